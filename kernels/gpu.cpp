@@ -7,7 +7,7 @@
 #include "kernels/roofline.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/read_once.hpp"
+#include "sim/base/files.hpp"
 
 namespace trainyard {
 

@@ -13,9 +13,8 @@
 
 #include "kernels/roofline.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/base/read_once.hpp"
-#include "sim/base/sourced.hpp"
 #include "sim/workload/kernel_json.hpp"
 
 namespace trainyard {

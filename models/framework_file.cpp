@@ -11,7 +11,6 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
-#include "sim/base/read_once.hpp"
 
 namespace trainyard {
 

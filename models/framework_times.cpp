@@ -11,7 +11,6 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/base/sourced.hpp"
 
 namespace trainyard {
 

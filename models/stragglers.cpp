@@ -3,7 +3,6 @@
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/base/sourced.hpp"
 
 namespace trainyard {
 

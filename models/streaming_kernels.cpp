@@ -2,7 +2,6 @@
 
 #include "models/framework_file.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/base/sourced.hpp"
 
 namespace trainyard {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "sim/base/quantity.hpp"
+#include "sim/base/units.hpp"
 
 namespace trainyard {
 

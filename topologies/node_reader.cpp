@@ -4,7 +4,7 @@
 #include <set>
 
 #include "sim/base/data_directory.hpp"
-#include "sim/base/quantity.hpp"
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 #include "topologies/fields.hpp"
 #include "topologies/node.hpp"

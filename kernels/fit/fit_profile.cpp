@@ -18,7 +18,7 @@
 #include "kernels/profile.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
-#include "sim/base/quantity.hpp"
+#include "sim/base/units.hpp"
 
 namespace trainyard::fit {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/csv_table.hpp"
+#include "sim/base/csv.hpp"
 
 namespace trainyard::fit {
 

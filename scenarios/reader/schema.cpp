@@ -6,7 +6,7 @@
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"
-#include "sim/base/quantity.hpp"
+#include "sim/base/units.hpp"
 
 namespace trainyard {
 

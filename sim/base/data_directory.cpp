@@ -1,6 +1,7 @@
 #include "sim/base/data_directory.hpp"
 
 #include <fmt/format.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <array>
@@ -9,7 +10,6 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
-#include "sim/base/program_file.hpp"
 
 namespace trainyard {
 
@@ -38,6 +38,17 @@ bool is_path(const std::string& text) {
 }
 
 }  // namespace
+
+fs::path program_file() {
+  std::error_code error;
+  fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) return program;
+  // The path that was executed, as the kernel hands it to the program (getauxval(3)).
+  const auto* const executed = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (executed == nullptr) return {};
+  program = fs::canonical(executed, error);
+  return error ? fs::path() : program;
+}
 
 fs::path data_directory() {
   if (const char* chosen = std::getenv("TRAINYARD_DATA"); chosen != nullptr && *chosen != '\0') {

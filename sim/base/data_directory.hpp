@@ -1,4 +1,5 @@
-// Where the data files (models/data, topologies/data, kernels/profiles, scenarios) lie at run time.
+// Where the running program and its data files (models/data, topologies/data, kernels/profiles,
+// scenarios) lie.
 #pragma once
 
 #include <filesystem>
@@ -8,6 +9,9 @@
 #include <vector>
 
 namespace trainyard {
+
+// The file of the running program; also where /proc is not mounted. Empty where nothing tells.
+[[nodiscard]] std::filesystem::path program_file();
 
 // The folder that holds models/, topologies/ ...: $TRAINYARD_DATA if set, else share/trainyard
 // beside the installed program, else the source tree it was built from. Throws InputError when none

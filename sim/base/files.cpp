@@ -1,23 +1,32 @@
 #include "sim/base/files.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <limits>
-#include <system_error>
+#include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/new_file.hpp"
 
 namespace trainyard {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+[[noreturn]] void refuse(const fs::path& file, std::string problem, std::string hint = "") {
+  throw InputError(Problem{file.string(), "", std::move(problem), std::move(hint)});
+}
 
 constexpr int kGzipWindow =
     15 + 16;  // the largest window, in a gzip wrapper (zlib.h, deflateInit2)
@@ -27,10 +36,6 @@ constexpr std::size_t kMostBytes = std::size_t{2} << 30;
 constexpr std::size_t kMostUntold = std::size_t{1} << 30;
 
 bool is_gzip_name(const fs::path& file) { return file.extension() == ".gz"; }
-
-[[noreturn]] void fail(const fs::path& file, std::string problem, std::string hint = "") {
-  throw InputError(Problem{file.string(), "", std::move(problem), std::move(hint)});
-}
 
 // zlib counts in 32 bits, so large inputs are handed over piece by piece.
 void feed(z_stream& stream, std::string_view& rest) {
@@ -42,7 +47,7 @@ void feed(z_stream& stream, std::string_view& rest) {
 }
 
 [[noreturn]] void refuse_size(const fs::path& file, std::size_t most) {
-  fail(file, fmt::format("holds more than {} GiB", most >> 30U), "give a smaller file");
+  refuse(file, fmt::format("holds more than {} GiB", most >> 30U), "give a smaller file");
 }
 
 // Lets the stream work until it has no more output for the input that it was given, or has given
@@ -94,8 +99,38 @@ std::string decompress(const fs::path& file, std::string_view contents) {
   }
   inflateEnd(&stream);
   if (output.size() > kMostUntold) refuse_size(file, kMostUntold);
-  if (result != Z_STREAM_END) fail(file, "is not a whole gzip file", "compress it again");
+  if (result != Z_STREAM_END) refuse(file, "is not a whole gzip file", "compress it again");
   return output;
+}
+
+constexpr mode_t kMode = 0666;  // less what the user's umask takes away
+
+// A rename would replace a symbolic link by a file, so the file it points to is what is written,
+// even one that is yet to be made.
+fs::path behind_links(fs::path file) {
+  constexpr int kMostLinks = 40;  // as Linux follows them
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(file, error); ++i) {
+    file = file.parent_path() / fs::read_symlink(file, error);
+  }
+  if (fs::is_symlink(file, error))
+    refuse(file, std::strerror(ELOOP), "write to another name, or remove the links");
+  return file;
+}
+
+bool is_standard_output(const fs::path& file) {
+  struct stat named {};
+  struct stat open {};
+  return ::stat(file.c_str(), &named) == 0 && ::fstat(STDOUT_FILENO, &open) == 0 &&
+         named.st_dev == open.st_dev && named.st_ino == open.st_ino;
+}
+
+std::string open_file(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
+
+// A name that no other run takes meanwhile, not one with the same number in another container.
+fs::path name_until_whole(const fs::path& target) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  return fmt::format("{}.{}.{:x}.partial", target.string(), getpid(), now);
 }
 
 }  // namespace
@@ -104,11 +139,11 @@ std::string read_file(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)
-    fail(file, fmt::format("cannot be read: {}", error.message()));
-  if (!fs::exists(status)) fail(file, "no such file");
-  if (fs::is_directory(status)) fail(file, "is a folder", "name a file in it");
+    refuse(file, fmt::format("cannot be read: {}", error.message()));
+  if (!fs::exists(status)) refuse(file, "no such file");
+  if (fs::is_directory(status)) refuse(file, "is a folder", "name a file in it");
   std::ifstream in(file, std::ios::binary);
-  if (!in) fail(file, fmt::format("cannot be read: {}", std::strerror(errno)));
+  if (!in) refuse(file, fmt::format("cannot be read: {}", std::strerror(errno)));
   const bool told = fs::is_regular_file(status);
   const std::size_t most = told ? kMostBytes : kMostUntold;
   std::string contents;
@@ -119,7 +154,7 @@ std::string read_file(const fs::path& file) {
     contents.append(buffer, static_cast<std::size_t>(in.gcount()));
     if (contents.size() > most) refuse_size(file, most);
   }
-  if (in.bad()) fail(file, "cannot be read to its end");
+  if (in.bad()) refuse(file, "cannot be read to its end");
   return is_gzip_name(file) ? decompress(file, contents) : contents;
 }
 
@@ -127,6 +162,96 @@ void write_file(const fs::path& file, std::string_view contents) {
   NewFile made(file);
   made.write(is_gzip_name(file) ? std::string_view(compress(contents)) : contents);
   made.put_in_place();
+}
+
+void make_folder_of(const fs::path& file) {
+  if (!file.has_parent_path()) return;
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  if (error) {
+    refuse(file, fmt::format("its folder cannot be made: {}", error.message()),
+           "write into another one");
+  }
+}
+
+bool is_written_as_it_stands(const fs::path& file) {
+  std::error_code error;
+  const fs::file_status status = fs::status(file, error);
+  return fs::is_other(status) || is_standard_output(file);
+}
+
+NewFile::NewFile(fs::path file) : file_(std::move(file)) {
+  make_folder_of(file_);
+  std::error_code error;
+  if (fs::is_directory(file_, error)) refuse(file_, "is a folder", "name a file in it");
+  if (is_standard_output(file_)) {
+    std::fflush(stdout);
+    descriptor_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+  } else if (is_written_as_it_stands(file_)) {
+    descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    target_ = behind_links(file_);
+    open_unnamed();
+    if (descriptor_ < 0) open_named();
+  }
+  if (descriptor_ < 0) fail(errno);
+}
+
+NewFile::~NewFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!named_.empty()) ::unlink(named_.c_str());
+}
+
+// A file without a name goes with the process, however that ends. It gets its name by way of
+// /proc (open(2), O_TMPFILE), so where that is not mounted there is none.
+void NewFile::open_unnamed() {
+  const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
+  descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
+  if (descriptor_ >= 0 && ::access(open_file(descriptor_).c_str(), F_OK) != 0)
+    ::close(std::exchange(descriptor_, -1));
+}
+
+// Not every file system has files without names.
+void NewFile::open_named() {
+  named_ = name_until_whole(target_);
+  descriptor_ = ::open(named_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
+  if (descriptor_ < 0) named_.clear();
+}
+
+void NewFile::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail(errno);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void NewFile::put_in_place() {
+  TY_CHECK(descriptor_ >= 0, file_.string());
+  if (!target_.empty() && named_.empty()) {
+    // The name in between is there for a moment: a link cannot take the place of a file.
+    named_ = name_until_whole(target_);
+    if (::linkat(AT_FDCWD, open_file(descriptor_).c_str(), AT_FDCWD, named_.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0) {
+      const int error = errno;
+      named_.clear();
+      fail(error);
+    }
+  }
+  // On disk before it takes the place of the old file, or a power failure would leave neither. A
+  // pipe or a terminal cannot be synchronised.
+  if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
+  // A network's file system may tell only when the file is closed that it could not keep the bytes.
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
+  if (target_.empty()) return;
+  if (::rename(named_.c_str(), target_.c_str()) != 0) fail(errno);
+  named_.clear();
+}
+
+void NewFile::fail(int error) const {
+  refuse(file_, fmt::format("cannot be written: {}", std::strerror(error)),
+         "check the folder, its permissions and the free space");
 }
 
 }  // namespace trainyard

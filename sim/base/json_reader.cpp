@@ -15,7 +15,7 @@ namespace trainyard {
 
 using Json = nlohmann::ordered_json;
 
-// What has been asked of one object so far.
+// The keys of one object that have been asked for so far.
 struct AskedKeys {
   std::set<std::string, std::less<>> read;  // these, and unknown ones once they are reported
   std::vector<std::string> known;           // in the order of asking, for "did you mean"
@@ -29,8 +29,8 @@ struct JsonFile::State {
   Json document;
   std::vector<Problem> problems;
   std::map<std::string, std::string> remedies;
-  // By JSON pointer: the objects that were opened. What was never opened was either refused or
-  // ignored.
+  // The objects that were opened, by JSON pointer. An object that was never opened was either
+  // refused or ignored.
   std::map<std::string, AskedKeys, std::less<>> opened;
 
   void knows(const std::string& pointer, std::string_view key) {
@@ -72,12 +72,7 @@ std::optional<std::int64_t> whole_number(const Json& value) {
 
 // "--Tensor-Model-Parallel-Size" is looked up as "tensor_model_parallel_size".
 std::string as_word(std::string_view key) {
-  std::string word;
-  for (const char letter : key.substr(std::min(key.find_first_not_of('-'), key.size()))) {
-    const bool upper = letter >= 'A' && letter <= 'Z';
-    word += letter == '-' ? '_' : upper ? static_cast<char>(letter - 'A' + 'a') : letter;
-  }
-  return word;
+  return plain_word(key.substr(std::min(key.find_first_not_of('-'), key.size())));
 }
 
 // `free`: the known keys that the object does not have.
@@ -420,6 +415,13 @@ FlopsPerSecond JsonObject::flops_rate(std::string_view key,
                                       std::optional<FlopsPerSecond> fallback) {
   return quantity(key, fallback, parse_flops_rate, "a rate with its unit such as \"312 TFLOP/s\"",
                   flops_rate_units());
+}
+
+JsonObject sourced(JsonObject& object, std::string_view key) {
+  JsonObject figure = object.object(key);
+  if (figure.text("source").empty())
+    figure.report("source", "is empty", "name the data sheet, paper or command of the figure");
+  return figure;
 }
 
 }  // namespace trainyard

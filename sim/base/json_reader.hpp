@@ -8,8 +8,7 @@
 //   JsonObject par = root.object("parallelism");
 //   std::int64_t tp = par.integer("tensor", {.fallback = 1, .least = 1});
 //   BytesPerSecond nic = root.rate("nic");                 // "50 GB/s"
-//   file.finish();                                         // unknown keys and all problems, thrown
-//   together
+//   file.finish();   // throws unknown keys and all problems together
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,6 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
-#include "sim/base/quantity.hpp"
 #include "sim/base/units.hpp"
 
 namespace trainyard {
@@ -148,6 +146,12 @@ class JsonObject {
   const nlohmann::ordered_json* value_;  // nullptr: the object is absent, or is no object
   std::string pointer_;
 };
+
+// A figure of a data file, {"value": ..., "source": "..."}, at `key`. Its source must say
+// something, as whoever reads the figure asks where it is from.
+//
+//   const double share = sourced(root, "fragmentation").number("value", {.least = 0, .most = 1});
+[[nodiscard]] JsonObject sourced(JsonObject& object, std::string_view key);
 
 // A value as messages show it: compact JSON, cut after 60 characters.
 [[nodiscard]] std::string shown(const nlohmann::ordered_json& value);

@@ -18,8 +18,8 @@ inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;  // 2^64 ov
   return word ^ (word >> 31U);
 }
 
-// What splitmix64 draws in the state `word`. Chained over words, each combined with the hash so
-// far, it gives every list of them a draw of its own.
+// The number that splitmix64 draws in the state `word`. Chained over words, each combined with the
+// hash so far, it gives every list of them a draw of its own.
 [[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t word) {
   return finalised(word + kGoldenGamma);
 }

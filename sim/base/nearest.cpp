@@ -10,15 +10,6 @@ namespace trainyard {
 
 namespace {
 
-std::string plain(std::string_view word) {
-  std::string text;
-  for (const char letter : word) {
-    const bool upper = letter >= 'A' && letter <= 'Z';
-    text += letter == '-' ? '_' : upper ? static_cast<char>(letter - 'A' + 'a') : letter;
-  }
-  return text;
-}
-
 // Edits between two words: a letter more, less or other, or two neighbours swapped (optimal string
 // alignment, by the last three rows of the usual table).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -42,14 +33,23 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string plain_word(std::string_view word) {
+  std::string text;
+  for (const char letter : word) {
+    const bool upper = letter >= 'A' && letter <= 'Z';
+    text += letter == '-' ? '_' : upper ? static_cast<char>(letter - 'A' + 'a') : letter;
+  }
+  return text;
+}
+
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   // Longer words are no name of ours, and the table would cost their product.
   if (word.size() > 200) return "";
-  const std::string wanted = plain(word);
+  const std::string wanted = plain_word(word);
   std::string best;
   std::size_t best_distance = word.size() / 3 + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(wanted, plain(candidate));
+    const std::size_t distance = edit_distance(wanted, plain_word(candidate));
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;

@@ -10,6 +10,9 @@
 
 namespace trainyard {
 
+// The word in small letters, with '_' for '-'.
+[[nodiscard]] std::string plain_word(std::string_view word);
+
 // The candidate nearest to the word, or "" when none is near (edit distance at most a third of its
 // length; capitals, '-' and '_' do not count). The first of equally near ones.
 [[nodiscard]] std::string nearest(std::string_view word,

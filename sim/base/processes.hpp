@@ -2,7 +2,7 @@
 //
 // The engine is one per process (design decision D4), so scenarios of a sweep or rows of a table
 // run in forked children: each starts as a copy of the parent, works, and sends its answer back.
-// What a child does wrong, even a crash, ends that piece of work and no other.
+// A failure of a child, even a crash, ends that piece of work and no other.
 //
 //   run_in_processes(rows.size(), {.work = [&](std::size_t i) { return simulate(rows[i]); },
 //                                  .done = [&](std::size_t i, const Answer& a) { keep(i, a); }});

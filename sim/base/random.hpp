@@ -26,8 +26,8 @@ class Random {
   [[nodiscard]] std::uint64_t word();
   [[nodiscard]] double uniform();   // in [0, 1), 53 bits
   [[nodiscard]] double gaussian();  // mean 0, variance 1 (Box and Muller 1958)
-  // Of shape alpha and scale 1 (Marsaglia and Tsang 2000, ACM TOMS 26, figure 1). REQUIRES: alpha >
-  // 0.
+  // Gamma distribution of shape alpha and scale 1 (Marsaglia and Tsang 2000, ACM TOMS 26, figure
+  // 1). REQUIRES: alpha > 0.
   [[nodiscard]] double gamma(double alpha);
   // 0 .. count-1 in random order (Fisher and Yates).
   [[nodiscard]] std::vector<std::uint32_t> permutation(std::uint32_t count);

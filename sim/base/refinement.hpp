@@ -61,9 +61,9 @@ struct Recolouring {
   std::uint32_t colour = 0;
 };
 
-// What refine() did, for those who ask why two vertices parted. Two vertices are in one class after
-// a round when their colours of that round are equal. Vertices that part in a round differ in how
-// many neighbours they have, by label and colour of the round before.
+// The steps of refine(), for callers who ask why two vertices parted. Two vertices are in one class
+// after a round when their colours of that round are equal. Vertices that part in a round differ in
+// how many neighbours they have, by label and colour of the round before.
 struct Refinement {
   std::vector<std::uint32_t> classes;     // as refine()
   std::vector<std::uint32_t> first;       // colours of round 0, by vertex

@@ -74,7 +74,7 @@ class SeriesSpan {
   std::size_t size_ = 0;
 };
 
-// Of series that share nothing else.
+// The tag of series that share nothing else.
 struct NoTag {
   bool operator==(const NoTag&) const = default;
 };

@@ -1,13 +1,16 @@
-// Physical quantities as types, so that seconds are never added to bytes.
+// Physical quantities as types, so that seconds are never added to bytes, and as text with a unit.
 //
 // A Quantity holds one double in the SI unit its name says. Quantities of one kind add, subtract,
 // compare and scale by plain numbers; the few products and quotients that mean something are
 // spelled out below (bytes / rate = seconds). Everything else does not compile.
 //
 //   constexpr Seconds t = Bytes{1e9} / BytesPerSecond{450e9};   // 2.2 ms
+//   parse_rate("400 Gb/s");                                     // 50e9: networks are sold in bits
+//   exact_text(Seconds{5e-7});   // "500 ns", and parse_time of it is 5e-7 to the last bit
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -65,5 +68,29 @@ constexpr Bytes operator*(BytesPerSecond r, Seconds t) { return Bytes{r.value() 
 // Decimal units, as links are sold ("450 GB/s").
 [[nodiscard]] std::string to_text(BytesPerSecond rate);
 [[nodiscard]] std::string to_text(FlopsPerSecond rate);
+
+// The value of a text as people write it in scenario and data files. nullopt when the text is not a
+// finite number followed by a unit of that kind.
+[[nodiscard]] std::optional<Seconds> parse_time(std::string_view text);
+[[nodiscard]] std::optional<Bytes> parse_bytes(std::string_view text);
+[[nodiscard]] std::optional<BytesPerSecond> parse_rate(std::string_view text);
+[[nodiscard]] std::optional<FlopsPerSecond> parse_flops_rate(std::string_view text);
+
+// Text that parses back to exactly the same value, in the unit that reads best. It is for files
+// that are read again; to_text rounds for people.
+[[nodiscard]] std::string exact_text(Seconds time);
+[[nodiscard]] std::string exact_text(Bytes bytes);
+[[nodiscard]] std::string exact_text(BytesPerSecond rate);
+[[nodiscard]] std::string exact_text(FlopsPerSecond rate);
+
+// The units accepted, for messages and for the schema: "ns, us, ms, s, min, h".
+[[nodiscard]] std::string_view time_units();
+[[nodiscard]] std::string_view byte_units();
+[[nodiscard]] std::string_view rate_units();
+[[nodiscard]] std::string_view flops_rate_units();
+
+// Regular expressions (ECMA 262) that match what the parsers accept, for JSON Schema.
+[[nodiscard]] std::string time_pattern();
+[[nodiscard]] std::string flops_rate_pattern();
 
 }  // namespace trainyard

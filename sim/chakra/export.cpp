@@ -8,7 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
-#include "sim/chakra/groups.hpp"
+#include "sim/chakra/trace_file.hpp"
 #include "sim/workload/workload_json.hpp"
 
 namespace trainyard::chakra {

@@ -22,8 +22,8 @@ namespace trainyard::chakra {
 
 [[nodiscard]] RankTrace trace_of(const RunView& view, RankId rank);
 
-// Of the ranks named, or of all. Throws InputError: a rank that does not exist, a folder that
-// cannot be written, or no protobuf.
+// Writes the traces of the ranks named, or of all. Throws InputError: a rank that does not exist, a
+// folder that cannot be written, or no protobuf.
 void write_traces(const RunView& view, const std::filesystem::path& folder,
                   const std::vector<RankId>& ranks);
 

@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/base/read_once.hpp"
 #include "sim/base/words.hpp"
 
 namespace trainyard::nccl {

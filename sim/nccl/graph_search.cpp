@@ -5,8 +5,8 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/base/read_once.hpp"
 #include "sim/collectives/algorithms/ring.hpp"
 #include "sim/nccl/communicator.hpp"
 

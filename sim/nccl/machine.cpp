@@ -4,8 +4,8 @@
 #include <array>
 
 #include "sim/base/data_directory.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
-#include "sim/base/read_once.hpp"
 
 namespace trainyard::nccl {
 

@@ -1,6 +1,6 @@
 // A file written piece by piece, for outputs too large to hold: bounded memory, compressed when the
 // name ends in ".gz", in place only once it is closed, so that an interrupted run leaves no half
-// file (sim/base/new_file.hpp).
+// file (NewFile, sim/base/files.hpp).
 //
 //   OutputStream out("trace.json.gz");
 //   out.print("{},\n", 3);
@@ -11,9 +11,10 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 
-#include "sim/base/new_file.hpp"
+#include "sim/base/files.hpp"
 
 namespace trainyard {
 

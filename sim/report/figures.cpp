@@ -1,7 +1,10 @@
 #include "sim/report/figures.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
+
+#include "sim/base/check.hpp"
 
 namespace trainyard {
 namespace {
@@ -22,7 +25,7 @@ std::vector<CountedFlops> counted_flops(const RunFacts& facts) {
           {other, facts.model_flops_other, facts.hardware_flops_other}};
 }
 
-// `tflops`: what so many FLOPs are a second and GPU, nothing where there are none.
+// `tflops` says how many TFLOP/s of one GPU so many FLOPs are; nothing where there are none.
 std::vector<Utilisation> utilisations(const RunFacts& facts,
                                       const std::function<std::optional<double>(Flops)>& tflops) {
   std::vector<Utilisation> rows;
@@ -38,6 +41,24 @@ std::vector<Utilisation> utilisations(const RunFacts& facts,
     }
   }
   return rows;
+}
+
+// The seconds of all ranks together, by kernel.
+std::vector<double> kernel_time(const RunView& view) {
+  std::vector<double> seconds(view.workload.kernels.size(), 0.0);
+  for (std::size_t index = 0; index < view.partition.ranks.size(); ++index) {
+    const RankClass& ranks = view.partition.ranks[index];
+    const Program& program = view.workload.programs.at(ranks.program);
+    const OpTimes& times = view.timeline.classes.at(index);
+    OpIndex next = 0;
+    for (const Operation& operation : program.operations) {
+      const OpIndex op = next++;
+      if (operation.kind != OpKind::Compute) continue;
+      seconds.at(program.kernel_of(operation)) +=
+          ranks.members * (times.end_s[op] - times.start_s[op]);
+    }
+  }
+  return seconds;
 }
 
 }  // namespace
@@ -64,6 +85,27 @@ Figures figures(const RunView& view) {
           .mfu = rows.empty() ? std::nullopt : std::optional(rows.front().mfu),
           .hfu = rows.empty() ? std::nullopt : std::optional(rows.front().hfu),
           .utilisation = std::move(rows)};
+}
+
+CostSummary cost_summary(const RunView& view, std::size_t shapes) {
+  TY_CHECK(view.kernel_costs.size() == view.workload.kernels.size(), view.kernel_costs.size(),
+           view.workload.kernels.size());
+  const std::vector<double> seconds = kernel_time(view);
+  CostSummary summary;
+  for (const double time_s : seconds) summary.busy_s += time_s;
+  if (summary.busy_s <= 0.0) return summary;
+  for (std::uint32_t kernel = 0; kernel < seconds.size(); ++kernel) {
+    const Provenance provenance = view.kernel_costs[kernel].provenance;
+    const double share = seconds[kernel] / summary.busy_s;
+    summary.share[static_cast<std::size_t>(provenance)] += share;
+    if (provenance == Provenance::Measured || share <= 0.0) continue;
+    summary.worth_measuring.push_back(
+        {.kernel = kernel, .provenance = provenance, .time_s = seconds[kernel], .share = share});
+  }
+  std::stable_sort(summary.worth_measuring.begin(), summary.worth_measuring.end(),
+                   [](const KernelUse& a, const KernelUse& b) { return a.time_s > b.time_s; });
+  if (summary.worth_measuring.size() > shapes) summary.worth_measuring.resize(shapes);
+  return summary;
 }
 
 }  // namespace trainyard

@@ -1,4 +1,5 @@
-// The key figures of a run: how fast, and how much of the hardware's peak.
+// The key figures of a run: how fast it is, how much of the hardware's peak it uses, and how well
+// the durations behind them are known.
 //
 //   MFU = model FLOPs / (step time * GPUs * peak)      HFU = the same with recomputation counted
 //
@@ -10,10 +11,11 @@
 // peak or by that of the products, which is 2 or 4 times as high.
 //
 //   Figures f = figures(view);
-//   f.step_time_s; f.mfu.value_or(0);   // nothing where the run has no such figure (a bare
-//   workload)
+//   f.step_time_s; f.mfu.value_or(0);   // a bare workload has no such figure
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,5 +43,26 @@ struct Figures {
 };
 
 [[nodiscard]] Figures figures(const RunView& view);
+
+struct KernelUse {
+  std::uint32_t kernel = 0;  // index into Workload::kernels
+  Provenance provenance = Provenance::Extrapolated;
+  double time_s = 0.0;  // of all ranks
+  double share = 0.0;   // of the busy time of all ranks
+};
+
+// The share of busy time whose kernels were measured, interpolated, extrapolated or the roofline,
+// and the shapes that would be most worth measuring (design D5).
+struct CostSummary {
+  double busy_s = 0.0;                      // kernel time of all ranks together
+  std::array<double, provenances> share{};  // by Provenance; sums to 1 unless nothing ran
+  std::vector<KernelUse> worth_measuring;   // not measured, largest share first
+  [[nodiscard]] double of(Provenance provenance) const {
+    return share[static_cast<std::size_t>(provenance)];
+  }
+};
+
+// Lists at most `shapes` shapes.
+[[nodiscard]] CostSummary cost_summary(const RunView& view, std::size_t shapes = 10);
 
 }  // namespace trainyard

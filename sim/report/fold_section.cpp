@@ -1,10 +1,10 @@
-#include "sim/report/fold_section.hpp"
-
 #include <fmt/format.h>
 
 #include <vector>
 
 #include "sim/render/text_table.hpp"
+#include "sim/report/report.hpp"
+#include "sim/report/result_json.hpp"
 #include "sim/workload/workload_text.hpp"
 
 namespace trainyard {

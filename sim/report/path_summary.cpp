@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What one piece of the path is: its own work, and what it took beyond that.
+// The time of one piece of the path: its own work, and the time that it took beyond that.
 struct Split {
   std::string own = {};
   double own_s = 0.0;

@@ -4,9 +4,9 @@
 //   PathSummary path = path_summary(view);
 //   path.causes.front();   // {"gemm", 4.1 s, 0.31}
 //
-// What a kernel or a call takes on the path is split in what it takes alone and the rest: a kernel
-// beyond its own time was slowed by communication beside it, a call beyond its own time
-// (sim/fold/fold.hpp) waited for links that others used.
+// The time of a kernel or a call on the path is split into the time that it takes alone and the
+// rest: a kernel beyond its own time was slowed by communication beside it; a call beyond its own
+// time (sim/fold/fold.hpp) waited for links that others used.
 #pragma once
 
 #include <cstdint>

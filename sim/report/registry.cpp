@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <array>
 
-#include "sim/report/csv.hpp"
 #include "sim/report/path_summary.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
-#include "sim/report/sections.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,12 +1,14 @@
-// The registry of reports: what can be said about a run, by name, as text, JSON and CSV.
+// Reports: everything that can be said about a run, by name, as text, JSON and CSV.
 //
-// To add one: write a section (sections.hpp) and, where it has rows, its JSON; add a row to
+// To add one: write a section and, where it has rows, its JSON (result_json.hpp); add a row to
 // registry.cpp.
 //
-//   for (const ReportEntry& report : reports()) fmt::print("{}  {}\n", report.name,
-//   report.summary); find_report("links")->text(view);
+//   for (const ReportEntry& report : reports()) fmt::print("{}\n", report.name);
+//   find_report("links")->text(view);
+//   write_csv_directory(view, "out/csv");   // breakdown, memory, links, collectives and spans
 #pragma once
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -31,5 +33,35 @@ struct ReportEntry {
 // Everything, for people: the verdict, the key figures, where the time goes, links, memory, notes.
 // At most 100 columns of plain ASCII.
 [[nodiscard]] std::string summary_text(const RunView& view);
+
+// The sections of the summary, each a table with its heading. A report prints one of them.
+
+// "fits: 61.2 GiB of 79.6 GiB on the fullest stage (0); one step takes 13.21 s". One line.
+[[nodiscard]] std::string verdict_line(const RunView& view);
+[[nodiscard]] std::string figures_section(const RunView& view);
+[[nodiscard]] std::string breakdown_section(const RunView& view);
+[[nodiscard]] std::string memory_section(const RunView& view);
+[[nodiscard]] std::string links_section(const RunView& view);
+[[nodiscard]] std::string collectives_section(const RunView& view);
+[[nodiscard]] std::string placement_section(const RunView& view);
+[[nodiscard]] std::string costs_section(const RunView& view);
+[[nodiscard]] std::string notes_section(const RunView& view);  // assumptions and approximations
+
+// The classes that ranks were folded into, and why they are not one: each class with its members,
+// and the way from its first rank, through groups, chains and links, to what differs from the class
+// most like it.
+[[nodiscard]] std::string fold_section(const RunView& view);
+
+// Comma-separated values for pandas and DuckDB: one tidy row for each thing, SI units in the names
+// of columns.
+[[nodiscard]] std::string breakdown_csv(const RunView& view);
+[[nodiscard]] std::string memory_csv(const RunView& view);
+[[nodiscard]] std::string links_csv(const RunView& view);
+[[nodiscard]] std::string collectives_csv(const RunView& view);
+
+// Writes these and spans.csv, which uses the column words of `nsys export` (start, end, streamId,
+// deviceId, name; nanoseconds), so that a simulated run and a profiled one join on them. Creates
+// the folder. Throws InputError when it cannot be written.
+void write_csv_directory(const RunView& view, const std::filesystem::path& directory);
 
 }  // namespace trainyard

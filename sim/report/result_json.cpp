@@ -3,13 +3,9 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
-#include "sim/report/collective_summary.hpp"
-#include "sim/report/cost_summary.hpp"
+#include "sim/report/communication.hpp"
 #include "sim/report/figures.hpp"
-#include "sim/report/fold_section.hpp"
-#include "sim/report/link_summary.hpp"
-#include "sim/report/placement_summary.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "sim/timeline/breakdown.hpp"
 
 namespace trainyard {

@@ -24,8 +24,13 @@ namespace trainyard {
 [[nodiscard]] nlohmann::ordered_json placement_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json costs_json(const RunView& view);
 
-// An assertion at the writers: every number is finite, and what is called "..bytes" not negative.
-// (JSON would print a null for a number that is not finite, and nobody would know.)
+// The classes that ranks were folded into: [{class, ranks, members: [{first, length, every,
+// times}], program, unlike, cause, path: [{kind, here, there}], because}]. REQUIRES: the run was
+// asked for its reasons.
+[[nodiscard]] nlohmann::ordered_json rank_classes_json(const RunView& view);
+
+// An assertion at the writers: every number is finite, and a number whose name ends in "bytes" is
+// not negative. (JSON would print a null for a number that is not finite, and nobody would know.)
 void check_numbers(const nlohmann::ordered_json& json, std::string_view key = {});
 
 // Indented, with a last newline; numbers in their shortest form that reads back the same. REQUIRES:

@@ -104,7 +104,7 @@ struct RunView {
     const std::uint32_t group_class = carriers.empty() ? 0 : partition.class_of_group.at(group);
     return carrier_of(carriers, workload, group_class, call);
   }
-  // Of one step: the mean of those played.
+  // The time of one step: the mean of the steps that were played.
   [[nodiscard]] double step_s() const { return timeline.makespan_s / facts.steps; }
   [[nodiscard]] Breakdown breakdown_of(std::size_t rank_class) const {
     Breakdown times = breakdowns.empty() ? breakdown(workload, partition, timeline, rank_class)

@@ -1,5 +1,3 @@
-#include "sim/report/sections.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,13 +6,10 @@
 #include <set>
 
 #include "sim/render/text_table.hpp"
-#include "sim/report/collective_summary.hpp"
-#include "sim/report/cost_summary.hpp"
+#include "sim/report/communication.hpp"
 #include "sim/report/figures.hpp"
-#include "sim/report/link_summary.hpp"
-#include "sim/report/placement_summary.hpp"
-#include "sim/report/stage_breakdown.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/report.hpp"
+#include "sim/report/stage_summary.hpp"
 
 namespace trainyard {
 namespace {
@@ -347,6 +342,17 @@ std::string notes_section(const RunView& view) {
     text += text.empty() ? "Approximations\n" : "\nApproximations\n";
   for (const Approximation& one : view.facts.approximations) {
     text += wrapped(fmt::format("  - {} x {}: {}", one.count, one.name, one.sentence), 4);
+  }
+  return text;
+}
+
+std::string summary_text(const RunView& view) {
+  std::string text = verdict_line(view);
+  if (!view.facts.title.empty()) text += wrapped(view.facts.title, 2);
+  for (const auto section : {figures_section, breakdown_section, links_section, collectives_section,
+                             placement_section, memory_section, costs_section, notes_section}) {
+    const std::string part = section(view);
+    if (!part.empty()) text += "\n" + part;
   }
   return text;
 }

@@ -83,7 +83,7 @@ class Walk {
     return last == kNone ? 0.0 : times_.end_s[last];
   }
 
-  // Of two candidates the one that ended later; among equals the one issued later.
+  // The candidate that ended later; among equals the one that was issued later.
   [[nodiscard]] OpIndex later(OpIndex a, OpIndex b) const {
     if (a == kNone || b == kNone) return a == kNone ? b : a;
     if (times_.end_s[a] != times_.end_s[b]) return times_.end_s[a] > times_.end_s[b] ? a : b;
@@ -101,7 +101,7 @@ class Walk {
     return cause;
   }
 
-  // What the time between start and end of an operation is.
+  // The share that the time between start and end of an operation belongs to.
   [[nodiscard]] TimeShare running_share(OpIndex op) const {
     const Operation& operation = operations_[op];
     const bool delays = operation.kind == OpKind::Delay;
@@ -116,8 +116,9 @@ class Walk {
     return workload_.groups.at(rank_.slots.at(operations_[op].slot).group).kind;
   }
 
-  // What the time between ready and start is. Only communication has any. A bubble is of a
-  // pipeline: who waits for the keys of a context rank waits for a late member.
+  // The share that the time between ready and start belongs to. Only communication has any. Only a
+  // pipeline has bubbles: an operation that waits for the keys of a context rank waits for a late
+  // member.
   [[nodiscard]] TimeShare ready_share(OpIndex op) const {
     switch (operations_[op].kind) {
       case OpKind::Recv:

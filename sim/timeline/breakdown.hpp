@@ -8,9 +8,8 @@
 //     before ready      what *it* waited for last, by the same rule
 //     ready .. start    waiting (a late member), or bubble (a receive from another pipeline stage
 //                       that has not sent yet)
-//     start .. end      exposed_<kind of group> (communication), host (a delay), its own work (a
-//     kernel
-//                       on another stream, or an optimizer that the CPU runs)
+//     start .. end      exposed_<kind of group> (communication), host (a delay), its own work
+//                       (a kernel on another stream, or an optimizer that the CPU runs)
 //     after end         host: everything was there and the CPU had not issued the operation
 //
 // After the last compute operation the communication still under way is charged the same way, and
@@ -76,7 +75,7 @@ struct ShareSpan {
 // Their sums by share.
 [[nodiscard]] Breakdown breakdown(const Workload& workload, const Partition& partition,
                                   const Timeline& timeline, std::size_t rank_class);
-// Of all classes of ranks, in their order.
+// The breakdowns of all classes of ranks, in their order.
 [[nodiscard]] std::vector<Breakdown> breakdowns(const Workload& workload,
                                                 const Partition& partition,
                                                 const Timeline& timeline);

@@ -33,12 +33,12 @@ struct MemoryChange {
                                                        const Timeline& timeline,
                                                        std::size_t rank_class);
 
-// What the program holds through the whole step, by category.
+// The bytes that the program holds through the whole step, by category.
 [[nodiscard]] std::vector<std::int64_t> resident_bytes(const Workload& workload,
                                                        const Program& program);
 
-// What the program's operations allocated and did not free, by category; all zero when the curve
-// returns to where it began.
+// The bytes that the program's operations allocate and do not free, by category; all zero when the
+// curve returns to where it began.
 [[nodiscard]] std::vector<std::int64_t> unreturned_bytes(const Workload& workload,
                                                          const Program& program);
 

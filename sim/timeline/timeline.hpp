@@ -1,4 +1,5 @@
-// What happened: when every operation of every rank class was ready, started and ended.
+// The times of a finished run: when every operation of every rank class was ready, started and
+// ended.
 //
 // The engine appends while it runs; afterwards the timeline is a value that reports read. Times are
 // seconds since the step began. Arrays are indexed [rank class][operation of its program].

@@ -5,8 +5,8 @@
 
 #include "sim/base/files.hpp"
 #include "sim/report/path_summary.hpp"
+#include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
-#include "sim/report/sections.hpp"
 #include "tools/cli/answers.hpp"
 #include "tools/cli/explanation.hpp"
 #include "tools/cli/print.hpp"

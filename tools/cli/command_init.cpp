@@ -16,7 +16,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/nearest.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/cli/answers.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"

@@ -20,7 +20,6 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
-#include "sim/base/program_file.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/import_formats.hpp"

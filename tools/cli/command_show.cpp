@@ -12,7 +12,6 @@
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
 #include "sim/render/views/views.hpp"
-#include "sim/render/views/workload_dot.hpp"
 #include "sim/workload/workload_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"

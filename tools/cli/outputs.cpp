@@ -7,13 +7,12 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
-#include "sim/base/new_file.hpp"
 #include "sim/chakra/export.hpp"
 #include "sim/render/page/charts.hpp"
 #include "sim/render/page/page.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
 #include "sim/render/traces/perfetto/perfetto_trace.hpp"
-#include "sim/report/csv.hpp"
+#include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
 
 namespace trainyard {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/cli/command.hpp"
 
 namespace trainyard {

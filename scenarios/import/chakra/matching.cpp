@@ -9,7 +9,7 @@
 
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
-#include "sim/chakra/groups.hpp"
+#include "sim/chakra/trace_file.hpp"
 
 namespace trainyard::chakra {
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "sim/base/csv_table.hpp"
+#include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/collectives/algorithms/node_limited.hpp"

@@ -6,8 +6,8 @@
 #include <array>
 #include <system_error>
 
+#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/program_file.hpp"
 
 namespace trainyard {
 

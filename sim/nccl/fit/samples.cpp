@@ -8,7 +8,7 @@
 #include <optional>
 #include <tuple>
 
-#include "sim/base/csv_table.hpp"
+#include "sim/base/csv.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/median.hpp"

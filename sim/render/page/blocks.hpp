@@ -1,4 +1,4 @@
-// What ran when, for drawing: the operations of one rank class as coloured blocks on its streams.
+// The operations of one rank class as coloured blocks on its streams, for drawing.
 //
 //   LaneChoice lanes = chosen_lanes(view, 16);          // one rank class for each stage
 //   std::vector<Bar> blocks = bars_of(view, lanes.front(), Detail::Microbatch);
@@ -14,7 +14,8 @@
 
 namespace trainyard {
 
-// What a block is coloured by: the part of the step it computes, or whom it talks to.
+// The property that a block is coloured by: the part of the step that it computes, or the group
+// that it talks to.
 enum class BlockKind : std::uint8_t {
   Forward,
   Backward,

@@ -3,15 +3,17 @@
 // Each has a title for those who cannot see it; the tables of the page hold the same figures.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/report/run_view.hpp"
+#include "sim/report/stage_summary.hpp"
 
 namespace trainyard {
 
-// What a share of the breakdown, by its name ("exposed_tensor"), is coloured; grey for unknown
-// ones.
+// The colour of a share of the breakdown, by its name ("exposed_tensor"); grey for unknown ones.
 [[nodiscard]] std::string_view share_colour(std::string_view name);
 
 // One bar for each stage: the shares of the step (sim/timeline/breakdown.hpp), with their legend.
@@ -30,5 +32,20 @@ namespace trainyard {
 
 // The cluster from its GPUs up to the highest switches: how many of each, and what joins them.
 [[nodiscard]] std::string topology_chart(const Cluster& cluster);
+
+// Memory of one stage over the step, category on category, as one <svg>; `most_bytes` is the upper
+// end of its axis. A dashed line is the GPU's capacity.
+//
+//   std::string html = memory_legend(view.workload.categories);
+//   for (const StageMemory& stage : stage_memory(view)) html += memory_chart(view, stage, most);
+[[nodiscard]] std::string memory_chart(const RunView& view, const StageMemory& stage,
+                                       std::int64_t most_bytes);
+
+// Bytes at which the charts of all stages end, so that they can be compared: the highest peak or
+// capacity.
+[[nodiscard]] std::int64_t memory_scale(const std::vector<StageMemory>& stages);
+
+// A paragraph that says which colour is which category.
+[[nodiscard]] std::string memory_legend(const std::vector<std::string>& categories);
 
 }  // namespace trainyard

@@ -8,8 +8,10 @@
 // curves that tell their values under the pointer.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "sim/report/run_view.hpp"
 
@@ -29,7 +31,25 @@ struct PageRequest {
 // The HTML document.
 [[nodiscard]] std::string report_page(const PageRequest& request);
 
-// "uPlot 1.6.32", or empty where pages are built without.
-[[nodiscard]] std::string page_chart_library();
+// The timeline's blocks and the memory curves as JSON, for the script of the page:
+//
+//   {"step_s": 13.2, "names": [...], "kinds": [{"name", "colour"}],
+//    "lanes": [{"title", "streams": [...], "blocks": [[start_ns, length_ns, kind, stream,
+//               microbatch, layer, name, operations], ...]}],
+//    "memory": [{"title", "capacity_gib", "time_s": [...], "gib": [[...] per category]}],
+//    "categories": [{"name", "colour"}], "joined": true}
+//
+// At most about 60,000 blocks: where there are more operations, those of one kind and microbatch
+// are joined ("joined"), and of very many stages some are shown. Memory curves have at most 1,000
+// points each, the highest of what each stands for.
+[[nodiscard]] nlohmann::json page_data(const RunView& view);
+
+// Style and script of a page, and those of uPlot where it was within reach of the build; CMake
+// makes them from assets/ (assets.cpp.in).
+[[nodiscard]] std::string_view page_style();
+[[nodiscard]] std::string_view page_script();
+// Empty where the build had no uPlot: pages then keep to their still pictures.
+[[nodiscard]] std::string_view chart_library_style();
+[[nodiscard]] std::string_view chart_library_script();
 
 }  // namespace trainyard

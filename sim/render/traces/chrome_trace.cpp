@@ -3,15 +3,314 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
+#include "sim/base/check.hpp"
+#include "sim/render/output_stream.hpp"
+#include "sim/render/traces/class_trace.hpp"
 #include "sim/render/traces/kineto.hpp"
 #include "sim/render/traces/link_trace.hpp"
-#include "sim/render/traces/rank_trace.hpp"
 
 namespace trainyard {
 namespace {
+
+// The text quoted and escaped.
+std::string json_text(std::string_view text) {
+  const auto plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  if (!std::ranges::all_of(text, plain)) return nlohmann::json(text).dump();
+  std::string quoted;
+  quoted.reserve(text.size() + 2);
+  quoted += '"';
+  quoted += text;
+  quoted += '"';
+  return quoted;
+}
+
+struct Microseconds {
+  std::int64_t whole;
+  std::int64_t thousandths;
+};
+Microseconds microseconds(std::int64_t ns) { return {ns / 1000, ns % 1000}; }
+
+struct TraceFlowEnd {
+  std::uint64_t process = 0;
+  std::uint64_t thread = 0;
+  std::int64_t at_ns = 0;
+};
+
+// The events of a trace, written one after another straight to a file. Times are printed as
+// microseconds with three decimals, so that the end of a span and the start of the next are equal
+// digit by digit: viewers drop spans of one thread that overlap by even a rounding error. Names and
+// args come as JSON text, made once and printed often.
+class TraceEvents {
+ public:
+  explicit TraceEvents(OutputStream& out) : out_(out) {}
+
+  void process(std::uint64_t process, const std::string& name, std::uint64_t position);
+  void thread(std::uint64_t process, std::uint64_t thread, const std::string& name,
+              std::uint64_t position);
+  // An arrow. REQUIRES: both ends lie within slices, and the end is not before the start.
+  void flow(const TraceFlowEnd& from, const TraceFlowEnd& to);
+  // New values of some series of a counter: {"weights":12}.
+  void counter(std::uint64_t process, std::string_view name_json, std::int64_t at_ns,
+               std::string_view series_json);
+  // Counts events that were written beside, `times` times.
+  void add(const TraceCounts& counts, std::uint64_t times);
+
+  [[nodiscard]] const TraceCounts& counts() const { return counts_; }
+
+ private:
+  [[nodiscard]] std::string_view separator();
+
+  OutputStream& out_;
+  TraceCounts counts_;
+};
+
+std::string_view TraceEvents::separator() {
+  const bool first = counts_.processes + counts_.threads + counts_.slices + counts_.counters == 0;
+  return first ? "\n" : ",\n";
+}
+
+void TraceEvents::process(std::uint64_t process, const std::string& name, std::uint64_t position) {
+  out_.print(R"({}{{"ph":"M","pid":{},"tid":0,"name":"process_name","args":{{"name":{}}}}},)",
+             separator(), process, json_text(name));
+  out_.print(
+      "\n"
+      R"({{"ph":"M","pid":{},"tid":0,"name":"process_sort_index","args":{{"sort_index":{}}}}})",
+      process, position);
+  ++counts_.processes;
+}
+
+void TraceEvents::thread(std::uint64_t process, std::uint64_t thread, const std::string& name,
+                         std::uint64_t position) {
+  out_.print(R"({}{{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}},)",
+             separator(), process, thread, json_text(name));
+  out_.print(
+      "\n"
+      R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})",
+      process, thread, position);
+  ++counts_.threads;
+}
+
+void TraceEvents::flow(const TraceFlowEnd& from, const TraceFlowEnd& to) {
+  TY_CHECK(to.at_ns >= from.at_ns, from.at_ns, to.at_ns);
+  const Microseconds start = microseconds(from.at_ns);
+  const Microseconds end = microseconds(to.at_ns);
+  ++counts_.flows;
+  out_.print(
+      R"({}{{"ph":"s","id":{},"pid":{},"tid":{},"ts":{}.{:03},"cat":"message","name":"message"}},)",
+      separator(), counts_.flows, from.process, from.thread, start.whole, start.thousandths);
+  out_.print(
+      "\n"
+      R"({{"ph":"f","bp":"e","id":{},"pid":{},"tid":{},"ts":{}.{:03},"cat":"message",)"
+      R"("name":"message"}})",
+      counts_.flows, to.process, to.thread, end.whole, end.thousandths);
+}
+
+void TraceEvents::counter(std::uint64_t process, std::string_view name_json, std::int64_t at_ns,
+                          std::string_view series_json) {
+  const Microseconds at = microseconds(at_ns);
+  out_.print(R"({}{{"ph":"C","pid":{},"ts":{}.{:03},"name":{},"args":{}}})", separator(), process,
+             at.whole, at.thousandths, name_json, series_json);
+  ++counts_.counters;
+}
+
+void TraceEvents::add(const TraceCounts& counts, std::uint64_t times) {
+  counts_.slices += times * counts.slices;
+  counts_.slice_ns += static_cast<std::int64_t>(times) * counts.slice_ns;
+  counts_.counters += times * counts.counters;
+}
+
+// Text that the ranks of a class have in common but for a few places, which each fills with its
+// own.
+//
+//   SharedText text;
+//   text.append("\"pid\":");
+//   text.append_value(0);
+//   text.write(values_of_a_rank, out);      // "pid":3
+class SharedText {
+ public:
+  void append(std::string_view text) { text_ += text; }
+  template <class... Values>
+  void print(fmt::format_string<Values...> format, Values&&... values) {
+    fmt::format_to(std::back_inserter(text_), format, std::forward<Values>(values)...);
+  }
+  // The value of that index stands here.
+  void append_value(std::size_t index) { places_.push_back({text_.size(), index}); }
+
+  [[nodiscard]] std::size_t size() const { return text_.size(); }
+  void clear() {
+    text_.clear();
+    places_.clear();
+  }
+  void write(std::span<const std::string> values, OutputStream& out) const {
+    const std::string_view text = text_;
+    std::size_t written = 0;
+    for (const Place& place : places_) {
+      out.write(text.substr(written, place.offset - written));
+      out.write(values[place.value]);
+      written = place.offset;
+    }
+    out.write(text.substr(written));
+  }
+
+ private:
+  struct Place {
+    std::size_t offset;
+    std::size_t value;
+  };
+  std::string text_;
+  std::vector<Place> places_;
+};
+
+// A send or a receive of a shown rank, by the call it is: the i-th on its group.
+struct MessageEnd {
+  GroupId group = 0;
+  std::uint32_t call = 0;
+  bool receives = false;
+  std::uint64_t process = 0;
+  std::uint64_t thread = 0;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+using What = RankValue::What;
+
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+// Processes, threads, spans and memory counters of the ranks of one class. The text is made once
+// for all of them, in pieces of about a mebibyte.
+class ClassJson {
+ public:
+  ClassJson(const RunView& view, const ShownClass& shown, TraceEvents& events, OutputStream& out)
+      : view_(view), shown_(shown), trace_(view, shown.rank_class), events_(events), out_(out) {
+    for (const RankId rank : shown.ranks) values_.push_back(rank_values(view, rank));
+    for (const std::string& category : view.workload.categories)
+      categories_.push_back(json_text(category));
+  }
+
+  void name_processes() {
+    for (const RankId rank : shown_.ranks) {
+      events_.process(rank, process_name(view_, rank), rank);
+      for (const ShownThread& thread : trace_.threads())
+        events_.thread(rank, thread.number, thread.name, thread.position);
+    }
+  }
+
+  void write_slices() {
+    trace_.for_each_slice([this](const ShownSlice& slice) {
+      write_slice(slice);
+      if (slice.message) add_message(slice);
+    });
+    write_piece();
+  }
+
+  void write_memory() {
+    trace_.for_each_memory([this](const ShownMemory& point) {
+      text_.append(",\n{\"ph\":\"C\",\"pid\":");
+      text_.append_value(index_of({.what = What::Rank}));
+      const Microseconds at = microseconds(point.at_ns);
+      text_.print(R"(,"ts":{}.{:03},"name":"memory bytes","args":{{)", at.whole, at.thousandths);
+      for (const std::size_t category : point.changed)
+        text_.print("{}:{},", categories_[category], point.bytes[category]);
+      text_.print("\"total\":{}}}}}", point.total);
+      ++piece_.counters;
+      write_full_piece();
+    });
+    write_piece();
+  }
+
+  [[nodiscard]] std::vector<MessageEnd> take_messages() { return std::move(messages_); }
+
+ private:
+  void write_slice(const ShownSlice& slice) {
+    const std::int64_t duration_ns = slice.end_ns - slice.start_ns;
+    TY_CHECK(duration_ns >= 0 && slice.start_ns >= 0, slice.start_ns, slice.end_ns);
+    const Microseconds start = microseconds(slice.start_ns);
+    const Microseconds duration = microseconds(duration_ns);
+    text_.append(",\n{\"ph\":\"X\",\"pid\":");
+    text_.append_value(index_of({.what = What::Rank}));
+    text_.print(R"(,"tid":{},"ts":{}.{:03},"dur":{}.{:03},"cat":"{}","name":{},"args":{{)",
+                slice.thread, start.whole, start.thousandths, duration.whole, duration.thousandths,
+                slice.category, json_text(slice.name));
+    bool first = true;
+    if (slice.correlation != 0) {
+      write_argument({"device", RankValue{What::Device}}, first);
+      text_.print(R"(,"context":1,"stream":{},"correlation":{})", slice.thread, slice.correlation);
+    }
+    for (const ShownArgument& argument : slice.arguments) write_argument(argument, first);
+    text_.append("}}");
+    ++piece_.slices;
+    piece_.slice_ns += duration_ns;
+    write_full_piece();
+  }
+
+  void write_argument(const ShownArgument& argument, bool& first) {
+    text_.print("{}\"{}\":", first ? "" : ",", argument.name);
+    first = false;
+    if (const auto* number = std::get_if<std::int64_t>(&argument.value)) {
+      text_.print("{}", *number);
+    } else if (const auto* text = std::get_if<std::string_view>(&argument.value)) {
+      text_.append(json_text(*text));
+    } else {
+      write_value(std::get<RankValue>(argument.value));
+    }
+  }
+
+  void write_value(const RankValue& value) {
+    const bool quoted = value.what == What::GroupName || value.what == What::GroupRanks;
+    if (quoted) text_.append("\"");
+    text_.append_value(index_of(value));
+    if (quoted) text_.append("\"");
+  }
+
+  void write_full_piece() {
+    if (text_.size() >= kPiece) write_piece();
+  }
+
+  void write_piece() {
+    for (const std::vector<std::string>& values : values_) text_.write(values, out_);
+    events_.add(piece_, shown_.ranks.size());
+    text_.clear();
+    piece_ = {};
+  }
+
+  void add_message(const ShownSlice& slice) {
+    for (const RankId rank : shown_.ranks) {
+      messages_.push_back({.group = view_.workload.ranks[rank].slots.at(slice.message->slot).group,
+                           .call = slice.message->call,
+                           .receives = slice.message->receives,
+                           .process = rank,
+                           .thread = slice.thread,
+                           .start_ns = slice.start_ns,
+                           .end_ns = slice.end_ns});
+    }
+  }
+
+  const RunView& view_;
+  const ShownClass& shown_;
+  ClassTrace trace_;
+  TraceEvents& events_;
+  OutputStream& out_;
+  std::vector<std::vector<std::string>> values_;  // of each rank
+  std::vector<std::string> categories_;           // as JSON text
+  std::vector<MessageEnd> messages_;
+  SharedText text_;
+  TraceCounts piece_;  // what the text holds
+};
+
+// Writes everything of the ranks and returns their messages, from which flows are drawn.
+std::vector<MessageEnd> write_class_trace(const RunView& view, const ShownClass& shown,
+                                          bool memory_counters, TraceEvents& events,
+                                          OutputStream& out) {
+  ClassJson json(view, shown, events, out);
+  json.name_processes();
+  json.write_slices();
+  if (memory_counters) json.write_memory();
+  return json.take_messages();
+}
 
 // Metadata stands before the events, for readers that stream.
 void write_head(const RunView& view, const std::set<RankId>& ranks, OutputStream& out) {
@@ -60,13 +359,12 @@ void write_flows(std::vector<MessageEnd> ends, TraceEvents& events) {
     if (from.group != to.group || from.call != to.call || from.receives || !to.receives) continue;
     const std::int64_t middle_ns = to.start_ns + (to.end_ns - to.start_ns) / 2;
     events.flow(
-        "message", "\"message\"",
         {.process = from.process, .thread = from.thread, .at_ns = from.start_ns},
         {.process = to.process, .thread = to.thread, .at_ns = std::max(middle_ns, from.start_ns)});
   }
 }
 
-// What was written, for tools/web/check_trace.
+// The counts of what was written, for tools/web/check_trace.
 void write_tail(const std::filesystem::path& file, const TraceCounts& counts, OutputStream& out) {
   out.print("\n],\n\"traceName\": {},\n", json_text(file.filename().string()));
   out.print(

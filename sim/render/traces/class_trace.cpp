@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "sim/render/traces/kineto.hpp"
-#include "sim/render/traces/trace_events.hpp"
+#include "sim/render/traces/trace_options.hpp"
 #include "sim/timeline/memory.hpp"
 
 namespace trainyard {

@@ -1,4 +1,4 @@
-// What a trace shows of the ranks of one class: threads, spans and memory, in no file format.
+// The content of a trace for the ranks of one class: threads, spans and memory, in no file format.
 //
 // A rank shows the spans of its class. A communication's kernel spans the time it moves; the time
 // it awaits others stands before it as "wait". What differs between ranks of the class (numbers of
@@ -24,7 +24,7 @@
 
 namespace trainyard {
 
-// Something of which each rank has its own; of a group where the rank's slot names it.
+// A value that each rank has of its own. The values of a group are those of the group in a slot.
 struct RankValue {
   enum class What : std::uint8_t { Rank, Device, GroupName, GroupRanks, Source, Destination };
   What what = What::Rank;

@@ -8,7 +8,7 @@
 #include <queue>
 #include <set>
 
-#include "sim/render/traces/trace_events.hpp"
+#include "sim/render/traces/trace_options.hpp"
 
 namespace trainyard {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 
 #include "sim/base/error.hpp"
@@ -23,6 +24,8 @@ std::set<RankId> default_ranks(const RunView& view) {
 }
 
 }  // namespace
+
+std::int64_t trace_ns(double seconds) { return std::llround(seconds * 1e9); }
 
 std::set<RankId> shown_ranks(const RunView& view, const TraceOptions& options) {
   std::set<RankId> ranks(options.ranks.begin(), options.ranks.end());

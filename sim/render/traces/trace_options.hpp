@@ -26,7 +26,7 @@ struct TraceOptions {
   bool link_counters = true;  // of the kTraceLinkClassesMax classes that carry most
 };
 
-// What was written; a checker compares it with what a viewer found.
+// The parts that were written; a checker compares them with what a viewer found.
 struct TraceCounts {
   std::uint64_t processes = 0;
   std::uint64_t threads = 0;
@@ -37,6 +37,9 @@ struct TraceCounts {
   std::uint64_t classes_left_out = 0;  // rank classes without a shown rank
 };
 
+// Times of a trace are whole nanoseconds.
+[[nodiscard]] std::int64_t trace_ns(double seconds);
+
 // The shown ranks in ascending order. Throws InputError when a rank does not exist.
 [[nodiscard]] std::set<RankId> shown_ranks(const RunView& view, const TraceOptions& options);
 
@@ -44,7 +47,7 @@ struct ShownClass {
   std::uint32_t rank_class = 0;
   std::vector<RankId> ranks;  // ascending, at least one
 };
-// By class, in the order of the lowest shown rank of each.
+// The shown ranks by class, in the order of the lowest shown rank of each.
 [[nodiscard]] std::vector<ShownClass> by_class(const RunView& view, const std::set<RankId>& ranks);
 
 }  // namespace trainyard

@@ -1,5 +1,3 @@
-#include "sim/render/views/workload_dot.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "sim/base/check.hpp"
+#include "sim/render/views/views.hpp"
 #include "sim/workload/call_sequences.hpp"
 
 namespace trainyard {

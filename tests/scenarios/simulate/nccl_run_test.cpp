@@ -11,8 +11,8 @@
 #include "sim/base/files.hpp"
 #include "sim/nccl/machine.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
-#include "sim/report/collective_summary.hpp"
-#include "sim/report/sections.hpp"
+#include "sim/report/communication.hpp"
+#include "sim/report/report.hpp"
 
 namespace trainyard {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "models/rank_grid.hpp"
 #include "runs.hpp"
-#include "sim/report/placement_summary.hpp"
+#include "sim/report/communication.hpp"
 
 namespace trainyard {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/report/result_json.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "tests/agreement.hpp"
 #include "tests/scenarios/sample.hpp"

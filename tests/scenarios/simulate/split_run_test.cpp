@@ -10,8 +10,8 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
 #include "sim/collectives/collective.hpp"
+#include "sim/report/communication.hpp"
 #include "sim/report/figures.hpp"
-#include "sim/report/link_summary.hpp"
 #include "sim/timeline/memory.hpp"
 
 namespace trainyard {

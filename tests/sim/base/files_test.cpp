@@ -1,9 +1,22 @@
+// Are files read whole, read once, and written whole or not at all?
 #include "sim/base/files.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "sim/base/error.hpp"
 
@@ -132,6 +145,197 @@ TEST(ReadFile, ANameThatIsTooLongAndALoopOfLinksAreSaidSo) {
   std::filesystem::create_symlink(loop, loop);
   EXPECT_THAT(read_problem(loop), testing::HasSubstr("cannot be read: Too many levels"));
   std::filesystem::remove(loop);
+}
+
+class NewFiles : public testing::Test {
+ protected:
+  NewFiles() : folder_(fs::temp_directory_path() / ("trainyard_new_" + std::to_string(getpid()))) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~NewFiles() override { fs::remove_all(folder_); }
+
+  [[nodiscard]] std::ptrdiff_t files() const {
+    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(NewFiles, AnOldFileStandsUntilTheNewOneIsWhole) {
+  write_file(folder_ / "a", "old");
+  NewFile made(folder_ / "a");
+  made.write("ne");
+  made.write("w");
+  EXPECT_EQ(read_file(folder_ / "a"), "old");
+  made.put_in_place();
+  EXPECT_EQ(read_file(folder_ / "a"), "new");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(NewFiles, OneThatIsGivenUpLeavesNothing) {
+  { NewFile(folder_ / "deep" / "a").write("half"); }
+  EXPECT_TRUE(fs::is_empty(folder_ / "deep"));
+}
+
+TEST_F(NewFiles, TwoAtOnceDoNotMix) {
+  NewFile one(folder_ / "a");
+  NewFile two(folder_ / "a");
+  one.write("one and more");
+  two.write("two");
+  one.put_in_place();
+  EXPECT_EQ(read_file(folder_ / "a"), "one and more");
+  two.put_in_place();
+  EXPECT_EQ(read_file(folder_ / "a"), "two");
+  EXPECT_EQ(files(), 1);
+}
+
+// Where the file system has files without names, as those of Linux machines do.
+TEST_F(NewFiles, AKilledProcessLeavesNothing) {
+  const int probe = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0666);
+  if (probe < 0) GTEST_SKIP() << "no files without names here";
+  ::close(probe);
+  const pid_t child = fork();
+  if (child == 0) {
+    NewFile made(folder_ / "a");
+    made.write("half");
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(files(), 0);
+}
+
+// A root folder without /proc, where a file without a name gets none later.
+TEST_F(NewFiles, WithoutProcAFileIsWrittenUnderAnotherNameFirst) {
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr int kNotAllowed = 77;
+    if (::chroot(folder_.c_str()) != 0) ::_exit(kNotAllowed);
+    try {
+      write_file("/deep/a", "new");
+      ::_exit(0);
+    } catch (...) {
+      ::_exit(1);
+    }
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "SKIPPED, NOT TESTED: chroot is not allowed here";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(read_file(folder_ / "deep" / "a"), "new");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "deep"), fs::directory_iterator()), 1);
+}
+
+TEST_F(NewFiles, DevicesAndPipesAreNeverReplaced) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  NewFile made(pipe);
+  made.write("through");
+  made.put_in_place();
+  char read[16] = {};
+  EXPECT_EQ(::read(reader, read, sizeof read), 7);
+  ::close(reader);
+  EXPECT_STREQ(read, "through");
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_TRUE(is_written_as_it_stands("/dev/null"));
+  EXPECT_FALSE(is_written_as_it_stands(folder_));
+  EXPECT_FALSE(is_written_as_it_stands(folder_ / "none"));
+}
+
+TEST_F(NewFiles, AFullDeviceSaysSo) {
+  NewFile made("/dev/full");
+  try {
+    made.write("x");
+    FAIL() << "it was written";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("/dev/full: cannot be written: No space left"));
+  }
+  EXPECT_TRUE(fs::is_character_file("/dev/full"));
+}
+
+TEST_F(NewFiles, ALinkToAFileYetToBeMadeIsFollowed) {
+  fs::create_symlink("real", folder_ / "link");
+  write_file(folder_ / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "link"));
+  EXPECT_EQ(read_file(folder_ / "real"), "new");
+}
+
+class ReadOnce : public ::testing::Test {
+ protected:
+  ReadOnce() { write("1"); }
+  ~ReadOnce() override { fs::remove(file_); }
+
+  // Each time it is written it is a second older than before: another state, whatever the clock.
+  void write(const std::string& text) {
+    std::ofstream(file_) << text;
+    age_ += std::chrono::seconds{1};
+    fs::last_write_time(file_, fs::file_time_type::clock::now() - age_);
+  }
+
+  const fs::path file_ = fs::path(::testing::TempDir()) / "read_once_test.txt";
+
+ private:
+  std::chrono::seconds age_{0};
+};
+
+int number_in(const fs::path& file) {
+  std::ifstream in(file);
+  int number = 0;
+  in >> number;
+  return number;
+}
+
+TEST_F(ReadOnce, ReadsAgainOnlyWhatHasChanged) {
+  int reads = 0;
+  const auto read = [&reads](const fs::path& file) {
+    ++reads;
+    return number_in(file);
+  };
+  const int& first = read_once<int>(file_, read);
+  EXPECT_EQ(&read_once<int>(file_, read), &first);
+  EXPECT_EQ(reads, 1);
+  write("2");
+  EXPECT_EQ(read_once<int>(file_, read), 2);
+  EXPECT_EQ(reads, 2);
+  EXPECT_EQ(first, 1);  // what was read before stays
+}
+
+TEST_F(ReadOnce, ReadsAgainWhatWasWrittenTwiceInATickOfTheClock) {
+  const fs::file_time_type written = fs::last_write_time(file_);
+  EXPECT_EQ(read_once<int>(file_, number_in), 1);
+  write("42");
+  fs::last_write_time(file_, written);
+  EXPECT_EQ(read_once<int>(file_, number_in), 42);
+}
+
+TEST_F(ReadOnce, AFailureIsNotKept) {
+  bool fails = true;
+  const auto read = [&fails](const fs::path& file) {
+    if (fails) throw std::runtime_error("unreadable");
+    return number_in(file);
+  };
+  EXPECT_THROW((void)read_once<int>(file_, read), std::runtime_error);
+  fails = false;
+  EXPECT_EQ(read_once<int>(file_, read), 1);
+}
+
+TEST_F(ReadOnce, ThreadsReadOnceTogether) {
+  int reads = 0;
+  const auto read = [&reads](const fs::path& file) {
+    ++reads;
+    return number_in(file);
+  };
+  std::vector<std::thread> threads;
+  std::vector<const int*> answers(8);
+  for (const int*& answer : answers)
+    threads.emplace_back([&] { answer = &read_once<int>(file_, read); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(reads, 1);
+  for (const int* answer : answers) EXPECT_EQ(answer, answers.front());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <regex>
 
 #include "sim/base/check.hpp"
 #include "sim/base/checked.hpp"
@@ -45,6 +46,70 @@ TEST(Checked, SumsThrowWhereTheyWouldWrap) {
   EXPECT_EQ(checked_sum(-1, 1), 0);
   EXPECT_THROW((void)checked_sum(kMost, 1), SizeOverflow);
   EXPECT_THROW((void)checked_sum(-kMost, -2), SizeOverflow);
+}
+
+TEST(Quantity, TimesAreTheNearestDouble) {
+  EXPECT_EQ(parse_time("2 us"), Seconds{2e-6});
+  EXPECT_EQ(parse_time("500 ns"), Seconds{5e-7});
+  EXPECT_EQ(parse_time("500ns"), Seconds{5e-7});
+  EXPECT_EQ(parse_time(" 1.5  min "), Seconds{90.0});
+  EXPECT_EQ(parse_time("0.7 µs"), Seconds{7e-7});
+}
+
+TEST(Quantity, SizesAreBinaryOrDecimalAsWritten) {
+  EXPECT_EQ(parse_bytes("80 GiB"), Bytes{80.0 * 1073741824.0});
+  EXPECT_EQ(parse_bytes("80 GB"), Bytes{80e9});
+  EXPECT_EQ(parse_bytes("8 B"), Bytes{8.0});
+}
+
+TEST(Quantity, RatesMayBeInBits) {
+  EXPECT_EQ(parse_rate("450 GB/s"), BytesPerSecond{450e9});
+  EXPECT_EQ(parse_rate("400 Gb/s"), BytesPerSecond{50e9});
+  EXPECT_EQ(parse_rate("400 Gbit/s"), BytesPerSecond{50e9});
+  EXPECT_EQ(parse_flops_rate("312 TFLOP/s"), FlopsPerSecond{312e12});
+}
+
+TEST(Quantity, RefusesWhatIsNotANumberWithAUnitOfTheKind) {
+  for (const char* text :
+       {"", "2", "us", "2 GB", "2 us x", "nan s", "inf s", "1e999 s", "2,5 us", "0x2 s"}) {
+    EXPECT_EQ(parse_time(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(parse_rate("50 GB"), std::nullopt);
+  EXPECT_EQ(parse_bytes("50 GB/s"), std::nullopt);
+  EXPECT_EQ(parse_bytes("50 gb"), std::nullopt);
+}
+
+TEST(Quantity, ExactTextReadsWell) {
+  EXPECT_EQ(exact_text(Seconds{5e-7}), "500 ns");
+  EXPECT_EQ(exact_text(Seconds{13.75}), "13.75 s");
+  EXPECT_EQ(exact_text(Bytes{80.0 * 0x1p30}), "80 GiB");
+  EXPECT_EQ(exact_text(BytesPerSecond{450e9}), "450 GB/s");
+  EXPECT_EQ(exact_text(FlopsPerSecond{0.0}), "0 FLOP/s");
+}
+
+TEST(Quantity, ExactTextReadsBackToTheLastBit) {
+  double value = 1e-12;
+  for (int i = 0; i < 2000; ++i) {
+    EXPECT_EQ(parse_time(exact_text(Seconds{value})), Seconds{value}) << value;
+    EXPECT_EQ(parse_bytes(exact_text(Bytes{value})), Bytes{value}) << value;
+    EXPECT_EQ(parse_rate(exact_text(BytesPerSecond{value})), BytesPerSecond{value}) << value;
+    EXPECT_EQ(parse_flops_rate(exact_text(FlopsPerSecond{value})), FlopsPerSecond{value}) << value;
+    value *= 1.0317;
+  }
+}
+
+// The schema's patterns and the parsers must say the same.
+TEST(Quantity, PatternsMatchWhatTheParsersAccept) {
+  const std::regex time(time_pattern());
+  const std::regex rate(flops_rate_pattern());
+  for (const std::string text : {"2 us", "500ns", "1.5 min", ".5 s", "5. s", "1e-3 s", "2", "us",
+                                 "2 GB", "2,5 us", "nan s", "", "1e s", "2 us x"}) {
+    EXPECT_EQ(std::regex_match(text, time), parse_time(text).has_value()) << text;
+  }
+  for (const std::string text :
+       {"312 TFLOP/s", "1e3 GFLOPS", "1 FLOP/s", "1 GB/s", "1 tflop/s", "1 TFLOP"}) {
+    EXPECT_EQ(std::regex_match(text, rate), parse_flops_rate(text).has_value()) << text;
+  }
 }
 
 }  // namespace

@@ -6,8 +6,9 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
-#include "sim/report/collective_summary.hpp"
+#include "sim/report/communication.hpp"
 #include "sim/timeline/breakdown.hpp"
+#include "sim/workload/bus_bandwidth.hpp"
 #include "tests/sim/report/small_run.hpp"
 
 namespace trainyard {

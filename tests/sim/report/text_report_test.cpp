@@ -8,7 +8,6 @@
 #include "sim/base/files.hpp"
 #include "sim/render/output_stream.hpp"
 #include "sim/render/text_table.hpp"
-#include "sim/report/csv.hpp"
 #include "sim/report/report.hpp"
 #include "tests/sim/report/small_run.hpp"
 

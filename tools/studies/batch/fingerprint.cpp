@@ -10,7 +10,6 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
-#include "sim/base/program_file.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
 
 namespace trainyard {

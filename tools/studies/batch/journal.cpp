@@ -16,7 +16,6 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
-#include "sim/base/new_file.hpp"
 #include "sim/report/result_json.hpp"
 
 namespace trainyard {

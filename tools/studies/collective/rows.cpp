@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/render/csv.hpp"
+#include "sim/base/csv.hpp"
 
 namespace trainyard {
 

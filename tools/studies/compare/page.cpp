@@ -7,8 +7,8 @@
 #include <set>
 #include <string_view>
 
-#include "sim/render/page/assets.hpp"
 #include "sim/render/page/charts.hpp"
+#include "sim/render/page/page.hpp"
 #include "sim/render/svg.hpp"
 #include "sim/render/text_table.hpp"
 #include "tools/studies/compare/report.hpp"

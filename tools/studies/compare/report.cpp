@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
+#include "sim/base/csv.hpp"
 #include "sim/base/units.hpp"
-#include "sim/render/csv.hpp"
 #include "sim/render/text_table.hpp"
 
 namespace trainyard {

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/studies/memory/memory_report.hpp"
 #include "tools/studies/memory/rule_of_thumb.hpp"
 

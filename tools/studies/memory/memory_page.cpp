@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include "sim/render/page/memory_chart.hpp"
+#include "sim/render/page/charts.hpp"
 #include "sim/render/svg.hpp"
-#include "sim/report/sections.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/report.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/studies/memory/memory_report.hpp"
 #include "tools/studies/memory/rule_of_thumb.hpp"
 

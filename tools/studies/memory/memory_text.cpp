@@ -7,8 +7,7 @@
 
 #include "sim/render/text_table.hpp"
 #include "sim/report/report.hpp"
-#include "sim/report/sections.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/studies/memory/memory_report.hpp"
 #include "tools/studies/memory/rule_of_thumb.hpp"
 

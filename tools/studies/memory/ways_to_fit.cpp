@@ -12,7 +12,7 @@
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/result_json.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/studies/memory/changes.hpp"
 #include "tools/studies/search/bounds.hpp"
 

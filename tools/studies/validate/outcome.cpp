@@ -9,7 +9,7 @@
 #include "scenarios/reader/scenario_document.hpp"
 #include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/simulate.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "sim/timeline/breakdown.hpp"
 
 namespace trainyard {

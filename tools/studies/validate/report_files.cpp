@@ -1,7 +1,7 @@
 // The tables of a validation for other programs: CSV and JSON.
 #include <fmt/format.h>
 
-#include "sim/render/csv.hpp"
+#include "sim/base/csv.hpp"
 #include "tools/studies/validate/report.hpp"
 
 namespace trainyard {

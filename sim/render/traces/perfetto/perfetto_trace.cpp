@@ -37,7 +37,8 @@ struct KeptSlice {
   std::vector<ShownArgument> arguments;
 };
 
-// What all ranks of a class have in common, ready for the file: by thread and by counter.
+// The packets that all ranks of a class have in common, ready for the file: by thread and by
+// counter.
 class ClassPackets {
  public:
   ClassPackets(const RunView& view, const ShownClass& shown, bool memory_counters)
@@ -164,7 +165,7 @@ class PerfettoFile {
     write_section(uuid_of(kLinksProcess, 0), {}, section_of(body));
   }
 
-  // What was written, for tools/web/check_trace.
+  // Writes and returns the counts of what was written, for tools/web/check_trace.
   TraceCounts finish(std::size_t classes) {
     counts_.classes_left_out = view_.partition.ranks.size() - classes;
     out_.write(remark_packet(fmt::format(

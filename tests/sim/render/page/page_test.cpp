@@ -8,7 +8,6 @@
 
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/render/page/blocks.hpp"
-#include "sim/render/page/page_data.hpp"
 #include "sim/timeline/memory.hpp"
 
 namespace trainyard {

@@ -10,7 +10,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
-#include "sim/render/traces/perfetto/wire_message.hpp"
+#include "sim/render/traces/perfetto/packets.hpp"
 #include "tests/sim/report/small_run.hpp"
 
 namespace trainyard {
@@ -55,7 +55,7 @@ std::vector<std::string> bodies(std::string_view file) {
 
 // The examples of protobuf.dev/programming-guides/encoding.
 TEST(WireMessage, SpeaksTheFormatOfProtocolBuffers) {
-  WireMessage message;
+  perfetto::WireMessage message;
   message.number(1, 150);
   EXPECT_EQ(message.bytes(), "\x08\x96\x01");
   message.clear();
@@ -67,7 +67,7 @@ TEST(WireMessage, SpeaksTheFormatOfProtocolBuffers) {
   message.clear();
   message.real(4, 1.0);
   EXPECT_EQ(message.bytes(), std::string("\x21\0\0\0\0\0\0\xF0\x3F", 9));
-  WireMessage outer;
+  perfetto::WireMessage outer;
   message.clear();
   message.number(1, 150);
   outer.message(3, message);

@@ -1,8 +1,7 @@
-#include "sim/render/views/workload_dot.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "sim/render/views/views.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
 
 namespace trainyard {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tools/studies/memory/changes.hpp"
 #include "tools/studies/memory/memory_report.hpp"
 #include "tools/studies/memory/rule_of_thumb.hpp"

@@ -9,7 +9,7 @@
 
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tests/tools/studies/search/small_search.hpp"
 #include "tools/studies/search/report.hpp"
 

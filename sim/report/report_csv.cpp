@@ -1,15 +1,13 @@
-#include "sim/report/csv.hpp"
-
 #include <fmt/format.h>
 
 #include <cmath>
-#include <initializer_list>
 
+#include "sim/base/csv.hpp"
 #include "sim/base/files.hpp"
-#include "sim/render/csv.hpp"
 #include "sim/render/output_stream.hpp"
+#include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,23 +1,24 @@
-// A comma-separated table with a header line, read whole.
+// Comma-separated values: tables read whole, and the fields of tables for spreadsheets and pandas.
 //
 //   const CsvTable table("h100_sxm.csv");
 //   table.number(0, "time_us");
-//
-// Throws InputError that names the file, the line and the column for what is not there or no
-// number.
+//   text += csv_field("ring, 2 nodes") + "," + csv_cell(row["time_us"]) + "\n";
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace trainyard {
 
-// Fields are cut at the commas, of which none stands in quotes; spaces and quotes around a field
-// are not part of it. As spreadsheets write it: a byte-order mark and CRLF are passed over.
+// A table with a header line. What is not there, or is no number, is refused with an InputError
+// that names the file, the line and the column. Fields are cut at the commas, of which none stands
+// in quotes; spaces and quotes around a field are not part of it. As spreadsheets write it: a
+// byte-order mark and CRLF are passed over.
 class CsvTable {
  public:
   explicit CsvTable(const std::filesystem::path& file);
@@ -40,5 +41,12 @@ class CsvTable {
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> lines_;  // of the rows in the file, from 1
 };
+
+// A text as a field of a table for others (RFC 4180): in quotes where it must be, and behind an
+// apostrophe where a spreadsheet would take it for a formula ("=1+1", "@SUM(A1)", "-2+3").
+[[nodiscard]] std::string csv_field(std::string_view text);
+
+// A value of JSON as such a field: texts without their quotes, nothing where it is null.
+[[nodiscard]] std::string csv_cell(const nlohmann::ordered_json& value);
 
 }  // namespace trainyard

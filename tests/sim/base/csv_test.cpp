@@ -1,7 +1,10 @@
-// Is a table read by the names of its columns, and is what is wrong with it said?
-#include "sim/base/csv_table.hpp"
+// Is a table read by the names of its columns, and is what is wrong with it said? Is a field that
+// is written one field, and no formula?
+#include "sim/base/csv.hpp"
 
 #include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -50,6 +53,24 @@ TEST(CsvTable, SaysWhatIsWrong) {
             std::string::npos);
   EXPECT_NE(problem_of("a,b\n1,2\n", "c").find("has no column \"c\""), std::string::npos);
   EXPECT_NE(problem_of("a,b\n1,x\n", "b").find("line 2 has b \"x\""), std::string::npos);
+}
+
+TEST(CsvField, IsNoFormula) {
+  EXPECT_EQ(csv_field("plain"), "plain");
+  EXPECT_EQ(csv_field("=1+1"), "'=1+1");
+  EXPECT_EQ(csv_field("@SUM(A1,A2)"), "\"'@SUM(A1,A2)\"");
+  EXPECT_EQ(csv_field("-2+3"), "'-2+3");
+  EXPECT_EQ(csv_field("\t=1"), "'\t=1");
+  for (const char* number : {"-2", "+1.5e3", "-"}) EXPECT_EQ(csv_field(number), number);
+  EXPECT_EQ(csv_field("say \"yes\"\n"), "\"say \"\"yes\"\"\n\"");
+}
+
+TEST(CsvCell, IsTheFieldOfAValue) {
+  EXPECT_EQ(csv_cell(nullptr), "");
+  EXPECT_EQ(csv_cell("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_cell(-2.5), "-2.5");
+  EXPECT_EQ(csv_cell(true), "true");
+  EXPECT_EQ(csv_cell(nlohmann::ordered_json::array({1, 2})), "\"[1,2]\"");
 }
 
 }  // namespace

@@ -1,17 +1,30 @@
-// Peak memory of each pipeline stage: the worst of its rank classes, and whether it fits.
+// The run by pipeline stage: where the time of its ranks goes, and their peak memory.
 //
 //   for (const StageMemory& stage : stage_memory(view)) stage.fits;
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/report/run_view.hpp"
+#include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
 
 namespace trainyard {
 
+// The breakdown (sim/timeline/breakdown.hpp) as the mean over the ranks of a stage.
+struct StageBreakdown {
+  std::uint32_t stage = 0;
+  std::uint64_t ranks = 0;
+  Breakdown mean;
+};
+
+// Sorted by stage number.
+[[nodiscard]] std::vector<StageBreakdown> stage_breakdown(const RunView& view);
+
+// The peak memory of a stage: the worst of its rank classes, and whether it fits.
 struct StageMemory {
   std::uint32_t stage = 0;
   std::uint32_t rank_class = 0;  // the worst, the lowest among equals
@@ -21,7 +34,7 @@ struct StageMemory {
   std::string gpu = {};  // profile, where the cluster's GPUs are not all alike
 };
 
-// By stage number.
+// Sorted by stage number.
 [[nodiscard]] std::vector<StageMemory> stage_memory(const RunView& view);
 
 // The stage with the highest peak; nullptr when there is none.
@@ -30,8 +43,8 @@ struct StageMemory {
 // "backward layer 3, microbatch 7": the operation that reached the peak.
 [[nodiscard]] std::string peak_operation(const RunView& view, const StageMemory& stage);
 
-// What the ranks of a node keep in the memory of its CPUs, each at its own peak, on the node where
-// that is most.
+// The bytes that the ranks of a node keep in the memory of its CPUs, each rank at its own peak, on
+// the node where they are most.
 struct HostMemory {
   std::uint32_t node = 0;
   std::int64_t bytes = 0;

@@ -1,4 +1,4 @@
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-// Of the GPUs of a rank class, which are all of one kind.
+// The GPUs of a rank class are all of one kind.
 GpuKind gpu_of(const RunView& view, std::uint32_t rank_class) {
   if (!view.cluster.has_mixed_gpus()) return {.profile = {}, .memory = view.facts.gpu_memory};
   const RankId rank = view.partition.ranks[rank_class].representative;
@@ -19,6 +19,26 @@ GpuKind gpu_of(const RunView& view, std::uint32_t rank_class) {
 }
 
 }  // namespace
+
+std::vector<StageBreakdown> stage_breakdown(const RunView& view) {
+  std::map<std::uint32_t, StageBreakdown> stages;
+  for (std::size_t index = 0; index < view.partition.ranks.size(); ++index) {
+    const RankClass& ranks = view.partition.ranks[index];
+    const Breakdown times = view.breakdown_of(index);
+    StageBreakdown& stage = stages[view.workload.programs.at(ranks.program).stage];
+    stage.ranks += ranks.members;
+    for (std::size_t share = 0; share < kTimeShares; ++share) {
+      stage.mean.seconds[share] += ranks.members * times.seconds[share];
+    }
+  }
+  std::vector<StageBreakdown> result;
+  for (auto& [number, stage] : stages) {
+    stage.stage = number;
+    for (double& seconds : stage.mean.seconds) seconds /= static_cast<double>(stage.ranks);
+    result.push_back(stage);
+  }
+  return result;
+}
 
 std::vector<StageMemory> stage_memory(const RunView& view) {
   std::map<std::uint32_t, StageMemory> worst;

@@ -1,1 +1,0 @@
-#include "sim/timeline/timeline.hpp"
