@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "models/host/host_lanes.hpp"
+#include "models/host.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/device_kinds.hpp"
