@@ -30,7 +30,7 @@ struct RoutingQuery {
 };
 
 struct ExpertRows {
-  // Of each expert at the place, from all ranks of its group and of its tensor group.
+  // Rows of each expert at the place, from all ranks of its group and of its tensor group.
   std::vector<std::int64_t> received = {};
   std::int64_t sent = 0;  // of one rank's tokens, its own experts' included
 
@@ -69,10 +69,10 @@ class ExpertRouting {
   // Rows that the ranks of a group send each other, [from * expert + to]; empty: all alike. It is
   // one matrix for all places.
   [[nodiscard]] std::vector<std::int64_t> between(const RoutingQuery& query) const;
-  // What of a query rows depend on, apart from the place.
+  // The parts of a query that rows depend on, apart from the place.
   using RowsKey = std::array<std::int64_t, 3>;
   [[nodiscard]] RowsKey key_of(const RoutingQuery& query) const;
-  // What one rank's tokens bring each expert, capacity applied.
+  // Rows that one rank's tokens bring each expert, capacity applied.
   [[nodiscard]] std::vector<std::int64_t> rows_by_expert(const RoutingQuery& query) const;
   // Rows that an expert takes of one rank at most; 0: all.
   [[nodiscard]] std::int64_t capacity() const;

@@ -1,11 +1,35 @@
 #include "models/framework.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 
 #include "models/framework_file.hpp"
+#include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 
 namespace trainyard {
+
+namespace {
+
+// Reads {"value": true, "source": ...}; false where the key is not there.
+bool truth(JsonObject& object, std::string_view key) {
+  return object.has(key) && sourced(object, key).boolean("value", false);
+}
+
+// Several functions read one object, each some of its keys; load_framework refuses strange ones.
+void ignore_but(JsonObject& object, std::initializer_list<std::string_view> keys) {
+  for (const std::string& key : object.keys())
+    if (std::ranges::find(keys, std::string_view(key)) == keys.end()) object.ignore(key);
+}
+
+}  // namespace
+
+// ---- memory
 
 FrameworkMemory load_framework(const std::string& name) {
   JsonFile file = framework_file(name);
@@ -16,28 +40,219 @@ FrameworkMemory load_framework(const std::string& name) {
   const auto share = [&root](std::string_view key) {
     return sourced(root, key).number("value", {.least = 0.0, .most = 1.0});
   };
-  const auto truth = [&root](std::string_view key) {
-    return root.has(key) && sourced(root, key).boolean("value", false);
-  };
   const auto count = [&root](std::string_view key, std::int64_t absent) -> std::int64_t {
     return root.has(key) ? sourced(root, key).integer("value", {.least = 0, .most = 100}) : absent;
   };
   static_cast<void>(root.text("title"));
-  root.ignore("kernel_time");  // framework_times.hpp
-  root.ignore("exchange_sms");
-  root.ignore("gradient_passes");  // gradient_passes.hpp
-  root.ignore("streaming");        // streaming_kernels.hpp
-  root.ignore("practices");        // framework_file.hpp
+  for (const char* others :
+       {"kernel_time", "exchange_sms", "gradient_passes", "streaming", "practices"})
+    root.ignore(others);
   const FrameworkMemory memory{.context_bytes = bytes("context"),
                                .workspace_bytes = bytes("workspace"),
                                .channel_bytes = bytes("channel"),
                                .fragmentation = share("fragmentation"),
-                               .gradient_placeholders = truth("gradient_placeholders"),
+                               .gradient_placeholders = truth(root, "gradient_placeholders"),
                                .expert_row_copies = count("expert_row_copies", 0),
                                .gradient_buckets_in_flight = count("gradient_buckets_in_flight", 2),
                                .loss_copies = count("loss_copies", 1)};
   file.finish();
   return memory;
+}
+
+// ---- passes over gradients
+
+GradientPasses GradientPasses::with(GradientAverage own_average, GradientCheck own_check) const {
+  GradientPasses chosen = *this;
+  if (own_average != GradientAverage::Framework) chosen.average = own_average;
+  if (own_check != GradientCheck::Framework) chosen.check = own_check;
+  return chosen;
+}
+
+std::int64_t GradientPasses::scaling_bytes(std::int64_t replicas, std::int64_t width) const {
+  const bool scaled = average == GradientAverage::BeforeAlways ||
+                      (average == GradientAverage::Before && replicas > 1);
+  return scaled ? 2 * width : 0;
+}
+
+GradientPasses load_gradient_passes(const std::string& name) {
+  JsonFile file = framework_file(name);
+  JsonObject root = file.root();
+  ignore_but(root, {"gradient_passes"});
+  GradientPasses passes;
+  if (root.has("gradient_passes")) {
+    JsonObject all = root.object("gradient_passes");
+    if (truth(all, "scaled_by_kernel")) passes.average = GradientAverage::Before;
+    if (truth(all, "checked_for_nan")) passes.check = GradientCheck::On;
+    passes.unscale = truth(all, "unscaled_by_kernel");
+    passes.accumulate = truth(all, "accumulated_by_kernel");
+  }
+  file.finish();
+  return passes;
+}
+
+// ---- streaming operations
+
+namespace {
+
+constexpr std::int64_t kTouchesMost = 100;  // one operation reads or writes a number so often
+
+StreamingPass read_pass(JsonObject object) {
+  const IntegerRule times{.fallback = 0, .least = 0, .most = kTouchesMost};
+  return {.narrow = object.integer("narrow", times),
+          .wide = object.integer("wide", times),
+          .launches = object.integer("launches", {.least = 1, .most = kTouchesMost})};
+}
+
+KeptTensors read_kept(JsonObject object) {
+  const IntegerRule rule{.fallback = 0, .least = 0, .most = kTouchesMost};
+  return {.narrow = object.integer("narrow", rule), .wide = object.integer("wide", rule)};
+}
+
+// {"eager": {"forward": {...}, "backward": {...}, "kept": {...}}, "compiled": {...}, "source":
+// ...}: as it is where this way of running it is not there.
+void read_operation(JsonObject& all, const char* key, bool compiled,
+                    StreamingOperation& operation) {
+  if (!all.has(key)) return;
+  JsonObject object = sourced(all, key);
+  const char* way = compiled ? "compiled" : "eager";
+  object.ignore(compiled ? "eager" : "compiled");
+  if (!object.has(way)) return;
+  JsonObject own = object.object(way);
+  operation.forward = read_pass(own.object("forward"));
+  operation.backward = read_pass(own.object("backward"));
+  if (own.has("kept")) operation.kept = read_kept(own.object("kept"));
+}
+
+}  // namespace
+
+StreamingKernels load_streaming_kernels(const std::string& name, bool compiled) {
+  JsonFile file = framework_file(name);
+  JsonObject root = file.root();
+  ignore_but(root, {"streaming"});
+  StreamingKernels kernels{.compiled = compiled};
+  if (root.has("streaming")) {
+    JsonObject all = root.object("streaming");
+    read_operation(all, "rms_norm", compiled, kernels.rms_norm);
+    read_operation(all, "layer_norm", compiled, kernels.layer_norm);
+    read_operation(all, "rotary", compiled, kernels.rotary);
+    read_operation(all, "activation", compiled, kernels.activation);
+    read_operation(all, "gated_activation", compiled, kernels.gated_activation);
+    kernels.repeated_heads = truth(all, "repeated_heads");
+    kernels.separate_products = truth(all, "separate_products");
+    kernels.sequence_copies = truth(all, "sequence_copies");
+    kernels.keeps_gathered = truth(all, "keeps_gathered");
+    kernels.recompute_stops_early = truth(all, "recompute_stops_early");
+    kernels.joined_gradients = truth(all, "joined_gradients");
+    if (all.has("loss_metrics"))
+      kernels.loss_metrics = sourced(all, "loss_metrics").integer("value", {.least = 0, .most = 9});
+  }
+  file.finish();
+  return kernels;
+}
+
+// ---- times of kernels
+
+namespace {
+
+constexpr double kTimesMost = 20.0;
+constexpr double kLossMost = 0.9;
+constexpr double kPassesMost = 1000.0;
+
+// {"value": ..., "source": ...}; `otherwise` where it is not there.
+double figure(JsonObject& object, const char* key, double otherwise, const NumberRule& rule) {
+  return object.has(key) ? sourced(object, key).number("value", rule) : otherwise;
+}
+
+}  // namespace
+
+double FrameworkTimes::as_wide(const Kernel& kernel) const {
+  if (const auto* product = std::get_if<Gemm>(&kernel))
+    return product->dtype == DataType::Fp8 ? fp8_gemm : gemm;
+  if (const auto* products = std::get_if<GroupedGemm>(&kernel)) {
+    if (!products->per_expert) return 1.0;
+    return products->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
+  }
+  if (const auto* block = std::get_if<Attention>(&kernel))
+    return block->of_ring ? ring_attention : block->backward ? attention_backward : attention;
+  return memory_bound;
+}
+
+double FrameworkTimes::narrower(const Kernel& kernel) const {
+  const auto* product = std::get_if<Gemm>(&kernel);
+  const auto* products = std::get_if<GroupedGemm>(&kernel);
+  const bool narrow = (product != nullptr && product->dtype == DataType::Fp8) ||
+                      (products != nullptr && products->dtype == DataType::Fp8);
+  return narrow ? four_bit_share : 1.0;
+}
+
+std::int64_t FrameworkTimes::ring_bytes(const Kernel& kernel) const {
+  const auto* block = std::get_if<Attention>(&kernel);
+  if (block == nullptr || !block->of_ring) return 0;
+  const double numbers = static_cast<double>(block->batch * block->query_heads) *
+                         static_cast<double>(block->query_length * block->head_dim_qk);
+  return std::llround(ring_passes * numbers * element_bytes(block->dtype));
+}
+
+double FrameworkTimes::beside_exchanges(const Kernel& kernel, std::int64_t sms,
+                                        double compute_loss) const {
+  TY_CHECK(exchange_sms < sms, exchange_sms, sms);
+  const bool on_sms = std::holds_alternative<Gemm>(kernel) ||
+                      std::holds_alternative<GroupedGemm>(kernel) ||
+                      std::holds_alternative<Attention>(kernel);
+  if (!on_sms) return 1.0;
+  const double share = static_cast<double>(exchange_sms) / static_cast<double>(sms);
+  return 1.0 / (1.0 - std::min(share * compute_loss, kLossMost));
+}
+
+FrameworkTimes load_framework_times(const std::string& name, const std::string& generation) {
+  JsonFile file = framework_file(name);
+  JsonObject root = file.root();
+  ignore_but(root, {"kernel_time", "exchange_sms"});
+  FrameworkTimes times;
+  if (root.has("exchange_sms")) {
+    times.exchange_sms = sourced(root, "exchange_sms").integer("value", {.least = 0, .most = 64});
+  }
+  if (root.has("kernel_time")) {
+    JsonObject all = root.object("kernel_time");
+    ignore_but(all, {generation});
+    if (all.has(generation)) {
+      JsonObject own = all.object(generation);
+      const NumberRule rule{.least = 1.0 / kTimesMost, .most = kTimesMost};
+      times.gemm = figure(own, "gemm", 1.0, rule);
+      times.fp8_gemm = figure(own, "fp8_gemm", times.gemm, rule);
+      times.grouped_gemm = figure(own, "grouped_gemm", 1.0, rule);
+      times.fp8_grouped_gemm = figure(own, "fp8_grouped_gemm", times.grouped_gemm, rule);
+      times.attention = figure(own, "attention", 1.0, rule);
+      times.attention_backward = figure(own, "attention_backward", times.attention, rule);
+      times.ring_attention = figure(own, "ring_attention", times.attention, rule);
+      times.ring_passes = figure(own, "ring_passes", 0.0, {.least = 0.0, .most = kPassesMost});
+      times.memory_bound = figure(own, "memory_bound", 1.0, rule);
+      times.fp4_gemm = figure(own, "fp4_gemm", 1.0, rule);
+    }
+  }
+  file.finish();
+  return times;
+}
+
+AttentionTimes load_memory_efficient_times(const std::string& generation) {
+  JsonFile file = JsonFile::read(data_file("models/attention", "memory_efficient"));
+  JsonObject root = file.root();
+  static_cast<void>(root.text("title"));
+  JsonObject all = root.object("generations");
+  if (!all.has(generation))
+    throw InputError(Problem{"", "/training/attention",
+                             fmt::format("nothing is measured of memory_efficient kernels on GPUs "
+                                         "of generation {} (known: {})",
+                                         generation, fmt::join(all.keys(), ", ")),
+                             "choose flash, or add what they take over the profile's kernels to "
+                             "models/attention/memory_efficient.json"});
+  ignore_but(all, {generation});
+  JsonObject own = all.object(generation);
+  const NumberRule rule{.least = 1.0 / kTimesMost, .most = kTimesMost};
+  const AttentionTimes times{.forward = sourced(own, "forward").number("value", rule),
+                             .backward = sourced(own, "backward").number("value", rule)};
+  file.finish();
+  return times;
 }
 
 }  // namespace trainyard

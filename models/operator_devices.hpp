@@ -42,8 +42,8 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// What a segment leaves for others: the residual stream, or what its last operator hands on beside
-// it, a norm its rows and the head its logits.
+// A segment leaves the residual stream for others, or what its last operator hands on beside it: a
+// norm its rows, the head its logits.
 struct SegmentOutput {
   std::size_t segment = 0;
   bool stream = true;
@@ -71,7 +71,7 @@ struct OperatorSplit {
   }
 };
 
-// What the segment reads, in the order it becomes available.
+// The outputs that the segment reads, in the order they become available.
 [[nodiscard]] std::vector<SegmentOutput> inputs_of(const std::vector<Segment>& segments,
                                                    std::size_t segment);
 

@@ -46,8 +46,8 @@ StepCosts costs_of(const TrainingPlan& plan) {
           .transfer_s = 0.0};
 }
 
-[[noreturn]] void refuse(const std::string& field, const std::string& problem,
-                         const std::string& hint) {
+[[noreturn]] void refuse_field(const std::string& field, const std::string& problem,
+                               const std::string& hint) {
   throw InputError(
       Problem{.file = {}, .pointer = "/parallelism/" + field, .problem = problem, .hint = hint});
 }
@@ -56,8 +56,8 @@ StepCosts costs_of(const TrainingPlan& plan) {
 std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   if (p.pipeline == 1 && p.first_stage_layers && p.last_stage_layers) {
-    refuse("last_stage_layers", "a pipeline of one stage has no last stage beside its first",
-           "leave first_stage_layers and last_stage_layers out");
+    refuse_field("last_stage_layers", "a pipeline of one stage has no last stage beside its first",
+                 "leave first_stage_layers and last_stage_layers out");
   }
   std::int64_t rest = plan.architecture.layers;
   std::int64_t ranks = p.pipeline;
@@ -67,9 +67,9 @@ std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
     --ranks;
   }
   if (rest < 0 || (ranks == 0 ? rest != 0 : rest % ranks != 0)) {
-    refuse("first_stage_layers",
-           fmt::format("{} layers remain for {} stages between first and last", rest, ranks),
-           "choose first_stage_layers and last_stage_layers so that the rest divides");
+    refuse_field("first_stage_layers",
+                 fmt::format("{} layers remain for {} stages between first and last", rest, ranks),
+                 "choose first_stage_layers and last_stage_layers so that the rest divides");
   }
   std::vector<std::int64_t> layers(static_cast<std::size_t>(p.pipeline),
                                    ranks == 0 ? 0 : rest / ranks);
@@ -82,15 +82,15 @@ std::vector<std::int64_t> split_by_hand(const TrainingPlan& plan, std::int64_t s
   const std::vector<std::int64_t>& given = plan.parallelism.layers_per_stage;
   const std::int64_t sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
   if (static_cast<std::int64_t>(given.size()) != stages) {
-    refuse("layers_per_stage",
-           fmt::format("has {} entries for {} virtual stages", given.size(), stages),
-           "give one for each stage, in model order");
+    refuse_field("layers_per_stage",
+                 fmt::format("has {} entries for {} virtual stages", given.size(), stages),
+                 "give one for each stage, in model order");
   }
   if (sum != plan.architecture.layers) {
-    refuse("layers_per_stage",
-           fmt::format("adds up to {} layers; {} has {}", sum, plan.architecture.name,
-                       plan.architecture.layers),
-           "every layer stands on one stage");
+    refuse_field("layers_per_stage",
+                 fmt::format("adds up to {} layers; {} has {}", sum, plan.architecture.name,
+                             plan.architecture.layers),
+                 "every layer stands on one stage");
   }
   return given;
 }
@@ -138,9 +138,10 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
       const std::int64_t layers =
           by_rank[static_cast<std::size_t>(place_of(shape, stage, {}).rank)];
       if (layers % chunks != 0) {
-        refuse("interleave",
-               fmt::format("a stage of {} layers does not divide into {} chunks", layers, chunks),
-               "use an interleave that divides the layers of every stage");
+        refuse_field(
+            "interleave",
+            fmt::format("a stage of {} layers does not divide into {} chunks", layers, chunks),
+            "use an interleave that divides the layers of every stage");
       }
       split.push_back(layers / chunks);
     }
@@ -151,12 +152,13 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
   const std::int64_t places =
       plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);
   if (places % stages != 0) {
-    refuse("pipeline",
-           fmt::format(
-               "{} layers do not divide over {} virtual stages ({} pipeline ranks x {} chunks)",
-               places, stages, p.pipeline, chunks),
-           "choose pipeline x interleave that divides the layers, or give first_stage_layers and "
-           "last_stage_layers");
+    refuse_field(
+        "pipeline",
+        fmt::format(
+            "{} layers do not divide over {} virtual stages ({} pipeline ranks x {} chunks)",
+            places, stages, p.pipeline, chunks),
+        "choose pipeline x interleave that divides the layers, or give first_stage_layers and "
+        "last_stage_layers");
   }
   std::vector<std::int64_t> split(static_cast<std::size_t>(stages), places / stages);
   if (p.embedding_in_split) --split.front();

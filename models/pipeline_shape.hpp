@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/plan.hpp"
-#include "models/schedules/placement.hpp"
+#include "models/schedules/schedule.hpp"
 
 namespace trainyard {
 
@@ -29,9 +29,8 @@ namespace trainyard {
 // First and last stage are on one rank, which then holds a tied embedding once.
 [[nodiscard]] bool ends_on_one_rank(const Parallelism& parallelism);
 
-// Layers of every virtual stage, in model order (models/schedules/placement.hpp says which rank
-// holds it). The first layers go to virtual stage 0. Throws InputError naming the field when the
-// layers do not divide.
+// Layers of every virtual stage, in model order (place_of says which rank holds it). The first
+// layers go to virtual stage 0. Throws InputError naming the field when the layers do not divide.
 [[nodiscard]] std::vector<std::int64_t> layer_split(const TrainingPlan& plan);
 
 }  // namespace trainyard

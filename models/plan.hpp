@@ -1,6 +1,7 @@
-// How a model is trained: parallelism, batch, precision, recomputation, communication choices.
+// How a model is trained: parallelism, batch, precision, recomputation, communication choices,
+// experts, what stands in the memory of the CPU, documents.
 //
-// Plain values; the scenario reader (scenarios/) fills them and has checked them, lower.hpp turns
+// Plain values. The scenario reader (scenarios/) fills them and has checked them; lower.hpp turns
 // them into a Workload. Names are those of the scenario file (README of scenarios/).
 #pragma once
 
@@ -8,17 +9,12 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
-#include "models/architecture/settings.hpp"
-#include "models/documents.hpp"
-#include "models/expert_settings.hpp"
 #include "models/framework.hpp"
-#include "models/gradient_passes.hpp"
-#include "models/offload.hpp"
-#include "models/streaming_kernels.hpp"
 #include "sim/base/units.hpp"
 #include "sim/nccl/options.hpp"
 #include "sim/workload/kernel.hpp"
@@ -122,7 +118,8 @@ struct Parallelism {
   [[nodiscard]] std::int64_t expert_replicas() const {
     return tensor * context * data / (expert_tensor_size() * expert);
   }
-  // Those among the ranks of `reshard_group` replicas of the model. REQUIRES: as above.
+  // Replicas of an expert among the ranks of `reshard_group` replicas of the model. REQUIRES: as
+  // above.
   [[nodiscard]] std::int64_t expert_reshard_group() const {
     return tensor * context * reshard_group / (expert_tensor_size() * expert);
   }
@@ -150,7 +147,7 @@ struct Training {
   std::int64_t lora_rank = 0;
   AdapterTargets lora_targets = {};
   FrozenFormat frozen_weights = FrozenFormat::AsTrained;  // of the layers' matrices, with adapters
-  // Whose weights are not trained at all (models/trained_weights.hpp).
+  // Layers whose weights are not trained at all (models/trained_weights.hpp).
   std::vector<std::int64_t> frozen_layers = {};
   bool frozen_embedding = false;
   bool frozen_head = false;
@@ -211,15 +208,123 @@ struct CollectiveChoice {
     return {.call = make_call(op, bytes, dtype, std::move(made.name)),
             .field = std::move(made.field)};
   }
-  // What nobody chose: whatever NCCL chooses for the group and the size.
+  // Where nobody chose: whatever NCCL chooses for the group and the size.
   static constexpr const char* kStandard = "nccl";
-  // What bounds NCCL's choice holds for every group, so it may leave one nothing to choose.
+  // Bounds on NCCL's choice hold for every group, so they may leave one nothing to choose.
   static constexpr const char* kNcclField = "/collectives/nccl";
 
   bool operator==(const CollectiveChoice&) const = default;
 };
 
-// Replicas that meet in parameter servers alone (lower/data_parallel/server_steps.hpp).
+// ---- experts: who gets which tokens, and how the tokens travel
+
+// How the tokens of a microbatch fall on the experts. Balanced: alike. Zipf: expert of rank i gets
+// a share proportional to i^-s, the ranks drawn anew for every layer. Dirichlet: shares drawn for
+// every layer and microbatch from a symmetric Dirichlet distribution. Recorded: shares read from a
+// file of counts.
+enum class RoutingKind : std::uint8_t { Balanced, Zipf, Dirichlet, Recorded };
+
+// How rows reach their experts (Megatron-LM core/transformer/moe/token_dispatcher.py). AllGather:
+// every rank gathers all tokens of its expert group and picks. AllToAll: each row goes to the rank
+// of its expert. NodeLimited: a token crosses to each node once and is forwarded inside
+// (DeepSeek-V3, arXiv 2412.19437 section 3.2.2; DeepEP).
+enum class Dispatcher : std::uint8_t { AllToAll, AllGather, NodeLimited };
+
+// How the products of a rank's experts are issued. PerExpert: one after another, as Transformer
+// Engine's GroupedLinear has cuBLAS do it. OneLaunch: a kernel for all of them (CUTLASS,
+// torch._grouped_mm, DeepGEMM). Fused: that kernel also adds the biases, cuts off, activates and
+// quantises what the next product reads (cuDNN's grouped kernels behind Transformer Engine's op
+// fuser, 2026); priced as the single products, at what the profile says of those.
+enum class ExpertProducts : std::uint8_t { PerExpert, OneLaunch, Fused };
+
+// The operation by which ranks learn how many rows of each expert come to them. The host reads the
+// counts, to size what follows.
+inline constexpr std::string_view kExpertCountsOperation = "expert_counts_all_gather";
+
+struct ExpertSettings {
+  RoutingKind routing = RoutingKind::Balanced;
+  double zipf_exponent = 1.0;    // s; 0 is balanced
+  double dirichlet_alpha = 1.0;  // smaller is more uneven
+  std::string counts = {};       // a file (read_expert_counts), for Recorded
+  // Replicas of the experts draw their own shares; otherwise all see the same ones.
+  bool independent_replicas = false;
+  // Rows an expert takes at most of one rank's microbatch, over the balanced number; 0: all there
+  // are (dropless).
+  double capacity_factor = 0.0;
+  bool pad_to_capacity = false;  // every expert gets that many, filled with zeros
+  Dispatcher dispatcher = Dispatcher::AllToAll;
+  DataType dispatch_precision = DataType::Bf16;  // fp8: one byte, and 4 of scale for 128 numbers
+  ExpertProducts products = ExpertProducts::PerExpert;
+  bool overlap_shared = false;  // the shared experts compute while the rows travel
+  // Every rank runs one forward further ahead, and each backward as one block with the forward
+  // before it, so that the rows of one travel under the computation of the other (Megatron-LM's
+  // overlap_moe_expert_parallel_comm; DualPipe does so by itself).
+  bool overlap_exchanges = false;
+
+  bool operator==(const ExpertSettings&) const = default;
+};
+
+// ---- the memory of the CPU beside each GPU
+//
+// Activations of some layers go there after their forward and come back before their backward. The
+// optimizer's state stays there and is updated by the CPU (ZeRO-Offload, Ren et al. 2101.06840), or
+// it is fetched, updated by the GPU and stored again. The layers' weights are fetched for every
+// use. All of it travels over the links between GPU and CPU, beside whatever else uses them
+// (lower/offload.hpp).
+
+// Where the optimizer's state is, and who updates the weights.
+enum class OffloadedOptimizer : std::uint8_t { None, Cpu, Fetch };
+
+struct OffloadSettings {
+  double activations = 0.0;  // the share of what a layer keeps that goes to the host, 0 to 1
+  std::int64_t activation_layers = 0;  // of the first so many layers of a chunk; 0: of all
+  OffloadedOptimizer optimizer = OffloadedOptimizer::None;
+  // Weights of the layers; embedding and head stay. With zero_stage 3 the shards of all.
+  bool weights = false;
+  [[nodiscard]] bool any() const {
+    return activations > 0.0 || optimizer != OffloadedOptimizer::None || weights;
+  }
+
+  bool operator==(const OffloadSettings&) const = default;
+};
+
+// A GPU can use an equal part of its node's CPUs. Zero where the node's data do not say.
+struct HostShare {
+  Bytes memory = {};
+  BytesPerSecond bandwidth = {};  // of that memory, as sold
+
+  bool operator==(const HostShare&) const = default;
+};
+
+// How fast a CPU's Adam walks through its state: this share of the bandwidth of its memory, counted
+// with the bytes of optimizer_step_bytes (architecture/memory.hpp). Ren et al. 2101.06840, table 4,
+// measure 1, 2, 4, 8 and 10 billion parameters in 0.22, 0.51, 1.03, 2.41 and 2.57 s on two Xeon
+// Platinum 8168: the median rate is 3.89e9 parameters a second, at 30 bytes 117 GB/s of the 2 x 128
+// GB/s of six channels of DDR4-2666 each, 0.456.
+inline constexpr double kCpuOptimizerShare = 0.456;
+
+// ---- documents packed into sequences (attention_pairs.hpp)
+
+// None: a sequence is one document. List: every sequence is packed as listed. Lognormal: lengths
+// are drawn, with the mean given, until a sequence is full; the last one is cut.
+enum class DocumentKind : std::uint8_t { None, List, Lognormal };
+
+struct Documents {
+  DocumentKind kind = DocumentKind::None;
+  std::vector<std::int64_t> lengths = {};  // List: they add up to the sequence
+  std::int64_t mean_length = 0;            // Lognormal
+  double sigma = 1.0;                      // Lognormal: of the logarithm of the length
+  // Replicas draw documents of their own; otherwise all see the same ones.
+  bool independent_replicas = true;
+
+  [[nodiscard]] bool drawn() const { return kind == DocumentKind::Lognormal; }
+
+  bool operator==(const Documents&) const = default;
+};
+
+// ---- the plan
+
+// Replicas that meet in parameter servers alone (lower/data_parallel/server_steps.cpp).
 struct ParameterServers {
   std::int64_t servers = 0;    // 0: replicas reduce among each other
   bool dedicated = false;      // on GPUs of their own, behind the workers'; else on the first ones

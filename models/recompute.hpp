@@ -1,4 +1,4 @@
-// What the backward pass computes again: which layers of a model chunk, which modules of a layer.
+// The layers of a model chunk, and the modules of a layer, that the backward pass computes again.
 //
 //   Training training{.recompute = Recompute::Full, .recompute_num_layers = 4};
 //   recompute_units(training, {.layers = 10});   // {0, 4, again}, {4, 4, again}, {8, 2, again}

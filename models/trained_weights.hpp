@@ -67,9 +67,9 @@ inline constexpr Words<bool AdapterTargets::*, 7> kAdapterTargets{
      {&AdapterTargets::up, "up"},
      {&AdapterTargets::down, "down"}}};
 
-// Of one layer of one of `tensor` ranks; empty without adapters. A layer without a gate has none,
-// one with experts has those of its attention alone: experts, router and shared experts stay
-// frozen.
+// The adapters of one layer on one of `tensor` ranks; empty without adapters. A layer without a
+// gate has none, one with experts has those of its attention alone: experts, router and shared
+// experts stay frozen.
 [[nodiscard]] std::vector<Adapter> layer_adapters(const Architecture& architecture,
                                                   const Training& training, std::int64_t tensor,
                                                   LayerKind kind = LayerKind::Dense);
@@ -89,7 +89,7 @@ struct AdapterSet {
 [[nodiscard]] AdapterSet adapter_set(const Architecture& architecture, const Training& training,
                                      std::int64_t tensor);
 
-// Of the whole model, undivided.
+// Parameters of the adapters of the whole model, undivided.
 [[nodiscard]] std::int64_t adapter_parameters(const Architecture& architecture,
                                               const Training& training);
 

@@ -1,4 +1,4 @@
-// A transformer's shape, and what follows from it alone: parameters and FLOPs.
+// A transformer's shape, how it is read, and how many parameters follow from it.
 //
 // Architectures are data (models/data/*.json). Families are told apart by their parts (gated
 // feed-forward, biases, norm, positions, tied head, experts, latent attention), never by name.
@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,8 @@ namespace trainyard {
 
 class JsonFile;
 class JsonObject;
+template <class Owner>
+struct Field;  // sim/base/field.hpp
 
 enum class Positions : std::uint8_t { Learned, Rotary };
 enum class NormKind : std::uint8_t { LayerNorm, RmsNorm };
@@ -99,6 +102,12 @@ struct Architecture {
   bool operator==(const Architecture&) const = default;
 };
 
+// One row for each field of a models/data file, and of the model's section of a scenario.
+[[nodiscard]] std::span<const Field<Architecture>> architecture_fields();
+
+// The model that fields which are left out describe: a Llama, of no size.
+[[nodiscard]] Architecture default_architecture();
+
 // The fields of a models/data file, or of a model written inline in a scenario. Optional ones: name
 // ("custom"), source, kv_heads (heads), head_dim (hidden / heads), and those that tell the families
 // apart, whose defaults are a Llama's. Faults go to the file's list of problems.
@@ -113,28 +122,12 @@ struct Architecture {
 
 // Every parameter, unpadded vocabulary (reference: oracle 47, exact).
 [[nodiscard]] std::int64_t parameter_count(const Architecture& architecture);
-// Those that one token meets: of the experts only the ones it is sent to. Mixtral 8x7B:
+// The parameters that one token meets: of the experts only the ones it is sent to. Mixtral 8x7B:
 // 12 879 925 248.
 [[nodiscard]] std::int64_t active_parameter_count(const Architecture& architecture);
 // One transformer layer, norms and biases included.
 [[nodiscard]] std::int64_t layer_parameter_count(const Architecture& architecture,
                                                  LayerKind kind = LayerKind::Dense);
-
-// How attention's square is counted: in full (Narayanan et al. 2021) or its causal half.
-enum class AttentionCount : std::uint8_t { Full, Causal };
-
-// Model FLOPs of one optimizer step: forward and backward without recomputation, 3 times the
-// forward, forward = sum over layers of 2*tokens*active weights + 2*tokens*s*(q + o)*chi, plus
-// 2*tokens*h*V; o is the width of all heads' values, q but for latent attention.
-// Narayanan et al. 2104.04473 eq. 3 and Korthikanti et al. 2205.05198 eq. 7 for the GPT shape.
-struct FlopsQuery {
-  std::int64_t sequences = 0;  // global batch
-  std::int64_t sequence_length = 0;
-  std::int64_t vocab = 0;  // padded or not, as the source counts
-  AttentionCount attention = AttentionCount::Causal;
-  std::int64_t mtp_layers = 0;  // that predict tokens further ahead (flops.hpp)
-};
-[[nodiscard]] Flops model_flops(const Architecture& architecture, const FlopsQuery& query);
 
 // V0 padded so that every tensor rank has the same whole number of rows:
 // ceil(V0 / (multiple*t)) * multiple*t (Megatron: multiple = 128).

@@ -96,8 +96,4 @@ Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query
   return Flops{0.0};
 }
 
-Seconds training_time(const TrainingRun& run, FlopsPerSecond whole_cluster) {
-  return Flops{8.0 * run.tokens * run.parameters} / whole_cluster;
-}
-
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// Where the FLOPs of a token go, and the published rules of thumb made of them.
+// The FLOPs of one token and of one step, and the published rules of thumb made of them.
 //
 //   TokenFlops f = token_flops(load_architecture("llama3-8b"),
 //                              {.sequence_length = 8192, .vocab = 128256});
@@ -8,10 +8,13 @@
 #include <cstdint>
 
 #include "models/architecture/architecture.hpp"
-#include "models/architecture/settings.hpp"
+#include "models/architecture/recipe.hpp"
 #include "sim/base/units.hpp"
 
 namespace trainyard {
+
+// How attention's square is counted: in full (Narayanan et al. 2021) or its causal half.
+enum class AttentionCount : std::uint8_t { Full, Causal };
 
 // Forward FLOPs of one token. A product of m x k by k x n counts 2mkn; norms, activations and the
 // optimizer count nothing, as in every published MFU. Attention over s keys counts s of them for
@@ -50,6 +53,19 @@ struct TokenQuery {
 };
 [[nodiscard]] TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query);
 
+// Model FLOPs of one optimizer step: forward and backward without recomputation, 3 times the
+// forward, forward = sum over layers of 2*tokens*active weights + 2*tokens*s*(q + o)*chi, plus
+// 2*tokens*h*V; o is the width of all heads' values, q but for latent attention.
+// Narayanan et al. 2104.04473 eq. 3 and Korthikanti et al. 2205.05198 eq. 7 for the GPT shape.
+struct FlopsQuery {
+  std::int64_t sequences = 0;  // global batch
+  std::int64_t sequence_length = 0;
+  std::int64_t vocab = 0;  // padded or not, as the source counts
+  AttentionCount attention = AttentionCount::Causal;
+  std::int64_t mtp_layers = 0;  // that predict tokens further ahead (flops.hpp)
+};
+[[nodiscard]] Flops model_flops(const Architecture& architecture, const FlopsQuery& query);
+
 // FLOPs that recomputation adds to model_flops: the forward of all layers (Full, not of the head),
 // of the modules that run again (Selective; the cores by default), or nothing. For a GPT, Full is
 // Narayanan et al. 2104.04473 eq. 3, 96BsLh^2(1 + s/(6h) + V/(16Lh)). For Selective, Korthikanti et
@@ -57,14 +73,5 @@ struct TokenQuery {
 // executed is its forward.
 [[nodiscard]] Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
                                      Recompute recompute, const RecomputeModules& modules = {});
-
-// End-to-end training time 8TP/(nX) with full recomputation (Narayanan et al. 2104.04473 eq. 4):
-// 2TP forward, again when recomputed, 4TP backward. T = 300e9 tokens, P = 175e9, nX = 1024 *
-// 140e12: 33.9 days.
-struct TrainingRun {
-  double parameters = 0.0;
-  double tokens = 0.0;
-};
-[[nodiscard]] Seconds training_time(const TrainingRun& run, FlopsPerSecond whole_cluster);
 
 }  // namespace trainyard

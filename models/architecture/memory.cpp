@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "models/architecture/shard.hpp"
+#include "models/architecture/weights.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -33,7 +33,7 @@ struct Sizes {
   [[nodiscard]] std::int64_t inside(std::int64_t bytes_per_token) const {
     return divided(tokens * bytes_per_token, tensor);
   }
-  // Of every token so many numbers that enter a product which gathers the sequence.
+  // Bytes of so many numbers of every token, which enter a product that gathers the sequence.
   [[nodiscard]] std::int64_t product_inputs(std::int64_t numbers) const {
     return gathered_inputs ? tokens * entering(numbers) : outside(entering(numbers));
   }
@@ -103,7 +103,7 @@ std::int64_t expert_rows(const Architecture& a, const ActivationQuery& query, co
   return query.expert_rows.value_or(balanced);
 }
 
-// What enters the second matrix of the experts.
+// Counts what enters the second matrix of the experts.
 std::int64_t expert_product_bytes(const Architecture& a, const ActivationQuery& query,
                                   const Sizes& sizes) {
   return expert_rows(a, query, sizes) * sizes.entering(divided(a.expert_ffn, query.expert_tensor));
@@ -131,7 +131,7 @@ std::int64_t expert_bytes(const Architecture& a, const ActivationQuery& query, c
                  sizes.entering(inner) + sizes.beside_activation * sizes.element * inner);
 }
 
-// Of each number normed.
+// Bytes that are kept for each number that is normed.
 std::int64_t norm_bytes(const ActivationQuery& query, const Sizes& sizes) {
   return query.norm_kept_narrow * sizes.element + query.norm_kept_wide * kFp32Bytes;
 }
@@ -153,7 +153,7 @@ LayerActivations everything(const Architecture& a, const ActivationQuery& query)
   return kept;
 }
 
-// What a layer's second part keeps where some of its modules run again.
+// Counts what a layer's second part keeps where some of its modules run again.
 std::int64_t without_experts(const Architecture& a, const ActivationQuery& query,
                              std::int64_t kept) {
   const Sizes sizes = sizes_of(query);
@@ -179,7 +179,7 @@ LayerActivations every_second_product(const Architecture& a, const ActivationQue
   return result;
 }
 
-// What the modules that run again would have kept, taken off.
+// Takes off what the modules that run again would have kept.
 LayerActivations without_modules(const Architecture& a, const ActivationQuery& query,
                                  LayerActivations kept) {
   const RecomputeModules& again = query.modules;
@@ -222,11 +222,6 @@ LayerActivations layer_activations(const Architecture& architecture, const Activ
   return kept;
 }
 
-std::int64_t recomputed_activations(const Architecture& architecture,
-                                    const ActivationQuery& query) {
-  return everything(architecture, query).total() - layer_activations(architecture, query).total();
-}
-
 std::int64_t embedding_activations(const Architecture& architecture, const ActivationQuery& query) {
   const Sizes sizes = sizes_of(query);
   const std::int64_t mask =
@@ -242,11 +237,6 @@ HeadActivations head_activations(const Architecture& architecture, const Activat
                                               : sizes.outside(sizes.element * architecture.hidden),
           .logits = sizes.inside(sizes.element * vocab),
           .logits_fp32 = query.fused_loss ? 0 : sizes.inside(kFp32Bytes * vocab)};
-}
-
-double first_stage_factor(std::int64_t pipeline, std::int64_t chunks) {
-  if (chunks == 1) return 1.0;
-  return 1.0 + static_cast<double>(pipeline - 1) / static_cast<double>(pipeline * chunks);
 }
 
 namespace {

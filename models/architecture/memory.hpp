@@ -16,7 +16,6 @@
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
-#include "models/architecture/settings.hpp"
 #include "sim/workload/kernel.hpp"
 
 namespace trainyard {
@@ -46,7 +45,7 @@ struct ActivationQuery {
   std::optional<double> product_input = {};
   std::optional<double> activation_input = {};
   // Tensors that a norm keeps, and an activation function with what goes into and comes out of it:
-  // 16 bits and fp32 of each number (models/streaming_kernels.hpp); fused ones their inputs, and
+  // 16 bits and fp32 of each number (models/framework.hpp); fused ones their inputs, and
   // the latter its output as the next product's.
   std::int64_t norm_kept_narrow = 1;
   std::int64_t norm_kept_wide = 0;
@@ -57,11 +56,12 @@ struct ActivationQuery {
   // Selective recomputation keeps every second product's output, compiled only if it is read again:
   // not that of the last where that is added to the stream as it is.
   bool compiled = false;
-  // Of a number of attention's output, where one copy serves its backward and the projection's.
+  // Bytes of a number of attention's output, where one copy serves its backward and the
+  // projection's.
   std::optional<double> attention_output = {};
 };
 
-// What one rank keeps of one layer for one microbatch, in bytes, by the part that made it. At 16
+// Bytes that one rank keeps of one layer for one microbatch, by the part that made them. At 16
 // bits a GPT with dropout and unfused attention keeps sbh(34 + 5as/h): norms 4, attention 11, ffn
 // 19, core 5as/h. A Llama with flash attention keeps sb(8h + 4q + 4kappa + 6f) + 4asb. Latent
 // attention keeps its latents before and after their norms as well, and keys and values per head.
@@ -74,8 +74,8 @@ struct LayerActivations {
   std::int64_t attention = 0;   // input of QKV, Q, K, V, input of the projection, dropout mask
   std::int64_t core = 0;  // unfused: softmax, its mask, its dropped output; flash: log-sum-exp
   std::int64_t ffn = 0;   // input, input of the activation, its output, dropout mask
-  // Of a layer with experts instead: its input, the router's scores (fp32), the shared experts, and
-  // for each row of an expert its input, the activation's input and output.
+  // A layer with experts keeps instead: its input, the router's scores (fp32), the shared experts,
+  // and for each row of an expert its input, the activation's input and output.
   std::int64_t experts = 0;
   std::int64_t checkpoint = 0;  // Recompute::Full: the layer's input, and then nothing else
   [[nodiscard]] std::int64_t total() const {
@@ -84,11 +84,6 @@ struct LayerActivations {
 };
 [[nodiscard]] LayerActivations layer_activations(const Architecture& architecture,
                                                  const ActivationQuery& query);
-
-// Bytes that recomputation rebuilds while one layer's backward runs, over those it kept: held for
-// one layer at a time. The checkpoint itself serves as the input of the first norm.
-[[nodiscard]] std::int64_t recomputed_activations(const Architecture& architecture,
-                                                  const ActivationQuery& query);
 
 // Before the first layer, per microbatch: token and position ids (8 bytes each), and with dropout
 // the mask of the embeddings, sbh (/t with sequence parallelism).
@@ -108,11 +103,6 @@ struct HeadActivations {
 };
 [[nodiscard]] HeadActivations head_activations(const Architecture& architecture,
                                                const ActivationQuery& query, std::int64_t vocab);
-
-// Microbatches of the first stage's whole layers that 1F1B with v chunks keeps, over p: p(1 +
-// (p-1)/(pv)) chunks rounded as the schedule has them (schedule.hpp counts exactly). v = 1 gives 1.
-// p = 8, v = 3: 1.2917 (Korthikanti et al. 2205.05198 section 4.2.3).
-[[nodiscard]] double first_stage_factor(std::int64_t pipeline, std::int64_t chunks);
 
 // How the state of a parameter is kept.
 struct StateRecipe {

@@ -29,7 +29,7 @@ std::optional<DataType> optional_type(JsonObject& object, std::string_view key) 
   return value_of(kTypes, object.choice(key, all_words<kTypes>()));
 }
 
-// What is said for people, not for the program.
+// Reads past what is said for people, not for the program.
 void read_heading(JsonObject& object) {
   static_cast<void>(object.text("title"));
   static_cast<void>(object.text("source"));

@@ -1,8 +1,11 @@
 #include "models/architecture/weights.hpp"
 
+#include <algorithm>
+
 #include "sim/base/check.hpp"
 
 namespace trainyard {
+
 namespace {
 
 using Modules = std::array<bool RecomputeModules::*, 2>;
@@ -24,7 +27,7 @@ std::vector<Weight> attention(const Architecture& a) {
            .inputs = a.hidden,
            .outputs = 2 * a.kv_width(),
            .split = Split::Column,
-           .units = 2 * a.kv_width(),  // a head may be cut (shard.hpp)
+           .units = 2 * a.kv_width(),  // a head may be cut (kv_heads_per_rank)
            .bias = bias,
            .joined = true,
            .parts = 2,
@@ -164,6 +167,53 @@ std::int64_t split_parameters(const Weight& weight, std::int64_t tensor) {
       return 0;
   }
   return 0;
+}
+
+// ---- shards
+
+namespace {
+
+// From latents every query head gets keys and values of its own.
+std::int64_t key_heads(const Architecture& a) { return a.latent() ? a.heads : a.kv_heads; }
+
+}  // namespace
+
+std::int64_t kv_heads_per_rank(const Architecture& architecture, std::int64_t tensor) {
+  return std::max<std::int64_t>(1, key_heads(architecture) / tensor);
+}
+
+std::int64_t key_value_width_per_rank(const Architecture& architecture, std::int64_t tensor) {
+  const std::int64_t value =
+      architecture.latent() ? architecture.value_head() : architecture.head_dim;
+  return kv_heads_per_rank(architecture, tensor) * (architecture.head_dim + value);
+}
+
+std::int64_t kv_width_per_rank(const Architecture& architecture, std::int64_t tensor) {
+  return kv_heads_per_rank(architecture, tensor) * architecture.head_dim;
+}
+
+bool replicates_kv_heads(const Architecture& architecture, std::int64_t tensor) {
+  return tensor > key_heads(architecture);
+}
+
+LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
+                       const LayerShardQuery& query) {
+  LayerShard shard;
+  shard.replicated = layer_vectors(architecture, query.kind);
+  for (const Weight& weight : layer_weights(architecture, query.kind)) {
+    if (weight.expert()) {
+      TY_CHECK(weight.copies % query.expert == 0, weight.copies, query.expert);
+      const std::int64_t bias =
+          weight.bias && weight.split == Split::Row ? weight.outputs : std::int64_t{0};
+      shard.experts +=
+          weight.copies / query.expert * (split_parameters(weight, query.expert_tensor) + bias);
+      continue;
+    }
+    shard.sharded += split_parameters(weight, tensor);
+    if (weight.split == Split::None) shard.replicated += weight.parameters();
+    if (weight.split == Split::Row && weight.bias) shard.replicated += weight.outputs;
+  }
+  return shard;
 }
 
 }  // namespace trainyard

@@ -1,8 +1,11 @@
 // The weight matrices of one layer: the one list that parameters, FLOPs, shards, gradients and the
-// inputs that products keep are counted from. A kind of block of a layer adds its own.
+// inputs that products keep are counted from. A kind of block of a layer adds its own matrices.
+// Below it stands how many parameters one rank holds under tensor and pipeline parallelism.
 //
 //   for (const Weight& weight : layer_weights(a, LayerKind::Dense))
 //     flops_per_token += 2 * weight.active * weight.inputs * weight.outputs;
+//   layer_shard(load_architecture("llama3-70b"), 8).sharded;      // 106 954 752
+//   layer_shard(load_architecture("llama3-70b"), 8).replicated;   // 16 384: the two norms
 #pragma once
 
 #include <array>
@@ -11,7 +14,7 @@
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
-#include "models/architecture/settings.hpp"
+#include "models/architecture/recipe.hpp"
 
 namespace trainyard {
 
@@ -53,5 +56,42 @@ struct Weight {
 // Parameters on one of `tensor` ranks, in whole units of the divided side. REQUIRES: tensor divides
 // the units, if the matrix is divided.
 [[nodiscard]] std::int64_t split_parameters(const Weight& weight, std::int64_t tensor);
+
+// ---- shards
+
+// One layer on one of t tensor ranks. Column- and row-parallel matrices and column biases are
+// divided; norms, row biases, routers and the down-projections of latent attention stand on every
+// rank. Experts are divided over e expert-parallel ranks, and each over their own tensor group.
+struct LayerShard {
+  std::int64_t sharded = 0;
+  std::int64_t replicated = 0;
+  std::int64_t experts = 0;
+  [[nodiscard]] std::int64_t total() const { return sharded + replicated + experts; }
+};
+
+struct LayerShardQuery {
+  LayerKind kind = LayerKind::Dense;
+  std::int64_t expert = 1;         // e
+  std::int64_t expert_tensor = 1;  // tensor ranks of one expert
+};
+
+// Key-value heads that one tensor rank attends with: kv_heads/t, and one where t exceeds kv_heads.
+// Several ranks then have the same head: the columns of the QKV matrix stay divided among all t
+// ranks, each head is cut, and what the product makes of them is gathered over the tensor group,
+// from which every rank takes its queries and its head. Backward their gradients are reduced and
+// scattered likewise (Megatron-LM core/transformer/attention.py, get_query_key_value_tensors).
+[[nodiscard]] std::int64_t kv_heads_per_rank(const Architecture& architecture, std::int64_t tensor);
+// Their width, of keys or of values: kv_heads_per_rank * head_dim.
+[[nodiscard]] std::int64_t kv_width_per_rank(const Architecture& architecture, std::int64_t tensor);
+// Width of keys and values together, as a rank's attention works on them.
+[[nodiscard]] std::int64_t key_value_width_per_rank(const Architecture& architecture,
+                                                    std::int64_t tensor);
+// Whether several tensor ranks have the same key-value head.
+[[nodiscard]] bool replicates_kv_heads(const Architecture& architecture, std::int64_t tensor);
+
+// REQUIRES: t divides heads, ffn and the columns of keys and values, one of kv_heads and t divides
+// the other, e divides the experts.
+[[nodiscard]] LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
+                                     const LayerShardQuery& query = {});
 
 }  // namespace trainyard

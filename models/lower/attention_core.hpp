@@ -1,5 +1,5 @@
-// The core of an attention block, fused (flash) or as the separate products and softmax of older
-// stacks.
+// The core of an attention block: fused (flash), as the separate products and softmax of older
+// stacks, or among several ranks that share a sequence.
 #pragma once
 
 #include <cstdint>
@@ -22,5 +22,9 @@ class AttentionCore : BlockWriter {
   [[nodiscard]] MemoryBound softmax(bool backward) const;
   [[nodiscard]] Gemm head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 };
+
+// Key-value heads of one rank after a trade among `heads` ranks: each gets a share, or one that
+// several have. REQUIRES: one of both numbers divides the other.
+[[nodiscard]] std::int64_t traded_kv_heads(std::int64_t kv_heads, std::int64_t heads);
 
 }  // namespace trainyard

@@ -1,12 +1,24 @@
-#include "models/lower/device_program.hpp"
-
+// The program of one device of a replica whose model is split by hand, operator by operator
+// (operator_devices.hpp): its segments, microbatch after microbatch forward and backward, and what
+// it sends to and receives from the other devices in between.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "models/expert_routing.hpp"
+#include "models/lower/data_parallel/data_parallel.hpp"
+#include "models/lower/ends.hpp"
+#include "models/lower/layer.hpp"
+#include "models/lower/layer_memory.hpp"
+#include "models/lower/lower.hpp"
+#include "models/lower/messages.hpp"
+#include "models/lower/options.hpp"
 #include "models/lower/resident_memory.hpp"
+#include "models/operator_devices.hpp"
 #include "models/rank_groups.hpp"
 
 namespace trainyard {
@@ -42,7 +54,129 @@ HeadParts head_parts(const Segment& segment) {
           .loss = segment.holds(Operator::Loss)};
 }
 
-}  // namespace
+struct DevicePlace {
+  std::int64_t device = 0;
+  const ExpertRouting* routing = nullptr;  // of a model with experts
+};
+
+// Sends what crosses from the device to others, and receives what comes to it.
+class DeviceExchange {
+ public:
+  // All of it outlives this.
+  DeviceExchange(const LoweringOptions& options, const OperatorSplit& split, std::int64_t device,
+                 const StepShape& shape, ProgramBuilder& build)
+      : options_(options),
+        split_(split),
+        device_(device),
+        shape_(shape),
+        build_(build),
+        peers_(options.messages, shape, build),
+        forward_end_(split.segments.size(), kNone),
+        backward_end_(split.segments.size(), kNone) {}
+
+  // Writes what crosses before a segment's forward, or before its backward on the way back.
+  void before_forward(std::size_t segment);
+  void before_backward(std::size_t segment);
+  // The segment's forward, or its backward, has been written up to here.
+  void forward_ended(std::size_t segment) { forward_end_[segment] = build_.last_compute(); }
+  void backward_ended(std::size_t segment) { backward_end_[segment] = build_.last_compute(); }
+
+ private:
+  void send(const Transfer& transfer, Pass pass, OpIndex after);
+  void receive(const Transfer& transfer, Pass pass);
+  [[nodiscard]] std::int64_t bytes_of(const Transfer& transfer) const;
+
+  const LoweringOptions& options_;
+  const OperatorSplit& split_;
+  const std::int64_t device_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  PeerMessages peers_;
+  std::vector<OpIndex> forward_end_;  // by segment, of those written so far
+  std::vector<OpIndex> backward_end_;
+};
+
+void DeviceExchange::before_forward(std::size_t segment) {
+  for (const Transfer& transfer : split_.transfers) {
+    if (transfer.before != segment) continue;
+    if (transfer.from == device_)
+      send(transfer, Pass::Forward, forward_end_[transfer.output.segment]);
+    if (transfer.to == device_) receive(transfer, Pass::Forward);
+  }
+}
+
+// The copy that was made last is used up first.
+void DeviceExchange::before_backward(std::size_t segment) {
+  for (auto transfer = split_.transfers.rbegin(); transfer != split_.transfers.rend(); ++transfer) {
+    if (transfer->output.segment != segment) continue;
+    if (transfer->to == device_) send(*transfer, Pass::Backward, backward_end_[transfer->before]);
+    if (transfer->from == device_) receive(*transfer, Pass::Backward);
+  }
+}
+
+std::int64_t DeviceExchange::bytes_of(const Transfer& transfer) const {
+  return split_.carries_logits(transfer) ? shape_.tokens * options_.ends.vocab * shape_.element
+                                         : shape_.message;
+}
+
+// Logits, or their gradient, are of no use where they were made once they are away.
+void DeviceExchange::send(const Transfer& transfer, Pass pass, OpIndex after) {
+  const bool forward = pass == Pass::Forward;
+  const std::int64_t to = forward ? transfer.to : transfer.from;
+  const OpIndex message =
+      peers_.send({.pass = pass,
+                   .stream = forward ? Stream::SendForward : Stream::SendBackward,
+                   .slot = peer_slot(forward ? PeerUse::SendForward : PeerUse::SendBackward, to),
+                   .bytes = bytes_of(transfer)},
+                  after);
+  if (split_.carries_logits(transfer))
+    build_.memory().release(message, Category::Logits, bytes_of(transfer));
+}
+
+void DeviceExchange::receive(const Transfer& transfer, Pass pass) {
+  const bool forward = pass == Pass::Forward;
+  const std::int64_t from = forward ? transfer.from : transfer.to;
+  peers_.receive({.pass = pass,
+                  .stream = forward ? Stream::RecvForward : Stream::RecvBackward,
+                  .slot = peer_slot(forward ? PeerUse::RecvForward : PeerUse::RecvBackward, from),
+                  .bytes = bytes_of(transfer)},
+                 options_.messages.overlap ? kNone : build_.last_compute());
+}
+
+class DeviceLowering {
+ public:
+  // `options` and `split` outlive the lowering.
+  DeviceLowering(const LoweringOptions& options, const OperatorSplit& split,
+                 const DevicePlace& place, Interner& interner);
+
+  [[nodiscard]] Program lower();
+
+ private:
+  [[nodiscard]] bool mine(std::size_t segment) const;
+  void hold_memory();
+  void forward(std::int32_t microbatch);
+  void backward(std::int32_t microbatch);
+  void forward_segment(std::size_t segment, const UnitPlace& place);
+  void backward_segment(std::size_t segment, const UnitBackward& step);
+  std::vector<ReadyGradient> segment_gradients(const Segment& segment);
+  void sum_gradients(std::size_t segment);
+  [[nodiscard]] LayerMemory memory_of(const Segment& segment) const;
+  // Bytes of the residual stream, which is held here where no norm keeps it.
+  [[nodiscard]] std::int64_t borrowed_stream(const Segment& segment) const;
+
+  const LoweringOptions& options_;
+  const OperatorSplit& split_;
+  const std::int64_t device_;
+  const StepShape shape_;
+  ProgramBuilder build_;
+  LayerLowering layer_;
+  ModelEnds ends_;
+  DeviceExchange exchange_;
+  const std::vector<ChunkWeights> weights_;  // one
+  const StageParameters parameters_;
+  std::unique_ptr<DataParallel> replicas_;
+  UnitGradients gradients_;
+};
 
 DeviceLowering::DeviceLowering(const LoweringOptions& options, const OperatorSplit& split,
                                const DevicePlace& place, Interner& interner)
@@ -54,15 +188,13 @@ DeviceLowering::DeviceLowering(const LoweringOptions& options, const OperatorSpl
              static_cast<std::uint32_t>(place.device)),
       layer_(options.layer, shape_, build_),
       ends_(options.ends, options.layer, shape_, build_),
-      peers_(options.messages, shape_, build_),
+      exchange_(options, split, device_, shape_, build_),
       weights_(weights_on(options.weights, split, device_)),
       parameters_({.total = weights_.front().parameters(),
                    .experts = weights_.front().expert_parameters()}),
       replicas_(make_data_parallel({options.replicas, shape_, build_, weights_, parameters_})),
       gradients_(GradientLowering(options.replicas.gradients, shape_, build_), weights_,
-                 *replicas_),
-      forward_end_(split.segments.size(), kNone),
-      backward_end_(split.segments.size(), kNone) {}
+                 *replicas_) {}
 
 bool DeviceLowering::mine(std::size_t segment) const {
   return split_.segments[segment].device == device_;
@@ -93,7 +225,7 @@ void DeviceLowering::forward(std::int32_t microbatch) {
   for (std::size_t segment = 0; segment < split_.segments.size(); ++segment) {
     tags.layer = -1;
     build_.tag(tags);
-    exchange_forward(segment);
+    exchange_.before_forward(segment);
     if (!mine(segment)) continue;
     tags.layer = split_.segments[segment].layer;
     build_.tag(tags);
@@ -111,7 +243,7 @@ void DeviceLowering::backward(std::int32_t microbatch) {
   for (std::size_t segment = split_.segments.size(); segment-- > 0;) {
     tags.layer = -1;
     build_.tag(tags);
-    exchange_backward(segment);
+    exchange_.before_backward(segment);
     if (!mine(segment)) continue;
     tags.layer = split_.segments[segment].layer;
     build_.tag(tags);
@@ -135,7 +267,7 @@ void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place)
     ends_.embedding.forward();
   }
   replicas_->after_forward(place);
-  forward_end_[number] = build_.last_compute();
+  exchange_.forward_ended(number);
 }
 
 void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& step) {
@@ -143,7 +275,7 @@ void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& st
   sum_gradients(number);
   gradients_.add(segment_gradients(split_.segments[number]));
   gradients_.end_unit(step);
-  backward_end_[number] = build_.last_compute();
+  exchange_.backward_ended(number);
 }
 
 LayerMemory DeviceLowering::memory_of(const Segment& segment) const {
@@ -177,52 +309,7 @@ void DeviceLowering::sum_gradients(std::size_t segment) {
         .memory_bound("gradient_sum", MemoryBoundKind::Elementwise, 3 * shape_.message);
 }
 
-void DeviceLowering::exchange_forward(std::size_t segment) {
-  for (const Transfer& transfer : split_.transfers) {
-    if (transfer.before != segment) continue;
-    if (transfer.from == device_)
-      send(transfer, Pass::Forward, forward_end_[transfer.output.segment]);
-    if (transfer.to == device_) receive(transfer, Pass::Forward);
-  }
-}
-
-// What was copied last is done with first.
-void DeviceLowering::exchange_backward(std::size_t segment) {
-  for (auto transfer = split_.transfers.rbegin(); transfer != split_.transfers.rend(); ++transfer) {
-    if (transfer->output.segment != segment) continue;
-    if (transfer->to == device_) send(*transfer, Pass::Backward, backward_end_[transfer->before]);
-    if (transfer->from == device_) receive(*transfer, Pass::Backward);
-  }
-}
-
-std::int64_t DeviceLowering::bytes_of(const Transfer& transfer) const {
-  return split_.carries_logits(transfer) ? shape_.tokens * options_.ends.vocab * shape_.element
-                                         : shape_.message;
-}
-
-// Logits, or their gradient, are of no use where they were made once they are away.
-void DeviceLowering::send(const Transfer& transfer, Pass pass, OpIndex after) {
-  const bool forward = pass == Pass::Forward;
-  const std::int64_t to = forward ? transfer.to : transfer.from;
-  const OpIndex message =
-      peers_.send({.pass = pass,
-                   .stream = forward ? Stream::SendForward : Stream::SendBackward,
-                   .slot = peer_slot(forward ? PeerUse::SendForward : PeerUse::SendBackward, to),
-                   .bytes = bytes_of(transfer)},
-                  after);
-  if (split_.carries_logits(transfer))
-    build_.release(message, Category::Logits, bytes_of(transfer));
-}
-
-void DeviceLowering::receive(const Transfer& transfer, Pass pass) {
-  const bool forward = pass == Pass::Forward;
-  const std::int64_t from = forward ? transfer.from : transfer.to;
-  peers_.receive({.pass = pass,
-                  .stream = forward ? Stream::RecvForward : Stream::RecvBackward,
-                  .slot = peer_slot(forward ? PeerUse::RecvForward : PeerUse::RecvBackward, from),
-                  .bytes = bytes_of(transfer)},
-                 options_.messages.overlap ? kNone : build_.last_compute());
-}
+}  // namespace
 
 Workload operator_step(const TrainingPlan& plan) {
   const OperatorSplit split = operator_split(plan);

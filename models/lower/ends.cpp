@@ -15,8 +15,8 @@ void Embedding::forward() {
   const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
       "embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
-  build_.allocate(first, Category::Activations, options_.embedding_kept);
-  tools_.tensor.join_partial_sums("embedding_join");
+  build_.memory().allocate(first, Category::Activations, options_.embedding_kept);
+  tools_.group.join_partial_sums("embedding_join");
   if (arch_.positions == Positions::Learned) {
     tools_.elementwise.memory_bound("position_embedding", MemoryBoundKind::Elementwise,
                                     3 * shape_.element * shape_.local_tokens * hidden);
@@ -26,7 +26,7 @@ void Embedding::forward() {
                                     (2 * shape_.element + 1) * shape_.local_tokens * hidden);
   }
   if (!options_.trains_embedding)  // nobody asks for it again
-    build_.release(build_.last_compute(), Category::Activations, options_.embedding_kept);
+    build_.memory().release(build_.last_compute(), Category::Activations, options_.embedding_kept);
 }
 
 // PyTorch makes the table's gradient whole: zeros as large as the table, into which the tokens'
@@ -41,15 +41,15 @@ OpIndex EndWriter::table_gradient(std::string_view name) {
   const std::int64_t sum = options_.sums_table ? (shape_.element + 2 * shape_.gradient) * table : 0;
   const OpIndex op = tools_.elementwise.memory_bound(name, MemoryBoundKind::Embedding, made + sum);
   if (options_.shards_table) return op;  // held among the gradients
-  build_.allocate(op, Category::Workspace, shape_.element * table);
-  build_.release(op, Category::Workspace, shape_.element * table);
+  build_.memory().allocate(op, Category::Workspace, shape_.element * table);
+  build_.memory().release(op, Category::Workspace, shape_.element * table);
   return op;
 }
 
 std::vector<ReadyGradient> Embedding::backward() {
-  tools_.tensor.gather_sequence("embedding_gradient_all_gather");
+  tools_.group.gather_sequence("embedding_gradient_all_gather");
   const OpIndex last = table_gradient("embedding_backward");
-  build_.release(last, Category::Activations, options_.embedding_kept);
+  build_.memory().release(last, Category::Activations, options_.embedding_kept);
   return {{.op = last}};
 }
 
@@ -59,7 +59,7 @@ void Head::forward(const HeadParts& parts) {
     const OpIndex first = build_.next();
     tools_.elementwise.norm_forward("final_norm");
     const std::int64_t output = parts.matrix ? memory.head_input : 0;
-    build_.allocate(first, Category::Activations, memory.final_norm + output);
+    build_.memory().allocate(first, Category::Activations, memory.final_norm + output);
   }
   if (parts.matrix) matrix_forward(parts);
   if (parts.loss) loss_forward(parts);
@@ -68,8 +68,8 @@ void Head::forward(const HeadParts& parts) {
 void Head::matrix_forward(const HeadParts& parts) {
   const HeadActivations& memory = options_.head;
   const OpIndex first = build_.next();
-  if (!parts.norm) build_.allocate(first, Category::Activations, memory.head_input);
-  tools_.tensor.gather_sequence("head_all_gather");
+  if (!parts.norm) build_.memory().allocate(first, Category::Activations, memory.head_input);
+  tools_.group.gather_sequence("head_all_gather");
   const OpIndex head = build_.compute("head_gemm", Gemm{.m = shape_.tokens,
                                                         .n = options_.vocab / shape_.tensor,
                                                         .k = arch_.hidden,
@@ -77,7 +77,8 @@ void Head::matrix_forward(const HeadParts& parts) {
                                                         .dtype = shape_.dtype,
                                                         .pass = GemmPass::Forward,
                                                         .accumulate_fp32 = false});
-  build_.allocate(head, Category::Logits, memory.logits + (parts.loss ? memory.logits_fp32 : 0));
+  build_.memory().allocate(head, Category::Logits,
+                           memory.logits + (parts.loss ? memory.logits_fp32 : 0));
 }
 
 // Bytes that move for each logit. Fused: read for largest and sum, then read and the gradient
@@ -98,12 +99,13 @@ void Head::loss_forward(const HeadParts& parts) {
   const HeadActivations& memory = options_.head;
   const OpIndex loss = tools_.elementwise.memory_bound(
       "cross_entropy", MemoryBoundKind::CrossEntropy, loss_bytes().forward * logits());
-  if (!parts.matrix) build_.allocate(loss, Category::Logits, memory.logits + memory.logits_fp32);
+  if (!parts.matrix)
+    build_.memory().allocate(loss, Category::Logits, memory.logits + memory.logits_fp32);
   evaluate_metrics();
   if (options_.loss_copies > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
-    build_.allocate(loss, Category::Workspace, memory.logits_fp32);
-    build_.release(loss, Category::Workspace, memory.logits_fp32);
-    build_.release(loss, Category::Logits, memory.logits);
+    build_.memory().allocate(loss, Category::Workspace, memory.logits_fp32);
+    build_.memory().release(loss, Category::Workspace, memory.logits_fp32);
+    build_.memory().release(loss, Category::Logits, memory.logits);
   }
   reduce_loss();
 }
@@ -126,12 +128,12 @@ void Head::loss_backward() {
   const HeadActivations& memory = options_.head;
   const OpIndex loss = tools_.elementwise.memory_bound(
       "cross_entropy_backward", MemoryBoundKind::CrossEntropy, loss_bytes().backward * logits());
-  build_.release(loss, Category::Logits, memory.logits_fp32);
+  build_.memory().release(loss, Category::Logits, memory.logits_fp32);
   if (options_.loss_copies == 1) return;
   const std::int64_t beside = (options_.loss_copies - 1) * memory.logits_fp32;
-  build_.allocate(loss, Category::Workspace, beside);
-  build_.release(loss, Category::Workspace, beside);
-  build_.allocate(build_.next(), Category::Logits, memory.logits);
+  build_.memory().allocate(loss, Category::Workspace, beside);
+  build_.memory().release(loss, Category::Workspace, beside);
+  build_.memory().allocate(build_.next(), Category::Logits, memory.logits);
 }
 
 std::int64_t Head::workspace(BackwardPart part) const {
@@ -149,13 +151,13 @@ std::int64_t Head::workspace(BackwardPart part) const {
 // two together where the loss is fused (Megatron-LM's cross_entropy_loss_fusion).
 void Head::reduce_loss() {
   const std::int64_t bytes = 4 * shape_.tokens;
-  tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_max_all_reduce", true);
+  tools_.group.collective(CollectiveOp::AllReduce, bytes, "loss_max_all_reduce", true);
   if (options_.fused_loss) {
-    tools_.tensor.collective(CollectiveOp::AllReduce, 2 * bytes, "loss_all_reduce", true);
+    tools_.group.collective(CollectiveOp::AllReduce, 2 * bytes, "loss_all_reduce", true);
     return;
   }
-  tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_target_all_reduce", true);
-  tools_.tensor.collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
+  tools_.group.collective(CollectiveOp::AllReduce, bytes, "loss_target_all_reduce", true);
+  tools_.group.collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
 }
 
 std::vector<ReadyGradient> Head::backward(BackwardPart part, const HeadParts& parts) {
@@ -169,9 +171,9 @@ std::vector<ReadyGradient> Head::backward(BackwardPart part, const HeadParts& pa
   OpIndex norm = build_.last_compute();
   if (part != BackwardPart::Weight && parts.norm) {
     norm = tools_.elementwise.norm_backward("final_norm_backward");
-    build_.release(norm, Category::Activations, memory.final_norm);
+    build_.memory().release(norm, Category::Activations, memory.final_norm);
   }
-  if (last && parts.matrix) build_.release(norm, Category::Activations, memory.head_input);
+  if (last && parts.matrix) build_.memory().release(norm, Category::Activations, memory.head_input);
   std::vector<ReadyGradient> ready;
   if (trained && parts.matrix && options_.parameters.head > 0) ready.push_back({.op = head});
   if (trained && parts.norm) ready.push_back({.op = norm});
@@ -185,11 +187,12 @@ OpIndex Head::matrix_backward(BackwardPart part, const HeadParts& parts) {
   const OpIndex head = tools_.tensor.column_backward(
       {.name = "head", .outputs = options_.vocab / shape_.tensor, .is_head = true}, part);
   const OpIndex end = build_.last_compute();
-  build_.allocate(first, Category::Workspace, workspace(part));
-  build_.release(end, Category::Workspace, workspace(part));
-  if (!parts.loss) build_.allocate(first, Category::Logits, logits);  // their gradient has come
+  build_.memory().allocate(first, Category::Workspace, workspace(part));
+  build_.memory().release(end, Category::Workspace, workspace(part));
+  if (!parts.loss)
+    build_.memory().allocate(first, Category::Logits, logits);  // their gradient has come
   const bool last = part != BackwardPart::Input || !options_.trains_head;
-  if (last) build_.release(end, Category::Logits, logits);
+  if (last) build_.memory().release(end, Category::Logits, logits);
   return head;
 }
 
@@ -197,17 +200,17 @@ void FurtherInput::forward() {
   const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
       "further_embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
-  build_.allocate(first, Category::Activations, kept());
-  tools_.tensor.join_partial_sums("further_embedding_join");
+  build_.memory().allocate(first, Category::Activations, kept());
+  tools_.group.join_partial_sums("further_embedding_join");
   tools_.elementwise.norm_forward("further_token_norm");
   tools_.elementwise.norm_forward("further_hidden_norm");
   if (shape_.sequence_parallel)
-    tools_.tensor.collective(CollectiveOp::AllGather, 2 * shape_.message, "further_all_gather",
-                             true);
+    tools_.group.collective(CollectiveOp::AllGather, 2 * shape_.message, "further_all_gather",
+                            true);
   build_.compute(
       "further_projection_gemm",
       tools_.linear.product(shape_.tokens, hidden / shape_.tensor, 2 * hidden, GemmPass::Forward));
-  tools_.tensor.collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
+  tools_.group.collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
 }
 
 std::vector<ReadyGradient> FurtherInput::backward(BackwardPart part) {
@@ -217,7 +220,7 @@ std::vector<ReadyGradient> FurtherInput::backward(BackwardPart part) {
     build_.compute("further_projection_dgrad",
                    tools_.linear.product(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
     const CollectiveOp op = shape_.join_op();
-    tools_.tensor.collective(op, 2 * shape_.message, "further_dgrad_join", true);
+    tools_.group.collective(op, 2 * shape_.message, "further_dgrad_join", true);
     tools_.elementwise.norm_backward("further_hidden_norm_backward");
     tools_.elementwise.norm_backward("further_token_norm_backward");
   }
@@ -227,7 +230,7 @@ std::vector<ReadyGradient> FurtherInput::backward(BackwardPart part) {
         "further_projection_wgrad",
         tools_.linear.product(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
     last = table_gradient("further_embedding_backward");
-    build_.release(last, Category::Activations, kept());
+    build_.memory().release(last, Category::Activations, kept());
   }
   return std::vector<ReadyGradient>(options_.further_entries, {.op = last});
 }

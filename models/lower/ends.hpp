@@ -32,7 +32,7 @@ struct EndOptions {
   std::size_t further_entries = 0;  // before a layer of multi-token prediction
 };
 
-// What of the model's end stands on one device: all, unless it is split by hand.
+// The parts of the model's end that stand on one device: all, unless it is split by hand.
 struct HeadParts {
   bool norm = true;
   bool matrix = true;

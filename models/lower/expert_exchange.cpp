@@ -140,7 +140,7 @@ void ExpertExchange::join_expert_tensor(std::string_view name, CollectiveOp op) 
 
 void ExpertExchange::gather_tokens(std::string_view name, std::int64_t bytes_each) {
   if (shape_.sequence_parallel) return;
-  tensor_.collective(CollectiveOp::AllGather, shape_.tokens * bytes_each, name, true);
+  group_.collective(CollectiveOp::AllGather, shape_.tokens * bytes_each, name, true);
 }
 
 }  // namespace trainyard

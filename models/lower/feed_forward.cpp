@@ -1,7 +1,7 @@
 // The feed-forward block of a layer without experts.
 #include <array>
 
-#include "models/lower/layer_block.hpp"
+#include "models/lower/layer.hpp"
 
 namespace trainyard {
 

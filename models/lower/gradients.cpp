@@ -171,11 +171,11 @@ void hold_state(const GradientOptions& options, const StageParameters& parameter
   if (recipe.zero_stage == 2 && !held.gradients_sharded) recipe.zero_stage = 1;
   const auto hold = [&](std::int64_t count) {
     const StateBytes state = state_bytes(recipe, count);
-    build.hold(Category::Weights, std::llround(state.weights));
-    build.hold(Category::Gradients, std::llround(state.gradients));
+    build.memory().hold(Category::Weights, std::llround(state.weights));
+    build.memory().hold(Category::Gradients, std::llround(state.gradients));
     const bool host = options.optimizer.where != OffloadedOptimizer::None;
-    build.hold(host ? Category::Host : Category::OptimizerState,
-               std::llround(state.master + state.first_moment + state.second_moment));
+    build.memory().hold(host ? Category::Host : Category::OptimizerState,
+                        std::llround(state.master + state.first_moment + state.second_moment));
   };
   hold(parameters.total);
   recipe.shards = options.expert_shards;

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "models/gradient_passes.hpp"
-#include "models/lower/data_parallel/buckets.hpp"
+#include "models/framework.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/data_parallel/shards.hpp"
 #include "models/lower/offload.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
@@ -16,7 +16,7 @@
 
 namespace trainyard {
 
-// What one rank keeps and what the end of the step must do with it.
+// The parameters of one rank, as the end of the step must tell them apart.
 struct StageParameters {
   std::int64_t total = 0;    // without the experts
   std::int64_t experts = 0;  // of the rank's own experts, with replicas of their own
@@ -52,9 +52,9 @@ class GradientLowering {
   // Adds those of one microbatch to those of the microbatches before; they are ready with the
   // operation that it returns. kNone where the framework has no kernel for it, or keeps none whole.
   OpIndex accumulate(std::int64_t parameters);
-  // What the framework does to `parameters` gradients before `replicas` ranks reduce them
-  // (gradient_passes.hpp), on the stream of kernels. `after` made the last of them; what made them
-  // ready to be sent.
+  // Writes the framework's passes over `parameters` gradients before `replicas` ranks reduce them
+  // (framework.hpp), on the stream of kernels. `after` made the last of them. Returns the operation
+  // that made them ready to be sent.
   OpIndex before_reduction(std::int64_t parameters, std::int64_t replicas, OpIndex after);
   // Joins the reductions that are still under way, then norm and optimizer.
   void finish(const StageParameters& parameters, std::span<const OpIndex> reductions);

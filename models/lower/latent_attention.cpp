@@ -10,7 +10,7 @@
 #include <string>
 
 #include "models/lower/attention_core.hpp"
-#include "models/lower/layer_block.hpp"
+#include "models/lower/layer.hpp"
 
 namespace trainyard {
 
@@ -61,8 +61,8 @@ void LatentAttention::down(std::string_view name, std::int64_t width, std::int64
                                                  GemmPass::Forward));
   norm(text + "_norm", width, Pass::Forward);
   if (!shape_.sequence_parallel) return;
-  tensor_.collective(CollectiveOp::AllGather, shape_.tokens * (width + beside) * shape_.element,
-                     text + "_all_gather", true);
+  group_.collective(CollectiveOp::AllGather, shape_.tokens * (width + beside) * shape_.element,
+                    text + "_all_gather", true);
 }
 
 std::int64_t LatentAttention::query_inputs() const {
@@ -85,7 +85,7 @@ void LatentAttention::forward() {
   if (arch_.query_latent > 0) {
     down("query_down", arch_.query_latent, 0);
   } else {
-    tensor_.gather_sequence("attention_all_gather");
+    group_.gather_sequence("attention_all_gather");
   }
   build_.compute("query_gemm", linear_.product(shape_.tokens, arch_.query_width() / shape_.tensor,
                                                query_inputs(), GemmPass::Forward));
@@ -98,7 +98,7 @@ void LatentAttention::forward() {
   build_.compute("projection_gemm",
                  linear_.product(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
                                  GemmPass::Forward));
-  tensor_.join_partial_sums("attention_join");
+  group_.join_partial_sums("attention_join");
 }
 
 // Queries, keys and values once more from the latents that were kept, which are normed again.
@@ -123,15 +123,15 @@ OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, 
                                                            GemmPass::WeightGrad));
   };
   if (shape_.sequence_parallel && part != BackwardPart::Input) {
-    tensor_.collective(CollectiveOp::AllGather, shape_.tokens * up.width * shape_.element,
-                       text + "_input_all_gather", true);
+    group_.collective(CollectiveOp::AllGather, shape_.tokens * up.width * shape_.element,
+                      text + "_input_all_gather", true);
   }
   if (part == BackwardPart::Weight) return wgrad();
   build_.compute(text + "_dgrad",
                  linear_.product(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
   const bool overlap = options_.tensor.overlaps;
   const CollectiveOp op = shape_.join_op();
-  const OpIndex reduced = tensor_.collective(
+  const OpIndex reduced = group_.collective(
       op, shape_.tokens * (up.width + up.beside) * shape_.element, text + "_dgrad_join", !overlap);
   const OpIndex last = part == BackwardPart::Full ? wgrad() : kNone;
   if (overlap) build_.wait_for(reduced);

@@ -1,6 +1,24 @@
 #include "models/lower/layer.hpp"
 
+#include <array>
+
+#include "sim/base/check.hpp"
+
 namespace trainyard {
+
+std::span<const LayerBlockKind> layer_block_kinds() {
+  static const std::array kinds{latent_attention_block(), multi_head_attention_block(),
+                                experts_block(), feed_forward_block()};
+  return kinds;
+}
+
+const LayerBlockKind& layer_block_at(const Architecture& architecture, LayerHalf half,
+                                     std::int64_t layer) {
+  for (const LayerBlockKind& kind : layer_block_kinds())
+    if (kind.half == half && kind.is_at(architecture, layer)) return kind;
+  TY_CHECK(false, layer);
+  return layer_block_kinds().front();
+}
 
 const LayerBlockKind& LayerLowering::block(LayerHalf half) const {
   return layer_block_at(tools_.options.architecture, half, tools_.build.tags().layer);
@@ -52,9 +70,9 @@ void LayerLowering::forward(const ForwardMemory& memory, const LayerParts& parts
   if (parts.attention) block_forward(LayerHalf::Attention);
   if (parts.ffn_norm) tools_.elementwise.norm_forward("ffn_norm");
   if (parts.ffn) block_forward(LayerHalf::FeedForward);
-  build.allocate(first, Category::Activations, memory.kept);
-  build.allocate(first, Category::Workspace, memory.beside);
-  build.release(build.last_compute(), Category::Workspace, memory.beside);
+  build.memory().allocate(first, Category::Activations, memory.kept);
+  build.memory().allocate(first, Category::Workspace, memory.beside);
+  build.memory().release(build.last_compute(), Category::Workspace, memory.beside);
 }
 
 std::vector<ReadyGradient> LayerLowering::backward(BackwardPart part, const BackwardMemory& memory,
@@ -63,10 +81,10 @@ std::vector<ReadyGradient> LayerLowering::backward(BackwardPart part, const Back
   const OpIndex first = build.next();
   std::vector<ReadyGradient> ready = blocks_backward(part, parts);
   const OpIndex end = build.last_compute();
-  build.allocate(first, Category::Activations, memory.rebuilt);
-  build.allocate(first, Category::Workspace, memory.beside);
-  build.release(end, Category::Activations, memory.freed);
-  build.release(end, Category::Workspace, memory.beside);
+  build.memory().allocate(first, Category::Activations, memory.rebuilt);
+  build.memory().allocate(first, Category::Workspace, memory.beside);
+  build.memory().release(end, Category::Activations, memory.freed);
+  build.memory().release(end, Category::Workspace, memory.beside);
   return ready;
 }
 

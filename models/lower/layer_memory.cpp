@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
 
 namespace trainyard {
@@ -67,9 +66,9 @@ std::int64_t gathered_for_weights(const MemoryOptions& options) {
   return query.gathered_inputs ? whole : 2 * whole;
 }
 
-// Of a part with an activation function, the most its gradients hold beyond what they have freed:
-// the output's (gathered, where the sequence is split) beside that of the function's output, or
-// those of the function's inputs.
+// The most that the gradients of a part with an activation function hold beyond what they have
+// freed: the output's (gathered, where the sequence is split) beside that of the function's output,
+// or those of the function's inputs.
 std::int64_t activation_gradients(const Architecture& a, std::int64_t output, std::int64_t width) {
   return std::max(output + width, a.ffn_inputs() * width);
 }
@@ -116,8 +115,8 @@ std::int64_t bytes_of(const LayerActivations& all, const LayerParts& parts) {
          (parts.ffn ? all.ffn + all.experts : 0) + all.checkpoint;
 }
 
-// What the products of a layer's experts would keep for their weights: the rows, the router's
-// input, and what lies between the two products.
+// Counts what the products of a layer's experts would keep for their weights: the rows, the
+// router's input, and what lies between the two products.
 std::int64_t frozen_expert_inputs(const MemoryOptions& options, std::int64_t rows) {
   const Architecture& a = options.division.architecture;
   const ActivationQuery& query = options.query;
@@ -130,9 +129,9 @@ std::int64_t frozen_expert_inputs(const MemoryOptions& options, std::int64_t row
                       element * static_cast<double>(own * a.hidden));
 }
 
-// What frozen matrices change: those without an adapter do not need their input again, and each
-// adapter keeps what lies between its factors. The projection's input is the fused core's output,
-// which its backward reads.
+// Frozen matrices change what is kept. Those without an adapter do not need their input again, and
+// each adapter keeps what lies between its factors. The projection's input is the fused core's
+// output, which its backward reads.
 std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind, std::int64_t rows,
                                 bool trained) {
   const AdapterSet& adapters = options.adapters;

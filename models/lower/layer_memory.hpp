@@ -26,7 +26,7 @@ struct MemoryOptions {
 struct LayerMemory {
   std::int64_t kept = 0;     // from forward to backward (under full recomputation its input alone)
   std::int64_t working = 0;  // in addition while the layer's backward runs
-  // Of a split backward, from its input part to its weight part: the inputs and the output
+  // Kept from the input part of a split backward to its weight part: the inputs and the output
   // gradients of the four products, of which a sequence-parallel layer keeps its part and gathers
   // the whole again. A GPT at 16 bits: 32sbh/t (Qi et al. 2401.10241, section 3), less than the
   // 34sbh/t of its activations; without sequence parallelism sbh(8 + 24/t)

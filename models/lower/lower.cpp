@@ -6,13 +6,10 @@
 #include <set>
 
 #include "models/expert_routing.hpp"
-#include "models/lower/data_parallel/server_steps.hpp"
-#include "models/lower/device_program.hpp"
 #include "models/lower/options.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
 #include "models/pipeline_shape.hpp"
-#include "models/rank_grid.hpp"
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/beside.hpp"
@@ -135,7 +132,7 @@ class StageRange {
   }
 
  private:
-  // What a stage does is the same everywhere but for the sizes.
+  // A stage does the same everywhere but for the sizes.
   void add(std::int64_t stage, const Seating& seating, Interner& interner,
            SteppedWorkload& stepped) const {
     const std::int64_t places = pipeline_.ring_programs;
@@ -181,7 +178,7 @@ bool worth_a_thread(const TrainingPlan& plan, const ScheduleLists& lists, std::s
   return stages > 1 && steps * layers * seats > kLayersWorthAThread;
 }
 
-// Of all stages, in two halves where that is worth it.
+// Lowers all stages, in two halves where that is worth it.
 SteppedWorkload lower_stages(const StageRange& stages, const Seating& seating, std::int64_t count,
                              bool in_halves) {
   if (!in_halves) return stages.lower(seating, 0, count);

@@ -7,61 +7,31 @@
 // Memory effects ride on the operations.
 //
 // Reading order: lower.cpp (the whole step), stage.cpp (a rank's schedule), stage_writer.cpp (one
-// step of it) with stage_layout.hpp, messages.hpp, stage_layers.hpp and resident_memory.hpp,
-// layer.cpp (one transformer layer), layer_block.hpp (the kinds of blocks in it) with
-// multi_head_attention.cpp, latent_attention.cpp, feed_forward.cpp and moe.cpp, layer_tools.hpp
-// (what these write with), ends.cpp (embedding, head and loss), device_program.cpp (a model split
-// by hand), data_parallel/ (weights and gradients around them), gradients.cpp (norm, optimizer).
+// step of it, layer by layer) with stage_layout.hpp, messages.hpp and resident_memory.hpp,
+// layer.hpp (one transformer layer and the kinds of blocks in it) with multi_head_attention.cpp,
+// latent_attention.cpp, feed_forward.cpp and moe.cpp, layer_tools.hpp (what these write with),
+// program_builder.hpp and recording.hpp (how a program is written), ends.cpp (embedding, head and
+// loss), device_program.cpp (a model split by hand), data_parallel/ (weights and gradients around
+// them), gradients.cpp (norm, optimizer).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "models/lower/step_shape.hpp"
 #include "models/plan.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
 
-// Streams of a lowered step, by number. Messages between stages have one stream for each direction
-// and side, so that a receive posted early never holds up a send.
-enum class Stream : std::uint8_t {
-  Compute,
-  Tensor,
-  SendForward,
-  RecvForward,
-  SendBackward,
-  RecvBackward,
-  Data,
-  Other,
-  // Those from here on are in a workload only where it uses them, or one behind them.
-  // Of chunks that run from the last rank to the first.
-  SendForwardReverse,
-  RecvForwardReverse,
-  SendBackwardReverse,
-  RecvBackwardReverse,
-  AllGather,      // of weights, layer by layer
-  ReduceScatter,  // of their gradients
-  Replica,        // gradients of a shard, among its copies
-  // Of ranks that share a sequence: collectives, and what goes round the ring.
-  Context,
-  SendContext,
-  RecvContext,
-  // Of products in pieces (tensor_pipeline.hpp).
-  SendTensor,
-  RecvTensor,
-  Expert,  // of a model with experts
-  // Between the GPU and the memory of its CPU, one each way, and the CPU's own work.
-  StoreHost,
-  FetchHost,
-  HostWork,
-};
-
 // REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule
 // or the layer split refuses the shape.
 [[nodiscard]] Workload lower(const TrainingPlan& plan);
 
-// What microbatches that go alike are to a program: the same in fewer or more words (Passage).
+// Microbatches that go alike are written once, as instances of a block, or each for itself. The
+// program is the same.
 enum class Microbatches : std::uint8_t { WrittenOnce, WrittenOut };
 
 // A workload with the place of each step of its lists.
@@ -77,10 +47,42 @@ struct SteppedWorkload {
 [[nodiscard]] SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
                                           Microbatches microbatches = Microbatches::WrittenOnce);
 
-// What every pipeline rank does by the plan's schedule, in order. Throws as lower().
+// The steps of every pipeline rank by the plan's schedule, in order. Throws as lower().
 [[nodiscard]] ScheduleLists step_lists(const TrainingPlan& plan);
 
 // FLOPs that the kernels of all ranks execute in the step, recomputation included.
 [[nodiscard]] Flops executed_flops(const Workload& workload);
+
+// ---- plans with a step of their own, which lower() recognises
+
+// The step of a model that is split by hand, operator by operator: one program for each device,
+// replicas alike. REQUIRES: the plan's rules have passed operator_split and the scenario's checks.
+[[nodiscard]] Workload operator_step(const TrainingPlan& plan);
+
+// Several steps of replicas that meet in parameter servers alone. Workers may run ahead of each
+// other by a bounded number of steps, or without a bound.
+//
+// The traffic is that of sim/collectives/parameter_server_traffic.hpp; here the computation of a
+// worker's step is its real kernels, and a server applies the optimizer to its k-th of the
+// parameters: once everybody has pushed, or with every push where workers may run ahead. C of
+// computation and U of the update on a free network, W workers, n steps: n(C + U) where nobody may
+// run ahead, nC + WU where a step may and WU <= C (tests/models/lower/server_steps_test.cpp).
+//
+//   Workload w = server_steps(plan, {.servers = {0, 1}, .steps = 8, .staleness = 2});
+struct ServerSteps {
+  std::vector<std::uint32_t> servers = {0};  // GPUs; those below plan.parallelism.data are shared
+  std::uint32_t steps = 1;
+  std::vector<std::uint32_t> steps_of_worker = {};  // where they differ; empty: `steps` each
+  std::optional<std::uint32_t> staleness = {0};  // steps ahead of the slowest; nothing: unbounded
+};
+
+// Worker i is on GPU i. Gradients and weights travel as wide as gradients are kept. A server's
+// update takes its own stream; what it takes from a worker's kernels beside it is not counted.
+// Throws InputError for a plan with another parallelism than `data`, and as
+// parameter_server_traffic.
+[[nodiscard]] Workload server_steps(const TrainingPlan& plan, const ServerSteps& steps);
+
+// As plan.servers says: dedicated servers behind the workers' GPUs, others on the first of them.
+[[nodiscard]] Workload server_steps(const TrainingPlan& plan);
 
 }  // namespace trainyard

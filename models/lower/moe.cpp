@@ -1,11 +1,17 @@
 // The feed-forward block of a layer with experts, of one rank: router, dispatch, grouped products,
-// combine, and the experts that every token sees (expert_exchange.hpp, grouped_experts.hpp).
-#include "models/lower/grouped_experts.hpp"
-#include "models/lower/layer_block.hpp"
+// combine, and the experts that every token sees (expert_exchange.hpp).
+#include <cstdint>
+#include <iterator>
+#include <string_view>
+
+#include "models/lower/expert_exchange.hpp"
+#include "models/lower/layer.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// ---- the router
 
 // Scores of all experts, then the best K. In the precision of training, whatever the recipe
 // multiplies the others in.
@@ -51,6 +57,169 @@ OpIndex ExpertRouter::weight_backward() {
                                                 GemmPass::WeightGrad));
 }
 
+// ---- the products of a rank's experts
+//
+// Grouped products run over the rows that have arrived, with what stands between them (reference 04
+// section 6; Megatron-LM core/transformer/moe).
+//
+// Biases of experts and cut-off activations (GPT-OSS) are kernels of their own, as in Megatron-LM
+// core/transformer/moe/experts.py (TEGroupedMLP._apply_bias) and core/fusions/fused_bias_geglu.py
+// (weighted_bias_quick_geglu_impl), with e bytes a number and fp32 probabilities:
+// - a bias of the down product, scaled by each row's probability: product in fp32 (4), sum (e + 8),
+//   joined over the experts (8), cast (4 + e) = 2e + 24 bytes a number; backward two casts
+//   (2e + 8), the bias' gradient (12), the probability's (12), the rows' put together (2e) = 4e +
+//   32. The up product adds its own.
+// - gate and up: cut off (2e) and joined (2e); backward a comparison and a choice for the gate
+//   (3e + 2), two comparisons, their conjunction and a choice for up (4e + 6), both joined (2e).
+// R = 65 536 rows of h = f = 2880 in bf16: 5 284 823 040 bytes forward and 7 549 747 200 backward
+// for the biases, 3 019 898 880 and 5 662 310 400 for the cutting
+// (tests/models/lower/expert_biases_test.cpp).
+
+// Where the weight gradients of two products are final; kNone where they are not.
+struct ExpertGradients {
+  OpIndex down = kNone;
+  OpIndex up = kNone;
+};
+
+class GroupedExperts : BlockWriter {
+ public:
+  // `exchange` outlives this.
+  GroupedExperts(LayerTools& tools, ExpertExchange& exchange)
+      : BlockWriter(tools),
+        exchange_(exchange),
+        settings_(options_.experts.settings),
+        inner_(arch_.expert_ffn / options_.experts.tensor) {}
+
+  // From the rows that have arrived to those that leave, or from the gradients of the latter.
+  void forward();
+  ExpertGradients backward(BackwardPart part);
+  ExpertGradients weight_backward();
+
+ private:
+  [[nodiscard]] const ExpertRows& rows() const { return exchange_.rows(); }
+  [[nodiscard]] bool fused() const { return settings_.products == ExpertProducts::Fused; }
+  OpIndex grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass);
+  void quantise_rows(std::string_view name, std::int64_t width);
+  void activate();
+  void activate_backward();
+  // Biases of the down products, where they are kernels of their own.
+  void add_biases();
+  void add_biases_backward();
+  void kernel(std::string_view name, std::int64_t bytes, std::int64_t launches);
+
+  ExpertExchange& exchange_;
+  const ExpertSettings& settings_;
+  const std::int64_t inner_;  // of one expert on this rank
+};
+
+// Rows that came in 16 bits, or were made in them, on their way into an 8-bit product and its
+// weight gradient: 2 bytes read, 1 + 1 written.
+void GroupedExperts::quantise_rows(std::string_view name, std::int64_t width) {
+  if (!options_.experts.products_in_8_bits) return;
+  elementwise_.memory_bound(name, MemoryBoundKind::Cast,
+                            (shape_.element + 2) * rows().total() * width);
+}
+
+OpIndex GroupedExperts::grouped(std::string_view name, std::int64_t n, std::int64_t k,
+                                GemmPass pass) {
+  const Gemm one = linear_.product(1, n, k, pass);
+  if (pass != GemmPass::WeightGrad) linear_.dequantise(name, std::ssize(rows().received) * n * k);
+  return build_.compute(name,
+                        GroupedGemm{.rows = rows().received,
+                                    .n = n,
+                                    .k = k,
+                                    .dtype = one.dtype,
+                                    .pass = pass,
+                                    .accumulate_fp32 = one.accumulate_fp32,
+                                    .per_expert = settings_.products != ExpertProducts::OneLaunch});
+}
+
+void GroupedExperts::kernel(std::string_view name, std::int64_t bytes, std::int64_t launches) {
+  build_.compute(
+      name,
+      MemoryBound{.kind = MemoryBoundKind::Elementwise, .bytes = bytes, .launches = launches});
+}
+
+void GroupedExperts::activate() {
+  if (fused()) return;
+  const std::int64_t up = arch_.ffn_inputs() * rows().total() * inner_;
+  if (arch_.clamped_experts) kernel("expert_clamp", 4 * shape_.element * up, 3);
+  elementwise_.activation_forward("expert_activation", rows().total() * inner_);
+}
+
+void GroupedExperts::activate_backward() {
+  if (fused()) return;
+  elementwise_.activation_backward("expert_activation_backward", rows().total() * inner_);
+  if (!arch_.clamped_experts) return;
+  const std::int64_t half = rows().total() * inner_;
+  const std::int64_t gate = 3 * shape_.element + 2;
+  const std::int64_t up = 4 * shape_.element + 6;
+  kernel("expert_clamp_backward", half * (gate + up + 2 * 2 * shape_.element), 7);
+}
+
+// A product and a sum for each expert, then all of them joined and cast.
+void GroupedExperts::add_biases() {
+  if (!arch_.biases || fused()) return;
+  kernel("expert_bias", (2 * shape_.element + 6 * kFp32Bytes) * rows().total() * arch_.hidden,
+         2 * std::ssize(rows().received) + 2);
+}
+
+void GroupedExperts::add_biases_backward() {
+  if (!arch_.biases || fused()) return;
+  kernel("expert_bias_backward",
+         (4 * shape_.element + 8 * kFp32Bytes) * rows().total() * arch_.hidden,
+         5 * std::ssize(rows().received) + 2);
+}
+
+void GroupedExperts::forward() {
+  exchange_.sort_rows("expert_sort");
+  exchange_.join_expert_tensor("expert_tensor_all_gather", CollectiveOp::AllGather);
+  const bool arrive_in_8_bits = settings_.dispatch_precision == DataType::Fp8;
+  if (!arrive_in_8_bits) quantise_rows("expert_up_quantise", arch_.hidden);
+  grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
+  activate();
+  if (!fused()) quantise_rows("expert_down_input_quantise", inner_);
+  grouped("expert_down_gemm", arch_.hidden, inner_, GemmPass::Forward);
+  add_biases();
+  exchange_.join_expert_tensor("expert_tensor_reduce_scatter", CollectiveOp::ReduceScatter);
+  exchange_.sort_rows("expert_unsort");
+}
+
+ExpertGradients GroupedExperts::backward(BackwardPart part) {
+  const bool full = part == BackwardPart::Full && !linear_.frozen();
+  ExpertGradients final_at;
+  const std::int64_t columns = arch_.ffn_inputs() * inner_;
+  exchange_.sort_rows("expert_unsort_backward");
+  exchange_.join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
+  add_biases_backward();
+  if (options_.again.expert_activation && !options_.again.experts) {
+    tools_.repeat([this] { activate(); });
+  }
+  if (settings_.dispatch_precision != DataType::Fp8)
+    quantise_rows("expert_down_quantise", arch_.hidden);
+  grouped("expert_down_dgrad", inner_, arch_.hidden, GemmPass::DataGrad);
+  if (full)
+    final_at.down = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
+  activate_backward();
+  if (!fused()) quantise_rows("expert_up_gradient_quantise", columns);
+  grouped("expert_up_dgrad", arch_.hidden, columns, GemmPass::DataGrad);
+  if (full) final_at.up = grouped("expert_up_wgrad", columns, arch_.hidden, GemmPass::WeightGrad);
+  exchange_.join_expert_tensor("expert_tensor_gradient_reduce_scatter",
+                               CollectiveOp::ReduceScatter);
+  exchange_.sort_rows("expert_sort_backward");
+  return final_at;
+}
+
+ExpertGradients GroupedExperts::weight_backward() {
+  ExpertGradients final_at;
+  final_at.down = grouped("expert_down_wgrad", arch_.hidden, inner_, GemmPass::WeightGrad);
+  final_at.up =
+      grouped("expert_up_wgrad", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::WeightGrad);
+  return final_at;
+}
+
+// ---- the shared experts
+
 // The experts that every token sees; most models have none.
 class SharedExperts : BlockWriter {
  public:
@@ -69,7 +238,7 @@ class SharedExperts : BlockWriter {
 void SharedExperts::forward() {
   if (!any()) return;
   const std::int64_t tokens = shape_.tokens;
-  tensor_.gather_sequence("shared_all_gather");
+  group_.gather_sequence("shared_all_gather");
   linear_.dequantise("shared_up", arch_.ffn_inputs() * width_ * arch_.hidden);
   build_.compute("shared_up_gemm", linear_.product(tokens, arch_.ffn_inputs() * width_,
                                                    arch_.hidden, GemmPass::Forward));
@@ -77,7 +246,7 @@ void SharedExperts::forward() {
   linear_.dequantise("shared_down", width_ * arch_.hidden);
   build_.compute("shared_down_gemm",
                  linear_.product(tokens, arch_.hidden, width_, GemmPass::Forward));
-  tensor_.join_partial_sums("shared_join");
+  group_.join_partial_sums("shared_join");
 }
 
 void SharedExperts::add() {
@@ -100,6 +269,8 @@ ExpertGradients SharedExperts::backward(BackwardPart part) {
       part);
   return final_at;
 }
+
+// ---- the block
 
 class Experts : BlockWriter {
  public:

@@ -3,9 +3,9 @@
 #include <array>
 #include <string_view>
 
-#include "models/architecture/shard.hpp"
+#include "models/architecture/weights.hpp"
 #include "models/lower/attention_core.hpp"
-#include "models/lower/layer_block.hpp"
+#include "models/lower/layer.hpp"
 
 namespace trainyard {
 
@@ -32,8 +32,8 @@ class MultiHeadAttention : BlockWriter {
   void rotary(std::string_view name, Pass pass);
   void repeat_heads(std::string_view name);
   void join_attention_gradients();
-  // Where several tensor ranks have the same key-value head (architecture/shard.hpp): what the QKV
-  // product made of all heads comes to every rank, and backward their gradients are summed.
+  // Where several tensor ranks have the same key-value head (architecture/weights.hpp): what the
+  // QKV product made of all heads comes to every rank, and backward their gradients are summed.
   void gather_heads();
   void scatter_head_gradients();
   [[nodiscard]] std::int64_t all_heads_bytes() const;
@@ -47,13 +47,13 @@ std::int64_t MultiHeadAttention::all_heads_bytes() const {
 
 void MultiHeadAttention::gather_heads() {
   if (replicates_kv_heads(arch_, shape_.tensor))
-    tensor_.collective(CollectiveOp::AllGather, all_heads_bytes(), "qkv_heads_all_gather", true);
+    group_.collective(CollectiveOp::AllGather, all_heads_bytes(), "qkv_heads_all_gather", true);
 }
 
 void MultiHeadAttention::scatter_head_gradients() {
   if (replicates_kv_heads(arch_, shape_.tensor))
-    tensor_.collective(CollectiveOp::ReduceScatter, all_heads_bytes(), "qkv_heads_reduce_scatter",
-                       true);
+    group_.collective(CollectiveOp::ReduceScatter, all_heads_bytes(), "qkv_heads_reduce_scatter",
+                      true);
 }
 
 std::int64_t MultiHeadAttention::query_and_key_width() const {

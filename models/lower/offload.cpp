@@ -64,8 +64,8 @@ void OffloadLowering::forward_ended(const OffloadPlace& place, std::int64_t kept
   const std::int64_t bytes = std::llround(offload.activations * static_cast<double>(kept));
   if (bytes == 0) return;
   const OpIndex store = copy_to_host(build_, "activation_store", bytes, {build_.last_compute()});
-  build_.allocate(store, Category::Host, bytes);
-  build_.release(store, Category::Activations, bytes);
+  build_.memory().allocate(store, Category::Host, bytes);
+  build_.memory().release(store, Category::Activations, bytes);
   held_[{place.chunk, place.microbatch}].push_back(
       {.layer = place.layer, .bytes = bytes, .store = store});
   stores_.push_back(store);
@@ -75,8 +75,8 @@ void OffloadLowering::fetch(Stored& stored) {
   if (stored.fetch != kNone) return;
   stored.fetch = copy_from_host(build_, "activation_fetch", stored.bytes,
                                 {stored.store, build_.last_compute()});
-  build_.allocate(stored.fetch, Category::Activations, stored.bytes);
-  build_.release(stored.fetch, Category::Host, stored.bytes);
+  build_.memory().allocate(stored.fetch, Category::Activations, stored.bytes);
+  build_.memory().release(stored.fetch, Category::Host, stored.bytes);
 }
 
 // The next to be needed, once the layer behind it is at work; checkpoints, which are small and may
@@ -109,7 +109,7 @@ void OffloadLowering::fetch_weights(std::size_t chunk, std::size_t unit) {
   const std::int64_t bytes =
       unit_bytes(weight_options_, weights_[chunk], weights_[chunk].units[unit]);
   const OpIndex fetch = copy_from_host(build_, "weight_fetch", bytes, {build_.last_compute()});
-  build_.allocate(fetch, Category::UnshardedWeights, bytes);
+  build_.memory().allocate(fetch, Category::UnshardedWeights, bytes);
   fetched_[{chunk, unit}] = fetch;
 }
 
@@ -127,8 +127,8 @@ void OffloadLowering::weights_used() {
   const auto found = fetched_.find(in_use_);
   if (!options_.fetches_weights || found == fetched_.end()) return;
   const ChunkWeights& weights = weights_[in_use_.first];
-  build_.release(build_.last_compute(), Category::UnshardedWeights,
-                 unit_bytes(weight_options_, weights, weights.units[in_use_.second]));
+  build_.memory().release(build_.last_compute(), Category::UnshardedWeights,
+                          unit_bytes(weight_options_, weights, weights.units[in_use_.second]));
   fetched_.erase(found);
 }
 
@@ -174,14 +174,14 @@ void fetched_optimizer(const OptimizerOptions& options, const std::vector<std::i
     const OpIndex begun = i == 0 ? build.last_compute() : kNone;
     const OpIndex fetch =
         copy_from_host(build, "optimizer_state_fetch", bytes, {begun, stored[i % 2]});
-    build.allocate(fetch, Category::OptimizerState, bytes);
+    build.memory().allocate(fetch, Category::OptimizerState, bytes);
     build.wait_for(fetch);
     const OpIndex update =
         build.compute(options.name, MemoryBound{.kind = MemoryBoundKind::Optimizer,
                                                 .bytes = std::llround(step * piece),
                                                 .launches = 1});
     stored[i % 2] = copy_to_host(build, "optimizer_state_store", bytes, {update});
-    build.release(stored[i % 2], Category::OptimizerState, bytes);
+    build.memory().release(stored[i % 2], Category::OptimizerState, bytes);
     if (options.weights_on_host && !masters)
       copy_to_host(build, "weight_store", std::llround(state.weights * piece), {update});
   }

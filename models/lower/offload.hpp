@@ -29,7 +29,7 @@
 #include "models/architecture/memory.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/program_builder.hpp"
-#include "models/offload.hpp"
+#include "models/plan.hpp"
 
 namespace trainyard {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "models/context_shape.hpp"
+#include "models/attention_pairs.hpp"
 #include "models/lower/data_parallel/shards.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"

@@ -7,46 +7,104 @@
 
 namespace trainyard {
 
+std::uint16_t Interner::name(std::string_view text) {
+  auto known = names_.find(text);
+  if (known == names_.end()) {
+    known = names_.emplace(text, static_cast<std::uint16_t>(workload_.names.size())).first;
+    workload_.names.emplace_back(text);
+  }
+  return known->second;
+}
+
+namespace {
+
+// Returns the number of `value` among `all`, where it is put if it is new.
+template <class Value>
+std::uint32_t number_of(const Value& value, std::vector<Value>& all,
+                        std::map<Value, std::uint32_t>& numbers) {
+  const auto [entry, fresh] = numbers.try_emplace(value, static_cast<std::uint32_t>(all.size()));
+  if (fresh) all.push_back(value);
+  return entry->second;
+}
+
+}  // namespace
+
+std::uint32_t Interner::kernel(const Kernel& kernel) {
+  return number_of(kernel, workload_.kernels, kernels_);
+}
+
+std::uint32_t Interner::call(const Call& call) { return number_of(call, workload_.calls, calls_); }
+
+std::uint32_t Interner::call(const CallKey& key, const std::function<Call()>& make) {
+  const auto [entry, fresh] = calls_by_key_.try_emplace(key, kNone);
+  if (fresh) entry->second = number_of(make(), workload_.calls, calls_);
+  return entry->second;
+}
+
+void Interner::note_choice(std::uint16_t slot, CollectiveOp op, const std::string& field) {
+  if (field.empty()) return;
+  const auto [known, fresh] = workload_.chosen_fields.try_emplace({slot, op}, field);
+  TY_CHECK(known->second == field, slot);
+}
+
+std::uint32_t Interner::delay(Seconds time) {
+  const auto known = std::ranges::find(workload_.delays, time);
+  const auto index = static_cast<std::uint32_t>(known - workload_.delays.begin());
+  if (known == workload_.delays.end()) workload_.delays.push_back(time);
+  return index;
+}
+
+// ---- one program
+
 ProgramSize size_of(const Program& program) {
   return {.operations = program.operations.written().size(),
           .dependencies = program.operations.content().dependencies.size(),
           .effects = program.effects.size()};
 }
 
-void ProgramBuilder::reserve(const ProgramSize& size) {
-  operations_.reserve(size.operations);
-  dependencies_.reserve(size.dependencies);
-  effects_.reserve(size.effects);
-}
-
 ProgramBuilder::ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage)
-    : interner_(interner), last_on_stream_(stream_names().size(), kNone) {
-  program_.name = std::move(name);
-  program_.stage = stage;
+    : interner_(interner),
+      name_(std::move(name)),
+      stage_(stage),
+      operations_(stream_names().size()) {}
+
+void ProgramBuilder::reserve(const ProgramSize& size) {
+  operations_.reserve(size.operations, size.dependencies);
+  memory_.reserve(size.effects);
 }
 
 void ProgramBuilder::wait_for(OpIndex op) {
-  if (op != kNone) waits_.push_back(op);
+  if (op != kNone) operations_.waits().push_back(op);
 }
 
 OpIndex ProgramBuilder::compute(std::string_view name, const Kernel& kernel) {
-  const OpIndex op = append(OpKind::Compute, Stream::Compute, interner_.name(name), Slot::Tensor,
-                            interner_.kernel(kernel), waits_);
-  waits_.clear();
+  const OpIndex op = append(OpKind::Compute, Stream::Compute, name, Slot::Tensor,
+                            interner_.kernel(kernel), operations_.waits());
+  operations_.waits().clear();
   return op;
 }
 
 std::vector<OpIndex> ProgramBuilder::with_waits(After after) const {
   std::vector<OpIndex> inputs(after);
-  if (std::find(after.begin(), after.end(), last_compute()) != after.end()) {
-    inputs.insert(inputs.end(), waits_.begin(), waits_.end());
-  }
+  const std::vector<OpIndex>& waits = operations_.waits();
+  if (std::ranges::find(after, last_compute()) != after.end())
+    inputs.insert(inputs.end(), waits.begin(), waits.end());
   return inputs;
 }
 
+namespace {
+
+// Returns the call's number; notes which field chose its algorithm.
+std::uint32_t number_of(const ChosenCall& call, Slot slot, Interner& interner) {
+  interner.note_choice(static_cast<std::uint16_t>(slot), op_of(call.call), call.field);
+  return interner.call(call.call);
+}
+
+}  // namespace
+
 OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot slot,
                                    const ChosenCall& call, After after) {
-  return append(OpKind::Collective, stream, interner_.name(name), slot, number_of(slot, call),
+  return append(OpKind::Collective, stream, name, slot, number_of(call, slot, interner_),
                 with_waits(after));
 }
 
@@ -58,149 +116,45 @@ OpIndex ProgramBuilder::collective(std::string_view name, Stream stream, Slot sl
     interner_.note_choice(static_cast<std::uint16_t>(slot), op_of(made.call), made.field);
     return std::move(made.call);
   });
-  return append(OpKind::Collective, stream, interner_.name(name), slot, number, with_waits(after));
-}
-
-std::uint32_t ProgramBuilder::number_of(Slot slot, const ChosenCall& call) {
-  interner_.note_choice(static_cast<std::uint16_t>(slot), op_of(call.call), call.field);
-  return interner_.call(call.call);
+  return append(OpKind::Collective, stream, name, slot, number, with_waits(after));
 }
 
 OpIndex ProgramBuilder::delay(std::string_view name, Stream stream, Seconds time, After after) {
-  return append(OpKind::Delay, stream, interner_.name(name), Slot::Tensor, interner_.delay(time),
-                after);
+  return append(OpKind::Delay, stream, name, Slot::Tensor, interner_.delay(time), after);
 }
 
 OpIndex ProgramBuilder::send(std::string_view name, Stream stream, Slot slot,
                              const ChosenCall& call, After after) {
-  return append(OpKind::Send, stream, interner_.name(name), slot, number_of(slot, call),
+  return append(OpKind::Send, stream, name, slot, number_of(call, slot, interner_),
                 with_waits(after));
 }
 
 OpIndex ProgramBuilder::recv(std::string_view name, Stream stream, Slot slot,
                              const ChosenCall& call, After after) {
-  return append(OpKind::Recv, stream, interner_.name(name), slot, number_of(slot, call), after);
+  return append(OpKind::Recv, stream, name, slot, number_of(call, slot, interner_), after);
 }
 
-OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::uint16_t name, Slot slot,
+OpIndex ProgramBuilder::append(OpKind kind, Stream stream, std::string_view name, Slot slot,
                                std::uint32_t payload, std::span<const OpIndex> after) {
   Operation op;
   op.kind = kind;
   op.stream = static_cast<std::uint8_t>(stream);
   op.work = tags_.work;
   op.part = tags_.part;
-  op.name = name;
+  op.name = interner_.name(name);
   op.slot = static_cast<std::uint16_t>(slot);
   op.payload = payload;
   op.microbatch = tags_.microbatch;
   op.layer = tags_.layer;
-  op.dependencies_begin = static_cast<std::uint32_t>(dependencies_.size());
-  for (const OpIndex input : after) {
-    // Stream order already says what an event on the same stream would.
-    if (input == kNone || stream_of(input) == op.stream) continue;
-    dependencies_.push_back(input);
-  }
-  op.dependencies_end = static_cast<std::uint32_t>(dependencies_.size());
-  const OpIndex index = next();
-  operations_.push_back(op);
-  last_on_stream_[op.stream] = index;
-  return index;
-}
-
-void ProgramBuilder::overlap(OpIndex first, OpIndex second) {
-  TY_CHECK(first >= open_, first, open_);
-  reorder(first, overlapped(first, second));
-}
-
-// The new order, as old numbers.
-std::vector<OpIndex> ProgramBuilder::overlapped(OpIndex first, OpIndex second) const {
-  const OpIndex end = next();
-  std::vector<OpIndex> order;
-  OpIndex a = first;
-  OpIndex b = second;
-  const auto needs_first_side = [&](OpIndex op) {
-    const auto inputs = dependencies_of(operations_[written_at(op)]);
-    return std::any_of(inputs.begin(), inputs.end(),
-                       [&](OpIndex input) { return input >= a && input < second; });
-  };
-  for (bool turn = false; a < second || b < end;) {
-    bool from_first = b == end || (a < second && !turn);
-    if (!from_first && a < second && needs_first_side(b)) from_first = true;
-    const OpIndex op = from_first ? a++ : b++;
-    order.push_back(op);
-    const Operation& written = operations_[written_at(op)];
-    if (written.kind == OpKind::Collective &&
-        written.stream == static_cast<std::uint8_t>(Stream::Expert))
-      turn = from_first;
-  }
-  return order;
-}
-
-void ProgramBuilder::reorder(OpIndex first, const std::vector<OpIndex>& order) {
-  std::vector<OpIndex> place(order.size());  // new number by old one
-  for (OpIndex i = 0; i < order.size(); ++i) place[order[i] - first] = first + i;
-  const auto moved = [&](OpIndex op) { return op == kNone || op < first ? op : place[op - first]; };
-  const std::span<const Operation> rest = written_from(first);
-  const std::vector<Operation> old(rest.begin(), rest.end());
-  const std::size_t kept = order.empty() ? 0 : old.front().dependencies_begin;
-  const std::vector<OpIndex> inputs(dependencies_.begin() + static_cast<std::ptrdiff_t>(kept),
-                                    dependencies_.end());
-  dependencies_.resize(kept);
-  for (OpIndex i = 0; i < order.size(); ++i) {
-    Operation op = old[order[i] - first];
-    const auto begin = static_cast<std::uint32_t>(dependencies_.size());
-    for (std::size_t input = op.dependencies_begin; input < op.dependencies_end; ++input)
-      dependencies_.push_back(moved(inputs[input - kept]));
-    op.dependencies_begin = begin;
-    op.dependencies_end = static_cast<std::uint32_t>(dependencies_.size());
-    operations_[written_at(first + i)] = op;
-    last_on_stream_[op.stream] = first + i;
-  }
-  for (; settled_ < effects_.size(); ++settled_)
-    effects_[settled_].first = moved(effects_[settled_].first);
-  for (OpIndex& op : waits_) op = moved(op);
-}
-
-void ProgramBuilder::allocate(OpIndex at_start_of, Category category, std::int64_t bytes) {
-  if (bytes == 0) return;
-  effects_.push_back(
-      {at_start_of,
-       {.category = static_cast<std::uint16_t>(category), .at_end = false, .bytes = bytes}});
-}
-
-void ProgramBuilder::release(OpIndex at_end_of, Category category, std::int64_t bytes) {
-  if (bytes == 0) return;
-  effects_.push_back(
-      {at_end_of,
-       {.category = static_cast<std::uint16_t>(category), .at_end = true, .bytes = -bytes}});
-}
-
-void ProgramBuilder::hold(Category category, std::int64_t bytes) {
-  if (bytes == 0) return;
-  for (ResidentMemory& held : program_.resident) {
-    if (held.category != static_cast<std::uint16_t>(category)) continue;
-    held.bytes += bytes;
-    return;
-  }
-  program_.resident.push_back({.category = static_cast<std::uint16_t>(category), .bytes = bytes});
-}
-
-std::uint8_t ProgramBuilder::stream_of(OpIndex op) const {
-  if (op >= open_) return operations_[written_at(op)].stream;
-  const Instance& instance = instances_[instance_with(op)];
-  return operations_[blocks_[instance.block].begin + (op - instance.first)].stream;
+  return operations_.append(op, after);
 }
 
 Program ProgramBuilder::take() {
-  end_open(next());
-  place_effects();
-  program_.operations =
-      OperationList(OperationList::Content{.operations = std::move(operations_),
-                                           .dependencies = std::move(dependencies_),
-                                           .blocks = std::move(blocks_),
-                                           .instances = std::move(instances_),
-                                           .bindings = std::move(bindings_)});
-  return std::move(program_);
+  operations_.close(operations_.next());
+  Program program{.name = std::move(name_), .stage = stage_};
+  memory_.place(operations_, program);
+  program.operations = OperationList(operations_.take());
+  return program;
 }
 
 }  // namespace trainyard

@@ -6,18 +6,23 @@
 // and those that came from before stand for those that do now: the program gets another instance of
 // the block.
 //
-//   RecordedBlock block = build.begin_block({});
+//   BlockRecorder recorder(build);
+//   RecordedBlock block = recorder.begin_block({});
 //   ...                                               // writes operations
-//   (void)build.end_block(block, {});
+//   (void)recorder.end_block(block, {});
 //   build.tag({.microbatch = 1});
-//   if (!build.instantiate(block, {})) ...;           // writes them for the next microbatch
+//   if (!recorder.instantiate(block, {})) ...;        // writes them for the next microbatch
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "models/lower/program_builder.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -26,13 +31,14 @@ namespace trainyard {
 struct RecordingBorder {
   OpIndex next = 0;             // operation
   std::size_t next_effect = 0;  // of memory
-  // From before it: the last computation, those the next one waits for, others; kNone: there is
-  // none.
+  // The operations before it that may be named: the last computation, those the next one waits for,
+  // others. kNone: there is none.
   std::vector<OpIndex> outside = {};
   std::vector<std::uint8_t> streams = {};  // of those
   std::size_t waits = 0;                   // how many the next computation waits for
 
-  // To what follows all of these are as those: on the same streams, the same where the same were.
+  // The operations that follow see no difference: what they may name is on the same streams, and
+  // what is equal at one border is equal at the other.
   [[nodiscard]] bool alike(const RecordingBorder& other) const;
   // An operation as what follows may write it: one from here on by its number from here, another
   // as an outside one, from kBlockInput on; kNone where it may not name it.
@@ -56,6 +62,42 @@ struct RecordedBlock {
   std::vector<std::size_t> inputs = {};  // of the block, among those outside
   // By stream that it uses: the place of its last operation.
   std::vector<std::pair<std::uint8_t, OpIndex>> last = {};
+};
+
+// Records blocks of the program that a builder writes, and adds instances of them.
+class BlockRecorder {
+ public:
+  // `build` outlives this.
+  explicit BlockRecorder(ProgramBuilder& build) : build_(build) {}
+
+  // Interleaves the operations from `first` on with those from `second` on (to the end), which need
+  // nothing of each other: whenever one side has started an exchange among experts, the other goes
+  // on, so that each travels under the other's computation (DualPipe, DeepSeek-AI 2412.19437
+  // section 3.2.1). Both keep their own order. Numbers of operations from `first` on are no longer
+  // valid.
+  void overlap(OpIndex first, OpIndex second);
+
+  // Marks a block of the program. `named`: the operations from before that it may name beside the
+  // last computation and those the next one waits for; kNone where it is nothing. `beside`: the
+  // other microbatch that it is of, which goes as far ahead of the tagged one in every instance.
+  // REQUIRES: until its end nothing from before it is overlapped.
+  [[nodiscard]] RecordedBlock begin_block(std::span<const OpIndex> named,
+                                          std::optional<std::int32_t> beside = {}) const;
+  // Ends the block. Where it turns out as a block with one of the `known` numbers, it becomes an
+  // instance of that. Returns false where nothing was written.
+  [[nodiscard]] bool end_block(RecordedBlock& block, std::span<const std::uint32_t> known);
+  // Adds an instance of the block, for the microbatch that the tags name. Nothing, and nothing is
+  // added, where what stands before is not alike, or the block names more than its border knows.
+  [[nodiscard]] std::optional<RecordingBorder> instantiate(const RecordedBlock& block,
+                                                           std::span<const OpIndex> named);
+
+ private:
+  [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named) const;
+  [[nodiscard]] bool is_closed(const RecordedBlock& block) const;
+  [[nodiscard]] bool same_block(std::uint32_t fresh, std::uint32_t known, std::int32_t later) const;
+
+  ProgramBuilder& build_;
+  std::map<std::uint32_t, std::int32_t> microbatch_of_;  // each recorded block was written for
 };
 
 }  // namespace trainyard

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
 
 namespace trainyard {
@@ -150,22 +149,22 @@ StageParameters stage_parameters(const LoweringOptions& options, const StageLayo
 
 void hold_framework(const LoweringOptions& options, std::span<const PlacedParts> layers,
                     ProgramBuilder& build) {
-  build.hold(Category::Framework, options.framework_bytes);
+  build.memory().hold(Category::Framework, options.framework_bytes);
   const std::int64_t placeholders = layer_placeholders(options.memory, layers);
-  if (placeholders > 0) build.hold(Category::Workspace, placeholders);
+  if (placeholders > 0) build.memory().hold(Category::Workspace, placeholders);
 }
 
 void hold_stage_memory(const LoweringOptions& options, const std::vector<ChunkWeights>& weights,
                        const StageParameters& parameters, ProgramBuilder& build) {
   const WeightBytes frozen = frozen_weights(options, weights);
-  build.hold(Category::Weights, std::llround(frozen.dense + frozen.experts));
+  build.memory().hold(Category::Weights, std::llround(frozen.dense + frozen.experts));
   const AdapterSet& adapters = options.weights.adapters;
   if (adapters.any() && adapters.dequantises)
-    build.hold(Category::Workspace,
-               largest_matrix(options.weights.division) * options.shape.element);
+    build.memory().hold(Category::Workspace,
+                        largest_matrix(options.weights.division) * options.shape.element);
   const std::int64_t on_host = weights_on_host(options, weights, frozen, parameters);
-  build.hold(Category::Weights, -on_host);
-  build.hold(Category::Host, on_host);
+  build.memory().hold(Category::Weights, -on_host);
+  build.memory().hold(Category::Host, on_host);
   std::vector<PlacedParts> kinds;
   if (parameters.layers > 0) kinds.push_back({.kind = LayerKind::Dense});
   if (parameters.moe_layers > 0) kinds.push_back({.kind = LayerKind::Moe});

@@ -37,6 +37,7 @@ StageLowering::StageLowering(const LoweringOptions& options, const PipelineOptio
     : shape_(shape_at(options.shape, place)),
       layout_(pipeline, place.stage),
       build_(interner, program_name(pipeline, place), static_cast<std::uint32_t>(place.stage)),
+      recorder_(build_),
       writer_({options, shape_, layout_, build_}),
       overlaps_(pipeline.overlaps_steps),
       differ_(pipeline.microbatches_differ ||
@@ -93,12 +94,12 @@ void StageLowering::write_block(std::span<const ScheduleStep> steps, bool overla
       messages.receives_name_steps() ? std::span<const OpIndex>(ended) : std::span<const OpIndex>{};
   std::vector<StepBlock>& written = written_[kind];
   if (alike && repeats_ && instantiated(written, may_name)) return;
-  StepBlock fresh{build_.begin_block(may_name, steps.back().microbatch)};
+  StepBlock fresh{recorder_.begin_block(may_name, steps.back().microbatch)};
   write_out(steps, turns, overlapped, fresh);
   if (!repeats_) return;
   std::vector<std::uint32_t> known;
   for (const StepBlock& one : written) known.push_back(one.block);
-  if (!build_.end_block(fresh, known)) return;
+  if (!recorder_.end_block(fresh, known)) return;
   fresh.closed = fresh.closed && alike;
   if (written.size() == kMostWays) written.erase(written.begin());
   written.push_back(std::move(fresh));
@@ -107,7 +108,7 @@ void StageLowering::write_block(std::span<const ScheduleStep> steps, bool overla
 bool StageLowering::instantiated(const std::vector<StepBlock>& written,
                                  std::span<const OpIndex> may_name) {
   for (const StepBlock& known : written) {
-    const auto begin = build_.instantiate(known, may_name);
+    const auto begin = recorder_.instantiate(known, may_name);
     if (!begin) continue;
     const auto here = [&](OpIndex inside) {
       return inside == kNone ? kNone : begin->copied(inside);
@@ -136,7 +137,7 @@ void StageLowering::write_out(std::span<const ScheduleStep> steps, std::span<con
     if (exchanges) messages.end_step();
   }
   if (overlapped) {
-    build_.overlap(first, second);
+    recorder_.overlap(first, second);
     messages.end_overlapped();
   }
   const auto inside = [&](OpIndex op) { return op == kNone ? kNone : block.begin.inside(op); };

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <vector>
 
+#include "models/lower/recording.hpp"
 #include "models/lower/stage_writer.hpp"
 
 namespace trainyard {
@@ -32,7 +33,7 @@ class StageLowering {
   // Writes every microbatch out, also where one goes as another.
   void write_all_out() { repeats_ = false; }
   [[nodiscard]] Program lower(const std::vector<ScheduleStep>& steps);
-  // Of the program that lower() made: SteppedWorkload::begins.
+  // SteppedWorkload::begins of the program that lower() made.
   [[nodiscard]] const std::vector<OpIndex>& step_begins() const { return step_begins_; }
 
  private:
@@ -65,6 +66,7 @@ class StageLowering {
   const StepShape shape_;
   const StageLayout layout_;
   ProgramBuilder build_;
+  BlockRecorder recorder_;
   StageWriter writer_;
   const bool overlaps_;  // a forward and a backward may run as one block
   const bool differ_;    // no microbatch goes as another

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "models/recompute.hpp"
-#include "models/schedules/placement.hpp"
+#include "models/schedules/schedule.hpp"
 
 namespace trainyard {
 

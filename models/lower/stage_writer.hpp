@@ -7,18 +7,77 @@
 //   writer.forward({.kind = StepKind::Forward, .microbatch = 0, .chunk = 0});
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
+#include <tuple>
 #include <vector>
 
+#include "models/expert_routing.hpp"
 #include "models/lower/data_parallel/data_parallel.hpp"
 #include "models/lower/ends.hpp"
+#include "models/lower/layer.hpp"
+#include "models/lower/layer_memory.hpp"
 #include "models/lower/messages.hpp"
 #include "models/lower/offload.hpp"
-#include "models/lower/stage_layers.hpp"
+#include "models/lower/options.hpp"
 #include "models/lower/stage_layout.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {
+
+// ---- layers
+//
+// The layers of a pipeline rank, one at a time: what each keeps from its forward to its backward,
+// what is computed again before that, and what comes from the host.
+//
+// A unit of layers that is computed again together keeps the input of its first layer. In front of
+// the backward of its last layer all of them run once more, in order, each keeping all that its
+// backward reads (models/recompute.hpp).
+
+// A layer of a chunk and the unit it is computed again with. The builder's tags name the layer.
+struct StageLayer {
+  const StageChunk& chunk;
+  const RecomputeUnit& again;
+  std::int64_t layer = 0;  // of the chunk; those of multi-token prediction behind its own
+};
+
+class StageLayers {
+ public:
+  // All of it outlives this.
+  struct Parts {
+    const LoweringOptions& options;
+    const StepShape& shape;
+    const StageLayout& layout;
+    ProgramBuilder& build;
+    DataParallel& replicas;
+    OffloadLowering& offload;
+  };
+  explicit StageLayers(const Parts& parts);
+
+  void forward(const StageLayer& at, const UnitPlace& place);
+  // The same for a layer of multi-token prediction, which has nothing on the host.
+  void further_forward(const StageLayer& at);
+  // The gradients that it finishes. REQUIRES: one comes back to the layer.
+  std::vector<ReadyGradient> backward(const StageLayer& at, const UnitBackward& step);
+
+ private:
+  void begin_backward(const StageLayer& at, const UnitPlace& place);
+  void compute_again(const StageLayer& at);
+  [[nodiscard]] const LayerMemory& memory_of(const Tags& tags);
+  [[nodiscard]] std::int64_t kept_by(const StageLayer& at, const LayerMemory& memory) const;
+  [[nodiscard]] LayerLowering::BackwardMemory backward_memory(const StageLayer& at,
+                                                              BackwardPart part, bool trained);
+
+  const Parts parts_;
+  LayerLowering layer_;
+  // The memory of one layer and microbatch by what it depends on: has it experts, which rows do
+  // they get, is it trained?
+  std::map<std::tuple<bool, ExpertRouting::RowsKey, bool>, LayerMemory> memories_;
+};
+
+// ---- steps
 
 class StageWriter {
  public:

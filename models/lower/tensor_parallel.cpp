@@ -1,13 +1,112 @@
-#include "models/lower/tensor_parallel.hpp"
-
+// The tensor-parallel products of a layer and their collectives (layer_tools.hpp).
 #include <string>
+#include <string_view>
+#include <utility>
 
-#include "models/lower/tensor_pipeline.hpp"
+#include "models/lower/layer_tools.hpp"
+#include "models/lower/program_builder.hpp"
+#include "models/lower/step_shape.hpp"
+#include "sim/base/check.hpp"
 
 namespace trainyard {
 
-OpIndex TensorParallel::collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
-                                   bool blocking, std::optional<DataType> wire) {
+namespace {
+
+// A gather and the product it feeds, or a product and the reduction after it, in t pieces: while
+// one piece is computed the next one travels round the ring of the tensor group.
+//
+// With sequence parallelism every column-parallel product waits for an all_gather of its input and
+// every row-parallel one for a reduce_scatter of its output, T*h*w bytes each. Cut into t pieces of
+// T/t rows, piece j is multiplied while piece j + 1 arrives (Wang et al., ASPLOS 2023,
+// doi 10.1145/3567955.3567959; Megatron-LM's tp_comm_overlap). With g seconds for a piece of the
+// product and m for a message of T*h*w/t bytes
+//   gather, product:   max(t*g, (t-1)*m + g)
+//   product, scatter:  the same, and t-1 sums of a piece, which are memory traffic
+// against t*g + (t-1)*m one after the other: t = 8, g = 100 us, m = 50 us: 800 instead of 1150.
+// Held by tests/models/lower/tensor_pipeline_test.cpp.
+class TensorPipeline {
+ public:
+  // `algorithm` is that of the pieces' send_recv. REQUIRES: sequence parallelism over more than one
+  // rank.
+  TensorPipeline(const StepShape& shape, ProgramBuilder& build, ChosenAlgorithm algorithm)
+      : shape_(shape), build_(build), algorithm_(std::move(algorithm)) {}
+
+  // The product over all rows of an input of which every rank holds T/t, all of it `input_bytes`;
+  // its last piece.
+  OpIndex gather_then(std::string_view name, const Gemm& product, std::int64_t input_bytes);
+  // The product whose result is summed over the ranks and of which each keeps T/t rows.
+  OpIndex then_scatter(std::string_view name, const Gemm& product);
+
+ private:
+  // A piece to the next rank once `after` is done; the piece from the rank before.
+  OpIndex pass_on(std::string_view name, std::int64_t bytes, OpIndex after);
+  OpIndex piece(std::string_view name, const Gemm& product);
+
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  ChosenAlgorithm algorithm_;
+};
+
+OpIndex TensorPipeline::gather_then(std::string_view name, const Gemm& product,
+                                    std::int64_t input_bytes) {
+  const std::int64_t bytes = input_bytes / shape_.tensor;
+  OpIndex held = build_.last_compute();
+  OpIndex arrived = kNone;
+  OpIndex last = kNone;
+  for (std::int64_t i = 0; i < shape_.tensor; ++i) {
+    build_.wait_for(arrived);
+    if (i + 1 < shape_.tensor) held = arrived = pass_on(name, bytes, held);
+    last = piece(name, product);
+  }
+  return last;
+}
+
+// The piece that goes on first is the one for the rank before, which it reaches last; every rank
+// ends with its own.
+OpIndex TensorPipeline::then_scatter(std::string_view name, const Gemm& product) {
+  const std::int64_t bytes = shape_.message / shape_.tensor;
+  OpIndex arrived = kNone;
+  OpIndex last = kNone;
+  for (std::int64_t i = 0; i < shape_.tensor; ++i) {
+    last = piece(name, product);
+    if (i > 0) {
+      build_.wait_for(arrived);
+      last = build_.compute(
+          std::string(name) + "_sum",
+          MemoryBound{.kind = MemoryBoundKind::Elementwise, .bytes = 3 * bytes, .launches = 1});
+    }
+    if (i + 1 < shape_.tensor) arrived = pass_on(name, bytes, last);
+  }
+  return last;
+}
+
+OpIndex TensorPipeline::piece(std::string_view name, const Gemm& product) {
+  TY_CHECK(product.m % shape_.tensor == 0, product.m, shape_.tensor);
+  Gemm part = product;
+  part.m /= shape_.tensor;
+  return build_.compute(name, part);
+}
+
+OpIndex TensorPipeline::pass_on(std::string_view name, std::int64_t bytes, OpIndex after) {
+  const ChosenCall call{
+      .call = TransferCall{.bytes = bytes, .dtype = shape_.dtype, .algorithm = algorithm_.name},
+      .field = algorithm_.field};
+  const std::string text(name);
+  build_.send(text + "_send", Stream::SendTensor, Slot::SendTensor, call, {after});
+  return build_.recv(text + "_recv", Stream::RecvTensor, Slot::RecvTensor, call, {});
+}
+
+TensorPipeline pipeline(const TensorOptions& options, const StepShape& shape,
+                        ProgramBuilder& build) {
+  return {shape, build, options.collectives.chosen(GroupKind::Tensor, CollectiveOp::SendRecv)};
+}
+
+}  // namespace
+
+// ---- collectives
+
+OpIndex TensorGroup::collective(CollectiveOp op, std::int64_t bytes, std::string_view name,
+                                bool blocking, std::optional<DataType> wire) {
   if (shape_.tensor == 1) return kNone;
   const ChosenCall call =
       options_.collectives.call(GroupKind::Tensor, op, bytes, wire.value_or(shape_.dtype));
@@ -20,15 +119,15 @@ OpIndex TensorParallel::collective(CollectiveOp op, std::int64_t bytes, std::str
   return index;
 }
 
-void TensorParallel::join_partial_sums(std::string_view name) {
+void TensorGroup::join_partial_sums(std::string_view name) {
   collective(shape_.join_op(), shape_.message, name, true);
 }
 
-void TensorParallel::gather_sequence(std::string_view name) {
+void TensorGroup::gather_sequence(std::string_view name) {
   if (shape_.sequence_parallel) collective(CollectiveOp::AllGather, shape_.message, name, true);
 }
 
-OpIndex TensorParallel::gather_operand(std::string_view name, DataType product, bool blocking) {
+OpIndex TensorGroup::gather_operand(std::string_view name, DataType product, bool blocking) {
   if (!shape_.sequence_parallel) return kNone;
   const bool narrow =
       product == options_.recipe.products && options_.recipe.sequence_wire.has_value();
@@ -38,36 +137,35 @@ OpIndex TensorParallel::gather_operand(std::string_view name, DataType product, 
 }
 
 // Counts the bytes of all rows of an operand as they are gathered.
-std::int64_t TensorParallel::wire_bytes() const {
+std::int64_t TensorGroup::wire_bytes() const {
   const DataType wire = options_.recipe.sequence_wire.value_or(shape_.dtype);
   return shape_.message / shape_.element * static_cast<std::int64_t>(element_bytes(wire));
 }
 
-bool TensorParallel::chunked() const { return options_.in_pieces && shape_.sequence_parallel; }
+// ---- products
 
-TensorPipeline TensorParallel::pipeline() const {
-  return {shape_, build_, options_.collectives.chosen(GroupKind::Tensor, CollectiveOp::SendRecv)};
-}
+bool TensorParallel::chunked() const { return options_.in_pieces && shape_.sequence_parallel; }
 
 void TensorParallel::column_forward(std::string_view gather, std::string_view name,
                                     const Gemm& product) {
   if (chunked()) {
     const bool narrow = product.dtype == options_.recipe.products;
-    pipeline().gather_then(name, product, narrow ? wire_bytes() : shape_.message);
+    pipeline(options_, shape_, build_)
+        .gather_then(name, product, narrow ? group_.wire_bytes() : shape_.message);
     return;
   }
-  gather_operand(gather, product.dtype, true);
+  group_.gather_operand(gather, product.dtype, true);
   build_.compute(name, product);
 }
 
 void TensorParallel::row_forward(std::string_view join, std::string_view name,
                                  const Gemm& product) {
   if (chunked()) {
-    pipeline().then_scatter(name, product);
+    pipeline(options_, shape_, build_).then_scatter(name, product);
     return;
   }
   build_.compute(name, product);
-  join_partial_sums(join);
+  group_.join_partial_sums(join);
 }
 
 // Gathers an operand of a weight gradient that each rank keeps a part of. With overlap the caller
@@ -75,7 +173,7 @@ void TensorParallel::row_forward(std::string_view join, std::string_view name,
 OpIndex TensorParallel::gather_kept(std::string_view operand, DataType type) {
   const bool overlap = options_.overlaps;
   const OpIndex gathered =
-      gather_operand(std::string(operand).append("_all_gather"), type, !overlap);
+      group_.gather_operand(std::string(operand).append("_all_gather"), type, !overlap);
   return overlap ? gathered : kNone;
 }
 
@@ -122,8 +220,8 @@ OpIndex TensorParallel::column_backward(const ColumnLayer& layer, BackwardPart p
   linear_.adapters_dgrad(text);
   elementwise_.join_input_gradients(text, layer.matrices);
   const CollectiveOp op = shape_.join_op();
-  const OpIndex reduced =
-      collective(op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
+  const OpIndex reduced = group_.collective(
+      op, shape_.message, text + "_dgrad_" + std::string(to_string(op)), !overlap);
   build_.wait_for(gathered);
   const OpIndex wgrad = part == BackwardPart::Full ? column_wgrad(layer) : kNone;
   if (overlap) build_.wait_for(reduced);

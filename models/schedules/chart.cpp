@@ -1,12 +1,13 @@
-#include "models/schedules/chart.hpp"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "models/schedules/schedule.hpp"
+
 namespace trainyard {
+
 namespace {
 
 constexpr std::size_t kWidthLeast = 40;

@@ -1,16 +1,136 @@
+// Pipelines that fill their bubble from both ends, after deepseek-ai/DualPipe.
+//
 // DualPipe (DeepSeek-V3 2412.19437, section 3.2.1; deepseek-ai/DualPipe): two copies of the model
 // in opposite directions, half of the microbatches entering at each end; forwards overlap with
 // backwards of the other direction. Bubble (p/2-1)(F&B + Bt - 3W), at most p+1 activations held. p
 // = 8, m = 20, F = B = W = 1, F&B = 3: 66 (tests/models/schedules/dualpipe_test.cpp).
+//
+// DualPipeV (deepseek-ai/DualPipe, dualpipev.py): DualPipe cut in half. The p ranks hold 2p stages
+// in a V, so that one copy of the model suffices; the last rank hands over to itself. p ranks, m >=
+// 2p: the phases below (tests/models/schedules/dualpipe_test.cpp).
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <queue>
+#include <vector>
 
-#include "models/schedules/dual_steps.hpp"
 #include "models/schedules/generators.hpp"
 
 namespace trainyard {
+
 namespace {
+
+struct DualRank {
+  std::int64_t ahead = 0;                      // ranks between this one and the middle
+  std::int64_t inner = 0;                      // ranks between this one and its end of the pipeline
+  std::int64_t steady = 0;                     // rounds of two overlapped pairs
+  bool middle = false;                         // its very first pair runs one after the other
+  std::array<std::int32_t, 2> chunk = {0, 1};  // of phase 0 and phase 1
+  std::array<std::int32_t, 2> first_microbatch = {0, 0};  // of phase 0 and phase 1
+};
+
+class DualList {
+ public:
+  explicit DualList(const DualRank& rank)
+      : rank_(rank), forwards_(rank.first_microbatch), backwards_(rank.first_microbatch) {}
+
+  void forward(std::size_t phase, bool overlapped = false) {
+    steps_.push_back({.kind = StepKind::Forward,
+                      .microbatch = forwards_[phase]++,
+                      .chunk = rank_.chunk[phase],
+                      .overlapped = overlapped});
+  }
+  void backward(std::size_t phase) { add_backward(StepKind::Backward, phase); }
+  // The input gradient now; the weight gradient waits its turn.
+  void input(std::size_t phase) {
+    add_backward(StepKind::BackwardInput, phase);
+    waiting_.push(steps_.back());
+  }
+  void weight() {
+    steps_.push_back({.kind = StepKind::BackwardWeight,
+                      .microbatch = waiting_.front().microbatch,
+                      .chunk = waiting_.front().chunk});
+    waiting_.pop();
+  }
+  void pair(std::size_t forward_phase) {
+    forward(forward_phase, true);
+    backward(1 - forward_phase);
+  }
+  [[nodiscard]] std::vector<ScheduleStep> take() { return std::move(steps_); }
+
+ private:
+  void add_backward(StepKind kind, std::size_t phase) {
+    steps_.push_back(
+        {.kind = kind, .microbatch = backwards_[phase]++, .chunk = rank_.chunk[phase]});
+  }
+
+  const DualRank& rank_;
+  std::array<std::int32_t, 2> forwards_;
+  std::array<std::int32_t, 2> backwards_;
+  std::queue<ScheduleStep> waiting_;
+  std::vector<ScheduleStep> steps_;
+};
+
+// Forwards ahead of the first backward, and the first backwards, split.
+void fill(const DualRank& rank, DualList& list) {
+  for (std::int64_t i = 0; i < 2 * rank.ahead; ++i) list.forward(0);
+  for (std::int64_t i = 0; i < rank.inner + 1; ++i) {
+    list.forward(0);
+    list.forward(1);
+  }
+  for (std::int64_t i = 0; i < rank.ahead; ++i) {
+    list.input(1);
+    list.weight();
+    list.forward(1);
+  }
+}
+
+void overlap(const DualRank& rank, DualList& list) {
+  for (std::int64_t i = 0; i < rank.steady; ++i) {
+    if (i == 0 && rank.middle) {
+      list.forward(0);
+      list.backward(1);
+    } else {
+      list.pair(0);
+    }
+    list.pair(1);
+  }
+  for (std::int64_t i = 0; i < rank.ahead; ++i) {
+    list.backward(1);
+    list.pair(1);
+  }
+}
+
+// The last backwards; from half-way on they are split, and their weight gradients fill the bubble.
+void drain(const DualRank& rank, DualList& list) {
+  bool split = false;
+  const auto backward = [&](std::size_t phase) {
+    split ? list.input(phase) : list.backward(phase);
+  };
+  for (std::int64_t i = 0; i < rank.inner + 1; ++i) {
+    const bool half_way = i == (rank.inner + 1) / 2;
+    if (half_way && rank.inner % 2 == 1) split = true;
+    backward(1);
+    if (half_way && rank.inner % 2 == 0) split = true;
+    backward(0);
+  }
+  for (std::int64_t i = 0; i < rank.ahead; ++i) {
+    list.weight();
+    list.input(0);
+  }
+  for (std::int64_t i = 0; i < rank.inner + 1; ++i) list.weight();
+}
+
+// Lists the eight phases that both schedules share (deepseek-ai/DualPipe, README), for one rank.
+std::vector<ScheduleStep> dual_steps(const DualRank& rank) {
+  DualList list(rank);
+  fill(rank, list);
+  overlap(rank, list);
+  drain(rank, list);
+  return list.take();
+}
 
 class DualPipe final : public Schedule {
  public:
@@ -53,10 +173,40 @@ class DualPipe final : public Schedule {
   }
 };
 
+class DualPipeV final : public Schedule {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "dualpipe_v"; }
+  [[nodiscard]] std::string_view summary() const override {
+    return "dualpipe with one copy of the model, its stages in a V over the ranks";
+  }
+  [[nodiscard]] StagePlacement placement() const override { return StagePlacement::Vee; }
+  [[nodiscard]] std::int64_t usual_chunks() const override { return 2; }
+  [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
+    if (const auto refused = refuse_not_two_chunks(name(), shape)) return refused;
+    if (shape.microbatches < 2 * shape.stages) {
+      return fmt::format("dualpipe_v needs at least {} microbatches for {} stages, not {}",
+                         2 * shape.stages, shape.stages, shape.microbatches);
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::vector<ScheduleStep> steps(const PipelineShape& shape,
+                                                std::int64_t rank) const override {
+    return dual_steps({.ahead = shape.stages - rank - 1,
+                       .inner = rank,
+                       .steady = shape.microbatches - 2 * shape.stages + rank + 1,
+                       .middle = rank == shape.stages - 1});
+  }
+};
+
 }  // namespace
 
 const Schedule& dualpipe_schedule() {
   static const DualPipe schedule;
+  return schedule;
+}
+
+const Schedule& dualpipe_v_schedule() {
+  static const DualPipeV schedule;
   return schedule;
 }
 

@@ -1,5 +1,5 @@
 // The schedules of this folder, for the registry. A new schedule adds its declaration here, its row
-// in registry.cpp and its file; nobody else includes this header.
+// in registry.cpp and its file; tests of the planner alone include this header as well.
 #pragma once
 
 #include <optional>
@@ -25,12 +25,31 @@ namespace trainyard {
 // The refusal of a shape that no schedule has: a count below 1.
 [[nodiscard]] std::optional<std::string> refuse_counts(const PipelineShape& shape);
 
-// That, and the refusal of a schedule that has one chunk per rank and no microbatch groups.
+// refuse_counts, and the refusal of a schedule that has one chunk per rank and no microbatch
+// groups.
 [[nodiscard]] std::optional<std::string> refuse_chunks(std::string_view name,
                                                        const PipelineShape& shape);
 
-// That, and the refusal of a schedule that has exactly two chunks per rank.
+// refuse_counts, and the refusal of a schedule that has exactly two chunks per rank.
 [[nodiscard]] std::optional<std::string> refuse_not_two_chunks(std::string_view name,
                                                                const PipelineShape& shape);
+
+// ---- schedules planned with times
+//
+// The planner (Qi et al. 2401.10241, section 3): every rank in turn takes the forward or backward
+// whose input is there, fills its waits with weight gradients, and runs those first when its memory
+// is full.
+//
+//   zero_bubble_lists({.stages = 4, .microbatches = 8, .activation_limit = 4}, durations);
+
+// Several rules of choice are tried and the shortest result kept (then the one with the least
+// waiting). A rank never holds more than `shape.activation_limit` chunk activations, from their
+// forward to their weight gradient. Durations as for play_schedule.
+// REQUIRES: shape.activation_limit >= shape.chunks.
+[[nodiscard]] ScheduleLists zero_bubble_lists(const PipelineShape& shape,
+                                              const StepDurations& durations);
+
+// The shape's costs, the same on every rank, as play_schedule takes them.
+[[nodiscard]] StepDurations durations_of(const PipelineShape& shape);
 
 }  // namespace trainyard

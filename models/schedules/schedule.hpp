@@ -1,14 +1,15 @@
 // A pipeline schedule: for each pipeline rank, the order of its forward and backward steps.
 //
-// A schedule is a generator registered by name. It says nothing of time; `check_schedule` proves
-// that the lists are legal (every step once, F before B, no deadlock) and `play_schedule` executes
+// A schedule is a generator registered by name. It says nothing of time: `check_schedule` proves
+// that the lists are legal (every step once, F before B, no deadlock), and `play_schedule` executes
 // them.
 //
-//   const Schedule& s = schedule("1f1b");
+//   const Schedule& s = *find_schedule("1f1b");
 //   s.steps({.stages = 4, .microbatches = 8}, /*rank=*/0);   // F0 F1 F2 F3 B0 F4 B1 ...
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -18,9 +19,72 @@
 #include <utility>
 #include <vector>
 
-#include "models/schedules/placement.hpp"
-
 namespace trainyard {
+
+// ---- placement: which virtual stage a (rank, chunk) holds, and who follows it
+//
+//   Wrap           chunk k of rank r holds stage k*p + r; the last rank hands over to the first
+//   Vee            chunk 0 runs down the ranks, chunk 1 back up: stages r and 2p-1-r
+//   Bidirectional  p stages, each held twice: by chunk 0 of rank r and by chunk 1 of rank p-1-r;
+//                  the first half of the microbatches enters at rank 0, the second at rank p-1
+//
+//   const PipelineShape vee{.stages = 4, .chunks = 2, .placement = StagePlacement::Vee};
+//   stage_of(vee, {.rank = 1, .chunk = 1});   // 6
+
+enum class StagePlacement : std::uint8_t { Wrap, Vee, Bidirectional };
+
+// Seconds of one step of one chunk, for schedules that plan with times.
+struct StepCosts {
+  double forward_s = 1.0;
+  double input_s = 1.0;   // input-gradient part of the backward
+  double weight_s = 1.0;  // weight-gradient part
+  double transfer_s = 0.0;
+};
+
+struct PipelineShape {
+  std::int64_t stages = 1;            // pipeline ranks, p
+  std::int64_t microbatches = 1;      // m
+  std::int64_t chunks = 1;            // model chunks of a rank, v
+  std::int64_t group_size = 0;        // interleaved: microbatches per group, 0 means `stages`
+  std::int64_t activation_limit = 0;  // zb_auto: chunk activations a rank may hold, 0 its own
+  StagePlacement placement = StagePlacement::Wrap;  // the schedule's, see placed()
+  StepCosts costs = {};                             // zb_auto plans with them, zb_v chooses by them
+};
+
+// One chunk of one rank.
+struct ChunkPlace {
+  std::int64_t rank = 0;
+  std::int64_t chunk = 0;
+  bool operator==(const ChunkPlace&) const = default;
+};
+
+// Stages the model is cut into: p*v, or p where two directions share them.
+[[nodiscard]] std::int64_t virtual_stages(const PipelineShape& shape);
+// REQUIRES: the place is within the shape.
+[[nodiscard]] std::int64_t stage_of(const PipelineShape& shape, const ChunkPlace& place);
+// Who holds the stage; where two do, the one that `neighbour`'s microbatches pass through.
+[[nodiscard]] ChunkPlace place_of(const PipelineShape& shape, std::int64_t stage,
+                                  const ChunkPlace& neighbour);
+// The place whose output `place` reads in the forward, or that reads its output; nothing at the
+// ends of the model.
+[[nodiscard]] std::optional<ChunkPlace> place_before(const PipelineShape& shape,
+                                                     const ChunkPlace& place);
+[[nodiscard]] std::optional<ChunkPlace> place_after(const PipelineShape& shape,
+                                                    const ChunkPlace& place);
+// Activations of the chunk go from higher ranks to lower ones.
+[[nodiscard]] bool runs_backwards(const PipelineShape& shape, std::int64_t chunk);
+
+// Microbatches that pass through a chunk: all, or its direction's half.
+struct MicrobatchRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+[[nodiscard]] MicrobatchRange microbatches_of(const PipelineShape& shape, std::int64_t chunk);
+// Steps of a rank that make up one microbatch through its whole share of layers: the chunks, or 1
+// where each chunk is a whole share.
+[[nodiscard]] std::int64_t chunks_per_share(const PipelineShape& shape);
+
+// ---- schedules
 
 // Backward is the full backward; the zero-bubble family splits it in BackwardInput and
 // BackwardWeight.
@@ -29,7 +93,7 @@ enum class StepKind : std::uint8_t { Forward, Backward, BackwardInput, BackwardW
 struct ScheduleStep {
   StepKind kind = StepKind::Forward;
   std::int32_t microbatch = 0;
-  std::int32_t chunk = 0;  // model chunk of this rank; placement.hpp says which virtual stage it is
+  std::int32_t chunk = 0;  // model chunk of this rank; stage_of says which virtual stage it is
   // This forward and the full backward after it in the list run as one overlapped block: it starts
   // when both have their inputs, and both outputs are there at its end.
   bool overlapped = false;
@@ -75,7 +139,7 @@ class Schedule {
 [[nodiscard]] const Schedule& one_f_one_b(std::int64_t chunks);
 
 // A schedule by name, or a user's own from the file of that name where it ends in ".json" (format:
-// schedule_file.hpp). Empty when there is none of that name; InputError for a file at fault.
+// schedule_file.cpp). Empty when there is none of that name; InputError for a file at fault.
 class FoundSchedule {
  public:
   FoundSchedule() = default;
@@ -145,5 +209,33 @@ struct PlayedSchedule {
 // silent.
 [[nodiscard]] PlayedSchedule play_schedule(const ScheduleLists& lists, const PipelineShape& shape,
                                            const StepDurations& durations);
+
+// ---- a played schedule as text: one row for each rank along time, and a table of what it costs
+//
+//   fmt::print("{}{}", schedule_chart(played, shape, 100), schedule_table(played, shape));
+//   rank 0 |F0F1....B0==F2B1==..B2==
+
+// Rows no wider than `width` columns (at least 40 are used), with a legend below. Each step is its
+// label, filled up to its duration; where the width does not allow a label, its beginning. Dots are
+// bubbles. One chunk: F0, B0 (b0 and w0 where the backward is split). Several: the chunk is the
+// letter, a capital for forward (A0, B0, ...), a small one for backward (a0, b0, ...).
+[[nodiscard]] std::string schedule_chart(const PlayedSchedule& played, const PipelineShape& shape,
+                                         std::size_t width);
+
+// Makespan, bubble and its share, and per rank the busy time and the activations held at most, in
+// microbatches of the rank's whole share of layers.
+[[nodiscard]] std::string schedule_table(const PlayedSchedule& played, const PipelineShape& shape);
+
+// ---- a user's own schedule (the format of its file stands in schedule_file.cpp)
+
+// Throws InputError (file, "/ranks", and the rank, step and for a deadlock the circle) for a list
+// that cannot be read or that check_schedule refuses. The schedule exists for one shape and refuses
+// every other.
+[[nodiscard]] std::unique_ptr<const Schedule> read_schedule_file(const std::string& file);
+// The same of a document in hand.
+[[nodiscard]] std::unique_ptr<const Schedule> parse_schedule(const std::string& name,
+                                                             std::string_view json);
+// Legal lists as such a file.
+[[nodiscard]] std::string schedule_json(const ScheduleLists& lists, const PipelineShape& shape);
 
 }  // namespace trainyard

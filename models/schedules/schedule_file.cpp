@@ -1,5 +1,16 @@
-#include "models/schedules/schedule_file.hpp"
-
+// A user's own schedule, read from a JSON file. `schedule` in a scenario, or the name given to
+// `trainyard schedule`, is then its path (it ends in ".json").
+//
+//   {
+//     "placement": "wrap",             // or "vee", "bidirectional" (schedule.hpp); default wrap
+//     "ranks": ["F0 F1 B0 W0 B1 W1",   // program order of rank 0
+//               "F0 B0 F1 B1 W0 W1"]   // one list for each pipeline rank
+//   }
+//
+// A step is a letter, a microbatch from 0 and, where ranks have several chunks, ".chunk": F3 is a
+// forward, B3 the backward, b3 its input-gradient part and W3 (or w3) its weight-gradient part. A B
+// whose W stands in the same list is the input-gradient part. "F4.0&B1.1" runs a forward and a full
+// backward as one overlapped block. Microbatches and chunks are counted from the steps.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -9,10 +20,12 @@
 #include <sstream>
 #include <utility>
 
+#include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 
 namespace trainyard {
+
 namespace {
 
 constexpr std::int32_t kMicrobatchesMost = 65536;

@@ -3,10 +3,250 @@
 // of ZB-H2 (tests/models/schedules/zero_bubble_test.cpp).
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <utility>
+
 #include "models/schedules/generators.hpp"
-#include "models/schedules/greedy.hpp"
+#include "sim/base/check.hpp"
 
 namespace trainyard {
+
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Rule {
+  bool forward_first = false;            // where a forward and a backward are both ready
+  bool late_chunk_backward = false;      // the later chunk's backward first
+  bool patient = false;                  // rather wait than start W before an input due sooner
+  std::int64_t kept_for_last_chunk = 0;  // activations that the other chunks' forwards leave free
+};
+
+class Planner {
+ public:
+  Planner(const PipelineShape& shape, const StepDurations& durations, const Rule& rule)
+      : shape_(shape),
+        durations_(durations),
+        rule_(rule),
+        slots_(static_cast<std::size_t>(virtual_stages(shape) * shape.microbatches)),
+        forward_end_(slots_, kNever),
+        input_end_(slots_, kNever),
+        ranks_(static_cast<std::size_t>(shape.stages)) {
+    for (RankState& rank : ranks_) {
+      rank.forwards.assign(static_cast<std::size_t>(shape.chunks), 0);
+      rank.inputs = rank.forwards;
+    }
+  }
+
+  // Nothing when the memory limit stops the rule before its end.
+  std::optional<ScheduleLists> run() {
+    for (std::int64_t rank = 0; rank < shape_.stages; ++rank) wakes_.emplace(0.0, rank);
+    while (!wakes_.empty()) {
+      const auto [now, rank] = wakes_.top();
+      wakes_.pop();
+      if (state(rank).free_at <= now) start_next(rank, now);
+    }
+    ScheduleLists lists;
+    for (RankState& rank : ranks_) {
+      if (std::ssize(rank.list) != 3 * shape_.microbatches * shape_.chunks) return std::nullopt;
+      lists.push_back(std::move(rank.list));
+    }
+    return lists;
+  }
+
+ private:
+  struct RankState {
+    std::vector<std::int64_t> forwards;  // done, by chunk
+    std::vector<std::int64_t> inputs;
+    std::queue<ScheduleStep> weights;  // waiting
+    std::int64_t held = 0;
+    double free_at = 0.0;
+    std::vector<ScheduleStep> list;
+  };
+
+  RankState& state(std::int64_t rank) { return ranks_[static_cast<std::size_t>(rank)]; }
+
+  void start_next(std::int64_t rank, double now) {
+    double due = kNever;
+    std::optional<ScheduleStep> step = ready_step(rank, now, due);
+    if (!step && !state(rank).weights.empty()) {
+      if (rule_.patient && due < now + seconds(StepKind::BackwardWeight, rank)) return;
+      step = state(rank).weights.front();
+    }
+    if (step) start(*step, rank, now);
+  }
+
+  // The forward or backward to start now. `due`: when the earliest input known to come arrives.
+  std::optional<ScheduleStep> ready_step(std::int64_t rank, double now, double& due) {
+    const auto last = static_cast<std::int32_t>(shape_.chunks - 1);
+    std::vector<ScheduleStep> wanted;
+    for (std::int32_t chunk = last; chunk >= 0; --chunk) {
+      if (const auto step = next_forward(rank, chunk)) wanted.push_back(*step);
+    }
+    const std::size_t forwards = wanted.size();
+    for (std::int32_t at = 0; at <= last; ++at) {
+      const std::int32_t chunk = rule_.late_chunk_backward ? last - at : at;
+      if (const auto step = next_input(rank, chunk)) wanted.push_back(*step);
+    }
+    if (!rule_.forward_first) {
+      std::rotate(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(forwards),
+                  wanted.end());
+    }
+    for (const ScheduleStep& step : wanted) {
+      const double at = arrival(step, rank);
+      if (at <= now) return step;
+      due = std::min(due, at);
+    }
+    return std::nullopt;
+  }
+
+  std::optional<ScheduleStep> next_forward(std::int64_t rank, std::int32_t chunk) {
+    const RankState& own = state(rank);
+    const std::int64_t next = own.forwards[static_cast<std::size_t>(chunk)];
+    const std::int64_t kept = chunk == shape_.chunks - 1 ? 0 : rule_.kept_for_last_chunk;
+    if (next == shape_.microbatches || own.held + kept >= shape_.activation_limit) return {};
+    return ScheduleStep{
+        .kind = StepKind::Forward, .microbatch = static_cast<std::int32_t>(next), .chunk = chunk};
+  }
+
+  std::optional<ScheduleStep> next_input(std::int64_t rank, std::int32_t chunk) {
+    const RankState& own = state(rank);
+    const std::int64_t next = own.inputs[static_cast<std::size_t>(chunk)];
+    if (next == own.forwards[static_cast<std::size_t>(chunk)]) return {};
+    return ScheduleStep{.kind = StepKind::BackwardInput,
+                        .microbatch = static_cast<std::int32_t>(next),
+                        .chunk = chunk};
+  }
+
+  [[nodiscard]] double arrival(const ScheduleStep& step, std::int64_t rank) const {
+    const ChunkPlace here{.rank = rank, .chunk = step.chunk};
+    const bool forward = step.kind == StepKind::Forward;
+    const auto source = forward ? place_before(shape_, here) : place_after(shape_, here);
+    if (!source) return 0.0;  // the rank is free only after its own forward
+    const double end = (forward ? forward_end_ : input_end_)[slot(*source, step.microbatch)];
+    return source->rank == rank ? end : end + durations_.transfer_s;
+  }
+
+  void start(const ScheduleStep& step, std::int64_t rank, double now) {
+    RankState& own = state(rank);
+    const auto chunk = static_cast<std::size_t>(step.chunk);
+    const ChunkPlace here{.rank = rank, .chunk = step.chunk};
+    const double end = now + seconds(step.kind, rank);
+    own.free_at = end;
+    own.list.push_back(step);
+    wakes_.emplace(end, rank);
+    if (step.kind == StepKind::BackwardWeight) {
+      own.weights.pop();
+      --own.held;
+      return;
+    }
+    const bool forward = step.kind == StepKind::Forward;
+    (forward ? forward_end_ : input_end_)[slot(here, step.microbatch)] = end;
+    if (forward) {
+      ++own.forwards[chunk];
+      ++own.held;
+    } else {
+      ++own.inputs[chunk];
+      own.weights.push(
+          {.kind = StepKind::BackwardWeight, .microbatch = step.microbatch, .chunk = step.chunk});
+    }
+    const auto target = forward ? place_after(shape_, here) : place_before(shape_, here);
+    if (target && target->rank != rank) wakes_.emplace(end + durations_.transfer_s, target->rank);
+  }
+
+  [[nodiscard]] double seconds(StepKind kind, std::int64_t rank) const {
+    const auto at = static_cast<std::size_t>(rank);
+    const auto chunks = static_cast<double>(chunks_per_share(shape_));
+    if (kind == StepKind::Forward) return durations_.forward_s[at] / chunks;
+    if (kind == StepKind::BackwardWeight) return durations_.weight_s[at] / chunks;
+    return (durations_.backward_s[at] - durations_.weight_s[at]) / chunks;
+  }
+
+  [[nodiscard]] std::size_t slot(const ChunkPlace& place, std::int64_t microbatch) const {
+    return static_cast<std::size_t>(stage_of(shape_, place) * shape_.microbatches + microbatch);
+  }
+
+  const PipelineShape& shape_;
+  const StepDurations& durations_;
+  Rule rule_;
+  std::size_t slots_;
+  std::vector<double> forward_end_;  // by virtual stage and microbatch, known from its start
+  std::vector<double> input_end_;
+  std::vector<RankState> ranks_;
+  using Wake = std::pair<double, std::int64_t>;
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
+};
+
+std::vector<Rule> rules(const PipelineShape& shape) {
+  std::vector<Rule> all;
+  for (const bool forward_first : {false, true}) {
+    for (const bool patient : {false, true}) {
+      for (const bool late : {false, true}) {
+        for (const std::int64_t kept : {0, 1}) {
+          if (shape.chunks == 1 && (late || kept > 0)) continue;
+          all.push_back({.forward_first = forward_first,
+                         .late_chunk_backward = late,
+                         .patient = patient,
+                         .kept_for_last_chunk = kept});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// Waiting between the first and the last step of each rank.
+double waiting(const PlayedSchedule& played) {
+  double sum = 0.0;
+  for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
+    const auto& steps = played.ranks[rank];
+    sum += steps.back().end_s - steps.front().start_s - played.busy_s[rank];
+  }
+  return sum;
+}
+
+}  // namespace
+
+StepDurations durations_of(const PipelineShape& shape) {
+  const auto stages = static_cast<std::size_t>(shape.stages);
+  const auto chunks = static_cast<double>(chunks_per_share(shape));
+  const StepCosts& costs = shape.costs;
+  return {.forward_s = std::vector<double>(stages, chunks * costs.forward_s),
+          .backward_s = std::vector<double>(stages, chunks * (costs.input_s + costs.weight_s)),
+          .weight_s = std::vector<double>(stages, chunks * costs.weight_s),
+          .transfer_s = costs.transfer_s};
+}
+
+ScheduleLists zero_bubble_lists(const PipelineShape& shape, const StepDurations& durations) {
+  TY_CHECK(shape.activation_limit >= shape.chunks, shape.activation_limit, shape.chunks);
+  std::optional<ScheduleLists> best;
+  std::pair<double, double> best_cost{kNever, kNever};
+  const auto consider = [&](ScheduleLists lists) {
+    const PlayedSchedule played = play_schedule(lists, shape, durations);
+    const std::pair cost{played.makespan_s, waiting(played)};
+    if (best && !(cost < best_cost)) return;
+    best_cost = cost;
+    best = std::move(lists);
+  };
+  for (const Rule& rule : rules(shape)) {
+    if (auto lists = Planner(shape, durations, rule).run()) consider(*std::move(lists));
+  }
+  // The hand-made ones are candidates where their memory is granted.
+  if (shape.chunks == 1 && shape.activation_limit >= shape.stages) {
+    consider(zb_h1_schedule().lists(shape));
+  }
+  if (shape.chunks == 1 && shape.activation_limit >= 2 * shape.stages) {
+    consider(zb_h2_schedule().lists(shape));
+  }
+  TY_CHECK(best.has_value(), shape.stages, shape.microbatches, shape.activation_limit);
+  return *std::move(best);
+}
+
+// ---- the schedule
+
 namespace {
 
 class ZbAuto final : public Schedule {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "models/architecture/shard.hpp"
-#include "models/context_shape.hpp"
+#include "models/architecture/weights.hpp"
+#include "models/attention_pairs.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 #include "scenarios/reader/device_checks.hpp"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string>
 
-#include "models/rank_grid.hpp"
+#include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "models/framework.hpp"
-#include "models/host/host_costs.hpp"
+#include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
 #include "scenarios/import/model_file.hpp"
 #include "scenarios/reader/checks.hpp"

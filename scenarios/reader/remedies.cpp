@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "models/architecture/architecture_fields.hpp"
+#include "models/architecture/architecture.hpp"
 #include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"
 

@@ -1,7 +1,7 @@
 // A scenario written out in full: what ran is what this file says, whatever defaults change later.
 #include <nlohmann/json.hpp>
 
-#include "models/architecture/architecture_fields.hpp"
+#include "models/architecture/architecture.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "models/host/host_costs.hpp"
+#include "models/architecture/flops.hpp"
+#include "models/host.hpp"
 #include "models/plan.hpp"
 #include "topologies/topology.hpp"
 

@@ -2,7 +2,7 @@
 // that heads divide by tensor; but what it says, it says from the same tables.
 #include <nlohmann/json.hpp>
 
-#include "models/architecture/architecture_fields.hpp"
+#include "models/architecture/architecture.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/gpu.hpp"
-#include "models/framework_times.hpp"
+#include "models/framework.hpp"
 #include "models/stragglers.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/memo.hpp"

@@ -1,8 +1,7 @@
-// What do the streaming operations of a framework read and write of each number?
-#include "models/streaming_kernels.hpp"
-
+// How often do the streaming operations of a framework read and write each number?
 #include <gtest/gtest.h>
 
+#include "models/framework.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -34,7 +33,7 @@ TEST(StreamingKernels, AnEagerGateIsFiveKernels) {
   EXPECT_EQ(eager.gated_activation.kept.narrow, 4);  // gate, silu of gate, up, product
 }
 
-// What the compiler fuses reads inputs and writes outputs; complex numbers it leaves as they are.
+// A fused kernel reads inputs and writes outputs; the compiler leaves complex numbers as they are.
 TEST(StreamingKernels, CompiledAllIsFusedButComplexNumbers) {
   const StreamingKernels compiled = load_streaming_kernels("pytorch", true);
   const StreamingKernels eager = load_streaming_kernels("pytorch", false);

@@ -6,7 +6,7 @@
 #include "kernels/gpu.hpp"
 #include "models/architecture/architecture.hpp"
 #include "models/framework_file.hpp"
-#include "models/host/host_costs.hpp"
+#include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/collectives/collective.hpp"

@@ -3,7 +3,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "models/schedules/chart.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

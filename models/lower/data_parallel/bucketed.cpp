@@ -1,15 +1,142 @@
-#include "models/lower/data_parallel/bucketed.hpp"
-
+// Replicas that reduce buckets of gradients: plain data parallelism (all_reduce), ZeRO 1
+// (reduce_scatter, and new weights gathered in front of the first forward), ZeRO 2 (the same, and
+// gradients live only as long as their bucket is being made). Of ZeRO 2's buckets only so many
+// exist at once (Parallelism::gradient_buckets_in_flight): where reductions are slower than the
+// backward, the backward waits for them. It waits in front of an embedding, layer or head, so that
+// buckets which one of these fills count as one, and a bucket for which it has the first gradients
+// alone counts from the next one on.
+//
+// Bytes sent by a rank in a step, f = (d-1)/d, P parameters: 2fP w_g; fP(w_g + w_p); and with
+// gradients reduced after each of a microbatches fP(a w_g + w_p) (reference 03 section 1). With
+// several sharded copies each one reduces inside and then its 1/s over the r copies. Llama-3 8B at
+// d = 64: 31 619 153 664 B of bf16 gradients (tests/models/lower/sharded_volume_test.cpp).
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
 
+#include "models/lower/data_parallel/data_parallel.hpp"
 #include "models/lower/data_parallel/shards.hpp"
 #include "models/pipeline_shape.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// New weights, which their owners give to everyone that holds them.
+class WeightGathers {
+ public:
+  WeightGathers(const ReplicaOptions& options, const StepShape& shape, ProgramBuilder& build)
+      : options_(options), shape_(shape), build_(build) {}
+
+  // The operation for each bucket behind which its weights are there; kNone where they are already.
+  std::vector<OpIndex> gather(std::span<const Bucket> buckets);
+
+ private:
+  OpIndex gather(const Bucket& bucket);
+  OpIndex broadcast(std::span<const Bucket> buckets);
+
+  const ReplicaOptions& options_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+};
+
+// Weights of a chunk with the same replicas, all but the experts' or those, in buckets.
+class BucketShare {
+ public:
+  BucketShare(bool experts, std::vector<Bucket> buckets)
+      : experts_(experts), buckets_(std::move(buckets)) {}
+
+  [[nodiscard]] bool experts() const { return experts_; }
+  [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
+  void gathered_by(std::vector<OpIndex> gathers) { gathers_ = std::move(gathers); }
+  // The next computation waits for the weights of an entry.
+  void wait_for(std::size_t entry, ProgramBuilder& build) const;
+  // Another microbatch fills the buckets from the first one on.
+  void restart();
+  // The buckets that the gradients of entries [begin, end), which come next, are the first to fill.
+  [[nodiscard]] std::vector<Bucket> opened_by(std::size_t begin, std::size_t end);
+  // Buckets that are filled with these gradients, and behind which operation each is.
+  struct Filled {
+    Bucket bucket;
+    OpIndex at = kNone;
+  };
+  [[nodiscard]] std::vector<Filled> filled_by(const std::vector<ReadyGradient>& ready);
+
+ private:
+  bool experts_ = false;
+  std::vector<Bucket> buckets_;
+  std::vector<OpIndex> gathers_ = {};  // one for each bucket, where weights are gathered
+  // State of the current microbatch.
+  std::size_t next_ = 0;             // the bucket that is filled
+  std::size_t opened_ = 0;           // zero_stage 2: buckets that room was made for
+  std::vector<OpIndex> final_ = {};  // finished gradients of these weights
+  std::size_t seen_ = 0;             // entries of `ready` that are in final_
+};
+
+// Room for the buckets that exist at once (zero_stage 2): they are reduced in the order in which it
+// was made for them.
+class BucketRoom {
+ public:
+  // For so many buckets in front of one unit; waits until no more than `limit` units have some.
+  void make(std::size_t buckets, std::int64_t limit, ProgramBuilder& build);
+  void reduced(OpIndex reduction);
+
+ private:
+  struct Held {
+    std::size_t unreduced = 0;  // whose reduction is not issued yet
+    OpIndex reduction = kNone;  // the latest of the others
+  };
+  std::deque<Held> held_;  // oldest first
+};
+
+class BucketedReplicas final : public DataParallel {
+ public:
+  explicit BucketedReplicas(const DataParallelParts& parts);
+
+  void begin_step() override;
+  void before_forward(const UnitPlace& place) override;
+  void after_forward(const UnitPlace& place) override;
+  void before_backward(const UnitBackward& backward) override;
+  void after_backward(const UnitBackward& backward,
+                      const std::vector<ReadyGradient>& ready) override;
+  [[nodiscard]] bool leaves_forwards(std::size_t chunk) const override {
+    return chunks_[chunk].entered;
+  }
+  [[nodiscard]] bool leaves_backwards() const override { return !gradients_sharded(); }
+  void end_step() override;
+
+ private:
+  struct Chunk {
+    BucketShare dense;
+    BucketShare experts;
+    bool entered = false;          // its first forward has been written
+    std::int32_t microbatch = -1;  // the one whose backward was written last
+  };
+
+  [[nodiscard]] bool gradients_sharded() const;
+  void gather_weights();
+  void enter(Chunk& chunk);
+  void hold_opened(BucketShare& share, std::size_t begin, std::size_t end);
+  void reduce(const Bucket& bucket, OpIndex after);
+  void reduce_rest(const Chunk& chunk);
+  void pass_over_unreduced();
+
+  const ReplicaOptions& options_;
+  const StepShape& shape_;
+  ProgramBuilder& build_;
+  const std::vector<ChunkWeights>& weights_;
+  const StageParameters& parameters_;
+  GradientLowering gradients_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::size_t> order_;   // of the chunks, in which all of their holders call
+  std::vector<OpIndex> reductions_;  // the latest of each stream
+  BucketRoom room_;
+  BucketRoom expert_room_;
+};
 
 std::vector<Bucket> buckets_of(const Parallelism& p, std::int64_t gradient_bytes,
                                const ChunkWeights& weights, bool experts) {
@@ -58,8 +185,6 @@ std::vector<std::size_t> chunk_order(const Parallelism& parallelism,
             [&](std::size_t a, std::size_t b) { return weights[a].stage < weights[b].stage; });
   return order;
 }
-
-}  // namespace
 
 // ---- weights
 
@@ -233,7 +358,8 @@ void BucketedReplicas::before_backward(const UnitBackward& backward) {
 void BucketedReplicas::hold_opened(BucketShare& share, std::size_t begin, std::size_t end) {
   const std::vector<Bucket> opened = share.opened_by(begin, end);
   for (const Bucket& bucket : opened)
-    build_.allocate(build_.next(), Category::Gradients, bucket.parameters * shape_.gradient);
+    build_.memory().allocate(build_.next(), Category::Gradients,
+                             bucket.parameters * shape_.gradient);
   if (opened.empty()) return;
   (share.experts() ? expert_room_ : room_).make(opened.size(), options_.buckets_in_flight, build_);
 }
@@ -285,7 +411,7 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
       build_.collective("gradient_" + std::string(to_string(op)), Stream::Data, slots.shard,
                         options_.collectives.call(GroupKind::Data, op, bytes, wire), {after});
   if (gradients_sharded()) {
-    build_.release(reductions_[0], Category::Gradients, bytes);
+    build_.memory().release(reductions_[0], Category::Gradients, bytes);
     (of_experts(bucket) ? expert_room_ : room_).reduced(reductions_[0]);
   }
   if (slots.shards > 1 && slots.replicas > 1) {
@@ -297,7 +423,7 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
   build_.tag(before);
 }
 
-// What has one replica has no bucket.
+// Weights with one replica have no bucket.
 void BucketedReplicas::pass_over_unreduced() {
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
@@ -316,6 +442,12 @@ void BucketedReplicas::end_step() {
   pass_over_unreduced();
   gradients_.finish(parameters_, reductions_);
   if (!options_.parallelism.overlap_param_gather) gather_weights();
+}
+
+}  // namespace
+
+std::unique_ptr<DataParallel> make_bucketed_replicas(const DataParallelParts& parts) {
+  return std::make_unique<BucketedReplicas>(parts);
 }
 
 }  // namespace trainyard

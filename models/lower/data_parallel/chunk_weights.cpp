@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
 #include "sim/base/check.hpp"
 
@@ -115,7 +114,7 @@ std::vector<GradientEntry> expert_entries(const WeightDivision& weights, LayerKi
 
 namespace {
 
-// Of the adapters on one kernel's matrices: both factors.
+// Lists both factors of the adapters on one kernel's matrices.
 GradientEntry adapter_entry(const std::vector<Adapter>& adapters, std::string_view kernel) {
   GradientEntry entry;
   for (const Adapter& adapter : adapters) {
@@ -164,7 +163,7 @@ void append_unit(ChunkWeights& weights, WeightUnit unit, const std::vector<Gradi
   weights.units.push_back(std::move(unit));
 }
 
-// What stands before or behind the layers.
+// Adds the unit before the layers, or the one behind them.
 void append_end(ChunkWeights& weights, const std::vector<GradientEntry>& entries, bool trained,
                 bool reached) {
   WeightUnit unit{.reached = reached};

@@ -1,14 +1,12 @@
 #include "models/lower/data_parallel/data_parallel.hpp"
 
-#include "models/lower/data_parallel/bucketed.hpp"
-#include "models/lower/data_parallel/fully_sharded.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 
 std::unique_ptr<DataParallel> make_data_parallel(const DataParallelParts& parts) {
-  if (parts.options.parallelism.zero_stage == 3) return std::make_unique<FullySharded>(parts);
-  return std::make_unique<BucketedReplicas>(parts);
+  return parts.options.parallelism.zero_stage == 3 ? make_fully_sharded(parts)
+                                                   : make_bucketed_replicas(parts);
 }
 
 void UnitGradients::begin_backward() {

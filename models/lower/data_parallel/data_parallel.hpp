@@ -1,9 +1,9 @@
-// What replicas do to weights and gradients around the layers of one rank: the seam between the
-// stage, which knows layers and microbatches, and a data-parallel scheme.
+// The seam between the stage, which knows layers and microbatches, and a data-parallel scheme,
+// which knows what replicas do to weights and gradients around the layers of one rank.
 //
 // The stage announces every unit (the embedding, a layer, the head) before and after its forward
-// and backward; the scheme gathers, frees and reduces there. bucketed.hpp reduces buckets of
-// gradients (replicas, ZeRO 1 and 2), fully_sharded.hpp gathers weights layer by layer (ZeRO 3).
+// and backward; the scheme gathers, frees and reduces there. bucketed.cpp reduces buckets of
+// gradients (replicas, ZeRO 1 and 2), fully_sharded.cpp gathers weights layer by layer (ZeRO 3).
 //
 //   scheme.before_forward({.chunk = 0, .unit = 3});
 //   layer.forward();
@@ -25,7 +25,7 @@ struct UnitPlace {
   std::size_t unit = 0;   // of the chunk, in forward order
 };
 
-// What the stage knows when a unit's backward, or a part of it, is written.
+// The backward of a unit, or a part of it, as far as the stage knows it.
 struct UnitBackward {
   UnitPlace place;
   BackwardPart part = BackwardPart::Full;
@@ -71,7 +71,7 @@ struct ReplicaOptions {
   bool fetches_shards = false;         // zero_stage 3: shards of weights stand on the host
 };
 
-// What a scheme is made from; all of it outlives the scheme.
+// The parts that a scheme is made from; all of them outlive the scheme.
 struct DataParallelParts {
   const ReplicaOptions& options;
   const StepShape& shape;
@@ -103,7 +103,10 @@ class UnitGradients {
   std::size_t ended_ = 0;  // how many are of units that are ended
 };
 
-// By the plan's zero_stage.
+// The two schemes: one in bucketed.cpp, one in fully_sharded.cpp.
+[[nodiscard]] std::unique_ptr<DataParallel> make_bucketed_replicas(const DataParallelParts& parts);
+[[nodiscard]] std::unique_ptr<DataParallel> make_fully_sharded(const DataParallelParts& parts);
+// Chooses between them by the plan's zero_stage.
 [[nodiscard]] std::unique_ptr<DataParallel> make_data_parallel(const DataParallelParts& parts);
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-#include "models/lower/data_parallel/server_steps.hpp"
-
+// A step of workers that meet in parameter servers: the kernels of a worker are spliced into the
+// traffic of sim/collectives/parameter_server_traffic.hpp.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "models/architecture/flops.hpp"
-#include "models/architecture/shard.hpp"
 #include "models/architecture/weights.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
+#include "tests/models/architecture/stage_shard.hpp"
 
 namespace trainyard {
 namespace {
@@ -203,14 +203,6 @@ TEST(ModelFlops, NarayananFormula) {
         96.0 * 7 * 2048 * layers * h * h * (1 + 2048 / (6 * h) + 51'200 / (16 * layers * h));
     EXPECT_NEAR(hardware_flops(name, 7), formula, kExact * formula) << name;
   }
-}
-
-TEST(ModelFlops, TrainingDays) {
-  const auto days = [](const TrainingRun& run, double rate) {
-    return training_time(run, FlopsPerSecond{rate}).value() / 86'400.0;
-  };
-  EXPECT_NEAR(days({.parameters = 175e9, .tokens = 300e9}, 1024 * 140e12), 33.908, 5e-4);
-  EXPECT_NEAR(days({.parameters = 1.008e12, .tokens = 450e9}, 3072 * 163e12), 83.877, 5e-4);
 }
 
 double a100_mfu(const Publication& run, double seconds) {

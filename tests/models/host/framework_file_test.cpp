@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "models/framework.hpp"
-#include "models/framework_times.hpp"
-#include "models/gradient_passes.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 

@@ -1,6 +1,4 @@
 // Does a framework say how much longer its kernels take, on the generation it names alone?
-#include "models/framework_times.hpp"
-
 #include <gtest/gtest.h>
 
 #include "models/framework.hpp"
@@ -63,8 +61,8 @@ TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
   EXPECT_DOUBLE_EQ(times.of(MemoryBound{}), 6.0);
 }
 
-// Those of xFormers stand in place of the framework's own, and the backward has a figure of its
-// own.
+// The kernels of xFormers stand in place of the framework's own, and the backward has a figure of
+// its own.
 TEST(FrameworkTimes, MemoryEfficientAttentionIsSlowerThanTheProfiles) {
   FrameworkTimes times{.attention = 5.0, .attention_backward = 6.0, .ring_attention = 7.0};
   EXPECT_DOUBLE_EQ(times.of(Attention{.backward = true}), 6.0);

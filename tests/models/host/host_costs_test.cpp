@@ -1,8 +1,7 @@
 // Are the shipped hosts readable, ordered as they should be, and counted per kernel?
-#include "models/host/host_costs.hpp"
-
 #include <gtest/gtest.h>
 
+#include "models/host.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 

@@ -1,8 +1,7 @@
 // Does the host issue a lowered step kernel by kernel, and wait where the framework does?
-#include "models/host/host_lanes.hpp"
-
 #include <gtest/gtest.h>
 
+#include "models/host.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "tests/models/lower/step.hpp"
 

@@ -2,7 +2,7 @@
 // and PyTorch's five where it does not?
 #include <gtest/gtest.h>
 
-#include "models/host/host_costs.hpp"
+#include "models/host.hpp"
 #include "sim/workload/workload.hpp"
 #include "step.hpp"
 

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <numeric>
 
-#include "models/architecture/shard.hpp"
+#include "models/architecture/weights.hpp"
 #include "models/lower/gradients.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/stage_shard.hpp"
 
 namespace trainyard {
 namespace {

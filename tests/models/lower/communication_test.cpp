@@ -91,7 +91,7 @@ TEST(TensorVolume, WeightsOfCopiedHeadsAreNotCopied) {
   EXPECT_EQ(16 * matrices(cut), matrices(whole));
 }
 
-// Of the ten units with sequence parallelism six are gathers: forward, of gradients, and again for
+// Six of the ten units with sequence parallelism are gathers: forward, of gradients, and again for
 // the weight gradients, of two products each. In 8 bits they are half as large; sums are not.
 TEST(TensorVolume, OperandsOfProductsInEightBitsAreGatheredInThem) {
   TrainingPlan plan =

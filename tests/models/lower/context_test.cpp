@@ -6,8 +6,8 @@
 #include <numeric>
 #include <set>
 
-#include "models/context_shape.hpp"
-#include "models/lower/context_attention.hpp"
+#include "models/attention_pairs.hpp"
+#include "models/lower/attention_core.hpp"
 #include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"

@@ -1,12 +1,10 @@
 // Packed documents: attention's work is the sum of their squares, and nothing else notices.
-#include "models/documents.hpp"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <set>
 
-#include "models/context_shape.hpp"
+#include "models/attention_pairs.hpp"
 #include "step.hpp"
 
 namespace trainyard {
@@ -73,7 +71,7 @@ TEST(Documents, DrawnOnesHaveTheirMean) {
   EXPECT_NEAR(mean, 200.0, 0.02 * 200.0);
 }
 
-// What every replica draws is computed by it, and the slowest sets the pace.
+// Every replica computes the documents that it draws, and the slowest sets the pace.
 TEST(Documents, ReplicasDrawTheirOwn) {
   const Documents drawn{.kind = DocumentKind::Lognormal, .mean_length = 30};
   const TrainingPlan plan = packed(drawn, {.data = 3});

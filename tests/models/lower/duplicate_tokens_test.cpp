@@ -21,7 +21,7 @@ std::vector<Parallelism> duplicate_layouts() {
           {.tensor = 4, .data = 2, .expert_tensor = 4}};
 }
 
-// Of one program, of all calls with this name.
+// Sums over all calls of one program that have this name.
 std::int64_t bytes_of(const Workload& workload, std::string_view name) {
   std::int64_t bytes = 0;
   for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {

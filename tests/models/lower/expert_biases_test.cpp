@@ -1,5 +1,5 @@
 // Biases and cut-off activations of experts, and attention within a window: the kernels that
-// GPT-OSS has beside those of other mixtures (models/lower/grouped_experts.hpp,
+// GPT-OSS has beside those of other mixtures (models/lower/moe.cpp,
 // attention_core.cpp).
 #include <gtest/gtest.h>
 

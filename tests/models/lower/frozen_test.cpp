@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "models/architecture/shard.hpp"
+#include "models/architecture/weights.hpp"
 #include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload.hpp"

@@ -4,12 +4,13 @@
 
 #include <numeric>
 
-#include "models/architecture/shard.hpp"
-#include "models/lower/data_parallel/buckets.hpp"
+#include "models/architecture/weights.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/data_parallel/shards.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/stage_shard.hpp"
 
 namespace trainyard {
 namespace {

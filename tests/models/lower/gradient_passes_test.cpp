@@ -1,10 +1,9 @@
 // How often are gradients read and written between the last backward and the optimizer?
-#include "models/gradient_passes.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "models/framework.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

@@ -16,6 +16,7 @@
 #include "sim/base/error.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/stage_shard.hpp"
 
 namespace trainyard {
 namespace {
@@ -97,7 +98,7 @@ TrainingPlan plan_of_row(const Json& row) {
   return plan;
 }
 
-// What the allocator of PyTorch sees: not the context and the communicators.
+// The memory that the allocator of PyTorch sees: not the context and the communicators.
 std::vector<double> predicted_mib(const TrainingPlan& plan) {
   const Step step = replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
   std::vector<double> stages(step.workload.programs.size());
@@ -153,7 +154,7 @@ double mean_error(bool (*wanted)(const Json& row), double most) {
 
 bool has_experts(const Json& row) { return row["model"].value("arch", "") == "moe"; }
 
-// What is allowed of the mean and of any one rank.
+// The errors that are allowed of the mean and of any one rank.
 struct Goal {
   double mean = 0.0;
   double most = 0.0;

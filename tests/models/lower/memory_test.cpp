@@ -163,7 +163,7 @@ TEST(Memory, InterleavedMultiples) {
   const auto peaks = peaks_by_stage(even_step(plan));
   EXPECT_EQ(of(peaks[1], Category::Activations), 9 * parts.layer.kept);
   EXPECT_EQ(of(peaks[2], Category::Activations), 7 * parts.layer.kept);
-  // Of the first rank's eleven, eight are chunk 0 once its last forward has run.
+  // Eight of the first rank's eleven are chunk 0 once its last forward has run.
   EXPECT_EQ(of(peaks[0], Category::Activations), 11 * parts.layer.kept + 8 * parts.embedding);
 }
 
@@ -189,7 +189,7 @@ TEST(Memory, AllOfItComesBack) {
   }
 }
 
-// What frameworks add: Transformer Engine's stand-ins for weight gradients (Llama-3 70B, t = 1),
+// Frameworks add to it: Transformer Engine's stand-ins for weight gradients (Llama-3 70B, t = 1),
 // and the head's; a fused loss has no fp32 logits; PyTorch's own loss has three such tensors at
 // once.
 TEST(Memory, PlaceholdersAndLosses) {

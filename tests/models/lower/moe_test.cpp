@@ -10,7 +10,7 @@
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/expert_exchange.hpp"
 #include "models/lower/options.hpp"
-#include "models/rank_grid.hpp"
+#include "models/rank_groups.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 

@@ -1,4 +1,4 @@
-// What stands on the host: how many bytes travel and when, what the GPU holds meanwhile, and how
+// Offloading to the host: how many bytes travel and when, what the GPU holds meanwhile, and how
 // long the CPU's optimizer takes.
 #include "models/lower/offload.hpp"
 
@@ -79,7 +79,7 @@ TEST(Offload, EveryByteGoesAndComesBack) {
   expect_returned(checkpoints);
 }
 
-// What goes to the host is taken out of what the stage holds, in one sum: a workload says how much
+// The stage holds less by what goes to the host, in one sum: a workload says how much
 // of each category stands there, not how much does not.
 TEST(Offload, WhatIsHeldIsOneSumOfEachCategory) {
   TrainingPlan plan = offloaded({.weights = true});

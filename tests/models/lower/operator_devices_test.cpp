@@ -85,7 +85,8 @@ TEST(OperatorSplit, ANormApartNeedsTheStreamTwice) {
       {0, 1, true},  {0, 2, true}, {1, 2, false}, {2, 0, true},
       {2, 0, false}, {0, 1, true}, {1, 0, false}, {0, 2, false}};
   EXPECT_EQ(ways, expected);
-  // Of the embedding's output by norm and attention; of attention's by its own norm and the mlp.
+  // Norm and attention make gradients of the embedding's output; its own norm and the mlp of
+  // attention's.
   EXPECT_EQ(split.gradient_sums, (std::vector<std::int64_t>{1, 0, 1, 0, 0, 0, 0}));
   EXPECT_TRUE(split.carries_logits(split.transfers.back()));
   EXPECT_FALSE(split.carries_logits(split.transfers.front()));

@@ -6,8 +6,6 @@
 #include <map>
 #include <set>
 
-#include "models/rank_grid.hpp"
-
 namespace trainyard {
 namespace {
 

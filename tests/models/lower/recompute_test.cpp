@@ -1,4 +1,4 @@
-// What the backward pass computes again: units of layers by each method, modules by name, and that
+// Recomputation in the backward pass: units of layers by each method, modules by name, and that
 // the run repeats exactly those kernels and holds exactly those bytes.
 #include "models/recompute.hpp"
 

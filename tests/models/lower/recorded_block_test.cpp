@@ -47,7 +47,7 @@ struct Words {
   std::size_t operations = 0;
 };
 
-// Of all programs, once they are as they should be.
+// Counts the words of all programs, once they are as they should be.
 Words words_of(const TrainingPlan& plan) {
   const ScheduleLists lists = step_lists(plan);
   const SteppedWorkload once = lower_steps(plan, lists);
@@ -181,24 +181,25 @@ TEST(RecordedBlock, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
     Workload workload;
     Interner interner(workload);
     ProgramBuilder build(interner, "stage", 0);
+    BlockRecorder recorder(build);
     const MemoryBound kernel{.kind = MemoryBoundKind::Elementwise, .bytes = 8};
     build.compute("first", kernel);
     RecordedBlock block;
     for (std::int32_t microbatch = 0; microbatch < 3; ++microbatch) {
       build.tag({.part = StepPart::Forward, .microbatch = microbatch});
       if (microbatch > 0) {
-        ASSERT_TRUE(build.instantiate(block, {}));
+        ASSERT_TRUE(recorder.instantiate(block, {}));
         continue;
       }
-      block = build.begin_block({});
+      block = recorder.begin_block({});
       const OpIndex begin = build.compute("a", kernel);
-      build.allocate(begin, Category::Activations, 5);
-      build.release(build.compute("b", kernel), Category::Activations, 5);
-      ASSERT_TRUE(build.end_block(block, {}));
+      build.memory().allocate(begin, Category::Activations, 5);
+      build.memory().release(build.compute("b", kernel), Category::Activations, 5);
+      ASSERT_TRUE(recorder.end_block(block, {}));
       EXPECT_TRUE(block.closed);
     }
     const OpIndex target = 1 + changed;
-    build.allocate(target, Category::Logits, 3);
+    build.memory().allocate(target, Category::Logits, 3);
     const Program program = build.take();
     ASSERT_EQ(program.operations.size(), 7U);
     EXPECT_EQ(program.operations.written().size(), 3U);

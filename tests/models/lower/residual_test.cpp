@@ -1,4 +1,4 @@
-// What does it cost that a layer's input also goes round its blocks?
+// How much does it cost that a layer's input also goes round its blocks?
 #include <gtest/gtest.h>
 
 #include <string>

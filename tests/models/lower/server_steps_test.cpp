@@ -1,11 +1,10 @@
 // Workers that meet in parameter servers alone, over several steps (reference 03 section 6).
-#include "models/lower/data_parallel/server_steps.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
+#include "models/lower/lower.hpp"
 #include "models/lower/options.hpp"
 #include "sim/base/error.hpp"
 #include "sim/timeline/memory.hpp"

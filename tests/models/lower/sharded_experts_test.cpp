@@ -54,7 +54,7 @@ struct Sent {
   double added_up = 0.0;  // among the copies
 };
 
-// What rank 0 sends of its experts' weights and gradients.
+// Bytes that rank 0 sends of its experts' weights and gradients.
 Sent sent_by_experts(const TrainingPlan& plan) {
   const Workload workload = lower(plan);
   Sent bytes;

@@ -1,4 +1,4 @@
-// What a split backward keeps between its input part and its weight part: inputs of products and
+// Memory of a split backward between its input part and its weight part: inputs of products and
 // gradients of their outputs, on sequence-parallel ranks their own parts of both.
 #include <gtest/gtest.h>
 

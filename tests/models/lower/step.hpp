@@ -125,7 +125,7 @@ inline TrainingPlan pipeline_plan(const PipelineCase& shape) {
                  shape.microbatches);
 }
 
-// What a call does, by the call alone.
+// The effect of a call follows from the call alone.
 class CallTransport final : public Transport {
  public:
   explicit CallTransport(std::function<double(const Call&)> seconds)

@@ -1,4 +1,4 @@
-// What do a layer's streaming operations move where they are separate kernels?
+// How many bytes do a layer's streaming operations move where they are separate kernels?
 #include <gtest/gtest.h>
 
 #include "models/architecture/memory.hpp"

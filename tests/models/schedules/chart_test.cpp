@@ -1,8 +1,8 @@
-#include "models/schedules/chart.hpp"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
+
+#include "models/schedules/schedule.hpp"
 
 namespace trainyard {
 namespace {

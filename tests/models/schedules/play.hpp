@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/schedules/greedy.hpp"
+#include "models/schedules/generators.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard::test {

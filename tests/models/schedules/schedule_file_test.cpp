@@ -1,8 +1,7 @@
 // A user's own schedule: what the file may say, and how a fault in it is named.
-#include "models/schedules/schedule_file.hpp"
-
 #include <gtest/gtest.h>
 
+#include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "tests/models/schedules/play.hpp"
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <random>
 
-#include "models/schedules/greedy.hpp"
+#include "models/schedules/generators.hpp"
 #include "tests/models/schedules/play.hpp"
 
 namespace trainyard {
@@ -168,7 +168,7 @@ TEST(ControllableMemory, WorkedExample) {
   EXPECT_EQ(highest(third.peak_activations), 4);
 }
 
-// What a microbatch more takes where the steps of a chunk are not of one length: v_half no more
+// One microbatch more takes, where the steps of a chunk are not of one length, with v_half no more
 // than its work, on any number of stages; of v_min the three forwards or backwards of a round come
 // one after the other around the ranks (Qi et al. 2405.15362: a bubble of O(n) then), as in the
 // block that they published.

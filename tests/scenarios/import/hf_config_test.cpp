@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "models/architecture/architecture.hpp"
+#include "models/architecture/flops.hpp"
 #include "scenarios/import/model_file.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"

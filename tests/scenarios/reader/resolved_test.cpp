@@ -1,7 +1,7 @@
 // A resolved scenario says everything, and reading it again changes nothing.
 #include <gtest/gtest.h>
 
-#include "models/architecture/architecture_fields.hpp"
+#include "models/architecture/architecture.hpp"
 #include "scenarios/reader/tables.hpp"
 #include "tests/scenarios/sample.hpp"
 

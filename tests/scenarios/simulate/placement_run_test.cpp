@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "models/rank_grid.hpp"
+#include "models/rank_groups.hpp"
 #include "runs.hpp"
 #include "sim/report/communication.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/gpu.hpp"
-#include "models/framework_times.hpp"
+#include "models/framework.hpp"
 #include "models/lower/lower.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"

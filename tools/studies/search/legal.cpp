@@ -1,8 +1,8 @@
 #include "tools/studies/search/legal.hpp"
 
-#include "models/architecture/shard.hpp"
+#include "models/architecture/weights.hpp"
 #include "models/pipeline_shape.hpp"
-#include "models/rank_grid.hpp"
+#include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 

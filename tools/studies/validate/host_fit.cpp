@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "kernels/gpu.hpp"
-#include "models/host/host_lanes.hpp"
+#include "models/host.hpp"
 #include "scenarios/reader/scenario_document.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/simulate.hpp"

@@ -1,4 +1,4 @@
-// Fitting a host (models/host/host_costs.hpp) to measured steps that wait for their CPU.
+// Fitting a host (models/host.hpp) to measured steps that wait for their CPU.
 //
 // A row's step is lowered, folded and priced once; only the replay is repeated with other costs of
 // issuing. Fitted is one constant, seconds of a forward kernel; a backward kernel keeps its share
@@ -15,7 +15,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/host/host_costs.hpp"
+#include "models/host.hpp"
 #include "tools/studies/validate/measured_row.hpp"
 
 namespace trainyard {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "models/host/host_costs.hpp"
+#include "models/host.hpp"
 #include "models/recompute.hpp"
 #include "scenarios/reader/scenario_document.hpp"
 #include "sim/base/data_directory.hpp"

@@ -1,6 +1,6 @@
 // The seam between a layer and the kinds of blocks in it: the table answers for every layer of
 // every family, and only through it is a kind chosen.
-#include "models/lower/layer_block.hpp"
+#include "models/lower/layer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -29,7 +29,7 @@ TEST(LayerBlock, ADenseModelAttendsWithHeadsAndHasNoExperts) {
   EXPECT_EQ(at(dense, LayerHalf::FeedForward, 0), "feed-forward");
 }
 
-// What the scenario reader says of second_products (/training/recompute_modules).
+// The scenario reader says the same of second_products (/training/recompute_modules).
 TEST(LayerBlock, WhichProductIsEverySecondOneIsKnownOfDenseLayersWithOrdinaryAttention) {
   std::set<std::string_view> known;
   for (const LayerBlockKind& kind : layer_block_kinds())

@@ -1,4 +1,4 @@
-#include "models/lower/step_names.hpp"
+#include "models/lower/step_shape.hpp"
 
 #include <algorithm>
 

@@ -1,9 +1,48 @@
-// How a sequence is cut over the ranks of a context group, and which pairs of a query and a key
-// each of them computes at each step.
+// Which pairs of a query and a key attention computes: within the documents that are packed into a
+// microbatch, and on each of the ranks that share a sequence.
 //
-//   ContextShape shape = context_shape({.context = 4});             // a ring of four
+//   microbatch_documents(document_draw(plan), {.microbatch = 3});   // {4096, 1024, 3072}
 //   AttentionBlock b = *ring_block({8192, 4, ContextSplit::Zigzag}, {.rank = 1, .source = 3});
 //   b.pairs;    // 1024 * 2048: the later half of rank 1's queries against all keys of rank 3
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "models/plan.hpp"
+
+namespace trainyard {
+
+// ---- documents
+//
+// Attention stays within a document, so its work follows from the sum of their squares. Everything
+// but attention works on tokens and does not see documents. A sequence of s tokens in documents of
+// l_i has sum l_i (l_i + 1)/2 pairs of query and key instead of s (s + 1)/2: four of 2048 make 8
+// 392 704, a quarter of the 33 558 528 of one of 8192 (tests/models/lower/documents_test.cpp).
+
+// The source of a microbatch's documents, and its size.
+struct DocumentDraw {
+  const Documents& documents;
+  std::uint64_t seed = 0;
+  std::int64_t sequences = 1;
+  std::int64_t length = 0;  // of a sequence
+};
+[[nodiscard]] DocumentDraw document_draw(const TrainingPlan& plan);
+
+struct DocumentsOf {
+  std::int64_t microbatch = 0;
+  std::int64_t replica = 0;
+};
+// The lengths of all documents of a microbatch, sequence by sequence. One of the whole length for
+// each sequence where nothing is packed. The same for the same seed.
+[[nodiscard]] std::vector<std::int64_t> microbatch_documents(const DocumentDraw& draw,
+                                                             const DocumentsOf& of);
+
+// Pairs of query and key within the documents: sum l (l + 1)/2.
+[[nodiscard]] std::int64_t document_pairs(const std::vector<std::int64_t>& lengths);
+
+// ---- ranks that share a sequence
 //
 // Symbols: s sequence, c ranks of the ring, L = s/c positions of one rank. Zigzag cuts the sequence
 // into 2c chunks and gives rank r chunks r and 2c-1-r (Megatron-LM get_batch_on_this_cp_rank;
@@ -14,20 +53,12 @@
 // in total s(s+1)/(2c): s = 8192, c = 4: 8 389 632 (tests/models/lower/context_test.cpp). A
 // contiguous cut gives rank r (2r+1)/c^2 of the causal square: 1/16, 3/16, 5/16, 7/16 for c = 4.
 //
-// Of packed documents a zigzag cuts each one for itself, as TransformerEngine does (THD layout: the
-// two chunks of every document one after the other), so that the above holds for every document of
-// l_i positions with L_i = l_i/c: own keys sum L_i(L_i+1)/2, others' sum L_i^2/2, whatever the
-// rank. TransformerEngine pads documents to a multiple of 2c; here l_i/2c need not be whole, and
-// the sums are rounded. A contiguous cut looks at no document: a rank has what falls into its part.
-#pragma once
-
-#include <cstdint>
-#include <optional>
-#include <vector>
-
-#include "models/plan.hpp"
-
-namespace trainyard {
+// Where documents are packed, a zigzag cuts each one for itself, as TransformerEngine does (THD
+// layout: the two chunks of every document one after the other), so that the above holds for every
+// document of l_i positions with L_i = l_i/c: own keys sum L_i(L_i+1)/2, others' sum L_i^2/2,
+// whatever the rank. TransformerEngine pads documents to a multiple of 2c; here l_i/2c need not be
+// whole, and the sums are rounded. A contiguous cut looks at no document: a rank has what falls
+// into its part.
 
 // The two dimensions of a context group: the fastest `heads` ranks trade heads for positions, and
 // `ring` such groups pass keys and values on, or gather them.

@@ -1,0 +1,172 @@
+#include "models/lower/layer_tools.hpp"
+
+#include <cmath>
+#include <string>
+
+namespace trainyard {
+
+OpIndex Elementwise::memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes,
+                                  std::int64_t launches) {
+  return build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = launches});
+}
+
+OpIndex Elementwise::stream(std::string_view name, MemoryBoundKind kind, const StreamingPass& pass,
+                            std::int64_t numbers) {
+  return memory_bound(name, kind, pass.bytes(shape_.element) * numbers, pass.launches);
+}
+
+void Elementwise::norm_forward(std::string_view name) {
+  stream(name, MemoryBoundKind::Norm, streaming_.norm(arch_).forward,
+         shape_.local_tokens * arch_.hidden);
+}
+
+OpIndex Elementwise::norm_backward(std::string_view name) {
+  return stream(name, MemoryBoundKind::Norm, streaming_.norm(arch_).backward,
+                shape_.local_tokens * arch_.hidden);
+}
+
+void Elementwise::activation_forward(std::string_view name, std::int64_t numbers) {
+  stream(name, MemoryBoundKind::Activation, streaming_.activation_of(arch_).forward, numbers);
+}
+
+void Elementwise::activation_backward(std::string_view name, std::int64_t numbers) {
+  stream(name, MemoryBoundKind::Activation, streaming_.activation_of(arch_).backward, numbers);
+}
+
+// Into the order of the ranks before a scatter, out of it after a gather.
+void Elementwise::copy_sequence(std::string_view name, std::int64_t bytes) {
+  if (!streaming_.sequence_copies || !shape_.sequence_parallel) return;
+  memory_bound(std::string(name) + "_copy", MemoryBoundKind::Elementwise, 2 * bytes);
+}
+
+// The gradients are added two read and one written at a time, or all read at once.
+void Elementwise::join_input_gradients(std::string_view name, std::int64_t products) {
+  const std::int64_t further = products - 1;
+  if (!streaming_.separate_products || further == 0) return;
+  const bool at_once = streaming_.compiled;
+  const StreamingPass pass{.narrow = at_once ? further + 2 : 3 * further,
+                           .launches = at_once ? 1 : further};
+  stream(std::string(name) + "_gradient_add", MemoryBoundKind::Elementwise, pass,
+         shape_.tokens * arch_.hidden);
+}
+
+// Bias, dropout and residual in one kernel: reads two, writes one, and a byte of mask under
+// dropout.
+void Elementwise::residual_forward(std::string_view block, bool added) {
+  const std::string text(block);
+  if (arch_.post_norms) norm_forward(text + "_post_norm");
+  if (!added) return;
+  const std::int64_t bytes = 3 * shape_.element + (arch_.dropout ? 1 : 0);
+  memory_bound(text + "_residual", MemoryBoundKind::Elementwise,
+               bytes * shape_.local_tokens * arch_.hidden);
+}
+
+// The dropout mask applied to the gradient; without dropout the gradient passes as it is.
+std::vector<ReadyGradient> Elementwise::residual_backward(std::string_view block,
+                                                          BackwardPart part) {
+  const std::string text(block);
+  if (arch_.dropout && part != BackwardPart::Weight)
+    memory_bound(text + "_residual_backward", MemoryBoundKind::Elementwise,
+                 (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
+  if (!arch_.post_norms) return {};
+  return {norm_back(text + "_post_norm_backward", {.part = part, .before_block = false})};
+}
+
+// The gradient of a norm was final with the input gradients: those are all done before any weight
+// part.
+ReadyGradient Elementwise::norm_back(std::string_view name, const NormBack& norm) {
+  OpIndex op = build_.last_compute();
+  if (norm.part != BackwardPart::Weight) {
+    StreamingPass pass = streaming_.norm(arch_).backward;
+    if (norm.before_block) pass.narrow += 3;
+    op = stream(name, MemoryBoundKind::Norm, pass, shape_.local_tokens * arch_.hidden);
+  }
+  return {.op = op};
+}
+
+// ---- products of linear layers
+//
+// Forward x A, then (x A) B; backward the gradient of x A from B, of x from A, and the gradients of
+// both factors. A frozen matrix has no weight gradient. What adapters add on a row-parallel matrix
+// is a partial sum like the matrix's own and is joined with it.
+
+namespace {
+
+template <class Visit>
+void each_on(const std::vector<Adapter>& adapters, std::string_view kernel, const Visit& visit) {
+  for (const Adapter& adapter : adapters)
+    if (adapter.kernel == kernel) visit(adapter);
+}
+
+}  // namespace
+
+Gemm LinearLayers::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .batch = 1,
+          .dtype = options_.recipe.products.value_or(shape_.dtype),
+          .pass = pass,
+          .accumulate_fp32 = options_.accumulates && pass == GemmPass::WeightGrad};
+}
+
+std::vector<Adapter> LinearLayers::adapters_here() const {
+  return options_.trained.layer(build_.tags().layer) ? options_.adapters.dense
+                                                     : std::vector<Adapter>{};
+}
+
+void LinearLayers::adapters_forward(std::string_view name) {
+  each_on(adapters_here(), name, [this](const Adapter& adapter) {
+    build_.compute(adapter.target + "_adapter_in",
+                   product(shape_.tokens, adapter.rank, adapter.inputs, GemmPass::Forward));
+    build_.compute(adapter.target + "_adapter_out",
+                   product(shape_.tokens, adapter.outputs, adapter.rank, GemmPass::Forward));
+  });
+}
+
+// Back through both factors, the last one first: the products of the input gradient where `weights`
+// is false, else those of the factors' own gradients.
+void LinearLayers::adapters_back(std::string_view name, bool weights) {
+  const GemmPass pass = weights ? GemmPass::WeightGrad : GemmPass::DataGrad;
+  const std::string_view suffix = weights ? "_wgrad" : "_dgrad";
+  each_on(adapters_here(), name, [&](const Adapter& adapter) {
+    const auto factor = [&](std::string_view end, std::int64_t from, std::int64_t to) {
+      build_.compute(adapter.target + std::string(end).append(suffix),
+                     weights ? product(to, from, shape_.tokens, pass)
+                             : product(shape_.tokens, from, to, pass));
+    };
+    factor("_adapter_out", adapter.rank, adapter.outputs);
+    factor("_adapter_in", adapter.inputs, adapter.rank);
+  });
+}
+
+void LinearLayers::adapters_dgrad(std::string_view name) { adapters_back(name, false); }
+
+OpIndex LinearLayers::adapters_wgrad(std::string_view name) {
+  adapters_back(name, true);
+  return build_.last_compute();
+}
+
+void LinearLayers::dequantise(std::string_view name, std::int64_t parameters) {
+  if (!frozen() || !options_.adapters.dequantises) return;
+  const double bytes = options_.adapters.frozen_bytes + static_cast<double>(shape_.element);
+  elementwise_.memory_bound(std::string(name) + "_dequantise", MemoryBoundKind::Cast,
+                            std::llround(static_cast<double>(parameters) * bytes));
+}
+
+// Quantised as it stands and transposed, for the product and for the weight gradient: 2 bytes read,
+// 1 + 1 written. What is gathered in 8 bits is quantised before, 2 bytes read and 1 written of each
+// rank's share, and transposed after, 1 read and 1 written of all.
+void LinearLayers::prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
+                           Rows rows) {
+  const std::string text(name);
+  dequantise(name, parameters);
+  if (options_.recipe.products != DataType::Fp8) return;
+  const bool shared = rows == Rows::Gathered && shape_.sequence_parallel && shape_.tensor > 1 &&
+                      options_.recipe.sequence_wire == DataType::Fp8;
+  elementwise_.memory_bound(text + "_quantise", MemoryBoundKind::Cast,
+                            shared ? elements / shape_.tensor * (shape_.element + 1) + 2 * elements
+                                   : elements * (shape_.element + 2));
+}
+
+}  // namespace trainyard
