@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/gpu.hpp"
-#include "scenarios/import/from_nccl_xml.hpp"
+#include "scenarios/import/nccl_xml.hpp"
 #include "scenarios/simulate/kernel_table.hpp"
 #include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/simulate.hpp"

@@ -1,7 +1,7 @@
 // A server as NCCL describes it: the XML of NCCL_TOPO_DUMP_FILE and NCCL_TOPO_FILE, read and
 // written.
 //
-// Rates are NCCL's (nccl_rates.hpp): 18 NVLinks of an H100 are 370.8 GB/s, PCIe 5 x16 is 48 GB/s, a
+// Rates are NCCL's: 18 NVLinks of an H100 are 370.8 GB/s, PCIe 5 x16 is 48 GB/s, a
 // net of 400 000 Mb/s is 50 GB/s. GPUs without a rank and nets without a dev are left out, NVLinks
 // to NVSwitches end in one switch, levels of PCIe switches of one device id are one switch;
 // attributes that say nothing about links are not read.

@@ -1,8 +1,12 @@
-// The nodes of one trace in an order in which they can be issued.
+// A folder of Chakra traces, one file for each rank, and an order in which the nodes of each file
+// can be issued.
 //
+//   const TraceFolder folder = read_trace_folder("et");    // et/step.0.et, et/step.1.et.gz
+//   const auto& [file, trace] = folder.ranks[1];
 //   for (const Issued& one : issue_order(trace, is_replayed, file)) issue(*one.node, one.after);
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,6 +15,24 @@
 
 namespace trainyard::chakra {
 
+struct RankFile {
+  std::string file;
+  RankTrace trace;
+};
+
+struct TraceFolder {
+  std::filesystem::path path;
+  std::vector<RankFile> ranks;  // by rank
+
+  // Names of the streams as the traces list them, the compute stream first; empty in traces of
+  // others.
+  [[nodiscard]] std::vector<std::string> streams() const;
+};
+
+// Throws InputError: no trace, two of one rank, a rank between others without one.
+[[nodiscard]] TraceFolder read_trace_folder(const std::filesystem::path& folder);
+
+// A node at its place in an order in which the nodes of a trace can be issued.
 struct Issued {
   const Node* node = nullptr;
   std::vector<std::size_t> after;  // places in the order, sorted, each before this one

@@ -1,4 +1,4 @@
-#include "scenarios/reader/remedies.hpp"
+// The words that other programs have for fields of a scenario, each with the hint that names ours.
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "models/architecture/architecture_fields.hpp"
-#include "scenarios/reader/sections.hpp"
 #include "scenarios/reader/tables.hpp"
 
 namespace trainyard {
