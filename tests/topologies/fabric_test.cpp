@@ -6,7 +6,7 @@
 #include "sim/cluster/bisection.hpp"
 #include "sim/cluster/fabric_count.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
-#include "topologies/clos.hpp"
+#include "topologies/draft.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,4 +1,4 @@
-#include "topologies/clos.hpp"
+#include "topologies/draft.hpp"
 
 #include <fmt/format.h>
 
