@@ -1,4 +1,4 @@
-#include "kernels/bench/shape_line.hpp"
+#include "kernels/bench/task.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
