@@ -42,14 +42,14 @@ struct ExpertModule {
 // The products of a module whose rows are spread evenly.
 [[nodiscard]] GroupedGemm up_product(const ExpertModule& module);
 [[nodiscard]] GroupedGemm down_product(const ExpertModule& module);
-// What is no product: routing, permuting, activation, adding up.
+// The time of all that is no product: routing, permuting, activation, adding up.
 [[nodiscard]] Seconds module_rest_time(const GpuProfile& profile, const ExpertModule& module);
 // Everything, by the profile alone, at the tables' burst clock.
 [[nodiscard]] Seconds module_model_time(const GpuProfile& profile, const ExpertModule& module);
-// What modules are compared by: t = 20 us + F / 0.6 R + B / 0.8 W with F the FLOPs of the products,
-// R the peak, B the weights of the experts in use and the rows' and tokens' traffic, W the
-// bandwidth. An H100's 4096 tokens, top 8 of 256 experts of 3072 x 1024 in bf16, undivided:
-// 20 + 1041.8 + 2172.3 = 3234 us (measured: 2264.8, the two overlap).
+// A plain estimate by which modules are compared: t = 20 us + F / 0.6 R + B / 0.8 W with F the
+// FLOPs of the products, R the peak, B the weights of the experts in use and the rows' and tokens'
+// traffic, W the bandwidth. An H100's 4096 tokens, top 8 of 256 experts of 3072 x 1024 in bf16,
+// undivided: 20 + 1041.8 + 2172.3 = 3234 us (measured: 2264.8, the two overlap).
 [[nodiscard]] Seconds module_trend_time(const GpuSheet& sheet, const ExpertModule& module);
 
 // A module without its number of tokens.

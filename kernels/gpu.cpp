@@ -43,7 +43,7 @@ class ProfileCostModel final : public CostModel {
   }
 
  private:
-  // What the profile says beside the measured kernels.
+  // The answer of the profile's models, without the measured kernels.
   [[nodiscard]] Cost modelled(const Kernel& kernel) const {
     Cost found = std::visit([this](const auto& k) { return of(k); }, kernel);
     const bool own_memory = profile_.memory.measured_here && flops(kernel).value() == 0.0;

@@ -56,7 +56,7 @@ const GroupedTable* find_table(const GroupedModel& model, DataType dtype) {
   return nullptr;
 }
 
-// What is taken out of a module for permuting may have been fused: no group of products runs
+// The time taken out of a module for permuting may have been fused: no group of products runs
 // faster than the best single one.
 double best_share(const GemmModel& model, DataType dtype) {
   const DataType wanted = dtype == DataType::Fp16 ? DataType::Bf16 : dtype;

@@ -24,7 +24,7 @@ struct GroupedTable {
 };
 
 struct GroupedModel {
-  // What a whole module of experts costs beside its bytes and FLOPs in the engine that the tables
+  // The cost of a whole module of experts beside its bytes and FLOPs in the engine that the tables
   // were taken from: routing and the launches of its small kernels. Taken out of the factors.
   Seconds module_overhead{0.0};
   double module_traffic = 1.0;  // share of permuting and activation that its kernels did not fuse

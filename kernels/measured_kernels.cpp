@@ -17,7 +17,8 @@ constexpr KrigingRule rule{
 double octaves(double extent) { return std::log2(std::max(extent, 1.0)); }
 double octaves(std::int64_t extent) { return octaves(static_cast<double>(extent)); }
 
-// What must agree for one kernel to say anything about another, and where it stands otherwise.
+// A kernel tells something about another one only if `kind` agrees; the distance between their
+// places tells how much.
 struct Place {
   std::string kind;
   std::array<double, kriging_dimensions> at{};

@@ -375,7 +375,7 @@ const GpuProfile& load_one(const std::string& name_or_path) {
   return read_once<GpuProfile>(data_file(profile_folder, name_or_path), read);
 }
 
-// What back-to-back products take over single ones at boost clock is a matter of power: of what the
+// Back-to-back products take longer than single ones at boost clock because of power: of what the
 // GPU may draw, a part that no clock changes (leakage, memory, fabric) comes first; the rest is
 // dynamic and goes with frequency times voltage squared. So a sibling of other power holds a clock
 // that differs by a power of what is left: a third where the voltage falls with the clock, one

@@ -16,7 +16,7 @@
 #include "kernels/gpu.hpp"
 #include "kernels/grouped_gemm.hpp"
 #include "kernels/measured_kernels.hpp"
-#include "kernels/memory_bound.hpp"
+#include "kernels/roofline.hpp"
 
 namespace trainyard {
 
@@ -26,7 +26,7 @@ struct GpuProfile {
   GroupedModel grouped;
   AttentionModel attention;
   MemoryModel memory;
-  // What the GPU draws at full load whatever its clock; 0: not told, nothing.
+  // The power that the GPU draws at full load whatever its clock; 0: not told, nothing.
   double static_power_w = 0.0;
   // The clock that siblings hold under load goes with the rest of their power to this power.
   double clock_exponent = 1.0 / 3.0;

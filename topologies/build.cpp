@@ -9,7 +9,6 @@
 #include "sim/base/error.hpp"
 #include "topologies/custom_cluster.hpp"
 #include "topologies/draft.hpp"
-#include "topologies/fabric.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/node.hpp"
 #include "topologies/topology.hpp"
@@ -202,10 +201,9 @@ Cluster build_cluster(const ClusterSpec& spec) {
                            std::move(nic_of_gpu));
 }
 
-// The cluster that was asked for last (shared_cluster() of topology.hpp).
-
 namespace {
 
+// The cluster that shared_cluster() was asked for last.
 struct Kept {
   std::mutex mutex;
   ClusterSpec spec;

@@ -12,7 +12,7 @@
 #include <map>
 
 #include "sim/base/error.hpp"
-#include "topologies/clos.hpp"
+#include "topologies/draft.hpp"
 
 namespace trainyard {
 

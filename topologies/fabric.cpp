@@ -65,7 +65,7 @@ constexpr Field<D> kDragonfly[] = {
     {"hop_latency", kHopMeaning, time<&D::hop_latency>()},
 };
 
-// What all fabrics have, but for a single switch, which has no choice of routes.
+// All fabrics have routing, but for a single switch, which has no choice of routes.
 constexpr Own<FabricSpec> kRouting{
     [](JsonObject& object, std::string_view key, FabricSpec& fabric) {
       if (object.has(key)) fabric.routing = read_routing(object.object(key));

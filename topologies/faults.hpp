@@ -1,4 +1,4 @@
-// What is broken in a cluster: read from "faults", applied to a drawn cluster before it is built.
+// Broken parts of a cluster, read from "faults" and applied to a drawn cluster before it is built.
 //
 //   "faults": [{"link": {"from": "node 3 nic 2", "to": "leaf 2"}, "capacity_factor": 0.5},
 //              {"rail": 2, "dead": true}, {"device": "leaf 1", "dead": true}]

@@ -29,7 +29,7 @@ struct MemberOf<member> {
 template <auto member>
 using OwnerOf = typename MemberOf<member>::Owner;
 
-// Of a field that is left out, the member's default stands, or it is reported.
+// A field that is left out keeps the member's default, or it is reported.
 enum class Absent : bool { Default, Reported };
 
 // A number of parts.

@@ -1,12 +1,268 @@
 #include "topologies/node.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "sim/base/data_directory.hpp"
+#include "sim/base/quantity.hpp"
+#include "sim/base/words.hpp"
+#include "topologies/fields.hpp"
 #include "topologies/torus.hpp"
 
 namespace trainyard {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr const char* kFolder = "topologies/data";
+
+using N = NodeSpec;
+
+// A rate that must be positive; the other member's where it is left out.
+template <auto member, auto otherwise = nullptr>
+constexpr Own<OwnerOf<member>> rate() {
+  using Owner = OwnerOf<member>;
+  return {[](JsonObject& object, std::string_view key, Owner& owner) {
+            std::optional<BytesPerSecond> fallback;
+            if constexpr (otherwise != nullptr) fallback = owner.*otherwise;
+            owner.*member =
+                positive_rate(object, key, "leave out what the node does not have", fallback);
+          },
+          [](const Owner& owner) { return Json(exact_text(owner.*member)); }};
+}
+
+template <auto member, auto reader>
+constexpr Own<OwnerOf<member>> memory() {
+  using Owner = OwnerOf<member>;
+  return {[](JsonObject& object, std::string_view key, Owner& owner) {
+            owner.*member = reader(object, key);
+          },
+          [](const Owner& owner) { return Json(exact_text(owner.*member)); }};
+}
+
+Bytes usable_memory(JsonObject& object, std::string_view key) { return gpu_memory(object, key); }
+Bytes any_memory(JsonObject& object, std::string_view key) { return object.bytes(key); }
+
+// An object with fields of the same owner, and the source of its figures.
+template <class Owner, const auto& fields>
+void read_part(JsonObject& object, std::string_view key, Owner& owner) {
+  JsonObject inner = object.object(key);
+  inner.ignore("source");
+  owner = read_fields<Owner>(inner, fields, std::move(owner));
+}
+template <class Owner, const auto& fields>
+constexpr Own<Owner> part() {
+  return {read_part<Owner, fields>,
+          [](const Owner& owner) { return write_fields<Owner>(fields, owner); }};
+}
+// One that a node has where the member is not zero.
+template <auto member, const auto& fields>
+constexpr Own<OwnerOf<member>> part_with() {
+  using Owner = OwnerOf<member>;
+  return {[](JsonObject& object, std::string_view key, Owner& owner) {
+            if (object.has(key)) read_part<Owner, fields>(object, key, owner);
+          },
+          [](const Owner& owner) {
+            return (owner.*member).value() > 0.0 ? write_fields<Owner>(fields, owner) : Json();
+          }};
+}
+
+using K = GpuKind;
+constexpr Field<K> kKindMemory[] = {
+    {"usable", "what a job may have of it", memory<&K::memory, usable_memory>()}};
+
+using O = OtherGpus;
+constexpr Field<O> kOtherPcie[] = {
+    {"usable", "to its switch", rate<&O::pcie>()},
+    {"nominal", "as sold", rate<&O::pcie_nominal, &O::pcie>()},
+};
+constexpr Own<O> kNumbers{[](JsonObject& object, std::string_view key, O& other) {
+                            other.gpus = read_numbers(object, key, "GPUs");
+                          },
+                          [](const O& other) { return Json(other.gpus); }};
+constexpr Own<O> kProfile{[](JsonObject& object, std::string_view key, O& other) {
+                            other.kind.profile = object.text(key);
+                          },
+                          [](const O& other) { return Json(other.kind.profile); }};
+constexpr Own<O> kOtherMemory{
+    [](JsonObject& object, std::string_view key, O& other) {
+      read_part<K, kKindMemory>(object, key, other.kind);
+    },
+    [](const O& other) { return write_fields<K>(kKindMemory, other.kind); }};
+constexpr Field<O> kOtherGpus[] = {
+    {"gpus", "their local indices", kNumbers},
+    {"gpu", "their profile", kProfile},
+    {"gpu_memory", "of each", kOtherMemory},
+    {"pcie", "where it is not the node's", part_with<&O::pcie, kOtherPcie>()},
+};
+
+// [{"gpus": [1], "gpu": "l40s", "gpu_memory": {"usable": "46068 MiB"}}]
+void read_other_gpus(JsonObject& object, std::string_view key, NodeSpec& node) {
+  constexpr std::span<const Field<O>> rows = kOtherGpus;
+  std::set<std::uint32_t> seen;
+  for (JsonObject& entry : object.objects(key)) {
+    entry.ignore("source");
+    O other = read_fields<O>(entry, rows.first(1), O{});
+    for (const std::uint32_t gpu : other.gpus) {
+      if (gpu >= node.gpus)
+        entry.report("gpus", fmt::format("there is no GPU {}", gpu),
+                     fmt::format("the node's GPUs are numbered 0 to {}", node.gpus - 1));
+      else if (!seen.insert(gpu).second)
+        entry.report("gpus", fmt::format("GPU {} is named twice", gpu), "name it once");
+    }
+    node.other_gpus.push_back(read_fields<O>(entry, rows.subspan(1), std::move(other)));
+  }
+}
+constexpr Own<N> kOthers{[](JsonObject& object, std::string_view key, N& node) {
+                           if (object.has(key)) read_other_gpus(object, key, node);
+                         },
+                         [](const N& node) {
+                           Json all;
+                           for (const O& other : node.other_gpus)
+                             all.push_back(write_fields<O>(kOtherGpus, other));
+                           return all;
+                         }};
+
+using ScaleUp = NodeSpec::ScaleUp;
+constexpr Words<ScaleUp, 4> kScaleUps{{{ScaleUp::NvSwitch, "nv_switch"},
+                                       {ScaleUp::FullMesh, "full_mesh"},
+                                       {ScaleUp::Torus, "torus"},
+                                       {ScaleUp::None, "none"}}};
+bool has_scale_up(const N& node) { return node.scale_up != ScaleUp::None; }
+bool is_torus(const N& node) { return node.scale_up == ScaleUp::Torus; }
+
+void read_torus(JsonObject& object, std::string_view key, N& node) {
+  node.scale_up_dims = object.has(key) ? read_dims(object, key) : balanced_dims(node.gpus, 3);
+  if (node.scale_up_dims.empty() || torus_places(node.scale_up_dims) == node.gpus) return;
+  object.report(
+      key, fmt::format("have {} places for {} GPUs", torus_places(node.scale_up_dims), node.gpus),
+      "the product of the dimensions is the number of GPUs");
+}
+constexpr Own<N> kScaleUpKind = [] {
+  Own<N> kind;
+  kind.read = [](JsonObject& object, std::string_view key, N& node) {
+    constexpr Choice<N> choice = word_of<N, &N::scale_up, kScaleUps>();
+    choice.set(node, object.choice(key, choice.choices()));
+  };
+  kind.write = [](const N& node) { return Json(word_of<N, &N::scale_up, kScaleUps>().get(node)); };
+  return kind;
+}();
+
+constexpr Field<N> kGpuMemory[] = {
+    {"usable", "what a job may have of it", memory<&N::gpu_memory, usable_memory>()}};
+constexpr Field<N> kScaleUp[] = {
+    {"kind", "its shape", kScaleUpKind},
+    {"dims", "of a torus: GPUs along each dimension, the fastest first",
+     Own<N>{read_torus, [](const N& node) { return Json(node.scale_up_dims); }}, is_torus},
+    {"links_per_gpu", "12 on an A100", count<&N::nvlinks, 1, Absent::Reported>(), has_scale_up},
+    {"usable", "of one GPU, each way", rate<&N::nvlink>(), has_scale_up},
+    {"nominal", "as sold", rate<&N::nvlink_nominal, &N::nvlink>(), has_scale_up},
+    {"latency", "of one traversal", time<&N::nvlink_latency, Absent::Reported>(), has_scale_up},
+};
+constexpr Field<N> kPcie[] = {
+    {"gpus_per_switch", "0: NICs hang on the CPU",
+     count<&N::gpus_per_pcie_switch, 0, Absent::Reported>()},
+    {"usable", "GPU or NIC to its switch", rate<&N::pcie>()},
+    {"nominal", "as sold", rate<&N::pcie_nominal, &N::pcie>()},
+    {"latency", "of one traversal", time<&N::pcie_latency, Absent::Reported>()},
+};
+constexpr Field<N> kCpu[] = {
+    {"gpus_per_cpu", "behind one CPU", count<&N::gpus_per_cpu, 1, Absent::Reported>()},
+    {"cpus_per_host", "CPUs of one server", count<&N::cpus_per_host>()},
+    {"usable", "CPU to CPU", rate<&N::socket>()},
+    {"nominal", "as sold", rate<&N::socket_nominal, &N::socket>()},
+};
+constexpr Field<N> kChipToChip[] = {
+    {"usable", "GPU to its CPU, beside PCIe", rate<&N::chip_to_chip>()},
+    {"nominal", "as sold", rate<&N::chip_to_chip_nominal, &N::chip_to_chip>()},
+};
+constexpr Field<N> kHostMemory[] = {
+    {"usable", "of all CPUs together", memory<&N::host_memory, any_memory>()},
+    {"bandwidth", "as sold", rate<&N::host_bandwidth>()},
+};
+bool has_nics(const N& node) { return node.nics > 0; }
+constexpr Field<N> kNic[] = {
+    {"count", "of a node", count<&N::nics, 0, Absent::Reported>()},
+    {"usable", "of one NIC", rate<&N::nic>(), has_nics},
+    {"nominal", "as sold", rate<&N::nic_nominal, &N::nic>(), has_nics},
+    {"latency", "of one traversal", time<&N::nic_latency, Absent::Reported>(), has_nics},
+};
+constexpr Own<N> kCollectiveLatency{[](JsonObject& object, std::string_view key, N& node) {
+                                      node.latency = read_latency(object.object(key));
+                                    },
+                                    [](const N& node) { return to_json(node.latency); }};
+
+constexpr Field<N> kNode[] = {
+    {"name", "how reports call it", Text<N>{&N::name}},
+    {"source", "of the figures", Text<N>{&N::source}},
+    {"gpu", "a GPU profile (kernels/profiles)", Text<N>{&N::gpu, true}},
+    {"gpus", "of one node", count<&N::gpus>()},
+    {"gpu_memory", "of each", part<N, kGpuMemory>()},
+    {"other_gpus", "those of another kind", kOthers},
+    {"scale_up", "the network of the GPUs", part<N, kScaleUp>()},
+    {"pcie", "from GPUs and NICs to their switch", part<N, kPcie>()},
+    {"cpu", "the CPUs and the link between them", part<N, kCpu>()},
+    {"chip_to_chip", "from each GPU to its CPU", part_with<&N::chip_to_chip, kChipToChip>()},
+    {"host_memory", "of the CPUs", part_with<&N::host_memory, kHostMemory>()},
+    {"nic", "the NICs", part<N, kNic>()},
+    {"collective_latency", "of collective steps", kCollectiveLatency},
+};
+
+void check_divides(JsonObject& root, std::string_view key, std::uint32_t part, const NodeSpec& node,
+                   std::string_view what) {
+  if (part == 0 || node.gpus % part == 0) return;
+  root.report(key, fmt::format("{} {} do not divide {} GPUs", part, what, node.gpus),
+              "use a divisor of the number of GPUs");
+}
+
+}  // namespace
+
+NodeSpec read_node(JsonObject object, std::string name) {
+  object.ignore("description");
+  NodeSpec node = read_fields<N>(object, kNode, N{.name = std::move(name)});
+  check_divides(object, "pcie", node.gpus_per_pcie_switch, node, "GPUs per PCIe switch");
+  check_divides(object, "cpu", node.gpus_per_cpu, node, "GPUs per CPU");
+  check_divides(object, "nic", node.nics, node, "NICs");
+  const bool switchless = node.gpus_per_pcie_switch == 0;
+  if (switchless && node.chip_to_chip.value() <= 0.0 && object.has("pcie")) {
+    object.report("pcie", "without PCIe switches the GPUs have no way to the CPU",
+                  "give gpus_per_switch at least 1, or a chip_to_chip link");
+  }
+  return node;
+}
+
+void change_nics(JsonObject object, NodeSpec& node) {
+  object.ignore("source");
+  rate<&N::nic>().read(object, "usable", node);
+  rate<&N::nic_nominal, &N::nic>().read(object, "nominal", node);
+  time<&N::nic_latency>().read(object, "latency", node);
+}
+
+Json to_json(const NodeSpec& node) { return write_fields<N>(kNode, node); }
+
+NodeSpec load_node(const std::string& name_or_path) {
+  const std::filesystem::path path = data_file(kFolder, name_or_path);
+  JsonFile file = JsonFile::read(path);
+  NodeSpec node = read_node(file.root(), path.stem().string());
+  file.finish();
+  return node;
+}
+
+Json node_fields(const std::string& name_or_path) {
+  const std::filesystem::path path = data_file(kFolder, name_or_path);
+  JsonFile file = JsonFile::read(path);
+  Json& fields = file.document();
+  if (fields.is_object() && !fields.contains("name")) fields["name"] = path.stem().string();
+  return std::move(fields);
+}
+
+std::vector<std::string> node_names() { return data_names(kFolder); }
 
 namespace {
 

@@ -24,7 +24,7 @@ void change_nics(JsonObject object, NodeSpec& node);
 // REQUIRES: 1 <= gpus <= node.gpus.
 [[nodiscard]] NodeSpec part_of(NodeSpec node, std::uint32_t gpus);
 
-// Of a GPU of the node, by local index.
+// The kind of a GPU of the node, by local index.
 [[nodiscard]] GpuKind gpu_kind(const NodeSpec& node, std::uint32_t gpu);
 // Empties mixed_gpus where they all are what the cluster says of every GPU.
 void forget_if_alike(ClusterFacts& facts);

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "sim/base/error.hpp"
-#include "topologies/clos.hpp"
+#include "topologies/draft.hpp"
 
 namespace trainyard {
 
@@ -122,6 +122,22 @@ void draw_fabric(const RailOptimized& fabric, const ClusterSpec& spec, Draft& dr
                                        "{} ports",
                                        units.count, units.rails, radix),
                            "raise fabric.radix or an oversubscription, or use fewer nodes"});
+}
+
+// Two leaves (top-of-rack switches) for every NIC, as Alibaba's HPN has them (Qian et al.,
+// SIGCOMM'24): each of a NIC's two ports has half of its rate and hangs on a leaf of its own plane,
+// and the planes meet nowhere but in the NICs. Each plane is rail-optimised. With one leaf dead a
+// NIC keeps half of its rate.
+//
+// HPN itself: 2 x 200 Gb/s a NIC, 8 rails, leaves of 128 downlinks at 200 Gb/s: 1024 GPUs in a unit
+// of 16 leaves.
+void draw_fabric(const DualTor& fabric, const ClusterSpec& spec, Draft& draft) {
+  constexpr int kPlanes = 2;
+  ClusterSpec plane = spec;
+  plane.node.nic = spec.node.nic / kPlanes;
+  plane.node.nic_nominal = spec.node.nic_nominal / kPlanes;
+  for (int i = 0; i < kPlanes; ++i)
+    draw_fabric(static_cast<const RailOptimized&>(fabric), plane, draft);
 }
 
 }  // namespace trainyard

@@ -8,7 +8,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "topologies/clos.hpp"
+#include "topologies/draft.hpp"
 
 namespace trainyard {
 
@@ -43,7 +43,7 @@ std::vector<TorusWire> torus_wires(std::span<const std::uint32_t> dims) {
     for (const std::uint32_t size : dims) {
       const std::uint32_t at = place / stride % size;
       const std::uint32_t next = place - at * stride + (at + 1) % size * stride;
-      // Of a pair only the first draws the wire.
+      // Only the first of a pair draws the wire.
       if (size > 2 || (size == 2 && at == 0)) {
         wires.push_back({.from = place, .to = next, .times = size == 2 ? 2U : 1U});
       }

@@ -6,10 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/bench/measure.hpp"
 #include "kernels/bench/random_value.hpp"
-#include "kernels/bench/stored.hpp"
-#include "kernels/reference/attention.hpp"
-#include "kernels/reference/number_formats.hpp"
+#include "kernels/bench/reference.hpp"
 
 namespace trainyard::bench {
 

@@ -1,8 +1,309 @@
 #include "kernels/bench/attention_graph.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
+#include <utility>
+
+#include "kernels/bench/measured_profile.hpp"
 
 namespace trainyard::bench {
+
+namespace {
+
+CudnnDescriptor make(cudnnBackendDescriptorType_t type) {
+  cudnnBackendDescriptor_t made = nullptr;
+  check(cudnnBackendCreateDescriptor(type, &made), "describing to cuDNN");
+  return CudnnDescriptor(made);
+}
+
+void set_many(const CudnnDescriptor& of, cudnnBackendAttributeName_t name,
+              cudnnBackendAttributeType_t type, std::size_t count, const void* values) {
+  check(cudnnBackendSetAttribute(of.get(), name, type, static_cast<std::int64_t>(count), values),
+        "describing to cuDNN");
+}
+
+template <class Value>
+void set(const CudnnDescriptor& of, cudnnBackendAttributeName_t name,
+         cudnnBackendAttributeType_t type, const Value& value) {
+  set_many(of, name, type, 1, &value);
+}
+
+void link(const CudnnDescriptor& of, cudnnBackendAttributeName_t name,
+          cudnnBackendDescriptor_t other) {
+  set(of, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, other);
+}
+
+void finish(const CudnnDescriptor& made) {
+  check(cudnnBackendFinalize(made.get()), "describing to cuDNN");
+}
+
+std::vector<cudnnBackendDescriptor_t> pointers(const std::vector<CudnnDescriptor>& descriptors) {
+  std::vector<cudnnBackendDescriptor_t> found;
+  for (const CudnnDescriptor& descriptor : descriptors) found.push_back(descriptor.get());
+  return found;
+}
+
+template <class Value>
+Value attribute(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                cudnnBackendAttributeType_t type) {
+  Value value{};
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(of, name, type, 1, &count, &value), "asking cuDNN");
+  return value;
+}
+
+}  // namespace
+
+void check(cudnnStatus_t code, std::string_view doing) {
+  if (code == CUDNN_STATUS_SUCCESS) return;
+  std::array<char, 1024> reason{};
+  cudnnGetLastErrorString(reason.data(), reason.size());
+  const std::string problem =
+      fmt::format("{}: {} ({})", doing, cudnnGetErrorString(code), reason.data());
+  // Codes from 3000 to 3999 are the kinds of "not supported".
+  constexpr int thousand = 1000;
+  if (code / thousand == CUDNN_STATUS_NOT_SUPPORTED / thousand) throw Unsupported(problem);
+  throw RunError(problem);
+}
+
+CudnnHandle make_cudnn(cudaStream_t stream) {
+  cudnnHandle_t made = nullptr;
+  check(cudnnCreate(&made), "starting cuDNN");
+  CudnnHandle handle(made);
+  check(cudnnSetStream(made, stream), "choosing the stream");
+  return handle;
+}
+
+CudnnDescriptor described_device(const std::string& json) {
+  CudnnDescriptor device = make(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+  set_many(device, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, json.size(),
+           json.data());
+  finish(device);
+  return device;
+}
+
+TensorShape packed(const std::array<std::int64_t, 4>& e) {
+  return {e, {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1}};
+}
+
+TensorShape heads_inside(const std::array<std::int64_t, 4>& e) {
+  return {e, {e[1] * e[2] * e[3], e[3], e[1] * e[3], 1}};
+}
+
+TensorShape transposed(TensorShape shape) {
+  std::swap(shape.extents[2], shape.extents[3]);
+  std::swap(shape.strides[2], shape.strides[3]);
+  return shape;
+}
+
+struct CudnnGraph::Kind {
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  bool in_memory = false;
+  bool number = false;
+  bool tiled = false;
+};
+
+CudnnGraph::Tensor CudnnGraph::add(const TensorShape& shape, const Kind& kind) {
+  constexpr std::int64_t alignment_bytes = 16;
+  const auto id = static_cast<Tensor>(tensors_.size() + 1);
+  CudnnDescriptor made = make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  set(made, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, kind.type);
+  set_many(made, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, shape.extents.data());
+  set_many(made, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, shape.strides.data());
+  set(made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, alignment_bytes);
+  set(made, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id);
+  const bool virtual_tensor = !kind.in_memory && !kind.number;
+  set(made, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, virtual_tensor);
+  set(made, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, kind.number);
+  if (kind.tiled)
+    set(made, CUDNN_ATTR_TENSOR_REORDERING_MODE, CUDNN_TYPE_TENSOR_REORDERING_MODE,
+        CUDNN_TENSOR_REORDERING_F16x16);
+  finish(made);
+  tensors_.push_back(std::move(made));
+  return id;
+}
+
+CudnnGraph::Tensor CudnnGraph::memory(const TensorShape& shape) {
+  return add(shape, {.type = stored_, .in_memory = true});
+}
+CudnnGraph::Tensor CudnnGraph::memory_fp32(const TensorShape& shape) {
+  return add(shape, {.in_memory = true});
+}
+CudnnGraph::Tensor CudnnGraph::accumulator(const TensorShape& shape) {
+  return add(shape, {.in_memory = true, .tiled = true});
+}
+CudnnGraph::Tensor CudnnGraph::number(float value) {
+  const Tensor made = add(packed({1, 1, 1, 1}), {.number = true});
+  numbers_[made] = value;
+  return made;
+}
+CudnnGraph::Tensor CudnnGraph::inner(const TensorShape& shape) { return add(shape, {}); }
+CudnnGraph::Tensor CudnnGraph::inner_stored(const TensorShape& shape) {
+  return add(shape, {.type = stored_});
+}
+CudnnGraph::Tensor CudnnGraph::flags(const TensorShape& shape, cudnnDataType_t type) {
+  return add(shape, {.type = type});
+}
+
+cudnnBackendDescriptor_t CudnnGraph::of(Tensor tensor) const {
+  return tensors_.at(static_cast<std::size_t>(tensor - 1)).get();
+}
+
+void CudnnGraph::matmul(Tensor a, Tensor b, Tensor into) {
+  const CudnnDescriptor kind = make(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  set(kind, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  finish(kind);
+  CudnnDescriptor made = make(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  link(made, CUDNN_ATTR_OPERATION_MATMUL_ADESC, of(a));
+  link(made, CUDNN_ATTR_OPERATION_MATMUL_BDESC, of(b));
+  link(made, CUDNN_ATTR_OPERATION_MATMUL_CDESC, of(into));
+  link(made, CUDNN_ATTR_OPERATION_MATMUL_DESC, kind.get());
+  finish(made);
+  operations_.push_back(std::move(made));
+}
+
+// 0: no such operand. The axis is that of an index, the flag that of a choice between x and y.
+struct CudnnGraph::Operands {
+  Tensor x = 0, y = 0, flag = 0, into = 0;
+  std::int64_t axis = -1;
+};
+
+void CudnnGraph::pointwise_of(cudnnPointwiseMode_t mode, const Operands& operands) {
+  const CudnnDescriptor kind = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  set(kind, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
+  set(kind, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  if (operands.axis >= 0) set(kind, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, operands.axis);
+  finish(kind);
+  CudnnDescriptor made = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  link(made, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind.get());
+  link(made, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, of(operands.x));
+  if (operands.y != 0) link(made, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, of(operands.y));
+  if (operands.flag != 0) link(made, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, of(operands.flag));
+  link(made, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, of(operands.into));
+  finish(made);
+  operations_.push_back(std::move(made));
+}
+
+void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor into) {
+  pointwise_of(mode, {.x = x, .into = into});
+}
+void CudnnGraph::pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor y, Tensor into) {
+  pointwise_of(mode, {.x = x, .y = y, .into = into});
+}
+
+void CudnnGraph::reduce(cudnnReduceTensorOp_t operation, Tensor x, Tensor into) {
+  const CudnnDescriptor kind = make(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+  set(kind, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, operation);
+  set(kind, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  finish(kind);
+  CudnnDescriptor made = make(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+  link(made, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, of(x));
+  link(made, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, of(into));
+  link(made, CUDNN_ATTR_OPERATION_REDUCTION_DESC, kind.get());
+  finish(made);
+  operations_.push_back(std::move(made));
+}
+
+void CudnnGraph::transpose(Tensor x, Tensor into) {
+  CudnnDescriptor made = make(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+  link(made, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, of(x));
+  link(made, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, of(into));
+  finish(made);
+  operations_.push_back(std::move(made));
+}
+
+CudnnGraph::Tensor CudnnGraph::causal(Tensor x, const TensorShape& shape) {
+  // exp of it is zero, and it stays finite in fp32 when scores are subtracted from it.
+  constexpr float far_below = -1e30F;
+  constexpr std::int64_t rows = 2, columns = 3;
+  const Tensor row = flags(shape, CUDNN_DATA_INT32);
+  const Tensor column = flags(shape, CUDNN_DATA_INT32);
+  const Tensor kept = flags(shape, CUDNN_DATA_BOOLEAN);
+  const Tensor masked = inner(shape);
+  pointwise_of(CUDNN_POINTWISE_GEN_INDEX, {.x = x, .into = row, .axis = rows});
+  pointwise_of(CUDNN_POINTWISE_GEN_INDEX, {.x = x, .into = column, .axis = columns});
+  pointwise(CUDNN_POINTWISE_CMP_GE, row, column, kept);
+  pointwise_of(CUDNN_POINTWISE_BINARY_SELECT,
+               {.x = x, .y = number(far_below), .flag = kept, .into = masked});
+  return masked;
+}
+
+CudnnEngines::CudnnEngines(const CudnnGraph& graph, const CudnnTarget& target)
+    : graph_(make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)) {
+  const auto operations = pointers(graph.operations());
+  if (target.handle != nullptr)
+    set(graph_, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, target.handle);
+  set_many(graph_, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, operations.size(),
+           operations.data());
+  finish(graph_);
+  const CudnnDescriptor heuristic = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  link(heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_.get());
+  set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+  if (target.device != nullptr) link(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target.device);
+  finish(heuristic);
+  std::int64_t offered = 0;
+  check(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &offered, nullptr),
+        "asking cuDNN for engines");
+  for (std::int64_t i = 0; i < offered; ++i)
+    configurations_.push_back(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+  auto found = pointers(configurations_);
+  std::int64_t able = 0;
+  check(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, offered, &able, found.data()),
+        "asking cuDNN for engines");
+  configurations_.resize(static_cast<std::size_t>(able));
+}
+
+std::string CudnnEngines::name(std::size_t index) const {
+  const CudnnDescriptor engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t filled = engine.get();
+  std::int64_t count = 0;
+  check(cudnnBackendGetAttribute(configuration(index), CUDNN_ATTR_ENGINECFG_ENGINE,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &filled),
+        "asking cuDNN for an engine");
+  return fmt::format("engine {}", attribute<std::int64_t>(filled, CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+                                                          CUDNN_TYPE_INT64));
+}
+
+CudnnPlan::CudnnPlan(const CudnnGraph& graph, cudnnHandle_t handle)
+    : engines_(graph, {.handle = handle}),
+      plan_(make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)),
+      numbers_(graph.numbers()) {
+  if (engines_.size() == 0) throw Unsupported("cuDNN has no engine for it on this GPU");
+  // CUDNN_ATTR_EXECUTION_PLAN_HANDLE by its number: the name is deprecated in favour of described
+  // devices, which older libraries do not know.
+  constexpr auto plan_handle = static_cast<cudnnBackendAttributeName_t>(400);
+  set(plan_, plan_handle, CUDNN_TYPE_HANDLE, handle);
+  link(plan_, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engines_.configuration(0));
+  check(cudnnBackendFinalize(plan_.get()), "planning with cuDNN");
+  workspace_bytes_ = attribute<std::int64_t>(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                             CUDNN_TYPE_INT64);
+  engine_ = engines_.name(0);
+}
+
+void CudnnPlan::run(cudnnHandle_t handle, const std::map<CudnnGraph::Tensor, void*>& memory,
+                    void* workspace) const {
+  std::vector<std::int64_t> ids;
+  std::vector<void*> places;
+  for (const auto& [id, place] : memory) {
+    ids.push_back(id);
+    places.push_back(place);
+  }
+  std::map<CudnnGraph::Tensor, float> numbers = numbers_;
+  for (auto& [id, value] : numbers) {
+    ids.push_back(id);
+    places.push_back(&value);
+  }
+  const CudnnDescriptor pack = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  set_many(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, ids.size(), ids.data());
+  set_many(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, places.size(),
+           places.data());
+  set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
+  finish(pack);
+  check(cudnnBackendExecute(handle, plan_.get(), pack.get()), "running cuDNN's plan");
+}
 
 namespace {
 

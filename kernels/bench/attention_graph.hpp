@@ -10,13 +10,149 @@
 // backward, each query head's share of their gradients is written and then summed.
 #pragma once
 
+#include <cudnn.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
 
-#include "kernels/bench/cudnn_graph.hpp"
 #include "sim/workload/kernel.hpp"
 
 namespace trainyard::bench {
+
+// A graph of cuDNN's operations on tensors [batch, heads, rows, columns], and the plan that runs
+// it.
+//
+//   CudnnGraph graph(CUDNN_DATA_BFLOAT16);
+//   const auto q = graph.memory(heads_inside(shape)), scores = graph.inner(scores_shape);
+//   graph.matmul(q, graph.memory(keys), scores);   // ... pointwise, reduce, transpose
+//   const CudnnPlan plan(graph, {.handle = handle});
+//   plan.run(handle, {{q, memory}, ...}, workspace);
+//
+// It speaks to the descriptors of cudnn_backend.h, which is all that comes with the library.
+// Planning needs no GPU when one is described (`described_device`): then cuDNN says whether it has
+// an engine for the graph there, which the tests ask for three GPUs on machines without any.
+
+// Throws RunError; Unsupported for what cuDNN says it does not have.
+void check(cudnnStatus_t code, std::string_view doing);
+
+struct DestroyCudnnDescriptor {
+  void operator()(cudnnBackendDescriptor_t made) const {
+    (void)cudnnBackendDestroyDescriptor(made);
+  }
+};
+using CudnnDescriptor =
+    std::unique_ptr<std::remove_pointer_t<cudnnBackendDescriptor_t>, DestroyCudnnDescriptor>;
+
+struct DestroyCudnn {
+  void operator()(cudnnHandle_t handle) const { (void)cudnnDestroy(handle); }
+};
+using CudnnHandle = std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, DestroyCudnn>;
+[[nodiscard]] CudnnHandle make_cudnn(cudaStream_t stream);
+
+// A GPU that is not there, by its properties in cuDNN's JSON (cuDNN 9.8 and later).
+[[nodiscard]] CudnnDescriptor described_device(const std::string& json);
+
+// Where a plan is for: a handle's GPU, or a described one. Exactly one is set.
+struct CudnnTarget {
+  cudnnHandle_t handle = nullptr;
+  cudnnBackendDescriptor_t device = nullptr;
+};
+
+struct TensorShape {
+  std::array<std::int64_t, 4> extents{};
+  std::array<std::int64_t, 4> strides{};
+};
+// Columns innermost, then rows, heads, batch.
+[[nodiscard]] TensorShape packed(const std::array<std::int64_t, 4>& extents);
+// Columns innermost, then heads, rows, batch: as linear layers write queries, keys and values.
+[[nodiscard]] TensorShape heads_inside(const std::array<std::int64_t, 4>& extents);
+// The same memory with rows and columns exchanged.
+[[nodiscard]] TensorShape transposed(TensorShape shape);
+
+class CudnnGraph {
+ public:
+  using Tensor = std::int64_t;  // its unique id in the graph, from 1
+
+  // Operands in memory are `stored`; arithmetic and what lies between is fp32.
+  explicit CudnnGraph(cudnnDataType_t stored) : stored_(stored) {}
+
+  [[nodiscard]] Tensor memory(const TensorShape& shape);
+  [[nodiscard]] Tensor memory_fp32(const TensorShape& shape);
+  // fp32 in the tile order in which cuDNN's backward kernels add into it; zeros before each run.
+  [[nodiscard]] Tensor accumulator(const TensorShape& shape);
+  // A number that the plan keeps.
+  [[nodiscard]] Tensor number(float value);
+  // A tensor that never reaches memory: fp32, or as operands are stored, for the next product.
+  [[nodiscard]] Tensor inner(const TensorShape& shape);
+  [[nodiscard]] Tensor inner_stored(const TensorShape& shape);
+
+  void matmul(Tensor a, Tensor b, Tensor into);
+  void pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor into);
+  void pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor y, Tensor into);
+  void reduce(cudnnReduceTensorOp_t operation, Tensor x, Tensor into);
+  // The same elements with rows and columns exchanged.
+  void transpose(Tensor x, Tensor into);
+  // Keeps x where its row is not before its column; elsewhere minus infinity, nearly.
+  [[nodiscard]] Tensor causal(Tensor x, const TensorShape& shape);
+
+  [[nodiscard]] const std::vector<CudnnDescriptor>& operations() const { return operations_; }
+  [[nodiscard]] const std::map<Tensor, float>& numbers() const { return numbers_; }
+
+ private:
+  struct Kind;
+  [[nodiscard]] Tensor add(const TensorShape& shape, const Kind& kind);
+  [[nodiscard]] Tensor flags(const TensorShape& shape, cudnnDataType_t type);
+  [[nodiscard]] cudnnBackendDescriptor_t of(Tensor tensor) const;
+  struct Operands;
+  void pointwise_of(cudnnPointwiseMode_t mode, const Operands& operands);
+
+  cudnnDataType_t stored_;
+  std::vector<CudnnDescriptor> tensors_;
+  std::vector<CudnnDescriptor> operations_;
+  std::map<Tensor, float> numbers_;
+};
+
+// Engines that cuDNN's heuristic offers for the graph there, best first, of which it says that they
+// can run it. Empty: none.
+class CudnnEngines {
+ public:
+  CudnnEngines(const CudnnGraph& graph, const CudnnTarget& target);
+  [[nodiscard]] std::size_t size() const { return configurations_.size(); }
+  // "engine 6"
+  [[nodiscard]] std::string name(std::size_t index) const;
+  [[nodiscard]] cudnnBackendDescriptor_t configuration(std::size_t index) const {
+    return configurations_.at(index).get();
+  }
+
+ private:
+  CudnnDescriptor graph_;
+  std::vector<CudnnDescriptor> configurations_;
+};
+
+class CudnnPlan {
+ public:
+  // The heuristic's first engine, as frameworks take it. Throws Unsupported where there is none.
+  CudnnPlan(const CudnnGraph& graph, cudnnHandle_t handle);
+  [[nodiscard]] std::int64_t workspace_bytes() const { return workspace_bytes_; }
+  [[nodiscard]] const std::string& engine() const { return engine_; }
+  // Queues one run in the handle's stream. REQUIRES: an address for every tensor in memory.
+  void run(cudnnHandle_t handle, const std::map<CudnnGraph::Tensor, void*>& memory,
+           void* workspace) const;
+
+ private:
+  CudnnEngines engines_;
+  CudnnDescriptor plan_;
+  std::map<CudnnGraph::Tensor, float> numbers_;
+  std::string engine_;
+  std::int64_t workspace_bytes_ = 0;
+};
 
 // Why it cannot be asked of cuDNN in this form; nothing when it can: bf16 or fp16, causal with as
 // many queries as keys or not masked at all, query heads divisible by key heads.
@@ -36,7 +172,7 @@ struct BackwardAttention {
   CudnnGraph::Tensor q = 0, k = 0, v = 0, result = 0, log_sum = 0, result_gradient = 0;
   CudnnGraph::Tensor q_gradient = 0, k_gradient = 0, v_gradient = 0;
   CudnnGraph::Tensor q_sum = 0;  // fp32, zeros before each run
-  // Of each query head, where several share keys; else 0.
+  // The gradients of each query head, where several share keys; else 0.
   CudnnGraph::Tensor k_shares = 0, v_shares = 0;
 };
 [[nodiscard]] BackwardAttention backward_attention(const Attention& attention);

@@ -1,4 +1,4 @@
-// What the NCCL profiler writes: the schema of collective profiles, as `trainyard import
+// The NCCL profiler writes the schema of collective profiles, as `trainyard import
 // nccl-tests` does, so that `trainyard collective --profile` reads both.
 //
 //   CollectiveRun run{.op = CollectiveOp::AllReduce, .gpu = "NVIDIA H200", .ranks = 8, .nodes = 1};

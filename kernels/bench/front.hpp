@@ -21,7 +21,7 @@ struct CommandLine {
   std::optional<int> exit_code;
 };
 
-// Of trainyard-profile.
+// The options of trainyard-profile.
 struct KernelOptions {
   std::string out;
   std::vector<std::string> only;
@@ -33,7 +33,7 @@ struct KernelOptions {
 [[nodiscard]] CommandLine<KernelOptions> read_kernel_options(int count, char** values,
                                                              const std::string& version);
 
-// Of trainyard-profile-nccl.
+// The options of trainyard-profile-nccl.
 struct CollectiveOptions {
   std::string out, least = "8", most = "8GiB", id_file;
   std::int64_t factor = 2;

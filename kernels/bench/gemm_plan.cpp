@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/bench/protocol.hpp"
-#include "kernels/reference/gemm.hpp"
+#include "kernels/bench/measured_profile.hpp"
+#include "kernels/bench/reference.hpp"
 
 namespace trainyard::bench {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <initializer_list>
 
-#include "kernels/bench/protocol.hpp"
+#include "kernels/bench/measured_profile.hpp"
 
 namespace trainyard::bench {
 
@@ -159,7 +159,8 @@ void add_launches(std::vector<Task>& tasks, const Extents& counts) {
 
 struct OneRun {
   double operator()(const Gemm& gemm) const {
-    // Of bf16: tf32 has half, fp32 a sixteenth (and no tensor core); fp8 counts as bf16.
+    // The share of bf16's rate: tf32 has half, fp32 a sixteenth (and no tensor core); fp8 counts as
+    // bf16.
     const double share = gemm.dtype == DataType::Fp32   ? 1.0 / 16
                          : gemm.dtype == DataType::Tf32 ? 0.5
                                                         : 1.0;

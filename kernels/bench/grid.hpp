@@ -1,4 +1,4 @@
-// What a profile holds when nothing else is asked for: shapes that span those of training steps.
+// The grid is measured when nothing else is asked for: shapes that span those of training steps.
 //
 //   for (const Task& task : grid_tasks(Grid::Default)) ...
 #pragma once

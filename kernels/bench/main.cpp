@@ -13,13 +13,13 @@
 #include <csignal>
 #include <cstdio>
 
+#include "kernels/bench/device.hpp"
 #include "kernels/bench/front.hpp"
 #include "kernels/bench/grid.hpp"
 #include "kernels/bench/measure.hpp"
-#include "kernels/bench/provenance.hpp"
 #include "kernels/bench/run_tasks.hpp"
-#include "kernels/bench/shape_line.hpp"
 #include "kernels/bench/shapes_file.hpp"
+#include "kernels/bench/task.hpp"
 
 namespace trainyard::bench {
 

@@ -6,21 +6,59 @@
 #pragma once
 
 #include <cublasLt.h>
+#include <cuda_runtime_api.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <type_traits>
+#include <vector>
 
-#include "kernels/bench/cuda_call.hpp"
+#include "kernels/bench/device.hpp"
 #include "kernels/bench/measured_profile.hpp"
-#include "kernels/bench/stopwatch.hpp"
+#include "sim/workload/kernel.hpp"
 
 namespace trainyard::bench {
+
+// Times work on the GPU by events, each run with a cold L2 cache.
+//
+//   const Stopwatch watch;
+//   Spread us = spread_of(watch.times_us([&] { launch(watch.stream()); }, timed_runs));
+class Stopwatch {
+ public:
+  // REQUIRES: a device is selected (device.hpp).
+  Stopwatch();
+  [[nodiscard]] cudaStream_t stream() const { return stream_.get(); }
+
+  // Microseconds of each of `runs` runs. Before each, a buffer twice as large as the L2 is written;
+  // while that goes on the CPU queues the work, so launching is not part of the time.
+  [[nodiscard]] std::vector<double> times_us(const std::function<void()>& work, int runs) const;
+  // Runs without being timed.
+  void warm_up(const std::function<void()>& work) const;
+  void wait() const { check(cudaStreamSynchronize(stream()), "waiting for the GPU"); }
+
+ private:
+  Stream stream_;
+  DeviceMemory flushed_;
+};
+
+// Elements of GPU memory as numbers, for checks.
+//
+//   read_stored(result, {.dtype = DataType::Bf16, .first = 0, .count = 8});
+struct StoredRange {
+  DataType dtype = DataType::Fp32;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+// Waits for nothing: the work that writes the memory must be done.
+// REQUIRES: fp32, tf32, bf16 or fp16, and the range lies in the memory.
+[[nodiscard]] std::vector<double> read_stored(const DeviceMemory& memory, const StoredRange& range);
 
 struct DestroyCublasLt {
   void operator()(cublasLtHandle_t handle) const { (void)cublasLtDestroy(handle); }
 };
 
-// What all measurements share. cuBLASLt may use 32 MiB of workspace, as NVIDIA advises for Hopper
+// All measurements share this. cuBLASLt may use 32 MiB of workspace, as NVIDIA advises for Hopper
 // (cuBLAS documentation, cublasSetWorkspace).
 struct Bench {
   Bench();
@@ -31,7 +69,7 @@ struct Bench {
 
 [[nodiscard]] MeasuredRow measure(const Bench& bench, const Task& task);
 
-// What an entry of a product may be off by.
+// The error that an entry of a product may have.
 [[nodiscard]] double product_tolerance(const Gemm& gemm, double expected);
 
 // Clocks, power and temperature while large bf16 products run one after another for some tenths of

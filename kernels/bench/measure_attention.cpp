@@ -6,7 +6,7 @@
 #include "kernels/bench/attention_check.hpp"
 #include "kernels/bench/attention_graph.hpp"
 #include "kernels/bench/measure.hpp"
-#include "kernels/bench/protocol.hpp"
+#include "kernels/bench/measured_profile.hpp"
 #include "kernels/bench/row_kernels.hpp"
 
 namespace trainyard::bench {

@@ -7,14 +7,13 @@
 #include <limits>
 #include <thread>
 
+#include "kernels/bench/device.hpp"
 #include "kernels/bench/gemm_plan.hpp"
-#include "kernels/bench/protocol.hpp"
-#include "kernels/bench/provenance.hpp"
+#include "kernels/bench/measure.hpp"
+#include "kernels/bench/measured_profile.hpp"
 #include "kernels/bench/random_value.hpp"
+#include "kernels/bench/reference.hpp"
 #include "kernels/bench/row_kernels.hpp"
-#include "kernels/bench/stored.hpp"
-#include "kernels/reference/gemm.hpp"
-#include "kernels/reference/number_formats.hpp"
 
 namespace trainyard::bench {
 
@@ -51,7 +50,7 @@ void fill_operands(const Bench& bench, const Gemm& g, const GemmMemory& memory) 
   fill(memory.result, g.batch * g.m * g.n, result_dtype(g), gradient_seed);
 }
 
-// What becomes of an entry of a product after the product.
+// Changes an entry of a product after the product, as the library call does.
 using Finish = std::function<double(const reference::GemmEntry& entry, double product)>;
 
 void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::GemmEntry& entry,
@@ -101,8 +100,8 @@ std::size_t fastest(const Bench& bench, const GemmPlan& plan, const GemmMemory& 
 
 }  // namespace
 
-// What one entry may be off. Operands have deviation 1.155, so a product's entries have 1.33
-// sqrt(k) and a wrong one is off by about that; tensor cores' sums are off by less than a
+// The error that one entry may have. Operands have deviation 1.155, so a product's entries
+// have 1.33 sqrt(k) and a wrong one is off by about that; tensor cores' sums are off by less than a
 // thousandth of it (fp8 on Hopper: by less than a hundredth, their sums keep 14 bits), and storing
 // rounds once more.
 double product_tolerance(const Gemm& gemm, double expected) {

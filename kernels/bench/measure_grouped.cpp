@@ -5,13 +5,12 @@
 #include <map>
 
 #include "kernels/bench/gemm_plan.hpp"
-#include "kernels/bench/protocol.hpp"
+#include "kernels/bench/measure.hpp"
+#include "kernels/bench/measured_profile.hpp"
 #include "kernels/bench/random_value.hpp"
+#include "kernels/bench/reference.hpp"
 #include "kernels/bench/row_kernels.hpp"
-#include "kernels/bench/stored.hpp"
 #include "kernels/grouped_gemm.hpp"
-#include "kernels/reference/gemm.hpp"
-#include "kernels/reference/number_formats.hpp"
 
 namespace trainyard::bench {
 

@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "kernels/bench/measure.hpp"
-#include "kernels/bench/protocol.hpp"
+#include "kernels/bench/measured_profile.hpp"
 #include "kernels/bench/row_kernels.hpp"
 
 namespace trainyard::bench {

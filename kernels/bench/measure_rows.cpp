@@ -4,12 +4,10 @@
 #include <cmath>
 
 #include "kernels/bench/measure.hpp"
-#include "kernels/bench/protocol.hpp"
+#include "kernels/bench/measured_profile.hpp"
 #include "kernels/bench/random_value.hpp"
+#include "kernels/bench/reference.hpp"
 #include "kernels/bench/row_kernels.hpp"
-#include "kernels/bench/stored.hpp"
-#include "kernels/reference/number_formats.hpp"
-#include "kernels/reference/rows.hpp"
 
 namespace trainyard::bench {
 

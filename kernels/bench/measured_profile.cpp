@@ -2,11 +2,30 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
+#include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 
 namespace trainyard::bench {
+
+namespace {
+
+double quantile(const std::vector<double>& sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], place - std::floor(place));
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> samples) {
+  TY_CHECK(!samples.empty(), samples.size());
+  std::ranges::sort(samples);
+  return {quantile(samples, 0.5), quantile(samples, 0.1), quantile(samples, 0.9)};
+}
 
 namespace {
 
@@ -15,7 +34,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* schema_name = "trainyard.measured_kernels";
 constexpr std::int64_t schema_version = 1;
 
-// What makes rows comparable. Date, clocks and command may differ.
+// Rows compare where these are equal. Date, clocks and command may differ.
 constexpr std::array same_throughout = {"gpu", "driver", "cuda_runtime", "cublaslt", "cudnn"};
 
 Json row_to_json(const MeasuredRow& row) {

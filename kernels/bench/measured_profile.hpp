@@ -1,4 +1,4 @@
-// What the profilers write: provenance and one row for each measured task. The format is described
+// The profilers write provenance and one row for each measured task. The format is described
 // in kernels/bench/README.md.
 //
 //   MeasuredProfile profile = resume_profile("h200.json", provenance);
@@ -13,11 +13,32 @@
 #include <string>
 #include <vector>
 
-#include "kernels/bench/statistics.hpp"
 #include "kernels/bench/task.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard::bench {
+
+// How often each task runs. Fixed, so that profiles of different days compare.
+inline constexpr int warm_up_runs = 10;
+inline constexpr int timed_runs = 21;  // odd: the median is one of them
+
+// cuBLASLt's heuristic orders algorithms by its own estimate; the best of the first few is taken.
+inline constexpr int algorithms_tried = 8;
+inline constexpr int trial_runs = 4;
+
+// A summary of repeated timings: the median, and the times that a tenth of them lie below or above.
+//
+//   spread_of({3.0, 1.0, 2.0});   // median 2.0, p10 1.2, p90 2.8
+struct Spread {
+  double median = 0.0;
+  double p10 = 0.0;
+  double p90 = 0.0;
+  bool operator==(const Spread&) const = default;
+};
+
+// Quantiles by linear interpolation between order statistics (Hyndman and Fan 1996, type 7).
+// REQUIRES: at least one sample.
+[[nodiscard]] Spread spread_of(std::vector<double> samples);
 
 // This GPU or library cannot do the task (fp8 before Hopper, too little memory): it is left out and
 // listed, and the others go on.
@@ -29,8 +50,8 @@ struct WrongResult : RunError {
   using RunError::RunError;
 };
 
-// What interference measures besides the product's time: the product alone, and what the kernel
-// that holds SMs copies beside it and by itself.
+// Interference measures more than the product's time: the product alone, and the bytes that the
+// kernel on the held SMs copies beside it and by itself.
 struct Beside {
   double alone_us = 0.0;
   double copied_bytes_per_s = 0.0;

@@ -21,10 +21,9 @@
 #include <thread>
 
 #include "kernels/bench/collective_rows.hpp"
-#include "kernels/bench/device_memory.hpp"
+#include "kernels/bench/device.hpp"
 #include "kernels/bench/front.hpp"
-#include "kernels/bench/provenance.hpp"
-#include "kernels/bench/statistics.hpp"
+#include "kernels/bench/measured_profile.hpp"
 #include "sim/base/files.hpp"
 
 namespace trainyard::bench {

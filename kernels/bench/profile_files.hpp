@@ -1,8 +1,10 @@
-// Measured profiles put together, compared, taken from tables, and made part of a GPU's profile.
+// Measured profiles put together, compared, taken from tables, judged and made part of a GPU's
+// profile.
 //
 //   MeasuredProfile both = merged({read_profile("gemm.json"), read_profile("attention.json")});
 //   auto document = with_measured(json_of_h200, both);    // kernels/profiles/h200.json and the
-//   rows ProfileDiff diff = compared(before, after);           // where did this driver get slower?
+//                                                           // rows
+//   ProfileDiff diff = compared(before, after);           // where did this driver get slower?
 #pragma once
 
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "kernels/bench/measured_profile.hpp"
+#include "kernels/fit/judge.hpp"
 
 namespace trainyard::bench {
 
@@ -53,10 +56,11 @@ struct ProfileDiff {
 // For a terminal: what differs in provenance, each group, the `most` rows that changed most.
 [[nodiscard]] std::string diff_text(const ProfileDiff& diff, std::size_t most);
 
-// What rows of interference say, medians of all of them: `slowed` is the share of its rate that the
-// copying kernel loses beside the product; `compute_loss` the share of its speed that the product
-// loses, for each share of the GPU's SMs that were held. 16 of 132 SMs held, 100 us alone and 116
-// beside: (1 - 100 / 116) / (16 / 132) = 1.138. Nothing without such rows. REQUIRES: sms > 0.
+// The factors that rows of interference give, medians of all of them: `slowed` is the share of its
+// rate that the copying kernel loses beside the product; `compute_loss` the share of its speed that
+// the product loses, for each share of the GPU's SMs that were held. 16 of 132 SMs held, 100 us
+// alone and 116 beside: (1 - 100 / 116) / (16 / 132) = 1.138. Nothing without such rows. REQUIRES:
+// sms > 0.
 struct InterferenceFactors {
   std::size_t rows = 0;
   double slowed = 0.0;
@@ -75,5 +79,12 @@ struct CsvOrigin {
   std::string date;
 };
 [[nodiscard]] MeasuredProfile from_csv(const std::filesystem::path& file, const CsvOrigin& origin);
+
+// By kind of kernel and precision, at burst clock. All rows are judged: `known` of them have shapes
+// that the profile holds as measured, on its own machine. Rows that no simulated kernel answers
+// (launches, interference) are left out. Throws InputError for a profile that is not there, a
+// precision that the GPU lacks, or no row.
+[[nodiscard]] std::vector<fit::Judgement> judge_rows(const MeasuredProfile& rows,
+                                                     const std::string& gpu_profile);
 
 }  // namespace trainyard::bench

@@ -3,15 +3,97 @@
 #include <cuda_fp8.h>
 
 #include <algorithm>
+#include <cstdint>
 
 #include "kernels/bench/random_value.hpp"
-#include "kernels/bench/row_block.cuh"
+#include "kernels/bench/reference.hpp"
 #include "kernels/bench/row_kernels.hpp"
-#include "kernels/reference/rows.hpp"
 
 namespace trainyard::bench {
 
 namespace {
+
+// Kernels on rows of bf16 take eight elements at a time, and a block's sum or maximum.
+//
+//   Eight x = load(from, vector);   // 16 bytes, the widest load
+//   const float sum = over_block(part, Sum{});   // the same in every thread
+constexpr int block_threads = 256;
+
+constexpr int vector_elements = 8;  // of bf16: 16 bytes, the widest load
+
+// Each thread of a reducing kernel keeps its part of the row in registers.
+constexpr int vectors_per_thread =
+    static_cast<int>(row_columns_most) / (block_threads * vector_elements);
+
+struct Eight {
+  float value[vector_elements];
+};
+
+__device__ Eight load(const __nv_bfloat16* from, std::int64_t vector) {
+  const uint4 raw = reinterpret_cast<const uint4*>(from)[vector];
+  const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&raw);
+  Eight loaded;
+  for (int i = 0; i < vector_elements / 2; ++i) {
+    const float2 pair = __bfloat1622float2(pairs[i]);
+    loaded.value[2 * i] = pair.x;
+    loaded.value[2 * i + 1] = pair.y;
+  }
+  return loaded;
+}
+
+__device__ void store(__nv_bfloat16* to, std::int64_t vector, const Eight& stored) {
+  uint4 raw;
+  auto* pairs = reinterpret_cast<__nv_bfloat162*>(&raw);
+  for (int i = 0; i < vector_elements / 2; ++i)
+    pairs[i] = __floats2bfloat162_rn(stored.value[2 * i], stored.value[2 * i + 1]);
+  reinterpret_cast<uint4*>(to)[vector] = raw;
+}
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+
+struct Largest {
+  __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// The same value in every thread of the block.
+template <class Combine>
+__device__ float over_block(float value, Combine combine) {
+  __shared__ float of_warp[block_threads / 32];
+  for (int step = 16; step > 0; step /= 2)
+    value = combine(value, __shfl_xor_sync(0xffffffffU, value, step));
+  __syncthreads();  // the last reduction's readers are done
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  value = of_warp[0];
+  for (int warp = 1; warp < block_threads / 32; ++warp) value = combine(value, of_warp[warp]);
+  return value;
+}
+
+// The softmax of a row of `row_vectors` vectors from `first` on that the block has read, each
+// thread its part in `kept` and the largest of them in `largest`.
+__device__ void store_softmax(__nv_bfloat16* to, std::int64_t first, int row_vectors,
+                              Eight (&kept)[vectors_per_thread], float largest) {
+  largest = over_block(largest, Largest{});
+  float sum = 0.0F;
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    if (part * block_threads + static_cast<int>(threadIdx.x) >= row_vectors) break;
+    for (float& value : kept[part].value) {
+      value = __expf(value - largest);
+      sum += value;
+    }
+  }
+  const float share = 1.0F / over_block(sum, Sum{});
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    for (float& value : kept[part].value) value *= share;
+    store(to, first + i, kept[part]);
+  }
+}
 
 // One thread for each vector of eight results.
 __global__ void copy_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, std::int64_t vectors) {
@@ -342,6 +424,125 @@ cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& o, cud
 
 cudaError_t launch_count(unsigned* counter, cudaStream_t stream) {
   count_kernel<<<1, 1, 0, stream>>>(counter);
+  return cudaGetLastError();
+}
+
+namespace {
+
+// One block for each row, which is read once and kept.
+__global__ void weights_kernel(const __nv_bfloat16* scores, __nv_bfloat16* weights, int row_vectors,
+                               int rows_of_head, float scale, bool causal) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
+  const int query = static_cast<int>(blockIdx.x % static_cast<unsigned>(rows_of_head));
+  Eight kept[vectors_per_thread];
+  float largest = -3.4e38F;
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    kept[part] = load(scores, first + i);
+    for (int j = 0; j < vector_elements; ++j) {
+      float& value = kept[part].value[j];
+      value = causal && i * vector_elements + j > query ? -3.4e38F : value * scale;
+      largest = fmaxf(largest, value);
+    }
+  }
+  store_softmax(weights, first, row_vectors, kept, largest);
+}
+
+__global__ void weights_gradient_kernel(const __nv_bfloat16* weights, const __nv_bfloat16* gradient,
+                                        __nv_bfloat16* result, int row_vectors, float scale) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
+  Eight kept[vectors_per_thread];
+  float sum = 0.0F;
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    kept[part] = load(gradient, first + i);
+    const Eight weight = load(weights, first + i);
+    for (int j = 0; j < vector_elements; ++j) sum += kept[part].value[j] * weight.value[j];
+  }
+  sum = over_block(sum, Sum{});
+#pragma unroll
+  for (int part = 0; part < vectors_per_thread; ++part) {
+    const int i = part * block_threads + static_cast<int>(threadIdx.x);
+    if (i >= row_vectors) break;
+    const Eight weight = load(weights, first + i);
+    for (int j = 0; j < vector_elements; ++j)
+      kept[part].value[j] = scale * weight.value[j] * (kept[part].value[j] - sum);
+    store(result, first + i, kept[part]);
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_attention_weights(const AttentionWeights& w, cudaStream_t stream) {
+  weights_kernel<<<static_cast<unsigned>(w.rows), block_threads, 0, stream>>>(
+      static_cast<const __nv_bfloat16*>(w.scores), static_cast<__nv_bfloat16*>(w.weights),
+      static_cast<int>(w.columns / vector_elements), static_cast<int>(w.rows_of_head), w.scale,
+      w.causal);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_attention_weights_gradient(const AttentionWeightsGradient& g,
+                                              cudaStream_t stream) {
+  weights_gradient_kernel<<<static_cast<unsigned>(g.rows), block_threads, 0, stream>>>(
+      static_cast<const __nv_bfloat16*>(g.weights), static_cast<const __nv_bfloat16*>(g.gradient),
+      static_cast<__nv_bfloat16*>(g.result), static_cast<int>(g.columns / vector_elements),
+      g.scale);
+  return cudaGetLastError();
+}
+
+namespace {
+
+constexpr int occupying_threads = 512;  // as NCCL's kernels have
+
+__device__ unsigned long long nanoseconds_now() {
+  unsigned long long now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+__global__ void occupation_kernel(const uint4* from, uint4* into, std::int64_t vectors,
+                                  unsigned long long nanoseconds, unsigned long long* copied) {
+  const unsigned long long end = nanoseconds_now() + nanoseconds;
+  const std::int64_t step = std::int64_t{gridDim.x} * occupying_threads;
+  std::int64_t at = std::int64_t{blockIdx.x} * occupying_threads + threadIdx.x;
+  unsigned long long moved = 0;
+  while (nanoseconds_now() < end) {
+    for (int i = 0; i < 16; ++i) {
+      into[at] = from[at];
+      at += step;
+      if (at >= vectors) at -= vectors;
+    }
+    moved += 16 * sizeof(uint4);
+  }
+  atomicAdd(copied, moved);
+}
+
+}  // namespace
+
+cudaError_t launch_occupation(const Occupation& o, cudaStream_t stream) {
+  int device = 0;
+  int shared_bytes = 0;
+  int sms = 0;
+  cudaError_t code = cudaGetDevice(&device);
+  if (code == cudaSuccess)
+    code = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (code == cudaSuccess)
+    code = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+  // All of an SM's shared memory: no other block finds room beside it.
+  if (code == cudaSuccess)
+    code = cudaFuncSetAttribute(occupation_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                shared_bytes);
+  if (code != cudaSuccess) return code;
+  if (o.sms >= sms) return cudaErrorInvalidValue;
+  occupation_kernel<<<static_cast<unsigned>(o.sms), occupying_threads,
+                      static_cast<std::size_t>(shared_bytes), stream>>>(
+      static_cast<const uint4*>(o.from), static_cast<uint4*>(o.into),
+      o.bytes / static_cast<std::int64_t>(sizeof(uint4)),
+      static_cast<unsigned long long>(o.nanoseconds), o.copied_bytes);
   return cudaGetLastError();
 }
 

@@ -52,7 +52,7 @@ RowKernel row_kernel_for(const MemoryBound& kernel) {
         rope_head_columns, wanted * usual_columns / one / rope_head_columns * rope_head_columns);
     return row;
   }
-  // What further rows add; a weight is read once.
+  // The difference is what a row adds; a weight is read once.
   row.rows = 2;
   const std::int64_t further = as_memory_bound(row).bytes - one;
   row.rows = 1 + (wanted - one + further / 2) / further;

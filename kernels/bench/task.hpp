@@ -3,6 +3,7 @@
 //
 //   Task task = RowKernel{.operation = RowOperation::Swiglu, .rows = 4096, .columns = 14336};
 //   task_text(task);   // "swiglu rows4096 columns14336": also the key by which a profile knows it
+//   read_shape_line("swiglu rows4096 columns14336");   // the same task, as a user types it
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,8 @@ struct RowKernel {
   std::int64_t columns = 0;
   auto operator<=>(const RowKernel&) const = default;
 };
-// What the simulator calls it. Adam at 4096 x 1024: optimizer, 30 B a parameter, 125829120 B.
+// The kernel as the simulator names it. Adam at 4096 x 1024: optimizer, 30 B a parameter, 125829120
+// B.
 [[nodiscard]] MemoryBound as_memory_bound(const RowKernel& kernel);
 
 // Empty kernels issued one after another; the time is that of one.
@@ -94,5 +96,9 @@ using Task = std::variant<Gemm, RowKernel, Copy, Launches, GroupedGemm, Attentio
 [[nodiscard]] Task read_task(JsonObject object);
 // Throws InputError: what a trace recorded has no shape to measure.
 [[noreturn]] Task refuse_recorded(const Recorded& kernel);
+
+// task_text(read_shape_line(task_text(t))) == task_text(t). Throws InputError that names the word
+// which was not understood.
+[[nodiscard]] Task read_shape_line(const std::string& line);
 
 }  // namespace trainyard::bench

@@ -1,4 +1,4 @@
-// What stands in for measure_attention.cpp where cuDNN was not found.
+// Stands in for measure_attention.cpp where cuDNN was not found.
 #include "kernels/bench/measure.hpp"
 
 namespace trainyard::bench {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/attention.hpp"
-#include "kernels/fit/errors.hpp"
 #include "kernels/fit/samples.hpp"
 
 namespace trainyard::fit {
@@ -26,7 +25,7 @@ struct AttentionFit {
 
 [[nodiscard]] AttentionFit fit_attention(const GpuSheet& sheet,
                                          const std::vector<AttentionSample>& samples);
-// What the table would show for the sample: the kernel and the storing of keys and values.
+// The time that the table would show for the sample: the kernel, and storing keys and values.
 [[nodiscard]] Seconds table_time(const GpuSheet& sheet, const AttentionModel& model,
                                  BytesPerSecond append, const AttentionSample& sample);
 [[nodiscard]] Errors attention_errors(const GpuSheet& sheet, const AttentionFit& fit,

@@ -4,17 +4,20 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "kernels/expert_module.hpp"
 #include "kernels/fit/attention_fit.hpp"
-#include "kernels/fit/evidence.hpp"
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/grouped_fit.hpp"
-#include "kernels/fit/module_document.hpp"
-#include "kernels/fit/quantisation.hpp"
+#include "kernels/fit/samples.hpp"
 #include "kernels/fit/single_fit.hpp"
-#include "kernels/fit/targets.hpp"
 #include "kernels/profile.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
@@ -23,6 +26,100 @@
 namespace trainyard::fit {
 
 namespace {
+
+// Fitted numbers and their evidence as a profile's JSON holds them:
+//
+//   {{"unseen_shapes", errors_json(errors)}, {"data_grad_time", figure_json(figure)}}
+
+using json = nlohmann::ordered_json;
+
+constexpr const char* command = "fit_kernels measured/kernels kernels/profiles";
+constexpr const char* csv_source = "ai-dynamo/aiconfigurator tables (Apache-2.0, NVIDIA)";
+
+// Shares to four decimals; times to a nanosecond.
+double rounded(double x) { return std::round(x * 1e4) / 1e4; }
+Seconds rounded(Seconds t) { return Seconds{std::round(t.value() * 1e9) / 1e9}; }
+
+json errors_json(const Errors& errors) {
+  return {{"shapes", errors.count},
+          {"median", rounded(errors.median)},
+          {"p95", rounded(errors.p95)},
+          {"bias", rounded(errors.bias)}};
+}
+
+json figure_json(const Figure& figure) {
+  return {{"value", rounded(figure.value)}, {"source", figure.source}};
+}
+
+// "1 64 128".
+std::string axis_text(const std::vector<std::int64_t>& axis) {
+  return fmt::format("{}", fmt::join(axis, " "));
+}
+
+// Every module of a GPU's table, and how well those left out are predicted.
+struct ModulePart {
+  ExpertTable table;
+  json errors = json::object();
+};
+
+ModulePart judged_modules(const Target& target, const FitRequest& request,
+                          const GpuProfile& profile) {
+  const auto file = request.measured / "moe" / target.table;
+  ModulePart part;
+  for (const std::string& routing : read_routings(file))
+    for (const char* precision : module_precisions) {
+      const auto samples = read_module_samples(file, precision, routing);
+      if (samples.medians.empty()) continue;
+      const ModuleErrors errors = held_out_modules(profile, samples.medians, {});
+      fmt::print("{} modules {} {}: unseen shapes {}; of kinds never measured {}\n", target.profile,
+                 precision, routing, to_text(errors.series), to_text(errors.model));
+      part.errors[fmt::format("{} {}", precision, routing)] = {
+          {"rows", samples.rows},
+          {"shapes", samples.medians.size()},
+          {"unseen_shapes", errors_json(errors.series)},
+          {"model_alone", errors_json(errors.model)}};
+      add_series(part.table, samples.medians);
+    }
+  return part;
+}
+
+void write_modules(const Target& target, const FitRequest& request, const ModulePart& part) {
+  if (request.profiles.empty()) return;
+  std::set<std::int64_t> counts;
+  std::set<std::pair<std::string, std::string>> columns;
+  for (const auto& [kind, series] : part.table.series) {
+    columns.insert({kind.precision, kind.routing});
+    for (const auto& [tokens, seconds] : series) counts.insert(tokens);
+  }
+  const std::vector<std::int64_t> tokens(counts.begin(), counts.end());
+  json document = {{"schema", "trainyard.expert_modules"},
+                   {"version", 1},
+                   {"provenance",
+                    {{"table", fmt::format("kernels/moe/{}, medians of equal rows", target.table)},
+                     {"source", csv_source},
+                     {"command", command},
+                     {"date", request.date},
+                     {"held_out", "every fifth shape on average, drawn with seed 1"},
+                     {"errors", part.errors}}},
+                   {"columns",
+                    "hidden inner gated topk experts tensor_parallel expert_parallel : "
+                    "microseconds at each of tokens"},
+                   {"tokens", axis_text(tokens)},
+                   {"tables", json::array()}};
+  for (const auto& [precision, routing] : columns)
+    document["tables"].push_back(
+        {{"precision", precision},
+         {"routing", routing},
+         {"time_us", table_lines(part.table, tokens, precision, routing)}});
+  write_file(request.profiles.parent_path() / "modules" / (std::string(target.profile) + ".json"),
+             document.dump(1) + "\n");
+}
+
+// Prints how well the modules of each precision and routing are predicted where left out, and
+// writes the document where profiles are written at all.
+void fit_modules(const Target& target, const FitRequest& request, const GpuProfile& profile) {
+  write_modules(target, request, judged_modules(target, request, profile));
+}
 
 // STREAM rows that serve a profile: of which GPU, and that GPU's bandwidth on its data sheet.
 struct StreamTarget {

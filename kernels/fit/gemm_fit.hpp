@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/fit/errors.hpp"
 #include "kernels/fit/samples.hpp"
 #include "kernels/gemm.hpp"
 

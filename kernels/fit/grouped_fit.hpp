@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/expert_module.hpp"
-#include "kernels/fit/errors.hpp"
+#include "kernels/fit/samples.hpp"
 
 namespace trainyard::fit {
 
@@ -39,7 +39,7 @@ struct GroupedFit {
   std::vector<double> log_factor{};
 };
 
-// What a module costs beside its products: the constant part, and the share of permuting and
+// The cost of a module beside its products: the constant part, and the share of permuting and
 // activation that the kernels of the tables did not fuse; those that leave the least unexplained by
 // one factor on the products.
 [[nodiscard]] GroupedModel fit_module_rest(GpuProfile profile,

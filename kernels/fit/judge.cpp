@@ -7,11 +7,11 @@
 
 #include "kernels/expert_module.hpp"
 #include "kernels/fit/attention_fit.hpp"
+#include "kernels/fit/fit_profile.hpp"
 #include "kernels/fit/gemm_fit.hpp"
 #include "kernels/fit/grouped_fit.hpp"
-#include "kernels/fit/published.hpp"
-#include "kernels/fit/quantisation.hpp"
-#include "kernels/fit/targets.hpp"
+#include "kernels/fit/samples.hpp"
+#include "kernels/fit/single_fit.hpp"
 #include "kernels/gpu.hpp"
 #include "kernels/grouped_gemm.hpp"
 #include "kernels/profile.hpp"
@@ -29,7 +29,7 @@ struct GemmRows {
   std::vector<Sample> medians;
 };
 
-// What a folder holds of one GPU; empty where it has no table.
+// The rows of one GPU in a folder; empty where it has no table.
 struct Rows {
   std::vector<GemmRows> products;
   std::vector<AttentionSample> attention;

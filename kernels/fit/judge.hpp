@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/fit/errors.hpp"
+#include "kernels/fit/samples.hpp"
 
 namespace trainyard::fit {
 

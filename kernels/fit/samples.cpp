@@ -6,15 +6,49 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <random>
 #include <sstream>
 #include <tuple>
+#include <utility>
 
-#include "kernels/fit/quantisation.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_reader.hpp"
+#include "sim/base/median.hpp"
 
 namespace trainyard::fit {
+
+Errors errors_of(std::vector<double> ratios) {
+  TY_CHECK(!ratios.empty());
+  const auto at = [](std::vector<double>& sorted, double share) {
+    return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
+  };
+  std::sort(ratios.begin(), ratios.end());
+  Errors errors{.count = ratios.size(), .bias = at(ratios, 0.5) - 1.0};
+  for (double& ratio : ratios) ratio = std::abs(ratio - 1.0);
+  std::sort(ratios.begin(), ratios.end());
+  errors.median = at(ratios, 0.5);
+  errors.p95 = at(ratios, 0.95);
+  return errors;
+}
+
+std::string to_text(const Errors& errors) {
+  return fmt::format("median {:.2f} %, p95 {:.2f} %, bias {:+.2f} % ({} shapes)",
+                     errors.median * 100, errors.p95 * 100, errors.bias * 100, errors.count);
+}
+
+std::vector<bool> draw(std::size_t count, const HoldOut& hold_out) {
+  std::mt19937_64 generator(hold_out.seed);
+  std::vector<bool> left_out(count);
+  // The generator's own words: distributions differ between standard libraries.
+  constexpr double words = 18446744073709551616.0;
+  for (std::size_t i = 0; i < count; ++i)
+    left_out[i] = static_cast<double>(generator()) / words < hold_out.share;
+  return left_out;
+}
 
 namespace {
 
@@ -122,6 +156,126 @@ AttentionSamples read_attention_samples(const std::filesystem::path& file,
         {batch, sequence, heads, kv_heads, head_dim, median(std::move(times))});
   }
   return samples;
+}
+
+namespace {
+
+using Widths = std::map<std::int64_t, std::vector<double>>;             // seconds by n
+using Lines = std::map<std::pair<std::int64_t, std::int64_t>, Widths>;  // by m and k
+
+// Wider products run in several waves at falling clocks: their line is another one.
+constexpr std::int64_t width_most = 8192;
+constexpr std::size_t widths_least = 5;
+constexpr std::size_t lines_least = 8;
+// Elements of x below which the constant is nearly all, and above which the rest is.
+constexpr double few_elements = 1 << 19;
+constexpr double many_elements = 1 << 23;
+
+// Where the line of least relative error through the points meets n = 0.
+double at_no_width(const std::vector<std::pair<double, double>>& points) {
+  double weights = 0.0, n = 0.0, t = 0.0;
+  for (const auto& [width, seconds] : points) {
+    const double weight = 1.0 / (seconds * seconds);
+    weights += weight;
+    n += weight * width;
+    t += weight * seconds;
+  }
+  n /= weights;
+  t /= weights;
+  double rise = 0.0, run = 0.0;
+  for (const auto& [width, seconds] : points) {
+    const double weight = 1.0 / (seconds * seconds);
+    rise += weight * (width - n) * (seconds - t);
+    run += weight * (width - n) * (width - n);
+  }
+  return t - rise / run * n;
+}
+
+// How much higher fp8 meets n = 0 than bf16, over the widths that both have.
+std::optional<double> difference(const Widths& fp8, const Widths& bf16) {
+  std::vector<std::pair<double, double>> eight, sixteen;
+  for (const auto& [n, seconds] : fp8) {
+    const auto other = bf16.find(n);
+    if (n > width_most || other == bf16.end()) continue;
+    eight.emplace_back(static_cast<double>(n), trainyard::median(seconds));
+    sixteen.emplace_back(static_cast<double>(n), trainyard::median(other->second));
+  }
+  if (eight.size() < widths_least) return std::nullopt;
+  return at_no_width(eight) - at_no_width(sixteen);
+}
+
+std::optional<Quantisation> quantisation_of(const Lines& fp8, const Lines& bf16) {
+  std::vector<std::pair<double, double>> found;  // elements, seconds
+  for (const auto& [place, widths] : fp8) {
+    const auto other = bf16.find(place);
+    if (other == bf16.end()) continue;
+    if (const auto more = difference(widths, other->second))
+      found.emplace_back(static_cast<double>(place.first * place.second), *more);
+  }
+  Quantisation cost{.lines = found.size()};
+  // Each of the two is read off where the other hardly matters; a few rounds take that rest out.
+  for (int round = 0; round < 4; ++round) {
+    std::vector<double> at_rest, by_element;
+    for (const auto& [elements, seconds] : found) {
+      if (elements <= few_elements) at_rest.push_back(seconds - cost.element_s * elements);
+      if (elements >= many_elements) by_element.push_back((seconds - cost.constant_s) / elements);
+    }
+    if (std::min(at_rest.size(), by_element.size()) < lines_least) return std::nullopt;
+    cost.constant_s = std::max(0.0, trainyard::median(std::move(at_rest)));
+    cost.element_s = std::max(0.0, trainyard::median(std::move(by_element)));
+  }
+  return cost;
+}
+
+}  // namespace
+
+Quantisations quantisations(const CsvTable& table,
+                            const std::set<std::array<std::int64_t, 3>>& left_out) {
+  std::map<std::string, Lines> fp8, bf16;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const std::string& dtype = table.text(row, "dtype");
+    if (dtype != "fp8" && dtype != "bf16") continue;
+    const std::int64_t m = table.integer(row, "m"), n = table.integer(row, "n");
+    const std::int64_t k = table.integer(row, "k");
+    if (left_out.contains({m, n, k})) continue;
+    Lines& lines = (dtype == "fp8" ? fp8 : bf16)[table.text(row, "backend")];
+    lines[{m, k}][n].push_back(table.number(row, "time_us") * 1e-6);
+  }
+  Quantisations found;
+  for (const auto& [backend, lines] : fp8)
+    if (const auto cost = quantisation_of(lines, bf16[backend])) found[backend] = *cost;
+  return found;
+}
+
+namespace {
+
+constexpr const char* kRecord = "/gemm/provenance/fp8/quantisation_taken_out";
+
+}  // namespace
+
+nlohmann::ordered_json to_json(const Quantisations& found) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const auto& [backend, cost] : found)
+    list.push_back({{"backend", backend},
+                    {"constant_us", cost.constant_s * 1e6},
+                    {"element_ps", cost.element_s * 1e12},
+                    {"pairs", cost.lines}});
+  return list;
+}
+
+Quantisations recorded_quantisations(const std::string& profile) {
+  JsonFile file = JsonFile::read(data_file("kernels/profiles", profile));
+  const nlohmann::ordered_json::json_pointer place(kRecord);
+  Quantisations found;
+  if (!file.document().contains(place)) return found;
+  JsonObject fp8 = file.root().object("gemm").object("provenance").object("fp8");
+  for (JsonObject& entry : fp8.objects("quantisation_taken_out"))
+    found[entry.text("backend")] = {
+        .constant_s = entry.number("constant_us", {.least = 0.0}) * 1e-6,
+        .element_s = entry.number("element_ps", {.least = 0.0}) * 1e-12,
+        .lines = static_cast<std::size_t>(entry.integer("pairs", {.least = 0}))};
+  if (file.has_problems()) file.finish();
+  return found;
 }
 
 }  // namespace trainyard::fit

@@ -123,7 +123,7 @@ void note_switches(const Config& config, HfShape& made) {
     made.notes.emplace_back("the cap of the logits (a tanh of each) is left out");
 }
 
-// What all decoders of the Llama line share.
+// The fields that all decoders of the Llama line share.
 void fill_llama(Config& config, HfShape& made) {
   Json& shape = made.shape;
   shape["layers"] = config.need("num_hidden_layers");

@@ -1,6 +1,6 @@
 // A real server as a tool described it, before it becomes a cluster.
 //
-// The readers (from_nccl_xml.hpp, from_topo_matrix.hpp) fill it; imported_cluster() repeats it,
+// The readers (nccl_xml.hpp, from_topo_matrix.hpp) fill it; imported_cluster() repeats it,
 // joins the copies by a fabric and adds what no description says: memory and collective latencies,
 // from the node type in topologies/data with the same GPU.
 //

@@ -4,7 +4,7 @@
 //   LaunchArguments arguments = read_launch_arguments(text, "pretrain.sh", {{"NNODES", "16"}});
 //   arguments.integer("num_layers");   // 96
 //
-// Of a script, comments and line ends with a backslash are understood, variables that the script
+// In a script, comments and line ends with a backslash are understood, variables that the script
 // sets are put in for $NAME and ${NAME} and ${NAME:-default}, and flags are taken wherever they
 // stand, in arrays as well; nothing is run. What only the shell could work out is an error that
 // names the flag.
@@ -38,7 +38,7 @@ class LaunchArguments {
   [[nodiscard]] std::int64_t need(const std::string& name);
 
   [[nodiscard]] const std::string& file() const { return file_; }
-  // What was given and never asked for, by name.
+  // The arguments that were given and never asked for, by name.
   [[nodiscard]] std::vector<std::string> unread() const;
 
  private:

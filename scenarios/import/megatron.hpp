@@ -15,7 +15,7 @@
 
 namespace trainyard {
 
-// What a launch does not say.
+// The machine and the vocabulary, which a launch does not say.
 struct LaunchMachine {
   std::string node = {};                   // of topologies/data
   std::optional<std::int64_t> nodes = {};  // else the launch's own number

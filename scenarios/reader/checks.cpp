@@ -3,246 +3,134 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <string>
+#include <vector>
 
 #include "models/architecture/weights.hpp"
 #include "models/attention_pairs.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
-#include "scenarios/reader/device_checks.hpp"
-#include "scenarios/reader/expert_checks.hpp"
-#include "scenarios/reader/gpu_checks.hpp"
-#include "scenarios/reader/size_checks.hpp"
-#include "scenarios/reader/split_checks.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
 
 namespace {
 
-// More microbatches than this make a step of many millions of operations and no sense.
-constexpr std::int64_t kMicrobatchesMost = 100'000;
+// Ranks are numbered in 32 bits.
+constexpr double kRanksMost = 0x1p31;
 
-// The scenario, and which sections were read without a problem before any rule was tried: rules do
-// not silence each other.
-struct Check {
-  JsonFile& file;
-  const Scenario& scenario;
-  bool model = file.is_sound("/model");
-  bool cluster = file.is_sound("/cluster");
-  bool parallelism = file.is_sound("/parallelism");
-  bool training = file.is_sound("/training");
+// Bytes are counted in 64 bits with a sign. All sums of a step stay below the bound by a factor of
+// two, which covers its own rounding.
+constexpr double kBytesMost = 0x1p62;
 
-  [[nodiscard]] const Architecture& architecture() const { return scenario.plan.architecture; }
-  [[nodiscard]] const Parallelism& sizes() const { return scenario.plan.parallelism; }
-  [[nodiscard]] const Training& batch() const { return scenario.plan.training; }
-  // Sequences that all replicas take in one microbatch each.
-  [[nodiscard]] std::int64_t round() const { return batch().micro_batch_size * sizes().data; }
+// More than any kept or sent number takes, with its gradient, its optimizer's state and the copies
+// that a norm or a loss makes of it.
+constexpr double kBytesOfNumber = 64.0;
+
+// A field that a product is made of.
+struct Factor {
+  std::string pointer;
+  std::int64_t value = 1;
 };
 
-void check_tensor_divides(const Check& check, std::int64_t amount, std::string_view what) {
-  const std::int64_t tensor = check.sizes().tensor;
-  if (amount % tensor == 0) return;
-  check.file.report("/parallelism/tensor",
-                    fmt::format("{} {} do not divide among {} tensor ranks", amount, what, tensor),
-                    fmt::format("divisors: {}", divisors(amount, 64)));
+const Factor& largest(const std::vector<Factor>& factors) {
+  return *std::max_element(factors.begin(), factors.end(),
+                           [](const Factor& a, const Factor& b) { return a.value < b.value; });
 }
 
-// Each key-value head stands on the same number of ranks, among which its columns are divided.
-void check_copied_heads(const Check& check) {
-  const Architecture& model = check.architecture();
-  const std::int64_t tensor = check.sizes().tensor;
-  if (tensor % model.kv_heads != 0) {
-    check.file.report("/parallelism/tensor",
-                      fmt::format("{} tensor ranks cannot share {} key-value heads evenly", tensor,
-                                  model.kv_heads),
-                      fmt::format("choose a divisor or a multiple of {}", model.kv_heads));
-  } else {
-    check_tensor_divides(check, 2 * model.kv_width(), "columns of keys and values");
-  }
+double number(std::int64_t value) { return static_cast<double>(value); }
+
+// Numbers that one token makes in one layer, and at the ends.
+double width(const TrainingPlan& plan) {
+  const Architecture& a = plan.architecture;
+  const double heads = number(a.heads) * (2.0 * number(a.head_dim) + 2.0 * number(a.value_head()));
+  const double feed_forward = 3.0 * (number(a.ffn) + number(a.shared_ffn));
+  const double experts = number(a.experts_per_token) *
+                         (number(a.hidden) + 3.0 * number(a.expert_ffn)) *
+                         std::max(1.0, plan.experts.capacity_factor);
+  const double vocabulary =
+      number(a.vocab) + number(plan.training.vocab_multiple) * number(plan.parallelism.tensor);
+  return number(a.hidden) + heads + feed_forward + experts + number(a.experts) + vocabulary +
+         number(a.query_latent) + number(a.kv_latent) + number(plan.training.lora_rank);
 }
 
-void check_tensor(const Check& check) {
-  if (!check.model || !check.parallelism) return;
-  const Architecture& model = check.architecture();
-  check_tensor_divides(check, model.heads, "heads");
-  if (model.kv_heads < model.heads) {
-    if (replicates_kv_heads(model, check.sizes().tensor))
-      check_copied_heads(check);
-    else
-      check_tensor_divides(check, model.kv_heads, "key-value heads");
-  }
-  check_tensor_divides(check, model.ffn, "feed-forward columns");
+double parameters(const TrainingPlan& plan) {
+  const Architecture& a = plan.architecture;
+  const double heads = number(a.heads) * (2.0 * number(a.head_dim) + 2.0 * number(a.value_head()));
+  const double beside = number(a.hidden) + number(a.query_latent) + number(a.kv_latent) +
+                        number(plan.training.lora_rank);
+  const double experts = number(a.experts) * 3.0 * number(a.hidden) * number(a.expert_ffn);
+  const double layer =
+      beside * (beside + heads + 3.0 * (number(a.ffn) + number(a.shared_ffn)) + number(a.experts)) +
+      experts;
+  const double ends = number(a.hidden) * (2.0 * width(plan) + number(a.max_positions));
+  return number(a.layers + plan.training.mtp_layers) * layer + ends;
 }
 
-// How many pieces a sequence is cut into over the context ranks (and then over the tensor ranks).
-void check_context_length(const Check& check) {
-  const Parallelism& p = check.sizes();
-  if (p.context == 1 || !check.training) return;
-  const std::int64_t chunks = (p.context_split == ContextSplit::Zigzag ? 2 : 1) * p.context;
-  const std::int64_t pieces = chunks * (p.sequence_parallel ? p.tensor : 1);
-  if (check.batch().sequence_length % pieces != 0) {
+double ranks(const TrainingPlan& plan) {
+  const Parallelism& p = plan.parallelism;
+  return number(p.tensor) * number(p.context) * number(p.pipeline) * number(p.data) +
+         number(plan.servers.servers);
+}
+
+// All activations that one replica makes in a step; tokens of all replicas may meet in one expert.
+double activations(const TrainingPlan& plan) {
+  const Training& t = plan.training;
+  const Architecture& a = plan.architecture;
+  const double data = number(plan.parallelism.data);
+  // More microbatches have a refusal of their own.
+  const double replica = std::min(number(t.global_batch_size) / data,
+                                  number(kMicrobatchesMost) * number(t.micro_batch_size));
+  const double sequences = a.has_experts() ? replica * data : replica;
+  const double scores =
+      t.attention == AttentionKind::Unfused ? number(a.heads) * number(t.sequence_length) : 0.0;
+  return sequences * number(t.sequence_length) * (width(plan) + scores) *
+         number(a.layers + t.mtp_layers);
+}
+
+std::vector<Factor> model_factors(JsonFile& file, const Architecture& a) {
+  // A model that is named has no fields in this file.
+  const bool written = file.document()["model"].is_object();
+  const auto at = [written](const char* field) {
+    return written ? std::string("/model/") + field : std::string("/model");
+  };
+  return {{at("layers"), a.layers},   {at("hidden"), a.hidden},
+          {at("heads"), a.heads},     {at("head_dim"), std::max(a.head_dim, a.value_head())},
+          {at("ffn"), a.ffn},         {at("vocab"), a.vocab},
+          {at("experts"), a.experts}, {at("expert_ffn"), std::max(a.expert_ffn, a.shared_ffn)}};
+}
+
+// Reports the field to blame where the ranks, the parameters or the activations of the step are
+// more than can be counted; false then, and no further rule may multiply them.
+bool check_sizes(const Check& check) {
+  if (!check.model || !check.parallelism || !check.training) return true;
+  const TrainingPlan& plan = check.scenario.plan;
+  const Parallelism& p = plan.parallelism;
+  const Training& t = plan.training;
+  const auto refuse = [&check](const std::vector<Factor>& factors, const std::string& makes,
+                               double amount, double most) {
+    const Factor& blamed = largest(factors);
     check.file.report(
-        "/training/sequence_length",
-        fmt::format("{} tokens do not divide into {} pieces: {} {} on {} context ranks{}",
-                    check.batch().sequence_length, pieces, chunks,
-                    p.context_split == ContextSplit::Zigzag ? "zigzag chunks" : "parts", p.context,
-                    p.sequence_parallel ? fmt::format(" x {} tensor ranks", p.tensor) : ""),
-        fmt::format("choose a multiple of {}", pieces));
-  }
-  if (check.batch().attention != AttentionKind::Flash) {
-    check.file.report("/training/attention",
-                      "must be \"flash\" where ranks share a sequence: partial results are joined "
-                      "by the log-sum-exp of the flash kernel",
-                      "choose \"flash\", or set /parallelism/context to 1");
-  }
-}
-
-// Heads are traded for positions: each rank of the exchange takes some of a tensor rank's heads.
-void check_context_heads(const Check& check, std::int64_t traders) {
-  const Parallelism& p = check.sizes();
-  const Architecture& model = check.architecture();
-  if (traders == 1 || model.heads % p.tensor != 0) return;
-  const std::int64_t heads = model.heads / p.tensor;
-  if (heads % traders != 0) {
-    check.file.report(
-        "/parallelism/context",
-        fmt::format("{} heads of a tensor rank do not divide among {} ranks that trade them for "
-                    "positions",
-                    heads, traders),
-        fmt::format("divisors: {}; or choose another context_exchange", divisors(heads, 64)));
-    return;
-  }
-  if (model.latent()) return;
-  const std::int64_t kv_heads = kv_heads_per_rank(model, p.tensor);
-  if (kv_heads % traders == 0 || traders % kv_heads == 0) return;
-  check.file.report("/parallelism/context",
-                    fmt::format("{} key-value heads of a tensor rank neither divide among {} ranks "
-                                "nor can be copied evenly to them",
-                                kv_heads, traders),
-                    "one of the two numbers must divide the other");
-}
-
-void check_context(const Check& check) {
-  if (!check.parallelism) return;
-  const Parallelism& p = check.sizes();
-  const bool hierarchical = p.context_exchange == ContextExchange::Hierarchical;
-  const std::int64_t inner = p.context_all_to_all;
-  if (hierarchical && (inner == 0 || p.context % inner != 0)) {
-    check.file.report("/parallelism/context_all_to_all",
-                      fmt::format("must divide the {} context ranks of an \"a2a+p2p\" exchange, "
-                                  "not {}",
-                                  p.context, inner),
-                      fmt::format("divisors: {}", divisors(p.context, 64)));
-    return;
-  }
-  if (!hierarchical && inner != 0) {
-    check.file.report("/parallelism/context_all_to_all", "is only for the exchange \"a2a+p2p\"",
-                      "leave it out, or set /parallelism/context_exchange to \"a2a+p2p\"");
-  }
-  check_context_length(check);
-  if (check.model && check.architecture().window > 0 && p.context > 1)
-    check.file.report("/parallelism/context",
-                      "ranks that share a sequence exchange all keys: attention within a window is "
-                      "not lowered for them",
-                      "set it to 1, or /model/window to 0");
-  if (check.model) check_context_heads(check, context_shape(p).heads);
-}
-
-void check_chunked_tensor(const Check& check) {
-  const Parallelism& p = check.sizes();
-  if (!check.parallelism || !p.chunked_tensor || p.sequence_parallel) return;
-  check.file.report("/parallelism/chunked_tensor",
-                    "is about the gathers and reductions of sequence_parallel, which is off",
-                    "set /parallelism/sequence_parallel to true");
-}
-
-void check_gpus(const Check& check) {
-  if (!check.cluster || !check.parallelism) return;
-  const Parallelism& p = check.sizes();
-  const ClusterSpec& cluster = check.scenario.cluster;
-  const std::int64_t has = gpu_count(cluster);
-  const std::int64_t needs = check.scenario.plan.world();
-  if (has == needs) return;
-  const std::int64_t replica = needs / p.data;
-  std::string hint = "change the cluster, or one of these sizes";
-  if (!cluster.custom && needs % cluster.node.gpus == 0) {
-    hint = fmt::format("set /cluster/nodes to {}", needs / cluster.node.gpus);
-    if (has % replica == 0) hint += fmt::format(", or /parallelism/data to {}", has / replica);
-  } else if (has % replica == 0) {
-    hint = fmt::format("set /parallelism/data to {}", has / replica);
-  }
-  check.file.report(
-      "/parallelism",
-      fmt::format(
-          "needs {} GPUs (tensor {} x context {} x pipeline {} x data {}) but the cluster has {}",
-          needs, p.tensor, p.context, p.pipeline, p.data, has),
-      hint);
-}
-
-void check_batch(const Check& check) {
-  if (!check.parallelism || !check.training) return;
-  const std::int64_t round = check.round();
-  const std::int64_t batch = check.batch().global_batch_size;
-  if (batch % round != 0) {
-    check.file.report(
-        "/training/global_batch_size",
-        fmt::format("{} sequences do not divide into microbatches of {} on {} replicas", batch,
-                    check.batch().micro_batch_size, check.sizes().data),
-        fmt::format("choose a multiple of {}", round));
-  } else if (batch / round > kMicrobatchesMost) {
-    check.file.report(
-        "/training/global_batch_size",
-        fmt::format("makes {} microbatches, more than {}", batch / round, kMicrobatchesMost),
-        "choose a larger micro_batch_size");
-  }
-}
-
-void check_sequence(const Check& check) {
-  if (!check.training) return;
-  const std::int64_t length = check.batch().sequence_length;
-  const Parallelism& p = check.sizes();
-  if (check.parallelism && p.sequence_parallel && length % p.tensor != 0) {
-    check.file.report("/training/sequence_length",
-                      fmt::format("{} tokens do not divide among {} tensor ranks, as "
-                                  "sequence_parallel asks",
-                                  length, p.tensor),
-                      fmt::format("choose a multiple of {}", p.tensor));
-  }
-  const Architecture& model = check.architecture();
-  if (check.model && model.positions == Positions::Learned && length > model.max_positions) {
-    check.file.report("/training/sequence_length",
-                      fmt::format("must be at most {}, the positions that {} has learned, not {}",
-                                  model.max_positions, model.name, length),
-                      "shorten it, or take a model with rotary positions");
-  }
-}
-
-void check_layers(const Check& check) {
-  if (!check.model || !check.parallelism || !check.sizes().operator_devices.empty()) return;
-  const Parallelism& p = check.sizes();
-  if (!p.layers_per_stage.empty() &&
-      (p.embedding_in_split || p.loss_in_split || p.first_stage_layers || p.last_stage_layers)) {
-    check.file.report("/parallelism/layers_per_stage",
-                      "says it all: no other field of the split can stand beside it",
-                      "leave first_stage_layers, last_stage_layers and the *_in_split out");
-    return;
-  }
-  if ((p.embedding_in_split || p.loss_in_split) && (p.first_stage_layers || p.last_stage_layers)) {
-    check.file.report(
-        p.first_stage_layers ? "/parallelism/first_stage_layers" : "/parallelism/last_stage_layers",
-        "cannot be given together with embedding_in_split or loss_in_split",
-        "use one way to make the split uneven");
-    return;
-  }
-  try {
-    (void)layer_split(check.scenario.plan);
-    if (check.training) check_recomputed_fraction(check.file, check.scenario);
-  } catch (const InputError& error) {
-    for (const Problem& problem : error.problems()) {
-      check.file.report(problem.pointer, problem.problem, problem.hint);
-    }
-  }
+        blamed.pointer,
+        fmt::format("{} makes {:.2g} {}, more than {:.2g}", blamed.value, amount, makes, most),
+        "it is the largest number of the product: choose a smaller one");
+    return false;
+  };
+  if (const double all = ranks(plan); all > kRanksMost)
+    return refuse({{"/parallelism/tensor", p.tensor},
+                   {"/parallelism/context", p.context},
+                   {"/parallelism/pipeline", p.pipeline},
+                   {"/parallelism/data", p.data}},
+                  "ranks", all, kRanksMost);
+  std::vector<Factor> factors = model_factors(check.file, plan.architecture);
+  const double state = parameters(plan) * std::max(kBytesOfNumber, 4.0 * ranks(plan));
+  if (state > kBytesMost)
+    return refuse(factors, "bytes of weights on all ranks", state, kBytesMost);
+  factors.push_back({"/training/sequence_length", t.sequence_length});
+  factors.push_back({"/training/global_batch_size", t.global_batch_size});
+  factors.push_back({"/training/vocab_multiple", t.vocab_multiple});
+  const double kept = activations(plan) * kBytesOfNumber;
+  return kept <= kBytesMost || refuse(factors, "bytes of activations", kept, kBytesMost);
 }
 
 void check_nccl(const Check& check) {
@@ -250,125 +138,16 @@ void check_nccl(const Check& check) {
   try {
     (void)nccl::options_of(check.scenario.plan.collectives.nccl);
   } catch (const InputError& error) {
-    for (const Problem& problem : error.problems()) {
-      check.file.report("/collectives/nccl" + problem.pointer, problem.problem, problem.hint);
-    }
+    check.report(error, "/collectives/nccl");
   }
-}
-
-// Interleaving needs stages. The schedule's own rule is asked only where the batch divides: it
-// needs the number of microbatches.
-void check_schedule_shape(const Check& check) {
-  if (!check.parallelism) return;
-  if (check.sizes().interleave > 1 && check.sizes().pipeline == 1) {
-    check.file.report("/parallelism/interleave",
-                      fmt::format("{} chunks on one pipeline stage have nothing to interleave",
-                                  check.sizes().interleave),
-                      "set it to 1, or /parallelism/pipeline to more than 1");
-    return;
-  }
-  if (!check.training) return;
-  if (check.batch().global_batch_size % check.round() != 0) return;
-  const Parallelism& p = check.sizes();
-  const FoundSchedule schedule = open_schedule(p.schedule);
-  if (!schedule) return;  // the reader has said so
-  const auto refusal = schedule->refusal({.stages = p.pipeline,
-                                          .microbatches = check.scenario.plan.microbatches(),
-                                          .chunks = p.interleave,
-                                          .group_size = p.microbatch_group_size});
-  if (refusal) {
-    check.file.report("/parallelism/schedule", *refusal);
-  } else if (schedule->placement() != StagePlacement::Wrap && !p.overlap_p2p) {
-    check.file.report("/parallelism/overlap_p2p",
-                      p.schedule +
-                          " sends both ways between two ranks at once; sends that block "
-                          "would wait for each other",
-                      "set overlap_p2p to true");
-  } else if (check.model) {
-    check_reduction_order(check.file, check.scenario, *schedule);
-  }
-}
-
-void check_rank_order(const Check& check) {
-  if (!check.parallelism) return;
-  std::vector<std::string> dimensions;
-  std::string order = check.sizes().rank_order;
-  for (std::size_t end = 0; end != std::string::npos;) {
-    end = order.find('-');
-    dimensions.push_back(order.substr(0, end));
-    order.erase(0, end == std::string::npos ? end : end + 1);
-  }
-  std::sort(dimensions.begin(), dimensions.end());
-  if (dimensions == std::vector<std::string>{"cp", "dp", "ep", "pp", "tp"}) return;
-  check.file.report("/parallelism/rank_order",
-                    fmt::format("must name each of tp, cp, ep, dp, pp once, not \"{}\"",
-                                check.sizes().rank_order),
-                    "Megatron's order is \"tp-cp-ep-dp-pp\"");
-}
-
-// Sharded copies divide the replicas evenly; what only sharding gives a meaning is refused without.
-void check_shards(const Check& check) {
-  if (!check.parallelism) return;
-  const Parallelism& p = check.sizes();
-  const auto refuse = [&check](const char* field, const std::string& problem,
-                               const std::string& hint) {
-    check.file.report(std::string("/parallelism/") + field, problem, hint);
-  };
-  if (p.shard > 0 && p.data % p.shard != 0) {
-    refuse("shard", fmt::format("{} replicas do not divide into copies of {}", p.data, p.shard),
-           fmt::format("divisors: {}", divisors(p.data, 1024)));
-  } else if (p.shard > 0 && p.zero_stage == 0) {
-    refuse("shard", "has no meaning where nothing is sharded", "set zero_stage to 1, 2 or 3");
-  } else if (p.reshard_group > 0 && p.zero_stage < 3) {
-    refuse("reshard_group", "has no meaning where weights are not sharded", "set zero_stage to 3");
-  } else if (p.reshard_group > 0 && p.shard_size() % p.reshard_group != 0) {
-    refuse("reshard_group",
-           fmt::format("{} does not divide the {} replicas that share the weights", p.reshard_group,
-                       p.shard_size()),
-           fmt::format("divisors: {}", divisors(p.shard_size(), 1024)));
-  }
-  if (p.gradient_buckets == BucketRule::Pytorch && p.zero_stage > 0) {
-    refuse("gradient_buckets", "PyTorch's buckets are those of replicas that share nothing",
-           "set zero_stage to 0, or leave gradient_buckets out");
-  }
-  if (p.gradient_buckets_in_flight > 0 && p.zero_stage != 2) {
-    refuse("gradient_buckets_in_flight", "bounds the gradients of zero_stage 2 alone",
-           "set zero_stage to 2, or leave gradient_buckets_in_flight out");
-  }
-  const bool both_ways = placement_of(p) == StagePlacement::Bidirectional;
-  if (both_ways && (p.zero_stage > 1 || p.shard_size() < p.data)) {
-    refuse("zero_stage",
-           fmt::format("{} keeps every stage on two ranks, whose gradients and weights cannot be "
-                       "sharded",
-                       p.schedule),
-           "set zero_stage to 0 or 1 and leave shard out");
-  }
-}
-
-// One GPU for every rank, each once. Asked only where ranks and GPUs are equally many.
-void check_placement(const Check& check) {
-  if (!check.cluster || !check.parallelism || check.sizes().placement.empty()) return;
-  const std::vector<std::int64_t>& placement = check.sizes().placement;
-  const std::int64_t world = check.scenario.plan.world();
-  if (static_cast<std::int64_t>(gpu_count(check.scenario.cluster)) != world) return;
-  std::vector<std::int64_t> sorted = placement;
-  std::sort(sorted.begin(), sorted.end());
-  std::string problem;
-  if (static_cast<std::int64_t>(placement.size()) != world) {
-    problem = fmt::format("names {} GPUs for {} ranks", placement.size(), world);
-  } else if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-             twice != sorted.end()) {
-    problem = fmt::format("gives GPU {} to two ranks", *twice);
-  } else if (sorted.back() >= world) {
-    problem = fmt::format("names GPU {}, the last is {}", sorted.back(), world - 1);
-  } else {
-    return;
-  }
-  check.file.report("/parallelism/placement", problem,
-                    fmt::format("list each of 0 to {} once, in the order of the ranks", world - 1));
 }
 
 }  // namespace
+
+void Check::report(const InputError& error, const std::string& at) const {
+  for (const Problem& problem : error.problems())
+    file.report(at + problem.pointer, problem.problem, problem.hint);
+}
 
 std::string divisors(std::int64_t number, std::int64_t most) {
   std::string text;
@@ -381,8 +160,7 @@ std::string divisors(std::int64_t number, std::int64_t most) {
 
 void check_scenario(JsonFile& file, const Scenario& scenario) {
   const Check check{file, scenario};
-  const SoundSections sound{check.model, check.parallelism, check.training};
-  if (!check_sizes(file, scenario, sound)) return;  // the other rules multiply the sizes
+  if (!check_sizes(check)) return;  // the other rules multiply the sizes
   check_rank_order(check);
   check_tensor(check);
   check_context(check);
@@ -394,17 +172,17 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_layers(check);
   check_schedule_shape(check);
   check_shards(check);
-  check_experts(file, scenario, sound);
-  check_recomputation(file, scenario, sound);
-  check_adapters(file, scenario, sound);
-  check_frozen(file, scenario, sound);
-  check_operator_devices(file, scenario, sound);
-  check_documents(file, scenario, sound);
-  check_servers(file, scenario, sound);
-  check_offload(file, scenario, sound);
-  check_further_tokens(file, scenario, sound);
+  check_experts(check);
+  check_recomputation(check);
+  check_adapters(check);
+  check_frozen(check);
+  check_operator_devices(check);
+  check_documents(check);
+  check_servers(check);
+  check_offload(check);
+  check_further_tokens(check);
   check_nccl(check);
-  if (check.cluster) check_gpu_profiles(file, scenario, sound);
+  if (check.cluster) check_gpu_profiles(check);
   if (check.cluster) check_cluster_builds(check.file, "/cluster", check.scenario.cluster);
 }
 

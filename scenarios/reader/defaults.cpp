@@ -50,9 +50,8 @@ bool has_experts(const Json& document, const std::filesystem::path& folder) {
     return experts != model.end() && experts->is_number() && experts->get<double>() > 0.0;
   }
   if (!model.is_string()) return false;
-  const auto name = model.get<std::string>();
   try {
-    return load_model(is_path(name) ? beside(folder, name) : name).has_experts();
+    return load_model(located(folder, model.get<std::string>())).has_experts();
   } catch (const InputError&) {
     return false;
   }

@@ -1,5 +1,4 @@
-#include "scenarios/reader/expert_checks.hpp"
-
+// Rules of a mixture of experts: which sizes divide which, and which settings go together.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -7,55 +6,56 @@
 
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
+#include "scenarios/reader/checks.hpp"
 
 namespace trainyard {
 
 namespace {
 
 // Which schedules can have each backward and the forward before it as one block.
-void check_expert_overlap(JsonFile& file, const Scenario& scenario) {
-  const Parallelism& p = scenario.plan.parallelism;
-  if (!file.is_sound("/experts") || !scenario.plan.experts.overlap_exchanges) return;
+void check_expert_overlap(const Check& check) {
+  const Parallelism& p = check.sizes();
+  if (!check.file.is_sound("/experts") || !check.scenario.plan.experts.overlap_exchanges) return;
   const Schedule* const schedule = find_schedule(p.schedule);
   if (schedule == nullptr || !schedule->may_overlap_pairs(p.pipeline)) {
-    file.report(
+    check.file.report(
         "/experts/overlap_exchanges",
         "pairs the steps of interleaved_1f1b, or of 1f1b on one stage: on several stages without "
         "chunks every block would wait for the whole block of its neighbour",
         "choose interleaved_1f1b; dualpipe and dualpipe_v have pairs of their own");
   }
   if (p.pipeline > 1 && !p.overlap_p2p) {
-    file.report("/experts/overlap_exchanges",
-                "needs messages between stages that do not hold up the block",
-                "set /parallelism/overlap_p2p to true");
+    check.file.report("/experts/overlap_exchanges",
+                      "needs messages between stages that do not hold up the block",
+                      "set /parallelism/overlap_p2p to true");
   }
 }
 
-void check_expert_sizes(JsonFile& file, const Scenario& scenario) {
-  const Architecture& a = scenario.plan.architecture;
-  const Parallelism& p = scenario.plan.parallelism;
+void check_expert_sizes(const Check& check) {
+  const Architecture& a = check.architecture();
+  const Parallelism& p = check.sizes();
   const std::int64_t shared = p.expert_tensor_size();
   if (a.experts % p.expert != 0) {
-    file.report("/parallelism/expert",
-                fmt::format("{} experts do not divide among {} groups", a.experts, p.expert),
-                fmt::format("divisors: {}", divisors(a.experts, 512)));
+    check.file.report("/parallelism/expert",
+                      fmt::format("{} experts do not divide among {} groups", a.experts, p.expert),
+                      fmt::format("divisors: {}", divisors(a.experts, 512)));
   }
   if (a.expert_ffn % shared != 0) {
-    file.report(
+    check.file.report(
         "/parallelism/expert_tensor",
         fmt::format("{} columns of an expert do not divide among {} ranks", a.expert_ffn, shared),
         fmt::format("divisors: {}", divisors(a.expert_ffn, 64)));
   }
   const std::int64_t ranks = p.tensor * p.context * p.data;
   if (ranks % (p.expert * shared) != 0) {
-    file.report("/parallelism/expert",
-                fmt::format("a stage has {} ranks (tensor {} x context {} x data {}), which "
-                            "do not divide by expert {} x expert_tensor {}",
-                            ranks, p.tensor, p.context, p.data, p.expert, shared),
-                fmt::format("with expert_tensor {}, expert divides {}", shared,
-                            ranks % shared == 0 ? ranks / shared : ranks));
-  } else if (file.is_sound("/parallelism/rank_order") && !ExpertGrid::keeps_stages(p)) {
-    file.report(
+    check.file.report("/parallelism/expert",
+                      fmt::format("a stage has {} ranks (tensor {} x context {} x data {}), which "
+                                  "do not divide by expert {} x expert_tensor {}",
+                                  ranks, p.tensor, p.context, p.data, p.expert, shared),
+                      fmt::format("with expert_tensor {}, expert divides {}", shared,
+                                  ranks % shared == 0 ? ranks / shared : ranks));
+  } else if (check.file.is_sound("/parallelism/rank_order") && !ExpertGrid::keeps_stages(p)) {
+    check.file.report(
         "/parallelism/rank_order",
         fmt::format("\"{}\" puts ranks of one expert on different pipeline stages", p.rank_order),
         "name pp last or first");
@@ -81,40 +81,42 @@ void check_expert_shards(JsonFile& file, const Parallelism& p) {
 
 }  // namespace
 
-void check_experts(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
-  if (!sound.model || !sound.parallelism) return;
-  const Architecture& a = scenario.plan.architecture;
-  const Parallelism& p = scenario.plan.parallelism;
+void check_experts(const Check& check) {
+  if (!check.model || !check.parallelism) return;
+  const Architecture& a = check.architecture();
+  const Parallelism& p = check.sizes();
   if (!a.has_experts()) {
     if (p.expert > 1)
-      file.report("/parallelism/expert",
-                  fmt::format("{} has no experts to divide among {} groups", a.name, p.expert),
-                  "set it to 1, or choose a model with experts");
-    if (file.is_sound("/experts") && scenario.plan.experts.overlap_exchanges)
-      file.report("/experts/overlap_exchanges",
-                  fmt::format("{} has no experts whose exchanges could overlap", a.name),
-                  "leave it out, or choose a model with experts");
+      check.file.report(
+          "/parallelism/expert",
+          fmt::format("{} has no experts to divide among {} groups", a.name, p.expert),
+          "set it to 1, or choose a model with experts");
+    if (check.file.is_sound("/experts") && check.scenario.plan.experts.overlap_exchanges)
+      check.file.report("/experts/overlap_exchanges",
+                        fmt::format("{} has no experts whose exchanges could overlap", a.name),
+                        "leave it out, or choose a model with experts");
     return;
   }
   const std::int64_t tokens =
-      scenario.plan.training.micro_batch_size * scenario.plan.training.sequence_length / p.context;
-  if (sound.training && !p.sequence_parallel && tokens % p.tensor != 0)
-    file.report(
+      check.batch().micro_batch_size * check.batch().sequence_length / p.context;
+  if (check.training && !p.sequence_parallel && tokens % p.tensor != 0)
+    check.file.report(
         "/training/sequence_length",
         fmt::format("{} tokens of a microbatch do not divide among {} tensor ranks, each of "
                     "which sends a share of them to the experts",
                     tokens, p.tensor),
         fmt::format("choose a multiple of {}", p.tensor));
-  check_expert_sizes(file, scenario);
-  check_expert_shards(file, p);
-  check_expert_overlap(file, scenario);
-  if (!file.is_sound("/experts")) return;
-  const ExpertSettings& experts = scenario.plan.experts;
+  check_expert_sizes(check);
+  check_expert_shards(check.file, p);
+  check_expert_overlap(check);
+  if (!check.file.is_sound("/experts")) return;
+  const ExpertSettings& experts = check.scenario.plan.experts;
   if (experts.routing == RoutingKind::Recorded && experts.counts.empty())
-    file.report("/experts/counts", "is missing, but routing is recorded",
-                "name a file with the tokens of each expert, layer by layer");
+    check.file.report("/experts/counts", "is missing, but routing is recorded",
+                      "name a file with the tokens of each expert, layer by layer");
   if (experts.pad_to_capacity && experts.capacity_factor <= 0.0)
-    file.report("/experts/pad_to_capacity", "has no capacity to pad to", "give a capacity_factor");
+    check.file.report("/experts/pad_to_capacity", "has no capacity to pad to",
+                      "give a capacity_factor");
 }
 
 }  // namespace trainyard

@@ -12,9 +12,7 @@
 #include "scenarios/reader/defaults.hpp"
 #include "scenarios/reader/named_parts.hpp"
 #include "scenarios/reader/overrides.hpp"
-#include "scenarios/reader/remedies.hpp"
-#include "scenarios/reader/scenario_document.hpp"
-#include "scenarios/reader/sections.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -29,7 +27,7 @@ namespace fs = std::filesystem;
 
 Architecture load_named_model(JsonFile& file, const fs::path& folder, const std::string& name) {
   try {
-    return load_model(is_path(name) ? beside(folder, name) : name);
+    return load_model(located(folder, name));
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems()) {
       // A fault inside the model's own file keeps that file's name.
@@ -178,7 +176,7 @@ void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
   if (!file.is_sound("/host")) return;
   const std::string& name = scenario.host;
   try {
-    scenario.host_costs = load_host_costs(is_path(name) ? beside(folder, name) : name);
+    scenario.host_costs = load_host_costs(located(folder, name));
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems()) {
       if (problem.pointer.empty()) {
@@ -211,7 +209,7 @@ void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan)
   if (!plan.experts.counts.empty()) plan.experts.counts = beside(folder, plan.experts.counts);
 }
 
-// Of the least of its nodes, where they differ.
+// The host's share of one GPU, on the least of the nodes where they differ.
 HostShare host_share(const ClusterSpec& cluster) {
   const auto of = [](const NodeSpec& node) {
     const double gpus = std::max(1U, node.gpus);

@@ -29,18 +29,19 @@ std::string beside(const std::filesystem::path& folder, const std::string& name)
   return std::filesystem::is_regular_file(near, error) ? near.string() : name;
 }
 
+std::string located(const std::filesystem::path& folder, const std::string& name) {
+  return is_path(name) ? beside(folder, name) : name;
+}
+
 void spell_out(Json& document, const std::string& pointer, const std::filesystem::path& folder) {
-  const auto found = [&](const std::string& name) {
-    return is_path(name) ? beside(folder, name) : name;
-  };
   if (Json* const model = pointer.starts_with("/model/") ? text_at(document, "/model") : nullptr) {
-    *model = model_fields(found(model->get<std::string>()));
+    *model = model_fields(located(folder, model->get<std::string>()));
     (*model)["name"] = (*model)["name"].get<std::string>() + ", changed";
   }
   constexpr std::string_view kNode = "/cluster/node";
   const bool in_node = pointer.starts_with(std::string(kNode) + "/");
   if (Json* const node = in_node ? text_at(document, std::string(kNode)) : nullptr)
-    *node = node_fields(found(node->get<std::string>()));
+    *node = node_fields(located(folder, node->get<std::string>()));
 }
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// What a scenario names instead of writing it out: files beside it, and the model and the node
-// whose fields `--set` may change.
+// Parts that a scenario names instead of writing them out: files beside it, and the model and the
+// node whose fields `--set` may change.
 //
 //   spell_out(document, "/model/layers", folder);   // "model": "llama3-8b" becomes its shape
 #pragma once
@@ -15,6 +15,9 @@ namespace trainyard {
 
 // A file named in a scenario is looked for beside the scenario, then in the working folder.
 [[nodiscard]] std::string beside(const std::filesystem::path& folder, const std::string& name);
+
+// The name of something shipped as it is, the path of a file as beside() finds it.
+[[nodiscard]] std::string located(const std::filesystem::path& folder, const std::string& name);
 
 // Where the pointer leads below a model or a node that the document names, their fields take the
 // name's place; they keep the name, a model's with a word that it was changed. Any other document

@@ -76,6 +76,11 @@ struct Override {
 [[nodiscard]] Scenario load_scenario(const std::string& file,
                                      const std::vector<Override>& overrides);
 
+// Reads and checks a document in memory, with `name` in the place of the file's. Files that it
+// names are looked for in the working folder. Throws InputError with all problems.
+[[nodiscard]] Scenario read_scenario_document(const std::string& name,
+                                              const nlohmann::ordered_json& document);
+
 // The scenario with every default written out; reading it again gives the same scenario.
 [[nodiscard]] nlohmann::ordered_json resolved(const Scenario& scenario);
 

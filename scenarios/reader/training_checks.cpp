@@ -1,32 +1,35 @@
-#include "scenarios/reader/training_checks.hpp"
-
+// Rules of the sections about one step: its batch and sequences, what is computed again, which
+// weights are trained, and how documents are packed.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "models/pipeline_shape.hpp"
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
+#include "scenarios/reader/checks.hpp"
 
 namespace trainyard {
 
 namespace {
 
 // Which product is every second one is known of one kind of layer.
-void check_second_products(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
-  const Training& training = scenario.plan.training;
+void check_second_products(const Check& check) {
+  const Training& training = check.batch();
   const RecomputeModules& chosen = training.recompute_modules;
-  const Architecture& a = scenario.plan.architecture;
+  const Architecture& a = check.architecture();
   if (!chosen.second_products) return;
   const bool known = a.gated_ffn && !a.latent() && !a.has_experts() && training.lora_rank == 0;
   const bool alone = chosen == RecomputeModules{.core = false, .second_products = true};
-  if (alone && (known || !sound.model)) return;
-  file.report("/training/recompute_modules",
-              "second_products stands alone, for dense layers with a gated feed-forward part and "
-              "ordinary attention whose weights are all trained",
-              "choose modules by name, or recompute \"full\"");
+  if (alone && (known || !check.model)) return;
+  check.file.report(
+      "/training/recompute_modules",
+      "second_products stands alone, for dense layers with a gated feed-forward part and "
+      "ordinary attention whose weights are all trained",
+      "choose modules by name, or recompute \"full\"");
 }
 
 // A field that only one method reads. Where nothing is computed again as a whole, a run says that
@@ -48,19 +51,19 @@ void check_method_field(JsonFile& file, const Training& training, RecomputeMetho
                     method == RecomputeMethod::Layers ? "layers" : "fraction of the layers"));
 }
 
-void check_listed_layers(JsonFile& file, const Scenario& scenario) {
-  const Training& training = scenario.plan.training;
-  const Architecture& a = scenario.plan.architecture;
+void check_listed_layers(const Check& check) {
+  const Training& training = check.batch();
+  const Architecture& a = check.architecture();
   const std::int64_t layers = a.layers + training.mtp_layers;
   std::set<std::int64_t> named;
   for (std::size_t i = 0; i < training.recompute_layers.size(); ++i) {
     const std::int64_t layer = training.recompute_layers[i];
     const std::string place = fmt::format("/training/recompute_layers/{}", i);
     if (layer >= layers)
-      file.report(place, fmt::format("there is no layer {} in {}", layer, a.name),
-                  fmt::format("layers of the whole model are numbered 0 to {}", layers - 1));
+      check.file.report(place, fmt::format("there is no layer {} in {}", layer, a.name),
+                        fmt::format("layers of the whole model are numbered 0 to {}", layers - 1));
     else if (!named.insert(layer).second)
-      file.report(place, fmt::format("layer {} is listed twice", layer), "list it once");
+      check.file.report(place, fmt::format("layer {} is listed twice", layer), "list it once");
   }
 }
 
@@ -70,68 +73,165 @@ double one_of(std::int64_t layers) {
   return std::ceil(kDigits / static_cast<double>(layers)) / kDigits;
 }
 
+void check_lengths(JsonFile& file, const TrainingPlan& plan) {
+  const Documents& documents = plan.documents;
+  const std::int64_t sum =
+      std::accumulate(documents.lengths.begin(), documents.lengths.end(), std::int64_t{0});
+  if (documents.kind == DocumentKind::List && sum != plan.training.sequence_length)
+    file.report(
+        "/documents/lengths",
+        fmt::format("add up to {} tokens; a sequence has {}", sum, plan.training.sequence_length),
+        "list every document of a sequence, padding included");
+  if (documents.drawn() && documents.mean_length < 1)
+    file.report("/documents/mean_length", "is missing, but lengths are drawn",
+                "give the mean length of a document in tokens");
+}
+
 }  // namespace
 
-void check_recomputed_fraction(JsonFile& file, const Scenario& scenario) {
-  const Training& training = scenario.plan.training;
+void check_batch(const Check& check) {
+  if (!check.parallelism || !check.training) return;
+  const std::int64_t round = check.round();
+  const std::int64_t batch = check.batch().global_batch_size;
+  if (batch % round != 0) {
+    check.file.report(
+        "/training/global_batch_size",
+        fmt::format("{} sequences do not divide into microbatches of {} on {} replicas", batch,
+                    check.batch().micro_batch_size, check.sizes().data),
+        fmt::format("choose a multiple of {}", round));
+  } else if (batch / round > kMicrobatchesMost) {
+    check.file.report(
+        "/training/global_batch_size",
+        fmt::format("makes {} microbatches, more than {}", batch / round, kMicrobatchesMost),
+        "choose a larger micro_batch_size");
+  }
+}
+
+void check_sequence(const Check& check) {
+  if (!check.training) return;
+  const std::int64_t length = check.batch().sequence_length;
+  const Parallelism& p = check.sizes();
+  if (check.parallelism && p.sequence_parallel && length % p.tensor != 0) {
+    check.file.report("/training/sequence_length",
+                      fmt::format("{} tokens do not divide among {} tensor ranks, as "
+                                  "sequence_parallel asks",
+                                  length, p.tensor),
+                      fmt::format("choose a multiple of {}", p.tensor));
+  }
+  const Architecture& model = check.architecture();
+  if (check.model && model.positions == Positions::Learned && length > model.max_positions) {
+    check.file.report("/training/sequence_length",
+                      fmt::format("must be at most {}, the positions that {} has learned, not {}",
+                                  model.max_positions, model.name, length),
+                      "shorten it, or take a model with rotary positions");
+  }
+}
+
+void check_recomputed_fraction(const Check& check) {
+  const Training& training = check.batch();
   const double fraction = training.recompute_fraction.value_or(0.0);
   if (training.recompute != Recompute::Full ||
       training.recompute_method != RecomputeMethod::Fraction || fraction == 0.0)
     return;
-  const std::vector<bool> again = recomputed_layers(scenario.plan);
+  const std::vector<bool> again = recomputed_layers(check.scenario.plan);
   if (std::ranges::find(again, true) != again.end()) return;
-  const std::vector<std::int64_t> split = layer_split(scenario.plan);
+  const std::vector<std::int64_t> split = layer_split(check.scenario.plan);
   const std::int64_t most = *std::ranges::max_element(split);
-  file.report("/training/recompute_fraction",
-              fmt::format("{} of the {} layers that a stage's chunk has at most is less than one",
-                          fraction, most),
-              fmt::format("give at least {}, or list layers in recompute_layers", one_of(most)));
+  check.file.report(
+      "/training/recompute_fraction",
+      fmt::format("{} of the {} layers that a stage's chunk has at most is less than one", fraction,
+                  most),
+      fmt::format("give at least {}, or list layers in recompute_layers", one_of(most)));
 }
 
-void check_recomputation(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
-  if (!sound.training) return;
-  const Training& training = scenario.plan.training;
-  check_second_products(file, scenario, sound);
-  check_method_field(file, training, RecomputeMethod::Fraction,
+void check_recomputation(const Check& check) {
+  if (!check.training) return;
+  const Training& training = check.batch();
+  check_second_products(check);
+  check_method_field(check.file, training, RecomputeMethod::Fraction,
                      training.recompute_fraction.has_value());
-  check_method_field(file, training, RecomputeMethod::Layers, !training.recompute_layers.empty());
-  if (sound.model) check_listed_layers(file, scenario);
+  check_method_field(check.file, training, RecomputeMethod::Layers,
+                     !training.recompute_layers.empty());
+  if (check.model) check_listed_layers(check);
 }
 
-void check_further_tokens(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
-  if (!sound.training || scenario.plan.training.mtp_layers == 0) return;
-  const auto refuse = [&file](const char* problem, const char* hint) {
-    file.report("/training/mtp_layers", problem, hint);
+void check_further_tokens(const Check& check) {
+  if (!check.training || check.batch().mtp_layers == 0) return;
+  const auto refuse = [&check](const char* problem, const char* hint) {
+    check.file.report("/training/mtp_layers", problem, hint);
   };
-  if (scenario.plan.training.lora_rank > 0)
+  if (check.batch().lora_rank > 0)
     refuse("layers that predict further tokens are trained whole, not by adapters",
            "set mtp_layers or lora_rank to 0");
-  if (freezes(scenario.plan.training) || scenario.plan.offload.any())
+  if (freezes(check.batch()) || check.scenario.plan.offload.any())
     refuse("layers that predict further tokens are neither frozen nor offloaded with the others",
            "set mtp_layers to 0, or leave frozen weights and offload out");
-  if (!sound.parallelism) return;
-  const Parallelism& p = scenario.plan.parallelism;
-  if (sound.model && scenario.plan.architecture.hidden % p.tensor != 0)
+  if (!check.parallelism) return;
+  const Parallelism& p = check.sizes();
+  if (check.model && check.architecture().hidden % p.tensor != 0)
     refuse("has a projection whose columns do not divide among the tensor ranks",
            "choose a tensor that divides the model's hidden width");
 }
 
-void check_adapters(JsonFile& file, const Scenario& scenario, const SoundSections& sound) {
-  if (!sound.training || scenario.plan.training.lora_rank == 0) return;
-  const Training& training = scenario.plan.training;
-  const Architecture& a = scenario.plan.architecture;
-  if (!sound.model) return;
+void check_adapters(const Check& check) {
+  if (!check.training || check.batch().lora_rank == 0) return;
+  const Training& training = check.batch();
+  const Architecture& a = check.architecture();
+  if (!check.model) return;
   if (a.latent())
-    file.report("/training/lora_rank",
-                "adapters stand on ordinary attention; this model has latent attention",
-                "set lora_rank to 0, or take another model");
+    check.file.report("/training/lora_rank",
+                      "adapters stand on ordinary attention; this model has latent attention",
+                      "set lora_rank to 0, or take another model");
   else if (adapter_parameters(a, training) == 0)
-    file.report(
+    check.file.report(
         "/training/lora_targets",
         fmt::format("leave nothing to train: layers with experts, all of {}, have adapters on "
                     "their attention alone",
                     a.name),
         "name query, key, value or projection");
+}
+
+void check_frozen(const Check& check) {
+  const TrainingPlan& plan = check.scenario.plan;
+  if (!check.training || !check.model || !freezes(plan.training)) return;
+  const std::int64_t layers = plan.architecture.layers;
+  for (std::size_t i = 0; i < plan.training.frozen_layers.size(); ++i) {
+    const std::int64_t layer = plan.training.frozen_layers[i];
+    if (layer < layers) continue;
+    check.file.report(fmt::format("/training/frozen_layers/{}", i),
+                      fmt::format("there is no layer {} in {}", layer, plan.architecture.name),
+                      fmt::format("layers are numbered 0 to {}", layers - 1));
+  }
+  if (trained_weights(plan).first > layers)
+    check.file.report("/training/frozen_layers", "leaves nothing to train",
+                      "leave a layer, the embedding or the head out of what is frozen");
+  const bool ends_differ = plan.training.frozen_embedding != plan.training.frozen_head;
+  if (plan.architecture.tied_embeddings && ends_differ && plan.training.lora_rank == 0)
+    check.file.report(
+        "/training/frozen_embedding",
+        fmt::format("{} has one matrix for embedding and head, which is trained or not",
+                    plan.architecture.name),
+        "set frozen_embedding and frozen_head alike");
+}
+
+void check_documents(const Check& check) {
+  const TrainingPlan& plan = check.scenario.plan;
+  if (!check.file.is_sound("/documents") || plan.documents.kind == DocumentKind::None) return;
+  if (check.training) {
+    check_lengths(check.file, plan);
+    if (plan.training.attention != AttentionKind::Flash)
+      check.file.report("/documents/kind", "only the fused attention kernel skips other documents",
+                        "set /training/attention to \"flash\"");
+  }
+  if (check.model && plan.architecture.window > 0)
+    check.file.report("/documents/kind",
+                      "attention within a window is not lowered for packed documents",
+                      "set /model/window to 0, or leave /documents out");
+  if (check.parallelism && plan.documents.drawn() && plan.documents.independent_replicas &&
+      plan.parallelism.data > 1 && plan.servers.servers > 0)
+    check.file.report("/documents/independent_replicas",
+                      "replicas cannot read other documents beside parameter servers",
+                      "set it to false");
 }
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
 // Sums of sizes in workload files. Sizes of scenarios are bounded by
-// scenarios/reader/size_checks.cpp.
+// scenarios/reader/checks.cpp.
 //
 //   checked_sum(held, effect.bytes);    // throws SizeOverflow above 2^63 - 1
 #pragma once

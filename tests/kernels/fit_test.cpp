@@ -6,9 +6,7 @@
 #include <set>
 
 #include "kernels/fit/attention_fit.hpp"
-#include "kernels/fit/errors.hpp"
 #include "kernels/fit/gemm_fit.hpp"
-#include "kernels/fit/quantisation.hpp"
 #include "kernels/fit/samples.hpp"
 #include "kernels/fit/single_fit.hpp"
 #include "kernels/gpu.hpp"

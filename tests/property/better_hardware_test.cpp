@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "random_scenario.hpp"
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/simulate.hpp"
 
 namespace trainyard {

@@ -5,7 +5,7 @@
 #include "sim/base/error.hpp"
 #include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
-#include "topologies/clos.hpp"
+#include "topologies/draft.hpp"
 
 namespace trainyard {
 namespace {

@@ -10,7 +10,7 @@
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/published_batch.hpp"
 #include "scenarios/import/model_file.hpp"
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "kernels/bench/judge_rows.hpp"
 #include "kernels/bench/profile_files.hpp"
 #include "kernels/bench/shapes_file.hpp"
 #include "kernels/fit/judge.hpp"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/gpu.hpp"
-#include "scenarios/import/from_nccl_xml.hpp"
+#include "scenarios/import/nccl_xml.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "scenarios/simulate/stages.hpp"

@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "scenarios/import/megatron.hpp"
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"

@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "scenarios/import/from_nccl_xml.hpp"
 #include "scenarios/import/from_topo_matrix.hpp"
+#include "scenarios/import/nccl_xml.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 #include "sim/render/views/views.hpp"

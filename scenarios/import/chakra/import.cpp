@@ -11,8 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/import/chakra/matching.hpp"
-#include "scenarios/import/chakra/nodes.hpp"
-#include "scenarios/import/chakra/trace_folder.hpp"
+#include "scenarios/import/chakra/traces.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/workload/kernel_json.hpp"
@@ -110,7 +109,7 @@ class Importer {
     return made;
   }
 
-  // What we wrote beside Chakra's own words; an empty object in the traces of others.
+  // The attribute that we write beside Chakra's own; an empty object in traces of others.
   static Json exact(const Attributes& attributes, const std::string& file) {
     const std::string words = text(attributes, "trainyard");
     if (words.empty()) return Json::object();

@@ -19,7 +19,7 @@
 
 namespace trainyard::chakra {
 
-// What the duration of a computation is. Best: by kernel shape where we wrote the trace, else as
+// The source of a computation's duration. Best: by kernel shape where we wrote the trace, else as
 // recorded, else by the roofline of `num_ops` and `tensor_size` on the GPU that replays it.
 enum class Durations : std::uint8_t { Best, Recorded, Roofline };
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "scenarios/import/chakra/import.hpp"
-#include "scenarios/import/chakra/trace_folder.hpp"
+#include "scenarios/import/chakra/traces.hpp"
 #include "sim/base/error.hpp"
 #include "sim/workload/workload.hpp"
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "scenarios/import/megatron.hpp"
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

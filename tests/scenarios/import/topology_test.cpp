@@ -5,8 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "scenarios/import/from_nccl_xml.hpp"
 #include "scenarios/import/from_topo_matrix.hpp"
+#include "scenarios/import/nccl_xml.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "topologies/custom_cluster.hpp"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/measured_error.hpp"
 #include "tools/studies/validate/score.hpp"
 

@@ -6,7 +6,7 @@
 
 #include "kernels/gpu.hpp"
 #include "models/host.hpp"
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/check.hpp"

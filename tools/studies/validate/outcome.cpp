@@ -6,7 +6,7 @@
 #include <map>
 
 #include "models/lower/program_builder.hpp"
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/report/stage_summary.hpp"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/measured_error.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"

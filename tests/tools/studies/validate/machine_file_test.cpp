@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "scenarios/reader/scenario_document.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "tools/studies/validate/collective_rows.hpp"

@@ -1,0 +1,218 @@
+// Rules between a scenario and its cluster: enough GPUs, GPUs that know the numbers they multiply,
+// and what stands on parameter servers or in the memory of the CPUs.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/gpu.hpp"
+#include "scenarios/reader/checks.hpp"
+#include "sim/base/error.hpp"
+#include "topologies/cluster_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct PlacedGpu {
+  std::string pointer;
+  std::string profile;
+};
+
+void add_node(const NodeSpec& node, const std::string& pointer, std::vector<PlacedGpu>& gpus) {
+  gpus.push_back({pointer + "/gpu", node.gpu});
+  for (std::size_t i = 0; i < node.other_gpus.size(); ++i)
+    gpus.push_back(
+        {fmt::format("{}/other_gpus/{}/gpu", pointer, i), node.other_gpus[i].kind.profile});
+}
+
+std::vector<PlacedGpu> gpus_of(const ClusterSpec& cluster) {
+  std::vector<PlacedGpu> gpus;
+  add_node(cluster.node, cluster.custom ? "/cluster" : "/cluster/node", gpus);
+  for (std::size_t i = 0; i < cluster.others.size(); ++i)
+    add_node(cluster.others[i].node, fmt::format("/cluster/others/{}/node", i), gpus);
+  if (cluster.custom)
+    for (const GpuKind& kind : cluster.custom->kinds)
+      gpus.push_back({"/cluster/devices", kind.profile});
+  return gpus;
+}
+
+// The place itself, or what of it stands in this file: a node may be named.
+std::string written(JsonFile& file, std::string pointer) {
+  while (!pointer.empty() &&
+         !file.document().contains(nlohmann::ordered_json::json_pointer(pointer)))
+    pointer.resize(pointer.rfind('/'));
+  return pointer;
+}
+
+std::optional<GpuSheet> sheet_of(JsonFile& file, const PlacedGpu& gpu) {
+  try {
+    return load_gpu_sheet(gpu.profile);
+  } catch (const InputError& error) {
+    for (Problem problem : error.problems()) {
+      const bool own_file = !problem.pointer.empty();  // what is wrong inside the profile
+      if (!own_file) {
+        if (problem.file.empty())
+          problem.hint += "; or the path of a profile of your own, as kernels/README.md tells";
+        else
+          problem.problem = fmt::format("\"{}\": {}", problem.file, problem.problem);
+        problem.file = file.name();
+        problem.pointer = written(file, gpu.pointer);
+      }
+      file.report(std::vector{problem});
+    }
+    return {};
+  }
+}
+
+// The types that a GPU's data sheet has a rate for.
+std::vector<std::string_view> known_types(const GpuSheet& sheet) {
+  std::vector<std::string_view> names;
+  for (const DataType dtype : {DataType::Fp32, DataType::Bf16, DataType::Fp16, DataType::Fp8})
+    if (sheet.peak(dtype).value() > 0.0) names.push_back(to_string(dtype));
+  return names;
+}
+
+void check_type(JsonFile& file, const GpuSheet& sheet, std::optional<DataType> dtype,
+                const char* pointer) {
+  if (!dtype || sheet.peak(*dtype).value() > 0.0) return;
+  file.report(
+      pointer, fmt::format("{} has no {}", sheet.title, to_string(*dtype)),
+      fmt::format("choose a precision it multiplies: {}", fmt::join(known_types(sheet), ", ")));
+}
+
+void check_types(JsonFile& file, const GpuSheet& sheet, const TrainingPlan& plan) {
+  constexpr const char* kRecipe = "/training/recipe";
+  const Recipe& recipe = plan.recipe;
+  check_type(file, sheet, plan.training.precision, "/training/precision");
+  check_type(file, sheet, recipe.products, kRecipe);
+  if (recipe.attention != recipe.products) check_type(file, sheet, recipe.attention, kRecipe);
+  if (!recipe.four_bit_products || sheet.fp4.value() > 0.0) return;
+  const bool eight = sheet.fp8.value() > 0.0;
+  file.report(kRecipe, sheet.title + " multiplies nothing in 4 bits",
+              eight ? "choose a recipe with 8-bit products, such as fp8_cached"
+                    : "choose a recipe of the training's own precision, such as standard");
+}
+
+void check_offloaded_weights(JsonFile& file, const TrainingPlan& plan) {
+  const auto refuse = [&](const std::string& problem, const std::string& hint) {
+    file.report("/offload/weights", problem, hint);
+  };
+  const Parallelism& p = plan.parallelism;
+  if (p.zero_stage == 1 || p.zero_stage == 2)
+    refuse(fmt::format("zero_stage {} gathers new weights among the GPUs, which keep them",
+                       p.zero_stage),
+           "set /parallelism/zero_stage to 0 or 3, or weights to false");
+  if (p.zero_stage == 3 && p.context * p.shard_size() == 1)
+    refuse("zero_stage 3 fetches shards, and one rank has no shards",
+           "set /parallelism/zero_stage to 0, or shard to more than 1");
+}
+
+}  // namespace
+
+void check_gpus(const Check& check) {
+  if (!check.cluster || !check.parallelism) return;
+  const Parallelism& p = check.sizes();
+  const ClusterSpec& cluster = check.scenario.cluster;
+  const std::int64_t has = gpu_count(cluster);
+  const std::int64_t needs = check.scenario.plan.world();
+  if (has == needs) return;
+  const std::int64_t replica = needs / p.data;
+  std::string hint = "change the cluster, or one of these sizes";
+  if (!cluster.custom && needs % cluster.node.gpus == 0) {
+    hint = fmt::format("set /cluster/nodes to {}", needs / cluster.node.gpus);
+    if (has % replica == 0) hint += fmt::format(", or /parallelism/data to {}", has / replica);
+  } else if (has % replica == 0) {
+    hint = fmt::format("set /parallelism/data to {}", has / replica);
+  }
+  check.file.report(
+      "/parallelism",
+      fmt::format(
+          "needs {} GPUs (tensor {} x context {} x pipeline {} x data {}) but the cluster has {}",
+          needs, p.tensor, p.context, p.pipeline, p.data, has),
+      hint);
+}
+
+void check_placement(const Check& check) {
+  if (!check.cluster || !check.parallelism || check.sizes().placement.empty()) return;
+  const std::vector<std::int64_t>& placement = check.sizes().placement;
+  const std::int64_t world = check.scenario.plan.world();
+  if (static_cast<std::int64_t>(gpu_count(check.scenario.cluster)) != world) return;
+  std::vector<std::int64_t> sorted = placement;
+  std::sort(sorted.begin(), sorted.end());
+  std::string problem;
+  if (static_cast<std::int64_t>(placement.size()) != world) {
+    problem = fmt::format("names {} GPUs for {} ranks", placement.size(), world);
+  } else if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+             twice != sorted.end()) {
+    problem = fmt::format("gives GPU {} to two ranks", *twice);
+  } else if (sorted.back() >= world) {
+    problem = fmt::format("names GPU {}, the last is {}", sorted.back(), world - 1);
+  } else {
+    return;
+  }
+  check.file.report("/parallelism/placement", problem,
+                    fmt::format("list each of 0 to {} once, in the order of the ranks", world - 1));
+}
+
+void check_gpu_profiles(const Check& check) {
+  std::set<std::string> seen;
+  for (const PlacedGpu& gpu : gpus_of(check.scenario.cluster)) {
+    if (!seen.insert(gpu.profile).second) continue;
+    const std::optional<GpuSheet> sheet = sheet_of(check.file, gpu);
+    if (sheet && check.training) check_types(check.file, *sheet, check.scenario.plan);
+  }
+}
+
+void check_servers(const Check& check) {
+  const TrainingPlan& plan = check.scenario.plan;
+  if (!check.file.is_sound("/parameter_servers") || plan.servers.servers == 0 || !check.parallelism)
+    return;
+  const Parallelism& p = plan.parallelism;
+  const auto refuse = [&](const char* field, const std::string& problem, const std::string& hint) {
+    check.file.report(std::string("/parameter_servers/") + field, problem, hint);
+  };
+  if (p.tensor * p.context * p.pipeline > 1 || p.zero_stage > 0)
+    refuse("servers", "workers hold the whole model, and nothing of it is sharded",
+           "leave all of /parallelism but data out");
+  if (!p.placement.empty())
+    refuse("servers", "worker i is on GPU i, the servers on the first GPUs or behind the workers",
+           "leave /parallelism/placement out");
+  if (!plan.servers.dedicated && plan.servers.servers > p.data)
+    refuse("servers",
+           fmt::format("{} servers on the GPUs of {} workers", plan.servers.servers, p.data),
+           "set dedicated to true, or have fewer");
+  if (check.model && plan.architecture.has_experts())
+    refuse("servers", "experts that servers hold are not modelled", "take a dense model");
+  if (plan.offload.any())
+    refuse("servers", "is not modelled together with /offload", "leave one of them out");
+  if (check.scenario.collective_model == CollectiveModel::Stepwise)
+    refuse("servers", "messages are all there is: nothing can be played step by step",
+           "set /collective_model to \"fluid\"");
+}
+
+void check_offload(const Check& check) {
+  const TrainingPlan& plan = check.scenario.plan;
+  if (!check.file.is_sound("/offload") || !plan.offload.any()) return;
+  if (check.file.is_sound("/cluster") && plan.offload.optimizer == OffloadedOptimizer::Cpu &&
+      plan.host.bandwidth.value() <= 0.0)
+    check.file.report(
+        "/offload/optimizer",
+        fmt::format("nothing is known of the memory of {}'s CPUs, which sets their pace",
+                    check.scenario.cluster.node.name),
+        "give the node \"host_memory\": {\"usable\", \"bandwidth\"}, or choose \"fetch\"");
+  if (plan.offload.optimizer != OffloadedOptimizer::None && plan.optimizer.orthogonalisations > 0)
+    check.file.report(
+        "/offload/optimizer",
+        fmt::format("{} makes whole matrices orthogonal, which pieces of state cannot",
+                    plan.training.optimizer),
+        "set it to \"none\", or take another optimizer");
+  if (check.parallelism && plan.offload.weights) check_offloaded_weights(check.file, plan);
+}
+
+}  // namespace trainyard

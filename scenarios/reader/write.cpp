@@ -1,0 +1,158 @@
+// A scenario written out in full, and the JSON Schema of a scenario file, both by the tables that
+// the reader reads by.
+#include <nlohmann/json.hpp>
+
+#include "models/architecture/architecture.hpp"
+#include "scenarios/reader/scenario.hpp"
+#include "scenarios/reader/tables.hpp"
+#include "sim/base/units.hpp"
+#include "topologies/cluster_reader.hpp"
+
+namespace trainyard {
+
+// A scenario written out in full: what ran is what this file says, whatever defaults change later.
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json collectives_json(const CollectiveChoice& choice) {
+  Json json = Json::object();
+  for (const GroupKind kind : group_kinds()) {
+    for (const CollectiveOp op : chosen_operations()) {
+      json[std::string(to_string(kind))][std::string(to_string(op))] = choice.of(kind, op);
+    }
+  }
+  json["nccl"] = write_fields(nccl_fields(), choice.nccl);
+  if (!choice.profile.empty()) json["profile"] = choice.profile;
+  return json;
+}
+
+}  // namespace
+
+Json resolved(const Scenario& scenario) {
+  const TrainingPlan& plan = scenario.plan;
+  Json json = write_fields(heading_fields(), scenario);
+  json["model"] = write_fields(architecture_fields(), plan.architecture);
+  json["cluster"] = to_json(scenario.cluster);
+  for (const Section& section : sections())
+    if (section.is_used(plan)) json[std::string(section.key)] = section.write(plan);
+  json["collectives"] = collectives_json(plan.collectives);
+  json.update(write_fields(run_fields(), scenario));
+  for (const AppliedDefault& one : scenario.applied_defaults)
+    json["applied_defaults"].push_back(
+        {{"field", one.field}, {"value", Json::parse(one.value)}, {"source", one.source}});
+  if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);
+  return json;
+}
+
+// JSON Schema of a scenario file, for editors. The reader is the authority: a schema cannot say
+// that heads divide by tensor; but what it says, it says from the same tables.
+namespace {
+
+Json with_description(std::string_view description, Json schema) {
+  Json json{{"description", description}};
+  json.update(schema);
+  return json;
+}
+
+Json model_schema() {
+  Json shape = schema_of_fields(architecture_fields(), default_architecture());
+  shape["properties"]["description"] = {{"description", "a sentence about the model"},
+                                        {"type", "string"}};
+  Json name{{"type", "string"},
+            {"description", "a name from models/data, or the path of a .json file"}};
+  return {{"description", "the model: a name, a path, or its shape"},
+          {"anyOf", Json::array({std::move(name), std::move(shape)})}};
+}
+
+// The parts of a node and the devices of a custom cluster are read by topologies/, which has the
+// last word on them; the schema leaves them open.
+Json cluster_schema() {
+  Json kinds = Json::array();
+  Json properties = Json::object();
+  for (const FabricEntry& fabric : fabrics()) {
+    kinds.push_back(fabric.name);
+    for (const std::string_view key : fabric.keys) properties[std::string(key)] = Json::object();
+  }
+  properties["reduces"] = {{"description", "its switches add what passes through them (SHARP)"},
+                           {"type", "boolean"}};
+  properties["kind"] = {
+      {"description", "how the nodes are joined"}, {"type", "string"}, {"enum", kinds}};
+  Json fabric{{"type", "object"}, {"additionalProperties", false}};
+  fabric["properties"] = std::move(properties);
+  Json node{{"description", "a name from topologies/data, a path, or the node's parts"},
+            {"type", Json::array({"string", "object"})}};
+  Json nodes{{"description", "how many of them"}, {"type", "integer"}, {"minimum", 1}};
+  Json nic{{"description", "other NICs in the node: usable, nominal, latency"}, {"type", "object"}};
+  Json others{{"description", "nodes of another kind: [{\"nodes\": [2, 3], \"node\": ...}]"},
+              {"type", "array"}};
+  Json faults{{"description", "links, rails and devices that are dead or slow"}, {"type", "array"}};
+  return {{"description", "nodes of one kind joined by a fabric, or a cluster of one's own"},
+          {"type", "object"},
+          {"properties",
+           {{"node", std::move(node)},
+            {"nodes", std::move(nodes)},
+            {"nic", std::move(nic)},
+            {"fabric", std::move(fabric)},
+            {"others", std::move(others)},
+            {"faults", std::move(faults)}}}};
+}
+
+Json operations_schema() {
+  Json operations = Json::object();
+  for (const CollectiveOp op : chosen_operations()) {
+    Json& operation = operations[std::string(to_string(op))];
+    // A name, one with an argument ("parameter_server:4"), or a file of the user's.
+    const Json names{{"enum", algorithm_names(op)}};
+    const Json others{{"type", "string"}, {"pattern", ":|\\.(json|xml)$"}};
+    operation = {{"anyOf", Json::array({names, others})}, {"default", CollectiveChoice::kStandard}};
+  }
+  return {
+      {"type", "object"}, {"additionalProperties", false}, {"properties", std::move(operations)}};
+}
+
+Json collectives_schema() {
+  Json properties = Json::object();
+  for (const GroupKind kind : group_kinds()) {
+    properties[std::string(to_string(kind))] = operations_schema();
+  }
+  properties["nccl"] = with_description("how NCCL chooses, where it is left to NCCL",
+                                        schema_of_fields(nccl_fields(), nccl::Settings{}));
+  properties["profile"] = {
+      {"description", "a file of `trainyard import nccl-tests`: its times stand for NCCL's"},
+      {"type", "string"}};
+  return {{"description", "the algorithm of each operation, by kind of group"},
+          {"type", "object"},
+          {"additionalProperties", false},
+          {"properties", std::move(properties)}};
+}
+
+}  // namespace
+
+Json scenario_schema() {
+  const Scenario defaults;
+  Json properties = schema_of_fields(heading_fields(), defaults)["properties"];
+  properties["model"] = model_schema();
+  properties["cluster"] = cluster_schema();
+  for (const Section& section : sections())
+    properties[std::string(section.key)] = with_description(section.meaning, section.schema());
+  Json& placement = properties["parallelism"]["properties"]["placement"];
+  placement["type"] = Json::array({"array", "string"});
+  properties["collectives"] = collectives_schema();
+  properties.update(schema_of_fields(run_fields(), defaults)["properties"]);
+  properties["applied_defaults"] = {
+      {"description", "of a scenario written out: which of its fields were filled in"},
+      {"type", "array"},
+      {"items", {{"type", "object"}, {"required", Json::array({"field", "value", "source"})}}}};
+  properties["published"] = with_description("a measured result to compare with",
+                                             schema_of_fields(published_fields(), Published{}));
+  properties["$schema"] = {{"description", "this schema, for editors"}, {"type", "string"}};
+  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+          {"title", "Trainyard scenario"},
+          {"type", "object"},
+          {"additionalProperties", false},
+          {"properties", std::move(properties)},
+          {"required", Json::array({"model", "cluster", "training"})}};
+}
+
+}  // namespace trainyard
