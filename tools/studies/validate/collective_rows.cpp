@@ -13,7 +13,7 @@
 #include "sim/collectives/profile/measured_run.hpp"
 #include "sim/nccl/fit/fit_machine.hpp"
 #include "tools/studies/collective/study.hpp"
-#include "tools/studies/validate/machine_file.hpp"
+#include "tools/studies/validate/dataset.hpp"
 
 namespace trainyard {
 
