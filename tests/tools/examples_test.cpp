@@ -109,8 +109,8 @@ std::string with_the_built_one(std::string line) {
   return line;
 }
 
-// What the commands of a page printed, by file: a page's `run` commands in one, its `show` in
-// another.
+// The text that the commands of a page printed, by file: a page's `run` commands in one, its `show`
+// in another.
 using Told = std::map<std::string, std::string>;
 
 // Commands of a page run one after the other in one folder: later ones may read what earlier wrote.
@@ -132,8 +132,8 @@ Told run_page(const std::string& page) {
   return told;
 }
 
-// What commands print is kept beside this test, for pages that show the command alone; tools/bless
-// rewrites it.
+// The output of commands is kept beside this test, for pages that show the command alone;
+// tools/bless rewrites it.
 void expect_as_kept(const std::filesystem::path& folder, const Told& told) {
   for (const auto& [name, text] : told) {
     if (std::getenv("TRAINYARD_BLESS") != nullptr) {

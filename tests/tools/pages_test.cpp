@@ -27,7 +27,7 @@ TEST(Pages, TheManualHoldsEveryCommandAndIsGoodRoff) {
   EXPECT_EQ(set.err, "");
 }
 
-// What bash offers after these words.
+// The words that bash offers after these words.
 std::string offered(const Scratch& scratch, const std::string& words) {
   const Outcome outcome =
       scratch.sh("eval \"$(trainyard completion bash)\"; COMP_WORDS=(trainyard " + words +

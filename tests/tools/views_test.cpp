@@ -1,4 +1,4 @@
-// What the command shows without running a step: list, schema, version, topology, schedules.
+// The views of the command that run no step: list, schema, version, topology, schedules.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -8,7 +8,6 @@
 #include "sim/render/text_table.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/progress.hpp"
 #include "tools/studies/validate/calibration.hpp"
 #include "tools/studies/validate/dataset.hpp"
 #include "tools/studies/validate/score.hpp"

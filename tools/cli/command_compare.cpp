@@ -4,12 +4,9 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/result_json.hpp"
-#include "tools/cli/answers.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/progress.hpp"
 #include "tools/studies/compare/comparison.hpp"
-#include "tools/studies/compare/page.hpp"
-#include "tools/studies/compare/report.hpp"
 #include "tools/studies/sweep/grid.hpp"
 
 namespace trainyard {

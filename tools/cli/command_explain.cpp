@@ -7,10 +7,8 @@
 #include "sim/report/path_summary.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
-#include "tools/cli/answers.hpp"
-#include "tools/cli/explanation.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/progress.hpp"
 #include "tools/studies/explain/sensitivity.hpp"
 
 namespace trainyard {

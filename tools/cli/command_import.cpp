@@ -2,13 +2,12 @@
 #include <array>
 
 #include "tools/cli/command.hpp"
-#include "tools/cli/import_formats.hpp"
 
 namespace trainyard {
 
 namespace {
 
-// One subcommand each.
+// Each adds one subcommand of `import`.
 constexpr std::array kFormats{add_import_chakra,     add_import_hf_config, add_import_megatron,
                               add_import_nccl_tests, add_import_nccl_topo, add_import_topo_m};
 

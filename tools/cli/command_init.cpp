@@ -17,7 +17,7 @@
 #include "sim/base/json_reader.hpp"
 #include "sim/base/nearest.hpp"
 #include "sim/report/stage_summary.hpp"
-#include "tools/cli/answers.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "topologies/cluster_reader.hpp"

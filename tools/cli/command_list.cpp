@@ -62,7 +62,7 @@ std::vector<Row> collective_rows() {
   return rows;
 }
 
-// With the title that each file gives itself.
+// The frameworks, each with the title that its file gives.
 std::vector<Row> framework_rows() {
   std::vector<Row> rows;
   for (const std::string& name : data_names("models/frameworks")) {

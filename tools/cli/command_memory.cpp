@@ -9,7 +9,6 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/progress.hpp"
 #include "tools/studies/memory/memory_report.hpp"
 
 namespace trainyard {
@@ -26,11 +25,7 @@ struct MemoryChoice {
 Exit memory(const MemoryChoice& choice) {
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
-  if (!choice.html.empty()) {
-    Outputs page;
-    page.json = choice.html;
-    refuse_unwritable(page);
-  }
+  refuse_unwritable(choice.html);
   const Scenario scenario = read(choice.scenario);
   Result run;
   {

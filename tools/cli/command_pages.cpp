@@ -1,7 +1,9 @@
-// `trainyard man` and `trainyard completion`: the manual page and bash's completion, made of the
-// very options that the program parses, so that neither can lag behind them.
+// `trainyard man`, `completion` and `schema`: the manual page and bash's completion, made of the
+// very options that the program parses, so that neither can lag behind them; and the JSON Schema of
+// a scenario, for editors.
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tools/cli/command.hpp"
@@ -192,6 +194,17 @@ void add_pages(CLI::App& app, Action& action) {
   complete->callback([&app, &action] {
     action = [&app] {
       say("{}", completion(app));
+      return Exit::Fine;
+    };
+  });
+}
+
+void add_schema(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand("schema", "Print the JSON Schema of a scenario file");
+  command->footer("Example:\n  trainyard schema > scenario.schema.json");
+  command->callback([&action] {
+    action = [] {
+      say("{}\n", scenario_schema().dump(2));
       return Exit::Fine;
     };
   });

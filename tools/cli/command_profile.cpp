@@ -21,7 +21,6 @@
 #include "sim/base/json_parse.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
-#include "tools/cli/import_formats.hpp"
 #include "tools/cli/print.hpp"
 #include "topologies/topology.hpp"
 
@@ -47,7 +46,7 @@ struct ProfileChoice {
   throw InputError(Problem{{}, {}, std::move(problem), std::move(hint)});
 }
 
-// A profiler beside this program, as it was built. It takes this process over.
+// Runs a profiler that was built beside this program. It replaces this process.
 Exit run_program(const char* name, const std::vector<std::string>& arguments) {
   const fs::path self = program_file();
   for (const fs::path& folder : {self.parent_path(), self.parent_path() / "kernels" / "bench"}) {
@@ -66,7 +65,7 @@ Exit run_program(const char* name, const std::vector<std::string>& arguments) {
       "{} is not beside this program: it is built where nvcc and its library are found", name));
 }
 
-// {"tensor": 8, "pipeline": 2} of "tensor=8,pipeline=2"; and how many GPUs that takes.
+// The sizes of "tensor=8,pipeline=2" as {"tensor": 8, "pipeline": 2}, and how many GPUs they take.
 struct AskedLayout {
   nlohmann::ordered_json sizes = nlohmann::ordered_json::object();
   std::int64_t gpus = 1;
@@ -121,7 +120,7 @@ std::vector<bench::WantedShape> shapes_of(const ScenarioChoice& choice, std::str
   return shapes;
 }
 
-// Everything that is not ours goes on to the profiler.
+// Options that are not ours are passed on to the profiler.
 Exit measure_kernels(const ProfileChoice& given) {
   ProfileChoice choice = given;
   std::vector<std::string> arguments = choice.passed_on;
@@ -146,7 +145,7 @@ Exit measure_kernels(const ProfileChoice& given) {
   return run_program("trainyard-profile", arguments);
 }
 
-// Rows of several files in one, or in a GPU's profile.
+// Writes the rows of several files into one file, or into a GPU's profile.
 Exit merge_profiles(const ProfileChoice& choice) {
   std::vector<bench::MeasuredProfile> profiles;
   for (const std::string& file : choice.files) profiles.push_back(bench::read_profile(file));
@@ -195,7 +194,7 @@ std::string judged_gpu(const ProfileChoice& choice, const bench::MeasuredProfile
       "add --gpu with a name of `trainyard list gpus`, or a profile of your own (my_gpu.json)");
 }
 
-// Rows of a user's own: a measured profile, or a table.
+// Reads the rows of a user: a measured profile, or a table.
 std::vector<fit::Judgement> judge_own_rows(const ProfileChoice& choice) {
   std::vector<fit::Judgement> all;
   for (const std::string& file : choice.files) {

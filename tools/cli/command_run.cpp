@@ -2,7 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "kernels/bench/shapes_file.hpp"
 #include "scenarios/simulate/measured_error.hpp"
@@ -14,19 +19,51 @@
 #include "sim/engine/engine.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/render/text_table.hpp"
+#include "sim/render/traces/trace_options.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "tools/cli/command.hpp"
-#include "tools/cli/explanation.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/progress.hpp"
-#include "tools/cli/trace_ranks.hpp"
 #include "tools/studies/memory/ways_to_fit.hpp"
 
 namespace trainyard {
 
 namespace {
+
+std::optional<RankId> rank_of(std::string_view text) {
+  RankId rank = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return rank;
+}
+
+// The ranks that a trace shows, from the words between the commas of "0,8-15" or "all". Throws
+// InputError for a word that is neither a rank, a range nor "all"; whether the ranks exist is asked
+// when the trace is written.
+TraceOptions trace_options_of(const std::vector<std::string>& words) {
+  // A range up to the largest number would fill the memory before anybody asked for its ranks.
+  constexpr RankId kRangeMost = 1 << 20;
+  TraceOptions options;
+  for (const std::string_view word : words) {
+    if (word == "all") {
+      options.all_ranks = true;
+      continue;
+    }
+    const std::size_t dash = word.find('-');
+    const std::optional<RankId> first = rank_of(word.substr(0, dash));
+    const std::optional<RankId> last =
+        dash == std::string_view::npos ? first : rank_of(word.substr(dash + 1));
+    if (!first || !last || *last < *first || *last - *first > kRangeMost) {
+      throw InputError(Problem{.file = {},
+                               .pointer = "--trace-ranks",
+                               .problem = fmt::format("\"{}\" names no ranks", word),
+                               .hint = "write ranks and ranges, as in 0,8-15, or all"});
+    }
+    for (RankId rank = *first; rank <= *last; ++rank) options.ranks.push_back(rank);
+  }
+  return options;
+}
 
 struct RunChoice {
   ScenarioChoice scenario;
@@ -73,7 +110,7 @@ Result simulated(const RunChoice& choice, const std::optional<Scenario>& scenari
   return simulate(std::move(question), options);
 }
 
-// Options that belong together, and exactly one thing to run.
+// Refuses options that contradict each other, and a command without exactly one thing to run.
 void refuse_contradictions(const RunChoice& choice) {
   const auto fail = [](std::string problem, std::string hint) {
     throw InputError(
@@ -106,7 +143,7 @@ void refuse_contradictions(const RunChoice& choice) {
   }
 }
 
-// Every shape that was not measured, the largest share of the busy time first.
+// Writes every shape that was not measured, the largest share of the busy time first.
 std::string write_missing(const std::string& file, const RunView& view) {
   const CostSummary costs = cost_summary(view, view.workload.kernels.size());
   std::vector<bench::WantedShape> shapes;
@@ -123,8 +160,8 @@ std::string write_missing(const std::string& file, const RunView& view) {
 // Some thirty changes are simulated: on more GPUs that takes many times as long as the run.
 constexpr std::size_t kSearchedGpusMost = 128;
 
-// Where a scenario does not fit: the least single change with which it would, or, for large ones,
-// where to ask.
+// For a scenario that does not fit: the smallest single change with which it would fit, or, for a
+// large one, the command that looks for it.
 std::string what_would_fit(const RunChoice& choice, const Scenario& scenario,
                            const Result& result) {
   if (result.workload->ranks.size() > kSearchedGpusMost)
@@ -147,11 +184,7 @@ Exit run(const RunChoice& choice) {
   const TraceOptions trace = trace_options_of(choice.trace_ranks);
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
-  if (!choice.missing.empty()) {
-    Outputs other;
-    other.json = choice.missing;
-    refuse_unwritable(other);
-  }
+  refuse_unwritable(choice.missing);
   const std::optional<Scenario> scenario = scenario_of(choice);
   Result result = simulated(choice, scenario);
   if (scenario) result.facts.measured_error = measured_error(*scenario);

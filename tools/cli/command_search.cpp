@@ -1,22 +1,55 @@
 // `trainyard search`: the best layouts of a model on a cluster under the memory limit.
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
+#include <ctime>
 
 #include "sim/base/files.hpp"
 #include "sim/base/units.hpp"
 #include "sim/report/result_json.hpp"
-#include "tools/cli/answers.hpp"
-#include "tools/cli/interrupt.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/progress.hpp"
 #include "tools/studies/search/report.hpp"
 #include "tools/studies/search/search.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// Turns Ctrl-C into a question to the search, which then ends with what it has. SIGINT is held back
+// while this object lives, also in processes that are forked meanwhile.
+class Interrupt {
+ public:
+  Interrupt() { pthread_sigmask(SIG_BLOCK, &held_, &before_); }
+  // An interrupt that came was answered; it must not end the process when it is let through.
+  ~Interrupt() {
+    const timespec now{};
+    (void)sigtimedwait(&held_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  [[nodiscard]] bool came() const {
+    sigset_t pending{};
+    sigpending(&pending);
+    return sigismember(&pending, SIGINT) == 1;
+  }
+
+ private:
+  static sigset_t interrupts() {
+    sigset_t set{};
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    return set;
+  }
+
+  sigset_t held_ = interrupts();
+  sigset_t before_ = {};
+};
 
 struct SearchChoice {
   std::string scenario;

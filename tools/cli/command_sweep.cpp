@@ -4,12 +4,10 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
-#include "tools/cli/answers.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/progress.hpp"
-#include "tools/studies/batch/row_figures.hpp"
+#include "tools/studies/batch/row.hpp"
 #include "tools/studies/sweep/grid.hpp"
-#include "tools/studies/sweep/plots.hpp"
 #include "tools/studies/sweep/rows.hpp"
 
 namespace trainyard {
@@ -82,7 +80,7 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
   return places.empty() ? places : "\n" + places;
 }
 
-// Fine where a run fits; else what stopped all of them decides.
+// Fine where a run fits. Otherwise the exit code says whether a run was simulated at all.
 Exit exit_of(const SweepRows& rows) {
   bool ran = false;
   for (const SweepRow& row : rows) {

@@ -13,12 +13,9 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/progress.hpp"
 #include "tools/cli/version.hpp"
 #include "tools/studies/validate/collective_rows.hpp"
 #include "tools/studies/validate/dataset.hpp"
-#include "tools/studies/validate/error_table.hpp"
-#include "tools/studies/validate/left_out.hpp"
 #include "tools/studies/validate/memory_rows.hpp"
 #include "tools/studies/validate/report.hpp"
 #include "tools/studies/validate/step_profile.hpp"
@@ -52,15 +49,16 @@ bool chosen(const ValidateChoice& choice, const MeasuredRow& row) {
   return (row.complete || choice.all) && named(choice, row.id);
 }
 
-// Of runs of training, which are simulated, and of collectives, which are priced at once; files of
-// measured memory.
+// Rows of runs of training, which are simulated, and of collectives, which are priced at once;
+// files of measured memory.
 struct ChosenRows {
   std::vector<MeasuredRow> runs;
   std::vector<Outcome> collectives;
   std::vector<std::string> memory;
 };
 
-// The machine beside a data set, which a pattern such as measured/*.json matches too.
+// Whether a file describes the machine of a data set. A pattern such as measured/*.json matches
+// such files, too.
 bool is_machine(const std::string& file) { return file.ends_with(".machine.json"); }
 
 ChosenRows chosen_rows(const ValidateChoice& choice) {
@@ -103,7 +101,7 @@ ReportChoice report_choice(const ValidateChoice& choice, bool collectives_only) 
   return report;
 }
 
-// With the command that wrote them.
+// Writes the table of errors with the command that made it.
 void write_errors(const ValidateChoice& choice, const ReportChoice& report,
                   const std::vector<Outcome>& outcomes) {
   std::string command = "trainyard validate";
@@ -128,11 +126,8 @@ void write_files(const ValidateChoice& choice, const ReportChoice& report,
 }
 
 Exit validate_rows(const ValidateChoice& choice) {
-  for (const std::string& file : {choice.csv, choice.json, choice.svg, choice.errors}) {
-    Outputs outputs;
-    if (!file.empty()) outputs.json = file;
-    refuse_unwritable(outputs);
-  }
+  for (const std::string& file : {choice.csv, choice.json, choice.svg, choice.errors})
+    refuse_unwritable(file);
   const ChosenRows rows = chosen_rows(choice);
   if (!choice.errors.empty() && rows.runs.empty()) {
     throw InputError(Problem{"", "", "--errors tells of runs of training, and no row is one",
@@ -165,7 +160,7 @@ Exit validate_rows(const ValidateChoice& choice) {
   return any ? Exit::Fine : Exit::RunSaysNo;
 }
 
-// A scenario beside one user's own truth.
+// Compares a scenario with a user's own trace.
 Exit compare_with_trace(const ValidateChoice& choice) {
   if (choice.datasets.size() != 1) {
     throw InputError(Problem{"--against", "", "needs one scenario to predict",

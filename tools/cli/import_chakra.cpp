@@ -4,7 +4,7 @@
 #include "scenarios/import/chakra/import.hpp"
 #include "sim/base/files.hpp"
 #include "sim/workload/workload_json.hpp"
-#include "tools/cli/import_formats.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 

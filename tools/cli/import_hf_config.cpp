@@ -6,7 +6,7 @@
 #include "scenarios/import/model_file.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
-#include "tools/cli/import_formats.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 

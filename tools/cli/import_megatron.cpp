@@ -7,7 +7,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
-#include "tools/cli/import_formats.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 
@@ -42,7 +42,7 @@ Exit import_launch(const LaunchChoice& choice) {
   const MegatronLaunch launch = scenario_of_megatron(
       read_launch_arguments(as_utf8(read_file(choice.file)), choice.file, variables(choice)),
       choice.machine);
-  // What Trainyard cannot run is refused before anything is written.
+  // A scenario that Trainyard cannot run is refused before anything is written.
   const Scenario scenario = read_scenario_document(choice.out, launch.scenario);
   write_file(choice.out, launch.scenario.dump(2) + "\n");
   for (const std::string& note : launch.notes) say("supposed: {}\n", note);

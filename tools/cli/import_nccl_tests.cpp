@@ -1,25 +1,80 @@
 // `trainyard import nccl-tests`: logs of nccl-tests as a collective profile.
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <ctime>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "scenarios/import/nccl_log.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/units.hpp"
 #include "sim/base/utf8.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
+#include "sim/render/text_table.hpp"
 #include "sim/report/result_json.hpp"
-#include "tools/cli/import_formats.hpp"
+#include "sim/workload/bus_bandwidth.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/cli/profile_text.hpp"
-#include "tools/studies/collective/groups.hpp"
+#include "tools/studies/collective/arguments.hpp"
 
 namespace trainyard {
 
 namespace {
+
+std::string run_text(const MeasuredRun& run) {
+  std::string text = fmt::format("{}: {} over {} ranks on {} node{}, {} times{}{}{}\n", run.file,
+                                 to_string(run.op), run.ranks, run.nodes, run.nodes == 1 ? "" : "s",
+                                 run.rows.size(), run.gpu.empty() ? "" : ", " + run.gpu,
+                                 run.nccl_version.empty() ? "" : ", NCCL " + run.nccl_version,
+                                 run.cuda_graph ? ", from a CUDA graph" : "");
+  for (const std::string& note : run.notes) text += "  note: " + note + "\n";
+  return text;
+}
+
+std::string segments_text(const MeasuredCurve& curve) {
+  TextTable table(
+      {"from", "sizes measured", "latency (us)", "algbw (GB/s)", "busbw (GB/s)", "mean error"});
+  const double factor = bus_bandwidth_factor(curve.op, curve.ranks);
+  for (const FitSegment& segment : curve.fit.segments) {
+    const bool flat = segment.seconds_per_byte <= 0.0;
+    const double rate = flat ? 0.0 : 1e-9 / segment.seconds_per_byte;
+    table.row({to_text(Bytes{segment.threshold_bytes}),
+               fmt::format("{} .. {}", size_text(segment.from_bytes), size_text(segment.to_bytes)),
+               fmt::format("{:.2f}", segment.latency_s * 1e6),
+               flat ? "any" : fmt::format("{:.2f}", rate),
+               flat ? "any" : fmt::format("{:.2f}", rate * factor), percent(segment.error)});
+  }
+  return table.text();
+}
+
+std::string residuals_text(const MeasuredCurve& curve) {
+  TextTable table({"size", "measured (us)", "fit (us)", "residual"});
+  for (const SizeTime& point : curve.points) {
+    const auto bytes = static_cast<double>(point.bytes);
+    const double fitted = curve.fit.segment(bytes).time_s(bytes);
+    table.row({size_text(point.bytes), fmt::format("{:.2f}", point.time_s * 1e6),
+               fmt::format("{:.2f}", fitted * 1e6), signed_percent(fitted / point.time_s - 1.0)});
+  }
+  return table.text();
+}
+
+// A collective profile as text: the runs that were read, the fit of each curve, and its residuals.
+std::string profile_text(const CollectiveProfile& profile) {
+  std::string text;
+  for (const MeasuredRun& run : profile.runs) text += run_text(run);
+  for (const MeasuredCurve& curve : profile.curves) {
+    text += fmt::format("\n{} over {} ranks on {} node{}, {}, {}\n{}", to_string(curve.op),
+                        curve.ranks, curve.nodes, curve.nodes == 1 ? "" : "s", curve.dtype,
+                        curve.in_place ? "in place" : "out of place", segments_text(curve));
+    if (curve.fit.stalls > 0)
+      text += fmt::format("  {} time{} left out of the fit: over 1.5 times that of a larger size\n",
+                          curve.fit.stalls, curve.fit.stalls == 1 ? "" : "s");
+    text += fmt::format("  mean error {}, worst {}\n\n{}", percent(curve.fit.error),
+                        percent(curve.fit.error_worst), residuals_text(curve));
+  }
+  return text;
+}
 
 struct LogChoice {
   std::vector<std::string> logs;
@@ -40,9 +95,7 @@ LogHints hints_of(const LogChoice& choice) {
 }
 
 Exit import_logs(const LogChoice& choice) {
-  Outputs outputs;
-  outputs.json = choice.out;
-  refuse_unwritable(outputs);
+  refuse_unwritable(choice.out);
   const LogHints hints = hints_of(choice);
   std::vector<MeasuredRun> runs;
   for (const std::string& log : choice.logs)
@@ -56,18 +109,6 @@ Exit import_logs(const LogChoice& choice) {
 }
 
 }  // namespace
-
-std::string import_date() {
-  std::time_t now = std::time(nullptr);
-  if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH")) {
-    char* end = nullptr;
-    const long long seconds = std::strtoll(fixed, &end, 10);
-    if (end != fixed && *end == '\0') now = static_cast<std::time_t>(seconds);
-  }
-  std::tm day{};
-  gmtime_r(&now, &day);
-  return fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
-}
 
 void add_import_nccl_tests(CLI::App& import, Action& action) {
   auto choice = std::make_shared<LogChoice>();

@@ -8,7 +8,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 #include "sim/render/views/views.hpp"
-#include "tools/cli/import_formats.hpp"
+#include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "topologies/custom_cluster.hpp"

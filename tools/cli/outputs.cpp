@@ -41,14 +41,6 @@ void refuse_unwritable_place(const fs::path& place) {
   }
 }
 
-void refuse_unwritable_file(const std::optional<fs::path>& file) {
-  if (!file) return;
-  std::error_code error;  // below a folder that may not be entered nothing is known
-  const fs::file_status status = fs::status(*file, error);
-  if (fs::is_directory(status)) fail(*file, "is a folder", "name a file in it");
-  if (!fs::exists(status) || fs::is_regular_file(status)) refuse_unwritable_place(*file);
-}
-
 void refuse_unwritable_folder(const std::optional<fs::path>& folder) {
   if (folder) refuse_unwritable_place(*folder / "x");
 }
@@ -79,20 +71,26 @@ Outputs outputs_of(const OutputChoice& choice) {
   return outputs;
 }
 
+void refuse_unwritable(const fs::path& file) {
+  if (file.empty()) return;
+  std::error_code error;  // below a folder that may not be entered nothing is known
+  const fs::file_status status = fs::status(file, error);
+  if (fs::is_directory(status)) fail(file, "is a folder", "name a file in it");
+  if (!fs::exists(status) || fs::is_regular_file(status)) refuse_unwritable_place(file);
+}
+
 void refuse_unwritable(const Outputs& outputs) {
-  refuse_unwritable_file(outputs.trace);
-  refuse_unwritable_file(outputs.json);
-  refuse_unwritable_file(outputs.scenario);
-  refuse_unwritable_file(outputs.html);
-  refuse_unwritable_file(outputs.svg);
+  for (const auto& file :
+       {outputs.trace, outputs.json, outputs.scenario, outputs.html, outputs.svg})
+    if (file) refuse_unwritable(*file);
   refuse_unwritable_folder(outputs.csv);
   refuse_unwritable_folder(outputs.trace_folder);
   refuse_unwritable_folder(outputs.chakra);
   if (outputs.chakra) chakra::refuse_unless_built_in(outputs.chakra->string());
 }
 
-// The trace goes first: it alone may refuse what it is asked for (a rank that is not there), and
-// then nothing else is left behind.
+// The trace is written first: it alone may refuse its options (a rank that is not there), and then
+// no other file is left behind.
 std::string write(const Outputs& outputs, const RunView& view, const TraceOptions& options,
                   std::span<const PageGain> gains) {
   std::string text;

@@ -2,8 +2,8 @@
 //
 //   Outputs outputs = outputs_of({.out = "out"});   // out/scenario.json, result.json, csv/,
 //   trace.json.gz, report.html
-//   refuse_unwritable(outputs);                     // before the run, which may be
-//   long std::string text = write(outputs, view, {});    // "Result  out/result.json\n..."
+//   refuse_unwritable(outputs);                     // before the run, which may be long
+//   std::string text = write(outputs, view, {});    // "Result  out/result.json\n..."
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@
 
 namespace trainyard {
 
-// What the command line asked for; empty where it did not.
+// The outputs that the command line asks for; empty where it does not.
 struct OutputChoice {
   std::string out = {};  // a folder for everything
   std::string trace = {};
@@ -39,6 +39,8 @@ struct Outputs {
 
 // Throws InputError when a place can be seen to take no file: nothing has been computed yet.
 void refuse_unwritable(const Outputs& outputs);
+// The same for one file; nothing where the name is empty.
+void refuse_unwritable(const std::filesystem::path& file);
 
 // Writes all; returns the lines that say where things are. `gains` are for the page.
 [[nodiscard]] std::string write(const Outputs& outputs, const RunView& view,

@@ -1,6 +1,7 @@
 #include "tools/cli/print.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +25,10 @@ void print_text(std::string_view text) {
 
 void tell(std::string_view text) { (void)std::fputs(printable(text).c_str(), stderr); }
 
+namespace {
+
+// Writes printable(text) over the line of the terminal that the last such call wrote, cut to its
+// length; an empty text clears the line.
 void tell_over(std::string_view text) {
   constexpr std::size_t kColumns = 79;
   const std::string line = printable(text).substr(0, kColumns);
@@ -32,12 +37,41 @@ void tell_over(std::string_view text) {
   std::fflush(stderr);
 }
 
+}  // namespace
+
 void keep_standard_streams_apart() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
     // The lowest free number is the closed one: those below it are open by now.
     (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
+}
+
+using namespace std::chrono_literals;
+
+Progress::Progress(std::string what)
+    : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
+
+Progress::~Progress() {
+  if (shown_) tell_over("");
+}
+
+void Progress::show(double fraction) {
+  if (!terminal_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now - start_ < 1s || now - last_ < 100ms) return;
+  last_ = now;
+  shown_ = true;
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  const double left = fraction > 0.0 ? elapsed / fraction - elapsed : 0.0;
+  tell_over(fmt::format("{}: {:3.0f} %, {:.0f} s left   {}", what_, 100.0 * fraction, left, note_));
+}
+
+void tell_redone(std::size_t rows, const std::string& journal) {
+  tell(fmt::format(
+      "trainyard: {}: {} {} done again: the scenario, a file it names, the data or the "
+      "program is not what {} computed from\n",
+      journal, rows, rows == 1 ? "row is" : "rows are", rows == 1 ? "it was" : "they were"));
 }
 
 }  // namespace trainyard

@@ -1,11 +1,10 @@
-#include "tools/cli/usage_error.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "sim/base/nearest.hpp"
 #include "sim/base/utf8.hpp"
+#include "tools/cli/command.hpp"
 
 namespace trainyard {
 

@@ -17,8 +17,7 @@
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/studies/batch/fingerprint.hpp"
-#include "tools/studies/batch/flatten.hpp"
-#include "tools/studies/batch/row_figures.hpp"
+#include "tools/studies/batch/row.hpp"
 
 namespace trainyard {
 
@@ -69,7 +68,8 @@ std::string loaded_fingerprint(const std::string& state, const Scenario& scenari
                               std::filesystem::path(scenario.file).parent_path());
 }
 
-// Rows without a fingerprint: of versions that wrote none, and of workers that crashed.
+// The keys of rows without a fingerprint. Earlier versions wrote none, and a worker that crashes
+// leaves none.
 std::set<std::string> bare_keys(const Journal& journal) {
   std::set<std::string> keys;
   for (const Json& row : journal.rows())
@@ -77,7 +77,7 @@ std::set<std::string> bare_keys(const Journal& journal) {
   return keys;
 }
 
-// What most variants of a batch share is read before workers are forked, which then have it.
+// Reads what most variants of a batch share before workers are forked, which then have it.
 void read_ahead(const Variant& variant) {
   try {
     const Scenario scenario = load_scenario(variant.file, variant.changes);
@@ -87,15 +87,9 @@ void read_ahead(const Variant& variant) {
   }
 }
 
-}  // namespace
-
-std::string variant_key(const Variant& variant) {
-  std::string key = variant.file;
-  for (const Override& change : variant.changes)
-    key += fmt::format(" {}={}", change.path, change.value);
-  return key;
-}
-
+// A fingerprint of what the variant's row is computed from: the resolved scenario, the files that
+// it names, and the state of program and data. A refused variant has the fingerprint of its
+// message.
 std::string variant_fingerprint(const std::string& state, const Variant& variant) {
   try {
     return loaded_fingerprint(state, load_scenario(variant.file, variant.changes));
@@ -104,6 +98,8 @@ std::string variant_fingerprint(const std::string& state, const Variant& variant
   }
 }
 
+// The row (row.hpp) of a variant, simulated here and now; without a fingerprint where `state` is
+// empty.
 Json variant_row(const Variant& variant, const std::string& state) {
   std::string fingerprint;
   try {
@@ -126,6 +122,15 @@ Json variant_row(const Variant& variant, const std::string& state) {
   }
 }
 
+}  // namespace
+
+std::string variant_key(const Variant& variant) {
+  std::string key = variant.file;
+  for (const Override& change : variant.changes)
+    key += fmt::format(" {}={}", change.path, change.value);
+  return key;
+}
+
 Journal open_journal(const std::filesystem::path& file) {
   return Journal(file, file.empty() ? "" : state_fingerprint(data_directory()));
 }
@@ -137,8 +142,8 @@ std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants
   for (const Variant& variant : variants) {
     const std::string key = variant_key(variant);
     if (!journal.is_unchecked(key) || fingerprints.contains(key)) continue;
-    // A row without one is done again in any case, and to load what made a worker crash could end
-    // this process, too.
+    // A row without a fingerprint is done again in any case. Loading a scenario that made a worker
+    // crash could end this process, too.
     fingerprints[key] =
         bare.contains(key) ? journal.state() : variant_fingerprint(journal.state(), variant);
   }

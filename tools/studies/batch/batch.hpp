@@ -22,24 +22,8 @@ struct Variant {
   std::vector<Override> changes = {};
 };
 
-// What a variant is called in a journal: its file and its changes, in their order.
+// The name of a variant in a journal: its file and its changes, in their order.
 [[nodiscard]] std::string variant_key(const Variant& variant);
-
-// A fingerprint (fingerprint.hpp) of what its row is computed from: the resolved scenario, the
-// files that it names, and the state of program and data. A refused variant has the fingerprint of
-// its message.
-[[nodiscard]] std::string variant_fingerprint(const std::string& state, const Variant& variant);
-
-// The row of a variant, simulated here and now:
-//   key, scenario (file), set (path: value as given)
-//   fingerprint, where a state is given
-//   status      "fits", "does_not_fit", "deadlock" (the run says no), "refused" (bad input)
-//   message     why, where the status is one of the last two, else null
-//   inputs      the resolved scenario, flattened ("parallelism.tensor": 8)
-//   result      the scalars of the result, flattened ("step_time_s", "memory.0.peak_bytes")
-// What cannot be simulated has no inputs or result (null).
-[[nodiscard]] nlohmann::ordered_json variant_row(const Variant& variant,
-                                                 const std::string& state = {});
 
 // The journal of a file whose rows carry fingerprints; of no file, one in memory. Throws InputError
 // as Journal does.

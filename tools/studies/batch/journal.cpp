@@ -45,8 +45,8 @@ void write_whole(int descriptor, std::string_view text, const std::filesystem::p
   if (::fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS) fail();
 }
 
-// Whether this process has the lock of the open file. One that was killed a moment ago may leave
-// workers behind that end only now, so it is asked for a second.
+// Whether this process has the lock of the open file. A process that was killed a moment ago may
+// leave workers behind that end only now, so the lock is tried for a second.
 bool is_locked(int descriptor) {
   using namespace std::chrono_literals;
   const auto end = std::chrono::steady_clock::now() + 1s;
@@ -146,7 +146,8 @@ std::size_t Journal::drop_unlike(const std::map<std::string, std::string>& finge
 // The new file is locked before it takes the place of the old one.
 void Journal::rewrite() {
   NewFile made(file_);
-  // Rows as they were read: some may be of older programs, and are not for this one to judge.
+  // Rows are written as they were read. Some may come from older programs, and this one does not
+  // check them.
   for (const Json& row : rows_) made.write(row.dump() + "\n");
   const int fresh = ::fcntl(made.descriptor(), F_DUPFD_CLOEXEC, 0);
   if (fresh < 0) made.fail(errno);

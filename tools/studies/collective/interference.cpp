@@ -23,8 +23,8 @@ constexpr std::uint32_t kStreamsMost = 250;
 // The operations of a rank: (stream, call, kind), by stream.
 using Part = std::tuple<std::uint8_t, std::uint32_t, OpKind>;
 
-// Groups at once as one workload: a stream and a slot for each group a rank is in, nothing that
-// orders them.
+// Groups at once as one workload: a rank has a stream and a slot for each of its groups, and
+// nothing orders them.
 class Joined {
  public:
   Joined(std::span<const CollectiveGroup* const> groups, std::span<const Call> calls) {
@@ -183,7 +183,7 @@ class Runs {
     return run(joined.workload(), folded(joined.workload())).makespan_s;
   }
 
-  // Who puts how much on which link.
+  // Collects how many bytes each group puts on each link.
   void note_uses() {
     uses_.clear();
     links_.assign(question_.groups.size(), {});

@@ -18,7 +18,7 @@
 #include "sim/cluster/cluster.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
 #include "sim/nccl/options.hpp"
-#include "tools/studies/collective/groups.hpp"
+#include "tools/studies/collective/arguments.hpp"
 
 namespace trainyard {
 
@@ -65,10 +65,5 @@ struct InterferenceStudy {
 // GPU is in more than 250 groups.
 [[nodiscard]] InterferenceStudy study_interference(const Cluster& cluster,
                                                    const InterferenceQuestion& question);
-
-// For programs: op, algorithm, groups, ranks, size_bytes, alone_us, together_us, slowdown,
-// busbw_alone_GBps, busbw_together_GBps, shared_link, shared_by, shared_link_load.
-[[nodiscard]] nlohmann::ordered_json interference_json(const InterferenceStudy& study);
-[[nodiscard]] std::string interference_csv(const InterferenceStudy& study);
 
 }  // namespace trainyard

@@ -34,7 +34,7 @@ struct MeasuredTimes {
   [[nodiscard]] const MeasuredTime* at(std::int64_t bytes) const;  // nullptr: not measured
 };
 
-// Those of one operation; out of place where there are such. Throws InputError where no run
+// The times of one operation; out of place where there are such. Throws InputError where no run
 // measured it, or runs on groups of different shape did. REQUIRES: at least one run.
 [[nodiscard]] MeasuredTimes measured_times(std::span<const MeasuredRun> runs, CollectiveOp op);
 

@@ -75,7 +75,7 @@ struct CollectiveStudy {
 [[nodiscard]] std::vector<std::string> study_algorithms(CollectiveOp op);
 
 // An algorithm is folded once for every range of sizes over which its phases are the same but for
-// the bytes (folding.hpp). REQUIRES: GPUs of the cluster, each once; algorithms that find_algorithm
+// the bytes. REQUIRES: GPUs of the cluster, each once; algorithms that find_algorithm
 // knows, or "nccl"; an engine of the registry.
 [[nodiscard]] CollectiveStudy study_collective(const Cluster& cluster,
                                                const CollectiveQuestion& question);

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What says nothing about the run.
+// Fields that say nothing about the run.
 bool is_remark(const std::string& path) {
   constexpr std::string_view kRemarks[] = {"description",  "source",           "assumptions",
                                            "published",    "applied_defaults", "model.name",
@@ -43,7 +43,8 @@ std::map<std::string, Json> parts_of(const Json& scenario) {
   return parts;
 }
 
-// Sizes that must fit each other stand next to each other: those between are often no scenario.
+// The order in which inputs are changed. Sizes that must fit each other stand next to each other,
+// because the layouts between them are often not legal.
 std::size_t rank_of(const std::string& path) {
   constexpr std::array<std::string_view, 14> kOrder = {"model",
                                                        "cluster.node",
@@ -116,7 +117,8 @@ std::map<std::string, Json> run_all(const std::vector<Variant>& variants,
   return rows;
 }
 
-// The scenarios between the first side and another, as far as they are scenarios.
+// The steps from the first side to another; a combination that is no legal scenario is joined with
+// the next.
 std::vector<ChangeStep> steps_to(const Comparison& comparison, std::size_t to,
                                  const std::map<std::string, Json>& rows) {
   const std::vector<Override> way = way_to(comparison.differences, to);

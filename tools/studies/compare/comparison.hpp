@@ -1,4 +1,5 @@
-// What-if: runs side by side, what differs between them, and which difference does what.
+// Runs side by side: what differs between them and which difference does what, as text, JSON, CSV
+// and a page.
 //
 //   Journal journal("");
 //   Comparison c = compare({{"a.json"}, {"a.json", {{"parallelism.tensor", "4"}}}}, {});
@@ -12,20 +13,19 @@
 #include <vector>
 
 #include "tools/studies/batch/batch.hpp"
-#include "tools/studies/batch/row_figures.hpp"
+#include "tools/studies/batch/row.hpp"
 
 namespace trainyard {
 
 struct ComparedSide {
   std::string name;  // "A", "B", ...
   Variant variant;
-  nlohmann::ordered_json row;  // as variant_row says
+  nlohmann::ordered_json row;  // of the batch (row.hpp)
   RowFigures figures;
 };
 
-// An input that is not the same everywhere, by its path in the resolved scenario: parts of a
-// section
-// ("parallelism.tensor", "cluster.fabric"), whole. Null where a side does not have it.
+// An input that is not the same everywhere, by its path in the resolved scenario: a part of a
+// section ("parallelism.tensor", "cluster.fabric"), whole. Null where a side does not have it.
 struct InputDifference {
   std::string path;
   std::vector<nlohmann::ordered_json> values;  // by side
@@ -55,5 +55,30 @@ struct CompareOptions {
 // step gains is what it gains after those before it. Throws InputError where a side is no scenario.
 [[nodiscard]] Comparison compare(const std::vector<Variant>& variants,
                                  const CompareOptions& options);
+
+// The parts of comparison_text, each a table; empty where there is nothing to say.
+struct ComparisonSections {
+  std::string sides, inputs, figures, breakdown, collectives, links, steps;
+};
+[[nodiscard]] ComparisonSections comparison_sections(const Comparison& comparison);
+
+// Side by side: the sides, the inputs that differ, key figures with their change against the first
+// side, where the time goes, collectives, links, and the way from the first side to each other one.
+[[nodiscard]] std::string comparison_text(const Comparison& comparison);
+
+// {"sides": [{name, scenario, set, status, message, result}], "differences": [{path, values}],
+//  "steps": [{from, to, changes: [{paths, step_time_s, change}]}]}; change is relative: -0.1 is
+// 10 % quicker than before it.
+[[nodiscard]] nlohmann::ordered_json comparison_json(const Comparison& comparison);
+
+// One line for each input that differs and each number of the results: section, name, then a column
+// for each side.
+[[nodiscard]] std::string comparison_csv(const Comparison& comparison);
+
+// "B is 12.3 % quicker than A", for a side against the first.
+[[nodiscard]] std::string comparison_verdict(const Comparison& comparison, std::size_t side);
+
+// The comparison as one HTML page that opens from disk, in the style of the report of a run.
+[[nodiscard]] std::string comparison_page(const Comparison& comparison);
 
 }  // namespace trainyard

@@ -1,5 +1,3 @@
-#include "tools/studies/compare/page.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +9,7 @@
 #include "sim/render/page/page.hpp"
 #include "sim/render/svg.hpp"
 #include "sim/render/text_table.hpp"
-#include "tools/studies/compare/report.hpp"
+#include "tools/studies/compare/comparison.hpp"
 
 namespace trainyard {
 
@@ -56,7 +54,7 @@ double longest_step(const Comparison& comparison) {
   return longest;
 }
 
-// A bar for each side, on one scale, of what the mean rank does.
+// A bar for each side, on one scale: where the time of the mean rank goes.
 std::string breakdown_bars(const Comparison& comparison) {
   const double longest = longest_step(comparison);
   std::string body;
@@ -82,8 +80,8 @@ std::string breakdown_bars(const Comparison& comparison) {
   return html + "</p>\n";
 }
 
-// Step time after each change on the way from the first side to another; what a change takes away
-// or adds is coloured.
+// Step time after each change on the way from the first side to another. A colour shows the part
+// that a change takes away or adds.
 std::string way_chart(const Comparison& comparison, std::size_t to) {
   const double longest = longest_step(comparison);
   const ComparedSide& first = comparison.sides.front();

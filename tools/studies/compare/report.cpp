@@ -1,5 +1,3 @@
-#include "tools/studies/compare/report.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/units.hpp"
 #include "sim/render/text_table.hpp"
+#include "tools/studies/compare/comparison.hpp"
 
 namespace trainyard {
 

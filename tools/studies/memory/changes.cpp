@@ -186,7 +186,7 @@ std::vector<FitChange> all_changes() {
   };
 }
 
-// What of a section says something else, as overrides of its fields.
+// Adds the fields of a section that differ, as overrides.
 template <class Owner>
 void add_differences(const std::string& section, std::span<const Field<Owner>> fields,
                      const Owner& before, const Owner& after, std::vector<Override>& overrides) {

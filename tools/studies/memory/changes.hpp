@@ -34,7 +34,7 @@ struct FitChange {
 // In the order in which they are tried: what changes least first.
 [[nodiscard]] const std::vector<FitChange>& fit_changes();
 
-// What differs from the scenario, as overrides of its fields.
+// The differences from the scenario, as overrides of its fields.
 [[nodiscard]] std::vector<Override> difference(const Scenario& scenario, const Knobs& knobs);
 
 }  // namespace trainyard

@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Chosen = std::vector<std::size_t>;  // numbers of changes
 
-// What a change does alone, as far as is known.
+// The effect of one change alone, as far as it is known.
 struct Effect {
   bool possible = false;
   double freed_bytes = 0.0;
@@ -75,7 +75,8 @@ class Search {
  private:
   [[nodiscard]] bool spent() const { return found_.runs >= question_.runs_most; }
 
-  // Nothing where the plan has no room for the changes, or the scenario's checks refuse them.
+  // The plan with the changes; nothing where they cannot be made, or where the scenario's checks
+  // refuse them.
   std::optional<Candidate> prepare(const Chosen& chosen) const {
     Knobs knobs = knobs_of(scenario_);
     for (const std::size_t i : chosen)

@@ -31,7 +31,7 @@ struct FitQuestion {
   std::function<void(double)> progress = {};
 };
 
-// What a plan needs.
+// The memory and the time that a plan needs.
 struct FitFigures {
   std::int64_t peak_bytes = 0;      // of the fullest stage
   std::int64_t capacity_bytes = 0;  // of its GPU; 0: not known, then it fits

@@ -1,6 +1,8 @@
 #include "tools/studies/search/bounds.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <set>
 #include <span>
@@ -11,18 +13,202 @@
 #include "models/framework.hpp"
 #include "models/lower/lower.hpp"
 #include "models/pipeline_shape.hpp"
+#include "models/plan.hpp"
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 #include "models/stragglers.hpp"
+#include "sim/base/check.hpp"
 #include "sim/nccl/transport.hpp"
-#include "tools/studies/search/call_times.hpp"
-#include "tools/studies/search/least_play.hpp"
-#include "tools/studies/search/sample.hpp"
 #include "tools/studies/search/segments.hpp"
 
 namespace trainyard {
 
 namespace {
+
+// A few steps that stand for all of a schedule. One of each kind is read for its least time and
+// memory, so only so many have to be lowered. Two microbatches go through each chunk, one after the
+// other: the last one reduces gradients. A schedule that splits some backwards and not others has
+// one of each.
+struct StepSample {
+  TrainingPlan plan;  // with the microbatches of the sample
+  ScheduleLists lists;
+};
+
+constexpr std::int64_t kOfEachChunk = 2;
+
+// Whether every microbatch has the kernels and the memory of every other one.
+bool microbatches_alike(const TrainingPlan& plan) {
+  const bool even = plan.experts.routing == RoutingKind::Balanced;
+  return (even || !plan.architecture.has_experts()) && !plan.documents.drawn();
+}
+
+bool has(const std::vector<ScheduleStep>& list, StepKind kind, std::int64_t chunk) {
+  return std::ranges::any_of(
+      list, [&](const ScheduleStep& step) { return step.kind == kind && step.chunk == chunk; });
+}
+
+// The sample of one rank: each microbatch goes forward through the chunks and back through them.
+std::vector<ScheduleStep> sample_list(const std::vector<ScheduleStep>& list,
+                                      const PipelineShape& shape) {
+  std::vector<ScheduleStep> sample;
+  const auto add = [&](StepKind kind, std::int64_t number, std::int64_t chunk) {
+    const std::int64_t microbatch = microbatches_of(shape, chunk).begin + number;
+    sample.push_back({.kind = kind,
+                      .microbatch = static_cast<std::int32_t>(microbatch),
+                      .chunk = static_cast<std::int32_t>(chunk)});
+  };
+  for (std::int64_t number = 0; number < kOfEachChunk; ++number) {
+    for (std::int64_t chunk = 0; chunk < shape.chunks; ++chunk)
+      add(StepKind::Forward, number, chunk);
+    for (std::int64_t chunk = shape.chunks; chunk-- > 0;) {
+      const bool whole = has(list, StepKind::Backward, chunk);
+      const bool split = has(list, StepKind::BackwardInput, chunk);
+      if (whole && (!split || number == 0)) {
+        add(StepKind::Backward, number, chunk);
+      } else {
+        add(StepKind::BackwardInput, number, chunk);
+        add(StepKind::BackwardWeight, number, chunk);
+      }
+    }
+  }
+  return sample;
+}
+
+// The sample of a plan whose lists are `lists`. Lists are their own sample where microbatches
+// differ (documents are drawn, experts are loaded unevenly) or are few.
+StepSample sample_of(const TrainingPlan& plan, const ScheduleLists& lists) {
+  const std::int64_t count = kOfEachChunk * weight_copies(plan.parallelism);
+  if (!microbatches_alike(plan) || plan.microbatches() <= count) return {plan, lists};
+  StepSample sample{.plan = plan, .lists = {}};
+  sample.plan.training.global_batch_size =
+      plan.training.micro_batch_size * plan.parallelism.data * count;
+  const PipelineShape shape = pipeline_shape(sample.plan);
+  for (const std::vector<ScheduleStep>& list : lists)
+    sample.lists.push_back(sample_list(list, shape));
+  return sample;
+}
+
+constexpr double kNotYet = -1.0;
+
+// Plays the lists of a schedule with the least that each step takes: messages take no time, and a
+// step's output may be there before the step has ended.
+class Play {
+ public:
+  Play(const ScheduleLists& lists, const PipelineShape& shape, const std::vector<RankLeast>& ranks)
+      : lists_(lists), shape_(shape), ranks_(ranks), next_(lists.size(), 0) {
+    const auto stages = static_cast<std::size_t>(virtual_stages(shape));
+    const auto microbatches = static_cast<std::size_t>(shape.microbatches);
+    forward_s_.assign(stages * microbatches, kNotYet);
+    backward_s_ = forward_s_;
+    for (const RankLeast& rank : ranks) free_s_.push_back(rank.head_s);
+    blocks_.resize(ranks.size());
+  }
+
+  [[nodiscard]] double end_s() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < lists_.size(); ++rank)
+        while (next_[rank] < lists_[rank].size() && play_next(rank)) moved = true;
+    }
+    double end = 0.0;
+    for (std::size_t rank = 0; rank < lists_.size(); ++rank) {
+      TY_CHECK(next_[rank] == lists_[rank].size(), rank, next_[rank]);
+      end = std::max(end, free_s_[rank] + ranks_[rank].tail_s);
+    }
+    return end;
+  }
+
+ private:
+  [[nodiscard]] double& done(std::vector<double>& times, std::int64_t stage,
+                             const ScheduleStep& step) const {
+    return times[static_cast<std::size_t>(stage * shape_.microbatches + step.microbatch)];
+  }
+
+  // Plays the next step; false where an input is missing. The backward of a block need not wait for
+  // the forward's input, but the rank is not free before it has done both.
+  bool play_next(std::size_t rank) {
+    const ScheduleStep& step = lists_[rank][next_[rank]];
+    const std::int64_t stage =
+        stage_of(shape_, {.rank = static_cast<std::int64_t>(rank), .chunk = step.chunk});
+    const StepLeast& least = ranks_[rank].of(step);
+    const bool ends_block = next_[rank] > 0 && lists_[rank][next_[rank] - 1].overlapped;
+    double start = ends_block ? blocks_[rank].begin_s : free_s_[rank];
+    const std::optional<double> input = input_s(stage, step);
+    if (!input) return false;
+    start = std::max(start, *input);
+    if (std::vector<double>* const output = outputs_of(step.kind))
+      done(*output, stage, step) = start + least.output_s;
+    if (step.overlapped) blocks_[rank] = {free_s_[rank], least.occupied_s};
+    const double end = start + least.occupied_s;
+    free_s_[rank] =
+        ends_block ? std::max({free_s_[rank], end,
+                               blocks_[rank].begin_s + blocks_[rank].forward_s + least.occupied_s})
+                   : end;
+    ++next_[rank];
+    return true;
+  }
+
+  // The time at which the step's input from another stage is there; nothing while it is not known.
+  [[nodiscard]] std::optional<double> input_s(std::int64_t stage, const ScheduleStep& step) {
+    if (step.kind == StepKind::BackwardWeight) return 0.0;  // its rank's own input part
+    const bool forward = step.kind == StepKind::Forward;
+    const std::int64_t source = forward ? stage - 1 : stage + 1;
+    if (source < 0 || source >= virtual_stages(shape_)) return 0.0;
+    const double input = done(*outputs_of(step.kind), source, step);
+    return input == kNotYet ? std::nullopt : std::optional(input);
+  }
+
+  // The times of the outputs of such steps; nullptr for a weight gradient, which hands nothing on.
+  [[nodiscard]] std::vector<double>* outputs_of(StepKind kind) {
+    if (kind == StepKind::BackwardWeight) return nullptr;
+    return kind == StepKind::Forward ? &forward_s_ : &backward_s_;
+  }
+
+  struct Block {
+    double begin_s = 0.0;
+    double forward_s = 0.0;
+  };
+
+  const ScheduleLists& lists_;
+  const PipelineShape& shape_;
+  const std::vector<RankLeast>& ranks_;
+  std::vector<std::size_t> next_;
+  std::vector<double> free_s_;
+  std::vector<Block> blocks_;                   // of each rank, the latest
+  std::vector<double> forward_s_, backward_s_;  // [virtual stage][microbatch]: outputs are there
+};
+
+// The bytes that a microbatch holds of a chunk when the step begins.
+double held_before(const RankLeast& rank, ScheduleStep step) {
+  if (step.kind == StepKind::Forward) return 0.0;
+  step.kind = step.kind == StepKind::BackwardWeight ? StepKind::BackwardInput : StepKind::Forward;
+  return rank.of(step).left_bytes;
+}
+
+// Within a block the backward may have freed all of its own before the forward allocates.
+double peak_bytes(const std::vector<ScheduleStep>& steps, const RankLeast& rank) {
+  double under_way = 0.0;
+  double peak = rank.held_bytes;
+  double of_block = 0.0;  // left by the forward that the block began with
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const StepLeast& least = rank.of(steps[i]);
+    const bool begins_block = steps[i].overlapped && i + 1 < steps.size();
+    const double freed = begins_block ? held_before(rank, steps[i + 1]) : 0.0;
+    peak = std::max(peak, rank.held_bytes + under_way - of_block - freed + least.needed_bytes);
+    under_way += least.left_bytes - held_before(rank, steps[i]);
+    of_block = begins_block ? least.left_bytes : 0.0;
+  }
+  return peak;
+}
+
+// REQUIRES: check_schedule is silent about the lists; one RankLeast for each rank.
+LayoutBound least_play(const ScheduleLists& lists, const PipelineShape& shape,
+                       const std::vector<RankLeast>& ranks) {
+  LayoutBound bound{.step_time_s = Play(lists, shape, ranks).end_s()};
+  for (std::size_t rank = 0; rank < lists.size(); ++rank)
+    bound.peak_bytes = std::max(bound.peak_bytes, peak_bytes(lists[rank], ranks[rank]));
+  return bound;
+}
 
 nccl::NcclTransport transport_of(const Cluster& cluster, const Scenario& scenario) {
   nccl::Options options = nccl::options_of(scenario.plan.collectives.nccl);
@@ -38,8 +224,8 @@ bool may_weave(const TrainingPlan& plan, const ScheduleLists& lists) {
   });
 }
 
-// Where ranks that share a sequence share experts too, not every place in the one meets every place
-// in the other, and some programs are nobody's.
+// The programs that some rank runs. Where ranks that share a sequence share experts too, not every
+// place in the one group meets every place in the other, so no rank runs some programs.
 std::set<std::uint32_t> programs_run(const Workload& workload) {
   std::set<std::uint32_t> programs;
   for (const Rank& rank : workload.ranks) programs.insert(rank.program);
@@ -94,7 +280,7 @@ struct Bounder::Machine {
 
   // Prices kernels as a run does (scenarios/simulate/kernel_pricing.hpp, which searches may not
   // include): with the same stragglers and the same passes beside a block of a context ring.
-  // Recipes are among what a search may try, and how wide products are is theirs.
+  // A search may try recipes, and a recipe decides how wide products are.
   [[nodiscard]] std::vector<double> seconds(const Workload& workload,
                                             const TrainingPlan& plan) const {
     FrameworkTimes stretch = software;

@@ -1,4 +1,4 @@
-// What a layout takes at least, known before it is simulated.
+// Lower bounds on the time and memory of a layout, known before it is simulated.
 //
 //   Bounder bounder(scenario);                    // its cluster, kernels and NCCL, once
 //   LayoutBound least = bounder.bound(plan);      // least.step_time_s <= the simulated step
@@ -12,8 +12,8 @@
 //
 //     T >= max over ranks of head + end of its last step + tail
 //
-// That is the step on an ideal cluster without interference, less all that waits for data-parallel,
-// pipeline and wider communication. Durations are read from a few steps (sample.hpp), lowered but
+// The bound is the step on an ideal cluster without interference, less all that waits for
+// data-parallel, pipeline and wider communication. Durations are read from a few steps lowered but
 // not simulated: microbatches are alike, and the least of each kind counts.
 //
 // Memory. What a rank holds all the time, plus, along its list, what each microbatch under way

@@ -8,7 +8,7 @@
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/result_json.hpp"
-#include "tools/studies/search/legal.hpp"
+#include "tools/studies/search/space.hpp"
 
 namespace trainyard {
 
@@ -49,7 +49,7 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
   const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
   std::size_t done = 0;
   load_fluid_solver();
-  // With the GPU's profile, which the workers that simulate later need as well.
+  // The bounder also reads the GPU's profile, which the workers that simulate later need.
   const Bounder bounder(scenario);
   run_in_processes(pieces, {.work =
                                 [&](std::size_t i) {

@@ -26,7 +26,7 @@ struct Candidate {
                                              const std::vector<const Layout*>& layouts,
                                              const std::function<bool()>& end = {});
 
-// Their rows, in the same order (variant_row); those that the journal has are not run again. Null
+// Their rows, in the same order (batch/row.hpp); those that the journal has are not run again. Null
 // for those that `end` left without one.
 [[nodiscard]] std::vector<nlohmann::ordered_json> simulated(
     const SearchQuestion& question, const std::vector<const Layout*>& layouts,

@@ -1,10 +1,9 @@
-#include "tools/studies/search/legal.hpp"
-
 #include "models/architecture/weights.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
+#include "tools/studies/search/space.hpp"
 
 namespace trainyard {
 

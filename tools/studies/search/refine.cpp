@@ -1,5 +1,3 @@
-#include "tools/studies/search/refine.hpp"
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -8,6 +6,7 @@
 
 #include "sim/collectives/collective.hpp"
 #include "tools/studies/search/candidates.hpp"
+#include "tools/studies/search/search.hpp"
 
 namespace trainyard {
 
@@ -15,14 +14,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of the step that must wait for a kind of group before its algorithms are tried.
+// The share of the step that must wait for a kind of group before its algorithms are tried.
 constexpr double kLeastExposed = 0.01;
-// Quicker by less is the same.
+// A layout that is quicker by less counts as equally quick.
 constexpr double kLeastGain = 1e-6;
-// Of the step, over the plain algorithm.
+// The least gain over the plain algorithm, as a share of the step.
 constexpr double kLeastFairGain = 1e-3;
 
-// What may be changed apart from the others: the placement, or the collectives of a kind of group.
+// Two things may be changed, each apart from the other: the placement, or the collectives of a kind
+// of group.
 constexpr const char* kPlacement = "placement";
 
 struct Try {
@@ -70,7 +70,8 @@ std::vector<CollectiveOp> operations_of(const TrainingPlan& plan, GroupKind kind
   }
 }
 
-// Names that every one of the operations knows; parameter servers are another way to train.
+// Names of algorithms that all of the operations have. Parameter servers are left out: they are
+// another way to train.
 std::vector<std::string> algorithms_of(const std::vector<CollectiveOp>& ops) {
   std::vector<std::string> names{CollectiveChoice::kStandard};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
@@ -99,7 +100,7 @@ double exposed_share(const FoundLayout& found, GroupKind kind) {
   return 0.0;
 }
 
-// All single changes of the best layouts, and what they make of them.
+// All single changes of the best layouts, and the layouts that they give.
 struct Tries {
   std::vector<Try> tries;
   std::vector<Layout> layouts;  // of each
@@ -208,7 +209,7 @@ class Refining {
     FoundLayout found;
   };
 
-  // Those that fit and are quicker than what they came from.
+  // The outcomes that fit and are quicker than the layout they came from.
   std::vector<Outcome> simulate(const std::vector<Candidate>& candidates,
                                 const std::vector<const Try*>& tries) {
     std::vector<const Layout*> layouts;
@@ -241,8 +242,8 @@ class Refining {
     }
   }
 
-  // NCCL moves at the pace measured of it, algorithms by name at the links' full rates: to be
-  // quicker than NCCL is no merit where the plain algorithm by name is, too, and no less.
+  // NCCL moves at its measured pace and algorithms by name at the links' full rates. So a gain over
+  // NCCL counts only where the layout is quicker than with the plain algorithm by name, too.
   void keep_fair_gains() {
     std::erase_if(gains_, [&](const auto& entry) {
       const auto plain = plain_s_.find(entry.first);
@@ -258,7 +259,7 @@ class Refining {
     });
   }
 
-  // Of each layout that gains by several kinds of changes: the quickest of each kind.
+  // Combines the quickest change of each kind, for each layout that gains by several kinds.
   [[nodiscard]] std::vector<Try> combined() {
     std::map<std::size_t, Try> by_layout;
     std::map<std::size_t, std::size_t> kinds;

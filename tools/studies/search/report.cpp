@@ -80,7 +80,7 @@ std::string best_table(const SearchResult& result, const SearchPrice& price) {
   return table.text();
 }
 
-// The first against another, part by part in seconds: what it saves and what it pays.
+// Compares the first with another, part by part in seconds: what it saves and what it pays.
 std::string against(const FoundLayout& first, const FoundLayout& other) {
   std::map<std::string, double> gains;
   for (const auto& [name, seconds] : mean_breakdown(other.row)) gains[name] += seconds;
@@ -101,7 +101,7 @@ std::string against(const FoundLayout& first, const FoundLayout& other) {
   return text;
 }
 
-// The first against the second, and against the best that differs in one size only.
+// Compares the first with the second, and with the best that differs in one size only.
 std::string why_text(const SearchResult& result) {
   if (result.best.size() < 2) return "";
   const FoundLayout& first = result.best.front();
@@ -170,7 +170,7 @@ bool leaves_nccl(const FoundLayout& found) {
   });
 }
 
-// The second stage, which is no proven search and says so.
+// The text of the second stage, which says that it is no proven search.
 std::string refined_text(const SearchResult& result) {
   if (!result.refined) return "";
   const RefinedLayouts& refined = *result.refined;
@@ -211,7 +211,7 @@ std::string again_text(const char* what, const FoundLayout& found) {
                  4);
 }
 
-// Why a layout that the search takes for legal is none.
+// The reason why a layout that the search takes for legal is refused.
 std::string refusal_text(const SearchResult& result) {
   if (!result.refused_first) return "";
   return wrapped("The first refused, " + layout_name(result.refused_first->layout) + ": " +

@@ -1,4 +1,4 @@
-// What a search found, as text, JSON and CSV.
+// The answer of a search as text, JSON and CSV.
 #pragma once
 
 #include <nlohmann/json.hpp>

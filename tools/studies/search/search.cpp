@@ -12,13 +12,24 @@
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "tools/studies/search/candidates.hpp"
-#include "tools/studies/search/refine.hpp"
 
 namespace trainyard {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// The name of a layout, the same for all layouts that differ in their interleaving alone.
+std::string row_name(const Layout& layout) {
+  Layout row = layout;
+  Parallelism& p = row.plan.parallelism;
+  const Schedule* schedule = find_schedule(p.schedule);
+  if (schedule != nullptr && schedule->is_one_f_one_b()) {
+    p.schedule = one_f_one_b(1).name();
+    p.interleave = 1;
+  }
+  return layout_name(row);
+}
 
 // Layouts simulated before the bounds are asked again. The same on every machine, so that the same
 // layouts are simulated.
@@ -36,7 +47,7 @@ class Patience {
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     return question_.seconds > 0.0 && seconds > share * question_.seconds;
   }
-  // For work that asks by itself.
+  // The same question as a function, for work that asks it by itself.
   [[nodiscard]] std::function<bool()> question(double share = 1.0) const {
     if (!question_.end && !(question_.seconds > 0.0)) return {};
     return [this, share] { return is_over(share); };
@@ -56,7 +67,7 @@ bool no_worse(const RowFigures& figures, const LayoutBound& bound) {
   return figures.step_time_s <= bound.step_time_s && figures.peak_bytes <= bound.peak_bytes;
 }
 
-// What is known so far of the layouts that fit.
+// The layouts that fit, as far as they are known.
 class Known {
  public:
   explicit Known(std::size_t top) : top_(top) {}
@@ -80,7 +91,7 @@ class Known {
   }
 
  private:
-  // Another interleaving of it, or enough other rows, are quicker.
+  // Whether another interleaving of it is quicker, or enough other rows are.
   [[nodiscard]] bool is_no_row(const std::string& row, const LayoutBound& bound) const {
     const auto same = best_s_.find(row);
     if (same != best_s_.end() && bound.step_time_s > same->second) return true;
@@ -156,7 +167,8 @@ class Simulation {
   Known known_;
 };
 
-// All at once, or the journal would be written anew for every few layouts.
+// Drops outdated rows of all layouts at once. Otherwise the journal would be written anew for every
+// few layouts.
 void drop_outdated(const SearchQuestion& question, const std::vector<Layout>& layouts) {
   std::vector<Variant> variants;
   for (const Layout& layout : layouts) variants.push_back(layout.variant);
@@ -182,16 +194,16 @@ std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& by_time, std:
   return best;
 }
 
-// One sequence at a time, 1F1B and no more of a copy sharded than the optimizer's state: what often
-// fits and is not far from the best.
+// The plainest layouts have one sequence at a time, 1F1B, and shard no more than the optimizer's
+// state. They often fit and are not far from the best.
 bool is_plain(const Layout& layout, const Scenario& scenario) {
   const Parallelism& p = layout.plan.parallelism;
   return layout.plan.training.micro_batch_size == 1 && p.schedule == one_f_one_b(1).name() &&
          p.zero_stage <= 1 && p.context == scenario.plan.parallelism.context;
 }
 
-// How far a layout is from the one that the scenario names: doublings and halvings of its sizes,
-// and other words. 0 for that layout itself.
+// The distance of a layout from the one that the scenario names: the number of doublings and
+// halvings of its sizes and of other words; 0 for that layout itself.
 double distance(const TrainingPlan& a, const TrainingPlan& b) {
   const auto doublings = [](std::int64_t size, std::int64_t other) {
     return std::abs(std::log2(static_cast<double>(size) / static_cast<double>(other)));
@@ -243,13 +255,14 @@ class Searching {
   // Shares of the search's time after which bounding stops.
   static constexpr double kPlainShare = 0.35, kBoundsShare = 0.5;
 
-  // Where the time ends before all are looked at, these are the ones most like the scenario's own.
+  // The layouts most like the scenario's own come first, for the case that the time ends before all
+  // are looked at.
   void nearest_first(std::vector<const Layout*>& layouts) const {
     std::ranges::stable_sort(
         layouts, {}, [&](const Layout* layout) { return distance(layout->plan, scenario_.plan); });
   }
 
-  // A first answer from those that are open, which then are not any more.
+  // Takes a first answer from the open layouts; those that are taken are no longer open.
   void simulate_first() {
     const std::size_t count = std::min(open_.size(), kRunsAtOnce);
     const auto end = open_.begin() + static_cast<std::ptrdiff_t>(count);
@@ -350,17 +363,6 @@ std::string layout_name(const Layout& layout) {
   text += fmt::format(", DP {}, mbs {}, recompute {}, ZeRO {}", p.data, training.micro_batch_size,
                       recompute, p.zero_stage);
   return text + further_text(layout.further);
-}
-
-std::string row_name(const Layout& layout) {
-  Layout row = layout;
-  Parallelism& p = row.plan.parallelism;
-  const Schedule* schedule = find_schedule(p.schedule);
-  if (schedule != nullptr && schedule->is_one_f_one_b()) {
-    p.schedule = one_f_one_b(1).name();
-    p.interleave = 1;
-  }
-  return layout_name(row);
 }
 
 bool fits(const RowFigures& figures, double headroom) {

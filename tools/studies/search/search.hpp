@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "tools/studies/batch/batch.hpp"
-#include "tools/studies/batch/row_figures.hpp"
+#include "tools/studies/batch/row.hpp"
 #include "tools/studies/search/bounds.hpp"
 #include "tools/studies/search/space.hpp"
 
@@ -41,7 +41,7 @@ struct SearchQuestion {
   Journal& journal;           // rows of what was simulated; what it has already is not run again
   std::size_t top = 10;       // how many of the best
   bool exhaustive = false;    // simulate every legal layout
-  bool refine = false;        // then other placements and algorithms of the best (refine.hpp)
+  bool refine = false;        // then other placements and algorithms of the best
   std::size_t processes = 0;  // 0: one per core
   double headroom = 0.0;      // share of a GPU's memory that a layout must leave free to fit
   double seconds = 0.0;       // what is known after so long is the answer; 0: as long as it takes
@@ -72,7 +72,7 @@ struct RefusedLayout {
   std::string message;  // of the reader, the model or the run
 };
 
-// The best once more with other placements and collective algorithms (refine.hpp).
+// The best once more with other placements and collective algorithms, see refine().
 struct RefinedLayouts {
   std::vector<FoundLayout> best;  // quicker than what they came from, quickest first
   std::size_t changes = 0;        // tried
@@ -83,7 +83,8 @@ struct RefinedLayouts {
 };
 
 struct SearchResult {
-  std::vector<FoundLayout> best;   // that fit, quickest first, of each row_name() one
+  std::vector<FoundLayout>
+      best;  // that fit, quickest first; one of those alike but for interleaving
   std::vector<FoundLayout> front;  // Pareto: nothing simulated is quicker with less; by time
   SearchCounts counts;
   std::optional<RefusedLayout> refused_first = {};  // one of counts.refused
@@ -94,11 +95,24 @@ struct SearchResult {
 
 [[nodiscard]] SearchResult search(const SearchQuestion& question);
 
+// The best layouts once more, with other placements of their ranks and other algorithms of their
+// collectives: what costs little to change once the sizes are chosen.
+//
+// This second stage is no search of all combinations: of each layout, one change at a time (the
+// other order of stages and replicas over the nodes; another algorithm for the collectives of one
+// kind of group, where the step waits for them 1 % of its time or more), then the quickest changes
+// of all kinds together. Algorithms by name move at the links' full rates and NCCL at the pace
+// measured of it, so one counts only where it is also quicker than the plain one by name (a ring,
+// or pairwise). A change whose proven least time gains nothing is not simulated.
+//
+// `best`: fitting layouts of the search. `end`: true when what is known so far is the answer.
+[[nodiscard]] RefinedLayouts refine(const SearchQuestion& question, const Scenario& scenario,
+                                    const std::vector<FoundLayout>& best,
+                                    const std::function<bool()>& end);
+
 // A layout in a few words: "TP 8, PP 4 x 5, DP 16, mbs 1, recompute none, ZeRO 1", and further
 // fields that the search tries.
 [[nodiscard]] std::string layout_name(const Layout& layout);
-// The same for all layouts that differ in their interleaving alone.
-[[nodiscard]] std::string row_name(const Layout& layout);
 // Whether a row says that it fits, with such a share of each GPU's memory free.
 [[nodiscard]] bool fits(const RowFigures& figures, double headroom);
 // Whether a layout that fits leaves less than 3 % of a GPU's memory: within what predicted peaks

@@ -1,4 +1,5 @@
-// What each step of a schedule takes of a rank at least, read from a lowered program.
+// The least that each step of a schedule takes of a rank in time and memory, read from a lowered
+// program.
 //
 //   const ScheduleLists lists = step_lists(plan);
 //   const SteppedWorkload step = lower_steps(plan, lists);
@@ -10,16 +11,42 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "models/schedules/schedule.hpp"
+#include "sim/cluster/cluster.hpp"
+#include "sim/cluster/transport.hpp"
 #include "sim/workload/workload.hpp"
-#include "tools/studies/search/call_times.hpp"
 
 namespace trainyard {
 
-// Of one kind of step of one chunk; the least of its microbatches.
+// How long collectives take that have their links for themselves, asked of the transport once for
+// each kind of call and group.
+class CallTimes {
+ public:
+  // Both must outlive this. `alike`: groups that lie alike in their nodes take alike long; else
+  // nothing is known, and every answer is 0, which is a bound too.
+  CallTimes(const Cluster& cluster, const Transport& transport, bool alike)
+      : cluster_(cluster), transport_(transport), alike_(alike) {}
+
+  // The least time of a collective of the group; 0 where the call is not the same for all members.
+  [[nodiscard]] double least_seconds(const Workload& workload, GroupId group,
+                                     std::uint32_t call) const;
+
+ private:
+  using Key = std::tuple<Call, std::size_t, std::uint32_t, std::uint32_t>;
+
+  const Cluster& cluster_;
+  const Transport& transport_;
+  bool alike_;
+  mutable std::map<Key, double> known_;
+};
+
+// One kind of step of one chunk: the least of its microbatches.
 struct StepLeast {
   double occupied_s = 0.0;    // from its first kernel's start to its last kernel's end
   double output_s = 0.0;      // from its first kernel's start to when its message may leave
@@ -40,7 +67,8 @@ struct RankLeast {
   }
 };
 
-// What ranks of one stage need that run different programs, as those do that share a sequence.
+// The least of two ranks of one stage that run different programs, as ranks that share a sequence
+// do.
 [[nodiscard]] RankLeast least_of(RankLeast a, const RankLeast& b);
 
 struct RankQuestion {

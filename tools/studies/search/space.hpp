@@ -4,9 +4,9 @@
 //   SearchSpace space{.scenario = {.file = "a.json"}};
 //   std::vector<Layout> layouts = enumerate(space);   // each with the --set changes that make it
 //
-// choices.hpp says what is tried of each size, legal.hpp which combinations are layouts. `over`
-// gives other values for these fields, or further fields to try. Sequence parallelism goes with
-// tensor parallelism; `data` is what is left of the GPUs.
+// space.cpp says which values of each size are tried, and is_legal() which combinations are
+// layouts. `over` gives other values for these fields, or further fields to try. Sequence
+// parallelism goes with tensor parallelism; `data` is what is left of the GPUs.
 #pragma once
 
 #include <cstddef>
@@ -45,10 +45,21 @@ struct Enumeration {
   std::function<void(double)> progress = {};  // the fraction that is done
 };
 
-// Those whose sizes divide what they must and whose schedule exists; rules of the reader beyond
-// that may still refuse one when it is simulated. Throws InputError for a scenario at fault, or
-// where nothing is legal. The scenario is read anew for each combination of values of further
+// The layouts whose sizes divide what they must and whose schedule exists; rules of the reader
+// beyond that may still refuse one when it is simulated. Throws InputError for a scenario at fault,
+// or where nothing is legal. The scenario is read anew for each combination of values of further
 // fields, a few milliseconds each; at least the first is read.
 [[nodiscard]] Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration = {});
+
+// Whether a combination of sizes is a layout: the sizes divide what they must and the schedule
+// exists. These are the rules of scenarios/reader/checks.cpp that sizes alone decide, without a
+// file to report to: a search asks them of thousands of plans. What the reader refuses beyond that
+// is counted when a layout is simulated.
+[[nodiscard]] bool is_legal(const TrainingPlan& plan);
+
+// Whether replicas divide into the sharded copies that the scenario names (`shard`,
+// `reshard_group`), and these hold whole sets of experts. Where they do not, nothing can be
+// lowered, and so nothing bounded; the reader says so when the layout is simulated.
+[[nodiscard]] bool replicas_divide_into_copies(const TrainingPlan& plan);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// What a sweep runs: all combinations of values along axes, or a list, and which part of it.
+// The runs of a sweep: all combinations of values along axes, or a list, and which part of it.
 //
 //   const std::vector<Axis> axes = {axis_of({"parallelism.tensor=4,8"})};
 //   std::vector<Variant> variants = grid("a.json", axes);                  // two of them

@@ -1,5 +1,3 @@
-#include "tools/studies/sweep/plots.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,7 +8,8 @@
 
 #include "sim/base/error.hpp"
 #include "sim/render/svg.hpp"
-#include "tools/studies/batch/row_figures.hpp"
+#include "tools/studies/batch/row.hpp"
+#include "tools/studies/sweep/rows.hpp"
 
 namespace trainyard {
 

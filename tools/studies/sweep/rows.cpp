@@ -9,7 +9,7 @@
 #include "sim/base/csv.hpp"
 #include "sim/base/units.hpp"
 #include "sim/render/text_table.hpp"
-#include "tools/studies/batch/row_figures.hpp"
+#include "tools/studies/batch/row.hpp"
 
 namespace trainyard {
 

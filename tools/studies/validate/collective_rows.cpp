@@ -14,7 +14,7 @@
 #include "sim/nccl/fit/fit_machine.hpp"
 #include "sim/nccl/fit/samples.hpp"
 #include "tools/studies/collective/study.hpp"
-#include "tools/studies/validate/machine_file.hpp"
+#include "tools/studies/validate/dataset.hpp"
 
 namespace trainyard {
 

@@ -1,5 +1,5 @@
 // Measured collectives as rows of a validation: tables and logs of nccl-tests (as printed, of -J,
-// or imported) whose machine is described beside them (machine_file.hpp), or by the file's name in
+// or imported) whose machine is described beside them (dataset.hpp), or by the file's name in
 // sim/nccl/data/measured_platforms.json.
 //
 // The prediction is the machine model's (sim/nccl/machine.hpp) for what NCCL chooses

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const std::string& name, const std::string& problem) {
+[[noreturn]] void refuse_constant(const std::string& name, const std::string& problem) {
   throw InputError(Problem{"--constants", "", fmt::format("\"{}\" {}", name, problem),
                            "for example kernels/profiles/h100.json#/gemm/sustained_time/value"});
 }
@@ -33,11 +33,12 @@ void take_value(Constant& constant, const Json& value) {
     constant.value = std::strtod(text.c_str(), &end);
     constant.unit = end;
     constant.text = true;
-    if (end == text.c_str()) refuse(constant.name, "is no number");
+    if (end == text.c_str()) refuse_constant(constant.name, "is no number");
   } else {
-    refuse(constant.name, "is no number");
+    refuse_constant(constant.name, "is no number");
   }
-  if (!(constant.value > 0.0)) refuse(constant.name, "is not positive, as what is fitted must be");
+  if (!(constant.value > 0.0))
+    refuse_constant(constant.name, "is not positive, as what is fitted must be");
 }
 
 // Links to everything below `from`, but for what is in `changed` (paths from the top).
@@ -59,12 +60,12 @@ void mirror(const fs::path& from, const fs::path& to, const fs::path& place,
 
 Constant read_one(const std::string& name) {
   const std::size_t mark = name.find("#/");
-  if (mark == std::string::npos) refuse(name, "is not FILE#/POINTER");
+  if (mark == std::string::npos) refuse_constant(name, "is not FILE#/POINTER");
   Constant constant{.name = name, .file = name.substr(0, mark), .pointer = name.substr(mark + 1)};
   const fs::path file = data_directory() / constant.file;
   const Json document = parse_json(file.string(), read_file(file));
   const Json::json_pointer place(constant.pointer);
-  if (!document.contains(place)) refuse(name, "is not in the file");
+  if (!document.contains(place)) refuse_constant(name, "is not in the file");
   take_value(constant, document.at(place));
   return constant;
 }

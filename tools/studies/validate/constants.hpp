@@ -31,7 +31,7 @@ struct Setting {
   double value = 0.0;
 };
 
-// Those, and after each what goes along with it, in its ratio.
+// The settings, and after each one those that go along with it, in its ratio.
 [[nodiscard]] std::vector<Setting> with_what_goes_along(const std::vector<Setting>& settings);
 
 // The file's text with the settings that are in it; where the object that holds a constant has a

@@ -1,4 +1,4 @@
-// What became of a measured row: a prediction beside the measurement, or the reason there is none.
+// The outcome of a measured row: a prediction beside the measurement, or the reason there is none.
 //
 //   const Outcome outcome = outcome_of(row, answer);
 //   outcome.error();     // -0.031: 3.1 % too fast
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/studies/validate/measured_row.hpp"
+#include "tools/studies/validate/dataset.hpp"
 
 namespace trainyard {
 
@@ -19,10 +19,10 @@ struct TimePart {
   double seconds = 0.0;
 };
 
-// What a rank is predicted to hold, in GiB.
+// The memory that a rank is predicted to hold, in GiB.
 struct PredictedMemory {
   double reserved = 0.0;  // by the allocator, on the fullest rank
-  // Of the first stage, at its peak: weights, gradients and optimizer state; activations.
+  // The first stage at its peak: weights, gradients and optimizer state; activations.
   double first_state = 0.0;
   double first_activations = 0.0;
 };

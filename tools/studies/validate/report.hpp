@@ -20,8 +20,8 @@ struct ReportChoice {
   std::size_t worst = 10;    // rows named one by one
   std::string program = {};  // which version predicted
   std::string date = {};
-  // The same rows, each source predicted without what its own rows fitted (left_out.hpp); empty:
-  // that was not asked.
+  // The same rows, each source predicted without what its own rows fitted (validate_left_out);
+  // empty: that was not asked.
   std::vector<Outcome> left_out = {};
 };
 
@@ -31,9 +31,6 @@ struct ReportChoice {
                                           const ReportChoice& choice);
 [[nodiscard]] std::string validation_markdown(const std::vector<Outcome>& outcomes,
                                               const ReportChoice& choice);
-
-// How far peaks of memory are off, in a line and an empty one; nothing where none was measured.
-[[nodiscard]] std::string memory_line(const std::vector<Outcome>& outcomes);
 
 // One line a row: its features, measured, predicted, error, parts of the step, or the reason. Rows
 // of measured memory follow in the same columns: the figure is their operation, and error that of
@@ -46,5 +43,15 @@ struct ReportChoice {
 // Predicted over measured step time, both logarithmic, a colour for each source, the diagonal and
 // 10 % to its sides; a complete SVG document.
 [[nodiscard]] std::string scatter_svg(const std::vector<Outcome>& outcomes);
+
+// A kind with fewer runs is told by its generation of GPUs; a generation with fewer is not told.
+inline constexpr std::size_t kRunsLeast = 5;
+
+// How far off each kind of run is, as `trainyard run` tells it of a prediction
+// (scenarios/simulate/measured_error.hpp reads the table): runs, mape, bias and p90 of the
+// predicted runs (collectives have no scenario and are no runs), by kind and by generation of GPUs.
+// `source` says how they were made.
+[[nodiscard]] nlohmann::ordered_json error_table(const std::vector<Outcome>& outcomes,
+                                                 const std::string& source);
 
 }  // namespace trainyard

@@ -1,8 +1,12 @@
-// The tables of a validation for other programs: CSV and JSON.
+// A validation for other programs: rows as CSV and JSON, and the table of errors by kind of run.
 #include <fmt/format.h>
 
+#include "scenarios/simulate/measured_error.hpp"
 #include "sim/base/csv.hpp"
+#include <cmath>
+#include <map>
 #include "tools/studies/validate/report.hpp"
+#include "tools/studies/validate/score.hpp"
 
 namespace trainyard {
 
@@ -42,7 +46,7 @@ Json row_json(const Outcome& outcome) {
   return json;
 }
 
-// The columns of a run's line, those that memory has none of empty.
+// A row of memory in the columns of a run. Columns that memory does not have are empty.
 std::string memory_csv_line(const MemoryOutcome& outcome) {
   std::string text = csv_field(outcome.id);
   for (std::size_t feature = 0; feature < kFeatures; ++feature) {
@@ -107,6 +111,43 @@ Json validation_json(const std::vector<Outcome>& outcomes, const ReportChoice& c
   json["rows"] = Json::array();
   for (const Outcome& outcome : outcomes) json["rows"].push_back(row_json(outcome));
   return json;
+}
+
+namespace {
+
+// Rounds to a thousandth, so that a rerun on another machine gives the same.
+double rounded(double share) { return std::round(1e3 * share) / 1e3; }
+
+void add(Json& kinds, Json entry, const std::vector<double>& errors) {
+  if (errors.size() < kRunsLeast) return;
+  const Score score = score_of(errors);
+  entry.update({{"runs", score.rows},
+                {"mape", rounded(score.mape)},
+                {"bias", rounded(score.bias)},
+                {"p90", rounded(score.p90)}});
+  kinds.push_back(std::move(entry));
+}
+
+}  // namespace
+
+Json error_table(const std::vector<Outcome>& outcomes, const std::string& source) {
+  std::map<RunKind, std::vector<double>> of_kind;
+  std::map<std::string, std::vector<double>> of_generation;
+  for (const Outcome& outcome : outcomes) {
+    if (!outcome.predicted() || outcome.scenario.is_null()) continue;
+    const RunKind kind = kind_of(read_scenario_document(outcome.row.id, outcome.scenario));
+    of_kind[kind].push_back(outcome.error());
+    of_generation[kind.generation].push_back(outcome.error());
+  }
+  Json kinds = Json::array();
+  for (const auto& [kind, errors] : of_kind) {
+    add(kinds, {{"generation", kind.generation}, {"bits", kind.bits}, {"experts", kind.experts}},
+        errors);
+  }
+  for (const auto& [generation, errors] : of_generation) {
+    add(kinds, {{"generation", generation}}, errors);
+  }
+  return {{"source", source}, {"kinds", std::move(kinds)}};
 }
 
 }  // namespace trainyard

@@ -52,7 +52,7 @@ void add_experts(const Json& row, Json& model) {
   model["experts"] = needed(*moe, "/experts");
   model["experts_per_token"] = needed(*moe, "/topk");
   model["expert_ffn"] = needed(*moe, "/expert_ffn");
-  // Of all shared experts together: two of 1536 are 3072 (DeepSeek-V2).
+  // The width of all shared experts together: two of 1536 are 3072 (DeepSeek-V2).
   const std::int64_t shared =
       whole_at(*moe, "/shared_experts", 0) > 0 ? whole_at(*moe, "/shared_expert_ffn", 0) : 0;
   if (shared > 0) model["shared_ffn"] = shared;
@@ -239,7 +239,7 @@ Json quoted_words(const std::string& text) {
   return words;
 }
 
-// A number in quotes would read as one that nobody knows.
+// Refuses numbers in quotes, which would read as unknown.
 void check_numbers(const Json& row) {
   constexpr std::array kSections{
       std::pair{"/model/", "layers hidden heads kv_heads head_dim ffn vocab"},
@@ -298,7 +298,7 @@ bool add_recompute_method(const std::string& said, Json& training) {
   return false;
 }
 
-// The kernel that the row's words on attention name; else what runs of its framework have.
+// The attention kernel that the row names; otherwise the one that runs of its framework have.
 void add_attention(Draft& draft, Json& training) {
   const std::string said = text_at(draft.row, "/model/attention");
   for (const auto& [word, kind] :

@@ -1,5 +1,3 @@
-#include "tools/studies/validate/row_tables.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,7 +8,8 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
-#include "tools/studies/validate/machine_file.hpp"
+#include "tools/studies/validate/dataset.hpp"
+#include "tools/studies/validate/row_scenario.hpp"
 #include "topologies/node.hpp"
 
 namespace trainyard {

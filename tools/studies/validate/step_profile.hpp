@@ -53,7 +53,7 @@ struct ClassSpan {
 };
 // How long at least one of them runs: 0..2 and 1..3 cover 3 s.
 [[nodiscard]] double covered(std::vector<TimeSpan> spans);
-// Of the kernels of one rank in a window of so many steps.
+// The profile of the kernels of one rank in a window of so many steps.
 [[nodiscard]] StepProfile profile_of(const std::vector<ClassSpan>& kernels, double window_s,
                                      std::size_t steps);
 

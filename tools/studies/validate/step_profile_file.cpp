@@ -14,7 +14,7 @@
 #include "sim/base/json_parse.hpp"
 #include "sim/base/median.hpp"
 #include "sim/base/utf8.hpp"
-#include "tools/studies/validate/measured_row.hpp"
+#include "tools/studies/validate/dataset.hpp"
 #include "tools/studies/validate/step_profile.hpp"
 
 namespace trainyard {
@@ -88,8 +88,8 @@ Lane lane_of(const Json& event) {
   return {number_at(event, "/pid", 0.0), number_at(event, "/tid", 0.0)};
 }
 
-// A kernel's time begins where the slice of its waiting does, which stands before it in its lane.
-// `simulated`: what a trace of our own says of it, else nothing.
+// A kernel's time begins where the slice of its waiting begins, which stands before it in its lane.
+// `simulated` is the text that a trace of our own has of it; empty for other traces.
 ClassSpan kernel_of(const Json& event, TimeSpan time, const std::string& simulated,
                     std::map<Lane, double>& waits) {
   ClassSpan kernel{

@@ -1,13 +1,16 @@
 #include "tools/studies/validate/validation.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "kernels/gpu.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/json_reader.hpp"
 #include "sim/base/processes.hpp"
 #include "sim/engine/simgrid/solver_module.hpp"
 #include "sim/report/result_json.hpp"
@@ -28,7 +31,7 @@ struct Task {
   std::string key = {};  // of its answer
 };
 
-// The file and the place are ours, not the row's: only what is wrong is told.
+// The text of an error without file and place, which belong to our scenario and not to the row.
 std::string reason_of(const InputError& error) {
   std::string text;
   std::set<std::string> told;
@@ -85,8 +88,8 @@ std::string answer_in_child(const Task& task, const std::string& name,
   }
 }
 
-// Simulates what the journal lacks, equal scenarios once. What failed for a reason of the machine
-// is returned and not kept.
+// Simulates the scenarios that the journal does not have, equal ones once. Failures that are the
+// machine's are returned and not kept in the journal.
 std::map<std::string, Json> simulate(const std::vector<MeasuredRow>& rows,
                                      const std::vector<Task>& tasks, const ValidateOptions& options,
                                      Journal& journal) {
@@ -149,6 +152,70 @@ std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
       outcomes.push_back({.row = rows[index], .reason = reason});
     }
     outcomes.back().scenario = task.scenario;
+  }
+  return outcomes;
+}
+
+namespace {
+
+constexpr const char* kLeftOutFolder = "tools/studies/validate/data";
+
+bool speaks_of(const LeftOut& entry, const MeasuredRow& row) {
+  return std::find(entry.sources.begin(), entry.sources.end(), row.source) != entry.sources.end();
+}
+
+// The entries that speak of a row, by their place in the list.
+std::vector<std::size_t> entries_of(const std::vector<LeftOut>& all, const MeasuredRow& row) {
+  std::vector<std::size_t> places;
+  for (std::size_t place = 0; place < all.size(); ++place)
+    if (speaks_of(all[place], row)) places.push_back(place);
+  return places;
+}
+
+std::vector<Setting> settings_of(const std::vector<LeftOut>& all,
+                                 const std::vector<std::size_t>& places) {
+  std::vector<Setting> settings;
+  for (const std::size_t place : places)
+    settings.insert(settings.end(), all[place].settings.begin(), all[place].settings.end());
+  return settings;
+}
+
+}  // namespace
+
+std::vector<LeftOut> load_left_out() {
+  JsonFile file = JsonFile::read(data_file(kLeftOutFolder, "left_out"));
+  JsonObject root = file.root();
+  root.ignore("source");
+  std::vector<LeftOut> all;
+  for (JsonObject& entry : root.objects("left_out")) {
+    static_cast<void>(entry.text("source"));
+    LeftOut& made = all.emplace_back(LeftOut{.sources = entry.texts("sources"), .settings = {}});
+    JsonObject constants = entry.object("constants");
+    for (const std::string& name : constants.keys())
+      made.settings.push_back(
+          {.constant = read_constant(name), .value = constants.number(name, {.least = 0.0})});
+  }
+  file.finish();
+  return all;
+}
+
+std::vector<Outcome> validate_left_out(const std::vector<MeasuredRow>& rows,
+                                       const ValidateOptions& options) {
+  const std::vector<LeftOut> all = load_left_out();
+  std::map<std::vector<std::size_t>, std::vector<std::size_t>> rows_of;  // entries -> rows
+  for (std::size_t index = 0; index < rows.size(); ++index)
+    rows_of[entries_of(all, rows[index])].push_back(index);
+  std::vector<Outcome> outcomes(rows.size());
+  for (const auto& [entries, members] : rows_of) {
+    std::optional<DataOverlay> data;
+    ValidateOptions chosen = options;
+    chosen.scenarios.clear();
+    if (!entries.empty()) chosen.data = data.emplace(settings_of(all, entries)).folder();
+    std::vector<MeasuredRow> own;
+    for (const std::size_t index : members) own.push_back(rows[index]);
+    const std::vector<Outcome> found = validate(own, chosen);
+    for (std::size_t place = 0; place < members.size(); ++place)
+      outcomes[members[place]] = found[place];
   }
   return outcomes;
 }

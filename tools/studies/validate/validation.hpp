@@ -1,4 +1,4 @@
-// Predictions for many measured rows: each made a scenario and simulated in a process of its own.
+// Predicts many measured rows: each becomes a scenario, which is simulated in a process of its own.
 //
 //   const std::vector<Outcome> outcomes = validate(read_dataset("published.json"), {});
 //   score_of_all(outcomes).score.mape;
@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/studies/validate/constants.hpp"
 #include "tools/studies/validate/outcome.hpp"
-#include "tools/studies/validate/row_tables.hpp"
 
 namespace trainyard {
 
@@ -28,5 +28,27 @@ struct ValidateOptions {
 // In the order of the rows. Throws InputError where a file cannot be written.
 [[nodiscard]] std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
                                             const ValidateOptions& options);
+
+// Constants that rows of `sources` fitted, with the values that are known without those rows.
+struct LeftOut {
+  std::vector<std::string> sources;
+  std::vector<Setting> settings;
+};
+
+// Reads data/left_out.json. Throws InputError, also where a constant is not in its file.
+[[nodiscard]] std::vector<LeftOut> load_left_out();
+
+// Predicts each source as if its rows had never been seen, in the order of the rows.
+//
+// Some constants of the data files were fitted on measured steps. For each of them
+// data/left_out.json says by whose rows, and what is known without these: published rates of
+// kernels, tables of single kernels, the same constant as fitted on another source. A source is
+// then predicted with those values in the place of what its own rows gave up; the other sources
+// keep theirs.
+//
+// This is validate() with the constants of load_left_out() for the rows of their sources. It writes
+// no scenarios. Throws InputError.
+[[nodiscard]] std::vector<Outcome> validate_left_out(const std::vector<MeasuredRow>& rows,
+                                                     const ValidateOptions& options);
 
 }  // namespace trainyard

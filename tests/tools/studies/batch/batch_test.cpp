@@ -18,7 +18,7 @@
 #include "sim/base/json_parse.hpp"
 #include "tests/scenarios/sample.hpp"
 #include "tools/studies/batch/fingerprint.hpp"
-#include "tools/studies/batch/flatten.hpp"
+#include "tools/studies/batch/row.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,6 +1,4 @@
 // Several groups at once: how they are named, what they cost each other, what they share.
-#include "tools/studies/collective/groups.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +7,9 @@
 #include "sim/base/error.hpp"
 #include "tests/agreement.hpp"
 #include "tests/topologies/clusters.hpp"
+#include "tools/studies/collective/arguments.hpp"
 #include "tools/studies/collective/interference.hpp"
+#include "tools/studies/collective/report.hpp"
 #include "tools/studies/collective/study.hpp"
 #include "topologies/topology.hpp"
 

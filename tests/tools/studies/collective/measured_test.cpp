@@ -11,8 +11,8 @@
 #include "sim/base/error.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
 #include "tests/agreement.hpp"
-#include "tools/studies/collective/rows.hpp"
-#include "tools/studies/collective/svg.hpp"
+#include "tools/studies/collective/plot.hpp"
+#include "tools/studies/collective/report.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {

@@ -10,10 +10,9 @@
 #include "sim/collectives/collective.hpp"
 #include "tests/agreement.hpp"
 #include "tests/topologies/clusters.hpp"
-#include "tools/studies/collective/comparison.hpp"
+#include "tools/studies/collective/arguments.hpp"
 #include "tools/studies/collective/plot.hpp"
-#include "tools/studies/collective/rows.hpp"
-#include "tools/studies/collective/sizes.hpp"
+#include "tools/studies/collective/report.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {

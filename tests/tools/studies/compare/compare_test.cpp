@@ -7,8 +7,6 @@
 #include <sstream>
 
 #include "tools/studies/compare/comparison.hpp"
-#include "tools/studies/compare/page.hpp"
-#include "tools/studies/compare/report.hpp"
 
 namespace trainyard {
 namespace {

@@ -1,4 +1,4 @@
-// What `trainyard memory` proposes for a plan that does not fit is simulated, fits, and is
+// A way that `trainyard memory` proposes for a plan that does not fit is simulated, fits, and is
 // smallest.
 #include "tools/studies/memory/ways_to_fit.hpp"
 
@@ -11,7 +11,6 @@
 #include "sim/report/stage_summary.hpp"
 #include "tools/studies/memory/changes.hpp"
 #include "tools/studies/memory/memory_report.hpp"
-#include "tools/studies/memory/rule_of_thumb.hpp"
 
 namespace trainyard {
 namespace {

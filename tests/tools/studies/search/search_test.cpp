@@ -73,7 +73,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bounded{"what_if/dead_rail.json"}, Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
         Bounded{"moe/mixtral_8x7b_64xh100.json"},  // Of unevenly loaded experts the least count.
         Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35},
-        // Of places in a sequence and among experts only half occur together.
+        // Only half of the places in a sequence and among experts occur together.
         Bounded{"moe/mixtral_8x7b_64xh100_zipf.json",
                 {{.path = "parallelism.context", .value = "2"},
                  {.path = "parallelism.data", .value = "8"}},
@@ -141,7 +141,8 @@ TEST(Search, PruningLosesNothingAmongExpertsAndSchedules) {
   EXPECT_EQ(pruned.counts.refused, 0U);
 }
 
-// What is tried where nobody says so: ranks of a sequence and of experts, every kind of schedule.
+// The search tries these where nobody says so: ranks of a sequence and of experts, every kind of
+// schedule.
 TEST(Search, TriesEveryKindOfSizeByItself) {
   SearchSpace space = of_four_layers();
   space.over = {axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"})};

@@ -7,7 +7,6 @@
 
 #include "sim/base/error.hpp"
 #include "tools/studies/sweep/grid.hpp"
-#include "tools/studies/sweep/plots.hpp"
 #include "tools/studies/sweep/rows.hpp"
 
 namespace trainyard {

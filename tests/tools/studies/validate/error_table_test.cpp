@@ -1,7 +1,5 @@
 // Is a run told how far off measured runs of its kind were, and is the table the one that was
 // found?
-#include "tools/studies/validate/error_table.hpp"
-
 #include <gtest/gtest.h>
 
 #include "scenarios/reader/scenario.hpp"
@@ -9,6 +7,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
 #include "tools/studies/validate/dataset.hpp"
+#include "tools/studies/validate/report.hpp"
 #include "tools/studies/validate/row_scenario.hpp"
 
 namespace trainyard {

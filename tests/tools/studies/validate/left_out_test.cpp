@@ -1,12 +1,11 @@
 // Is a source that is left out predicted without what its own rows fitted, and only that source?
-#include "tools/studies/validate/left_out.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "tools/studies/validate/dataset.hpp"
 #include "tools/studies/validate/report.hpp"
+#include "tools/studies/validate/validation.hpp"
 
 namespace trainyard {
 namespace {

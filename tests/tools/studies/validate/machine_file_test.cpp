@@ -1,6 +1,4 @@
 // A user's own measurements with their machine described beside them.
-#include "tools/studies/validate/machine_file.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

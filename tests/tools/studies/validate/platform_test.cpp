@@ -119,7 +119,7 @@ class SimuMaxMachine : public testing::Test {
     own_ = std::make_unique<OwnKernels>(kernels);
   }
 
-  // What SimuMax counts for the gathers and reductions of a microbatch, in milliseconds. On one
+  // The milliseconds that SimuMax counts for the gathers and reductions of a microbatch. On one
   // tensor rank there are none: what its figure of six layers and the head has beside kernels
   // (norms, activations, the loss) others have twice, in shares.
   [[nodiscard]] double own_exchanges(int tensor) const {
@@ -128,7 +128,7 @@ class SimuMaxMachine : public testing::Test {
            2.0 * beside / tensor;
   }
 
-  // What ours take at that rate of NVLink; 0: the machine's in data/platforms.json.
+  // The time of our exchanges at that rate of NVLink; 0: the machine's in data/platforms.json.
   [[nodiscard]] double our_exchanges(int tensor, double gigabytes_per_s) const {
     return slope_ms(tensor, [&](const std::string& id) {
       Json document = row_scenario(tables_, rows_.at(id));

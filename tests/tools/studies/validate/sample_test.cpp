@@ -26,7 +26,7 @@ const std::map<std::string, double> kMapeMost = {{"dgxc", 0.030},     {"foundry"
                                                  {"internevo", 0.05}, {"korthikanti", 0.045},
                                                  {"simumax", 0.040},  {"vtrain", 0.075}};
 
-// Those that take no more than a second; the large ones are for the command.
+// The scenarios that take no more than a second; the large ones are for the command.
 std::vector<MeasuredRow> sample() {
   std::vector<MeasuredRow> rows;
   for (MeasuredRow& row :

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "sim/base/error.hpp"
+#include "tools/studies/validate/calibration.hpp"
 #include "tools/studies/validate/collective_rows.hpp"
-#include "tools/studies/validate/constant_fit.hpp"
 #include "tools/studies/validate/report.hpp"
 
 namespace trainyard {

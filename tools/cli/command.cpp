@@ -1,5 +1,13 @@
-#include "sim/base/error.hpp"
 #include "tools/cli/command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+
+#include "sim/base/error.hpp"
+#include "sim/report/stage_memory.hpp"
 
 namespace trainyard {
 
@@ -40,6 +48,26 @@ std::vector<Override> overrides_of(const ScenarioChoice& choice) {
 
 Scenario read(const ScenarioChoice& choice) {
   return load_scenario(choice.file, overrides_of(choice));
+}
+
+Exit verdict(const RunView& view) {
+  const std::vector<StageMemory> stages = stage_memory(view);
+  const bool fits = std::all_of(stages.begin(), stages.end(),
+                                [](const StageMemory& stage) { return stage.fits; });
+  const std::optional<HostMemory> host = host_memory(view);
+  return fits && (!host || host->fits) ? Exit::Fine : Exit::RunSaysNo;
+}
+
+std::string import_date() {
+  std::time_t now = std::time(nullptr);
+  if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH")) {
+    char* end = nullptr;
+    const long long seconds = std::strtoll(fixed, &end, 10);
+    if (end != fixed && *end == '\0') now = static_cast<std::time_t>(seconds);
+  }
+  std::tm day{};
+  gmtime_r(&now, &day);
+  return fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
 }
 
 }  // namespace trainyard

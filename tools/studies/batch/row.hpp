@@ -1,9 +1,19 @@
-// The key figures of a row of a batch (batch.hpp), for tables and plots.
+// A row of a batch (batch.hpp): its inputs and its result as a flat list of paths and scalars, and
+// the key figures that tables and plots take of it.
+//
+//   key, scenario (file), set (path: value as given)
+//   fingerprint  where the journal has a state; not in the row of a worker that crashed
+//   status       "fits", "does_not_fit", "deadlock" (the run says no), "refused" (bad input) or
+//                "crashed"
+//   message      why there is no result; null where there is one
+//   inputs       the resolved scenario, flattened ("parallelism.tensor": 8); null without a result
+//   result       its scalars, flattened ("step_time_s", "memory.0.peak_bytes"); null without one
 //
 //   RowFigures f = row_figures(journal.rows().front());
 //   f.ran; f.step_time_s; f.peak_bytes;
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -14,6 +24,11 @@
 #include "sim/base/words.hpp"
 
 namespace trainyard {
+
+// A JSON value as paths and scalars: flattened({{"model", {{"layers", 2}}}}) is {"model.layers":
+// 2}. Keys are joined by '.', the elements of arrays by number. Empty objects and arrays leave
+// nothing; a scalar at the top has the empty path.
+[[nodiscard]] nlohmann::ordered_json flattened(const nlohmann::ordered_json& value);
 
 enum class RunStatus : std::uint8_t { Fits, DoesNotFit, Deadlock, Refused, Crashed };
 inline constexpr Words<RunStatus, 5> kRunStatus{{{RunStatus::Fits, "fits"},

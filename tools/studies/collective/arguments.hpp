@@ -1,5 +1,9 @@
-// Groups that communicate at the same time, in the words of the command line.
+// Sizes, ranks and groups that communicate at the same time, in the words of the command line.
+// Sizes are written as for nccl-tests' -b, -e and -f.
 //
+//   parse_sizes("8B:8GiB");       // 8, 16, 32 ... 8 589 934 592: 31 sizes
+//   parse_sizes("1M:1G:4");       // as nccl-tests counts: K, M, G and T are powers of 1024
+//   parse_sizes("48MiB");         // one size
 //   parse_group("all_reduce/ring:0-56/8@64MiB", 64);     // ranks 0, 8, 16 ... 56, 64 MiB
 //   split_groups("data=8", ranks);                       // 8 groups, each of every eighth rank
 #pragma once
@@ -14,6 +18,13 @@
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
+
+// FROM[:TO[:FACTOR]], ascending; the last is the largest that is not above TO. The factor is 2
+// where none is given. Throws InputError, naming what cannot be read.
+[[nodiscard]] std::vector<std::int64_t> parse_sizes(std::string_view text);
+
+// "8B", "128KiB", "1GiB": the largest binary unit that divides it.
+[[nodiscard]] std::string size_text(std::int64_t bytes);
 
 struct CollectiveGroup {
   CollectiveOp op = CollectiveOp::AllReduce;
