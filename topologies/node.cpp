@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "sim/base/data_directory.hpp"
-#include "sim/base/quantity.hpp"
+#include "sim/base/units.hpp"
 #include "sim/base/words.hpp"
 #include "topologies/fields.hpp"
 #include "topologies/torus.hpp"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "models/architecture/shard.hpp"
-#include "models/context_shape.hpp"
+#include "models/architecture/weights.hpp"
+#include "models/attention_pairs.hpp"
 #include "models/operator_devices.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"

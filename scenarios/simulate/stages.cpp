@@ -7,11 +7,11 @@
 #include <optional>
 #include <utility>
 
-#include "models/host/host_lanes.hpp"
+#include "models/host.hpp"
 #include "models/lower/lower.hpp"
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/interference.hpp"
-#include "sim/collectives/profile/chosen_transport.hpp"
+#include "sim/collectives/profile/profiled_transport.hpp"
 #include "sim/nccl/transport.hpp"
 
 namespace trainyard {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
-#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/call.hpp"
 
 namespace trainyard {
 namespace {

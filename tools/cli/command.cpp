@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "sim/base/error.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 
 namespace trainyard {
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

@@ -12,7 +12,7 @@
 #include "sim/collectives/profile/collective_profile.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/result_json.hpp"
-#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/call.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"

@@ -8,7 +8,7 @@
 #include "sim/base/check.hpp"
 #include "sim/report/communication.hpp"
 #include "sim/timeline/breakdown.hpp"
-#include "sim/workload/bus_bandwidth.hpp"
+#include "sim/workload/call.hpp"
 #include "tests/sim/report/small_run.hpp"
 
 namespace trainyard {

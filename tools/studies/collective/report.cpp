@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/render/csv.hpp"
+#include "sim/base/csv.hpp"
 #include "sim/render/text_table.hpp"
 #include "tools/studies/collective/arguments.hpp"
 #include "tools/studies/collective/interference.hpp"

@@ -14,7 +14,7 @@
 #include "sim/base/error.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/collectives/collective.hpp"
-#include "sim/collectives/profile/chosen_transport.hpp"
+#include "sim/collectives/profile/profiled_transport.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/workload.hpp"

@@ -1,3 +1,5 @@
+#include "sim/render/page/page.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,7 +8,6 @@
 #include <string_view>
 
 #include "sim/render/page/charts.hpp"
-#include "sim/render/page/page.hpp"
 #include "sim/render/svg.hpp"
 #include "sim/render/text_table.hpp"
 #include "tools/studies/compare/comparison.hpp"

@@ -10,12 +10,11 @@
 #include <sstream>
 
 #include "sim/base/check.hpp"
-#include "sim/render/page/memory_chart.hpp"
+#include "sim/render/page/charts.hpp"
 #include "sim/render/svg.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/report.hpp"
-#include "sim/report/sections.hpp"
-#include "sim/report/stage_memory.hpp"
+#include "sim/report/stage_summary.hpp"
 
 namespace trainyard {
 

@@ -24,9 +24,8 @@
 #include <vector>
 
 #include "kernels/gpu.hpp"
-#include "models/host/host_costs.hpp"
-#include "models/host/host_lanes.hpp"
-#include "scenarios/reader/scenario_document.hpp"
+#include "models/host.hpp"
+#include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/check.hpp"

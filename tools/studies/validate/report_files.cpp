@@ -1,10 +1,11 @@
 // A validation for other programs: rows as CSV and JSON, and the table of errors by kind of run.
 #include <fmt/format.h>
 
-#include "scenarios/simulate/measured_error.hpp"
-#include "sim/base/csv.hpp"
 #include <cmath>
 #include <map>
+
+#include "scenarios/simulate/measured_error.hpp"
+#include "sim/base/csv.hpp"
 #include "tools/studies/validate/report.hpp"
 #include "tools/studies/validate/score.hpp"
 

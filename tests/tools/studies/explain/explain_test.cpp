@@ -115,7 +115,7 @@ void expect_same(const Result& run, const Result& alone) {
     EXPECT_EQ(run.timeline.links[link].bytes, alone.timeline.links[link].bytes);
     EXPECT_NEAR(run.timeline.links[link].busy_s, alone.timeline.links[link].busy_s, most);
   }
-  EXPECT_EQ(run.timeline.counters.stretches, alone.timeline.counters.stretches);
+  EXPECT_EQ(run.timeline.counters.regions, alone.timeline.counters.regions);
 }
 
 // Speeds drawn at random change what meets what, who chooses which algorithm and what may be run as
