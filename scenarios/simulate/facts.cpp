@@ -9,6 +9,7 @@
 
 #include "kernels/gpu.hpp"
 #include "models/architecture/flops.hpp"
+#include "models/attention_pairs.hpp"
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
 #include "scenarios/reader/defaults.hpp"

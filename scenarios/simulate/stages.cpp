@@ -11,7 +11,9 @@
 #include "models/lower/lower.hpp"
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/interference.hpp"
+#include "sim/base/beside.hpp"
 #include "sim/collectives/profile/profiled_transport.hpp"
+#include "sim/contention/joint_graph.hpp"
 #include "sim/nccl/transport.hpp"
 
 namespace trainyard {
@@ -153,6 +155,53 @@ Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQ
   return folded;
 }
 
+std::size_t footprint(const Folded& folded) {
+  const Partition& partition = folded.partition;
+  std::size_t bytes = (partition.class_of_rank.size() + partition.class_of_group.size() +
+                       partition.class_of_link.size()) *
+                      sizeof(std::uint32_t);
+  for (const FlowClass& flow : partition.flows)
+    bytes += sizeof(FlowClass) + flow.weights.size() * sizeof(FlowClass::Weight);
+  for (const auto& calls : partition.phases)
+    for (const auto& phases : calls) bytes += sizeof(phases) + phases.size() * sizeof(FoldedPhase);
+  for (const auto& places : partition.places) bytes += places.size() * sizeof(SlotPlace);
+  return bytes;
+}
+
+std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec, const WhatIf& what_if,
+                                             Memo& memo) {
+  const std::shared_ptr<const Cluster> cluster = shared_cluster(spec);
+  if (!what_if.changes_links()) return cluster;
+  return memo.get<Cluster>([&] { return changed_cluster(what_if, *cluster); }, spec, what_if.nvlink,
+                           what_if.network);
+}
+
+LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Cluster>& cluster,
+                       Memo& memo) {
+  LoweredStep step{.cluster = cluster, .software = &scenario, .engine = scenario.engine};
+  const auto lower_it = [&] {
+    if (!is_large(*cluster)) return lower_scenario(scenario, *cluster);
+    return beside(
+        true, [&] { step.places = std::make_shared<AlikePlaces>(*cluster); },
+        [&] { return lower_scenario(scenario, *cluster); });
+  };
+  // Stepwise collectives are spelled out in the workload, as NCCL chooses them on these links.
+  const bool stepwise = scenario.collective_model == CollectiveModel::Stepwise;
+  step.lowered = memo.get<Lowered>(lower_it, scenario.plan, scenario.host_costs, scenario.cluster,
+                                   stepwise ? cluster : nullptr);
+  return step;
+}
+
+namespace {
+
+// What folding reads of a workload: who calls what with whom, and which calls are never concurrent.
+// Workloads that are equal in this, such as those of another number of microbatches, fold alike. It
+// equals no other once its workload is gone.
+struct FoldedCalls {
+  std::weak_ptr<const Lowered> lowered;
+  bool operator==(const FoldedCalls& other) const;
+};
+
 bool FoldedCalls::operator==(const FoldedCalls& other) const {
   const std::shared_ptr<const Lowered> known = lowered.lock();
   const std::shared_ptr<const Lowered> asked = other.lowered.lock();
@@ -178,17 +227,22 @@ bool FoldedCalls::operator==(const FoldedCalls& other) const {
   return known->analysis->answers_hold_for(*asked->analysis);
 }
 
-std::size_t footprint(const Folded& folded) {
-  const Partition& partition = folded.partition;
-  std::size_t bytes = (partition.class_of_rank.size() + partition.class_of_group.size() +
-                       partition.class_of_link.size()) *
-                      sizeof(std::uint32_t);
-  for (const FlowClass& flow : partition.flows)
-    bytes += sizeof(FlowClass) + flow.weights.size() * sizeof(FlowClass::Weight);
-  for (const auto& calls : partition.phases)
-    for (const auto& phases : calls) bytes += sizeof(phases) + phases.size() * sizeof(FoldedPhase);
-  for (const auto& places : partition.places) bytes += places.size() * sizeof(SlotPlace);
-  return bytes;
+}  // namespace
+
+std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldQuestion question,
+                                        Memo& memo) {
+  if (step.software) question.collectives = step.software->plan.collectives;
+  // Reasons name programs, which workloads that call alike need not share.
+  const auto named = question.reasons ? step.lowered : nullptr;
+  return memo.get<Folded>(
+      [&] { return fold_workload(*step.lowered, *step.cluster, question, step.places.get()); },
+      step.cluster, named, FoldedCalls{step.lowered}, question);
+}
+
+std::shared_ptr<const Partition> partition_of(const std::shared_ptr<const Folded>& folded,
+                                              const Workload& workload, const WhatIf& what_if) {
+  if (!what_if.changes_communication()) return {folded, &folded->partition};
+  return std::make_shared<const Partition>(changed_partition(what_if, workload, folded->partition));
 }
 
 }  // namespace trainyard

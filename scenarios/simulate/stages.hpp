@@ -13,7 +13,10 @@
 
 #include "models/plan.hpp"
 #include "scenarios/reader/scenario.hpp"
+#include "scenarios/simulate/memo.hpp"
+#include "scenarios/simulate/what_if.hpp"
 #include "sim/cluster/cluster.hpp"
+#include "sim/contention/alike_places.hpp"
 #include "sim/engine/engine_programs.hpp"
 #include "sim/engine/host_lane.hpp"
 #include "sim/fold/carriers.hpp"
@@ -78,18 +81,10 @@ struct Folded {
 [[nodiscard]] std::size_t footprint(const Folded& folded);
 
 struct FoldQuestion {
-  CollectiveChoice collectives;
+  CollectiveChoice collectives = {};
   bool fold = true;
   bool reasons = false;
   bool operator==(const FoldQuestion&) const = default;
-};
-
-// What folding reads of a workload: who calls what with whom, and which calls are never concurrent.
-// Workloads that are equal in this, such as those of another number of microbatches, fold alike. It
-// equals no other once its workload is gone.
-struct FoldedCalls {
-  std::weak_ptr<const Lowered> lowered;
-  bool operator==(const FoldedCalls& other) const;
 };
 
 // `places`: of this cluster; null: they are found. Throws InputError for a malformed profile
@@ -98,5 +93,30 @@ struct FoldedCalls {
                                    const FoldQuestion& question, AlikePlaces* places);
 
 [[nodiscard]] nccl::Options nccl_options(const CollectiveChoice& choice);
+
+// Where what-ifs leave the wiring, they share it.
+[[nodiscard]] std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec,
+                                                           const WhatIf& what_if, Memo& memo);
+
+// What is simulated: ranks on a cluster, and the software around them.
+struct LoweredStep {
+  std::shared_ptr<const Cluster> cluster = {};
+  std::shared_ptr<const Lowered> lowered = {};
+  const Scenario* software = nullptr;  // null: it is not known
+  std::string engine = {};
+  std::shared_ptr<AlikePlaces> places = {};  // of the cluster; null: the fold finds them
+};
+
+// Says what each rank does. What folding needs of a large cluster alone is found meanwhile.
+[[nodiscard]] LoweredStep lower_step(const Scenario& scenario,
+                                     const std::shared_ptr<const Cluster>& cluster, Memo& memo);
+
+// The step folded. `question` without collectives: the software says them.
+[[nodiscard]] std::shared_ptr<const Folded> fold_step(const LoweredStep& step,
+                                                      FoldQuestion question, Memo& memo);
+
+// The partition with the rates of what-ifs on communication.
+[[nodiscard]] std::shared_ptr<const Partition> partition_of(
+    const std::shared_ptr<const Folded>& folded, const Workload& workload, const WhatIf& what_if);
 
 }  // namespace trainyard

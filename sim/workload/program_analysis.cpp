@@ -17,16 +17,20 @@ constexpr std::size_t kWorthAThread = 10'000;
 }  // namespace
 
 ProgramAnalysis::Template::Template(const Program& program)
-    : calls(program.operations), order(program), lanes(calls.slots()) {
-  for (std::size_t slot = 0; slot < lanes.size(); ++slot) {
-    for (const OpIndex op : calls.by_slot(slot)) {
-      const std::size_t column = order.column(op);
-      auto lane = std::ranges::find(lanes[slot], column, &Lane::column);
-      if (lane == lanes[slot].end())
-        lane = lanes[slot].insert(lane, {.column = column, .operations = {}});
-      lane->operations.push_back(op);
-    }
+    : calls(program.operations), order(program), lanes(calls.slots()) {}
+
+const std::vector<ProgramAnalysis::Lane>& ProgramAnalysis::Template::lanes_of(std::uint16_t slot) {
+  static const std::vector<Lane> kNoLanes;
+  if (slot >= lanes.size()) return kNoLanes;
+  std::vector<Lane>& known = lanes[slot];
+  if (!known.empty()) return known;
+  for (const OpIndex op : calls.by_slot(slot)) {
+    const std::size_t column = order.column(op);
+    auto lane = std::ranges::find(known, column, &Lane::column);
+    if (lane == known.end()) lane = known.insert(lane, {.column = column, .operations = {}});
+    lane->operations.push_back(op);
   }
+  return known;
 }
 
 ProgramAnalysis::ProgramAnalysis(const Workload& workload)
@@ -51,10 +55,9 @@ bool ProgramAnalysis::ordered(std::uint32_t program, std::uint16_t a, std::uint1
   const std::scoped_lock lock(mutex_);
   const auto [entry, fresh] = known_.try_emplace({shared, a, b}, true);
   if (!fresh) return entry->second;
-  const Template& its = templates_.at(shared);
-  if (b >= its.lanes.size()) return true;
-  for (const Lane& of_a : its.lanes[a])
-    for (const Lane& of_b : its.lanes[b])
+  Template& its = templates_.at(shared);
+  for (const Lane& of_a : its.lanes_of(a))
+    for (const Lane& of_b : its.lanes_of(b))
       entry->second = entry->second && ordered(its.order, of_a, of_b);
   return entry->second;
 }

@@ -51,6 +51,9 @@ class ProgramAnalysis {
   };
   struct Template {
     explicit Template(const Program& program);
+    // Of a slot, found when it is first asked for.
+    [[nodiscard]] const std::vector<Lane>& lanes_of(std::uint16_t slot);
+
     ProgramCalls calls;
     ProgramOrder order;
     std::vector<std::vector<Lane>> lanes;  // by slot

@@ -16,7 +16,7 @@
 //   T(all_reduce) = sum over dimensions of 2(k_d - 1)(a + S/(2 K_d B)),  B of a wire, one way
 //
 // 4 x 4 x 4 GPUs, S = 2^30, B = 50 GB/s, a = 3 us: 21 193.292160 us
-// (tests/sim/collectives/torus_levels_test.cpp).
+// (tests/sim/collectives/levels_test.cpp).
 #include <algorithm>
 #include <numeric>
 
