@@ -52,6 +52,55 @@ TEST(Library, AChangedScenarioIsSimulatedAnew) {
   EXPECT_EQ(after.timeline.makespan_s, simulate(scenario).timeline.makespan_s);
 }
 
+// Folding reads who calls what with whom and in which order, but not how often.
+TEST(Library, OtherNumbersOfMicrobatchesAreFoldedOnce) {
+  const Scenario scenario = pipeline();
+  Memo memo;
+  const Result first = simulate(scenario, {}, memo);
+  for (const int more : {1, 2, 3, 5}) {
+    Scenario changed = scenario;
+    changed.plan.training.global_batch_size +=
+        more * changed.plan.training.micro_batch_size * changed.plan.parallelism.data;
+    const Result kept = simulate(changed, {}, memo);
+    const Result fresh = simulate(changed);
+    EXPECT_EQ(kept.partition, first.partition) << more;
+    EXPECT_GT(kept.timeline.counters.operations, first.timeline.counters.operations) << more;
+    EXPECT_NEAR(kept.timeline.makespan_s, fresh.timeline.makespan_s,
+                1e-12 * fresh.timeline.makespan_s)
+        << more;
+    EXPECT_EQ(kept.memory_peaks.front().bytes, fresh.memory_peaks.front().bytes) << more;
+  }
+}
+
+// Whatever a memo has seen, a scenario comes out as it does afresh.
+TEST(Library, AMemoOfOtherStepsChangesNoResult) {
+  std::vector<Scenario> scenarios;
+  for (const int zero_stage : {0, 1, 3}) {
+    for (const bool overlaps : {true, false}) {
+      for (const char* schedule : {"gpipe", "1f1b"}) {
+        Scenario scenario = small_scenario(
+            {.tensor = 2, .pipeline = 2, .data = 4, .zero_stage = zero_stage, .microbatches = 6});
+        scenario.plan.parallelism.schedule = schedule;
+        scenario.plan.parallelism.overlap_grad_reduce = overlaps;
+        scenario.plan.parallelism.overlap_p2p = overlaps;
+        scenarios.push_back(scenario);
+      }
+    }
+  }
+  ASSERT_EQ(scenarios.size(), 12U);
+  Memo memo;
+  for (int turn = 0; turn < 2; ++turn) {
+    for (const Scenario& scenario : scenarios) {
+      const Result kept = simulate(scenario, {}, memo);
+      const Result fresh = simulate(scenario);
+      EXPECT_NEAR(kept.timeline.makespan_s, fresh.timeline.makespan_s,
+                  1e-12 * fresh.timeline.makespan_s);
+      EXPECT_EQ(kept.partition->ranks.size(), fresh.partition->ranks.size());
+      EXPECT_EQ(kept.partition->flows.size(), fresh.partition->flows.size());
+    }
+  }
+}
+
 TEST(Library, AStopEndsASimulationByCancelled) {
   std::stop_source stop;
   stop.request_stop();
