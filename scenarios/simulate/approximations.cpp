@@ -30,7 +30,7 @@ void add_dropped_rows(const TrainingPlan& plan, Approximations& found) {
                    "MFU count all experts of every token: compare step times, not MFU"});
 }
 
-// What the exchanges of experts leave out, counted in exchanges and chunks.
+// Adds what exchanges between experts leave out, counted in exchanges and chunks.
 void add_expert_approximations(const TrainingPlan& plan, Approximations& found) {
   const Parallelism& p = plan.parallelism;
   if (!divides_experts(p, plan.architecture)) return;
@@ -162,7 +162,7 @@ Approximations cluster_approximations(const Cluster& cluster) {
 
 namespace {
 
-// What its computations name, each once.
+// Returns the kernels that the program's computations name, each once.
 std::vector<std::uint32_t> payloads_computed(const Program& program) {
   std::uint32_t most = 0;
   for (const Operation& op : program.operations.written()) most = std::max(most, op.payload);

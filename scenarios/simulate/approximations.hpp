@@ -1,4 +1,4 @@
-// What a run simplifies, counted, each with a sentence that a user can act on (design D10).
+// The simplifications of a run, counted, each with a sentence that a user can act on (design D10).
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What every kernel of a workload takes, on the GPU and with the framework it runs on.
+// How long every kernel of a workload takes, on the GPU and with the framework it runs on.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct KernelSoftware {
 
 [[nodiscard]] KernelSoftware kernel_software(const Scenario& scenario);
 
-// Those that the scenario supposes: none where it leaves them out. Throws InputError.
+// The software that the scenario supposes; none where it leaves it out. Throws InputError.
 [[nodiscard]] Stragglers stragglers_of(const Scenario& scenario);
 
 // Kernels of a kind of GPU as software runs them. 4-bit products take the time of the same in 8
@@ -51,7 +51,7 @@ struct KernelPricing {
 
 [[nodiscard]] std::size_t footprint(const KernelPricing& pricing);
 
-// Of each kind of GPU once, when it is first asked for.
+// The prices of each kind of GPU, found once, when they are first asked for.
 class KernelPricings {
  public:
   // REQUIRES: the memo outlives it.

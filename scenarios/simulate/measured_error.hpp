@@ -14,7 +14,7 @@
 
 namespace trainyard {
 
-// What decides which kernels a run is made of.
+// The features that decide which kernels a run is made of.
 struct RunKind {
   std::string generation;  // of the GPU: "ampere"
   int bits = 16;           // of the numbers that linear layers multiply: 32, 16, 8 or 4
@@ -26,9 +26,9 @@ struct RunKind {
 // "16-bit dense models on ampere"
 [[nodiscard]] std::string to_text(const RunKind& kind);
 
-// Of measured runs of the scenario's kind; where there are too few, of its generation of GPUs.
-// Nothing where no run on that generation was measured, and for the ideal, which no run is. Throws
-// InputError where the table is malformed.
+// The error of measured runs of the scenario's kind; where there are too few, of its generation of
+// GPUs. Nothing where no run on that generation was measured, and for the ideal, which no run is.
+// Throws InputError where the table is malformed.
 [[nodiscard]] std::optional<MeasuredError> measured_error(const Scenario& scenario);
 
 }  // namespace trainyard

@@ -11,9 +11,9 @@
 
 namespace trainyard {
 
-// Of the group that a slot names: channels x 2 peers x bytes of a channel, the most over its calls.
-// 24 channels of 9.2 MiB: 441.6 MiB. Groups that only exchange messages open two channels to their
-// one peer.
+// The buffers of the group that a slot names: channels x 2 peers x bytes of a channel, the most
+// over its calls. 24 channels of 9.2 MiB: 441.6 MiB. Groups that only exchange messages open two
+// channels to their one peer.
 [[nodiscard]] std::int64_t communicator_bytes(const RunView& view, std::size_t rank_class,
                                               const FrameworkMemory& framework);
 

@@ -35,7 +35,8 @@ std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Clus
   return first;
 }
 
-// Of `count` kernels that there are of each kind.
+// Makes the program compute with the kernels from number `first` on. There are `count` kernels for
+// each kind of GPU.
 void move_kernels(Program& program, std::size_t count, std::uint32_t first) {
   if (first == 0) return;
   if (program.kernels.empty()) {
@@ -194,9 +195,9 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
 
 namespace {
 
-// What folding reads of a workload: who calls what with whom, and which calls are never concurrent.
-// Workloads that are equal in this, such as those of another number of microbatches, fold alike. It
-// equals no other once its workload is gone.
+// The part of a workload that folding reads: who calls what with whom, and which calls are never
+// concurrent. Workloads that are equal in this, such as those of another number of microbatches,
+// fold alike. It equals no other once its workload is gone.
 struct FoldedCalls {
   std::weak_ptr<const Lowered> lowered;
   bool operator==(const FoldedCalls& other) const;

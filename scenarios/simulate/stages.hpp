@@ -98,7 +98,7 @@ struct FoldQuestion {
 [[nodiscard]] std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec,
                                                            const WhatIf& what_if, Memo& memo);
 
-// What is simulated: ranks on a cluster, and the software around them.
+// A step to be simulated: ranks on a cluster, and the software around them.
 struct LoweredStep {
   std::shared_ptr<const Cluster> cluster = {};
   std::shared_ptr<const Lowered> lowered = {};

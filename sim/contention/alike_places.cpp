@@ -317,7 +317,7 @@ std::optional<AlikePlaces::Spot> AlikePlaces::spot_of(LinkId id) const {
   const bool inside = cluster_.device(link.from).node == cluster_.device(link.to).node;
   const bool in_fabric = cluster_.device(link.from).node < 0 && inside;
   if (in_fabric) return spot_of_bundle(link);
-  // What leaves a node that is alone goes where its place does not tell.
+  // A link that leaves the only node of a place leads where the place does not tell.
   return inside || nodes_.things.size() > 1 ? spot_in_node(link) : std::nullopt;
 }
 

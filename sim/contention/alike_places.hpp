@@ -50,10 +50,10 @@ class AlikePlaces {
     std::uint32_t which = 0;   // number in the base
     std::uint32_t offset = 0;  // among the links of the node
   };
-  // Of the place at hand, by a link's lowest of its bundle; nothing for links elsewhere.
+  // The spot in the place at hand, by the lowest link of a bundle; nothing for links elsewhere.
   [[nodiscard]] std::optional<Spot> spot_of(LinkId link) const;
 
-  // What tells where the place at hand lies: its nodes and its switches, or the links of a way and
+  // Tells where the place at hand lies: its nodes and its switches, or the links of a way and
   // how many are alike. As long in all places of one number. Good until the next is asked for.
   [[nodiscard]] std::span<const std::uint32_t> base() const { return base_; }
   // The link at a spot of the place that lies there, and how many are alike. For several threads at
@@ -112,7 +112,7 @@ class AlikePlaces {
   std::vector<LinkId> links_;                   // that start or end in a node, node by node
   std::vector<std::uint32_t> kind_of_node_;     // the lowest node that is alike
   std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> numbers_;
-  // Of the place at hand.
+  // The state of the place at hand follows.
   std::vector<std::uint64_t> key_;
   Met nodes_;
   Met locals_;    // places within their nodes that members have

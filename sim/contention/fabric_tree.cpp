@@ -8,7 +8,7 @@ namespace trainyard {
 
 namespace {
 
-// What a NIC hangs on.
+// The cables between a NIC and its switch.
 struct Cable {
   std::uint32_t up = 0;  // how many lead out of the node, and from switches to it
   std::uint32_t down = 0;

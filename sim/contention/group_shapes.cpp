@@ -307,8 +307,8 @@ void GroupShapes::ask_for_patterns(std::optional<GroupId> asked) {
   }
 }
 
-// What the first group of the pattern loads, by the links of its place, which becomes the one at
-// hand.
+// Writes what the first group of the pattern loads, by the links of its place, which becomes the
+// one at hand.
 void GroupShapes::tell(Pattern& pattern) {
   const std::vector<std::uint32_t> gpus = gpus_of(pattern.first);
   if (!given_.places->of_group(gpus))

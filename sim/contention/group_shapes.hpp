@@ -1,4 +1,4 @@
-// What all groups put on links, as shapes of the joint graph (joint_graph.hpp). Of the groups that
+// How all groups load links, as shapes of the joint graph (joint_graph.hpp). Of the groups that
 // make the same calls in isomorphic placements (alike_places.hpp) one is asked for its phases, and
 // the others have its shapes on their own links.
 #pragma once
@@ -58,7 +58,7 @@ class GroupCalls {
   std::size_t bound_slots_ = 0;
 };
 
-// What chains put on links, as shapes of the joint graph (joint_graph.hpp): of parallel links the
+// How chains load links, as shapes of the joint graph (joint_graph.hpp): of parallel links the
 // lowest, each load relative to the most loaded link, and of a group's chains those that are alike
 // once.
 //
@@ -73,12 +73,12 @@ class ChainShapes {
   // REQUIRES: both outlive it.
   ChainShapes(const Cluster& cluster, const JointGraph& joint, bool every_link);
 
-  // What follows is of another group.
+  // The phases that follow are of another group.
   void begin();
   // Chains have their shapes by number among those of the group.
   [[nodiscard]] ShapedPhase shaped(const Phase& phase);
 
-  // Of all groups, in the order in which they came; each sorted by link.
+  // The shapes of all groups, in the order in which they came; each sorted by link.
   [[nodiscard]] std::uint32_t count() const {
     return static_cast<std::uint32_t>(offsets_.size() - 1);
   }
@@ -92,7 +92,7 @@ class ChainShapes {
   [[nodiscard]] bool hold() const { return hold_; }
 
  private:
-  // What a chain puts on parallel links.
+  // The load of a chain on parallel links.
   struct ParallelLoad {
     double bytes = 0.0;  // on each link
     std::uint32_t links = 0;
@@ -118,7 +118,7 @@ class ChainShapes {
   std::optional<std::pair<std::uint64_t, std::uint32_t>> last_load_;
 };
 
-// What all groups put on links, as shapes of the joint graph (joint_graph.hpp): of those that make
+// How all groups load links, as shapes of the joint graph (joint_graph.hpp): of those that make
 // the same calls in places alike (alike_places.hpp) one is asked for, and the others have its
 // shapes on their own links.
 //
@@ -165,7 +165,7 @@ class GroupShapes {
     std::uint32_t end = 0;
     std::vector<GroupCall> calls = {};
   };
-  // What matters of a list of calls to where a group can stand.
+  // The kinds of calls of a list, which decide where a group can stand.
   struct CallKinds {
     bool known = false;
     bool names_switches = false;

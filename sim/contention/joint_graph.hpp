@@ -5,7 +5,7 @@
 // group that load the same links in the same proportions share one *shape*, whatever their size, so
 // that a group with forty calls of the same ring keeps one list of links.
 //
-// Of parallel links, which carry the same whatever is sent (sim/cluster/link_bundles.hpp), only the
+// Parallel links carry the same whatever is sent (sim/cluster/link_bundles.hpp). Only the
 // lowest is in a shape; it stands for all. Where a transport loads one of them by itself, all links
 // are told one by one.
 //
@@ -106,7 +106,7 @@ class ProgramAnalysis;
 // us): from 8 192 GPUs on.
 [[nodiscard]] bool is_large(const Cluster& cluster);
 
-// Of keys made of numbers.
+// The hash of keys made of numbers.
 struct KeyHash {
   [[nodiscard]] std::size_t operator()(const std::vector<std::uint64_t>& key) const;
 };

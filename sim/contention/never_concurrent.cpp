@@ -54,7 +54,7 @@ Timetable timetable(const JointGraph& joint) {
   return result;
 }
 
-// What one thread found and what another did.
+// Joins what one thread found and what another did.
 Concurrency both(Concurrency one, const Concurrency& other) {
   for (std::size_t shape = 0; shape < one.rate_alone.size(); ++shape) {
     one.rate_alone[shape] = std::min(one.rate_alone[shape], other.rate_alone[shape]);
@@ -70,7 +70,7 @@ class NeverConcurrent {
  public:
   NeverConcurrent(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis);
 
-  // Of a group with itself: its calls follow one another.
+  // For a group with itself: whether its calls follow one another.
   [[nodiscard]] bool of(GroupId a, GroupId b);
 
  private:
@@ -134,7 +134,7 @@ bool NeverConcurrent::orders_itself(GroupId group) {
   return known == Itself::Ordered;
 }
 
-// Of a sender and a receiver: looked at as fast as looked up.
+// Whether it is a sender and a receiver, which are looked at as fast as they are looked up.
 bool NeverConcurrent::is_pair(GroupId group) const {
   return workload_.groups[group].members.size() <= 2;
 }
@@ -260,7 +260,7 @@ class LinkMeetings {
     }
   }
 
-  // Of the chains of one group, whose calls follow one another: two of them meet where they move in
+  // Chains of one group, whose calls follow one another, meet where they move in
   // the same phase. `first`: the place of the first in meets_.
   void find_meetings_within(Users of_group, std::size_t first) {
     for (std::size_t i = 0; i < of_group.size(); ++i) meets_[first + i] = Meets::None;

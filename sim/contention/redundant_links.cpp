@@ -49,7 +49,7 @@ Lift lift_of(const Cluster& cluster, const Strand& link) {
   return {up, up ? from : to, up ? link.from : link.to};
 }
 
-// What passes between a switch and the tier below it.
+// The traffic between a switch and the tier below it.
 struct Below {
   double load = 0.0;   // of the chain at hand
   double bound = 0.0;  // sum of the bounds of the links in use
@@ -113,7 +113,7 @@ class NonBlockingSearch {
         {.link = id, .tier = lift.lower_tier, .below = under(lift.lower, lift.up)});
   }
 
-  // What is below the switch: traffic upwards and downwards apart.
+  // Returns the place of the traffic below the switch, upwards and downwards apart.
   std::uint32_t under(DeviceId device, bool up) {
     std::uint32_t& first = first_below_[device];
     if (first == kNone) {
@@ -228,7 +228,7 @@ struct Neighbours {
 // Links in a row that are looked at together.
 constexpr std::size_t kLinksTogether = 4096;
 
-// Of links that are loaded alike.
+// Joins links in series that are loaded alike.
 class AlikeNeighbours {
  public:
   AlikeNeighbours(const Cluster& cluster, const JointGraph& joint, const LinkUsers& users,

@@ -151,7 +151,7 @@ bool ActiveRegions::plan(std::uint32_t rank_class, double loss, double now) {
   return true;
 }
 
-// What has passed is the same in every plan of a region.
+// The dates that have passed are the same in every plan of a region.
 void ActiveRegions::plan(Active& region) {
   ++region.ticket;
   const std::size_t left = std::span(region.next, region.last).size();

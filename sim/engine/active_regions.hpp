@@ -115,7 +115,7 @@ class ActiveRegions {
     const RegionTimes* times = nullptr;  // null: to be planned
     std::uint32_t ticket = 0;
     double start_s = 0.0;
-    // Of times->seen, what has not passed.
+    // The part of times->seen that has not passed.
     const RegionTimes::Seen* next = nullptr;
     const RegionTimes::Seen* last = nullptr;
     RegionTimes own;  // where the plan changed on the way

@@ -57,7 +57,8 @@ class DeadlineHeap {
   }
 
  private:
-  // What is moved about is small: half a day of adding ten million a second, sixteen million alive.
+  // Entries that move about are small: half a day of adding ten million a second, sixteen million
+  // alive.
   static constexpr unsigned kPlaceBits = 24;
   static constexpr std::uint64_t kMostDue = std::uint64_t{1} << kPlaceBits;
   struct Deadline {

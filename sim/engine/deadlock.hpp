@@ -10,7 +10,7 @@
 
 namespace trainyard {
 
-// What an engine throws where nothing can proceed; a caller who knows why says so instead.
+// An engine throws it where nothing can proceed; a caller who knows why says so instead.
 struct Deadlock : RunError {
   using RunError::RunError;
 };

@@ -1,6 +1,6 @@
-// What the engine makes of programs alone and not of times: their regions, and who waits for whom
-// beside them. Kept, it serves every further run of the same workload, such as what-ifs of
-// faster links. Several threads may ask.
+// The regions and the edges of programs, which the engine finds without knowing any times. Kept,
+// they serve every further run of the same workload, such as what-ifs of faster links. Several
+// threads may ask.
 //
 //   EnginePrograms known(workload, analysis);
 //   make_engine("simgrid")->run({..., .known = &known});   // finds them
@@ -22,7 +22,7 @@
 namespace trainyard {
 
 struct EngineProgram {
-  // Of ProgramCalls::collectives those that regions may hold; nothing where there are none.
+  // The collectives (ProgramCalls::collectives) that regions may hold; empty where there are none.
   std::vector<bool> joinable = {};
   bool contracted = false;
   ProgramRegions regions = {};
@@ -57,7 +57,7 @@ class EnginePrograms {
   // was.
   [[nodiscard]] Known as_another(std::uint32_t program, bool contracted,
                                  const std::vector<bool>& joinable) const;
-  // What nobody knows yet.
+  // Finds the regions of those that nobody has asked for yet.
   [[nodiscard]] std::vector<Known> contract(const std::vector<const Contraction*>& fresh) const;
 
   const Workload& workload_;

@@ -32,7 +32,7 @@ struct HostSync {
   std::vector<OpIndex> awaited = {};  // each at or before `after`
 };
 
-// What issuing one program costs its CPU. Empty `issued_s`: it costs nothing.
+// The time that issuing one program costs its CPU. Empty `issued_s`: it costs nothing.
 struct HostLane {
   std::vector<double> issued_s = {};  // by operation, cumulative, never falling
   std::vector<HostSync> syncs = {};   // by `after`, ascending

@@ -12,7 +12,8 @@
 
 namespace trainyard {
 
-// What the links carried: bytes, time in use, peak utilisation, kept while flows start and end.
+// A ledger of what links carried: bytes, time in use, peak utilisation, kept while flows start and
+// end.
 //
 //   ledger.started(flow_class, now);
 //   ledger.ended(flow_class, later);

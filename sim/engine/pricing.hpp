@@ -31,7 +31,7 @@ class CompletionSink {
   virtual void settled() = 0;
 };
 
-// What a Pricing counted while it ran.
+// The counts of a Pricing while it ran.
 struct PricingRecord {
   std::vector<LinkUse> links;    // by link class
   std::uint64_t activities = 0;  // SimGrid Comms created
@@ -51,8 +51,8 @@ class Pricing {
   virtual void start_delay(Token token, double seconds) = 0;
   // Likewise, to a date from now on. REQUIRES: it is a whole multiple of the tick.
   virtual void start_delay_until(Token token, double date_s) = 0;
-  // What a flow takes that its own cap alone limits, whatever is alive beside it; nothing for one
-  // that shares links. REQUIRES: the flow class has bytes to move.
+  // Returns the time of a flow that its own cap alone limits, whatever is alive beside it; nothing
+  // for one that shares links. REQUIRES: the flow class has bytes to move.
   [[nodiscard]] virtual std::optional<double> seconds_unshared(std::uint32_t flow_class) const = 0;
   // So many flows that nobody started here have moved their bytes. REQUIRES: seconds_unshared gives
   // their time.

@@ -78,7 +78,7 @@ class Replay final : public CompletionSink {
     double flows_started_s = 0.0;
   };
 
-  // What every event of a rank class looks at.
+  // The data that every event of a rank class looks at.
   struct ClassView {
     const OperationList* operations = nullptr;
     const ProgramRegions* regions = nullptr;

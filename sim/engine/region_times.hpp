@@ -22,7 +22,7 @@
 
 namespace trainyard {
 
-// What a piece takes: at full speed for computations, in all for others.
+// The time of a piece: at full speed for computations, in all for others.
 struct PieceCost {
   double seconds = 0.0;
   double loss = 0.0;                             // of the computation beside it; 0 for computations

@@ -296,8 +296,8 @@ class ShapeWriter {
     }
   }
 
-  // What a later member of a region waits for outside comes before its head: nobody needs to tell
-  // it.
+  // A later member of a region waits outside only for what comes before the head: nobody needs to
+  // tell it.
   void find_seen(std::uint32_t number) {
     const Instance& instance = instances_[number];
     Searched& as = searched_[found_[number].as];

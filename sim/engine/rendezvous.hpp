@@ -48,7 +48,7 @@ class Rendezvous {
   struct Endpoint {
     std::uint32_t group_class = kNone;
     std::uint32_t party = kNone;
-    // Those of the program, which number its calls; null where the party calls through other slots
+    // The program's calls, which number them; null where the party calls through other slots
     // too.
     const ProgramCalls* calls = nullptr;
   };

@@ -48,7 +48,7 @@ class SlowedCompute {
   void change(std::uint32_t rank_class, double loss);
   // The ends of the kernels that have started, or whose speed has changed, since it was last asked.
   [[nodiscard]] std::vector<Announcement> announce(double now);
-  // What the communications alive on the class take.
+  // The loss by the communications that are alive on the class.
   [[nodiscard]] double loss(std::uint32_t rank_class) const { return classes_[rank_class].loss; }
   // The kernel whose announced end has come; nothing when the ticket is stale.
   [[nodiscard]] std::optional<FinishedCompute> finish(std::uint32_t ticket);

@@ -1,4 +1,5 @@
-// What carried each call of a folded run, for reports: asked of the transport once per class.
+// The algorithm that carried each call of a folded run, for reports: asked of the transport once
+// per class.
 //
 //   const Carriers table = carriers(workload, partition, transport);
 //   carrier_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, 24 channels"

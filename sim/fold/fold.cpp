@@ -31,7 +31,7 @@ struct VertexClasses {
   Classes links;  // by position in JointGraph::links, each class with a number of its own
 };
 
-// Those on which nobody meets are told by their colours.
+// Links on which nobody meets are told apart by their colours.
 Classes link_classes(const FoldingGraph& folding, const Classes& classes) {
   Classes of_link = folding.colour_of_link;
   for (std::uint32_t& colour : of_link) colour += folding.end;
@@ -84,7 +84,7 @@ struct LinkClasses {
   std::vector<std::vector<ClassLoad>> loads_of_shape_class;  // sorted by link class
 };
 
-// What a class of shapes puts on one link.
+// The load of a class of shapes on one link.
 struct Load {
   std::uint32_t shape_class = 0;
   ClassLoad sum = {};

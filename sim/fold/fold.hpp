@@ -73,7 +73,7 @@ struct FlowClass {
   // Set where the cap holds what other chains of the same phase take (closed_phases.hpp): the cap
   // without them, for engines that know no contention.
   std::optional<double> rate_alone = {};
-  // What all members together put on any one link of a class, relative to payload_bytes.
+  // The load of all members together on any one link of a class, relative to payload_bytes.
   struct Weight {
     std::uint32_t link_class = 0;
     double weight = 1.0;
@@ -84,7 +84,7 @@ struct FlowClass {
   std::vector<Weight> weights;  // sorted by link class
 };
 
-// What one call of a group class does, ready for an engine.
+// One phase of a call of a group class, ready for an engine.
 struct FoldedPhase {
   double latency_s = 0.0;
   std::vector<std::uint32_t> flows;  // flow classes, all started together

@@ -22,7 +22,7 @@
 
 namespace trainyard {
 
-// What differs.
+// The kind of thing that differs.
 enum class PartingCause : std::uint8_t {
   First,    // the first class of all is unlike none
   Gpu,      // another kind of GPU

@@ -1,5 +1,5 @@
-// What folding refines: ranks, groups, shapes of chains and links as the vertices of one labelled
-// graph, each with a colour for what it is known by before any neighbour is looked at.
+// The graph that folding refines: ranks, groups, shapes of chains and links as the vertices of one
+// labelled graph, each with a colour for what it is known by before any neighbour is looked at.
 //
 // A membership joins rank and group (labelled by role and slot), a group its shapes, and a shape
 // every link on which it may meet others (labelled by its load there). Links on which none meet are
@@ -27,7 +27,7 @@ namespace trainyard {
           .places = options.places};
 }
 
-// What tells chains of one shape and phase apart: the rate they have alone.
+// A key that tells chains of one shape and phase apart: the rate they have alone.
 [[nodiscard]] std::uint64_t alone_key(const ShapedChain& chain);
 
 // Whether a group's only shape is a vertex of its own.

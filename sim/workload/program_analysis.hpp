@@ -1,4 +1,4 @@
-// What follows from the programs of a workload alone, whatever anything takes: what each program
+// The analysis of the programs of a workload, whatever time anything takes: what each program
 // calls, which of its operations end before which others start, and which of its slots are never in
 // use at the same time. Programs of one template (program_templates.hpp) have one answer.
 //
@@ -38,7 +38,7 @@ class ProgramAnalysis {
     return templates_.at(template_of_.at(program)).order;
   }
   // True when of any two different operations, one on each slot, one ends before the other starts.
-  // Of one slot with itself: when its calls follow one another.
+  // For one slot with itself: true when its calls follow one another.
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
   // Whether the other gives the answers to ordered() that this one has given so far.
   [[nodiscard]] bool answers_hold_for(ProgramAnalysis& other);
@@ -51,7 +51,7 @@ class ProgramAnalysis {
   };
   struct Template {
     explicit Template(const Program& program);
-    // Of a slot, found when it is first asked for.
+    // Returns the lanes of a slot, which are found when they are first asked for.
     [[nodiscard]] const std::vector<Lane>& lanes_of(std::uint16_t slot);
 
     ProgramCalls calls;

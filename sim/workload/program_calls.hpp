@@ -1,6 +1,6 @@
-// What a program calls, whoever its partners turn out to be. The i-th call that a member of a group
-// makes meets the i-th calls of the others, so a call is known by its place among those of its
-// slot.
+// The calls of a program, whoever its partners turn out to be. The i-th call that a member of a
+// group makes meets the i-th calls of the others, so a call is known by its place among those of
+// its slot.
 //
 //   ProgramCalls calls(program.operations);
 //   calls.by_slot(2);     // the operations that communicate through slot 2, in order

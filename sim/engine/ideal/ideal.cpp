@@ -83,7 +83,7 @@ class IdealPricing final : public Pricing {
     change_utilisation(flow_class, -1.0);
   }
 
-  // What the flow takes of its links while it is alive, alone; the sum may exceed a link's
+  // The share that the flow alone takes of its links while it is alive; the sum may exceed a link's
   // capacity.
   void change_utilisation(std::uint32_t flow_class, double sign) {
     const double rate = partition_.flows[flow_class].payload_bytes / seconds_[flow_class];

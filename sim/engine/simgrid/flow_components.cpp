@@ -26,7 +26,7 @@ const FlowComponents::Placed& FlowComponents::place(std::span<const Member> fres
   placed_.ends.clear();
   placed_.solver_flows.clear();
   const std::vector<std::size_t> first = first_joined(fresh);
-  // Those that are joined stand together, in their order.
+  // Flows that are joined stand together, in their order.
   std::vector<std::uint32_t> order(fresh.size());
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::stable_sort(order, {}, [&](std::uint32_t flow) { return first[flow]; });

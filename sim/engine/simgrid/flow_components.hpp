@@ -63,7 +63,7 @@ class FlowComponents {
   void solver_flow_ended(std::uint32_t flow_class);
 
  private:
-  // What the same flows do whenever they start together.
+  // How the same flows share links whenever they start together.
   struct Pattern {
     MaxMinFlows start = {};               // before anything has moved
     std::vector<double> ends_s = {};      // by place

@@ -1,5 +1,5 @@
-// What the engine asks of SimGrid: transfers that share links by max-min fairness, and calls at
-// dates of the clock they live on.
+// The services that the engine asks of SimGrid: transfers that share links by max-min fairness, and
+// calls at dates of the clock they live on.
 //
 // It stands behind an interface of its own because SimGrid is loaded when it is first needed
 // (solver_module.hpp): with all that it brings, that takes longer than a small simulation, and many
@@ -58,7 +58,7 @@ class FluidSolver {
   // can be added afterwards.
   virtual void close(std::span<const std::vector<std::uint32_t>> routes) = 0;
 
-  // Of the process: another solver before this one has moved it.
+  // The clock belongs to the process: another solver before this one has moved it.
   [[nodiscard]] virtual double clock_s() const = 0;
   // REQUIRES: `date_s` is not before clock_s().
   virtual void call_at(double date_s, std::function<void()> call) = 0;
@@ -68,7 +68,7 @@ class FluidSolver {
   virtual void forget(std::uint32_t transfer) = 0;
   // From now on, for transfers under way too.
   virtual void set_bandwidth(std::uint32_t link, double units_per_s) = 0;
-  // What flows through a link now, in units a second.
+  // Returns the rate through a link now, in units a second.
   [[nodiscard]] virtual double usage_of(std::uint32_t link) const = 0;
   // Until nothing is under way and no call is left.
   virtual void run() = 0;

@@ -59,7 +59,7 @@ inline void make_route(s4u::NetZone* zone, s4u::Host* from, s4u::Host* to,
 #endif
 }
 
-// What flows through a link now, in its units of bandwidth.
+// Returns the rate through a link now, in its units of bandwidth.
 inline double usage_of(const s4u::Link* link) {
 #if SIMGRID_VERSION >= 40000
   return link->get_load();

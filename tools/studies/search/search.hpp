@@ -46,7 +46,7 @@ struct SearchQuestion {
   double headroom = 0.0;      // share of a GPU's memory that a layout must leave free to fit
   double seconds = 0.0;       // what is known after so long is the answer; 0: as long as it takes
   std::function<bool()> end = {};  // asked often; true: what is known so far is the answer
-  // What is being done and the fraction of it, now and then.
+  // Is told now and then what is being done, and the fraction of it.
   std::function<void(const std::string&, double)> progress = {};
   // Told of each layout that fits and is quicker than all before.
   std::function<void(const FoundLayout&)> better = {};

@@ -64,7 +64,7 @@ class Choices {
   [[nodiscard]] Sizes tensor() const;
   [[nodiscard]] Sizes context() const;
   [[nodiscard]] Sizes pipeline() const;
-  // Those below are of a plan with the sizes above. Some of them may be no layout (is_legal).
+  // The choices below are of a plan with the sizes above. Some of them may be no layout (is_legal).
   [[nodiscard]] std::vector<ScheduleChoice> schedules(const TrainingPlan& plan) const;
   [[nodiscard]] std::vector<ExpertChoice> experts(const TrainingPlan& plan) const;
   [[nodiscard]] Sizes zero_stages(const TrainingPlan& plan) const;

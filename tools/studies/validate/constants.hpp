@@ -19,7 +19,7 @@ struct Constant {
   double value = 0.0;
   std::string unit = {};  // what follows the number in a text, with its blank
   bool text = false;
-  // What keeps its ratio to this one, because one cause is behind both.
+  // The constant that keeps its ratio to this one, because one cause is behind both.
   std::vector<Constant> also = {};
 };
 
