@@ -23,7 +23,12 @@ const std::vector<ProgramAnalysis::Lane>& ProgramAnalysis::Template::lanes_of(st
   static const std::vector<Lane> kNoLanes;
   if (slot >= lanes.size()) return kNoLanes;
   std::vector<Lane>& known = lanes[slot];
-  if (!known.empty()) return known;
+  if (!known.empty() || calls.by_slot(slot).empty()) return known;
+  if (calls.on_one_stream(slot)) {
+    const std::vector<OpIndex>& all = calls.by_slot(slot);
+    known.push_back({.column = order.column(all.front()), .operations = all});
+    return known;
+  }
   for (const OpIndex op : calls.by_slot(slot)) {
     const std::size_t column = order.column(op);
     auto lane = std::ranges::find(known, column, &Lane::column);
@@ -70,14 +75,17 @@ bool ProgramAnalysis::answers_hold_for(ProgramAnalysis& other) {
   });
 }
 
-// For each operation of b, some first operations of a come before it. It is enough that the next
-// operation of a comes after it, since all later ones of a follow that one.
+// For each operation of b, some first operations of a come before it, the more of them the later it
+// is. It is enough that the next operation of a comes after it, since all later ones of a follow
+// that one.
 bool ProgramAnalysis::ordered(const ProgramOrder& order, const Lane& a, const Lane& b) {
   if (a.column == b.column) return true;
+  auto next = a.operations.begin();
   for (const OpIndex of_b : b.operations) {
     const OpIndex done = order.after(of_b, a.column);
-    const auto next = std::ranges::lower_bound(a.operations, done);
-    if (next != a.operations.end() && order.after(*next, b.column) <= of_b) return false;
+    while (next != a.operations.end() && *next < done) ++next;
+    if (next == a.operations.end()) return true;
+    if (order.after(*next, b.column) <= of_b) return false;
   }
   return true;
 }

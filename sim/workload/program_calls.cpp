@@ -17,8 +17,12 @@ ProgramCalls::ProgramCalls(const OperationList& operations)
     if (communicates(operation.kind)) slots = std::max<std::size_t>(slots, operation.slot + 1U);
   by_slot_.resize(slots);
   distinct_calls_.resize(slots);
-  for (const Operation& operation : operations.written())
-    if (communicates(operation.kind)) distinct_calls_[operation.slot].push_back(operation.payload);
+  streams_.resize(slots);
+  for (const Operation& operation : operations.written()) {
+    if (!communicates(operation.kind)) continue;
+    distinct_calls_[operation.slot].push_back(operation.payload);
+    streams_[operation.slot].insert(operation.stream);
+  }
   for (std::vector<std::uint32_t>& calls : distinct_calls_) {
     std::ranges::sort(calls);
     calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
