@@ -4,7 +4,8 @@
 // The operations and their shapes are those of reference 04 section 1 (Shoeybi et al. 1909.08053;
 // Korthikanti et al. 2205.05198). Norms and the order of the halves are written here. What stands
 // in each half, attention and feed-forward, is a block of one kind: the seam behind which kinds
-// stand. A new kind is a file with its writer and a row in layer.cpp.
+// stand. A new kind is a file with its writer, a row in
+// layer.cpp, its declaration below, and what ../README.md lists.
 //
 //   layer_block_at(architecture, LayerHalf::Attention, layer).forward(tools);
 #pragma once

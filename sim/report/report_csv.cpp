@@ -70,10 +70,9 @@ std::string memory_csv(const RunView& view) {
 }
 
 void write_csv_directory(const RunView& view, const std::filesystem::path& directory) {
-  write_file(directory / "breakdown.csv", breakdown_csv(view));
-  write_file(directory / "memory.csv", memory_csv(view));
-  write_file(directory / "links.csv", links_csv(view));
-  write_file(directory / "collectives.csv", collectives_csv(view));
+  for (const ReportEntry& report : reports())
+    if (report.csv != nullptr)
+      write_file(directory / fmt::format("{}.csv", report.name), report.csv(view));
   OutputStream spans(directory / "spans.csv");
   spans.print(
       "start,end,ready,deviceId,streamId,correlationId,name,rank,class,kind,microbatch,layer\n");

@@ -5,6 +5,7 @@
 #include "sim/base/check.hpp"
 #include "sim/report/communication.hpp"
 #include "sim/report/figures.hpp"
+#include "sim/report/report.hpp"
 #include "sim/report/stage_summary.hpp"
 #include "sim/timeline/breakdown.hpp"
 
@@ -210,14 +211,10 @@ Json result_json(const RunView& view) {
                  {"mfu", or_null(key.mfu)},
                  {"hfu", or_null(key.hfu)},
                  {"flops_convention", or_null(view.facts.flops_convention)},
-                 {"utilisation", utilisation_json(key)},
-                 {"breakdown_s", breakdown_json(view)},
-                 {"memory", memory_json(view)},
-                 {"links", links_json(view)},
-                 {"collectives", collectives_json(view)},
-                 {"placement", placement_json(view)},
-                 {"costs", costs_json(view)},
-                 {"fold", fold_json(view)},
+                 {"utilisation", utilisation_json(key)}});
+  for (const ReportEntry& report : reports())
+    if (!report.result_key.empty()) result[std::string(report.result_key)] = report.json(view);
+  result.update({{"fold", fold_json(view)},
                  {"approximations", approximations_json(view.facts)},
                  {"published", published_json(view.facts)},
                  {"measured_error", error_json(view.facts.measured_error)}});

@@ -44,8 +44,8 @@ void add_explain(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 
-// The formats of `trainyard import`. Each is one function here, its file import_<what>.cpp, and a
-// row in command_import.cpp.
+// The formats of `trainyard import`. Each is one function here, its file import_<what>.cpp, a row
+// in command_import.cpp, and a line in CMakeLists.txt.
 void add_import_chakra(CLI::App& import, Action& action);
 void add_import_hf_config(CLI::App& import, Action& action);
 void add_import_megatron(CLI::App& import, Action& action);

@@ -160,7 +160,8 @@ TEST(Csv, DirectoryHoldsTheSpansInNsightWords) {
   small.run.workload.names[4] = "adam, \"fused\"";
   const auto directory = scratch("csv");
   write_csv_directory(small.view(), directory);
-  for (const char* name : {"breakdown.csv", "memory.csv", "links.csv", "collectives.csv"}) {
+  for (const char* name :
+       {"breakdown.csv", "memory.csv", "links.csv", "collectives.csv", "critical_path.csv"}) {
     EXPECT_TRUE(std::filesystem::exists(directory / name)) << name;
   }
   const auto lines = lines_of(read_file(directory / "spans.csv"));
