@@ -1,5 +1,6 @@
 // The schedules of this folder, for the registry. A new schedule adds its declaration here, its row
-// in schedule.cpp, its file and a line in CMakeLists.txt; tests of the planner alone include this header as well.
+// in schedule.cpp, its file and a line in CMakeLists.txt; tests of the planner alone include this
+// header as well.
 #pragma once
 
 #include <optional>

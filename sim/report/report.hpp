@@ -1,7 +1,7 @@
 // Reports: everything that can be said about a run, by name, as text, JSON and CSV.
 //
-// To add one: write a section, its JSON (result_json.hpp) and, where it has rows, its CSV; add a row
-// to registry.cpp, which the command, the result and the folder of CSV files read.
+// To add one: write a section, its JSON (result_json.hpp) and, where it has rows, its CSV; add a
+// row to registry.cpp, which the command, the result and the folder of CSV files read.
 //
 //   for (const ReportEntry& report : reports()) fmt::print("{}\n", report.name);
 //   find_report("links")->text(view);
@@ -60,9 +60,9 @@ struct ReportEntry {
 [[nodiscard]] std::string links_csv(const RunView& view);
 [[nodiscard]] std::string collectives_csv(const RunView& view);
 
-// Writes NAME.csv for each report that is a table, and spans.csv, which uses the column words of `nsys export` (start, end, streamId,
-// deviceId, name; nanoseconds), so that a simulated run and a profiled one join on them. Creates
-// the folder. Throws InputError when it cannot be written.
+// Writes NAME.csv for each report that is a table, and spans.csv, which uses the column words of
+// `nsys export` (start, end, streamId, deviceId, name; nanoseconds), so that a simulated run and a
+// profiled one join on them. Creates the folder. Throws InputError when it cannot be written.
 void write_csv_directory(const RunView& view, const std::filesystem::path& directory);
 
 }  // namespace trainyard
