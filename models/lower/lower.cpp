@@ -12,7 +12,7 @@
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
 #include "models/schedules/schedule.hpp"
-#include "sim/base/beside.hpp"
+#include "sim/base/concurrency.hpp"
 #include "sim/base/error.hpp"
 #include "sim/workload/program_templates.hpp"
 
@@ -185,7 +185,7 @@ SteppedWorkload lower_stages(const StageRange& stages, const Seating& seating, s
   const StageRange others = stages;
   const std::int64_t half = (count + 1) / 2;
   SteppedWorkload first;
-  SteppedWorkload second = beside(
+  SteppedWorkload second = run_concurrently(
       true, [&] { first = stages.lower(seating, 0, half); },
       [&] { return others.lower(seating, half, count); });
   append_programs(first.workload, std::move(second.workload));

@@ -98,7 +98,8 @@ void try_file(JsonObject& object, std::string_view key, const Open& open) {
 
 CollectiveChoice read_collectives(JsonObject object, const fs::path& folder) {
   CollectiveChoice choice;
-  choice.profile = object.has("profile") ? beside(folder, object.text("profile")) : std::string();
+  choice.profile =
+      object.has("profile") ? run_concurrently(folder, object.text("profile")) : std::string();
   if (!choice.profile.empty())
     try_file(object, "profile", [&] { (void)read_collective_profile(choice.profile); });
   choice.nccl = read_nccl(object.object("nccl"));
@@ -168,7 +169,7 @@ void include_placement(JsonFile& file) {
   nlohmann::ordered_json& placement = parallelism["placement"];
   if (!placement.is_string()) return;
   const fs::path folder = fs::path(file.name()).parent_path();
-  const std::string name = beside(folder, placement.get<std::string>());
+  const std::string name = run_concurrently(folder, placement.get<std::string>());
   placement = parse_json(name, read_file(name));
 }
 
@@ -202,11 +203,12 @@ void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan)
     root.report("training", "is missing",
                 "it must be an object with sequence_length and global_batch_size");
   if (std::string& schedule = plan.parallelism.schedule; schedule.ends_with(".json")) {
-    schedule = beside(folder, schedule);
+    schedule = run_concurrently(folder, schedule);
     JsonObject parallelism = root.object("parallelism");
     try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
   }
-  if (!plan.experts.counts.empty()) plan.experts.counts = beside(folder, plan.experts.counts);
+  if (!plan.experts.counts.empty())
+    plan.experts.counts = run_concurrently(folder, plan.experts.counts);
 }
 
 // The host's share of one GPU, on the least of the nodes where they differ.

@@ -23,14 +23,14 @@ bool is_path(const std::string& text) {
   return text.ends_with(".json") || text.find('/') != std::string::npos;
 }
 
-std::string beside(const std::filesystem::path& folder, const std::string& name) {
+std::string run_concurrently(const std::filesystem::path& folder, const std::string& name) {
   std::error_code error;
   const std::filesystem::path near = folder / name;
   return std::filesystem::is_regular_file(near, error) ? near.string() : name;
 }
 
 std::string located(const std::filesystem::path& folder, const std::string& name) {
-  return is_path(name) ? beside(folder, name) : name;
+  return is_path(name) ? run_concurrently(folder, name) : name;
 }
 
 void spell_out(Json& document, const std::string& pointer, const std::filesystem::path& folder) {

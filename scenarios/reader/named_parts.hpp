@@ -14,9 +14,10 @@ namespace trainyard {
 [[nodiscard]] bool is_path(const std::string& text);
 
 // A file named in a scenario is looked for beside the scenario, then in the working folder.
-[[nodiscard]] std::string beside(const std::filesystem::path& folder, const std::string& name);
+[[nodiscard]] std::string run_concurrently(const std::filesystem::path& folder,
+                                           const std::string& name);
 
-// The name of something shipped as it is, the path of a file as beside() finds it.
+// The name of something shipped as it is, the path of a file as run_concurrently() finds it.
 [[nodiscard]] std::string located(const std::filesystem::path& folder, const std::string& name);
 
 // Where the pointer leads below a model or a node that the document names, their fields take the

@@ -12,7 +12,7 @@
 #include "sim/base/words.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 
 namespace trainyard {
 

@@ -223,13 +223,13 @@ Approximations software_approximations(const Workload& workload) {
 }
 
 Approximations nccl_approximations(const Workload& workload, const Cluster& cluster,
-                                   const nccl::NcclTransport& transport) {
+                                   const nccl::NcclModel& communication) {
   Approximations found;
   const auto calls = static_cast<std::uint64_t>(
       std::count_if(workload.calls.begin(), workload.calls.end(),
                     [](const Call& call) { return algorithm_of(call) == nccl::kNcclName; }));
   if (calls == 0) return {};
-  if (!transport.host()) {
+  if (!communication.host()) {
     found.push_back(
         {.name = "nccl_stood_in_for",
          .count = calls,
@@ -237,7 +237,7 @@ Approximations nccl_approximations(const Workload& workload, const Cluster& clus
                                  "their own): calls are carried by the plain ring or tree, "
                                  "whichever is quicker alone",
                                  cluster.facts().gpu)});
-  } else if (!transport.host()->cpu_is_known) {
+  } else if (!communication.host()->cpu_is_known) {
     found.push_back(
         {.name = "nccl_host_unknown",
          .count = calls,
@@ -245,8 +245,8 @@ Approximations nccl_approximations(const Workload& workload, const Cluster& clus
                                  "of node type \"{}\": it is taken for Intel's",
                                  cluster.facts().node)});
   }
-  if (!transport.host() || transport.priced_by() == nccl::PricedBy::ThisGpu) return found;
-  const bool generation = transport.priced_by() == nccl::PricedBy::ItsGeneration;
+  if (!communication.host() || communication.priced_by() == nccl::PricedBy::ThisGpu) return found;
+  const bool generation = communication.priced_by() == nccl::PricedBy::ItsGeneration;
   found.push_back(
       {.name = "nccl_times_of_another_gpu",
        .count = calls,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "scenarios/reader/scenario.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {
@@ -29,7 +29,7 @@ using Approximations = std::vector<Approximation>;
 
 // Where NCCL's data do not know the cluster: what is taken for it.
 [[nodiscard]] Approximations nccl_approximations(const Workload& workload, const Cluster& cluster,
-                                                 const nccl::NcclTransport& transport);
+                                                 const nccl::NcclModel& communication);
 
 // The steps of workers that run ahead of each other, where they are not the same for all.
 [[nodiscard]] Approximations pace_approximations(const std::vector<std::uint32_t>& steps_of_worker);

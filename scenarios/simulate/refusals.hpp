@@ -1,7 +1,8 @@
 // Where in a scenario the cause lies of what stopped its simulation.
 //
-// Whether "nvls" can run is a question of where a group stands, which only the transport finds out;
-// whether a schedule's messages hold each other up, only the run. Neither knows file and path:
+// Whether "nvls" can run is a question of where a group stands, which only the communication model
+// finds out; whether a schedule's messages hold each other up, only the run. Neither knows file and
+// path:
 //
 //   scenarios/mine.json: /collectives/data/all_reduce: all_reduce of 8 ranks on GPUs 0, 2, ..., 14
 //   cannot use "nvls": nvls runs within one node, here are 2 (choose one of: ring, tree, ...)
@@ -10,7 +11,7 @@
 #pragma once
 
 #include "scenarios/reader/scenario.hpp"
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/engine/deadlock.hpp"
 
 namespace trainyard {

@@ -19,7 +19,7 @@
 #include "scenarios/simulate/own_pace.hpp"
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stages.hpp"
-#include "sim/base/beside.hpp"
+#include "sim/base/concurrency.hpp"
 #include "sim/engine/engine.hpp"
 
 namespace trainyard {
@@ -59,7 +59,7 @@ void add_figures(Result& result, const Scenario* software, const SimulateOptions
   MemoryFound memory;
   std::vector<Breakdown> found;
   const RunView view = result.view();
-  beside(
+  run_concurrently(
       worth && options.figures && options.breakdowns,
       [&] {
         if (options.breakdowns) found = breakdowns(view.workload, view.partition, view.timeline);
@@ -83,7 +83,7 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
   KernelPricings pricings(step.software ? kernel_software(*step.software) : KernelSoftware{}, memo);
   std::vector<Cost> costs;
   std::shared_ptr<const Folded> folded;
-  beside(
+  run_concurrently(
       step.places != nullptr,  // the first simulation of a large cluster
       [&] { costs = price_kernels(lowered, pricings, interferes, what_if); },
       [&] {

@@ -11,10 +11,10 @@
 #include "models/lower/lower.hpp"
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/interference.hpp"
-#include "sim/base/beside.hpp"
-#include "sim/collectives/profile/profiled_transport.hpp"
+#include "sim/base/concurrency.hpp"
+#include "sim/collectives/profile/profiled_model.hpp"
 #include "sim/contention/joint_graph.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 
 namespace trainyard {
 
@@ -122,9 +122,9 @@ std::size_t footprint(const Lowered& lowered) {
 Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
   Workload workload = lower(scenario.plan);
   if (scenario.collective_model != CollectiveModel::Stepwise) return workload;
-  const nccl::NcclTransport transport(cluster, nccl_options(scenario.plan.collectives));
+  const nccl::NcclModel communication(cluster, nccl_options(scenario.plan.collectives));
   return expand_collectives(workload, cluster, [&](const Call& call, auto gpus) {
-    return transport.stepwise_name(call, gpus);
+    return communication.stepwise_name(call, gpus);
   });
 }
 
@@ -139,19 +139,20 @@ Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQ
   const CollectiveChoice& choice = question.collectives;
   std::optional<CollectiveProfile> profile;
   if (!choice.profile.empty()) profile = read_collective_profile(choice.profile);
-  const ChosenTransport chosen(cluster, nccl_options(choice), profile ? &*profile : nullptr,
-                               choice.profile);
-  const Transport& transport = chosen.get();
+  const ChosenModel chosen(cluster, nccl_options(choice), profile ? &*profile : nullptr,
+                           choice.profile);
+  const CommunicationModel& communication = chosen.get();
   const FoldOptions options{.enabled = question.fold,
                             .drop_uncontended = true,
                             .analysis = lowered.analysis.get(),
                             .places = places};
   Folded folded;
-  folded.partition = fold(cluster, *lowered.workload, transport, options);
-  folded.carriers = carriers(*lowered.workload, folded.partition, transport);
+  folded.partition = fold(cluster, *lowered.workload, communication, options);
+  folded.carriers = carriers(*lowered.workload, folded.partition, communication);
   folded.approximations = nccl_approximations(*lowered.workload, cluster, chosen.nccl());
   if (question.reasons)
-    folded.reasons = fold_reasons(cluster, *lowered.workload, transport, options, folded.partition);
+    folded.reasons =
+        fold_reasons(cluster, *lowered.workload, communication, options, folded.partition);
   return folded;
 }
 
@@ -181,7 +182,7 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
   LoweredStep step{.cluster = cluster, .software = &scenario, .engine = scenario.engine};
   const auto lower_it = [&] {
     if (!is_large(*cluster)) return lower_scenario(scenario, *cluster);
-    return beside(
+    return run_concurrently(
         true, [&] { step.places = std::make_shared<AlikePlaces>(*cluster); },
         [&] { return lower_scenario(scenario, *cluster); });
   };

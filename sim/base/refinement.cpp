@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/concurrency.hpp"
 #include "sim/base/mixed.hpp"
 
 namespace trainyard {
@@ -77,8 +77,8 @@ class Classes {
 
   // Splits every class by all that its vertices see; returns those that got a new class.
   std::vector<std::uint32_t> split_all() {
-    share_out(graph_.is_large(), (sums_.size() + kVerticesTogether - 1) / kVerticesTogether,
-              [&](std::size_t piece) { sum_all(piece); });
+    parallel_for(graph_.is_large(), (sums_.size() + kVerticesTogether - 1) / kVerticesTogether,
+                 [&](std::size_t piece) { sum_all(piece); });
     const auto classes = static_cast<std::uint32_t>(ranges_.size());
     for (std::uint32_t colour = 0; colour < classes; ++colour) {
       touched_in_[colour] = ranges_[colour].end - ranges_[colour].begin;
@@ -226,7 +226,7 @@ LabelledGraph::LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdg
     }
   };
   const bool large = edges.size() >= kWorthAThread;
-  beside(
+  run_concurrently(
       large, [&] { count(second, of_second); }, [&] { count(first, of_first); });
   std::size_t end = 0;
   for (std::uint32_t vertex = 0; vertex < vertices; ++vertex) {
@@ -242,7 +242,7 @@ LabelledGraph::LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdg
       neighbours_[offsets_[edge.b] + taken[edge.b]++] = {edge.a, edge.label};
     }
   };
-  beside(
+  run_concurrently(
       large, [&] { place(second, of_second); }, [&] { place(first, of_first); });
 }
 

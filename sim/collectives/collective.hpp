@@ -1,8 +1,8 @@
 // A collective algorithm, in two forms that must agree: phases (fluid) and point-to-point steps.
 //
 // An algorithm is one file and one row of the registry. It is told the group's place on the cluster
-// and the size, and answers with phases of chains (sim/cluster/transport.hpp) or with the messages
-// a real implementation sends. Laws over every registered algorithm run in
+// and the size, and answers with phases of chains (sim/cluster/communication_model.hpp) or with the
+// messages a real implementation sends. Laws over every registered algorithm run in
 // tests/sim/collectives.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/workload/call.hpp"
 #include "sim/workload/workload.hpp"
 
@@ -38,7 +38,8 @@ struct GroupPlace {
 // index, all earlier, all received by the sender) applied in order; nothing else has to have
 // arrived.
 struct Message {
-  std::uint32_t from = 0;  // role in the group; from the number of ranks on, a party (parties())
+  std::uint32_t from =
+      0;  // role in the group; from the number of ranks on, a participant (participants())
   std::uint32_t to = 0;
   double bytes = 0.0;
   std::uint32_t step = 0;  // messages of one step may run together
@@ -91,7 +92,7 @@ class CollectiveAlgorithm {
   }
   // Switches that take part in messages() by reducing or copying what they receive. They have the
   // roles after the ranks', hold nothing at the start and need nothing at the end.
-  [[nodiscard]] virtual std::vector<DeviceId> parties(const GroupPlace& /*place*/) const {
+  [[nodiscard]] virtual std::vector<DeviceId> participants(const GroupPlace& /*place*/) const {
     return {};
   }
   // Members, the last of the group, that serve the others (dedicated parameter servers): they hold
@@ -143,12 +144,13 @@ class CollectiveAlgorithm {
 [[nodiscard]] const CollectiveAlgorithm& select_algorithm(const Call& call,
                                                           const GroupPlace& place);
 
-// The Transport of a cluster: looks the call's algorithm up and asks it. Throws RunError where
-// there is no such algorithm or it refuses the group. A send_recv is always "direct", except that a
-// "step" (a message that is part of a larger collective) does not pay the launch latency again.
-class CollectiveTransport final : public Transport {
+// The CommunicationModel of a cluster: looks the call's algorithm up and asks it. Throws RunError
+// where there is no such algorithm or it refuses the group. A send_recv is always "direct", except
+// that a "step" (a message that is part of a larger collective) does not pay the launch latency
+// again.
+class AlgorithmModel final : public CommunicationModel {
  public:
-  explicit CollectiveTransport(const Cluster& cluster) : cluster_(cluster) {}
+  explicit AlgorithmModel(const Cluster& cluster) : cluster_(cluster) {}
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
 
@@ -162,7 +164,7 @@ class CollectiveTransport final : public Transport {
 // (turned_messages); every other rank has a program of its own. The launch latency is a Delay at
 // the collective's start, where its memory effects at the start also are; a Delay of zero joins its
 // last messages, and stands for it to others. Fluid and stepwise runs agree where theory says so
-// (README.md). Throws RunError like CollectiveTransport.
+// (README.md). Throws RunError like AlgorithmModel.
 //
 // `algorithm_of` says which registered algorithm plays a call, where a name leaves a choice
 // ("nccl"); without it a call's own name counts.

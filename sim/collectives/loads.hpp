@@ -1,4 +1,5 @@
-// From messages and hops to what they put on links, in the terms of sim/cluster/transport.hpp.
+// From messages and hops to what they put on links, in the terms of
+// sim/cluster/communication_model.hpp.
 //
 //   LoadSum loads(place.cluster);
 //   loads.add(hop_route(place, 0, 1), 1e9);

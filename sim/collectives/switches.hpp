@@ -59,9 +59,9 @@ class SwitchRoutes {
   const GroupPlace& place_;
 };
 
-// As hop_route of loads.hpp, for a message that may lead to or from a party: `parties` are those of
-// the algorithm, roles from the number of ranks on.
-[[nodiscard]] Route party_route(const GroupPlace& place, std::span<const DeviceId> parties,
+// As hop_route of loads.hpp, for a message that may lead to or from a participant: `participants`
+// are those of the algorithm, roles from the number of ranks on.
+[[nodiscard]] Route hop_between(const GroupPlace& place, std::span<const DeviceId> participants,
                                 std::uint32_t from, std::uint32_t to);
 
 // One pass of a part of the buffer through a switch that adds or copies, as messages.
@@ -115,7 +115,7 @@ struct Relay {
 
 // The relay as a call of its members, with sizes in whole bytes.
 [[nodiscard]] RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
-                                   std::span<const DeviceId> parties, const Cut& cut,
+                                   std::span<const DeviceId> participants, const Cut& cut,
                                    const Call& call);
 
 [[nodiscard]] std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place);

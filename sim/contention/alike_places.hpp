@@ -4,9 +4,9 @@
 //
 // Two places have one number when they hold equally many GPUs in the same places of nodes alike,
 // and what lies between their members is alike link by link: kind, capacity, latency, cables, how
-// many links share alike, and which ways have which links in common. What a Transport answers for
-// one of them is then its answer for the other with the links of the same order (transport.hpp), so
-// it is asked once for all of them.
+// many links share alike, and which ways have which links in common. What a CommunicationModel
+// answers for one of them is then its answer for the other with the links of the same order
+// (communication_model.hpp), so it is asked once for all of them.
 //
 // A place is known for GPUs of one node, with the links of the node; for GPUs of nodes that a tree
 // of switches joins (fabric_tree.hpp), with the links of their nodes and the bundles of the tree;

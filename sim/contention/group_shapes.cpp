@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/concurrency.hpp"
 #include "sim/base/mixed.hpp"
 #include "sim/cluster/link_bundles.hpp"
 
@@ -154,7 +154,7 @@ GroupShapes::GroupShapes(const Given& given, JointGraph& joint)
 bool GroupShapes::write(const std::function<void()>& meanwhile) {
   const std::optional<GroupId> large = group_without_like();
   Asked of_large;
-  beside(
+  run_concurrently(
       large.has_value(),
       [&] {
         if (large) of_large = asked_for(*large);
@@ -196,8 +196,8 @@ std::vector<std::uint32_t> GroupShapes::gpus_of(GroupId group) const {
   return gpus;
 }
 
-// Groups in places alike have the same phases (transport.hpp) where their calls name no switches
-// and a tree of switches joins their GPUs, or they are a sender and a receiver.
+// Groups in places alike have the same phases (communication_model.hpp) where their calls name no
+// switches and a tree of switches joins their GPUs, or they are a sender and a receiver.
 void GroupShapes::find_patterns(std::optional<GroupId> without_like) {
   const std::size_t groups = given_.workload.groups.size();
   pattern_of_.assign(groups, kNone);
@@ -277,7 +277,7 @@ GroupShapes::Asked GroupShapes::asked_for(GroupId group) {
   for (const std::uint32_t call : given_.calls.list(given_.calls.of_group(group))) {
     GroupCall made{.call = call, .phases = {}};
     try {
-      for (const Phase& phase : given_.transport.phases(given_.workload.calls[call], gpus))
+      for (const Phase& phase : given_.communication.phases(given_.workload.calls[call], gpus))
         made.phases.push_back(shapes_.shaped(phase));
     } catch (const RunError& refusal) {
       throw RefusedCall(refusal, given_.workload, group, call);
@@ -359,7 +359,7 @@ std::vector<GroupId> GroupShapes::filled() {
   const std::size_t groups = pattern_of_.size();
   const std::size_t turns = (groups + kTaken - 1) / kTaken;
   std::vector<std::vector<GroupId>> strayed(turns);
-  share_out(is_large(given_.cluster), turns, [&](std::size_t turn) {
+  parallel_for(is_large(given_.cluster), turns, [&](std::size_t turn) {
     const std::size_t end = std::min(groups, (turn + 1) * kTaken);
     for (std::size_t i = turn * kTaken; i < end; ++i) {
       const auto group = static_cast<GroupId>(i);

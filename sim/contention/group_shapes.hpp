@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/contention/alike_places.hpp"
 #include "sim/contention/joint_graph.hpp"
 #include "sim/workload/program_analysis.hpp"
@@ -126,14 +126,14 @@ class ChainShapes {
 // two threads. Meanwhile a group of most of a large cluster's GPUs, which has no like, is asked
 // for: that takes as long as all else.
 //
-//   GroupShapes shapes({cluster, workload, transport, calls, &places, false}, joint);
+//   GroupShapes shapes({cluster, workload, communication, calls, &places, false}, joint);
 //   if (!shapes.write([] {})) ...;   // parallel links are loaded unequally
 class GroupShapes {
  public:
   struct Given {
     const Cluster& cluster;
     const Workload& workload;
-    const Transport& transport;
+    const CommunicationModel& communication;
     const GroupCalls& calls;
     AlikePlaces* places = nullptr;  // nullptr: every group is asked for, and told link by link
   };

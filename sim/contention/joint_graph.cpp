@@ -17,10 +17,10 @@ class Joiner {
  public:
   // Without places every group is asked for, and told link by link.
   Joiner(const Cluster& cluster, const Workload& workload, const ProgramAnalysis& analysis,
-         const Transport& transport, AlikePlaces* places)
+         const CommunicationModel& communication, AlikePlaces* places)
       : cluster_(cluster),
         workload_(workload),
-        transport_(transport),
+        communication_(communication),
         places_(places),
         group_calls_(workload, analysis) {}
 
@@ -31,7 +31,7 @@ class Joiner {
     joint_.parallel_of = std::move(parallel_of);
     GroupShapes shapes({.cluster = cluster_,
                         .workload = workload_,
-                        .transport = transport_,
+                        .communication = communication_,
                         .calls = group_calls_,
                         .places = places_},
                        joint_);
@@ -84,7 +84,7 @@ class Joiner {
 
   const Cluster& cluster_;
   const Workload& workload_;
-  const Transport& transport_;
+  const CommunicationModel& communication_;
   AlikePlaces* places_;
   const GroupCalls group_calls_;
   JointGraph joint_;
@@ -92,23 +92,26 @@ class Joiner {
 
 }  // namespace
 
-// Where a transport loads switches by name, parallel links are no longer alike.
+// Where a communication model loads switches by name, parallel links are no longer alike.
 JointGraph join(const Cluster& cluster, const Workload& workload, const ProgramAnalysis& analysis,
-                const Transport& transport, AlikePlaces* places) {
+                const CommunicationModel& communication, AlikePlaces* places) {
   std::optional<AlikePlaces> found_here;
   if (places == nullptr) places = &found_here.emplace(cluster);
-  Joiner joiner(cluster, workload, analysis, transport, places);
+  Joiner joiner(cluster, workload, analysis, communication, places);
   const std::uint32_t links = cluster.wiring().link_count();
   if (auto joint = joiner.joined(cluster.router().bundles().of_each(links)))
     return std::move(*joint);
-  return join_link_by_link(cluster, workload, analysis, transport);
+  return join_link_by_link(cluster, workload, analysis, communication);
 }
 
 JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
-                             const ProgramAnalysis& analysis, const Transport& transport) {
+                             const ProgramAnalysis& analysis,
+                             const CommunicationModel& communication) {
   std::vector<LinkId> itself(cluster.wiring().link_count());
   std::iota(itself.begin(), itself.end(), LinkId{});
-  return Joiner(cluster, workload, analysis, transport, nullptr).joined(std::move(itself)).value();
+  return Joiner(cluster, workload, analysis, communication, nullptr)
+      .joined(std::move(itself))
+      .value();
 }
 
 bool is_large(const Cluster& cluster) {

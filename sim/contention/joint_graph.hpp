@@ -1,15 +1,15 @@
 // The joint graph of a workload on a cluster: ranks, groups, chains and links, ready to be folded.
 //
-// Every group's calls are turned into phases once, through Transport; of groups in places alike
-// (alike_places.hpp) one is asked, and the others have its phases on their own links. Chains of one
-// group that load the same links in the same proportions share one *shape*, whatever their size, so
-// that a group with forty calls of the same ring keeps one list of links.
+// Every group's calls are turned into phases once, through CommunicationModel; of groups in places
+// alike (alike_places.hpp) one is asked, and the others have its phases on their own links. Chains
+// of one group that load the same links in the same proportions share one *shape*, whatever their
+// size, so that a group with forty calls of the same ring keeps one list of links.
 //
 // Of parallel links, which carry the same whatever is sent (sim/cluster/link_bundles.hpp), only the
-// lowest is in a shape; it stands for all. Where a transport loads one of them by itself, all links
-// are told one by one.
+// lowest is in a shape; it stands for all. Where a communication model loads one of them by itself,
+// all links are told one by one.
 //
-//   JointGraph joint = join(cluster, workload, analysis, transport);
+//   JointGraph joint = join(cluster, workload, analysis, communication);
 //   for (const GroupCall& made : joint.calls_of(group))
 //     joint.shape(joint.first_shape[group] + made.phases[0].chains[0].shape);
 #pragma once
@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -94,13 +94,14 @@ class ProgramAnalysis;
 // are found here. REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs
 // are of the cluster.
 [[nodiscard]] JointGraph join(const Cluster& cluster, const Workload& workload,
-                              const ProgramAnalysis& analysis, const Transport& transport,
+                              const ProgramAnalysis& analysis,
+                              const CommunicationModel& communication,
                               AlikePlaces* places = nullptr);
 
 // The same with every link by itself: to hold join() against.
 [[nodiscard]] JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
                                            const ProgramAnalysis& analysis,
-                                           const Transport& transport);
+                                           const CommunicationModel& communication);
 
 // Whether what is done for every link takes far longer than it takes to start a thread (some 50
 // us): from 8 192 GPUs on.

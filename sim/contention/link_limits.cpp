@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/concurrency.hpp"
 #include "sim/contention/closed_phases.hpp"
 #include "sim/contention/never_concurrent.hpp"
 #include "sim/contention/redundant_links.hpp"
@@ -87,7 +87,7 @@ LinkLimits every_link_limits(const JointGraph& joint) {
 LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const JointGraph& joint,
                        ProgramAnalysis& analysis) {
   std::optional<LinkUsers> users;
-  std::vector<bool> redundant = beside(
+  std::vector<bool> redundant = run_concurrently(
       is_large(cluster), [&] { users.emplace(joint); },
       [&] { return non_blocking_links(cluster, joint); });
   std::vector<LinkId> implied_by = series_links(cluster, joint, *users, redundant);
@@ -103,11 +103,12 @@ LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const J
 }
 
 Contention find_contention(const Cluster& cluster, const Workload& workload,
-                           const Transport& transport, const ContentionOptions& options) {
+                           const CommunicationModel& communication,
+                           const ContentionOptions& options) {
   std::optional<ProgramAnalysis> found_here;
   ProgramAnalysis& analysis =
       options.analysis != nullptr ? *options.analysis : found_here.emplace(workload);
-  JointGraph joint = join(cluster, workload, analysis, transport, options.places);
+  JointGraph joint = join(cluster, workload, analysis, communication, options.places);
   if (!options.drop_uncontended) {
     LinkLimits limits = every_link_limits(joint);
     return {std::move(joint), std::move(limits)};

@@ -17,7 +17,7 @@
 // So only contended uses join the fates of chains, and only they take part in refinement and in the
 // solver. Steps 1 and 2 read capacities, step 3 the order of calls, and none of them durations.
 //
-//   const Contention found = find_contention(cluster, workload, transport, {});
+//   const Contention found = find_contention(cluster, workload, communication, {});
 //   for (const LinkUsers::User& user : found.limits.users.of(link))
 //     if (user.contended) use(found.joint.loads[user.load]);
 #pragma once
@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/contention/joint_graph.hpp"
 #include "sim/workload/program_analysis.hpp"
 #include "sim/workload/workload.hpp"
@@ -94,7 +94,7 @@ struct ContentionOptions {
 };
 
 [[nodiscard]] Contention find_contention(const Cluster& cluster, const Workload& workload,
-                                         const Transport& transport,
+                                         const CommunicationModel& communication,
                                          const ContentionOptions& options);
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/base/beside.hpp"
+#include "sim/base/concurrency.hpp"
 
 namespace trainyard {
 
@@ -307,7 +307,7 @@ Concurrency find_concurrency(const Cluster& cluster, const Workload& workload,
   };
   LinkMeetings here(workload, joint, analysis, moments);
   LinkMeetings beside_it(workload, joint, analysis, moments);
-  share_out(
+  parallel_for(
       is_large(cluster), (joint.links.size() + kLinksTogether - 1) / kLinksTogether,
       [&](std::size_t piece) { look_with(beside_it, piece); },
       [&](std::size_t piece) { look_with(here, piece); });

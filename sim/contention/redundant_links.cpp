@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/base/beside.hpp"
+#include "sim/base/concurrency.hpp"
 
 namespace trainyard {
 
@@ -238,7 +238,7 @@ class AlikeNeighbours {
   [[nodiscard]] std::vector<Neighbours> found() const {
     std::vector<Neighbours> of_this;
     std::vector<Neighbours> of_other;
-    share_out(
+    parallel_for(
         is_large(cluster_), (joint_.links.size() + kLinksTogether - 1) / kLinksTogether,
         [&](std::size_t piece) { add(piece, of_other); },
         [&](std::size_t piece) { add(piece, of_this); });

@@ -68,7 +68,7 @@ const ActiveRegions::ClosedCall* ActiveRegions::closed_call(std::uint32_t group_
 // hold it back.
 std::optional<ActiveRegions::ClosedCall> ActiveRegions::priced_call(std::uint32_t group_class,
                                                                     std::uint32_t call) const {
-  if (input_.partition.groups[group_class].parties.size() != 1) return std::nullopt;
+  if (input_.partition.groups[group_class].participants.size() != 1) return std::nullopt;
   ClosedCall result;
   for (const FoldedPhase& phase : input_.partition.phases[group_class].at(call)) {
     result.seconds += pricing_.tick().duration(std::max(0.0, phase.latency_s));

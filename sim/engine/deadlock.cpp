@@ -116,12 +116,13 @@ std::string Explanation::whereabouts(std::uint32_t rank_class, OpIndex awaited) 
 std::string Explanation::line(const Blocked& blocked) const {
   const std::uint16_t slot = program(blocked.rank_class).operations[blocked.op].slot;
   const Rendezvous::Call group_call = rendezvous_.call_of(blocked.rank_class, blocked.op, slot);
-  const std::vector<GroupParty>& parties = input_.partition.groups[group_call.group_class].parties;
+  const std::vector<Participant>& participants =
+      input_.partition.groups[group_call.group_class].participants;
   std::string first;
   std::size_t missing = 0;
-  for (std::uint32_t party = 0; party < parties.size(); ++party) {
-    const std::uint32_t rank_class = parties[party].rank_class;
-    const std::span<const OpIndex> calls = rendezvous_.calls(group_call.group_class, party);
+  for (std::uint32_t participant = 0; participant < participants.size(); ++participant) {
+    const std::uint32_t rank_class = participants[participant].rank_class;
+    const std::span<const OpIndex> calls = rendezvous_.calls(group_call.group_class, participant);
     const bool has_call = group_call.ordinal < calls.size();
     if (has_call && reached(rank_class, calls[group_call.ordinal])) continue;
     ++missing;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sim/base/beside.hpp"
+#include "sim/base/concurrency.hpp"
 
 namespace trainyard {
 namespace {
@@ -57,7 +57,7 @@ std::vector<EnginePrograms::Known> EnginePrograms::contract(
   std::size_t operations = 0;
   for (const Contraction* const one : fresh)
     operations += workload_.programs[one->program].operations.size();
-  share_out(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
+  parallel_for(operations > kWorthAThread, fresh.size(), [&](std::size_t i) {
     const Program& program = workload_.programs[fresh[i]->program];
     EngineProgram& result = found[i];
     result = {.joinable = fresh[i]->joinable, .contracted = true};

@@ -67,7 +67,7 @@ class Replay final : public CompletionSink {
   void settled() override;
 
  private:
-  // A call whose parties have all come.
+  // A call whose participants have all come.
   struct LiveCall {
     Rendezvous::Call group_call;
     std::uint32_t call = 0;
@@ -111,7 +111,7 @@ class Replay final : public CompletionSink {
   [[nodiscard]] bool start_phase(std::uint32_t live_call);
   void end_call(std::uint32_t live_call);
   template <class Visit>
-  void for_each_party(const Rendezvous::Call& group_call, const Visit& visit) const;
+  void for_each_participant(const Rendezvous::Call& group_call, const Visit& visit) const;
 
   const EngineInput& input_;
   Pricing& pricing_;
@@ -301,9 +301,9 @@ void Replay::slow(const LiveCall& live, double sign) {
   const std::uint32_t group_class = live.group_call.group_class;
   const double loss = compute_loss(input_, group_class, live.call);
   if (loss <= 0.0) return;
-  for (const GroupParty& party : input_.partition.groups[group_class].parties) {
-    slowed_.change(party.rank_class, sign * loss);
-    if (active_.alive(party.rank_class)) regions_to_plan_.push_back(party.rank_class);
+  for (const Participant& participant : input_.partition.groups[group_class].participants) {
+    slowed_.change(participant.rank_class, sign * loss);
+    if (active_.alive(participant.rank_class)) regions_to_plan_.push_back(participant.rank_class);
   }
 }
 
@@ -364,11 +364,12 @@ void Replay::count_finished(std::size_t operations) {
 }
 
 template <class Visit>
-void Replay::for_each_party(const Rendezvous::Call& group_call, const Visit& visit) const {
-  const std::vector<GroupParty>& parties = input_.partition.groups[group_call.group_class].parties;
-  for (std::uint32_t party = 0; party < parties.size(); ++party) {
-    visit(parties[party].rank_class,
-          rendezvous_.calls(group_call.group_class, party)[group_call.ordinal]);
+void Replay::for_each_participant(const Rendezvous::Call& group_call, const Visit& visit) const {
+  const std::vector<Participant>& participants =
+      input_.partition.groups[group_call.group_class].participants;
+  for (std::uint32_t participant = 0; participant < participants.size(); ++participant) {
+    visit(participants[participant].rank_class,
+          rendezvous_.calls(group_call.group_class, participant)[group_call.ordinal]);
   }
 }
 
@@ -381,7 +382,7 @@ void Replay::begin_call(const Rendezvous::Call& group_call) {
     free_calls_.pop_back();
   }
   std::uint32_t call = kNone;
-  for_each_party(group_call, [&](std::uint32_t rank_class, OpIndex op) {
+  for_each_participant(group_call, [&](std::uint32_t rank_class, OpIndex op) {
     note(&OpTimes::start_s, rank_class, op);
     if (call == kNone) call = (*views_[rank_class].operations)[op].payload;
   });
@@ -423,7 +424,8 @@ void Replay::end_call(std::uint32_t live_call) {
   const Rendezvous::Call group_call = calls_[live_call].group_call;
   free_calls_.push_back(live_call);
   slow(calls_[live_call], -1.0);
-  for_each_party(group_call, [&](std::uint32_t rank_class, OpIndex op) { finish(rank_class, op); });
+  for_each_participant(group_call,
+                       [&](std::uint32_t rank_class, OpIndex op) { finish(rank_class, op); });
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 //
 // It keeps, per class and operation, a count of what the operation still waits for. When it falls
 // to zero the operation is ready; ready operations start in the order (time, rank class,
-// operation), so nothing is left to chance. A communication then waits for the other parties of its
-// call (rendezvous.hpp) and moves its phases: latency, then flows. How long work takes is the
-// Pricing's affair.
+// operation), so nothing is left to chance. A communication then waits for the other participants
+// of its call (rendezvous.hpp) and moves its phases: latency, then flows. How long work takes is
+// the Pricing's affair.
 //
 //   IdealPricing pricing(input.cluster, input.partition);
 //   Timeline timeline = replay(input, pricing);

@@ -11,7 +11,7 @@ Rendezvous::Rendezvous(const Partition& partition, EnginePrograms& known) : part
   calls_.resize(partition.groups.size());
   arrived_.resize(partition.groups.size());
   for (std::size_t group = 0; group < partition.groups.size(); ++group) {
-    calls_[group].resize(partition.groups[group].parties.size());
+    calls_[group].resize(partition.groups[group].participants.size());
   }
   endpoints_.resize(partition.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class)
@@ -29,8 +29,8 @@ void Rendezvous::bind_endpoints(std::uint32_t rank_class, const ProgramCalls& ma
     if (made.by_slot(slot).empty()) continue;
     const SlotPlace place = partition_.places.at(rank_class).at(slot);
     TY_CHECK(place.group_class < calls_.size(), rank_class, slot);
-    endpoint = {place.group_class, place.party, &made};
-    std::span<const OpIndex>& calls = calls_[place.group_class].at(place.party);
+    endpoint = {place.group_class, place.participant, &made};
+    std::span<const OpIndex>& calls = calls_[place.group_class].at(place.participant);
     if (calls.empty()) {
       calls = made.by_slot(slot);
       continue;
@@ -39,7 +39,7 @@ void Rendezvous::bind_endpoints(std::uint32_t rank_class, const ProgramCalls& ma
     std::ranges::merge(calls, made.by_slot(slot), std::back_inserter(joined));
     calls = joined;
     for (Endpoint& other : endpoints_[rank_class])
-      if (other.group_class == place.group_class && other.party == place.party)
+      if (other.group_class == place.group_class && other.participant == place.participant)
         other.calls = nullptr;
   }
 }
@@ -48,7 +48,7 @@ Rendezvous::Call Rendezvous::call_of(std::uint32_t rank_class, OpIndex op,
                                      std::uint16_t slot) const {
   const Endpoint& endpoint = endpoints_[rank_class][slot];
   if (endpoint.calls != nullptr) return {endpoint.group_class, endpoint.calls->ordinal(op, slot)};
-  const std::span<const OpIndex> calls = calls_[endpoint.group_class][endpoint.party];
+  const std::span<const OpIndex> calls = calls_[endpoint.group_class][endpoint.participant];
   const auto found = std::lower_bound(calls.begin(), calls.end(), op);
   return {endpoint.group_class, static_cast<std::uint32_t>(found - calls.begin())};
 }
@@ -58,7 +58,7 @@ std::optional<Rendezvous::Call> Rendezvous::arrive(std::uint32_t rank_class, OpI
   const Call group_call = call_of(rank_class, op, slot);
   std::uint32_t& arrived = arrived_[group_call.group_class][group_call.ordinal];
   ++arrived;
-  if (arrived < partition_.groups[group_call.group_class].parties.size()) return std::nullopt;
+  if (arrived < partition_.groups[group_call.group_class].participants.size()) return std::nullopt;
   return group_call;
 }
 

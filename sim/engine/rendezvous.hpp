@@ -1,8 +1,9 @@
 // Which calls of a group belong together, and who has come to each.
 //
-// A group class has parties (fold.hpp): members of one rank class that reach a call together. The
-// i-th call of a party, counted in the order its program issues them, meets the i-th call of every
-// other party. A call is complete, and may move bytes, when all parties have reached it.
+// A group class has participants (fold.hpp): members of one rank class that reach a call together.
+// The i-th call of a participant, counted in the order its program issues them, meets the i-th call
+// of every other participant. A call is complete, and may move bytes, when all participants have
+// reached it.
 //
 //   Rendezvous rendezvous(input.partition, *input.known);
 //   if (auto complete = rendezvous.arrive(rank_class, op, operation.slot))
@@ -37,28 +38,29 @@ class Rendezvous {
 
   // The call of the group that an operation belongs to. REQUIRES: it communicates through the slot.
   [[nodiscard]] Call call_of(std::uint32_t rank_class, OpIndex op, std::uint16_t slot) const;
-  // The operations by which a party makes its calls, in order.
+  // The operations by which a participant makes its calls, in order.
   [[nodiscard]] std::span<const OpIndex> calls(std::uint32_t group_class,
-                                               std::uint32_t party) const {
-    return calls_[group_class][party];
+                                               std::uint32_t participant) const {
+    return calls_[group_class][participant];
   }
 
  private:
   // Where the calls of a rank class through a slot lead.
   struct Endpoint {
     std::uint32_t group_class = kNone;
-    std::uint32_t party = kNone;
-    // Those of the program, which number its calls; null where the party calls through other slots
-    // too.
+    std::uint32_t participant = kNone;
+    // Those of the program, which number its calls; null where the participant calls through other
+    // slots too.
     const ProgramCalls* calls = nullptr;
   };
   void bind_endpoints(std::uint32_t rank_class, const ProgramCalls& made);
 
   const Partition& partition_;
   std::vector<std::vector<Endpoint>> endpoints_;              // [rank class][slot]
-  std::vector<std::vector<std::span<const OpIndex>>> calls_;  // [group class][party]
-  std::deque<std::vector<OpIndex>> joined_;          // of parties that call through several slots
-  std::vector<std::vector<std::uint32_t>> arrived_;  // [group class][ordinal]: parties come so far
+  std::vector<std::vector<std::span<const OpIndex>>> calls_;  // [group class][participant]
+  std::deque<std::vector<OpIndex>> joined_;  // of participants that call through several slots
+  std::vector<std::vector<std::uint32_t>>
+      arrived_;  // [group class][ordinal]: participants come so far
 };
 
 }  // namespace trainyard

@@ -85,8 +85,8 @@ BusyMembers::BusyMembers(const Partition& partition, std::span<const double> los
   for (std::uint32_t group = 0; group < loss.size(); ++group) {
     TY_CHECK(loss[group] >= 0.0 && loss[group] < 1.0, group, loss[group]);
     if (loss[group] <= 0.0) continue;
-    for (const GroupParty& party : partition.groups[group].parties)
-      members_[party.rank_class].groups.push_back(group);
+    for (const Participant& participant : partition.groups[group].participants)
+      members_[participant.rank_class].groups.push_back(group);
   }
 }
 

@@ -105,7 +105,7 @@ class BusyMembers {
     std::int32_t running = 0;  // kernels
     bool computed = false;     // when changes were last taken
     bool touched = false;
-    std::vector<std::uint32_t> groups;  // that lose speed, each once for every party
+    std::vector<std::uint32_t> groups;  // that lose speed, each once for every participant
   };
   void count(std::uint32_t rank_class, std::int32_t change) {
     if (loss_.empty()) return;
@@ -118,7 +118,7 @@ class BusyMembers {
 
   std::span<const double> loss_;
   std::vector<Member> members_;         // by rank class
-  std::vector<std::uint32_t> busy_;     // by group class: parties that compute
+  std::vector<std::uint32_t> busy_;     // by group class: participants that compute
   std::vector<bool> slow_;              // by group class
   std::vector<std::uint32_t> touched_;  // rank classes
 };

@@ -5,7 +5,7 @@
 namespace trainyard {
 
 Carriers carriers(const Workload& workload, const Partition& partition,
-                  const Transport& transport) {
+                  const CommunicationModel& communication) {
   Carriers table;
   for (std::uint32_t group_class = 0; group_class < partition.groups.size(); ++group_class) {
     const Group& group = workload.groups.at(partition.groups[group_class].representative);
@@ -15,7 +15,7 @@ Carriers carriers(const Workload& workload, const Partition& partition,
     const auto& calls = partition.phases[group_class];
     for (std::uint32_t call = 0; call < calls.size(); ++call) {
       if (calls[call].empty()) continue;  // never made, or a group of one
-      Carrier carrier = transport.carrier(workload.calls.at(call), gpus);
+      Carrier carrier = communication.carrier(workload.calls.at(call), gpus);
       if (carrier.label == algorithm_of(workload.calls.at(call))) continue;
       table.emplace(std::pair{group_class, call}, std::move(carrier));
     }

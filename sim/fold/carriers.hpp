@@ -1,6 +1,7 @@
-// What carried each call of a folded run, for reports: asked of the transport once per class.
+// What carried each call of a folded run, for reports: asked of the communication model once per
+// class.
 //
-//   const Carriers table = carriers(workload, partition, transport);
+//   const Carriers table = carriers(workload, partition, communication);
 //   carrier_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, 24 channels"
 #pragma once
 
@@ -8,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/workload.hpp"
 
@@ -19,7 +20,7 @@ using Carriers = std::map<std::pair<std::uint32_t, std::uint32_t>, Carrier>;
 
 // The representative speaks for its class. REQUIRES: the partition is of the workload.
 [[nodiscard]] Carriers carriers(const Workload& workload, const Partition& partition,
-                                const Transport& transport);
+                                const CommunicationModel& communication);
 
 [[nodiscard]] Carrier carrier_of(const Carriers& carriers, const Workload& workload,
                                  std::uint32_t group_class, std::uint32_t call);

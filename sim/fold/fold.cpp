@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/base/beside.hpp"
 #include "sim/base/check.hpp"
+#include "sim/base/concurrency.hpp"
 #include "sim/fold/folding_graph.hpp"
 
 namespace trainyard {
@@ -181,7 +181,7 @@ std::vector<std::uint32_t> lists_by_link(const Cluster& cluster, const JointGrap
   const auto lower = std::span(joint.links).first(joint.links.size() / 2);
   const auto upper = std::span(joint.links).subspan(lower.size());
   LoadLists of_upper;
-  beside(
+  run_concurrently(
       is_large(cluster), [&] { take(upper, of_upper); }, [&] { take(lower, lists); });
   std::vector<std::uint32_t> joined;
   for (std::uint32_t list = 0; list < of_upper.size(); ++list)
@@ -250,7 +250,7 @@ class Describer {
 
   Partition described(const Cluster& cluster, const LinkLimits& limits) {
     LinkClasses links = classify_links(cluster, joint_, limits, of_.links, of_.shapes);
-    beside(
+    run_concurrently(
         is_large(cluster), [&] { describe_links(cluster, links); },
         [&] {
           describe_ranks();
@@ -302,26 +302,26 @@ class Describer {
     for (GroupId group = 0; group < workload_.groups.size(); ++group) {
       const std::uint32_t group_class = of_.groups[group];
       if (group_class == result_.groups.size()) {
-        result_.groups.push_back({.representative = group, .members = 0, .parties = {}});
+        result_.groups.push_back({.representative = group, .members = 0, .participants = {}});
       }
       ++result_.groups[group_class].members;
     }
-    describe_parties();
+    describe_participants();
     describe_places();
   }
 
-  void describe_parties() {
+  void describe_participants() {
     using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint16_t>;
-    std::vector<std::map<Key, std::uint32_t>> parties(result_.groups.size());
+    std::vector<std::map<Key, std::uint32_t>> participants(result_.groups.size());
     for (const Membership& member : joint_.memberships) {
       const std::uint32_t group_class = of_.groups[member.group];
       if (result_.groups[group_class].representative != member.group) continue;
-      ++parties[group_class][{member.role, of_.ranks[member.rank], member.slot}];
+      ++participants[group_class][{member.role, of_.ranks[member.rank], member.slot}];
     }
-    for (std::uint32_t group = 0; group < parties.size(); ++group) {
-      for (const auto& [key, count] : parties[group]) {
+    for (std::uint32_t group = 0; group < participants.size(); ++group) {
+      for (const auto& [key, count] : participants[group]) {
         const auto& [role, rank_class, slot] = key;
-        result_.groups[group].parties.push_back(
+        result_.groups[group].participants.push_back(
             {.rank_class = rank_class, .slot = slot, .role = role, .count = count});
       }
     }
@@ -344,13 +344,13 @@ class Describer {
 
   [[nodiscard]] SlotPlace place(std::uint32_t rank_class, std::uint32_t group_class,
                                 std::uint32_t slot) const {
-    const std::vector<GroupParty>& parties = result_.groups[group_class].parties;
-    const auto party = std::ranges::find_if(parties, [&](const GroupParty& candidate) {
+    const std::vector<Participant>& participants = result_.groups[group_class].participants;
+    const auto participant = std::ranges::find_if(participants, [&](const Participant& candidate) {
       return candidate.rank_class == rank_class && candidate.slot == slot;
     });
-    TY_CHECK(party != parties.end(), rank_class, group_class, slot);
+    TY_CHECK(participant != participants.end(), rank_class, group_class, slot);
     return {.group_class = group_class,
-            .party = static_cast<std::uint32_t>(party - parties.begin())};
+            .participant = static_cast<std::uint32_t>(participant - participants.begin())};
   }
 
   void describe_flows(std::uint32_t group_class) {
@@ -433,10 +433,10 @@ class Describer {
 
 }  // namespace
 
-Partition fold(const Cluster& cluster, const Workload& workload, const Transport& transport,
-               const FoldOptions& options) {
+Partition fold(const Cluster& cluster, const Workload& workload,
+               const CommunicationModel& communication, const FoldOptions& options) {
   const Contention found =
-      find_contention(cluster, workload, transport, contention_options(options));
+      find_contention(cluster, workload, communication, contention_options(options));
   std::optional<FoldingGraph> folding;
   if (options.enabled) folding.emplace(cluster, workload, found, Chains::InGroups);
   VertexClasses classes = folding ? refined(*folding) : each_its_own(workload, found.joint);

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -37,8 +37,9 @@ struct RankClass {
 };
 
 // Who meets in one group of a class. All members of a rank class that use the same slot reach a
-// call together, so a call is complete when every party has reached it; `count` is for reports.
-struct GroupParty {
+// call together, so a call is complete when every participant has reached it; `count` is for
+// reports.
+struct Participant {
   std::uint32_t rank_class = 0;
   std::uint16_t slot = 0;   // of the rank; the lowest where several slots name one group
   std::uint32_t role = 0;   // 0 sender, 1 receiver in groups that send; 0 where roles are alike
@@ -47,14 +48,14 @@ struct GroupParty {
 
 struct GroupClass {
   GroupId representative = 0;
-  std::uint32_t members = 1;        // groups in the class
-  std::vector<GroupParty> parties;  // sorted by (role, rank class, slot)
+  std::uint32_t members = 1;              // groups in the class
+  std::vector<Participant> participants;  // sorted by (role, rank class, slot)
 };
 
 // Where a slot of a rank class leads.
 struct SlotPlace {
   std::uint32_t group_class = kNone;  // kNone: the class's program never uses the slot
-  std::uint32_t party = kNone;        // index into GroupClass::parties
+  std::uint32_t participant = kNone;  // index into GroupClass::participants
 };
 
 struct LinkClass {
@@ -113,7 +114,7 @@ struct FoldOptions {
 
 // The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.
 [[nodiscard]] Partition fold(const Cluster& cluster, const Workload& workload,
-                             const Transport& transport, const FoldOptions& options);
+                             const CommunicationModel& communication, const FoldOptions& options);
 
 // How long communication takes that has its links for itself.
 //

@@ -462,11 +462,11 @@ ClassReason reason_of(const Cluster& cluster, const Workload& workload, const Pa
 }  // namespace
 
 std::vector<ClassReason> fold_reasons(const Cluster& cluster, const Workload& workload,
-                                      const Transport& transport, const FoldOptions& options,
-                                      const Partition& partition) {
+                                      const CommunicationModel& communication,
+                                      const FoldOptions& options, const Partition& partition) {
   TY_CHECK(options.enabled);
   const Contention found =
-      find_contention(cluster, workload, transport, contention_options(options));
+      find_contention(cluster, workload, communication, contention_options(options));
   const ReasonSearch search(cluster, workload, found);
   std::vector<ClassReason> reasons{{.rank_class = 0}};
   for (std::uint32_t rank_class = 1; rank_class < partition.ranks.size(); ++rank_class)

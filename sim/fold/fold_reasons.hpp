@@ -6,7 +6,8 @@
 // the path follows such neighbours to the two that differ by themselves: a slower link, a longer
 // way through the fabric, a group of another size.
 //
-//   for (const ClassReason& reason : fold_reasons(cluster, workload, transport, {...}, partition))
+//   for (const ClassReason& reason : fold_reasons(cluster, workload, communication, {...},
+//   partition))
 //     fmt::print("class {}: {}\n", reason.rank_class, reason.difference.because);
 #pragma once
 
@@ -16,7 +17,7 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/workload.hpp"
 
@@ -57,10 +58,11 @@ struct ClassReason {
 };
 
 // One for each class of the partition, in order. The refinement is done once more, with its
-// history. REQUIRES: `partition` is fold(cluster, workload, transport, options), options.enabled.
+// history. REQUIRES: `partition` is fold(cluster, workload, communication, options),
+// options.enabled.
 [[nodiscard]] std::vector<ClassReason> fold_reasons(const Cluster& cluster,
                                                     const Workload& workload,
-                                                    const Transport& transport,
+                                                    const CommunicationModel& communication,
                                                     const FoldOptions& options,
                                                     const Partition& partition);
 

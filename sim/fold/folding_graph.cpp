@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/base/beside.hpp"
+#include "sim/base/concurrency.hpp"
 
 namespace trainyard {
 
@@ -185,7 +185,7 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
       links(place_shapes(found.joint, chains)),
       contended(contended_links(found)),
       end(links + vertices_of(contended)),
-      graph(beside(
+      graph(run_concurrently(
           is_large(cluster), [&] { colour(cluster, workload, found.joint); },
           [&] { return LabelledGraph(end, joint_edges(found, *this)); })) {}
 

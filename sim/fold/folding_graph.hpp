@@ -6,7 +6,7 @@
 // known by their colour alone and are no vertices. The one shape of a group is where the group is:
 // the two are one vertex, unless chains are to be spoken of by themselves.
 //
-//   const Contention found = find_contention(cluster, workload, transport, {});
+//   const Contention found = find_contention(cluster, workload, communication, {});
 //   const FoldingGraph folding(cluster, workload, found, Chains::InGroups);
 //   refine(folding.graph, folding.colours);
 #pragma once

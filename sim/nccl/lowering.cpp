@@ -1,4 +1,4 @@
-// From NCCL's choice to phases (lower() of transport.hpp).
+// From NCCL's choice to phases (lower() of communication_model.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 #include "sim/collectives/algorithms/sharp.hpp"
 #include "sim/collectives/loads.hpp"
 #include "sim/collectives/placement.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 
 namespace trainyard::nccl {
 

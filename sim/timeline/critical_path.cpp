@@ -22,16 +22,16 @@ EventGraph::EventGraph(const Workload& workload, const Partition& partition)
   number_meetings();
 }
 
-// The i-th call of a party, in the order of its program, meets the i-th call of every other party
-// of the group class.
+// The i-th call of a participant, in the order of its program, meets the i-th call of every other
+// participant of the group class.
 void EventGraph::number_meetings() {
   struct Calls {
-    std::vector<std::vector<OpIndex>> of_party;
+    std::vector<std::vector<OpIndex>> of_participant;
     std::uint32_t first_meeting = 0;
   };
   std::vector<Calls> groups(partition_.groups.size());
   for (std::size_t group = 0; group < groups.size(); ++group)
-    groups[group].of_party.resize(partition_.groups[group].parties.size());
+    groups[group].of_participant.resize(partition_.groups[group].participants.size());
   meeting_of_.resize(partition_.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < partition_.ranks.size(); ++rank_class) {
     const OperationList& operations = program(rank_class).operations;
@@ -39,14 +39,16 @@ void EventGraph::number_meetings() {
     for (OpIndex op = 0; op < operations.size(); ++op) {
       if (!communicates({rank_class, op})) continue;
       const SlotPlace place = partition_.places.at(rank_class).at(operations[op].slot);
-      groups.at(place.group_class).of_party.at(place.party).push_back(op);
+      groups.at(place.group_class).of_participant.at(place.participant).push_back(op);
     }
   }
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const auto first = static_cast<std::uint32_t>(meetings_.size());
-    for (std::size_t party = 0; party < groups[group].of_party.size(); ++party) {
-      const std::uint32_t rank_class = partition_.groups[group].parties[party].rank_class;
-      const std::vector<OpIndex>& calls = groups[group].of_party[party];
+    for (std::size_t participant = 0; participant < groups[group].of_participant.size();
+         ++participant) {
+      const std::uint32_t rank_class =
+          partition_.groups[group].participants[participant].rank_class;
+      const std::vector<OpIndex>& calls = groups[group].of_participant[participant];
       for (std::uint32_t i = 0; i < calls.size(); ++i) {
         if (first + i >= meetings_.size()) meetings_.emplace_back();
         meetings_[first + i].push_back({rank_class, calls[i]});
@@ -98,8 +100,8 @@ Event last_of_all(const Timeline& timeline) {
 Event last_to_come(const EventGraph& graph, const Timeline& timeline, Event event) {
   if (!graph.communicates(event)) return event;
   const auto ready = [&](Event e) { return timeline.classes[e.rank_class].ready_s[e.operation]; };
-  for (const Event party : graph.meeting(graph.meeting_of(event)))
-    if (ready(party) > ready(event)) event = party;
+  for (const Event participant : graph.meeting(graph.meeting_of(event)))
+    if (ready(participant) > ready(event)) event = participant;
   return event;
 }
 
@@ -139,7 +141,7 @@ class LatestEnds {
 
  private:
   struct Meeting {
-    std::uint32_t left = 0;  // parties whose latest end is not known yet
+    std::uint32_t left = 0;  // participants whose latest end is not known yet
     double latest_s = 0.0;
   };
 
@@ -164,9 +166,9 @@ class LatestEnds {
     Meeting& meeting = meetings_[graph_.meeting_of(event)];
     meeting.latest_s = std::min(meeting.latest_s, latest(event));
     if (--meeting.left > 0) return;
-    for (const Event party : graph_.meeting(graph_.meeting_of(event))) {
-      latest(party) = meeting.latest_s;
-      begin_by(party, meeting.latest_s - duration(party));
+    for (const Event participant : graph_.meeting(graph_.meeting_of(event))) {
+      latest(participant) = meeting.latest_s;
+      begin_by(participant, meeting.latest_s - duration(participant));
     }
   }
 

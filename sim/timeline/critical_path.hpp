@@ -38,7 +38,8 @@ struct Event {
 //
 //   EventGraph graph(workload, partition);
 //   graph.last_cause(timeline, {0, 7});   // the operation before operation 7 that ended last
-//   for (Event party : graph.meeting(graph.meeting_of({0, 9}))) ...   // who communicates with 9
+//   for (Event participant : graph.meeting(graph.meeting_of({0, 9}))) ...   // who communicates
+//   with 9
 class EventGraph {
  public:
   // Both must outlive the graph.
@@ -64,7 +65,7 @@ class EventGraph {
   [[nodiscard]] std::uint32_t meeting_of(Event event) const {
     return meeting_of_[event.rank_class][event.operation];
   }
-  // The events that meet there, by party of the group class.
+  // The events that meet there, by participant of the group class.
   [[nodiscard]] std::span<const Event> meeting(std::uint32_t number) const {
     return meetings_[number];
   }

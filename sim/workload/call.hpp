@@ -111,8 +111,8 @@ using Call = std::variant<CollectiveCall, TransferCall, HostCopyCall, RelayCall>
 //
 // The factor is 2(n-1)/n for all_reduce, (n-1)/n for reduce_scatter, all_gather and all_to_all, and
 // 1 for others (nccl-tests, doc/PERFORMANCE.md). 1 GiB all_reduced over 8 ranks in 5 ms:
-// 214.7 GB/s x 1.75 = 375.8 GB/s (tests/sim/collectives/transport_test.cpp). It is 1 for fewer than
-// two ranks, where nothing moves.
+// 214.7 GB/s x 1.75 = 375.8 GB/s (tests/sim/collectives/algorithm_model_test.cpp). It is 1 for
+// fewer than two ranks, where nothing moves.
 [[nodiscard]] double bus_bandwidth_factor(CollectiveOp op, std::uint64_t ranks);
 
 }  // namespace trainyard

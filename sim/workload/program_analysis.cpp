@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "sim/base/beside.hpp"
+#include "sim/base/concurrency.hpp"
 #include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
@@ -43,8 +43,8 @@ ProgramAnalysis::ProgramAnalysis(const Workload& workload)
     lowest.push_back(program);
   }
   std::vector<std::optional<Template>> found(lowest.size());
-  share_out(operations > kWorthAThread, found.size(),
-            [&](std::size_t i) { found[i].emplace(workload.programs[lowest[i]]); });
+  parallel_for(operations > kWorthAThread, found.size(),
+               [&](std::size_t i) { found[i].emplace(workload.programs[lowest[i]]); });
   for (std::size_t i = 0; i < found.size(); ++i)
     templates_.emplace(lowest[i], *std::move(found[i]));
 }

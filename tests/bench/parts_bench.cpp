@@ -13,7 +13,7 @@
 #include "shipped.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 #include "sim/render/traces/perfetto/perfetto_trace.hpp"
 #include "tools/studies/search/search.hpp"
 #include "topologies/topology.hpp"
@@ -61,10 +61,10 @@ BENCHMARK(workload_build)->Unit(benchmark::kMillisecond);
 
 void folding(benchmark::State& state) {
   const Result run = simulate(gpt3_on_1024(), {});
-  const nccl::NcclTransport transport(*run.cluster, {});
+  const nccl::NcclModel communication(*run.cluster, {});
   for (auto _ : state) {
-    const Partition partition =
-        fold(*run.cluster, *run.workload, transport, {.enabled = true, .drop_uncontended = true});
+    const Partition partition = fold(*run.cluster, *run.workload, communication,
+                                     {.enabled = true, .drop_uncontended = true});
     state.counters["classes"] = static_cast<double>(partition.ranks.size());
   }
 }

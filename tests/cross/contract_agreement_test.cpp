@@ -81,7 +81,7 @@ RandomCase random_case(std::uint32_t seed) {
   spec.nodes = 2;
   spec.fabric.kind = RailOptimized{};
   result.cluster = std::make_unique<Cluster>(build_cluster(spec));
-  result.partition = fold(*result.cluster, result.workload, CollectiveTransport(*result.cluster),
+  result.partition = fold(*result.cluster, result.workload, AlgorithmModel(*result.cluster),
                           {.enabled = seed % 3 != 0, .drop_uncontended = seed % 4 != 3});
   std::mt19937 random(seed);
   for (const Kernel& kernel : result.workload.kernels)

@@ -91,7 +91,7 @@ Replay replay(std::string_view engine, const Cluster& cluster, const Workload& w
   const bool folded = classes == Classes::Folded || classes == Classes::FoldedWithoutUncontended;
   const bool drop = classes == Classes::UnfoldedWithoutUncontended ||
                     classes == Classes::FoldedWithoutUncontended;
-  Partition partition = fold(cluster, workload, CollectiveTransport(cluster),
+  Partition partition = fold(cluster, workload, AlgorithmModel(cluster),
                              {.enabled = folded, .drop_uncontended = drop});
   const std::vector<double> seconds = kernel_times(workload);
   Timeline timeline = make_engine(engine)->run({.cluster = cluster,
@@ -184,8 +184,9 @@ class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
 TEST_P(FoldAgreement, ThePartitionIsEquitable) {
   ASSERT_NO_THROW(validate(workload_, ""));
   ASSERT_NO_THROW(check_progress(workload_, ""));
-  const CollectiveTransport transport(*cluster_);
-  check_equitable(*cluster_, workload_, transport, fold(*cluster_, workload_, transport, {}));
+  const AlgorithmModel communication(*cluster_);
+  check_equitable(*cluster_, workload_, communication,
+                  fold(*cluster_, workload_, communication, {}));
 }
 
 TEST_P(FoldAgreement, EverySpanAgreesWithoutContention) {
@@ -313,9 +314,9 @@ TEST(LeafBordersSeeds, FoldFurtherAndStillContend) {
                                .hop_latency = {}};
     const Cluster cluster = build_cluster(spec);
     const Workload workload = random_workload({.seed = seed, .ranks = 64, .events = 16});
-    const CollectiveTransport transport(cluster);
-    const Partition all = fold(cluster, workload, transport, {});
-    const Partition contended = fold(cluster, workload, transport, {.drop_uncontended = true});
+    const AlgorithmModel communication(cluster);
+    const Partition all = fold(cluster, workload, communication, {});
+    const Partition contended = fold(cluster, workload, communication, {.drop_uncontended = true});
     if (contended.ranks.size() < all.ranks.size()) ++fewer;
     for (const FlowClass& flow : contended.flows) {
       const bool on_fabric = std::ranges::any_of(flow.weights, [&](const auto& weight) {

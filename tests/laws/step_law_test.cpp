@@ -50,8 +50,8 @@ testing::Shape fabric(const TrainingPlan& plan, double slower = 1.0) {
 
 Step on_fabric(const TrainingPlan& plan, const std::string& engine, double slower = 1.0) {
   const Cluster cluster = testing::make_cluster(fabric(plan, slower));
-  const CollectiveTransport transport(cluster);
-  return replay_on(testing::make_cluster(fabric(plan, slower)), lower(plan), transport,
+  const AlgorithmModel communication(cluster);
+  return replay_on(testing::make_cluster(fabric(plan, slower)), lower(plan), communication,
                    machine(slower), {.engine = engine});
 }
 
@@ -82,12 +82,12 @@ TEST(StepLaw, Bounds) {
 TEST(StepLaw, ComputeAndCommunicationAlone) {
   for (const TrainingPlan& plan : layouts()) {
     const Cluster cluster = testing::make_cluster(fabric(plan));
-    const CollectiveTransport transport(cluster);
+    const AlgorithmModel communication(cluster);
     const Workload workload = lower(plan);
     const double whole = on_fabric(plan, "ideal").timeline.makespan_s;
-    const double compute = replay(workload, free_transport(), machine()).timeline.makespan_s;
+    const double compute = replay(workload, free_model(), machine()).timeline.makespan_s;
     const double communication =
-        replay_on(testing::make_cluster(fabric(plan)), workload, transport, [](const Kernel&) {
+        replay_on(testing::make_cluster(fabric(plan)), workload, communication, [](const Kernel&) {
           return 0.0;
         }).timeline.makespan_s;
     EXPECT_GT(compute, 0.0);
@@ -108,7 +108,7 @@ TEST(StepLaw, WeakScaling) {
     const auto step_of = [&plan](std::int64_t replicas) {
       plan.parallelism.data = replicas;
       plan.training.global_batch_size = 4 * replicas;
-      return replay(lower(plan), free_transport(), machine()).timeline.makespan_s;
+      return replay(lower(plan), free_model(), machine()).timeline.makespan_s;
     };
     const double once = step_of(2);
     EXPECT_NEAR(step_of(4), once, kExact * once);

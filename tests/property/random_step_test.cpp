@@ -92,9 +92,9 @@ TEST_P(RandomStep, KeepsTheInvariants) {
   const auto gpus = static_cast<std::uint32_t>(std::max<std::int64_t>(2, plan.world()));
   const auto shape = testing::Shape{.nodes = 1, .gpus = gpus, .launch_us = 3.0, .intra_us = 1.5};
   const Cluster cluster = testing::make_cluster(shape);
-  const CollectiveTransport transport(cluster);
+  const AlgorithmModel communication(cluster);
   const auto run = [&](bool folded) {
-    return replay_on(testing::make_cluster(shape), workload, transport, machine,
+    return replay_on(testing::make_cluster(shape), workload, communication, machine,
                      {.engine = "simgrid", .fold = folded});
   };
   const Step step = run(true);

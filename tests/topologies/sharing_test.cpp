@@ -42,8 +42,7 @@ std::vector<double> ends(const Cluster& cluster, const std::vector<Flow>& flows)
     add_group(workload, GroupKind::Pipeline, {flows[i].from, flows[i].to},
               {fmt::format("flow {}", i)});
   }
-  const Partition partition =
-      fold(cluster, workload, CollectiveTransport(cluster), {.enabled = false});
+  const Partition partition = fold(cluster, workload, AlgorithmModel(cluster), {.enabled = false});
   const Timeline timeline = make_engine("simgrid")->run({.cluster = cluster,
                                                          .workload = workload,
                                                          .partition = partition,

@@ -16,7 +16,7 @@ struct Begun {
   std::string words;
 };
 
-Begun begun(const CLI::App& app) {
+Begun started(const CLI::App& app) {
   Begun result{.command = &app, .words = app.get_name()};
   while (!result.command->get_subcommands().empty()) {
     result.command = result.command->get_subcommands().back();
@@ -52,7 +52,7 @@ std::string unknown_option(const Begun& at, const std::string& argument) {
 }  // namespace
 
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
-  const Begun at = begun(app);
+  const Begun at = started(app);
   const std::vector<std::string> rest = app.remaining(true);
   const std::vector<std::string> commands = command_names(*at.command);
   const std::string help = fmt::format("`{} --help` shows what it takes", at.words);
@@ -71,7 +71,7 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 std::string argument_problem(const CLI::App& app) {
-  const Begun at = begun(app);
+  const Begun at = started(app);
   for (const CLI::Option* option : at.command->get_options()) {
     for (const std::string& value : option->results()) {
       // Between lists of lists (`compare --set`) the parser puts empty values of its own.

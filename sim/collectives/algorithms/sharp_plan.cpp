@@ -154,7 +154,7 @@ SharpPlan sharp_plan(const GroupPlace& place, InNode in_node) {
   plan.head_of = heads_of(place, plan.placement.nodes.front(), plan.head_index);
   if (in_node == InNode::NvSwitch)
     for (const auto& roles : plan.placement.nodes)
-      plan.parties.push_back(nv_switch_of(place, roles).value());
+      plan.participants.push_back(nv_switch_of(place, roles).value());
   std::set<DeviceId> switches;
   for (std::uint32_t head = 0; head < plan.head_index.size(); ++head) {
     std::vector<std::uint32_t> roles;
@@ -163,8 +163,8 @@ SharpPlan sharp_plan(const GroupPlace& place, InNode in_node) {
     for (const DeviceId device : plan.trees.back().upwards()) switches.insert(device);
     plan.heads.push_back(std::move(roles));
   }
-  plan.parties.insert(plan.parties.end(), switches.begin(), switches.end());
-  for (const DeviceId device : plan.parties)
+  plan.participants.insert(plan.participants.end(), switches.begin(), switches.end());
+  for (const DeviceId device : plan.participants)
     plan.roles.emplace(device, static_cast<std::uint32_t>(place.gpus.size() + plan.roles.size()));
   return plan;
 }

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {

@@ -26,8 +26,8 @@ Timeline replay_with_hosts(const Workload& workload, const std::vector<HostLane>
                            double kernel_s, bool folded) {
   const auto gpus = static_cast<std::uint32_t>(workload.ranks.size());
   const Cluster cluster = testing::make_cluster({.nodes = 1, .gpus = gpus});
-  const CallTransport transport = free_transport();
-  const Partition partition = fold(cluster, workload, transport, {.enabled = folded});
+  const CallModel communication = free_model();
+  const Partition partition = fold(cluster, workload, communication, {.enabled = folded});
   const std::vector<double> seconds(workload.kernels.size(), kernel_s);
   return make_engine("ideal")->run({.cluster = cluster,
                                     .workload = workload,

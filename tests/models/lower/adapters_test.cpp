@@ -90,7 +90,7 @@ TEST(Adapters, FlopsAreFourAndSix) {
 // The state is 18 bytes of each adapter's parameter and 2 of each frozen one; all comes back.
 TEST(Adapters, StateAndLeaks) {
   const TrainingPlan plan = adapted({});
-  const Step step = replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
+  const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
   const auto resident = resident_bytes(step.workload, step.workload.programs[0]);
   const std::int64_t trained = adapter_parameters(plan.architecture, plan.training);
   const std::int64_t frozen = parameter_count(plan.architecture);

@@ -129,10 +129,10 @@ TrainingPlan four_buckets() {
 
 Step overlap_step(const TrainingPlan& plan, double reduction) {
   const std::int64_t bucket = plan.parallelism.bucket_parameters * 4;
-  const CallTransport transport([=](const Call& call) {
+  const CallModel communication([=](const Call& call) {
     return op_of(call) == CollectiveOp::AllReduce && bytes_of(call) >= bucket ? reduction : 0.0;
   });
-  return replay(lower(plan), transport, core_seconds(0.0, 1.0));
+  return replay(lower(plan), communication, core_seconds(0.0, 1.0));
 }
 
 // Oracle 42: start_k = max(ready_k, end_{k-1}).
@@ -167,10 +167,10 @@ TEST(WeightGather, RunsAheadOfTheForward) {
   plan.parallelism.zero_stage = 1;
   const std::int64_t bucket = plan.parallelism.bucket_parameters * 2;
   const auto run = [&](double gather, double forward) {
-    const CallTransport transport([=](const Call& call) {
+    const CallModel communication([=](const Call& call) {
       return op_of(call) == CollectiveOp::AllGather && bytes_of(call) >= bucket ? gather : 0.0;
     });
-    return replay(lower(plan), transport, core_seconds(forward, 0.0)).timeline.makespan_s;
+    return replay(lower(plan), communication, core_seconds(forward, 0.0)).timeline.makespan_s;
   };
   // A layer's last entry in backward order, its first norm, stands in the bucket of the layer
   // before it, so the first layer needs one gather and each other layer none that is not there.
@@ -188,10 +188,10 @@ Step partitioned_step(std::int64_t in_flight, double reduction) {
   plan.parallelism.gradient_buckets_in_flight = in_flight;
   plan.training.global_batch_size = 16;
   const std::int64_t bucket = plan.parallelism.bucket_parameters * 4;
-  const CallTransport transport([=](const Call& call) {
+  const CallModel communication([=](const Call& call) {
     return op_of(call) == CollectiveOp::ReduceScatter && bytes_of(call) >= bucket ? reduction : 0.0;
   });
-  return replay(lower(plan), transport, core_seconds(1.0, 1.0));
+  return replay(lower(plan), communication, core_seconds(1.0, 1.0));
 }
 
 // Bytes of the buckets that exist at once, at most.
@@ -256,11 +256,11 @@ TEST(BucketsInFlight, OfOneLayerCountAsOne) {
   plan.training.global_batch_size = 16;
   const std::int64_t whole = 4 * plan.parallelism.bucket_parameters;
   plan.parallelism.bucket_parameters /= 4;
-  const CallTransport transport([](const Call& call) {
+  const CallModel communication([](const Call& call) {
     return op_of(call) == CollectiveOp::ReduceScatter ? 1e-6 * static_cast<double>(bytes_of(call))
                                                       : 0.0;
   });
-  const Step step = replay(lower(plan), transport, core_seconds(1.0, 1.0));
+  const Step step = replay(lower(plan), communication, core_seconds(1.0, 1.0));
   EXPECT_GT(bucket_bytes(step), whole);
   EXPECT_LE(bucket_bytes(step), 5 * whole / 2);
 }

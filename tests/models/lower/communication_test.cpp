@@ -117,13 +117,13 @@ TEST(TensorVolume, Llama70BOnTheLinks) {
   const std::int64_t message = step_shape(plan).message;
   EXPECT_EQ(message, 134'217'728);
   const Cluster cluster = testing::star(8);
-  const CollectiveTransport transport(cluster);
+  const AlgorithmModel communication(cluster);
   const auto gpus = testing::gpus_of(8);
   const std::map<CollectiveOp, double> wanted = {{CollectiveOp::AllReduce, 234'881'024.0},
                                                  {CollectiveOp::AllGather, 117'440'512.0},
                                                  {CollectiveOp::ReduceScatter, 117'440'512.0}};
   for (const auto& [op, bytes] : wanted) {
-    const auto phases = transport.phases(CollectiveCall{.op = op, .bytes = message}, gpus);
+    const auto phases = communication.phases(CollectiveCall{.op = op, .bytes = message}, gpus);
     const auto loads = testing::bytes_on_links(cluster, phases);
     for (const Link& link : cluster.links()) {
       if (link.kind != LinkKind::NvLink) continue;

@@ -281,7 +281,7 @@ TEST(ContextParallel, BlocksOfARingAreNamedSo) {
 TEST(ContextParallel, AllMemoryComesBack) {
   for (const Parallelism& p : grids()) {
     const TrainingPlan plan = context_plan(p);
-    const Step step = replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
+    const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
     for (std::size_t index = 0; index < step.partition.ranks.size(); ++index) {
       const Program& program = step.workload.programs[step.partition.ranks[index].program];
       for (const std::int64_t bytes : unreturned_bytes(step.workload, program)) EXPECT_EQ(bytes, 0);
@@ -301,20 +301,20 @@ TEST(ContextParallel, AllMemoryComesBack) {
 double seconds_of(const Kernel& kernel) { return flops(kernel).value() * 1e-12; }
 
 double linked_makespan(const TrainingPlan& plan, double bytes_per_s, bool fold = true) {
-  const CallTransport transport([bytes_per_s](const Call& call) {
+  const CallModel communication([bytes_per_s](const Call& call) {
     return static_cast<double>(bytes_of(call)) / bytes_per_s;
   });
-  return replay(lower(plan), transport, seconds_of, {.engine = "ideal", .fold = fold})
+  return replay(lower(plan), communication, seconds_of, {.engine = "ideal", .fold = fold})
       .timeline.makespan_s;
 }
 
 // Only what goes round the ring takes time, and the products.
 double ring_makespan(const TrainingPlan& plan, double bytes_per_s) {
-  const CallTransport transport([bytes_per_s](const Call& call) {
+  const CallModel communication([bytes_per_s](const Call& call) {
     return op_of(call) == CollectiveOp::SendRecv ? static_cast<double>(bytes_of(call)) / bytes_per_s
                                                  : 0.0;
   });
-  return replay(lower(plan), transport, seconds_of).timeline.makespan_s;
+  return replay(lower(plan), communication, seconds_of).timeline.makespan_s;
 }
 
 // A step's message travels while the step is computed: nothing of it shows until it is slower than
@@ -344,7 +344,7 @@ TEST(ContextParallel, ContiguousPartsTakeAsLongAsTheLast) {
     return std::holds_alternative<Attention>(kernel) ? seconds_of(kernel) : 0.0;
   };
   const auto time = [&](const TrainingPlan& plan) {
-    return replay(lower(plan), free_transport(), core_only).timeline.makespan_s;
+    return replay(lower(plan), free_model(), core_only).timeline.makespan_s;
   };
   TrainingPlan uneven = even;
   uneven.parallelism.context_exchange = ContextExchange::AllGather;

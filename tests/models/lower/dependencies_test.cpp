@@ -35,7 +35,7 @@ std::vector<PipelineCase> all_shapes() {
 TEST(BlockingMessages, DoNotDeadlock) {
   const std::vector<PipelineCase> shapes = all_shapes();
   EXPECT_GT(shapes.size(), 150U);
-  const CallTransport transport([](const Call&) { return 0.125; });
+  const CallModel communication([](const Call&) { return 0.125; });
   for (const PipelineCase& shape : shapes) {
     SCOPED_TRACE(::testing::Message()
                  << shape.schedule << " p " << shape.pipeline << " m " << shape.microbatches
@@ -44,7 +44,7 @@ TEST(BlockingMessages, DoNotDeadlock) {
     if (placement_of(plan.parallelism) != StagePlacement::Wrap)
       continue;  // refused: both ways at once
     const auto seconds = [&] {
-      return replay(lower(plan), transport, core_seconds(1.0, 2.0)).timeline.makespan_s;
+      return replay(lower(plan), communication, core_seconds(1.0, 2.0)).timeline.makespan_s;
     };
     const double overlapped = seconds();
     plan.parallelism.overlap_p2p = false;
@@ -59,13 +59,13 @@ double scattered(std::int64_t seed) {
 }
 
 Step scattered_step(const TrainingPlan& plan) {
-  const CallTransport transport([](const Call& call) {
+  const CallModel communication([](const Call& call) {
     return scattered(bytes_of(call) * 8 + static_cast<std::int64_t>(op_of(call)));
   });
   const KernelSeconds seconds = [](const Kernel& kernel) {
     return scattered(static_cast<std::int64_t>(hbm_bytes(kernel).value()));
   };
-  return replay(lower(plan), transport, seconds);
+  return replay(lower(plan), communication, seconds);
 }
 
 bool is_backward(const Operation& op) { return op.part != StepPart::Forward; }

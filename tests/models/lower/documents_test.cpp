@@ -88,7 +88,7 @@ TEST(Documents, ReplicasDrawTheirOwn) {
     const auto* attention = std::get_if<Attention>(&kernel);
     return attention == nullptr ? 0.0 : static_cast<double>(attention->pairs);
   };
-  const Step step = replay(workload, free_transport(), by_pairs);
+  const Step step = replay(workload, free_model(), by_pairs);
   double slowest = 0.0;
   for (const std::int64_t replica : {0, 1, 2}) {
     double own = 0.0;

@@ -39,13 +39,13 @@ struct Durations {
 double sharded_makespan(const TrainingPlan& plan, const Durations& seconds) {
   const std::int64_t gathered = layer_bytes(plan, 2);
   const std::int64_t reduced = layer_bytes(plan, 4);
-  const CallTransport transport([=](const Call& call) {
+  const CallModel communication([=](const Call& call) {
     if (op_of(call) == CollectiveOp::AllGather && bytes_of(call) == gathered) return seconds.gather;
     if (op_of(call) == CollectiveOp::ReduceScatter && bytes_of(call) == reduced)
       return seconds.reduce;
     return 0.0;
   });
-  return replay(lower(plan), transport, core_seconds(seconds.forward, seconds.backward))
+  return replay(lower(plan), communication, core_seconds(seconds.forward, seconds.backward))
       .timeline.makespan_s;
 }
 

@@ -100,7 +100,7 @@ TrainingPlan plan_of_row(const Json& row) {
 
 // The memory that the allocator of PyTorch sees: not the context and the communicators.
 std::vector<double> predicted_mib(const TrainingPlan& plan) {
-  const Step step = replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
+  const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
   std::vector<double> stages(step.workload.programs.size());
   for (std::size_t rank = 0; rank < step.partition.ranks.size(); ++rank) {
     const MemoryPeak peak = memory_peak(step.workload, step.partition, step.timeline, rank);

@@ -23,7 +23,7 @@ constexpr double kGib = 1073741824.0;
 
 // Every kernel takes a while, so that no two effects meet at one instant.
 Step even_step(const TrainingPlan& plan) {
-  return replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
+  return replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
 }
 
 std::vector<MemoryPeak> peaks_by_stage(const Step& step) {

@@ -258,9 +258,9 @@ double expert_makespan(const TrainingPlan& plan, bool fold = true) {
       call = with_algorithm(call, op_of(call) == CollectiveOp::AllToAll ? "direct" : "ring");
   const auto gpus = static_cast<std::uint32_t>(std::max<std::size_t>(2, workload.ranks.size()));
   Cluster cluster = testing::star(gpus);
-  const CollectiveTransport transport(cluster);
+  const AlgorithmModel communication(cluster);
   const auto seconds = [](const Kernel& kernel) { return 1e-6 + 1e-12 * flops(kernel).value(); };
-  return replay_on(testing::star(gpus), std::move(workload), transport, seconds,
+  return replay_on(testing::star(gpus), std::move(workload), communication, seconds,
                    {.engine = "simgrid", .fold = fold})
       .timeline.makespan_s;
 }

@@ -30,9 +30,9 @@ TrainingPlan offloaded(const OffloadSettings& offload, std::int64_t microbatches
 
 // Copies take `copy` seconds each, a layer 1 s forward and 2 s backward.
 Step played(const TrainingPlan& plan, double copy) {
-  const CallTransport transport(
+  const CallModel communication(
       [copy](const Call& call) { return op_of(call) == CollectiveOp::HostCopy ? copy : 0.0; });
-  return replay(lower(plan), transport, core_seconds(1.0, 2.0));
+  return replay(lower(plan), communication, core_seconds(1.0, 2.0));
 }
 
 std::map<HostDirection, std::int64_t> copied(const Workload& workload) {

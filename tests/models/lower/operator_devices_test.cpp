@@ -41,13 +41,13 @@ double seconds_of(const Kernel& kernel) {
                           : 1e-5 + 1e-12 * flops(kernel).value();
 }
 
-CallTransport linear_transport() {
-  return CallTransport(
+CallModel linear_model() {
+  return CallModel(
       [](const Call& call) { return 1e-6 + 1e-9 * static_cast<double>(bytes_of(call)); });
 }
 
 Step run(const TrainingPlan& plan, const Replay& how = {}) {
-  return replay(lower(plan), linear_transport(), seconds_of, how);
+  return replay(lower(plan), linear_model(), seconds_of, how);
 }
 
 std::string refusal(const Rules& rules, const Architecture& model = small_llama(4)) {

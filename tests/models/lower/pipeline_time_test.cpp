@@ -17,10 +17,10 @@ using namespace test;
 
 Step run(const PipelineCase& shape, double transfer = 0.0, const std::string& engine = "ideal") {
   const double chunks = static_cast<double>(shape.chunks);
-  const CallTransport transport(
+  const CallModel communication(
       [=](const Call& call) { return op_of(call) == CollectiveOp::SendRecv ? transfer : 0.0; });
-  return replay(lower(pipeline_plan(shape)), transport, core_seconds(1.0 / chunks, 2.0 / chunks),
-                {.engine = engine});
+  return replay(lower(pipeline_plan(shape)), communication,
+                core_seconds(1.0 / chunks, 2.0 / chunks), {.engine = engine});
 }
 
 double makespan(const PipelineCase& shape, double transfer = 0.0,
@@ -109,7 +109,7 @@ TEST(PipelineTime, UnequalStages) {
   TrainingPlan plan = pipeline_plan({"1f1b", 4, 8});
   plan.architecture.layers = 5;
   const auto seconds = [&plan] {
-    return replay(lower(plan), free_transport(), core_seconds(1.0, 2.0)).timeline.makespan_s;
+    return replay(lower(plan), free_model(), core_seconds(1.0, 2.0)).timeline.makespan_s;
   };
   plan.parallelism.last_stage_layers = 2;
   EXPECT_DOUBLE_EQ(seconds(), 57.0);
@@ -169,7 +169,7 @@ TEST(PipelineTime, LowerBounds) {
 // and the forward before it hide some of either under the other's computation, and lose nothing.
 // (The experts take no time here, so exchanges of both sides often meet.)
 TEST(OverlappedExchanges, HideUnderTheOtherMicrobatch) {
-  const CallTransport transport(
+  const CallModel communication(
       [](const Call& call) { return op_of(call) == CollectiveOp::AllToAll ? 0.2 : 0.0; });
   for (const Parallelism& parallelism :
        {Parallelism{.data = 4, .expert = 4, .expert_tensor = 1}, Parallelism{.pipeline = 2,
@@ -190,8 +190,9 @@ TEST(OverlappedExchanges, HideUnderTheOtherMicrobatch) {
     EXPECT_EQ(executed_flops(overlapped).value(), executed_flops(plain).value());
     for (const Program& program : overlapped.programs)
       for (const std::int64_t left : unreturned_bytes(overlapped, program)) EXPECT_EQ(left, 0);
-    const double before = replay(plain, transport, core_seconds(1.0, 2.0)).timeline.makespan_s;
-    const double after = replay(overlapped, transport, core_seconds(1.0, 2.0)).timeline.makespan_s;
+    const double before = replay(plain, communication, core_seconds(1.0, 2.0)).timeline.makespan_s;
+    const double after =
+        replay(overlapped, communication, core_seconds(1.0, 2.0)).timeline.makespan_s;
     const double layers = 4.0 / static_cast<double>(parallelism.pipeline);
     const double exchanges = 8.0 * layers * 4 * 0.2;  // of a rank
     EXPECT_GT(after, 8.0 * layers * 3.0);

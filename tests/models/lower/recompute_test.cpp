@@ -222,7 +222,7 @@ TEST(SecondProducts, KeepAndRepeatTheOtherHalf) {
 
 // The most that is held of activations, whatever else is.
 std::int64_t activation_peak(const TrainingPlan& plan) {
-  const Step step = replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
+  const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
   std::int64_t peak = 0;
   for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0)) {
     peak = std::max(peak, point.by_category[static_cast<std::size_t>(Category::Activations)]);

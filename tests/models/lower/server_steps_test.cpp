@@ -27,7 +27,7 @@ double server_makespan(const ServerSteps& steps, double update, bool folded = tr
     return updates ? update : core(kernel);
   };
   // No kernel of a worker's own optimizer is left, so only the servers' update takes `update`.
-  return replay(server_steps(workers(4), steps), free_transport(), seconds, {.fold = folded})
+  return replay(server_steps(workers(4), steps), free_model(), seconds, {.fold = folded})
       .timeline.makespan_s;
 }
 

@@ -34,9 +34,9 @@ Workload written_out(Workload workload) {
 }
 
 Step played(Workload workload, bool folded) {
-  const CallTransport transport(
+  const CallModel communication(
       [](const Call& call) { return 1e-9 * static_cast<double>(bytes_of(call)); });
-  return replay(std::move(workload), transport,
+  return replay(std::move(workload), communication,
                 [](const Kernel& kernel) { return 1e-6 + 1e-12 * flops(kernel).value(); },
                 {.fold = folded});
 }

@@ -44,7 +44,7 @@ TEST(SplitMemory, OfALayer) {
 // Beside what is always there; without the logits' gradients, which the last stage keeps for the
 // head's weights.
 std::int64_t most_activations(const TrainingPlan& plan) {
-  const Step step = replay(lower(plan), free_transport(), [](const Kernel&) { return 1e-3; });
+  const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
   std::int64_t most = 0;
   for (std::size_t rank = 0; rank < step.partition.ranks.size(); ++rank) {
     for (const MemoryPoint& point :

@@ -1,7 +1,7 @@
 // Plans small enough to reason about, lowered and replayed with durations chosen by the test.
 //
 //   TrainingPlan plan = pipeline_plan({.pipeline = 4, .microbatches = 8});
-//   Step step = replay(lower(plan), free_transport(), stage_seconds(plan), "ideal");
+//   Step step = replay(lower(plan), free_model(), stage_seconds(plan), "ideal");
 //   step.timeline.makespan_s;   // 33: (m + p - 1)(F + B)
 #pragma once
 
@@ -126,10 +126,9 @@ inline TrainingPlan pipeline_plan(const PipelineCase& shape) {
 }
 
 // The effect of a call follows from the call alone.
-class CallTransport final : public Transport {
+class CallModel final : public CommunicationModel {
  public:
-  explicit CallTransport(std::function<double(const Call&)> seconds)
-      : seconds_(std::move(seconds)) {}
+  explicit CallModel(std::function<double(const Call&)> seconds) : seconds_(std::move(seconds)) {}
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> /*gpus*/) const override {
     const double seconds = seconds_(call);
@@ -141,8 +140,8 @@ class CallTransport final : public Transport {
   std::function<double(const Call&)> seconds_;
 };
 
-inline CallTransport free_transport() {
-  return CallTransport([](const Call&) { return 0.0; });
+inline CallModel free_model() {
+  return CallModel([](const Call&) { return 0.0; });
 }
 
 using KernelSeconds = std::function<double(const Kernel&)>;
@@ -169,12 +168,12 @@ struct Replay {
   bool fold = true;
 };
 
-inline Step replay_on(Cluster cluster, Workload workload, const Transport& transport,
+inline Step replay_on(Cluster cluster, Workload workload, const CommunicationModel& communication,
                       const KernelSeconds& seconds, const Replay& how = {}) {
   Step step;
   step.cluster = std::make_unique<Cluster>(std::move(cluster));
   step.workload = std::move(workload);
-  step.partition = fold(*step.cluster, step.workload, transport, {.enabled = how.fold});
+  step.partition = fold(*step.cluster, step.workload, communication, {.enabled = how.fold});
   std::vector<double> by_kernel;
   for (const Kernel& kernel : step.workload.kernels) by_kernel.push_back(seconds(kernel));
   step.timeline = make_engine(how.engine)
@@ -187,17 +186,17 @@ inline Step replay_on(Cluster cluster, Workload workload, const Transport& trans
 }
 
 // On GPUs round one switch, as many as there are ranks.
-inline Step replay(Workload workload, const Transport& transport, const KernelSeconds& seconds,
-                   const Replay& how = {}) {
+inline Step replay(Workload workload, const CommunicationModel& communication,
+                   const KernelSeconds& seconds, const Replay& how = {}) {
   const auto gpus = static_cast<std::uint32_t>(std::max<std::size_t>(2, workload.ranks.size()));
-  return replay_on(testing::star(gpus), std::move(workload), transport, seconds, how);
+  return replay_on(testing::star(gpus), std::move(workload), communication, seconds, how);
 }
 
 // Kernels and messages both take a while, so that everything overlaps that can.
 inline Step timed_step(const TrainingPlan& plan, bool folded = true) {
-  const CallTransport transport(
+  const CallModel communication(
       [](const Call& call) { return 1e-9 * static_cast<double>(bytes_of(call)); });
-  return replay(lower(plan), transport, [](const Kernel&) { return 1e-3; }, {.fold = folded});
+  return replay(lower(plan), communication, [](const Kernel&) { return 1e-3; }, {.fold = folded});
 }
 
 // Everything a test may ask of one operation.

@@ -17,10 +17,10 @@ TrainingPlan chunked_plan(std::int64_t tensor, bool chunked) {
 
 double transfer_makespan(const TrainingPlan& plan, const KernelSeconds& kernel, double message,
                          const Replay& how = {}) {
-  const CallTransport transport([message](const Call& call) {
+  const CallModel communication([message](const Call& call) {
     return op_of(call) == CollectiveOp::SendRecv ? message : 0.0;
   });
-  return replay(lower(plan), transport, kernel, how).timeline.makespan_s;
+  return replay(lower(plan), communication, kernel, how).timeline.makespan_s;
 }
 
 // Only the products of one shape take time: `whole` seconds for all rows of one.

@@ -55,7 +55,7 @@ TEST(ZeroBubbleStep, PublishedTimes) {
     for (const std::string engine : {"ideal", "simgrid"}) {
       TrainingPlan plan = pipeline_plan(row.shape);
       plan.architecture.ffn = 384;  // so that no other product has the shape of QKV's
-      const Step step = replay(lower(plan), free_transport(), split_seconds(), {.engine = engine});
+      const Step step = replay(lower(plan), free_model(), split_seconds(), {.engine = engine});
       if (row.shape.schedule == "zb_auto") {
         EXPECT_LE(step.timeline.makespan_s, 33.0) << "planned with the layer's own proportions";
         continue;
@@ -106,7 +106,7 @@ TEST(ZeroBubbleStep, RunsWithAllTheOthers) {
                                                 .zero_stage = zero,
                                                 .overlap_grad_reduce = overlap,
                                                 .overlap_param_gather = overlap})) {
-        const Step step = replay(lower(plan), CallTransport([](const Call&) { return 0.01; }),
+        const Step step = replay(lower(plan), CallModel([](const Call&) { return 0.01; }),
                                  core_seconds(1.0, 2.0));
         EXPECT_GT(step.timeline.makespan_s, 24.0) << plan.parallelism.schedule;
         EXPECT_LT(step.timeline.makespan_s, 200.0) << plan.parallelism.schedule;
@@ -121,8 +121,8 @@ TEST(ZeroBubbleStep, BlockingSendsOfSplitBackwards) {
   for (const std::string schedule : {"zb_h1", "zb_h2", "zb_auto"}) {
     TrainingPlan plan = pipeline_plan({schedule, 4, 8});
     plan.parallelism.overlap_p2p = false;
-    const Step step = replay(lower(plan), CallTransport([](const Call&) { return 0.01; }),
-                             core_seconds(1.0, 1.0));
+    const Step step =
+        replay(lower(plan), CallModel([](const Call&) { return 0.01; }), core_seconds(1.0, 1.0));
     EXPECT_GT(step.timeline.makespan_s, 16.0) << schedule;
   }
   TrainingPlan vee = pipeline_plan({"zb_v", 4, 8, 2});

@@ -141,7 +141,7 @@ TEST(NcclRun, TimesOfAnotherGpuAreSaidToBe) {
   EXPECT_THAT(said->sentence, testing::HasSubstr("another GPU of its generation"));
 }
 
-// What differs between releases is the transport's to test (transport_test.cpp).
+// What differs between releases is the communication model's to test (transport_test.cpp).
 TEST(NcclRun, APatchTakesItsReleasesData) {
   const auto reduction_s = [](const char* version) {
     for (const CollectiveSummary& row :

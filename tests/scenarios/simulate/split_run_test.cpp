@@ -62,7 +62,7 @@ TEST(Offloaded, ACopyTakesWhatItsLinksAllow) {
   const auto phase = [](const char* node, HostDirection direction) {
     const Cluster cluster = build_cluster({.node = load_node(node)});
     const std::uint32_t gpu = 5;
-    const auto phases = CollectiveTransport(cluster).phases(
+    const auto phases = AlgorithmModel(cluster).phases(
         HostCopyCall{.direction = direction, .bytes = 48'000'000'000}, std::span(&gpu, 1));
     EXPECT_EQ(phases.size(), 1U);
     double slowest = 0.0;

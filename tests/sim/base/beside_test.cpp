@@ -1,6 +1,4 @@
 // Two pieces of work at once: are both done, and does either's error reach the caller?
-#include "sim/base/beside.hpp"
-
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -11,18 +9,20 @@
 #include <thread>
 #include <vector>
 
+#include "sim/base/concurrency.hpp"
+
 namespace trainyard::test {
 namespace {
 
 TEST(Beside, BothAreDoneAndTheSecondAnswers) {
   for (const bool worth : {false, true}) {
     int first = 0;
-    EXPECT_EQ(beside(
+    EXPECT_EQ(run_concurrently(
                   worth, [&] { first = 3; }, [] { return std::string("four"); }),
               "four");
     EXPECT_EQ(first, 3);
     int second = 0;
-    beside(
+    run_concurrently(
         worth, [&] { first = 5; }, [&] { second = 6; });
     EXPECT_EQ(first + second, 11);
   }
@@ -38,7 +38,7 @@ TEST(Beside, WithoutAThreadToBeHad) {
     setrlimit(RLIMIT_AS, &none);
     std::thread::id first;
     const auto here = [] { return std::this_thread::get_id(); };
-    const std::thread::id second = beside(
+    const std::thread::id second = run_concurrently(
         true, [&] { first = here(); }, here);
     std::_Exit(first == second ? 0 : 1);
   };
@@ -50,7 +50,7 @@ TEST(Beside, WithoutAThreadToBeHad) {
 TEST(Beside, TheyMeet) {
   std::latch both(2);
   std::thread::id first;
-  const std::thread::id second = beside(
+  const std::thread::id second = run_concurrently(
       true,
       [&] {
         first = std::this_thread::get_id();
@@ -68,17 +68,17 @@ TEST(Beside, AnErrorOfEitherIsThrown) {
   const auto fails = [] { throw std::runtime_error("it fails"); };
   const auto works = [] {};
   for (const bool worth : {false, true}) {
-    EXPECT_THROW(beside(worth, fails, works), std::runtime_error);
-    EXPECT_THROW(beside(worth, works, fails), std::runtime_error);
+    EXPECT_THROW(run_concurrently(worth, fails, works), std::runtime_error);
+    EXPECT_THROW(run_concurrently(worth, works, fails), std::runtime_error);
   }
 }
 
 TEST(ShareOut, EveryPieceIsDoneOnce) {
   for (const bool worth : {false, true}) {
     std::vector<int> done(100, 0);
-    share_out(worth, done.size(), [&](std::size_t i) { ++done[i]; });
+    parallel_for(worth, done.size(), [&](std::size_t i) { ++done[i]; });
     EXPECT_EQ(done, std::vector<int>(100, 1));
-    share_out(worth, 0, [](std::size_t) { FAIL(); });
+    parallel_for(worth, 0, [](std::size_t) { FAIL(); });
   }
 }
 
@@ -87,7 +87,7 @@ TEST(ShareOut, AnErrorOfAPieceIsThrown) {
     if (i == 7) throw std::runtime_error("it fails");
   };
   for (const bool worth : {false, true})
-    EXPECT_THROW(share_out(worth, 20, fails), std::runtime_error);
+    EXPECT_THROW(parallel_for(worth, 20, fails), std::runtime_error);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "sim/cluster/blueprint.hpp"
 #include "sim/cluster/cluster.hpp"
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 
 namespace trainyard::test {
 
@@ -103,9 +103,9 @@ inline Cluster hand_cluster(HandCluster shape) {
 // Every collective is a ring in member order (all_to_all as well: only loads matter here), with
 // 2(n-1)/n of the bytes for all_reduce and (n-1)/n for others; "two_rings" runs half of it
 // backwards as a second chain, "two_phases" has a reduce_scatter and an all_gather phase.
-class RingTransport final : public Transport {
+class RingModel final : public CommunicationModel {
  public:
-  explicit RingTransport(const Cluster& cluster) : cluster_(cluster) {}
+  explicit RingModel(const Cluster& cluster) : cluster_(cluster) {}
 
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override {

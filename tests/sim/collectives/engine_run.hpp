@@ -66,7 +66,7 @@ struct EngineRun {
 // Compute kernels take no time.
 inline EngineRun run_engine(const Cluster& cluster, const Workload& workload, const RunWay& way) {
   EngineRun run;
-  run.partition = fold(cluster, workload, CollectiveTransport(cluster), way.fold);
+  run.partition = fold(cluster, workload, AlgorithmModel(cluster), way.fold);
   const std::vector<double> kernel_seconds(workload.kernels.size(), 0.0);
   run.timeline = make_engine(way.engine)
                      ->run({.cluster = cluster,
@@ -108,7 +108,7 @@ inline PlayedRing play_ring(std::uint32_t ranks, const RunWay& way) {
   const auto begin = Clock::now();
   const Workload stepwise = expand_collectives(whole, cluster);
   const auto expanded = Clock::now();
-  const Partition partition = fold(cluster, stepwise, CollectiveTransport(cluster), way.fold);
+  const Partition partition = fold(cluster, stepwise, AlgorithmModel(cluster), way.fold);
   const auto folded = Clock::now();
   const std::vector<double> kernel_seconds(stepwise.kernels.size(), 0.0);
   const Timeline timeline = make_engine(way.engine)

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/collectives/symbolic_check.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 #include "test_clusters.hpp"
 #include "topologies/topology.hpp"
 
@@ -138,15 +138,15 @@ TEST(Sharp, NcclTakesAFabricThatReduces) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_h100"),
                                          .nodes = 4,
                                          .fabric = {.kind = RailOptimized{}, .reduces = true}});
-  const nccl::NcclTransport transport(cluster, {});
+  const nccl::NcclModel communication(cluster, {});
   const auto gpus = gpus_of(32);
   std::set<std::string> taken;
   for (const CollectiveOp op :
        {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
     for (const std::int64_t bytes : {1LL << 10, 1LL << 20, 1LL << 26, 1LL << 33}) {
       const CollectiveCall call{.op = op, .bytes = bytes, .algorithm = "nccl"};
-      EXPECT_FALSE(transport.phases(call, gpus).front().chains.empty());
-      taken.insert(transport.stepwise_name(call, gpus));
+      EXPECT_FALSE(communication.phases(call, gpus).front().chains.empty());
+      taken.insert(communication.stepwise_name(call, gpus));
     }
   }
   EXPECT_TRUE(taken.contains("sharp") || taken.contains("nvls_sharp"));

@@ -31,13 +31,13 @@ Loads joined_loads(const JointGraph& joint, GroupId group) {
   return loads;
 }
 
-Loads asked_loads(const JointGraph& joint, const Workload& workload, const Transport& transport,
-                  GroupId group) {
+Loads asked_loads(const JointGraph& joint, const Workload& workload,
+                  const CommunicationModel& communication, GroupId group) {
   Gpus gpus;
   for (const RankId rank : workload.groups[group].members) gpus.push_back(workload.ranks[rank].gpu);
   Loads loads;
   for (const GroupCall& made : joint.calls_of(group))
-    for (const Phase& phase : transport.phases(workload.calls[made.call], gpus))
+    for (const Phase& phase : communication.phases(workload.calls[made.call], gpus))
       for (const Chain& chain : phase.chains)
         for (const LinkLoad& load : chain.loads)
           if (joint.parallel_of[load.link] == load.link)
@@ -96,13 +96,13 @@ Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
 TEST(GroupShapes, GroupsInPlacesAlikeLoadWhatEachWouldByItself) {
   const Cluster cluster = hand_cluster(
       {.nodes = 12, .nodes_per_leaf = 5, .speed = {{{"node 4 nic 1", "leaf 0"}, 0.5}}});
-  const RingTransport transport(cluster);
+  const RingModel communication(cluster);
   const Workload workload = messages_and_mates(12, 4);
-  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), transport);
+  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), communication);
   std::size_t loaded = 0;
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
     const Loads loads = joined_loads(joint, group);
-    EXPECT_EQ(loads, asked_loads(joint, workload, transport, group)) << group;
+    EXPECT_EQ(loads, asked_loads(joint, workload, communication, group)) << group;
     if (!loads.empty()) ++loaded;
   }
   EXPECT_EQ(loaded, workload.groups.size());
@@ -116,9 +116,9 @@ TEST(GroupShapes, OnALargeClusterToo) {
                                         .nodes_per_leaf = 40,
                                         .speed = {{{"node 5 nic 1", "leaf 0"}, 0.5}}});
   ASSERT_TRUE(is_large(cluster));
-  const RingTransport transport(cluster);
+  const RingModel communication(cluster);
   const Workload workload = messages_and_mates(2200, 8);
-  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), transport);
+  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), communication);
   const auto groups = static_cast<GroupId>(workload.groups.size());
   EXPECT_EQ(joint.first_shape.back(), joint.group_of_shape.size());
   EXPECT_EQ(joint.shape_offsets.back(), joint.shape_loads.size());
@@ -126,7 +126,7 @@ TEST(GroupShapes, OnALargeClusterToo) {
        group = group + 1 < groups ? std::min(group + 101, groups - 1) : groups) {
     const Loads loads = joined_loads(joint, group);
     EXPECT_FALSE(loads.empty()) << group;
-    EXPECT_EQ(loads, asked_loads(joint, workload, transport, group)) << group;
+    EXPECT_EQ(loads, asked_loads(joint, workload, communication, group)) << group;
   }
   EXPECT_LT(joint.traffic.size(), 60U);
 }

@@ -89,10 +89,10 @@ TEST(ParallelLinks, LoseNothingInTheJointGraph) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload =
       training_step({.tensor = 4, .data = 6, .stages = 2, .algorithm = "two_rings"});
-  const RingTransport transport(cluster);
+  const RingModel communication(cluster);
   const ProgramAnalysis analysis(workload);
-  const JointGraph bundled = join(cluster, workload, analysis, transport);
-  const JointGraph plain = join_link_by_link(cluster, workload, analysis, transport);
+  const JointGraph bundled = join(cluster, workload, analysis, communication);
+  const JointGraph plain = join_link_by_link(cluster, workload, analysis, communication);
   EXPECT_LT(bundled.shape_loads.size(), plain.shape_loads.size());
   ASSERT_EQ(bundled.group_of_shape, plain.group_of_shape);
   for (std::uint32_t shape = 0; shape < plain.group_of_shape.size(); ++shape) {
@@ -104,7 +104,7 @@ TEST(ParallelLinks, LoseNothingInTheJointGraph) {
 }
 
 // One that sends over the first spine alone.
-class OneSpine final : public Transport {
+class OneSpine final : public CommunicationModel {
  public:
   explicit OneSpine(const Cluster& cluster) : cluster_(cluster), ring_(cluster) {}
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
@@ -123,7 +123,7 @@ class OneSpine final : public Transport {
 
  private:
   const Cluster& cluster_;
-  RingTransport ring_;
+  RingModel ring_;
 };
 
 TEST(ParallelLinks, HoldOnlyWhileLoadedAlike) {

@@ -72,10 +72,10 @@ TEST_F(SeriesLinks, ARedundantLinkImpliesNone) {
 
 // The links that others imply, in a step of tensor groups within nodes and data groups between
 // them.
-std::vector<Link> implied_links(const Cluster& cluster, const Transport& transport) {
+std::vector<Link> implied_links(const Cluster& cluster, const CommunicationModel& communication) {
   const Workload workload = training_step({.tensor = 4, .data = 12});
   ProgramAnalysis analysis(workload);
-  const JointGraph joint = join(cluster, workload, analysis, transport);
+  const JointGraph joint = join(cluster, workload, analysis, communication);
   const LinkLimits limits = limit_links(cluster, workload, joint, analysis);
   std::vector<Link> implied;
   for (const LinkId link : joint.links) {
@@ -89,7 +89,7 @@ std::vector<Link> implied_links(const Cluster& cluster, const Transport& transpo
 // GPU to NIC (64 GB/s) and NIC to leaf (50 GB/s), both ways, for each of 48 GPUs.
 TEST_F(SeriesLinks, AreFoundInAWholeStep) {
   const Cluster cluster = hand_cluster({.nodes = 12});
-  const std::vector<Link> implied = implied_links(cluster, RingTransport(cluster));
+  const std::vector<Link> implied = implied_links(cluster, RingModel(cluster));
   EXPECT_EQ(implied.size(), 96U);
   for (const Link& link : implied) EXPECT_EQ(link.kind, LinkKind::Pcie);
 }
@@ -100,7 +100,7 @@ TEST_F(SeriesLinks, TheNarrowestImpliesTheOthers) {
   shape.speed = {{{"node 0 gpu 1", "node 0 nic 1"}, 0.3125}};
   const Cluster cluster = hand_cluster(shape);
   std::size_t ports = 0;
-  for (const Link& link : implied_links(cluster, RingTransport(cluster))) {
+  for (const Link& link : implied_links(cluster, RingModel(cluster))) {
     if (link.kind != LinkKind::NicPort) continue;
     ++ports;
     EXPECT_EQ(cluster.name(link.from), "node 0 nic 1");
@@ -109,7 +109,7 @@ TEST_F(SeriesLinks, TheNarrowestImpliesTheOthers) {
 }
 
 // One whose ways begin and end at NICs.
-class FromNics final : public Transport {
+class FromNics final : public CommunicationModel {
  public:
   explicit FromNics(const Cluster& cluster) : cluster_(cluster), ring_(cluster) {}
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
@@ -125,7 +125,7 @@ class FromNics final : public Transport {
 
  private:
   const Cluster& cluster_;
-  RingTransport ring_;
+  RingModel ring_;
 };
 
 TEST_F(SeriesLinks, AreNoneWhereWaysBeginAtANic) {

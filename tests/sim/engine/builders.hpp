@@ -29,7 +29,7 @@ inline constexpr double kNoCap = std::numeric_limits<double>::infinity();
 using PhasesByPlace = std::function<std::vector<Phase>(std::span<const std::uint32_t> gpus)>;
 
 // Phases by the name of the call's algorithm.
-class TableTransport final : public Transport {
+class TableModel final : public CommunicationModel {
  public:
   std::map<std::string, PhasesByPlace> table;
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
@@ -110,7 +110,7 @@ class Script {
   std::uint32_t call_by_place(CollectiveOp op, PhasesByPlace phases) {
     const auto index = static_cast<std::uint32_t>(workload_.calls.size());
     const std::string name = std::to_string(index);
-    transport_.table[name] = std::move(phases);
+    communication_.table[name] = std::move(phases);
     workload_.calls.push_back(make_call(op, 1, DataType::Bf16, name));
     return index;
   }
@@ -139,7 +139,7 @@ class Script {
   }
 
   [[nodiscard]] Partition fold_it(bool folded) const {
-    return fold(cluster_, workload_, transport_, {.enabled = folded});
+    return fold(cluster_, workload_, communication_, {.enabled = folded});
   }
   [[nodiscard]] Timeline run(const Engine& engine, const Partition& partition) const {
     return engine.run({cluster_, workload_, partition, kernel_seconds_, {}});
@@ -169,7 +169,7 @@ class Script {
 
   Cluster cluster_;
   Workload workload_;
-  TableTransport transport_;
+  TableModel communication_;
   std::vector<double> kernel_seconds_;
 };
 

@@ -118,7 +118,7 @@ TEST(Folded, RoundedWeightsAgreeToo) {
   }
 }
 
-// More members than 16 bits can count: each is a party of its own where nothing is folded.
+// More members than 16 bits can count: each is a participant of its own where nothing is folded.
 TEST(Folded, AnUnfoldedGroupMayHave65536Members) {
   constexpr std::uint32_t kMembers = 65'536;
   Script script({1e9});

@@ -18,10 +18,11 @@ using testing::HasSubstr;
 std::vector<ClassReason> reasons(const HandCluster& shape, const Workload& workload,
                                  bool drop_uncontended) {
   const Cluster cluster = hand_cluster(shape);
-  const RingTransport transport(cluster);
+  const RingModel communication(cluster);
   const FoldOptions options{.enabled = true, .drop_uncontended = drop_uncontended};
-  const Partition partition = fold(cluster, workload, transport, options);
-  std::vector<ClassReason> found = fold_reasons(cluster, workload, transport, options, partition);
+  const Partition partition = fold(cluster, workload, communication, options);
+  std::vector<ClassReason> found =
+      fold_reasons(cluster, workload, communication, options, partition);
   EXPECT_EQ(found.size(), partition.ranks.size());
   EXPECT_EQ(found[0].unlike, kNone);
   for (const ClassReason& reason : found) {

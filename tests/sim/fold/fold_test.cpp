@@ -24,12 +24,12 @@ struct Folded {
 Folded folded(const HandCluster& shape, Workload workload) {
   Cluster cluster = hand_cluster(shape);
   validate(workload, "");
-  const RingTransport transport(cluster);
-  Partition joined = fold(cluster, workload, transport, {});
-  Partition single = fold(cluster, workload, transport, {.enabled = false});
-  check_equitable(cluster, workload, transport, joined);
-  check_equitable(cluster, workload, transport, single);
-  const SlowCounts slow = slow_counts(cluster, workload, transport);
+  const RingModel communication(cluster);
+  Partition joined = fold(cluster, workload, communication, {});
+  Partition single = fold(cluster, workload, communication, {.enabled = false});
+  check_equitable(cluster, workload, communication, joined);
+  check_equitable(cluster, workload, communication, single);
+  const SlowCounts slow = slow_counts(cluster, workload, communication);
   EXPECT_EQ(joined.ranks.size(), slow.ranks);
   EXPECT_EQ(joined.groups.size(), slow.groups);
   EXPECT_EQ(joined.links.size(), slow.links);
@@ -67,8 +67,8 @@ TEST(Fold, PlainDataParallelismIsOneClass) {
                                        16,
                                    }));
   ASSERT_EQ(partition.groups.size(), 1U);
-  ASSERT_EQ(partition.groups[0].parties.size(), 1U);
-  EXPECT_EQ(partition.groups[0].parties[0].count, 16U);
+  ASSERT_EQ(partition.groups[0].participants.size(), 1U);
+  EXPECT_EQ(partition.groups[0].participants[0].count, 16U);
   // The ring in GPU order puts 2 * 15/16 of 64 MB on its busiest links.
   ASSERT_EQ(partition.flows.size(), 1U);
   EXPECT_DOUBLE_EQ(partition.flows[0].payload_bytes, 120e6);
@@ -120,14 +120,14 @@ TEST(Fold, SendersAndReceiversAreTheirRoles) {
       folded({.nodes = 4}, training_step({.tensor = 4, .data = 1, .stages = 4}));
   for (const GroupClass& group : partition.groups) {
     if (workload.groups[group.representative].kind != GroupKind::Pipeline) continue;
-    ASSERT_EQ(group.parties.size(), 2U);
-    EXPECT_EQ(group.parties[0].role, 0U);
-    EXPECT_EQ(group.parties[1].role, 1U);
-    EXPECT_EQ(group.parties[0].count, 1U);
+    ASSERT_EQ(group.participants.size(), 2U);
+    EXPECT_EQ(group.participants[0].role, 0U);
+    EXPECT_EQ(group.participants[1].role, 1U);
+    EXPECT_EQ(group.participants[0].count, 1U);
   }
 }
 
-TEST(Fold, ARingOfSendsIsOneClassWithTwoParties) {
+TEST(Fold, ARingOfSendsIsOneClassWithTwoParticipants) {
   // Every rank sends to the next and receives from the one before: all alike.
   Workload workload = empty_workload();
   ProgramWriter program(workload, "ring");
@@ -141,8 +141,8 @@ TEST(Fold, ARingOfSendsIsOneClassWithTwoParties) {
       folded({.nodes = 1, .gpus_per_node = 8}, std::move(workload));
   EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{8}));
   ASSERT_EQ(partition.groups.size(), 1U);
-  ASSERT_EQ(partition.groups[0].parties.size(), 2U);
-  EXPECT_NE(partition.places[0][0].party, partition.places[0][1].party);
+  ASSERT_EQ(partition.groups[0].participants.size(), 2U);
+  EXPECT_NE(partition.places[0][0].participant, partition.places[0][1].participant);
 }
 
 TEST(Fold, ASlowLinkSplitsTheRingsThatCrossIt) {
@@ -190,12 +190,12 @@ TEST(Fold, ADifferentProgramIsADifferentClass) {
   const auto [cluster, kept, partition, single] = folded({.nodes = 1}, std::move(workload));
   EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{3, 1}));
   ASSERT_EQ(partition.groups.size(), 1U);
-  EXPECT_EQ(partition.groups[0].parties.size(), 2U);
+  EXPECT_EQ(partition.groups[0].participants.size(), 2U);
   // All wires carry the same and are one class.
   EXPECT_EQ(partition.links.size(), 1U);
 }
 
-TEST(Fold, TwoSlotsToOneGroupAreOneParty) {
+TEST(Fold, TwoSlotsToOneGroupAreOneParticipant) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "both");
   program.collective("data", "first",
@@ -206,8 +206,8 @@ TEST(Fold, TwoSlotsToOneGroupAreOneParty) {
   add_group(workload, GroupKind::Data, {0, 1, 2, 3}, {"first"});
   for (Rank& rank : workload.ranks) rank.slots[1] = rank.slots[0];
   const auto [cluster, kept, partition, single] = folded({.nodes = 1}, std::move(workload));
-  ASSERT_EQ(partition.groups[0].parties.size(), 1U);
-  EXPECT_EQ(partition.places[0][0].party, partition.places[0][1].party);
+  ASSERT_EQ(partition.groups[0].participants.size(), 1U);
+  EXPECT_EQ(partition.places[0][0].participant, partition.places[0][1].participant);
   EXPECT_EQ(partition.phases[0][0].size(), 1U);
   EXPECT_EQ(partition.phases[0][1].size(), 1U);
 }

@@ -20,7 +20,7 @@
 
 namespace trainyard::test {
 
-// One chain of one group, as Transport gives it.
+// One chain of one group, as CommunicationModel gives it.
 struct PlainChain {
   GroupId group = 0;
   std::uint32_t call = 0;
@@ -55,11 +55,11 @@ inline std::set<std::uint32_t> calls_of(const Workload& workload, GroupId group)
 
 // With every link by itself, so that nothing here leans on bundles.
 inline std::vector<PlainChain> plain_chains(const Cluster& cluster, const Workload& workload,
-                                            const Transport& transport) {
+                                            const CommunicationModel& communication) {
   std::vector<PlainChain> chains;
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
     for (const std::uint32_t call : calls_of(workload, group)) {
-      const auto phases = transport.phases(workload.calls[call], gpus_of(workload, group));
+      const auto phases = communication.phases(workload.calls[call], gpus_of(workload, group));
       for (std::uint32_t phase = 0; phase < phases.size(); ++phase) {
         for (const Chain& chain : phases[phase].chains) {
           chains.push_back({group, call, phase, phases[phase].latency.value(), chain});
@@ -91,10 +91,11 @@ inline void check_ranks(const Workload& workload, const Partition& partition) {
       const auto [group, role] = rank.slots[op.slot];
       const SlotPlace place = partition.places[partition.class_of_rank[id]][op.slot];
       ASSERT_EQ(partition.class_of_group[group], place.group_class) << "rank " << id;
-      const GroupParty& party = partition.groups[place.group_class].parties.at(place.party);
-      EXPECT_EQ(party.rank_class, partition.class_of_rank[id]);
+      const Participant& participant =
+          partition.groups[place.group_class].participants.at(place.participant);
+      EXPECT_EQ(participant.rank_class, partition.class_of_rank[id]);
       if (op.kind != OpKind::Collective) {
-        EXPECT_EQ(party.role, role) << "rank " << id;
+        EXPECT_EQ(participant.role, role) << "rank " << id;
       }
     }
   }
@@ -107,17 +108,18 @@ inline void check_groups(const Workload& workload, const Partition& partition) {
     std::map<std::uint32_t, std::uint32_t> seen;
     for (const RankId rank : workload.groups[group].members) ++seen[partition.class_of_rank[rank]];
     std::map<std::uint32_t, std::uint32_t> said;
-    for (const GroupParty& party : partition.groups[partition.class_of_group[group]].parties) {
-      said[party.rank_class] += party.count;
+    for (const Participant& participant :
+         partition.groups[partition.class_of_group[group]].participants) {
+      said[participant.rank_class] += participant.count;
     }
     EXPECT_EQ(seen, said) << "group " << group;
   }
 }
 
 inline void check_flows(const Cluster& cluster, const Workload& workload,
-                        const Transport& transport, const Partition& partition) {
+                        const CommunicationModel& communication, const Partition& partition) {
   std::map<ChainKey, std::vector<PlainChain>> actual;
-  for (PlainChain& chain : plain_chains(cluster, workload, transport)) {
+  for (PlainChain& chain : plain_chains(cluster, workload, communication)) {
     std::map<std::uint32_t, double> per_class;
     for (const LinkLoad& load : chain.chain.loads) {
       per_class[partition.class_of_link[load.link]] += load.bytes;
@@ -161,12 +163,12 @@ inline void check_flows(const Cluster& cluster, const Workload& workload,
   }
 }
 
-inline void check_phases(const Workload& workload, const Transport& transport,
+inline void check_phases(const Workload& workload, const CommunicationModel& communication,
                          const Partition& partition) {
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
     const auto& calls = partition.phases[partition.class_of_group[group]];
     for (const std::uint32_t call : calls_of(workload, group)) {
-      const auto phases = transport.phases(workload.calls[call], gpus_of(workload, group));
+      const auto phases = communication.phases(workload.calls[call], gpus_of(workload, group));
       ASSERT_EQ(calls[call].size(), phases.size());
       for (std::size_t i = 0; i < phases.size(); ++i) {
         EXPECT_NEAR(calls[call][i].latency_s, phases[i].latency.value(), 1e-15);
@@ -191,12 +193,12 @@ inline void check_links(const Cluster& cluster, const Partition& partition) {
 
 // Fails the running test unless the partition is equitable and described truly.
 inline void check_equitable(const Cluster& cluster, const Workload& workload,
-                            const Transport& transport, const Partition& partition) {
+                            const CommunicationModel& communication, const Partition& partition) {
   check_ranks(workload, partition);
   check_groups(workload, partition);
   check_links(cluster, partition);
-  check_phases(workload, transport, partition);
-  check_flows(cluster, workload, transport, partition);
+  check_phases(workload, communication, partition);
+  check_flows(cluster, workload, communication, partition);
 }
 
 struct SlowCounts {
@@ -225,8 +227,9 @@ inline std::size_t distinct(const std::vector<std::uint32_t>& colours) {
 // The coarsest equitable partition, by rounds until nothing changes.
 class SlowFold {
  public:
-  SlowFold(const Cluster& cluster, const Workload& workload, const Transport& transport)
-      : workload_(workload), chains_(plain_chains(cluster, workload, transport)) {
+  SlowFold(const Cluster& cluster, const Workload& workload,
+           const CommunicationModel& communication)
+      : workload_(workload), chains_(plain_chains(cluster, workload, communication)) {
     for (const Rank& rank : workload.ranks) ranks_.push_back(rank.program);
     for (const Group& group : workload.groups) {
       groups_.push_back(static_cast<std::uint32_t>(group.kind) * 100000U +
@@ -317,8 +320,8 @@ class SlowFold {
 };
 
 inline SlowCounts slow_counts(const Cluster& cluster, const Workload& workload,
-                              const Transport& transport) {
-  return SlowFold(cluster, workload, transport).counts();
+                              const CommunicationModel& communication) {
+  return SlowFold(cluster, workload, communication).counts();
 }
 
 }  // namespace trainyard::test

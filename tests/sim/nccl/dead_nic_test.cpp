@@ -11,7 +11,7 @@
 #include "sim/collectives/placement.hpp"
 #include "sim/collectives/symbolic_check.hpp"
 #include "sim/engine/engine.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 #include "tests/sim/collectives/engine_run.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
 #include "tests/topologies/clusters.hpp"
@@ -40,10 +40,10 @@ Fault dead_rail() { return {.part = Fault::Part::Rail, .rail = 3}; }
 double time_us(const Cluster& cluster, const char* method) {
   const std::vector<std::uint32_t> gpus =
       gpus_of(static_cast<std::uint32_t>(cluster.gpus().size()), 1);
-  const NcclTransport transport(cluster, {.algorithms = parse_algorithms(method)});
+  const NcclModel communication(cluster, {.algorithms = parse_algorithms(method)});
   const Workload workload = one_collective(gpus, CollectiveOp::AllReduce, 1LL << 30, "nccl");
   const std::vector<double> kernel_seconds(workload.kernels.size(), 0.0);
-  const Partition partition = fold(cluster, workload, transport, {.enabled = true});
+  const Partition partition = fold(cluster, workload, communication, {.enabled = true});
   const EngineInput input{.cluster = cluster,
                           .workload = workload,
                           .partition = partition,
@@ -74,16 +74,16 @@ TEST(DeadNic, AllNodesTakeTheLeastOfEach) {
   const std::vector<std::uint32_t> all = gpus_of(32, 1);
   for (const std::uint32_t node : {0U, 2U, 3U}) {
     const Cluster cluster = h100_nodes(4, {dead_nic(node)});
-    const NcclTransport transport(cluster, {});
-    expect_ring(transport.communicator(all).graphs.ring, 7, 45.0);
-    EXPECT_EQ(transport.communicator(all).node.nics.size(), 7U);
+    const NcclModel communication(cluster, {});
+    expect_ring(communication.communicator(all).graphs.ring, 7, 45.0);
+    EXPECT_EQ(communication.communicator(all).node.nics.size(), 7U);
     const std::uint32_t first = node == 0 ? 16 : 0;
     std::vector<std::uint32_t> pair = gpus_of(16, 1);
     for (std::uint32_t& gpu : pair) gpu += first;
-    expect_ring(transport.communicator(pair).graphs.ring, 8, 45.0);
+    expect_ring(communication.communicator(pair).graphs.ring, 8, 45.0);
   }
   const Cluster cluster = h100_nodes(4, {dead_rail()});
-  expect_ring(NcclTransport(cluster, {}).communicator(all).graphs.ring, 7, 48.0);
+  expect_ring(NcclModel(cluster, {}).communicator(all).graphs.ring, 7, 48.0);
 }
 
 // Eight sevenths of the time where the network is the limit, whatever the method. Two of eight

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 #include "tests/sim/collectives/engine_run.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
 #include "topologies/topology.hpp"
@@ -72,9 +72,9 @@ double all_reduce_us(const Nodes& some, double rate, bool machine, std::int64_t 
   const Cluster cluster = with_wires(some, rate);
   Options options;
   options.machine = machine;
-  const NcclTransport transport(cluster, options);
+  const NcclModel communication(cluster, options);
   const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
-  return time_us(cluster, transport.phases(call, gpus_of(8 * some.nodes)));
+  return time_us(cluster, communication.phases(call, gpus_of(8 * some.nodes)));
 }
 
 // The rate of a wire moved graphs and choice: at 2.4, 6 and 40 GB/s a slightly faster one took up

@@ -80,17 +80,19 @@ class HandRun {
     workload.programs[rank].resident.push_back({.category = category, .bytes = bytes});
   }
 
-  // Every slot is a group class of its own whose parties are the ranks; its calls have no phases.
+  // Every slot is a group class of its own whose participants are the ranks; its calls have no
+  // phases.
   void bind_groups() {
     const auto ranks = static_cast<std::uint32_t>(partition.ranks.size());
     const auto slots = static_cast<std::uint32_t>(workload.slots.size());
     partition.places.assign(ranks, std::vector<SlotPlace>(slots));
     partition.phases.assign(slots, std::vector<std::vector<FoldedPhase>>(workload.calls.size()));
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-      GroupClass group{.representative = slot, .members = 1, .parties = {}};
+      GroupClass group{.representative = slot, .members = 1, .participants = {}};
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-        group.parties.push_back({.rank_class = rank, .slot = static_cast<std::uint16_t>(slot)});
-        partition.places[rank][slot] = {.group_class = slot, .party = rank};
+        group.participants.push_back(
+            {.rank_class = rank, .slot = static_cast<std::uint16_t>(slot)});
+        partition.places[rank][slot] = {.group_class = slot, .participant = rank};
       }
       partition.groups.push_back(std::move(group));
     }

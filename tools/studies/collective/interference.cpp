@@ -9,7 +9,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/collectives/profile/profiled_transport.hpp"
+#include "sim/collectives/profile/profiled_model.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/call.hpp"
@@ -127,7 +127,7 @@ class Runs {
   Runs(const Cluster& cluster, const InterferenceQuestion& question)
       : cluster_(cluster),
         question_(question),
-        transport_(cluster, question.nccl, question.profile, question.profile_name),
+        communication_(cluster, question.nccl, question.profile, question.profile_name),
         engine_(make_engine(question.engine)) {}
 
   std::vector<GroupRow> rows(std::int64_t bytes) {
@@ -170,7 +170,7 @@ class Runs {
                      group.algorithm.empty() ? question_.algorithm : group.algorithm);
   }
   [[nodiscard]] Partition folded(const Workload& workload) const {
-    return fold(cluster_, workload, transport_.get(), {.drop_uncontended = true});
+    return fold(cluster_, workload, communication_.get(), {.drop_uncontended = true});
   }
   [[nodiscard]] Timeline run(const Workload& workload, const Partition& partition) const {
     return engine_->run(
@@ -188,7 +188,7 @@ class Runs {
     uses_.clear();
     links_.assign(question_.groups.size(), {});
     for (std::size_t i = 0; i < question_.groups.size(); ++i) {
-      for (const Phase& phase : transport_.get().phases(calls_[i], question_.groups[i].gpus)) {
+      for (const Phase& phase : communication_.get().phases(calls_[i], question_.groups[i].gpus)) {
         for (const Chain& chain : phase.chains) {
           for (const LinkLoad& load : chain.loads) {
             Use& use = uses_[load.link];
@@ -223,7 +223,7 @@ class Runs {
 
   const Cluster& cluster_;
   const InterferenceQuestion& question_;
-  ChosenTransport transport_;
+  ChosenModel communication_;
   std::unique_ptr<Engine> engine_;
   std::vector<Call> calls_;  // by group
   std::map<LinkId, Use> uses_;

@@ -14,7 +14,7 @@
 #include "sim/base/error.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/collectives/collective.hpp"
-#include "sim/collectives/profile/profiled_transport.hpp"
+#include "sim/collectives/profile/profiled_model.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/workload.hpp"
@@ -84,21 +84,22 @@ bool same_method(const nccl::Choice& a, const nccl::Choice& b) {
 }
 
 // Answers with the phases that are known of the one call, and asks for those of all others.
-class KnownPhases final : public Transport {
+class KnownPhases final : public CommunicationModel {
  public:
-  KnownPhases(const Transport& transport, std::int64_t bytes, const std::vector<Phase>& known)
-      : transport_(transport), bytes_(bytes), known_(known) {}
+  KnownPhases(const CommunicationModel& communication, std::int64_t bytes,
+              const std::vector<Phase>& known)
+      : communication_(communication), bytes_(bytes), known_(known) {}
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override {
-    return bytes_of(call) == bytes_ ? known_ : transport_.phases(call, gpus);
+    return bytes_of(call) == bytes_ ? known_ : communication_.phases(call, gpus);
   }
   [[nodiscard]] Carrier carrier(const Call& call,
                                 std::span<const std::uint32_t> gpus) const override {
-    return transport_.carrier(call, gpus);
+    return communication_.carrier(call, gpus);
   }
 
  private:
-  const Transport& transport_;
+  const CommunicationModel& communication_;
   std::int64_t bytes_;
   const std::vector<Phase>& known_;
 };
@@ -145,10 +146,10 @@ Workload workload_of(const CollectiveQuestion& question, const Call& call) {
 class Folding {
  public:
   // `call` is made by the question's group; its bytes do not matter.
-  Folding(const Cluster& cluster, const ChosenTransport& transport,
+  Folding(const Cluster& cluster, const ChosenModel& communication,
           const CollectiveQuestion& question, Call call)
       : cluster_(cluster),
-        transport_(transport),
+        communication_(communication),
         question_(question),
         call_(std::move(call)),
         ascending_(question.sizes) {
@@ -166,20 +167,21 @@ class Folding {
   [[nodiscard]] Call call(std::int64_t bytes) const { return with_bytes(call_, bytes); }
   [[nodiscard]] Partition folded(std::int64_t bytes) {
     return fold(cluster_, workload_of(question_, call(bytes)),
-                KnownPhases(transport_.get(), bytes, phases(bytes)), {.drop_uncontended = true});
+                KnownPhases(communication_.get(), bytes, phases(bytes)),
+                {.drop_uncontended = true});
   }
   [[nodiscard]] bool is_profiled(std::int64_t bytes) const {
-    return transport_.is_profiled(call(bytes), question_.gpus);
+    return communication_.is_profiled(call(bytes), question_.gpus);
   }
   // The choice of NCCL; nothing where it does not choose or a profile says how long it takes.
   [[nodiscard]] std::optional<nccl::Choice> choice(std::int64_t bytes) const {
     if (is_profiled(bytes)) return {};
-    return transport_.nccl().choice(call(bytes), question_.gpus);
+    return communication_.nccl().choice(call(bytes), question_.gpus);
   }
   // Each size's phases are asked for once.
   const std::vector<Phase>& phases(std::int64_t bytes) {
     const auto [entry, fresh] = phases_.try_emplace(bytes);
-    if (fresh) entry->second = transport_.get().phases(call(bytes), question_.gpus);
+    if (fresh) entry->second = communication_.get().phases(call(bytes), question_.gpus);
     return entry->second;
   }
 
@@ -244,7 +246,7 @@ class Folding {
   }
 
   const Cluster& cluster_;
-  const ChosenTransport& transport_;
+  const ChosenModel& communication_;
   const CollectiveQuestion& question_;
   Call call_;
   std::vector<std::int64_t> ascending_;
@@ -277,7 +279,7 @@ class AlgorithmRuns {
       : cluster_(cluster),
         question_(question),
         algorithm_(std::move(algorithm)),
-        transport_(cluster, question.nccl, question.profile, question.profile_name),
+        communication_(cluster, question.nccl, question.profile, question.profile_name),
         engine_(make_engine(question.engine)) {}
 
   [[nodiscard]] AlgorithmStudy study() const {
@@ -285,7 +287,7 @@ class AlgorithmRuns {
     study.refusal = refusal();
     if (study.refusal || question_.sizes.empty()) return study;
     const std::map<std::int64_t, Partition> folds =
-        Folding(cluster_, transport_, question_, call(0)).all();
+        Folding(cluster_, communication_, question_, call(0)).all();
     for (const std::int64_t bytes : question_.sizes)
       study.rows.push_back(row(bytes, folds.at(bytes)));
     return study;
@@ -304,7 +306,7 @@ class AlgorithmRuns {
     }
     try {
       for (const std::int64_t bytes : question_.sizes)
-        (void)transport_.get().label(call(bytes), question_.gpus);
+        (void)communication_.get().label(call(bytes), question_.gpus);
     } catch (const RunError& error) {
       return error.what();
     }
@@ -330,19 +332,19 @@ class AlgorithmRuns {
     // A call that NCCL tunes or a profile tells is one phase: its busiest link is full throughout
     // or never.
     constexpr double kThroughout = 0.99;
-    const bool one_phase = transport_.is_profiled(made, question_.gpus) ||
-                           transport_.nccl().choice(made, question_.gpus).has_value();
+    const bool one_phase = communication_.is_profiled(made, question_.gpus) ||
+                           communication_.nccl().choice(made, question_.gpus).has_value();
     row.protocol_bound = row.link && one_phase &&
                          row.link->load * row.time_s < kThroughout * (row.time_s - row.latency_s);
     constexpr std::string_view kPrefix = "nccl: ";
-    row.choice = transport_.get().label(made, question_.gpus);
+    row.choice = communication_.get().label(made, question_.gpus);
     if (row.choice.starts_with(kPrefix)) row.choice.erase(0, kPrefix.size());
   }
 
   const Cluster& cluster_;
   const CollectiveQuestion& question_;
   std::string algorithm_;
-  ChosenTransport transport_;
+  ChosenModel communication_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -30,7 +30,7 @@ struct CollectiveQuestion {
   DataType dtype = DataType::Fp32;           // nccl-tests' default
   std::string engine = "simgrid";
   nccl::Options nccl = {};
-  // Where set, "nccl" takes its times from it (profiled_transport.hpp); must outlive the study.
+  // Where set, "nccl" takes its times from it (profiled_model.hpp); must outlive the study.
   const CollectiveProfile* profile = nullptr;
   std::string profile_name = {};
 };

@@ -18,7 +18,7 @@
 #include "models/schedules/schedule.hpp"
 #include "models/stragglers.hpp"
 #include "sim/base/check.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 #include "tools/studies/search/segments.hpp"
 
 namespace trainyard {
@@ -210,7 +210,7 @@ LayoutBound least_play(const ScheduleLists& lists, const PipelineShape& shape,
   return bound;
 }
 
-nccl::NcclTransport transport_of(const Cluster& cluster, const Scenario& scenario) {
+nccl::NcclModel model_of(const Cluster& cluster, const Scenario& scenario) {
   nccl::Options options = nccl::options_of(scenario.plan.collectives.nccl);
   options.stands_in = true;
   return {cluster, std::move(options)};
@@ -270,10 +270,10 @@ struct Bounder::Machine {
         gpu(load_gpu(cluster->facts().gpu)),
         software(load_framework_times(scenario.framework, gpu.sheet.generation)),
         stragglers(scenario.stragglers ? load_stragglers() : Stragglers{}),
-        transport(transport_of(*cluster, scenario)),
+        communication(model_of(*cluster, scenario)),
         // Groups are alike only on a cluster without faults that was built from one node type; what
         // a profile measured may be quicker than the model.
-        times(*cluster, transport,
+        times(*cluster, communication,
               scenario.cluster.faults.empty() && !scenario.cluster.custom &&
                   scenario.plan.collectives.profile.empty() &&
                   scenario.collective_model == CollectiveModel::Fluid) {}
@@ -304,7 +304,7 @@ struct Bounder::Machine {
   PricedGpu gpu;
   FrameworkTimes software;
   Stragglers stragglers;
-  nccl::NcclTransport transport;
+  nccl::NcclModel communication;
   CallTimes times;
 };
 

@@ -50,7 +50,7 @@ double CallTimes::least_seconds(const Workload& workload, GroupId group, std::ui
   const Key key{asked, gpus.size(), cluster_.local_index(gpus[0]), 1};
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
-  const double seconds = alone_seconds(cluster_, transport_.phases(asked, gpus));
+  const double seconds = alone_seconds(cluster_, communication_.phases(asked, gpus));
   known_.emplace(key, seconds);
   return seconds;
 }

@@ -9,10 +9,10 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
-#include "sim/collectives/profile/profiled_transport.hpp"
+#include "sim/collectives/profile/profiled_model.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/fold/fold.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 #include "tests/agreement.hpp"
 #include "tests/topologies/clusters.hpp"
 #include "topologies/topology.hpp"
@@ -91,7 +91,7 @@ TEST(CollectiveProfile, FindsTheShapeAndPrefersItsTypeOutOfPlace) {
   EXPECT_EQ(profile.find(question), nullptr);
 }
 
-double time_of(const Cluster& cluster, const Transport& transport, const Call& call,
+double time_of(const Cluster& cluster, const CommunicationModel& communication, const Call& call,
                std::uint32_t ranks, std::string_view engine) {
   Workload workload;
   workload.streams = {"compute"};
@@ -104,7 +104,7 @@ double time_of(const Cluster& cluster, const Transport& transport, const Call& c
     workload.groups[0].members.push_back(rank);
     workload.ranks.push_back({.gpu = rank, .slots = {{.group = 0, .role = rank}}});
   }
-  const Partition partition = fold(cluster, workload, transport, {.drop_uncontended = true});
+  const Partition partition = fold(cluster, workload, communication, {.drop_uncontended = true});
   return make_engine(engine)
       ->run(
           {.cluster = cluster, .workload = workload, .partition = partition, .kernel_seconds = {}})
@@ -112,61 +112,62 @@ double time_of(const Cluster& cluster, const Transport& transport, const Call& c
 }
 
 // Alone, a call takes its measured time: on both engines, also where the fit is all latency.
-TEST(ProfiledTransport, ACallAloneTakesItsMeasuredTime) {
+TEST(ProfiledModel, ACallAloneTakesItsMeasuredTime) {
   const Cluster cluster = h100s(1);
-  const nccl::NcclTransport nccl(cluster, {});
+  const nccl::NcclModel nccl(cluster, {});
   const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
-  const ProfiledTransport transport(cluster, nccl, profile, "p.json");
+  const ProfiledModel communication(cluster, nccl, profile, "p.json");
   for (const std::string engine : {"ideal", "simgrid"}) {
     for (const RunRow& row : profile.runs[0].rows) {
       if (row.in_place) continue;
       const CollectiveCall call{.bytes = row.bytes, .dtype = DataType::Fp32, .algorithm = "nccl"};
-      EXPECT_NEAR(time_of(cluster, transport, call, 8, engine), row.time_us * 1e-6,
+      EXPECT_NEAR(time_of(cluster, communication, call, 8, engine), row.time_us * 1e-6,
                   kAgreement * row.time_us * 1e-6)
           << row.bytes;
     }
   }
 }
 
-TEST(ProfiledTransport, LeavesOtherCallsAlone) {
+TEST(ProfiledModel, LeavesOtherCallsAlone) {
   const Cluster cluster = h100s(2);
-  const nccl::NcclTransport nccl(cluster, {});
+  const nccl::NcclModel nccl(cluster, {});
   const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
-  const ProfiledTransport transport(cluster, nccl, profile, "p.json");
+  const ProfiledModel communication(cluster, nccl, profile, "p.json");
   const std::vector<std::uint32_t> node{0, 1, 2, 3, 4, 5, 6, 7};
   const std::vector<std::uint32_t> rail{0, 8};
   const CollectiveCall call{.bytes = 1 << 20, .algorithm = "nccl"};
-  EXPECT_EQ(transport.label(call, node), "profile: p.json");
-  EXPECT_EQ(transport.label(CollectiveCall{.bytes = 1 << 30, .algorithm = "nccl"}, node),
+  EXPECT_EQ(communication.label(call, node), "profile: p.json");
+  EXPECT_EQ(communication.label(CollectiveCall{.bytes = 1 << 30, .algorithm = "nccl"}, node),
             "profile: p.json, beyond the sizes measured");
-  EXPECT_EQ(transport.label(call, rail), nccl.label(call, rail));
-  EXPECT_EQ(transport.label(CollectiveCall{.bytes = 1 << 20, .algorithm = "ring"}, node), "ring");
+  EXPECT_EQ(communication.label(call, rail), nccl.label(call, rail));
+  EXPECT_EQ(communication.label(CollectiveCall{.bytes = 1 << 20, .algorithm = "ring"}, node),
+            "ring");
   const CollectiveCall gather{.op = CollectiveOp::AllGather, .bytes = 1 << 20, .algorithm = "nccl"};
-  EXPECT_EQ(transport.curve(gather, node), nullptr);
+  EXPECT_EQ(communication.curve(gather, node), nullptr);
 }
 
 // Where the links described cannot carry what was measured, they decide.
-TEST(ProfiledTransport, LinksAreNeverFasterThanTheyAre) {
+TEST(ProfiledModel, LinksAreNeverFasterThanTheyAre) {
   const Cluster cluster = h100s(1);
   MeasuredRun run = run_of(CollectiveOp::AllReduce, 8, 1);
   for (RunRow& row : run.rows) row.time_us *= 1e-3;  // 100 TB/s
   const CollectiveProfile profile = make_collective_profile({run}, "");
-  const nccl::NcclTransport nccl(cluster, {});
-  const ProfiledTransport transport(cluster, nccl, profile, "p.json");
+  const nccl::NcclModel nccl(cluster, {});
+  const ProfiledModel communication(cluster, nccl, profile, "p.json");
   const CollectiveCall call{.bytes = 1 << 26, .dtype = DataType::Fp32, .algorithm = "nccl"};
   // NVLS moves at least S over each GPU's links.
   const double least_s = double{1 << 26} / load_node("dgx_h100").nvlink.value();
-  EXPECT_GE(time_of(cluster, transport, call, 8, "simgrid"), least_s);
+  EXPECT_GE(time_of(cluster, communication, call, 8, "simgrid"), least_s);
 }
 
 // Measured on GPUs of other makers, a profile still has links to load.
-TEST(ProfiledTransport, NeedsNoModelOfTheGpu) {
+TEST(ProfiledModel, NeedsNoModelOfTheGpu) {
   const Cluster cluster = build_cluster({.node = load_node("mi300x"), .nodes = 1});
-  const nccl::NcclTransport nccl(cluster, {});
+  const nccl::NcclModel nccl(cluster, {});
   const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
-  const ProfiledTransport transport(cluster, nccl, profile, "p.json");
+  const ProfiledModel communication(cluster, nccl, profile, "p.json");
   const CollectiveCall call{.bytes = 1 << 20, .dtype = DataType::Fp32, .algorithm = "nccl"};
-  EXPECT_NEAR(time_of(cluster, transport, call, 8, "simgrid"), 12e-6 + (1 << 20) / 1e11,
+  EXPECT_NEAR(time_of(cluster, communication, call, 8, "simgrid"), 12e-6 + (1 << 20) / 1e11,
               kAgreement * 23e-6);
 }
 

@@ -1,7 +1,7 @@
 // Two pieces of work that share nothing they write, at the same time.
 //
-//   const auto sums = beside(links > kMany, [&] { count(); }, [&] { return add_up(); });
-//   share_out(programs > 1, programs, [&](std::size_t program) { orders[program] = ...; });
+//   const auto sums = run_concurrently(links > kMany, [&] { count(); }, [&] { return add_up(); });
+//   parallel_for(programs > 1, programs, [&](std::size_t program) { orders[program] = ...; });
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ namespace trainyard {
 // Begins `work` on a second thread where that is `worth` it. Where it is not, or the machine has no
 // thread or no stack to give, it is done when its end is waited for.
 template <class Work>
-std::future<void> begun(bool worth, const Work& work) {
+std::future<void> started(bool worth, const Work& work) {
   if (worth) {
     try {
       return std::async(std::launch::async, work);
@@ -29,8 +29,8 @@ std::future<void> begun(bool worth, const Work& work) {
 // returns what `second` does when both are done. Throws what either throws, that of `second` before
 // that of `first`. REQUIRES: neither writes what the other reads or writes, caches included.
 template <class First, class Second>
-auto beside(bool worth, const First& first, Second second) {
-  std::future<void> other = begun(worth, first);
+auto run_concurrently(bool worth, const First& first, Second second) {
+  std::future<void> other = started(worth, first);
   if constexpr (std::is_void_v<decltype(second())>) {
     second();
     other.get();
@@ -45,19 +45,19 @@ auto beside(bool worth, const First& first, Second second) {
 // it, or by `second` on this one; who is free takes the next. Throws what they throw. REQUIRES: no
 // two numbers write what the other reads or writes, but for what each of the two has for itself.
 template <class First, class Second>
-void share_out(bool worth, std::size_t count, const First& first, const Second& second) {
+void parallel_for(bool worth, std::size_t count, const First& first, const Second& second) {
   std::atomic<std::size_t> next = 0;
   const auto some = [&](const auto& work) {
     for (std::size_t i = next++; i < count; i = next++) work(i);
   };
-  beside(
+  run_concurrently(
       worth, [&] { some(first); }, [&] { some(second); });
 }
 
 // The same by one `work` that has nothing for itself.
 template <class Work>
-void share_out(bool worth, std::size_t count, const Work& work) {
-  share_out(worth, count, work, work);
+void parallel_for(bool worth, std::size_t count, const Work& work) {
+  parallel_for(worth, count, work, work);
 }
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
 // Calls by "nccl" on real clusters: alone they take the model's time, together they share links.
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,9 +24,9 @@ Cluster nodes_of(const char* type, std::uint32_t nodes) {
   return build_cluster(spec);
 }
 
-double run(const Cluster& cluster, const Workload& workload, const Transport& transport,
-           std::string_view engine) {
-  const Partition partition = fold(cluster, workload, transport, {.enabled = true});
+double run(const Cluster& cluster, const Workload& workload,
+           const CommunicationModel& communication, std::string_view engine) {
+  const Partition partition = fold(cluster, workload, communication, {.enabled = true});
   const std::vector<double> kernel_seconds(workload.kernels.size(), 0.0);
   const EngineInput input{.cluster = cluster,
                           .workload = workload,
@@ -48,18 +48,18 @@ void expect_model_times(const Case& a_case, CollectiveOp op, Options options) {
   options.machine = false;
   const Cluster cluster = nodes_of(a_case.node, a_case.nodes);
   const std::vector<std::uint32_t> gpus = gpus_of(a_case.ranks, a_case.stride);
-  const NcclTransport transport(cluster, options);
+  const NcclModel communication(cluster, options);
   for (const std::int64_t bytes : {1LL << 10, 1LL << 16, 1LL << 20, 1LL << 24, 1LL << 30}) {
     const Workload workload = one_collective(gpus, op, bytes, "nccl");
-    const Choice choice = *transport.choice(workload.calls.front(), gpus);
+    const Choice choice = *communication.choice(workload.calls.front(), gpus);
     SCOPED_TRACE(std::string(a_case.node) + " " + std::string(to_string(op)) + " " +
                  to_text(choice) + " " + std::to_string(bytes));
-    EXPECT_RELATIVE(run(cluster, workload, transport, "simgrid"),
+    EXPECT_RELATIVE(run(cluster, workload, communication, "simgrid"),
                     choice.prediction.time_us(static_cast<double>(bytes)));
   }
 }
 
-TEST(NcclTransport, AloneItTakesTheModelsTime) {
+TEST(NcclModel, AloneItTakesTheModelsTime) {
   for (const Case& a_case :
        {Case{"dgx_h100", 1, 8, 1}, Case{"dgx_h100", 1, 4, 2}, Case{"dgx_a100_80gb", 1, 8, 1},
         Case{"dgx_b200", 1, 8, 1}, Case{"dgx_h100", 4, 32, 1}, Case{"dgx_a100_80gb", 4, 32, 1},
@@ -71,7 +71,7 @@ TEST(NcclTransport, AloneItTakesTheModelsTime) {
   }
 }
 
-TEST(NcclTransport, EveryMethodTakesTheModelsTime) {
+TEST(NcclModel, EveryMethodTakesTheModelsTime) {
   for (const char* algorithm : {"Ring", "Tree"}) {
     for (const char* protocol : {"LL", "LL128", "Simple"}) {
       Options options;
@@ -84,43 +84,43 @@ TEST(NcclTransport, EveryMethodTakesTheModelsTime) {
 }
 
 // Measured: 25 us at 1 MiB by Ring/LL, 1 092 us at 256 MiB by NVLS (2.29, nccl-tests).
-TEST(NcclTransport, TheMachineTellsTheTime) {
+TEST(NcclModel, TheMachineTellsTheTime) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const NcclTransport transport(cluster, {.version = "2.29"});
+  const NcclModel communication(cluster, {.version = "2.29"});
   const Machine machine{.gpu = *machine_model(90), .messages = message_model(), .network = {}};
   for (const std::int64_t bytes : {1LL << 10, 1LL << 20, 1LL << 28}) {
     const Workload workload = one_collective(gpus, CollectiveOp::AllReduce, bytes, "nccl");
-    const Choice choice = *transport.choice(workload.calls.front(), gpus);
+    const Choice choice = *communication.choice(workload.calls.front(), gpus);
     const auto size = static_cast<double>(bytes);
     const double expected =
-        machine_time(machine, transport.communicator(gpus), choice, size).time_us(size);
-    EXPECT_RELATIVE(run(cluster, workload, transport, "simgrid"), expected);
+        machine_time(machine, communication.communicator(gpus), choice, size).time_us(size);
+    EXPECT_RELATIVE(run(cluster, workload, communication, "simgrid"), expected);
     EXPECT_RELATIVE(choice.prediction.time_us(size), expected);
   }
   const Workload exchange = one_collective(gpus, CollectiveOp::AllToAll, 1 << 26, "nccl");
-  EXPECT_RELATIVE(
-      run(cluster, exchange, transport, "simgrid"),
-      exchange_time(machine, transport.communicator(gpus), CollectiveOp::AllToAll, double{1 << 26})
-          .time_us(double{1 << 26}));
+  EXPECT_RELATIVE(run(cluster, exchange, communication, "simgrid"),
+                  exchange_time(machine, communication.communicator(gpus), CollectiveOp::AllToAll,
+                                double{1 << 26})
+                      .time_us(double{1 << 26}));
 }
 
-TEST(NcclTransport, TheMachineCountsTheNetwork) {
+TEST(NcclModel, TheMachineCountsTheNetwork) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_a100_80gb"), .nodes = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(32);
-  const NcclTransport transport(cluster, {});
+  const NcclModel communication(cluster, {});
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   const Machine machine{.gpu = *machine_model(80),
                         .messages = message_model(),
-                        .network = network_of(place, transport.communicator(gpus))};
+                        .network = network_of(place, communication.communicator(gpus))};
   for (const CollectiveOp op : {CollectiveOp::AllGather, CollectiveOp::AllToAll}) {
     const Workload workload = one_collective(gpus, op, 1 << 28, "nccl");
-    const auto choice = transport.choice(workload.calls.front(), gpus);
+    const auto choice = communication.choice(workload.calls.front(), gpus);
     const double size = 1 << 28;
-    const Communicator& comm = transport.communicator(gpus);
+    const Communicator& comm = communication.communicator(gpus);
     const Prediction expected = choice ? machine_time(machine, comm, *choice, size)
                                        : exchange_time(machine, comm, op, size);
-    EXPECT_RELATIVE(run(cluster, workload, transport, "simgrid"), expected.time_us(size));
+    EXPECT_RELATIVE(run(cluster, workload, communication, "simgrid"), expected.time_us(size));
   }
 }
 
@@ -152,7 +152,7 @@ Cluster faster_links(const char* type, std::uint32_t nodes, double factor) {
 }
 
 // Call by call, what is chosen on one cluster and on a faster one, and how long it takes.
-void expect_no_longer(const NcclTransport& slower, const NcclTransport& faster,
+void expect_no_longer(const NcclModel& slower, const NcclModel& faster,
                       const std::vector<std::uint32_t>& gpus, std::size_t& compared) {
   for (const CollectiveOp op :
        {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
@@ -172,7 +172,7 @@ void expect_no_longer(const NcclTransport& slower, const NcclTransport& faster,
 // NCCL counts NVLinks and measures none: however fast they are, it chooses the same, and what it
 // chose takes no longer over faster links. (A faster link moved the choice from LL to Simple, which
 // takes 22 us instead of 13 for 2 MiB on two H100.)
-TEST(NcclTransport, FasterLinksTakeNoCallLonger) {
+TEST(NcclModel, FasterLinksTakeNoCallLonger) {
   std::size_t compared = 0;
   for (const Case& a_case :
        {Case{"dgx_a100_80gb", 1, 2, 1}, Case{"dgx_a100_80gb", 2, 16, 1}, Case{"dgx_h100", 1, 2, 1},
@@ -183,14 +183,14 @@ TEST(NcclTransport, FasterLinksTakeNoCallLonger) {
       SCOPED_TRACE(std::string(a_case.node) + " " + std::to_string(factor));
       const Cluster slower = faster_links(a_case.node, a_case.nodes, factor);
       const Cluster faster = faster_links(a_case.node, a_case.nodes, factor * 1.25);
-      expect_no_longer(NcclTransport(slower, {}), NcclTransport(faster, {}), gpus, compared);
+      expect_no_longer(NcclModel(slower, {}), NcclModel(faster, {}), gpus, compared);
     }
   }
   EXPECT_EQ(compared, 9U * 8U * 3U * 21U);
 }
 
 // Twice the link's rate halves what is not latency, above what the measured GPUs have as well.
-TEST(NcclTransport, LargeCallsFollowTheLink) {
+TEST(NcclModel, LargeCallsFollowTheLink) {
   const Cluster real = faster_links("dgx_h100", 1, 1.0);
   const Cluster twice = faster_links("dgx_h100", 1, 2.0);
   const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1LL << 33, .algorithm = "nccl"};
@@ -199,27 +199,27 @@ TEST(NcclTransport, LargeCallsFollowTheLink) {
     options.machine = machine;
     options.algorithms = parse_algorithms("Ring");
     const auto time = [&](const Cluster& cluster) {
-      return NcclTransport(cluster, options).choice(call, gpus_of(8, 1))->prediction.time_us(8.6e9);
+      return NcclModel(cluster, options).choice(call, gpus_of(8, 1))->prediction.time_us(8.6e9);
     };
     EXPECT_NEAR(time(twice) / time(real), 0.5, 0.05) << machine;
   }
 }
 
-TEST(NcclTransport, TogetherTheyShareTheSwitch) {
+TEST(NcclModel, TogetherTheyShareTheSwitch) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const NcclTransport transport(cluster, {.machine = false});
+  const NcclModel communication(cluster, {.machine = false});
   const std::int64_t bytes = 1LL << 30;
   const Workload workload = two_collectives(gpus, bytes);
-  EXPECT_EQ(transport.label(workload.calls.front(), gpus), "nccl: NVLS/Simple, 16 channels");
+  EXPECT_EQ(communication.label(workload.calls.front(), gpus), "nccl: NVLS/Simple, 16 channels");
   const double shared = 25.0 + 2.0 * 9.0 / 8.0 * static_cast<double>(bytes) / 370800.0;
-  EXPECT_RELATIVE(run(cluster, workload, transport, "simgrid"), shared);
-  EXPECT_RELATIVE(run(cluster, workload, transport, "ideal"),
+  EXPECT_RELATIVE(run(cluster, workload, communication, "simgrid"), shared);
+  EXPECT_RELATIVE(run(cluster, workload, communication, "ideal"),
                   25.0 + static_cast<double>(bytes) / 272000.0);
 }
 
 // A link with less than NCCL counts on is felt.
-TEST(NcclTransport, TheFabricCountsToo) {
+TEST(NcclModel, TheFabricCountsToo) {
   ClusterSpec spec;
   spec.node = load_node("dgx_h100");
   spec.nodes = 4;
@@ -228,54 +228,55 @@ TEST(NcclTransport, TheFabricCountsToo) {
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   Options options{.machine = false};
   options.algorithms = parse_algorithms("Ring");
-  const NcclTransport transport(cluster, options);
+  const NcclModel communication(cluster, options);
   const Workload workload = one_collective(gpus, CollectiveOp::AllReduce, 1LL << 30, "nccl");
-  EXPECT_RELATIVE(run(cluster, workload, transport, "simgrid"),
+  EXPECT_RELATIVE(run(cluster, workload, communication, "simgrid"),
                   282.8 * 1.4 + 2.0 * 31.0 / 32.0 * kGibibyte / 8.0 / 24000.0);
 }
 
-TEST(NcclTransport, OtherAlgorithmsAreTheRegistrys) {
+TEST(NcclModel, OtherAlgorithmsAreTheRegistrys) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const NcclTransport transport(cluster, {});
+  const NcclModel communication(cluster, {});
   const CollectiveCall call{
       .op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "two_shot"};
-  EXPECT_EQ(transport.label(call, gpus), "two_shot");
-  EXPECT_DOUBLE_EQ(time_of(cluster, transport.phases(call, gpus)),
-                   time_of(cluster, CollectiveTransport(cluster).phases(call, gpus)));
+  EXPECT_EQ(communication.label(call, gpus), "two_shot");
+  EXPECT_DOUBLE_EQ(time_of(cluster, communication.phases(call, gpus)),
+                   time_of(cluster, AlgorithmModel(cluster).phases(call, gpus)));
   const std::vector<std::uint32_t> pair{0, 1};
   const TransferCall message{.bytes = 1 << 20, .algorithm = "nccl"};
-  EXPECT_EQ(transport.label(message, pair), "nccl: 32 channels, 32 a peer");
-  EXPECT_FALSE(transport.choice(message, pair).has_value());
-  EXPECT_EQ(transport.phases(message, pair).size(), 1U);
+  EXPECT_EQ(communication.label(message, pair), "nccl: 32 channels, 32 a peer");
+  EXPECT_FALSE(communication.choice(message, pair).has_value());
+  EXPECT_EQ(communication.phases(message, pair).size(), 1U);
   EXPECT_TRUE(
-      transport.phases(CollectiveCall{.algorithm = "nccl"}, std::vector<std::uint32_t>{3}).empty());
+      communication.phases(CollectiveCall{.algorithm = "nccl"}, std::vector<std::uint32_t>{3})
+          .empty());
 }
 
-TEST(NcclTransport, OtherGpusAreRefusedUnlessSaid) {
+TEST(NcclModel, OtherGpusAreRefusedUnlessSaid) {
   const Cluster cluster = nodes_of("mi300x", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "nccl"};
-  EXPECT_THROW((void)NcclTransport(cluster, {}).phases(call, gpus), RunError);
-  EXPECT_EQ(NcclTransport(cluster, {.sm = 80}).phases(call, gpus).size(), 1U);
+  EXPECT_THROW((void)NcclModel(cluster, {}).phases(call, gpus), RunError);
+  EXPECT_EQ(NcclModel(cluster, {.sm = 80}).phases(call, gpus).size(), 1U);
 }
 
 // Eight MI300X, each pair joined: a tree for the smallest, rings for what takes bandwidth.
-TEST(NcclTransport, OtherGpusMayBeStoodInFor) {
+TEST(NcclModel, OtherGpusMayBeStoodInFor) {
   const Cluster cluster = nodes_of("mi300x", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const NcclTransport transport(cluster, {.stands_in = true});
-  EXPECT_FALSE(transport.host().has_value());
+  const NcclModel communication(cluster, {.stands_in = true});
+  EXPECT_FALSE(communication.host().has_value());
   for (const std::int64_t bytes : {256LL, 1LL << 20, 1LL << 30}) {
     const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
-    const double chosen = time_of(cluster, transport.phases(call, gpus));
-    const std::string name = transport.carrier(call, gpus).algorithm;
-    EXPECT_EQ(transport.label(call, gpus), name);
-    EXPECT_EQ(transport.stepwise_name(call, gpus), name);
+    const double chosen = time_of(cluster, communication.phases(call, gpus));
+    const std::string name = communication.carrier(call, gpus).algorithm;
+    EXPECT_EQ(communication.label(call, gpus), name);
+    EXPECT_EQ(communication.stepwise_name(call, gpus), name);
     double quickest = std::numeric_limits<double>::infinity();
     for (const char* other : {"ring", "tree"}) {
       const Call played = with_algorithm(call, other);
-      quickest = std::min(quickest, time_of(cluster, transport.phases(played, gpus)));
+      quickest = std::min(quickest, time_of(cluster, communication.phases(played, gpus)));
     }
     EXPECT_DOUBLE_EQ(chosen, quickest) << bytes;
   }
@@ -283,54 +284,56 @@ TEST(NcclTransport, OtherGpusMayBeStoodInFor) {
        std::vector<std::pair<CollectiveOp, std::string>>{{CollectiveOp::AllGather, "ring"},
                                                          {CollectiveOp::Broadcast, "chain"},
                                                          {CollectiveOp::AllToAll, "direct"}})
-    EXPECT_EQ(transport.carrier(make_call(op, 1 << 20, DataType::Bf16, "nccl"), gpus).algorithm,
+    EXPECT_EQ(communication.carrier(make_call(op, 1 << 20, DataType::Bf16, "nccl"), gpus).algorithm,
               name);
 }
 
 // 1 MiB on eight B200: 2.18 takes NVLS, 2.30 a ring, and that is quicker. A100's constants price an
 // L40S, nobody's a V100.
-TEST(NcclTransport, TheReleaseDecides) {
+TEST(NcclModel, TheReleaseDecides) {
   const Cluster cluster = nodes_of("dgx_b200", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const CollectiveCall call{.bytes = 1 << 20, .algorithm = "nccl"};
   const auto choice = [&](const char* version) {
-    return *NcclTransport(cluster, {.version = version}).choice(call, gpus);
+    return *NcclModel(cluster, {.version = version}).choice(call, gpus);
   };
   EXPECT_EQ(choice("2.18").method.algorithm, Algorithm::Nvls);
   EXPECT_EQ(choice("2.30").method, (Method{Algorithm::Ring, Protocol::LL}));
   EXPECT_GT(choice("2.18").prediction.time_us(1 << 20), choice("2.30").prediction.time_us(1 << 20));
   const auto priced_by = [&](std::uint32_t sm) {
-    return NcclTransport(cluster, {.sm = sm}).priced_by();
+    return NcclModel(cluster, {.sm = sm}).priced_by();
   };
   EXPECT_EQ(priced_by(103), PricedBy::ThisGpu);
   EXPECT_EQ(priced_by(89), PricedBy::ItsGeneration);
   EXPECT_EQ(priced_by(70), PricedBy::NoGpu);
 }
 
-TEST(NcclTransport, SaysWhatCarriesACall) {
+TEST(NcclModel, SaysWhatCarriesACall) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const NcclTransport transport(cluster, {});
+  const NcclModel communication(cluster, {});
   const Carrier large =
-      transport.carrier(CollectiveCall{.bytes = 1LL << 30, .algorithm = "nccl"}, gpus);
+      communication.carrier(CollectiveCall{.bytes = 1LL << 30, .algorithm = "nccl"}, gpus);
   EXPECT_EQ(large.algorithm, "NVLS");
   EXPECT_EQ(large.protocol, "Simple");
   EXPECT_EQ(large.channels, 16U);
   EXPECT_EQ(large.label, "nccl: NVLS/Simple, 16 channels");
   const Carrier named =
-      transport.carrier(CollectiveCall{.bytes = 1LL << 30, .algorithm = "ring"}, gpus);
+      communication.carrier(CollectiveCall{.bytes = 1LL << 30, .algorithm = "ring"}, gpus);
   EXPECT_EQ(named.label, "ring");
   EXPECT_TRUE(named.protocol.empty());
-  EXPECT_EQ(transport.stepwise_name(CollectiveCall{.bytes = 1 << 10, .algorithm = "nccl"}, gpus),
-            "ring");
   EXPECT_EQ(
-      transport.stepwise_name(CollectiveCall{.bytes = 1 << 30, .algorithm = "one_shot"}, gpus),
+      communication.stepwise_name(CollectiveCall{.bytes = 1 << 10, .algorithm = "nccl"}, gpus),
+      "ring");
+  EXPECT_EQ(
+      communication.stepwise_name(CollectiveCall{.bytes = 1 << 30, .algorithm = "one_shot"}, gpus),
       "one_shot");
-  EXPECT_EQ(transport.stepwise_name(CollectiveCall{.bytes = 1LL << 30, .algorithm = "nccl"}, gpus),
-            "nvls");
+  EXPECT_EQ(
+      communication.stepwise_name(CollectiveCall{.bytes = 1LL << 30, .algorithm = "nccl"}, gpus),
+      "nvls");
 }
 
-TEST(NcclTransport, WhatCanBePlayedStepByStep) {
+TEST(NcclModel, WhatCanBePlayedStepByStep) {
   const Choice ring{.op = CollectiveOp::AllReduce, .method = {Algorithm::Ring, Protocol::LL}};
   EXPECT_EQ(stepwise_algorithm(ring, false), "ring");
   const Choice root{.op = CollectiveOp::Reduce, .method = {Algorithm::Ring, Protocol::LL}};

@@ -1,11 +1,11 @@
-#include "sim/collectives/profile/profiled_transport.hpp"
+#include "sim/collectives/profile/profiled_model.hpp"
 
 #include <algorithm>
 
 #include "sim/base/error.hpp"
 #include "sim/collectives/loads.hpp"
 #include "sim/collectives/placement.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 
 namespace trainyard {
 
@@ -31,12 +31,12 @@ std::string plain_algorithm(CollectiveOp op) {
 
 }  // namespace
 
-ProfiledTransport::ProfiledTransport(const Cluster& cluster, const Transport& other,
-                                     const CollectiveProfile& profile, std::string name)
+ProfiledModel::ProfiledModel(const Cluster& cluster, const CommunicationModel& other,
+                             const CollectiveProfile& profile, std::string name)
     : cluster_(cluster), other_(other), profile_(profile), name_(std::move(name)) {}
 
-const MeasuredCurve* ProfiledTransport::curve(const Call& call,
-                                              std::span<const std::uint32_t> gpus) const {
+const MeasuredCurve* ProfiledModel::curve(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const {
   if (algorithm_of(call) != nccl::kNcclName || gpus.size() <= 1 || bytes_of(call) <= 0)
     return nullptr;
   if (!matrix_of(call).empty()) return nullptr;  // nccl-tests sends alike to all
@@ -47,20 +47,20 @@ const MeasuredCurve* ProfiledTransport::curve(const Call& call,
                         .dtype = dtype_of(call)});
 }
 
-std::vector<Chain> ProfiledTransport::chains(const Call& call,
-                                             std::span<const std::uint32_t> gpus) const {
+std::vector<Chain> ProfiledModel::chains(const Call& call,
+                                         std::span<const std::uint32_t> gpus) const {
   std::vector<Phase> phases;
   try {
     phases = other_.phases(call, gpus);
   } catch (const RunError&) {
     const Call plain = with_algorithm(call, plain_algorithm(op_of(call)));
-    phases = CollectiveTransport(cluster_).phases(plain, gpus);
+    phases = AlgorithmModel(cluster_).phases(plain, gpus);
   }
   return all_chains(std::move(phases));
 }
 
-std::vector<Phase> ProfiledTransport::phases(const Call& call,
-                                             std::span<const std::uint32_t> gpus) const {
+std::vector<Phase> ProfiledModel::phases(const Call& call,
+                                         std::span<const std::uint32_t> gpus) const {
   const MeasuredCurve* measured = curve(call, gpus);
   if (measured == nullptr) return other_.phases(call, gpus);
   const CurveTime time = measured->at(static_cast<double>(bytes_of(call)));
@@ -74,7 +74,7 @@ std::vector<Phase> ProfiledTransport::phases(const Call& call,
   return {std::move(phase)};
 }
 
-Carrier ProfiledTransport::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
+Carrier ProfiledModel::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
   const MeasuredCurve* measured = curve(call, gpus);
   if (measured == nullptr) return other_.carrier(call, gpus);
   const bool within = measured->at(static_cast<double>(bytes_of(call))).measured_range;

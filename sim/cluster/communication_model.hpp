@@ -6,8 +6,8 @@
 // at the pace of the slowest, as a real ring does. Independent chains (sub-rings, rails) are
 // separate.
 //
-// Transport is the seam between the engine, which knows links and bytes, and sim/collectives,
-// which knows algorithms.
+// CommunicationModel is the seam between the engine, which knows links and bytes, and
+// sim/collectives, which knows algorithms.
 #pragma once
 
 #include <cstdint>
@@ -62,9 +62,9 @@ struct RefusedCall : RunError {
 
 // The answer depends on where the group stands and not on its name: in places alike
 // (alike_places.hpp) phases differ in the links alone, and one answer serves for all of them.
-class Transport {
+class CommunicationModel {
  public:
-  virtual ~Transport() = default;
+  virtual ~CommunicationModel() = default;
   // The phases of `call` on a group whose members run on `gpus` (indices into Cluster::gpus(), in
   // role order). Empty for a group of one. For SendRecv the message goes from gpus[0] to gpus[1].
   [[nodiscard]] virtual std::vector<Phase> phases(const Call& call,

@@ -1,4 +1,4 @@
-// The algorithm of a call for a group, and its phases (CollectiveTransport).
+// The algorithm of a call for a group, and its phases (AlgorithmModel).
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
@@ -63,8 +63,8 @@ std::vector<Phase> host_copy(const HostCopyCall& call, const Cluster& cluster, s
 
 }  // namespace
 
-std::vector<Phase> CollectiveTransport::phases(const Call& call,
-                                               std::span<const std::uint32_t> gpus) const {
+std::vector<Phase> AlgorithmModel::phases(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const {
   if (const auto* copy = std::get_if<HostCopyCall>(&call))
     return host_copy(*copy, cluster_, gpus.front());
   if (gpus.size() <= 1) return {};

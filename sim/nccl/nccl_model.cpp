@@ -1,4 +1,4 @@
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ void count_as_carried(Communicator& made) {
 
 }  // namespace
 
-NcclTransport::NcclTransport(const Cluster& cluster, Options options)
+NcclModel::NcclModel(const Cluster& cluster, Options options)
     : cluster_(cluster),
       options_(std::move(options)),
       host_(host_facts(cluster.facts().gpu, cluster.facts().node)),
@@ -52,20 +52,20 @@ NcclTransport::NcclTransport(const Cluster& cluster, Options options)
                        .network = {}};
 }
 
-PricedBy NcclTransport::priced_by() const {
+PricedBy NcclModel::priced_by() const {
   if (!machine_) return PricedBy::NoGpu;
   const std::vector<std::uint32_t>& measured = machine_->gpu.measured_on;
   const bool here = std::find(measured.begin(), measured.end(), host_->sm) != measured.end();
   return here ? PricedBy::ThisGpu : PricedBy::ItsGeneration;
 }
 
-const Communicator& NcclTransport::communicator(std::span<const std::uint32_t> gpus) const {
+const Communicator& NcclModel::communicator(std::span<const std::uint32_t> gpus) const {
   if (last_.communicator == nullptr || !std::ranges::equal(last_.gpus, gpus))
     last_ = {.gpus = {gpus.begin(), gpus.end()}, .communicator = &communicator_like(gpus)};
   return *last_.communicator;
 }
 
-const Communicator& NcclTransport::communicator_like(std::span<const std::uint32_t> gpus) const {
+const Communicator& NcclModel::communicator_like(std::span<const std::uint32_t> gpus) const {
   if (!host_)
     throw RunError(
         fmt::format("nccl on {}: \"{}\" is no GPU of NVIDIA that NCCL's data know (choose "
@@ -93,12 +93,12 @@ const Communicator& NcclTransport::communicator_like(std::span<const std::uint32
   return known_.emplace(std::move(shape), std::move(made)).first->second;
 }
 
-bool NcclTransport::chooses(const Call& call, std::span<const std::uint32_t> gpus) const {
+bool NcclModel::chooses(const Call& call, std::span<const std::uint32_t> gpus) const {
   return algorithm_of(call) == kNcclName && gpus.size() > 1;
 }
 
-std::optional<Choice> NcclTransport::choice(const Call& call,
-                                            std::span<const std::uint32_t> gpus) const {
+std::optional<Choice> NcclModel::choice(const Call& call,
+                                        std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus) || !is_tuned(op_of(call))) return {};
   const Communicator& comm = communicator(gpus);
   const bool eight_bit_float = dtype_of(call) == DataType::Fp8;
@@ -114,7 +114,7 @@ std::optional<Choice> NcclTransport::choice(const Call& call,
   return chosen_.emplace(question, made).first->second;
 }
 
-const Machine* NcclTransport::machine(std::span<const std::uint32_t> gpus) const {
+const Machine* NcclModel::machine(std::span<const std::uint32_t> gpus) const {
   if (!machine_) return nullptr;
   const Communicator& comm = communicator(gpus);
   if (!last_.machine) {
@@ -124,8 +124,8 @@ const Machine* NcclTransport::machine(std::span<const std::uint32_t> gpus) const
   return &*last_.machine;
 }
 
-std::vector<Phase> NcclTransport::exchange(const Call& call,
-                                           std::span<const std::uint32_t> gpus) const {
+std::vector<Phase> NcclModel::exchange(const Call& call,
+                                       std::span<const std::uint32_t> gpus) const {
   std::vector<Phase> phases = others_.phases(with_algorithm(call, "direct"), gpus);
   if (!machine_ || phases.size() != 1) return phases;
   const auto bytes = static_cast<double>(bytes_of(call));
@@ -140,7 +140,7 @@ std::vector<Phase> NcclTransport::exchange(const Call& call,
 }
 
 // Depends on the size of the group, not on its place: one answer for all groups of a kind.
-Call NcclTransport::stand_in(const Call& call, std::span<const std::uint32_t> gpus) const {
+Call NcclModel::stand_in(const Call& call, std::span<const std::uint32_t> gpus) const {
   const CollectiveOp op = op_of(call);
   const auto [entry, fresh] = stand_ins_.try_emplace({op, bytes_of(call), gpus.size()});
   if (fresh) {
@@ -159,8 +159,7 @@ Call NcclTransport::stand_in(const Call& call, std::span<const std::uint32_t> gp
   return with_algorithm(call, entry->second);
 }
 
-std::vector<Phase> NcclTransport::phases(const Call& call,
-                                         std::span<const std::uint32_t> gpus) const {
+std::vector<Phase> NcclModel::phases(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.phases(call, gpus);
   if (!is_tuned(op_of(call))) return exchange(call, gpus);
   if (!host_ && options_.stands_in) return others_.phases(stand_in(call, gpus), gpus);
@@ -168,7 +167,7 @@ std::vector<Phase> NcclTransport::phases(const Call& call,
                static_cast<double>(bytes_of(call)));
 }
 
-Carrier NcclTransport::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
+Carrier NcclModel::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.carrier(call, gpus);
   if (!host_ && (options_.stands_in || !is_tuned(op_of(call))))
     return others_.carrier(stand_in(call, gpus), gpus);
@@ -184,8 +183,7 @@ Carrier NcclTransport::carrier(const Call& call, std::span<const std::uint32_t> 
                                comm.p2p_channels_per_peer)};
 }
 
-std::string NcclTransport::stepwise_name(const Call& call,
-                                         std::span<const std::uint32_t> gpus) const {
+std::string NcclModel::stepwise_name(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return std::string(algorithm_of(call));
   if (!is_tuned(op_of(call))) return "direct";
   if (!host_ && options_.stands_in) return std::string(algorithm_of(stand_in(call, gpus)));

@@ -1,15 +1,15 @@
-// The Transport that does what NCCL would: calls whose algorithm is "nccl" run by NCCL's own
-// choice.
+// The CommunicationModel that does what NCCL would: calls whose algorithm is "nccl" run by NCCL's
+// own choice.
 //
 // NCCL's tuning model chooses, the machine model (machine.hpp) tells the time: the call takes its
 // latency, then moves its bytes on the links of the chosen algorithm, inflated by the protocol (LL
 // sends twice the bytes), and no faster than the model says. So alone on a fabric that gives what
 // the model counts on it takes exactly the model's time; where a link has less, or others use it,
 // it takes longer. Where no machine was measured (Volta), or Options::machine is false, the tuning
-// model tells the time as well. Calls with other algorithms are CollectiveTransport's.
+// model tells the time as well. Calls with other algorithms are AlgorithmModel's.
 //
-//   NcclTransport transport(cluster, {.version = "2.27"});
-//   transport.label(call, gpus);     // "nccl: NVLS/Simple, 16 channels"
+//   NcclModel communication(cluster, {.version = "2.27"});
+//   communication.label(call, gpus);     // "nccl: NVLS/Simple, 16 channels"
 #pragma once
 
 #include <map>
@@ -39,15 +39,15 @@ inline constexpr std::string_view kNcclName = "nccl";
 // its generation, or of no GPU: NCCL's own tuning model, or what stands in for NCCL.
 enum class PricedBy : std::uint8_t { ThisGpu, ItsGeneration, NoGpu };
 
-class NcclTransport final : public Transport {
+class NcclModel final : public CommunicationModel {
  public:
-  NcclTransport(const Cluster& cluster, Options options);
-  ~NcclTransport() override = default;
+  NcclModel(const Cluster& cluster, Options options);
+  ~NcclModel() override = default;
   // It keeps what it knows of groups by their communicators' addresses.
-  NcclTransport(const NcclTransport&) = delete;
-  NcclTransport& operator=(const NcclTransport&) = delete;
-  NcclTransport(NcclTransport&&) = default;
-  NcclTransport& operator=(NcclTransport&&) = delete;
+  NcclModel(const NcclModel&) = delete;
+  NcclModel& operator=(const NcclModel&) = delete;
+  NcclModel(NcclModel&&) = default;
+  NcclModel& operator=(NcclModel&&) = delete;
 
   // Where the cluster's GPUs are not NVIDIA's and the options do not say what they are: throws
   // RunError, or with Options::stands_in takes the registry's ring or tree, whichever is quicker
@@ -110,7 +110,7 @@ class NcclTransport final : public Transport {
   };
   std::optional<Machine> machine_;  // for any group, without its network
   mutable LastGroup last_;
-  CollectiveTransport others_;
+  AlgorithmModel others_;
   mutable std::map<Shape, Communicator> known_;  // groups of one shape share a communicator
   mutable std::map<Question, Choice> chosen_;
   mutable std::map<std::tuple<CollectiveOp, std::int64_t, std::size_t>, std::string> stand_ins_;

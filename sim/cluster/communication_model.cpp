@@ -1,4 +1,4 @@
-#include "sim/cluster/transport.hpp"
+#include "sim/cluster/communication_model.hpp"
 
 #include <algorithm>
 

@@ -16,7 +16,7 @@ using ::testing::StartsWith;
 std::string error_of(const Cluster& cluster, const Call& call,
                      const std::vector<std::uint32_t>& gpus) {
   try {
-    static_cast<void>(CollectiveTransport(cluster).phases(call, gpus));
+    static_cast<void>(AlgorithmModel(cluster).phases(call, gpus));
   } catch (const RunError& error) {
     return error.what();
   }
@@ -41,46 +41,46 @@ TEST(Registry, OperationsOfASearchHaveAPlainAlgorithm) {
 }
 
 // Oracle 13.
-TEST(Transport, AGroupOfOneDoesNothing) {
+TEST(CommunicationModel, AGroupOfOneDoesNothing) {
   const Cluster cluster = star(2);
   const std::vector<std::uint32_t> alone{1};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
     const Call call =
         make_call(algorithm->op(), 1 << 20, DataType::Bf16, std::string(algorithm->name()));
-    EXPECT_TRUE(CollectiveTransport(cluster).phases(call, alone).empty());
+    EXPECT_TRUE(AlgorithmModel(cluster).phases(call, alone).empty());
   }
 }
 
-TEST(Transport, AsksTheAlgorithmOfTheCall) {
+TEST(CommunicationModel, AsksTheAlgorithmOfTheCall) {
   const Cluster cluster = star(8);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const CollectiveTransport transport(cluster);
+  const AlgorithmModel communication(cluster);
   const CollectiveCall call{
       .op = CollectiveOp::AllReduce, .bytes = 1 << 30, .algorithm = "two_shot"};
-  EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, gpus)), 18800.481920);
+  EXPECT_RELATIVE(1e6 * time_of(cluster, communication.phases(call, gpus)), 18800.481920);
 }
 
 // Messages between pipeline stages carry whatever algorithm their group names.
-TEST(Transport, AMessageIsAMessageWhateverTheAlgorithm) {
+TEST(CommunicationModel, AMessageIsAMessageWhateverTheAlgorithm) {
   const Cluster cluster = make_cluster(
       {.nodes = 2, .gpus = 2, .nic = 5e10, .launch_us = 3.0, .intra_us = 5.0, .inter_us = 14.0});
-  const CollectiveTransport transport(cluster);
+  const AlgorithmModel communication(cluster);
   const std::vector<std::uint32_t> near{0, 1};
   const std::vector<std::uint32_t> far{0, 2};
   for (const char* name : {"ring", "direct", "hierarchical"}) {
     const TransferCall call{.bytes = 1000000, .algorithm = name};
-    EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, near)), 3.0 + 5.0 + 10.0);
-    EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(call, far)), 3.0 + 14.0 + 20.0);
+    EXPECT_RELATIVE(1e6 * time_of(cluster, communication.phases(call, near)), 3.0 + 5.0 + 10.0);
+    EXPECT_RELATIVE(1e6 * time_of(cluster, communication.phases(call, far)), 3.0 + 14.0 + 20.0);
   }
   const TransferCall step{.bytes = 1000000, .kind = MessageKind::Step};
-  EXPECT_RELATIVE(1e6 * time_of(cluster, transport.phases(step, far)), 14.0 + 20.0);
+  EXPECT_RELATIVE(1e6 * time_of(cluster, communication.phases(step, far)), 14.0 + 20.0);
 }
 
-TEST(Transport, AMessageBetweenRailsLeavesOnTheReceiversRail) {
+TEST(CommunicationModel, AMessageBetweenRailsLeavesOnTheReceiversRail) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 2});
   const std::vector<std::uint32_t> gpus{0, 3};  // local members 0 and 1
   const TransferCall call{.bytes = 100};
-  const auto bytes = bytes_on_links(cluster, CollectiveTransport(cluster).phases(call, gpus));
+  const auto bytes = bytes_on_links(cluster, AlgorithmModel(cluster).phases(call, gpus));
   for (const Link& link : cluster.links()) {
     if (link.kind != LinkKind::NicPort || bytes[link.id] == 0.0) continue;
     const Device& nic =
@@ -89,7 +89,7 @@ TEST(Transport, AMessageBetweenRailsLeavesOnTheReceiversRail) {
   }
 }
 
-TEST(Transport, RefusalsNameTheGroupAndTheRemedy) {
+TEST(CommunicationModel, RefusalsNameTheGroupAndTheRemedy) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
   const std::vector<std::uint32_t> uneven{0, 1, 2, 4};
   EXPECT_THAT(
@@ -112,7 +112,7 @@ TEST(Transport, RefusalsNameTheGroupAndTheRemedy) {
 }
 
 // Oracle 11: S = 2^30, t = 5 ms, n = 8.
-TEST(Transport, BusBandwidthFactors) {
+TEST(CommunicationModel, BusBandwidthFactors) {
   const double algbw = kGibibyte / 5e-3;
   EXPECT_RELATIVE(algbw * bus_bandwidth_factor(CollectiveOp::AllReduce, 8), 375.8096384e9);
   for (const CollectiveOp op :

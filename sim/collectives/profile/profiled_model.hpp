@@ -1,4 +1,4 @@
-// The Transport that takes times from a collective profile where there are some.
+// The CommunicationModel that takes times from a collective profile where there are some.
 //
 // A call whose algorithm is "nccl" (nccl-tests measures what NCCL does), on a group with as many
 // ranks on as many nodes as a measured one, takes the measured latency and then moves its bytes on
@@ -6,12 +6,12 @@
 // and beside others it contends like any call. Where the links cannot carry the bytes as fast as
 // measured (the cluster described is slower than the one measured), the links decide. Where NCCL's
 // data do not know the GPU (other makers'), a ring, a chain or direct messages load the links.
-// Everything else is the other transport's.
+// Everything else is the other communication's.
 //
-//   ProfiledTransport transport(cluster, nccl_transport, profile, "profile.json");
-//   transport.label(call, gpus);     // "profile: profile.json"
+//   ProfiledModel communication(cluster, nccl_model, profile, "profile.json");
+//   communication.label(call, gpus);     // "profile: profile.json"
 //
-//   const ChosenTransport chosen(cluster, options, profile, "profile.json");
+//   const ChosenModel chosen(cluster, options, profile, "profile.json");
 //   chosen.get().phases(call, gpus);     // with NCCL's choices
 #pragma once
 
@@ -21,15 +21,15 @@
 
 #include "sim/collectives/collective.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
-#include "sim/nccl/transport.hpp"
+#include "sim/nccl/nccl_model.hpp"
 
 namespace trainyard {
 
-class ProfiledTransport final : public Transport {
+class ProfiledModel final : public CommunicationModel {
  public:
   // All are referred to and must outlive it.
-  ProfiledTransport(const Cluster& cluster, const Transport& other,
-                    const CollectiveProfile& profile, std::string name);
+  ProfiledModel(const Cluster& cluster, const CommunicationModel& other,
+                const CollectiveProfile& profile, std::string name);
 
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
@@ -48,37 +48,37 @@ class ProfiledTransport final : public Transport {
                                           std::span<const std::uint32_t> gpus) const;
 
   const Cluster& cluster_;
-  const Transport& other_;
+  const CommunicationModel& other_;
   const CollectiveProfile& profile_;
   std::string name_;
 };
 
-// The Transport of a cluster as a user chose it: NCCL's choices and the registry's algorithms, and
-// a profile's times where one is given.
-class ChosenTransport {
+// The CommunicationModel of a cluster as a user chose it: NCCL's choices and the registry's
+// algorithms, and a profile's times where one is given.
+class ChosenModel {
  public:
   // `profile` may be nullptr; it and the cluster must outlive this.
-  ChosenTransport(const Cluster& cluster, nccl::Options options, const CollectiveProfile* profile,
-                  std::string profile_name)
+  ChosenModel(const Cluster& cluster, nccl::Options options, const CollectiveProfile* profile,
+              std::string profile_name)
       : nccl_(cluster, std::move(options)) {
     if (profile != nullptr) profiled_.emplace(cluster, nccl_, *profile, std::move(profile_name));
   }
-  ChosenTransport(const ChosenTransport&) = delete;
-  ChosenTransport& operator=(const ChosenTransport&) = delete;
+  ChosenModel(const ChosenModel&) = delete;
+  ChosenModel& operator=(const ChosenModel&) = delete;
 
-  [[nodiscard]] const Transport& get() const {
+  [[nodiscard]] const CommunicationModel& get() const {
     if (profiled_) return *profiled_;
     return nccl_;
   }
-  [[nodiscard]] const nccl::NcclTransport& nccl() const { return nccl_; }
+  [[nodiscard]] const nccl::NcclModel& nccl() const { return nccl_; }
   // Does a profile say how long the call takes?
   [[nodiscard]] bool is_profiled(const Call& call, std::span<const std::uint32_t> gpus) const {
     return profiled_ && profiled_->curve(call, gpus) != nullptr;
   }
 
  private:
-  nccl::NcclTransport nccl_;
-  std::optional<ProfiledTransport> profiled_;
+  nccl::NcclModel nccl_;
+  std::optional<ProfiledModel> profiled_;
 };
 
 }  // namespace trainyard
