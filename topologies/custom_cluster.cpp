@@ -89,7 +89,8 @@ class CustomReader {
     }
     device.index = next_index_[{device.node, device.kind}]++;
     if (device.kind == DeviceKind::Gpu && !kind.empty()) read_gpu(object);
-    if (!by_name_.emplace(device.name, static_cast<DeviceId>(custom_.devices.size())).second) {
+    if (!by_name_.emplace(device.name, DeviceId{static_cast<std::uint32_t>(custom_.devices.size())})
+             .second) {
       object.report("name", fmt::format("\"{}\" is the name of two devices", device.name),
                     "give every device a name of its own");
     }

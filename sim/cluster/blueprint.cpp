@@ -58,9 +58,9 @@ void Blueprint::OutletLists::add(const Series& from, DeviceId to, const Far& far
   const auto place = [&](DeviceId id) { return (id - extent_.first) % extent_.devices; };
   const auto node = [&](DeviceId id) { return (id - extent_.first) / extent_.devices; };
   if (from.count == 1 || from.step == extent_.devices)
-    return add_at(place(from.first), {node(from.first), from.count}, to, far);
+    return add_at(place(DeviceId{from.first}), {node(DeviceId{from.first}), from.count}, to, far);
   for (std::uint32_t i = 0; i < from.count; ++i)
-    add_at(place(from[i]), {node(from[i]), 1}, to, far);
+    add_at(place(DeviceId{from[i]}), {node(DeviceId{from[i]}), 1}, to, far);
 }
 
 // A node's first link goes to the first list that has none of it, so that every list is longer than
@@ -107,7 +107,7 @@ DeviceId Blueprint::add(const Device& device) {
 DeviceId Blueprint::next_device(std::uint64_t more) const {
   const std::uint64_t next = std::uint64_t{stamped_} + drawn_.devices_.size();
   checked_number(next + more, "devices");
-  return static_cast<DeviceId>(next);
+  return DeviceId{static_cast<std::uint32_t>(next)};
 }
 
 DeviceId Blueprint::add(const Device& device, std::string name) {
@@ -121,7 +121,7 @@ Device Blueprint::device(DeviceId id) const {
   const auto behind = std::ranges::upper_bound(
       stamps_, id, {}, [](const Stamps& stamps) { return stamps.extent.first; });
   const Stamps& stamps = *std::prev(behind);
-  const DeviceId place = id - stamps.extent.first;
+  const std::uint32_t place = id - stamps.extent.first;
   Device device = patterns_[stamps.pattern].devices[place % stamps.extent.devices];
   device.node = static_cast<std::int32_t>(stamps.node + place / stamps.extent.devices);
   return device;
@@ -131,7 +131,7 @@ Device Blueprint::device(DeviceId id) const {
 bool Blueprint::are_alike(DeviceId a, DeviceId b) const {
   if (!stamps_.empty()) {
     const Extent& extent = stamps_.front().extent;
-    const DeviceId end = extent.devices * extent.nodes;
+    const std::uint32_t end = extent.devices * extent.nodes;
     const auto [low, high] = std::minmax(a, b);
     if (high < end && (high - low) % extent.devices == 0) return true;
   }
@@ -157,7 +157,8 @@ void Blueprint::join(std::span<const DeviceId> a, std::span<const DeviceId> b, c
 std::vector<Series> Blueprint::in_series(std::span<const DeviceId> ids) const {
   std::vector<Series> series;
   for (const DeviceId id : ids)
-    if (series.empty() || !are_alike(series.back().first, id) || !series.back().extend({id}))
+    if (series.empty() || !are_alike(DeviceId{series.back().first}, id) ||
+        !series.back().extend({id}))
       series.push_back({id});
   return series;
 }
@@ -174,7 +175,7 @@ void Blueprint::draw(const Loose& loose) {
       return end.count == 1 && end.first == next.first;
     };
     const auto goes_on = [&](Series& end, const Series& next) {
-      return are_alike(end.first, next.first) && end.extend(next);
+      return are_alike(DeviceId{end.first}, DeviceId{next.first}) && end.extend(next);
     };
     Loose& open = loose_.back();
     if (stays(open.from, loose.from) && goes_on(open.to, loose.to)) return;
@@ -286,12 +287,12 @@ void Blueprint::add_outlets(std::vector<OutletLists>& lists) const {
     const auto add = [&](const Series& some) {
       if (some.first >= stamped_) return;
       const auto of = std::ranges::find_if(
-          lists, [&](const OutletLists& list) { return list.holds(some.first); });
+          lists, [&](const OutletLists& list) { return list.holds(DeviceId{some.first}); });
       for (std::uint32_t i = 0; i < to.count; ++i)
-        of->add(some, to[i], {.wire = wire, .kind = device(to[i]).kind});
+        of->add(some, DeviceId{to[i]}, {.wire = wire, .kind = device(DeviceId{to[i]}).kind});
     };
     const bool whole = std::ranges::any_of(lists, [&](const OutletLists& list) {
-      return list.holds(from.first) && list.holds(from.last());
+      return list.holds(DeviceId{from.first}) && list.holds(DeviceId{from.last()});
     });
     if (whole || (from.first >= stamped_ && from.last() >= stamped_)) return add(from);
     for (std::uint32_t i = 0; i < from.count; ++i) add({from[i]});
@@ -300,7 +301,7 @@ void Blueprint::add_outlets(std::vector<OutletLists>& lists) const {
 
 // The links of devices behind the runs.
 void Blueprint::lay_strands() {
-  const DeviceId begin = drawn_.runs_.device_count();
+  const DeviceId begin{drawn_.runs_.device_count()};
   SeriesGroups<Far> leading(drawn_.devices_.size());
   const auto kind = [&](DeviceId id) { return drawn_.device(id).kind; };
   for (const Stamps& stamps : stamps_) {
@@ -308,21 +309,21 @@ void Blueprint::lay_strands() {
       const DeviceId first = stamps.extent.first + i * stamps.extent.devices;
       for (const Strand& strand : patterns_[stamps.pattern].inner)
         leading.append(first + strand.from - begin, {first + strand.to},
-                       {strand.wire, kind(first + strand.to)});
+                       {strand.wire, kind(DeviceId{first + strand.to})});
     }
   }
   for_each_way([&](const Series& from, const Series& to, std::uint32_t wire) {
-    const Far far{wire, kind(to.first)};
+    const Far far{wire, kind(DeviceId{to.first})};
     for (std::uint32_t i = 0; i < from.count; ++i)
       if (from[i] >= begin) leading.append(from[i] - begin, to, far);
   });
-  for (DeviceId device = 0; device < leading.size(); ++device) {
-    drawn_.first_link_.push_back(drawn_.link_count());
+  for (std::uint32_t device = 0; device < leading.size(); ++device) {
+    drawn_.first_link_.push_back(LinkId{drawn_.link_count()});
     leading.for_each(device, [&](const Series& to, const Far& far) {
       drawn_.strands_.append(to, {begin + device, far});
     });
   }
-  drawn_.first_link_.push_back(drawn_.link_count());
+  drawn_.first_link_.push_back(LinkId{drawn_.link_count()});
 }
 
 bool Blueprint::last_replaces(const Link& link, std::size_t links_before) const {

@@ -15,7 +15,7 @@ std::vector<DeviceId> nics_cabled_to_nics(const Wiring& wiring) {
   wiring.for_each_series([&](const LinkSeries& series) {
     if (series.from_kind != DeviceKind::Nic || series.to_kind != DeviceKind::Nic) return;
     for (std::uint32_t i = 0; i < series.links.count; ++i)
-      nics.insert(nics.end(), {series.from[i], series.to[i]});
+      nics.insert(nics.end(), {DeviceId{series.from[i]}, DeviceId{series.to[i]}});
   });
   std::ranges::sort(nics);
   return nics;
@@ -37,7 +37,7 @@ std::vector<DeviceId> fabric_devices(const Topology& topology) {
 
 FabricNet::FabricNet(const Topology& topology, const LinkBundles& bundles)
     : devices_(fabric_devices(topology)),
-      first_device_(devices_.empty() ? topology.device_count() : devices_.front()),
+      first_device_(devices_.empty() ? DeviceId{topology.device_count()} : devices_.front()),
       place_(topology.device_count() - first_device_, kNoPlace),
       nics_pass_on_(std::ranges::any_of(
           devices_, [&](DeviceId id) { return !is_fabric_switch(topology.device(id).kind); })) {

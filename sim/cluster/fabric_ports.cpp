@@ -124,8 +124,8 @@ std::uint32_t StridedNics::gpu_of(DeviceId nic) const {
 
 std::optional<Series> StridedNics::gpus_of(const Series& nics) const {
   if (nics.count > 1 && nics.step != stride_) return std::nullopt;
-  const std::uint32_t first = gpu_of(nics.first);
-  if (first == kNone || gpu_of(nics.last()) == kNone) return std::nullopt;
+  const std::uint32_t first = gpu_of(DeviceId{nics.first});
+  if (first == kNone || gpu_of(DeviceId{nics.last()}) == kNone) return std::nullopt;
   return Series{first, gpus_per_node_, nics.count};
 }
 
@@ -173,7 +173,7 @@ bool StridedCables::add(bool up, std::uint32_t place, const Series& nics, const 
   for (std::uint32_t i = 0; i < gpus->count; ++i) {
     const std::uint32_t gpu = (*gpus)[i];
     one_each_ = one_each_ && side[gpu] == kNoLink;
-    side[gpu] = links[i];
+    side[gpu] = LinkId{links[i]};
     if (!up) places_[gpu] = place;
   }
   told_ += gpus->count;
@@ -224,7 +224,8 @@ template <class Use>
 void FabricPorts::for_each_cable(Use use) const {
   const auto tell = [&](DeviceId from, DeviceId to, const Series& beside, const Series& links) {
     if (const std::uint32_t place = fabric_.place(to); place != FabricNet::kNoPlace) {
-      if (fabric_.place(beside.first) == FabricNet::kNoPlace) use(Way::Up, place, beside, links);
+      if (fabric_.place(DeviceId{beside.first}) == FabricNet::kNoPlace)
+        use(Way::Up, place, beside, links);
     } else if (const std::uint32_t start = fabric_.place(from); start != FabricNet::kNoPlace) {
       use(Way::Down, start, beside, links);
     }
@@ -236,10 +237,10 @@ void FabricPorts::for_each_cable(Use use) const {
     const Series& ends = up ? to : from;
     if (!fabric_.nics_pass_on() && up != is_fabric_switch(from_kind) &&
         (ends.step == 0 || ends.count == 1))
-      return tell(from.first, to.first, up ? from : to, links);
+      return tell(DeviceId{from.first}, DeviceId{to.first}, up ? from : to, links);
     for (std::uint32_t i = 0; i < links.count; ++i) {
-      const bool to_fabric = fabric_.place(to[i]) != FabricNet::kNoPlace;
-      tell(from[i], to[i], {to_fabric ? from[i] : to[i]}, {links[i]});
+      const bool to_fabric = fabric_.place(DeviceId{to[i]}) != FabricNet::kNoPlace;
+      tell(DeviceId{from[i]}, DeviceId{to[i]}, {to_fabric ? from[i] : to[i]}, {links[i]});
     }
   });
 }
@@ -277,7 +278,7 @@ FabricPorts::Cables FabricPorts::all_cables() const {
     for (std::uint32_t i = 0; i < devices.count; ++i) {
       const std::uint32_t nic = number[devices[i]];
       if (nic == kNone) continue;
-      (way == Way::Up ? up : down).add(nic, links[i]);
+      (way == Way::Up ? up : down).add(nic, LinkId{links[i]});
       has_nics[place] = true;
     }
   });

@@ -111,7 +111,7 @@ class FabricGraph {
                              .first_device = begin_,
                              .of_device = devices_alike(size)};
     for (const LinkSeries& series : inner_) name(series, parts.of_link);
-    close(parts.of_link, wiring_.link_count());
+    close(parts.of_link, LinkId{wiring_.link_count()});
     collect(parts);
     return LinkBundles(std::move(parts));
   }
@@ -123,13 +123,13 @@ class FabricGraph {
   }
 
   void add(const LinkSeries& series) {
-    const DeviceId from = series.from.first;
+    const DeviceId from{series.from.first};
     const std::uint32_t label = label_of_wire_[series.wire];
     const std::uint32_t leaving = vertex(from, Side::Leaving);
     if (has_endpoints_[from - begin_]) {
       const Sight seen = sight_of(label, from);
       for (std::uint32_t i = 0; i < series.to.count; ++i)
-        sight_[vertex(series.to[i], Side::Arriving)].add(seen);
+        sight_[vertex(DeviceId{series.to[i]}, Side::Arriving)].add(seen);
       return;
     }
     const Ends& ends = ends_of(series);
@@ -137,7 +137,7 @@ class FabricGraph {
     if (!ends.some_without) return;
     for (std::uint32_t i = 0; i < series.to.count; ++i)
       if (!has_endpoints_[series.to[i] - begin_])
-        edges_.push_back({leaving, vertex(series.to[i], Side::Arriving), label});
+        edges_.push_back({leaving, vertex(DeviceId{series.to[i]}, Side::Arriving), label});
   }
 
   // The ends of a series as the switch at its start sees them, for those ends that have endpoints.
@@ -150,7 +150,7 @@ class FabricGraph {
   // The first series of a switch is mostly as the first one of the switch before, and so on.
   const Ends& ends_of(const LinkSeries& series) {
     series_before_ = series.from.first == switch_before_ ? series_before_ + 1 : 0;
-    switch_before_ = series.from.first;
+    switch_before_ = DeviceId{series.from.first};
     if (series_before_ == ends_.size()) ends_.emplace_back();
     Ends& ends = ends_[series_before_];
     const std::uint32_t label = label_of_wire_[series.wire];
@@ -158,9 +158,9 @@ class FabricGraph {
     ends = {.label = label, .to = series.to};
     Sight sight;
     for (std::uint32_t i = 0; i < series.to.count; ++i) {
-      vertex(series.to[i], Side::Arriving);
+      vertex(DeviceId{series.to[i]}, Side::Arriving);
       if (has_endpoints_[series.to[i] - begin_]) {
-        sight.add(sight_of(label, series.to[i]));
+        sight.add(sight_of(label, DeviceId{series.to[i]}));
       } else {
         ends.some_without = true;
       }
@@ -184,7 +184,7 @@ class FabricGraph {
 
   [[nodiscard]] std::vector<std::uint32_t> colours() {
     std::vector<std::uint32_t> colours(sight_.size());
-    for (DeviceId id = 0; id < first_vertex_.size(); ++id) {
+    for (std::uint32_t id = 0; id < first_vertex_.size(); ++id) {
       if (first_vertex_[id] == kNone) continue;
       const DeviceKind kind = wiring_.device(begin_ + id).kind;
       for (const Side side : {Side::Leaving, Side::Arriving}) {
@@ -200,15 +200,16 @@ class FabricGraph {
   // each bundle, and who belongs to it.
   void name(const LinkSeries& series, SeriesList<NoTag>& of_link) {
     const auto class_of = [&](DeviceId id) { return class_[id - begin_]; };
-    const std::uint32_t from = class_of(series.from.first);
-    close(of_link, series.links.first);
+    const std::uint32_t from = class_of(DeviceId{series.from.first});
+    close(of_link, LinkId{series.links.first});
     Series lowest{.count = 0};
     for (std::uint32_t i = 0; i < series.to.count;) {
-      const std::uint32_t to = class_of(series.to[i]);
+      const std::uint32_t to = class_of(DeviceId{series.to[i]});
       std::uint32_t end = i + 1;
-      while (end < series.to.count && class_of(series.to[end]) == to) ++end;
+      while (end < series.to.count && class_of(DeviceId{series.to[end]}) == to) ++end;
       const Series links{series.links[i], 1, end - i};
-      const std::uint32_t number = number_of({from, to, label_of_wire_[series.wire]}, links.first);
+      const std::uint32_t number =
+          number_of({from, to, label_of_wire_[series.wire]}, LinkId{links.first});
       members_.append(number, links, {});
       const Series next{lowest_[number], 0, links.count};
       if (lowest.count == 0) {
@@ -261,7 +262,7 @@ class FabricGraph {
     std::vector<DeviceId> alike(first_vertex_.size());
     std::iota(alike.begin(), alike.end(), begin_);
     std::vector<DeviceId> lowest(vertices, kNone);
-    for (DeviceId id = 0; id < alike.size(); ++id) {
+    for (std::uint32_t id = 0; id < alike.size(); ++id) {
       if (class_[id] == kNone) continue;
       DeviceId& first = lowest[class_[id]];
       if (first == kNone) first = alike[id];
@@ -299,10 +300,10 @@ class FabricGraph {
 
 std::vector<LinkId> LinkBundles::of_each(std::uint32_t links) const {
   std::vector<LinkId> each(links);
-  std::iota(each.begin(), each.end(), 0U);
+  std::iota(each.begin(), each.end(), LinkId{});
   for (const auto& [begin, lowest, tag] : parts_.of_link.pieces())
     for (std::uint32_t i = 0; i < lowest.count; ++i)
-      each[parts_.first_link + begin + i] = lowest[i];
+      each[parts_.first_link + begin + i] = LinkId{lowest[i]};
   return each;
 }
 

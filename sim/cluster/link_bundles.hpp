@@ -48,7 +48,7 @@ class LinkBundles {
 
   // The lowest link of its bundle; itself where it is alone.
   [[nodiscard]] LinkId of(LinkId link) const {
-    return link < parts_.first_link ? link : parts_.of_link[link - parts_.first_link];
+    return link < parts_.first_link ? link : LinkId{parts_.of_link[link - parts_.first_link]};
   }
   // Returns the lowest link of its bundle for each of so many links.
   [[nodiscard]] std::vector<LinkId> of_each(std::uint32_t links) const;
@@ -69,7 +69,7 @@ class LinkBundles {
 
 template <class Use>
 void LinkBundles::for_each_lowest(const Series& links, Use use) const {
-  LinkId link = links.first;
+  LinkId link{links.first};
   const LinkId end = link + links.count;
   for (; link < std::min(end, parts_.first_link); ++link) use(link);
   while (link < end) {

@@ -150,7 +150,7 @@ Net NodeShapes::net_of(const Shape& shape, Takes takes, Relays relays) const {
     const Link link = topology_.link(link_of(shape.first, shape.links[i]));
     if (!takes(link.kind)) continue;
     links.push_back(
-        {.from = place(link.from), .to = place(link.to), .link = i, .cables = link.cables});
+        {.from = place(link.from), .to = place(link.to), .link = LinkId{i}, .cables = link.cables});
   }
   const bool ideal = topology_.facts().routing.kind == Routing::Kind::Ideal;
   return laid_out(std::move(passing), links, ideal ? ArcOrder::OfLinks : ArcOrder::OfPlaces);
@@ -270,7 +270,8 @@ bool NodePaths::has_devices_like(std::uint32_t node, std::uint32_t other) const 
   const std::size_t here = std::size_t{node} * gpus;
   const std::size_t there = std::size_t{other} * gpus;
   const bool in_a_row = shapes_.are_in_a_row();
-  const DeviceId apart = in_a_row ? shapes_.device_at(node, 0) - shapes_.device_at(other, 0) : 0;
+  const std::uint32_t apart =
+      in_a_row ? shapes_.device_at(node, 0) - shapes_.device_at(other, 0) : 0;
   const auto alike = [&](const std::vector<DeviceId>& devices) {
     for (std::uint32_t i = 0; i < gpus; ++i) {
       const DeviceId a = devices[here + i];

@@ -222,7 +222,8 @@ void Router::append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) 
     if (detail == RouteDetail::Bundles || hop.alike == 1) {
       route.push_back(hop);
     } else {
-      for (const LinkId link : bundles_.links(hop.link)) route.push_back({link, hop.fraction});
+      for (const std::uint32_t link : bundles_.links(hop.link))
+        route.push_back({LinkId{link}, hop.fraction});
     }
   }
 }

@@ -13,12 +13,13 @@
 #include <string>
 #include <string_view>
 
+#include "sim/base/id.hpp"
 #include "sim/base/units.hpp"
 
 namespace trainyard {
 
-using DeviceId = std::uint32_t;
-using LinkId = std::uint32_t;
+using DeviceId = Id<struct DeviceTag>;
+using LinkId = Id<struct LinkTag>;
 
 enum class DeviceKind : std::uint8_t {
   Gpu,

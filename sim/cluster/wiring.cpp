@@ -1,14 +1,13 @@
 #include "sim/cluster/wiring.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace trainyard {
 
 void NodeRuns::add(Node node, std::uint32_t first_node, std::uint32_t count) {
-  Run run{.first_device = devices_,
-          .first_link = links_,
+  Run run{.first_device = DeviceId{devices_},
+          .first_link = LinkId{links_},
           .first_node = first_node,
           .count = count,
           .devices = static_cast<std::uint32_t>(node.devices.size()),
@@ -34,7 +33,7 @@ void NodeRuns::add(Node node, std::uint32_t first_node, std::uint32_t count) {
 NodeRuns::Node NodeRuns::inside_of(const Run& run) {
   Node node{.devices = run.inside, .inner = {}, .outlets = {}};
   for (const Entry& entry : run.entries)
-    if (!entry.leaves) node.inner.push_back({entry.from, entry.to, entry.wire});
+    if (!entry.leaves) node.inner.push_back({DeviceId{entry.from}, DeviceId{entry.to}, entry.wire});
   return node;
 }
 
@@ -57,11 +56,6 @@ bool NodeRuns::are_nodes(std::uint32_t count) const {
     next += run.count;
   }
   return next == count;
-}
-
-// Runs that hold no links begin where the next one does and are passed over.
-const NodeRuns::Run& NodeRuns::last_from(std::uint32_t id, std::uint32_t Run::*first) const {
-  return *std::prev(std::ranges::upper_bound(runs_, id, {}, first));
 }
 
 std::uint32_t WireTable::number(const Wire& wire) {
@@ -99,7 +93,7 @@ void Wiring::write_out() {
     devices.push_back(device(id));
     first_link.push_back(first_link_from(id));
   }
-  first_link.push_back(link_count());
+  first_link.push_back(LinkId{link_count()});
   runs_ = {};
   strands_ = std::move(strands);
   devices_ = std::move(devices);

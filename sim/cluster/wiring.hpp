@@ -10,11 +10,13 @@
 //   wiring.for_each_series([&](const LinkSeries& series) { use(series.from[0], series.to[0]); });
 #pragma once
 
+#include <algorithm>
 #include <boost/iterator/counting_iterator.hpp>
 #include <boost/iterator/transform_iterator.hpp>
 #include <boost/range/iterator_range.hpp>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <optional>
@@ -162,7 +164,7 @@ class NodeRuns {
     const DeviceId first = run.first_device + node * run.devices;
     if (!entry.leaves) return use(first + entry.from, first + entry.to, entry.wire);
     const Outlet::Piece& piece = run.outlets[entry.to].piece_at(node);
-    return use(first + entry.from, piece.series[node - piece.begin], piece.tag.wire);
+    return use(first + entry.from, DeviceId{piece.series[node - piece.begin]}, piece.tag.wire);
   }
   [[nodiscard]] static Node inside_of(const Run& run);
   [[nodiscard]] static LinkSeries series_of(const Run& run, std::size_t outlet,
@@ -177,7 +179,11 @@ class NodeRuns {
   [[nodiscard]] const Run& of_node(std::uint32_t node) const {
     return runs_.size() == 1 ? runs_.front() : last_from(node, &Run::first_node);
   }
-  [[nodiscard]] const Run& last_from(std::uint32_t id, std::uint32_t Run::*first) const;
+  // Runs that hold no links begin where the next one does and are passed over.
+  template <class Number>
+  [[nodiscard]] const Run& last_from(Number number, Number Run::*first) const {
+    return *std::prev(std::ranges::upper_bound(runs_, number, {}, first));
+  }
 
   std::vector<Run> runs_;
   std::uint32_t devices_ = 0;
@@ -202,10 +208,10 @@ class Wiring {
  public:
   struct LinkAt {
     const Wiring* wiring = nullptr;
-    Link operator()(LinkId id) const { return wiring->link(id); }
+    Link operator()(std::uint32_t id) const { return wiring->link(LinkId{id}); }
   };
   using Links = boost::iterator_range<
-      boost::transform_iterator<LinkAt, boost::counting_iterator<LinkId>, Link>>;
+      boost::transform_iterator<LinkAt, boost::counting_iterator<std::uint32_t>, Link>>;
 
   [[nodiscard]] std::uint32_t device_count() const {
     return runs_.device_count() + static_cast<std::uint32_t>(devices_.size());
@@ -215,7 +221,7 @@ class Wiring {
   }
   // Devices from this one on are no part of a run of nodes alike; all switches of the fabric are
   // among them.
-  [[nodiscard]] DeviceId runs_end() const { return runs_.device_count(); }
+  [[nodiscard]] DeviceId runs_end() const { return DeviceId{runs_.device_count()}; }
   [[nodiscard]] const NodeRuns& runs() const { return runs_; }
   [[nodiscard]] std::string name(DeviceId id) const;
 
@@ -241,7 +247,7 @@ class Wiring {
   [[nodiscard]] DeviceId to(LinkId id) const {
     return read(id, [](DeviceId, DeviceId to, std::uint32_t) { return to; });
   }
-  [[nodiscard]] Links links() const { return range(0, link_count()); }
+  [[nodiscard]] Links links() const { return range(0, LinkId{link_count()}); }
   // The links that start at a device, ascending.
   [[nodiscard]] Links links_from(DeviceId device) const {
     return range(first_link_from(device), first_link_from(device + 1));
@@ -256,10 +262,10 @@ class Wiring {
   template <class Use>
   void for_each_outside_patterns(Use use) const {
     runs_.for_each_outlet(use);
-    LinkId link = runs_.link_count();
+    LinkId link{runs_.link_count()};
     for (const auto& [begin, to, near] : strands_.pieces())
-      for (std::uint32_t i = 0; i < to.count; ++i)
-        use(link++, Strand{near.from, to[i], near.far.wire});
+      for (std::uint32_t i = 0; i < to.count; ++i, ++link)
+        use(link, Strand{near.from, DeviceId{to[i]}, near.far.wire});
   }
   // Calls use(series) for the same links, each once. All ends of a series are of one kind.
   template <class Use>
@@ -271,8 +277,8 @@ class Wiring {
   // node too.
   template <class Use>
   void for_each_series_from(DeviceId device, Use use) const {
-    const LinkId end = first_link_from(device + 1) - runs_.link_count();
-    for (LinkId place = first_link_from(device) - runs_.link_count(); place < end;) {
+    const std::uint32_t end = first_link_from(device + 1) - runs_.link_count();
+    for (std::uint32_t place = first_link_from(device) - runs_.link_count(); place < end;) {
       const auto& piece = strands_.piece_at(place);
       use(series_of(piece));
       place += piece.series.count;
@@ -322,12 +328,12 @@ class Wiring {
     if (id < runs_.link_count()) return runs_.read(id, use);
     const std::uint32_t place = id - runs_.link_count();
     const auto& [begin, to, near] = strands_.piece_at(place);
-    return use(near.from, to[place - begin], near.far.wire);
+    return use(near.from, DeviceId{to[place - begin]}, near.far.wire);
   }
   [[nodiscard]] Links range(LinkId begin, LinkId end) const {
     const auto at = [&](LinkId id) {
-      return boost::transform_iterator<LinkAt, boost::counting_iterator<LinkId>, Link>(
-          boost::counting_iterator<LinkId>(id), LinkAt{this});
+      return boost::transform_iterator<LinkAt, boost::counting_iterator<std::uint32_t>, Link>(
+          boost::counting_iterator<std::uint32_t>(id), LinkAt{this});
     };
     return {at(begin), at(end)};
   }

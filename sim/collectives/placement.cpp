@@ -136,7 +136,7 @@ void NodeMembers::append_moved(std::span<const LinkLoad> loads, const NodeMember
   for (const LinkLoad& load : loads) {
     const DeviceId from = wiring.from(load.link);
     const std::uint32_t position = load.link - wiring.first_link_from(from);
-    const LinkId like = wiring.first_link_from(from - here + there) + position;
+    const LinkId like = wiring.first_link_from(there + (from - here)) + position;
     all.push_back({.link = like, .bytes = load.bytes, .alike = load.alike});
   }
 }

@@ -28,7 +28,7 @@ std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
 }
 
 Route SwitchRoutes::between(std::uint32_t from, std::uint32_t to) const {
-  const auto device = [&](std::uint32_t end) { return end - end_of(0); };
+  const auto device = [&](std::uint32_t end) { return DeviceId{end - end_of(0)}; };
   if (is_rank(from) && is_rank(to)) return hop_route(place_, from, to);
   if (!is_rank(from) && !is_rank(to)) return cables(device(from), device(to));
   const std::uint32_t role = is_rank(from) ? from : to;
@@ -188,7 +188,7 @@ std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place) 
   for (const RelayHop& hop : call.hops) {
     loads.add(routes.between(hop.from, hop.to), static_cast<double>(hop.bytes));
     if (!routes.is_rank(hop.from)) continue;
-    const DeviceId participant = hop.to - routes.end_of(0);
+    const DeviceId participant{hop.to - routes.end_of(0)};
     across = across || place.cluster.device(participant).node < 0;
   }
   std::vector<std::uint32_t> members(place.gpus.size());

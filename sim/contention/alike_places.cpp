@@ -98,12 +98,12 @@ void AlikePlaces::collect_node_links() {
 // Calls `use` with each link that ends in a node and starts elsewhere, and that node.
 void AlikePlaces::for_each_arriving(const auto& use) const {
   cluster_.wiring().for_each_series([&](const LinkSeries& series) {
-    if (series.to.step == 0 && cluster_.device(series.to.first).node < 0) return;
+    if (series.to.step == 0 && cluster_.device(DeviceId{series.to.first}).node < 0) return;
     for (std::uint32_t i = 0; i < series.links.count; ++i) {
-      const std::int32_t to = cluster_.device(series.to[i]).node;
+      const std::int32_t to = cluster_.device(DeviceId{series.to[i]}).node;
       if (to < 0) continue;
-      if (to != cluster_.device(series.from[i]).node)
-        use(static_cast<std::size_t>(to), series.links[i]);
+      if (to != cluster_.device(DeviceId{series.from[i]}).node)
+        use(static_cast<std::size_t>(to), LinkId{series.links[i]});
     }
   });
 }
@@ -350,7 +350,7 @@ RouteHop AlikePlaces::hop_at(const Spot& spot, std::span<const std::uint32_t> ba
   const std::uint32_t at = base[spot.which];
   switch (spot.part) {
     case Spot::Part::Way:
-      return {.link = at, .alike = base[spot.which + 1]};
+      return {.link = LinkId{at}, .alike = base[spot.which + 1]};
     case Spot::Part::Node:
       return {.link = links_[first_link_[at] + spot.offset]};
     case Spot::Part::Up:

@@ -98,7 +98,7 @@ JointGraph join(const Cluster& cluster, const Workload& workload, const ProgramA
   std::optional<AlikePlaces> found_here;
   if (places == nullptr) places = &found_here.emplace(cluster);
   Joiner joiner(cluster, workload, analysis, communication, places);
-  const LinkId links = cluster.wiring().link_count();
+  const std::uint32_t links = cluster.wiring().link_count();
   if (auto joint = joiner.joined(cluster.router().bundles().of_each(links)))
     return std::move(*joint);
   return join_link_by_link(cluster, workload, analysis, communication);
@@ -108,7 +108,7 @@ JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
                              const ProgramAnalysis& analysis,
                              const CommunicationModel& communication) {
   std::vector<LinkId> itself(cluster.wiring().link_count());
-  std::iota(itself.begin(), itself.end(), 0U);
+  std::iota(itself.begin(), itself.end(), LinkId{});
   return Joiner(cluster, workload, analysis, communication, nullptr)
       .joined(std::move(itself))
       .value();

@@ -20,7 +20,7 @@ namespace {
 
 std::vector<LinkId> each_itself(std::size_t links) {
   std::vector<LinkId> result(links);
-  std::iota(result.begin(), result.end(), 0U);
+  std::iota(result.begin(), result.end(), LinkId{});
   return result;
 }
 

@@ -188,7 +188,7 @@ std::pair<std::uint32_t, std::uint32_t> what_loads(const LinkUsers::User& user) 
 class SeriesTrees {
  public:
   explicit SeriesTrees(const Wiring& wiring) : wiring_(wiring), root_(wiring.link_count()) {
-    std::iota(root_.begin(), root_.end(), 0U);
+    std::iota(root_.begin(), root_.end(), LinkId{});
   }
 
   void join(LinkId a, LinkId b) {

@@ -165,7 +165,7 @@ class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
     cluster_ = std::make_unique<Cluster>(random_cluster(seed, nodes));
     if (seed % 8 != 0) return;
     const auto links = static_cast<std::uint32_t>(cluster_->links().size());
-    *cluster_ = with_slow_link(*cluster_, (seed * 7919U) % links, 0.5);
+    *cluster_ = with_slow_link(*cluster_, LinkId{(seed * 7919U) % links}, 0.5);
   }
 
   // Enough of them are held to every digit: 500 where all are taken.

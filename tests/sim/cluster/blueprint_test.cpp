@@ -48,7 +48,7 @@ Wiring pairs(bool stamped) {
     }
   }
   const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch}, "the leaf");
-  for (const DeviceId nic : {5U, 3U, 1U}) blueprint.cable(nic, leaf, kPort);
+  for (const DeviceId nic : std::vector<DeviceId>{5, 3, 1}) blueprint.cable(nic, leaf, kPort);
   return std::move(blueprint).wiring();
 }
 
@@ -59,14 +59,14 @@ std::vector<Link> all_links(const Wiring& wiring) {
 TEST(Blueprint, NumbersLinksByTheirStartThenAsDrawn) {
   const Wiring wiring = pairs(false);
   ASSERT_EQ(wiring.link_count(), 12U);
-  std::vector<std::pair<DeviceId, DeviceId>> ends;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ends;
   for (const Link& link : wiring.links()) {
     EXPECT_EQ(wire_of(link), link.kind == LinkKind::Pcie ? kBus : kPort);
     ends.emplace_back(link.from, link.to);
   }
-  const std::vector<std::pair<DeviceId, DeviceId>> wanted{{0, 1}, {1, 0}, {1, 6}, {2, 3},
-                                                          {3, 2}, {3, 6}, {4, 5}, {5, 4},
-                                                          {5, 6}, {6, 5}, {6, 3}, {6, 1}};
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> wanted{{0, 1}, {1, 0}, {1, 6}, {2, 3},
+                                                                    {3, 2}, {3, 6}, {4, 5}, {5, 4},
+                                                                    {5, 6}, {6, 5}, {6, 3}, {6, 1}};
   EXPECT_EQ(ends, wanted);
   EXPECT_EQ(wiring.links_from(6).size(), 3U);
   EXPECT_EQ(wiring.links_from(6).front().id, wiring.first_link_from(6));
@@ -120,7 +120,7 @@ Wiring random_wiring(std::uint64_t seed, bool stamped) {
   for (DeviceId device = 1; device < leaf; ++device)
     if (draw(8) > 0) blueprint.cable(device, leaf, kPort);
   for (std::uint32_t more = draw(6); more > 0; --more)
-    blueprint.link(draw(leaf), draw(leaf), kPort);
+    blueprint.link(DeviceId{draw(leaf)}, DeviceId{draw(leaf)}, kPort);
   return std::move(blueprint).wiring();
 }
 
@@ -162,8 +162,9 @@ TEST(Wiring, TellsLinksOutsideOfPatternsInTheirOrder) {
     std::vector<LinkId> in_series;
     wiring.for_each_series([&](const LinkSeries& series) {
       for (std::uint32_t i = 0; i < series.links.count; ++i) {
-        const Link link = wiring.link(series.links[i]);
-        ASSERT_EQ(std::pair(series.from[i], series.to[i]), std::pair(link.from, link.to));
+        const Link link = wiring.link(LinkId{series.links[i]});
+        ASSERT_EQ(link.from, series.from[i]);
+        ASSERT_EQ(link.to, series.to[i]);
         ASSERT_EQ(wiring.wires()[series.wire], wire_of(link));
         ASSERT_EQ(wiring.device(link.from).kind, series.from_kind);
         ASSERT_EQ(wiring.device(link.to).kind, series.to_kind);
@@ -205,7 +206,7 @@ TEST(Blueprint, JoinsTwoTiersAsItWouldHaveCabledThem) {
 TEST(Blueprint, NumbersLinksToOneselfInTheirTurn) {
   Blueprint blueprint;
   for (std::int32_t i = 0; i < 3; ++i) blueprint.add({.kind = DeviceKind::LeafSwitch, .index = i});
-  for (const DeviceId other : {0U, 1U, 2U}) blueprint.cable(1, other, kPort);
+  for (const DeviceId other : std::vector<DeviceId>{0, 1, 2}) blueprint.cable(1, other, kPort);
   const Wiring wiring = std::move(blueprint).wiring();
   std::vector<DeviceId> ends;
   for (const Link link : wiring.links_from(1)) ends.push_back(link.to);
@@ -237,7 +238,7 @@ TEST(Blueprint, RefusesMoreThanItCanNumber) {
   Blueprint node;
   for (std::uint32_t i = 0; i < kGpus; ++i) {
     node.add({.kind = DeviceKind::Gpu, .node = 0, .index = static_cast<std::int32_t>(i)});
-    if (i > 0) node.cable(i - 1, i, kBus);
+    if (i > 0) node.cable(DeviceId{i - 1}, DeviceId{i}, kBus);
   }
   Blueprint blueprint;
   const std::uint32_t pattern = blueprint.add_pattern(std::move(node).wiring());

@@ -41,7 +41,8 @@ class Builder {
   explicit Builder(const Shape& shape) : shape_(shape) {}
   Cluster build() {
     leaf_ = add(DeviceKind::LeafSwitch, -1, 0);
-    const DeviceId spine = shape_.nodes_per_leaf > 0 ? add(DeviceKind::SpineSwitch, -1, 0) : 0;
+    const DeviceId spine =
+        shape_.nodes_per_leaf > 0 ? add(DeviceKind::SpineSwitch, -1, 0) : DeviceId{};
     for (std::uint32_t node = 0; node < shape_.nodes; ++node) {
       if (shape_.nodes_per_leaf > 0 && node % shape_.nodes_per_leaf == 0) {
         if (node > 0) leaf_ = add(DeviceKind::LeafSwitch, -1, node / shape_.nodes_per_leaf);

@@ -17,7 +17,7 @@ inline JointGraph of_one_group(std::uint32_t shapes) {
   joint.first_shape = {0, shapes};
   joint.group_of_shape.assign(shapes, 0);
   joint.parallel_of.resize(1000);
-  std::iota(joint.parallel_of.begin(), joint.parallel_of.end(), 0U);
+  std::iota(joint.parallel_of.begin(), joint.parallel_of.end(), LinkId{});
   return joint;
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -38,7 +39,7 @@ TEST(ParallelLinks, PairTheLinksToEqualSpines) {
   for (const auto& [lowest, links] : members) {
     const SeriesSpan told = bundles.links(lowest);
     EXPECT_EQ(told.size(), links.size() > 1 ? links.size() : 0);
-    EXPECT_TRUE(told.empty() || std::ranges::equal(told, links));
+    EXPECT_TRUE(told.empty() || std::ranges::equal(told, links, std::equal_to<>{}));
   }
   std::vector<LinkId> told;
   bundles.for_each_lowest({0, 1, static_cast<std::uint32_t>(cluster.links().size())},

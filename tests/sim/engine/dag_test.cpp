@@ -85,7 +85,7 @@ class DagWriter {
     const std::uint32_t first = slot == 0 ? 0 : 2 * (random_() % 2);
     const double bytes = std::floor(1.0 + static_cast<double>(random_() % 1000000));
     const double latency = 1e-6 * static_cast<double>(random_() % 50);
-    const LinkId link = shape_.own_links ? step : static_cast<LinkId>(random_() % 4);
+    const LinkId link = shape_.own_links ? step : LinkId{static_cast<std::uint32_t>(random_() % 4)};
     std::vector<Phase> phases;
     if (shape_.moves_bytes) {
       phases = {phase(latency, {chain({{link, bytes}})}), phase(0.0, {chain({{link, bytes}})})};

@@ -26,7 +26,7 @@ Moves random_moves(std::uint32_t seed) {
     Transfer transfer{.start_s = 3e-3 * static_cast<double>(random() % 3), .chain = {}};
     const double bytes = 4e6 * (1.0 + static_cast<double>(random() % 100));
     for (std::size_t hop = 0; hop <= random() % 3; ++hop) {
-      const auto link = static_cast<LinkId>(random() % 10);
+      const LinkId link{static_cast<std::uint32_t>(random() % 10)};
       const bool listed = std::any_of(transfer.chain.loads.begin(), transfer.chain.loads.end(),
                                       [link](const LinkLoad& load) { return load.link == link; });
       if (!listed)

@@ -13,8 +13,8 @@ constexpr std::uint32_t kGpus = 8;
 constexpr std::uint32_t kStarGpus =
     kGpus + 1;  // the last one's links stand for an uplink all share
 
-LinkId down(std::uint32_t gpu) { return gpu; }
-LinkId up(std::uint32_t gpu) { return kStarGpus + gpu; }
+LinkId down(std::uint32_t gpu) { return LinkId{gpu}; }
+LinkId up(std::uint32_t gpu) { return LinkId{kStarGpus + gpu}; }
 
 // A ring over the group: every member's link up and down, and a share of the common uplink.
 PhasesByPlace ring(double latency_s, double bytes, double share_of_uplink) {

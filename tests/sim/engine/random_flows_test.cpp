@@ -200,9 +200,9 @@ TEST(RandomFlows, RenumberingChangesNothing) {
     RandomFlows renumbered = instance;
     std::reverse(renumbered.transfers.begin(), renumbered.transfers.end());
     std::reverse(renumbered.capacities.begin(), renumbered.capacities.end());
-    const auto last_link = static_cast<LinkId>(instance.capacities.size() - 1);
+    const auto last_link = static_cast<std::uint32_t>(instance.capacities.size() - 1);
     for (Transfer& transfer : renumbered.transfers) {
-      for (LinkLoad& load : transfer.chain.loads) load.link = last_link - load.link;
+      for (LinkLoad& load : transfer.chain.loads) load.link = LinkId{last_link - load.link};
       std::reverse(transfer.chain.loads.begin(), transfer.chain.loads.end());
     }
     const auto ends = ends_of(*make_engine("simgrid"), instance.capacities, instance.transfers);
