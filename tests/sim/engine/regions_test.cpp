@@ -156,7 +156,7 @@ TEST(Regions, OfInstancesAreAsOfThoseSearchedAlone) {
 }
 
 // 2 s of computation beside a collective of 1 s.
-RegionShape run_concurrently() {
+RegionShape concurrent_pieces() {
   RegionShape shape;
   shape.pieces = {
       {.offset = 0, .kind = OpKind::Compute, .next_begin = 0, .next_end = 2},
@@ -172,7 +172,7 @@ const std::vector<PieceCost> kBeside = {
 // Half the speed for a second: 2.5 s.
 TEST(RegionTimes, ACollectiveInsideTakesFromTheComputationBesideIt) {
   const std::vector<OutsideLoss> none = {{.from_s = 0.0, .loss = 0.0}};
-  const RegionTimes times = region_times(run_concurrently(), kBeside, none);
+  const RegionTimes times = region_times(concurrent_pieces(), kBeside, none);
   EXPECT_DOUBLE_EQ(times.end_s[1], 1.0);
   EXPECT_DOUBLE_EQ(times.end_s[2], 2.5);
   EXPECT_DOUBLE_EQ(times.start_s[3], 2.5);
@@ -184,7 +184,7 @@ TEST(RegionTimes, ACollectiveInsideTakesFromTheComputationBesideIt) {
 TEST(RegionTimes, CommunicationOutsideTakesWhileItIsAlive) {
   const std::vector<OutsideLoss> losses = {
       {.from_s = 0.0, .loss = 0.0}, {.from_s = 2.0, .loss = 0.5}, {.from_s = 2.5, .loss = 0.0}};
-  const RegionTimes times = region_times(run_concurrently(), kBeside, losses);
+  const RegionTimes times = region_times(concurrent_pieces(), kBeside, losses);
   EXPECT_DOUBLE_EQ(times.end_s[2], 2.75);
   EXPECT_DOUBLE_EQ(times.seconds, 3.75);
 }
@@ -192,7 +192,7 @@ TEST(RegionTimes, CommunicationOutsideTakesWhileItIsAlive) {
 // However much is asked for, a tenth is left.
 TEST(RegionTimes, LossesAddUpToTheMostThereMayBe) {
   const std::vector<OutsideLoss> much = {{.from_s = 0.0, .loss = 0.8}};
-  const RegionTimes times = region_times(run_concurrently(), kBeside, much);
+  const RegionTimes times = region_times(concurrent_pieces(), kBeside, much);
   // 0.1 s done after the first second, 1.9 s at a fifth of the speed.
   EXPECT_DOUBLE_EQ(times.end_s[2], 1.0 + 1.9 / 0.2);
 }
