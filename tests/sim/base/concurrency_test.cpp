@@ -1,4 +1,6 @@
 // Two pieces of work at once: are both done, and does either's error reach the caller?
+#include "sim/base/concurrency.hpp"
+
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -8,8 +10,6 @@
 #include <string>
 #include <thread>
 #include <vector>
-
-#include "sim/base/concurrency.hpp"
 
 namespace trainyard::test {
 namespace {
