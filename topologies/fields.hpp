@@ -59,11 +59,12 @@ constexpr Own<OwnerOf<member>> time() {
 [[nodiscard]] CollectiveLatency read_latency(JsonObject object);
 [[nodiscard]] nlohmann::ordered_json to_json(const CollectiveLatency& latency);
 
-// As JsonObject::rate(); a zero is reported, with the remedy.
+// Reads what JsonObject::rate() does; a zero is reported, with the remedy.
 [[nodiscard]] BytesPerSecond positive_rate(JsonObject& object, std::string_view key,
                                            std::string_view remedy,
                                            std::optional<BytesPerSecond> fallback = {});
-// As JsonObject::bytes(); a zero, which would stand for memory nobody knows, is reported.
+// Reads what JsonObject::bytes() does; a zero, which would stand for memory nobody knows, is
+// reported.
 [[nodiscard]] Bytes gpu_memory(JsonObject& object, std::string_view key,
                                std::optional<Bytes> fallback = {});
 

@@ -32,7 +32,7 @@ struct CollectiveRun {
   std::vector<CollectiveRow> rows;
 };
 
-// As nccl-tests name them.
+// The operations by the names that nccl-tests give them.
 inline constexpr Words<CollectiveOp, 7> kCollectiveOperations{
     {{CollectiveOp::AllReduce, "all_reduce"},
      {CollectiveOp::AllGather, "all_gather"},

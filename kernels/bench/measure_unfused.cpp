@@ -94,7 +94,8 @@ class UnfusedCall {
     k_.run(memory_.scores, memory_.q, memory_.k_gradient);
   }
 
-  // As the reference sees it: heads one after another are sequences of one head.
+  // Returns the attention as the reference sees it: heads one after another are sequences of one
+  // head.
   [[nodiscard]] Attention as_sequences() const {
     Attention apart = a_;
     apart.batch = heads_;

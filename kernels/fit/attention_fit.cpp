@@ -72,7 +72,7 @@ void fit_constants(const GpuSheet& sheet, const std::vector<AttentionSample>& sa
     }
     if (!improved) step /= 2.0;
   }
-  // As written in the profile, so that the tables fit what will be read.
+  // The constants are rounded as the profile writes them, so that the tables fit what will be read.
   best.model.forward_efficiency = std::round(best.model.forward_efficiency * 1e4) / 1e4;
   best.model.launch = Seconds{std::round(best.model.launch.value() * 1e9) / 1e9};
   best.append = BytesPerSecond{std::round(best.append.value() / 1e9) * 1e9};

@@ -44,7 +44,7 @@ constexpr std::array constants = {
     Constant{[](const TileModel& m) { return m.tile_exponent; },
              [](TileModel& m, double x) { m.tile_exponent = x; }, 0.0, 0.6}};
 
-// As written in the profile, so that the table fits what will be read.
+// Rounds the constants as the profile writes them, so that the table fits what will be read.
 TileModel rounded(TileModel model) {
   const auto to = [](double x, double unit) { return std::round(x / unit) * unit; };
   for (const Constant& constant : constants)

@@ -161,10 +161,10 @@ void RingAttention::join_gradients(const AttentionBlock& block, OpIndex arrived,
                (arrived == kNone ? 2 : 3) * part_.batch * block.keys * part_.kv_row_bytes(), 2);
 }
 
-// As TransformerEngine's AttnFuncWithCPAndKVP2P (pytorch/attention/dot_product_attention/
-// context_parallel.py), whose corrections are compiled into one kernel each. The two buffers are
-// counted from the first kernel to the last: a message may start later than the kernel beside it,
-// where the neighbour is late.
+// The ring is that of TransformerEngine's AttnFuncWithCPAndKVP2P (pytorch/attention/
+// dot_product_attention/context_parallel.py), whose corrections are compiled into one kernel each.
+// The two buffers are counted from the first kernel to the last: a message may start later than the
+// kernel beside it, where the neighbour is late.
 void RingAttention::forward() {
   OpIndex first = kNone;
   OpIndex arrived = kNone;
@@ -184,8 +184,9 @@ void RingAttention::forward() {
   build_.memory().release(build_.last_compute(), Category::Communication, 2 * part_.step_bytes());
 }
 
-// As TransformerEngine's: at step i keys and values leave for the rank before unless they have been
-// everywhere, and with them, from the second step on, the gradient that was summed up to here.
+// The backward is TransformerEngine's, too: at step i keys and values leave for the rank before
+// unless they have been everywhere, and with them, from the second step on, the gradient that was
+// summed up to here.
 void RingAttention::backward() {
   OpIndex first = kNone;
   const std::int64_t last = part_.cut.ranks - 1;

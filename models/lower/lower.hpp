@@ -82,7 +82,8 @@ struct ServerSteps {
 // parameter_server_traffic.
 [[nodiscard]] Workload server_steps(const TrainingPlan& plan, const ServerSteps& steps);
 
-// As plan.servers says: dedicated servers behind the workers' GPUs, others on the first of them.
+// The steps of workers and parameter servers (plan.servers). Dedicated servers stand behind the
+// workers' GPUs, others on the first of them.
 [[nodiscard]] Workload server_steps(const TrainingPlan& plan);
 
 }  // namespace trainyard

@@ -57,7 +57,7 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   return build_.take();
 }
 
-// As the schedule says, but for the chunk's last backward, which stays whole.
+// The schedule says which pairs are overlapped. The last backward of a chunk stays whole.
 bool StageLowering::is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const {
   if (!overlaps_ || !steps[at].overlapped || at + 1 == steps.size()) return false;
   return backwards_left_[static_cast<std::size_t>(steps[at + 1].chunk)] > 1;

@@ -24,7 +24,7 @@ class Id {
  public:
   constexpr Id() = default;
   explicit constexpr Id(std::uint32_t number) : number_(number) {}
-  // Of a constant: a literal, kNone.
+  // A constant becomes an id by itself: a literal, or kNone.
   template <class Constant>
     requires std::same_as<Constant, int> || std::same_as<Constant, std::uint32_t>
   consteval Id(Constant number) : number_(static_cast<std::uint32_t>(number)) {}

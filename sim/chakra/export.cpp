@@ -156,7 +156,7 @@ class RankExport {
   RankTrace trace_;
 };
 
-// As ASTRA-sim's --comm-group-configuration reads them.
+// Returns the groups as ASTRA-sim's --comm-group-configuration reads them.
 std::string comm_groups(const Workload& workload) {
   Json table = Json::object();
   for (GroupId group = 0; group < workload.groups.size(); ++group)

@@ -84,7 +84,8 @@ void LinkBundles::for_each_lowest(const Series& links, Use use) const {
 }
 
 // Finds the bundles of ideal routing. Links within a server and to endpoints are alone. Whether a
-// communication really loads them alike is for its user to check: it may address a switch by name.
+// communication model really loads them alike is for its user to check: it may address a switch by
+// name.
 [[nodiscard]] LinkBundles link_bundles(const Wiring& wiring);
 
 }  // namespace trainyard

@@ -59,8 +59,8 @@ class SwitchRoutes {
   const GroupPlace& place_;
 };
 
-// As hop_route of loads.hpp, for a message that may lead to or from a participant: `participants`
-// are those of the algorithm, roles from the number of ranks on.
+// Returns what hop_route of loads.hpp does, for a message that may lead to or from a switch.
+// `participants` are the switches of the algorithm, with the roles from the number of ranks on.
 [[nodiscard]] Route hop_between(const GroupPlace& place, std::span<const DeviceId> participants,
                                 std::uint32_t from, std::uint32_t to);
 

@@ -85,7 +85,7 @@ class ChainShapes {
   [[nodiscard]] std::span<const ShapeLoad> shape(std::uint32_t index) const {
     return std::span(shape_loads_).subspan(offsets_[index], offsets_[index + 1] - offsets_[index]);
   }
-  // As JointGraph::loads.
+  // The distinct loads that JointGraph::loads will hold.
   [[nodiscard]] const std::vector<double>& loads() const { return loads_; }
 
   // Whether all chains so far load parallel links alike.

@@ -100,7 +100,7 @@ struct Parameter {
 [[nodiscard]] ProtocolModel protocol_model();
 [[nodiscard]] MessageModel message_model();
 
-// As the cluster has it, between the first and the last member of the group: the usable rate of the
+// Returns the network between the first and the last member of the group: the usable rate of the
 // NICs of the node that has the fewest members, and the latency of the wires from NIC to NIC.
 // Nothing to say for a group on one node.
 [[nodiscard]] Network network_of(const GroupPlace& place, const Communicator& communicator);

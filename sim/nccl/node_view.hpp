@@ -49,7 +49,7 @@ struct NodeView {
   std::vector<NodeNic> nics = {};
 };
 
-// As the data of this folder name them.
+// Vendors by the names that the data of this folder give them.
 inline constexpr std::array<std::pair<CpuVendor, std::string_view>, 3> kCpuVendors{
     {{CpuVendor::Intel, "intel"}, {CpuVendor::Amd, "amd"}, {CpuVendor::Arm, "arm"}}};
 
@@ -129,7 +129,7 @@ class NodeLinks {
 
   // Takes all demands, or nothing where a wire has too little left.
   bool take(const std::vector<Demand>& demands);
-  // As if nothing had been taken.
+  // Gives back all that was taken.
   void free_all() { left_ = rate_; }
 
  private:

@@ -93,7 +93,7 @@ using Call = std::variant<CollectiveCall, TransferCall, HostCopyCall, RelayCall>
 [[nodiscard]] CollectiveOp op_of(const Call& call);
 [[nodiscard]] std::int64_t bytes_of(const Call& call);
 [[nodiscard]] DataType dtype_of(const Call& call);
-// As workload files and reports name it: an algorithm of the registry, "step", "to_host", "relay".
+// The name in workload files and reports: an algorithm of the registry, "step", "to_host", "relay".
 [[nodiscard]] std::string_view algorithm_of(const Call& call);
 // CollectiveCall::matrix; empty for all other kinds.
 [[nodiscard]] std::span<const std::int64_t> matrix_of(const Call& call);

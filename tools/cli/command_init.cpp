@@ -40,7 +40,8 @@ struct InitChoice {
   bool force = false;
 };
 
-// As Llama 3 was trained (Grattafiori et al. 2024, arXiv 2407.21783, section 3.4.1).
+// The sequence length of Llama 3's training (Grattafiori et al. 2024, arXiv 2407.21783,
+// section 3.4.1).
 constexpr std::int64_t kUsualSequence = 8192;
 
 // A layout of the GPUs: tensor ranks within a node, stages across, replicas of what is left;

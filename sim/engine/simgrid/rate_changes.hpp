@@ -29,7 +29,7 @@ class RateChanges {
   // The links (of Platform::links) that what happened since the last call can have reached, each
   // once; valid until the next call.
   [[nodiscard]] const std::vector<std::uint32_t>& take();
-  // As if all had been looked at.
+  // Forgets the changes as if all links had been looked at.
   void forget() { changed_.clear(); }
 
  private:

@@ -22,7 +22,7 @@ constexpr double kLabels = 150.0;  // left of every chart
 constexpr double kRow = 22.0;
 constexpr double kSpan = kWidth - kLabels;
 
-// As BlockStyle for TimeShare: the same things have the same colours.
+// The colours by TimeShare. BlockStyle gives the same things the same colours.
 constexpr std::array<std::string_view, kTimeShares> kShareColours{
     "#0072B2", "#CC79A7", "#E69F00", "#009E73", "#D55E00", "#7A3E9D", "#8B6D00",
     "#56B4E9", "#5F5F5F", "#B8860B", "#DDDDDD", "#A0A0A0", "#EEEEEE"};

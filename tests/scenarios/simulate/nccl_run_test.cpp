@@ -141,7 +141,7 @@ TEST(NcclRun, TimesOfAnotherGpuAreSaidToBe) {
   EXPECT_THAT(said->sentence, testing::HasSubstr("another GPU of its generation"));
 }
 
-// What differs between releases is the communication model's to test (nccl_model_test.cpp).
+// nccl_model_test.cpp tests what differs between releases.
 TEST(NcclRun, APatchTakesItsReleasesData) {
   const auto reduction_s = [](const char* version) {
     for (const CollectiveSummary& row :
