@@ -38,8 +38,7 @@ struct GroupPlace {
 // index, all earlier, all received by the sender) applied in order; nothing else has to have
 // arrived.
 struct Message {
-  std::uint32_t from =
-      0;  // role in the group; from the number of ranks on, a participant (participants())
+  std::uint32_t from = 0;  // role in the group; from the number of ranks on, a switch (switches())
   std::uint32_t to = 0;
   double bytes = 0.0;
   std::uint32_t step = 0;  // messages of one step may run together
@@ -92,7 +91,7 @@ class CollectiveAlgorithm {
   }
   // Switches that take part in messages() by reducing or copying what they receive. They have the
   // roles after the ranks', hold nothing at the start and need nothing at the end.
-  [[nodiscard]] virtual std::vector<DeviceId> participants(const GroupPlace& /*place*/) const {
+  [[nodiscard]] virtual std::vector<DeviceId> switches(const GroupPlace& /*place*/) const {
     return {};
   }
   // Members, the last of the group, that serve the others (dedicated parameter servers): they hold

@@ -74,7 +74,7 @@ class CallPlayer {
                      const std::vector<bool>& goes_on);
   // Replaces the messages that meet in switches: one call and one entry for each of their members.
   void list_relays(PlayedCall& played, const Call& call, const Cut& cut,
-                   std::span<const DeviceId> participants, const std::vector<bool>& goes_on);
+                   std::span<const DeviceId> switches, const std::vector<bool>& goes_on);
   [[nodiscard]] std::uint32_t step_call(const Call& call, std::int64_t bytes, bool goes_on);
   [[nodiscard]] std::uint32_t known_call(const Call& call);
 
@@ -116,11 +116,11 @@ PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& cal
   played.messages = algorithm.messages(place, bytes);
   played.of_role.resize(cut.ranks);
   const std::vector<bool> goes_on = follows_on(algorithm, played.messages);
-  const std::vector<DeviceId> participants = algorithm.participants(place);
-  if (participants.empty()) {
+  const std::vector<DeviceId> switches = algorithm.switches(place);
+  if (switches.empty()) {
     list_messages(played, call, cut, goes_on);
   } else {
-    list_relays(played, call, cut, participants, goes_on);
+    list_relays(played, call, cut, switches, goes_on);
   }
   return played;
 }
@@ -164,8 +164,7 @@ void CallPlayer::list_messages(PlayedCall& played, const Call& call, const Cut& 
 }
 
 void CallPlayer::list_relays(PlayedCall& played, const Call& call, const Cut& cut,
-                             std::span<const DeviceId> participants,
-                             const std::vector<bool>& goes_on) {
+                             std::span<const DeviceId> switches, const std::vector<bool>& goes_on) {
   const std::vector<std::uint32_t> keys = relay_keys(played.messages, cut.ranks);
   played.calls.resize(played.messages.size(), kNone);
   for (Relay& relay : relays_of(played.messages, keys, cut.ranks))
@@ -180,7 +179,7 @@ void CallPlayer::list_relays(PlayedCall& played, const Call& call, const Cut& cu
     }
     if (keys[index] != index) continue;
     const Relay& relay = played.relays.at(index);
-    RelayCall one = relay_call(played.messages, relay, participants, cut, call);
+    RelayCall one = relay_call(played.messages, relay, switches, cut, call);
     one.follows = !seen.emplace(message.channel, relay.members).second;
     played.calls[index] = known_call(one);
     for (const std::uint32_t role : relay.members) played.of_role[role].push_back(index);

@@ -32,15 +32,15 @@ Route SwitchRoutes::between(std::uint32_t from, std::uint32_t to) const {
   if (is_rank(from) && is_rank(to)) return hop_route(place_, from, to);
   if (!is_rank(from) && !is_rank(to)) return cables(device(from), device(to));
   const std::uint32_t role = is_rank(from) ? from : to;
-  const DeviceId participant = device(is_rank(from) ? to : from);
-  if (!is_fabric_switch(place_.cluster.device(participant).kind)) {
+  const DeviceId switch_device = device(is_rank(from) ? to : from);
+  if (!is_fabric_switch(place_.cluster.device(switch_device).kind)) {
     const DeviceId gpu = place_.cluster.gpus()[place_.gpus[role]];
-    return is_rank(from) ? cables(gpu, participant) : cables(participant, gpu);
+    return is_rank(from) ? cables(gpu, switch_device) : cables(switch_device, gpu);
   }
   const std::optional<DeviceId> nic = nic_of(role);
   TY_CHECK(nic.has_value(), role);
-  Route route = is_rank(from) ? to_nic(role) : cables(participant, *nic);
-  const Route rest = is_rank(from) ? cables(*nic, participant) : from_nic(role);
+  Route route = is_rank(from) ? to_nic(role) : cables(switch_device, *nic);
+  const Route rest = is_rank(from) ? cables(*nic, switch_device) : from_nic(role);
   route.insert(route.end(), rest.begin(), rest.end());
   return route;
 }
@@ -108,12 +108,12 @@ Route SwitchRoutes::cables(DeviceId from, DeviceId to) const {
   return route;
 }
 
-Route hop_between(const GroupPlace& place, std::span<const DeviceId> participants,
-                  std::uint32_t from, std::uint32_t to) {
+Route hop_between(const GroupPlace& place, std::span<const DeviceId> switches, std::uint32_t from,
+                  std::uint32_t to) {
   const SwitchRoutes routes(place);
   const std::uint32_t ranks = ranks_of(place);
   const auto end = [&](std::uint32_t role) {
-    return role < ranks ? role : routes.end_of(participants[role - ranks]);
+    return role < ranks ? role : routes.end_of(switches[role - ranks]);
   };
   return routes.between(end(from), end(to));
 }
@@ -163,11 +163,11 @@ std::vector<Relay> relays_of(std::span<const Message> messages, std::span<const 
 }
 
 RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
-                     std::span<const DeviceId> participants, const Cut& cut, const Call& call) {
+                     std::span<const DeviceId> switches, const Cut& cut, const Call& call) {
   RelayCall made{.op = relay.op, .dtype = dtype_of(call)};
   const auto end = [&](std::uint32_t role) {
     const auto members = static_cast<std::uint32_t>(relay.members.size());
-    if (role >= cut.ranks) return members + participants[role - cut.ranks];
+    if (role >= cut.ranks) return members + switches[role - cut.ranks];
     return static_cast<std::uint32_t>(std::ranges::lower_bound(relay.members, role) -
                                       relay.members.begin());
   };
@@ -188,8 +188,8 @@ std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place) 
   for (const RelayHop& hop : call.hops) {
     loads.add(routes.between(hop.from, hop.to), static_cast<double>(hop.bytes));
     if (!routes.is_rank(hop.from)) continue;
-    const DeviceId participant{hop.to - routes.end_of(0)};
-    across = across || place.cluster.device(participant).node < 0;
+    const DeviceId switch_device{hop.to - routes.end_of(0)};
+    across = across || place.cluster.device(switch_device).node < 0;
   }
   std::vector<std::uint32_t> members(place.gpus.size());
   std::iota(members.begin(), members.end(), 0U);

@@ -60,8 +60,8 @@ class SwitchRoutes {
 };
 
 // Returns what hop_route of loads.hpp does, for a message that may lead to or from a switch.
-// `participants` are the switches of the algorithm, with the roles from the number of ranks on.
-[[nodiscard]] Route hop_between(const GroupPlace& place, std::span<const DeviceId> participants,
+// `switches` are the switches of the algorithm, with the roles from the number of ranks on.
+[[nodiscard]] Route hop_between(const GroupPlace& place, std::span<const DeviceId> switches,
                                 std::uint32_t from, std::uint32_t to);
 
 // One pass of a part of the buffer through a switch that adds or copies, as messages.
@@ -115,7 +115,7 @@ struct Relay {
 
 // The relay as a call of its members, with sizes in whole bytes.
 [[nodiscard]] RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
-                                   std::span<const DeviceId> participants, const Cut& cut,
+                                   std::span<const DeviceId> switches, const Cut& cut,
                                    const Call& call);
 
 [[nodiscard]] std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place);

@@ -96,7 +96,7 @@ std::optional<std::uint32_t> Player::place_in(std::uint32_t message, std::uint32
 
 std::optional<std::string> Player::shape_fault(std::uint32_t index) const {
   const Message& message = messages_[index];
-  const std::uint32_t roles = case_.ranks + case_.participants;
+  const std::uint32_t roles = case_.ranks + case_.switches;
   if (message.from >= roles || message.to >= roles || message.from == message.to)
     return fmt::format("{} goes from {} to {}", name(index), message.from, message.to);
   if (message.scattered.empty() && message.piece_begin >= message.piece_end)
@@ -307,7 +307,7 @@ std::optional<std::string> symbolic_fault(const CollectiveAlgorithm& algorithm,
       .ranks = ranks_of(place),
       .pieces = algorithm.pieces(place),
       .bytes = bytes.value(),
-      .participants = static_cast<std::uint32_t>(algorithm.participants(place).size()),
+      .switches = static_cast<std::uint32_t>(algorithm.switches(place).size()),
       .servers = algorithm.servers(place),
       .matrix = place.matrix};
   const std::vector<Message> messages = algorithm.messages(place, bytes);

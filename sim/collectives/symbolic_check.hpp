@@ -20,8 +20,8 @@ struct SymbolicCase {
   std::uint32_t ranks = 0;
   std::uint32_t pieces = 0;
   double bytes = 0.0;
-  std::uint32_t participants = 0;  // switches, with the roles after the ranks'
-  std::uint32_t servers = 0;       // the last of the ranks, as CollectiveAlgorithm::servers says
+  std::uint32_t switches = 0;  // that take part, with the roles after the ranks'
+  std::uint32_t servers = 0;   // the last of the ranks, as CollectiveAlgorithm::servers says
   // The byte matrix of an uneven all_to_all: blocks of no bytes need not arrive.
   std::span<const std::int64_t> matrix = {};
   // Names of the messages in faults; empty: "message 4".

@@ -306,7 +306,7 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
   }
   bool streams() const override { return true; }
   FluidBound fluid_bound(const GroupPlace& place) const override;
-  std::vector<DeviceId> participants(const GroupPlace& place) const override {
+  std::vector<DeviceId> switches(const GroupPlace& place) const override {
     std::vector<DeviceId> switches;
     for (const Roles& roles : placement_of(place).nodes)
       switches.push_back(nv_switch_of(place, roles).value());

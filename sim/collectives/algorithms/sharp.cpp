@@ -26,7 +26,7 @@ class SharpMessages {
         chunks_(stream_chunks(Bytes{call.bytes.value() / static_cast<double>(plan.heads.size())},
                               call.whole ? 1 : chunks_most_)),
         pieces_(by_rank() ? ranks_ : chunks_most_ * static_cast<std::uint32_t>(plan.heads.size())),
-        list_({.ranks = ranks_ + static_cast<std::uint32_t>(plan.participants.size()),
+        list_({.ranks = ranks_ + static_cast<std::uint32_t>(plan.switches.size()),
                .pieces = pieces_,
                .piece_bytes = call.bytes.value() / pieces_}) {}
 
@@ -259,8 +259,8 @@ class SharpCollective final : public CollectiveAlgorithm {
                 "the fluid form is one full pipeline; chunks go up, across and down one after the "
                 "other, and those behind the first run ahead while it pays its latencies"};
   }
-  std::vector<DeviceId> participants(const GroupPlace& place) const override {
-    return sharp_plan(place, in_node_).participants;
+  std::vector<DeviceId> switches(const GroupPlace& place) const override {
+    return sharp_plan(place, in_node_).switches;
   }
   std::optional<std::string> refusal(const GroupPlace& place) const override {
     return sharp_refusal(place, in_node_);
@@ -310,7 +310,7 @@ Phase switched_phase(const GroupPlace& place, const SharpPlan& plan,
   LoadSum loads(place.cluster);
   for (const std::vector<std::uint32_t>& chosen : of_head) {
     for (const std::uint32_t index : chosen)
-      loads.add(hop_between(place, plan.participants, messages[index].from, messages[index].to),
+      loads.add(hop_between(place, plan.switches, messages[index].from, messages[index].to),
                 messages[index].bytes);
     loads.take_into(phase.chains);
   }

@@ -23,7 +23,7 @@
 //   const std::vector<Chain> chains = sharp_chains(place, InNode::Direct, 1e9);
 //   const SharpPlan plan = sharp_plan(place, InNode::Direct);
 //   plan.heads[1];                     // roles, one a node: their second NICs
-//   plan.role_of(plan.trees[1].root);  // the role of the root switch among the participants
+//   plan.role_of(plan.trees[1].root);  // the role of the root switch
 #pragma once
 
 #include <map>
@@ -74,8 +74,8 @@ struct SharpPlan {
   std::vector<std::uint32_t> head_of;             // the head of each position, by its NIC
   std::vector<std::vector<std::uint32_t>> heads;  // [head][node]
   std::vector<ReductionTree> trees;               // by head
-  std::vector<DeviceId> participants;             // NVSwitches node by node, then switches
-  std::map<DeviceId, std::uint32_t> roles;        // by participant
+  std::vector<DeviceId> switches;           // NVSwitches node by node, then those of the fabric
+  std::map<DeviceId, std::uint32_t> roles;  // by switch
 
   [[nodiscard]] std::uint32_t role_of(DeviceId device) const { return roles.at(device); }
 };

@@ -154,17 +154,17 @@ SharpPlan sharp_plan(const GroupPlace& place, InNode in_node) {
   plan.head_of = heads_of(place, plan.placement.nodes.front(), plan.head_index);
   if (in_node == InNode::NvSwitch)
     for (const auto& roles : plan.placement.nodes)
-      plan.participants.push_back(nv_switch_of(place, roles).value());
-  std::set<DeviceId> switches;
+      plan.switches.push_back(nv_switch_of(place, roles).value());
+  std::set<DeviceId> of_trees;
   for (std::uint32_t head = 0; head < plan.head_index.size(); ++head) {
     std::vector<std::uint32_t> roles;
     for (const auto& node : plan.placement.nodes) roles.push_back(node[plan.head_index[head]]);
     plan.trees.push_back(reduction_tree(place, roles, head).value());
-    for (const DeviceId device : plan.trees.back().upwards()) switches.insert(device);
+    for (const DeviceId device : plan.trees.back().upwards()) of_trees.insert(device);
     plan.heads.push_back(std::move(roles));
   }
-  plan.participants.insert(plan.participants.end(), switches.begin(), switches.end());
-  for (const DeviceId device : plan.participants)
+  plan.switches.insert(plan.switches.end(), of_trees.begin(), of_trees.end());
+  for (const DeviceId device : plan.switches)
     plan.roles.emplace(device, static_cast<std::uint32_t>(place.gpus.size() + plan.roles.size()));
   return plan;
 }

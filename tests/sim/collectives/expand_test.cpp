@@ -108,7 +108,7 @@ TEST(Expand, NoByteIsLostOrAdded) {
     const CollectiveOp op = algorithm->op();
     const bool one_way = op == CollectiveOp::AllGather || op == CollectiveOp::ReduceScatter ||
                          op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
-    if (!one_way || algorithm->refusal(place) || !algorithm->participants(place).empty()) continue;
+    if (!one_way || algorithm->refusal(place) || !algorithm->switches(place).empty()) continue;
     const std::string name(algorithm->name());
     const Workload stepwise =
         expand_collectives(one_collective(gpus, op, kPrime, name.c_str()), cluster);

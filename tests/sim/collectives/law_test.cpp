@@ -92,9 +92,9 @@ TEST(Law, PhasesAndMessagesPutTheSameBytesOnEveryLink) {
     const std::vector<double> fluid =
         bytes_on_links(place.cluster, algorithm.phases(place, Bytes{1e6}));
     std::vector<double> stepwise(place.cluster.links().size(), 0.0);
-    const std::vector<DeviceId> participants = algorithm.participants(place);
+    const std::vector<DeviceId> switches = algorithm.switches(place);
     for (const Message& message : algorithm.messages(place, Bytes{1e6})) {
-      for (const RouteHop& hop : hop_between(place, participants, message.from, message.to)) {
+      for (const RouteHop& hop : hop_between(place, switches, message.from, message.to)) {
         const LinkLoad load{hop.link, hop.fraction * message.bytes, hop.alike};
         for (const LinkLoad& each : every_link(place.cluster, std::span(&load, 1)))
           stepwise[each.link] += each.bytes;
@@ -189,7 +189,7 @@ double latency_of(const std::vector<Phase>& phases) {
 // take one.
 TEST(Law, NoAllReduceBeatsItsBounds) {
   for_every_algorithm_and_place([](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
-    const bool by_ranks_alone = algorithm.participants(place).empty();
+    const bool by_ranks_alone = algorithm.switches(place).empty();
     if (algorithm.op() != CollectiveOp::AllReduce || !by_ranks_alone) {
       return;
     }

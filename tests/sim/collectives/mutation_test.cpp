@@ -50,14 +50,14 @@ void for_every_row(Check check) {
         gpus_of(algorithm->op() == CollectiveOp::SendRecv ? 2 : 8);
     const GroupPlace place{.cluster = cluster, .gpus = gpus};
     if (algorithm->refusal(place)) continue;
-    const Mutated row{.algorithm = *algorithm,
-                      .the_case = {.op = algorithm->op(),
-                                   .ranks = static_cast<std::uint32_t>(gpus.size()),
-                                   .pieces = algorithm->pieces(place),
-                                   .bytes = kBytes,
-                                   .participants = static_cast<std::uint32_t>(
-                                       algorithm->participants(place).size())},
-                      .messages = algorithm->messages(place, Bytes{kBytes})};
+    const Mutated row{
+        .algorithm = *algorithm,
+        .the_case = {.op = algorithm->op(),
+                     .ranks = static_cast<std::uint32_t>(gpus.size()),
+                     .pieces = algorithm->pieces(place),
+                     .bytes = kBytes,
+                     .switches = static_cast<std::uint32_t>(algorithm->switches(place).size())},
+        .messages = algorithm->messages(place, Bytes{kBytes})};
     SCOPED_TRACE(fmt::format("{} {}", to_string(algorithm->op()), algorithm->name()));
     ASSERT_FALSE(row.wrong(row.messages));
     check(row);

@@ -53,14 +53,14 @@ TEST(Nvls, RefusesWhatHasNoSwitch) {
   EXPECT_TRUE(nvls_tree_refusal({.cluster = one, .gpus = gpus}).has_value());
 }
 
-// The switch is a participant: with n GPUs each part goes up n times and down once, and back.
+// The switch takes part: with n GPUs each part goes up n times and down once, and back.
 TEST(Nvls, SwitchTakesPartInTheMessages) {
   const Cluster cluster = star(4);
   const auto gpus = gpus_of(4);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const std::vector<DeviceId> participants = nvls_all_reduce().participants(place);
-  ASSERT_EQ(participants.size(), 1U);
-  EXPECT_EQ(cluster.device(participants[0]).kind, DeviceKind::NvSwitch);
+  const std::vector<DeviceId> switches = nvls_all_reduce().switches(place);
+  ASSERT_EQ(switches.size(), 1U);
+  EXPECT_EQ(cluster.device(switches[0]).kind, DeviceKind::NvSwitch);
   const std::vector<Message> messages = nvls_all_reduce().messages(place, Bytes{4e3});
   EXPECT_EQ(messages.size(), 4U * (4U + 1U + 1U + 4U));
   for (const Message& message : messages) EXPECT_TRUE((message.from == 4) != (message.to == 4));
