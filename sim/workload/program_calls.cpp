@@ -17,11 +17,14 @@ ProgramCalls::ProgramCalls(const OperationList& operations)
     if (communicates(operation.kind)) slots = std::max<std::size_t>(slots, operation.slot + 1U);
   by_slot_.resize(slots);
   distinct_calls_.resize(slots);
-  streams_.resize(slots);
+  on_one_stream_.assign(slots, true);
+  std::vector<std::optional<std::uint8_t>> stream_of(slots);
   for (const Operation& operation : operations.written()) {
     if (!communicates(operation.kind)) continue;
     distinct_calls_[operation.slot].push_back(operation.payload);
-    streams_[operation.slot].insert(operation.stream);
+    std::optional<std::uint8_t>& stream = stream_of[operation.slot];
+    if (!stream) stream = operation.stream;
+    if (*stream != operation.stream) on_one_stream_[operation.slot] = false;
   }
   for (std::vector<std::uint32_t>& calls : distinct_calls_) {
     std::ranges::sort(calls);

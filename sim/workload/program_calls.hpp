@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <span>
 #include <vector>
 
@@ -41,7 +40,7 @@ class ProgramCalls {
            place_in_block_[written(position)];
   }
   // Whether all of them are on one stream.
-  [[nodiscard]] bool on_one_stream(std::size_t slot) const { return streams_[slot].size() <= 1; }
+  [[nodiscard]] bool on_one_stream(std::size_t slot) const { return on_one_stream_[slot]; }
   // By slot: the calls made through it (indices into Workload::calls), ascending, each once.
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& distinct_calls() const {
     return distinct_calls_;
@@ -74,7 +73,7 @@ class ProgramCalls {
   std::vector<std::uint32_t> place_in_block_;  // by operation written, among those of its slot
   std::vector<std::vector<OpIndex>> by_slot_;
   std::vector<std::vector<std::uint32_t>> distinct_calls_;  // by slot
-  std::vector<std::set<std::uint8_t>> streams_;             // by slot
+  std::vector<bool> on_one_stream_;                         // by slot
   std::vector<std::uint32_t> calls_before_;                 // [instance][slot]
 };
 

@@ -182,21 +182,6 @@ void ProgramOrder::write_entered(std::uint32_t instance) {
   }
 }
 
-void ProgramOrder::write_after(OpIndex op, std::span<OpIndex> row) const {
-  const OperationList::Position position = list_.position_of(op);
-  const Place& place = places_[position.instance];
-  const std::size_t own = place.rows + position.place;
-  const OpIndex* const known = rows_.data() + own * stride_;
-  if (place.shift == 0) {
-    std::copy_n(known, row.size(), row.begin());
-    return;
-  }
-  const OpIndex* const entered = entered_.data() + (place.entered + way_[own]) * stride_;
-  const OpIndex inside = place.first - place.shift;
-  for (std::size_t column = 0; column < row.size(); ++column)
-    row[column] = known[column] > inside ? known[column] + place.shift : entered[column];
-}
-
 // Makes `row` come after an operation of an earlier instance, and after all that this comes after.
 void ProgramOrder::raise_past(OpIndex* row, OpIndex op) const {
   const OperationList::Position position = list_.position_of(op);

@@ -55,8 +55,6 @@ class ProgramOrder {
   [[nodiscard]] OpIndex after(OpIndex op, std::size_t column) const {
     return after(list_.position_of(op), column);
   }
-  // Writes these for all columns. REQUIRES: `row` has as many places.
-  void write_after(OpIndex op, std::span<OpIndex> row) const;
   // The one before it on its stream; kNone: it is the first.
   [[nodiscard]] OpIndex previous(OpIndex op) const {
     const OperationList::Position position = list_.position_of(op);

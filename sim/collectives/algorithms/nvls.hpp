@@ -10,8 +10,8 @@
 //
 // n = 8, S = 2^30, B = 370.8 GB/s: 3 257.711845 us, a bus rate of 576.8 GB/s
 // (tests/sim/collectives/nvls_test.cpp). NVLSTree does the same within each node and runs a
-// double binary tree over the nodes for every head's part. In the messages of both the switches are
-// switches.
+// double binary tree over the nodes for every head's part. In the messages of both the switches
+// take part with roles of their own.
 //
 // The switch does not store, so a pass is one flow (switches.hpp). all_gather and reduce_scatter
 // are one pass of each head's part, all at once, and take the fluid time. In all_reduce a part is
