@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "scenarios/reader/scenario.hpp"
-#include "scenarios/simulate/memo.hpp"
+#include "sim/base/memo.hpp"
 #include "scenarios/simulate/what_if.hpp"
 #include "sim/report/run_view.hpp"
 

@@ -82,7 +82,7 @@ Lowered::Lowered(Workload given, const Cluster& cluster) {
   gpu_of_kernel = std::move(special.gpu_of_kernel);
   used = kernels_used(*workload);
   exchanges_rows = trainyard::exchanges_rows(*workload);
-  analysis = std::make_unique<ProgramAnalysis>(*workload);
+  analysis = std::make_shared<ProgramAnalysis>(*workload);
   known = std::make_unique<EnginePrograms>(*workload, *analysis);
 }
 
@@ -135,18 +135,22 @@ nccl::Options nccl_options(const CollectiveChoice& choice) {
   return options;
 }
 
+// What a large cluster's fold found on its way takes as much memory as the fold itself, and goes
+// with it.
 Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQuestion& question,
-                     AlikePlaces* places) {
+                     std::shared_ptr<AlikePlaces> places, Memo& memo) {
   const CollectiveChoice& choice = question.collectives;
   std::optional<CollectiveProfile> profile;
   if (!choice.profile.empty()) profile = read_collective_profile(choice.profile);
   const ChosenModel chosen(cluster, nccl_options(choice), profile ? &*profile : nullptr,
                            choice.profile);
   const CommunicationModel& communication = chosen.get();
+  Memo once;
   const FoldOptions options{.enabled = question.fold,
                             .drop_uncontended = true,
-                            .analysis = lowered.analysis.get(),
-                            .places = places};
+                            .known = {.calls = {lowered.workload, lowered.analysis},
+                                      .places = std::move(places),
+                                      .memo = is_large(cluster) ? &once : &memo}};
   Folded folded;
   folded.partition = fold(cluster, *lowered.workload, communication, options);
   folded.carriers = carriers(*lowered.workload, folded.partition, communication);
@@ -194,51 +198,14 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
   return step;
 }
 
-namespace {
-
-// The part of a workload that folding reads: who calls what with whom, and which calls are never
-// concurrent. Workloads that are equal in this, such as those of another number of microbatches,
-// fold alike. It equals no other once its workload is gone.
-struct FoldedCalls {
-  std::weak_ptr<const Lowered> lowered;
-  bool operator==(const FoldedCalls& other) const;
-};
-
-bool FoldedCalls::operator==(const FoldedCalls& other) const {
-  const std::shared_ptr<const Lowered> known = lowered.lock();
-  const std::shared_ptr<const Lowered> asked = other.lowered.lock();
-  if (!known || !asked) return false;
-  if (known == asked) return true;
-  const Workload& a = *known->workload;
-  const Workload& b = *asked->workload;
-  const auto same_group = [](const Group& x, const Group& y) {
-    return x.kind == y.kind && x.members == y.members;
-  };
-  const auto same_rank = [](const Rank& x, const Rank& y) {
-    return x.program == y.program && x.gpu == y.gpu && x.slots == y.slots;
-  };
-  if (a.programs.size() != b.programs.size() || a.calls != b.calls ||
-      !std::ranges::equal(a.groups, b.groups, same_group) ||
-      !std::ranges::equal(a.ranks, b.ranks, same_rank))
-    return false;
-  for (std::uint32_t program = 0; program < a.programs.size(); ++program)
-    if (known->analysis->template_of(program) != asked->analysis->template_of(program) ||
-        known->analysis->calls(program).distinct_calls() !=
-            asked->analysis->calls(program).distinct_calls())
-      return false;
-  return known->analysis->answers_hold_for(*asked->analysis);
-}
-
-}  // namespace
-
 std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldQuestion question,
                                         Memo& memo) {
   if (step.software) question.collectives = step.software->plan.collectives;
   // Reasons name programs, which workloads that call alike need not share.
   const auto named = question.reasons ? step.lowered : nullptr;
   return memo.get<Folded>(
-      [&] { return fold_workload(*step.lowered, *step.cluster, question, step.places.get()); },
-      step.cluster, named, FoldedCalls{step.lowered}, question);
+      [&] { return fold_workload(*step.lowered, *step.cluster, question, step.places, memo); },
+      step.cluster, named, FoldedCalls{step.lowered->workload, step.lowered->analysis}, question);
 }
 
 std::shared_ptr<const Partition> partition_of(const std::shared_ptr<const Folded>& folded,

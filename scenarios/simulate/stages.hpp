@@ -2,7 +2,7 @@
 // from it alone, and the same folded on its cluster.
 //
 //   const Lowered lowered = lower_scenario(scenario, cluster);
-//   const Folded folded = fold_workload(lowered, cluster, {}, nullptr);
+//   const Folded folded = fold_workload(lowered, cluster, {}, nullptr, memo);
 //   folded.partition.ranks.size();   // classes of ranks
 #pragma once
 
@@ -13,8 +13,8 @@
 
 #include "models/plan.hpp"
 #include "scenarios/reader/scenario.hpp"
-#include "scenarios/simulate/memo.hpp"
 #include "scenarios/simulate/what_if.hpp"
+#include "sim/base/memo.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/contention/alike_places.hpp"
 #include "sim/engine/engine_programs.hpp"
@@ -53,7 +53,7 @@ struct Lowered {
   bool exchanges_rows = false;             // between experts
   std::vector<HostLane> hosts;             // by program; empty: issuing costs nothing
   // Found when first asked for, by any thread.
-  std::unique_ptr<ProgramAnalysis> analysis;
+  std::shared_ptr<ProgramAnalysis> analysis;
   std::unique_ptr<EnginePrograms> known;
 
   // REQUIRES: the workload is valid (validate()).
@@ -87,10 +87,12 @@ struct FoldQuestion {
   bool operator==(const FoldQuestion&) const = default;
 };
 
-// `places`: of this cluster; null: they are found. Throws InputError for a malformed profile
-// of collectives and RefusedCall for an algorithm that cannot run in its group.
+// `places`: of this cluster; null: they are found. The memo has what workloads and clusters alike
+// gave. Throws InputError for a malformed profile of collectives and RefusedCall for an algorithm
+// that cannot run in its group.
 [[nodiscard]] Folded fold_workload(const Lowered& lowered, const Cluster& cluster,
-                                   const FoldQuestion& question, AlikePlaces* places);
+                                   const FoldQuestion& question,
+                                   std::shared_ptr<AlikePlaces> places, Memo& memo);
 
 [[nodiscard]] nccl::Options nccl_options(const CollectiveChoice& choice);
 

@@ -4,6 +4,8 @@
 //   hash = hash_with(hash, word);                         // of a list, word by word
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 
 namespace trainyard {
@@ -28,6 +30,23 @@ inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;  // 2^64 ov
 [[nodiscard]] constexpr std::uint64_t hash_with(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * kGoldenGamma;
   return hash ^ (hash >> 29U);
+}
+
+// The hash of keys that are lists of words.
+struct ListHash {
+  [[nodiscard]] std::size_t operator()(const auto& words) const {
+    std::uint64_t hash = words.size();
+    for (const std::uint64_t word : words) hash = hash_with(hash, word);
+    return hash;
+  }
+};
+
+// A number as a word, with numbers nearer than 2^-40 of their size made one: sums in another order
+// must not tell things apart.
+[[nodiscard]] inline std::uint64_t rounded_key(double value) {
+  constexpr std::uint64_t kDropped = 12;  // of the 52 bits of the mantissa
+  const auto bits = std::bit_cast<std::uint64_t>(value == 0.0 ? 0.0 : value);
+  return (bits + (std::uint64_t{1} << (kDropped - 1))) >> kDropped;
 }
 
 }  // namespace trainyard

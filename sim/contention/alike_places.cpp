@@ -48,11 +48,11 @@ std::pair<std::uint32_t, bool> AlikePlaces::Met::meet(std::uint32_t thing) {
   return {number[thing], false};
 }
 
-AlikePlaces::AlikePlaces(const Cluster& cluster)
-    : cluster_(cluster),
-      tree_(cluster),
-      nodes_{.number = std::vector<std::uint32_t>(cluster.facts().nodes, kNone), .things = {}},
-      locals_{.number = std::vector<std::uint32_t>(cluster.facts().gpus_per_node, kNone),
+AlikePlaces::AlikePlaces(Cluster cluster)
+    : cluster_(std::move(cluster)),
+      tree_(cluster_),
+      nodes_{.number = std::vector<std::uint32_t>(cluster_.facts().nodes, kNone), .things = {}},
+      locals_{.number = std::vector<std::uint32_t>(cluster_.facts().gpus_per_node, kNone),
               .things = {}},
       switches_{.number = std::vector<std::uint32_t>(tree_.size(), kNone), .things = {}} {
   collect_node_links();

@@ -20,22 +20,25 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "sim/base/mixed.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/contention/fabric_tree.hpp"
-#include "sim/contention/joint_graph.hpp"
 
 namespace trainyard {
 
 class AlikePlaces {
  public:
-  // REQUIRES: the cluster outlives it.
-  explicit AlikePlaces(const Cluster& cluster);
+  explicit AlikePlaces(Cluster cluster);
+
+  // Held by one of several threads while a place is at hand.
+  [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
   // The number of the place, which becomes the one at hand. Nothing for GPUs of several nodes where
   // no tree joins them.
@@ -104,14 +107,15 @@ class AlikePlaces {
   [[nodiscard]] std::optional<Spot> spot_in_node(const Link& link) const;
   [[nodiscard]] std::optional<Spot> spot_of_bundle(const Link& link) const;
 
-  const Cluster& cluster_;
+  const Cluster cluster_;
+  std::mutex mutex_;
   FabricTree tree_;
   std::vector<std::uint32_t> place_of_device_;  // within its node
   std::vector<Devices> devices_;                // by node
   std::vector<std::size_t> first_link_;         // by node, in links_; and the end
   std::vector<LinkId> links_;                   // that start or end in a node, node by node
   std::vector<std::uint32_t> kind_of_node_;     // the lowest node that is alike
-  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> numbers_;
+  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, ListHash> numbers_;
   // The state of the place at hand follows.
   std::vector<std::uint64_t> key_;
   Met nodes_;

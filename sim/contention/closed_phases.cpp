@@ -8,42 +8,11 @@
 #include <vector>
 
 #include "sim/contention/max_min.hpp"
+#include "sim/contention/never_concurrent.hpp"
 
 namespace trainyard {
 
 namespace {
-
-// Chains of a phase beyond which the engine had better price it.
-constexpr std::size_t kMostChains = 16;
-
-// By group: whether all that its chains meet is each other, in phases of few chains.
-std::vector<bool> closed_groups(const JointGraph& joint, const LinkLimits& limits) {
-  std::vector<bool> closed(joint.traffic_of.size(), false);
-  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
-    if (limits.meets[shape]) closed[joint.group_of_shape[shape]] = true;
-  }
-  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
-    if (limits.meets_others[shape]) closed[joint.group_of_shape[shape]] = false;
-  }
-  const auto has_many_chains = [](const GroupCall& made) {
-    return std::ranges::any_of(
-        made.phases, [](const ShapedPhase& phase) { return phase.chains.size() > kMostChains; });
-  };
-  for (GroupId group = 0; group < closed.size(); ++group) {
-    if (closed[group] && std::ranges::any_of(joint.calls_of(group), has_many_chains))
-      closed[group] = false;
-  }
-  return closed;
-}
-
-double rate_alone(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits,
-                  std::span<const ShapeLoad> shape, double rate) {
-  for (const auto& [link, load] : shape) {
-    if (limits.redundant[link]) continue;
-    rate = std::min(rate, cluster.wiring().wire(link).capacity.value() / joint.loads[load]);
-  }
-  return rate;
-}
 
 // Numbers of links in a phase, given in the order they are met.
 using LinkNumbers = std::vector<std::uint32_t>;
@@ -75,33 +44,25 @@ void price(const Cluster& cluster, const JointGraph& joint, const LinkLimits& li
   while (flows.share()) flows.advance(flows.until_next_end());
   for (std::size_t i = 0; i < phase.chains.size(); ++i) {
     ShapedChain& chain = phase.chains[i];
-    chain.rate_alone =
-        rate_alone(cluster, joint, limits, shape_of(chain), chain.rate_cap_bytes_per_s);
+    chain.rate_alone = chain.rate_cap_bytes_per_s;
     chain.rate_cap_bytes_per_s = chain.payload_bytes / flows.end_s(i);
   }
 }
 
 }  // namespace
 
-Contention close_phases(const Cluster& cluster, Contention open) {
-  auto& [joint, limits] = open;
-  const std::vector<bool> closed = closed_groups(joint, limits);
+void close_phases(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits,
+                  Traffic& traffic) {
+  const std::vector<bool>& closed = limits.concurrency->closed;
   LinkNumbers numbers(cluster.links().size(), kNoNumber);
   for (GroupId group = 0; group < closed.size(); ++group) {
     if (!closed[group]) continue;
-    std::vector<GroupCall> calls = joint.calls_of(group);
+    std::vector<GroupCall> calls = traffic.of(group);
     for (GroupCall& made : calls)
       for (ShapedPhase& phase : made.phases) price(cluster, joint, limits, group, numbers, phase);
-    joint.traffic_of[group] = static_cast<std::uint32_t>(joint.traffic.size());
-    joint.traffic.push_back(std::move(calls));
+    traffic.of_group[group] = static_cast<std::uint32_t>(traffic.calls.size());
+    traffic.calls.push_back(std::move(calls));
   }
-  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
-    if (!closed[joint.group_of_shape[shape]]) continue;
-    for (const ShapeLoad& load : joint.shape(shape))
-      if (!limits.redundant[load.link]) limits.users.at(load.link, shape).contended = 0;
-    limits.meets[shape] = false;
-  }
-  return open;
 }
 
 }  // namespace trainyard

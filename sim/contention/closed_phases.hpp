@@ -9,7 +9,7 @@
 // Worked: chains of 1 and 3 GB over one link of 2 GB/s: 1 GB/s each, the first ends at 1 s; then
 // 2 GB/s, the second ends at 2 s: caps of 1 and 1.5 GB/s.
 //
-//   auto [joint, limits] = close_phases(cluster, std::move(open));
+//   close_phases(cluster, joint, limits, traffic);
 #pragma once
 
 #include "sim/cluster/cluster.hpp"
@@ -17,7 +17,9 @@
 
 namespace trainyard {
 
-// The same with the phases of closed groups priced.
-[[nodiscard]] Contention close_phases(const Cluster& cluster, Contention open);
+// Prices the phases of closed groups (Concurrency::closed). REQUIRES: the caps of their chains hold
+// what each could take alone.
+void close_phases(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits,
+                  Traffic& traffic);
 
 }  // namespace trainyard

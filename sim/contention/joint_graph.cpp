@@ -1,134 +1,136 @@
 #include "sim/contention/joint_graph.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <numeric>
 #include <optional>
 #include <utility>
 
-#include "sim/base/mixed.hpp"
+#include "sim/base/concurrency.hpp"
 #include "sim/contention/group_shapes.hpp"
 
 namespace trainyard {
 
 namespace {
 
+// A cluster as an input of a memo, for what follows from its wiring: rates may differ.
+struct OneWiring {
+  Cluster cluster;
+  bool operator==(const OneWiring& other) const {
+    return &cluster.router() == &other.cluster.router();
+  }
+};
+
+// Shapes as an input of a memo.
+struct SameShapes {
+  std::shared_ptr<const GroupShapes> shapes;
+  bool operator==(const SameShapes& other) const {
+    return shapes == other.shapes || *shapes == *other.shapes;
+  }
+};
+
+// A group of most of a large cluster's GPUs: asking for it takes as long as all else, so that a
+// second thread does it. Groups of fewer GPUs are asked for in no time.
+std::optional<GroupId> group_without_like(const Cluster& cluster, const Workload& workload) {
+  if (!is_large(cluster) || workload.groups.empty()) return std::nullopt;
+  const auto largest = std::ranges::max_element(
+      workload.groups, {}, [](const Group& group) { return group.members.size(); });
+  if (2 * largest->members.size() <= cluster.gpus().size()) return std::nullopt;
+  return static_cast<GroupId>(largest - workload.groups.begin());
+}
+
 class Joiner {
  public:
-  // Without places every group is asked for, and told link by link.
-  Joiner(const Cluster& cluster, const Workload& workload, const ProgramAnalysis& analysis,
-         const CommunicationModel& communication, AlikePlaces* places)
+  Joiner(const Cluster& cluster, const Workload& workload, const CommunicationModel& communication,
+         const FoldKnown& known)
       : cluster_(cluster),
         workload_(workload),
         communication_(communication),
-        places_(places),
-        group_calls_(workload, analysis) {}
+        known_(known),
+        memo_(known.memo != nullptr ? *known.memo : once_) {}
 
-  // `parallel_of` is by link, as the graph's. Nothing where a chain loads parallel links unequally.
-  std::optional<JointGraph> joined(std::vector<LinkId> parallel_of) {
-    joint_.parallel_links.assign(parallel_of.size(), 0);
-    for (const LinkId lowest : parallel_of) ++joint_.parallel_links[lowest];
-    joint_.parallel_of = std::move(parallel_of);
-    GroupShapes shapes({.cluster = cluster_,
-                        .workload = workload_,
-                        .communication = communication_,
-                        .calls = group_calls_,
-                        .places = places_},
-                       joint_);
-    if (!shapes.write([&] { collect_memberships(); })) return std::nullopt;
-    collect_links();
-    return std::move(joint_);
+  // Nothing where a chain loads parallel links unequally.
+  std::optional<Joined> joined() {
+    if (const auto large = group_without_like(cluster_, workload_)) {
+      PlacementGround ground = this->ground();
+      ground.without_like = large;
+      auto& answers = answers_.emplace(cluster_, workload_, communication_, ground);
+      run_concurrently(
+          true, [&] { answers.ask_ahead(*large); }, [&] { placed_ = kept(ground); });
+    } else {
+      placed_ = memo_.get<GroupPlacements>([&] { return place_groups(workload_, ground()); },
+                                           OneWiring{cluster_}, known_.calls);
+      answers_.emplace(cluster_, workload_, communication_, ground_of(*placed_));
+    }
+    return laid_out();
+  }
+
+  // With every link by itself.
+  Joined joined_link_by_link() {
+    const PlacementGround ground{.calls = calls(),
+                                 .parallel = std::make_shared<ParallelLinks>(cluster_, true)};
+    placed_ = kept(ground);
+    answers_.emplace(cluster_, workload_, communication_, ground);
+    return laid_out().value();
   }
 
  private:
-  void collect_memberships() {
-    joint_.slot_of.resize(workload_.ranks.size());
-    joint_.memberships.reserve(group_calls_.bound_slots());
-    for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) join_groups(rank);
-    for (Membership& membership : joint_.memberships) {
-      if (!sends(membership.group)) membership.role = 0;
-    }
+  [[nodiscard]] std::shared_ptr<const GroupCalls> calls() const {
+    if (const auto analysis = known_.calls.analysis.lock())
+      return std::make_shared<const GroupCalls>(workload_, *analysis);
+    return std::make_shared<const GroupCalls>(workload_, ProgramAnalysis(workload_));
+  }
+  [[nodiscard]] PlacementGround ground() const {
+    return {.calls = calls(),
+            .parallel = std::make_shared<ParallelLinks>(cluster_, false),
+            .places = known_.places ? known_.places : std::make_shared<AlikePlaces>(cluster_)};
+  }
+  [[nodiscard]] static PlacementGround ground_of(const GroupPlacements& placed) {
+    return {.calls = placed.calls, .parallel = placed.parallel, .places = placed.places};
+  }
+  [[nodiscard]] std::shared_ptr<const GroupPlacements> kept(const PlacementGround& ground) const {
+    return std::make_shared<const GroupPlacements>(place_groups(workload_, ground));
   }
 
-  void join_groups(RankId id) {
-    const Rank& rank = workload_.ranks[id];
-    const std::size_t first = joint_.memberships.size();
-    joint_.slot_of[id].assign(rank.slots.size(), kNone);
-    for (std::uint16_t slot = 0; slot < rank.slots.size(); ++slot) {
-      const auto [group, role] = rank.slots[slot];
-      if (group == kNone || !group_calls_.uses(rank.program, slot)) continue;
-      const auto known = std::find_if(
-          joint_.memberships.begin() + static_cast<std::ptrdiff_t>(first), joint_.memberships.end(),
-          [&](const Membership& membership) { return membership.group == group; });
-      joint_.slot_of[id][slot] = known == joint_.memberships.end() ? slot : known->slot;
-      if (known == joint_.memberships.end()) {
-        joint_.memberships.push_back({.rank = id, .group = group, .slot = slot, .role = role});
-      }
+  std::optional<Joined> laid_out() {
+    answers_->ask_all(*placed_);
+    while (answers_->hold()) {
+      const auto shapes = answers_->shapes();
+      const auto layout =
+          memo_.get<GraphLayout>([&] { return lay_out(cluster_, workload_, placed_, *shapes); },
+                                 placed_, SameShapes{shapes});
+      if (layout->graph) return Joined{layout->graph, std::move(*answers_).traffic()};
+      for (const GroupId group : layout->strayed) answers_->ask_alone(group);
     }
-  }
-
-  [[nodiscard]] bool sends(GroupId group) const {
-    const std::vector<std::uint32_t>& calls = group_calls_.list(group_calls_.of_group(group));
-    return std::ranges::any_of(calls, [&](std::uint32_t call) {
-      return op_of(workload_.calls[call]) == CollectiveOp::SendRecv;
-    });
-  }
-
-  void collect_links() {
-    std::vector<bool> used(cluster_.links().size(), false);
-    for (const ShapeLoad& load : joint_.shape_loads) used[load.link] = true;
-    for (LinkId link = 0; link < used.size(); ++link) {
-      if (used[link]) joint_.links.push_back(link);
-    }
+    return std::nullopt;
   }
 
   const Cluster& cluster_;
   const Workload& workload_;
   const CommunicationModel& communication_;
-  AlikePlaces* places_;
-  const GroupCalls group_calls_;
-  JointGraph joint_;
+  const FoldKnown& known_;
+  Memo once_;
+  Memo& memo_;
+  std::shared_ptr<const GroupPlacements> placed_;
+  std::optional<GroupAnswers> answers_;
 };
 
 }  // namespace
 
 // Where a communication model loads switches by name, parallel links are no longer alike.
-JointGraph join(const Cluster& cluster, const Workload& workload, const ProgramAnalysis& analysis,
-                const CommunicationModel& communication, AlikePlaces* places) {
-  std::optional<AlikePlaces> found_here;
-  if (places == nullptr) places = &found_here.emplace(cluster);
-  Joiner joiner(cluster, workload, analysis, communication, places);
-  const std::uint32_t links = cluster.wiring().link_count();
-  if (auto joint = joiner.joined(cluster.router().bundles().of_each(links)))
-    return std::move(*joint);
-  return join_link_by_link(cluster, workload, analysis, communication);
+Joined join(const Cluster& cluster, const Workload& workload,
+            const CommunicationModel& communication, const FoldKnown& known) {
+  if (auto joined = Joiner(cluster, workload, communication, known).joined())
+    return *std::move(joined);
+  return join_link_by_link(cluster, workload, communication);
 }
 
-JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
-                             const ProgramAnalysis& analysis,
-                             const CommunicationModel& communication) {
-  std::vector<LinkId> itself(cluster.wiring().link_count());
-  std::iota(itself.begin(), itself.end(), LinkId{});
-  return Joiner(cluster, workload, analysis, communication, nullptr)
-      .joined(std::move(itself))
-      .value();
+Joined join_link_by_link(const Cluster& cluster, const Workload& workload,
+                         const CommunicationModel& communication) {
+  return Joiner(cluster, workload, communication, {}).joined_link_by_link();
 }
 
 bool is_large(const Cluster& cluster) {
   constexpr std::size_t kManyLinks = 100'000;
   return cluster.links().size() >= kManyLinks;
-}
-
-std::size_t KeyHash::operator()(const std::vector<std::uint64_t>& key) const {
-  std::uint64_t hash = key.size();
-  for (const std::uint64_t word : key) hash = hash_with(hash, word);
-  return hash;
-}
-
-std::uint64_t rounded_key(double value) {
-  constexpr std::uint64_t kDropped = 12;  // of the 52 bits of the mantissa
-  const auto bits = std::bit_cast<std::uint64_t>(value == 0.0 ? 0.0 : value);
-  return (bits + (std::uint64_t{1} << (kDropped - 1))) >> kDropped;
 }
 
 }  // namespace trainyard

@@ -9,19 +9,26 @@
 // lowest is in a shape; it stands for all. Where a communication model loads one of them by itself,
 // all links are told one by one.
 //
-//   JointGraph joint = join(cluster, workload, analysis, communication);
-//   for (const GroupCall& made : joint.calls_of(group))
-//     joint.shape(joint.first_shape[group] + made.phases[0].chains[0].shape);
+// The graph holds proportions, and no bytes, seconds or rates: those are the traffic. A cluster
+// with other rates mostly has the same graph.
+//
+//   const auto [joint, traffic] = join(cluster, workload, communication);
+//   for (const GroupCall& made : traffic.of(group))
+//     joint->shape(joint->first_shape[group] + made.phases[0].chains[0].shape);
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "sim/base/memo.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/cluster/communication_model.hpp"
+#include "sim/contention/folded_calls.hpp"
+#include "sim/contention/group_placements.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -50,34 +57,28 @@ struct GroupCall {
 struct ShapeLoad {
   LinkId link = 0;
   std::uint32_t load = 0;  // index into JointGraph::loads
+  bool operator==(const ShapeLoad&) const = default;
 };
 
-// A rank in a group, through its lowest slot bound to the group.
-struct Membership {
-  RankId rank = 0;
-  GroupId group = 0;
-  std::uint16_t slot = 0;
-  std::uint32_t role = 0;  // 0 where the group makes no send
+// What groups do: the phases of their calls. Many do the same.
+struct Traffic {
+  std::vector<std::vector<GroupCall>> calls;  // by call
+  std::vector<std::uint32_t> of_group;        // index into calls
+
+  [[nodiscard]] const std::vector<GroupCall>& of(GroupId group) const {
+    return calls[of_group[group]];
+  }
 };
 
 struct JointGraph {
-  std::vector<Membership> memberships;  // through slots in use; sorted by rank, slot
-  std::vector<std::vector<std::uint32_t>>
-      slot_of;                                  // [rank][slot]: slot of the membership, or kNone
-  std::vector<std::vector<GroupCall>> traffic;  // what groups do, by call; many do the same
-  std::vector<std::uint32_t> traffic_of;        // [group]
-  std::vector<std::uint32_t> first_shape;       // [group]: its shapes are in a row; and the end
+  std::shared_ptr<const GroupPlacements> placed;  // who is in which group, and where
+  std::vector<std::uint32_t> first_shape;         // [group]: its shapes are in a row; and the end
   std::vector<GroupId> group_of_shape;
-  std::vector<std::size_t> shape_offsets;     // of each shape in shape_loads, and the end
-  std::vector<ShapeLoad> shape_loads;         // sorted by link within a shape
-  std::vector<double> loads;                  // distinct relative loads, 0 < load <= 1
-  std::vector<LinkId> links;                  // in use, ascending; of parallel ones the lowest
-  std::vector<LinkId> parallel_of;            // by link of the cluster: the lowest parallel to it
-  std::vector<std::uint32_t> parallel_links;  // by link of the cluster that is the lowest: how many
+  std::vector<std::size_t> shape_offsets;  // of each shape in shape_loads, and the end
+  std::vector<ShapeLoad> shape_loads;      // sorted by link within a shape
+  std::vector<double> loads;               // distinct relative loads, 0 < load <= 1
+  std::vector<LinkId> links;               // in use, ascending; of parallel ones the lowest
 
-  [[nodiscard]] const std::vector<GroupCall>& calls_of(GroupId group) const {
-    return traffic[traffic_of[group]];
-  }
   [[nodiscard]] std::uint32_t shapes_of(GroupId group) const {
     return first_shape[group + 1] - first_shape[group];
   }
@@ -87,33 +88,30 @@ struct JointGraph {
   }
 };
 
-class AlikePlaces;
-class ProgramAnalysis;
+// A joint graph, and the traffic on it.
+struct Joined {
+  std::shared_ptr<const JointGraph> graph;
+  Traffic traffic;
+};
 
-// `analysis` is of the workload. `places` are the cluster's, found beforehand; without them they
-// are found here. REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs
-// are of the cluster.
-[[nodiscard]] JointGraph join(const Cluster& cluster, const Workload& workload,
-                              const ProgramAnalysis& analysis,
-                              const CommunicationModel& communication,
-                              AlikePlaces* places = nullptr);
+// What is known from before of a workload and its cluster.
+struct FoldKnown {
+  FoldedCalls calls = {};                    // with the workload's analysis; without it is found
+  std::shared_ptr<AlikePlaces> places = {};  // of the cluster; null: they are found
+  Memo* memo = nullptr;                      // of what workloads and clusters alike gave
+};
+
+// REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs are of the
+// cluster.
+[[nodiscard]] Joined join(const Cluster& cluster, const Workload& workload,
+                          const CommunicationModel& communication, const FoldKnown& known = {});
 
 // The same with every link by itself: to hold join() against.
-[[nodiscard]] JointGraph join_link_by_link(const Cluster& cluster, const Workload& workload,
-                                           const ProgramAnalysis& analysis,
-                                           const CommunicationModel& communication);
+[[nodiscard]] Joined join_link_by_link(const Cluster& cluster, const Workload& workload,
+                                       const CommunicationModel& communication);
 
 // Whether what is done for every link takes far longer than it takes to start a thread (some 50
 // us): from 8 192 GPUs on.
 [[nodiscard]] bool is_large(const Cluster& cluster);
-
-// The hash of keys made of numbers.
-struct KeyHash {
-  [[nodiscard]] std::size_t operator()(const std::vector<std::uint64_t>& key) const;
-};
-
-// A number as an exact key, with numbers nearer than 2^-40 of their size made one: sums in another
-// order must not tell links apart.
-[[nodiscard]] std::uint64_t rounded_key(double value);
 
 }  // namespace trainyard

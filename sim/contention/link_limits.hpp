@@ -16,81 +16,80 @@
 //      from each other becomes a cap as well, and their uses are exclusive (closed_phases.hpp).
 // So only contended uses join the fates of chains, and only they take part in refinement and in the
 // solver. Steps 1 and 2 read capacities, step 3 the order of calls, and none of them durations.
+// Where the joint graph and the redundant links are those of other rates, so are the uses that are
+// contended: a memo (FoldKnown) has them, and the caps alone are found anew.
 //
 //   const Contention found = find_contention(cluster, workload, communication, {});
-//   for (const LinkUsers::User& user : found.limits.users.of(link))
-//     if (user.contended) use(found.joint.loads[user.load]);
+//   for (const LinkUsers::User& user : found.limits.users->of(link)) ...;
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
 #include "sim/cluster/communication_model.hpp"
 #include "sim/contention/joint_graph.hpp"
-#include "sim/workload/program_analysis.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
+
+struct Concurrency;
 
 // The shapes of a joint graph by link.
 class LinkUsers {
  public:
   struct User {
     std::uint32_t shape = 0;
-    std::uint32_t load : 31 = 0;  // index into JointGraph::loads
-    std::uint32_t contended : 1 = 0;
+    std::uint32_t load = 0;  // index into JointGraph::loads
+    bool operator==(const User&) const = default;
   };
 
-  // None of them contended. REQUIRES: less than 2^31 distinct loads.
   explicit LinkUsers(const JointGraph& joint);
 
   // By shape, and so by group; of links that are in shapes.
   [[nodiscard]] std::span<const User> of(LinkId link) const {
     return std::span(users_).subspan(begin_[link], begin_[link + 1] - begin_[link]);
   }
-  [[nodiscard]] std::span<User> of(LinkId link) {
-    return std::span(users_).subspan(begin_[link], begin_[link + 1] - begin_[link]);
-  }
-  // REQUIRES: the shape uses the link.
-  [[nodiscard]] User& at(LinkId link, std::uint32_t shape);
-  // Link by link.
-  [[nodiscard]] std::span<User> all() { return users_; }
+  // The number of the first of them; the others follow.
+  [[nodiscard]] std::uint32_t first(LinkId link) const { return begin_[link]; }
+  [[nodiscard]] std::size_t size() const { return users_.size(); }
 
  private:
   std::vector<std::uint32_t> begin_;  // by link of the cluster; and the end
-  std::vector<User> users_;
+  std::vector<User> users_;           // link by link
 };
+// Estimates the bytes it holds.
+[[nodiscard]] std::size_t footprint(const LinkUsers& users);
 
 struct LinkLimits {
-  LinkUsers users;
+  std::shared_ptr<const LinkUsers> users;
   std::vector<bool> redundant;  // by link: it holds nothing back that others do not
   // By link: the one in series with it that is loaded alike and implies it, or itself.
   std::vector<LinkId> implied_by;
-  // By shape, of its most loaded link in bytes/s: what its exclusive links allow; infinity: all.
-  std::vector<double> rate_alone;
-  std::vector<bool> meets;         // by shape: whether any of its uses is contended
-  std::vector<bool> meets_others;  // by shape: whether by chains that are not of its own phase
+  std::shared_ptr<const Concurrency> concurrency;  // which uses are contended
 };
 
-// Steps 1 to 3. `analysis`: of the workload.
+// Steps 1 to 3 and who is closed in step 4.
 [[nodiscard]] LinkLimits limit_links(const Cluster& cluster, const Workload& workload,
-                                     const JointGraph& joint, ProgramAnalysis& analysis);
+                                     const Joined& joined, const FoldKnown& known = {});
 
 // The limits where no link is redundant and every use is contended.
-[[nodiscard]] LinkLimits every_link_limits(const JointGraph& joint);
+[[nodiscard]] LinkLimits every_link_limits(const Joined& joined);
 
-// A joint graph whose chains have as caps what their exclusive links and their own phases allow.
+// A joint graph, and traffic whose chains have as caps what their exclusive links and their own
+// phases allow.
 struct Contention {
-  JointGraph joint;
+  std::shared_ptr<const JointGraph> graph;
+  Traffic traffic;
   LinkLimits limits;
 };
 
 struct ContentionOptions {
-  bool drop_uncontended = false;        // false: every use counts as contended
-  ProgramAnalysis* analysis = nullptr;  // of this workload, known from before; null: it is found
-  AlikePlaces* places = nullptr;        // of this cluster, known from before; null: they are found
+  bool drop_uncontended = false;  // false: every use counts as contended
+  FoldKnown known = {};
 };
 
 [[nodiscard]] Contention find_contention(const Cluster& cluster, const Workload& workload,

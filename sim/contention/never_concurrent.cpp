@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -13,55 +12,26 @@ namespace trainyard {
 
 namespace {
 
-constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 // Groups on one link beyond which no pair is looked at: their chains count as contended, which is
 // never wrong.
 constexpr std::size_t kMostGroups = 64;
+// Chains of a phase beyond which the engine had better price it.
+constexpr std::size_t kMostChains = 16;
 
-// Call and phase, as one number.
-using Moment = std::uint64_t;
-
-// When the chains of a shape move.
-struct Moments {
-  std::vector<Moment> all;  // ascending
-  bool together = false;    // two of them at once
-  void sort() {
-    std::ranges::sort(all);
-    together = std::ranges::adjacent_find(all) != all.end();
-  }
-};
-
-// By traffic of a group, by shape.
-using Timetable = std::vector<std::vector<Moments>>;
-
-void add_moments(const GroupCall& made, std::vector<Moments>& of_shape) {
+void add_moments(const GroupCall& made, std::vector<Moments::OfShape>& of_shape) {
   for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
-    const Moment moment = std::uint64_t{made.call} << 32U | phase;
+    const std::uint64_t moment = std::uint64_t{made.call} << 32U | phase;
     for (const ShapedChain& chain : made.phases[phase].chains) {
       if (chain.shape >= of_shape.size()) of_shape.resize(chain.shape + std::size_t{1});
-      std::vector<Moment>& moments = of_shape[chain.shape].all;
+      std::vector<std::uint64_t>& moments = of_shape[chain.shape].all;
       moments.insert(moments.end(), chain.count, moment);
     }
   }
 }
 
-Timetable timetable(const JointGraph& joint) {
-  Timetable result(joint.traffic.size());
-  for (std::size_t i = 0; i < joint.traffic.size(); ++i) {
-    for (const GroupCall& made : joint.traffic[i]) add_moments(made, result[i]);
-    for (Moments& of_shape : result[i]) of_shape.sort();
-  }
-  return result;
-}
-
-// Joins what one thread found and what another did.
-Concurrency both(Concurrency one, const Concurrency& other) {
-  for (std::size_t shape = 0; shape < one.rate_alone.size(); ++shape) {
-    one.rate_alone[shape] = std::min(one.rate_alone[shape], other.rate_alone[shape]);
-    if (other.meets[shape]) one.meets[shape] = true;
-    if (other.meets_others[shape]) one.meets_others[shape] = true;
-  }
-  return one;
+bool has_few_chains(const GroupCall& made) {
+  return std::ranges::all_of(
+      made.phases, [](const ShapedPhase& phase) { return phase.chains.size() <= kMostChains; });
 }
 
 // Whether calls of two groups are never concurrent. It remembers what it was asked: one for each
@@ -96,7 +66,7 @@ class NeverConcurrent {
   const Workload& workload_;
   const JointGraph& joint_;
   ProgramAnalysis& analysis_;
-  std::vector<std::size_t> first_;     // by rank, in JointGraph::memberships
+  std::vector<std::size_t> first_;     // by rank, in GroupPlacements::memberships
   std::vector<Itself> orders_itself_;  // by group
   std::vector<Kept> kept_ = std::vector<Kept>(4096);
   std::unordered_map<std::uint64_t, bool> known_;
@@ -112,7 +82,7 @@ NeverConcurrent::NeverConcurrent(const Workload& workload, const JointGraph& joi
       analysis_(analysis),
       first_(workload.ranks.size() + 1, 0),
       orders_itself_(workload.groups.size(), Itself::Unknown) {
-  for (const Membership& membership : joint.memberships) ++first_[membership.rank + 1];
+  for (const Membership& membership : joint.placed->memberships) ++first_[membership.rank + 1];
   for (std::size_t rank = 0; rank + 1 < first_.size(); ++rank) first_[rank + 1] += first_[rank];
 }
 
@@ -156,7 +126,8 @@ bool NeverConcurrent::found_ordered(GroupId a, GroupId b) {
 
 const Membership* NeverConcurrent::membership(RankId rank, GroupId group) const {
   for (std::size_t i = first_[rank]; i < first_[rank + 1]; ++i) {
-    if (joint_.memberships[i].group == group) return &joint_.memberships[i];
+    const Membership& one = joint_.placed->memberships[i];
+    if (one.group == group) return &one;
   }
   return nullptr;
 }
@@ -164,7 +135,7 @@ const Membership* NeverConcurrent::membership(RankId rank, GroupId group) const 
 // Through all slots of the rank that name the two groups. Ranks of one program mostly bind their
 // slots alike: what was last found for the two slots is asked for again.
 bool NeverConcurrent::orders(RankId rank, std::uint16_t a, std::uint16_t b) {
-  const std::vector<std::uint32_t>& slots = joint_.slot_of[rank];
+  const std::vector<std::uint32_t>& slots = joint_.placed->slot_of[rank];
   const std::uint32_t program = workload_.ranks[rank].program;
   Kept& kept = kept_[(program * 31U + a * 8U + b) % kept_.size()];
   if (kept.slots != nullptr && kept.program == program && kept.a == a && kept.b == b &&
@@ -184,42 +155,53 @@ bool NeverConcurrent::are_ordered(std::uint32_t program, const std::vector<std::
   return true;
 }
 
+// Whom the chains of a shape meet on the links that were looked at.
+struct Met {
+  explicit Met(std::size_t shapes) : any(shapes, false), others(shapes, false) {}
+  std::vector<bool> any;     // by shape: whether anybody
+  std::vector<bool> others;  // by shape: whether chains that are not of its own phase
+
+  void add(const Met& more) {
+    for (std::size_t shape = 0; shape < any.size(); ++shape) {
+      if (more.any[shape]) any[shape] = true;
+      if (more.others[shape]) others[shape] = true;
+    }
+  }
+};
+
 // Looks at links one by one; several of them at different links at once.
 class LinkMeetings {
  public:
+  // `contended`: by number of a user, is written to.
   LinkMeetings(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis,
-               const Timetable& timetable)
+               const Moments& moments, std::vector<std::uint8_t>& contended)
       : joint_(joint),
-        timetable_(timetable),
+        moments_(moments),
+        contended_(contended),
         never_concurrent_(workload, joint, analysis),
-        found_(joint.group_of_shape.size()) {}
+        met_(joint.group_of_shape.size()) {}
 
-  // Marks those that are contended.
-  void look_at(double capacity, std::span<LinkUsers::User> users) {
+  // Marks the users that are contended. `first`: the number of the first of them.
+  void look_at(std::span<const LinkUsers::User> users, std::uint32_t first) {
     find_meetings(users);
     for (std::size_t i = 0; i < users.size(); ++i) {
-      const std::uint32_t shape = users[i].shape;
-      if (meets_[i] == Meets::Others) found_.meets_others[shape] = true;
-      if (meets_[i] != Meets::None) {
-        users[i].contended = 1;
-        found_.meets[shape] = true;
-      } else {
-        double& alone = found_.rate_alone[shape];
-        alone = std::min(alone, capacity / joint_.loads[users[i].load]);
-      }
+      if (meets_[i] == Meets::None) continue;
+      contended_[first + i] = 1;
+      met_.any[users[i].shape] = true;
+      if (meets_[i] == Meets::Others) met_.others[users[i].shape] = true;
     }
   }
 
-  [[nodiscard]] Concurrency found() && { return std::move(found_); }
+  [[nodiscard]] const Met& met() const { return met_; }
 
  private:
   using Users = std::span<const LinkUsers::User>;
   // Whom a chain may meet on a link.
   enum class Meets : std::uint8_t { None, OwnPhase, Others };
 
-  [[nodiscard]] const Moments& moments_of(std::uint32_t shape) const {
+  [[nodiscard]] const Moments::OfShape& moments_of(std::uint32_t shape) const {
     const GroupId group = joint_.group_of_shape[shape];
-    return timetable_[joint_.traffic_of[group]][shape - joint_.first_shape[group]];
+    return moments_.of_traffic[moments_.of_group[group]][shape - joint_.first_shape[group]];
   }
 
   [[nodiscard]] GroupId group_of(const LinkUsers::User& user) const {
@@ -267,7 +249,8 @@ class LinkMeetings {
     if (of_group.size() == 1 && !moments_of(of_group.front().shape).together) return;
     moving_.clear();
     for (std::size_t i = 0; i < of_group.size(); ++i)
-      for (const Moment moment : moments_of(of_group[i].shape).all) moving_.emplace_back(moment, i);
+      for (const std::uint64_t moment : moments_of(of_group[i].shape).all)
+        moving_.emplace_back(moment, i);
     std::ranges::sort(moving_);
     for (std::size_t i = 1; i < moving_.size(); ++i) {
       if (moving_[i].first != moving_[i - 1].first) continue;
@@ -277,41 +260,93 @@ class LinkMeetings {
   }
 
   const JointGraph& joint_;
-  const Timetable& timetable_;
+  const Moments& moments_;
+  std::vector<std::uint8_t>& contended_;
   NeverConcurrent never_concurrent_;
-  Concurrency found_;
+  Met met_;
   std::vector<Meets> meets_;  // on the link at hand
   std::vector<GroupId> groups_here_;
   std::vector<GroupId> groups_before_;  // on the link before: those of a node come in a row
   std::vector<bool> exclusive_here_;
-  std::vector<std::pair<Moment, std::size_t>> moving_;  // who moves when, of one group
+  std::vector<std::pair<std::uint64_t, std::size_t>> moving_;  // who moves when, of one group
 };
 
 // Links in a row that are looked at together.
 constexpr std::size_t kLinksTogether = 4096;
 
+std::vector<bool> closed_groups(const JointGraph& joint, const Moments& moments, const Met& met) {
+  std::vector<bool> closed(moments.of_group.size(), false);
+  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape)
+    if (met.any[shape]) closed[joint.group_of_shape[shape]] = true;
+  for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape)
+    if (met.others[shape]) closed[joint.group_of_shape[shape]] = false;
+  for (GroupId group = 0; group < closed.size(); ++group)
+    if (!moments.few_chains[moments.of_group[group]]) closed[group] = false;
+  return closed;
+}
+
+// Takes the marks from users of closed groups, and collects the links where others are left.
+void finish(const JointGraph& joint, const LinkUsers& users, Concurrency& found) {
+  for (std::uint32_t i = 0; i < joint.links.size(); ++i) {
+    bool any = false;
+    std::uint32_t number = users.first(joint.links[i]);
+    for (const LinkUsers::User& user : users.of(joint.links[i])) {
+      std::uint8_t& contended = found.contended[number++];
+      if (contended != 0 && found.closed[joint.group_of_shape[user.shape]]) contended = 0;
+      any = any || contended != 0;
+    }
+    if (any) found.links.push_back(i);
+  }
+}
+
 }  // namespace
 
-Concurrency::Concurrency(std::size_t shapes)
-    : rate_alone(shapes, kUnlimited), meets(shapes, false), meets_others(shapes, false) {}
+Moments::Moments(const Traffic& traffic)
+    : of_traffic(traffic.calls.size()), of_group(traffic.of_group) {
+  for (std::size_t i = 0; i < traffic.calls.size(); ++i) {
+    for (const GroupCall& made : traffic.calls[i]) add_moments(made, of_traffic[i]);
+    few_chains.push_back(std::ranges::all_of(traffic.calls[i], has_few_chains));
+    for (OfShape& moments : of_traffic[i]) {
+      std::ranges::sort(moments.all);
+      moments.together = std::ranges::adjacent_find(moments.all) != moments.all.end();
+    }
+  }
+}
 
 Concurrency find_concurrency(const Cluster& cluster, const Workload& workload,
                              const JointGraph& joint, ProgramAnalysis& analysis,
-                             const std::vector<bool>& redundant, LinkUsers& users) {
-  const Timetable moments = timetable(joint);
+                             const Moments& moments, const std::vector<bool>& redundant,
+                             const LinkUsers& users) {
+  Concurrency found{.contended = std::vector<std::uint8_t>(users.size(), 0), .closed = {}};
   const auto look_with = [&](LinkMeetings& meetings, std::size_t piece) {
     const auto links = std::span(joint.links).subspan(piece * kLinksTogether);
     for (const LinkId link : links.first(std::min(kLinksTogether, links.size())))
       if (!redundant[link] && !users.of(link).empty())
-        meetings.look_at(cluster.wiring().wire(link).capacity.value(), users.of(link));
+        meetings.look_at(users.of(link), users.first(link));
   };
-  LinkMeetings here(workload, joint, analysis, moments);
-  LinkMeetings beside_it(workload, joint, analysis, moments);
+  LinkMeetings here(workload, joint, analysis, moments, found.contended);
+  LinkMeetings beside_it(workload, joint, analysis, moments, found.contended);
   parallel_for(
       is_large(cluster), (joint.links.size() + kLinksTogether - 1) / kLinksTogether,
       [&](std::size_t piece) { look_with(beside_it, piece); },
       [&](std::size_t piece) { look_with(here, piece); });
-  return both(std::move(here).found(), std::move(beside_it).found());
+  Met met = here.met();
+  met.add(beside_it.met());
+  found.closed = closed_groups(joint, moments, met);
+  finish(joint, users, found);
+  return found;
+}
+
+Concurrency all_concurrent(const JointGraph& joint, const LinkUsers& users) {
+  Concurrency all{.contended = std::vector<std::uint8_t>(users.size(), 1),
+                  .closed = std::vector<bool>(joint.first_shape.size() - 1, false)};
+  for (std::uint32_t i = 0; i < joint.links.size(); ++i) all.links.push_back(i);
+  return all;
+}
+
+std::size_t footprint(const Concurrency& concurrency) {
+  return concurrency.contended.size() + concurrency.closed.size() / 8 +
+         concurrency.links.size() * sizeof(std::uint32_t);
 }
 
 }  // namespace trainyard

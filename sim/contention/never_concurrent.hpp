@@ -4,11 +4,14 @@
 // streams and dependencies (program_analysis.hpp). An operation ends for all members at once, so
 // calls that one member has in order are never concurrent for anybody.
 //
-//   Concurrency found = find_concurrency(cluster, workload, joint, analysis, redundant, users);
-//   found.meets[shape];
+//   const Moments moments(traffic);
+//   Concurrency found = find_concurrency(cluster, workload, joint, analysis, moments, redundant,
+//   users); found.contended[users.first(link)];   // whether the first user of the link may meet
+//   others
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
@@ -16,17 +19,42 @@
 
 namespace trainyard {
 
-// By shape; as the fields of LinkLimits of these names.
-struct Concurrency {
-  explicit Concurrency(std::size_t shapes);
-  std::vector<double> rate_alone;
-  std::vector<bool> meets;
-  std::vector<bool> meets_others;
+// When the chains of each shape move: in which phases of which calls. It is all that concurrency
+// reads of traffic.
+struct Moments {
+  explicit Moments(const Traffic& traffic);
+  bool operator==(const Moments&) const = default;
+
+  // When the chains of a shape move.
+  struct OfShape {
+    std::vector<std::uint64_t> all = {};  // calls and phases, ascending
+    bool together = false;                // two of them at once
+    bool operator==(const OfShape&) const = default;
+  };
+  std::vector<std::vector<OfShape>> of_traffic;  // by index into Traffic::calls, by shape
+  std::vector<bool> few_chains;                  // by that index: in every phase
+  std::vector<std::uint32_t> of_group;           // as Traffic::of_group
 };
 
-// Looks at the links that are not `redundant` (by link), and marks users that are contended.
+// Which uses of links are contended.
+struct Concurrency {
+  std::vector<std::uint8_t> contended;  // by number of a user (LinkUsers), 0 or 1
+  // By group: its chains meet nobody but others of their own phase, and few of them. None of their
+  // uses is contended: closed_phases.hpp says what they take from each other.
+  std::vector<bool> closed;
+  std::vector<std::uint32_t> links = {};  // positions in JointGraph::links where uses are contended
+};
+// Estimates the bytes it holds.
+[[nodiscard]] std::size_t footprint(const Concurrency& concurrency);
+
+// Looks at the links that are not `redundant` (by link).
 [[nodiscard]] Concurrency find_concurrency(const Cluster& cluster, const Workload& workload,
                                            const JointGraph& joint, ProgramAnalysis& analysis,
-                                           const std::vector<bool>& redundant, LinkUsers& users);
+                                           const Moments& moments,
+                                           const std::vector<bool>& redundant,
+                                           const LinkUsers& users);
+
+// Where every use is contended.
+[[nodiscard]] Concurrency all_concurrent(const JointGraph& joint, const LinkUsers& users);
 
 }  // namespace trainyard

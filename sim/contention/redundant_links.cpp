@@ -178,10 +178,6 @@ bool is_passed(DeviceKind kind) {
   return kind == DeviceKind::PcieSwitch || kind == DeviceKind::Nic || kind == DeviceKind::Cpu;
 }
 
-std::pair<std::uint32_t, std::uint32_t> what_loads(const LinkUsers::User& user) {
-  return {user.shape, user.load};
-}
-
 // Series of links as trees with the one that implies the others at the root: that with the least
 // capacity, and of equals what refinement tells apart, so that in symmetric places the choice is
 // the same.
@@ -219,25 +215,18 @@ class SeriesTrees {
   std::vector<LinkId> root_;  // by link: another of its series, or itself
 };
 
-// Two links of which one follows the other.
-struct Neighbours {
-  LinkId link = 0;
-  LinkId next = 0;
-};
-
 // Links in a row that are looked at together.
 constexpr std::size_t kLinksTogether = 4096;
 
-// Joins links in series that are loaded alike.
-class AlikeNeighbours {
+// Finds the pairs of links in series that are loaded alike.
+class NeighbourSearch {
  public:
-  AlikeNeighbours(const Cluster& cluster, const JointGraph& joint, const LinkUsers& users,
-                  const std::vector<bool>& redundant)
-      : cluster_(cluster), joint_(joint), users_(users), redundant_(redundant) {}
+  NeighbourSearch(const Cluster& cluster, const JointGraph& joint, const LinkUsers& users)
+      : cluster_(cluster), joint_(joint), users_(users) {}
 
-  [[nodiscard]] std::vector<Neighbours> found() const {
-    std::vector<Neighbours> of_this;
-    std::vector<Neighbours> of_other;
+  [[nodiscard]] SeriesNeighbours found() const {
+    SeriesNeighbours of_this;
+    SeriesNeighbours of_other;
     parallel_for(
         is_large(cluster_), (joint_.links.size() + kLinksTogether - 1) / kLinksTogether,
         [&](std::size_t piece) { add(piece, of_other); },
@@ -247,37 +236,43 @@ class AlikeNeighbours {
   }
 
  private:
-  void add(std::size_t piece, std::vector<Neighbours>& found) const {
+  void add(std::size_t piece, SeriesNeighbours& found) const {
     const Wiring& wiring = cluster_.wiring();
     const auto links = std::span(joint_.links).subspan(piece * kLinksTogether);
     for (const LinkId id : links.first(std::min(kLinksTogether, links.size()))) {
-      if (redundant_[id]) continue;
       const auto [from, to, wire] = wiring.strand(id);
       if (!is_passed(cluster_.device(to).kind)) continue;
       const LinkId end = wiring.first_link_from(to + 1);
       for (LinkId next = wiring.first_link_from(to); next < end; ++next)
-        if (!redundant_[next] && loaded_alike(id, next) && wiring.to(next) != from)
-          found.push_back({id, next});
+        if (loaded_alike(id, next) && wiring.to(next) != from) found.push_back({id, next});
     }
   }
 
   [[nodiscard]] bool loaded_alike(LinkId a, LinkId b) const {
-    return std::ranges::equal(users_.of(a), users_.of(b), {}, what_loads, what_loads);
+    return std::ranges::equal(users_.of(a), users_.of(b));
   }
 
   const Cluster& cluster_;
   const JointGraph& joint_;
   const LinkUsers& users_;
-  const std::vector<bool>& redundant_;
 };
 
 }  // namespace
 
-std::vector<LinkId> series_links(const Cluster& cluster, const JointGraph& joint,
-                                 const LinkUsers& users, const std::vector<bool>& redundant) {
+SeriesNeighbours series_neighbours(const Cluster& cluster, const JointGraph& joint,
+                                   const LinkUsers& users) {
+  return NeighbourSearch(cluster, joint, users).found();
+}
+
+std::size_t footprint(const SeriesNeighbours& neighbours) {
+  return neighbours.size() * sizeof(SeriesNeighbour);
+}
+
+std::vector<LinkId> implied_links(const Cluster& cluster, const SeriesNeighbours& neighbours,
+                                  const std::vector<bool>& redundant) {
   SeriesTrees series(cluster.wiring());
-  for (const auto& [link, next] : AlikeNeighbours(cluster, joint, users, redundant).found())
-    series.join(link, next);
+  for (const auto& [link, next] : neighbours)
+    if (!redundant[link] && !redundant[next]) series.join(link, next);
   return std::move(series).roots();
 }
 

@@ -1,6 +1,7 @@
 // Links whose constraints follow from those of other links, and so hold no flow back by themselves.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
@@ -38,15 +39,30 @@ namespace trainyard {
 // message that leaves a server crosses GPU to PCIe switch, switch to NIC and NIC to leaf: three
 // links that all chains load alike, of which the port of the NIC (48.5 GB/s beside 55) says it all.
 //
-//   std::vector<LinkId> implied_by = series_links(cluster, joint, users, redundant);
+//   const SeriesNeighbours series = series_neighbours(cluster, joint, users);
+//   std::vector<LinkId> implied_by = implied_links(cluster, series, redundant);
 //   implied_by[link] != link;   // another says as much
-// By link, the one that implies it: of links loaded alike that follow one another, through devices
-// at which no way ends, that with the least capacity; itself where no other follows. Others loaded
-// alike keep their say: where they are so by chance, as the ports of two nodes that only talk to
-// each other, leaving one out would tell the two apart. Links that are `redundant` (by link) take
-// no part: none of them implies another.
-[[nodiscard]] std::vector<LinkId> series_links(const Cluster& cluster, const JointGraph& joint,
-                                               const LinkUsers& users,
-                                               const std::vector<bool>& redundant);
+
+// Two links of which one follows the other, through a device at which no way ends, and which all
+// chains load alike.
+struct SeriesNeighbour {
+  LinkId link = 0;
+  LinkId next = 0;
+};
+using SeriesNeighbours = std::vector<SeriesNeighbour>;
+// Estimates the bytes they take.
+[[nodiscard]] std::size_t footprint(const SeriesNeighbours& neighbours);
+
+// Reads no rates.
+[[nodiscard]] SeriesNeighbours series_neighbours(const Cluster& cluster, const JointGraph& joint,
+                                                 const LinkUsers& users);
+
+// By link, the one that implies it: of neighbours of neighbours that with the least capacity;
+// itself where there is none. Others loaded alike keep their say: where they are so by chance, as
+// the ports of two nodes that only talk to each other, leaving one out would tell the two apart.
+// Links that are `redundant` (by link) take no part: none of them implies another.
+[[nodiscard]] std::vector<LinkId> implied_links(const Cluster& cluster,
+                                                const SeriesNeighbours& neighbours,
+                                                const std::vector<bool>& redundant);
 
 }  // namespace trainyard

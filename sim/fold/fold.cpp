@@ -11,6 +11,8 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/concurrency.hpp"
+#include "sim/base/mixed.hpp"
+#include "sim/contention/never_concurrent.hpp"
 #include "sim/fold/folding_graph.hpp"
 
 namespace trainyard {
@@ -47,8 +49,8 @@ Classes shape_classes(const FoldingGraph& folding, const Classes& classes) {
   return numbered_by_lowest(of_shape);
 }
 
-VertexClasses refined(const FoldingGraph& folding) {
-  const Classes classes = refine(folding.graph, folding.colours);
+VertexClasses refined(const FoldingGraph& folding, const LabelledGraph& graph) {
+  const Classes classes = refine(graph, folding.colours);
   const auto part = [&](std::uint32_t begin, std::uint32_t end) {
     return numbered_by_lowest(std::span(classes).subspan(begin, end - begin));
   };
@@ -98,10 +100,12 @@ class LoadSums {
            std::uint32_t classes)
       : joint_(joint), shape_classes_(shape_classes), place_(classes, kNone) {}
 
-  // By class; until the next link is asked for.
-  std::span<const Load> of(std::span<const LinkUsers::User> users) {
+  // By class; until the next link is asked for. `contended`: by user.
+  std::span<const Load> of(std::span<const LinkUsers::User> users,
+                           std::span<const std::uint8_t> contended) {
     sums_.clear();
-    for (const auto& [shape, load, contended] : users) {
+    for (std::size_t i = 0; i < users.size(); ++i) {
+      const auto& [shape, load] = users[i];
       const std::uint32_t shape_class = shape_classes_[shape];
       std::uint32_t& place = place_[shape_class];
       if (place == kNone) {
@@ -111,7 +115,7 @@ class LoadSums {
       ClassLoad& sum = sums_[place].sum;
       sum.together += joint_.loads[load];
       sum.most = std::max(sum.most, joint_.loads[load]);
-      sum.contended = sum.contended || contended != 0;
+      sum.contended = sum.contended || contended[i] != 0;
     }
     for (const Load& load : sums_) place_[load.shape_class] = kNone;
     if (!std::ranges::is_sorted(sums_, {}, &Load::shape_class))
@@ -158,7 +162,7 @@ class LoadLists {
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(lists_.size()); }
 
  private:
-  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, KeyHash> numbers_;
+  std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, ListHash> numbers_;
   std::vector<std::vector<Load>> lists_;
   std::vector<std::uint32_t> uncontended_;
   std::vector<std::uint64_t> key_;
@@ -172,11 +176,13 @@ std::vector<std::uint32_t> lists_by_link(const Cluster& cluster, const JointGrap
                                          const std::vector<std::uint32_t>& shape_classes,
                                          std::uint32_t classes, LoadLists& lists) {
   std::vector<std::uint32_t> list_of(limits.implied_by.size(), kNone);
+  const std::span<const std::uint8_t> contended = limits.concurrency->contended;
   const auto take = [&](std::span<const LinkId> links, LoadLists& found) {
     LoadSums sums(joint, shape_classes, classes);
     for (const LinkId link : links)
       if (limits.implied_by[link] == link)
-        list_of[link] = found.number(sums.of(limits.users.of(link)));
+        list_of[link] = found.number(
+            sums.of(limits.users->of(link), contended.subspan(limits.users->first(link))));
   };
   const auto lower = std::span(joint.links).first(joint.links.size() / 2);
   const auto upper = std::span(joint.links).subspan(lower.size());
@@ -242,13 +248,32 @@ LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
   return result;
 }
 
-// Builds the classes' descriptions from which class each vertex is in.
-class Describer {
- public:
-  Describer(const Workload& workload, const JointGraph& joint, VertexClasses classes, bool merge)
-      : workload_(workload), joint_(joint), of_(std::move(classes)), merge_chains_(merge) {}
+// Classes of ranks, groups, links and shapes, and how chains load links: a partition but for its
+// flows. It holds no bytes, seconds or rates.
+struct FoldClasses {
+  Partition partition = {};
+  Classes of_shape = {};
+  std::vector<std::vector<ClassLoad>> loads = {};  // by class of shapes
+  std::vector<std::uint32_t> members_of_shape_class = {};
+};
 
-  Partition described(const Cluster& cluster, const LinkLimits& limits) {
+std::size_t footprint(const FoldClasses& classes) {
+  std::size_t bytes =
+      (classes.of_shape.size() + classes.partition.class_of_rank.size() +
+       classes.partition.class_of_group.size() + classes.partition.class_of_link.size()) *
+      sizeof(std::uint32_t);
+  for (const std::vector<ClassLoad>& loads : classes.loads)
+    bytes += loads.size() * sizeof(ClassLoad);
+  return bytes;
+}
+
+// Describes classes from which class each vertex is in.
+class ClassDescriber {
+ public:
+  ClassDescriber(const Workload& workload, const JointGraph& joint, VertexClasses classes)
+      : workload_(workload), joint_(joint), of_(std::move(classes)) {}
+
+  FoldClasses described(const Cluster& cluster, const LinkLimits& limits) {
     LinkClasses links = classify_links(cluster, joint_, limits, of_.links, of_.shapes);
     run_concurrently(
         is_large(cluster), [&] { describe_links(cluster, links); },
@@ -256,11 +281,15 @@ class Describer {
           describe_ranks();
           describe_groups();
         });
-    describe_loads(std::move(links.loads_of_shape_class));
-    for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
     result_.class_of_rank = std::move(of_.ranks);
     result_.class_of_group = std::move(of_.groups);
-    return std::move(result_);
+    FoldClasses classes{.partition = std::move(result_),
+                        .of_shape = std::move(of_.shapes),
+                        .loads = std::move(links.loads_of_shape_class)};
+    classes.members_of_shape_class.assign(classes.loads.size(), 0);
+    for (const std::uint32_t shape_class : classes.of_shape)
+      ++classes.members_of_shape_class[shape_class];
+    return classes;
   }
 
  private:
@@ -274,17 +303,11 @@ class Describer {
       if (link_class == result_.links.size()) {
         result_.links.push_back({.representative = joint_.links[i], .members = 0});
       }
-      result_.links[link_class].members += joint_.parallel_links[joint_.links[i]];
+      result_.links[link_class].members += joint_.placed->parallel->count[joint_.links[i]];
     }
     // Parallel links stand behind the lowest of them.
     for (LinkId link = 0; link < class_of.size(); ++link)
-      class_of[link] = class_of[joint_.parallel_of[link]];
-  }
-
-  void describe_loads(std::vector<std::vector<ClassLoad>> loads) {
-    loads_ = std::move(loads);
-    members_of_shape_class_.assign(loads_.size(), 0);
-    for (const std::uint32_t shape_class : of_.shapes) ++members_of_shape_class_[shape_class];
+      class_of[link] = class_of[joint_.placed->parallel->lowest[link]];
   }
 
   void describe_ranks() {
@@ -313,7 +336,7 @@ class Describer {
   void describe_participants() {
     using Key = std::tuple<std::uint32_t, std::uint32_t, std::uint16_t>;
     std::vector<std::map<Key, std::uint32_t>> participants(result_.groups.size());
-    for (const Membership& member : joint_.memberships) {
+    for (const Membership& member : joint_.placed->memberships) {
       const std::uint32_t group_class = of_.groups[member.group];
       if (result_.groups[group_class].representative != member.group) continue;
       ++participants[group_class][{member.role, of_.ranks[member.rank], member.slot}];
@@ -331,8 +354,9 @@ class Describer {
     for (std::uint32_t rank_class = 0; rank_class < result_.ranks.size(); ++rank_class) {
       const RankId rank = result_.ranks[rank_class].representative;
       std::vector<SlotPlace> places;
-      for (std::size_t slot = 0; slot < joint_.slot_of[rank].size(); ++slot) {
-        const std::uint32_t known = joint_.slot_of[rank][slot];
+      const std::vector<std::uint32_t>& slots = joint_.placed->slot_of[rank];
+      for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+        const std::uint32_t known = slots[slot];
         places.push_back(
             known == kNone
                 ? SlotPlace{}
@@ -353,11 +377,36 @@ class Describer {
             .participant = static_cast<std::uint32_t>(participant - participants.begin())};
   }
 
+  const Workload& workload_;
+  const JointGraph& joint_;
+  VertexClasses of_;
+  Partition result_;
+};
+
+// Writes what the chains of classes carry, and how fast they may.
+class FlowDescriber {
+ public:
+  // `merge`: chains in equal places are joined.
+  FlowDescriber(const Workload& workload, const Contention& found, const FoldClasses& classes,
+                bool merge)
+      : workload_(workload),
+        joint_(*found.graph),
+        traffic_(found.traffic),
+        classes_(classes),
+        merge_chains_(merge),
+        result_(classes.partition) {}
+
+  Partition described() {
+    for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
+    return std::move(result_);
+  }
+
+ private:
   void describe_flows(std::uint32_t group_class) {
     std::vector<std::vector<FoldedPhase>>& calls = result_.phases.emplace_back();
     calls.resize(workload_.calls.size());
     const GroupId group = result_.groups[group_class].representative;
-    for (const GroupCall& made : joint_.calls_of(group)) {
+    for (const GroupCall& made : traffic_.of(group)) {
       for (std::uint32_t phase = 0; phase < made.phases.size(); ++phase) {
         FoldedPhase folded{.latency_s = made.phases[phase].latency_s, .flows = {}};
         for (const ShapedChain& chain : distinct_chains(group, made.phases[phase])) {
@@ -370,7 +419,7 @@ class Describer {
   }
 
   [[nodiscard]] std::uint32_t shape_class(GroupId group, const ShapedChain& chain) const {
-    return of_.shapes[joint_.first_shape[group] + chain.shape];
+    return classes_.of_shape[joint_.first_shape[group] + chain.shape];
   }
 
   // The chains of a phase of one group, those in equal places joined (or none, unfolded).
@@ -410,8 +459,8 @@ class Describer {
                    .weights = {}};
     const std::uint32_t shapes = shape_class(result_.groups[group_class].representative, chain);
     const double members = flow.members;
-    for (const ClassLoad& load : loads_[shapes]) {
-      const double weight = members / members_of_shape_class_[shapes] * load.together;
+    for (const ClassLoad& load : classes_.loads[shapes]) {
+      const double weight = members / classes_.members_of_shape_class[shapes] * load.together;
       flow.weights.push_back(
           {.link_class = load.link_class,
            .weight = weight,
@@ -424,10 +473,9 @@ class Describer {
 
   const Workload& workload_;
   const JointGraph& joint_;
-  VertexClasses of_;
+  const Traffic& traffic_;
+  const FoldClasses& classes_;
   bool merge_chains_;
-  std::vector<std::vector<ClassLoad>> loads_;  // by shape class
-  std::vector<std::uint32_t> members_of_shape_class_;
   Partition result_;
 };
 
@@ -435,14 +483,22 @@ class Describer {
 
 Partition fold(const Cluster& cluster, const Workload& workload,
                const CommunicationModel& communication, const FoldOptions& options) {
-  const Contention found =
-      find_contention(cluster, workload, communication, contention_options(options));
-  std::optional<FoldingGraph> folding;
-  if (options.enabled) folding.emplace(cluster, workload, found, Chains::InGroups);
-  VertexClasses classes = folding ? refined(*folding) : each_its_own(workload, found.joint);
-  folding.reset();
-  return Describer(workload, found.joint, std::move(classes), options.enabled)
-      .described(cluster, found.limits);
+  const Contention found = find_contention(cluster, workload, communication, options.contention());
+  const JointGraph& joint = *found.graph;
+  const auto described = [&](VertexClasses classes) {
+    return ClassDescriber(workload, joint, std::move(classes)).described(cluster, found.limits);
+  };
+  if (!options.enabled) {
+    const FoldClasses classes = described(each_its_own(workload, joint));
+    return FlowDescriber(workload, found, classes, false).described();
+  }
+  const FoldingGraph folding(cluster, workload, found, Chains::InGroups);
+  Memo once;
+  Memo& memo = options.known.memo != nullptr ? *options.known.memo : once;
+  const auto classes = memo.get<FoldClasses>(
+      [&] { return described(refined(folding, folding.graph(found))); }, found.graph,
+      found.limits.concurrency, found.limits.implied_by, folding.colours, folding.colour_of_link);
+  return FlowDescriber(workload, found, *classes, true).described();
 }
 
 double chain_seconds_alone(const Cluster& cluster, const Partition& partition,

@@ -23,12 +23,10 @@
 
 #include "sim/cluster/cluster.hpp"
 #include "sim/cluster/communication_model.hpp"
+#include "sim/contention/link_limits.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
-
-class AlikePlaces;
-class ProgramAnalysis;
 
 struct RankClass {
   RankId representative = 0;
@@ -106,10 +104,13 @@ struct Partition {
 };
 
 struct FoldOptions {
-  bool enabled = true;                  // false: every rank, group and link is its own class
-  bool drop_uncontended = false;        // true: loads that matter to no other flow are not priced
-  ProgramAnalysis* analysis = nullptr;  // of this workload, known from before; null: it is found
-  AlikePlaces* places = nullptr;        // of this cluster, known from before; null: they are found
+  bool enabled = true;            // false: every rank, group and link is its own class
+  bool drop_uncontended = false;  // true: loads that matter to no other flow are not priced
+  FoldKnown known = {};           // from before, of this workload and cluster
+
+  [[nodiscard]] ContentionOptions contention() const {
+    return {.drop_uncontended = drop_uncontended, .known = known};
+  }
 };
 
 // The coarsest equitable partition. Deterministic: classes are numbered by their lowest member.

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/mixed.hpp"
 #include "sim/base/refinement.hpp"
 #include "sim/fold/folding_graph.hpp"
 #include "sim/workload/workload_text.hpp"
@@ -49,7 +50,8 @@ class PartingWords {
                const FoldingGraph& folding)
       : cluster_(cluster),
         workload_(workload),
-        joint_(found.joint),
+        joint_(*found.graph),
+        traffic_(found.traffic),
         limits_(found.limits),
         folding_(folding) {}
 
@@ -84,6 +86,7 @@ class PartingWords {
   const Cluster& cluster_;
   const Workload& workload_;
   const JointGraph& joint_;
+  const Traffic& traffic_;
   const LinkLimits& limits_;
   const FoldingGraph& folding_;
 };
@@ -212,8 +215,8 @@ PartingWord PartingWords::of_groups(GroupId a, GroupId b) const {
 }
 
 PartingWord PartingWords::of_calls(GroupId a, GroupId b) const {
-  const std::vector<GroupCall>& here = joint_.calls_of(a);
-  const std::vector<GroupCall>& there = joint_.calls_of(b);
+  const std::vector<GroupCall>& here = traffic_.of(a);
+  const std::vector<GroupCall>& there = traffic_.of(b);
   const auto latency = [](const GroupCall& made) {
     double sum = 0.0;
     for (const ShapedPhase& phase : made.phases) sum += phase.latency_s;
@@ -233,7 +236,7 @@ PartingWord PartingWords::of_calls(GroupId a, GroupId b) const {
 std::vector<PartingWords::Use> PartingWords::uses(std::uint32_t shape) const {
   std::vector<Use> result;
   const GroupId group = joint_.group_of_shape[shape];
-  for (const GroupCall& made : joint_.calls_of(group)) {
+  for (const GroupCall& made : traffic_.of(group)) {
     for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
       for (const ShapedChain& chain : made.phases[phase].chains) {
         if (joint_.first_shape[group] + chain.shape == shape)
@@ -308,7 +311,8 @@ class ReasonSearch {
  public:
   ReasonSearch(const Cluster& cluster, const Workload& workload, const Contention& found)
       : folding_(cluster, workload, found, Chains::Apart),
-        history_(refine_with_history(folding_.graph, folding_.colours)),
+        graph_(folding_.graph(found)),
+        history_(refine_with_history(graph_, folding_.colours)),
         words_(cluster, workload, found, folding_) {}
 
   [[nodiscard]] std::uint32_t parting(RankId a, RankId b) const { return history_.parting(a, b); }
@@ -343,7 +347,7 @@ class ReasonSearch {
   using Neighbours = std::map<Alike, std::vector<std::uint32_t>>;
   [[nodiscard]] Neighbours neighbours(std::uint32_t vertex, std::uint32_t round) const {
     Neighbours result;
-    for (const auto& [neighbour, label] : folding_.graph.neighbours(vertex))
+    for (const auto& [neighbour, label] : graph_.neighbours(vertex))
       result[{label, history_.colour(neighbour, round)}].push_back(neighbour);
     return result;
   }
@@ -407,6 +411,7 @@ class ReasonSearch {
   }
 
   FoldingGraph folding_;
+  LabelledGraph graph_;
   ColourHistory history_;
   PartingWords words_;
 };
@@ -465,8 +470,7 @@ std::vector<ClassReason> fold_reasons(const Cluster& cluster, const Workload& wo
                                       const CommunicationModel& communication,
                                       const FoldOptions& options, const Partition& partition) {
   TY_CHECK(options.enabled);
-  const Contention found =
-      find_contention(cluster, workload, communication, contention_options(options));
+  const Contention found = find_contention(cluster, workload, communication, options.contention());
   const ReasonSearch search(cluster, workload, found);
   std::vector<ClassReason> reasons{{.rank_class = 0}};
   for (std::uint32_t rank_class = 1; rank_class < partition.ranks.size(); ++rank_class)

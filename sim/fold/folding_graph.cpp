@@ -5,7 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "sim/base/concurrency.hpp"
+#include "sim/base/mixed.hpp"
+#include "sim/contention/never_concurrent.hpp"
 
 namespace trainyard {
 
@@ -32,7 +33,7 @@ class Colours {
   [[nodiscard]] std::vector<std::uint32_t> all() && { return std::move(colours_); }
 
  private:
-  std::unordered_map<Key, std::uint32_t, KeyHash> names_;
+  std::unordered_map<Key, std::uint32_t, ListHash> names_;
   const Key* last_ = nullptr;  // in names_, which leaves its keys where they are
   std::uint32_t last_number_ = 0;
   std::vector<std::uint32_t> colours_;
@@ -44,7 +45,8 @@ void add_rank_colours(Colours& colours, const Workload& workload, const JointGra
   Key key;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     key = {kRank, workload.ranks[rank].program};
-    key.insert(key.end(), joint.slot_of[rank].begin(), joint.slot_of[rank].end());
+    const std::vector<std::uint32_t>& slots = joint.placed->slot_of[rank];
+    key.insert(key.end(), slots.begin(), slots.end());
     // A slot the program does not use must not tell ranks apart.
     while (key.size() > 2 && key.back() == kNone) key.pop_back();
     colours.add(key);
@@ -61,11 +63,11 @@ void add_use(std::vector<Key>& keys, const ShapedChain& chain, std::uint32_t cal
 }
 
 // A shape is known by the chains that have it: by traffic, then by shape of the group.
-std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours, const JointGraph& joint) {
-  std::vector<std::vector<std::uint32_t>> known(joint.traffic.size());
-  for (std::size_t i = 0; i < joint.traffic.size(); ++i) {
+std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours, const Traffic& traffic) {
+  std::vector<std::vector<std::uint32_t>> known(traffic.calls.size());
+  for (std::size_t i = 0; i < traffic.calls.size(); ++i) {
     std::vector<Key> keys;
-    for (const GroupCall& made : joint.traffic[i]) {
+    for (const GroupCall& made : traffic.calls[i]) {
       for (std::size_t phase = 0; phase < made.phases.size(); ++phase)
         for (const ShapedChain& chain : made.phases[phase].chains)
           add_use(keys, chain, made.call, phase);
@@ -75,10 +77,10 @@ std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours, const Jo
   return known;
 }
 
-std::vector<std::uint32_t> traffic_colours(Colours& colours, const JointGraph& joint) {
+std::vector<std::uint32_t> traffic_colours(Colours& colours, const Traffic& traffic) {
   std::vector<std::uint32_t> result;
   Key key;
-  for (const std::vector<GroupCall>& calls : joint.traffic) {
+  for (const std::vector<GroupCall>& calls : traffic.calls) {
     key.assign(1, kTraffic);
     for (const GroupCall& made : calls) {
       key.insert(key.end(), {made.call, made.phases.size()});
@@ -90,16 +92,17 @@ std::vector<std::uint32_t> traffic_colours(Colours& colours, const JointGraph& j
 }
 
 // Groups, with their only shape where that is no vertex of its own, and the shapes that are.
-void add_group_colours(Colours& colours, const Workload& workload, const JointGraph& joint,
+void add_group_colours(Colours& colours, const Workload& workload, const Contention& found,
                        const FoldingGraph& base) {
-  const std::vector<std::vector<std::uint32_t>> shapes = shape_colours(colours, joint);
-  const std::vector<std::uint32_t> traffic = traffic_colours(colours, joint);
+  const JointGraph& joint = *found.graph;
+  const std::vector<std::vector<std::uint32_t>> shapes = shape_colours(colours, found.traffic);
+  const std::vector<std::uint32_t> traffic = traffic_colours(colours, found.traffic);
   const auto has_vertex = [&](std::uint32_t shape) {
     return base.vertex_of_shape[shape] >= base.shapes;
   };
   Key key;
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
-    const std::uint32_t made = joint.traffic_of[group];
+    const std::uint32_t made = found.traffic.of_group[group];
     const bool alone = joint.shapes_of(group) > 0 && !has_vertex(joint.first_shape[group]);
     key = {kGroup, static_cast<std::uint64_t>(workload.groups[group].kind),
            workload.groups[group].members.size(), traffic[made],
@@ -109,7 +112,7 @@ void add_group_colours(Colours& colours, const Workload& workload, const JointGr
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     const GroupId group = joint.group_of_shape[shape];
     if (has_vertex(shape))
-      colours.add(shapes[joint.traffic_of[group]][shape - joint.first_shape[group]]);
+      colours.add(shapes[found.traffic.of_group[group]][shape - joint.first_shape[group]]);
   }
 }
 
@@ -124,7 +127,7 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
   for (const LinkId id : joint.links) {
     const Wire& wire = wiring.wire(id);
     std::uint32_t& known = alone[static_cast<std::size_t>(&wire - wiring.wires().data())];
-    const std::uint32_t size = joint.parallel_links[id];
+    const std::uint32_t size = joint.placed->parallel->count[id];
     if (size == 1 && known != kNone) {
       result.push_back(known);
       continue;
@@ -137,38 +140,27 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
   return result;
 }
 
-bool is_contended(const LinkUsers::User& user) { return user.contended != 0; }
-
-// Positions in JointGraph::links of those on which chains may meet, ascending.
-std::vector<std::uint32_t> contended_links(const Contention& found) {
-  std::vector<std::uint32_t> result;
-  for (std::uint32_t i = 0; i < found.joint.links.size(); ++i)
-    if (std::ranges::any_of(found.limits.users.of(found.joint.links[i]), is_contended))
-      result.push_back(i);
-  return result;
-}
-
 // By kind, and those of shapes by link.
 std::vector<LabelledEdge> joint_edges(const Contention& found, const FoldingGraph& base) {
-  const JointGraph& joint = found.joint;
-  const auto users = [&](std::uint32_t i) {
-    return found.limits.users.of(joint.links[base.contended[i]]);
-  };
-  std::size_t meetings = 0;
-  for (std::uint32_t i = 0; i < base.contended.size(); ++i)
-    meetings += static_cast<std::size_t>(std::ranges::count_if(users(i), is_contended));
+  const JointGraph& joint = *found.graph;
+  const std::vector<Membership>& memberships = joint.placed->memberships;
+  const std::vector<std::uint8_t>& contended = found.limits.concurrency->contended;
+  const auto meetings = static_cast<std::size_t>(std::ranges::count(contended, 1));
   std::vector<LabelledEdge> edges;
-  edges.reserve(joint.memberships.size() + (base.links - base.shapes) + meetings);
-  for (const Membership& member : joint.memberships)
+  edges.reserve(memberships.size() + (base.links - base.shapes) + meetings);
+  for (const Membership& member : memberships)
     edges.push_back({member.rank, base.groups + member.group, FoldingGraph::label(member)});
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
     const std::uint32_t here = base.vertex_of_shape[shape];
     if (here >= base.shapes) edges.push_back({base.groups + joint.group_of_shape[shape], here, 0});
   }
-  for (std::uint32_t i = 0; i < base.contended.size(); ++i)
-    for (const LinkUsers::User& user : users(i))
-      if (is_contended(user))
-        edges.push_back({base.vertex_of_shape[user.shape], base.links + i, user.load});
+  for (std::uint32_t i = 0; i < base.contended.size(); ++i) {
+    const LinkId link = joint.links[base.contended[i]];
+    std::uint32_t number = found.limits.users->first(link);
+    for (const auto& [shape, load] : found.limits.users->of(link))
+      if (contended[number++] != 0)
+        edges.push_back({base.vertex_of_shape[shape], base.links + i, load});
+  }
   return edges;
 }
 
@@ -182,12 +174,20 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
                            const Contention& found, Chains chains)
     : groups(vertices_of(workload.ranks)),
       shapes(groups + vertices_of(workload.groups)),
-      links(place_shapes(found.joint, chains)),
-      contended(contended_links(found)),
-      end(links + vertices_of(contended)),
-      graph(run_concurrently(
-          is_large(cluster), [&] { colour(cluster, workload, found.joint); },
-          [&] { return LabelledGraph(end, joint_edges(found, *this)); })) {}
+      links(place_shapes(*found.graph, chains)),
+      contended(found.limits.concurrency->links),
+      end(links + vertices_of(contended)) {
+  Colours numbers;
+  add_rank_colours(numbers, workload, *found.graph);
+  add_group_colours(numbers, workload, found, *this);
+  colour_of_link = link_colours(numbers, cluster, *found.graph);
+  for (const std::uint32_t position : contended) numbers.add(colour_of_link[position]);
+  colours = std::move(numbers).all();
+}
+
+LabelledGraph FoldingGraph::graph(const Contention& found) const {
+  return LabelledGraph(end, joint_edges(found, *this));
+}
 
 // Returns the vertex after the last.
 std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Chains chains) {
@@ -198,16 +198,6 @@ std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Chains chains)
     vertex_of_shape.push_back(alone ? groups + group : next++);
   }
   return next;
-}
-
-void FoldingGraph::colour(const Cluster& cluster, const Workload& workload,
-                          const JointGraph& joint) {
-  Colours numbers;
-  add_rank_colours(numbers, workload, joint);
-  add_group_colours(numbers, workload, joint, *this);
-  colour_of_link = link_colours(numbers, cluster, joint);
-  for (const std::uint32_t position : contended) numbers.add(colour_of_link[position]);
-  colours = std::move(numbers).all();
 }
 
 }  // namespace trainyard

@@ -8,7 +8,7 @@
 //
 //   const Contention found = find_contention(cluster, workload, communication, {});
 //   const FoldingGraph folding(cluster, workload, found, Chains::InGroups);
-//   refine(folding.graph, folding.colours);
+//   refine(folding.graph(found), folding.colours);
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,6 @@
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
-
-[[nodiscard]] inline ContentionOptions contention_options(const FoldOptions& options) {
-  return {.drop_uncontended = options.drop_uncontended,
-          .analysis = options.analysis,
-          .places = options.places};
-}
 
 // A key that tells chains of one shape and phase apart: the rate they have alone.
 [[nodiscard]] std::uint64_t alone_key(const ShapedChain& chain);
@@ -47,7 +41,9 @@ struct FoldingGraph {
   std::uint32_t end = 0;
   std::vector<std::uint32_t> colours;         // by vertex
   std::vector<std::uint32_t> colour_of_link;  // by position in JointGraph::links
-  LabelledGraph graph;
+
+  // The edges between them, for the contention that the vertices are of.
+  [[nodiscard]] LabelledGraph graph(const Contention& found) const;
 
   // Labels of memberships.
   static constexpr std::uint32_t kSlots = 1U << 16U;
@@ -57,7 +53,6 @@ struct FoldingGraph {
 
  private:
   std::uint32_t place_shapes(const JointGraph& joint, Chains chains);
-  void colour(const Cluster& cluster, const Workload& workload, const JointGraph& joint);
 };
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-#include "scenarios/simulate/memo.hpp"
+#include "sim/base/memo.hpp"
 
 #include <algorithm>
 

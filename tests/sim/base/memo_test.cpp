@@ -1,5 +1,5 @@
 // Does a memo keep what equal inputs gave, and forget what it has no room for?
-#include "scenarios/simulate/memo.hpp"
+#include "sim/base/memo.hpp"
 
 #include <gtest/gtest.h>
 
