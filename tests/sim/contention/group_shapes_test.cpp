@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
 
@@ -21,9 +20,10 @@ using Gpus = std::vector<std::uint32_t>;
 // What a group's chains put on links, by call, in all.
 using Loads = std::map<std::pair<std::uint32_t, LinkId>, double>;
 
-Loads joined_loads(const JointGraph& joint, GroupId group) {
+Loads joined_loads(const Joined& joined, GroupId group) {
+  const JointGraph& joint = *joined.graph;
   Loads loads;
-  for (const GroupCall& made : joint.calls_of(group))
+  for (const GroupCall& made : joined.traffic.of(group))
     for (const ShapedPhase& phase : made.phases)
       for (const ShapedChain& chain : phase.chains)
         for (const auto& [link, load] : joint.shape(joint.first_shape[group] + chain.shape))
@@ -31,16 +31,16 @@ Loads joined_loads(const JointGraph& joint, GroupId group) {
   return loads;
 }
 
-Loads asked_loads(const JointGraph& joint, const Workload& workload,
+Loads asked_loads(const Joined& joined, const Workload& workload,
                   const CommunicationModel& communication, GroupId group) {
   Gpus gpus;
   for (const RankId rank : workload.groups[group].members) gpus.push_back(workload.ranks[rank].gpu);
   Loads loads;
-  for (const GroupCall& made : joint.calls_of(group))
+  for (const GroupCall& made : joined.traffic.of(group))
     for (const Phase& phase : communication.phases(workload.calls[made.call], gpus))
       for (const Chain& chain : phase.chains)
         for (const LinkLoad& load : chain.loads)
-          if (joint.parallel_of[load.link] == load.link)
+          if (joined.graph->placed->parallel->lowest[load.link] == load.link)
             loads[{made.call, load.link}] += load.bytes;
   return loads;
 }
@@ -98,15 +98,15 @@ TEST(GroupShapes, GroupsInPlacesAlikeLoadWhatEachWouldByItself) {
       {.nodes = 12, .nodes_per_leaf = 5, .speed = {{{"node 4 nic 1", "leaf 0"}, 0.5}}});
   const RingModel communication(cluster);
   const Workload workload = messages_and_mates(12, 4);
-  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), communication);
+  const Joined joined = join(cluster, workload, communication);
   std::size_t loaded = 0;
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
-    const Loads loads = joined_loads(joint, group);
-    EXPECT_EQ(loads, asked_loads(joint, workload, communication, group)) << group;
+    const Loads loads = joined_loads(joined, group);
+    EXPECT_EQ(loads, asked_loads(joined, workload, communication, group)) << group;
     if (!loads.empty()) ++loaded;
   }
   EXPECT_EQ(loaded, workload.groups.size());
-  EXPECT_LT(joint.traffic.size(), workload.groups.size() / 2);
+  EXPECT_LT(joined.traffic.calls.size(), workload.groups.size() / 2);
 }
 
 // From 100 000 links on the group of all is asked for beside the others, and two threads write.
@@ -118,17 +118,18 @@ TEST(GroupShapes, OnALargeClusterToo) {
   ASSERT_TRUE(is_large(cluster));
   const RingModel communication(cluster);
   const Workload workload = messages_and_mates(2200, 8);
-  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), communication);
+  const Joined joined = join(cluster, workload, communication);
   const auto groups = static_cast<GroupId>(workload.groups.size());
+  const JointGraph& joint = *joined.graph;
   EXPECT_EQ(joint.first_shape.back(), joint.group_of_shape.size());
   EXPECT_EQ(joint.shape_offsets.back(), joint.shape_loads.size());
   for (GroupId group = 0; group < groups;
        group = group + 1 < groups ? std::min(group + 101, groups - 1) : groups) {
-    const Loads loads = joined_loads(joint, group);
+    const Loads loads = joined_loads(joined, group);
     EXPECT_FALSE(loads.empty()) << group;
-    EXPECT_EQ(loads, asked_loads(joint, workload, communication, group)) << group;
+    EXPECT_EQ(loads, asked_loads(joined, workload, communication, group)) << group;
   }
-  EXPECT_LT(joint.traffic.size(), 60U);
+  EXPECT_LT(joined.traffic.calls.size(), 60U);
 }
 
 }  // namespace

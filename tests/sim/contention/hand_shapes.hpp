@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <numeric>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,21 +10,21 @@
 
 namespace trainyard::test {
 
-inline JointGraph of_one_group(std::uint32_t shapes) {
+inline JointGraph of_one_group(const Cluster& cluster, std::uint32_t shapes) {
+  GroupPlacements placed;
+  placed.parallel = std::make_shared<const ParallelLinks>(cluster, true);
   JointGraph joint;
-  joint.traffic.resize(1);
-  joint.traffic_of = {0};
+  joint.placed = std::make_shared<const GroupPlacements>(std::move(placed));
   joint.first_shape = {0, shapes};
   joint.group_of_shape.assign(shapes, 0);
-  joint.parallel_of.resize(1000);
-  std::iota(joint.parallel_of.begin(), joint.parallel_of.end(), LinkId{});
   return joint;
 }
 
 // Shapes given as links with their loads, all of one group.
-inline JointGraph shapes_on(const std::vector<std::vector<ShapeLoad>>& shapes,
+inline JointGraph shapes_on(const Cluster& cluster,
+                            const std::vector<std::vector<ShapeLoad>>& shapes,
                             std::vector<double> loads, std::vector<LinkId> links) {
-  JointGraph joint = of_one_group(static_cast<std::uint32_t>(shapes.size()));
+  JointGraph joint = of_one_group(cluster, static_cast<std::uint32_t>(shapes.size()));
   joint.shape_offsets = {0};
   for (const std::vector<ShapeLoad>& shape : shapes) {
     joint.shape_loads.insert(joint.shape_loads.end(), shape.begin(), shape.end());
@@ -32,7 +32,6 @@ inline JointGraph shapes_on(const std::vector<std::vector<ShapeLoad>>& shapes,
   }
   joint.loads = std::move(loads);
   joint.links = std::move(links);
-  joint.parallel_links.assign(1000, 1);
   return joint;
 }
 

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "sim/contention/closed_phases.hpp"
+#include "sim/contention/never_concurrent.hpp"
 #include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/contention/hand_shapes.hpp"
@@ -41,44 +45,71 @@ TEST(ProgramAnalysis, AllCallsMustBeInOrder) {
   EXPECT_FALSE(analysis.ordered(0, 0, 1));
 }
 
-// One link of two chains, 1 and 3 GB, and nobody else: they end after 1/2 + 1/2 and 2 GB of 1 GB/s.
-JointGraph two_chains(LinkId link) {
-  JointGraph joint = of_one_group(2);
-  joint.shape_offsets = {0, 1, 2};
-  joint.shape_loads = {{link, 0}, {link, 0}};
-  joint.loads = {1.0};
-  joint.links = {link};
-  ShapedPhase phase;
-  phase.chains = {{.shape = 0, .payload_bytes = 1e9}, {.shape = 1, .payload_bytes = 3e9}};
-  joint.traffic[0].push_back({.call = 0, .phases = {phase}});
-  return joint;
+// One group whose two chains, of 1 and 3 GB, have one link for themselves.
+class TwoChains : public testing::Test {
+ protected:
+  TwoChains() {
+    JointGraph joint = shapes_on(cluster_, {{{kLink, 0}}, {{kLink, 0}}}, {1.0}, {kLink});
+    ShapedPhase phase;
+    phase.chains = {{.shape = 0, .payload_bytes = 1e9}, {.shape = 1, .payload_bytes = 3e9}};
+    joined_ = {.graph = std::make_shared<const JointGraph>(std::move(joint)),
+               .traffic = {.calls = {{{.call = 0, .phases = {phase}}}}, .of_group = {0}}};
+  }
+
+  // The chains where the group is closed, or where others may come.
+  [[nodiscard]] std::vector<ShapedChain> chains(bool closed) {
+    LinkLimits limits = every_link_limits(joined_);
+    Concurrency concurrency = *limits.concurrency;
+    concurrency.closed = {closed};
+    limits.concurrency = std::make_shared<const Concurrency>(std::move(concurrency));
+    Traffic traffic = joined_.traffic;
+    for (ShapedChain& chain : traffic.calls[0][0].phases[0].chains)
+      chain.rate_cap_bytes_per_s = capacity();
+    close_phases(cluster_, *joined_.graph, limits, traffic);
+    return traffic.of(0)[0].phases[0].chains;
+  }
+
+  [[nodiscard]] double capacity() const { return cluster_.link(kLink).capacity.value(); }
+
+  static constexpr LinkId kLink = 0;
+  const Cluster cluster_ = hand_cluster({.nodes = 1});
+  Joined joined_;
+};
+
+// They end after 1/2 + 1/2 and 2 GB of 1 GB/s: 2 GB are moved when the small one ends, 4 GB when
+// the large one does.
+TEST_F(TwoChains, OfAClosedGroupEndWhenTheirPhaseSays) {
+  const std::vector<ShapedChain> closed = chains(true);
+  EXPECT_NEAR(closed[0].rate_cap_bytes_per_s, capacity() / 2.0, capacity() * 1e-12);
+  EXPECT_NEAR(closed[1].rate_cap_bytes_per_s, capacity() * 3.0 / 4.0, capacity() * 1e-12);
+  EXPECT_DOUBLE_EQ(closed[0].rate_alone.value(), capacity());
 }
 
-TEST(ClosedPhases, EndWhenTheirChainsEndTogether) {
-  const Cluster cluster = hand_cluster({.nodes = 1});
-  const double capacity = cluster.link(0).capacity.value();
-  JointGraph joint = two_chains(0);
-  LinkLimits limits = every_link_limits(joint);
-  limits.meets_others = {false, false};
-  const Contention closed = close_phases(cluster, {std::move(joint), std::move(limits)});
-  const std::vector<ShapedChain>& chains = closed.joint.calls_of(0)[0].phases[0].chains;
-  // 2 GB are moved when the small one ends, 4 GB when the large one does.
-  EXPECT_NEAR(chains[0].rate_cap_bytes_per_s, capacity / 2.0, capacity * 1e-12);
-  EXPECT_NEAR(chains[1].rate_cap_bytes_per_s, capacity * 3.0 / 4.0, capacity * 1e-12);
-  EXPECT_DOUBLE_EQ(chains[0].rate_alone.value(), capacity);
-  EXPECT_EQ(closed.limits.users.of(0)[0].contended, 0U);
-  EXPECT_EQ(closed.limits.users.of(0)[1].contended, 0U);
+TEST_F(TwoChains, StayOpenWhereOthersMayCome) {
+  const std::vector<ShapedChain> open = chains(false);
+  EXPECT_DOUBLE_EQ(open[0].rate_cap_bytes_per_s, capacity());
+  EXPECT_FALSE(open[0].rate_alone.has_value());
 }
 
-TEST(ClosedPhases, StayOpenWhereOthersMayCome) {
-  const Cluster cluster = hand_cluster({.nodes = 1});
-  JointGraph joint = two_chains(0);
-  LinkLimits limits = every_link_limits(joint);
-  limits.meets_others = {false, true};
-  const Contention closed = close_phases(cluster, {std::move(joint), std::move(limits)});
-  EXPECT_EQ(closed.limits.users.of(0)[0].contended, 1U);
-  EXPECT_EQ(closed.limits.users.of(0)[1].contended, 1U);
-  EXPECT_FALSE(closed.joint.calls_of(0)[0].phases[0].chains[0].rate_alone.has_value());
+// Groups of tensor ranks in nodes and data ranks over them, one after the other on one stream: the
+// two chains of a ring's phase meet nobody but each other.
+TEST(Concurrency, AGroupIsClosedWhereItsOwnPhaseAloneIsMet) {
+  const Cluster cluster = hand_cluster({.nodes = 12});
+  const Workload workload = training_step({.tensor = 4, .data = 12, .algorithm = "two_rings"});
+  const Joined joined = join(cluster, workload, RingModel(cluster));
+  const LinkLimits limits = limit_links(cluster, workload, joined);
+  const auto closed = std::ranges::count(limits.concurrency->closed, true);
+  EXPECT_GT(closed, 0);
+  std::size_t open = 0;
+  for (const LinkId link : joined.graph->links) {
+    std::uint32_t number = limits.users->first(link);
+    for (const auto& [shape, load] : limits.users->of(link)) {
+      const bool contended = limits.concurrency->contended[number++] != 0;
+      if (contended) ++open;
+      EXPECT_FALSE(contended && limits.concurrency->closed[joined.graph->group_of_shape[shape]]);
+    }
+  }
+  EXPECT_EQ(open == 0, limits.concurrency->links.empty());
 }
 
 }  // namespace

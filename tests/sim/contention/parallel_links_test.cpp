@@ -8,7 +8,6 @@
 
 #include "sim/cluster/link_bundles.hpp"
 #include "sim/contention/joint_graph.hpp"
-#include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
 
@@ -77,9 +76,10 @@ TEST(ParallelLinks, AreNoneWhereAHashChooses) {
 // Of a shape, with all parallel links.
 std::map<LinkId, double> all_loads(const JointGraph& joint, std::uint32_t shape) {
   std::map<LinkId, double> loads;
-  for (LinkId link = 0; link < joint.parallel_of.size(); ++link) {
+  const std::vector<LinkId>& parallel_to = joint.placed->parallel->lowest;
+  for (LinkId link = 0; link < parallel_to.size(); ++link) {
     for (const auto& [lowest, load] : joint.shape(shape)) {
-      if (joint.parallel_of[link] == lowest) loads[link] = joint.loads[load];
+      if (parallel_to[link] == lowest) loads[link] = joint.loads[load];
     }
   }
   return loads;
@@ -90,9 +90,10 @@ TEST(ParallelLinks, LoseNothingInTheJointGraph) {
   const Workload workload =
       training_step({.tensor = 4, .data = 6, .stages = 2, .algorithm = "two_rings"});
   const RingModel communication(cluster);
-  const ProgramAnalysis analysis(workload);
-  const JointGraph bundled = join(cluster, workload, analysis, communication);
-  const JointGraph plain = join_link_by_link(cluster, workload, analysis, communication);
+  const Joined with_bundles = join(cluster, workload, communication);
+  const Joined link_by_link = join_link_by_link(cluster, workload, communication);
+  const JointGraph& bundled = *with_bundles.graph;
+  const JointGraph& plain = *link_by_link.graph;
   EXPECT_LT(bundled.shape_loads.size(), plain.shape_loads.size());
   ASSERT_EQ(bundled.group_of_shape, plain.group_of_shape);
   for (std::uint32_t shape = 0; shape < plain.group_of_shape.size(); ++shape) {
@@ -129,9 +130,9 @@ class OneSpine final : public CommunicationModel {
 TEST(ParallelLinks, HoldOnlyWhileLoadedAlike) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12});
-  const JointGraph joint = join(cluster, workload, ProgramAnalysis(workload), OneSpine(cluster));
-  for (LinkId link = 0; link < joint.parallel_of.size(); ++link)
-    EXPECT_EQ(joint.parallel_of[link], link);
+  const Joined joined = join(cluster, workload, OneSpine(cluster));
+  const std::vector<LinkId>& lowest = joined.graph->placed->parallel->lowest;
+  for (LinkId link = 0; link < lowest.size(); ++link) EXPECT_EQ(lowest[link], link);
 }
 
 }  // namespace

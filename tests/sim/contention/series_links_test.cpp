@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "sim/contention/redundant_links.hpp"
-#include "sim/workload/program_analysis.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/contention/hand_shapes.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
@@ -25,7 +24,7 @@ class SeriesLinks : public testing::Test {
     std::vector<bool> is_redundant(cluster_.links().size(), false);
     for (const LinkId link : redundant) is_redundant[link] = true;
     const std::vector<LinkId> implied_by =
-        series_links(cluster_, joint, LinkUsers(joint), is_redundant);
+        implied_links(cluster_, series_neighbours(cluster_, joint, LinkUsers(joint)), is_redundant);
     std::vector<LinkId> result;
     for (LinkId link = 0; link < implied_by.size(); ++link)
       if (implied_by[link] != link) result.push_back(link);
@@ -47,38 +46,37 @@ TEST_F(SeriesLinks, ThePortImpliesTheWayToIt) {
   const std::vector<LinkId> links = sorted(way_);
   std::vector<ShapeLoad> all;
   for (const LinkId link : links) all.push_back({link, 0});
-  EXPECT_EQ(implied(shapes_on({all, all}, {1.0}, links)), sorted({way_[0], way_[3]}));
+  EXPECT_EQ(implied(shapes_on(cluster_, {all, all}, {1.0}, links)), sorted({way_[0], way_[3]}));
 }
 
 TEST_F(SeriesLinks, AChainOnOneOfThemAloneTellsThemApart) {
   const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
   const std::vector<ShapeLoad> both = {{pair[0], 0}, {pair[1], 0}};
-  EXPECT_EQ(implied(shapes_on({both}, {1.0}, pair)), std::vector<LinkId>{way_[0]});
-  EXPECT_TRUE(implied(shapes_on({both, {{way_[1], 0}}}, {1.0}, pair)).empty());
-  EXPECT_TRUE(implied(shapes_on({both, {{way_[0], 0}}}, {1.0}, pair)).empty());
+  EXPECT_EQ(implied(shapes_on(cluster_, {both}, {1.0}, pair)), std::vector<LinkId>{way_[0]});
+  EXPECT_TRUE(implied(shapes_on(cluster_, {both, {{way_[1], 0}}}, {1.0}, pair)).empty());
+  EXPECT_TRUE(implied(shapes_on(cluster_, {both, {{way_[0], 0}}}, {1.0}, pair)).empty());
 }
 
 TEST_F(SeriesLinks, SoDoesAnotherLoad) {
   const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
   const std::vector<ShapeLoad> uneven = {{pair[0], 0}, {pair[1], 1}};
-  EXPECT_TRUE(implied(shapes_on({uneven}, {1.0, 0.5}, pair)).empty());
+  EXPECT_TRUE(implied(shapes_on(cluster_, {uneven}, {1.0, 0.5}, pair)).empty());
 }
 
 TEST_F(SeriesLinks, ARedundantLinkImpliesNone) {
   const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
   const std::vector<ShapeLoad> both = {{pair[0], 0}, {pair[1], 0}};
-  EXPECT_TRUE(implied(shapes_on({both}, {1.0}, pair), {way_[1]}).empty());
+  EXPECT_TRUE(implied(shapes_on(cluster_, {both}, {1.0}, pair), {way_[1]}).empty());
 }
 
 // The links that others imply, in a step of tensor groups within nodes and data groups between
 // them.
 std::vector<Link> implied_links(const Cluster& cluster, const CommunicationModel& communication) {
   const Workload workload = training_step({.tensor = 4, .data = 12});
-  ProgramAnalysis analysis(workload);
-  const JointGraph joint = join(cluster, workload, analysis, communication);
-  const LinkLimits limits = limit_links(cluster, workload, joint, analysis);
+  const Joined joined = join(cluster, workload, communication);
+  const LinkLimits limits = limit_links(cluster, workload, joined);
   std::vector<Link> implied;
-  for (const LinkId link : joint.links) {
+  for (const LinkId link : joined.graph->links) {
     if (limits.implied_by[link] == link) continue;
     EXPECT_TRUE(limits.redundant[link]);
     implied.push_back(cluster.link(link));
