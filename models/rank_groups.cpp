@@ -7,8 +7,6 @@
 #include <set>
 #include <sstream>
 
-#include "models/attention_pairs.hpp"
-#include "models/pipeline_shape.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -174,9 +172,9 @@ void add_shard_groups(const Parallelism& parallelism, const RankGrid& grid, Work
 }
 
 // Ranks that trade heads, or gather; and on a ring the next rank, both ways.
-void add_context_groups(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
+void add_context_groups(const Parallelism& parallelism, const ContextShape& shape,
+                        const RankGrid& grid, Workload& workload) {
   if (parallelism.context == 1) return;
-  const ContextShape shape = context_shape(parallelism);
   if (shape.heads > 1 || parallelism.context_exchange == ContextExchange::AllGather) {
     const std::int64_t together = shape.heads > 1 ? shape.heads : parallelism.context;
     add_groups_by(workload, grid, GroupKind::Context, Slot::Context,
@@ -337,11 +335,9 @@ std::vector<std::string> slot_names() {
           "host"};
 }
 
-void add_groups(const Parallelism& parallelism, const Architecture& architecture,
-                Workload& workload) {
+void add_groups(const GroupOptions& options, Workload& workload) {
+  const auto& [parallelism, architecture, placement, context, shares_embedding] = options;
   const RankGrid grid(parallelism);
-  const StagePlacement placement = placement_of(parallelism);
-  const ContextShape context = context_shape(parallelism);
   workload.slots = slot_names();
   workload.ranks.resize(static_cast<std::size_t>(grid.world()));
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
@@ -361,21 +357,20 @@ void add_groups(const Parallelism& parallelism, const Architecture& architecture
   add_groups_by(workload, grid, GroupKind::Tensor, Slot::Tensor,
                 [](GridPosition p) { return p.tensor = 0, p; });
   add_tensor_pairs(parallelism, grid, workload);
-  add_context_groups(parallelism, grid, workload);
+  add_context_groups(parallelism, context, grid, workload);
   add_data_groups(parallelism, grid, placement, workload);
   add_shard_groups(parallelism, grid, workload);
   add_pipeline_pairs(parallelism, grid, placement, workload);
-  if (architecture.tied_embeddings && !ends_on_one_rank(parallelism)) {
-    add_embedding_groups(parallelism, grid, workload);
-  }
+  if (shares_embedding) add_embedding_groups(parallelism, grid, workload);
   if (architecture.has_experts()) add_expert_groups(parallelism, placement, workload);
   // A distributed optimizer leaves every rank with a share of the norm of its own, and so do
   // divided experts; otherwise replicas agree.
   const bool everyone = divides_experts(parallelism, architecture);
-  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [&](GridPosition p) {
+  const std::int64_t shard = parallelism.zero_stage > 0 ? parallelism.shard_size() : 0;
+  add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [=](GridPosition p) {
     if (everyone) return GridPosition{};
     p.tensor = p.pipeline = 0;
-    return parallelism.zero_stage > 0 ? first_of_copy(p, parallelism.shard_size()) : p;
+    return shard > 0 ? first_of_copy(p, shard) : p;
   });
   level_slots(workload);
 }

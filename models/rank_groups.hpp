@@ -2,7 +2,7 @@
 // communicate, and the slots through which programs name their groups.
 //
 //   RankGrid(plan.parallelism).position(12);   // t=8, c=1, d=2, p=4: tp 4, dp 1, pp 0
-//   add_groups(plan.parallelism, plan.architecture, workload);
+//   add_groups({.parallelism = plan.parallelism, ...}, workload);
 #pragma once
 
 #include <array>
@@ -12,7 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "models/attention_pairs.hpp"
 #include "models/plan.hpp"
+#include "models/schedules/schedule.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -148,12 +150,20 @@ enum class Slot : std::uint16_t {
 [[nodiscard]] bool divides_experts(const Parallelism& parallelism,
                                    const Architecture& architecture);
 
+// What the groups of a step follow from.
+struct GroupOptions {
+  const Parallelism& parallelism;
+  const Architecture& architecture;
+  StagePlacement placement = StagePlacement::Wrap;  // placement_of(parallelism)
+  ContextShape context = {};                        // context_shape(parallelism)
+  bool shares_embedding = false;  // first and last stage hold a copy each of one embedding
+};
+
 // Fills workload.groups, workload.ranks (programs stage by stage, those of a stage in the order of
 // the context ring; gpu as placed) and workload.slots. Groups of one rank are not made: their slots
 // stay unbound, and slots behind the last one in use are not there. The stages wrap around (last to
 // first) when chunks are interleaved.
-void add_groups(const Parallelism& parallelism, const Architecture& architecture,
-                Workload& workload);
+void add_groups(const GroupOptions& options, Workload& workload);
 
 // Uses of a slot that one device of a replica has for each other one, where the model is split by
 // hand.

@@ -19,6 +19,7 @@
 #include "models/lower/options.hpp"
 #include "models/lower/resident_memory.hpp"
 #include "models/operator_devices.hpp"
+#include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
 
 namespace trainyard {
@@ -326,9 +327,11 @@ Workload operator_step(const TrainingPlan& plan) {
     workload.programs.push_back(lowering.lower());
   }
   drop_unused_names(workload);
-  Architecture shared = plan.architecture;  // a tied table stands on one device
-  shared.tied_embeddings = false;
-  add_groups(plan.parallelism, shared, workload);
+  add_groups({.parallelism = plan.parallelism,  // a tied table stands on one device
+              .architecture = plan.architecture,
+              .placement = placement_of(plan.parallelism),
+              .context = options.layer.attention.context.shape},
+             workload);
   std::vector<PeerPair> pairs;
   for (const Transfer& transfer : split.transfers)
     pairs.push_back({.from = transfer.from, .to = transfer.to});

@@ -105,7 +105,8 @@ void seat_ranks(const Seating& seating, Workload& workload) {
 Workload lower(const TrainingPlan& plan) {
   if (plan.servers.servers > 0) return server_steps(plan);
   if (!plan.parallelism.operator_devices.empty()) return operator_step(plan);
-  return lower_steps(plan, step_lists(plan)).workload;
+  const ScheduleLists lists = step_lists(plan);
+  return lower_steps(plan, lists).workload;
 }
 
 namespace {
@@ -209,9 +210,12 @@ SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists
   workload.streams = stream_names();
   workload.categories = category_names();
   drop_unused_names(workload);
-  Architecture shared = plan.architecture;  // of groups it says who shares the embedding
-  shared.tied_embeddings = options.weights.shares_embedding;
-  add_groups(plan.parallelism, shared, workload);
+  add_groups({.parallelism = plan.parallelism,
+              .architecture = plan.architecture,
+              .placement = pipeline.shape.placement,
+              .context = options.layer.attention.context.shape,
+              .shares_embedding = options.weights.shares_embedding},
+             workload);
   if (plan.offload.any()) add_host_groups(workload);
   seat_ranks(seating, workload);
   return stepped;

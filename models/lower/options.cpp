@@ -62,7 +62,7 @@ LayerOptions layer_options(const TrainingPlan& plan, const WeightOptions& weight
               plan.streaming.recompute_stops_early && alone && t.recompute == Recompute::Full};
 }
 
-ActivationQuery activation_query(const TrainingPlan& plan) {
+ActivationQuery activation_query(const TrainingPlan& plan, const ContextShape& context) {
   const Architecture& architecture = plan.architecture;
   const KeptTensors norm = plan.streaming.norm(architecture).kept;
   const KeptTensors activation = plan.streaming.activation_of(architecture).kept;
@@ -76,7 +76,7 @@ ActivationQuery activation_query(const TrainingPlan& plan) {
           .attention = plan.training.attention,
           .precision = plan.training.precision,
           .expert_tensor = plan.parallelism.expert_tensor_size(),
-          .heads_traded = context_shape(plan.parallelism).heads > 1,
+          .heads_traded = context.heads > 1,
           .fused_loss = plan.training.fused_loss,
           .product_input = plan.recipe.product_input_bytes,
           .activation_input = plan.recipe.activation_input_bytes,
@@ -89,14 +89,15 @@ ActivationQuery activation_query(const TrainingPlan& plan) {
           .attention_output = plan.recipe.attention_output_bytes};
 }
 
-MemoryOptions memory_options(const TrainingPlan& plan, const WeightOptions& weights) {
+MemoryOptions memory_options(const TrainingPlan& plan, const WeightOptions& weights,
+                             const ContextShape& context) {
   const Training& t = plan.training;
   // Half of the copies are on the way to the experts, the other half on the way back.
   const double there = element_bytes(plan.experts.dispatch_precision);
   const double back = element_bytes(t.precision);
   return {
       .division = weights.division,
-      .query = activation_query(plan),
+      .query = activation_query(plan, context),
       .adapters = weights.adapters,
       .rebuilds_modules =
           t.recompute == Recompute::Selective && t.recompute_modules != RecomputeModules{},
@@ -107,10 +108,11 @@ MemoryOptions memory_options(const TrainingPlan& plan, const WeightOptions& weig
 
 // ---- the ends of the model
 
-EndParameters end_parameters(const TrainingPlan& plan) {
+// `together`: first and last stage are on one rank.
+EndParameters end_parameters(const TrainingPlan& plan, bool together) {
   const Architecture& a = plan.architecture;
   const std::int64_t table = plan.vocab() / plan.parallelism.tensor * a.hidden;
-  const bool shared = a.tied_embeddings && ends_on_one_rank(plan.parallelism);
+  const bool shared = a.tied_embeddings && together;
   return {.embedding = table,
           .positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0,
           .final_norm = a.norm_width(),
@@ -232,22 +234,24 @@ StepShape step_shape(const TrainingPlan& plan) {
 }
 
 WeightOptions weight_options(const TrainingPlan& plan) {
-  const bool twice = plan.architecture.tied_embeddings || plan.training.mtp_layers > 0;
   const Parallelism& p = plan.parallelism;
-  return {.division = {.architecture = plan.architecture,
-                       .tensor = p.tensor,
-                       .expert = p.expert,
-                       .expert_tensor = p.expert_tensor_size()},
-          .ends = end_parameters(plan),
-          .shares_embedding = twice && !ends_on_one_rank(p),
-          .further = plan.training.mtp_layers,
-          .trained = trained_weights(plan),
-          .adapters = adapter_set(plan.architecture, plan.training, p.tensor),
-          .element = element_bytes(plan.training.precision)};
+  WeightOptions options{.division = {.architecture = plan.architecture,
+                                     .tensor = p.tensor,
+                                     .expert = p.expert,
+                                     .expert_tensor = p.expert_tensor_size()},
+                        .further = plan.training.mtp_layers,
+                        .trained = trained_weights(plan),
+                        .adapters = adapter_set(plan.architecture, plan.training, p.tensor),
+                        .element = element_bytes(plan.training.precision)};
+  const bool together = ends_on_one_rank(p);
+  const bool twice = plan.architecture.tied_embeddings || options.further > 0;
+  options.ends = end_parameters(plan, together);
+  options.shares_embedding = twice && !together;
+  return options;
 }
 
 MemoryOptions memory_options(const TrainingPlan& plan) {
-  return memory_options(plan, weight_options(plan));
+  return memory_options(plan, weight_options(plan), context_shape(plan.parallelism));
 }
 
 StateRecipe state_recipe(const TrainingPlan& plan) {
@@ -265,11 +269,12 @@ StateRecipe state_recipe(const TrainingPlan& plan) {
 LoweringOptions lowering_options(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   const WeightOptions weights = weight_options(plan);
+  const LayerOptions layer = layer_options(plan, weights);
   LoweringOptions options{
       .shape = step_shape(plan),
-      .layer = layer_options(plan, weights),
+      .layer = layer,
       .ends = {},
-      .memory = memory_options(plan, weights),
+      .memory = memory_options(plan, weights, layer.attention.context.shape),
       .weights = weights,
       .replicas = replica_options(plan, weights),
       .offload = {.settings = plan.offload,
@@ -288,14 +293,15 @@ LoweringOptions lowering_options(const TrainingPlan& plan) {
 }
 
 PipelineOptions pipeline_options(const TrainingPlan& plan, const LoweringOptions& known) {
+  const bool overlaps = overlaps_steps(plan);
+  const std::vector<std::int64_t> split = layer_split(plan);
   PipelineOptions options{
       .shape = pipeline_shape(plan),
       .first_trained = known.weights.trained.first,
-      .overlaps_steps = overlaps_steps(plan),
+      .overlaps_steps = overlaps,
       .microbatches_differ = plan.offload.any() || plan.documents.kind != DocumentKind::None,
       .ring_programs = known.layer.attention.context.shape.programs};
   std::int64_t first = 0;
-  const std::vector<std::int64_t> split = layer_split(plan);
   for (std::size_t stage = 0; stage < split.size(); ++stage) {
     const bool last = stage + 1 == split.size();
     options.stages.push_back(

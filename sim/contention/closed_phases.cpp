@@ -52,7 +52,7 @@ void price(const Cluster& cluster, const JointGraph& joint, const LinkLimits& li
 }  // namespace
 
 void close_phases(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits,
-                  Traffic& traffic) {
+                  GroupTraffic& traffic) {
   const std::vector<bool>& closed = limits.concurrency->closed;
   LinkNumbers numbers(cluster.links().size(), kNoNumber);
   for (GroupId group = 0; group < closed.size(); ++group) {

@@ -20,6 +20,6 @@ namespace trainyard {
 // Prices the phases of closed groups (Concurrency::closed). REQUIRES: the caps of their chains hold
 // what each could take alone.
 void close_phases(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits,
-                  Traffic& traffic);
+                  GroupTraffic& traffic);
 
 }  // namespace trainyard

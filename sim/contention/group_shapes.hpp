@@ -122,7 +122,7 @@ class GroupAnswers {
   [[nodiscard]] bool hold() const { return chains_.hold(); }
   [[nodiscard]] std::shared_ptr<const GroupShapes> shapes() const;
   // What all groups do.
-  [[nodiscard]] Traffic traffic() && { return std::move(traffic_); }
+  [[nodiscard]] GroupTraffic traffic() && { return std::move(traffic_); }
 
  private:
   struct Asked {
@@ -140,7 +140,7 @@ class GroupAnswers {
   ChainShapes chains_;
   std::optional<std::pair<GroupId, Asked>> ahead_;
   std::vector<GroupShapes::Pattern> patterns_;
-  Traffic traffic_;
+  GroupTraffic traffic_;
 };
 
 // A joint graph, or why there is none.

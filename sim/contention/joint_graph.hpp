@@ -61,7 +61,7 @@ struct ShapeLoad {
 };
 
 // What groups do: the phases of their calls. Many do the same.
-struct Traffic {
+struct GroupTraffic {
   std::vector<std::vector<GroupCall>> calls;  // by call
   std::vector<std::uint32_t> of_group;        // index into calls
 
@@ -91,7 +91,7 @@ struct JointGraph {
 // A joint graph, and the traffic on it.
 struct Joined {
   std::shared_ptr<const JointGraph> graph;
-  Traffic traffic;
+  GroupTraffic traffic;
 };
 
 // What is known from before of a workload and its cluster.

@@ -37,8 +37,9 @@ std::vector<double> exclusive_rates(const Cluster& cluster, const JointGraph& jo
 
 // The traffic with what the exclusive links of a chain allow as a cap of its own. Groups that do
 // the same and whose shapes may go as fast still do the same.
-Traffic with_caps(const JointGraph& joint, Traffic traffic, std::span<const double> rates) {
-  Traffic capped;
+GroupTraffic with_caps(const JointGraph& joint, GroupTraffic traffic,
+                       std::span<const double> rates) {
+  GroupTraffic capped;
   std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, ListHash> known;
   std::vector<std::uint64_t> key;
   for (GroupId group = 0; group < traffic.of_group.size(); ++group) {

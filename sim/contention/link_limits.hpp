@@ -83,7 +83,7 @@ struct LinkLimits {
 // phases allow.
 struct Contention {
   std::shared_ptr<const JointGraph> graph;
-  Traffic traffic;
+  GroupTraffic traffic;
   LinkLimits limits;
 };
 

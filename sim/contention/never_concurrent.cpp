@@ -301,7 +301,7 @@ void finish(const JointGraph& joint, const LinkUsers& users, Concurrency& found)
 
 }  // namespace
 
-Moments::Moments(const Traffic& traffic)
+Moments::Moments(const GroupTraffic& traffic)
     : of_traffic(traffic.calls.size()), of_group(traffic.of_group) {
   for (std::size_t i = 0; i < traffic.calls.size(); ++i) {
     for (const GroupCall& made : traffic.calls[i]) add_moments(made, of_traffic[i]);

@@ -22,7 +22,7 @@ namespace trainyard {
 // When the chains of each shape move: in which phases of which calls. It is all that concurrency
 // reads of traffic.
 struct Moments {
-  explicit Moments(const Traffic& traffic);
+  explicit Moments(const GroupTraffic& traffic);
   bool operator==(const Moments&) const = default;
 
   // When the chains of a shape move.
@@ -31,9 +31,9 @@ struct Moments {
     bool together = false;                // two of them at once
     bool operator==(const OfShape&) const = default;
   };
-  std::vector<std::vector<OfShape>> of_traffic;  // by index into Traffic::calls, by shape
+  std::vector<std::vector<OfShape>> of_traffic;  // by index into GroupTraffic::calls, by shape
   std::vector<bool> few_chains;                  // by that index: in every phase
-  std::vector<std::uint32_t> of_group;           // as Traffic::of_group
+  std::vector<std::uint32_t> of_group;           // as GroupTraffic::of_group
 };
 
 // Which uses of links are contended.

@@ -473,7 +473,7 @@ class FlowDescriber {
 
   const Workload& workload_;
   const JointGraph& joint_;
-  const Traffic& traffic_;
+  const GroupTraffic& traffic_;
   const FoldClasses& classes_;
   bool merge_chains_;
   Partition result_;

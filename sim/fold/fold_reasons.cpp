@@ -86,7 +86,7 @@ class PartingWords {
   const Cluster& cluster_;
   const Workload& workload_;
   const JointGraph& joint_;
-  const Traffic& traffic_;
+  const GroupTraffic& traffic_;
   const LinkLimits& limits_;
   const FoldingGraph& folding_;
 };

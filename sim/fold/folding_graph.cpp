@@ -63,7 +63,8 @@ void add_use(std::vector<Key>& keys, const ShapedChain& chain, std::uint32_t cal
 }
 
 // A shape is known by the chains that have it: by traffic, then by shape of the group.
-std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours, const Traffic& traffic) {
+std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours,
+                                                      const GroupTraffic& traffic) {
   std::vector<std::vector<std::uint32_t>> known(traffic.calls.size());
   for (std::size_t i = 0; i < traffic.calls.size(); ++i) {
     std::vector<Key> keys;
@@ -77,7 +78,7 @@ std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours, const Tr
   return known;
 }
 
-std::vector<std::uint32_t> traffic_colours(Colours& colours, const Traffic& traffic) {
+std::vector<std::uint32_t> traffic_colours(Colours& colours, const GroupTraffic& traffic) {
   std::vector<std::uint32_t> result;
   Key key;
   for (const std::vector<GroupCall>& calls : traffic.calls) {

@@ -44,14 +44,14 @@ namespace {
 constexpr std::array<std::string_view, kOperations> kOperationNames{
     "allreduce", "allgather", "reducescatter", "broadcast", "reduce", "alltoall", "sendrecv"};
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string made;
   for (const char letter : text)
     if (letter != ' ') made += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return made;
 }
 
-std::vector<std::string> split(const std::string& text, char mark) {
+std::vector<std::string> parts_of(const std::string& text, char mark) {
   std::vector<std::string> parts(1);
   for (const char letter : text) {
     if (letter == mark)
@@ -78,14 +78,15 @@ template <class Set>
 void parse(const std::string& text, const std::vector<std::string>& names, const char* variable,
            Set set) {
   const std::vector<std::string> operations(kOperationNames.begin(), kOperationNames.end());
-  for (const std::string& entry : split(lower(text), ';')) {
-    std::vector<std::string> sides = split(entry, ':');
+  for (const std::string& entry : parts_of(lower_case(text), ';')) {
+    std::vector<std::string> sides = parts_of(entry, ':');
     if (sides.empty()) continue;
     std::string list = sides.back();
     const bool excludes = list.starts_with('^');
     if (excludes) list.erase(0, 1);
     std::vector<bool> listed(names.size(), false);
-    for (const std::string& word : split(list, ',')) listed[index_of(word, names, variable)] = true;
+    for (const std::string& word : parts_of(list, ','))
+      listed[index_of(word, names, variable)] = true;
     const bool prefixed = sides.size() > 1;
     const std::size_t only = prefixed ? index_of(sides.front(), operations, variable) : 0;
     for (std::size_t op = 0; op < kOperations; ++op) {
@@ -98,7 +99,7 @@ void parse(const std::string& text, const std::vector<std::string>& names, const
 template <class Values>
 std::vector<std::string> names_of(const Values& values) {
   std::vector<std::string> names;
-  for (const auto value : values) names.push_back(lower(to_string(value)));
+  for (const auto value : values) names.push_back(lower_case(to_string(value)));
   return names;
 }
 

@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "models/pipeline_shape.hpp"
+
 namespace trainyard {
 namespace {
 
@@ -14,8 +16,12 @@ using Members = std::vector<RankId>;
 Workload groups_of(const Parallelism& parallelism, bool tied = false) {
   Workload workload;
   Architecture architecture;
-  architecture.tied_embeddings = tied;
-  add_groups(parallelism, architecture, workload);
+  add_groups({.parallelism = parallelism,
+              .architecture = architecture,
+              .placement = placement_of(parallelism),
+              .context = context_shape(parallelism),
+              .shares_embedding = tied && !ends_on_one_rank(parallelism)},
+             workload);
   return workload;
 }
 

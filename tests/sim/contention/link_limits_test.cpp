@@ -62,7 +62,7 @@ class TwoChains : public testing::Test {
     Concurrency concurrency = *limits.concurrency;
     concurrency.closed = {closed};
     limits.concurrency = std::make_shared<const Concurrency>(std::move(concurrency));
-    Traffic traffic = joined_.traffic;
+    GroupTraffic traffic = joined_.traffic;
     for (ShapedChain& chain : traffic.calls[0][0].phases[0].chains)
       chain.rate_cap_bytes_per_s = capacity();
     close_phases(cluster_, *joined_.graph, limits, traffic);
