@@ -113,6 +113,7 @@ class ProgramOrder {
     return after(position, blocks_->column(written(position))) - 1;
   }
 
+  [[nodiscard]] const OperationList& list() const { return list_; }
   [[nodiscard]] const std::shared_ptr<const BlockOrders>& blocks() const { return blocks_; }
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
     return blocks_->entries_of(block);
