@@ -246,5 +246,27 @@ TEST(Library, ThreadsGetTheResultsOfRunsOneByOne) {
     EXPECT_NEAR(together[i], alone[i], 1e-9 * alone[i]) << i;
 }
 
+// Whoever comes first lowers; the others arrange its blocks, while it runs.
+TEST(Library, ThreadsMayAskForOtherNumbersOfMicrobatchesAtOnce) {
+  const Scenario first = pipeline();
+  const std::vector<std::int64_t> counts = {8, 9, 12, 8, 16, 5};
+  for (int turn = 0; turn < 5; ++turn) {
+    Memo memo;
+    std::vector<double> together(counts.size());
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < counts.size(); ++i)
+        threads.emplace_back([&, i] {
+          const Scenario scenario = with_microbatches(first, counts[i]);
+          together[i] = simulate(scenario, {.figures = false}, memo).timeline.makespan_s;
+        });
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const double alone = simulate(with_microbatches(first, counts[i])).timeline.makespan_s;
+      EXPECT_NEAR(together[i], alone, 1e-12 * alone) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trainyard
