@@ -102,11 +102,35 @@ void seat_ranks(const Seating& seating, Workload& workload) {
 
 }  // namespace
 
-Workload lower(const TrainingPlan& plan) {
-  if (plan.servers.servers > 0) return server_steps(plan);
-  if (!plan.parallelism.operator_devices.empty()) return operator_step(plan);
+Workload lower(const TrainingPlan& plan) { return lower_stepped(plan).workload; }
+
+SteppedWorkload lower_stepped(const TrainingPlan& plan) {
+  if (plan.servers.servers > 0) return {.workload = server_steps(plan)};
+  if (!plan.parallelism.operator_devices.empty()) return {.workload = operator_step(plan)};
   const ScheduleLists lists = step_lists(plan);
-  return lower_steps(plan, lists).workload;
+  return lower_steps(plan, lists);
+}
+
+std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
+                                               std::span<const StageBook> books,
+                                               const TrainingPlan& plan) {
+  if (books.empty()) return std::nullopt;
+  const ScheduleLists lists = step_lists(plan);
+  const PipelineOptions pipeline = pipeline_options(plan, lowering_options(plan));
+  const std::vector<std::uint32_t> templates = program_templates(known);
+  std::vector<Program> programs(known.begin(), known.end());
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    if (templates[i] < i) {
+      programs[i].operations = programs[templates[i]].operations;
+      continue;
+    }
+    const std::uint32_t stage = programs[i].stage;
+    std::optional<OperationList> list =
+        arranged(books[i], programs[i].operations, StageLayout(pipeline, stage), lists[stage]);
+    if (!list) return std::nullopt;
+    programs[i].operations = *std::move(list);
+  }
+  return programs;
 }
 
 namespace {
@@ -154,6 +178,7 @@ class StageRange {
         Program program = lowering.lower(lists_[static_cast<std::size_t>(stage)]);
         size = size_of(program);
         stepped.begins.push_back(lowering.step_begins());
+        stepped.books.push_back(lowering.take_book());
         if (alone) {
           stepped.workload.programs.push_back(std::move(program));
         } else {
@@ -191,6 +216,7 @@ SteppedWorkload lower_stages(const StageRange& stages, const Seating& seating, s
       [&] { return others.lower(seating, half, count); });
   append_programs(first.workload, std::move(second.workload));
   std::ranges::move(second.begins, std::back_inserter(first.begins));
+  std::ranges::move(second.books, std::back_inserter(first.books));
   return first;
 }
 

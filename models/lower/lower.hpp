@@ -6,19 +6,21 @@
 // kernels and collectives of its layers, then gradient reduction, gradient norm and optimizer.
 // Memory effects ride on the operations.
 //
-// Reading order: lower.cpp (the whole step), stage.cpp (a rank's schedule), stage_writer.cpp (one
-// step of it, layer by layer) with stage_layout.hpp, messages.hpp and resident_memory.hpp,
-// layer.hpp (one transformer layer and the kinds of blocks in it) with multi_head_attention.cpp,
-// latent_attention.cpp, feed_forward.cpp and moe.cpp, layer_tools.hpp (what these write with),
-// program_builder.hpp and recording.hpp (how a program is written), ends.cpp (embedding, head and
-// loss), device_program.cpp (a model split by hand), data_parallel/ (weights and gradients around
-// them), gradients.cpp (norm, optimizer).
+// Reading order: lower.cpp (the whole step), step_runs.hpp and stage.cpp (a rank's schedule),
+// stage_writer.cpp (one step of it, layer by layer) with stage_layout.hpp, messages.hpp and
+// resident_memory.hpp, layer.hpp (one transformer layer and the kinds of blocks in it) with
+// multi_head_attention.cpp, latent_attention.cpp, feed_forward.cpp and moe.cpp, layer_tools.hpp
+// (what these write with), program_builder.hpp and recording.hpp (how a program is written),
+// ends.cpp (embedding, head and loss), device_program.cpp (a model split by hand), data_parallel/
+// (weights and gradients around them), gradients.cpp (norm, optimizer).
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "models/lower/stage.hpp"
 #include "models/lower/step_shape.hpp"
 #include "models/plan.hpp"
 #include "models/schedules/schedule.hpp"
@@ -34,18 +36,31 @@ namespace trainyard {
 // program is the same.
 enum class Microbatches : std::uint8_t { WrittenOnce, WrittenOut };
 
-// A workload with the place of each step of its lists.
+// A workload with the place of each step of its lists, and with the blocks that its programs are
+// made of.
 struct SteppedWorkload {
   Workload workload;
   // By program: the operation that each step of its stage's list begins with, and at last the one
   // behind them all. Two steps that run as one block begin at the same one.
   std::vector<std::vector<OpIndex>> begins = {};
+  std::vector<StageBook> books = {};  // by program
 };
 // With these lists, by pipeline rank, in place of the schedule's. They may be a sample of it, to be
 // read rather than run. REQUIRES: no parameter servers, no model split by hand; each microbatch of
 // a chunk has one backward, whole or in both parts.
 [[nodiscard]] SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
                                           Microbatches microbatches = Microbatches::WrittenOnce);
+
+// lower() with all that rearranged() asks for.
+[[nodiscard]] SteppedWorkload lower_stepped(const TrainingPlan& plan);
+
+// The programs of `known` for another number of microbatches, made of the same blocks: what lower()
+// gives for the plan. Nothing where that needs another block. `books`: of the programs; they and
+// others that share a list with one of them are rearranged together. REQUIRES: lower() gave `known`
+// for a plan that differs in the size of the global batch alone.
+[[nodiscard]] std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
+                                                             std::span<const StageBook> books,
+                                                             const TrainingPlan& plan);
 
 // The steps of every pipeline rank by the plan's schedule, in order. Throws as lower().
 [[nodiscard]] ScheduleLists step_lists(const TrainingPlan& plan);

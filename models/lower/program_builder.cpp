@@ -58,7 +58,7 @@ std::uint32_t Interner::delay(Seconds time) {
 
 ProgramSize size_of(const Program& program) {
   return {.operations = program.operations.written().size(),
-          .dependencies = program.operations.content().dependencies.size(),
+          .dependencies = program.operations.dependencies().size(),
           .effects = program.effects.size()};
 }
 

@@ -13,6 +13,13 @@ void OperationBlocks::reserve(std::size_t operations, std::size_t dependencies) 
   content_.dependencies.reserve(dependencies);
 }
 
+void OperationBlocks::begin_with(const OperationList& blocks) {
+  content_ = blocks.content();
+  content_.instances.clear();
+  content_.bindings.clear();
+  open_written_ = content_.operations.size();
+}
+
 OpIndex OperationBlocks::append(Operation op, std::span<const OpIndex> after) {
   std::vector<OpIndex>& dependencies = content_.dependencies;
   op.dependencies_begin = static_cast<std::uint32_t>(dependencies.size());
@@ -153,6 +160,15 @@ void MemoryEffects::renumber(OpIndex first, std::span<const OpIndex> numbers) {
 void MemoryEffects::came_with(std::uint32_t block, OpIndex first, std::size_t effect) {
   ranges_.resize(block + std::size_t{1});
   ranges_[block] = {.first = first, .begin = effect, .end = effects_.size()};
+}
+
+bool MemoryEffects::all_of_blocks() const {
+  std::ptrdiff_t owned = 0;
+  for (const Range& range : ranges_)
+    owned += std::count_if(effects_.begin() + static_cast<std::ptrdiff_t>(range.begin),
+                           effects_.begin() + static_cast<std::ptrdiff_t>(range.end),
+                           [&](const Effect& effect) { return range.owns(effect); });
+  return owned == std::ssize(effects_);
 }
 
 void MemoryEffects::drop(std::uint32_t block) {

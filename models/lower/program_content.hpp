@@ -25,6 +25,8 @@ class OperationBlocks {
   explicit OperationBlocks(std::size_t streams) : last_on_stream_(streams, kNone) {}
 
   void reserve(std::size_t operations, std::size_t dependencies);
+  // Takes the blocks of a list, of which there is no instance yet. REQUIRES: nothing is written.
+  void begin_with(const OperationList& blocks);
   // Writes an operation behind all others; returns its number. Inputs on its own stream are left
   // out, as the order of the stream says the same; so is kNone.
   OpIndex append(Operation op, std::span<const OpIndex> after);
@@ -59,6 +61,9 @@ class OperationBlocks {
   void add_instance(const Instance& instance, std::span<const OpIndex> inputs,
                     std::span<const std::pair<std::uint8_t, OpIndex>> last);
   [[nodiscard]] const OperationList::Content& content() const { return content_; }
+  [[nodiscard]] std::span<const Operation> operations_of(const Block& block) const {
+    return std::span(content_.operations).subspan(block.begin, block.count);
+  }
   [[nodiscard]] std::span<Operation> operations_of(const Block& block) {
     return std::span(content_.operations).subspan(block.begin, block.count);
   }
@@ -97,6 +102,8 @@ class MemoryEffects {
   [[nodiscard]] bool same(std::uint32_t one, std::uint32_t other) const {
     return own(one) == own(other);
   }
+  // All of them came with blocks, and are of their operations.
+  [[nodiscard]] bool all_of_blocks() const;
   // Drops what came with a block, and all that was known of blocks from it on.
   void drop(std::uint32_t block);
   // Writes all effects into the program: those that came with a block stand with its operations.

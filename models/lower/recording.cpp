@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
@@ -67,19 +68,22 @@ RecordingBorder BlockRecorder::border(std::span<const OpIndex> named) const {
   const std::vector<OpIndex>& waits = operations.waits();
   RecordingBorder border{.next = operations.next(),
                          .next_effect = build_.memory().size(),
-                         .outside = {build_.last_compute()},
+                         .outside = {},
                          .waits = waits.size()};
+  border.outside.reserve(1 + waits.size() + named.size());
+  border.outside.push_back(build_.last_compute());
   border.outside.insert(border.outside.end(), waits.begin(), waits.end());
   border.outside.insert(border.outside.end(), named.begin(), named.end());
+  border.streams.reserve(border.outside.size());
   for (const OpIndex op : border.outside)
     border.streams.push_back(op == kNone ? kNoStream : operations.stream_of(op));
   return border;
 }
 
-RecordedBlock BlockRecorder::begin_block(std::span<const OpIndex> named,
+RecordedBlock BlockRecorder::begin_block(RecordingBorder border,
                                          std::optional<std::int32_t> beside) const {
   const Tags& tags = build_.tags();
-  return {.begin = border(named),
+  return {.begin = std::move(border),
           .part = tags.part,
           .work = tags.work,
           .microbatch = tags.microbatch,
@@ -92,7 +96,8 @@ bool BlockRecorder::is_closed(const RecordedBlock& block) const {
   const RecordingBorder& begin = block.begin;
   const auto known = [&](OpIndex op) { return begin.inside(op) != kNone; };
   const auto own = [&](const Operation& op) {
-    const bool named = op.microbatch == block.microbatch || op.microbatch == block.beside;
+    const bool named =
+        op.microbatch < 0 || op.microbatch == block.microbatch || op.microbatch == block.beside;
     return named && std::ranges::all_of(operations.dependencies_of(op), known);
   };
   return std::ranges::all_of(operations.written_from(begin.next), own) &&
@@ -115,7 +120,7 @@ bool BlockRecorder::end_block(RecordedBlock& block, std::span<const std::uint32_
   operations.close(operations.next());
   const OperationList::Content& content = operations.content();
   block.block = content.instances.back().block;
-  microbatch_of_[block.block] = block.microbatch;
+  microbatch_of_[block.block] = block.written_for = block.microbatch;
   build_.memory().came_with(block.block, first, block.begin.next_effect);
   if (block.closed)
     for (std::size_t i = content.instances.back().bindings; i < content.bindings.size(); ++i)
@@ -126,6 +131,7 @@ bool BlockRecorder::end_block(RecordedBlock& block, std::span<const std::uint32_
     build_.memory().drop(block.block);
     operations.become(other, later);
     block.block = other;
+    block.written_for = microbatch_of_.at(other);
     break;
   }
   return true;
@@ -147,23 +153,41 @@ bool BlockRecorder::same_block(std::uint32_t fresh, std::uint32_t known, std::in
          build_.memory().same(fresh, known);
 }
 
-std::optional<RecordingBorder> BlockRecorder::instantiate(const RecordedBlock& block,
-                                                          std::span<const OpIndex> named) {
+bool BlockRecorder::names_own(const RecordedBlock& block) const {
+  const OperationBlocks& operations = build_.operations();
+  const std::int32_t beside = block.written_for + (block.beside - block.microbatch);
+  return std::ranges::all_of(
+      operations.operations_of(operations.content().blocks[block.block]), [&](const Operation& op) {
+        return op.microbatch < 0 || op.microbatch == block.written_for || op.microbatch == beside;
+      });
+}
+
+bool BlockRecorder::stands_alike(const RecordedBlock& block, const RecordingBorder& now) const {
   const Tags& tags = build_.tags();
-  if (!block.closed || block.part != tags.part || block.work != tags.work) return std::nullopt;
-  RecordingBorder now = border(named);
-  if (!block.begin.alike(now)) return std::nullopt;
+  return block.part == tags.part && block.work == tags.work && block.begin.alike(now);
+}
+
+bool BlockRecorder::instantiate(const RecordedBlock& block, const RecordingBorder& now) {
+  if (!block.closed || !stands_alike(block, now)) return false;
+  std::vector<OpIndex> inputs;
+  inputs.reserve(block.inputs.size());
+  for (const std::size_t which : block.inputs) inputs.push_back(now.outside[which]);
+  std::vector<OpIndex> waits;
+  waits.reserve(block.waits.size());
+  for (const OpIndex op : block.waits) waits.push_back(now.copied(op));
+  add_instance(block, now, inputs, std::move(waits));
+  return true;
+}
+
+void BlockRecorder::add_instance(const RecordedBlock& block, const RecordingBorder& now,
+                                 std::span<const OpIndex> inputs, std::vector<OpIndex> waits) {
   OperationBlocks& operations = build_.operations();
   operations.close(now.next);
-  std::vector<OpIndex> inputs;
-  for (const std::size_t which : block.inputs) inputs.push_back(now.outside[which]);
   operations.add_instance({.first = now.next,
                            .block = block.block,
-                           .microbatch = tags.microbatch - microbatch_of_.at(block.block)},
+                           .microbatch = build_.tags().microbatch - block.written_for},
                           inputs, block.last);
-  operations.waits().clear();
-  for (const OpIndex op : block.waits) operations.waits().push_back(now.copied(op));
-  return now;
+  operations.waits() = std::move(waits);
 }
 
 }  // namespace trainyard

@@ -7,11 +7,11 @@
 // the block.
 //
 //   BlockRecorder recorder(build);
-//   RecordedBlock block = recorder.begin_block({});
+//   RecordedBlock block = recorder.begin_block(recorder.border({}));
 //   ...                                               // writes operations
 //   (void)recorder.end_block(block, {});
 //   build.tag({.microbatch = 1});
-//   if (!recorder.instantiate(block, {})) ...;        // writes them for the next microbatch
+//   if (!recorder.instantiate(block, recorder.border({}))) ...;   // writes the next microbatch
 #pragma once
 
 #include <cstddef>
@@ -57,6 +57,7 @@ struct RecordedBlock {
   std::int32_t beside = -1;         // the other microbatch that it is of; its own
   std::vector<OpIndex> waits = {};  // of the computation behind it (RecordingBorder::inside)
   std::uint32_t block = 0;          // its number in the program
+  std::int32_t written_for = -1;    // the microbatch that the operations of that number name
   // It names nothing but what its border knows, so that it may be instantiated unseen.
   bool closed = false;
   std::vector<std::size_t> inputs = {};  // of the block, among those outside
@@ -77,22 +78,31 @@ class BlockRecorder {
   // valid.
   void overlap(OpIndex first, OpIndex second);
 
-  // Marks a block of the program. `named`: the operations from before that it may name beside the
-  // last computation and those the next one waits for; kNone where it is nothing. `beside`: the
-  // other microbatch that it is of, which goes as far ahead of the tagged one in every instance.
-  // REQUIRES: until its end nothing from before it is overlapped.
-  [[nodiscard]] RecordedBlock begin_block(std::span<const OpIndex> named,
+  // The border of what is written next. `named`: the operations from before that it may name beside
+  // the last computation and those the next one waits for; kNone where it is nothing.
+  [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named) const;
+  // Marks a block of the program. `border`: the one here. `beside`: the other microbatch that it is
+  // of, which goes as far ahead of the tagged one in every instance. REQUIRES: until its end
+  // nothing from before it is overlapped.
+  [[nodiscard]] RecordedBlock begin_block(RecordingBorder border,
                                           std::optional<std::int32_t> beside = {}) const;
   // Ends the block. Where it turns out as a block with one of the `known` numbers, it becomes an
   // instance of that. Returns false where nothing was written.
   [[nodiscard]] bool end_block(RecordedBlock& block, std::span<const std::uint32_t> known);
-  // Adds an instance of the block, for the microbatch that the tags name. Nothing, and nothing is
-  // added, where what stands before is not alike, or the block names more than its border knows.
-  [[nodiscard]] std::optional<RecordingBorder> instantiate(const RecordedBlock& block,
-                                                           std::span<const OpIndex> named);
+  // Adds an instance of the block, for the microbatch that the tags name. `now`: the border here.
+  // Returns false, and nothing is added, where what stands before is not alike, or the block names
+  // more than its border knows.
+  [[nodiscard]] bool instantiate(const RecordedBlock& block, const RecordingBorder& now);
+  // Whether what stands before the block is alike to what does now.
+  [[nodiscard]] bool stands_alike(const RecordedBlock& block, const RecordingBorder& now) const;
+  // Whether its operations name no other microbatch than those that it is of.
+  [[nodiscard]] bool names_own(const RecordedBlock& block) const;
+  // Adds an instance with these inputs, behind which the next computation waits for `waits`.
+  // REQUIRES: what stands before is alike.
+  void add_instance(const RecordedBlock& block, const RecordingBorder& now,
+                    std::span<const OpIndex> inputs, std::vector<OpIndex> waits);
 
  private:
-  [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named) const;
   [[nodiscard]] bool is_closed(const RecordedBlock& block) const;
   [[nodiscard]] bool same_block(std::uint32_t fresh, std::uint32_t known, std::int32_t later) const;
 

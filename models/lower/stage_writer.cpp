@@ -200,7 +200,7 @@ void StageWriter::head_forward(const StageChunk& chunk, UnitPlace& place) {
   tag_layer(-1);
 }
 
-void StageWriter::backward(const ScheduleStep& step, const Turn& turn) {
+void StageWriter::backward(const ScheduleStep& step, const StepTurn& turn) {
   const StageChunk& chunk = parts_.layout.chunk(step.chunk);
   if (!parts_.layout.has_backward(chunk)) return;
   const std::size_t number = chunk.number();

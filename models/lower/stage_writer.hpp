@@ -23,6 +23,7 @@
 #include "models/lower/offload.hpp"
 #include "models/lower/options.hpp"
 #include "models/lower/stage_layout.hpp"
+#include "models/lower/step_runs.hpp"
 #include "models/schedules/schedule.hpp"
 
 namespace trainyard {
@@ -88,18 +89,13 @@ class StageWriter {
     const StageLayout& layout;
     ProgramBuilder& build;
   };
-  // Whether a backward is the first of its chunk that leaves gradients of weights, or the last.
-  struct Turn {
-    bool first = false;
-    bool last = false;
-  };
   explicit StageWriter(const Parts& parts);
 
   // Before the first step, and behind the last one.
   void begin();
   void end() { replicas_->end_step(); }
   void forward(const ScheduleStep& step);
-  void backward(const ScheduleStep& step, const Turn& turn);
+  void backward(const ScheduleStep& step, const StepTurn& turn);
 
   [[nodiscard]] StageMessages& messages() { return messages_; }
   [[nodiscard]] const DataParallel& replicas() const { return *replicas_; }

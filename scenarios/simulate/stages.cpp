@@ -86,15 +86,45 @@ Lowered::Lowered(Workload given, const Cluster& cluster) {
   known = std::make_unique<EnginePrograms>(*workload, *analysis);
 }
 
-Lowered lowered_for(const Scenario& scenario, Workload workload, const Cluster& cluster) {
-  Lowered lowered(std::move(workload), cluster);
+Lowered::Lowered(const Lowered& other, std::vector<Program> programs)
+    : gpu_of_kernel(other.gpu_of_kernel),
+      used(other.used),
+      exchanges_rows(other.exchanges_rows),
+      books(other.books) {
+  Workload arranged = *other.workload;
+  arranged.programs = std::move(programs);
+  workload = std::make_shared<const Workload>(std::move(arranged));
+  analysis = std::make_shared<ProgramAnalysis>(*workload, other.analysis.get());
+  known = std::make_unique<EnginePrograms>(*workload, *analysis, other.known.get());
+}
+
+namespace {
+
+Lowered with_hosts(Lowered lowered, const Scenario& scenario) {
   lowered.hosts =
       host_lanes(*lowered.workload, scenario.host_costs, host_habits(scenario.plan.parallelism));
   return lowered;
 }
 
+}  // namespace
+
+Lowered lowered_for(const Scenario& scenario, Workload workload, const Cluster& cluster) {
+  return with_hosts(Lowered(std::move(workload), cluster), scenario);
+}
+
 Lowered lower_scenario(const Scenario& scenario, const Cluster& cluster) {
-  return lowered_for(scenario, scenario_workload(scenario, cluster), cluster);
+  if (scenario.collective_model == CollectiveModel::Stepwise)
+    return lowered_for(scenario, scenario_workload(scenario, cluster), cluster);
+  SteppedWorkload stepped = lower_stepped(scenario.plan);
+  Lowered lowered = lowered_for(scenario, std::move(stepped.workload), cluster);
+  lowered.books = std::move(stepped.books);
+  return lowered;
+}
+
+std::optional<Lowered> rearrange_scenario(const Scenario& scenario, const Lowered& known) {
+  auto programs = rearranged(known.workload->programs, known.books, scenario.plan);
+  if (!programs) return std::nullopt;
+  return with_hosts(Lowered(known, *std::move(programs)), scenario);
 }
 
 std::size_t footprint(const Lowered& lowered) {
@@ -114,7 +144,7 @@ std::size_t footprint(const Lowered& lowered) {
     constexpr std::size_t kWithWhatFollows = 3;
     bytes += kWithWhatFollows * program.operations.written().size() * sizeof(Operation) +
              program.operations.size() * sizeof(std::uint64_t) +
-             program.operations.content().dependencies.size() * sizeof(OpIndex) +
+             program.operations.dependencies().size() * sizeof(OpIndex) +
              program.effects.size() * sizeof(MemoryEffect);
   }
   return bytes;
@@ -182,6 +212,21 @@ std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec, const What
                            what_if.network);
 }
 
+namespace {
+
+// A plan whatever its number of microbatches, as long as there are several.
+struct AnyLength {
+  explicit AnyLength(TrainingPlan of) : plan(std::move(of)) {
+    Training& training = plan.training;
+    training.global_batch_size = training.micro_batch_size * plan.parallelism.data *
+                                 std::min<std::int64_t>(plan.microbatches(), 2);
+  }
+  TrainingPlan plan;
+  bool operator==(const AnyLength&) const = default;
+};
+
+}  // namespace
+
 LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Cluster>& cluster,
                        Memo& memo) {
   LoweredStep step{.cluster = cluster, .software = &scenario, .engine = scenario.engine};
@@ -193,8 +238,22 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
   };
   // Stepwise collectives are spelled out in the workload, as NCCL chooses them on these links.
   const bool stepwise = scenario.collective_model == CollectiveModel::Stepwise;
-  step.lowered = memo.get<Lowered>(lower_it, scenario.plan, scenario.host_costs, scenario.cluster,
-                                   stepwise ? cluster : nullptr);
+  const auto links = stepwise ? cluster : nullptr;
+  // The first of its length is there for all others to be arranged from.
+  bool is_first = false;
+  const auto first = memo.get<Lowered>(
+      [&] {
+        is_first = true;
+        return lower_it();
+      },
+      AnyLength(scenario.plan), scenario.host_costs, scenario.cluster, links);
+  step.lowered = memo.get<Lowered>(
+      [&] {
+        if (is_first) return first;
+        std::optional<Lowered> arranged = rearrange_scenario(scenario, *first);
+        return std::make_shared<const Lowered>(arranged ? *std::move(arranged) : lower_it());
+      },
+      scenario.plan, scenario.host_costs, scenario.cluster, links);
   return step;
 }
 

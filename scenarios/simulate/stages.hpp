@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "models/lower/stage.hpp"
 #include "models/plan.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/what_if.hpp"
@@ -52,12 +54,15 @@ struct Lowered {
   std::vector<bool> used;                  // by kernel: whether a rank's program computes it
   bool exchanges_rows = false;             // between experts
   std::vector<HostLane> hosts;             // by program; empty: issuing costs nothing
+  std::vector<StageBook> books;            // as rearranged() wants them; empty: there are none
   // Found when first asked for, by any thread.
   std::shared_ptr<ProgramAnalysis> analysis;
   std::unique_ptr<EnginePrograms> known;
 
   // REQUIRES: the workload is valid (validate()).
   Lowered(Workload given, const Cluster& cluster);
+  // The same with other arrangements of its programs' blocks.
+  Lowered(const Lowered& other, std::vector<Program> programs);
 };
 // Estimates the bytes it holds.
 [[nodiscard]] std::size_t footprint(const Lowered& lowered);
@@ -66,6 +71,10 @@ struct Lowered {
 [[nodiscard]] Lowered lowered_for(const Scenario& scenario, Workload workload,
                                   const Cluster& cluster);
 [[nodiscard]] Lowered lower_scenario(const Scenario& scenario, const Cluster& cluster);
+// The same as another arrangement of what was lowered for a scenario with another number of
+// microbatches; nothing where that needs other blocks.
+[[nodiscard]] std::optional<Lowered> rearrange_scenario(const Scenario& scenario,
+                                                        const Lowered& known);
 
 // Lowers what the scenario's ranks do, before folding; stepwise collectives are expanded.
 [[nodiscard]] Workload scenario_workload(const Scenario& scenario, const Cluster& cluster);

@@ -33,9 +33,10 @@ class Memo {
   // live on with whoever holds them.
   explicit Memo(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
 
-  // The value that make() returns, or returned for equal inputs. A value says by footprint(value)
-  // how many bytes it holds, about. Throws what make() throws, and keeps nothing then. REQUIRES:
-  // make() asks for no value of its own type and inputs.
+  // The value that make() returns, or returned for equal inputs; it may return a shared one. A
+  // value says by footprint(value) how many bytes it holds, about; one that stands under two keys
+  // counts twice. Throws what make() throws, and keeps nothing then. REQUIRES: make() asks for no
+  // value of its own type and inputs.
   template <class Value, class Make, class... Inputs>
   [[nodiscard]] std::shared_ptr<const Value> get(const Make& make, const Inputs&... inputs);
 
@@ -52,6 +53,15 @@ class Memo {
     std::uint64_t used = 0;    // counts up
     std::uint64_t number = 0;  // names the entry
   };
+
+  template <class Value>
+  static std::shared_ptr<const Value> shared(std::shared_ptr<const Value> value) {
+    return value;
+  }
+  template <class Value>
+  static std::shared_ptr<const Value> shared(Value value) {
+    return std::make_shared<const Value>(std::move(value));
+  }
 
   // The value of an entry of that type for whose inputs `same` holds; an invalid future, and a
   // fresh entry, where there is none.
@@ -80,7 +90,7 @@ std::shared_ptr<const Value> Memo::get(const Make& make, const Inputs&... inputs
       number);
   if (known.valid()) return std::static_pointer_cast<const Value>(known.get());
   try {
-    auto value = std::make_shared<const Value>(make());
+    const std::shared_ptr<const Value> value = shared<Value>(make());
     keep(number, footprint(*value));
     promise.set_value(value);
     return value;

@@ -22,13 +22,19 @@ MayJoin members(const Program& program, const ProgramCalls& calls,
 
 }  // namespace
 
-EnginePrograms::EnginePrograms(const Workload& workload, const ProgramAnalysis& analysis)
+EnginePrograms::EnginePrograms(const Workload& workload, const ProgramAnalysis& analysis,
+                               const EnginePrograms* like)
     : workload_(workload),
       analysis_(analysis),
       members_(workload.programs.size()),
       programs_(workload.programs.size()) {
   for (std::uint32_t program = 0; program < members_.size(); ++program)
     members_[analysis.template_of(program)].push_back(program);
+  like_.resize(workload.programs.size());
+  if (like == nullptr) return;
+  const std::scoped_lock lock(like->mutex_);
+  std::ranges::copy_n(like->programs_.begin(),
+                      std::min(std::ssize(like->programs_), std::ssize(like_)), like_.begin());
 }
 
 EnginePrograms::Known EnginePrograms::as_another(std::uint32_t program, bool contracted,
@@ -62,7 +68,10 @@ std::vector<EnginePrograms::Known> EnginePrograms::contract(
     EngineProgram& result = found[i];
     result = {.joinable = fresh[i]->joinable, .contracted = true};
     const MayJoin may_join = members(program, analysis_.calls(fresh[i]->program), result.joinable);
-    result.regions = find_regions(program, may_join, analysis_.order(fresh[i]->program));
+    const Known& like = like_[fresh[i]->program];
+    const bool same = like && like->contracted && like->joinable == result.joinable;
+    result.regions = find_regions(program, may_join, analysis_.order(fresh[i]->program),
+                                  same ? &like->regions : nullptr);
     result.successors = Successors(program, result.regions);
   });
   std::vector<Known> result;

@@ -32,8 +32,11 @@ struct EngineProgram {
 // Programs of one template (program_templates.hpp) are known together.
 class EnginePrograms {
  public:
-  // `analysis`: of the workload. REQUIRES: both outlive it.
-  EnginePrograms(const Workload& workload, const ProgramAnalysis& analysis);
+  // `analysis`: of the workload. `like`: of a workload whose programs of the same numbers may be
+  // made of the same blocks; regions that it knows now are those of these too. Null: there is none.
+  // REQUIRES: workload and analysis outlive it.
+  EnginePrograms(const Workload& workload, const ProgramAnalysis& analysis,
+                 const EnginePrograms* like = nullptr);
 
   [[nodiscard]] const ProgramCalls& calls(std::uint32_t program) const {
     return analysis_.calls(program);
@@ -63,7 +66,8 @@ class EnginePrograms {
   const Workload& workload_;
   const ProgramAnalysis& analysis_;
   std::vector<std::vector<std::uint32_t>> members_;  // of a template
-  std::mutex mutex_;                                 // of what follows
+  std::vector<Known> like_;                          // of programs of the same numbers
+  mutable std::mutex mutex_;                         // of what follows
   std::vector<Known> programs_;                      // as last asked for
 };
 

@@ -15,56 +15,61 @@ namespace {
 
 constexpr std::size_t kMostPieces = 4096;
 
-struct InstanceRegions {
-  // The instance whose regions, shifted, it has: itself where it was searched.
-  std::uint32_t as = 0;
-  std::vector<std::vector<OpIndex>> regions = {};  // their members, in issue order
+// Searches of instances of blocks; those of a program of the same blocks are shared until another
+// is added.
+class Searches {
+ public:
+  explicit Searches(const ProgramRegions* like) : all_(like ? like->searches : nullptr) {
+    if (!all_) (void)own();
+  }
+
+  [[nodiscard]] const std::vector<RegionSearchResult>& all() const { return *all_; }
+  [[nodiscard]] std::vector<RegionSearchResult>& own() {
+    if (!own_) {
+      own_ = all_ ? std::make_shared<std::vector<RegionSearchResult>>(*all_)
+                  : std::make_shared<std::vector<RegionSearchResult>>();
+      all_ = own_;
+    }
+    return *own_;
+  }
+  [[nodiscard]] std::shared_ptr<const std::vector<RegionSearchResult>> shared() const {
+    return all_;
+  }
+
+ private:
+  std::shared_ptr<std::vector<RegionSearchResult>> own_;
+  std::shared_ptr<const std::vector<RegionSearchResult>> all_;
 };
 
 // Finds the members of regions. Instances of a block are searched once where they are entered in
 // the same way. REQUIRES: all instances of a block agree on which of their operations may join.
 class RegionSearch {
  public:
-  RegionSearch(const Program& program, const MayJoin& may_join, const ProgramOrder& order)
+  RegionSearch(const Program& program, const MayJoin& may_join, const ProgramOrder& order,
+               Searches& searches)
       : program_(program),
         operations_(program.operations),
         may_join_(may_join),
         order_(order),
+        searches_(searches),
         computations_(operations_.blocks().size()) {
     list_computations();
   }
 
-  std::vector<InstanceRegions> found() {
-    const std::span<const Instance> instances = operations_.instances();
-    std::vector<InstanceRegions> result(instances.size());
-    std::vector<std::vector<Searched>> searched(operations_.blocks().size());
-    for (std::uint32_t number = 0; number < instances.size(); ++number) {
-      std::vector<Searched>& known = searched[instances[number].block];
+  // By instance: the number of the search that holds for it.
+  std::vector<std::uint32_t> found() {
+    std::vector<std::uint32_t> result;
+    const auto count = static_cast<std::uint32_t>(operations_.instances().size());
+    for (std::uint32_t number = 0; number < count; ++number) {
       const auto like = std::ranges::find_if(
-          known, [&](const Searched& other) { return goes_as(number, other); });
-      if (like != known.end()) {
-        result[number].as = like->instance;
-        continue;
-      }
-      Searched fresh{.instance = number, .tried = {}};
-      result[number] = {.as = number, .regions = search(number, fresh)};
-      known.push_back(std::move(fresh));
+          searches_.all(), [&](const RegionSearchResult& other) { return goes_as(number, other); });
+      result.push_back(static_cast<std::uint32_t>(like - searches_.all().begin()));
+      if (like == searches_.all().end()) searches_.own().push_back(search(number));
     }
     return result;
   }
 
  private:
-  // A region that was grown, or a head that nothing follows; numbers are places in the block.
-  struct Tried {
-    OpIndex head = 0;
-    OpIndex last = 0;
-    bool alone = true;  // no computation issued later starts before its end
-  };
-  struct Searched {
-    std::uint32_t instance = 0;
-    std::vector<Tried> tried;
-  };
-
   // The computations of a block, and those on their streams around an instance of it.
   using Places = std::vector<std::vector<OpIndex>>;  // by column, ascending
   struct Around {
@@ -98,38 +103,36 @@ class RegionSearch {
     const Block& block = operations_.block_of(instance);
     for (OpIndex place = 0; place < block.count; ++place)
       if (operations_.written()[block.begin + place].kind == OpKind::Compute)
-        places[order_.column(instance.first + place)].push_back(place);
+        places[order_.blocks()->column(block.begin + place)].push_back(place);
     return places;
   }
 
-  // Whether a search would go as it did in that instance of the block: what operations wait for
-  // from before it is done, or not, before each of the heads alike, and so are their ends before
-  // what follows. What lies inside is to each other as it is there, and computations before a head
-  // have no say where all are in turn.
-  [[nodiscard]] bool goes_as(std::uint32_t number, const Searched& other) const {
-    if (!in_turn_) return false;
-    const OpIndex first = operations_.instances()[number].first;
-    const OpIndex old_first = operations_.instances()[other.instance].first;
+  [[nodiscard]] bool done(OpIndex op, OpIndex head) const {
+    return op == kNone || order_.before(op, head);
+  }
+
+  // Whether a search would go as that one did: what operations wait for from before the instance is
+  // done, or not, before each of the heads alike, and so are their ends before what follows. What
+  // lies inside is to each other as it is there, and computations before a head have no say where
+  // all are in turn.
+  [[nodiscard]] bool goes_as(std::uint32_t number, const RegionSearchResult& other) const {
+    const Instance& instance = operations_.instances()[number];
+    if (!in_turn_ || instance.block != other.block) return false;
     const std::span<const OpIndex> outside = order_.outside_of(number);
-    const std::span<const OpIndex> old_outside = order_.outside_of(other.instance);
-    const auto done = [&](OpIndex op, OpIndex head) {
-      return op == kNone || order_.before(op, head);
-    };
-    const auto alike = [&](const Tried& tried) {
+    const auto alike = [&](const RegionSearchResult::Tried& tried) {
       for (std::size_t i = 0; i < outside.size(); ++i)
-        if (done(outside[i], first + tried.head) != done(old_outside[i], old_first + tried.head))
-          return false;
-      return computes_alone_to(number, first + tried.last) == tried.alone;
+        if (done(outside[i], instance.first + tried.head) != tried.done[i]) return false;
+      return computes_alone_to(number, instance.first + tried.last) == tried.alone;
     };
     return std::ranges::all_of(other.tried, alike);
   }
 
-  std::vector<std::vector<OpIndex>> search(std::uint32_t number, Searched& searched) {
+  RegionSearchResult search(std::uint32_t number) {
     const Instance& instance = operations_.instances()[number];
     const OpIndex count = operations_.block_of(instance).count;
     first_ = instance.first;
     head_of_.assign(count, kNone);
-    std::vector<std::vector<OpIndex>> regions;
+    RegionSearchResult result{.block = instance.block};
     const OpIndex end = instance.first + count;
     for (OpIndex op = instance.first; op < end; ++op) {
       if (operations_[op].kind != OpKind::Compute || !may_join_(op)) continue;
@@ -137,12 +140,37 @@ class RegionSearch {
       std::vector<OpIndex> members = grown(op, end);
       const OpIndex last = members.back();
       const bool alone = computes_alone_to(number, last);
-      searched.tried.push_back({op - instance.first, last - instance.first, alone});
+      RegionSearchResult::Tried& tried = result.tried.emplace_back();
+      tried = {.head = op - first_, .last = last - first_, .alone = alone, .done = {}};
+      for (const OpIndex before : order_.outside_of(number)) tried.done.push_back(done(before, op));
       if (members.size() < 2 || !alone) continue;
       op = last;
-      regions.push_back(std::move(members));
+      for (OpIndex& member : members) member -= first_;
+      result.regions.push_back(std::move(members));
     }
-    return regions;
+    mark(instance, result);
+    return result;
+  }
+
+  // Says of every place what it is in its region, and who is waited for by others.
+  void mark(const Instance& instance, RegionSearchResult& result) const {
+    const OpIndex count = operations_.block_of(instance).count;
+    result.within.assign(count, kAlone);
+    result.piece.assign(count, kNone);
+    result.seen.assign(count, 0);
+    for (const std::vector<OpIndex>& members : result.regions) {
+      for (std::uint32_t i = 0; i < members.size(); ++i) {
+        result.within[members[i]] = kWithin;
+        result.piece[members[i]] = i;
+      }
+      result.within[members.front()] = kAlone;
+    }
+    for (OpIndex place = 0; place < count; ++place) {
+      if (result.within[place] == kWithin) continue;
+      for_each_input(program_, order_, instance.first + place, [&](OpIndex input) {
+        if (input >= instance.first) result.seen[input - instance.first] = 1;
+      });
+    }
   }
 
   // Every computation issued earlier has ended when `head` of the instance starts.
@@ -225,6 +253,7 @@ class RegionSearch {
   const OperationList& operations_;
   const MayJoin& may_join_;
   const ProgramOrder& order_;
+  Searches& searches_;
   bool in_turn_ = true;               // all computations, on one stream
   std::vector<Places> computations_;  // by block
   std::vector<Around> around_;        // by instance
@@ -243,108 +272,81 @@ struct KeyHash {
   }
 };
 
-// Writes what regions look like; those that are alike share one shape.
+// Writes what regions look like; those that are alike share one shape, but for those that only a
+// program of the same blocks had before.
 class ShapeWriter {
  public:
   ShapeWriter(const Program& program, const ProgramOrder& order,
-              const std::vector<InstanceRegions>& found)
+              const std::vector<std::uint32_t>& found, Searches& searches,
+              const ProgramRegions* like)
       : program_(program),
         order_(order),
         instances_(program.operations.instances()),
         found_(found),
-        searched_(found.size()) {
+        searches_(searches) {
+    if (like != nullptr) {
+      result_.shapes = like->shapes;
+      result_.variants = like->variants;
+    }
     result_.operations = program.operations;
     result_.variant_of.assign(found.size(), kNone);
   }
 
   ProgramRegions written() {
-    for (std::uint32_t number = 0; number < found_.size(); ++number)
-      if (found_[number].as == number) mark(number);
-    for (std::uint32_t number = 0; number < instances_.size(); ++number) find_seen(number);
+    for (std::uint32_t number = 0; number < instances_.size(); ++number) find_awaited(number);
     std::ranges::sort(awaited_);
     const auto rest = std::ranges::unique(awaited_);
     awaited_.erase(rest.begin(), rest.end());
     for (std::uint32_t number = 0; number < instances_.size(); ++number) write(number);
+    result_.searches = searches_.shared();
     return std::move(result_);
   }
 
  private:
-  // An instance that was searched.
-  struct Searched {
-    ProgramRegions::Variant within;    // by place; kWithin, and kAlone for heads too
-    std::vector<std::uint32_t> piece;  // by place: its number in its region; kNone
-    // By place: 1 where one outside its region, but of its instance, waits for it.
-    std::vector<std::uint8_t> seen;
-    // Variants follow from what later instances wait for: members, by their places.
-    std::vector<std::pair<std::vector<OpIndex>, std::uint32_t>> variants;
-  };
-
-  void mark(std::uint32_t number) {
-    const OpIndex first = instances_[number].first;
-    const OpIndex count = program_.operations.block_of(instances_[number]).count;
-    Searched& own = searched_[number];
-    own = {.within = ProgramRegions::Variant(count, kAlone),
-           .piece = std::vector<std::uint32_t>(count, kNone),
-           .seen = std::vector<std::uint8_t>(count, 0),
-           .variants = {}};
-    for (const std::vector<OpIndex>& members : found_[number].regions) {
-      for (std::uint32_t i = 0; i < members.size(); ++i) {
-        own.within[members[i] - first] = kWithin;
-        own.piece[members[i] - first] = i;
-      }
-      own.within[members.front() - first] = kAlone;
-    }
+  [[nodiscard]] const RegionSearchResult& search_of(std::uint32_t number) const {
+    return searches_.all()[found_[number]];
   }
 
   // A later member of a region waits outside only for what comes before the head: nobody needs to
   // tell it.
-  void find_seen(std::uint32_t number) {
-    const Instance& instance = instances_[number];
-    Searched& as = searched_[found_[number].as];
+  void find_awaited(std::uint32_t number) {
+    const std::vector<std::uint32_t>& within = search_of(number).within;
     const std::span<const OpIndex> outside = order_.outside_of(number);
-    for (const BlockEntries::Edge& edge : order_.entries_of(instance.block).edges)
-      if (outside[edge.entry] != kNone && as.within[edge.place] != kWithin)
+    for (const BlockEntries::Edge& edge : order_.entries_of(instances_[number].block).edges)
+      if (outside[edge.entry] != kNone && within[edge.place] != kWithin)
         awaited_.push_back(outside[edge.entry]);
-    if (found_[number].as != number) return;
-    for (OpIndex op = instance.first; op < end_of(instance); ++op) {
-      if (as.within[op - instance.first] == kWithin) continue;
-      for_each_input(program_, order_, op, [&](OpIndex input) {
-        if (input >= instance.first) as.seen[input - instance.first] = 1;
-      });
-    }
-  }
-
-  [[nodiscard]] OpIndex end_of(const Instance& instance) const {
-    return instance.first + program_.operations.block_of(instance).count;
   }
 
   void write(std::uint32_t number) {
-    const std::uint32_t as = found_[number].as;
-    const std::size_t regions = found_[as].regions.size();
+    const std::size_t regions = search_of(number).regions.size();
     if (regions == 0) return;
-    result_.variant_of[number] = variant(instances_[number], as);
+    result_.variant_of[number] = variant(number);
     result_.regions += static_cast<std::uint32_t>(regions);
   }
 
-  [[nodiscard]] std::uint32_t variant(const Instance& instance, std::uint32_t as) {
-    first_ = instances_[as].first;
-    own_ = &searched_[as];
+  [[nodiscard]] std::uint32_t variant(std::uint32_t number) {
+    const Instance& instance = instances_[number];
+    const OpIndex end = instance.first + program_.operations.block_of(instance).count;
     std::vector<OpIndex> awaited;
     for (auto op = std::ranges::lower_bound(awaited_, instance.first);
-         op != awaited_.end() && *op < end_of(instance); ++op)
-      if (own_->piece[*op - instance.first] != kNone) awaited.push_back(*op - instance.first);
-    for (const auto& [known, number] : own_->variants)
-      if (known == awaited) return number;
-    const std::vector<std::uint8_t> seen = own_->seen;
-    for (const OpIndex place : awaited) own_->seen[place] = 1;
-    ProgramRegions::Variant fresh = own_->within;
-    for (const std::vector<OpIndex>& members : found_[as].regions)
+         op != awaited_.end() && *op < end; ++op)
+      if (search_of(number).piece[*op - instance.first] != kNone)
+        awaited.push_back(*op - instance.first);
+    for (const RegionSearchResult::Seen& known : search_of(number).variants)
+      if (known.awaited == awaited) return known.variant;
+    RegionSearchResult own = search_of(number);
+    for (const OpIndex place : awaited) own.seen[place] = 1;
+    first_ = instance.first;
+    own_ = &own;
+    ProgramRegions::Variant fresh = own.within;
+    for (std::vector<OpIndex> members : own.regions) {
+      for (OpIndex& member : members) member += first_;
       fresh[members.front() - first_] = shape_of(members);
-    own_->seen = seen;
-    const auto number = static_cast<std::uint32_t>(result_.variants.size());
+    }
+    const auto variant = static_cast<std::uint32_t>(result_.variants.size());
     result_.variants.push_back(std::move(fresh));
-    own_->variants.emplace_back(std::move(awaited), number);
-    return number;
+    searches_.own()[found_[number]].variants.push_back({std::move(awaited), variant});
+    return variant;
   }
 
   // Regions follow one another: what lies between a region's ends and has a number is its own.
@@ -413,10 +415,10 @@ class ShapeWriter {
   const Program& program_;
   const ProgramOrder& order_;
   const std::span<const Instance> instances_;
-  const std::vector<InstanceRegions>& found_;
-  std::vector<Searched> searched_;  // by instance; empty: it goes as another
-  OpIndex first_ = 0;               // operation of the searched instance at hand
-  Searched* own_ = nullptr;
+  const std::vector<std::uint32_t>& found_;
+  Searches& searches_;
+  OpIndex first_ = 0;  // operation of the instance at hand
+  const RegionSearchResult* own_ = nullptr;
   std::vector<OpIndex> awaited_;  // by operations of later instances
   std::unordered_map<Key, std::uint32_t, KeyHash> known_;
   ProgramRegions result_;
@@ -425,9 +427,11 @@ class ShapeWriter {
 }  // namespace
 
 ProgramRegions find_regions(const Program& program, const MayJoin& may_join,
-                            const ProgramOrder& order) {
-  const std::vector<InstanceRegions> found = RegionSearch(program, may_join, order).found();
-  return ShapeWriter(program, order, found).written();
+                            const ProgramOrder& order, const ProgramRegions* like) {
+  if (like != nullptr && !like->operations.shares_blocks_with(program.operations)) like = nullptr;
+  Searches searches(like);
+  const std::vector<std::uint32_t> found = RegionSearch(program, may_join, order, searches).found();
+  return ShapeWriter(program, order, found, searches, like).written();
 }
 
 }  // namespace trainyard

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -51,6 +52,31 @@ struct RegionShape {
 inline constexpr std::uint32_t kAlone = kNone;       // no part of a region
 inline constexpr std::uint32_t kWithin = kNone - 1;  // of a region that began before
 
+// What a search of an instance of a block found, which holds for all instances that are entered
+// and left alike. Numbers of operations are places in the block.
+struct RegionSearchResult {
+  // A region that was grown, or a head that nothing follows.
+  struct Tried {
+    OpIndex head = 0;
+    OpIndex last = 0;
+    bool alone = true;            // no computation issued later starts before its end
+    std::vector<bool> done = {};  // by entry of the block: it has ended before the head starts
+  };
+  // Variants follow from what later instances wait for: members, in order.
+  struct Seen {
+    std::vector<OpIndex> awaited = {};
+    std::uint32_t variant = 0;
+  };
+  std::uint32_t block = 0;
+  std::vector<Tried> tried = {};
+  std::vector<std::vector<OpIndex>> regions = {};  // their members, in issue order
+  std::vector<std::uint32_t> within = {};          // by place; kWithin, and kAlone for heads too
+  std::vector<std::uint32_t> piece = {};           // by place: its number in its region; kNone
+  // By place: 1 where one outside its region, but of its instance, waits for it.
+  std::vector<std::uint8_t> seen = {};
+  std::vector<Seen> variants = {};
+};
+
 struct ProgramRegions {
   // The regions of an instance of a block, which others of the block may have too: by place the
   // shape of the one that begins there; kAlone, kWithin.
@@ -59,6 +85,8 @@ struct ProgramRegions {
   OperationList operations = {};
   std::vector<RegionShape> shapes = {};
   std::vector<Variant> variants = {};
+  // The searches that they were found by, for other programs of the same blocks.
+  std::shared_ptr<const std::vector<RegionSearchResult>> searches = {};
   std::vector<std::uint32_t> variant_of = {};  // by instance; kNone: it has no region
   std::uint32_t regions = 0;
 
@@ -77,8 +105,10 @@ struct ProgramRegions {
 using MayJoin = std::function<bool(OpIndex)>;
 
 // Every region has at least two members and is as long as the rules allow, within one microbatch.
-// `order`: of the program.
+// `order`: of the program. `like`: regions of a program that may be made of the same blocks, of
+// which the same operations may be members; null: there are none.
 [[nodiscard]] ProgramRegions find_regions(const Program& program, const MayJoin& may_join,
-                                          const ProgramOrder& order);
+                                          const ProgramOrder& order,
+                                          const ProgramRegions* like = nullptr);
 
 }  // namespace trainyard

@@ -11,20 +11,31 @@
 namespace trainyard {
 namespace {
 
-// Where the operations of a block stand on their streams.
-struct BlockStreams {
-  std::vector<OpIndex> previous;  // by place: the one before it on its stream, in the block; kNone
+using LastOnStream = std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1>;
+
+// The operations of a block that wait by themselves, and the last one on each of its streams.
+struct BlockWaiting {
+  struct Place {
+    OpIndex place = 0;
+    OpIndex previous = kNone;  // the one before it on its stream, in the block
+    std::uint8_t stream = 0;
+  };
+  std::vector<Place> places;
   std::vector<std::pair<std::uint8_t, OpIndex>> last;  // stream and place
 };
 
-using LastOnStream = std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1>;
-
-BlockStreams streams_of(std::span<const Operation> operations) {
-  BlockStreams result;
+// `variant`: the regions of the block; null: it has none.
+BlockWaiting waiting_in(std::span<const Operation> operations,
+                        const ProgramRegions::Variant* variant) {
+  BlockWaiting result;
   LastOnStream last{};
   last.fill(kNone);
-  for (OpIndex place = 0; place < operations.size(); ++place)
-    result.previous.push_back(std::exchange(last[operations[place].stream], place));
+  for (OpIndex place = 0; place < operations.size(); ++place) {
+    const std::uint8_t stream = operations[place].stream;
+    const OpIndex previous = std::exchange(last[stream], place);
+    if (variant == nullptr || (*variant)[place] != kWithin)
+      result.places.push_back({place, previous, stream});
+  }
   for (std::size_t stream = 0; stream < last.size(); ++stream)
     if (last[stream] != kNone)
       result.last.emplace_back(static_cast<std::uint8_t>(stream), last[stream]);
@@ -115,23 +126,22 @@ std::uint32_t Successors::number_of(OpIndex op) const {
 
 std::vector<Successors::Waiting> Successors::waiting(const ProgramRegions& regions) const {
   std::vector<Waiting> result;
-  std::vector<BlockStreams> streams(operations_.blocks().size());
+  std::vector<BlockWaiting> plain(operations_.blocks().size());
+  std::vector<BlockWaiting> contracted(regions.variants.size());
   LastOnStream last{};
   last.fill(kNone);
   for (std::size_t i = 0; i < variant_of_.size(); ++i) {
     const Instance& instance = operations_.instances()[i];
-    const Block& block = operations_.block_of(instance);
-    const std::span<const Operation> written =
-        operations_.written().subspan(block.begin, block.count);
-    BlockStreams& own = streams[instance.block];
-    if (own.previous.empty()) own = streams_of(written);
     const std::uint32_t variant = variant_of_[i];
-    for (OpIndex place = 0; place < block.count; ++place) {
-      if (variant != kNone && regions.variants[variant][place] == kWithin) continue;
-      const OpIndex previous = own.previous[place];
-      result.push_back({instance.first + place, previous == kNone ? last[written[place].stream]
-                                                                  : instance.first + previous});
+    BlockWaiting& own = variant == kNone ? plain[instance.block] : contracted[variant];
+    if (own.places.empty()) {
+      const Block& block = operations_.block_of(instance);
+      own = waiting_in(operations_.written().subspan(block.begin, block.count),
+                       variant == kNone ? nullptr : &regions.variants[variant]);
     }
+    for (const auto& [place, previous, stream] : own.places)
+      result.push_back(
+          {instance.first + place, previous == kNone ? last[stream] : instance.first + previous});
     for (const auto& [stream, place] : own.last) last[stream] = instance.first + place;
   }
   return result;

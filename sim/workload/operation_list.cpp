@@ -47,37 +47,61 @@ std::string_view to_string(StepPart part) {
 OperationList::OperationList(std::vector<Operation> operations) {
   const auto count = static_cast<OpIndex>(operations.size());
   if (count == 0) return;
-  shared_ = std::make_shared<Shared>(Shared{.content = {.operations = std::move(operations),
-                                                        .blocks = {{.count = count}},
-                                                        .instances = {{}}}});
+  shared_ = std::make_shared<Shared>();
+  shared_->written->operations = std::move(operations);
+  shared_->written->blocks = {{.count = count}};
+  shared_->instances = {{}};
   size_ = count;
 }
 
-OperationList::OperationList(Content content)
-    : shared_(std::make_shared<Shared>(Shared{.content = std::move(content)})) {
-  const Content& made = shared_->content;
+OperationList::OperationList(Content content) : shared_(std::make_shared<Shared>()) {
+  *shared_->written = {.operations = std::move(content.operations),
+                       .dependencies = std::move(content.dependencies),
+                       .blocks = std::move(content.blocks)};
+  shared_->instances = std::move(content.instances);
+  shared_->bindings = std::move(content.bindings);
+  number_instances();
+}
+
+OperationList OperationList::rearranged(std::vector<Instance> instances,
+                                        std::vector<OpIndex> bindings) const {
+  OperationList result;
+  result.shared_ = std::make_shared<Shared>(Shared{.written = shared_->written,
+                                                   .instances = std::move(instances),
+                                                   .bindings = std::move(bindings)});
+  result.number_instances();
+  return result;
+}
+
+void OperationList::number_instances() {
+  const Written& written = *shared_->written;
   std::vector<std::uint32_t>& instance_at = shared_->instance_at;
-  for (std::uint32_t number = 0; number < made.instances.size(); ++number) {
-    const Instance& instance = made.instances[number];
-    TY_CHECK(instance.first == size_ && instance.block < made.blocks.size(), number, size_);
-    const Block& block = made.blocks[instance.block];
-    TY_CHECK(block.count > 0 && block.begin + block.count <= made.operations.size(), number);
-    TY_CHECK(instance.bindings + block.inputs <= made.bindings.size(), number, block.inputs);
+  for (std::uint32_t number = 0; number < shared_->instances.size(); ++number) {
+    const Instance& instance = shared_->instances[number];
+    TY_CHECK(instance.first == size_ && instance.block < written.blocks.size(), number, size_);
+    const Block& block = written.blocks[instance.block];
+    TY_CHECK(block.count > 0 && block.begin + block.count <= written.operations.size(), number);
+    TY_CHECK(instance.bindings + block.inputs <= shared_->bindings.size(), number, block.inputs);
     size_ += block.count;
     while (instance_at.size() << kStride < size_) instance_at.push_back(number);
   }
 }
 
-const OperationList::Content& OperationList::content() const {
-  static const Content kNothing;
-  return shared_ ? shared_->content : kNothing;
+OperationList::Content OperationList::content() const {
+  if (!shared_) return {};
+  const Written& written = *shared_->written;
+  return {.operations = written.operations,
+          .dependencies = written.dependencies,
+          .blocks = written.blocks,
+          .instances = shared_->instances,
+          .bindings = shared_->bindings};
 }
 
 OperationList::const_iterator OperationList::begin() const {
   const_iterator first;
   if (empty()) return first;
-  first.content_ = &shared_->content;
-  first.next_ = shared_->content.instances;
+  first.written_ = shared_->written.get();
+  first.next_ = shared_->instances;
   first.enter();
   return first;
 }
@@ -88,28 +112,28 @@ Operation OperationList::at(std::size_t index) const {
 }
 
 OperationList::Shared& OperationList::own() {
-  if (!shared_) {
-    shared_ = std::make_shared<Shared>();
-  } else if (shared_.use_count() > 1) {
-    shared_ = std::make_shared<Shared>(*shared_);
-  }
+  if (!shared_) shared_ = std::make_shared<Shared>();
+  if (shared_.use_count() > 1) shared_ = std::make_shared<Shared>(*shared_);
+  std::shared_ptr<Written>& written = shared_->written;
+  if (written.use_count() > 1) written = std::make_shared<Written>(*written);
   return *shared_;
 }
 
-std::span<Operation> OperationList::edit() { return own().content.operations; }
+std::span<Operation> OperationList::edit() { return own().written->operations; }
 
 void OperationList::push_back(Operation op, std::span<const OpIndex> dependencies) {
-  Content& content = own().content;
-  if (content.blocks.empty()) {
-    content.blocks.emplace_back();
-    content.instances.emplace_back();
+  Shared& shared = own();
+  Written& written = *shared.written;
+  if (written.blocks.empty()) {
+    written.blocks.emplace_back();
+    shared.instances.emplace_back();
   }
-  TY_CHECK(content.blocks.size() == 1 && content.instances.size() == 1, content.instances.size());
-  op.dependencies_begin = static_cast<std::uint32_t>(content.dependencies.size());
-  content.dependencies.insert(content.dependencies.end(), dependencies.begin(), dependencies.end());
-  op.dependencies_end = static_cast<std::uint32_t>(content.dependencies.size());
-  content.operations.push_back(op);
-  ++content.blocks.front().count;
+  TY_CHECK(written.blocks.size() == 1 && shared.instances.size() == 1, shared.instances.size());
+  op.dependencies_begin = static_cast<std::uint32_t>(written.dependencies.size());
+  written.dependencies.insert(written.dependencies.end(), dependencies.begin(), dependencies.end());
+  op.dependencies_end = static_cast<std::uint32_t>(written.dependencies.size());
+  written.operations.push_back(op);
+  ++written.blocks.front().count;
   ++size_;
 }
 

@@ -138,7 +138,8 @@ class Dependencies {
   OpIndex first_;
 };
 
-// Copies share their content until one of them is changed.
+// Copies share their content until one of them is changed. Lists that arrange the same blocks share
+// these.
 class OperationList {
  public:
   struct Content {
@@ -149,6 +150,19 @@ class OperationList {
     std::vector<OpIndex> bindings = {};      // of all instances
   };
 
+ private:
+  struct Written {
+    std::vector<Operation> operations = {};
+    std::vector<OpIndex> dependencies = {};
+    std::vector<Block> blocks = {};
+  };
+  // An operation of a block as an instance has it.
+  [[nodiscard]] static Operation of_instance(Operation op, std::int32_t microbatch) {
+    if (op.microbatch >= 0) op.microbatch += microbatch;
+    return op;
+  }
+
+ public:
   class const_iterator {
    public:
     using value_type = Operation;
@@ -158,11 +172,7 @@ class OperationList {
     using iterator_category = std::input_iterator_tag;
 
     const_iterator() = default;
-    [[nodiscard]] Operation operator*() const {
-      Operation op = *at_;
-      op.microbatch += microbatch_;
-      return op;
-    }
+    [[nodiscard]] Operation operator*() const { return of_instance(*at_, microbatch_); }
     const_iterator& operator++() {
       if (++at_ == end_) enter();
       return *this;
@@ -183,7 +193,7 @@ class OperationList {
     const Operation* at_ = nullptr;   // null: at the end
     const Operation* end_ = nullptr;  // of the instance
     std::int32_t microbatch_ = 0;
-    const Content* content_ = nullptr;
+    const Written* written_ = nullptr;
     std::span<const Instance> next_ = {};
   };
   using iterator = const_iterator;
@@ -196,6 +206,9 @@ class OperationList {
   OperationList(std::vector<Operation> operations);
   // REQUIRES: blocks and instances fit together, as `Content` says.
   explicit OperationList(Content content);
+  // The blocks of this list as other instances, which share them.
+  [[nodiscard]] OperationList rearranged(std::vector<Instance> instances,
+                                         std::vector<OpIndex> bindings) const;
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
@@ -203,37 +216,43 @@ class OperationList {
   [[nodiscard]] const_iterator end() const { return {}; }
   // REQUIRES: index < size(); for front and back: not empty. `at` throws std::out_of_range.
   [[nodiscard]] Operation operator[](std::size_t index) const {
-    const Content& content = shared_->content;
-    if (content.instances.size() == 1) return content.operations.data()[index];
+    const Written& written = *shared_->written;
     const Instance& instance = instance_of(static_cast<OpIndex>(index));
-    const Block& block = content.blocks.data()[instance.block];
-    Operation op = content.operations.data()[block.begin + (index - instance.first)];
-    op.microbatch += instance.microbatch;
-    return op;
+    const Block& block = written.blocks.data()[instance.block];
+    return of_instance(written.operations.data()[block.begin + (index - instance.first)],
+                       instance.microbatch);
   }
   [[nodiscard]] Operation at(std::size_t index) const;
   [[nodiscard]] Operation front() const { return (*this)[0]; }
   [[nodiscard]] Operation back() const { return (*this)[size() - 1]; }
 
   [[nodiscard]] Dependencies dependencies_of(OpIndex op) const {
-    const Content& content = shared_->content;
+    const Written& written = *shared_->written;
     const Instance& instance = instance_of(op);
     const Operation& it =
-        content.operations
-            .data()[content.blocks.data()[instance.block].begin + (op - instance.first)];
-    const OpIndex* written = content.dependencies.data();
-    return {{written + it.dependencies_begin, written + it.dependencies_end},
+        written.operations
+            .data()[written.blocks.data()[instance.block].begin + (op - instance.first)];
+    const OpIndex* all = written.dependencies.data();
+    return {{all + it.dependencies_begin, all + it.dependencies_end},
             instance.first,
-            content.bindings.data() + instance.bindings};
+            shared_->bindings.data() + instance.bindings};
   }
 
-  [[nodiscard]] std::span<const Instance> instances() const { return content().instances; }
-  [[nodiscard]] std::span<const Block> blocks() const { return content().blocks; }
+  [[nodiscard]] std::span<const Instance> instances() const {
+    return shared_ ? std::span<const Instance>(shared_->instances) : std::span<const Instance>();
+  }
+  [[nodiscard]] std::span<const Block> blocks() const {
+    return shared_ ? std::span<const Block>(shared_->written->blocks) : std::span<const Block>();
+  }
+  // REQUIRES: the instance is of this list.
   [[nodiscard]] const Block& block_of(const Instance& instance) const {
-    return content().blocks[instance.block];
+    return shared_->written->blocks[instance.block];
   }
   [[nodiscard]] std::span<const OpIndex> bindings_of(const Instance& instance) const {
-    return std::span(content().bindings).subspan(instance.bindings, block_of(instance).inputs);
+    return std::span(shared_->bindings).subspan(instance.bindings, block_of(instance).inputs);
+  }
+  [[nodiscard]] std::span<const OpIndex> bindings() const {
+    return shared_ ? std::span<const OpIndex>(shared_->bindings) : std::span<const OpIndex>();
   }
   // Where an operation stands: in which instance, and at which place of its block.
   struct Position {
@@ -243,16 +262,28 @@ class OperationList {
   // REQUIRES: op < size().
   [[nodiscard]] Position position_of(OpIndex op) const {
     const Instance& instance = instance_of(op);
-    return {static_cast<std::uint32_t>(&instance - shared_->content.instances.data()),
-            op - instance.first};
+    return {static_cast<std::uint32_t>(&instance - shared_->instances.data()), op - instance.first};
   }
-  // The operations of all blocks, each written once.
-  [[nodiscard]] std::span<const Operation> written() const { return content().operations; }
-  [[nodiscard]] const Content& content() const;
+  // The operations of all blocks, each written once, and their dependencies as written.
+  [[nodiscard]] std::span<const Operation> written() const {
+    return shared_ ? std::span<const Operation>(shared_->written->operations)
+                   : std::span<const Operation>();
+  }
+  [[nodiscard]] std::span<const OpIndex> dependencies() const {
+    return shared_ ? std::span<const OpIndex>(shared_->written->dependencies)
+                   : std::span<const OpIndex>();
+  }
+  // A copy of all of it.
+  [[nodiscard]] Content content() const;
 
   // Both are copies of one list, changed since by neither. Never so for lists never written to.
   [[nodiscard]] bool shares_with(const OperationList& other) const {
     return shared_ != nullptr && shared_ == other.shared_;
+  }
+  // The blocks of both are those of one list, changed since in neither.
+  [[nodiscard]] bool shares_blocks_with(const OperationList& other) const {
+    return shared_ != nullptr && other.shared_ != nullptr &&
+           shared_->written == other.shared_->written;
   }
 
   // The operations of the blocks, to change them in this list and no other, in all instances. Valid
@@ -263,14 +294,17 @@ class OperationList {
 
  private:
   struct Shared {
-    Content content = {};
+    std::shared_ptr<Written> written = std::make_shared<Written>();
+    std::vector<Instance> instances = {};
+    std::vector<OpIndex> bindings = {};
     std::vector<std::uint32_t> instance_at = {};  // the instance of every so-many-th operation
   };
   static constexpr unsigned kStride = 6;  // as a power of two
 
+  void number_instances();
   [[nodiscard]] Shared& own();
   [[nodiscard]] const Instance& instance_of(OpIndex op) const {
-    const std::vector<Instance>& instances = shared_->content.instances;
+    const std::vector<Instance>& instances = shared_->instances;
     const Instance* instance = instances.data();
     if (instances.size() == 1) return *instance;
     instance += shared_->instance_at.data()[op >> kStride];
@@ -289,9 +323,9 @@ inline void OperationList::const_iterator::enter() {
     return;
   }
   const Instance& instance = next_.front();
-  const Block& block = content_->blocks[instance.block];
+  const Block& block = written_->blocks[instance.block];
   next_ = next_.subspan(1);
-  at_ = content_->operations.data() + block.begin;
+  at_ = written_->operations.data() + block.begin;
   end_ = at_ + block.count;
   microbatch_ = instance.microbatch;
 }

@@ -16,8 +16,10 @@ constexpr std::size_t kWorthAThread = 10'000;
 
 }  // namespace
 
-ProgramAnalysis::Template::Template(const Program& program)
-    : calls(program.operations), order(program), lanes(calls.slots()) {}
+ProgramAnalysis::Template::Template(const Program& program, const Template* like)
+    : calls(program.operations, like ? like->calls.blocks() : nullptr),
+      order(program, like ? like->order.blocks() : nullptr),
+      lanes(calls.slots()) {}
 
 const std::vector<ProgramAnalysis::Lane>& ProgramAnalysis::Template::lanes_of(std::uint16_t slot) {
   static const std::vector<Lane> kNoLanes;
@@ -38,7 +40,7 @@ const std::vector<ProgramAnalysis::Lane>& ProgramAnalysis::Template::lanes_of(st
   return known;
 }
 
-ProgramAnalysis::ProgramAnalysis(const Workload& workload)
+ProgramAnalysis::ProgramAnalysis(const Workload& workload, const ProgramAnalysis* like)
     : template_of_(program_templates(workload.programs)) {
   std::vector<std::uint32_t> lowest;
   std::size_t operations = 0;
@@ -48,8 +50,13 @@ ProgramAnalysis::ProgramAnalysis(const Workload& workload)
     lowest.push_back(program);
   }
   std::vector<std::optional<Template>> found(lowest.size());
-  parallel_for(operations > kWorthAThread, found.size(),
-               [&](std::size_t i) { found[i].emplace(workload.programs[lowest[i]]); });
+  parallel_for(operations > kWorthAThread, found.size(), [&](std::size_t i) {
+    const Program& program = workload.programs[lowest[i]];
+    const auto known = like ? like->templates_.find(lowest[i]) : templates_.end();
+    const bool same = like && known != like->templates_.end() &&
+                      known->second.order.list().shares_blocks_with(program.operations);
+    found[i].emplace(program, same ? &known->second : nullptr);
+  });
   for (std::size_t i = 0; i < found.size(); ++i)
     templates_.emplace(lowest[i], *std::move(found[i]));
 }

@@ -24,8 +24,9 @@ namespace trainyard {
 
 class ProgramAnalysis {
  public:
-  // REQUIRES: the workload outlives it.
-  explicit ProgramAnalysis(const Workload& workload);
+  // `like`: of a workload whose programs of the same numbers may be made of the same blocks; what
+  // follows from these is shared. Null: there is none. REQUIRES: the workload outlives it.
+  explicit ProgramAnalysis(const Workload& workload, const ProgramAnalysis* like = nullptr);
 
   // The lowest program of the same template, which may be the program itself.
   [[nodiscard]] std::uint32_t template_of(std::uint32_t program) const {
@@ -50,7 +51,8 @@ class ProgramAnalysis {
     std::vector<OpIndex> operations;
   };
   struct Template {
-    explicit Template(const Program& program);
+    // `like`: of a program that may be made of the same blocks; null: there is none.
+    Template(const Program& program, const Template* like);
     // Returns the lanes of a slot, which are found when they are first asked for.
     [[nodiscard]] const std::vector<Lane>& lanes_of(std::uint16_t slot);
 

@@ -3,23 +3,29 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
 
-ProgramCalls::ProgramCalls(const OperationList& operations)
-    : operations_(operations),
-      collective_(operations.written().size(), kNone),
-      place_in_block_(operations.written().size(), kNone) {
-  std::size_t slots = 0;
-  for (const Operation& operation : operations.written())
-    if (communicates(operation.kind)) slots = std::max<std::size_t>(slots, operation.slot + 1U);
-  by_slot_.resize(slots);
-  distinct_calls_.resize(slots);
-  on_one_stream_.assign(slots, true);
-  std::vector<std::optional<std::uint8_t>> stream_of(slots);
-  for (const Operation& operation : operations.written()) {
+// ---- of blocks
+
+BlockCalls::BlockCalls(const OperationList& list)
+    : ordinal_(list.written().size(), kNone), collective_(list.written().size(), kNone) {
+  const std::span<const Operation> written = list.written();
+  read_slots(written);
+  for (const Block& block : list.blocks()) read_block(block, written);
+  begin_.push_back(places_.size());
+}
+
+void BlockCalls::read_slots(std::span<const Operation> written) {
+  for (const Operation& operation : written)
+    if (communicates(operation.kind)) slots_ = std::max<std::size_t>(slots_, operation.slot + 1U);
+  distinct_calls_.resize(slots_);
+  on_one_stream_.assign(slots_, true);
+  std::vector<std::optional<std::uint8_t>> stream_of(slots_);
+  for (const Operation& operation : written) {
     if (!communicates(operation.kind)) continue;
     distinct_calls_[operation.slot].push_back(operation.payload);
     std::optional<std::uint8_t>& stream = stream_of[operation.slot];
@@ -30,37 +36,57 @@ ProgramCalls::ProgramCalls(const OperationList& operations)
     std::ranges::sort(calls);
     calls.erase(std::unique(calls.begin(), calls.end()), calls.end());
   }
-  std::vector<std::optional<std::vector<BlockCall>>> known(operations.blocks().size());
-  for (const Instance& instance : operations.instances()) {
-    std::optional<std::vector<BlockCall>>& calls = known[instance.block];
-    if (!calls) calls = read_block(operations.block_of(instance));
-    for (const std::vector<OpIndex>& made : by_slot_)
-      calls_before_.push_back(static_cast<std::uint32_t>(made.size()));
-    for (const BlockCall& call : *calls) by_slot_[call.slot].push_back(instance.first + call.place);
-  }
 }
 
-std::vector<ProgramCalls::BlockCall> ProgramCalls::read_block(const Block& block) {
-  std::vector<BlockCall> calls;
-  std::vector<std::uint32_t> made(by_slot_.size(), 0);
+void BlockCalls::read_block(const Block& block, std::span<const Operation> written) {
+  std::vector<std::vector<OpIndex>> by_slot(slots_);
   for (OpIndex place = 0; place < block.count; ++place) {
-    const OpIndex written = block.begin + place;
-    const Operation& operation = operations_.written()[written];
+    const Operation& operation = written[block.begin + place];
     if (!communicates(operation.kind)) continue;
-    calls.push_back({operation.slot, place});
-    place_in_block_[written] = made[operation.slot]++;
-    if (operation.kind == OpKind::Collective) collective_[written] = collective(operation);
+    std::vector<OpIndex>& places = by_slot[operation.slot];
+    ordinal_[block.begin + place] = static_cast<std::uint32_t>(places.size());
+    places.push_back(place);
+    if (operation.kind == OpKind::Collective)
+      collective_[block.begin + place] = collective(operation);
   }
-  return calls;
+  for (const std::vector<OpIndex>& places : by_slot) {
+    begin_.push_back(places_.size());
+    places_.insert(places_.end(), places.begin(), places.end());
+  }
 }
 
-std::uint32_t ProgramCalls::collective(const Operation& operation) {
+std::uint32_t BlockCalls::collective(const Operation& operation) {
   const auto known = std::ranges::find_if(collectives_, [&](const Collective& other) {
     return other.slot == operation.slot && other.call == operation.payload;
   });
   const auto number = static_cast<std::uint32_t>(known - collectives_.begin());
   if (known == collectives_.end()) collectives_.push_back({operation.slot, operation.payload});
   return number;
+}
+
+// ---- of programs
+
+ProgramCalls::ProgramCalls(const OperationList& operations,
+                           std::shared_ptr<const BlockCalls> blocks)
+    : operations_(operations), blocks_(std::move(blocks)) {
+  if (!blocks_) blocks_ = std::make_shared<const BlockCalls>(operations);
+  const std::size_t slots = blocks_->slots();
+  const std::span<const Instance> instances = operations.instances();
+  calls_before_.reserve(instances.size() * slots);
+  std::vector<std::uint32_t> made(slots, 0);
+  for (const Instance& instance : instances) {
+    calls_before_.insert(calls_before_.end(), made.begin(), made.end());
+    for (std::size_t slot = 0; slot < slots; ++slot)
+      made[slot] += static_cast<std::uint32_t>(blocks_->places(instance.block, slot).size());
+  }
+  by_slot_.resize(slots);
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    by_slot_[slot].resize(made[slot]);
+    auto next = by_slot_[slot].begin();
+    for (const Instance& instance : instances)
+      for (const OpIndex place : blocks_->places(instance.block, slot))
+        *next++ = instance.first + place;
+  }
 }
 
 std::vector<SlotUse> slot_uses(const Program& program) {

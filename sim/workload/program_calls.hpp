@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -18,16 +19,57 @@ namespace trainyard {
 
 struct Program;
 
-class ProgramCalls {
+// The calls that the blocks of a list make. Operations are numbered as written.
+class BlockCalls {
  public:
-  // A collective that the program makes, once or often.
+  // A collective that is made, once or often.
   struct Collective {
     std::uint16_t slot = 0;
     std::uint32_t call = 0;
   };
 
-  explicit ProgramCalls(const OperationList& operations);
+  explicit BlockCalls(const OperationList& list);
 
+  // One more than the highest slot in use.
+  [[nodiscard]] std::size_t slots() const { return slots_; }
+  // The places of a block that communicate through the slot, in order.
+  [[nodiscard]] std::span<const OpIndex> places(std::uint32_t block, std::size_t slot) const {
+    const std::size_t list = block * slots_ + slot;
+    return std::span(places_).subspan(begin_[list], begin_[list + 1] - begin_[list]);
+  }
+  // Where an operation that communicates stands among these.
+  [[nodiscard]] std::uint32_t ordinal(OpIndex written) const { return ordinal_[written]; }
+  [[nodiscard]] bool on_one_stream(std::size_t slot) const { return on_one_stream_[slot]; }
+  [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& distinct_calls() const {
+    return distinct_calls_;
+  }
+  [[nodiscard]] std::span<const Collective> collectives() const { return collectives_; }
+  [[nodiscard]] std::uint32_t collective_of(OpIndex written) const { return collective_[written]; }
+
+ private:
+  void read_slots(std::span<const Operation> written);
+  void read_block(const Block& block, std::span<const Operation> written);
+  [[nodiscard]] std::uint32_t collective(const Operation& operation);
+
+  std::size_t slots_ = 0;
+  std::vector<std::size_t> begin_;  // [block][slot], and their end
+  std::vector<OpIndex> places_;
+  std::vector<std::uint32_t> ordinal_;  // by operation
+  std::vector<Collective> collectives_;
+  std::vector<std::uint32_t> collective_;                   // by operation
+  std::vector<std::vector<std::uint32_t>> distinct_calls_;  // by slot
+  std::vector<bool> on_one_stream_;                         // by slot
+};
+
+class ProgramCalls {
+ public:
+  using Collective = BlockCalls::Collective;
+
+  // `blocks`: of a list with the same blocks; null: they are read.
+  explicit ProgramCalls(const OperationList& operations,
+                        std::shared_ptr<const BlockCalls> blocks = nullptr);
+
+  [[nodiscard]] const std::shared_ptr<const BlockCalls>& blocks() const { return blocks_; }
   // One more than the highest slot in use.
   [[nodiscard]] std::size_t slots() const { return by_slot_.size(); }
   [[nodiscard]] const std::vector<OpIndex>& by_slot(std::size_t slot) const {
@@ -37,44 +79,32 @@ class ProgramCalls {
   [[nodiscard]] std::uint32_t ordinal(OpIndex op, std::uint16_t slot) const {
     const OperationList::Position position = operations_.position_of(op);
     return calls_before_[position.instance * by_slot_.size() + slot] +
-           place_in_block_[written(position)];
+           blocks_->ordinal(written(position));
   }
   // Whether all of them are on one stream.
-  [[nodiscard]] bool on_one_stream(std::size_t slot) const { return on_one_stream_[slot]; }
+  [[nodiscard]] bool on_one_stream(std::size_t slot) const { return blocks_->on_one_stream(slot); }
   // By slot: the calls made through it (indices into Workload::calls), ascending, each once.
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& distinct_calls() const {
-    return distinct_calls_;
+    return blocks_->distinct_calls();
   }
 
-  // Collectives that differ in slot or call, in the order in which they first come.
-  [[nodiscard]] std::span<const Collective> collectives() const { return collectives_; }
+  // Collectives that differ in slot or call, in the order in which they are first written.
+  [[nodiscard]] std::span<const Collective> collectives() const { return blocks_->collectives(); }
   // The number of an operation's collective among them; kNone: it is no collective.
   [[nodiscard]] std::uint32_t collective_of(OpIndex op) const {
-    return collective_[written(operations_.position_of(op))];
+    return blocks_->collective_of(written(operations_.position_of(op)));
   }
 
  private:
-  // The communications of a block, in issue order.
-  struct BlockCall {
-    std::uint16_t slot = 0;
-    OpIndex place = 0;
-  };
-
   [[nodiscard]] OpIndex written(const OperationList::Position& position) const {
     const Instance& instance = operations_.instances()[position.instance];
     return operations_.block_of(instance).begin + position.place;
   }
-  [[nodiscard]] std::vector<BlockCall> read_block(const Block& block);
-  [[nodiscard]] std::uint32_t collective(const Operation& operation);
 
   OperationList operations_;
-  std::vector<Collective> collectives_;
-  std::vector<std::uint32_t> collective_;      // by operation written
-  std::vector<std::uint32_t> place_in_block_;  // by operation written, among those of its slot
+  std::shared_ptr<const BlockCalls> blocks_;
   std::vector<std::vector<OpIndex>> by_slot_;
-  std::vector<std::vector<std::uint32_t>> distinct_calls_;  // by slot
-  std::vector<bool> on_one_stream_;                         // by slot
-  std::vector<std::uint32_t> calls_before_;                 // [instance][slot]
+  std::vector<std::uint32_t> calls_before_;  // [instance][slot]
 };
 
 // How a program uses one of its slots.

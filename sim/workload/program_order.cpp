@@ -4,56 +4,65 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace trainyard {
 
+// ---- within blocks
+
 namespace {
+
 constexpr std::uint16_t kUnused = 0xFFFF;
+constexpr std::size_t kAtOnce = 4;  // columns raised together
+constexpr std::size_t kWordBits = 64;
+
+std::span<const OpIndex> dependencies_of(const OperationList& list, const Operation& op) {
+  return list.dependencies().subspan(op.dependencies_begin,
+                                     op.dependencies_end - op.dependencies_begin);
+}
+
+void copy(OpIndex* __restrict row, const OpIndex* __restrict other, std::size_t size) {
+  for (std::size_t at = 0; at < size; at += kAtOnce)
+    std::memcpy(row + at, other + at, kAtOnce * sizeof(OpIndex));
+}
+
+// Makes `row` come after all that `other` comes after.
+void raise(OpIndex* __restrict row, const OpIndex* __restrict other, std::size_t size) {
+  for (std::size_t at = 0; at < size; at += kAtOnce) {
+    for (std::size_t i = at; i < at + kAtOnce; ++i) row[i] = std::max(row[i], other[i]);
+  }
+}
+
 }  // namespace
 
-ProgramOrder::ProgramOrder(const Program& program)
-    : list_(program.operations),
-      first_of_(list_.blocks().size(), kNone),
-      entries_(list_.blocks().size()),
-      ways_(list_.blocks().size()) {
-  number_columns();
+BlockOrders::BlockOrders(const OperationList& list)
+    : column_(list.written().size()),
+      entries_(list.blocks().size()),
+      ways_(list.blocks().size()),
+      way_to_(list.written().size()) {
+  number_columns(list);
   stride_ = (columns_ + kAtOnce - 1) / kAtOnce * kAtOnce;
-  find_outside();
-  place_instances();
-  for (std::uint32_t number = 0; number < places_.size(); ++number) {
-    if (places_[number].shift == 0) {
-      write_rows(number);
-      continue;
-    }
-    const std::uint32_t block = list_.instances()[number].block;
-    if (ways_[block].empty()) find_ways(block);
-    write_entered(number);
+  rows_.assign(list.written().size() * stride_, 0);
+  for (std::uint32_t block = 0; block < list.blocks().size(); ++block) {
+    find_entries(list, block);
+    write_rows(list, list.blocks()[block]);
+    find_ways(list, block);
   }
 }
 
-void ProgramOrder::number_columns() {
+void BlockOrders::number_columns(const OperationList& list) {
   std::array<std::uint16_t, 256> column{};
   column.fill(kUnused);
-  const std::span<const Operation> written = list_.written();
-  column_.resize(written.size());
-  const std::span<const Instance> instances = list_.instances();
-  for (std::uint32_t number = 0; number < instances.size(); ++number) {
-    std::uint32_t& first = first_of_[instances[number].block];
-    if (first != kNone) continue;
-    first = number;
-    const Block& block = list_.block_of(instances[number]);
-    for (OpIndex i = block.begin; i < block.begin + block.count; ++i) {
-      std::uint16_t& of_stream = column[written[i].stream];
-      if (of_stream == kUnused) of_stream = static_cast<std::uint16_t>(columns_++);
-      column_[i] = static_cast<std::uint8_t>(of_stream);
-    }
-    find_entries(instances[number].block);
+  const std::span<const Operation> written = list.written();
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    std::uint16_t& of_stream = column[written[i].stream];
+    if (of_stream == kUnused) of_stream = static_cast<std::uint16_t>(columns_++);
+    column_[i] = static_cast<std::uint8_t>(of_stream);
   }
 }
 
-void ProgramOrder::find_entries(std::uint32_t block) {
-  const Block& it = list_.blocks()[block];
-  const OperationList::Content& content = list_.content();
+void BlockOrders::find_entries(const OperationList& list, std::uint32_t block) {
+  const Block& it = list.blocks()[block];
   BlockEntries& entries = entries_[block];
   entries.count = it.inputs;
   for (OpIndex place = 0; place < it.count; ++place) {
@@ -65,141 +74,137 @@ void ProgramOrder::find_entries(std::uint32_t block) {
       entries.streams.push_back({.column = column, .first = place, .last = place});
       entries.edges.push_back({place, entries.count++});
     }
-    const Operation& op = content.operations[it.begin + place];
-    for (std::uint32_t i = op.dependencies_begin; i < op.dependencies_end; ++i)
-      if (content.dependencies[i] >= kBlockInput)
-        entries.edges.push_back({place, content.dependencies[i] - kBlockInput});
+    for (const OpIndex input : dependencies_of(list, list.written()[it.begin + place]))
+      if (input >= kBlockInput) entries.edges.push_back({place, input - kBlockInput});
   }
 }
 
+void BlockOrders::write_rows(const OperationList& list, const Block& block) {
+  OpIndex* const rows = rows_.data() + block.begin * stride_;
+  std::vector<OpIndex> last(columns_, kNone);
+  for (OpIndex place = 0; place < block.count; ++place) {
+    OpIndex* const row = rows + place * stride_;
+    const OpIndex previous = std::exchange(last[column_[block.begin + place]], place);
+    if (previous != kNone) {
+      copy(row, rows + previous * stride_, stride_);
+      row[column_[block.begin + place]] = previous + 1;
+    }
+    for (const OpIndex input : dependencies_of(list, list.written()[block.begin + place])) {
+      if (input >= kBlockInput) continue;
+      OpIndex& own = row[column_[block.begin + input]];
+      if (own > input) continue;  // and with it all that comes before it
+      raise(row, rows + input * stride_, stride_);
+      own = input + 1;
+    }
+  }
+}
+
+void BlockOrders::find_ways(const OperationList& list, std::uint32_t block) {
+  const Block& it = list.blocks()[block];
+  Ways& ways = ways_[block];
+  ways.words = (entries_[block].count + kWordBits - 1) / kWordBits;
+  std::vector<std::uint64_t> leading(ways.words);
+  std::vector<std::uint32_t> likely;
+  auto edge = entries_[block].edges.begin();
+  for (OpIndex place = 0; place < it.count; ++place) {
+    std::ranges::fill(leading, 0);
+    likely.clear();
+    for (; edge != entries_[block].edges.end() && edge->place == place; ++edge)
+      leading[edge->entry / kWordBits] |= std::uint64_t{1} << edge->entry % kWordBits;
+    const auto add = [&](OpIndex input) {
+      likely.push_back(way_to_[it.begin + input]);
+      const std::span<const std::uint64_t> its = way(block, likely.back());
+      for (std::size_t word = 0; word < its.size(); ++word) leading[word] |= its[word];
+    };
+    const OpIndex previous = after(it.begin + place, column_[it.begin + place]);
+    if (previous != 0) add(previous - 1);
+    for (const OpIndex input : dependencies_of(list, list.written()[it.begin + place]))
+      if (input < kBlockInput) add(input);
+    way_to_[it.begin + place] = number_of(ways, leading, likely);
+  }
+}
+
+// Adds the way where neither those of the operation's inputs are it nor the latest.
+std::uint32_t BlockOrders::number_of(Ways& ways, std::span<const std::uint64_t> entries,
+                                     std::span<const std::uint32_t> likely) const {
+  const auto is = [&](std::uint32_t way) {
+    return std::ranges::equal(entries,
+                              std::span(ways.entries).subspan(way * ways.words, ways.words));
+  };
+  for (const std::uint32_t way : likely)
+    if (is(way)) return way;
+  if (ways.count > 0 && is(ways.count - 1)) return ways.count - 1;
+  ways.entries.insert(ways.entries.end(), entries.begin(), entries.end());
+  return ways.count++;
+}
+
+// ---- between instances
+
+ProgramOrder::ProgramOrder(const Program& program, std::shared_ptr<const BlockOrders> blocks)
+    : list_(program.operations), blocks_(std::move(blocks)) {
+  if (!blocks_) blocks_ = std::make_shared<const BlockOrders>(list_);
+  find_outside();
+  place_instances();
+  std::vector<OpIndex> rows;
+  for (std::uint32_t number = 0; number < places_.size(); ++number) write_entered(number, rows);
+}
+
 void ProgramOrder::find_outside() {
-  std::vector<OpIndex> last(columns_, kNone);  // by column, before the instance under way
+  std::vector<OpIndex> last(columns(), kNone);  // by column, before the instance under way
+  outside_begin_.reserve(list_.instances().size() + 1);
   for (const Instance& instance : list_.instances()) {
     outside_begin_.push_back(outside_.size());
     const std::span<const OpIndex> bindings = list_.bindings_of(instance);
     outside_.insert(outside_.end(), bindings.begin(), bindings.end());
-    for (const BlockEntries::StreamUse& stream : entries_[instance.block].streams)
+    for (const BlockEntries::StreamUse& stream : entries_of(instance.block).streams)
       outside_.push_back(std::exchange(last[stream.column], instance.first + stream.last));
   }
   outside_begin_.push_back(outside_.size());
 }
 
 void ProgramOrder::place_instances() {
-  const std::span<const Instance> instances = list_.instances();
-  places_.reserve(instances.size());
+  places_.reserve(list_.instances().size());
   std::size_t rows = 0;
-  for (const Instance& instance : instances) {
-    const OpIndex written = list_.block_of(instance).begin;
-    const std::uint32_t first = first_of_[instance.block];
-    const bool again = first < places_.size() && entries_[instance.block].count <= kMostEntries;
-    if (again) {
-      places_.push_back({.first = instance.first,
-                         .written = written,
-                         .shift = instance.first - instances[first].first,
-                         .rows = places_[first].rows});
-    } else {
-      places_.push_back({.first = instance.first, .written = written, .rows = rows});
-      rows += list_.block_of(instance).count;
-    }
+  for (const Instance& instance : list_.instances()) {
+    places_.push_back(
+        {.first = instance.first, .written = list_.block_of(instance).begin, .entered = rows});
+    rows += blocks_->ways_of(instance.block);
   }
-  rows_.assign(rows * stride_, 0);
-  way_.assign(rows, 0);
+  entered_.assign(rows * columns(), 0);
 }
 
-void ProgramOrder::write_rows(std::uint32_t instance) {
-  const OpIndex first = places_[instance].first;
-  OpIndex* const rows = rows_.data() + places_[instance].rows * stride_;
-  const BlockEntries& entries = entries_[list_.instances()[instance].block];
-  std::vector<OpIndex> last(columns_, kNone);
+// Every way in comes after what its entries come after: their own `rows`, raised together.
+void ProgramOrder::write_entered(std::uint32_t instance, std::vector<OpIndex>& rows) {
   const std::span<const OpIndex> outside = outside_of(instance);
-  const std::size_t inputs = outside.size() - entries.streams.size();
-  for (std::size_t i = 0; i < entries.streams.size(); ++i)
-    last[entries.streams[i].column] = outside[inputs + i];
-  const OpIndex end = first + list_.block_of(list_.instances()[instance]).count;
-  for (OpIndex op = first; op < end; ++op) {
-    OpIndex* const row = rows + (op - first) * stride_;
-    const std::uint8_t column = column_[places_[instance].written + (op - first)];
-    OpIndex& previous = last[column];
-    if (previous != kNone && previous >= first) {
-      copy(row, rows + (previous - first) * stride_);
-      row[column] = previous + 1;
-    } else if (previous != kNone) {
-      raise_past(row, previous);
-    }
-    previous = op;
-    for (const OpIndex input : list_.dependencies_of(op)) {
-      OpIndex& own = row[this->column(input)];
-      if (own > input) continue;  // and with it all that comes before it
-      if (input < first) {
-        raise_past(row, input);
-      } else {
-        raise(row, rows + (input - first) * stride_);
-        own = input + 1;
-      }
-    }
-  }
-}
-
-void ProgramOrder::find_ways(std::uint32_t block) {
-  const OpIndex first = list_.instances()[first_of_[block]].first;
-  const Block& it = list_.blocks()[block];
-  std::vector<Entries>& ways = ways_[block];
-  std::vector<Entries> leading(it.count, 0);  // to an operation
-  for (const BlockEntries::Edge& edge : entries_[block].edges)
-    leading[edge.place] |= Entries{1} << edge.entry;
-  const std::size_t rows = places_[first_of_[block]].rows;
-  std::uint32_t way = 0;
-  for (OpIndex i = 0; i < it.count; ++i) {
-    const auto add = [&](OpIndex input) {
-      if (input != kNone && input >= first) leading[i] |= leading[input - first];
-    };
-    add(previous(first + i));
-    for (const OpIndex input : list_.dependencies_of(first + i)) add(input);
-    if (ways.empty() || ways[way] != leading[i]) {
-      const auto known = std::ranges::find(ways, leading[i]);
-      way = static_cast<std::uint32_t>(known - ways.begin());
-      if (known == ways.end()) ways.push_back(leading[i]);
-    }
-    way_[rows + i] = way;
-  }
-}
-
-// Every way in comes after what its entries come after: their own rows, raised together.
-void ProgramOrder::write_entered(std::uint32_t instance) {
-  const std::span<const OpIndex> outside = outside_of(instance);
-  std::vector<OpIndex> rows(outside.size() * stride_, 0);
+  rows.resize(outside.size() * columns());
   for (std::size_t entry = 0; entry < outside.size(); ++entry)
-    if (outside[entry] != kNone) raise_past(rows.data() + entry * stride_, outside[entry]);
-  const std::vector<Entries>& ways = ways_[list_.instances()[instance].block];
-  std::size_t next = entered_.size();
-  places_[instance].entered = next / stride_;
-  entered_.resize(next + ways.size() * stride_, 0);
-  for (const Entries way : ways) {
-    for (Entries left = way; left != 0; left &= left - 1)
-      raise(entered_.data() + next,
-            rows.data() + static_cast<std::size_t>(std::countr_zero(left)) * stride_);
-    next += stride_;
+    write_past(outside[entry], std::span(rows).subspan(entry * columns(), columns()));
+  const std::uint32_t block = list_.instances()[instance].block;
+  OpIndex* row = entered_.data() + places_[instance].entered * columns();
+  for (std::uint32_t way = 0; way < blocks_->ways_of(block); ++way, row += columns()) {
+    std::size_t from = 0;
+    for (std::uint64_t left : blocks_->way(block, way)) {
+      for (; left != 0; left &= left - 1) {
+        const auto entry = from + static_cast<std::size_t>(std::countr_zero(left));
+        const OpIndex* const other = rows.data() + entry * columns();
+        for (std::size_t column = 0; column < columns(); ++column)
+          row[column] = std::max(row[column], other[column]);
+      }
+      from += kWordBits;
+    }
   }
 }
 
-// Makes `row` come after an operation of an earlier instance, and after all that this comes after.
-void ProgramOrder::raise_past(OpIndex* row, OpIndex op) const {
+// Writes the row of what comes after an operation, and after all that this comes after.
+void ProgramOrder::write_past(OpIndex op, std::span<OpIndex> row) const {
+  if (op == kNone) {
+    std::ranges::fill(row, 0);
+    return;
+  }
   const OperationList::Position position = list_.position_of(op);
-  for (std::size_t column = 0; column < columns_; ++column)
-    row[column] = std::max(row[column], after(position, column));
-  OpIndex& own = row[column_of(position)];
+  for (std::size_t column = 0; column < row.size(); ++column) row[column] = after(position, column);
+  OpIndex& own = row[blocks_->column(written(position))];
   own = std::max(own, op + 1);
-}
-
-void ProgramOrder::copy(OpIndex* __restrict row, const OpIndex* __restrict other) const {
-  for (std::size_t at = 0; at < stride_; at += kAtOnce)
-    std::memcpy(row + at, other + at, kAtOnce * sizeof(OpIndex));
-}
-
-void ProgramOrder::raise(OpIndex* __restrict row, const OpIndex* __restrict other) const {
-  for (std::size_t at = 0; at < stride_; at += kAtOnce) {
-    for (std::size_t i = at; i < at + kAtOnce; ++i) row[i] = std::max(row[i], other[i]);
-  }
 }
 
 }  // namespace trainyard

@@ -4,10 +4,10 @@
 // the other. Operations of a stream are in order, so what an operation comes after is one number
 // per stream in use: one past the last operation of that stream on such a path.
 //
-// A block's own order is worked out once, for its first instance, and holds for the others. What
-// comes before an instance enters it through its entries: the block's inputs, and for each stream
-// the operation before the instance's first one there. It is worked out once for all operations
-// that the same entries lead to.
+// A block's own order holds for all its instances, in whatever program (BlockOrders). What comes
+// before an instance enters it through its entries: the block's inputs, and for each stream the
+// operation before the instance's first one there. It is worked out once for all operations that
+// the same entries lead to.
 //
 //   ProgramOrder order(program);
 //   if (order.before(send, gemm)) ...;   // the message is away when the product starts
@@ -15,8 +15,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "sim/workload/workload.hpp"
@@ -40,17 +40,69 @@ struct BlockEntries {
   std::vector<StreamUse> streams = {};
 };
 
+// The order within each block of a list, and the ways that lead into it. Operations are numbered as
+// written.
+class BlockOrders {
+ public:
+  explicit BlockOrders(const OperationList& list);
+
+  [[nodiscard]] std::size_t columns() const { return columns_; }
+  [[nodiscard]] std::uint8_t column(OpIndex written) const { return column_[written]; }
+  // One past the place of the last operation of a column that an operation comes after in its
+  // block, 0 where there is none.
+  [[nodiscard]] OpIndex after(OpIndex written, std::size_t column) const {
+    return rows_[written * stride_ + column];
+  }
+  [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
+    return entries_[block];
+  }
+  // A way is a set of entries, in words of a bit each. Some may be there twice.
+  [[nodiscard]] std::uint32_t ways_of(std::uint32_t block) const { return ways_[block].count; }
+  [[nodiscard]] std::span<const std::uint64_t> way(std::uint32_t block, std::uint32_t way) const {
+    const Ways& ways = ways_[block];
+    return std::span(ways.entries).subspan(way * ways.words, ways.words);
+  }
+  // The way of its block whose entries lead to an operation.
+  [[nodiscard]] std::uint32_t way_to(OpIndex written) const { return way_to_[written]; }
+
+ private:
+  struct Ways {
+    std::size_t words = 0;  // of one
+    std::uint32_t count = 0;
+    std::vector<std::uint64_t> entries = {};
+  };
+
+  void number_columns(const OperationList& list);
+  void find_entries(const OperationList& list, std::uint32_t block);
+  void write_rows(const OperationList& list, const Block& block);
+  void find_ways(const OperationList& list, std::uint32_t block);
+  [[nodiscard]] std::uint32_t number_of(Ways& ways, std::span<const std::uint64_t> entries,
+                                        std::span<const std::uint32_t> likely) const;
+
+  std::size_t columns_ = 0;
+  std::size_t stride_ = 0;             // columns, in whole steps of kAtOnce
+  std::vector<std::uint8_t> column_;   // of its stream
+  std::vector<BlockEntries> entries_;  // by block
+  std::vector<OpIndex> rows_;          // [operation][column]
+  std::vector<Ways> ways_;             // by block
+  std::vector<std::uint32_t> way_to_;
+};
+
 class ProgramOrder {
  public:
-  explicit ProgramOrder(const Program& program);
+  // `blocks`: of a program with the same blocks; null: they are found.
+  explicit ProgramOrder(const Program& program,
+                        std::shared_ptr<const BlockOrders> blocks = nullptr);
 
   // Returns false for an operation and itself.
   [[nodiscard]] bool before(OpIndex first, OpIndex then) const {
     return after(then, column(first)) > first;
   }
   // Streams in use have columns, counted from 0.
-  [[nodiscard]] std::size_t columns() const { return columns_; }
-  [[nodiscard]] std::uint8_t column(OpIndex op) const { return column_of(list_.position_of(op)); }
+  [[nodiscard]] std::size_t columns() const { return blocks_->columns(); }
+  [[nodiscard]] std::uint8_t column(OpIndex op) const {
+    return blocks_->column(written(list_.position_of(op)));
+  }
   // One past the last operation of a column that `op` comes after, 0 where there is none.
   [[nodiscard]] OpIndex after(OpIndex op, std::size_t column) const {
     return after(list_.position_of(op), column);
@@ -58,14 +110,13 @@ class ProgramOrder {
   // The one before it on its stream; kNone: it is the first.
   [[nodiscard]] OpIndex previous(OpIndex op) const {
     const OperationList::Position position = list_.position_of(op);
-    return after(position, column_of(position)) - 1;
+    return after(position, blocks_->column(written(position))) - 1;
   }
 
-  [[nodiscard]] std::size_t operations() const { return list_.size(); }
-  // Operations that have rows of their own: those of first instances.
-  [[nodiscard]] std::size_t rows() const { return way_.size(); }
+  [[nodiscard]] const OperationList& list() const { return list_; }
+  [[nodiscard]] const std::shared_ptr<const BlockOrders>& blocks() const { return blocks_; }
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
-    return entries_[block];
+    return blocks_->entries_of(block);
   }
   // Returns for each entry of an instance the operation before it; kNone where there is none.
   [[nodiscard]] std::span<const OpIndex> outside_of(std::uint32_t instance) const {
@@ -74,56 +125,35 @@ class ProgramOrder {
   }
 
  private:
-  static constexpr std::size_t kAtOnce = 4;  // columns raised together
-
   // An instance as it looks for its order.
   struct Place {
     OpIndex first = 0;
     OpIndex written = 0;      // of its block, among the operations written
-    OpIndex shift = 0;        // from the instance whose rows hold for it; 0: its own
-    std::size_t rows = 0;     // of its first operation
-    std::size_t entered = 0;  // its rows in entered_, where it is shifted
+    std::size_t entered = 0;  // the row of its first way
   };
-  // The entries that lead to an operation of a block, a bit each.
-  using Entries = std::uint64_t;
-  static constexpr std::uint32_t kMostEntries = 64;
 
-  [[nodiscard]] std::uint8_t column_of(const OperationList::Position& position) const {
-    return column_[places_[position.instance].written + position.place];
+  [[nodiscard]] OpIndex written(const OperationList::Position& position) const {
+    return places_[position.instance].written + position.place;
   }
   [[nodiscard]] OpIndex after(const OperationList::Position& position, std::size_t column) const {
     const Place& place = places_[position.instance];
-    const std::size_t row = place.rows + position.place;
-    const OpIndex known = rows_[row * stride_ + column];
-    if (place.shift == 0 || known > place.first - place.shift) return known + place.shift;
-    return entered_[(place.entered + way_[row]) * stride_ + column];
+    const OpIndex op = place.written + position.place;
+    const OpIndex inside = blocks_->after(op, column);
+    if (inside != 0) return place.first + inside;
+    return entered_[(place.entered + blocks_->way_to(op)) * columns() + column];
   }
 
-  void number_columns();
-  void find_entries(std::uint32_t block);
   void find_outside();
   void place_instances();
-  void write_rows(std::uint32_t instance);
-  void find_ways(std::uint32_t block);
-  void write_entered(std::uint32_t instance);
-  void raise_past(OpIndex* row, OpIndex op) const;
-  void copy(OpIndex* __restrict row, const OpIndex* __restrict other) const;
-  // Makes `row` come after all that `other` comes after.
-  void raise(OpIndex* __restrict row, const OpIndex* __restrict other) const;
+  void write_entered(std::uint32_t instance, std::vector<OpIndex>& rows);
+  void write_past(OpIndex op, std::span<OpIndex> row) const;
 
   OperationList list_;
-  std::size_t columns_ = 0;
-  std::size_t stride_ = 0;                  // columns, in whole steps of kAtOnce
-  std::vector<std::uint8_t> column_;        // by operation written, of its stream
-  std::vector<std::uint32_t> first_of_;     // by block: its first instance; kNone: it has none
-  std::vector<BlockEntries> entries_;       // by block
+  std::shared_ptr<const BlockOrders> blocks_;
   std::vector<OpIndex> outside_;            // of all instances
   std::vector<std::size_t> outside_begin_;  // by instance, and their end
   std::vector<Place> places_;               // by instance
-  std::vector<OpIndex> rows_;               // [operation of a first instance][column]
-  std::vector<std::uint32_t> way_;          // by row: which entries lead to it
-  std::vector<std::vector<Entries>> ways_;  // by block; empty: it has no second instance yet
-  std::vector<OpIndex> entered_;            // [later instance and way][column]
+  std::vector<OpIndex> entered_;            // [instance and way][column]
 };
 
 // Calls visit(input) for all that an operation waits for: the one before it on its stream and its

@@ -21,9 +21,12 @@ bool same_form(const Operation& a, const Operation& b) {
   return (a.payload == b.payload || a.kind == OpKind::Compute) && all(a) == all(b);
 }
 
-bool same_lists(const OperationList::Content& a, const OperationList::Content& b) {
-  return a.dependencies == b.dependencies && a.blocks == b.blocks && a.instances == b.instances &&
-         a.bindings == b.bindings && std::ranges::equal(a.operations, b.operations, same_form);
+bool same_lists(const OperationList& a, const OperationList::Content& b) {
+  return std::ranges::equal(a.dependencies(), b.dependencies) &&
+         std::ranges::equal(a.blocks(), b.blocks) &&
+         std::ranges::equal(a.instances(), b.instances) &&
+         std::ranges::equal(a.bindings(), b.bindings) &&
+         std::ranges::equal(a.written(), b.operations, same_form);
 }
 
 bool same_kind(const MemoryEffect& a, const MemoryEffect& b) {
@@ -104,8 +107,7 @@ void TemplateWriter::begin(Program program) {
 }
 
 bool TemplateWriter::fits(const Program& program) const {
-  return same_lists(program.operations.content(), template_) &&
-         same_effects(program, programs_.front());
+  return same_lists(program.operations, template_) && same_effects(program, programs_.front());
 }
 
 // Adds a program. Where it has two kernels in place of one, operations of the template get another
@@ -151,10 +153,10 @@ std::vector<Program> TemplateWriter::take() {
 
 std::vector<std::uint32_t> program_templates(std::span<const Program> programs) {
   std::vector<std::uint32_t> templates;
-  std::map<const Operation*, std::uint32_t> lowest;
+  std::map<const Instance*, std::uint32_t> lowest;
   for (const Program& program : programs) {
     const auto own = static_cast<std::uint32_t>(templates.size());
-    const Operation* list = program.operations.written().data();
+    const Instance* list = program.operations.instances().data();
     templates.push_back(list == nullptr ? own : lowest.try_emplace(list, own).first->second);
   }
   return templates;

@@ -117,7 +117,7 @@ class OperationCheck {
   }
 
   void dependencies(const Operation& op, const Block& block, OpIndex place, const std::string& at) {
-    const std::vector<OpIndex>& all = program_.operations.content().dependencies;
+    const std::span<const OpIndex> all = program_.operations.dependencies();
     if (!range(op.dependencies_begin, op.dependencies_end, all.size())) {
       faults_.add(at + "/after", "its range of dependencies is not inside the program's list");
       return;

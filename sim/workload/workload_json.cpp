@@ -87,7 +87,7 @@ Json effect_json(const Workload& workload, const MemoryEffect& effect) {
 // Writes an operation of a block: its dependencies are places in the block, or inputs.
 std::string block_line(const Workload& workload, const Program& program, const Operation& op) {
   Json json = operation_json(workload, program, op, add_number);
-  const std::vector<OpIndex>& dependencies = program.operations.content().dependencies;
+  const std::span<const OpIndex> dependencies = program.operations.dependencies();
   for (std::uint32_t i = op.dependencies_begin; i < op.dependencies_end; ++i) {
     if (dependencies[i] < kBlockInput) {
       json["after"].push_back(dependencies[i]);

@@ -103,9 +103,7 @@ class BucketedReplicas final : public DataParallel {
   void before_backward(const UnitBackward& backward) override;
   void after_backward(const UnitBackward& backward,
                       const std::vector<ReadyGradient>& ready) override;
-  [[nodiscard]] bool leaves_forwards(std::size_t chunk) const override {
-    return chunks_[chunk].entered;
-  }
+  [[nodiscard]] bool leaves_forwards() const override { return true; }
   [[nodiscard]] bool leaves_backwards() const override { return !gradients_sharded(); }
   void end_step() override;
 

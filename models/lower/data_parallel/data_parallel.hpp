@@ -49,9 +49,9 @@ class DataParallel {
   // `ready`: the gradients of this chunk and microbatch that are final so far, in backward order.
   virtual void after_backward(const UnitBackward& backward,
                               const std::vector<ReadyGradient>& ready) = 0;
-  // Whether the chunk's forwards, or its backwards but for the last, are left to themselves from
-  // now on: nothing is written around their units, and nothing remembered.
-  [[nodiscard]] virtual bool leaves_forwards(std::size_t /*chunk*/) const { return false; }
+  // Whether a chunk's forwards but for the first, or its backwards but for the last, are left to
+  // themselves: nothing is written around their units, and nothing remembered.
+  [[nodiscard]] virtual bool leaves_forwards() const { return false; }
   [[nodiscard]] virtual bool leaves_backwards() const { return false; }
   // Joins what is under way, then norm and optimizer.
   virtual void end_step() = 0;

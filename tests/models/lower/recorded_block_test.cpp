@@ -1,9 +1,8 @@
 // Microbatches that go alike are written once: is a step the same as with all of them written out?
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "models/lower/recording.hpp"
+#include "same_program.hpp"
 #include "sim/workload/program_order.hpp"
 #include "step.hpp"
 
@@ -11,26 +10,6 @@ namespace trainyard {
 namespace {
 
 using namespace test;
-
-// Apart from where its inputs and effects are written.
-auto words(const Operation& op) {
-  return std::tuple(op.kind, op.stream, op.work, op.part, op.name, op.slot, op.payload,
-                    op.microbatch, op.layer);
-}
-
-bool same_effect(const MemoryEffect& a, const MemoryEffect& b) {
-  return a.category == b.category && a.at_end == b.at_end && a.bytes == b.bytes;
-}
-
-void expect_same(const Program& once, const Program& out) {
-  ASSERT_EQ(once.operations.size(), out.operations.size());
-  EXPECT_EQ(once.kernels, out.kernels);
-  for (OpIndex op = 0; op < out.operations.size(); ++op) {
-    ASSERT_EQ(words(once.operations[op]), words(out.operations[op])) << op;
-    ASSERT_TRUE(std::ranges::equal(once.dependencies_of(op), out.dependencies_of(op))) << op;
-    ASSERT_TRUE(std::ranges::equal(once.effects_of(op), out.effects_of(op), same_effect)) << op;
-  }
-}
 
 // Blocks must lead to the same order as a look at every operation.
 void expect_same_order(const Program& once, const Program& out) {
@@ -188,10 +167,10 @@ TEST(RecordedBlock, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
     for (std::int32_t microbatch = 0; microbatch < 3; ++microbatch) {
       build.tag({.part = StepPart::Forward, .microbatch = microbatch});
       if (microbatch > 0) {
-        ASSERT_TRUE(recorder.instantiate(block, {}));
+        ASSERT_TRUE(recorder.instantiate(block, recorder.border({})));
         continue;
       }
-      block = recorder.begin_block({});
+      block = recorder.begin_block(recorder.border({}));
       const OpIndex begin = build.compute("a", kernel);
       build.memory().allocate(begin, Category::Activations, 5);
       build.memory().release(build.compute("b", kernel), Category::Activations, 5);

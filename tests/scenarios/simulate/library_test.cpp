@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -73,6 +74,83 @@ TEST(Library, OtherNumbersOfMicrobatchesAreFoldedOnce) {
         << more;
     EXPECT_EQ(kept.memory_peaks.front().bytes, fresh.memory_peaks.front().bytes) << more;
   }
+}
+
+Scenario with_microbatches(Scenario scenario, std::int64_t count) {
+  Training& training = scenario.plan.training;
+  training.global_batch_size = count * training.micro_batch_size * scenario.plan.parallelism.data;
+  return scenario;
+}
+
+void expect_as_afresh(const Scenario& scenario, Memo& memo) {
+  const Result kept = simulate(scenario, {}, memo);
+  const Result fresh = simulate(scenario);
+  EXPECT_EQ(kept.workload->kernels, fresh.workload->kernels);
+  EXPECT_EQ(kept.workload->names, fresh.workload->names);
+  EXPECT_EQ(kept.workload->calls, fresh.workload->calls);
+  ASSERT_EQ(kept.timeline.classes.size(), fresh.timeline.classes.size());
+  for (std::size_t i = 0; i < fresh.timeline.classes.size(); ++i) {
+    const std::vector<double>& ends = fresh.timeline.classes[i].end_s;
+    ASSERT_EQ(kept.timeline.classes[i].end_s.size(), ends.size());
+    for (std::size_t op = 0; op < ends.size(); ++op)
+      ASSERT_NEAR(kept.timeline.classes[i].end_s[op], ends[op], 1e-12 * ends[op]) << op;
+  }
+  EXPECT_NEAR(kept.timeline.makespan_s, fresh.timeline.makespan_s,
+              1e-12 * fresh.timeline.makespan_s);
+  ASSERT_EQ(kept.memory_peaks.size(), fresh.memory_peaks.size());
+  for (std::size_t i = 0; i < fresh.memory_peaks.size(); ++i)
+    EXPECT_EQ(kept.memory_peaks[i].bytes, fresh.memory_peaks[i].bytes);
+}
+
+// Steps that are arranged from the blocks of a first one, and others that cannot be.
+std::vector<Scenario> kinds_of_steps() {
+  std::vector<Scenario> scenarios;
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1", "zb_h2"}) {
+    scenarios.push_back(small_scenario({.tensor = 2, .pipeline = 2, .data = 2}));
+    scenarios.back().plan.parallelism.schedule = schedule;
+  }
+  for (const char* schedule : {"interleaved_1f1b", "zb_v", "dualpipe", "dualpipe_v"}) {
+    scenarios.push_back(small_scenario({.pipeline = 2, .interleave = 2, .data = 4}));
+    scenarios.back().plan.parallelism.schedule = schedule;
+  }
+  for (const int zero : {1, 2, 3})
+    scenarios.push_back(small_scenario({.pipeline = 2, .data = 4, .zero_stage = zero}));
+  for (const Recompute recompute : {Recompute::Full, Recompute::Selective}) {
+    scenarios.push_back(small_scenario({.tensor = 2, .pipeline = 2, .data = 2}));
+    scenarios.back().plan.training.recompute = recompute;
+  }
+  auto experts = small_document({.pipeline = 2, .data = 4});
+  experts["model"].update({{"experts", 8}, {"experts_per_token", 2}, {"expert_ffn", 512}});
+  experts["parallelism"]["expert"] = 4;
+  scenarios.push_back(load(experts));
+  return scenarios;
+}
+
+TEST(Library, OtherNumbersOfMicrobatchesAreAsAfresh) {
+  std::size_t number = 0;
+  for (const Scenario& scenario : kinds_of_steps()) {
+    SCOPED_TRACE(number++);
+    Memo memo;
+    for (const std::int64_t count : {8, 12, 10, 24, 8, 4})
+      expect_as_afresh(with_microbatches(scenario, count), memo);
+  }
+}
+
+// Whatever else a plan says that a memo has not seen, it takes no block of another.
+TEST(Library, BlocksAreThoseOfTheSamePlan) {
+  const Scenario scenario = pipeline();
+  std::vector<Scenario> others(6, with_microbatches(scenario, 10));
+  others[0].plan.architecture.ffn *= 2;
+  others[1].plan.training.recompute = Recompute::Full;
+  others[2].plan.training.sequence_length /= 2;
+  others[3].plan.parallelism.zero_stage = 1;
+  others[4].plan.parallelism.schedule = "gpipe";
+  others[5].plan.parallelism.overlap_grad_reduce = !scenario.plan.parallelism.overlap_grad_reduce;
+  Memo memo;
+  expect_as_afresh(scenario, memo);
+  expect_as_afresh(with_microbatches(scenario, 10), memo);
+  for (const Scenario& other : others) expect_as_afresh(other, memo);
+  for (const Scenario& other : others) expect_as_afresh(with_microbatches(other, 11), memo);
 }
 
 // By flow class: its rate cap, and on how many link classes it may meet others.
@@ -166,6 +244,28 @@ TEST(Library, ThreadsGetTheResultsOfRunsOneByOne) {
   }
   for (std::size_t i = 0; i < asked.size(); ++i)
     EXPECT_NEAR(together[i], alone[i], 1e-9 * alone[i]) << i;
+}
+
+// Whoever comes first lowers; the others arrange its blocks, while it runs.
+TEST(Library, ThreadsMayAskForOtherNumbersOfMicrobatchesAtOnce) {
+  const Scenario first = pipeline();
+  const std::vector<std::int64_t> counts = {8, 9, 12, 8, 16, 5};
+  for (int turn = 0; turn < 5; ++turn) {
+    Memo memo;
+    std::vector<double> together(counts.size());
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < counts.size(); ++i)
+        threads.emplace_back([&, i] {
+          const Scenario scenario = with_microbatches(first, counts[i]);
+          together[i] = simulate(scenario, {.figures = false}, memo).timeline.makespan_s;
+        });
+    }
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      const double alone = simulate(with_microbatches(first, counts[i])).timeline.makespan_s;
+      EXPECT_NEAR(together[i], alone, 1e-12 * alone) << i;
+    }
+  }
 }
 
 }  // namespace

@@ -77,6 +77,25 @@ TEST(RepeatingList, AChangeOfABlockIsOneOfAllItsInstances) {
   EXPECT_FALSE(list.shares_with(before));
 }
 
+TEST(RepeatingList, AnotherArrangementSharesTheBlocks) {
+  const OperationList known = repeating();
+  OperationList list = known.rearranged({{.first = 0, .block = 1, .microbatch = 3, .bindings = 0},
+                                         {.first = 2, .block = 0, .microbatch = 5},
+                                         {.first = 3, .block = 1, .microbatch = 4, .bindings = 1}},
+                                        {0, 2});
+  ASSERT_EQ(list.size(), 5U);
+  EXPECT_TRUE(list.shares_blocks_with(known));
+  EXPECT_FALSE(list.shares_with(known));
+  EXPECT_EQ(list[0].microbatch, 7);
+  EXPECT_EQ(list[2].microbatch, -1);  // of none in any instance
+  EXPECT_EQ(list[4].payload, 12U);
+  EXPECT_EQ(*list.dependencies_of(3).begin(), 2U);
+  list.edit()[1].payload = 7;
+  EXPECT_EQ(list[3].payload, 7U);
+  EXPECT_EQ(known[1].payload, 11U);
+  EXPECT_FALSE(list.shares_blocks_with(known));
+}
+
 // Longer than the steps at which a list remembers its instances.
 TEST(OperationList, FindsEveryOperationOfALongOne) {
   OperationList::Content content;

@@ -142,13 +142,23 @@ TEST(ProgramOrder, KnowsWhatStandsBeforeOnAStream) {
     EXPECT_EQ(order.previous(op), std::exchange(last[program.operations[op].stream], op)) << op;
 }
 
-TEST(ProgramOrder, HasRowsOfOneInstanceWhereBlocksComeAgain) {
-  Steps steps;
-  for (int i = 0; i < 5; ++i) add_microbatch(steps);
-  const Program program = in_blocks(steps.program());
-  const ProgramOrder order(program);
-  EXPECT_EQ(order.rows(), 16U);  // of the first
-  EXPECT_EQ(order.operations(), 80U);
+TEST(ProgramOrder, WhatFollowsFromBlocksHoldsInAnotherArrangement) {
+  Steps few;
+  for (int i = 0; i < 2; ++i) add_microbatch(few);
+  Steps many;
+  for (int i = 0; i < 5; ++i) add_microbatch(many);
+  const Program known = in_blocks(few.program());
+  const Program alone = in_blocks(many.program());
+  Program program = known;
+  const OperationList::Content content = alone.operations.content();
+  program.operations = known.operations.rearranged(content.instances, content.bindings);
+  EXPECT_TRUE(program.operations.shares_blocks_with(known.operations));
+  EXPECT_FALSE(program.operations.shares_with(known.operations));
+  const ProgramOrder order(program, ProgramOrder(known).blocks());
+  const ProgramOrder fresh(alone);
+  for (OpIndex op = 0; op < program.operations.size(); ++op)
+    for (std::size_t column = 0; column < fresh.columns(); ++column)
+      ASSERT_EQ(order.after(op, column), fresh.after(op, column)) << op << " " << column;
 }
 
 }  // namespace

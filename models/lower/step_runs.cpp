@@ -1,0 +1,49 @@
+#include "models/lower/step_runs.hpp"
+
+namespace trainyard {
+
+StepRuns::StepRuns(const StageLayout& layout, bool overlaps)
+    : layout_(layout), overlaps_(overlaps), entered_(layout.chunks().size(), false) {
+  for (const StageChunk& chunk : layout_.chunks()) backwards_left_.push_back(chunk.microbatches);
+}
+
+StepRun StepRuns::next(const std::vector<ScheduleStep>& steps, std::size_t at) {
+  StepRun run{.kind = {.overlapped = is_overlapped(steps, at)}};
+  std::size_t end = at + (run.kind.overlapped ? 2 : 1);
+  if (!run.kind.overlapped)
+    while (end < steps.size() && steps[end].microbatch == steps[at].microbatch &&
+           !is_overlapped(steps, end))
+      ++end;
+  run.steps = std::span(steps).subspan(at, end - at);
+  for (const ScheduleStep& step : run.steps) {
+    const StepTurn turn = next_turn(step);
+    run.turns.push_back(turn);
+    run.kind.steps.emplace_back(step.kind, step.chunk, step.microbatch - steps[at].microbatch);
+    const bool writes =
+        step.kind == StepKind::Forward || layout_.has_backward(layout_.chunk(step.chunk));
+    run.singular = run.singular || turn.first || turn.last || !writes;
+  }
+  return run;
+}
+
+// The schedule says which pairs are overlapped. The last backward of a chunk stays whole.
+bool StepRuns::is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const {
+  if (!overlaps_ || !steps[at].overlapped || at + 1 == steps.size()) return false;
+  return backwards_left_[static_cast<std::size_t>(steps[at + 1].chunk)] > 1;
+}
+
+// The input part leaves no gradient of a weight; with the last of the others they are final.
+StepTurn StepRuns::next_turn(const ScheduleStep& step) {
+  const StageChunk& chunk = layout_.chunk(step.chunk);
+  if (step.kind == StepKind::Forward) {
+    const bool first = !entered_[chunk.number()];
+    entered_[chunk.number()] = true;
+    return {.first = first};
+  }
+  if (step.kind == StepKind::BackwardInput || !layout_.has_backward(chunk)) return {};
+  std::int64_t& left = backwards_left_[chunk.number()];
+  const bool first = left == chunk.microbatches;
+  return {.first = first, .last = --left == 0};
+}
+
+}  // namespace trainyard
