@@ -56,6 +56,7 @@ struct CommunicatorShape {
   std::uint32_t nodes = 1;
   // Nodes with more NICs; every graph is the least of all nodes'.
   std::vector<NodeView> others = {};
+  bool operator==(const CommunicatorShape&) const = default;
 };
 
 struct Communicator {

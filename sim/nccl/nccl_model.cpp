@@ -42,7 +42,10 @@ NcclModel::NcclModel(const Cluster& cluster, Options options)
   options_.collnet = options_.collnet || cluster.facts().fabric_reduces;
   if (!host_ && options_.sm) host_ = HostFacts{};
   if (!host_) return;
-  host_->sm = options_.sm.value_or(host_->sm);
+  if (options_.sm) {
+    host_->sm = *options_.sm;
+    host_->nvlink = nvlink_facts(*options_.sm);
+  }
   host_->cpu = options_.cpu.value_or(host_->cpu);
   const auto measured = options_.machine ? machine_model(host_->sm) : std::nullopt;
   if (measured)
@@ -80,17 +83,28 @@ const Communicator& NcclModel::communicator_like(std::span<const std::uint32_t> 
     for (const std::uint32_t role : kind.roles) local.push_back(cluster_.local_index(gpus[role]));
   }
   Shape shape{gpus.size(), placement.nodes.size(), std::move(local)};
-  if (const auto found = known_.find(shape); found != known_.end()) return found->second;
-  Options options = options_;
-  options.collnet = options.collnet && placement.even();  // switches add where all nodes are alike
+  if (const auto found = known_.find(shape); found != known_.end()) return *found->second;
   CommunicatorShape wanted{.ranks = static_cast<std::uint32_t>(gpus.size()),
                            .nodes = static_cast<std::uint32_t>(placement.nodes.size())};
   for (const NodeKind& kind : kinds) wanted.others.push_back(node_view(place, kind, *host_));
   wanted.node = std::move(wanted.others.front());
   wanted.others.erase(wanted.others.begin());
-  Communicator made = make_communicator(wanted, options);
-  if (!machine_) count_as_carried(made);
-  return known_.emplace(std::move(shape), std::move(made)).first->second;
+  // Switches add where all nodes are alike.
+  const Communicator& communicator =
+      communicator_of(std::move(wanted), options_.collnet && placement.even());
+  known_.emplace(std::move(shape), &communicator);
+  return communicator;
+}
+
+const Communicator& NcclModel::communicator_of(CommunicatorShape shape, bool collnet) const {
+  for (const Made& made : made_)
+    if (made.collnet == collnet && made.shape == shape) return made.communicator;
+  Options options = options_;
+  options.collnet = collnet;
+  Communicator communicator = make_communicator(shape, options);
+  if (!machine_) count_as_carried(communicator);
+  made_.push_back({std::move(shape), collnet, std::move(communicator)});
+  return made_.back().communicator;
 }
 
 bool NcclModel::chooses(const Call& call, std::span<const std::uint32_t> gpus) const {

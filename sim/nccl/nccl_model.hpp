@@ -12,6 +12,7 @@
 //   communication.label(call, gpus);     // "nccl: NVLS/Simple, 16 channels"
 #pragma once
 
+#include <list>
 #include <map>
 #include <optional>
 #include <string>
@@ -95,6 +96,7 @@ class NcclModel final : public CommunicationModel {
   // own model tells the time.
   [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_like(std::span<const std::uint32_t> gpus) const;
+  [[nodiscard]] const Communicator& communicator_of(CommunicatorShape shape, bool collnet) const;
   // The registry's direct exchange at the machine's pace.
   [[nodiscard]] std::vector<Phase> exchange(const Call& call,
                                             std::span<const std::uint32_t> gpus) const;
@@ -111,7 +113,14 @@ class NcclModel final : public CommunicationModel {
   std::optional<Machine> machine_;  // for any group, without its network
   mutable LastGroup last_;
   AlgorithmModel others_;
-  mutable std::map<Shape, Communicator> known_;  // groups of one shape share a communicator
+  // Communicators by what they are made of: those of all rails of a node are one.
+  struct Made {
+    CommunicatorShape shape;
+    bool collnet = false;
+    Communicator communicator;
+  };
+  mutable std::list<Made> made_;
+  mutable std::map<Shape, const Communicator*> known_;  // in made_
   mutable std::map<Question, Choice> chosen_;
   mutable std::map<std::tuple<CollectiveOp, std::int64_t, std::size_t>, std::string> stand_ins_;
 };

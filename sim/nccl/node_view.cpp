@@ -121,14 +121,13 @@ double of_generation(const Json& table, std::uint32_t sm) {
 
 // NVLinks that NCCL finds in a wire: those bundled in it. A wire of one stands for a bundle that
 // the cluster does not describe, which is the GPU's links or its part of them for each peer.
-double links_of(const Link& link, std::size_t wires, std::uint32_t sm) {
+double links_of(const Link& link, std::size_t wires, const NvLinkFacts& facts) {
   if (link.cables > 1) return link.cables;
-  const double all = of_generation(topology().at("nvlink").at("links"), sm);
-  return std::max(1.0, std::floor(all / static_cast<double>(wires)));
+  return std::max(1.0, std::floor(facts.links / static_cast<double>(wires)));
 }
 
 void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& roles,
-                   NodeView& view) {
+                   const NvLinkFacts& facts, NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
   const DeviceId gpu = place.cluster.gpus()[place.gpus[roles.front()]];
   std::vector<Link> wires;
@@ -139,9 +138,8 @@ void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& ro
   const bool to_switch = place.cluster.device(link.to).kind == DeviceKind::NvSwitch;
   view.scale_up = to_switch ? NodeView::ScaleUp::NvSwitch : NodeView::ScaleUp::FullMesh;
   const double carried = link.capacity.value() / kGiga;
-  const double rate = of_generation(topology().at("nvlink").at("rates"), view.sm);
-  const double links = links_of(link, wires.size(), view.sm);
-  view.nvlink = rate > 0.0 ? rate * links : carried;
+  const double links = links_of(link, wires.size(), facts);
+  view.nvlink = facts.rate > 0.0 ? facts.rate * links : carried;
   view.nvlink_wire = view.nvlink / links;
   view.nvlink_share = carried / view.nvlink;
 }
@@ -169,12 +167,19 @@ void read_nics(const GroupPlace& place, const std::vector<std::uint32_t>& roles,
 
 }  // namespace
 
+NvLinkFacts nvlink_facts(std::uint32_t sm) {
+  const Json& nvlink = topology().at("nvlink");
+  return {.rate = of_generation(nvlink.at("rates"), sm),
+          .links = of_generation(nvlink.at("links"), sm)};
+}
+
 std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& node) {
   const Json& document = topology();
   const auto sm = by_prefix<std::uint32_t>(document.at("gpus").at("sm"), gpu);
   if (!sm) return {};
   const auto vendor = by_prefix<std::string>(document.at("hosts").at("cpu"), node).value_or("");
   return HostFacts{.sm = *sm,
+                   .nvlink = nvlink_facts(*sm),
                    .cpu = value_of(kCpuVendors, vendor).value_or(CpuVendor::Intel),
                    .cpu_is_known = !vendor.empty()};
 }
@@ -209,7 +214,7 @@ NodeView node_view(const GroupPlace& place, const NodeKind& kind, const HostFact
     view.socket = std::max(view.socket, host.socket_rate(gpu));
     view.nics_by_chip_to_chip = view.nics_by_chip_to_chip || host.has_chip_to_chip(gpu);
   }
-  read_scale_up(place, kind.roles, view);
+  read_scale_up(place, kind.roles, facts.nvlink, view);
   if (kind.nics > 0) read_nics(place, kind.roles, host, view);
   return view;
 }

@@ -25,6 +25,7 @@ namespace trainyard::nccl {
 struct NodeGpu {
   std::uint32_t pcie_switch = 0;
   std::uint32_t socket = 0;
+  bool operator==(const NodeGpu&) const = default;
 };
 
 struct NodeNic {
@@ -32,6 +33,7 @@ struct NodeNic {
   double latency_us = 0.0;  // as its driver tells
   std::uint32_t pcie_switch = 0;
   std::uint32_t socket = 0;
+  bool operator==(const NodeNic&) const = default;
 };
 
 struct NodeView {
@@ -47,15 +49,24 @@ struct NodeView {
   bool nics_by_chip_to_chip = false;  // Grace: GPUs reach the host's NICs over C2C
   std::vector<NodeGpu> gpus = {};
   std::vector<NodeNic> nics = {};
+  bool operator==(const NodeView&) const = default;
 };
 
 // Vendors by the names that the data of this folder give them.
 inline constexpr std::array<std::pair<CpuVendor, std::string_view>, 3> kCpuVendors{
     {{CpuVendor::Intel, "intel"}, {CpuVendor::Amd, "amd"}, {CpuVendor::Arm, "arm"}}};
 
+// The NVLinks of a GPU's generation, as NCCL counts them.
+struct NvLinkFacts {
+  double rate = 0.0;   // GB/s of a link; 0: unknown
+  double links = 0.0;  // of a GPU
+};
+[[nodiscard]] NvLinkFacts nvlink_facts(std::uint32_t sm);
+
 // The facts that a node view needs beyond the cluster's wires.
 struct HostFacts {
   std::uint32_t sm = 0;
+  NvLinkFacts nvlink = {};
   CpuVendor cpu = CpuVendor::Intel;
   bool cpu_is_known = true;  // false: no such node type in the data, taken for Intel
 };
