@@ -346,7 +346,7 @@ void add_groups(const GroupOptions& options, Workload& workload) {
     entry.program =
         static_cast<std::uint32_t>(at.pipeline * context.programs + context.program_of(at.context));
     entry.gpu = parallelism.placement.empty()
-                    ? rank
+                    ? std::uint32_t{rank}
                     : static_cast<std::uint32_t>(parallelism.placement.at(rank));
     entry.slots.resize(kSlotsLeast);
     entry.label = parallelism.context == 1

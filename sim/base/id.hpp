@@ -24,6 +24,10 @@ class Id {
  public:
   constexpr Id() = default;
   explicit constexpr Id(std::uint32_t number) : number_(number) {}
+  // Sizes and differences. REQUIRES: the number fits.
+  template <std::integral Number>
+    requires(!std::same_as<Number, int> && !std::same_as<Number, std::uint32_t>)
+  explicit constexpr Id(Number number) : number_(static_cast<std::uint32_t>(number)) {}
   // A constant becomes an id by itself: a literal, or kNone.
   template <class Constant>
     requires std::same_as<Constant, int> || std::same_as<Constant, std::uint32_t>
@@ -49,6 +53,12 @@ class Id {
  private:
   std::uint32_t number_ = 0;
 };
+
+// In JSON an id is its number (nlohmann/json finds this by its name).
+template <class Json, class Tag>
+void to_json(Json& json, Id<Tag> id) {
+  json = static_cast<std::uint32_t>(id);
+}
 
 }  // namespace trainyard
 

@@ -176,7 +176,7 @@ void Builder::add_ranks() {
     Role role{.worker = worker};
     if (const auto shared = server_on.find(traffic_.workers[worker]); shared != server_on.end()) {
       role.server = shared->second;
-      server_ranks_[shared->second] = worker;
+      server_ranks_[shared->second] = RankId{worker};
     }
     add_rank(role, traffic_.workers[worker]);
   }
@@ -336,7 +336,7 @@ std::uint32_t Builder::delay(Seconds time) {
 }
 
 void Builder::add_groups() {
-  for (std::uint32_t worker = 0; worker < workers_; ++worker) {
+  for (RankId worker = 0; worker < workers_; ++worker) {
     for (std::uint32_t server = 0; server < servers_; ++server) {
       const RankId there = server_ranks_[server];
       if (there == worker) continue;

@@ -153,14 +153,14 @@ std::string PartingWords::kind(std::uint32_t vertex) const {
 std::string PartingWords::name(std::uint32_t vertex) const {
   if (vertex < folding_.groups) return std::to_string(vertex);
   if (vertex >= folding_.links) return link_name(link(vertex));
-  if (vertex < folding_.shapes) return members(vertex - folding_.groups);
+  if (vertex < folding_.shapes) return members(GroupId{vertex - folding_.groups});
   const GroupId group = joint_.group_of_shape[vertex - folding_.shapes];
   return fmt::format("of {} {}", to_string(workload_.groups[group].kind), members(group));
 }
 
 PartingWord PartingWords::difference(std::uint32_t a, std::uint32_t b) const {
-  if (a < folding_.groups) return of_ranks(a, b);
-  if (a < folding_.shapes) return of_groups(a - folding_.groups, b - folding_.groups);
+  if (a < folding_.groups) return of_ranks(RankId{a}, RankId{b});
+  if (a < folding_.shapes) return of_groups(GroupId{a - folding_.groups}, GroupId{b - folding_.groups});
   if (a < folding_.links) return of_chains(a - folding_.shapes, b - folding_.shapes);
   return of_links(link(a), link(b));
 }

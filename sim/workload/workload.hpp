@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/id.hpp"
 #include "sim/base/units.hpp"
 #include "sim/workload/call.hpp"
 #include "sim/workload/kernel.hpp"
@@ -31,8 +32,8 @@
 
 namespace trainyard {
 
-using RankId = std::uint32_t;
-using GroupId = std::uint32_t;
+using RankId = Id<struct RankTag>;
+using GroupId = Id<struct GroupTag>;
 
 // Bytes allocated (positive) or freed (negative) when the operation starts or ends.
 struct MemoryEffect {

@@ -383,7 +383,7 @@ class WorkloadReader {
       if (members[i].is_number_unsigned() && members[i].get<std::uint64_t>() < kNone) {
         role_.try_emplace({workload_.groups.size(), members[i].get<std::uint32_t>()},
                           group.members.size());
-        group.members.push_back(members[i].get<RankId>());
+        group.members.push_back(RankId{members[i].get<std::uint32_t>()});
       } else {
         object.report("members", fmt::format("{} is not a rank number", shown(members[i])));
       }
@@ -408,7 +408,7 @@ class WorkloadReader {
                      "list the rank among the group's members");
         continue;
       }
-      rank.slots[slot] = {.group = group, .role = static_cast<std::uint32_t>(role->second)};
+      rank.slots[slot] = {.group = GroupId{group}, .role = static_cast<std::uint32_t>(role->second)};
     }
     workload_.ranks.push_back(std::move(rank));
   }

@@ -40,7 +40,7 @@ class RandomWorkload {
     while (tensor_ * 2 <= std::min(8U, shape.ranks) && draw(2) == 0) tensor_ *= 2;
     while (tensor_ * stages_ * 2 <= shape.ranks && stages_ < 4 && draw(2) == 0) stages_ *= 2;
     data_ = shape.ranks / tensor_ / stages_;
-    odd_rank_ = shape.odd_rank ? draw(shape.ranks) : kNone;
+    odd_rank_ = RankId{shape.odd_rank ? draw(shape.ranks) : kNone};
   }
 
   Workload write() {
@@ -168,7 +168,7 @@ class RandomWorkload {
     for (std::uint32_t i = 0; i < (over_tensor ? data_ : tensor_); ++i) {
       std::vector<RankId> members;
       for (std::uint32_t j = 0; j < (over_tensor ? tensor_ : data_); ++j) {
-        members.push_back(first + (over_tensor ? i * tensor_ + j : j * tensor_ + i));
+        members.push_back(RankId{first + (over_tensor ? i * tensor_ + j : j * tensor_ + i)});
       }
       add_group(workload_, over_tensor ? GroupKind::Tensor : GroupKind::Data, members, {slot});
     }
@@ -189,8 +189,8 @@ class RandomWorkload {
     if (!bound_.insert({out, 0}).second) return;
     bindings_.emplace_back([this, from, to, out, in] {
       for (std::uint32_t i = 0; i < per_stage(); ++i) {
-        add_group(workload_, GroupKind::Pipeline, {from * per_stage() + i, to * per_stage() + i},
-                  {out, in});
+        add_group(workload_, GroupKind::Pipeline,
+                  {RankId{from * per_stage() + i}, RankId{to * per_stage() + i}}, {out, in});
       }
     });
   }
@@ -207,7 +207,8 @@ class RandomWorkload {
     bindings_.emplace_back([this, stage] {
       for (std::uint32_t i = 0; i < per_stage(); ++i) {
         const std::uint32_t first = stage * per_stage();
-        add_group(workload_, GroupKind::Context, {first + i, first + (i + 1) % per_stage()},
+        add_group(workload_, GroupKind::Context,
+                  {RankId{first + i}, RankId{first + (i + 1) % per_stage()}},
                   {"to next", "from previous"});
       }
     });

@@ -39,7 +39,7 @@ std::vector<double> ends(const Cluster& cluster, const std::vector<Flow>& flows)
   }
   for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) add_rank(workload, gpu, gpu);
   for (std::size_t i = 0; i < flows.size(); ++i) {
-    add_group(workload, GroupKind::Pipeline, {flows[i].from, flows[i].to},
+    add_group(workload, GroupKind::Pipeline, {RankId{flows[i].from}, RankId{flows[i].to}},
               {fmt::format("flow {}", i)});
   }
   const Partition partition = fold(cluster, workload, AlgorithmModel(cluster), {.enabled = false});

@@ -32,10 +32,10 @@ namespace trainyard {
 namespace {
 
 std::optional<RankId> rank_of(std::string_view text) {
-  RankId rank = 0;
+  std::uint32_t rank = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return rank;
+  return RankId{rank};
 }
 
 // The ranks that a trace shows, from the words between the commas of "0,8-15" or "all". Throws
@@ -43,7 +43,7 @@ std::optional<RankId> rank_of(std::string_view text) {
 // when the trace is written.
 TraceOptions trace_options_of(const std::vector<std::string>& words) {
   // A range up to the largest number would fill the memory before anybody asked for its ranks.
-  constexpr RankId kRangeMost = 1 << 20;
+  constexpr std::uint32_t kRangeMost = 1 << 20;
   TraceOptions options;
   for (const std::string_view word : words) {
     if (word == "all") {

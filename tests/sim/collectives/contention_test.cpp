@@ -34,11 +34,11 @@ Workload at_once(const std::vector<Traffic>& all, std::uint32_t ranks) {
     workload.slots.push_back("group " + std::to_string(i));
     workload.calls.push_back(make_call(traffic.op, static_cast<std::int64_t>(traffic.bytes),
                                        DataType::Bf16, traffic.algorithm));
-    workload.groups.push_back({.members = traffic.gpus});
+    workload.groups.push_back({.members = {traffic.gpus.begin(), traffic.gpus.end()}});
     for (std::uint32_t role = 0; role < traffic.gpus.size(); ++role) {
       Rank& rank = workload.ranks[traffic.gpus[role]];
       rank.slots.resize(std::size_t{i} + 1);
-      rank.slots[i] = {.group = i, .role = role};
+      rank.slots[i] = {.group = GroupId{i}, .role = role};
       const OpKind kind = !sends ? OpKind::Collective : role == 0 ? OpKind::Send : OpKind::Recv;
       workload.programs[rank.program].operations.push_back(
           {.kind = kind, .stream = static_cast<std::uint8_t>(i + 1), .slot = i, .payload = i});
@@ -55,7 +55,7 @@ std::vector<double> ends(const Cluster& cluster, const std::vector<Traffic>& all
   const EngineRun run = run_engine(cluster, workload, {.engine = "simgrid", .fold = fold});
   std::vector<double> ends;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const RankId rank = all[i].gpus.front();
+    const RankId rank{all[i].gpus.front()};
     const OperationList& ops = workload.programs[rank].operations;
     const auto op = std::ranges::find(ops, static_cast<std::uint16_t>(i), &Operation::slot);
     ends.push_back(end_us(run, rank, static_cast<OpIndex>(std::ranges::distance(ops.begin(), op))));

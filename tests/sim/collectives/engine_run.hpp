@@ -45,7 +45,7 @@ inline Workload one_collective(const std::vector<std::uint32_t>& gpus, Collectiv
   workload.programs = {program};
   Group group{.kind = GroupKind::Data, .members = {}};
   for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) {
-    group.members.push_back(rank);
+    group.members.push_back(RankId{rank});
     workload.ranks.push_back(
         {.program = 0, .gpu = gpus[rank], .slots = {{.group = 0, .role = rank}}, .label = {}});
   }

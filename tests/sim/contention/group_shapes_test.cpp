@@ -65,7 +65,7 @@ Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
                       : members[1] != members[0] + 1    ? 2U
                       : members.size() == gpus_per_node ? 0U
                                                         : 3U;
-    workload.groups.push_back({.members = members});
+    workload.groups.push_back({.members = {members.begin(), members.end()}});
     for (std::uint32_t role = 0; role < members.size(); ++role) {
       std::vector<SlotBinding>& slots = workload.ranks[members[role]].slots;
       slots.resize(4);
@@ -124,7 +124,7 @@ TEST(GroupShapes, OnALargeClusterToo) {
   EXPECT_EQ(joint.first_shape.back(), joint.group_of_shape.size());
   EXPECT_EQ(joint.shape_offsets.back(), joint.shape_loads.size());
   for (GroupId group = 0; group < groups;
-       group = group + 1 < groups ? std::min(group + 101, groups - 1) : groups) {
+       group = group + 1 < groups ? std::min(group + 101, GroupId{groups - 1}) : groups) {
     const Loads loads = joined_loads(joined, group);
     EXPECT_FALSE(loads.empty()) << group;
     EXPECT_EQ(loads, asked_loads(joined, workload, communication, group)) << group;

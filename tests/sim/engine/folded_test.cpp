@@ -64,9 +64,11 @@ Script two_stages(std::uint32_t seed, const UplinkShares& shares = {}) {
     }
     for (std::uint32_t rank = 0; rank < kGpus / 2; ++rank) script.rank(program);
   }
-  for (const RankId rank : {0U, 2U, 4U, 6U}) script.group({{rank, 0}, {rank + 1, 0}});
-  for (const RankId rank : {0U, 1U, 2U, 3U}) script.group({{rank, 1}, {rank + 4, 1}});
-  for (const RankId rank : {0U, 4U})
+  for (const RankId rank : std::initializer_list<RankId>{0, 2, 4, 6})
+    script.group({{rank, 0}, {rank + 1, 0}});
+  for (const RankId rank : std::initializer_list<RankId>{0, 1, 2, 3})
+    script.group({{rank, 1}, {rank + 4, 1}});
+  for (const RankId rank : std::initializer_list<RankId>{0, 4})
     script.group({{rank, 2}, {rank + 1, 2}, {rank + 2, 2}, {rank + 3, 2}});
   return script;
 }

@@ -135,7 +135,7 @@ TEST(Fold, ARingOfSendsIsOneClassWithTwoParticipants) {
   program.receive("in", "from", 1'000'000);
   for (std::uint32_t gpu = 0; gpu < 8; ++gpu) add_rank(workload, 0, gpu);
   for (RankId rank = 0; rank < 8; ++rank) {
-    add_group(workload, GroupKind::Context, {rank, (rank + 1) % 8}, {"to", "from"});
+    add_group(workload, GroupKind::Context, {rank, RankId{(rank + 1) % 8}}, {"to", "from"});
   }
   const auto [cluster, kept, partition, single] =
       folded({.nodes = 1, .gpus_per_node = 8}, std::move(workload));

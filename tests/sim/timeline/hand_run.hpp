@@ -88,7 +88,7 @@ class HandRun {
     partition.places.assign(ranks, std::vector<SlotPlace>(slots));
     partition.phases.assign(slots, std::vector<std::vector<FoldedPhase>>(workload.calls.size()));
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
-      GroupClass group{.representative = slot, .members = 1, .participants = {}};
+      GroupClass group{.representative = GroupId{slot}, .members = 1, .participants = {}};
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         group.participants.push_back(
             {.rank_class = rank, .slot = static_cast<std::uint16_t>(slot)});

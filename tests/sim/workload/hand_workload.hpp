@@ -161,7 +161,7 @@ class StepWriter {
     const std::uint32_t d = shape_.data;
     for (std::uint32_t stage = 0; stage < shape_.stages; ++stage) {
       const auto rank = [&](std::uint32_t replica, std::uint32_t position) {
-        return (stage * d + replica) * t + position;
+        return RankId{(stage * d + replica) * t + position};
       };
       for (std::uint32_t replica = 0; replica < d; ++replica) {
         std::vector<RankId> members;
@@ -174,7 +174,7 @@ class StepWriter {
         if (d > 1 && shape_.buckets > 0) add_group(workload_, GroupKind::Data, members, {"data"});
       }
       for (std::uint32_t i = 0; stage + 1 < shape_.stages && i < t * d; ++i) {
-        const RankId here = stage * d * t + i;
+        const RankId here{stage * d * t + i};
         const RankId next = here + t * d;
         add_group(workload_, GroupKind::Pipeline, {here, next}, {"to next", "from previous"});
         add_group(workload_, GroupKind::Pipeline, {next, here},

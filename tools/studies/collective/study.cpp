@@ -126,7 +126,7 @@ Workload workload_of(const CollectiveQuestion& question, const Call& call) {
   }
   Group group;
   for (std::uint32_t role = 0; role < question.gpus.size(); ++role) {
-    group.members.push_back(role);
+    group.members.push_back(RankId{role});
     workload.ranks.push_back({.program = sends ? role : 0,
                               .gpu = question.gpus[role],
                               .slots = {{.group = 0, .role = role}}});

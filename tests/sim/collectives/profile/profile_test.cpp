@@ -101,7 +101,7 @@ double time_of(const Cluster& cluster, const CommunicationModel& communication, 
   workload.programs = {{.name = "call", .operations = {{.kind = OpKind::Collective}}}};
   workload.groups.resize(1);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    workload.groups[0].members.push_back(rank);
+    workload.groups[0].members.push_back(RankId{rank});
     workload.ranks.push_back({.gpu = rank, .slots = {{.group = 0, .role = rank}}});
   }
   const Partition partition = fold(cluster, workload, communication, {.drop_uncontended = true});
