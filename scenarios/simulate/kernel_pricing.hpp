@@ -12,9 +12,9 @@
 #include "models/framework.hpp"
 #include "models/stragglers.hpp"
 #include "scenarios/reader/scenario.hpp"
-#include "sim/base/memo.hpp"
 #include "scenarios/simulate/stages.hpp"
 #include "scenarios/simulate/what_if.hpp"
+#include "sim/base/memo.hpp"
 #include "sim/cluster/cluster.hpp"
 
 namespace trainyard {

@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "scenarios/reader/scenario.hpp"
-#include "sim/base/memo.hpp"
 #include "scenarios/simulate/what_if.hpp"
+#include "sim/base/memo.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {

@@ -160,7 +160,8 @@ std::string PartingWords::name(std::uint32_t vertex) const {
 
 PartingWord PartingWords::difference(std::uint32_t a, std::uint32_t b) const {
   if (a < folding_.groups) return of_ranks(RankId{a}, RankId{b});
-  if (a < folding_.shapes) return of_groups(GroupId{a - folding_.groups}, GroupId{b - folding_.groups});
+  if (a < folding_.shapes)
+    return of_groups(GroupId{a - folding_.groups}, GroupId{b - folding_.groups});
   if (a < folding_.links) return of_chains(a - folding_.shapes, b - folding_.shapes);
   return of_links(link(a), link(b));
 }

@@ -408,7 +408,8 @@ class WorkloadReader {
                      "list the rank among the group's members");
         continue;
       }
-      rank.slots[slot] = {.group = GroupId{group}, .role = static_cast<std::uint32_t>(role->second)};
+      rank.slots[slot] = {.group = GroupId{group},
+                          .role = static_cast<std::uint32_t>(role->second)};
     }
     workload_.ranks.push_back(std::move(rank));
   }

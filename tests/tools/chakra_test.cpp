@@ -138,8 +138,8 @@ TEST_F(Chakra, DimensionsChooseAmongRanks) {
   EXPECT_THAT(problem(four), HasSubstr("rank 0 node 1 \"collective\" takes part in some of 2"));
   const Workload workload = imported(four, {.dimensions = {2, 2}}).workload;
   ASSERT_EQ(workload.groups.size(), 2U);
-  EXPECT_THAT(workload.groups[0].members, testing::ElementsAre(0U, 2U));
-  EXPECT_THAT(workload.groups[1].members, testing::ElementsAre(1U, 3U));
+  EXPECT_THAT(workload.groups[0].members, testing::ElementsAre(RankId{0}, RankId{2}));
+  EXPECT_THAT(workload.groups[1].members, testing::ElementsAre(RankId{1}, RankId{3}));
   EXPECT_EQ(workload.programs.size(), 1U) << "they all do the same";
 }
 
