@@ -175,7 +175,7 @@ Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQ
   const ChosenModel chosen(cluster, nccl_options(choice), profile ? &*profile : nullptr,
                            choice.profile);
   const CommunicationModel& communication = chosen.get();
-  Memo once;
+  Memo once{0};
   const FoldOptions options{.enabled = question.fold,
                             .drop_uncontended = true,
                             .known = {.calls = {lowered.workload, lowered.analysis},

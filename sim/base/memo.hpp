@@ -30,7 +30,7 @@ class Memo {
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
 
   // Values of more than `most_bytes` together are not kept: those used least lately go first. They
-  // live on with whoever holds them.
+  // live on with whoever holds them. A memo of 0 bytes keeps neither values nor inputs.
   explicit Memo(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
 
   // The value that make() returns, or returned for equal inputs; it may return a shared one. A
@@ -79,6 +79,7 @@ class Memo {
 
 template <class Value, class Make, class... Inputs>
 std::shared_ptr<const Value> Memo::get(const Make& make, const Inputs&... inputs) {
+  if (most_bytes_ == 0) return shared<Value>(make());
   using Key = std::tuple<Inputs...>;
   std::promise<Held> promise;
   std::uint64_t number = 0;

@@ -107,7 +107,7 @@ class Joiner {
   const Workload& workload_;
   const CommunicationModel& communication_;
   const FoldKnown& known_;
-  Memo once_;
+  Memo once_{0};
   Memo& memo_;
   std::shared_ptr<const GroupPlacements> placed_;
   std::optional<GroupAnswers> answers_;

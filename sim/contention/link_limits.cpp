@@ -88,7 +88,7 @@ LinkLimits every_link_limits(const Joined& joined) {
 
 LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const Joined& joined,
                        const FoldKnown& known) {
-  Memo once;
+  Memo once{0};
   Memo& memo = known.memo != nullptr ? *known.memo : once;
   const JointGraph& joint = *joined.graph;
   LinkLimits limits;

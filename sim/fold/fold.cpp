@@ -493,7 +493,7 @@ Partition fold(const Cluster& cluster, const Workload& workload,
     return FlowDescriber(workload, found, classes, false).described();
   }
   const FoldingGraph folding(cluster, workload, found, Chains::InGroups);
-  Memo once;
+  Memo once{0};
   Memo& memo = options.known.memo != nullptr ? *options.known.memo : once;
   const auto classes = memo.get<FoldClasses>(
       [&] { return described(refined(folding, folding.graph(found))); }, found.graph,

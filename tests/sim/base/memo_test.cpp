@@ -93,5 +93,21 @@ TEST(Memo, ThreadsThatAskAtOnceGetOneValue) {
   for (const auto& value : got) EXPECT_EQ(value, got.front());
 }
 
+TEST(Memo, OfNoBytesKeepsNothing) {
+  Memo memo(0);
+  int made = 0;
+  for (int i = 0; i < 2; ++i) {
+    const auto text = memo.get<Text>(
+        [&] {
+          ++made;
+          return Text{"fresh"};
+        },
+        1);
+    EXPECT_EQ(text->text, "fresh");
+  }
+  EXPECT_EQ(made, 2);
+  EXPECT_EQ(memo.bytes(), 0U);
+}
+
 }  // namespace
 }  // namespace trainyard
