@@ -123,7 +123,8 @@ NodeView view_of_node(const NodeSpec& node) {
   spec.node = node;
   const Cluster cluster = build_cluster(spec);
   const std::vector<std::uint32_t> gpus{0, 1, 2, 3, 4, 5, 6, 7};
-  return node_view({.cluster = cluster, .gpus = gpus}, {.sm = 90, .cpu = CpuVendor::Intel});
+  return node_view({.cluster = cluster, .gpus = gpus},
+                   {.sm = 90, .nvlink = nvlink_facts(90), .cpu = CpuVendor::Intel});
 }
 
 // 18 links of 20.6 GB/s are counted whatever they carry. A wire that is not told to be a bundle
