@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "models/layers/layer_block.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
@@ -77,7 +78,7 @@ std::vector<std::vector<double>> read_table(JsonObject& root, const Json& table,
       if (static_cast<std::int64_t>(layers.size()) > a.layers) break;
     }
   }
-  const std::int64_t wanted = a.layers_of(LayerKind::Moe);
+  const std::int64_t wanted = layers_with_experts(a);
   if (static_cast<std::int64_t>(layers.size()) != wanted) {
     root.report(
         "counts",
@@ -179,7 +180,7 @@ std::vector<double> ExpertRouting::shares(const RoutingQuery& query) const {
   } else if (plan_.experts.routing == RoutingKind::Recorded) {
     std::size_t number = 0;  // of the layer among those with experts
     for (std::int64_t layer = 0; layer < query.layer; ++layer)
-      if (plan_.architecture.kind_of(layer) == LayerKind::Moe) ++number;
+      if (routes_tokens(layer_kind(plan_.architecture, layer))) ++number;
     const auto& table =
         counts_.tables[static_cast<std::size_t>(query.microbatch) % counts_.tables.size()];
     shares = table[number % table.size()];  // a layer behind the last predicts further tokens

@@ -9,6 +9,7 @@
 #include <set>
 #include <string_view>
 
+#include "models/layers/layer_block.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
 
@@ -22,38 +23,46 @@ constexpr const char* kField = "/parallelism/operator_devices";
   throw InputError(Problem{{}, pointer, std::move(problem), std::move(hint)});
 }
 
-// A word of rules, and the run of operators it stands for. The feed-forward part of a layer has a
-// name of its own where it is made of experts.
+// A word of rules, and the run of operators it stands for; of one kind of block alone, where kinds
+// of that half have words of their own.
 struct Word {
   std::string_view text;
   Operator first;
   Operator last;
-  std::optional<LayerKind> kind = {};
+  bool of_kind = false;
 };
-constexpr std::array<Word, 13> kWords = {{
-    {"embedding", Operator::Embedding, Operator::Embedding},
-    {"attention_norm", Operator::AttentionNorm, Operator::AttentionNorm},
-    {"attention", Operator::Attention, Operator::Attention},
-    {"mlp_norm", Operator::FeedForwardNorm, Operator::FeedForwardNorm},
-    {"mlp", Operator::FeedForward, Operator::FeedForward, LayerKind::Dense},
-    {"experts", Operator::FeedForward, Operator::FeedForward, LayerKind::Moe},
-    {"final_norm", Operator::FinalNorm, Operator::FinalNorm},
-    {"head", Operator::Head, Operator::Head},
-    {"loss", Operator::Loss, Operator::Loss},
-    {"layer", Operator::AttentionNorm, Operator::FeedForward},
-    {"attention_block", Operator::AttentionNorm, Operator::Attention},
-    {"mlp_block", Operator::FeedForwardNorm, Operator::FeedForward},
-    {"head_block", Operator::FinalNorm, Operator::Loss},
-}};
+
+void add_blocks(std::vector<Word>& words, LayerHalf half, Operator one) {
+  for (const LayerBlock& block : layer_blocks())
+    if (block.half == half &&
+        std::ranges::find(words, block.operator_word, &Word::text) == words.end())
+      words.push_back({block.operator_word, one, one, true});
+}
+
+std::vector<Word> make_words() {
+  std::vector<Word> words{{"embedding", Operator::Embedding, Operator::Embedding},
+                          {"attention_norm", Operator::AttentionNorm, Operator::AttentionNorm}};
+  add_blocks(words, LayerHalf::Attention, Operator::Attention);
+  words.push_back({"mlp_norm", Operator::FeedForwardNorm, Operator::FeedForwardNorm});
+  add_blocks(words, LayerHalf::FeedForward, Operator::FeedForward);
+  const std::array others{Word{"final_norm", Operator::FinalNorm, Operator::FinalNorm},
+                          Word{"head", Operator::Head, Operator::Head},
+                          Word{"loss", Operator::Loss, Operator::Loss},
+                          Word{"layer", Operator::AttentionNorm, Operator::FeedForward},
+                          Word{"attention_block", Operator::AttentionNorm, Operator::Attention},
+                          Word{"mlp_block", Operator::FeedForwardNorm, Operator::FeedForward},
+                          Word{"head_block", Operator::FinalNorm, Operator::Loss}};
+  words.insert(words.end(), others.begin(), others.end());
+  return words;
+}
+
+const std::vector<Word>& words() {
+  static const std::vector<Word> all = make_words();
+  return all;
+}
 
 bool is_of_layers(const Word& word) {
   return word.first >= Operator::AttentionNorm && word.last <= Operator::FeedForward;
-}
-
-std::string_view name_of(Operator one, LayerKind kind) {
-  for (const Word& word : kWords)
-    if (word.first == one && word.last == one && word.kind.value_or(kind) == kind) return word.text;
-  return "";
 }
 
 // An operator of the model, where it stands and which rule says so.
@@ -63,9 +72,23 @@ struct Place {
   std::optional<std::size_t> rule = {};
 };
 
+// The word for the block of that layer; REQUIRES: attention or feed-forward.
+std::string_view word_of_block(const Place& place, const Architecture& architecture) {
+  const LayerHalf half =
+      place.one == Operator::Attention ? LayerHalf::Attention : LayerHalf::FeedForward;
+  return block_of(layer_kind(architecture, place.layer), half).operator_word;
+}
+
+bool is_block(Operator one) { return one == Operator::Attention || one == Operator::FeedForward; }
+
 std::string text_of(const Place& place, const Architecture& architecture) {
-  if (place.layer < 0) return std::string(name_of(place.one, LayerKind::Dense));
-  return fmt::format("{} {}", name_of(place.one, architecture.kind_of(place.layer)), place.layer);
+  if (is_block(place.one))
+    return fmt::format("{} {}", word_of_block(place, architecture), place.layer);
+  const auto found = std::ranges::find_if(words(), [&place](const Word& word) {
+    return word.first == place.one && word.last == place.one;
+  });
+  if (place.layer < 0) return std::string(found->text);
+  return fmt::format("{} {}", found->text, place.layer);
 }
 
 struct LayerRange {
@@ -109,7 +132,7 @@ class RuleReader {
     for (Place& place : places_) {
       if (place.one < word.first || place.one > word.last) continue;
       if (layers && (place.layer < layers->first || place.layer > layers->last)) continue;
-      if (word.kind && plan_.architecture.kind_of(place.layer) != *word.kind) {
+      if (word.of_kind && word_of_block(place, plan_.architecture) != word.text) {
         if (layers) wrong_kind(place, rule);
         continue;
       }
@@ -131,18 +154,16 @@ class RuleReader {
   }
 
   [[nodiscard]] const Word& word_of(const std::string& text, std::size_t rule) const {
-    const auto found = std::ranges::find(kWords, std::string_view(text), &Word::text);
-    if (found != kWords.end()) return *found;
+    const auto found = std::ranges::find(words(), std::string_view(text), &Word::text);
+    if (found != words().end()) return *found;
     refuse(pointer(rule), fmt::format("there is no operator \"{}\"", text),
            suggestion(text, operator_words()));
   }
 
   [[noreturn]] void wrong_kind(const Place& place, std::size_t rule) const {
-    const bool moe = plan_.architecture.kind_of(place.layer) == LayerKind::Moe;
-    refuse(pointer(rule),
-           moe ? fmt::format("layer {} has experts in the place of an mlp", place.layer)
-               : fmt::format("layer {} has an mlp and no experts", place.layer),
-           fmt::format("write \"{}\", or mlp_block for either", moe ? "experts" : "mlp"));
+    const std::string_view word = word_of_block(place, plan_.architecture);
+    refuse(pointer(rule), fmt::format("layer {} has {} in this place", place.layer, word),
+           fmt::format("write \"{}\", or \"layer\" for all of it", word));
   }
 
   // "7" or "0-11".
@@ -267,9 +288,9 @@ std::vector<std::int64_t> gradient_sums(const std::vector<Segment>& segments) {
 }  // namespace
 
 std::vector<std::string> operator_words() {
-  std::vector<std::string> words;
-  for (const Word& word : kWords) words.emplace_back(word.text);
-  return words;
+  std::vector<std::string> texts;
+  for (const Word& word : words()) texts.emplace_back(word.text);
+  return texts;
 }
 
 std::vector<SegmentOutput> inputs_of(const std::vector<Segment>& segments, std::size_t segment) {

@@ -28,15 +28,17 @@ double recomputed_share_of_a_chunk(const TrainingPlan& plan) {
   return again / static_cast<double>(layers);
 }
 
-// FLOPs of one layer and token, of the last one, which has the experts where there are any:
-// products with weights 2 per weight and pass; the causal attention core s*(q + o) forward and 2.5
-// times that backward (reference: Dao 2307.08691, section 3.1).
+// FLOPs of one layer and token, of the last one, which has the experts where there are any; the
+// core is that of a layer without a window. products with weights 2 per weight and pass; the causal
+// attention core s*(q + o) forward and 2.5 times that backward (reference: Dao 2307.08691,
+// section 3.1).
 StepCosts costs_of(const TrainingPlan& plan) {
   const Architecture& a = plan.architecture;
   const TokenFlops token =
       token_flops(a, {.sequence_length = plan.training.sequence_length, .vocab = a.vocab});
-  const double products = token.moe_layers > 0 ? token.moe_layer : token.linear_layer;
-  const double core = token.attention_layer;
+  const double products = token.layers.back().matrices;
+  double core = 0.0;
+  for (const LayerFlops& layer : token.layers) core = std::max(core, layer.attention);
   const double forward = products + core;
   if (!(forward > 0.0)) return {};
   const double repeated = recomputed_share_of_a_chunk(plan);

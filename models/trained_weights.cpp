@@ -1,6 +1,10 @@
 #include "models/trained_weights.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "models/architecture/weights.hpp"
+#include "models/layers/layer_block.hpp"
 
 namespace trainyard {
 
@@ -11,27 +15,6 @@ std::int64_t first_trained(const TrainedWeights& trained, std::int64_t layers) {
   for (std::int64_t layer = 0; layer < layers; ++layer)
     if (trained.layer(layer)) return layer;
   return trained.head ? layers : layers + 1;
-}
-
-struct Target {
-  bool AdapterTargets::*target;
-  std::string_view kernel;
-  std::int64_t inputs = 0;
-  std::int64_t outputs = 0;
-  bool row_parallel = false;
-};
-
-std::vector<Target> targets(const Architecture& a, LayerKind kind) {
-  using T = AdapterTargets;
-  std::vector<Target> all = {{&T::query, "qkv", a.hidden, a.query_width()},
-                             {&T::key, "qkv", a.hidden, a.kv_width()},
-                             {&T::value, "qkv", a.hidden, a.kv_width()},
-                             {&T::projection, "projection", a.output_width(), a.hidden, true}};
-  if (kind == LayerKind::Moe) return all;
-  if (a.gated_ffn) all.push_back({&T::gate, "ffn_up", a.hidden, a.ffn});
-  all.push_back({&T::up, "ffn_up", a.hidden, a.ffn});
-  all.push_back({&T::down, "ffn_down", a.ffn, a.hidden, true});
-  return all;
 }
 
 }  // namespace
@@ -57,34 +40,52 @@ std::vector<Adapter> layer_adapters(const Architecture& a, const Training& train
                                     std::int64_t tensor, LayerKind kind) {
   std::vector<Adapter> adapters;
   if (training.lora_rank == 0) return adapters;
-  for (const Target& one : targets(a, kind)) {
-    if (!(training.lora_targets.*one.target)) continue;
-    adapters.push_back({.target = std::string(word_for(kAdapterTargets, one.target)),
-                        .kernel = one.kernel,
-                        .row_parallel = one.row_parallel,
-                        .inputs = one.row_parallel ? one.inputs / tensor : one.inputs,
-                        .outputs = one.row_parallel ? one.outputs : one.outputs / tensor,
-                        .rank = training.lora_rank});
+  for (const Weight& weight : layer_weights(a, kind)) {
+    const bool row = weight.split == Split::Row;
+    for (bool AdapterTargets::*target : weight.adapters) {
+      if (target == nullptr || !(training.lora_targets.*target)) continue;
+      adapters.push_back({.target = std::string(word_for(kAdapterTargets, target)),
+                          .kernel = weight.product,
+                          .row_parallel = row,
+                          .inputs = row ? weight.inputs / tensor : weight.inputs,
+                          .outputs = row ? weight.outputs : weight.outputs / weight.parts / tensor,
+                          .rank = training.lora_rank});
+    }
   }
   return adapters;
 }
 
+bool takes_adapters(LayerKind kind, const Architecture& architecture) {
+  return std::ranges::none_of(layer_weights(architecture, kind), [](const Weight& weight) {
+    return weight.part == WeightPart::Attention && weight.adapters.front() == nullptr;
+  });
+}
+
+const std::vector<Adapter>& AdapterSet::of(LayerKind kind) const {
+  static const std::vector<Adapter> none;
+  const auto found =
+      std::ranges::find(kinds, kind, &std::pair<LayerKind, std::vector<Adapter>>::first);
+  return found == kinds.end() ? none : found->second;
+}
+
 AdapterSet adapter_set(const Architecture& architecture, const Training& training,
                        std::int64_t tensor) {
-  return {.rank = training.lora_rank,
-          .targets = training.lora_targets,
-          .dense = layer_adapters(architecture, training, tensor, LayerKind::Dense),
-          .experts = layer_adapters(architecture, training, tensor, LayerKind::Moe),
-          .frozen_bytes = frozen_bytes(training),
-          .dequantises = dequantises(training)};
+  AdapterSet set{.rank = training.lora_rank,
+                 .targets = training.lora_targets,
+                 .kinds = {},
+                 .frozen_bytes = frozen_bytes(training),
+                 .dequantises = dequantises(training)};
+  if (training.lora_rank == 0) return set;
+  for (const auto& [kind, layers] : layer_kinds(architecture))
+    set.kinds.emplace_back(kind, layer_adapters(architecture, training, tensor, kind));
+  return set;
 }
 
 std::int64_t adapter_parameters(const Architecture& architecture, const Training& training) {
   std::int64_t sum = 0;
-  for (std::int64_t layer = 0; layer < architecture.layers; ++layer)
-    for (const Adapter& adapter :
-         layer_adapters(architecture, training, 1, architecture.kind_of(layer)))
-      sum += adapter.parameters();
+  for (const auto& [kind, layers] : layer_kinds(architecture))
+    for (const Adapter& adapter : layer_adapters(architecture, training, 1, kind))
+      sum += layers * adapter.parameters();
   return sum;
 }
 

@@ -72,19 +72,18 @@ inline constexpr Words<bool AdapterTargets::*, 7> kAdapterTargets{
 // experts stay frozen.
 [[nodiscard]] std::vector<Adapter> layer_adapters(const Architecture& architecture,
                                                   const Training& training, std::int64_t tensor,
-                                                  LayerKind kind = LayerKind::Dense);
+                                                  LayerKind kind);
+// Every matrix of the layer's attention may have one.
+[[nodiscard]] bool takes_adapters(LayerKind kind, const Architecture& architecture);
 // The adapters of one tensor rank's layers, and how the frozen matrices beside them are kept.
 struct AdapterSet {
   std::int64_t rank = 0;  // 0: there are none
   AdapterTargets targets = {};
-  std::vector<Adapter> dense = {};    // of a layer without experts
-  std::vector<Adapter> experts = {};  // of a layer with experts
-  double frozen_bytes = 0.0;          // of a number of those matrices (frozen_bytes)
+  std::vector<std::pair<LayerKind, std::vector<Adapter>>> kinds = {};  // of layers
+  double frozen_bytes = 0.0;  // of a number of those matrices (frozen_bytes)
   bool dequantises = false;
   [[nodiscard]] bool any() const { return rank > 0; }
-  [[nodiscard]] const std::vector<Adapter>& of(LayerKind kind) const {
-    return kind == LayerKind::Moe ? experts : dense;
-  }
+  [[nodiscard]] const std::vector<Adapter>& of(LayerKind kind) const;
 };
 [[nodiscard]] AdapterSet adapter_set(const Architecture& architecture, const Training& training,
                                      std::int64_t tensor);

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "models/architecture/weights.hpp"
+#include "models/layers/layer_block.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/field.hpp"
@@ -25,7 +27,8 @@ constexpr Words<NormKind, 2> kNorm{
     {{NormKind::LayerNorm, "layer_norm"}, {NormKind::RmsNorm, "rms_norm"}}};
 
 using A = Architecture;
-const Field<A> kArchitecture[] = {
+// Those of every model; a kind of block adds its own.
+const Field<A> kCommon[] = {
     {"name", "how reports call it", Text<A>{&A::name}},
     {"source", "where the numbers come from", Text<A>{&A::source}},
     {"layers", "transformer layers", Whole<A>{&A::layers, 1, 100'000, true}},
@@ -54,36 +57,19 @@ const Field<A> kArchitecture[] = {
     {"full_attention_every",
      "of a model with a window, the last of every so many layers sees all; 0: none does",
      Whole<A>{&A::full_attention_every, 0, 100'000}},
-    {"query_latent", "latent attention: width queries are compressed to; 0: they are not",
-     Whole<A>{&A::query_latent, 0, kLengthMost}},
-    {"kv_latent", "latent attention: width keys and values are compressed to; 0: none",
-     Whole<A>{&A::kv_latent, 0, kLengthMost}},
-    {"rope_dim", "latent attention: dimensions of a head that carry positions",
-     Whole<A>{&A::rope_dim, 0, kLengthMost}},
-    {"value_dim", "width of a head's values; 0: head_dim", Whole<A>{&A::value_dim, 0, kLengthMost}},
-    {"experts", "experts of a layer; 0: one feed-forward part for all tokens",
-     Whole<A>{&A::experts, 0, kLengthMost}},
-    {"experts_per_token", "experts that a token is sent to",
-     Whole<A>{&A::experts_per_token, 0, kLengthMost}},
-    {"expert_ffn", "inner width of one expert", Whole<A>{&A::expert_ffn, 0, kLengthMost}},
-    {"shared_ffn", "inner width of the experts that see every token, together",
-     Whole<A>{&A::shared_ffn, 0, kLengthMost}},
-    {"dense_layers", "the first so many layers have no experts",
-     Whole<A>{&A::dense_layers, 0, 100'000}},
-    {"moe_every", "after them, the last layer of every so many has experts",
-     Whole<A>{&A::moe_every, 1, 100'000}},
-    {"expert_groups", "groups of experts that routing is limited to",
-     Whole<A>{&A::expert_groups, 1, kLengthMost}},
-    {"groups_per_token", "groups that one token may reach",
-     Whole<A>{&A::groups_per_token, 1, kLengthMost}},
-    {"router_bias", "one number an expert, which balances the load", Flag<A>{&A::router_bias}},
-    {"clamped_experts", "gate and up of an expert are cut off before the activation (GPT-OSS)",
-     Flag<A>{&A::clamped_experts}},
 };
 
 }  // namespace
 
-std::span<const Field<Architecture>> architecture_fields() { return kArchitecture; }
+std::span<const Field<Architecture>> architecture_fields() {
+  static const std::vector<Field<Architecture>> all = [] {
+    std::vector<Field<Architecture>> fields(std::begin(kCommon), std::end(kCommon));
+    for (const LayerBlock& block : layer_blocks())
+      fields.insert(fields.end(), block.fields.begin(), block.fields.end());
+    return fields;
+  }();
+  return all;
+}
 
 Architecture default_architecture() {
   Architecture llama;
@@ -112,60 +98,6 @@ void check_heads(JsonObject& object, const Architecture& a) {
   }
 }
 
-// Fields of a part that the model lacks say nothing; zero is what a model without it has.
-void report_orphans(JsonObject& object,
-                    const std::vector<std::pair<std::string_view, std::int64_t>>& fields,
-                    std::string_view of_what) {
-  for (const auto& [field, value] : fields)
-    if (value > 0)
-      object.report(field, fmt::format("{} belongs to {}", value, of_what), "or leave it out");
-}
-
-void check_latent(JsonObject& object, const Architecture& a) {
-  if (!a.latent()) {
-    report_orphans(object, {{"query_latent", a.query_latent}, {"rope_dim", a.rope_dim}},
-                   "latent attention, which the model does not have: give kv_latent");
-    return;
-  }
-  if (a.rope_dim < 1 || a.rope_dim >= a.head_dim)
-    object.report(
-        "rope_dim",
-        fmt::format("{} of {} dimensions of a head carry positions", a.rope_dim, a.head_dim),
-        "latent attention needs some, and fewer than head_dim");
-  if (a.biases)
-    object.report("biases", "latent attention with biases is not modelled", "leave it out");
-}
-
-void check_experts(JsonObject& object, const Architecture& a) {
-  if (!a.has_experts()) {
-    report_orphans(object,
-                   {{"experts_per_token", a.experts_per_token},
-                    {"expert_ffn", a.expert_ffn},
-                    {"shared_ffn", a.shared_ffn},
-                    {"dense_layers", a.dense_layers},
-                    {"clamped_experts", a.clamped_experts ? 1 : 0}},
-                   "a mixture of experts, which the model is not: give experts");
-    return;
-  }
-  if (a.experts_per_token < 1 || a.experts_per_token > a.experts)
-    object.report(
-        "experts_per_token",
-        fmt::format("a token cannot go to {} of {} experts", a.experts_per_token, a.experts),
-        fmt::format("use 1 to {}", a.experts));
-  if (a.expert_ffn < 1)
-    object.report("expert_ffn", "an expert needs an inner width", "give its intermediate size");
-  if (a.dense_layers > a.layers || (a.layers - a.dense_layers) % a.moe_every != 0)
-    object.report("moe_every",
-                  fmt::format("{} layers after {} dense ones do not divide by {}",
-                              a.layers - a.dense_layers, a.dense_layers, a.moe_every),
-                  "choose dense_layers and moe_every so that they do");
-  if (a.experts % a.expert_groups != 0 || a.groups_per_token > a.expert_groups)
-    object.report("expert_groups",
-                  fmt::format("{} experts in {} groups, {} of them a token", a.experts,
-                              a.expert_groups, a.groups_per_token),
-                  "groups divide the experts, and a token reaches no more groups than there are");
-}
-
 }  // namespace
 
 Architecture read_architecture(JsonObject object) {
@@ -177,8 +109,8 @@ Architecture read_architecture(JsonObject object) {
   if (a.window == 0 && !object.has("window"))
     report_orphans(object, {{"full_attention_every", a.full_attention_every}},
                    "attention within a window, which the model does not have: give window");
-  check_latent(object, a);
-  check_experts(object, a);
+  for (const LayerBlock& block : layer_blocks())
+    if (block.check != nullptr) block.check(object, a);
   return a;
 }
 
@@ -216,9 +148,7 @@ std::int64_t whole_count(const Architecture& a, Experts experts) {
   const std::int64_t vocabulary_matrices = a.tied_embeddings ? 1 : 2;
   const std::int64_t positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
   std::int64_t sum = vocabulary_matrices * a.vocab * a.hidden + positions + a.norm_width();
-  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe})
-    if (const std::int64_t layers = a.layers_of(kind); layers > 0)
-      sum += layers * layer_count(a, kind, experts);
+  for (const auto& [kind, layers] : layer_kinds(a)) sum += layers * layer_count(a, kind, experts);
   return sum;
 }
 

@@ -7,6 +7,7 @@
 //   parameter_count(a);   // 8 030 261 248, exactly
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,8 +26,12 @@ struct Field;  // sim/base/field.hpp
 enum class Positions : std::uint8_t { Learned, Rotary };
 enum class NormKind : std::uint8_t { LayerNorm, RmsNorm };
 
-// A layer's feed-forward part: one for all tokens, or experts of which a router picks some.
-enum class LayerKind : std::uint8_t { Dense, Moe };
+// The kinds of a layer's two blocks, as their places in the table of kinds (layer_block.hpp).
+struct LayerKind {
+  std::uint8_t attention = 0;
+  std::uint8_t ffn = 0;
+  auto operator<=>(const LayerKind&) const = default;
+};
 
 struct Architecture {
   std::string name;
@@ -78,16 +83,6 @@ struct Architecture {
   [[nodiscard]] bool windowed(std::int64_t layer) const {
     return window > 0 && (full_attention_every == 0 || (layer + 1) % full_attention_every != 0);
   }
-  // `layer` counts from 0.
-  [[nodiscard]] LayerKind kind_of(std::int64_t layer) const {
-    const bool moe = has_experts() && layer >= dense_layers &&
-                     (layer - dense_layers) % moe_every == moe_every - 1;
-    return moe ? LayerKind::Moe : LayerKind::Dense;
-  }
-  [[nodiscard]] std::int64_t layers_of(LayerKind kind) const {
-    const std::int64_t moe = has_experts() ? (layers - dense_layers) / moe_every : 0;
-    return kind == LayerKind::Moe ? moe : layers - moe;
-  }
   [[nodiscard]] std::int64_t query_width() const { return heads * head_dim; }  // q
   [[nodiscard]] std::int64_t kv_width() const { return kv_heads * head_dim; }  // kappa
   [[nodiscard]] std::int64_t value_head() const { return value_dim > 0 ? value_dim : head_dim; }
@@ -126,8 +121,7 @@ struct Architecture {
 // 12 879 925 248.
 [[nodiscard]] std::int64_t active_parameter_count(const Architecture& architecture);
 // One transformer layer, norms and biases included.
-[[nodiscard]] std::int64_t layer_parameter_count(const Architecture& architecture,
-                                                 LayerKind kind = LayerKind::Dense);
+[[nodiscard]] std::int64_t layer_parameter_count(const Architecture& architecture, LayerKind kind);
 
 // V0 padded so that every tensor rank has the same whole number of rows:
 // ceil(V0 / (multiple*t)) * multiple*t (Megatron: multiple = 128).

@@ -1,8 +1,10 @@
 #include "models/architecture/flops.hpp"
 
 #include <algorithm>
+#include <map>
 
 #include "models/architecture/weights.hpp"
+#include "models/layers/layer_block.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -21,13 +23,6 @@ TokenFlops token_flops_of(const Architecture& architecture, const FlopsQuery& qu
                                     .mtp_layers = query.mtp_layers});
 }
 
-double linear_flops(const Architecture& architecture, LayerKind kind) {
-  double sum = 0.0;
-  for (const Weight& weight : layer_weights(architecture, kind))
-    sum += 2.0 * number(weight.active) * number(weight.inputs) * number(weight.outputs);
-  return sum;
-}
-
 // The part of a matrix's product that the modules compute again.
 double repeated_part(const Weight& weight, const RecomputeModules& again) {
   if (again.second_products) return weight.second_product;
@@ -36,42 +31,57 @@ double repeated_part(const Weight& weight, const RecomputeModules& again) {
 }
 
 // The matrices of the modules that run again, of all layers, for one token.
-double repeated_linear(const Architecture& a, const TokenFlops& token,
-                       const RecomputeModules& again) {
+double repeated_linear(const Architecture& a, const RecomputeModules& again, std::int64_t further) {
   double sum = 0.0;
-  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
-    const double layers =
-        number(kind == LayerKind::Moe ? token.moe_layers : token.layers - token.moe_layers);
-    if (layers == 0.0) continue;
-    for (const Weight& weight : layer_weights(a, kind)) {
-      sum += repeated_part(weight, again) * layers * 2.0 * number(weight.active) *
-             number(weight.inputs) * number(weight.outputs);
-    }
-  }
+  for (const auto& [kind, layers] : layer_kinds(a, further))
+    for (const Weight& weight : layer_weights(a, kind))
+      sum += repeated_part(weight, again) * number(layers) * matrix_flops(weight);
+  return sum;
+}
+
+double matrices_of(const Architecture& architecture, LayerKind kind) {
+  double sum = 0.0;
+  for (const Weight& weight : layer_weights(architecture, kind)) sum += matrix_flops(weight);
+  return sum;
+}
+
+double others_of(const Architecture& architecture, std::int64_t layer, LayerKind kind,
+                 const TokenQuery& query) {
+  double sum = 0.0;
+  for (const LayerHalf half : {LayerHalf::Attention, LayerHalf::FeedForward})
+    if (const LayerBlock& block = block_of(kind, half); block.other_flops != nullptr)
+      sum += block.other_flops(architecture, layer, query);
   return sum;
 }
 
 }  // namespace
 
+double TokenFlops::linear() const {
+  double sum = 0.0;
+  for (const LayerFlops& layer : layers) sum += layer.matrices;
+  return sum;
+}
+
+double TokenFlops::attention() const {
+  double sum = 0.0;
+  for (const LayerFlops& layer : layers) sum += layer.attention;
+  return sum;
+}
+
 TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query) {
   const Architecture& a = architecture;
-  const double chi = query.attention == AttentionCount::Causal ? 0.5 : 1.0;
-  const double widths = number(a.query_width() + a.output_width());
-  TokenFlops result;
-  result.linear_layer = linear_flops(a, LayerKind::Dense);
-  if (a.has_experts()) result.moe_layer = linear_flops(a, LayerKind::Moe);
-  result.attention_layer = 2.0 * number(query.sequence_length) * widths * chi;
-  const double window = number(std::min(a.window, query.sequence_length));
-  const double masked = (1.0 - chi) * window / number(query.sequence_length);
-  result.window_layer = 2.0 * widths * window * (1.0 - masked);
-  result.head = 2.0 * number(a.hidden) * number(query.vocab) * number(1 + query.mtp_layers);
-  result.projection = 4.0 * number(a.hidden) * number(a.hidden) * number(query.mtp_layers);
-  result.layers = a.layers + query.mtp_layers;
-  result.moe_layers = a.layers_of(LayerKind::Moe);
-  for (std::int64_t i = 0; i < query.mtp_layers; ++i)
-    result.moe_layers += a.kind_of(a.layers + i) == LayerKind::Moe ? 1 : 0;
-  for (std::int64_t layer = 0; layer < result.layers; ++layer)
-    result.window_layers += a.windowed(layer) ? 1 : 0;
+  TokenFlops result{
+      .layers = {},
+      .head = 2.0 * number(a.hidden) * number(query.vocab) * number(1 + query.mtp_layers),
+      .projection = 4.0 * number(a.hidden) * number(a.hidden) * number(query.mtp_layers)};
+  std::map<LayerKind, double> matrices;
+  for (std::int64_t layer = 0; layer < a.layers + query.mtp_layers; ++layer) {
+    const LayerKind kind = layer_kind(a, layer);
+    const auto [known, fresh] = matrices.try_emplace(kind);
+    if (fresh) known->second = matrices_of(a, kind);
+    result.layers.push_back(
+        {.matrices = known->second, .attention = others_of(a, layer, kind, query)});
+  }
   return result;
 }
 
@@ -88,7 +98,7 @@ Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query
     case Recompute::Selective:
       return Flops{tokens_of(query) *
                    ((modules.core && !modules.second_products ? token.attention() : 0.0) +
-                    repeated_linear(architecture, token, modules))};
+                    repeated_linear(architecture, modules, query.mtp_layers))};
     case Recompute::Full:
       return Flops{tokens_of(query) * (token.linear() + token.attention())};
   }

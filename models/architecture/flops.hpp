@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
@@ -21,25 +22,20 @@ enum class AttentionCount : std::uint8_t { Full, Causal };
 // each query (the full square) or s/2 (its causal half). A window of w keys counts w, or w -
 // w^2/2s: the first w queries see fewer. A window of w = s is no window. MaxText counts windows
 // alike (maxtext_utils.py, calculate_gemma4_tflops_training_per_device).
-struct TokenFlops {
-  double linear_layer = 0.0;  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf: one dense layer's matrices
-  double moe_layer = 0.0;     // the same of a layer with experts: those the token goes to, router
-  double attention_layer = 0.0;  // 2*s*(q + o)*chi, chi = 1/2 causal, 1 full: scores, weighted sum
-  double window_layer = 0.0;     // 2*(q + o)*w(1 - (1 - chi)w/s): within a window of w <= s keys
-  double head = 0.0;             // 2hV, once more for each layer of multi-token prediction
-  double projection = 0.0;       // 2h to h before each of those: 4h^2
-  std::int64_t layers = 0;       // of both kinds, those of multi-token prediction included
-  std::int64_t moe_layers = 0;
-  std::int64_t window_layers = 0;
+struct LayerFlops {
+  double matrices = 0.0;  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf; of experts those the token goes to
+  // Attention: 2*s*(q + o)*chi, chi = 1/2 causal, 1 full: scores and weighted sum. Within a window
+  // of w <= s keys: 2*(q + o)*w(1 - (1 - chi)w/s).
+  double attention = 0.0;
+};
 
-  [[nodiscard]] double linear() const {
-    return static_cast<double>(layers - moe_layers) * linear_layer +
-           static_cast<double>(moe_layers) * moe_layer;
-  }
-  [[nodiscard]] double attention() const {
-    return static_cast<double>(layers - window_layers) * attention_layer +
-           static_cast<double>(window_layers) * window_layer;
-  }
+struct TokenFlops {
+  std::vector<LayerFlops> layers;  // those of multi-token prediction behind the model's
+  double head = 0.0;               // 2hV, once more for each layer of multi-token prediction
+  double projection = 0.0;         // 2h to h before each of those: 4h^2
+
+  [[nodiscard]] double linear() const;
+  [[nodiscard]] double attention() const;
   [[nodiscard]] double forward() const { return linear() + attention() + projection + head; }
   // Backward costs twice the forward: one product for the input's gradient, one for the weight's.
   [[nodiscard]] double train() const { return 3.0 * forward(); }

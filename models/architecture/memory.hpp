@@ -2,7 +2,7 @@
 // stands before and after the layers, and the state of each parameter. Pure formulas; times are
 // elsewhere.
 //
-//   LayerActivations kept = layer_activations(load_architecture("llama3-70b"),
+//   LayerActivations kept = layer_activations(a, layer_kind(a, 0),   // a: Llama-3 70B
 //       {.tensor = 8, .sequence_parallel = true, .micro_batch = 1, .sequence_length = 8192});
 //   kept.total();   // 281 280 512
 //
@@ -20,6 +20,8 @@
 
 namespace trainyard {
 
+inline constexpr std::int64_t kFp32Bytes = 4;  // of scores, statistics, probabilities and scales
+
 struct ActivationQuery {
   std::int64_t tensor = 1;
   bool sequence_parallel = false;
@@ -30,7 +32,6 @@ struct ActivationQuery {
   RecomputeModules modules = {};  // of Recompute::Selective
   AttentionKind attention = AttentionKind::Flash;
   DataType precision = DataType::Bf16;
-  LayerKind kind = LayerKind::Dense;
   // Rows of tokens that this rank's experts work on; none: as many as its own tokens make, which is
   // balanced routing.
   std::optional<std::int64_t> expert_rows = {};
@@ -78,12 +79,48 @@ struct LayerActivations {
   // and for each row of an expert its input, the activation's input and output.
   std::int64_t experts = 0;
   std::int64_t checkpoint = 0;  // Recompute::Full: the layer's input, and then nothing else
+  LayerActivations& operator+=(const LayerActivations& more);
   [[nodiscard]] std::int64_t total() const {
     return norms + post_norms + attention + core + ffn + experts + checkpoint;
   }
 };
-[[nodiscard]] LayerActivations layer_activations(const Architecture& architecture,
+[[nodiscard]] LayerActivations layer_activations(const Architecture& architecture, LayerKind kind,
                                                  const ActivationQuery& query);
+
+// What selective recomputation runs again; nothing under any other.
+[[nodiscard]] RecomputeModules recomputed_modules(const ActivationQuery& query);
+
+// The sizes that the formulas of kinds of blocks are made of (models/layers).
+struct ActivationSizes {
+  explicit ActivationSizes(const ActivationQuery& query);
+
+  std::int64_t tokens = 0;  // s*b of this rank
+  std::int64_t region = 1;  // what norms, dropout and residuals are divided by: t with SP, else 1
+  std::int64_t tensor = 1;
+  std::int64_t element = 2;  // bytes
+  double product_input = 2.0;
+  double activation_input = 2.0;
+  std::int64_t activation_kept_beside = 0;
+  bool gathered_inputs = false;
+  bool narrow_inputs = false;  // inputs of products are kept apart from what they were made of
+
+  // Bytes of so many of every token, where a layer works on a rank's own part of the sequence.
+  [[nodiscard]] std::int64_t outside(std::int64_t bytes_per_token) const;
+  // The same where tensor ranks share the heads or columns.
+  [[nodiscard]] std::int64_t inside(std::int64_t bytes_per_token) const;
+  // Bytes of so many numbers of every token, which enter a product that gathers the sequence.
+  [[nodiscard]] std::int64_t product_inputs(std::int64_t numbers) const;
+  // So many numbers that enter a product, or an activation function.
+  [[nodiscard]] std::int64_t entering(std::int64_t numbers) const;
+  [[nodiscard]] std::int64_t activated(std::int64_t numbers) const;
+  // The mask of dropout behind a block; 0 without dropout.
+  [[nodiscard]] std::int64_t dropout_mask(const Architecture& architecture) const;
+};
+
+// Parts that are not a whole number of bytes are rounded up.
+[[nodiscard]] constexpr std::int64_t divided_up(std::int64_t bytes, std::int64_t parts) {
+  return (bytes + parts - 1) / parts;
+}
 
 // Before the first layer, per microbatch: token and position ids (8 bytes each), and with dropout
 // the mask of the embeddings, sbh (/t with sequence parallelism).

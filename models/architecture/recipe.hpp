@@ -51,6 +51,13 @@ struct AdapterTargets {
   bool down = true;
   bool operator==(const AdapterTargets&) const = default;
 };
+inline constexpr AdapterTargets kNoAdapters{.query = false,
+                                            .key = false,
+                                            .value = false,
+                                            .projection = false,
+                                            .gate = false,
+                                            .up = false,
+                                            .down = false};
 
 // Flash computes attention in one kernel and keeps one number per row (the log-sum-exp).
 // MemoryEfficient does the same with the CUTLASS kernels of xFormers and of PyTorch's

@@ -2,148 +2,22 @@
 
 #include <algorithm>
 
+#include "models/layers/layer_block.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
 
-namespace {
-
-using Modules = std::array<bool RecomputeModules::*, 2>;
-
-// The values' half of one product was kept, and the gate's half of another.
-constexpr double kHalf = 0.5;
-
-std::vector<Weight> attention(const Architecture& a) {
-  const bool bias = a.biases || a.qkv_biases;
-  const std::int64_t norm = a.qk_norm ? a.head_dim : 0;
-  return {{.name = "query",
-           .inputs = a.hidden,
-           .outputs = a.query_width(),
-           .split = Split::Column,
-           .units = a.heads,
-           .bias = bias,
-           .vector = norm},
-          {.name = "key_value",
-           .inputs = a.hidden,
-           .outputs = 2 * a.kv_width(),
-           .split = Split::Column,
-           .units = 2 * a.kv_width(),  // a head may be cut (kv_heads_per_rank)
-           .bias = bias,
-           .joined = true,
-           .parts = 2,
-           .vector = norm,
-           .second_product = kHalf}};
-}
-
-// The down-projections stand on every tensor rank; heads are divided.
-std::vector<Weight> latent_attention(const Architecture& a) {
-  constexpr Modules kUp{&RecomputeModules::latent_up};
-  const bool compressed = a.query_latent > 0;
-  std::vector<Weight> weights;
-  if (compressed)
-    weights.push_back({.name = "query_down",
-                       .inputs = a.hidden,
-                       .outputs = a.query_latent,
-                       .vector = a.query_latent});
-  weights.push_back({.name = "query",
-                     .inputs = compressed ? a.query_latent : a.hidden,
-                     .outputs = a.query_width(),
-                     .split = Split::Column,
-                     .units = a.heads,
-                     .modules = compressed ? kUp : Modules{}});
-  weights.push_back({.name = "key_value_down",
-                     .inputs = a.hidden,
-                     .outputs = a.kv_latent + a.rope_dim,
-                     .vector = a.kv_latent});
-  weights.push_back({.name = "key_value",
-                     .inputs = a.kv_latent,
-                     .outputs = a.heads * (a.head_dim - a.rope_dim + a.value_head()),
-                     .split = Split::Column,
-                     .units = a.heads,
-                     .modules = kUp});
-  return weights;
-}
-
-struct FeedForwardWeights {
-  std::string_view up;
-  std::string_view down;
-  std::int64_t width = 0;
-  std::int64_t copies = 1;
-  std::int64_t active = 1;
-  Modules modules = {};
-  double second_product = 0.0;  // of the way up
-};
-
-std::vector<Weight> feed_forward(const Architecture& a, const FeedForwardWeights& part) {
-  return {{.name = part.up,
-           .inputs = a.hidden,
-           .outputs = a.ffn_inputs() * part.width,
-           .split = Split::Column,
-           .units = part.width,
-           .bias = a.biases,
-           .copies = part.copies,
-           .active = part.active,
-           .parts = a.ffn_inputs(),
-           .modules = part.modules,
-           .second_product = part.second_product},
-          {.name = part.down,
-           .inputs = part.width,
-           .outputs = a.hidden,
-           .split = Split::Row,
-           .units = part.width,
-           .bias = a.biases,
-           .copies = part.copies,
-           .active = part.active,
-           .modules = part.modules}};
-}
-
-void append(std::vector<Weight>& weights, const std::vector<Weight>& more) {
-  weights.insert(weights.end(), more.begin(), more.end());
-}
-
-std::vector<Weight> experts(const Architecture& a) {
-  constexpr Modules kRouted{&RecomputeModules::experts};
-  constexpr Modules kShared{&RecomputeModules::experts, &RecomputeModules::shared_experts};
-  std::vector<Weight> weights{{.name = "router",
-                               .part = WeightPart::Router,
-                               .inputs = a.hidden,
-                               .outputs = a.experts,
-                               .vector = a.router_bias ? a.experts : 0,
-                               .modules = kRouted}};
-  append(weights, feed_forward(a, {.up = "expert_up",
-                                   .down = "expert_down",
-                                   .width = a.expert_ffn,
-                                   .copies = a.experts,
-                                   .active = a.experts_per_token,
-                                   .modules = kRouted}));
-  if (a.shared_ffn > 0)
-    append(weights, feed_forward(a, {.up = "shared_up",
-                                     .down = "shared_down",
-                                     .width = a.shared_ffn,
-                                     .modules = kShared}));
-  return weights;
-}
-
-}  // namespace
-
 std::vector<Weight> layer_weights(const Architecture& a, LayerKind kind) {
-  std::vector<Weight> weights = a.latent() ? latent_attention(a) : attention(a);
-  weights.push_back({.name = "projection",
-                     .inputs = a.output_width(),
-                     .outputs = a.hidden,
-                     .split = Split::Row,
-                     .units = a.heads,
-                     .bias = a.biases,
-                     .second_product = 1.0});
+  std::vector<Weight> weights = block_of(kind, LayerHalf::Attention).weights(a);
   for (Weight& weight : weights) weight.part = WeightPart::Attention;
-  append(weights, kind == LayerKind::Moe
-                      ? experts(a)
-                      : feed_forward(a, {.up = "up",
-                                         .down = "down",
-                                         .width = a.ffn,
-                                         .modules = {&RecomputeModules::feed_forward},
-                                         .second_product = kHalf}));
+  const std::vector<Weight> more = block_of(kind, LayerHalf::FeedForward).weights(a);
+  weights.insert(weights.end(), more.begin(), more.end());
   return weights;
+}
+
+double matrix_flops(const Weight& weight) {
+  return 2.0 * static_cast<double>(weight.active) * static_cast<double>(weight.inputs) *
+         static_cast<double>(weight.outputs);
 }
 
 std::int64_t layer_vectors(const Architecture& a, LayerKind kind) {
@@ -196,11 +70,11 @@ bool replicates_kv_heads(const Architecture& architecture, std::int64_t tensor) 
   return tensor > key_heads(architecture);
 }
 
-LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
+LayerShard layer_shard(const Architecture& architecture, LayerKind kind,
                        const LayerShardQuery& query) {
   LayerShard shard;
-  shard.replicated = layer_vectors(architecture, query.kind);
-  for (const Weight& weight : layer_weights(architecture, query.kind)) {
+  shard.replicated = layer_vectors(architecture, kind);
+  for (const Weight& weight : layer_weights(architecture, kind)) {
     if (weight.expert()) {
       TY_CHECK(weight.copies % query.expert == 0, weight.copies, query.expert);
       const std::int64_t bias =
@@ -209,7 +83,7 @@ LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
           weight.copies / query.expert * (split_parameters(weight, query.expert_tensor) + bias);
       continue;
     }
-    shard.sharded += split_parameters(weight, tensor);
+    shard.sharded += split_parameters(weight, query.tensor);
     if (weight.split == Split::None) shard.replicated += weight.parameters();
     if (weight.split == Split::Row && weight.bias) shard.replicated += weight.outputs;
   }

@@ -1,11 +1,12 @@
 // The weight matrices of one layer: the one list that parameters, FLOPs, shards, gradients and the
-// inputs that products keep are counted from. A kind of block of a layer adds its own matrices.
-// Below it stands how many parameters one rank holds under tensor and pipeline parallelism.
+// inputs that products keep are counted from. Each kind of block lists its own matrices
+// (models/layers/layer_block.hpp). Below it stands how many parameters one rank holds under tensor
+// and pipeline parallelism.
 //
-//   for (const Weight& weight : layer_weights(a, LayerKind::Dense))
+//   for (const Weight& weight : layer_weights(a, layer_kind(a, 0)))
 //     flops_per_token += 2 * weight.active * weight.inputs * weight.outputs;
-//   layer_shard(load_architecture("llama3-70b"), 8).sharded;      // 106 954 752
-//   layer_shard(load_architecture("llama3-70b"), 8).replicated;   // 16 384: the two norms
+//   layer_shard(a, layer_kind(a, 0), {.tensor = 8}).sharded;      // Llama-3 70B: 106 954 752
+//   layer_shard(a, layer_kind(a, 0), {.tensor = 8}).replicated;   // 16 384: the two norms
 #pragma once
 
 #include <array>
@@ -42,6 +43,9 @@ struct Weight {
   // outputs of every second product are kept.
   std::array<bool RecomputeModules::*, 2> modules = {};
   double second_product = 0.0;
+  // The product of a rank that multiplies it, and the adapters that may stand on its parts.
+  std::string_view product = {};
+  std::array<bool AdapterTargets::*, 2> adapters = {};
   [[nodiscard]] bool expert() const { return copies > 1; }
   [[nodiscard]] std::int64_t parameters() const { return inputs * outputs + (bias ? outputs : 0); }
 };
@@ -52,6 +56,8 @@ struct Weight {
 // Gains and shifts of the layer's norms: the two of every layer, those of latents, of heads, and
 // the router's bias. No tensor rank has less than all of them.
 [[nodiscard]] std::int64_t layer_vectors(const Architecture& architecture, LayerKind kind);
+// FLOPs of the forward of a token through the matrices: two for each number that it meets.
+[[nodiscard]] double matrix_flops(const Weight& weight);
 
 // Parameters on one of `tensor` ranks, in whole units of the divided side. REQUIRES: tensor divides
 // the units, if the matrix is divided.
@@ -70,7 +76,7 @@ struct LayerShard {
 };
 
 struct LayerShardQuery {
-  LayerKind kind = LayerKind::Dense;
+  std::int64_t tensor = 1;         // t
   std::int64_t expert = 1;         // e
   std::int64_t expert_tensor = 1;  // tensor ranks of one expert
 };
@@ -91,7 +97,7 @@ struct LayerShardQuery {
 
 // REQUIRES: t divides heads, ffn and the columns of keys and values, one of kv_heads and t divides
 // the other, e divides the experts.
-[[nodiscard]] LayerShard layer_shard(const Architecture& architecture, std::int64_t tensor,
+[[nodiscard]] LayerShard layer_shard(const Architecture& architecture, LayerKind kind,
                                      const LayerShardQuery& query = {});
 
 }  // namespace trainyard

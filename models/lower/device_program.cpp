@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "models/expert_routing.hpp"
+#include "models/layers/layer.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/data_parallel/data_parallel.hpp"
 #include "models/lower/ends.hpp"
-#include "models/lower/layer.hpp"
-#include "models/lower/layer_memory.hpp"
 #include "models/lower/lower.hpp"
 #include "models/lower/messages.hpp"
 #include "models/lower/options.hpp"
@@ -205,7 +205,8 @@ void DeviceLowering::hold_memory() {
   std::vector<PlacedParts> parts;
   for (const Segment& segment : segments_on(split_, device_))
     if (segment.layer >= 0)
-      parts.push_back({options_.layer.architecture.kind_of(segment.layer), layer_parts(segment)});
+      parts.push_back(
+          {layer_kind(options_.layer.architecture, segment.layer), layer_parts(segment)});
   hold_framework(options_, parts, build_);
 }
 
@@ -280,9 +281,9 @@ void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& st
 }
 
 LayerMemory DeviceLowering::memory_of(const Segment& segment) const {
-  const LayerKind kind = options_.layer.architecture.kind_of(segment.layer);
+  const LayerKind kind = layer_kind(options_.layer.architecture, segment.layer);
   std::optional<std::int64_t> rows;
-  if (kind == LayerKind::Moe) rows = shape_.routing->of({}).total();
+  if (routes_tokens(kind)) rows = shape_.routing->of({}).total();
   return layer_memory(options_.memory, kind, rows, true, layer_parts(segment));
 }
 

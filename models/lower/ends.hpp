@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "models/architecture/memory.hpp"
+#include "models/layers/layer_tools.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/layer_tools.hpp"
 
 namespace trainyard {
 

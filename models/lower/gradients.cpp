@@ -145,9 +145,7 @@ void GradientLowering::orthogonalise(const StageParameters& parameters) {
                                          .pass = GemmPass::Forward,
                                          .accumulate_fp32 = false});
   };
-  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
-    const std::int64_t layers = kind == LayerKind::Moe ? parameters.moe_layers : parameters.layers;
-    if (layers == 0) continue;
+  for (const auto& [kind, layers] : parameters.layers) {
     for (const Weight& weight : layer_weights(division.architecture, kind)) {
       const std::int64_t tensor = weight.expert() ? division.expert_tensor : division.tensor;
       const std::int64_t shards = weight.expert() ? options_.expert_shards : options_.shards;

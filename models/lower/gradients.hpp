@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/framework.hpp"
+#include "models/layers/layer_block.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/data_parallel/shards.hpp"
 #include "models/lower/offload.hpp"
@@ -18,12 +19,11 @@ namespace trainyard {
 
 // The parameters of one rank, as the end of the step must tell them apart.
 struct StageParameters {
-  std::int64_t total = 0;    // without the experts
-  std::int64_t experts = 0;  // of the rank's own experts, with replicas of their own
-  std::int64_t layers = 0;   // without experts
-  std::int64_t moe_layers = 0;
-  std::int64_t replicated = 0;        // held by every member of the tensor group
-  std::int64_t shared_embedding = 0;  // tied table on first and last stage
+  std::int64_t total = 0;                // without the experts
+  std::int64_t experts = 0;              // of the rank's own experts, with replicas of their own
+  std::vector<CountedKind> layers = {};  // those that are trained
+  std::int64_t replicated = 0;           // held by every member of the tensor group
+  std::int64_t shared_embedding = 0;     // tied table on first and last stage
 };
 
 // How the gradients of one rank are added up, and its weights stepped.

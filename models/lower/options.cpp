@@ -18,7 +18,8 @@ namespace {
 ProductOptions product_options(const TrainingPlan& plan, const WeightOptions& weights) {
   // Sharded weights have no gradient beside them to add to: autograd writes a new one.
   const bool whole = plan.parallelism.zero_stage < 3;
-  return {.recipe = plan.recipe,
+  return {.architecture = plan.architecture,
+          .recipe = plan.recipe,
           .accumulates = whole && plan.training.gradient_precision == DataType::Fp32 &&
                          !plan.gradient_passes.accumulate,
           .adapters = weights.adapters,

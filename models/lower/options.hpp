@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
+#include "models/layers/layer_memory.hpp"
+#include "models/layers/layer_tools.hpp"
 #include "models/lower/data_parallel/data_parallel.hpp"
 #include "models/lower/ends.hpp"
-#include "models/lower/layer_memory.hpp"
-#include "models/lower/layer_tools.hpp"
 #include "models/lower/messages.hpp"
 #include "models/lower/offload.hpp"
 #include "models/lower/stage_layout.hpp"

@@ -14,7 +14,7 @@ namespace {
 std::int64_t replicated_in_layer(const LoweringOptions& options, LayerKind kind) {
   const WeightDivision& division = options.weights.division;
   if (!options.weights.adapters.any())
-    return layer_shard(division.architecture, division.tensor, {.kind = kind}).replicated;
+    return layer_shard(division.architecture, kind, {.tensor = division.tensor}).replicated;
   std::int64_t sum = 0;
   for (const Adapter& adapter : options.weights.adapters.of(kind))
     sum += adapter.rank * (adapter.row_parallel ? adapter.outputs : adapter.inputs);
@@ -63,8 +63,7 @@ WeightBytes frozen_weights(const LoweringOptions& options,
 std::int64_t largest_matrix(const WeightDivision& division) {
   const Architecture& a = division.architecture;
   std::int64_t largest = 0;
-  for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
-    if (kind == LayerKind::Moe && !a.has_experts()) continue;
+  for (const auto& [kind, layers] : layer_kinds(a)) {
     for (const Weight& weight : layer_weights(a, kind)) {
       const std::int64_t own = weight.copies / (weight.expert() ? division.expert : 1);
       const std::int64_t ranks = weight.expert() ? division.expert_tensor : division.tensor;
@@ -134,8 +133,8 @@ StageParameters stage_parameters(const LoweringOptions& options, const StageLayo
     for (std::int64_t i = 0; i < chunk.layers + chunk.further; ++i) {
       const std::int32_t layer = chunk.in_model(i);
       if (!trained.layer(layer)) continue;
-      const LayerKind kind = options.layer.architecture.kind_of(layer);
-      ++(kind == LayerKind::Moe ? parameters.moe_layers : parameters.layers);
+      const LayerKind kind = layer_kind(options.layer.architecture, layer);
+      count_kind(parameters.layers, kind);
       parameters.replicated += replicated_in_layer(options, kind);
     }
     if (options.weights.adapters.any()) continue;
@@ -166,8 +165,7 @@ void hold_stage_memory(const LoweringOptions& options, const std::vector<ChunkWe
   build.memory().hold(Category::Weights, -on_host);
   build.memory().hold(Category::Host, on_host);
   std::vector<PlacedParts> kinds;
-  if (parameters.layers > 0) kinds.push_back({.kind = LayerKind::Dense});
-  if (parameters.moe_layers > 0) kinds.push_back({.kind = LayerKind::Moe});
+  for (const auto& [kind, layers] : parameters.layers) kinds.push_back({.kind = kind});
   hold_framework(options, kinds, build);
 }
 

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/gradients.hpp"
-#include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "models/lower/stage_layout.hpp"
 

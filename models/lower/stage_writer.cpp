@@ -11,8 +11,8 @@ StageLayers::StageLayers(const Parts& parts)
 
 // The experts' rows differ from layer to layer where routing is uneven.
 const LayerMemory& StageLayers::memory_of(const Tags& tags) {
-  const LayerKind kind = parts_.options.layer.architecture.kind_of(tags.layer);
-  const bool experts = kind == LayerKind::Moe;
+  const LayerKind kind = layer_kind(parts_.options.layer.architecture, tags.layer);
+  const bool experts = routes_tokens(kind);
   const bool trained = parts_.options.weights.trained.layer(tags.layer);
   const StepShape& shape = parts_.shape;
   const RoutingQuery query{.layer = tags.layer,
@@ -20,7 +20,7 @@ const LayerMemory& StageLayers::memory_of(const Tags& tags) {
                            .replica = shape.seat.replica,
                            .place = shape.seat.place};
   const auto key = experts ? shape.routing->key_of(query) : ExpertRouting::RowsKey{};
-  const auto [known, fresh] = memories_.try_emplace({experts, key, trained});
+  const auto [known, fresh] = memories_.try_emplace({kind, key, trained});
   if (fresh) {
     std::optional<std::int64_t> rows;
     if (experts) rows = shape.routing->of(query).total();

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "models/expert_routing.hpp"
+#include "models/layers/layer.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/data_parallel/data_parallel.hpp"
 #include "models/lower/ends.hpp"
-#include "models/lower/layer.hpp"
-#include "models/lower/layer_memory.hpp"
 #include "models/lower/messages.hpp"
 #include "models/lower/offload.hpp"
 #include "models/lower/options.hpp"
@@ -75,7 +75,7 @@ class StageLayers {
   LayerLowering layer_;
   // The memory of one layer and microbatch by what it depends on: has it experts, which rows do
   // they get, is it trained?
-  std::map<std::tuple<bool, ExpertRouting::RowsKey, bool>, LayerMemory> memories_;
+  std::map<std::tuple<LayerKind, ExpertRouting::RowsKey, bool>, LayerMemory> memories_;
 };
 
 // ---- steps

@@ -78,7 +78,6 @@ void check_context_heads(const Check& check, std::int64_t traders) {
         fmt::format("divisors: {}; or choose another context_exchange", divisors(heads, 64)));
     return;
   }
-  if (model.latent()) return;
   const std::int64_t kv_heads = kv_heads_per_rank(model, p.tensor);
   if (kv_heads % traders == 0 || traders % kv_heads == 0) return;
   check.file.report("/parallelism/context",

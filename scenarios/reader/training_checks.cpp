@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "models/layers/layer_block.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
@@ -16,13 +17,20 @@ namespace trainyard {
 
 namespace {
 
-// Which product is every second one is known of one kind of layer.
+// Which product is every second one is known of some kinds of blocks.
+bool knows_second_products(const Architecture& architecture) {
+  return std::ranges::all_of(layer_kinds(architecture), [](const CountedKind& counted) {
+    return block_of(counted.kind, LayerHalf::Attention).second_products != nullptr &&
+           block_of(counted.kind, LayerHalf::FeedForward).second_products != nullptr;
+  });
+}
+
 void check_second_products(const Check& check) {
   const Training& training = check.batch();
   const RecomputeModules& chosen = training.recompute_modules;
   const Architecture& a = check.architecture();
   if (!chosen.second_products) return;
-  const bool known = a.gated_ffn && !a.latent() && !a.has_experts() && training.lora_rank == 0;
+  const bool known = a.gated_ffn && training.lora_rank == 0 && knows_second_products(a);
   const bool alone = chosen == RecomputeModules{.core = false, .second_products = true};
   if (alone && (known || !check.model)) return;
   check.file.report(
@@ -178,9 +186,13 @@ void check_adapters(const Check& check) {
   const Training& training = check.batch();
   const Architecture& a = check.architecture();
   if (!check.model) return;
-  if (a.latent())
+  const std::vector<CountedKind> kinds = layer_kinds(a);
+  const auto refusing = std::ranges::find_if(
+      kinds, [&a](const CountedKind& counted) { return !takes_adapters(counted.kind, a); });
+  if (refusing != kinds.end())
     check.file.report("/training/lora_rank",
-                      "adapters stand on ordinary attention; this model has latent attention",
+                      fmt::format("adapters stand on ordinary attention; this model has {}",
+                                  block_of(refusing->kind, LayerHalf::Attention).name),
                       "set lora_rank to 0, or take another model");
   else if (adapter_parameters(a, training) == 0)
     check.file.report(

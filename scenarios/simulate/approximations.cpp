@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "models/layers/layer_block.hpp"
 #include "models/rank_groups.hpp"
 #include "scenarios/import/hf_config.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
@@ -25,7 +26,7 @@ void add_dropped_rows(const TrainingPlan& plan, Approximations& found) {
   if (even && experts.capacity_factor >= 1.0) return;
   found.push_back(
       {.name = "dropped_rows_counted",
-       .count = static_cast<std::uint64_t>(plan.architecture.layers_of(LayerKind::Moe)),
+       .count = static_cast<std::uint64_t>(layers_with_experts(plan.architecture)),
        .sentence = "rows beyond an expert's capacity are dropped and take no time, but FLOPs and "
                    "MFU count all experts of every token: compare step times, not MFU"});
 }
@@ -34,7 +35,7 @@ void add_dropped_rows(const TrainingPlan& plan, Approximations& found) {
 void add_expert_approximations(const TrainingPlan& plan, Approximations& found) {
   const Parallelism& p = plan.parallelism;
   if (!divides_experts(p, plan.architecture)) return;
-  const std::int64_t layers = plan.architecture.layers_of(LayerKind::Moe);
+  const std::int64_t layers = layers_with_experts(plan.architecture);
   if (plan.experts.dispatcher == Dispatcher::NodeLimited) {
     constexpr std::int64_t kExchanges = 4;  // dispatch and combine, both ways
     found.push_back(

@@ -10,6 +10,7 @@
 #include "kernels/gpu.hpp"
 #include "models/architecture/flops.hpp"
 #include "models/attention_pairs.hpp"
+#include "models/layers/layer_block.hpp"
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
 #include "scenarios/reader/defaults.hpp"
@@ -50,11 +51,8 @@ double attention_share(const TrainingPlan& plan) {
 }
 
 // Counts one layer's forward for a token, of whose attention packed documents leave `share`.
-double layer_flops(const Architecture& architecture, const TokenFlops& token, std::int64_t layer,
-                   double share) {
-  const bool experts = architecture.kind_of(layer) == LayerKind::Moe;
-  return (experts ? token.moe_layer : token.linear_layer) +
-         share * (architecture.windowed(layer) ? token.window_layer : token.attention_layer);
+double forward_flops(const LayerFlops& layer, double share) {
+  return layer.matrices + share * layer.attention;
 }
 
 // Forward: 2 FLOPs a parameter and token. Backward as much for the gradient of the input, where a
@@ -79,14 +77,13 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   const TrainedWeights weights = trained_weights(plan);
   double sum = token.head * (weights.head ? 3.0 : 2.0);
   for (std::int64_t layer = 0; layer < plan.architecture.layers; ++layer) {
-    const LayerKind kind = plan.architecture.kind_of(layer);
-    const double linear = kind == LayerKind::Moe ? token.moe_layer : token.linear_layer;
-    const double core =
-        share * (plan.architecture.windowed(layer) ? token.window_layer : token.attention_layer);
+    const LayerFlops& flops = token.layers[static_cast<std::size_t>(layer)];
+    const double linear = flops.matrices;
+    const double core = share * flops.attention;
     const bool trained = weights.layer(layer);
-    sum += linear + core;
+    sum += forward_flops(flops, share);
     if (weights.reaches(layer)) sum += linear + 2.0 * core;
-    if (trained) sum += adapted ? 6.0 * adapters(kind) : linear;
+    if (trained) sum += adapted ? 6.0 * adapters(layer_kind(plan.architecture, layer)) : linear;
   }
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
 }
@@ -100,10 +97,8 @@ Flops recomputed_whole(const TrainingPlan& plan, const FlopsQuery& query) {
   const double share = attention_share(plan);
   const std::vector<bool> again = recomputed_layers(plan);
   double sum = 0.0;
-  for (std::size_t i = 0; i < again.size(); ++i) {
-    const auto layer = static_cast<std::int64_t>(i);
-    if (again[i]) sum += layer_flops(plan.architecture, token, layer, share);
-  }
+  for (std::size_t i = 0; i < again.size(); ++i)
+    if (again[i]) sum += forward_flops(token.layers[i], share);
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
 }
 

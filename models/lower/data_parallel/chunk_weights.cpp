@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/architecture/weights.hpp"
+#include "models/layers/layer_block.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {
@@ -57,16 +58,35 @@ GradientEntry product_entry(std::span<const Weight> weights, const WeightDivisio
   return entry;
 }
 
-// Adds an entry for every product of one block, the last one first.
-void add_products(std::span<const Weight> weights, const WeightDivision& division,
-                  Entries& entries) {
+// The matrices of one product after the other, the last one first, without those of experts.
+template <typename Visit>
+void each_product(std::span<const Weight> weights, const Visit& visit) {
   while (!weights.empty()) {
     std::size_t first = weights.size() - 1;
     while (weights[first].joined) --first;
-    const std::span<const Weight> product = weights.subspan(first);
-    if (!product.front().expert()) entries.push_back(product_entry(product, division));
+    if (!weights[first].expert()) visit(weights.subspan(first));
     weights = weights.first(first);
   }
+}
+
+// The entries of a layer in backward order, where `product` makes those of matrices multiplied
+// together and `norm` that of a norm.
+template <typename Product, typename Norm>
+Entries entries_of(const Architecture& a, LayerKind kind, const LayerParts& parts,
+                   const Product& product, const Norm& norm) {
+  const std::vector<Weight> matrices = layer_weights(a, kind);
+  const auto attention =
+      static_cast<std::size_t>(std::ranges::count(matrices, WeightPart::Attention, &Weight::part));
+  const std::span all(matrices);
+  Entries entries;
+  const auto add = [&](std::span<const Weight> weights) { entries.push_back(product(weights)); };
+  if (parts.ffn && a.post_norms) entries.push_back(norm());
+  if (parts.ffn) each_product(all.subspan(attention), add);
+  if (parts.ffn_norm) entries.push_back(norm());
+  if (parts.attention && a.post_norms) entries.push_back(norm());
+  if (parts.attention) each_product(all.first(attention), add);
+  if (parts.attention_norm) entries.push_back(norm());
+  return entries;
 }
 
 }  // namespace
@@ -80,19 +100,12 @@ GradientEntry norm_entry(const Architecture& a) {
 std::vector<GradientEntry> layer_entries(const WeightDivision& weights, LayerKind kind,
                                          const LayerParts& parts) {
   const Architecture& a = weights.architecture;
-  const std::vector<Weight> matrices = layer_weights(a, kind);
-  const auto attention =
-      static_cast<std::size_t>(std::ranges::count(matrices, WeightPart::Attention, &Weight::part));
-  const std::span all(matrices);
-  Entries entries;
-  if (parts.ffn && a.post_norms) entries.push_back(norm_entry(a));
-  if (parts.ffn) add_products(all.subspan(attention), weights, entries);
-  if (parts.ffn_norm) entries.push_back(norm_entry(a));
-  if (parts.attention && a.post_norms) entries.push_back(norm_entry(a));
-  if (parts.attention) add_products(all.first(attention), weights, entries);
-  if (parts.attention_norm) entries.push_back(norm_entry(a));
+  Entries entries = entries_of(
+      a, kind, parts,
+      [&](std::span<const Weight> product) { return product_entry(product, weights); },
+      [&] { return norm_entry(a); });
   if (!parts.whole()) return entries;
-  const LayerShard shard = layer_shard(a, weights.tensor, {.kind = kind});
+  const LayerShard shard = layer_shard(a, kind, {.tensor = weights.tensor});
   std::int64_t sum = 0;
   for (const GradientEntry& entry : entries) sum += entry.parameters();
   TY_CHECK(sum == shard.sharded + shard.replicated, sum, shard.sharded, shard.replicated);
@@ -100,7 +113,6 @@ std::vector<GradientEntry> layer_entries(const WeightDivision& weights, LayerKin
 }
 
 std::vector<GradientEntry> expert_entries(const WeightDivision& weights, LayerKind kind) {
-  if (kind == LayerKind::Dense) return {};
   Entries entries;
   for (const Weight& weight : layer_weights(weights.architecture, kind)) {
     if (!weight.expert()) continue;
@@ -126,22 +138,12 @@ GradientEntry adapter_entry(const std::vector<Adapter>& adapters, std::string_vi
 }
 
 // The same places as the frozen matrices and norms have, of which nothing is trained.
-std::vector<GradientEntry> adapter_entries(const WeightOptions& options, LayerKind kind) {
-  const Architecture& a = options.division.architecture;
+Entries adapter_entries(const WeightOptions& options, LayerKind kind) {
   const std::vector<Adapter>& all = options.adapters.of(kind);
-  const std::size_t post_norm = a.post_norms ? 1 : 0;
-  std::vector<GradientEntry> entries(post_norm);
-  if (kind == LayerKind::Dense) {
-    entries.push_back(adapter_entry(all, "ffn_down"));
-    entries.push_back(adapter_entry(all, "ffn_up"));
-  } else {
-    entries.resize(entries.size() + (a.shared_ffn > 0 ? 3 : 1));  // shared experts, router
-  }
-  entries.resize(entries.size() + 1 + post_norm);
-  entries.push_back(adapter_entry(all, "projection"));
-  entries.push_back(adapter_entry(all, "qkv"));
-  entries.push_back({});
-  return entries;
+  return entries_of(
+      options.division.architecture, kind, {},
+      [&](std::span<const Weight> product) { return adapter_entry(all, product.front().product); },
+      [] { return GradientEntry{}; });
 }
 
 std::vector<Tensor> tensors_of(const std::vector<GradientEntry>& entries) {
@@ -172,7 +174,7 @@ void append_end(ChunkWeights& weights, const std::vector<GradientEntry>& entries
 }
 
 void append_layer(ChunkWeights& weights, const WeightOptions& options, std::int64_t layer) {
-  const LayerKind kind = options.division.architecture.kind_of(layer);
+  const LayerKind kind = layer_kind(options.division.architecture, layer);
   WeightUnit unit{.layer = static_cast<std::int32_t>(layer),
                   .reached = options.trained.reaches(layer)};
   std::vector<GradientEntry> entries = layer_entries(options.division, kind);
@@ -213,7 +215,7 @@ GradientEntry embedding_entry(const WeightOptions& options) {
 // A layer that predicts a token further ahead, with what stands around it.
 void append_further(ChunkWeights& weights, const WeightOptions& options, std::int64_t number) {
   const std::int64_t layer = options.division.architecture.layers + number;
-  const LayerKind kind = options.division.architecture.kind_of(layer);
+  const LayerKind kind = layer_kind(options.division.architecture, layer);
   const FurtherEntries further = further_entries(options);
   std::vector<GradientEntry> entries = further.behind;
   for (const GradientEntry& entry : layer_entries(options.division, kind)) entries.push_back(entry);
@@ -310,7 +312,7 @@ ChunkWeights segment_weights(const WeightOptions& options, const std::vector<Seg
   ChunkWeights weights;
   for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
     if (segment->layer >= 0) {
-      const LayerKind kind = options.division.architecture.kind_of(segment->layer);
+      const LayerKind kind = layer_kind(options.division.architecture, segment->layer);
       const LayerParts parts = layer_parts(*segment);
       append_unit(
           weights, {.layer = segment->layer}, layer_entries(options.division, kind, parts),

@@ -1,6 +1,6 @@
 // The parameters of one model chunk, as gradients become final and as a framework names them.
 //
-//   for (const GradientEntry& entry : layer_entries(division, LayerKind::Dense))
+//   for (const GradientEntry& entry : layer_entries(division, layer_kind(a, 0)))
 //     total += entry.parameters();
 #pragma once
 

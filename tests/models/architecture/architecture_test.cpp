@@ -12,6 +12,7 @@
 #include "models/architecture/weights.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
+#include "tests/models/architecture/kinds.hpp"
 #include "tests/models/architecture/stage_shard.hpp"
 
 namespace trainyard {
@@ -66,12 +67,16 @@ TEST(Layers, KindsAddUp) {
     const Architecture a = load_architecture(name);
     std::int64_t moe = 0;
     for (std::int64_t layer = 0; layer < a.layers; ++layer)
-      if (a.kind_of(layer) == LayerKind::Moe) ++moe;
-    EXPECT_EQ(a.layers_of(LayerKind::Moe), moe) << name;
-    EXPECT_EQ(a.layers_of(LayerKind::Dense), a.layers - moe) << name;
+      if (layer_kind(a, layer) == moe_layer(a)) ++moe;
+    EXPECT_EQ(layers_of(a, moe_layer(a)), moe) << name;
+    EXPECT_EQ(layers_of(a, dense_layer(a)), a.layers - moe) << name;
   }
-  EXPECT_EQ(load_architecture("deepseek-v3").layers_of(LayerKind::Dense), 3);
-  EXPECT_EQ(load_architecture("llama4-maverick").layers_of(LayerKind::Moe), 24);
+  EXPECT_EQ(
+      layers_of(load_architecture("deepseek-v3"), dense_layer(load_architecture("deepseek-v3"))),
+      3);
+  EXPECT_EQ(layers_of(load_architecture("llama4-maverick"),
+                      moe_layer(load_architecture("llama4-maverick"))),
+            24);
 }
 
 // P = 12Lh^2(1 + 13/(12h) + (V+s)/(12Lh)) leaves the final norm out: 2h less than counted.
@@ -79,13 +84,13 @@ TEST(Layers, KindsAddUp) {
 TEST(Layers, WeightsStandPartByPart) {
   for (const auto& [name, attention] : {std::pair{"llama3-8b", 3}, {"deepseek-v3", 5}}) {
     const Architecture a = load_architecture(name);
-    for (const LayerKind kind : {LayerKind::Dense, LayerKind::Moe}) {
-      if (kind == LayerKind::Moe && !a.has_experts()) continue;
+    for (const LayerKind kind : {dense_layer(a), moe_layer(a)}) {
+      if (kind == moe_layer(a) && !a.has_experts()) continue;
       const std::vector<Weight> weights = layer_weights(a, kind);
       EXPECT_TRUE(std::ranges::is_sorted(weights, {}, &Weight::part)) << name;
       EXPECT_EQ(std::ranges::count(weights, WeightPart::Attention, &Weight::part), attention);
       EXPECT_EQ(std::ranges::count(weights, WeightPart::Router, &Weight::part),
-                kind == LayerKind::Moe ? 1 : 0);
+                kind == moe_layer(a) ? 1 : 0);
     }
   }
 }
@@ -119,12 +124,12 @@ TEST(Parameters, LadderIsWhatItsNamesSay) {
 TEST(Parameters, LayersAndEndsAddUp) {
   for (const std::string& name : architecture_names()) {
     const Architecture a = load_architecture(name);
-    const LayerShard layer = layer_shard(a, 1);
-    EXPECT_EQ(layer.total(), layer_parameter_count(a)) << name;
-    const StageShardQuery whole{.part = {.layers = a.layers_of(LayerKind::Dense),
+    const LayerShard layer = layer_shard(a, layer_kind(a, 0), {.tensor = 1});
+    EXPECT_EQ(layer.total(), layer_parameter_count(a, layer_kind(a, 0))) << name;
+    const StageShardQuery whole{.part = {.layers = layers_of(a, dense_layer(a)),
                                          .first = true,
                                          .last = true,
-                                         .moe_layers = a.layers_of(LayerKind::Moe)},
+                                         .moe_layers = layers_of(a, moe_layer(a))},
                                 .vocab = a.vocab};
     EXPECT_EQ(stage_shard(a, whole).total(), parameter_count(a)) << name;
   }
@@ -145,22 +150,23 @@ double forward(const std::string& name) {
 TEST(TokenFlops, Llama3) {
   const Architecture small = load_architecture("llama3-8b");
   const TokenFlops token = token_flops(small, {.sequence_length = 8192, .vocab = small.vocab});
-  EXPECT_DOUBLE_EQ(token.linear_layer, 436'207'616.0);
-  EXPECT_DOUBLE_EQ(token.attention_layer, 67'108'864.0);
+  EXPECT_DOUBLE_EQ(token.layers.front().matrices, 436'207'616.0);
+  EXPECT_DOUBLE_EQ(token.layers.front().attention, 67'108'864.0);
   EXPECT_NEAR(forward("llama3-8b"), 1.715680e10, 5e3);
   EXPECT_NEAR(forward("llama3-70b"), 1.497408e11, 5e4);
   EXPECT_NEAR(forward("llama3-405b"), 8.413187e11, 5e4);
   const Architecture large = load_architecture("llama3-405b");
-  EXPECT_DOUBLE_EQ(token_flops(large, {.sequence_length = 8192}).linear_layer, 6'375'342'080.0);
+  EXPECT_DOUBLE_EQ(token_flops(large, {.sequence_length = 8192}).layers[0].matrices,
+                   6'375'342'080.0);
 }
 
 // Reference 04 section 5: latent attention, three dense layers, eight routed and one shared expert.
 TEST(ModelFlops, DeepSeekPerToken) {
   const Architecture a = load_architecture("deepseek-v3");
   const TokenFlops token = token_flops(a, {.sequence_length = 4096, .vocab = a.vocab});
-  EXPECT_DOUBLE_EQ(token.attention_layer, 167'772'160.0);
-  EXPECT_DOUBLE_EQ(token.linear_layer, 374'210'560.0 + 792'723'456.0);
-  EXPECT_DOUBLE_EQ(token.moe_layer, 374'210'560.0 + 796'393'472.0);
+  EXPECT_DOUBLE_EQ(token.layers.front().attention, 167'772'160.0);
+  EXPECT_DOUBLE_EQ(token.layers.front().matrices, 374'210'560.0 + 792'723'456.0);
+  EXPECT_DOUBLE_EQ(token.layers.back().matrices, 374'210'560.0 + 796'393'472.0);
   EXPECT_NEAR(token.forward(), 8.348330e10, 5e3);
   EXPECT_NEAR(token.train(), 2.504499e11, 5e4);
 }
@@ -271,13 +277,13 @@ TEST(Load, EveryFileHasASourceAndItsName) {
 
 TEST(Shards, ExpertsAreDividedAmongExpertParallelRanks) {
   const Architecture a = load_architecture("deepseek-v3");
-  const LayerShard whole = layer_shard(a, 1, {.kind = LayerKind::Moe});
-  const LayerShard part = layer_shard(a, 1, {.kind = LayerKind::Moe, .expert = 64});
-  EXPECT_EQ(whole.total(), layer_parameter_count(a, LayerKind::Moe));
+  const LayerShard whole = layer_shard(a, moe_layer(a), {.tensor = 1});
+  const LayerShard part = layer_shard(a, moe_layer(a), {.tensor = 1, .expert = 64});
+  EXPECT_EQ(whole.total(), layer_parameter_count(a, moe_layer(a)));
   EXPECT_EQ(whole.experts, 256 * 3 * 7168 * 2048LL);
   EXPECT_EQ(part.experts * 64, whole.experts);
   EXPECT_EQ(part.sharded, whole.sharded);
-  const LayerShard split = layer_shard(a, 4, {.kind = LayerKind::Moe, .expert_tensor = 2});
+  const LayerShard split = layer_shard(a, moe_layer(a), {.tensor = 4, .expert_tensor = 2});
   EXPECT_EQ(split.experts * 2, whole.experts);
   EXPECT_EQ(split.sharded * 4, whole.sharded);    // heads and the shared expert
   EXPECT_EQ(split.replicated, whole.replicated);  // latents, router, norms

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/architecture/weights.hpp"
+#include "tests/models/architecture/kinds.hpp"
 #include "tests/models/architecture/stage_shard.hpp"
 
 namespace trainyard {
@@ -66,7 +67,8 @@ TEST(Activations, KorthikantiTable) {
         plain, with(plain, true, Recompute::None), with(plain, false, Recompute::Selective),
         with(plain, true, Recompute::Selective), with(plain, false, Recompute::Full)};
     for (std::size_t column = 0; column < columns.size(); ++column) {
-      const double gib = number(a.layers) * number(layer_activations(a, columns[column]).total()) *
+      const double gib = number(a.layers) *
+                         number(layer_activations(a, layer_kind(a, 0), columns[column]).total()) *
                          first_stage_factor(row.pipeline, row.chunks) / kGib;
       const double expected = row.activations_gib[column];
       EXPECT_NEAR(gib, expected, kSame * expected) << row.model << " column " << column;
@@ -142,7 +144,7 @@ TEST(State, TrafficOfAStep) {
 TEST(Activations, DecompositionOfThirtyFour) {
   const Architecture a = load_architecture("gpt3-175b");
   const std::int64_t sbh = 2048 * a.hidden;
-  const LayerActivations kept = layer_activations(a, unfused(1, 1));
+  const LayerActivations kept = layer_activations(a, layer_kind(a, 0), unfused(1, 1));
   EXPECT_EQ(kept.norms, 4 * sbh);
   EXPECT_EQ(kept.attention, 11 * sbh);
   EXPECT_EQ(kept.ffn, 19 * sbh);
@@ -156,11 +158,11 @@ TEST(Activations, DecompositionOfThirtyFour) {
 TEST(Activations, SoftmaxInPartsKeepsFp32Probabilities) {
   Architecture a = load_architecture("gpt3-175b");
   const std::int64_t scores = 2048LL * 2048 * a.heads / 48;
-  EXPECT_EQ(layer_activations(a, unfused(48, 1)).core, 7 * scores);
-  EXPECT_EQ(layer_activations(a, unfused(48, 2)).core, 5 * 2 * scores);
+  EXPECT_EQ(layer_activations(a, layer_kind(a, 0), unfused(48, 1)).core, 7 * scores);
+  EXPECT_EQ(layer_activations(a, layer_kind(a, 0), unfused(48, 2)).core, 5 * 2 * scores);
   a.dropout = false;
-  EXPECT_EQ(layer_activations(a, unfused(48, 1)).core, 6 * scores);
-  EXPECT_EQ(layer_activations(a, unfused(48, 2)).core, 2 * 2 * scores);
+  EXPECT_EQ(layer_activations(a, layer_kind(a, 0), unfused(48, 1)).core, 6 * scores);
+  EXPECT_EQ(layer_activations(a, layer_kind(a, 0), unfused(48, 2)).core, 2 * 2 * scores);
 }
 
 TEST(Activations, TensorParallelismLeavesTenUndivided) {
@@ -168,10 +170,14 @@ TEST(Activations, TensorParallelismLeavesTenUndivided) {
   const std::int64_t sbh = 2048 * a.hidden;
   for (const std::int64_t t : {1, 2, 4, 8}) {
     const ActivationQuery query = with(unfused(t, 1), false, Recompute::Selective);
-    EXPECT_EQ(layer_activations(a, query).total(), 10 * sbh + 24 * sbh / t);
-    EXPECT_EQ(layer_activations(a, with(query, true, Recompute::Selective)).total(), 34 * sbh / t);
-    EXPECT_EQ(layer_activations(a, with(query, false, Recompute::Full)).total(), 2 * sbh);
-    EXPECT_EQ(layer_activations(a, with(query, true, Recompute::Full)).total(), 2 * sbh / t);
+    EXPECT_EQ(layer_activations(a, layer_kind(a, 0), query).total(), 10 * sbh + 24 * sbh / t);
+    EXPECT_EQ(
+        layer_activations(a, layer_kind(a, 0), with(query, true, Recompute::Selective)).total(),
+        34 * sbh / t);
+    EXPECT_EQ(layer_activations(a, layer_kind(a, 0), with(query, false, Recompute::Full)).total(),
+              2 * sbh);
+    EXPECT_EQ(layer_activations(a, layer_kind(a, 0), with(query, true, Recompute::Full)).total(),
+              2 * sbh / t);
   }
 }
 
@@ -181,10 +187,12 @@ TEST(Activations, SequenceParallelismDividesEverything) {
     for (const AttentionKind attention : {AttentionKind::Flash, AttentionKind::Unfused}) {
       ActivationQuery query = unfused(1, 2);
       query.attention = attention;
-      const std::int64_t alone = layer_activations(a, query).total();
+      const std::int64_t alone = layer_activations(a, layer_kind(a, 0), query).total();
       for (const std::int64_t t : {2, 4, 8}) {
         query.tensor = t;
-        EXPECT_EQ(layer_activations(a, with(query, true, Recompute::None)).total() * t, alone);
+        EXPECT_EQ(
+            layer_activations(a, layer_kind(a, 0), with(query, true, Recompute::None)).total() * t,
+            alone);
       }
     }
   }
@@ -193,26 +201,28 @@ TEST(Activations, SequenceParallelismDividesEverything) {
 TEST(Activations, LlamaWithFlashAttention) {
   ActivationQuery query{.micro_batch = 1, .sequence_length = 8192};
   const std::int64_t mib = 1024 * 1024;
-  const LayerActivations small = layer_activations(load_architecture("llama3-8b"), query);
+  const LayerActivations small = layer_activations(
+      load_architecture("llama3-8b"), layer_kind(load_architecture("llama3-8b"), 0), query);
   EXPECT_EQ(small.total(), 1089 * mib);
   EXPECT_EQ(small.core, mib);
   const Architecture large = load_architecture("llama3-70b");
-  EXPECT_EQ(layer_activations(large, query).total(), (2144 + 2) * mib);
+  EXPECT_EQ(layer_activations(large, layer_kind(large, 0), query).total(), (2144 + 2) * mib);
   query.tensor = 8;
   const std::int64_t sb = 8192;
   const std::int64_t divided =
       4 * large.query_width() + 4 * large.kv_width() + 6 * large.ffn + 4 * large.heads;
-  EXPECT_EQ(layer_activations(large, query).total(), sb * (8 * large.hidden + divided / 8));
+  EXPECT_EQ(layer_activations(large, layer_kind(large, 0), query).total(),
+            sb * (8 * large.hidden + divided / 8));
   query.sequence_parallel = true;
-  EXPECT_EQ(layer_activations(large, query).total(), 281'280'512);
+  EXPECT_EQ(layer_activations(large, layer_kind(large, 0), query).total(), 281'280'512);
 }
 
 TEST(Activations, ContextParallelismDividesQueriesButNotKeys) {
   const Architecture a = load_architecture("gpt-22b");
   ActivationQuery query = unfused(1, 1);
-  const LayerActivations whole = layer_activations(a, query);
+  const LayerActivations whole = layer_activations(a, layer_kind(a, 0), query);
   query.context = 4;
-  const LayerActivations quarter = layer_activations(a, query);
+  const LayerActivations quarter = layer_activations(a, layer_kind(a, 0), query);
   EXPECT_EQ(quarter.ffn * 4, whole.ffn);
   EXPECT_EQ(quarter.core * 4, whole.core);
 }
@@ -278,12 +288,12 @@ struct StageRow {
 TEST(WorkedExample, Llama70B) {
   const Architecture a = load_architecture("llama3-70b");
   const std::int64_t vocab = padded_vocab(a.vocab, 8, 128);
-  const LayerShard layer = layer_shard(a, 8);
+  const LayerShard layer = layer_shard(a, dense_layer(a), {.tensor = 8});
   EXPECT_EQ(layer.sharded, 106'954'752);
   EXPECT_EQ(layer.replicated, 16'384);
   const ActivationQuery query{
       .tensor = 8, .sequence_parallel = true, .micro_batch = 1, .sequence_length = 8192};
-  const double per_layer = number(layer_activations(a, query).total());
+  const double per_layer = number(layer_activations(a, layer_kind(a, 0), query).total());
   const HeadActivations head = head_activations(a, query, vocab);
   const double logits = number(head.logits + head.logits_fp32) / kGib;
   EXPECT_DOUBLE_EQ(logits, 0.73828125);
@@ -312,7 +322,8 @@ TEST(Shard, KeyValueHeadsAreCopiedWhereRanksOutnumberThem) {
   EXPECT_EQ(kv_width_per_rank(a, 16), 128);
   EXPECT_FALSE(replicates_kv_heads(a, 8));
   EXPECT_TRUE(replicates_kv_heads(a, 16));
-  EXPECT_EQ(layer_shard(a, 16).sharded * 16, layer_shard(a, 1).sharded);
+  EXPECT_EQ(layer_shard(a, dense_layer(a), {.tensor = 16}).sharded * 16,
+            layer_shard(a, dense_layer(a), {.tensor = 1}).sharded);
 }
 
 // Most loaded shard as Megatron estimates it, GPT-3 shape without linear biases, t = 8, p = 16: all
@@ -337,7 +348,7 @@ TEST(Shard, TiedHeadIsACopyOnTheLastStageOnly) {
   const StageShardQuery last{.part = {.layers = 24, .last = true}, .tensor = 8, .vocab = 51'200};
   EXPECT_EQ(stage_shard(gpt, last).head, 6400 * gpt.hidden);
   EXPECT_EQ(stage_shard(gpt, last).replicated(),
-            24 * layer_shard(gpt, 8).replicated + 2 * gpt.hidden);
+            24 * layer_shard(gpt, dense_layer(gpt), {.tensor = 8}).replicated + 2 * gpt.hidden);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "models/architecture/weights.hpp"
 #include "sim/base/check.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 
@@ -54,15 +55,15 @@ inline StageShard stage_shard(const Architecture& architecture, const StageShard
   StageShard stage;
   const auto add_layers = [&](std::int64_t layers, LayerKind kind) {
     if (layers == 0) return;
-    const LayerShard layer =
-        layer_shard(a, query.tensor,
-                    {.kind = kind, .expert = query.expert, .expert_tensor = query.expert_tensor});
+    const LayerShard layer = layer_shard(
+        a, kind,
+        {.tensor = query.tensor, .expert = query.expert, .expert_tensor = query.expert_tensor});
     stage.layers_sharded += layers * layer.sharded;
     stage.layers_replicated += layers * layer.replicated;
     stage.experts += layers * layer.experts;
   };
-  add_layers(query.part.layers, LayerKind::Dense);
-  add_layers(query.part.moe_layers, LayerKind::Moe);
+  add_layers(query.part.layers, dense_layer(a));
+  add_layers(query.part.moe_layers, moe_layer(a));
   if (query.part.first) {
     stage.embedding = vocabulary_rows;
     stage.positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;

@@ -110,7 +110,7 @@ TEST(HostLanes, CountsOfExpertsAreWaitedFor) {
   TrainingPlan plan = plan_of(small_moe(3), {.data = 2, .expert = 2}, 8);
   const auto syncs = [&plan] { return host_lanes(lower(plan), kHost, {}).front().syncs.size(); };
   const auto microbatches = static_cast<std::size_t>(plan.microbatches());
-  const auto layers = static_cast<std::size_t>(plan.architecture.layers_of(LayerKind::Moe));
+  const auto layers = static_cast<std::size_t>(layers_with_experts(plan.architecture));
   EXPECT_EQ(syncs(), layers * microbatches + 1);  // and the gradient norm
   plan.experts.capacity_factor = 1.0;
   plan.experts.pad_to_capacity = true;

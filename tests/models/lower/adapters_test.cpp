@@ -6,11 +6,12 @@
 #include <string>
 
 #include "models/architecture/flops.hpp"
-#include "models/lower/layer_memory.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -79,7 +80,8 @@ TEST(Adapters, FlopsAreFourAndSix) {
     // On tensor ranks the undivided factor's products are repeated by each of them.
     double products = 0.0;
     for (const Adapter& adapter :
-         layer_adapters(plan.architecture, plan.training, parallelism.tensor))
+         layer_adapters(plan.architecture, plan.training, parallelism.tensor,
+                        layer_kind(plan.architecture, 0)))
       products += static_cast<double>(adapter.parameters() * parallelism.tensor);
     const double wanted = 4.0 * tokens * (4.0 * weights + 256.0 * 2048.0) + 3.5 * core +
                           6.0 * tokens * 4.0 * products;
@@ -173,8 +175,9 @@ TEST(Adapters, FrozenExpertsKeepNoInputs) {
   TrainingPlan whole = plan;
   whole.training.lora_rank = 0;
   const std::int64_t rows = 128 * 2;
-  const std::int64_t saved = layer_memory(memory_options(whole), LayerKind::Moe, rows).kept -
-                             layer_memory(memory_options(plan), LayerKind::Moe, rows).kept;
+  const std::int64_t saved =
+      layer_memory(memory_options(whole), moe_layer(whole.architecture), rows).kept -
+      layer_memory(memory_options(plan), moe_layer(plan.architecture), rows).kept;
   EXPECT_EQ(saved, 2 * (rows * (256 + 128) + 128 * 256) - 2 * 128 * 8 * 2);
 }
 

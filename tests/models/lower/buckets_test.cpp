@@ -122,7 +122,7 @@ TEST(Buckets, OfALoweredStep) {
 TrainingPlan four_buckets() {
   TrainingPlan plan = plan_of(small_llama(4), {.data = 2}, 1);
   plan.architecture.vocab = 128;
-  const LayerShard layer = layer_shard(plan.architecture, 1);
+  const LayerShard layer = layer_shard(plan.architecture, layer_kind(plan.architecture, 0));
   plan.parallelism.bucket_parameters = layer.total();
   return plan;
 }

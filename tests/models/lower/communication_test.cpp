@@ -5,10 +5,11 @@
 #include <map>
 #include <set>
 
+#include "models/layers/layer.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/layer.hpp"
 #include "models/lower/options.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -83,7 +84,7 @@ TEST(TensorVolume, WeightsOfCopiedHeadsAreNotCopied) {
   const auto matrices = [](const TrainingPlan& plan) {
     std::int64_t sum = 0;
     for (const GradientEntry& entry :
-         layer_entries(weight_options(plan).division, LayerKind::Dense))
+         layer_entries(weight_options(plan).division, dense_layer(plan.architecture)))
       for (const Tensor& tensor : entry.tensors)
         if (tensor.columns > 1) sum += tensor.rows * tensor.columns;
     return sum;

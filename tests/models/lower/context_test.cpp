@@ -7,11 +7,12 @@
 #include <set>
 
 #include "models/attention_pairs.hpp"
-#include "models/lower/attention_core.hpp"
-#include "models/lower/layer_memory.hpp"
+#include "models/layers/attention_core.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -293,8 +294,8 @@ TEST(ContextParallel, AllMemoryComesBack) {
                                              plan.training.sequence_length *
                                              plan.architecture.output_width() * 2 / p.tensor
                                        : 0;
-    EXPECT_EQ(layer_memory(memory_options(plan)).kept * p.context,
-              layer_memory(memory_options(alone)).kept + output);
+    EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept * p.context,
+              layer_memory(memory_options(alone), dense_layer(alone.architecture)).kept + output);
   }
 }
 

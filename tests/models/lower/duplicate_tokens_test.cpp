@@ -1,9 +1,9 @@
 // Experts behind tensor ranks that all hold the same tokens: each sends a share of the rows, and
-// the outputs are gathered (models/lower/expert_exchange.hpp).
+// the outputs are gathered (models/layers/expert_exchange.hpp).
 #include <gtest/gtest.h>
 
 #include "models/architecture/flops.hpp"
-#include "models/lower/expert_exchange.hpp"
+#include "models/layers/expert_exchange.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload.hpp"
 #include "step.hpp"

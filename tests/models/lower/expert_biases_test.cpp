@@ -1,5 +1,5 @@
 // Biases and cut-off activations of experts, and attention within a window: the kernels that
-// GPT-OSS has beside those of other mixtures (models/lower/moe.cpp,
+// GPT-OSS has beside those of other mixtures (models/layers/experts.cpp,
 // attention_core.cpp).
 #include <gtest/gtest.h>
 
@@ -139,9 +139,11 @@ TEST(AttentionWindow, FlopsCountThePairs) {
   a.window = 128;
   a.full_attention_every = 2;
   const TokenFlops token = token_flops(a, {.sequence_length = 4096, .vocab = a.vocab});
-  EXPECT_DOUBLE_EQ(token.attention_layer, 2.0 * 4096 * 8192 / 2);
-  EXPECT_NEAR(token.window_layer, 2.0 * 8192 * (128.0 - 128.0 * 128.0 / 2.0 / 4096.0), 1e-6);
-  EXPECT_DOUBLE_EQ(token.attention(), token.attention_layer + token.window_layer);
+  const double windowed = token.layers[0].attention;
+  const double full = token.layers[1].attention;
+  EXPECT_DOUBLE_EQ(full, 2.0 * 4096 * 8192 / 2);
+  EXPECT_NEAR(windowed, 2.0 * 8192 * (128.0 - 128.0 * 128.0 / 2.0 / 4096.0), 1e-6);
+  EXPECT_DOUBLE_EQ(token.attention(), full + windowed);
 }
 
 // The full convention counts the whole window for each query, also for those at the beginning.
@@ -150,7 +152,7 @@ TEST(AttentionWindow, FullConventionCountsTheWholeWindow) {
   a.window = 128;
   const TokenFlops token = token_flops(
       a, {.sequence_length = 4096, .vocab = a.vocab, .attention = AttentionCount::Full});
-  EXPECT_DOUBLE_EQ(token.window_layer, 2.0 * 8192 * 128.0);
+  EXPECT_DOUBLE_EQ(token.layers.front().attention, 2.0 * 8192 * 128.0);
 }
 
 // Llama-3 8B at 8192 tokens had an MFU of 48.5 % with a window of 8192 and of 62.3 % without.

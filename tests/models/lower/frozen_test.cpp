@@ -9,6 +9,7 @@
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -54,7 +55,7 @@ TEST(Frozen, FlopsAreThoseThatAreNeeded) {
 TEST(Frozen, NeitherStateNorReductionNorLeak) {
   const TrainingPlan all = frozen({}, false, {.data = 2});
   const TrainingPlan some = frozen({0, 1}, true, {.data = 2});
-  const std::int64_t layer = layer_shard(all.architecture, 1).total();
+  const std::int64_t layer = layer_shard(all.architecture, layer_kind(all.architecture, 0)).total();
   const auto reduced = [](const Workload& workload) {
     std::int64_t bytes = 0;
     for_each_operation(workload, workload.programs[0], [&](const OperationView& view) {
@@ -126,7 +127,7 @@ void expect_all_back(const Workload& workload) {
 
 // All weights forward, backward those that a gradient comes by; reduced what is trained.
 TEST(FrozenShards, GatheredWhereNeededAndReducedWhereTrained) {
-  const std::int64_t layer = layer_shard(small_llama(4), 1).total();
+  const std::int64_t layer = layer_shard(small_llama(4), layer_kind(small_llama(4), 0)).total();
   const std::int64_t root = parameter_count(small_llama(4)) - 4 * layer;
   const auto first = moved_by(lower(sharded(frozen({0, 1}, true, {}))));
   EXPECT_EQ(first.gathers, 1 + 4 + 2);
@@ -145,7 +146,8 @@ TEST(FrozenShards, HoldTheirShareAndGiveAllBack) {
     const Workload workload = lower(plan);
     expect_all_back(workload);
     const std::int64_t all = parameter_count(plan.architecture);
-    const std::int64_t layer = layer_shard(plan.architecture, 1).total();
+    const std::int64_t layer =
+        layer_shard(plan.architecture, layer_kind(plan.architecture, 0)).total();
     const std::int64_t trained = ends ? 2 * layer : all - 2 * layer;
     const auto resident = resident_bytes(workload, workload.programs[0]);
     EXPECT_EQ(resident[static_cast<std::size_t>(Category::Weights)], 4 * all / 4);
@@ -176,7 +178,7 @@ TEST(FrozenShards, AdaptersAreReducedAndFourBitsGathered) {
   plan.training.lora_rank = 8;
   const Architecture& a = plan.architecture;
   const std::int64_t trained = adapter_parameters(a, plan.training);
-  const LayerShard layer = layer_shard(a, 1);
+  const LayerShard layer = layer_shard(a, dense_layer(a), {.tensor = 1});
   const std::int64_t root = parameter_count(a) - 4 * layer.total();
   const auto whole = moved_by(lower(plan));
   EXPECT_EQ(whole.gathered, 2 * (root + 2 * (4 * layer.total() + trained)));

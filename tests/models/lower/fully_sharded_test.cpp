@@ -10,6 +10,7 @@
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 #include "tests/models/architecture/stage_shard.hpp"
 
 namespace trainyard {
@@ -23,7 +24,8 @@ TrainingPlan sharded_plan(const Parallelism& parallelism, std::int64_t microbatc
 
 std::int64_t layer_bytes(const TrainingPlan& plan, std::int64_t element) {
   std::int64_t sum = 0;
-  for (const GradientEntry& entry : layer_entries(weight_options(plan).division, LayerKind::Dense))
+  for (const GradientEntry& entry :
+       layer_entries(weight_options(plan).division, dense_layer(plan.architecture)))
     sum += entry.parameters();
   return sum * element;
 }

@@ -1,6 +1,6 @@
 // The seam between a layer and the kinds of blocks in it: the table answers for every layer of
 // every family, and only through it is a kind chosen.
-#include "models/lower/layer.hpp"
+#include "models/layers/layer.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,14 +11,16 @@ namespace trainyard {
 namespace {
 
 std::string at(const Architecture& architecture, LayerHalf half, std::int64_t layer) {
-  return std::string(layer_block_at(architecture, half, layer).name);
+  return std::string(block_of(layer_kind(architecture, layer), half).name);
 }
 
 TEST(LayerBlock, KindsHaveNamesOfTheirOwnAndAllTheirParts) {
   std::set<std::string_view> names;
-  for (const LayerBlockKind& kind : layer_block_kinds()) {
+  for (const LayerBlock& kind : layer_blocks()) {
     EXPECT_TRUE(names.insert(kind.name).second) << kind.name;
     EXPECT_TRUE(kind.is_at && kind.forward && kind.backward) << kind.name;
+    EXPECT_TRUE(kind.weights && kind.kept && kind.gradients) << kind.name;
+    EXPECT_FALSE(kind.operator_word.empty()) << kind.name;
   }
   EXPECT_EQ(names.size(), 4U);
 }
@@ -32,7 +34,7 @@ TEST(LayerBlock, ADenseModelAttendsWithHeadsAndHasNoExperts) {
 // The scenario reader says the same of second_products (/training/recompute_modules).
 TEST(LayerBlock, WhichProductIsEverySecondOneIsKnownOfDenseLayersWithOrdinaryAttention) {
   std::set<std::string_view> known;
-  for (const LayerBlockKind& kind : layer_block_kinds())
+  for (const LayerBlock& kind : layer_blocks())
     if (kind.second_products) known.insert(kind.name);
   EXPECT_EQ(known, (std::set<std::string_view>{"attention", "feed-forward"}));
 }

@@ -11,11 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "models/lower/layer_memory.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "sim/base/error.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 #include "tests/models/architecture/stage_shard.hpp"
 
 namespace trainyard {
@@ -210,7 +211,8 @@ TrainingPlan plan_of_figure(const Json& row) {
 
 double first_stage_gib(const Json& row, const TrainingPlan& plan) {
   const double factor = first_stage_factor(whole(row["config"], "pp"), whole(row["config"], "vp"));
-  const auto layer = static_cast<double>(layer_memory(memory_options(plan)).kept);
+  const auto layer =
+      static_cast<double>(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept);
   return factor * static_cast<double>(plan.architecture.layers) * layer / (1024.0 * kMib);
 }
 

@@ -7,12 +7,13 @@
 
 #include <numeric>
 
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/ends.hpp"
-#include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -55,7 +56,7 @@ Parts parts_of(const TrainingPlan& plan) {
   const HeadActivations head = head_activations(plan.architecture, query, plan.vocab());
   const std::int64_t input = 2 * query.micro_batch * query.sequence_length *
                              plan.architecture.hidden * (query.sequence_parallel ? 2 : 1);
-  return {.layer = layer_memory(memory_options(plan)),
+  return {.layer = layer_memory(memory_options(plan), dense_layer(plan.architecture)),
           .embedding = embedding_activations(plan.architecture, query),
           .head = head.total(),
           .product = head.total() - head.logits_fp32 + input};
@@ -196,7 +197,7 @@ TEST(Memory, PlaceholdersAndLosses) {
   TrainingPlan plan;
   plan.architecture = load_architecture("llama3-70b");
   plan.training.sequence_length = 4096;
-  const PlacedParts dense[] = {{.kind = LayerKind::Dense}};
+  const PlacedParts dense[] = {{.kind = dense_layer(plan.architecture)}};
   EXPECT_EQ(layer_placeholders(memory_options(plan), dense), 0);
   plan.framework.gradient_placeholders = true;
   EXPECT_EQ(layer_placeholders(memory_options(plan), dense),

@@ -7,12 +7,13 @@
 
 #include "models/architecture/flops.hpp"
 #include "models/expert_routing.hpp"
+#include "models/layers/expert_exchange.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/expert_exchange.hpp"
 #include "models/lower/options.hpp"
 #include "models/rank_groups.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -127,7 +128,8 @@ TEST(FurtherTokens, DeepSeekV3Module) {
   const std::int64_t module = weights.parameters() + weights.expert_parameters() -
                               without.parameters() - without.expert_parameters();
   const std::int64_t h = 7168;
-  EXPECT_EQ(module, layer_parameter_count(plan.architecture, LayerKind::Moe) + 2 * h * h + 3 * h);
+  EXPECT_EQ(module, layer_parameter_count(plan.architecture, moe_layer(plan.architecture)) +
+                        2 * h * h + 3 * h);
   EXPECT_NEAR(static_cast<double>(module + 2 * 129'280 * h), 14e9, 0.6e9);
 }
 
@@ -381,7 +383,7 @@ TEST(MoeParameters, EntriesAddUpToTheModel) {
           list.begin(), list.end(), std::int64_t{0},
           [](std::int64_t all, const GradientEntry& entry) { return all + entry.parameters(); });
     };
-    const LayerKind kind = LayerKind::Moe;
+    const LayerKind kind = moe_layer(plan.architecture);
     EXPECT_EQ(sum(layer_entries(weight_options(plan).division, kind)) +
                   sum(expert_entries(weight_options(plan).division, kind)),
               layer_parameter_count(plan.architecture, kind))

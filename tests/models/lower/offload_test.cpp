@@ -8,13 +8,14 @@
 #include <set>
 #include <string>
 
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -65,8 +66,9 @@ TEST(Offload, ActivationsTravelBesideLayers) {
 TEST(Offload, EveryByteGoesAndComesBack) {
   TrainingPlan plan = offloaded({.activations = 0.5, .activation_layers = 3});
   const Workload workload = lower(plan);
-  const std::int64_t half =
-      std::llround(0.5 * static_cast<double>(layer_memory(memory_options(plan)).kept));
+  const std::int64_t half = std::llround(
+      0.5 *
+      static_cast<double>(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept));
   EXPECT_EQ(copied(workload)[HostDirection::ToHost], 2 * 3 * half);
   EXPECT_EQ(copied(workload)[HostDirection::FromHost], 2 * 3 * half);
   expect_returned(workload);
@@ -75,7 +77,7 @@ TEST(Offload, EveryByteGoesAndComesBack) {
   plan.offload = {.activations = 1.0};
   const Workload checkpoints = lower(plan);
   EXPECT_EQ(copied(checkpoints)[HostDirection::ToHost],
-            2 * 2 * layer_memory(memory_options(plan)).kept);
+            2 * 2 * layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept);
   expect_returned(checkpoints);
 }
 
@@ -99,7 +101,9 @@ TEST(Offload, TheGpuHoldsLess) {
     return std::pair{most.by_category[static_cast<std::size_t>(Category::Activations)],
                      host_memory_peak(step.workload, step.partition, step.timeline, 0)};
   };
-  const std::int64_t kept = layer_memory(memory_options(offloaded({}))).kept;
+  const TrainingPlan plain = offloaded({});
+  const std::int64_t kept =
+      layer_memory(memory_options(plain), dense_layer(plain.architecture)).kept;
   const auto [without, nothing] = peak(offloaded({}));
   const auto [with, on_host] = peak(offloaded({.activations = 1.0}));
   EXPECT_EQ(nothing, 0);

@@ -104,7 +104,7 @@ TEST(OperatorSplit, RefusesWhatIsNotThere) {
   EXPECT_THAT(refusal({{"layer", 0}, {"embedding", 0}, {"head_block", 0}}),
               HasSubstr("device 1 of 2 holds nothing"));
   EXPECT_THAT(refusal({{"experts", 0}}), HasSubstr("has no such layer"));
-  EXPECT_THAT(refusal({{"experts 1", 0}}), HasSubstr("layer 1 has an mlp and no experts"));
+  EXPECT_THAT(refusal({{"experts 1", 0}}), HasSubstr("layer 1 has mlp in this place"));
   EXPECT_THAT(refusal({{"layer", 0}, {"embedding", 0}, {"head_block", 1}}, small_gpt(4)),
               HasSubstr("one table for embedding and head"));
 }

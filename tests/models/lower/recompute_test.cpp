@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "models/architecture/flops.hpp"
-#include "models/lower/layer_memory.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload_json.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -157,7 +158,9 @@ TEST(RecomputedModules, OfExpertsAndLatentsRunAgainKernelByKernel) {
 TEST(RecomputedModules, OfExpertsAndLatentsKeepWhatTheFormulaSays) {
   TrainingPlan plan = one_rank(latent_experts(2));
   const std::int64_t rows = 128 * 2;
-  const auto memory = [&] { return layer_memory(memory_options(plan), LayerKind::Moe, rows); };
+  const auto memory = [&] {
+    return layer_memory(memory_options(plan), moe_layer(plan.architecture), rows);
+  };
   const std::int64_t everything = memory().kept;
   const std::int64_t heads = 2 * 16 * 24 + 2 * 16 * 16;  // queries, keys; values, output
   EXPECT_EQ(everything, 128 * 2 * (4 * 256 + 2 * (96 + 64) + 8 + heads + 3 * 64) +
@@ -180,16 +183,16 @@ TEST(RecomputedModules, OfExpertsAndLatentsKeepWhatTheFormulaSays) {
 TEST(NarrowInputs, KeepWhatTheFormulaSays) {
   TrainingPlan plan = one_rank(small_llama(2));
   const std::int64_t flash = 4 * 16;
-  EXPECT_EQ(layer_memory(memory_options(plan)).kept,
+  EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
             128 * (8 * 256 + 4 * 256 + 4 * 128 + 6 * 512 + flash));
   plan.recipe.product_input_bytes = 1.0;
-  EXPECT_EQ(layer_memory(memory_options(plan)).kept,
+  EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
             128 * ((4 + 2) * 256 + (4 + 1) * 256 + 4 * 128 + (4 + 1) * 512 + flash));
   plan.recipe.activation_input_bytes = 1.0;
-  EXPECT_EQ(layer_memory(memory_options(plan)).kept,
+  EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
             128 * ((4 + 2) * 256 + (4 + 1) * 256 + 4 * 128 + (2 + 1) * 512 + flash));
   plan.recipe.attention_output_bytes = 1.5;  // one copy for attention and the projection
-  EXPECT_EQ(layer_memory(memory_options(plan)).kept,
+  EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
             128 * ((4 + 2) * 256 + 2 * 256 + 256 * 3 / 2 + 4 * 128 + (2 + 1) * 512 + flash));
 }
 
@@ -199,7 +202,7 @@ TEST(SecondProducts, KeepAndRepeatTheOtherHalf) {
   TrainingPlan plan = one_rank(small_llama(2));
   plan.training.recompute = Recompute::Selective;
   plan.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
-  EXPECT_EQ(layer_memory(memory_options(plan)).kept,
+  EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
             128 * (2 * (2 * 256 + 256 + 128 + 256 + 512) + 4 * 16));
   EXPECT_EQ(repeated(plan), (Names{{"attention_norm", 2},
                                    {"key_gemm", 2},
@@ -234,25 +237,27 @@ std::int64_t activation_peak(const TrainingPlan& plan) {
 TEST(RecomputedModules, KeepWhatTheFormulaSays) {
   TrainingPlan plan = one_rank(small_llama(4));
   const std::int64_t tokens = 128;
-  const std::int64_t everything = layer_memory(memory_options(plan)).kept;
+  const std::int64_t everything =
+      layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept;
   EXPECT_EQ(everything, tokens * (8 * 256 + 4 * 256 + 4 * 128 + 6 * 512) + 4 * 16 * tokens);
   plan.training.recompute = Recompute::Selective;
   const auto kept = [&](const std::vector<std::string>& modules) {
     plan.training.recompute_modules = flags_of(kRecomputeModules, modules);
-    return layer_memory(memory_options(plan)).kept;
+    return layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept;
   };
   EXPECT_EQ(kept({"core_attn"}), everything - 4 * 16 * tokens);
   EXPECT_EQ(kept({"layernorm"}), everything - 4 * 256 * tokens);
   EXPECT_EQ(kept({"mlp"}), everything - 6 * 512 * tokens);
   EXPECT_EQ(kept({"mlp", "layernorm"}), everything - (6 * 512 + 4 * 256) * tokens);
-  EXPECT_EQ(layer_memory(memory_options(plan)).everything(), everything);
+  EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).everything(),
+            everything);
 }
 
 // Sixteen layers of which n share a checkpoint: their inputs, and one group's layers in full less
 // its own input. Least at n = 4, the square root.
 TEST(RecomputedLayers, UniformHoldsCheckpointsAndOneGroup) {
   TrainingPlan plan = one_rank(small_llama(16));
-  const LayerMemory none = layer_memory(memory_options(plan));
+  const LayerMemory none = layer_memory(memory_options(plan), dense_layer(plan.architecture));
   const std::int64_t input = 2 * 128 * 256;
   const std::int64_t ids = activation_peak(plan) - 16 * none.kept;  // of the embedding
   EXPECT_GE(ids, 0);

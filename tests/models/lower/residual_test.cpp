@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "models/lower/layer_memory.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -79,7 +80,7 @@ TEST(PostNorms, KeepTheirInputs) {
   TrainingPlan plan = plan_of(small_llama(4), {.tensor = 2}, 1);
   const auto kept = [&](bool post_norms) {
     plan.architecture.post_norms = post_norms;
-    return layer_memory(memory_options(plan), LayerKind::Dense).kept;
+    return layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept;
   };
   const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
   plan.parallelism.sequence_parallel = true;
@@ -105,9 +106,11 @@ TEST(PostNorms, NeedTheLastProduct) {
   plan.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
   plan.streaming.compiled = true;
   const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
-  const std::int64_t before = layer_memory(memory_options(plan), LayerKind::Dense).kept;
+  const std::int64_t before =
+      layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept;
   plan.architecture.post_norms = true;
-  EXPECT_EQ(layer_memory(memory_options(plan), LayerKind::Dense).kept, before + stream);
+  EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
+            before + stream);
 
   plan.training.recompute = Recompute::Full;
   plan.streaming.recompute_stops_early = true;

@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "models/lower/layer_memory.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -31,13 +32,17 @@ TEST(SplitMemory, OfALayer) {
     TrainingPlan plan =
         split_plan("gpt3-175b", {.tensor = tensor, .sequence_parallel = true, .pipeline = 8});
     const std::int64_t sbh = 2048L * 12'288L;
-    EXPECT_EQ(layer_memory(memory_options(plan)).for_weights, 32 * sbh / tensor);
-    EXPECT_LT(layer_memory(memory_options(plan)).for_weights,
-              layer_memory(memory_options(plan)).kept);
-    EXPECT_EQ(layer_memory(memory_options(plan)).weight_workspace, tensor == 1 ? 0 : 4 * sbh);
+    EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).for_weights,
+              32 * sbh / tensor);
+    EXPECT_LT(layer_memory(memory_options(plan), dense_layer(plan.architecture)).for_weights,
+              layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept);
+    EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).weight_workspace,
+              tensor == 1 ? 0 : 4 * sbh);
     plan.parallelism.sequence_parallel = false;
-    EXPECT_EQ(layer_memory(memory_options(plan)).for_weights, 8 * sbh + 24 * sbh / tensor);
-    EXPECT_EQ(layer_memory(memory_options(plan)).weight_workspace, 0);
+    EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).for_weights,
+              8 * sbh + 24 * sbh / tensor);
+    EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).weight_workspace,
+              0);
   }
 }
 

@@ -2,10 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "models/architecture/memory.hpp"
-#include "models/lower/layer_memory.hpp"
+#include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
 #include "models/recompute.hpp"
 #include "step.hpp"
+#include "tests/models/architecture/kinds.hpp"
 
 namespace trainyard {
 namespace {
@@ -110,9 +111,9 @@ TEST(Streaming, AGatheredSequenceIsCopiedAndKept) {
   EXPECT_EQ(operations_of(fused, "attention_join_copy"), 0);
   plan.streaming.keeps_gathered = true;
   const Architecture& a = plan.architecture;
-  const LayerActivations kept = layer_activations(a, memory_options(plan).query);
+  const LayerActivations kept = layer_activations(a, layer_kind(a, 0), memory_options(plan).query);
   plan.streaming.keeps_gathered = false;
-  const LayerActivations parts = layer_activations(a, memory_options(plan).query);
+  const LayerActivations parts = layer_activations(a, layer_kind(a, 0), memory_options(plan).query);
   EXPECT_EQ(kept.total() - parts.total(), 2 * kBf16 * stream_of(plan) / 2);
 }
 
@@ -135,8 +136,8 @@ TEST(Streaming, SeparateKernelsKeepMore) {
   const TrainingPlan eager = plan_with("pytorch", false);
   const TrainingPlan fused = plan_with("megatron", false);
   const Architecture& a = eager.architecture;
-  const LayerActivations more = layer_activations(a, memory_options(eager).query);
-  const LayerActivations less = layer_activations(a, memory_options(fused).query);
+  const LayerActivations more = layer_activations(a, layer_kind(a, 0), memory_options(eager).query);
+  const LayerActivations less = layer_activations(a, layer_kind(a, 0), memory_options(fused).query);
   const std::int64_t tokens = eager.training.sequence_length;
   EXPECT_EQ(more.norms - less.norms, 2 * 4 * tokens * a.hidden);
   EXPECT_EQ(more.ffn - less.ffn, kBf16 * tokens * a.ffn);
@@ -151,7 +152,8 @@ TEST(Streaming, CompiledTheLastProductOfALayerIsNotKept) {
   TrainingPlan compiled = eager;
   compiled.training.compiled = true;
   compiled.streaming = load_streaming_kernels("pytorch", true);
-  EXPECT_EQ(layer_memory(memory_options(eager)).kept - layer_memory(memory_options(compiled)).kept,
+  EXPECT_EQ(layer_memory(memory_options(eager), dense_layer(eager.architecture)).kept -
+                layer_memory(memory_options(compiled), dense_layer(compiled.architecture)).kept,
             kBf16 * stream_of(eager));
 }
 

@@ -13,7 +13,7 @@ namespace trainyard {
 
 struct MemoryOptions {
   WeightDivision division;
-  ActivationQuery query = {};  // of a dense layer; those of experts are asked for in its words
+  ActivationQuery query = {};
   AdapterSet adapters = {};
   // Selective recomputation of more than the core.
   bool rebuilds_modules = false;
@@ -50,13 +50,12 @@ struct LayerMemory {
 // `trained`: false for a layer of frozen weights (models/trained_weights.hpp). `expert_rows`: rows
 // that the rank's experts work on; none: as many as its own tokens make. `parts`: of those alone;
 // of a split backward only the whole layer is known.
-[[nodiscard]] LayerMemory layer_memory(const MemoryOptions& options,
-                                       LayerKind kind = LayerKind::Dense,
+[[nodiscard]] LayerMemory layer_memory(const MemoryOptions& options, LayerKind kind,
                                        std::optional<std::int64_t> expert_rows = {},
                                        bool trained = true, const LayerParts& parts = {});
 // A layer, or what stands here of it.
 struct PlacedParts {
-  LayerKind kind = LayerKind::Dense;
+  LayerKind kind = {};
   LayerParts parts = {};
 };
 // Tensors that stand in for weight gradients which kernels add to the accumulated ones themselves

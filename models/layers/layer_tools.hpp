@@ -27,6 +27,7 @@ namespace trainyard {
 
 // Products of linear layers.
 struct ProductOptions {
+  const Architecture& architecture;
   const Recipe& recipe;
   bool accumulates = false;  // those of weight gradients add to what there is, in fp32
   AdapterSet adapters = {};

@@ -1,7 +1,10 @@
 // The feed-forward block of a layer without experts.
+#include "models/layers/feed_forward.hpp"
+
+#include <algorithm>
 #include <array>
 
-#include "models/lower/layer.hpp"
+#include "models/layers/layer_tools.hpp"
 
 namespace trainyard {
 
@@ -96,12 +99,103 @@ std::vector<ReadyGradient> FeedForward::backward(BackwardPart part) {
   return ready;
 }
 
+// ---- what follows from the shape
+
+std::vector<Weight> weights(const Architecture& a) {
+  std::vector<Weight> both = feed_forward_weights(
+      a,
+      {.up = "up", .down = "down", .width = a.ffn, .modules = {&RecomputeModules::feed_forward}});
+  Weight& up = both.front();
+  Weight& down = both.back();
+  up.second_product = 0.5;  // the gate's half was kept
+  up.product = "ffn_up";
+  down.product = "ffn_down";
+  using Targets = AdapterTargets;
+  if (a.gated_ffn)
+    up.adapters = {&Targets::gate, &Targets::up};
+  else
+    up.adapters = {&Targets::up};
+  down.adapters = {&Targets::down};
+  return both;
+}
+
+// The layer's input, the gate's output, and the block's own where it is read again.
+std::int64_t second_product_bytes(const Architecture& a, const ActivationQuery& query) {
+  const ActivationSizes sizes(query);
+  const bool read_again = !query.compiled || a.post_norms;
+  return sizes.inside(sizes.element * a.ffn) +
+         (read_again ? sizes.outside(sizes.element * a.hidden) : 0);
+}
+
+LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
+  const RecomputeModules again = recomputed_modules(query);
+  if (again.second_products) return {.ffn = second_product_bytes(a, query)};
+  const ActivationSizes sizes(query);
+  const std::int64_t normed = again.norms ? 0 : sizes.product_inputs(a.hidden);
+  const std::int64_t inner = again.feed_forward ? 0 : activation_bytes(a, a.ffn, sizes);
+  return {.ffn = normed + inner + sizes.dropout_mask(a)};
+}
+
+std::int64_t gradients(const BlockBackward& backward) {
+  const Architecture& a = backward.architecture;
+  const std::int64_t inner = ActivationSizes(backward.query).tokens * a.ffn / backward.query.tensor;
+  return activation_gradients(a, backward.gathered, inner);
+}
+
+// The inputs of the way up and of the way down.
+std::int64_t frozen_inputs(const FrozenLayer& layer) {
+  if (layer.runs_modules_again) return 0;
+  const Architecture& a = layer.architecture;
+  const AdapterTargets& on = layer.adapted;
+  const ActivationSizes sizes(layer.query);
+  const std::int64_t up = on.gate || on.up ? 0 : a.hidden / sizes.region;
+  const std::int64_t down = on.down ? 0 : a.ffn / sizes.tensor;
+  return (up + down) * sizes.tokens * sizes.element;
+}
+
 }  // namespace
 
-LayerBlockKind feed_forward_block() {
+std::vector<Weight> feed_forward_weights(const Architecture& a, const FeedForwardShape& part) {
+  return {{.name = part.up,
+           .inputs = a.hidden,
+           .outputs = a.ffn_inputs() * part.width,
+           .split = Split::Column,
+           .units = part.width,
+           .bias = a.biases,
+           .copies = part.copies,
+           .active = part.active,
+           .parts = a.ffn_inputs(),
+           .modules = part.modules},
+          {.name = part.down,
+           .inputs = part.width,
+           .outputs = a.hidden,
+           .split = Split::Row,
+           .units = part.width,
+           .bias = a.biases,
+           .copies = part.copies,
+           .active = part.active,
+           .modules = part.modules}};
+}
+
+std::int64_t activation_bytes(const Architecture& a, std::int64_t width,
+                              const ActivationSizes& sizes) {
+  return sizes.inside(sizes.activated(a.ffn_inputs() * width) + sizes.entering(width) +
+                      sizes.activation_kept_beside * sizes.element * width);
+}
+
+std::int64_t activation_gradients(const Architecture& a, std::int64_t output, std::int64_t width) {
+  return std::max(output + width, a.ffn_inputs() * width);
+}
+
+LayerBlock feed_forward_block() {
   return {.name = "feed-forward",
+          .operator_word = "mlp",
           .half = LayerHalf::FeedForward,
           .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
+          .weights = weights,
+          .kept = kept,
+          .gradients = gradients,
+          .frozen_inputs = frozen_inputs,
           .forward = [](LayerTools& tools) { FeedForward(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return FeedForward(tools).backward(part); },

@@ -1,4 +1,4 @@
-#include "models/lower/layer_memory.hpp"
+#include "models/layers/layer_memory.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/architecture/weights.hpp"
+#include "models/layers/layer_block.hpp"
 
 namespace trainyard {
 
@@ -66,13 +67,6 @@ std::int64_t gathered_for_weights(const MemoryOptions& options) {
   return query.gathered_inputs ? whole : 2 * whole;
 }
 
-// The most that the gradients of a part with an activation function hold beyond what they have
-// freed: the output's (gathered, where the sequence is split) beside that of the function's output,
-// or those of the function's inputs.
-std::int64_t activation_gradients(const Architecture& a, std::int64_t output, std::int64_t width) {
-  return std::max(output + width, a.ffn_inputs() * width);
-}
-
 std::int64_t gradient_workspace(const MemoryOptions& options, LayerKind kind, std::int64_t rows,
                                 const LayerParts& parts) {
   const Architecture& a = options.division.architecture;
@@ -80,27 +74,14 @@ std::int64_t gradient_workspace(const MemoryOptions& options, LayerKind kind, st
   const std::int64_t tokens = query.micro_batch * (query.sequence_length / query.context);
   const bool split = query.sequence_parallel && query.tensor > 1;
   const std::int64_t stream = (split ? tokens / query.tensor : tokens) * a.hidden;
-  const std::int64_t gathered = split ? tokens * a.hidden : 0;
-  const auto part = [&](std::int64_t width) {
-    return activation_gradients(a, gathered, tokens * width / query.tensor);
-  };
-  std::int64_t numbers = kind == LayerKind::Moe ? part(a.shared_ffn) : part(a.ffn);
-  if (kind == LayerKind::Moe) {
-    const std::int64_t inner = rows * a.expert_ffn / options.division.expert_tensor;
-    const std::int64_t output = rows * a.hidden;
-    numbers = std::max({numbers, 2 * output, activation_gradients(a, output, inner)});
-  }
   ActivationQuery everything = query;
-  everything.kind = kind;
   everything.expert_rows = rows;
   everything.recompute = Recompute::None;
-  const LayerActivations kept = layer_activations(a, everything);
-  const std::int64_t key_values = key_value_width_per_rank(a, query.tensor);
-  // The gradients of all heads, before they are reduced and scattered.
-  const std::int64_t gathered_heads =
-      replicates_kv_heads(a, query.tensor) ? a.query_width() + 2 * a.kv_width() : 0;
-  const std::int64_t attention =
-      tokens * ((a.output_width() + a.query_width()) / query.tensor + key_values + gathered_heads);
+  const BlockBackward backward{
+      .architecture = a, .query = everything, .gathered = split ? tokens * a.hidden : 0};
+  const std::int64_t numbers = block_of(kind, LayerHalf::FeedForward).gradients(backward);
+  const std::int64_t attention = block_of(kind, LayerHalf::Attention).gradients(backward);
+  const LayerActivations kept = layer_activations(a, kind, everything);
   const auto element = static_cast<std::int64_t>(element_bytes(query.precision));
   const std::int64_t freed = parts.ffn ? kept.ffn + kept.experts : 0;  // by the attention's turn
   return element * stream + std::max(parts.ffn ? element * numbers : 0,
@@ -115,43 +96,25 @@ std::int64_t bytes_of(const LayerActivations& all, const LayerParts& parts) {
          (parts.ffn ? all.ffn + all.experts : 0) + all.checkpoint;
 }
 
-// Counts what the products of a layer's experts would keep for their weights: the rows, the
-// router's input, and what lies between the two products.
-std::int64_t frozen_expert_inputs(const MemoryOptions& options, std::int64_t rows) {
-  const Architecture& a = options.division.architecture;
-  const ActivationQuery& query = options.query;
-  const double element = element_bytes(query.precision);
-  const double each = query.product_input.value_or(element);
-  const std::int64_t tokens = query.micro_batch * query.sequence_length / query.context;
-  const std::int64_t own = tokens / (query.sequence_parallel ? query.tensor : 1);
-  const std::int64_t inner = a.expert_ffn / options.division.expert_tensor;
-  return std::llround(each * static_cast<double>(rows * (a.hidden + inner)) +
-                      element * static_cast<double>(own * a.hidden));
-}
-
 // Frozen matrices change what is kept. Those without an adapter do not need their input again, and
-// each adapter keeps what lies between its factors. The projection's input is the fused core's
-// output, which its backward reads.
+// each adapter keeps what lies between its factors.
 std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind, std::int64_t rows,
                                 bool trained) {
   const AdapterSet& adapters = options.adapters;
   if (!adapters.any() && trained) return 0;
-  const Architecture& a = options.division.architecture;
-  if (a.latent()) return 0;  // its latents are inputs of norms as well
-  const ActivationQuery& query = options.query;
-  const AdapterTargets on = adapters.targets;
-  const bool attention = trained && (on.query || on.key || on.value);
-  const bool rebuilt = options.rebuilds_modules;
-  const std::int64_t region = query.sequence_parallel ? query.tensor : 1;
-  std::int64_t columns = trained ? adapters.rank * std::ssize(adapters.of(kind)) : 0;
-  if (!rebuilt && !attention) columns -= a.hidden / region;
-  const bool dense = kind == LayerKind::Dense;
-  if (dense && !rebuilt && !(trained && (on.gate || on.up))) columns -= a.hidden / region;
-  if (dense && !rebuilt && !(trained && on.down)) columns -= a.ffn / query.tensor;
-  const std::int64_t tokens = query.micro_batch * query.sequence_length / query.context;
-  const std::int64_t kept =
-      columns * tokens * static_cast<std::int64_t>(element_bytes(query.precision));
-  return dense || rebuilt ? kept : kept - frozen_expert_inputs(options, rows);
+  ActivationQuery query = options.query;
+  query.expert_rows = rows;
+  const FrozenLayer layer{.architecture = options.division.architecture,
+                          .query = query,
+                          .adapted = trained ? adapters.targets : kNoAdapters,
+                          .runs_modules_again = options.rebuilds_modules};
+  const LayerBlock& attention = block_of(kind, LayerHalf::Attention);
+  const LayerBlock& ffn = block_of(kind, LayerHalf::FeedForward);
+  if (attention.frozen_inputs == nullptr || ffn.frozen_inputs == nullptr) return 0;
+  const ActivationSizes sizes(query);
+  const std::int64_t columns = trained ? adapters.rank * std::ssize(adapters.of(kind)) : 0;
+  return columns * sizes.tokens * sizes.element - attention.frozen_inputs(layer) -
+         ffn.frozen_inputs(layer);
 }
 
 // Parameters of a tensor that stands in for the gradient of one rank's part of a matrix.
@@ -189,14 +152,13 @@ LayerMemory layer_memory(const MemoryOptions& options, LayerKind kind,
                          const LayerParts& parts) {
   const Architecture& a = options.division.architecture;
   ActivationQuery query = options.query;
-  query.kind = kind;
   query.expert_rows = expert_rows;
   const std::int64_t adapters = adapter_difference(options, kind, expert_rows.value_or(0), trained);
   const bool full = query.recompute == Recompute::Full;
   const std::int64_t rows = expert_rows.value_or(0);
-  const std::int64_t kept = bytes_of(layer_activations(a, query), parts);
+  const std::int64_t kept = bytes_of(layer_activations(a, kind, query), parts);
   query.recompute = Recompute::None;
-  const std::int64_t all = bytes_of(layer_activations(a, query), parts);
+  const std::int64_t all = bytes_of(layer_activations(a, kind, query), parts);
   return {
       .kept = kept + (full ? 0 : adapters),
       .working = all - kept + (full ? adapters : 0),

@@ -1,4 +1,4 @@
-#include "models/lower/expert_exchange.hpp"
+#include "models/layers/expert_exchange.hpp"
 
 #include <fmt/format.h>
 

@@ -1,27 +1,9 @@
-#include "models/lower/layer.hpp"
-
-#include <array>
-
-#include "sim/base/check.hpp"
+#include "models/layers/layer.hpp"
 
 namespace trainyard {
 
-std::span<const LayerBlockKind> layer_block_kinds() {
-  static const std::array kinds{latent_attention_block(), multi_head_attention_block(),
-                                experts_block(), feed_forward_block()};
-  return kinds;
-}
-
-const LayerBlockKind& layer_block_at(const Architecture& architecture, LayerHalf half,
-                                     std::int64_t layer) {
-  for (const LayerBlockKind& kind : layer_block_kinds())
-    if (kind.half == half && kind.is_at(architecture, layer)) return kind;
-  TY_CHECK(false, layer);
-  return layer_block_kinds().front();
-}
-
-const LayerBlockKind& LayerLowering::block(LayerHalf half) const {
-  return layer_block_at(tools_.options.architecture, half, tools_.build.tags().layer);
+const LayerBlock& LayerLowering::block(LayerHalf half) const {
+  return block_of(layer_kind(tools_.options.architecture, tools_.build.tags().layer), half);
 }
 
 namespace {
@@ -33,7 +15,7 @@ std::string_view name_of(LayerHalf half) {
 }  // namespace
 
 void LayerLowering::block_forward(LayerHalf half) {
-  const LayerBlockKind& kind = block(half);
+  const LayerBlock& kind = block(half);
   kind.forward(tools_);
   const bool added = !kind.may_end_early || !tools_.ends_early();
   tools_.elementwise.residual_forward(name_of(half), added);
@@ -42,8 +24,8 @@ void LayerLowering::block_forward(LayerHalf half) {
 // All of a layer but attention and the products whose outputs were kept: queries, values, gate,
 // down.
 void LayerLowering::second_products_again() {
-  const LayerBlockKind& attention = block(LayerHalf::Attention);
-  const LayerBlockKind& ffn = block(LayerHalf::FeedForward);
+  const LayerBlock& attention = block(LayerHalf::Attention);
+  const LayerBlock& ffn = block(LayerHalf::FeedForward);
   if (!tools_.options.again.second_products) return;
   if (attention.second_products == nullptr || ffn.second_products == nullptr) return;
   tools_.repeat([&] {

@@ -1,11 +1,19 @@
 // The feed-forward block of a layer with experts, of one rank: router, dispatch, grouped products,
 // combine, and the experts that every token sees (expert_exchange.hpp).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <string_view>
 
-#include "models/lower/expert_exchange.hpp"
-#include "models/lower/layer.hpp"
+#include "models/layers/expert_exchange.hpp"
+#include "models/layers/feed_forward.hpp"
+#include "models/layers/layer_block.hpp"
+#include "sim/base/field.hpp"
+#include "sim/base/json_reader.hpp"
 
 namespace trainyard {
 
@@ -366,13 +374,164 @@ std::vector<ReadyGradient> Experts::backward(BackwardPart part) {
   return ready;
 }
 
+// ---- the model's file
+
+using A = Architecture;
+const Field<A> kFields[] = {
+    {"experts", "experts of a layer; 0: one feed-forward part for all tokens",
+     Whole<A>{&A::experts, 0, kLengthMost}},
+    {"experts_per_token", "experts that a token is sent to",
+     Whole<A>{&A::experts_per_token, 0, kLengthMost}},
+    {"expert_ffn", "inner width of one expert", Whole<A>{&A::expert_ffn, 0, kLengthMost}},
+    {"shared_ffn", "inner width of the experts that see every token, together",
+     Whole<A>{&A::shared_ffn, 0, kLengthMost}},
+    {"dense_layers", "the first so many layers have no experts",
+     Whole<A>{&A::dense_layers, 0, 100'000}},
+    {"moe_every", "after them, the last layer of every so many has experts",
+     Whole<A>{&A::moe_every, 1, 100'000}},
+    {"expert_groups", "groups of experts that routing is limited to",
+     Whole<A>{&A::expert_groups, 1, kLengthMost}},
+    {"groups_per_token", "groups that one token may reach",
+     Whole<A>{&A::groups_per_token, 1, kLengthMost}},
+    {"router_bias", "one number an expert, which balances the load", Flag<A>{&A::router_bias}},
+    {"clamped_experts", "gate and up of an expert are cut off before the activation (GPT-OSS)",
+     Flag<A>{&A::clamped_experts}},
+};
+
+void check(JsonObject& object, const Architecture& a) {
+  if (!a.has_experts()) {
+    report_orphans(object,
+                   {{"experts_per_token", a.experts_per_token},
+                    {"expert_ffn", a.expert_ffn},
+                    {"shared_ffn", a.shared_ffn},
+                    {"dense_layers", a.dense_layers},
+                    {"clamped_experts", a.clamped_experts ? 1 : 0}},
+                   "a mixture of experts, which the model is not: give experts");
+    return;
+  }
+  if (a.experts_per_token < 1 || a.experts_per_token > a.experts)
+    object.report(
+        "experts_per_token",
+        fmt::format("a token cannot go to {} of {} experts", a.experts_per_token, a.experts),
+        fmt::format("use 1 to {}", a.experts));
+  if (a.expert_ffn < 1)
+    object.report("expert_ffn", "an expert needs an inner width", "give its intermediate size");
+  if (a.dense_layers > a.layers || (a.layers - a.dense_layers) % a.moe_every != 0)
+    object.report("moe_every",
+                  fmt::format("{} layers after {} dense ones do not divide by {}",
+                              a.layers - a.dense_layers, a.dense_layers, a.moe_every),
+                  "choose dense_layers and moe_every so that they do");
+  if (a.experts % a.expert_groups != 0 || a.groups_per_token > a.expert_groups)
+    object.report("expert_groups",
+                  fmt::format("{} experts in {} groups, {} of them a token", a.experts,
+                              a.expert_groups, a.groups_per_token),
+                  "groups divide the experts, and a token reaches no more groups than there are");
+}
+
+bool is_at(const Architecture& a, std::int64_t layer) {
+  return a.has_experts() && layer >= a.dense_layers &&
+         (layer - a.dense_layers) % a.moe_every == a.moe_every - 1;
+}
+
+// ---- what follows from the shape
+
+void append(std::vector<Weight>& weights, const std::vector<Weight>& more) {
+  weights.insert(weights.end(), more.begin(), more.end());
+}
+
+std::vector<Weight> weights(const Architecture& a) {
+  using Modules = std::array<bool RecomputeModules::*, 2>;
+  constexpr Modules kRouted{&RecomputeModules::experts};
+  constexpr Modules kShared{&RecomputeModules::experts, &RecomputeModules::shared_experts};
+  std::vector<Weight> all{{.name = "router",
+                           .part = WeightPart::Router,
+                           .inputs = a.hidden,
+                           .outputs = a.experts,
+                           .vector = a.router_bias ? a.experts : 0,
+                           .modules = kRouted}};
+  append(all, feed_forward_weights(a, {.up = "expert_up",
+                                       .down = "expert_down",
+                                       .width = a.expert_ffn,
+                                       .copies = a.experts,
+                                       .active = a.experts_per_token,
+                                       .modules = kRouted}));
+  if (a.shared_ffn > 0)
+    append(all, feed_forward_weights(a, {.up = "shared_up",
+                                         .down = "shared_down",
+                                         .width = a.shared_ffn,
+                                         .modules = kShared}));
+  return all;
+}
+
+std::int64_t rows_of(const Architecture& a, const ActivationQuery& query) {
+  const ActivationSizes sizes(query);
+  return query.expert_rows.value_or(divided_up(sizes.tokens * a.experts_per_token, sizes.region));
+}
+
+// The norm's output, which the router reads as it is, and what the shared experts keep of it.
+std::int64_t router_input_bytes(const Architecture& a, const ActivationSizes& sizes) {
+  const bool apart = sizes.narrow_inputs && a.shared_ffn > 0;
+  return sizes.outside(sizes.element * a.hidden) +
+         (apart ? sizes.outside(sizes.entering(a.hidden)) : 0);
+}
+
+// For each row of an expert its input, and the input and output of the activation.
+std::int64_t row_bytes(const Architecture& a, std::int64_t inner, const ActivationSizes& sizes) {
+  return sizes.entering(a.hidden) + sizes.activated(a.ffn_inputs() * inner) +
+         sizes.entering(inner) + sizes.activation_kept_beside * sizes.element * inner;
+}
+
+LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
+  const RecomputeModules again = recomputed_modules(query);
+  const ActivationSizes sizes(query);
+  const std::int64_t input = again.norms ? 0 : router_input_bytes(a, sizes);
+  if (again.experts) return {.experts = input};
+  const std::int64_t rows = rows_of(a, query);
+  const std::int64_t inner = divided_up(a.expert_ffn, query.expert_tensor);
+  std::int64_t bytes =
+      input + sizes.outside(kFp32Bytes * a.experts) + rows * row_bytes(a, inner, sizes);
+  if (!again.shared_experts) bytes += activation_bytes(a, a.shared_ffn, sizes);
+  if (again.expert_activation) bytes -= rows * sizes.entering(inner);
+  return {.experts = bytes};
+}
+
+// Of the shared experts, of rows on their way to and from the others, or of those themselves.
+std::int64_t gradients(const BlockBackward& backward) {
+  const Architecture& a = backward.architecture;
+  const ActivationQuery& query = backward.query;
+  const std::int64_t rows = query.expert_rows.value_or(0);
+  const std::int64_t shared = ActivationSizes(query).tokens * a.shared_ffn / query.tensor;
+  const std::int64_t output = rows * a.hidden;
+  return std::max({activation_gradients(a, backward.gathered, shared), 2 * output,
+                   activation_gradients(a, output, rows * a.expert_ffn / query.expert_tensor)});
+}
+
+// The rows, what lies between their two products, and the router's input.
+std::int64_t frozen_inputs(const FrozenLayer& layer) {
+  if (layer.runs_modules_again) return 0;
+  const Architecture& a = layer.architecture;
+  const ActivationSizes sizes(layer.query);
+  const std::int64_t rows = layer.query.expert_rows.value_or(0);
+  const std::int64_t inner = a.expert_ffn / layer.query.expert_tensor;
+  const std::int64_t own = sizes.tokens / sizes.region;
+  return std::llround(sizes.product_input * static_cast<double>(rows * (a.hidden + inner)) +
+                      static_cast<double>(sizes.element * own * a.hidden));
+}
+
 }  // namespace
 
-LayerBlockKind experts_block() {
+LayerBlock experts_block() {
   return {.name = "experts",
+          .operator_word = "experts",
           .half = LayerHalf::FeedForward,
-          .is_at = [](const Architecture& a,
-                      std::int64_t layer) { return a.kind_of(layer) == LayerKind::Moe; },
+          .routes_tokens = true,
+          .fields = kFields,
+          .check = check,
+          .is_at = is_at,
+          .weights = weights,
+          .kept = kept,
+          .gradients = gradients,
+          .frozen_inputs = frozen_inputs,
           .forward = [](LayerTools& tools) { Experts(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return Experts(tools).backward(part); }};

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "models/lower/layer_tools.hpp"
+#include "models/layers/layer_tools.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
 #include "sim/base/check.hpp"

@@ -1,7 +1,9 @@
-#include "models/lower/layer_tools.hpp"
+#include "models/layers/layer_tools.hpp"
 
 #include <cmath>
 #include <string>
+
+#include "models/layers/layer_block.hpp"
 
 namespace trainyard {
 
@@ -111,8 +113,9 @@ Gemm LinearLayers::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmP
 }
 
 std::vector<Adapter> LinearLayers::adapters_here() const {
-  return options_.trained.layer(build_.tags().layer) ? options_.adapters.dense
-                                                     : std::vector<Adapter>{};
+  const std::int32_t layer = build_.tags().layer;
+  if (!frozen() || !options_.trained.layer(layer)) return {};
+  return options_.adapters.of(layer_kind(options_.architecture, layer));
 }
 
 void LinearLayers::adapters_forward(std::string_view name) {

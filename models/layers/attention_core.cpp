@@ -1,4 +1,4 @@
-#include "models/lower/attention_core.hpp"
+#include "models/layers/attention_core.hpp"
 
 #include <algorithm>
 #include <cstdint>
@@ -465,6 +465,71 @@ void AttentionCore::backward() {
   build_.compute("attention_softmax_backward", softmax(true));
   build_.compute("attention_query_grad", head_gemm(s, d, s, GemmPass::DataGrad));
   build_.compute("attention_key_grad", head_gemm(s, d, s, GemmPass::WeightGrad));
+}
+
+// ---- what follows from the shape
+
+Weight projection_weight(const Architecture& a) {
+  return {.name = "projection",
+          .inputs = a.output_width(),
+          .outputs = a.hidden,
+          .split = Split::Row,
+          .units = a.heads,
+          .bias = a.biases,
+          .second_product = 1.0};
+}
+
+// A window of w of s keys leaves w - w^2/2s of them to a causal query.
+double core_flops(const Architecture& a, std::int64_t layer, const TokenQuery& query) {
+  const double chi = query.attention == AttentionCount::Causal ? 0.5 : 1.0;
+  const auto length = static_cast<double>(query.sequence_length);
+  const auto widths = static_cast<double>(a.query_width() + a.output_width());
+  if (!a.windowed(layer)) return 2.0 * length * widths * chi;
+  const auto window = static_cast<double>(std::min(a.window, query.sequence_length));
+  return 2.0 * widths * window * (1.0 - (1.0 - chi) * window / length);
+}
+
+std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query) {
+  const ActivationSizes sizes(query);
+  if (query.attention != AttentionKind::Unfused) return sizes.inside(kFp32Bytes * a.heads);
+  // The fp32 probabilities of a softmax in parts are not those that enter the next product.
+  constexpr std::int64_t kMaskBytes = 1;
+  const bool fused = softmax_fused(query.micro_batch * a.heads / query.tensor);
+  const std::int64_t own = a.dropout ? kMaskBytes + sizes.element : fused ? 0 : sizes.element;
+  const std::int64_t probabilities = fused ? sizes.element : kFp32Bytes;
+  return sizes.inside((probabilities + own) * a.heads * query.sequence_length);
+}
+
+namespace {
+
+// One tensor for the core's backward and the projection's, unless the latter has its own.
+std::int64_t output_bytes(const Architecture& a, const ActivationQuery& query) {
+  const ActivationSizes sizes(query);
+  const std::int64_t output = sizes.inside(sizes.element * a.output_width());
+  if (query.attention_output) {
+    const double bytes = static_cast<double>(a.output_width()) * *query.attention_output;
+    return sizes.inside(std::llround(std::ceil(bytes)));
+  }
+  if (sizes.narrow_inputs) return output + sizes.inside(sizes.entering(a.output_width()));
+  return query.heads_traded ? 2 * output : output;
+}
+
+}  // namespace
+
+std::int64_t head_bytes(const Architecture& a, const ActivationQuery& query,
+                        std::int64_t kv_width) {
+  const ActivationSizes sizes(query);
+  return sizes.inside(sizes.element * (a.query_width() + kv_width)) + output_bytes(a, query);
+}
+
+std::int64_t head_gradients(const BlockBackward& backward) {
+  const Architecture& a = backward.architecture;
+  const std::int64_t tensor = backward.query.tensor;
+  const std::int64_t gathered_heads =
+      replicates_kv_heads(a, tensor) ? a.query_width() + 2 * a.kv_width() : 0;
+  return ActivationSizes(backward.query).tokens *
+         ((a.output_width() + a.query_width()) / tensor + key_value_width_per_rank(a, tensor) +
+          gathered_heads);
 }
 
 }  // namespace trainyard

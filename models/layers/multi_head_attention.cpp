@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "models/architecture/weights.hpp"
-#include "models/lower/attention_core.hpp"
-#include "models/lower/layer.hpp"
+#include "models/layers/attention_core.hpp"
+#include "models/layers/layer.hpp"
 
 namespace trainyard {
 
@@ -161,13 +161,82 @@ std::vector<ReadyGradient> MultiHeadAttention::backward(BackwardPart part) {
   return ready;
 }
 
+// ---- what follows from the shape
+
+std::vector<Weight> weights(const Architecture& a) {
+  const bool bias = a.biases || a.qkv_biases;
+  const std::int64_t norm = a.qk_norm ? a.head_dim : 0;
+  constexpr std::string_view kProduct = "qkv";
+  Weight projection = projection_weight(a);
+  projection.product = "projection";
+  projection.adapters = {&AdapterTargets::projection};
+  return {{.name = "query",
+           .inputs = a.hidden,
+           .outputs = a.query_width(),
+           .split = Split::Column,
+           .units = a.heads,
+           .bias = bias,
+           .vector = norm,
+           .product = kProduct,
+           .adapters = {&AdapterTargets::query}},
+          {.name = "key_value",
+           .inputs = a.hidden,
+           .outputs = 2 * a.kv_width(),
+           .split = Split::Column,
+           .units = 2 * a.kv_width(),  // a head may be cut (kv_heads_per_rank)
+           .bias = bias,
+           .joined = true,
+           .parts = 2,
+           .vector = norm,
+           .second_product = 0.5,  // the values' half was kept
+           .product = kProduct,
+           .adapters = {&AdapterTargets::key, &AdapterTargets::value}},
+          projection};
+}
+
+// Queries, values and the core's output, where the outputs of every second product are kept.
+std::int64_t second_product_bytes(const Architecture& a, const ActivationQuery& query) {
+  const ActivationSizes sizes(query);
+  const std::int64_t values = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
+  return sizes.inside(sizes.element * (a.query_width() + values)) +
+         sizes.inside(sizes.element * a.output_width());
+}
+
+LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
+  const RecomputeModules again = recomputed_modules(query);
+  if (again.second_products)
+    return {.attention = second_product_bytes(a, query), .core = core_bytes(a, query)};
+  const ActivationSizes sizes(query);
+  const std::int64_t normed = again.norms ? 0 : sizes.product_inputs(a.hidden);
+  const std::int64_t kv_width = query.repeated_heads
+                                    ? 2 * a.query_width()
+                                    : key_value_width_per_rank(a, query.tensor) * query.tensor;
+  return {.attention = normed + head_bytes(a, query, kv_width) + sizes.dropout_mask(a),
+          .core = again.core ? 0 : core_bytes(a, query)};
+}
+
+// The input of queries, keys and values. The projection's is the fused core's output, which its
+// backward reads.
+std::int64_t frozen_inputs(const FrozenLayer& layer) {
+  const AdapterTargets& on = layer.adapted;
+  if (layer.runs_modules_again || on.query || on.key || on.value) return 0;
+  const ActivationSizes sizes(layer.query);
+  return layer.architecture.hidden / sizes.region * sizes.tokens * sizes.element;
+}
+
 }  // namespace
 
-LayerBlockKind multi_head_attention_block() {
+LayerBlock multi_head_attention_block() {
   return {
       .name = "attention",
+      .operator_word = "attention",
       .half = LayerHalf::Attention,
       .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
+      .weights = weights,
+      .other_flops = core_flops,
+      .kept = kept,
+      .gradients = head_gradients,
+      .frozen_inputs = frozen_inputs,
       .forward = [](LayerTools& tools) { MultiHeadAttention(tools).forward(); },
       .backward = [](LayerTools& tools,
                      BackwardPart part) { return MultiHeadAttention(tools).backward(part); },

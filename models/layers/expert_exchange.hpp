@@ -16,11 +16,9 @@
 #include <string_view>
 
 #include "models/expert_routing.hpp"
-#include "models/lower/layer_tools.hpp"
+#include "models/layers/layer_tools.hpp"
 
 namespace trainyard {
-
-inline constexpr std::int64_t kFp32Bytes = 4;  // of probabilities, scales and counts
 
 // Bytes of one row on its way to an expert: its numbers, for fp8 a scale of 4 bytes for each 128 of
 // them, and the router's probability (4). h = 7168: 14 340 in bf16, 7 396 in fp8.

@@ -7,10 +7,15 @@
 // DeepSeek-V3, T tokens, t = 1: query_down T x 7168 x 1536, query T x 1536 x 24 576, key_value_down
 // T x 7168 x 576, key_value T x 512 x 32 768, projection T x 16 384 x 7168: 374 210 560 FLOPs a
 // token (tests/models/lower/moe_test.cpp).
+#include <fmt/format.h>
+
+#include <array>
 #include <string>
 
-#include "models/lower/attention_core.hpp"
-#include "models/lower/layer.hpp"
+#include "models/layers/attention_core.hpp"
+#include "models/layers/layer_block.hpp"
+#include "sim/base/field.hpp"
+#include "sim/base/json_reader.hpp"
 
 namespace trainyard {
 
@@ -192,12 +197,99 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
   return ready;
 }
 
+// ---- the model's file
+
+using A = Architecture;
+const Field<A> kFields[] = {
+    {"query_latent", "latent attention: width queries are compressed to; 0: they are not",
+     Whole<A>{&A::query_latent, 0, kLengthMost}},
+    {"kv_latent", "latent attention: width keys and values are compressed to; 0: none",
+     Whole<A>{&A::kv_latent, 0, kLengthMost}},
+    {"rope_dim", "latent attention: dimensions of a head that carry positions",
+     Whole<A>{&A::rope_dim, 0, kLengthMost}},
+    {"value_dim", "width of a head's values; 0: head_dim", Whole<A>{&A::value_dim, 0, kLengthMost}},
+};
+
+void check(JsonObject& object, const Architecture& a) {
+  if (!a.latent()) {
+    report_orphans(object, {{"query_latent", a.query_latent}, {"rope_dim", a.rope_dim}},
+                   "latent attention, which the model does not have: give kv_latent");
+    return;
+  }
+  if (a.rope_dim < 1 || a.rope_dim >= a.head_dim)
+    object.report(
+        "rope_dim",
+        fmt::format("{} of {} dimensions of a head carry positions", a.rope_dim, a.head_dim),
+        "latent attention needs some, and fewer than head_dim");
+  if (a.biases)
+    object.report("biases", "latent attention with biases is not modelled", "leave it out");
+}
+
+// ---- what follows from the shape
+
+// The down-projections stand on every tensor rank; heads are divided.
+std::vector<Weight> weights(const Architecture& a) {
+  using Modules = std::array<bool RecomputeModules::*, 2>;
+  constexpr Modules kUp{&RecomputeModules::latent_up};
+  const bool compressed = a.query_latent > 0;
+  std::vector<Weight> all;
+  if (compressed)
+    all.push_back({.name = "query_down",
+                   .inputs = a.hidden,
+                   .outputs = a.query_latent,
+                   .vector = a.query_latent});
+  all.push_back({.name = "query",
+                 .inputs = compressed ? a.query_latent : a.hidden,
+                 .outputs = a.query_width(),
+                 .split = Split::Column,
+                 .units = a.heads,
+                 .modules = compressed ? kUp : Modules{}});
+  all.push_back({.name = "key_value_down",
+                 .inputs = a.hidden,
+                 .outputs = a.kv_latent + a.rope_dim,
+                 .vector = a.kv_latent});
+  all.push_back({.name = "key_value",
+                 .inputs = a.kv_latent,
+                 .outputs = a.heads * (a.head_dim - a.rope_dim + a.value_head()),
+                 .split = Split::Column,
+                 .units = a.heads,
+                 .modules = kUp});
+  all.push_back(projection_weight(a));
+  return all;
+}
+
+// The input of both down-projections, the latents before and behind their norms, and the heads.
+LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
+  const RecomputeModules again = recomputed_modules(query);
+  const ActivationSizes sizes(query);
+  const std::int64_t normed = again.norms ? 0 : sizes.product_inputs(a.hidden);
+  const std::int64_t latents = a.query_latent + a.kv_latent;
+  std::int64_t bytes =
+      normed + sizes.outside(sizes.element * (latents + a.rope_dim)) +
+      sizes.outside(sizes.entering(latents)) +
+      head_bytes(a, query, key_value_width_per_rank(a, query.tensor) * query.tensor) +
+      sizes.dropout_mask(a);
+  if (again.latent_up) {
+    const std::int64_t queries = a.query_latent > 0 ? a.query_width() : 0;
+    bytes -= sizes.inside(sizes.element * (queries + a.query_width() + a.output_width())) +
+             sizes.outside(sizes.entering(latents));
+  }
+  return {.attention = bytes, .core = again.core ? 0 : core_bytes(a, query)};
+}
+
 }  // namespace
 
-LayerBlockKind latent_attention_block() {
+LayerBlock latent_attention_block() {
   return {.name = "latent attention",
+          .operator_word = "attention",
           .half = LayerHalf::Attention,
+          .fields = kFields,
+          .check = check,
           .is_at = [](const Architecture& a, std::int64_t /*layer*/) { return a.latent(); },
+          .weights = weights,
+          .other_flops = core_flops,
+          .kept = kept,
+          .gradients = head_gradients,
           .forward = [](LayerTools& tools) { LatentAttention(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return LatentAttention(tools).backward(part); }};
