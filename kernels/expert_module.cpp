@@ -29,7 +29,7 @@ DataType dtype_of(const ExpertModule& module) {
   return module.precision == "bf16" ? DataType::Bf16 : DataType::Fp8;
 }
 
-GroupedGemm product(const ExpertModule& module, std::int64_t n, std::int64_t k) {
+GroupedGemm gemm(const ExpertModule& module, std::int64_t n, std::int64_t k) {
   const auto experts = static_cast<std::size_t>(std::max<std::int64_t>(1, module.local_experts()));
   const auto count = static_cast<std::int64_t>(experts);
   const std::int64_t rows = std::max<std::int64_t>(1, module.rows());
@@ -88,12 +88,12 @@ std::vector<std::int64_t> read_tokens(JsonObject& root) {
 
 }  // namespace
 
-GroupedGemm up_product(const ExpertModule& m) {
-  return product(m, (m.gated ? 2 : 1) * std::max<std::int64_t>(1, m.local_inner()), m.hidden);
+GroupedGemm up_gemm(const ExpertModule& m) {
+  return gemm(m, (m.gated ? 2 : 1) * std::max<std::int64_t>(1, m.local_inner()), m.hidden);
 }
 
-GroupedGemm down_product(const ExpertModule& m) {
-  return product(m, m.hidden, std::max<std::int64_t>(1, m.local_inner()));
+GroupedGemm down_gemm(const ExpertModule& m) {
+  return gemm(m, m.hidden, std::max<std::int64_t>(1, m.local_inner()));
 }
 
 Seconds module_rest_time(const GpuProfile& profile, const ExpertModule& m) {
@@ -114,7 +114,7 @@ Seconds module_model_time(const GpuProfile& profile, const ExpertModule& module)
   GemmModel burst = profile.gemm;
   burst.sustained_time = 1.0;
   Seconds sum = module_rest_time(profile, module);
-  for (const GroupedGemm& gemm : {up_product(module), down_product(module)})
+  for (const GroupedGemm& gemm : {up_gemm(module), down_gemm(module)})
     sum = sum + grouped_cost(profile.sheet, burst, profile.grouped, gemm).time;
   return sum;
 }

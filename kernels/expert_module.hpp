@@ -40,8 +40,8 @@ struct ExpertModule {
 };
 
 // The products of a module whose rows are spread evenly.
-[[nodiscard]] GroupedGemm up_product(const ExpertModule& module);
-[[nodiscard]] GroupedGemm down_product(const ExpertModule& module);
+[[nodiscard]] GroupedGemm up_gemm(const ExpertModule& module);
+[[nodiscard]] GroupedGemm down_gemm(const ExpertModule& module);
 // The time of all that is no product: routing, permuting, activation, adding up.
 [[nodiscard]] Seconds module_rest_time(const GpuProfile& profile, const ExpertModule& module);
 // Everything, by the profile alone, at the tables' burst clock.

@@ -55,9 +55,9 @@ class ProfileCostModel final : public CostModel {
   // Measurements are single kernels at burst clock; products slow down in a step, their launch does
   // not.
   [[nodiscard]] Seconds at_clock(const Kernel& kernel, Seconds burst) const {
-    const bool product =
+    const bool gemm =
         std::holds_alternative<Gemm>(kernel) || std::holds_alternative<GroupedGemm>(kernel);
-    if (!product) return burst;
+    if (!gemm) return burst;
     const Seconds launch = std::min(profile_.gemm.tile.launch, burst);
     return launch + (burst - launch) * profile_.gemm.sustained_time;
   }

@@ -92,7 +92,7 @@ Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gro
   return best + model.launch;
 }
 
-Gemm product_of_expert(const GroupedGemm& gemm, std::int64_t rows) {
+Gemm gemm_of_expert(const GroupedGemm& gemm, std::int64_t rows) {
   const bool weight = gemm.pass == GemmPass::WeightGrad;
   return {.m = weight ? gemm.n : rows,
           .n = weight ? gemm.k : gemm.n,
@@ -113,7 +113,7 @@ Cost cost_per_expert(const GpuSheet& sheet, const GemmModel& gemm_model, const G
   std::int64_t priced = 0;
   for (const std::int64_t rows : gemm.rows) {
     if (rows == 0) continue;
-    if (rows != priced) one = gemm_cost(sheet, gemm_model, product_of_expert(gemm, rows));
+    if (rows != priced) one = gemm_cost(sheet, gemm_model, gemm_of_expert(gemm, rows));
     priced = rows;
     all.time += std::max(one.time, model.issue);
     all.provenance = std::max(all.provenance, one.provenance);

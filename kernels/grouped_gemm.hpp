@@ -43,7 +43,7 @@ struct GroupedModel {
                                       const GroupedGemm& gemm, double stretch = 1.0);
 
 // The product of one expert that has `rows` rows.
-[[nodiscard]] Gemm product_of_expert(const GroupedGemm& gemm, std::int64_t rows);
+[[nodiscard]] Gemm gemm_of_expert(const GroupedGemm& gemm, std::int64_t rows);
 
 // In one launch: at least the roofline at the best share of the peak that a single product reaches;
 // the launch alone where no expert has a row. Interpolated inside the grid of a forward table of

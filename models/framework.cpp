@@ -96,7 +96,7 @@ namespace {
 
 constexpr std::int64_t kTouchesMost = 100;  // one operation reads or writes a number so often
 
-StreamingPass read_pass(JsonObject object) {
+ElementwisePass read_pass(JsonObject object) {
   const IntegerRule times{.fallback = 0, .least = 0, .most = kTouchesMost};
   return {.narrow = object.integer("narrow", times),
           .wide = object.integer("wide", times),
@@ -111,7 +111,7 @@ KeptTensors read_kept(JsonObject object) {
 // {"eager": {"forward": {...}, "backward": {...}, "kept": {...}}, "compiled": {...}, "source":
 // ...}: as it is where this way of running it is not there.
 void read_operation(JsonObject& all, const char* key, bool compiled,
-                    StreamingOperation& operation) {
+                    ElementwiseOperation& operation) {
   if (!all.has(key)) return;
   JsonObject object = sourced(all, key);
   const char* way = compiled ? "compiled" : "eager";
@@ -125,11 +125,11 @@ void read_operation(JsonObject& all, const char* key, bool compiled,
 
 }  // namespace
 
-StreamingKernels load_streaming_kernels(const std::string& name, bool compiled) {
+ElementwiseKernels load_elementwise_kernels(const std::string& name, bool compiled) {
   JsonFile file = framework_file(name);
   JsonObject root = file.root();
   ignore_but(root, {"streaming"});
-  StreamingKernels kernels{.compiled = compiled};
+  ElementwiseKernels kernels{.compiled = compiled};
   if (root.has("streaming")) {
     JsonObject all = root.object("streaming");
     read_operation(all, "rms_norm", compiled, kernels.rms_norm);
@@ -138,7 +138,7 @@ StreamingKernels load_streaming_kernels(const std::string& name, bool compiled) 
     read_operation(all, "activation", compiled, kernels.activation);
     read_operation(all, "gated_activation", compiled, kernels.gated_activation);
     kernels.repeated_heads = truth(all, "repeated_heads");
-    kernels.separate_products = truth(all, "separate_products");
+    kernels.separate_gemms = truth(all, "separate_products");
     kernels.sequence_copies = truth(all, "sequence_copies");
     kernels.keeps_gathered = truth(all, "keeps_gathered");
     kernels.recompute_stops_early = truth(all, "recompute_stops_early");
@@ -166,11 +166,11 @@ double figure(JsonObject& object, const char* key, double otherwise, const Numbe
 }  // namespace
 
 double FrameworkTimes::as_wide(const Kernel& kernel) const {
-  if (const auto* product = std::get_if<Gemm>(&kernel))
-    return product->dtype == DataType::Fp8 ? fp8_gemm : gemm;
-  if (const auto* products = std::get_if<GroupedGemm>(&kernel)) {
-    if (!products->per_expert) return 1.0;
-    return products->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
+  if (const auto* matrices = std::get_if<Gemm>(&kernel))
+    return matrices->dtype == DataType::Fp8 ? fp8_gemm : gemm;
+  if (const auto* gemms = std::get_if<GroupedGemm>(&kernel)) {
+    if (!gemms->per_expert) return 1.0;
+    return gemms->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
   }
   if (const auto* block = std::get_if<Attention>(&kernel))
     return block->of_ring ? ring_attention : block->backward ? attention_backward : attention;
@@ -178,10 +178,10 @@ double FrameworkTimes::as_wide(const Kernel& kernel) const {
 }
 
 double FrameworkTimes::narrower(const Kernel& kernel) const {
-  const auto* product = std::get_if<Gemm>(&kernel);
-  const auto* products = std::get_if<GroupedGemm>(&kernel);
-  const bool narrow = (product != nullptr && product->dtype == DataType::Fp8) ||
-                      (products != nullptr && products->dtype == DataType::Fp8);
+  const auto* matrices = std::get_if<Gemm>(&kernel);
+  const auto* gemms = std::get_if<GroupedGemm>(&kernel);
+  const bool narrow = (matrices != nullptr && matrices->dtype == DataType::Fp8) ||
+                      (gemms != nullptr && gemms->dtype == DataType::Fp8);
   return narrow ? four_bit_share : 1.0;
 }
 
@@ -193,14 +193,14 @@ std::int64_t FrameworkTimes::ring_bytes(const Kernel& kernel) const {
   return std::llround(ring_passes * numbers * element_bytes(block->dtype));
 }
 
-double FrameworkTimes::beside_exchanges(const Kernel& kernel, std::int64_t sms,
-                                        double compute_loss) const {
-  TY_CHECK(exchange_sms < sms, exchange_sms, sms);
+double FrameworkTimes::beside_dispatch(const Kernel& kernel, std::int64_t sms,
+                                       double compute_loss) const {
+  TY_CHECK(dispatch_sms < sms, dispatch_sms, sms);
   const bool on_sms = std::holds_alternative<Gemm>(kernel) ||
                       std::holds_alternative<GroupedGemm>(kernel) ||
                       std::holds_alternative<Attention>(kernel);
   if (!on_sms) return 1.0;
-  const double share = static_cast<double>(exchange_sms) / static_cast<double>(sms);
+  const double share = static_cast<double>(dispatch_sms) / static_cast<double>(sms);
   return 1.0 / (1.0 - std::min(share * compute_loss, kLossMost));
 }
 
@@ -210,7 +210,7 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
   ignore_but(root, {"kernel_time", "exchange_sms"});
   FrameworkTimes times;
   if (root.has("exchange_sms")) {
-    times.exchange_sms = sourced(root, "exchange_sms").integer("value", {.least = 0, .most = 64});
+    times.dispatch_sms = sourced(root, "exchange_sms").integer("value", {.least = 0, .most = 64});
   }
   if (root.has("kernel_time")) {
     JsonObject all = root.object("kernel_time");

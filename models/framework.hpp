@@ -6,7 +6,7 @@
 // fitted it. framework_file.hpp says how such a file is found, and what practices it holds.
 //
 //   load_framework("megatron").loss_copies;
-//   load_streaming_kernels("pytorch", false).rms_norm.forward.bytes(2);   // 36
+//   load_elementwise_kernels("pytorch", false).rms_norm.forward.bytes(2);   // 36
 //   load_framework_times("composer", "hopper").attention;   // 1.9: as long as 1.9 times the
 //   profile's
 #pragma once
@@ -93,7 +93,7 @@ struct GradientPasses {
 // what autograd keeps and runs again; `training.compiled` says which of them hold.
 
 // How often each number is read or written.
-struct StreamingPass {
+struct ElementwisePass {
   std::int64_t narrow = 0;  // in the precision of training
   std::int64_t wide = 0;    // in fp32
   std::int64_t launches = 1;
@@ -101,7 +101,7 @@ struct StreamingPass {
   [[nodiscard]] std::int64_t bytes(std::int64_t element) const {
     return narrow * element + wide * 4;
   }
-  auto operator<=>(const StreamingPass&) const = default;
+  auto operator<=>(const ElementwisePass&) const = default;
 };
 
 // Tensors kept from forward to backward, as many of each width.
@@ -115,32 +115,32 @@ struct KeptTensors {
   bool operator==(const KeptTensors&) const = default;
 };
 
-struct StreamingOperation {
-  StreamingPass forward;
-  StreamingPass backward;
+struct ElementwiseOperation {
+  ElementwisePass forward;
+  ElementwisePass backward;
   KeptTensors kept;
 
-  bool operator==(const StreamingOperation&) const = default;
+  bool operator==(const ElementwiseOperation&) const = default;
 };
 
 // By default everything is fused.
-struct StreamingKernels {
+struct ElementwiseKernels {
   // For each number that is normed. Backward reads input and output gradient, writes the input
   // gradient.
-  StreamingOperation rms_norm = {{.narrow = 2}, {.narrow = 3}, {.narrow = 1}};
-  StreamingOperation layer_norm = {{.narrow = 2}, {.narrow = 3}, {.narrow = 1}};
+  ElementwiseOperation rms_norm = {{.narrow = 2}, {.narrow = 3}, {.narrow = 1}};
+  ElementwiseOperation layer_norm = {{.narrow = 2}, {.narrow = 3}, {.narrow = 1}};
   // For each number that is rotated, of queries and keys.
-  StreamingOperation rotary = {{.narrow = 2}, {.narrow = 2}, {}};
+  ElementwiseOperation rotary = {{.narrow = 2}, {.narrow = 2}, {}};
   // For each number that comes out: with a gate two come in.
-  StreamingOperation activation = {{.narrow = 2}, {.narrow = 3}, {.narrow = 2}};
-  StreamingOperation gated_activation = {{.narrow = 3}, {.narrow = 5}, {.narrow = 3}};
+  ElementwiseOperation activation = {{.narrow = 2}, {.narrow = 3}, {.narrow = 2}};
+  ElementwiseOperation gated_activation = {{.narrow = 3}, {.narrow = 5}, {.narrow = 3}};
   bool compiled = false;
   // Keys and values are written out for every query head before attention, and its gradients summed
   // behind it.
   bool repeated_heads = false;
   // Queries, keys, values, gate and up each have a product of their own, whose input gradients are
   // summed: two at a time, all at once where compiled.
-  bool separate_products = false;
+  bool separate_gemms = false;
   // Under sequence parallelism what is gathered or scattered is copied from or into the order of
   // the ranks, since the sequence is not the first dimension of a tensor.
   bool sequence_copies = false;
@@ -153,18 +153,18 @@ struct StreamingKernels {
   // Evaluations of an unfused loss beside training's own, for what is printed.
   std::int64_t loss_metrics = 0;
 
-  [[nodiscard]] const StreamingOperation& norm(const Architecture& architecture) const {
+  [[nodiscard]] const ElementwiseOperation& norm(const Architecture& architecture) const {
     return architecture.norm == NormKind::RmsNorm ? rms_norm : layer_norm;
   }
-  [[nodiscard]] const StreamingOperation& activation_of(const Architecture& architecture) const {
+  [[nodiscard]] const ElementwiseOperation& activation_of(const Architecture& architecture) const {
     return architecture.gated_ffn ? gated_activation : activation;
   }
 
-  bool operator==(const StreamingKernels&) const = default;
+  bool operator==(const ElementwiseKernels&) const = default;
 };
 
 // By a name of models/frameworks; fused where the file says nothing else. Throws InputError.
-[[nodiscard]] StreamingKernels load_streaming_kernels(const std::string& name, bool compiled);
+[[nodiscard]] ElementwiseKernels load_elementwise_kernels(const std::string& name, bool compiled);
 
 // ---- times of kernels
 //
@@ -197,7 +197,7 @@ struct FrameworkTimes {
   double four_bit_share = 1.0;  // of an 8-bit product's time, where narrow() says that it is of 4
   // SMs that the exchanges of experts keep throughout the step, whether rows travel or not; 0: an
   // exchange holds SMs only while it runs.
-  std::int64_t exchange_sms = 0;
+  std::int64_t dispatch_sms = 0;
 
   // The product of both factors below.
   [[nodiscard]] double of(const Kernel& kernel) const { return as_wide(kernel) * narrower(kernel); }
@@ -211,7 +211,7 @@ struct FrameworkTimes {
   // 8-bit products stand for 4-bit ones, which take this share of their time by the data sheet.
   void narrow(double share) { four_bit_share = share * fp4_gemm; }
 
-  // Experts' products with all around them inside (ExpertProducts::Fused) take the profile's time.
+  // Experts' products with all around them inside (ExpertGemms::Fused) take the profile's time.
   void fuse_experts() { grouped_gemm = fp8_grouped_gemm = 1.0; }
 
   // Kernels of AttentionKind::MemoryEfficient in place of the framework's own.
@@ -221,11 +221,11 @@ struct FrameworkTimes {
   }
 
   // How much longer a kernel takes on the SMs that the exchanges leave: products and attention
-  // 1 / (1 - exchange_sms / sms * compute_loss), for a GPU's `sms` and its profile's
+  // 1 / (1 - dispatch_sms / sms * compute_loss), for a GPU's `sms` and its profile's
   // `compute_loss`; kernels that memory bounds need fewer SMs than all and take as long. 20 of
-  // 132: 1.1786. REQUIRES: exchange_sms < sms.
-  [[nodiscard]] double beside_exchanges(const Kernel& kernel, std::int64_t sms,
-                                        double compute_loss) const;
+  // 132: 1.1786. REQUIRES: dispatch_sms < sms.
+  [[nodiscard]] double beside_dispatch(const Kernel& kernel, std::int64_t sms,
+                                       double compute_loss) const;
 };
 
 // By a name of models/frameworks and a GPU's generation. Throws InputError.

@@ -13,7 +13,7 @@ namespace {
 constexpr double kKernelsMost = 100.0;
 
 // Experts without rows have no product.
-double products_of(const GroupedGemm& experts) {
+double gemms_of(const GroupedGemm& experts) {
   return static_cast<double>(std::count_if(experts.rows.begin(), experts.rows.end(),
                                            [](std::int64_t rows) { return rows > 0; }));
 }
@@ -22,7 +22,7 @@ double kernels_of(const HostKernels& kernels, const Kernel& kernel) {
   if (const auto* gemm = std::get_if<Gemm>(&kernel))
     return gemm->batch > 1 ? kernels.batched_gemm : kernels.gemm;
   if (const auto* experts = std::get_if<GroupedGemm>(&kernel))
-    return kernels.gemm * (experts->per_expert ? products_of(*experts) : 1.0);
+    return kernels.gemm * (experts->per_expert ? gemms_of(*experts) : 1.0);
   if (std::holds_alternative<Attention>(kernel)) return kernels.attention;
   if (const auto* memory = std::get_if<MemoryBound>(&kernel)) {
     if (memory->kind == MemoryBoundKind::Norm) return kernels.norm;

@@ -21,11 +21,11 @@ double recomputed_share_of_a_chunk(const TrainingPlan& plan) {
   const std::int64_t chunks =
       plan.training.recompute_method == RecomputeMethod::Layers ? 1 : p.pipeline * p.interleave;
   const std::int64_t layers = std::max<std::int64_t>(1, plan.architecture.layers / chunks);
-  double again = 0.0;
+  double recomputed = 0.0;
   for (const RecomputeUnit& unit : recompute_units(plan.training, {.layers = layers})) {
-    if (unit.again) again += static_cast<double>(unit.layers);
+    if (unit.recomputed) recomputed += static_cast<double>(unit.layers);
   }
-  return again / static_cast<double>(layers);
+  return recomputed / static_cast<double>(layers);
 }
 
 // FLOPs of one layer and token, of the last one, which has the experts where there are any; the
@@ -36,15 +36,15 @@ StepCosts costs_of(const TrainingPlan& plan) {
   const Architecture& a = plan.architecture;
   const TokenFlops token =
       token_flops(a, {.sequence_length = plan.training.sequence_length, .vocab = a.vocab});
-  const double products = token.layers.back().matrices;
+  const double gemms = token.layers.back().matrices;
   double core = 0.0;
   for (const LayerFlops& layer : token.layers) core = std::max(core, layer.attention);
-  const double forward = products + core;
+  const double forward = gemms + core;
   if (!(forward > 0.0)) return {};
   const double repeated = recomputed_share_of_a_chunk(plan);
   return {.forward_s = 1.0,
-          .input_s = (products + 2.5 * core) / forward + repeated,
-          .weight_s = products / forward,
+          .input_s = (gemms + 2.5 * core) / forward + repeated,
+          .weight_s = gemms / forward,
           .transfer_s = 0.0};
 }
 

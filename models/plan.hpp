@@ -235,7 +235,7 @@ enum class Dispatcher : std::uint8_t { AllToAll, AllGather, NodeLimited };
 // torch._grouped_mm, DeepGEMM). Fused: that kernel also adds the biases, cuts off, activates and
 // quantises what the next product reads (cuDNN's grouped kernels behind Transformer Engine's op
 // fuser, 2026); priced as the single products, at what the profile says of those.
-enum class ExpertProducts : std::uint8_t { PerExpert, OneLaunch, Fused };
+enum class ExpertGemms : std::uint8_t { PerExpert, OneLaunch, Fused };
 
 // The operation by which ranks learn how many rows of each expert come to them. The host reads the
 // counts, to size what follows.
@@ -254,12 +254,12 @@ struct ExpertSettings {
   bool pad_to_capacity = false;  // every expert gets that many, filled with zeros
   Dispatcher dispatcher = Dispatcher::AllToAll;
   DataType dispatch_precision = DataType::Bf16;  // fp8: one byte, and 4 of scale for 128 numbers
-  ExpertProducts products = ExpertProducts::PerExpert;
+  ExpertGemms gemms = ExpertGemms::PerExpert;
   bool overlap_shared = false;  // the shared experts compute while the rows travel
   // Every rank runs one forward further ahead, and each backward as one block with the forward
   // before it, so that the rows of one travel under the computation of the other (Megatron-LM's
   // overlap_moe_expert_parallel_comm; DualPipe does so by itself).
-  bool overlap_exchanges = false;
+  bool overlap_dispatch = false;
 
   bool operator==(const ExpertSettings&) const = default;
 };
@@ -351,12 +351,12 @@ struct TrainingPlan {
   OffloadSettings offload = {};
   HostShare host = {};  // zero until loaded
   Documents documents = {};
-  std::uint64_t seed = 0;          // of the routing
-  FrameworkMemory framework;       // zero until loaded
-  GradientPasses gradient_passes;  // of the framework; none until loaded
-  StreamingKernels streaming;      // of the framework; fused until loaded
-  Recipe recipe;                   // follows from `training` until loaded
-  Optimizer optimizer;             // Adam until loaded
+  std::uint64_t seed = 0;                  // of the routing
+  FrameworkMemory framework;               // zero until loaded
+  GradientPasses gradient_passes;          // of the framework; none until loaded
+  ElementwiseKernels elementwise_kernels;  // of the framework; fused until loaded
+  Recipe recipe;                           // follows from `training` until loaded
+  Optimizer optimizer;                     // Adam until loaded
 
   [[nodiscard]] std::int64_t world() const {
     return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data +

@@ -104,8 +104,8 @@ void add_groups_of(Workload& workload, GroupKind kind, Slot slot,
     const GroupId id = group_of[first[rank]];
     if (id == kNone) continue;
     std::vector<RankId>& members = workload.groups[id].members;
-    slot_of(workload.ranks[rank], slot) = {.group = id,
-                                           .role = static_cast<std::uint32_t>(members.size())};
+    slot_of(workload.ranks[rank], slot) = {
+        .group = id, .group_rank = static_cast<std::uint32_t>(members.size())};
     members.push_back(rank);
   }
 }
@@ -127,8 +127,8 @@ void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
               GroupKind kind = GroupKind::Pipeline) {
   const auto id = static_cast<GroupId>(workload.groups.size());
   workload.groups.push_back({.kind = kind, .members = {from, to}});
-  slot_of(workload.ranks[from], send) = {.group = id, .role = 0};
-  slot_of(workload.ranks[to], recv) = {.group = id, .role = 1};
+  slot_of(workload.ranks[from], send) = {.group = id, .group_rank = 0};
+  slot_of(workload.ranks[to], recv) = {.group = id, .group_rank = 1};
 }
 
 // Replicas; and where two directions share the ranks, both holders of a stage, once for the stages
@@ -403,7 +403,8 @@ void add_host_groups(Workload& workload) {
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     std::vector<SlotBinding>& slots = workload.ranks[rank].slots;
     slots.resize(workload.slots.size());
-    slots[number(Slot::Host)] = {.group = static_cast<GroupId>(workload.groups.size()), .role = 0};
+    slots[number(Slot::Host)] = {.group = static_cast<GroupId>(workload.groups.size()),
+                                 .group_rank = 0};
     workload.groups.push_back({.kind = GroupKind::Host, .members = {rank}});
   }
 }

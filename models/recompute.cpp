@@ -18,7 +18,7 @@ std::int64_t layers_of_fraction(double fraction, std::int64_t layers) {
 
 // Which layers of a chunk are computed again as a whole.
 std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span) {
-  const std::int64_t count = span.layers + span.further;
+  const std::int64_t count = span.layers + span.mtp_layers;
   std::vector<bool> chosen(static_cast<std::size_t>(count), false);
   if (training.recompute != Recompute::Full) return chosen;
   const RecomputeMethod method = training.recompute_method;
@@ -47,12 +47,12 @@ std::vector<RecomputeUnit> recompute_units(const Training& training, const Layer
   const bool grouped = training.recompute == Recompute::Full &&
                        training.recompute_method == RecomputeMethod::Uniform;
   std::vector<RecomputeUnit> units;
-  for (std::int64_t place = 0; place < span.layers + span.further;) {
+  for (std::int64_t place = 0; place < span.layers + span.mtp_layers;) {
     const bool groups = grouped && place < span.layers;
     const std::int64_t count =
         groups ? std::min(training.recompute_num_layers, span.layers - place) : 1;
     units.push_back(
-        {.first = place, .layers = count, .again = chosen[static_cast<std::size_t>(place)]});
+        {.first = place, .layers = count, .recomputed = chosen[static_cast<std::size_t>(place)]});
     place += count;
   }
   return units;
@@ -66,7 +66,7 @@ std::vector<bool> recomputed_layers(const TrainingPlan& plan) {
     const std::vector<bool> chosen =
         chosen_layers(plan.training, {.first = static_cast<std::int64_t>(all.size()),
                                       .layers = split[stage],
-                                      .further = last ? plan.training.mtp_layers : 0});
+                                      .mtp_layers = last ? plan.training.mtp_layers : 0});
     all.insert(all.end(), chosen.begin(), chosen.end());
   }
   return all;

@@ -42,14 +42,14 @@ inline constexpr Words<bool RecomputeModules::*, 8> kRecomputeModules{
      {&RecomputeModules::expert_activation, "moe_act"},
      {&RecomputeModules::shared_experts, "shared_experts"},
      {&RecomputeModules::latent_up, "mla_up_proj"},
-     {&RecomputeModules::second_products, "second_products"}}};
+     {&RecomputeModules::second_gemms, "second_products"}}};
 
 // Consecutive layers of a chunk. `again`: they keep the first one's input and are computed again
 // together; else each keeps what its modules keep.
 struct RecomputeUnit {
   std::int64_t first = 0;
   std::int64_t layers = 0;
-  bool again = false;
+  bool recomputed = false;
   bool operator==(const RecomputeUnit&) const = default;
 };
 
@@ -57,7 +57,7 @@ struct RecomputeUnit {
 struct LayerSpan {
   std::int64_t first = 0;  // the number of the first one in the model
   std::int64_t layers = 0;
-  std::int64_t further = 0;  // of multi-token prediction, behind them
+  std::int64_t mtp_layers = 0;  // of multi-token prediction, behind them
 };
 
 // All layers of a chunk, in order; those of multi-token prediction are units of their own.

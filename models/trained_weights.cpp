@@ -45,7 +45,7 @@ std::vector<Adapter> layer_adapters(const Architecture& a, const Training& train
     for (bool AdapterTargets::*target : weight.adapters) {
       if (target == nullptr || !(training.lora_targets.*target)) continue;
       adapters.push_back({.target = std::string(word_for(kAdapterTargets, target)),
-                          .kernel = weight.product,
+                          .kernel = weight.gemm,
                           .row_parallel = row,
                           .inputs = row ? weight.inputs / tensor : weight.inputs,
                           .outputs = row ? weight.outputs : weight.outputs / weight.parts / tensor,

@@ -72,11 +72,11 @@ void join_groups(const Dragonfly& fabric, const ClusterSpec& spec, const Shape& 
   };
   for (std::uint32_t a = 0; a < shape.groups; ++a) {
     for (std::uint32_t b = a + 1; b < shape.groups; ++b) {
-      std::map<std::pair<DeviceId, DeviceId>, std::uint32_t> bundles;
+      std::map<std::pair<DeviceId, DeviceId>, std::uint32_t> parallel_links;
       for (std::uint32_t cable = 0; cable < cables; ++cable) {
-        ++bundles[{router(a, b - a, cable), router(b, shape.groups - (b - a), cable)}];
+        ++parallel_links[{router(a, b - a, cable), router(b, shape.groups - (b - a), cable)}];
       }
-      for (const auto& [ends, count] : bundles) {
+      for (const auto& [ends, count] : parallel_links) {
         draft.cable(ends.first, ends.second,
                     switch_wire(spec, fabric.hop_latency, LinkKind::Global, count));
       }

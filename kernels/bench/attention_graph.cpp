@@ -332,10 +332,10 @@ float scale_of(const Attention& a) { return 1.0F / std::sqrt(static_cast<float>(
 
 // scale Q K^T, masked; `k` is the keys' memory with rows and columns exchanged.
 Tensor scores_of(CudnnGraph& graph, const Attention& a, const Shapes& shapes, Tensor q, Tensor k) {
-  const Tensor product = graph.inner(shapes.scores);
+  const Tensor gemm = graph.inner(shapes.scores);
   const Tensor scaled = graph.inner(shapes.scores);
-  graph.matmul(q, k, product);
-  graph.pointwise(CUDNN_POINTWISE_MUL, product, graph.number(scale_of(a)), scaled);
+  graph.matmul(q, k, gemm);
+  graph.pointwise(CUDNN_POINTWISE_MUL, gemm, graph.number(scale_of(a)), scaled);
   return a.causal ? graph.causal(scaled, shapes.scores) : scaled;
 }
 
@@ -406,9 +406,9 @@ BackwardAttention backward_attention(const Attention& a) {
     made.k_shares = graph.memory(shapes.k_shares);
     made.v_shares = graph.memory(shapes.v_shares);
   }
-  const Tensor products = graph.inner(shapes.result), sums = graph.inner(shapes.row);
-  graph.pointwise(CUDNN_POINTWISE_MUL, made.result_gradient, made.result, products);
-  graph.reduce(CUDNN_REDUCE_TENSOR_ADD, products, sums);
+  const Tensor gemms = graph.inner(shapes.result), sums = graph.inner(shapes.row);
+  graph.pointwise(CUDNN_POINTWISE_MUL, made.result_gradient, made.result, gemms);
+  graph.reduce(CUDNN_REDUCE_TENSOR_ADD, gemms, sums);
 
   const Tensor scores = scores_of(graph, a, shapes, made.q, made.k);
   const Tensor below = graph.inner(shapes.scores), weights = graph.inner_stored(shapes.scores);

@@ -70,7 +70,7 @@ struct Bench {
 [[nodiscard]] MeasuredRow measure(const Bench& bench, const Task& task);
 
 // The error that an entry of a product may have.
-[[nodiscard]] double product_tolerance(const Gemm& gemm, double expected);
+[[nodiscard]] double gemm_tolerance(const Gemm& gemm, double expected);
 
 // Clocks, power and temperature while large bf16 products run one after another for some tenths of
 // a second; idle readings say little. Empty without NVML.

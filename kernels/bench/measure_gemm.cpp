@@ -51,7 +51,7 @@ void fill_operands(const Bench& bench, const Gemm& g, const GemmMemory& memory) 
 }
 
 // Changes an entry of a product after the product, as the library call does.
-using Finish = std::function<double(const reference::GemmEntry& entry, double product)>;
+using Finish = std::function<double(const reference::GemmEntry& entry, double value)>;
 
 void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::GemmEntry& entry,
                  const Finish& finish) {
@@ -66,7 +66,7 @@ void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::Ge
   if (finish) expected = finish(entry, expected);
   const double computed =
       read_stored(memory.result, {.dtype = result_dtype(gemm), .first = place, .count = 1}).front();
-  if (!(std::abs(computed - expected) <= product_tolerance(gemm, expected)))
+  if (!(std::abs(computed - expected) <= gemm_tolerance(gemm, expected)))
     throw WrongResult(fmt::format("entry ({}, {}, {}) is {}, the reference says {}", entry.batch,
                                   entry.row, entry.column, computed, expected));
 }
@@ -104,7 +104,7 @@ std::size_t fastest(const Bench& bench, const GemmPlan& plan, const GemmMemory& 
 // have 1.33 sqrt(k) and a wrong one is off by about that; tensor cores' sums are off by less than a
 // thousandth of it (fp8 on Hopper: by less than a hundredth, their sums keep 14 bits), and storing
 // rounds once more.
-double product_tolerance(const Gemm& gemm, double expected) {
+double gemm_tolerance(const Gemm& gemm, double expected) {
   const double summing = gemm.dtype == DataType::Fp8 ? 0.02 : 0.002;
   const int bits = reference::number_format(result_dtype(gemm)).fraction_bits;
   return summing * std::sqrt(static_cast<double>(gemm.k)) +
@@ -141,9 +141,9 @@ MeasuredRow measure_fused(const Bench& bench, const FusedGemm& fused) {
   const auto run = [&] { plan.run(chosen, memory.operands()); };
   run();
   bench.watch.wait();
-  check_result(gemm, memory, [&](const reference::GemmEntry& entry, double product) {
+  check_result(gemm, memory, [&](const reference::GemmEntry& entry, double value) {
     const double biased =
-        product +
+        value +
         reference::rounded(dtype, static_cast<double>(random_value(bias_seed, entry.column)));
     return fused.epilogue == Epilogue::Bias ? biased : reference::gelu(biased);
   });
@@ -241,14 +241,14 @@ MeasuredRow measure_interference(const Bench& bench, const Interference& task) {
 
 nlohmann::ordered_json readings_under_load(const Bench& bench) {
   // About 0.5 s on an H100, 1.1 s on an A100; NVML averages power over up to 0.1 s.
-  constexpr int products = 300;
+  constexpr int gemms = 300;
   const Gemm gemm{.m = 8192, .n = 8192, .k = 8192};
   const GemmPlan plan(bench, gemm);
   const GemmMemory memory = allocate(gemm);
   fill_operands(bench, gemm, memory);
   const Event middle = make_event();
-  for (int i = 0; i < products; ++i) {
-    if (i == products / 2)
+  for (int i = 0; i < gemms; ++i) {
+    if (i == gemms / 2)
       check(cudaEventRecord(middle.get(), bench.watch.stream()), "recording an event");
     plan.run(plan.algorithms().front(), memory.operands());
   }

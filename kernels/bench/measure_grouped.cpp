@@ -44,7 +44,7 @@ std::vector<Expert> experts_of(const GroupedGemm& grouped) {
   Expert next;
   for (const std::int64_t filled : grouped.rows) {
     if (filled == 0) continue;
-    next.gemm = product_of_expert(grouped, padded(grouped, filled));
+    next.gemm = gemm_of_expert(grouped, padded(grouped, filled));
     experts.push_back(next);
     // 16 bytes: what tensor cores want of an operand's beginning.
     constexpr std::int64_t elements_aligned = 16;  // of fp8, and more than enough of two bytes
@@ -147,10 +147,9 @@ class GroupedCall {
 
 // One product of cuBLASLt after another on one stream, as frameworks issue them, and where cuBLAS
 // has no call for all: each by the algorithm that the heuristic puts first for its height.
-class ProductsInTurn {
+class GemmsInTurn {
  public:
-  ProductsInTurn(const Bench& bench, const std::vector<Expert>& experts,
-                 const ExpertMemory& memory) {
+  GemmsInTurn(const Bench& bench, const std::vector<Expert>& experts, const ExpertMemory& memory) {
     for (std::size_t i = 0; i + 1 < experts.size(); ++i) {
       const Expert& e = experts[i];
       const auto width = static_cast<std::int64_t>(element_bytes(e.gemm.dtype));
@@ -193,7 +192,7 @@ void check_expert(const Expert& expert, const DeviceMemory& result) {
     const double computed =
         read_stored(result, {.dtype = result_dtype(expert.gemm), .first = place, .count = 1})
             .front();
-    if (!(std::abs(computed - expected) <= product_tolerance(expert.gemm, expected)))
+    if (!(std::abs(computed - expected) <= gemm_tolerance(expert.gemm, expected)))
       throw WrongResult(fmt::format("entry ({}, {}) of an expert is {}, the reference says {}",
                                     entry.row, entry.column, computed, expected));
   }
@@ -224,7 +223,7 @@ MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm) {
     row = measured(bench, gemm, GroupedCall(bench, gemm.dtype, experts, memory), experts, memory);
     row.chosen = "cublasGemmGroupedBatchedEx, one call";
   } else {
-    row = measured(bench, gemm, ProductsInTurn(bench, experts, memory), experts, memory);
+    row = measured(bench, gemm, GemmsInTurn(bench, experts, memory), experts, memory);
     row.chosen = gemm.dtype == DataType::Fp8
                      ? "cuBLASLt, one product after another, rows padded to 16"
                      : "cuBLASLt, one product after another";

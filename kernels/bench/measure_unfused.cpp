@@ -13,9 +13,9 @@ namespace trainyard::bench {
 namespace {
 
 // A batched product of attention, with the algorithm that cuBLASLt's heuristic puts first.
-class HeadProduct {
+class HeadGemm {
  public:
-  HeadProduct(const Bench& bench, const Gemm& gemm) : plan_(bench, gemm) {}
+  HeadGemm(const Bench& bench, const Gemm& gemm) : plan_(bench, gemm) {}
   void run(const DeviceMemory& a, const DeviceMemory& b, const DeviceMemory& into) const {
     plan_.run(plan_.algorithms().front(), {a.get(), b.get(), into.get()});
   }
@@ -48,12 +48,12 @@ class UnfusedCall {
         heads_(a.batch * a.query_heads),
         a_(a),
         memory_(a, heads_),
-        scores_(bench, product(a.query_length, a.kv_length, a.head_dim_qk, GemmPass::Forward)),
-        result_(bench, product(a.query_length, a.head_dim_v, a.kv_length, GemmPass::DataGrad)),
-        weights_(bench, product(a.query_length, a.kv_length, a.head_dim_v, GemmPass::Forward)),
-        q_(bench, product(a.query_length, a.head_dim_qk, a.kv_length, GemmPass::DataGrad)),
-        k_(bench, product(a.kv_length, a.head_dim_qk, a.query_length, GemmPass::WeightGrad)),
-        v_(bench, product(a.kv_length, a.head_dim_v, a.query_length, GemmPass::WeightGrad)) {
+        scores_(bench, gemm(a.query_length, a.kv_length, a.head_dim_qk, GemmPass::Forward)),
+        result_(bench, gemm(a.query_length, a.head_dim_v, a.kv_length, GemmPass::DataGrad)),
+        weights_(bench, gemm(a.query_length, a.kv_length, a.head_dim_v, GemmPass::Forward)),
+        q_(bench, gemm(a.query_length, a.head_dim_qk, a.kv_length, GemmPass::DataGrad)),
+        k_(bench, gemm(a.kv_length, a.head_dim_qk, a.query_length, GemmPass::WeightGrad)),
+        v_(bench, gemm(a.kv_length, a.head_dim_v, a.query_length, GemmPass::WeightGrad)) {
     const auto random = [this](const DeviceMemory& into, std::uint64_t seed) {
       const auto count = static_cast<std::int64_t>(into.bytes()) / 2;
       check(fill_random({into.get(), count, a_.dtype, seed}, stream_), "filling operands");
@@ -110,7 +110,7 @@ class UnfusedCall {
   }
 
  private:
-  [[nodiscard]] Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+  [[nodiscard]] Gemm gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
     return {.m = m, .n = n, .k = k, .batch = heads_, .dtype = a_.dtype, .pass = pass};
   }
   [[nodiscard]] float scale() const { return 1.0F / std::sqrt(static_cast<float>(a_.head_dim_qk)); }
@@ -119,7 +119,7 @@ class UnfusedCall {
   std::int64_t heads_;
   Attention a_;
   UnfusedMemory memory_;
-  HeadProduct scores_, result_, weights_, q_, k_, v_;
+  HeadGemm scores_, result_, weights_, q_, k_, v_;
 };
 
 void refuse_unfit(const Attention& a) {

@@ -415,19 +415,19 @@ void fit_profiles(const FitRequest& request) {
   const auto sheet_of = [&](const char* profile) {
     return read_profile_sheet(profile_file(request, profile));
   };
-  std::map<std::string, GemmPart> products;
+  std::map<std::string, GemmPart> gemms;
   for (const Target& target : targets)
-    products[target.profile] = fit_gemm(target, sheet_of(target.profile), request, published);
+    gemms[target.profile] = fit_gemm(target, sheet_of(target.profile), request, published);
   for (const Target& target : targets)
-    fit_passes(target, sheet_of(target.layouts_profile), products.at(target.layouts_profile).model,
-               published, products.at(target.profile));
+    fit_passes(target, sheet_of(target.layouts_profile), gemms.at(target.layouts_profile).model,
+               published, gemms.at(target.profile));
   const Figure issue =
-      issue_time(sheet_of(training_rows_profile), products.at(training_rows_profile).model,
-                 published, training_rows_gpu);
+      issue_time(sheet_of(training_rows_profile), gemms.at(training_rows_profile).model, published,
+                 training_rows_gpu);
   fmt::print("experts' products: {:.1f} us from one to the next at least\n", issue.value * 1e6);
   for (const Target& target : targets) {
     const GpuSheet sheet = sheet_of(target.profile);
-    const GemmPart& gemm = products.at(target.profile);
+    const GemmPart& gemm = gemms.at(target.profile);
     update(request, target.profile,
            {{"gemm", gemm_section(request, target, gemm)},
             {"grouped_gemm", grouped_section(target, sheet, request, gemm, issue)},
@@ -436,8 +436,8 @@ void fit_profiles(const FitRequest& request) {
   for (const StreamTarget& target : streams)
     update(request, target.profile, {{"memory_bound", memory_section(target, request, published)}});
   for (const BestTarget& target : bests) {
-    const Figure factor = best_product_time(
-        sheet_of(target.profile), products.at(target.sibling).model, published, target.gpu);
+    const Figure factor = best_gemm_time(sheet_of(target.profile), gemms.at(target.sibling).model,
+                                         published, target.gpu);
     fmt::print("{} gemm: {:.3f} times the sibling's\n", target.profile, factor.value);
     update(request, target.profile, {{"gemm_time", figure_json(factor)}});
   }

@@ -62,7 +62,7 @@ double read_at(const Eigen::VectorXd& values, const Stencil& stencil) {
 
 // One module with everything that does not change during the fit.
 struct Prepared {
-  std::array<double, 2> product{};  // seconds of the tile model
+  std::array<double, 2> gemm{};  // seconds of the tile model
   std::array<Stencil, 2> at{};
   double rest = 0.0;
   double measured = 0.0;
@@ -71,10 +71,10 @@ struct Prepared {
 Prepared prepared(const GpuProfile& profile, const ModuleSample& sample) {
   Prepared ready{.rest = module_rest_time(profile, sample.module).value(),
                  .measured = sample.seconds};
-  const std::array products = {up_product(sample.module), down_product(sample.module)};
+  const std::array gemms = {up_gemm(sample.module), down_gemm(sample.module)};
   for (const std::size_t i : {0U, 1U}) {
-    ready.product[i] = tile_model_time(profile.sheet, profile.gemm.tile, products[i]).value();
-    ready.at[i] = stencil_of(grouped_coordinates(products[i]));
+    ready.gemm[i] = tile_model_time(profile.sheet, profile.gemm.tile, gemms[i]).value();
+    ready.at[i] = stencil_of(grouped_coordinates(gemms[i]));
   }
   return ready;
 }
@@ -92,7 +92,7 @@ void add_linearised(Equations& equations, const Prepared& module, const Eigen::V
   double sum = module.rest;
   std::array<double, 2> part{};
   for (const std::size_t i : {0U, 1U}) {
-    part[i] = module.product[i] * std::exp(read_at(values, module.at[i]));
+    part[i] = module.gemm[i] * std::exp(read_at(values, module.at[i]));
     sum += part[i];
   }
   double target = std::log(module.measured / sum);
@@ -179,12 +179,12 @@ namespace {
 double error_with_one_factor(const std::vector<Prepared>& modules, double overhead, double share) {
   std::vector<double> factors;
   for (const Prepared& m : modules)
-    factors.push_back((m.measured - m.rest * share - overhead) / (m.product[0] + m.product[1]));
+    factors.push_back((m.measured - m.rest * share - overhead) / (m.gemm[0] + m.gemm[1]));
   const double factor = std::max(0.1, median(std::move(factors)));
   double error = 0.0;
   for (const Prepared& m : modules)
-    error += std::abs(std::log(
-        (m.rest * share + overhead + factor * (m.product[0] + m.product[1])) / m.measured));
+    error += std::abs(
+        std::log((m.rest * share + overhead + factor * (m.gemm[0] + m.gemm[1])) / m.measured));
   return error;
 }
 
@@ -245,7 +245,7 @@ ModuleErrors held_out_modules(const GpuProfile& profile, const std::vector<Modul
   GpuProfile fitted = profile;
   if (samples.front().module.routing == "balanced") {
     fitted.grouped = fit_module_rest(profile, seen);
-    const DataType dtype = up_product(samples.front().module).dtype;
+    const DataType dtype = up_gemm(samples.front().module).dtype;
     fitted.grouped.tables = {table_of(dtype, fit_grouped(fitted, seen))};
   }
   ExpertTable table;

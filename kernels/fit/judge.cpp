@@ -31,7 +31,7 @@ struct GemmRows {
 
 // The rows of one GPU in a folder; empty where it has no table.
 struct Rows {
-  std::vector<GemmRows> products;
+  std::vector<GemmRows> gemms;
   std::vector<AttentionSample> attention;
   std::vector<std::vector<ModuleSample>> modules;  // of one precision and routing each
   std::vector<PublishedExperts> in_turn;  // experts' products as a training framework issues them
@@ -49,7 +49,7 @@ Rows read_rows(const fs::path& measured, const Target& target, const GpuSheet& s
       auto samples = read_gemm_samples(file, std::string(to_string(dtype)),
                                        recorded_quantisations(target.profile));
       if (!samples.medians.empty() && sheet.peak(dtype).value() > 0.0)
-        rows.products.push_back({file, dtype, std::move(samples.medians)});
+        rows.gemms.push_back({file, dtype, std::move(samples.medians)});
     }
   if (const fs::path file = measured / "attention" / target.table; fs::exists(file))
     rows.attention = read_attention_samples(file, target.attention_backend).medians;
@@ -98,11 +98,11 @@ class Tally {
 void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& judgements) {
   const GpuProfile profile = load_profile(target.profile);
   const auto model = load_cost_model(target.profile, Clock::Burst);
-  for (const GemmRows& products : rows.products) {
-    Tally tally(target.profile, name_of(products));
-    for (const Sample& s : products.medians) {
+  for (const GemmRows& gemms : rows.gemms) {
+    Tally tally(target.profile, name_of(gemms));
+    for (const Sample& s : gemms.medians) {
       const Cost answer = model->cost(
-          Gemm{.m = s.shape[0], .n = s.shape[1], .k = s.shape[2], .dtype = products.dtype});
+          Gemm{.m = s.shape[0], .n = s.shape[1], .k = s.shape[2], .dtype = gemms.dtype});
       tally.add(answer.provenance, s.ratio(answer.time.value()));
     }
     judgements.push_back(std::move(tally).judged());
@@ -133,7 +133,7 @@ void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& j
 
 // Products fitted again without the drawn shapes, and so the quantisation that is taken out of
 // their rows: nothing of a shape that is judged goes into a constant.
-Errors held_out_products(const GpuSheet& sheet, const GemmRows& rows, const HoldOut& hold_out) {
+Errors held_out_gemms(const GpuSheet& sheet, const GemmRows& rows, const HoldOut& hold_out) {
   const std::vector<bool> drawn = draw(rows.medians.size(), hold_out);
   std::set<std::array<std::int64_t, 3>> shapes;
   for (std::size_t i = 0; i < drawn.size(); ++i)
@@ -175,8 +175,8 @@ std::vector<Judgement> judge_held_out(const fs::path& measured, const HoldOut& h
     const auto add = [&](std::string what, const Errors& errors) {
       judgements.push_back({target.profile, std::move(what), 0, errors});
     };
-    for (const GemmRows& products : rows.products)
-      add(name_of(products), held_out_products(profile.sheet, products, hold_out));
+    for (const GemmRows& gemms : rows.gemms)
+      add(name_of(gemms), held_out_gemms(profile.sheet, gemms, hold_out));
     if (!rows.attention.empty())
       add("attention bf16", held_out_attention(profile.sheet, rows.attention, hold_out));
     std::vector<double> of_all;

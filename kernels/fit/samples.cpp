@@ -69,15 +69,15 @@ double median(std::vector<double> values) {
 namespace {
 
 // One backend's time for a shape.
-struct TimedProduct {
+struct TimedGemm {
   double whole_s = 0.0;
   double quantising_s = 0.0;
 };
-using TimedProducts = std::map<std::array<std::int64_t, 3>, std::vector<TimedProduct>>;
+using TimedGemms = std::map<std::array<std::int64_t, 3>, std::vector<TimedGemm>>;
 
-TimedProducts read_gemm_rows(const CsvTable& table, const std::string& dtype,
-                             const Quantisations& beside) {
-  TimedProducts rows;
+TimedGemms read_gemm_rows(const CsvTable& table, const std::string& dtype,
+                          const Quantisations& beside) {
+  TimedGemms rows;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, "dtype") != dtype) continue;
     const std::int64_t m = table.integer(row, "m"), k = table.integer(row, "k");
@@ -89,11 +89,10 @@ TimedProducts read_gemm_rows(const CsvTable& table, const std::string& dtype,
   return rows;
 }
 
-Sample product_alone(const std::array<std::int64_t, 3>& shape,
-                     const std::vector<TimedProduct>& rows) {
+Sample gemm_alone(const std::array<std::int64_t, 3>& shape, const std::vector<TimedGemm>& rows) {
   Sample mean{.shape = shape};
   double weights = 0.0;
-  for (const TimedProduct& row : rows) {
+  for (const TimedGemm& row : rows) {
     const double weight = 1.0 / (row.whole_s * row.whole_s);
     weights += weight;
     mean.seconds += weight * (row.whole_s - row.quantising_s);
@@ -117,17 +116,17 @@ GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::stri
   const Quantisations beside = dtype == "fp8" ? taken_out : Quantisations{};
   GemmSamples samples;
   samples.taken_out = beside;
-  constexpr double product_share_least = 1.0 / 3.0;
+  constexpr double gemm_share_least = 1.0 / 3.0;
   for (const auto& [shape, rows] : read_gemm_rows(table, dtype, beside)) {
     samples.rows += rows.size();
     if (beside.empty()) {
       std::vector<double> times;
-      for (const TimedProduct& row : rows) times.push_back(row.whole_s);
+      for (const TimedGemm& row : rows) times.push_back(row.whole_s);
       samples.medians.push_back({shape, median(std::move(times))});
       continue;
     }
-    const Sample alone = product_alone(shape, rows);
-    if (alone.seconds < product_share_least * (alone.seconds + alone.beside_s))
+    const Sample alone = gemm_alone(shape, rows);
+    if (alone.seconds < gemm_share_least * (alone.seconds + alone.beside_s))
       ++samples.left_out;
     else
       samples.medians.push_back(alone);

@@ -29,16 +29,16 @@ std::string text_of(const json& row, const char* key) {
   return row.contains(key) && row[key].is_string() ? row[key].get<std::string>() : "";
 }
 
-PublishedProduct product_of(const json& row) {
-  PublishedProduct product{.gpu = row["gpu"],
-                           .source = row["source"]["repo"],
-                           .gemm = {.m = row["M"], .n = row["N"], .k = row["K"]},
-                           .seconds = row["time_us"].get<double>() * 1e-6};
-  product.gemm.pass = pass_of(text_of(row, "layout"));
+PublishedGemm gemm_of(const json& row) {
+  PublishedGemm gemm{.gpu = row["gpu"],
+                     .source = row["source"]["repo"],
+                     .gemm = {.m = row["M"], .n = row["N"], .k = row["K"]},
+                     .seconds = row["time_us"].get<double>() * 1e-6};
+  gemm.gemm.pass = pass_of(text_of(row, "layout"));
   const bool accumulates = text_of(row, "accumulate") == "True";
-  product.gemm.accumulate_fp32 = accumulates && text_of(row, "out_dtype") == "fp32";
-  product.adds_to_half = accumulates && !product.gemm.accumulate_fp32;
-  return product;
+  gemm.gemm.accumulate_fp32 = accumulates && text_of(row, "out_dtype") == "fp32";
+  gemm.adds_to_half = accumulates && !gemm.gemm.accumulate_fp32;
+  return gemm;
 }
 
 // The value after "name=" in "batch=1, seq_len=4096, ...".
@@ -93,7 +93,7 @@ Published read_published(const std::filesystem::path& file) {
   for (const json& row : json::parse(read_file(file))) {
     const std::string kind = row["kind"];
     if (kind == "gemm" && half_precision(row) && row.contains("time_us"))
-      published.products.push_back(product_of(row));
+      published.gemms.push_back(gemm_of(row));
     else if (kind == "group_matmul" && half_precision(row))
       published.experts.push_back(experts_of(row));
     else if (kind == "sdp_fwd" || kind == "sdp_bwd")
@@ -124,19 +124,19 @@ constexpr std::int64_t saturating_rows_least = 64 * 4096;
 
 // A row's time over the model's, both without what adding into fp32 takes: that is traffic, which
 // the clock does not slow.
-double ratio_of(const GpuSheet& sheet, const GemmModel& model, const PublishedProduct& row) {
+double ratio_of(const GpuSheet& sheet, const GemmModel& model, const PublishedGemm& row) {
   Gemm alone = row.gemm;
   alone.accumulate_fp32 = false;
-  const double product = gemm_cost(sheet, model, alone).time.value();
-  const double adding = gemm_cost(sheet, model, row.gemm).time.value() - product;
-  return (row.seconds - adding) / product;
+  const double gemm = gemm_cost(sheet, model, alone).time.value();
+  const double adding = gemm_cost(sheet, model, row.gemm).time.value() - gemm;
+  return (row.seconds - adding) / gemm;
 }
 
 // The ratios of a GPU's products of one layout that took at least so long.
 std::vector<double> ratios_of(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
                               std::string_view gpu, GemmPass pass, double seconds_least) {
   std::vector<double> ratios;
-  for (const auto& row : rows.products) {
+  for (const auto& row : rows.gemms) {
     if (row.gpu != gpu || row.gemm.pass != pass || row.adds_to_half) continue;
     if (flops(row.gemm).value() < sustained_flops_least || row.seconds < seconds_least) continue;
     ratios.push_back(ratio_of(sheet, model, row));
@@ -150,7 +150,7 @@ std::vector<double> settled_ratios(const GpuSheet& sheet, const GemmModel& model
 }
 
 std::string repository_of(const Published& rows, std::string_view gpu) {
-  for (const auto& row : rows.products)
+  for (const auto& row : rows.gemms)
     if (row.gpu == gpu) return row.source;
   return "";
 }
@@ -192,10 +192,10 @@ std::vector<double> shares_of_pairs(const Published& rows, std::string_view gpu,
                                     BytesPerSecond hbm) {
   std::map<std::array<std::int64_t, 3>, std::vector<double>> in_half;
   const auto shape_of = [](const Gemm& g) { return std::array{g.m, g.n, g.k}; };
-  for (const auto& row : rows.products)
+  for (const auto& row : rows.gemms)
     if (row.gpu == gpu && row.adds_to_half) in_half[shape_of(row.gemm)].push_back(row.seconds);
   std::vector<double> shares;
-  for (const auto& row : rows.products) {
+  for (const auto& row : rows.gemms) {
     const auto other = in_half.find(shape_of(row.gemm));
     if (row.gpu != gpu || !row.gemm.accumulate_fp32 || other == in_half.end()) continue;
     const Bytes further{further_bytes * static_cast<double>(row.gemm.m * row.gemm.n)};
@@ -239,7 +239,7 @@ Figure issue_time(const GpuSheet& sheet, const GemmModel& model, const Published
   for (const auto& row : rows.experts) {
     if (row.gpu != gpu || row.adds_to_half) continue;
     const auto experts = static_cast<double>(row.gemm.rows.size());
-    const Gemm one = product_of_expert(row.gemm, row.gemm.rows.front());
+    const Gemm one = gemm_of_expert(row.gemm, row.gemm.rows.front());
     groups.push_back({gemm_cost(sheet, model, one).time.value(), row.seconds / experts});
   }
   if (groups.empty()) return {0.0, "no experts' products of a training framework"};
@@ -310,8 +310,8 @@ Figure latent_time(const GpuSheet& sheet, const AttentionModel& model, const Pub
           true};
 }
 
-Figure best_product_time(const GpuSheet& sheet, const GemmModel& sibling, const Published& rows,
-                         std::string_view gpu) {
+Figure best_gemm_time(const GpuSheet& sheet, const GemmModel& sibling, const Published& rows,
+                      std::string_view gpu) {
   for (const auto& row : rows.bests) {
     if (row.gpu != gpu) continue;
     const double promised = gemm_cost(sheet, sibling, row.gemm).time.value();

@@ -20,7 +20,7 @@
 
 namespace trainyard::fit {
 
-struct PublishedProduct {
+struct PublishedGemm {
   std::string gpu;     // as the source names it: "A100-SXM4-80GB"
   std::string source;  // repository
   Gemm gemm;
@@ -67,7 +67,7 @@ struct PublishedBest {
 };
 
 struct Published {
-  std::vector<PublishedProduct> products;
+  std::vector<PublishedGemm> gemms;
   std::vector<PublishedExperts> experts;
   std::vector<PublishedAttention> attentions;
   std::vector<PublishedStream> streams;
@@ -109,8 +109,8 @@ struct Figure {
 [[nodiscard]] Figure latent_time(const GpuSheet& sheet, const AttentionModel& model,
                                  const Published& rows, std::string_view gpu, bool backward);
 // Time of the fastest product found on a GPU over what a sibling's efficiencies promise for it.
-[[nodiscard]] Figure best_product_time(const GpuSheet& sheet, const GemmModel& sibling,
-                                       const Published& rows, std::string_view gpu);
+[[nodiscard]] Figure best_gemm_time(const GpuSheet& sheet, const GemmModel& sibling,
+                                    const Published& rows, std::string_view gpu);
 // Share of the data sheet's bandwidth in the scale and triad kernels.
 [[nodiscard]] Figure stream_share(const Published& rows, std::string_view gpu, double sheet_rate);
 // Shortest time from one kernel to the next, replayed from a graph.

@@ -24,18 +24,19 @@ TokenFlops token_flops_of(const Architecture& architecture, const FlopsQuery& qu
 }
 
 // The part of a matrix's product that the modules compute again.
-double repeated_part(const Weight& weight, const RecomputeModules& again) {
-  if (again.second_products) return weight.second_product;
-  const auto runs = [&](bool RecomputeModules::*module) { return module && again.*module; };
+double repeated_part(const Weight& weight, const RecomputeModules& recomputed) {
+  if (recomputed.second_gemms) return weight.second_gemm;
+  const auto runs = [&](bool RecomputeModules::*module) { return module && recomputed.*module; };
   return std::ranges::any_of(weight.modules, runs) ? 1.0 : 0.0;
 }
 
 // The matrices of the modules that run again, of all layers, for one token.
-double repeated_linear(const Architecture& a, const RecomputeModules& again, std::int64_t further) {
+double repeated_linear(const Architecture& a, const RecomputeModules& recomputed,
+                       std::int64_t mtp_layers) {
   double sum = 0.0;
-  for (const auto& [kind, layers] : layer_kinds(a, further))
+  for (const auto& [kind, layers] : layer_kinds(a, mtp_layers))
     for (const Weight& weight : layer_weights(a, kind))
-      sum += repeated_part(weight, again) * number(layers) * matrix_flops(weight);
+      sum += repeated_part(weight, recomputed) * number(layers) * matrix_flops(weight);
   return sum;
 }
 
@@ -97,7 +98,7 @@ Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query
       return Flops{0.0};
     case Recompute::Selective:
       return Flops{tokens_of(query) *
-                   ((modules.core && !modules.second_products ? token.attention() : 0.0) +
+                   ((modules.core && !modules.second_gemms ? token.attention() : 0.0) +
                     repeated_linear(architecture, modules, query.mtp_layers))};
     case Recompute::Full:
       return Flops{tokens_of(query) * (token.linear() + token.attention())};

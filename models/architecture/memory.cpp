@@ -24,11 +24,11 @@ ActivationSizes::ActivationSizes(const ActivationQuery& query)
       region(query.sequence_parallel ? query.tensor : 1),
       tensor(query.tensor),
       element(static_cast<std::int64_t>(element_bytes(query.precision))),
-      product_input(query.product_input.value_or(element_bytes(query.precision))),
+      gemm_input(query.gemm_input.value_or(element_bytes(query.precision))),
       activation_input(query.activation_input.value_or(element_bytes(query.precision))),
       activation_kept_beside(query.activation_kept_beside),
       gathered_inputs(query.gathered_inputs),
-      narrow_inputs(query.product_input.has_value()) {
+      narrow_inputs(query.gemm_input.has_value()) {
   TY_CHECK(query.tensor > 0 && query.context > 0, query.tensor, query.context);
 }
 
@@ -40,12 +40,12 @@ std::int64_t ActivationSizes::inside(std::int64_t bytes_per_token) const {
   return divided_up(tokens * bytes_per_token, tensor);
 }
 
-std::int64_t ActivationSizes::product_inputs(std::int64_t numbers) const {
+std::int64_t ActivationSizes::gemm_inputs(std::int64_t numbers) const {
   return gathered_inputs ? tokens * entering(numbers) : outside(entering(numbers));
 }
 
 std::int64_t ActivationSizes::entering(std::int64_t numbers) const {
-  return rounded_up(static_cast<double>(numbers) * product_input);
+  return rounded_up(static_cast<double>(numbers) * gemm_input);
 }
 
 std::int64_t ActivationSizes::activated(std::int64_t numbers) const {
@@ -82,10 +82,10 @@ LayerActivations layer_activations(const Architecture& a, LayerKind kind,
     kept.checkpoint = stream;
     return kept;
   }
-  const bool second_products = recomputed_modules(query).second_products;
+  const bool second_gemms = recomputed_modules(query).second_gemms;
   const std::int64_t norms = 2 * sizes.outside(norm_bytes(query, sizes) * a.hidden);
-  kept.norms = second_products ? stream : norms;
-  kept.post_norms = a.post_norms && !second_products ? norms : 0;
+  kept.norms = second_gemms ? stream : norms;
+  kept.post_norms = a.post_norms && !second_gemms ? norms : 0;
   for (const LayerHalf half : {LayerHalf::Attention, LayerHalf::FeedForward})
     kept += block_of(kind, half).kept(a, query);
   return kept;

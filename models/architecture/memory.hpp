@@ -43,7 +43,7 @@ struct ActivationQuery {
   bool fused_loss = false;
   // Bytes of a number among the inputs of products and of activation functions (Recipe); none: as
   // wide as `precision`.
-  std::optional<double> product_input = {};
+  std::optional<double> gemm_input = {};
   std::optional<double> activation_input = {};
   // Tensors that a norm keeps, and an activation function with what goes into and comes out of it:
   // 16 bits and fp32 of each number (models/framework.hpp); fused ones their inputs, and
@@ -98,7 +98,7 @@ struct ActivationSizes {
   std::int64_t region = 1;  // what norms, dropout and residuals are divided by: t with SP, else 1
   std::int64_t tensor = 1;
   std::int64_t element = 2;  // bytes
-  double product_input = 2.0;
+  double gemm_input = 2.0;
   double activation_input = 2.0;
   std::int64_t activation_kept_beside = 0;
   bool gathered_inputs = false;
@@ -109,7 +109,7 @@ struct ActivationSizes {
   // The same where tensor ranks share the heads or columns.
   [[nodiscard]] std::int64_t inside(std::int64_t bytes_per_token) const;
   // Bytes of so many numbers of every token, which enter a product that gathers the sequence.
-  [[nodiscard]] std::int64_t product_inputs(std::int64_t numbers) const;
+  [[nodiscard]] std::int64_t gemm_inputs(std::int64_t numbers) const;
   // So many numbers that enter a product, or an activation function.
   [[nodiscard]] std::int64_t entering(std::int64_t numbers) const;
   [[nodiscard]] std::int64_t activated(std::int64_t numbers) const;

@@ -47,11 +47,11 @@ Recipe load_recipe(const std::string& name) {
                       .weight_cache_bytes = bytes(root, "weight_cache_bytes", 0.0),
                       .gradient_copy_bytes = bytes(root, "gradient_copy_bytes", 0.0),
                       .weight_wire = optional_type(root, "weight_wire"),
-                      .products = optional_type(root, "products"),
-                      .four_bit_products = root.boolean("four_bit_products", false),
+                      .gemms = optional_type(root, "products"),
+                      .four_bit_gemms = root.boolean("four_bit_products", false),
                       .attention = optional_type(root, "attention"),
                       .sequence_wire = optional_type(root, "sequence_wire"),
-                      .product_input_bytes = optional_bytes(root, "product_input_bytes"),
+                      .gemm_input_bytes = optional_bytes(root, "product_input_bytes"),
                       .activation_input_bytes = optional_bytes(root, "activation_input_bytes"),
                       .attention_output_bytes = optional_bytes(root, "attention_output_bytes")};
   file.finish();

@@ -36,7 +36,7 @@ struct RecomputeModules {
   // PyTorch's checkpointing by operation (torchtitan's selective_ac_option "op"): the outputs of
   // every second product are kept (queries, values, gate, down), and of attention; all else is
   // computed again: norms, keys, the projection, up, the activation.
-  bool second_products = false;
+  bool second_gemms = false;
   bool operator==(const RecomputeModules&) const = default;
 };
 
@@ -83,16 +83,16 @@ struct Recipe {
   double weight_cache_bytes = 0.0;          // transposed or quantised copies, with the weights
   double gradient_copy_bytes = 0.0;         // fp32 copies of 16-bit gradients, with the optimizer's
   std::optional<DataType> weight_wire = {};  // in which new weights are gathered
-  std::optional<DataType> products = {};     // of the linear layers
+  std::optional<DataType> gemms = {};        // of the linear layers
   // These products multiply 4-bit numbers: `products` is fp8, at the rate of the GPU's fp4.
-  bool four_bit_products = false;
+  bool four_bit_gemms = false;
   std::optional<DataType> attention = {};  // of the products inside fused attention
   // In which sequence parallelism gathers the operands of these products.
   std::optional<DataType> sequence_wire = {};
   // In how many bytes a number is kept for the backward, scales included: of the inputs of linear
   // layers (whose source, where the backward of attention reads it too, stays beside) and of
   // activation functions. Absent: as wide as activations are.
-  std::optional<double> product_input_bytes = {};
+  std::optional<double> gemm_input_bytes = {};
   std::optional<double> activation_input_bytes = {};
   // The same for attention's output, kept once for its own backward and the projection's.
   std::optional<double> attention_output_bytes = {};

@@ -42,9 +42,9 @@ struct Weight {
   // Modules whose recomputation runs the product again, and how much of it runs again where the
   // outputs of every second product are kept.
   std::array<bool RecomputeModules::*, 2> modules = {};
-  double second_product = 0.0;
+  double second_gemm = 0.0;
   // The product of a rank that multiplies it, and the adapters that may stand on its parts.
-  std::string_view product = {};
+  std::string_view gemm = {};
   std::array<bool AdapterTargets::*, 2> adapters = {};
   [[nodiscard]] bool expert() const { return copies > 1; }
   [[nodiscard]] std::int64_t parameters() const { return inputs * outputs + (bias ? outputs : 0); }

@@ -443,7 +443,7 @@ void AttentionCore::forward() {
 // al., section 5). A fused kernel is run again as well, for no more than its log-sum-exp: so does
 // Megatron-LM, whose checkpoint stands round whatever computes the core.
 void AttentionCore::backward() {
-  if (options_.again.core) tools_.repeat([this] { forward(); });
+  if (options_.recomputed.core) tools_.repeat([this] { forward(); });
   if (options_.attention.context.ranks > 1) {
     ContextAttention(arch_, options_.attention, shape_, build_).backward();
     return;
@@ -476,7 +476,7 @@ Weight projection_weight(const Architecture& a) {
           .split = Split::Row,
           .units = a.heads,
           .bias = a.biases,
-          .second_product = 1.0};
+          .second_gemm = 1.0};
 }
 
 // A window of w of s keys leaves w - w^2/2s of them to a causal query.

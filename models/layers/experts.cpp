@@ -9,9 +9,9 @@
 #include <iterator>
 #include <string_view>
 
-#include "models/layers/expert_exchange.hpp"
 #include "models/layers/feed_forward.hpp"
 #include "models/layers/layer_block.hpp"
+#include "models/layers/token_dispatcher.hpp"
 #include "sim/base/field.hpp"
 #include "sim/base/json_reader.hpp"
 
@@ -32,11 +32,11 @@ class ExpertRouter : BlockWriter {
   OpIndex weight_backward();
 
  private:
-  [[nodiscard]] Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
+  [[nodiscard]] Gemm gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
 };
 
-Gemm ExpertRouter::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
-  Gemm gemm = linear_.product(m, n, k, pass);
+Gemm ExpertRouter::gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+  Gemm gemm = linear_.gemm(m, n, k, pass);
   gemm.dtype = shape_.dtype;
   return gemm;
 }
@@ -45,7 +45,7 @@ Gemm ExpertRouter::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmP
 // for each of the K.
 void ExpertRouter::forward() {
   build_.compute("router_gemm",
-                 product(shape_.local_tokens, arch_.experts, arch_.hidden, GemmPass::Forward));
+                 gemm(shape_.local_tokens, arch_.experts, arch_.hidden, GemmPass::Forward));
   elementwise_.memory_bound(
       "router_top_k", MemoryBoundKind::Softmax,
       shape_.local_tokens * ((shape_.element + 2 * kFp32Bytes) * arch_.experts +
@@ -57,12 +57,12 @@ void ExpertRouter::backward() {
       "router_top_k_backward", MemoryBoundKind::Softmax,
       shape_.local_tokens * (shape_.element + 2 * kFp32Bytes) * arch_.experts);
   build_.compute("router_dgrad",
-                 product(shape_.local_tokens, arch_.hidden, arch_.experts, GemmPass::DataGrad));
+                 gemm(shape_.local_tokens, arch_.hidden, arch_.experts, GemmPass::DataGrad));
 }
 
 OpIndex ExpertRouter::weight_backward() {
-  return build_.compute("router_wgrad", product(arch_.experts, arch_.hidden, shape_.local_tokens,
-                                                GemmPass::WeightGrad));
+  return build_.compute(
+      "router_wgrad", gemm(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
 }
 
 // ---- the products of a rank's experts
@@ -92,9 +92,9 @@ struct ExpertGradients {
 class GroupedExperts : BlockWriter {
  public:
   // `exchange` outlives this.
-  GroupedExperts(LayerTools& tools, ExpertExchange& exchange)
+  GroupedExperts(LayerTools& tools, TokenDispatcher& dispatcher)
       : BlockWriter(tools),
-        exchange_(exchange),
+        dispatcher_(dispatcher),
         settings_(options_.experts.settings),
         inner_(arch_.expert_ffn / options_.experts.tensor) {}
 
@@ -104,8 +104,8 @@ class GroupedExperts : BlockWriter {
   ExpertGradients weight_backward();
 
  private:
-  [[nodiscard]] const ExpertRows& rows() const { return exchange_.rows(); }
-  [[nodiscard]] bool fused() const { return settings_.products == ExpertProducts::Fused; }
+  [[nodiscard]] const ExpertRows& rows() const { return dispatcher_.rows(); }
+  [[nodiscard]] bool fused() const { return settings_.gemms == ExpertGemms::Fused; }
   OpIndex grouped(std::string_view name, std::int64_t n, std::int64_t k, GemmPass pass);
   void quantise_rows(std::string_view name, std::int64_t width);
   void activate();
@@ -115,7 +115,7 @@ class GroupedExperts : BlockWriter {
   void add_biases_backward();
   void kernel(std::string_view name, std::int64_t bytes, std::int64_t launches);
 
-  ExpertExchange& exchange_;
+  TokenDispatcher& dispatcher_;
   const ExpertSettings& settings_;
   const std::int64_t inner_;  // of one expert on this rank
 };
@@ -123,23 +123,22 @@ class GroupedExperts : BlockWriter {
 // Rows that came in 16 bits, or were made in them, on their way into an 8-bit product and its
 // weight gradient: 2 bytes read, 1 + 1 written.
 void GroupedExperts::quantise_rows(std::string_view name, std::int64_t width) {
-  if (!options_.experts.products_in_8_bits) return;
+  if (!options_.experts.gemms_in_8_bits) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
                             (shape_.element + 2) * rows().total() * width);
 }
 
 OpIndex GroupedExperts::grouped(std::string_view name, std::int64_t n, std::int64_t k,
                                 GemmPass pass) {
-  const Gemm one = linear_.product(1, n, k, pass);
+  const Gemm one = linear_.gemm(1, n, k, pass);
   if (pass != GemmPass::WeightGrad) linear_.dequantise(name, std::ssize(rows().received) * n * k);
-  return build_.compute(name,
-                        GroupedGemm{.rows = rows().received,
-                                    .n = n,
-                                    .k = k,
-                                    .dtype = one.dtype,
-                                    .pass = pass,
-                                    .accumulate_fp32 = one.accumulate_fp32,
-                                    .per_expert = settings_.products != ExpertProducts::OneLaunch});
+  return build_.compute(name, GroupedGemm{.rows = rows().received,
+                                          .n = n,
+                                          .k = k,
+                                          .dtype = one.dtype,
+                                          .pass = pass,
+                                          .accumulate_fp32 = one.accumulate_fp32,
+                                          .per_expert = settings_.gemms != ExpertGemms::OneLaunch});
 }
 
 void GroupedExperts::kernel(std::string_view name, std::int64_t bytes, std::int64_t launches) {
@@ -180,8 +179,8 @@ void GroupedExperts::add_biases_backward() {
 }
 
 void GroupedExperts::forward() {
-  exchange_.sort_rows("expert_sort");
-  exchange_.join_expert_tensor("expert_tensor_all_gather", CollectiveOp::AllGather);
+  dispatcher_.sort_rows("expert_sort");
+  dispatcher_.join_expert_tensor("expert_tensor_all_gather", CollectiveOp::AllGather);
   const bool arrive_in_8_bits = settings_.dispatch_precision == DataType::Fp8;
   if (!arrive_in_8_bits) quantise_rows("expert_up_quantise", arch_.hidden);
   grouped("expert_up_gemm", arch_.ffn_inputs() * inner_, arch_.hidden, GemmPass::Forward);
@@ -189,18 +188,18 @@ void GroupedExperts::forward() {
   if (!fused()) quantise_rows("expert_down_input_quantise", inner_);
   grouped("expert_down_gemm", arch_.hidden, inner_, GemmPass::Forward);
   add_biases();
-  exchange_.join_expert_tensor("expert_tensor_reduce_scatter", CollectiveOp::ReduceScatter);
-  exchange_.sort_rows("expert_unsort");
+  dispatcher_.join_expert_tensor("expert_tensor_reduce_scatter", CollectiveOp::ReduceScatter);
+  dispatcher_.sort_rows("expert_unsort");
 }
 
 ExpertGradients GroupedExperts::backward(BackwardPart part) {
   const bool full = part == BackwardPart::Full && !linear_.frozen();
   ExpertGradients final_at;
   const std::int64_t columns = arch_.ffn_inputs() * inner_;
-  exchange_.sort_rows("expert_unsort_backward");
-  exchange_.join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
+  dispatcher_.sort_rows("expert_unsort_backward");
+  dispatcher_.join_expert_tensor("expert_tensor_gradient_all_gather", CollectiveOp::AllGather);
   add_biases_backward();
-  if (options_.again.expert_activation && !options_.again.experts) {
+  if (options_.recomputed.expert_activation && !options_.recomputed.experts) {
     tools_.repeat([this] { activate(); });
   }
   if (settings_.dispatch_precision != DataType::Fp8)
@@ -212,9 +211,9 @@ ExpertGradients GroupedExperts::backward(BackwardPart part) {
   if (!fused()) quantise_rows("expert_up_gradient_quantise", columns);
   grouped("expert_up_dgrad", arch_.hidden, columns, GemmPass::DataGrad);
   if (full) final_at.up = grouped("expert_up_wgrad", columns, arch_.hidden, GemmPass::WeightGrad);
-  exchange_.join_expert_tensor("expert_tensor_gradient_reduce_scatter",
-                               CollectiveOp::ReduceScatter);
-  exchange_.sort_rows("expert_sort_backward");
+  dispatcher_.join_expert_tensor("expert_tensor_gradient_reduce_scatter",
+                                 CollectiveOp::ReduceScatter);
+  dispatcher_.sort_rows("expert_sort_backward");
   return final_at;
 }
 
@@ -248,12 +247,11 @@ void SharedExperts::forward() {
   const std::int64_t tokens = shape_.tokens;
   group_.gather_sequence("shared_all_gather");
   linear_.dequantise("shared_up", arch_.ffn_inputs() * width_ * arch_.hidden);
-  build_.compute("shared_up_gemm", linear_.product(tokens, arch_.ffn_inputs() * width_,
-                                                   arch_.hidden, GemmPass::Forward));
+  build_.compute("shared_up_gemm", linear_.gemm(tokens, arch_.ffn_inputs() * width_, arch_.hidden,
+                                                GemmPass::Forward));
   elementwise_.activation_forward("shared_activation", tokens * width_);
   linear_.dequantise("shared_down", width_ * arch_.hidden);
-  build_.compute("shared_down_gemm",
-                 linear_.product(tokens, arch_.hidden, width_, GemmPass::Forward));
+  build_.compute("shared_down_gemm", linear_.gemm(tokens, arch_.hidden, width_, GemmPass::Forward));
   group_.join_partial_sums("shared_join");
 }
 
@@ -266,7 +264,7 @@ void SharedExperts::add() {
 ExpertGradients SharedExperts::backward(BackwardPart part) {
   if (!any()) return {};
   const bool inputs = part != BackwardPart::Weight;
-  if (inputs && options_.again.shared_experts && !options_.again.experts)
+  if (inputs && options_.recomputed.shared_experts && !options_.recomputed.experts)
     tools_.repeat([this] { forward(); });
   ExpertGradients final_at;
   final_at.down = tensor_.row_backward("shared_down", width_, part);
@@ -286,15 +284,15 @@ class Experts : BlockWriter {
       : BlockWriter(tools),
         settings_(options_.experts.settings),
         router_(tools),
-        exchange_(tools),
-        grouped_(tools, exchange_),
+        dispatcher_(tools),
+        grouped_(tools, dispatcher_),
         shared_(tools) {}
 
   void forward();  // from the norm's output to what is added to the residual
   std::vector<ReadyGradient> backward(BackwardPart part);
 
  private:
-  using Way = ExpertExchange::Way;
+  using Way = TokenDispatcher::Way;
   struct Final {
     ExpertGradients grouped;
     ExpertGradients shared;
@@ -305,43 +303,43 @@ class Experts : BlockWriter {
 
   const ExpertSettings& settings_;
   ExpertRouter router_;
-  ExpertExchange exchange_;
+  TokenDispatcher dispatcher_;
   GroupedExperts grouped_;
   SharedExperts shared_;
 };
 
 void Experts::forward() {
   router_.forward();
-  exchange_.cast_rows("dispatch_cast");
-  exchange_.permute("permute");
-  exchange_.tell_counts();
+  dispatcher_.cast_rows("dispatch_cast");
+  dispatcher_.permute("permute");
+  dispatcher_.tell_counts();
   const OpIndex dispatched =
-      exchange_.travel("dispatch", Way::ToExperts, settings_.dispatch_precision);
+      dispatcher_.travel("dispatch", Way::ToExperts, settings_.dispatch_precision);
   if (settings_.overlap_shared) shared_.forward();
   build_.wait_for(dispatched);
   grouped_.forward();
-  build_.wait_for(exchange_.travel("combine", Way::ToTokens, shape_.dtype));
-  exchange_.permute("unpermute");
-  exchange_.gather_tokens("expert_output_all_gather", arch_.hidden * shape_.element);
+  build_.wait_for(dispatcher_.travel("combine", Way::ToTokens, shape_.dtype));
+  dispatcher_.permute("unpermute");
+  dispatcher_.gather_tokens("expert_output_all_gather", arch_.hidden * shape_.element);
   if (!settings_.overlap_shared) shared_.forward();
   shared_.add();
 }
 
 Experts::Final Experts::input_part(BackwardPart part) {
-  if (options_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
-  if (options_.again.experts) tools_.repeat([this] { forward(); });
+  if (options_.recomputed.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
+  if (options_.recomputed.experts) tools_.repeat([this] { forward(); });
   Final final_at;
-  exchange_.cast_rows("combine_gradient_cast");
-  exchange_.permute("unpermute_backward");
+  dispatcher_.cast_rows("combine_gradient_cast");
+  dispatcher_.permute("unpermute_backward");
   const OpIndex combined =
-      exchange_.travel("combine_backward", Way::ToExperts, settings_.dispatch_precision);
+      dispatcher_.travel("combine_backward", Way::ToExperts, settings_.dispatch_precision);
   if (settings_.overlap_shared) final_at.shared = shared_.backward(part);
   build_.wait_for(combined);
   final_at.grouped = grouped_.backward(part);
-  build_.wait_for(exchange_.travel("dispatch_backward", Way::ToTokens, shape_.dtype));
-  exchange_.permute("permute_backward");
-  exchange_.gather_tokens("expert_input_gradient_all_gather",
-                          arch_.hidden * shape_.element + kFp32Bytes * arch_.experts_per_token);
+  build_.wait_for(dispatcher_.travel("dispatch_backward", Way::ToTokens, shape_.dtype));
+  dispatcher_.permute("permute_backward");
+  dispatcher_.gather_tokens("expert_input_gradient_all_gather",
+                            arch_.hidden * shape_.element + kFp32Bytes * arch_.experts_per_token);
   if (!settings_.overlap_shared) final_at.shared = shared_.backward(part);
   router_.backward();
   if (part == BackwardPart::Full && !linear_.frozen()) final_at.router = router_.weight_backward();
@@ -482,16 +480,16 @@ std::int64_t row_bytes(const Architecture& a, std::int64_t inner, const Activati
 }
 
 LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
-  const RecomputeModules again = recomputed_modules(query);
+  const RecomputeModules recomputed = recomputed_modules(query);
   const ActivationSizes sizes(query);
-  const std::int64_t input = again.norms ? 0 : router_input_bytes(a, sizes);
-  if (again.experts) return {.experts = input};
+  const std::int64_t input = recomputed.norms ? 0 : router_input_bytes(a, sizes);
+  if (recomputed.experts) return {.experts = input};
   const std::int64_t rows = rows_of(a, query);
   const std::int64_t inner = divided_up(a.expert_ffn, query.expert_tensor);
   std::int64_t bytes =
       input + sizes.outside(kFp32Bytes * a.experts) + rows * row_bytes(a, inner, sizes);
-  if (!again.shared_experts) bytes += activation_bytes(a, a.shared_ffn, sizes);
-  if (again.expert_activation) bytes -= rows * sizes.entering(inner);
+  if (!recomputed.shared_experts) bytes += activation_bytes(a, a.shared_ffn, sizes);
+  if (recomputed.expert_activation) bytes -= rows * sizes.entering(inner);
   return {.experts = bytes};
 }
 
@@ -508,13 +506,13 @@ std::int64_t gradients(const BlockBackward& backward) {
 
 // The rows, what lies between their two products, and the router's input.
 std::int64_t frozen_inputs(const FrozenLayer& layer) {
-  if (layer.runs_modules_again) return 0;
+  if (layer.recomputes_modules) return 0;
   const Architecture& a = layer.architecture;
   const ActivationSizes sizes(layer.query);
   const std::int64_t rows = layer.query.expert_rows.value_or(0);
   const std::int64_t inner = a.expert_ffn / layer.query.expert_tensor;
   const std::int64_t own = sizes.tokens / sizes.region;
-  return std::llround(sizes.product_input * static_cast<double>(rows * (a.hidden + inner)) +
+  return std::llround(sizes.gemm_input * static_cast<double>(rows * (a.hidden + inner)) +
                       static_cast<double>(sizes.element * own * a.hidden));
 }
 

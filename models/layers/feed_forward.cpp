@@ -16,7 +16,7 @@ class FeedForward : BlockWriter {
 
   void forward();
   std::vector<ReadyGradient> backward(BackwardPart part);
-  void second_products();
+  void second_gemms();
 
  private:
   using Weights = std::array<OpIndex, 2>;  // where their gradients are final
@@ -49,7 +49,7 @@ void FeedForward::up_forward() {
                   shape_.tokens * arch_.hidden, Rows::Gathered);
   tensor_.column_forward(
       "ffn_all_gather", "ffn_up_gemm",
-      linear_.product(shape_.tokens, up_layer().outputs, arch_.hidden, GemmPass::Forward));
+      linear_.gemm(shape_.tokens, up_layer().outputs, arch_.hidden, GemmPass::Forward));
   linear_.adapters_forward("ffn_up");
   elementwise_.activation_forward("ffn_activation", shape_.tokens * local_ffn);
 }
@@ -59,15 +59,14 @@ void FeedForward::down_forward() {
   linear_.prepare("ffn_down", arch_.hidden * local_ffn, shape_.tokens * local_ffn);
   linear_.adapters_forward("ffn_down");
   tensor_.row_forward("ffn_join", "ffn_down_gemm",
-                      linear_.product(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
+                      linear_.gemm(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
 }
 
 // Up and the activation; gate and down were kept.
-void FeedForward::second_products() {
+void FeedForward::second_gemms() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
-  tensor_.column_forward(
-      "ffn_all_gather", "ffn_up_gemm",
-      linear_.product(shape_.tokens, local_ffn, arch_.hidden, GemmPass::Forward));
+  tensor_.column_forward("ffn_all_gather", "ffn_up_gemm",
+                         linear_.gemm(shape_.tokens, local_ffn, arch_.hidden, GemmPass::Forward));
   elementwise_.activation_forward("ffn_activation", shape_.tokens * local_ffn);
 }
 
@@ -84,8 +83,8 @@ FeedForward::Weights FeedForward::weight_part() {
 
 FeedForward::Weights FeedForward::input_part(BackwardPart part) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
-  if (options_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
-  if (options_.again.feed_forward) tools_.repeat([this] { matrices(); });
+  if (options_.recomputed.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
+  if (options_.recomputed.feed_forward) tools_.repeat([this] { matrices(); });
   const OpIndex down = tensor_.row_backward("ffn_down", local_ffn, part);
   elementwise_.activation_backward("ffn_activation_backward", shape_.tokens * local_ffn);
   const OpIndex up = tensor_.column_backward(up_layer(), part);
@@ -107,9 +106,9 @@ std::vector<Weight> weights(const Architecture& a) {
       {.up = "up", .down = "down", .width = a.ffn, .modules = {&RecomputeModules::feed_forward}});
   Weight& up = both.front();
   Weight& down = both.back();
-  up.second_product = 0.5;  // the gate's half was kept
-  up.product = "ffn_up";
-  down.product = "ffn_down";
+  up.second_gemm = 0.5;  // the gate's half was kept
+  up.gemm = "ffn_up";
+  down.gemm = "ffn_down";
   using Targets = AdapterTargets;
   if (a.gated_ffn)
     up.adapters = {&Targets::gate, &Targets::up};
@@ -120,7 +119,7 @@ std::vector<Weight> weights(const Architecture& a) {
 }
 
 // The layer's input, the gate's output, and the block's own where it is read again.
-std::int64_t second_product_bytes(const Architecture& a, const ActivationQuery& query) {
+std::int64_t second_gemm_bytes(const Architecture& a, const ActivationQuery& query) {
   const ActivationSizes sizes(query);
   const bool read_again = !query.compiled || a.post_norms;
   return sizes.inside(sizes.element * a.ffn) +
@@ -128,11 +127,11 @@ std::int64_t second_product_bytes(const Architecture& a, const ActivationQuery& 
 }
 
 LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
-  const RecomputeModules again = recomputed_modules(query);
-  if (again.second_products) return {.ffn = second_product_bytes(a, query)};
+  const RecomputeModules recomputed = recomputed_modules(query);
+  if (recomputed.second_gemms) return {.ffn = second_gemm_bytes(a, query)};
   const ActivationSizes sizes(query);
-  const std::int64_t normed = again.norms ? 0 : sizes.product_inputs(a.hidden);
-  const std::int64_t inner = again.feed_forward ? 0 : activation_bytes(a, a.ffn, sizes);
+  const std::int64_t normed = recomputed.norms ? 0 : sizes.gemm_inputs(a.hidden);
+  const std::int64_t inner = recomputed.feed_forward ? 0 : activation_bytes(a, a.ffn, sizes);
   return {.ffn = normed + inner + sizes.dropout_mask(a)};
 }
 
@@ -144,7 +143,7 @@ std::int64_t gradients(const BlockBackward& backward) {
 
 // The inputs of the way up and of the way down.
 std::int64_t frozen_inputs(const FrozenLayer& layer) {
-  if (layer.runs_modules_again) return 0;
+  if (layer.recomputes_modules) return 0;
   const Architecture& a = layer.architecture;
   const AdapterTargets& on = layer.adapted;
   const ActivationSizes sizes(layer.query);
@@ -199,7 +198,7 @@ LayerBlock feed_forward_block() {
           .forward = [](LayerTools& tools) { FeedForward(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return FeedForward(tools).backward(part); },
-          .second_products = [](LayerTools& tools) { FeedForward(tools).second_products(); },
+          .second_gemms = [](LayerTools& tools) { FeedForward(tools).second_gemms(); },
           .may_end_early = true};
 }
 

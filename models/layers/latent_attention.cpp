@@ -45,7 +45,7 @@ class LatentAttention : BlockWriter {
   OpIndex up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
   OpIndex down_backward(std::string_view name, std::int64_t width, std::int64_t beside,
                         BackwardPart part);
-  void up_again();
+  void recompute_up();
   void heads(std::string_view rope, std::string_view assembly, Pass pass);
   [[nodiscard]] std::int64_t query_inputs() const;
 
@@ -53,7 +53,7 @@ class LatentAttention : BlockWriter {
 };
 
 void LatentAttention::norm(std::string_view name, std::int64_t width, Pass pass) {
-  const StreamingOperation& norm = streaming_.rms_norm;
+  const ElementwiseOperation& norm = kernels_.rms_norm;
   elementwise_.stream(name, MemoryBoundKind::Norm,
                       pass == Pass::Forward ? norm.forward : norm.backward,
                       shape_.local_tokens * width);
@@ -62,8 +62,8 @@ void LatentAttention::norm(std::string_view name, std::int64_t width, Pass pass)
 // Down to a latent and its norm, on this rank's part of the sequence, then the whole sequence.
 void LatentAttention::down(std::string_view name, std::int64_t width, std::int64_t beside) {
   const std::string text(name);
-  build_.compute(text + "_gemm", linear_.product(shape_.local_tokens, width + beside, arch_.hidden,
-                                                 GemmPass::Forward));
+  build_.compute(text + "_gemm", linear_.gemm(shape_.local_tokens, width + beside, arch_.hidden,
+                                              GemmPass::Forward));
   norm(text + "_norm", width, Pass::Forward);
   if (!shape_.sequence_parallel) return;
   group_.collective(CollectiveOp::AllGather, shape_.tokens * (width + beside) * shape_.element,
@@ -78,7 +78,7 @@ std::int64_t LatentAttention::query_inputs() const {
 // head is put together from its own part and the shared one, or its gradient taken apart.
 void LatentAttention::heads(std::string_view rope, std::string_view assembly, Pass pass) {
   const std::int64_t heads = arch_.heads / shape_.tensor;
-  const StreamingOperation& turned = streaming_.rotary;
+  const ElementwiseOperation& turned = kernels_.rotary;
   elementwise_.stream(rope, MemoryBoundKind::Rope,
                       pass == Pass::Forward ? turned.forward : turned.backward,
                       shape_.tokens * (heads + 1) * arch_.rope_dim);
@@ -92,31 +92,31 @@ void LatentAttention::forward() {
   } else {
     group_.gather_sequence("attention_all_gather");
   }
-  build_.compute("query_gemm", linear_.product(shape_.tokens, arch_.query_width() / shape_.tensor,
-                                               query_inputs(), GemmPass::Forward));
+  build_.compute("query_gemm", linear_.gemm(shape_.tokens, arch_.query_width() / shape_.tensor,
+                                            query_inputs(), GemmPass::Forward));
   down("key_value_down", arch_.kv_latent, arch_.rope_dim);
   build_.compute("key_value_gemm",
-                 linear_.product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
-                                 arch_.kv_latent, GemmPass::Forward));
+                 linear_.gemm(shape_.tokens, key_value_columns(arch_, shape_.tensor),
+                              arch_.kv_latent, GemmPass::Forward));
   heads("rope", "key_assembly", Pass::Forward);
   core_.forward();
   build_.compute("projection_gemm",
-                 linear_.product(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
-                                 GemmPass::Forward));
+                 linear_.gemm(shape_.tokens, arch_.hidden, arch_.output_width() / shape_.tensor,
+                              GemmPass::Forward));
   group_.join_partial_sums("attention_join");
 }
 
 // Queries, keys and values once more from the latents that were kept, which are normed again.
-void LatentAttention::up_again() {
+void LatentAttention::recompute_up() {
   if (arch_.query_latent > 0) {
     norm("query_down_norm", arch_.query_latent, Pass::Forward);
-    build_.compute("query_gemm", linear_.product(shape_.tokens, arch_.query_width() / shape_.tensor,
-                                                 query_inputs(), GemmPass::Forward));
+    build_.compute("query_gemm", linear_.gemm(shape_.tokens, arch_.query_width() / shape_.tensor,
+                                              query_inputs(), GemmPass::Forward));
   }
   norm("key_value_down_norm", arch_.kv_latent, Pass::Forward);
   build_.compute("key_value_gemm",
-                 linear_.product(shape_.tokens, key_value_columns(arch_, shape_.tensor),
-                                 arch_.kv_latent, GemmPass::Forward));
+                 linear_.gemm(shape_.tokens, key_value_columns(arch_, shape_.tensor),
+                              arch_.kv_latent, GemmPass::Forward));
   heads("rope", "key_assembly", Pass::Forward);
 }
 
@@ -124,8 +124,8 @@ void LatentAttention::up_again() {
 OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, BackwardPart part) {
   const std::string text(name);
   const auto wgrad = [&] {
-    return build_.compute(text + "_wgrad", linear_.product(up.columns, up.width, shape_.tokens,
-                                                           GemmPass::WeightGrad));
+    return build_.compute(text + "_wgrad",
+                          linear_.gemm(up.columns, up.width, shape_.tokens, GemmPass::WeightGrad));
   };
   if (shape_.sequence_parallel && part != BackwardPart::Input) {
     group_.collective(CollectiveOp::AllGather, shape_.tokens * up.width * shape_.element,
@@ -133,7 +133,7 @@ OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, 
   }
   if (part == BackwardPart::Weight) return wgrad();
   build_.compute(text + "_dgrad",
-                 linear_.product(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
+                 linear_.gemm(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
   const bool overlap = options_.tensor.overlaps;
   const CollectiveOp op = shape_.join_op();
   const OpIndex reduced = group_.collective(
@@ -147,14 +147,13 @@ OpIndex LatentAttention::down_backward(std::string_view name, std::int64_t width
                                        std::int64_t beside, BackwardPart part) {
   const std::string text(name);
   const auto wgrad = [&] {
-    return build_.compute(
-        text + "_wgrad",
-        linear_.product(width + beside, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
+    return build_.compute(text + "_wgrad", linear_.gemm(width + beside, arch_.hidden,
+                                                        shape_.local_tokens, GemmPass::WeightGrad));
   };
   if (part == BackwardPart::Weight) return wgrad();
   norm(text + "_norm_backward", width, Pass::Backward);
-  build_.compute(text + "_dgrad", linear_.product(shape_.local_tokens, arch_.hidden, width + beside,
-                                                  GemmPass::DataGrad));
+  build_.compute(text + "_dgrad", linear_.gemm(shape_.local_tokens, arch_.hidden, width + beside,
+                                               GemmPass::DataGrad));
   return part == BackwardPart::Full ? wgrad() : kNone;
 }
 
@@ -163,7 +162,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
   const OpIndex projection =
       tensor_.row_backward("projection", arch_.output_width() / shape_.tensor, part);
   if (inputs) {
-    if (options_.again.latent_up) tools_.repeat([this] { up_again(); });
+    if (options_.recomputed.latent_up) tools_.repeat([this] { recompute_up(); });
     core_.backward();
     heads("rope_backward", "key_assembly_backward", Pass::Backward);
   }
@@ -172,7 +171,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
                                          .beside = arch_.rope_dim,
                                          .columns = key_value_columns(arch_, shape_.tensor)},
                                         part);
-  if (inputs && options_.again.norms)
+  if (inputs && options_.recomputed.norms)
     tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
   const OpIndex key_value_down =
       down_backward("key_value_down", arch_.kv_latent, arch_.rope_dim, part);
@@ -260,21 +259,21 @@ std::vector<Weight> weights(const Architecture& a) {
 
 // The input of both down-projections, the latents before and behind their norms, and the heads.
 LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
-  const RecomputeModules again = recomputed_modules(query);
+  const RecomputeModules recomputed = recomputed_modules(query);
   const ActivationSizes sizes(query);
-  const std::int64_t normed = again.norms ? 0 : sizes.product_inputs(a.hidden);
+  const std::int64_t normed = recomputed.norms ? 0 : sizes.gemm_inputs(a.hidden);
   const std::int64_t latents = a.query_latent + a.kv_latent;
   std::int64_t bytes =
       normed + sizes.outside(sizes.element * (latents + a.rope_dim)) +
       sizes.outside(sizes.entering(latents)) +
       head_bytes(a, query, key_value_width_per_rank(a, query.tensor) * query.tensor) +
       sizes.dropout_mask(a);
-  if (again.latent_up) {
+  if (recomputed.latent_up) {
     const std::int64_t queries = a.query_latent > 0 ? a.query_width() : 0;
     bytes -= sizes.inside(sizes.element * (queries + a.query_width() + a.output_width())) +
              sizes.outside(sizes.entering(latents));
   }
-  return {.attention = bytes, .core = again.core ? 0 : core_bytes(a, query)};
+  return {.attention = bytes, .core = recomputed.core ? 0 : core_bytes(a, query)};
 }
 
 }  // namespace

@@ -23,23 +23,23 @@ void LayerLowering::block_forward(LayerHalf half) {
 
 // All of a layer but attention and the products whose outputs were kept: queries, values, gate,
 // down.
-void LayerLowering::second_products_again() {
+void LayerLowering::recompute_second_gemms() {
   const LayerBlock& attention = block(LayerHalf::Attention);
   const LayerBlock& ffn = block(LayerHalf::FeedForward);
-  if (!tools_.options.again.second_products) return;
-  if (attention.second_products == nullptr || ffn.second_products == nullptr) return;
+  if (!tools_.options.recomputed.second_gemms) return;
+  if (attention.second_gemms == nullptr || ffn.second_gemms == nullptr) return;
   tools_.repeat([&] {
     tools_.elementwise.norm_forward("attention_norm");
-    attention.second_products(tools_);
+    attention.second_gemms(tools_);
     tools_.elementwise.residual_forward("attention", true);
     tools_.elementwise.norm_forward("ffn_norm");
-    ffn.second_products(tools_);
+    ffn.second_gemms(tools_);
   });
 }
 
 std::vector<ReadyGradient> LayerLowering::block_backward(LayerHalf half, BackwardPart part) {
   std::vector<ReadyGradient> ready = tools_.elementwise.residual_backward(name_of(half), part);
-  if (half == LayerHalf::FeedForward && part != BackwardPart::Weight) second_products_again();
+  if (half == LayerHalf::FeedForward && part != BackwardPart::Weight) recompute_second_gemms();
   const std::vector<ReadyGradient> own = block(half).backward(tools_, part);
   ready.insert(ready.end(), own.begin(), own.end());
   return ready;

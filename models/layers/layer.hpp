@@ -50,7 +50,7 @@ class LayerLowering {
   void block_forward(LayerHalf half);
   std::vector<ReadyGradient> block_backward(LayerHalf half, BackwardPart part);
   std::vector<ReadyGradient> blocks_backward(BackwardPart part, const LayerParts& parts);
-  void second_products_again();
+  void recompute_second_gemms();
 
   LayerTools tools_;
 };

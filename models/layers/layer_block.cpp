@@ -46,9 +46,9 @@ void count_kind(std::vector<CountedKind>& counted, LayerKind kind) {
   ++known->layers;
 }
 
-std::vector<CountedKind> layer_kinds(const Architecture& architecture, std::int64_t further) {
+std::vector<CountedKind> layer_kinds(const Architecture& architecture, std::int64_t mtp_layers) {
   std::vector<CountedKind> kinds;
-  for (std::int64_t layer = 0; layer < architecture.layers + further; ++layer)
+  for (std::int64_t layer = 0; layer < architecture.layers + mtp_layers; ++layer)
     count_kind(kinds, layer_kind(architecture, layer));
   return kinds;
 }

@@ -42,7 +42,7 @@ struct FrozenLayer {
   const Architecture& architecture;
   const ActivationQuery& query;
   AdapterTargets adapted = {};      // the matrices that a trained adapter stands on
-  bool runs_modules_again = false;  // selective recomputation of more than the core
+  bool recomputes_modules = false;  // selective recomputation of more than the core
 };
 
 struct LayerBlock {
@@ -86,8 +86,8 @@ struct LayerBlock {
   // they become final (chunk_weights.hpp).
   std::vector<ReadyGradient> (*backward)(LayerTools& tools, BackwardPart part) = nullptr;
   // Runs again what was not kept of the forward where every second product's output was
-  // (RecomputeModules::second_products); nullptr: which products those are is not known.
-  void (*second_products)(LayerTools& tools) = nullptr;
+  // (RecomputeModules::second_gemms); nullptr: which products those are is not known.
+  void (*second_gemms)(LayerTools& tools) = nullptr;
   // The forward leaves its last product out where LayerTools::ends_early.
   bool may_end_early = false;
 };
@@ -106,7 +106,7 @@ struct CountedKind {
   std::int64_t layers = 0;
 };
 [[nodiscard]] std::vector<CountedKind> layer_kinds(const Architecture& architecture,
-                                                   std::int64_t further = 0);
+                                                   std::int64_t mtp_layers = 0);
 void count_kind(std::vector<CountedKind>& counted, LayerKind kind);
 // Layers of the model whose tokens are routed to experts.
 [[nodiscard]] std::int64_t layers_with_experts(const Architecture& architecture);

@@ -15,7 +15,7 @@ namespace trainyard {
 namespace {
 
 // Numbers of a layer's products, input and output together, by what they grow with.
-struct ProductWidths {
+struct GemmWidths {
   std::int64_t tokens = 0;  // of the sequence that the rank works on
   std::int64_t local = 0;   // of its own part of it
   std::int64_t inputs = 0;  // likewise, but for a framework that keeps them gathered
@@ -24,8 +24,8 @@ struct ProductWidths {
 
 // A matrix that all ranks have works on the rank's own part of the sequence, as do the inputs of a
 // column-parallel one and the outputs of a row-parallel one.
-ProductWidths product_widths(const WeightDivision& division, LayerKind kind) {
-  ProductWidths widths;
+GemmWidths gemm_widths(const WeightDivision& division, LayerKind kind) {
+  GemmWidths widths;
   for (const Weight& weight : layer_weights(division.architecture, kind)) {
     const std::int64_t ranks = weight.expert() ? division.expert_tensor : division.tensor;
     const bool column = weight.split == Split::Column;
@@ -45,12 +45,12 @@ ProductWidths product_widths(const WeightDivision& division, LayerKind kind) {
 
 std::int64_t held_for_weights(const MemoryOptions& options, LayerKind kind, std::int64_t rows) {
   const ActivationQuery& query = options.query;
-  const ProductWidths widths = product_widths(options.division, kind);
+  const GemmWidths widths = gemm_widths(options.division, kind);
   const std::int64_t tokens = query.micro_batch * (query.sequence_length / query.context);
   const std::int64_t local = query.sequence_parallel ? tokens / query.tensor : tokens;
   // Both sides of a product as it reads them: in 8 bits where it multiplies in 8 bits.
   const double element = element_bytes(query.precision);
-  const double each = query.product_input.value_or(element);
+  const double each = query.gemm_input.value_or(element);
   const std::int64_t input_rows = query.gathered_inputs ? tokens : local;
   const std::int64_t numbers = tokens * widths.tokens + local * widths.local +
                                input_rows * widths.inputs + rows * widths.rows;
@@ -107,7 +107,7 @@ std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind, st
   const FrozenLayer layer{.architecture = options.division.architecture,
                           .query = query,
                           .adapted = trained ? adapters.targets : kNoAdapters,
-                          .runs_modules_again = options.rebuilds_modules};
+                          .recomputes_modules = options.rebuilds_modules};
   const LayerBlock& attention = block_of(kind, LayerHalf::Attention);
   const LayerBlock& ffn = block_of(kind, LayerHalf::FeedForward);
   if (attention.frozen_inputs == nullptr || ffn.frozen_inputs == nullptr) return 0;
@@ -130,16 +130,16 @@ std::int64_t layer_placeholders(const MemoryOptions& options, std::span<const Pl
   const Architecture& a = options.division.architecture;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;  // inputs, parameters
   for (const auto& [kind, parts] : layers) {
-    std::int64_t product = 0;  // of matrices that are multiplied together
+    std::int64_t gemm = 0;  // of matrices that are multiplied together
     const std::vector<Weight> weights = layer_weights(a, kind);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const Weight& weight = weights[i];
       const bool here = weight.part == WeightPart::Attention ? parts.attention : parts.ffn;
       if (!here || weight.part == WeightPart::Router) continue;  // that is an ordinary product
-      product += placeholder(options.division, weight);
+      gemm += placeholder(options.division, weight);
       if (i + 1 < weights.size() && weights[i + 1].joined) continue;
-      shapes.emplace(weight.inputs, product);
-      product = 0;
+      shapes.emplace(weight.inputs, gemm);
+      gemm = 0;
     }
   }
   std::int64_t numbers = 0;

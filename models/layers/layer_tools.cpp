@@ -12,42 +12,42 @@ OpIndex Elementwise::memory_bound(std::string_view name, MemoryBoundKind kind, s
   return build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = launches});
 }
 
-OpIndex Elementwise::stream(std::string_view name, MemoryBoundKind kind, const StreamingPass& pass,
-                            std::int64_t numbers) {
+OpIndex Elementwise::stream(std::string_view name, MemoryBoundKind kind,
+                            const ElementwisePass& pass, std::int64_t numbers) {
   return memory_bound(name, kind, pass.bytes(shape_.element) * numbers, pass.launches);
 }
 
 void Elementwise::norm_forward(std::string_view name) {
-  stream(name, MemoryBoundKind::Norm, streaming_.norm(arch_).forward,
+  stream(name, MemoryBoundKind::Norm, kernels_.norm(arch_).forward,
          shape_.local_tokens * arch_.hidden);
 }
 
 OpIndex Elementwise::norm_backward(std::string_view name) {
-  return stream(name, MemoryBoundKind::Norm, streaming_.norm(arch_).backward,
+  return stream(name, MemoryBoundKind::Norm, kernels_.norm(arch_).backward,
                 shape_.local_tokens * arch_.hidden);
 }
 
 void Elementwise::activation_forward(std::string_view name, std::int64_t numbers) {
-  stream(name, MemoryBoundKind::Activation, streaming_.activation_of(arch_).forward, numbers);
+  stream(name, MemoryBoundKind::Activation, kernels_.activation_of(arch_).forward, numbers);
 }
 
 void Elementwise::activation_backward(std::string_view name, std::int64_t numbers) {
-  stream(name, MemoryBoundKind::Activation, streaming_.activation_of(arch_).backward, numbers);
+  stream(name, MemoryBoundKind::Activation, kernels_.activation_of(arch_).backward, numbers);
 }
 
 // Into the order of the ranks before a scatter, out of it after a gather.
 void Elementwise::copy_sequence(std::string_view name, std::int64_t bytes) {
-  if (!streaming_.sequence_copies || !shape_.sequence_parallel) return;
+  if (!kernels_.sequence_copies || !shape_.sequence_parallel) return;
   memory_bound(std::string(name) + "_copy", MemoryBoundKind::Elementwise, 2 * bytes);
 }
 
 // The gradients are added two read and one written at a time, or all read at once.
-void Elementwise::join_input_gradients(std::string_view name, std::int64_t products) {
-  const std::int64_t further = products - 1;
-  if (!streaming_.separate_products || further == 0) return;
-  const bool at_once = streaming_.compiled;
-  const StreamingPass pass{.narrow = at_once ? further + 2 : 3 * further,
-                           .launches = at_once ? 1 : further};
+void Elementwise::join_input_gradients(std::string_view name, std::int64_t gemms) {
+  const std::int64_t further = gemms - 1;
+  if (!kernels_.separate_gemms || further == 0) return;
+  const bool at_once = kernels_.compiled;
+  const ElementwisePass pass{.narrow = at_once ? further + 2 : 3 * further,
+                             .launches = at_once ? 1 : further};
   stream(std::string(name) + "_gradient_add", MemoryBoundKind::Elementwise, pass,
          shape_.tokens * arch_.hidden);
 }
@@ -79,7 +79,7 @@ std::vector<ReadyGradient> Elementwise::residual_backward(std::string_view block
 ReadyGradient Elementwise::norm_back(std::string_view name, const NormBack& norm) {
   OpIndex op = build_.last_compute();
   if (norm.part != BackwardPart::Weight) {
-    StreamingPass pass = streaming_.norm(arch_).backward;
+    ElementwisePass pass = kernels_.norm(arch_).backward;
     if (norm.before_block) pass.narrow += 3;
     op = stream(name, MemoryBoundKind::Norm, pass, shape_.local_tokens * arch_.hidden);
   }
@@ -102,12 +102,12 @@ void each_on(const std::vector<Adapter>& adapters, std::string_view kernel, cons
 
 }  // namespace
 
-Gemm LinearLayers::product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
+Gemm LinearLayers::gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
   return {.m = m,
           .n = n,
           .k = k,
           .batch = 1,
-          .dtype = options_.recipe.products.value_or(shape_.dtype),
+          .dtype = options_.recipe.gemms.value_or(shape_.dtype),
           .pass = pass,
           .accumulate_fp32 = options_.accumulates && pass == GemmPass::WeightGrad};
 }
@@ -121,9 +121,9 @@ std::vector<Adapter> LinearLayers::adapters_here() const {
 void LinearLayers::adapters_forward(std::string_view name) {
   each_on(adapters_here(), name, [this](const Adapter& adapter) {
     build_.compute(adapter.target + "_adapter_in",
-                   product(shape_.tokens, adapter.rank, adapter.inputs, GemmPass::Forward));
+                   gemm(shape_.tokens, adapter.rank, adapter.inputs, GemmPass::Forward));
     build_.compute(adapter.target + "_adapter_out",
-                   product(shape_.tokens, adapter.outputs, adapter.rank, GemmPass::Forward));
+                   gemm(shape_.tokens, adapter.outputs, adapter.rank, GemmPass::Forward));
   });
 }
 
@@ -134,9 +134,9 @@ void LinearLayers::adapters_back(std::string_view name, bool weights) {
   const std::string_view suffix = weights ? "_wgrad" : "_dgrad";
   each_on(adapters_here(), name, [&](const Adapter& adapter) {
     const auto factor = [&](std::string_view end, std::int64_t from, std::int64_t to) {
-      build_.compute(adapter.target + std::string(end).append(suffix),
-                     weights ? product(to, from, shape_.tokens, pass)
-                             : product(shape_.tokens, from, to, pass));
+      build_.compute(
+          adapter.target + std::string(end).append(suffix),
+          weights ? gemm(to, from, shape_.tokens, pass) : gemm(shape_.tokens, from, to, pass));
     };
     factor("_adapter_out", adapter.rank, adapter.outputs);
     factor("_adapter_in", adapter.inputs, adapter.rank);
@@ -164,7 +164,7 @@ void LinearLayers::prepare(std::string_view name, std::int64_t parameters, std::
                            Rows rows) {
   const std::string text(name);
   dequantise(name, parameters);
-  if (options_.recipe.products != DataType::Fp8) return;
+  if (options_.recipe.gemms != DataType::Fp8) return;
   const bool shared = rows == Rows::Gathered && shape_.sequence_parallel && shape_.tensor > 1 &&
                       options_.recipe.sequence_wire == DataType::Fp8;
   elementwise_.memory_bound(text + "_quantise", MemoryBoundKind::Cast,

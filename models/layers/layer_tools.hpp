@@ -26,7 +26,7 @@ namespace trainyard {
 // ---- options: made once for all programs of a step (options.hpp)
 
 // Products of linear layers.
-struct ProductOptions {
+struct GemmOptions {
   const Architecture& architecture;
   const Recipe& recipe;
   bool accumulates = false;  // those of weight gradients add to what there is, in fp32
@@ -41,7 +41,7 @@ struct TensorOptions {
   std::int64_t hidden = 0;
   bool overlaps = true;    // an input gradient is reduced while its weight gradient is computed
   bool in_pieces = false;  // Parallelism::chunked_tensor
-  bool keeps_gathered = false;  // StreamingKernels::keeps_gathered
+  bool keeps_gathered = false;  // ElementwiseKernels::keeps_gathered
 };
 
 // Attention among ranks that share a sequence.
@@ -65,17 +65,17 @@ struct ExpertOptions {
   const CollectiveChoice& collectives;
   std::int64_t places = 1;  // ranks that the experts are divided over
   std::int64_t tensor = 1;  // ranks that share an expert
-  bool products_in_8_bits = false;
+  bool gemms_in_8_bits = false;
 };
 
 struct LayerOptions {
   const Architecture& architecture;
-  const StreamingKernels& streaming;
-  ProductOptions products;
+  const ElementwiseKernels& elementwise_kernels;
+  GemmOptions gemms;
   TensorOptions tensor;
   AttentionOptions attention;
   ExpertOptions experts;
-  RecomputeModules again = {};  // what a layer's backward runs again: none but under Selective
+  RecomputeModules recomputed = {};  // what a layer's backward runs again: none but under Selective
   // A layer that is computed again as a whole leaves its last product out.
   bool stops_early = false;
 };
@@ -85,13 +85,13 @@ struct LayerOptions {
 
 class Elementwise {
  public:
-  Elementwise(const Architecture& architecture, const StreamingKernels& streaming,
+  Elementwise(const Architecture& architecture, const ElementwiseKernels& elementwise_kernels,
               const StepShape& shape, ProgramBuilder& build)
-      : arch_(architecture), streaming_(streaming), shape_(shape), build_(build) {}
+      : arch_(architecture), kernels_(elementwise_kernels), shape_(shape), build_(build) {}
 
   OpIndex memory_bound(std::string_view name, MemoryBoundKind kind, std::int64_t bytes,
                        std::int64_t launches = 1);
-  OpIndex stream(std::string_view name, MemoryBoundKind kind, const StreamingPass& pass,
+  OpIndex stream(std::string_view name, MemoryBoundKind kind, const ElementwisePass& pass,
                  std::int64_t numbers);
   void norm_forward(std::string_view name);
   OpIndex norm_backward(std::string_view name);
@@ -112,12 +112,12 @@ class Elementwise {
   std::vector<ReadyGradient> residual_backward(std::string_view block, BackwardPart part);
   // Adds the gradients of one input that came back through so many products of their own, such as
   // those of queries, keys and values.
-  void join_input_gradients(std::string_view name, std::int64_t products);
+  void join_input_gradients(std::string_view name, std::int64_t gemms);
   void copy_sequence(std::string_view name, std::int64_t bytes);
 
  private:
   const Architecture& arch_;
-  const StreamingKernels& streaming_;
+  const ElementwiseKernels& kernels_;
   const StepShape& shape_;
   ProgramBuilder& build_;
 };
@@ -127,12 +127,12 @@ class Elementwise {
 
 class LinearLayers {
  public:
-  LinearLayers(const ProductOptions& options, const StepShape& shape, ProgramBuilder& build,
+  LinearLayers(const GemmOptions& options, const StepShape& shape, ProgramBuilder& build,
                Elementwise& elementwise)
       : options_(options), shape_(shape), build_(build), elementwise_(elementwise) {}
 
   // m x k by k x n.
-  [[nodiscard]] Gemm product(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
+  [[nodiscard]] Gemm gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
   // Adapters are trained, and no matrix itself.
   [[nodiscard]] bool frozen() const { return options_.adapters.any(); }
   // Writes out so many numbers of a frozen matrix that is kept in four bits.
@@ -152,7 +152,7 @@ class LinearLayers {
   void adapters_back(std::string_view name, bool weights);
   [[nodiscard]] std::vector<Adapter> adapters_here() const;  // on the layer that the tags name
 
-  const ProductOptions& options_;
+  const GemmOptions& options_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   Elementwise& elementwise_;
@@ -182,7 +182,7 @@ class TensorGroup {
   void gather_sequence(std::string_view name);  // nothing without sequence parallelism
   // Gathers the rows of an operand of a linear layer's product, in the recipe's sequence_wire if
   // this product is one of the recipe's; kNone without sequence parallelism.
-  OpIndex gather_operand(std::string_view name, DataType product, bool blocking);
+  OpIndex gather_operand(std::string_view name, DataType gemm, bool blocking);
   // Bytes of all rows of an operand as they are gathered for a product of the recipe.
   [[nodiscard]] std::int64_t wire_bytes() const;
 
@@ -214,8 +214,8 @@ class TensorParallel {
         group_(group) {}
 
   // A product of gathered rows, or one whose result is joined; in pieces with `in_pieces`.
-  void column_forward(std::string_view gather, std::string_view name, const Gemm& product);
-  void row_forward(std::string_view join, std::string_view name, const Gemm& product);
+  void column_forward(std::string_view gather, std::string_view name, const Gemm& gemm);
+  void row_forward(std::string_view join, std::string_view name, const Gemm& gemm);
   // dgrad and wgrad of a linear layer and their communication; the wgrad, or kNone for the input
   // part. A row-parallel layer has `inputs` rows per rank.
   OpIndex column_backward(const ColumnLayer& layer, BackwardPart part);
@@ -230,7 +230,7 @@ class TensorParallel {
 
  private:
   OpIndex gather_kept(std::string_view operand, DataType type);
-  [[nodiscard]] DataType product_type(bool is_head) const;
+  [[nodiscard]] DataType gemm_type(bool is_head) const;
   [[nodiscard]] bool chunked() const;
 
   const TensorOptions& options_;
@@ -248,8 +248,8 @@ struct LayerTools {
       : options(of_layer),
         shape(step),
         build(builder),
-        elementwise(options.architecture, options.streaming, shape, build),
-        linear(options.products, shape, build, elementwise),
+        elementwise(options.architecture, options.elementwise_kernels, shape, build),
+        linear(options.gemms, shape, build, elementwise),
         group(options.tensor, shape, build, elementwise),
         tensor(options.tensor, shape, build, elementwise, linear, group) {}
   LayerTools(const LayerTools&) = delete;  // its parts refer to each other
@@ -289,7 +289,7 @@ class BlockWriter {
       : tools_(tools),
         options_(tools.options),
         arch_(tools.options.architecture),
-        streaming_(tools.options.streaming),
+        kernels_(tools.options.elementwise_kernels),
         shape_(tools.shape),
         build_(tools.build),
         elementwise_(tools.elementwise),
@@ -300,7 +300,7 @@ class BlockWriter {
   LayerTools& tools_;
   const LayerOptions& options_;
   const Architecture& arch_;
-  const StreamingKernels& streaming_;
+  const ElementwiseKernels& kernels_;
   const StepShape& shape_;
   ProgramBuilder& build_;
   Elementwise& elementwise_;

@@ -17,7 +17,7 @@ class MultiHeadAttention : BlockWriter {
 
   void forward();
   std::vector<ReadyGradient> backward(BackwardPart part);
-  void second_products();
+  void second_gemms();
 
  private:
   using Weights = std::array<OpIndex, 2>;  // where their gradients are final
@@ -63,7 +63,7 @@ std::int64_t MultiHeadAttention::query_and_key_width() const {
 // Over each head of queries and of keys, where the model has such norms.
 void MultiHeadAttention::head_norms(std::string_view name, Pass pass) {
   if (!arch_.qk_norm) return;
-  const StreamingOperation& norm = streaming_.rms_norm;
+  const ElementwiseOperation& norm = kernels_.rms_norm;
   const std::int64_t width = query_and_key_width();
   elementwise_.stream(name, MemoryBoundKind::Norm,
                       pass == Pass::Forward ? norm.forward : norm.backward, shape_.tokens * width);
@@ -71,7 +71,7 @@ void MultiHeadAttention::head_norms(std::string_view name, Pass pass) {
 
 void MultiHeadAttention::rotary(std::string_view name, Pass pass) {
   if (arch_.positions != Positions::Rotary) return;
-  const StreamingOperation& turned = streaming_.rotary;
+  const ElementwiseOperation& turned = kernels_.rotary;
   const std::int64_t width = query_and_key_width();
   elementwise_.stream(name, MemoryBoundKind::Rope,
                       pass == Pass::Forward ? turned.forward : turned.backward,
@@ -81,14 +81,14 @@ void MultiHeadAttention::rotary(std::string_view name, Pass pass) {
 // Keys and values, each read once and written for all query heads; or their gradients, read for all
 // and written once.
 void MultiHeadAttention::repeat_heads(std::string_view name) {
-  if (!streaming_.repeated_heads || arch_.heads == arch_.kv_heads) return;
+  if (!kernels_.repeated_heads || arch_.heads == arch_.kv_heads) return;
   const std::int64_t width = 2 * query_and_key_width();
   elementwise_.memory_bound(name, MemoryBoundKind::Elementwise,
                             shape_.element * shape_.tokens * width, 2);
 }
 
 void MultiHeadAttention::join_attention_gradients() {
-  if (!streaming_.joined_gradients) return;
+  if (!kernels_.joined_gradients) return;
   const std::int64_t width = query_and_key_width() + kv_width_per_rank(arch_, shape_.tensor);
   elementwise_.memory_bound("qkv_gradient_join", MemoryBoundKind::Elementwise,
                             2 * shape_.element * shape_.tokens * width);
@@ -100,7 +100,7 @@ void MultiHeadAttention::forward() {
                   Rows::Gathered);
   tensor_.column_forward(
       "attention_all_gather", "qkv_gemm",
-      linear_.product(shape_.tokens, qkv_layer().outputs, arch_.hidden, GemmPass::Forward));
+      linear_.gemm(shape_.tokens, qkv_layer().outputs, arch_.hidden, GemmPass::Forward));
   linear_.adapters_forward("qkv");
   gather_heads();
   head_norms("qk_norm", Pass::Forward);
@@ -111,23 +111,23 @@ void MultiHeadAttention::forward() {
                   shape_.tokens * arch_.query_width() / shape_.tensor);
   linear_.adapters_forward("projection");
   tensor_.row_forward("attention_join", "projection_gemm",
-                      linear_.product(shape_.tokens, arch_.hidden,
-                                      arch_.query_width() / shape_.tensor, GemmPass::Forward));
+                      linear_.gemm(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor,
+                                   GemmPass::Forward));
 }
 
 // The core's output was kept, with queries and values; the sum over the tensor ranks was kept too,
 // and what is gathered is gathered again.
-void MultiHeadAttention::second_products() {
+void MultiHeadAttention::second_gemms() {
   const std::int64_t keys = arch_.kv_width() / shape_.tensor;
   tensor_.column_forward("attention_all_gather", "key_gemm",
-                         linear_.product(shape_.tokens, keys, arch_.hidden, GemmPass::Forward));
+                         linear_.gemm(shape_.tokens, keys, arch_.hidden, GemmPass::Forward));
   gather_heads();
   head_norms("qk_norm", Pass::Forward);
   rotary("rope", Pass::Forward);
   repeat_heads("repeat_heads");
   build_.compute("projection_gemm",
-                 linear_.product(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor,
-                                 GemmPass::Forward));
+                 linear_.gemm(shape_.tokens, arch_.hidden, arch_.query_width() / shape_.tensor,
+                              GemmPass::Forward));
 }
 
 MultiHeadAttention::Weights MultiHeadAttention::weight_part() {
@@ -149,7 +149,8 @@ MultiHeadAttention::Weights MultiHeadAttention::input_part(BackwardPart part) {
   head_norms("qk_norm_backward", Pass::Backward);
   join_attention_gradients();
   scatter_head_gradients();
-  if (options_.again.norms) tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
+  if (options_.recomputed.norms)
+    tools_.repeat([this] { elementwise_.norm_forward("attention_norm"); });
   const OpIndex qkv = tensor_.column_backward(qkv_layer(), part);
   return {projection, qkv};
 }
@@ -166,9 +167,9 @@ std::vector<ReadyGradient> MultiHeadAttention::backward(BackwardPart part) {
 std::vector<Weight> weights(const Architecture& a) {
   const bool bias = a.biases || a.qkv_biases;
   const std::int64_t norm = a.qk_norm ? a.head_dim : 0;
-  constexpr std::string_view kProduct = "qkv";
+  constexpr std::string_view kGemm = "qkv";
   Weight projection = projection_weight(a);
-  projection.product = "projection";
+  projection.gemm = "projection";
   projection.adapters = {&AdapterTargets::projection};
   return {{.name = "query",
            .inputs = a.hidden,
@@ -177,7 +178,7 @@ std::vector<Weight> weights(const Architecture& a) {
            .units = a.heads,
            .bias = bias,
            .vector = norm,
-           .product = kProduct,
+           .gemm = kGemm,
            .adapters = {&AdapterTargets::query}},
           {.name = "key_value",
            .inputs = a.hidden,
@@ -188,14 +189,14 @@ std::vector<Weight> weights(const Architecture& a) {
            .joined = true,
            .parts = 2,
            .vector = norm,
-           .second_product = 0.5,  // the values' half was kept
-           .product = kProduct,
+           .second_gemm = 0.5,  // the values' half was kept
+           .gemm = kGemm,
            .adapters = {&AdapterTargets::key, &AdapterTargets::value}},
           projection};
 }
 
 // Queries, values and the core's output, where the outputs of every second product are kept.
-std::int64_t second_product_bytes(const Architecture& a, const ActivationQuery& query) {
+std::int64_t second_gemm_bytes(const Architecture& a, const ActivationQuery& query) {
   const ActivationSizes sizes(query);
   const std::int64_t values = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
   return sizes.inside(sizes.element * (a.query_width() + values)) +
@@ -203,23 +204,23 @@ std::int64_t second_product_bytes(const Architecture& a, const ActivationQuery& 
 }
 
 LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
-  const RecomputeModules again = recomputed_modules(query);
-  if (again.second_products)
-    return {.attention = second_product_bytes(a, query), .core = core_bytes(a, query)};
+  const RecomputeModules recomputed = recomputed_modules(query);
+  if (recomputed.second_gemms)
+    return {.attention = second_gemm_bytes(a, query), .core = core_bytes(a, query)};
   const ActivationSizes sizes(query);
-  const std::int64_t normed = again.norms ? 0 : sizes.product_inputs(a.hidden);
+  const std::int64_t normed = recomputed.norms ? 0 : sizes.gemm_inputs(a.hidden);
   const std::int64_t kv_width = query.repeated_heads
                                     ? 2 * a.query_width()
                                     : key_value_width_per_rank(a, query.tensor) * query.tensor;
   return {.attention = normed + head_bytes(a, query, kv_width) + sizes.dropout_mask(a),
-          .core = again.core ? 0 : core_bytes(a, query)};
+          .core = recomputed.core ? 0 : core_bytes(a, query)};
 }
 
 // The input of queries, keys and values. The projection's is the fused core's output, which its
 // backward reads.
 std::int64_t frozen_inputs(const FrozenLayer& layer) {
   const AdapterTargets& on = layer.adapted;
-  if (layer.runs_modules_again || on.query || on.key || on.value) return 0;
+  if (layer.recomputes_modules || on.query || on.key || on.value) return 0;
   const ActivationSizes sizes(layer.query);
   return layer.architecture.hidden / sizes.region * sizes.tokens * sizes.element;
 }
@@ -227,20 +228,19 @@ std::int64_t frozen_inputs(const FrozenLayer& layer) {
 }  // namespace
 
 LayerBlock multi_head_attention_block() {
-  return {
-      .name = "attention",
-      .operator_word = "attention",
-      .half = LayerHalf::Attention,
-      .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
-      .weights = weights,
-      .other_flops = core_flops,
-      .kept = kept,
-      .gradients = head_gradients,
-      .frozen_inputs = frozen_inputs,
-      .forward = [](LayerTools& tools) { MultiHeadAttention(tools).forward(); },
-      .backward = [](LayerTools& tools,
-                     BackwardPart part) { return MultiHeadAttention(tools).backward(part); },
-      .second_products = [](LayerTools& tools) { MultiHeadAttention(tools).second_products(); }};
+  return {.name = "attention",
+          .operator_word = "attention",
+          .half = LayerHalf::Attention,
+          .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
+          .weights = weights,
+          .other_flops = core_flops,
+          .kept = kept,
+          .gradients = head_gradients,
+          .frozen_inputs = frozen_inputs,
+          .forward = [](LayerTools& tools) { MultiHeadAttention(tools).forward(); },
+          .backward = [](LayerTools& tools,
+                         BackwardPart part) { return MultiHeadAttention(tools).backward(part); },
+          .second_gemms = [](LayerTools& tools) { MultiHeadAttention(tools).second_gemms(); }};
 }
 
 }  // namespace trainyard

@@ -33,21 +33,21 @@ class TensorPipeline {
 
   // The product over all rows of an input of which every rank holds T/t, all of it `input_bytes`;
   // its last piece.
-  OpIndex gather_then(std::string_view name, const Gemm& product, std::int64_t input_bytes);
+  OpIndex gather_then(std::string_view name, const Gemm& gemm, std::int64_t input_bytes);
   // The product whose result is summed over the ranks and of which each keeps T/t rows.
-  OpIndex then_scatter(std::string_view name, const Gemm& product);
+  OpIndex then_scatter(std::string_view name, const Gemm& gemm);
 
  private:
   // A piece to the next rank once `after` is done; the piece from the rank before.
   OpIndex pass_on(std::string_view name, std::int64_t bytes, OpIndex after);
-  OpIndex piece(std::string_view name, const Gemm& product);
+  OpIndex piece(std::string_view name, const Gemm& gemm);
 
   const StepShape& shape_;
   ProgramBuilder& build_;
   ChosenAlgorithm algorithm_;
 };
 
-OpIndex TensorPipeline::gather_then(std::string_view name, const Gemm& product,
+OpIndex TensorPipeline::gather_then(std::string_view name, const Gemm& gemm,
                                     std::int64_t input_bytes) {
   const std::int64_t bytes = input_bytes / shape_.tensor;
   OpIndex held = build_.last_compute();
@@ -56,19 +56,19 @@ OpIndex TensorPipeline::gather_then(std::string_view name, const Gemm& product,
   for (std::int64_t i = 0; i < shape_.tensor; ++i) {
     build_.wait_for(arrived);
     if (i + 1 < shape_.tensor) held = arrived = pass_on(name, bytes, held);
-    last = piece(name, product);
+    last = piece(name, gemm);
   }
   return last;
 }
 
 // The piece that goes on first is the one for the rank before, which it reaches last; every rank
 // ends with its own.
-OpIndex TensorPipeline::then_scatter(std::string_view name, const Gemm& product) {
+OpIndex TensorPipeline::then_scatter(std::string_view name, const Gemm& gemm) {
   const std::int64_t bytes = shape_.message / shape_.tensor;
   OpIndex arrived = kNone;
   OpIndex last = kNone;
   for (std::int64_t i = 0; i < shape_.tensor; ++i) {
-    last = piece(name, product);
+    last = piece(name, gemm);
     if (i > 0) {
       build_.wait_for(arrived);
       last = build_.compute(
@@ -80,9 +80,9 @@ OpIndex TensorPipeline::then_scatter(std::string_view name, const Gemm& product)
   return last;
 }
 
-OpIndex TensorPipeline::piece(std::string_view name, const Gemm& product) {
-  TY_CHECK(product.m % shape_.tensor == 0, product.m, shape_.tensor);
-  Gemm part = product;
+OpIndex TensorPipeline::piece(std::string_view name, const Gemm& gemm) {
+  TY_CHECK(gemm.m % shape_.tensor == 0, gemm.m, shape_.tensor);
+  Gemm part = gemm;
   part.m /= shape_.tensor;
   return build_.compute(name, part);
 }
@@ -127,10 +127,9 @@ void TensorGroup::gather_sequence(std::string_view name) {
   if (shape_.sequence_parallel) collective(CollectiveOp::AllGather, shape_.message, name, true);
 }
 
-OpIndex TensorGroup::gather_operand(std::string_view name, DataType product, bool blocking) {
+OpIndex TensorGroup::gather_operand(std::string_view name, DataType gemm, bool blocking) {
   if (!shape_.sequence_parallel) return kNone;
-  const bool narrow =
-      product == options_.recipe.products && options_.recipe.sequence_wire.has_value();
+  const bool narrow = gemm == options_.recipe.gemms && options_.recipe.sequence_wire.has_value();
   if (!narrow) return collective(CollectiveOp::AllGather, shape_.message, name, blocking);
   return collective(CollectiveOp::AllGather, wire_bytes(), name, blocking,
                     *options_.recipe.sequence_wire);
@@ -147,24 +146,23 @@ std::int64_t TensorGroup::wire_bytes() const {
 bool TensorParallel::chunked() const { return options_.in_pieces && shape_.sequence_parallel; }
 
 void TensorParallel::column_forward(std::string_view gather, std::string_view name,
-                                    const Gemm& product) {
+                                    const Gemm& gemm) {
   if (chunked()) {
-    const bool narrow = product.dtype == options_.recipe.products;
+    const bool narrow = gemm.dtype == options_.recipe.gemms;
     pipeline(options_, shape_, build_)
-        .gather_then(name, product, narrow ? group_.wire_bytes() : shape_.message);
+        .gather_then(name, gemm, narrow ? group_.wire_bytes() : shape_.message);
     return;
   }
-  group_.gather_operand(gather, product.dtype, true);
-  build_.compute(name, product);
+  group_.gather_operand(gather, gemm.dtype, true);
+  build_.compute(name, gemm);
 }
 
-void TensorParallel::row_forward(std::string_view join, std::string_view name,
-                                 const Gemm& product) {
+void TensorParallel::row_forward(std::string_view join, std::string_view name, const Gemm& gemm) {
   if (chunked()) {
-    pipeline(options_, shape_, build_).then_scatter(name, product);
+    pipeline(options_, shape_, build_).then_scatter(name, gemm);
     return;
   }
-  build_.compute(name, product);
+  build_.compute(name, gemm);
   group_.join_partial_sums(join);
 }
 
@@ -179,29 +177,28 @@ OpIndex TensorParallel::gather_kept(std::string_view operand, DataType type) {
 
 OpIndex TensorParallel::gather_input(const ColumnLayer& layer) {
   if (options_.keeps_gathered) return kNone;
-  return gather_kept(std::string(layer.name).append("_input"), product_type(layer.is_head));
+  return gather_kept(std::string(layer.name).append("_input"), gemm_type(layer.is_head));
 }
 
 OpIndex TensorParallel::gather_gradient(std::string_view layer) {
-  return gather_kept(std::string(layer).append("_gradient"), product_type(false));
+  return gather_kept(std::string(layer).append("_gradient"), gemm_type(false));
 }
 
-DataType TensorParallel::product_type(bool is_head) const {
-  return is_head ? shape_.dtype : options_.recipe.products.value_or(shape_.dtype);
+DataType TensorParallel::gemm_type(bool is_head) const {
+  return is_head ? shape_.dtype : options_.recipe.gemms.value_or(shape_.dtype);
 }
 
 OpIndex TensorParallel::column_wgrad(const ColumnLayer& layer) {
   if (linear_.frozen()) return linear_.adapters_wgrad(layer.name);
-  Gemm wgrad = linear_.product(layer.outputs, options_.hidden, shape_.tokens, GemmPass::WeightGrad);
-  wgrad.dtype = product_type(layer.is_head);
+  Gemm wgrad = linear_.gemm(layer.outputs, options_.hidden, shape_.tokens, GemmPass::WeightGrad);
+  wgrad.dtype = gemm_type(layer.is_head);
   return build_.compute(std::string(layer.name) + "_wgrad", wgrad);
 }
 
 OpIndex TensorParallel::row_wgrad(std::string_view name, std::int64_t inputs) {
   if (linear_.frozen()) return linear_.adapters_wgrad(name);
-  return build_.compute(
-      std::string(name) + "_wgrad",
-      linear_.product(options_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
+  return build_.compute(std::string(name) + "_wgrad",
+                        linear_.gemm(options_.hidden, inputs, shape_.tokens, GemmPass::WeightGrad));
 }
 
 OpIndex TensorParallel::column_backward(const ColumnLayer& layer, BackwardPart part) {
@@ -211,8 +208,8 @@ OpIndex TensorParallel::column_backward(const ColumnLayer& layer, BackwardPart p
   }
   const std::string text(layer.name);
   const bool overlap = options_.overlaps;
-  Gemm dgrad = linear_.product(shape_.tokens, options_.hidden, layer.outputs, GemmPass::DataGrad);
-  dgrad.dtype = product_type(layer.is_head);
+  Gemm dgrad = linear_.gemm(shape_.tokens, options_.hidden, layer.outputs, GemmPass::DataGrad);
+  dgrad.dtype = gemm_type(layer.is_head);
   const OpIndex gathered = part == BackwardPart::Full ? gather_input(layer) : kNone;
   if (!layer.is_head)
     linear_.prepare(text, options_.hidden * layer.outputs, shape_.tokens * layer.outputs);
@@ -238,7 +235,7 @@ OpIndex TensorParallel::row_backward(std::string_view name, std::int64_t inputs,
   linear_.prepare(name, options_.hidden * inputs, shape_.tokens * options_.hidden,
                   LinearLayers::Rows::Gathered);
   column_forward(text + "_gradient_all_gather", text + "_dgrad",
-                 linear_.product(shape_.tokens, inputs, options_.hidden, GemmPass::DataGrad));
+                 linear_.gemm(shape_.tokens, inputs, options_.hidden, GemmPass::DataGrad));
   linear_.adapters_dgrad(name);
   return part == BackwardPart::Full ? row_wgrad(name, inputs) : kNone;
 }

@@ -13,7 +13,7 @@
 #include "models/layers/layer.hpp"
 #include "models/layers/layer_memory.hpp"
 #include "models/lower/data_parallel/data_parallel.hpp"
-#include "models/lower/ends.hpp"
+#include "models/lower/embedding_and_head.hpp"
 #include "models/lower/lower.hpp"
 #include "models/lower/messages.hpp"
 #include "models/lower/options.hpp"
@@ -61,10 +61,10 @@ struct DevicePlace {
 };
 
 // Sends what crosses from the device to others, and receives what comes to it.
-class DeviceExchange {
+class DeviceMessages {
  public:
   // All of it outlives this.
-  DeviceExchange(const LoweringOptions& options, const OperatorSplit& split, std::int64_t device,
+  DeviceMessages(const LoweringOptions& options, const OperatorSplit& split, std::int64_t device,
                  const StepShape& shape, ProgramBuilder& build)
       : options_(options),
         split_(split),
@@ -97,7 +97,7 @@ class DeviceExchange {
   std::vector<OpIndex> backward_end_;
 };
 
-void DeviceExchange::before_forward(std::size_t segment) {
+void DeviceMessages::before_forward(std::size_t segment) {
   for (const Transfer& transfer : split_.transfers) {
     if (transfer.before != segment) continue;
     if (transfer.from == device_)
@@ -107,7 +107,7 @@ void DeviceExchange::before_forward(std::size_t segment) {
 }
 
 // The copy that was made last is used up first.
-void DeviceExchange::before_backward(std::size_t segment) {
+void DeviceMessages::before_backward(std::size_t segment) {
   for (auto transfer = split_.transfers.rbegin(); transfer != split_.transfers.rend(); ++transfer) {
     if (transfer->output.segment != segment) continue;
     if (transfer->to == device_) send(*transfer, Pass::Backward, backward_end_[transfer->before]);
@@ -115,13 +115,13 @@ void DeviceExchange::before_backward(std::size_t segment) {
   }
 }
 
-std::int64_t DeviceExchange::bytes_of(const Transfer& transfer) const {
+std::int64_t DeviceMessages::bytes_of(const Transfer& transfer) const {
   return split_.carries_logits(transfer) ? shape_.tokens * options_.ends.vocab * shape_.element
                                          : shape_.message;
 }
 
 // Logits, or their gradient, are of no use where they were made once they are away.
-void DeviceExchange::send(const Transfer& transfer, Pass pass, OpIndex after) {
+void DeviceMessages::send(const Transfer& transfer, Pass pass, OpIndex after) {
   const bool forward = pass == Pass::Forward;
   const std::int64_t to = forward ? transfer.to : transfer.from;
   const OpIndex message =
@@ -134,7 +134,7 @@ void DeviceExchange::send(const Transfer& transfer, Pass pass, OpIndex after) {
     build_.memory().release(message, Category::Logits, bytes_of(transfer));
 }
 
-void DeviceExchange::receive(const Transfer& transfer, Pass pass) {
+void DeviceMessages::receive(const Transfer& transfer, Pass pass) {
   const bool forward = pass == Pass::Forward;
   const std::int64_t from = forward ? transfer.from : transfer.to;
   peers_.receive({.pass = pass,
@@ -171,8 +171,8 @@ class DeviceLowering {
   const StepShape shape_;
   ProgramBuilder build_;
   LayerLowering layer_;
-  ModelEnds ends_;
-  DeviceExchange exchange_;
+  EmbeddingAndHead ends_;
+  DeviceMessages exchange_;
   const std::vector<ChunkWeights> weights_;  // one
   const StageParameters parameters_;
   std::unique_ptr<DataParallel> replicas_;
@@ -307,7 +307,7 @@ std::vector<ReadyGradient> DeviceLowering::segment_gradients(const Segment& segm
 // Gradients of one tensor that come from several devices: two are read and their sum written.
 void DeviceLowering::sum_gradients(std::size_t segment) {
   for (std::int64_t sum = split_.gradient_sums[segment]; sum > 0; --sum)
-    Elementwise(options_.layer.architecture, options_.layer.streaming, shape_, build_)
+    Elementwise(options_.layer.architecture, options_.layer.elementwise_kernels, shape_, build_)
         .memory_bound("gradient_sum", MemoryBoundKind::Elementwise, 3 * shape_.message);
 }
 

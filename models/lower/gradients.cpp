@@ -136,7 +136,7 @@ void GradientLowering::orthogonalise(const StageParameters& parameters) {
   const std::int64_t iterations = options_.orthogonalisations;
   if (iterations == 0) return;
   const WeightDivision& division = options_.division;
-  const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch) {
+  const auto gemm = [&](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch) {
     build_.compute("orthogonalise", Gemm{.m = m,
                                          .n = n,
                                          .k = k,
@@ -155,9 +155,9 @@ void GradientLowering::orthogonalise(const StageParameters& parameters) {
       const std::int64_t outputs = weight.outputs / (weight.split == Split::Column ? tensor : 1);
       const std::int64_t small = std::min(inputs, outputs);
       const std::int64_t large = std::max(inputs, outputs);
-      product(small, small, large, batch);
-      product(small, small, small, batch);
-      product(small, large, small, batch);
+      gemm(small, small, large, batch);
+      gemm(small, small, small, batch);
+      gemm(small, large, small, batch);
     }
   }
 }

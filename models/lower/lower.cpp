@@ -39,7 +39,7 @@ ScheduleLists step_lists(const TrainingPlan& plan) {
                              .hint = "set overlap_p2p to true"});
   }
   ScheduleLists lists = all_steps(*schedule, shape);
-  return plan.experts.overlap_exchanges ? with_overlapped_pairs(lists) : lists;
+  return plan.experts.overlap_dispatch ? with_overlapped_pairs(lists) : lists;
 }
 
 namespace {
@@ -48,34 +48,35 @@ namespace {
 constexpr std::size_t kLayersWorthAThread = 1'000;
 
 // Which of a stage's ranks a program is for.
-struct Seat {
+struct RankVariant {
   std::int64_t replica = 0;         // that reads documents of its own
   std::int64_t expert_replica = 0;  // that draws shares of its own
   std::int64_t place = 0;           // among the experts, where their loads differ
-  auto operator<=>(const Seat&) const = default;
+  auto operator<=>(const RankVariant&) const = default;
 };
 
-// The seat of every rank; 0 in what makes no difference.
-class Seating {
+// The variant of every rank; 0 in what makes no difference.
+class RankVariants {
  public:
-  Seating(const TrainingPlan& plan, const ExpertRouting* routing)
+  RankVariants(const TrainingPlan& plan, const ExpertRouting* routing)
       : by_replica_(plan.documents.drawn() && plan.documents.independent_replicas),
         by_place_(routing != nullptr && !routing->balanced()),
         by_expert_replica_(by_place_ && routing->by_replica()),
         ranks_(plan.parallelism),
         experts_(plan.parallelism) {
     for (RankId rank = 0; rank < static_cast<RankId>(ranks_.world()); ++rank)
-      seats_.insert(seat_of(rank));
+      variants_.insert(variant_of(rank));
   }
 
   // The programs of a stage, in order.
-  [[nodiscard]] const std::set<Seat>& seats() const { return seats_; }
+  [[nodiscard]] const std::set<RankVariant>& variants() const { return variants_; }
   [[nodiscard]] std::uint32_t number_of(RankId rank) const {
-    return static_cast<std::uint32_t>(std::distance(seats_.begin(), seats_.find(seat_of(rank))));
+    return static_cast<std::uint32_t>(
+        std::distance(variants_.begin(), variants_.find(variant_of(rank))));
   }
 
  private:
-  [[nodiscard]] Seat seat_of(RankId rank) const {
+  [[nodiscard]] RankVariant variant_of(RankId rank) const {
     const ExpertPosition at = experts_.position(rank);
     return {.replica = by_replica_ ? ranks_.position(rank).data : 0,
             .expert_replica = by_expert_replica_ ? at.replica : 0,
@@ -87,16 +88,16 @@ class Seating {
   bool by_expert_replica_;
   RankGrid ranks_;
   ExpertGrid experts_;
-  std::set<Seat> seats_;
+  std::set<RankVariant> variants_;
 };
 
-// Gives every rank, which has its stage's place on the ring by now, the program of its seat.
-void seat_ranks(const Seating& seating, Workload& workload) {
-  const auto seats = static_cast<std::uint32_t>(seating.seats().size());
-  if (seats == 1) return;
+// Gives every rank, which has its stage's place on the ring by now, the program of its variant.
+void variant_ranks(const RankVariants& seating, Workload& workload) {
+  const auto variants = static_cast<std::uint32_t>(seating.variants().size());
+  if (variants == 1) return;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     std::uint32_t& program = workload.ranks[rank].program;
-    program = program * seats + seating.number_of(rank);
+    program = program * variants + seating.number_of(rank);
   }
 }
 
@@ -148,7 +149,7 @@ class StageRange {
         routing_(routing),
         microbatches_(microbatches) {}
 
-  [[nodiscard]] SteppedWorkload lower(const Seating& seating, std::int64_t begin,
+  [[nodiscard]] SteppedWorkload lower(const RankVariants& seating, std::int64_t begin,
                                       std::int64_t end) const {
     SteppedWorkload stepped;
     Interner interner(stepped.workload);
@@ -158,21 +159,22 @@ class StageRange {
 
  private:
   // A stage does the same everywhere but for the sizes.
-  void add(std::int64_t stage, const Seating& seating, Interner& interner,
+  void add(std::int64_t stage, const RankVariants& seating, Interner& interner,
            SteppedWorkload& stepped) const {
     const std::int64_t places = pipeline_.ring_programs;
-    const bool alone = places == 1 && seating.seats().size() == 1;
+    const bool alone = places == 1 && seating.variants().size() == 1;
     TemplateWriter writer;
     ProgramSize size;
     for (std::int64_t place = 0; place < places; ++place) {
-      for (const Seat& seat : seating.seats()) {
-        StageLowering lowering(options_, pipeline_,
-                               {.stage = stage,
-                                .ring_place = place,
-                                .seat = {.place = seat.place, .replica = seat.expert_replica},
-                                .replica = seat.replica,
-                                .routing = routing_ ? &*routing_ : nullptr},
-                               interner);
+      for (const RankVariant& variant : seating.variants()) {
+        StageLowering lowering(
+            options_, pipeline_,
+            {.stage = stage,
+             .ring_place = place,
+             .expert_rank = {.place = variant.place, .replica = variant.expert_replica},
+             .replica = variant.replica,
+             .routing = routing_ ? &*routing_ : nullptr},
+            interner);
         lowering.expect(size);
         if (microbatches_ == Microbatches::WrittenOut) lowering.write_all_out();
         Program program = lowering.lower(lists_[static_cast<std::size_t>(stage)]);
@@ -196,17 +198,17 @@ class StageRange {
   Microbatches microbatches_;
 };
 
-bool worth_a_thread(const TrainingPlan& plan, const ScheduleLists& lists, std::size_t seats) {
+bool worth_a_thread(const TrainingPlan& plan, const ScheduleLists& lists, std::size_t variants) {
   const std::int64_t stages = plan.parallelism.pipeline;
   std::size_t steps = 0;
   for (const std::vector<ScheduleStep>& list : lists) steps += list.size();
   const auto layers = static_cast<std::size_t>(plan.architecture.layers / stages);
-  return stages > 1 && steps * layers * seats > kLayersWorthAThread;
+  return stages > 1 && steps * layers * variants > kLayersWorthAThread;
 }
 
 // Lowers all stages, in two halves where that is worth it.
-SteppedWorkload lower_stages(const StageRange& stages, const Seating& seating, std::int64_t count,
-                             bool in_halves) {
+SteppedWorkload lower_stages(const StageRange& stages, const RankVariants& seating,
+                             std::int64_t count, bool in_halves) {
   if (!in_halves) return stages.lower(seating, 0, count);
   const StageRange others = stages;
   const std::int64_t half = (count + 1) / 2;
@@ -228,10 +230,10 @@ SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists
   const PipelineOptions pipeline = pipeline_options(plan, options);
   std::optional<ExpertRouting> routing;
   if (plan.architecture.has_experts()) routing.emplace(plan);
-  const Seating seating(plan, routing ? &*routing : nullptr);
-  SteppedWorkload stepped =
-      lower_stages(StageRange(options, pipeline, lists, routing, microbatches), seating,
-                   plan.parallelism.pipeline, worth_a_thread(plan, lists, seating.seats().size()));
+  const RankVariants seating(plan, routing ? &*routing : nullptr);
+  SteppedWorkload stepped = lower_stages(
+      StageRange(options, pipeline, lists, routing, microbatches), seating,
+      plan.parallelism.pipeline, worth_a_thread(plan, lists, seating.variants().size()));
   Workload& workload = stepped.workload;
   workload.streams = stream_names();
   workload.categories = category_names();
@@ -243,7 +245,7 @@ SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists
               .shares_embedding = options.weights.shares_embedding},
              workload);
   if (plan.offload.any()) add_host_groups(workload);
-  seat_ranks(seating, workload);
+  variant_ranks(seating, workload);
   return stepped;
 }
 

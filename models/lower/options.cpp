@@ -15,7 +15,7 @@ namespace {
 
 // ---- layers
 
-ProductOptions product_options(const TrainingPlan& plan, const WeightOptions& weights) {
+GemmOptions gemm_options(const TrainingPlan& plan, const WeightOptions& weights) {
   // Sharded weights have no gradient beside them to add to: autograd writes a new one.
   const bool whole = plan.parallelism.zero_stage < 3;
   return {.architecture = plan.architecture,
@@ -43,30 +43,30 @@ LayerOptions layer_options(const TrainingPlan& plan, const WeightOptions& weight
   const Training& t = plan.training;
   const bool alone = t.recompute_method != RecomputeMethod::Uniform || t.recompute_num_layers == 1;
   return {.architecture = plan.architecture,
-          .streaming = plan.streaming,
-          .products = product_options(plan, weights),
+          .elementwise_kernels = plan.elementwise_kernels,
+          .gemms = gemm_options(plan, weights),
           .tensor = {.recipe = plan.recipe,
                      .collectives = plan.collectives,
                      .hidden = plan.architecture.hidden,
                      .overlaps = p.overlap_tensor,
                      .in_pieces = p.chunked_tensor,
-                     .keeps_gathered = plan.streaming.keeps_gathered},
+                     .keeps_gathered = plan.elementwise_kernels.keeps_gathered},
           .attention = attention_options(plan),
           .experts = {.settings = plan.experts,
                       .collectives = plan.collectives,
                       .places = p.expert,
                       .tensor = p.expert_tensor_size(),
-                      .products_in_8_bits = plan.recipe.products == DataType::Fp8},
-          .again = t.recompute == Recompute::Selective ? t.recompute_modules
-                                                       : RecomputeModules{.core = false},
-          .stops_early =
-              plan.streaming.recompute_stops_early && alone && t.recompute == Recompute::Full};
+                      .gemms_in_8_bits = plan.recipe.gemms == DataType::Fp8},
+          .recomputed = t.recompute == Recompute::Selective ? t.recompute_modules
+                                                            : RecomputeModules{.core = false},
+          .stops_early = plan.elementwise_kernels.recompute_stops_early && alone &&
+                         t.recompute == Recompute::Full};
 }
 
 ActivationQuery activation_query(const TrainingPlan& plan, const ContextShape& context) {
   const Architecture& architecture = plan.architecture;
-  const KeptTensors norm = plan.streaming.norm(architecture).kept;
-  const KeptTensors activation = plan.streaming.activation_of(architecture).kept;
+  const KeptTensors norm = plan.elementwise_kernels.norm(architecture).kept;
+  const KeptTensors activation = plan.elementwise_kernels.activation_of(architecture).kept;
   return {.tensor = plan.parallelism.tensor,
           .sequence_parallel = plan.parallelism.sequence_parallel,
           .context = plan.parallelism.context,
@@ -79,14 +79,14 @@ ActivationQuery activation_query(const TrainingPlan& plan, const ContextShape& c
           .expert_tensor = plan.parallelism.expert_tensor_size(),
           .heads_traded = context.heads > 1,
           .fused_loss = plan.training.fused_loss,
-          .product_input = plan.recipe.product_input_bytes,
+          .gemm_input = plan.recipe.gemm_input_bytes,
           .activation_input = plan.recipe.activation_input_bytes,
           .norm_kept_narrow = norm.narrow,
           .norm_kept_wide = norm.wide,
           .activation_kept_beside = activation.narrow - architecture.ffn_inputs() - 1,
-          .gathered_inputs = plan.streaming.keeps_gathered,
-          .repeated_heads = plan.streaming.repeated_heads,
-          .compiled = plan.streaming.compiled,
+          .gathered_inputs = plan.elementwise_kernels.keeps_gathered,
+          .repeated_heads = plan.elementwise_kernels.repeated_heads,
+          .compiled = plan.elementwise_kernels.compiled,
           .attention_output = plan.recipe.attention_output_bytes};
 }
 
@@ -110,7 +110,7 @@ MemoryOptions memory_options(const TrainingPlan& plan, const WeightOptions& weig
 // ---- the ends of the model
 
 // `together`: first and last stage are on one rank.
-EndParameters end_parameters(const TrainingPlan& plan, bool together) {
+EmbeddingAndHeadParameters end_parameters(const TrainingPlan& plan, bool together) {
   const Architecture& a = plan.architecture;
   const std::int64_t table = plan.vocab() / plan.parallelism.tensor * a.hidden;
   const bool shared = a.tied_embeddings && together;
@@ -120,7 +120,7 @@ EndParameters end_parameters(const TrainingPlan& plan, bool together) {
           .head = shared ? 0 : table};
 }
 
-EndOptions end_options(const TrainingPlan& plan, const LoweringOptions& known) {
+EmbeddingAndHeadOptions end_options(const TrainingPlan& plan, const LoweringOptions& known) {
   const ActivationQuery& query = known.memory.query;
   const bool sharded = plan.parallelism.zero_stage == 3;
   const bool fused = plan.training.fused_loss;
@@ -134,10 +134,10 @@ EndOptions end_options(const TrainingPlan& plan, const LoweringOptions& known) {
           .shards_table = sharded,
           .fused_loss = fused,
           .loss_copies = fused ? 1 : plan.framework.loss_copies,
-          .loss_metrics = plan.streaming.loss_metrics,
-          .keeps_gathered = plan.streaming.keeps_gathered,
+          .loss_metrics = plan.elementwise_kernels.loss_metrics,
+          .keeps_gathered = plan.elementwise_kernels.keeps_gathered,
           .placeholder = known.memory.placeholders,
-          .further_entries = further_entries(known.weights).before.size()};
+          .mtp_entries = mtp_entries(known.weights).before.size()};
 }
 
 // ---- gradients and what replicas share
@@ -199,12 +199,12 @@ ReplicaOptions replica_options(const TrainingPlan& plan, const WeightOptions& we
 
 // All layers of a chunk, and behind them those of multi-token prediction.
 StageSpan stage_span(const TrainingPlan& plan, std::int64_t first, std::int64_t layers,
-                     std::int64_t further) {
-  StageSpan span{.first_layer = first, .layers = layers, .further = further};
+                     std::int64_t mtp_layers) {
+  StageSpan span{.first_layer = first, .layers = layers, .mtp_layers = mtp_layers};
   span.units =
-      recompute_units(plan.training, {.first = first, .layers = layers, .further = further});
-  span.further_units.assign(span.units.end() - further, span.units.end());
-  span.units.erase(span.units.end() - further, span.units.end());
+      recompute_units(plan.training, {.first = first, .layers = layers, .mtp_layers = mtp_layers});
+  span.mtp_units.assign(span.units.end() - mtp_layers, span.units.end());
+  span.units.erase(span.units.end() - mtp_layers, span.units.end());
   return span;
 }
 
@@ -240,12 +240,12 @@ WeightOptions weight_options(const TrainingPlan& plan) {
                                      .tensor = p.tensor,
                                      .expert = p.expert,
                                      .expert_tensor = p.expert_tensor_size()},
-                        .further = plan.training.mtp_layers,
+                        .mtp_layers = plan.training.mtp_layers,
                         .trained = trained_weights(plan),
                         .adapters = adapter_set(plan.architecture, plan.training, p.tensor),
                         .element = element_bytes(plan.training.precision)};
   const bool together = ends_on_one_rank(p);
-  const bool twice = plan.architecture.tied_embeddings || options.further > 0;
+  const bool twice = plan.architecture.tied_embeddings || options.mtp_layers > 0;
   options.ends = end_parameters(plan, together);
   options.shares_embedding = twice && !together;
   return options;

@@ -10,7 +10,7 @@
 #include "models/layers/layer_memory.hpp"
 #include "models/layers/layer_tools.hpp"
 #include "models/lower/data_parallel/data_parallel.hpp"
-#include "models/lower/ends.hpp"
+#include "models/lower/embedding_and_head.hpp"
 #include "models/lower/messages.hpp"
 #include "models/lower/offload.hpp"
 #include "models/lower/stage_layout.hpp"
@@ -22,7 +22,7 @@ namespace trainyard {
 struct LoweringOptions {
   StepShape shape;  // of the rank that is first everywhere
   LayerOptions layer;
-  EndOptions ends;
+  EmbeddingAndHeadOptions ends;
   MemoryOptions memory;
   WeightOptions weights;
   ReplicaOptions replicas;

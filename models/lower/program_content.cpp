@@ -227,10 +227,10 @@ void MemoryEffects::place(OperationBlocks& operations, Program& program) {
     if (uses[instance.block] == 1) {
       of_block[instance.block].emplace_back(op - instance.first, effect);
     } else {
-      program.further_effects.push_back(effects_[i]);
+      program.more_effects.push_back(effects_[i]);
     }
   }
-  std::ranges::stable_sort(program.further_effects, {}, &Effect::first);
+  std::ranges::stable_sort(program.more_effects, {}, &Effect::first);
   for (std::uint32_t block = 0; block < of_block.size(); ++block)
     write_effects(operations.operations_of(content.blocks[block]), std::move(of_block[block]),
                   program);

@@ -24,7 +24,7 @@ std::int64_t replicated_in_layer(const LoweringOptions& options, LayerKind kind)
 // The same of the ends of the model that the chunk has.
 std::int64_t replicated_in_ends(const LoweringOptions& options, const StageChunk& chunk) {
   const WeightOptions& weights = options.weights;
-  std::int64_t sum = 3 * chunk.further * weights.division.architecture.norm_width();
+  std::int64_t sum = 3 * chunk.mtp_layers * weights.division.architecture.norm_width();
   if (chunk.has_embedding && weights.trained.embedding) sum += weights.ends.positions;
   if (chunk.has_head && weights.trained.head) sum += weights.ends.final_norm;
   return sum;
@@ -130,7 +130,7 @@ StageParameters stage_parameters(const LoweringOptions& options, const StageLayo
   }
   const TrainedWeights& trained = options.weights.trained;
   for (const StageChunk& chunk : layout.chunks()) {
-    for (std::int64_t i = 0; i < chunk.layers + chunk.further; ++i) {
+    for (std::int64_t i = 0; i < chunk.layers + chunk.mtp_layers; ++i) {
       const std::int32_t layer = chunk.in_model(i);
       if (!trained.layer(layer)) continue;
       const LayerKind kind = layer_kind(options.layer.architecture, layer);

@@ -26,7 +26,7 @@ StepShape shape_at(const StepShape& anywhere, const StagePlace& place) {
   StepShape shape = anywhere;
   shape.ring_place = place.ring_place;
   shape.routing = place.routing;
-  shape.seat = place.seat;
+  shape.expert_rank = place.expert_rank;
   shape.replica = place.replica;
   return shape;
 }

@@ -26,7 +26,7 @@ namespace trainyard {
 struct StagePlace {
   std::int64_t stage = 0;       // the pipeline rank
   std::int64_t ring_place = 0;  // where it stands on the ring of its context group
-  ExpertSeat seat = {};
+  ExpertRank expert_rank = {};
   std::int64_t replica = 0;                // whose documents it reads
   const ExpertRouting* routing = nullptr;  // of a model with experts
 };

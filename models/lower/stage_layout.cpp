@@ -56,29 +56,29 @@ bool StageLayout::hands_on(const StageChunk& chunk) const {
 
 // Layers that are computed again together begin with the first one.
 std::optional<std::size_t> StageLayout::used_first(const StageChunk& chunk,
-                                                   const RecomputeUnit& again) const {
-  const std::int64_t last = again.first + again.layers - 1;
+                                                   const RecomputeUnit& unit) const {
+  const std::int64_t last = unit.first + unit.layers - 1;
   if (!reaches(chunk, last)) return std::nullopt;
-  return chunk.unit_of(again.again ? again.first : last);
+  return chunk.unit_of(unit.recomputed ? unit.first : last);
 }
 
 std::optional<std::size_t> StageLayout::used_after(const StageChunk& chunk,
-                                                   const RecomputeUnit& again,
+                                                   const RecomputeUnit& unit,
                                                    std::int64_t layer) const {
-  if (layer > again.first) {
+  if (layer > unit.first) {
     if (!reaches(chunk, layer - 1)) return std::nullopt;
     return chunk.unit_of(layer - 1);
   }
-  const auto unit = std::ranges::lower_bound(chunk.units, again.first, {}, &RecomputeUnit::first);
-  if (unit == chunk.units.begin()) return std::nullopt;
-  return used_first(chunk, *std::prev(unit));
+  const auto own = std::ranges::lower_bound(chunk.units, unit.first, {}, &RecomputeUnit::first);
+  if (own == chunk.units.begin()) return std::nullopt;
+  return used_first(chunk, *std::prev(own));
 }
 
-std::optional<std::size_t> StageLayout::used_again_after(const StageChunk& chunk,
-                                                         const RecomputeUnit& again,
+std::optional<std::size_t> StageLayout::recomputed_after(const StageChunk& chunk,
+                                                         const RecomputeUnit& unit,
                                                          std::int64_t layer) const {
-  const bool last = layer + 1 == again.first + again.layers;
-  return last ? used_after(chunk, again, layer) : chunk.unit_of(layer + 1);
+  const bool last = layer + 1 == unit.first + unit.layers;
+  return last ? used_after(chunk, unit, layer) : chunk.unit_of(layer + 1);
 }
 
 }  // namespace trainyard

@@ -18,9 +18,9 @@ namespace trainyard {
 struct StageSpan {
   std::int64_t first_layer = 0;
   std::int64_t layers = 0;
-  std::int64_t further = 0;               // layers of multi-token prediction behind the head
-  std::vector<RecomputeUnit> units = {};  // its layers, as they are computed again
-  std::vector<RecomputeUnit> further_units = {};  // those of multi-token prediction
+  std::int64_t mtp_layers = 0;                // layers of multi-token prediction behind the head
+  std::vector<RecomputeUnit> units = {};      // its layers, as they are computed again
+  std::vector<RecomputeUnit> mtp_units = {};  // those of multi-token prediction
 };
 
 // How a model is cut into stages, and when which of their steps may be written or run as one.
@@ -73,12 +73,12 @@ class StageLayout {
   // while they are computed again the one behind that. Nothing where no gradient comes back to
   // them.
   [[nodiscard]] std::optional<std::size_t> used_first(const StageChunk& chunk,
-                                                      const RecomputeUnit& again) const;
+                                                      const RecomputeUnit& unit) const;
   [[nodiscard]] std::optional<std::size_t> used_after(const StageChunk& chunk,
-                                                      const RecomputeUnit& again,
+                                                      const RecomputeUnit& unit,
                                                       std::int64_t layer) const;
-  [[nodiscard]] std::optional<std::size_t> used_again_after(const StageChunk& chunk,
-                                                            const RecomputeUnit& again,
+  [[nodiscard]] std::optional<std::size_t> recomputed_after(const StageChunk& chunk,
+                                                            const RecomputeUnit& unit,
                                                             std::int64_t layer) const;
 
  private:

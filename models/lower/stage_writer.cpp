@@ -17,8 +17,8 @@ const LayerMemory& StageLayers::memory_of(const Tags& tags) {
   const StepShape& shape = parts_.shape;
   const RoutingQuery query{.layer = tags.layer,
                            .microbatch = tags.microbatch,
-                           .replica = shape.seat.replica,
-                           .place = shape.seat.place};
+                           .replica = shape.expert_rank.replica,
+                           .place = shape.expert_rank.place};
   const auto key = experts ? shape.routing->key_of(query) : ExpertRouting::RowsKey{};
   const auto [known, fresh] = memories_.try_emplace({kind, key, trained});
   if (fresh) {
@@ -31,7 +31,7 @@ const LayerMemory& StageLayers::memory_of(const Tags& tags) {
 
 // Bytes that the layer keeps from its forward to its backward.
 std::int64_t StageLayers::kept_by(const StageLayer& at, const LayerMemory& memory) const {
-  if (at.again.again) return at.layer == at.again.first ? memory.kept : 0;
+  if (at.unit.recomputed) return at.layer == at.unit.first ? memory.kept : 0;
   // Beside layers that are computed again as a whole, the others keep everything.
   return parts_.options.memory.query.recompute == Recompute::Full ? memory.everything()
                                                                   : memory.kept;
@@ -54,51 +54,51 @@ void StageLayers::forward(const StageLayer& at, const UnitPlace& place) {
   parts_.replicas.after_forward(place);
 }
 
-void StageLayers::further_forward(const StageLayer& at) {
+void StageLayers::mtp_forward(const StageLayer& at) {
   const LayerMemory& memory = memory_of(parts_.build.tags());
   layer_.forward({.kept = kept_by(at, memory), .beside = memory.forward_workspace});
 }
 
 // The unit's layers once more. The last one's weights stay for its backward.
-void StageLayers::compute_again(const StageLayer& at) {
+void StageLayers::recompute(const StageLayer& at) {
   ProgramBuilder& build = parts_.build;
   const Tags before = build.tags();
   Tags tags = before;
   tags.part = StepPart::Recompute;
-  const std::int64_t end = at.again.first + at.again.layers;
-  for (StageLayer again{at.chunk, at.again, at.again.first}; again.layer < end; ++again.layer) {
-    tags.layer = at.chunk.in_model(again.layer);
+  const std::int64_t end = at.unit.first + at.unit.layers;
+  for (StageLayer inner{at.chunk, at.unit, at.unit.first}; inner.layer < end; ++inner.layer) {
+    tags.layer = at.chunk.in_model(inner.layer);
     build.tag(tags);
-    const UnitPlace place{.chunk = at.chunk.number(), .unit = at.chunk.unit_of(again.layer)};
-    if (again.layer > at.again.first)
+    const UnitPlace place{.chunk = at.chunk.number(), .unit = at.chunk.unit_of(inner.layer)};
+    if (inner.layer > at.unit.first)
       parts_.offload.weights_begin(place.chunk, place.unit,
-                                   parts_.layout.used_again_after(at.chunk, at.again, again.layer));
-    const bool behind = again.layer + 1 < end;  // a layer whose backward comes first
-    if (behind) parts_.replicas.before_again(place);
+                                   parts_.layout.recomputed_after(at.chunk, at.unit, inner.layer));
+    const bool behind = inner.layer + 1 < end;  // a layer whose backward comes first
+    if (behind) parts_.replicas.before_recompute(place);
     const LayerMemory& memory = memory_of(tags);
-    layer_.forward({.kept = memory.everything() - kept_by(again, memory)});
+    layer_.forward({.kept = memory.everything() - kept_by(inner, memory)});
     if (!behind) continue;
     parts_.offload.weights_used();
-    parts_.replicas.after_again(place);
+    parts_.replicas.after_recompute(place);
   }
   build.tag(before);
 }
 
 // Brings what its kernels read from the host, and runs the forward once more if it has to.
 void StageLayers::begin_backward(const StageLayer& at, const UnitPlace& place) {
-  const RecomputeUnit& again = at.again;
-  const bool begins = at.layer == again.first + again.layers - 1;
-  const bool repeats = again.again && begins;
-  const std::int64_t read = repeats ? again.first : at.layer;
+  const RecomputeUnit& unit = at.unit;
+  const bool begins = at.layer == unit.first + unit.layers - 1;
+  const bool repeats = unit.recomputed && begins;
+  const std::int64_t read = repeats ? unit.first : at.layer;
   parts_.offload.weights_begin(place.chunk, at.chunk.unit_of(read),
-                               repeats ? parts_.layout.used_again_after(at.chunk, again, read)
-                                       : parts_.layout.used_after(at.chunk, again, at.layer));
-  if (again.again && !begins) return;
+                               repeats ? parts_.layout.recomputed_after(at.chunk, unit, read)
+                                       : parts_.layout.used_after(at.chunk, unit, at.layer));
+  if (unit.recomputed && !begins) return;
   parts_.offload.backward_begins({.chunk = place.chunk,
                                   .layer = read,
                                   .unit = place.unit,
                                   .microbatch = parts_.build.tags().microbatch});
-  if (repeats) compute_again(at);
+  if (repeats) recompute(at);
 }
 
 // A split backward trades, at the end of its input part, what the layer kept for what its weight
@@ -109,7 +109,7 @@ LayerLowering::BackwardMemory StageLayers::backward_memory(const StageLayer& at,
   if (part == BackwardPart::Weight)
     return {.beside = memory.weight_workspace, .freed = memory.for_weights};
   const std::int64_t stays = trained && part == BackwardPart::Input ? memory.for_weights : 0;
-  return {.rebuilt = at.again.again ? 0 : memory.everything() - kept_by(at, memory),
+  return {.rebuilt = at.unit.recomputed ? 0 : memory.everything() - kept_by(at, memory),
           .beside = memory.workspace,
           .freed = memory.everything() - stays};
 }
@@ -172,10 +172,10 @@ void StageWriter::forward(const ScheduleStep& step) {
 }
 
 void StageWriter::layers_forward(const StageChunk& chunk, UnitPlace& place) {
-  for (const RecomputeUnit& again : chunk.units) {
-    for (std::int64_t i = again.first; i < again.first + again.layers; ++i, ++place.unit) {
+  for (const RecomputeUnit& unit : chunk.units) {
+    for (std::int64_t i = unit.first; i < unit.first + unit.layers; ++i, ++place.unit) {
       tag_layer(chunk.in_model(i));
-      layers_.forward({chunk, again, i}, place);
+      layers_.forward({chunk, unit, i}, place);
     }
   }
   tag_layer(-1);
@@ -187,13 +187,12 @@ void StageWriter::head_forward(const StageChunk& chunk, UnitPlace& place) {
   replicas_->before_forward(place);
   ends_.head.forward();
   replicas_->after_forward(place);
-  for (std::int64_t i = 0; i < chunk.further; ++i) {
+  for (std::int64_t i = 0; i < chunk.mtp_layers; ++i) {
     ++place.unit;
     tag_layer(chunk.in_model(chunk.layers + i));
     replicas_->before_forward(place);
-    ends_.further.forward();
-    layers_.further_forward(
-        {chunk, chunk.further_units[static_cast<std::size_t>(i)], chunk.layers + i});
+    ends_.mtp.forward();
+    layers_.mtp_forward({chunk, chunk.mtp_units[static_cast<std::size_t>(i)], chunk.layers + i});
     ends_.head.forward();
     replicas_->after_forward(place);
   }
@@ -211,7 +210,7 @@ void StageWriter::backward(const ScheduleStep& step, const StepTurn& turn) {
   if (step.kind == StepKind::BackwardWeight) unit.part = BackwardPart::Weight;
   gradients_.begin_backward();
   build_.tag({.part = StepPart::Backward, .microbatch = step.microbatch});
-  further_backward(chunk, unit);
+  mtp_backward(chunk, unit);
   if (unit.part != BackwardPart::Weight)
     offload_.backward_enters(
         number, chunk.layers, step.microbatch,
@@ -222,16 +221,16 @@ void StageWriter::backward(const ScheduleStep& step, const StepTurn& turn) {
   if (unit.last) gradients_.end_backward(number);
 }
 
-void StageWriter::further_backward(const StageChunk& chunk, UnitBackward& step) {
-  for (std::int64_t i = chunk.further; i-- > 0;) {
+void StageWriter::mtp_backward(const StageChunk& chunk, UnitBackward& step) {
+  for (std::int64_t i = chunk.mtp_layers; i-- > 0;) {
     --step.place.unit;
     tag_layer(chunk.in_model(chunk.layers + i));
     replicas_->before_backward(step);
     // The head's own gradient is final with the model's backward of it, the norm's before it here.
     gradients_.add({ends_.head.backward(step.part).back()});
     gradients_.add(layers_.backward(
-        {chunk, chunk.further_units[static_cast<std::size_t>(i)], chunk.layers + i}, step));
-    gradients_.add(ends_.further.backward(step.part));
+        {chunk, chunk.mtp_units[static_cast<std::size_t>(i)], chunk.layers + i}, step));
+    gradients_.add(ends_.mtp.backward(step.part));
     gradients_.end_unit(step);
   }
   tag_layer(-1);
@@ -251,8 +250,8 @@ void StageWriter::enter_backward(const StageChunk& chunk, UnitBackward& step) {
 
 // A frozen layer has no weight part, and one that no gradient comes back to has no backward.
 void StageWriter::layers_backward(const StageChunk& chunk, UnitBackward& step) {
-  for (auto again = chunk.units.rbegin(); again != chunk.units.rend(); ++again) {
-    for (std::int64_t i = again->first + again->layers; i-- > again->first;) {
+  for (auto unit = chunk.units.rbegin(); unit != chunk.units.rend(); ++unit) {
+    for (std::int64_t i = unit->first + unit->layers; i-- > unit->first;) {
       --step.place.unit;
       tag_layer(chunk.in_model(i));
       if (!parts_.layout.reaches(chunk, i)) continue;
@@ -260,7 +259,7 @@ void StageWriter::layers_backward(const StageChunk& chunk, UnitBackward& step) {
           !parts_.options.weights.trained.layer(chunk.in_model(i)))
         continue;
       replicas_->before_backward(step);
-      gradients_.add(layers_.backward({chunk, *again, i}, step));
+      gradients_.add(layers_.backward({chunk, *unit, i}, step));
       gradients_.end_unit(step);
     }
   }

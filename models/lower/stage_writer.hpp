@@ -18,7 +18,7 @@
 #include "models/layers/layer.hpp"
 #include "models/layers/layer_memory.hpp"
 #include "models/lower/data_parallel/data_parallel.hpp"
-#include "models/lower/ends.hpp"
+#include "models/lower/embedding_and_head.hpp"
 #include "models/lower/messages.hpp"
 #include "models/lower/offload.hpp"
 #include "models/lower/options.hpp"
@@ -40,7 +40,7 @@ namespace trainyard {
 // A layer of a chunk and the unit it is computed again with. The builder's tags name the layer.
 struct StageLayer {
   const StageChunk& chunk;
-  const RecomputeUnit& again;
+  const RecomputeUnit& unit;
   std::int64_t layer = 0;  // of the chunk; those of multi-token prediction behind its own
 };
 
@@ -59,13 +59,13 @@ class StageLayers {
 
   void forward(const StageLayer& at, const UnitPlace& place);
   // The same for a layer of multi-token prediction, which has nothing on the host.
-  void further_forward(const StageLayer& at);
+  void mtp_forward(const StageLayer& at);
   // The gradients that it finishes. REQUIRES: one comes back to the layer.
   std::vector<ReadyGradient> backward(const StageLayer& at, const UnitBackward& step);
 
  private:
   void begin_backward(const StageLayer& at, const UnitPlace& place);
-  void compute_again(const StageLayer& at);
+  void recompute(const StageLayer& at);
   [[nodiscard]] const LayerMemory& memory_of(const Tags& tags);
   [[nodiscard]] std::int64_t kept_by(const StageLayer& at, const LayerMemory& memory) const;
   [[nodiscard]] LayerLowering::BackwardMemory backward_memory(const StageLayer& at,
@@ -104,7 +104,7 @@ class StageWriter {
   void layers_forward(const StageChunk& chunk, UnitPlace& place);
   void head_forward(const StageChunk& chunk, UnitPlace& place);
   // Each takes the place behind its units and leaves it at the first of them.
-  void further_backward(const StageChunk& chunk, UnitBackward& step);
+  void mtp_backward(const StageChunk& chunk, UnitBackward& step);
   void enter_backward(const StageChunk& chunk, UnitBackward& step);
   void layers_backward(const StageChunk& chunk, UnitBackward& step);
   void leave_backward(const StageChunk& chunk, UnitBackward& step);
@@ -117,7 +117,7 @@ class StageWriter {
   std::unique_ptr<DataParallel> replicas_;
   OffloadLowering offload_;
   StageMessages messages_;
-  ModelEnds ends_;
+  EmbeddingAndHead ends_;
   StageLayers layers_;
   UnitGradients gradients_;
 };

@@ -77,7 +77,7 @@ struct ReadyGradient {
 };
 
 // Where a program stands among the experts; all alike under balanced routing.
-struct ExpertSeat {
+struct ExpertRank {
   std::int64_t place = 0;
   std::int64_t replica = 0;
 };
@@ -108,7 +108,7 @@ struct StepShape {
   std::int64_t message = 0;   // tokens*hidden*element: what a tensor collective carries
   std::int64_t boundary = 0;  // what a stage sends to the next, per rank
   const ExpertRouting* routing = nullptr;  // of a model with experts
-  ExpertSeat seat = {};
+  ExpertRank expert_rank = {};
   std::int64_t replica = 0;  // among the data-parallel ranks, where they read other documents
 };
 

@@ -180,7 +180,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_documents(check);
   check_servers(check);
   check_offload(check);
-  check_further_tokens(check);
+  check_mtp_layers(check);
   check_nccl(check);
   if (check.cluster) check_gpu_profiles(check);
   if (check.cluster) check_cluster_builds(check.file, "/cluster", check.scenario.cluster);

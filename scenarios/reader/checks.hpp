@@ -69,7 +69,7 @@ void check_recomputed_fraction(const Check& check);
 // The modules and layers to compute again exist, and the chosen method reads the given fields.
 void check_recomputation(const Check& check);
 // Layers of multi-token prediction stand beside nothing that they are not modelled with.
-void check_further_tokens(const Check& check);
+void check_mtp_layers(const Check& check);
 // Adapters stand on matrices that exist, of models that can have them.
 void check_adapters(const Check& check);
 // Frozen layers exist, and something is left to train.

@@ -90,9 +90,9 @@ void check_types(JsonFile& file, const GpuSheet& sheet, const TrainingPlan& plan
   constexpr const char* kRecipe = "/training/recipe";
   const Recipe& recipe = plan.recipe;
   check_type(file, sheet, plan.training.precision, "/training/precision");
-  check_type(file, sheet, recipe.products, kRecipe);
-  if (recipe.attention != recipe.products) check_type(file, sheet, recipe.attention, kRecipe);
-  if (!recipe.four_bit_products || sheet.fp4.value() > 0.0) return;
+  check_type(file, sheet, recipe.gemms, kRecipe);
+  if (recipe.attention != recipe.gemms) check_type(file, sheet, recipe.attention, kRecipe);
+  if (!recipe.four_bit_gemms || sheet.fp4.value() > 0.0) return;
   const bool eight = sheet.fp8.value() > 0.0;
   file.report(kRecipe, sheet.title + " multiplies nothing in 4 bits",
               eight ? "choose a recipe with 8-bit products, such as fp8_cached"

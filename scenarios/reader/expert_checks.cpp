@@ -15,7 +15,7 @@ namespace {
 // Which schedules can have each backward and the forward before it as one block.
 void check_expert_overlap(const Check& check) {
   const Parallelism& p = check.sizes();
-  if (!check.file.is_sound("/experts") || !check.scenario.plan.experts.overlap_exchanges) return;
+  if (!check.file.is_sound("/experts") || !check.scenario.plan.experts.overlap_dispatch) return;
   const Schedule* const schedule = find_schedule(p.schedule);
   if (schedule == nullptr || !schedule->may_overlap_pairs(p.pipeline)) {
     check.file.report(
@@ -91,7 +91,7 @@ void check_experts(const Check& check) {
           "/parallelism/expert",
           fmt::format("{} has no experts to divide among {} groups", a.name, p.expert),
           "set it to 1, or choose a model with experts");
-    if (check.file.is_sound("/experts") && check.scenario.plan.experts.overlap_exchanges)
+    if (check.file.is_sound("/experts") && check.scenario.plan.experts.overlap_dispatch)
       check.file.report("/experts/overlap_exchanges",
                         fmt::format("{} has no experts whose exchanges could overlap", a.name),
                         "leave it out, or choose a model with experts");

@@ -153,8 +153,8 @@ void read_framework(JsonFile& file, Scenario& scenario) {
   try {
     scenario.plan.framework = load_framework(scenario.framework);
     scenario.plan.gradient_passes = load_gradient_passes(scenario.framework);
-    scenario.plan.streaming =
-        load_streaming_kernels(scenario.framework, scenario.plan.training.compiled);
+    scenario.plan.elementwise_kernels =
+        load_elementwise_kernels(scenario.framework, scenario.plan.training.compiled);
   } catch (const InputError& error) {
     file.report(error.problems());
   }

@@ -160,7 +160,7 @@ void check_devices_training(JsonFile& file, const TrainingPlan& plan) {
            "choose \"selective\" or \"none\", or split by layers_per_stage");
   if (training.recompute != Recompute::Selective) return;
   for (bool RecomputeModules::*const module :
-       {&RecomputeModules::norms, &RecomputeModules::second_products})
+       {&RecomputeModules::norms, &RecomputeModules::second_gemms})
     if (training.recompute_modules.*module)
       refuse("recompute_modules",
              fmt::format("\"{}\" computes again for an operator that may stand elsewhere",

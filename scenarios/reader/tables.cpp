@@ -174,9 +174,9 @@ constexpr Words<RoutingKind, 4> kRouting{{{RoutingKind::Balanced, "balanced"},
                                           {RoutingKind::Zipf, "zipf"},
                                           {RoutingKind::Dirichlet, "dirichlet"},
                                           {RoutingKind::Recorded, "recorded"}}};
-constexpr Words<ExpertProducts, 3> kExpertProducts{{{ExpertProducts::PerExpert, "per_expert"},
-                                                    {ExpertProducts::OneLaunch, "one_launch"},
-                                                    {ExpertProducts::Fused, "fused"}}};
+constexpr Words<ExpertGemms, 3> kExpertGemms{{{ExpertGemms::PerExpert, "per_expert"},
+                                              {ExpertGemms::OneLaunch, "one_launch"},
+                                              {ExpertGemms::Fused, "fused"}}};
 constexpr Words<Dispatcher, 3> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"},
                                             {Dispatcher::AllGather, "all_gather"},
                                             {Dispatcher::NodeLimited, "node_limited"}}};
@@ -303,14 +303,14 @@ const Field<E> kExperts[] = {
     {"products",
      "the matrix products of a rank's experts: issued one by one, in one launch, or in one with "
      "biases, activation and quantisation inside",
-     word_of<E, &E::products, kExpertProducts>()},
+     word_of<E, &E::gemms, kExpertGemms>()},
     {"overlap_shared", "the experts of all tokens compute while the rows travel",
      Flag<E>{&E::overlap_shared}},
     {"overlap_exchanges",
      "a backward and the forward before it run as one block, one forward further ahead: the rows "
      "of "
      "either travel under the other's computation",
-     Flag<E>{&E::overlap_exchanges}},
+     Flag<E>{&E::overlap_dispatch}},
 };
 
 using V = ParameterServers;

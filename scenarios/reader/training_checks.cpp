@@ -18,20 +18,20 @@ namespace trainyard {
 namespace {
 
 // Which product is every second one is known of some kinds of blocks.
-bool knows_second_products(const Architecture& architecture) {
+bool knows_second_gemms(const Architecture& architecture) {
   return std::ranges::all_of(layer_kinds(architecture), [](const CountedKind& counted) {
-    return block_of(counted.kind, LayerHalf::Attention).second_products != nullptr &&
-           block_of(counted.kind, LayerHalf::FeedForward).second_products != nullptr;
+    return block_of(counted.kind, LayerHalf::Attention).second_gemms != nullptr &&
+           block_of(counted.kind, LayerHalf::FeedForward).second_gemms != nullptr;
   });
 }
 
-void check_second_products(const Check& check) {
+void check_second_gemms(const Check& check) {
   const Training& training = check.batch();
   const RecomputeModules& chosen = training.recompute_modules;
   const Architecture& a = check.architecture();
-  if (!chosen.second_products) return;
-  const bool known = a.gated_ffn && training.lora_rank == 0 && knows_second_products(a);
-  const bool alone = chosen == RecomputeModules{.core = false, .second_products = true};
+  if (!chosen.second_gemms) return;
+  const bool known = a.gated_ffn && training.lora_rank == 0 && knows_second_gemms(a);
+  const bool alone = chosen == RecomputeModules{.core = false, .second_gemms = true};
   if (alone && (known || !check.model)) return;
   check.file.report(
       "/training/recompute_modules",
@@ -141,8 +141,8 @@ void check_recomputed_fraction(const Check& check) {
   if (training.recompute != Recompute::Full ||
       training.recompute_method != RecomputeMethod::Fraction || fraction == 0.0)
     return;
-  const std::vector<bool> again = recomputed_layers(check.scenario.plan);
-  if (std::ranges::find(again, true) != again.end()) return;
+  const std::vector<bool> recomputed = recomputed_layers(check.scenario.plan);
+  if (std::ranges::find(recomputed, true) != recomputed.end()) return;
   const std::vector<std::int64_t> split = layer_split(check.scenario.plan);
   const std::int64_t most = *std::ranges::max_element(split);
   check.file.report(
@@ -155,7 +155,7 @@ void check_recomputed_fraction(const Check& check) {
 void check_recomputation(const Check& check) {
   if (!check.training) return;
   const Training& training = check.batch();
-  check_second_products(check);
+  check_second_gemms(check);
   check_method_field(check.file, training, RecomputeMethod::Fraction,
                      training.recompute_fraction.has_value());
   check_method_field(check.file, training, RecomputeMethod::Layers,
@@ -163,7 +163,7 @@ void check_recomputation(const Check& check) {
   if (check.model) check_listed_layers(check);
 }
 
-void check_further_tokens(const Check& check) {
+void check_mtp_layers(const Check& check) {
   if (!check.training || check.batch().mtp_layers == 0) return;
   const auto refuse = [&check](const char* problem, const char* hint) {
     check.file.report("/training/mtp_layers", problem, hint);

@@ -37,15 +37,15 @@ void add_expert_approximations(const TrainingPlan& plan, Approximations& found) 
   if (!divides_experts(p, plan.architecture)) return;
   const std::int64_t layers = layers_with_experts(plan.architecture);
   if (plan.experts.dispatcher == Dispatcher::NodeLimited) {
-    constexpr std::int64_t kExchanges = 4;  // dispatch and combine, both ways
+    constexpr std::int64_t kDispatches = 4;  // dispatch and combine, both ways
     found.push_back(
         {.name = "node_limited_mean_token",
-         .count = static_cast<std::uint64_t>(kExchanges * layers * plan.microbatches()),
+         .count = static_cast<std::uint64_t>(kDispatches * layers * plan.microbatches()),
          .sentence = "every token lies on the mean number of nodes, as if experts of a group were "
                      "alike, and the sum of a token's rows inside a node before they cross back "
                      "takes no time of its own"});
   }
-  if (p.schedule.starts_with("dualpipe") || plan.experts.overlap_exchanges) {
+  if (p.schedule.starts_with("dualpipe") || plan.experts.overlap_dispatch) {
     found.push_back(
         {.name = "expert_blocks_unwoven",
          .count = static_cast<std::uint64_t>(p.pipeline * p.interleave),
@@ -118,7 +118,7 @@ Approximations plan_approximations(const Scenario& scenario) {
                          "does not slow it"});
   }
   add_straggler_approximations(scenario, found);
-  if (scenario.plan.recipe.four_bit_products) {
+  if (scenario.plan.recipe.four_bit_gemms) {
     found.push_back(
         {.name = "four_bit_products_by_data_sheet",
          .count = 1,

@@ -95,10 +95,10 @@ Flops recomputed_whole(const TrainingPlan& plan, const FlopsQuery& query) {
                                                            .attention = query.attention,
                                                            .mtp_layers = query.mtp_layers});
   const double share = attention_share(plan);
-  const std::vector<bool> again = recomputed_layers(plan);
+  const std::vector<bool> recomputed = recomputed_layers(plan);
   double sum = 0.0;
-  for (std::size_t i = 0; i < again.size(); ++i)
-    if (again[i]) sum += forward_flops(token.layers[i], share);
+  for (std::size_t i = 0; i < recomputed.size(); ++i)
+    if (recomputed[i]) sum += forward_flops(token.layers[i], share);
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
 }
 
@@ -139,10 +139,10 @@ std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster)
   };
   std::vector<PeakRate> peaks{row(plan.training.precision)};
   const Recipe& recipe = plan.recipe;
-  if (recipe.four_bit_products) {
+  if (recipe.four_bit_gemms) {
     peaks.push_back({"fp4", mean_peak(cluster, [](const GpuSheet& gpu) { return gpu.fp4; })});
-  } else if (recipe.products && *recipe.products != plan.training.precision) {
-    peaks.push_back(row(*recipe.products));
+  } else if (recipe.gemms && *recipe.gemms != plan.training.precision) {
+    peaks.push_back(row(*recipe.gemms));
   }
   return peaks;
 }

@@ -20,7 +20,7 @@ std::int64_t sms_by_sheet(const CommunicationSms& sheet, CollectiveOp op, bool a
   return op == CollectiveOp::SendRecv ? sheet.send_recv : sheet.inter;
 }
 
-bool is_exchange(CollectiveOp op) {
+bool is_dispatch(CollectiveOp op) {
   return op == CollectiveOp::SendRecv || op == CollectiveOp::AllToAll;
 }
 
@@ -28,8 +28,8 @@ bool is_exchange(CollectiveOp op) {
 
 std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Workload& workload,
                                                 const Partition& partition,
-                                                const Carriers& carriers, const GpuSheet& gpu,
-                                                std::int64_t exchange_sms) {
+                                                const SelectedAlgorithms& selected_algorithms,
+                                                const GpuSheet& gpu, std::int64_t dispatch_sms) {
   const std::vector<GroupClass>& classes = partition.groups;
   std::vector<std::vector<double>> losses(classes.size());
   for (std::uint32_t group_class = 0; group_class < classes.size(); ++group_class) {
@@ -41,10 +41,12 @@ std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Wo
       if (calls[call].empty()) continue;  // the class never makes it
       const CollectiveOp op = op_of(workload.calls[call]);
       if (op == CollectiveOp::HostCopy) continue;  // copy engines, which hold no SMs
-      if (exchange_sms > 0 && group.kind == GroupKind::Expert && op == CollectiveOp::AllToAll)
+      if (dispatch_sms > 0 && group.kind == GroupKind::Expert && op == CollectiveOp::AllToAll)
         continue;
       const std::uint32_t channels =
-          is_exchange(op) ? 0 : carrier_of(carriers, workload, group_class, call).channels;
+          is_dispatch(op)
+              ? 0
+              : selected_algorithm_of(selected_algorithms, workload, group_class, call).channels;
       const auto sms = channels > 0
                            ? static_cast<double>(channels)
                            : static_cast<double>(sms_by_sheet(gpu.communication_sms, op, across));
@@ -56,7 +58,7 @@ std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Wo
   return losses;
 }
 
-bool exchanges_rows(const Workload& workload) {
+bool dispatches_tokens(const Workload& workload) {
   return std::any_of(workload.calls.begin(), workload.calls.end(),
                      [](const Call& call) { return op_of(call) == CollectiveOp::AllToAll; }) &&
          std::any_of(workload.groups.begin(), workload.groups.end(),
@@ -71,8 +73,9 @@ std::vector<double> communication_losses(const Partition& partition, const GpuSh
 Interference find_interference(const Cluster& cluster, const Lowered& lowered, const Folded& folded,
                                KernelPricings& pricings) {
   const KernelPricing& pricing = pricings.of(cluster.facts().gpu);
-  return {.compute = compute_losses(cluster, *lowered.workload, folded.partition, folded.carriers,
-                                    pricing.gpu.sheet, pricing.times.exchange_sms),
+  return {.compute = compute_losses(cluster, *lowered.workload, folded.partition,
+                                    folded.selected_algorithms, pricing.gpu.sheet,
+                                    pricing.times.dispatch_sms),
           .communication = communication_losses(folded.partition, pricing.gpu.sheet)};
 }
 

@@ -13,8 +13,8 @@ Stragglers stragglers_of(const Scenario& scenario) {
 KernelSoftware kernel_software(const Scenario& scenario) {
   return {.framework = scenario.framework,
           .last_replica = last_replica(stragglers_of(scenario), scenario.plan),
-          .four_bit_products = scenario.plan.recipe.four_bit_products,
-          .fused_experts = scenario.plan.experts.products == ExpertProducts::Fused,
+          .four_bit_gemms = scenario.plan.recipe.four_bit_gemms,
+          .fused_experts = scenario.plan.experts.gemms == ExpertGemms::Fused,
           .memory_efficient = scenario.plan.training.attention == AttentionKind::MemoryEfficient};
 }
 
@@ -25,7 +25,7 @@ KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& soft
     times = load_framework_times(software.framework, sheet.generation);
   if (software.fused_experts) times.fuse_experts();
   if (software.memory_efficient) times.attend(load_memory_efficient_times(sheet.generation));
-  if (software.four_bit_products) times.narrow(four_bit_share(sheet));
+  if (software.four_bit_gemms) times.narrow(four_bit_share(sheet));
 }
 
 // The tables of measured shapes, of which a GPU has some thousands.
@@ -52,7 +52,7 @@ double framework_factor(const KernelPricing& pricing, const Kernel& kernel, cons
 
 Cost KernelPrice::cost() const {
   const double software = framework * four_bits * last_replica;
-  return {.time = profile.time * software * beside_exchanges, .provenance = profile.provenance};
+  return {.time = profile.time * software * beside_dispatch, .provenance = profile.provenance};
 }
 
 std::vector<KernelPrice> kernel_prices(const Workload& workload,
@@ -71,8 +71,8 @@ std::vector<KernelPrice> kernel_prices(const Workload& workload,
          .framework = framework_factor(pricing, kernel, profile),
          .four_bits = pricing.times.narrower(kernel),
          .last_replica = pricing.last_replica,
-         .beside_exchanges =
-             keeps_sms ? pricing.times.beside_exchanges(kernel, sheet.sms, compute_loss) : 1.0});
+         .beside_dispatch =
+             keeps_sms ? pricing.times.beside_dispatch(kernel, sheet.sms, compute_loss) : 1.0});
   }
   return prices;
 }
@@ -83,7 +83,7 @@ std::vector<Cost> price_kernels(const Lowered& lowered, KernelPricings& pricings
   std::vector<Cost> costs;
   costs.reserve(workload.kernels.size());
   for (const KernelPrice& price : kernel_prices(workload, lowered.gpu_of_kernel, pricings,
-                                                interferes && lowered.exchanges_rows))
+                                                interferes && lowered.dispatches_tokens))
     costs.push_back(changed_cost(what_if, workload.kernels[costs.size()], price.cost()));
   return costs;
 }
@@ -92,7 +92,7 @@ std::vector<KernelRow> kernel_table(const Scenario& scenario, const Cluster& clu
   const auto [workload, gpu_of_kernel] = specialise(scenario_workload(scenario, cluster), cluster);
   Memo memo;
   KernelPricings pricings(kernel_software(scenario), memo);
-  const bool keeps_sms = scenario.interference && exchanges_rows(workload);
+  const bool keeps_sms = scenario.interference && dispatches_tokens(workload);
   const std::vector<KernelPrice> prices =
       kernel_prices(workload, gpu_of_kernel, pricings, keeps_sms);
   const std::vector<bool> used = kernels_used(workload);

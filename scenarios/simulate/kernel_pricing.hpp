@@ -24,7 +24,7 @@ namespace trainyard {
 struct KernelSoftware {
   std::string framework = {};  // empty: kernels as in the GPU's profile
   double last_replica = 1.0;   // the time of the last of the replicas over that of one
-  bool four_bit_products = false;
+  bool four_bit_gemms = false;
   bool fused_experts = false;
   bool memory_efficient = false;  // attention, by kernels of xFormers
   bool operator==(const KernelSoftware&) const = default;
@@ -69,11 +69,11 @@ class KernelPricings {
 // How the time of a kernel in a run comes about: the profile's time, times the factors of the
 // software. A factor of 1 changes nothing.
 struct KernelPrice {
-  Cost profile;                   // alone on the GPU, as its profile says
-  double framework = 1.0;         // the framework's kernel over the profile's
-  double four_bits = 1.0;         // a 4-bit product over the 8-bit one in the profile
-  double last_replica = 1.0;      // the last of the replicas over one alone
-  double beside_exchanges = 1.0;  // on the SMs that exchanges of experts leave
+  Cost profile;                  // alone on the GPU, as its profile says
+  double framework = 1.0;        // the framework's kernel over the profile's
+  double four_bits = 1.0;        // a 4-bit product over the 8-bit one in the profile
+  double last_replica = 1.0;     // the last of the replicas over one alone
+  double beside_dispatch = 1.0;  // on the SMs that exchanges of experts leave
   // The profile's cost with all factors applied.
   [[nodiscard]] Cost cost() const;
 };

@@ -11,9 +11,9 @@ namespace trainyard {
 namespace {
 
 int bits_of(const TrainingPlan& plan) {
-  if (plan.recipe.four_bit_products) return 4;
-  const DataType products = plan.recipe.products.value_or(plan.training.precision);
-  return static_cast<int>(8.0 * element_bytes(products));
+  if (plan.recipe.four_bit_gemms) return 4;
+  const DataType gemms = plan.recipe.gemms.value_or(plan.training.precision);
+  return static_cast<int>(8.0 * element_bytes(gemms));
 }
 
 // An entry of the table; a kind without bits is every run on that generation.

@@ -60,7 +60,8 @@ std::int64_t communicator_bytes(const RunView& view, std::size_t rank_class,
   for (const auto& [slot, call, message] : calls) {
     const GroupId group = rank.slots.at(slot).group;
     if (group == kNone || view.workload.groups[group].members.size() < 2) continue;
-    const std::uint32_t channels = std::max(kMessageChannels, view.carrier(group, call).channels);
+    const std::uint32_t channels =
+        std::max(kMessageChannels, view.selected_algorithm(group, call).channels);
     const std::int64_t peers = message ? 1 : 2;
     ends[group] = std::max(ends[group], channels * peers);
   }

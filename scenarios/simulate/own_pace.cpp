@@ -107,7 +107,7 @@ Result simulate_at_own_pace(const Scenario& scenario,
   const auto steps = static_cast<std::uint32_t>(servers.steps);
   std::vector<std::uint32_t> made(workers, steps);
   Result result = simulate(paced);
-  for (std::uint32_t again = 0; again < kPacesTaken; ++again) {
+  for (std::uint32_t recomputed = 0; recomputed < kPacesTaken; ++recomputed) {
     std::vector<std::uint32_t> own =
         shared_out(step_ends(result, paced.plan), std::uint64_t{steps} * workers, staleness);
     if (own == made) break;

@@ -94,7 +94,7 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
                 .cluster = step.cluster,
                 .workload = lowered.workload,
                 .partition = partition_of(folded, *lowered.workload, what_if),
-                .carriers = {folded, &folded->carriers},
+                .selected_algorithms = {folded, &folded->selected_algorithms},
                 .fold_reasons = folded->reasons,
                 .kernel_costs = std::move(costs)};
   result.facts.engine = what_if.contention ? step.engine : "ideal";
@@ -135,7 +135,7 @@ RunView Result::view() const {
           .cluster = *cluster,
           .workload = *workload,
           .partition = *partition,
-          .carriers = *carriers,
+          .selected_algorithms = *selected_algorithms,
           .timeline = timeline,
           .kernel_costs = kernel_costs,
           .fold_reasons = fold_reasons,

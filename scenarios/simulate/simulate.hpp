@@ -50,7 +50,7 @@ struct Result {
   std::shared_ptr<const Cluster> cluster = {};
   std::shared_ptr<const Workload> workload = {};
   std::shared_ptr<const Partition> partition = {};
-  std::shared_ptr<const Carriers> carriers = {};
+  std::shared_ptr<const SelectedAlgorithms> selected_algorithms = {};
   std::vector<ClassReason> fold_reasons = {};  // where they were asked for
   std::vector<Cost> kernel_costs = {};
   Timeline timeline = {};

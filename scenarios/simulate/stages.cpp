@@ -81,7 +81,7 @@ Lowered::Lowered(Workload given, const Cluster& cluster) {
   workload = std::make_shared<const Workload>(std::move(special.workload));
   gpu_of_kernel = std::move(special.gpu_of_kernel);
   used = kernels_used(*workload);
-  exchanges_rows = trainyard::exchanges_rows(*workload);
+  dispatches_tokens = trainyard::dispatches_tokens(*workload);
   analysis = std::make_shared<ProgramAnalysis>(*workload);
   known = std::make_unique<EnginePrograms>(*workload, *analysis);
 }
@@ -89,7 +89,7 @@ Lowered::Lowered(Workload given, const Cluster& cluster) {
 Lowered::Lowered(const Lowered& other, std::vector<Program> programs)
     : gpu_of_kernel(other.gpu_of_kernel),
       used(other.used),
-      exchanges_rows(other.exchanges_rows),
+      dispatches_tokens(other.dispatches_tokens),
       books(other.books) {
   Workload arranged = *other.workload;
   arranged.programs = std::move(programs);
@@ -168,7 +168,7 @@ nccl::Options nccl_options(const CollectiveChoice& choice) {
 // What a large cluster's fold found on its way takes as much memory as the fold itself, and goes
 // with it.
 Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQuestion& question,
-                     std::shared_ptr<AlikePlaces> places, Memo& memo) {
+                     std::shared_ptr<IsomorphicPlacements> places, Memo& memo) {
   const CollectiveChoice& choice = question.collectives;
   std::optional<CollectiveProfile> profile;
   if (!choice.profile.empty()) profile = read_collective_profile(choice.profile);
@@ -183,7 +183,8 @@ Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQ
                                       .memo = is_large(cluster) ? &once : &memo}};
   Folded folded;
   folded.partition = fold(cluster, *lowered.workload, communication, options);
-  folded.carriers = carriers(*lowered.workload, folded.partition, communication);
+  folded.selected_algorithms =
+      selected_algorithms(*lowered.workload, folded.partition, communication);
   folded.approximations = nccl_approximations(*lowered.workload, cluster, chosen.nccl());
   if (question.reasons)
     folded.reasons =
@@ -233,7 +234,7 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
   const auto lower_it = [&] {
     if (!is_large(*cluster)) return lower_scenario(scenario, *cluster);
     return run_concurrently(
-        true, [&] { step.places = std::make_shared<AlikePlaces>(*cluster); },
+        true, [&] { step.places = std::make_shared<IsomorphicPlacements>(*cluster); },
         [&] { return lower_scenario(scenario, *cluster); });
   };
   // Stepwise collectives are spelled out in the workload, as NCCL chooses them on these links.

@@ -18,12 +18,12 @@
 #include "scenarios/simulate/what_if.hpp"
 #include "sim/base/memo.hpp"
 #include "sim/cluster/cluster.hpp"
-#include "sim/contention/alike_places.hpp"
+#include "sim/contention/isomorphic_placements.hpp"
 #include "sim/engine/engine_programs.hpp"
 #include "sim/engine/host_lane.hpp"
-#include "sim/fold/carriers.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/fold/fold_reasons.hpp"
+#include "sim/fold/selected_algorithms.hpp"
 #include "sim/nccl/options.hpp"
 #include "sim/report/run_view.hpp"
 #include "sim/workload/program_analysis.hpp"
@@ -52,7 +52,7 @@ struct Lowered {
   std::shared_ptr<const Workload> workload;
   std::vector<std::string> gpu_of_kernel;  // its profile, by index into Workload::kernels
   std::vector<bool> used;                  // by kernel: whether a rank's program computes it
-  bool exchanges_rows = false;             // between experts
+  bool dispatches_tokens = false;          // between experts
   std::vector<HostLane> hosts;             // by program; empty: issuing costs nothing
   std::vector<StageBook> books;            // as rearranged() wants them; empty: there are none
   // Found when first asked for, by any thread.
@@ -82,7 +82,7 @@ struct Lowered {
 // A workload on its cluster: who is interchangeable, and what carries each call.
 struct Folded {
   Partition partition;
-  Carriers carriers;
+  SelectedAlgorithms selected_algorithms;
   std::vector<Approximation> approximations;  // in what is known of NCCL there
   std::vector<ClassReason> reasons;           // why ranks are not of one class, if asked for
 };
@@ -101,7 +101,7 @@ struct FoldQuestion {
 // that cannot run in its group.
 [[nodiscard]] Folded fold_workload(const Lowered& lowered, const Cluster& cluster,
                                    const FoldQuestion& question,
-                                   std::shared_ptr<AlikePlaces> places, Memo& memo);
+                                   std::shared_ptr<IsomorphicPlacements> places, Memo& memo);
 
 [[nodiscard]] nccl::Options nccl_options(const CollectiveChoice& choice);
 
@@ -115,7 +115,7 @@ struct LoweredStep {
   std::shared_ptr<const Lowered> lowered = {};
   const Scenario* software = nullptr;  // null: it is not known
   std::string engine = {};
-  std::shared_ptr<AlikePlaces> places = {};  // of the cluster; null: the fold finds them
+  std::shared_ptr<IsomorphicPlacements> places = {};  // of the cluster; null: the fold finds them
 };
 
 // Says what each rank does. What folding needs of a large cluster alone is found meanwhile.

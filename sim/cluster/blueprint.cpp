@@ -36,7 +36,7 @@ class Blueprint::OutletLists {
     return id >= extent_.first && id - extent_.first < extent_.devices * extent_.nodes;
   }
   // One more link from each of the devices to that one. REQUIRES: it holds them all.
-  void add(const Series& from, DeviceId to, const Far& far);
+  void add(const StridedRange& from, DeviceId to, const Far& far);
   // True where every node has as many links as the others, and they were told node by node.
   [[nodiscard]] bool are_alike() const;
   // Returns the outlets by device of a node. REQUIRES: are_alike().
@@ -54,7 +54,7 @@ class Blueprint::OutletLists {
   bool in_turn_ = true;
 };
 
-void Blueprint::OutletLists::add(const Series& from, DeviceId to, const Far& far) {
+void Blueprint::OutletLists::add(const StridedRange& from, DeviceId to, const Far& far) {
   const auto place = [&](DeviceId id) { return (id - extent_.first) % extent_.devices; };
   const auto node = [&](DeviceId id) { return (id - extent_.first) / extent_.devices; };
   if (from.count == 1 || from.step == extent_.devices)
@@ -149,18 +149,17 @@ void Blueprint::cable(DeviceId a, DeviceId b, const Wire& wire) {
 
 void Blueprint::join(std::span<const DeviceId> a, std::span<const DeviceId> b, const Wire& wire) {
   const std::uint32_t number = drawn_.wires_.number(wire);
-  const std::vector<Series> others = in_series(b);
-  for (const Series& from : in_series(a))
-    for (const Series& to : others) loose_.push_back({from, to, number, true});
+  const std::vector<StridedRange> others = in_series(b);
+  for (const StridedRange& from : in_series(a))
+    for (const StridedRange& to : others) loose_.push_back({from, to, number, true});
 }
 
-std::vector<Series> Blueprint::in_series(std::span<const DeviceId> ids) const {
-  std::vector<Series> series;
+std::vector<StridedRange> Blueprint::in_series(std::span<const DeviceId> ids) const {
+  std::vector<StridedRange> range;
   for (const DeviceId id : ids)
-    if (series.empty() || !are_alike(DeviceId{series.back().first}, id) ||
-        !series.back().extend({id}))
-      series.push_back({id});
-  return series;
+    if (range.empty() || !are_alike(DeviceId{range.back().first}, id) || !range.back().extend({id}))
+      range.push_back({id});
+  return range;
 }
 
 // Goes on from the last where one end stays and the other is the next of its kind. A link of a
@@ -171,10 +170,10 @@ void Blueprint::draw(const Loose& loose) {
   const auto joins_two = [](const Loose& some) { return some.from.first != some.to.first; };
   if (!loose_.empty() && loose_.back().wire == loose.wire && loose_.back().both == loose.both &&
       joins_two(loose_.back()) && joins_two(loose)) {
-    const auto stays = [](const Series& end, const Series& next) {
+    const auto stays = [](const StridedRange& end, const StridedRange& next) {
       return end.count == 1 && end.first == next.first;
     };
-    const auto goes_on = [&](Series& end, const Series& next) {
+    const auto goes_on = [&](StridedRange& end, const StridedRange& next) {
       return are_alike(DeviceId{end.first}, DeviceId{next.first}) && end.extend(next);
     };
     Loose& open = loose_.back();
@@ -256,7 +255,7 @@ void Blueprint::check_links() const {
   std::uint64_t links = 0;
   for (const Stamps& stamps : stamps_)
     links += std::uint64_t{stamps.extent.nodes} * patterns_[stamps.pattern].inner.size();
-  for_each_way([&](const Series& from, const Series& to, std::uint32_t) {
+  for_each_way([&](const StridedRange& from, const StridedRange& to, std::uint32_t) {
     links += std::uint64_t{from.count} * to.count;
   });
   checked_number(links, "links");
@@ -283,8 +282,8 @@ void Blueprint::lay_runs() {
 }
 
 void Blueprint::add_outlets(std::vector<OutletLists>& lists) const {
-  for_each_way([&](const Series& from, const Series& to, std::uint32_t wire) {
-    const auto add = [&](const Series& some) {
+  for_each_way([&](const StridedRange& from, const StridedRange& to, std::uint32_t wire) {
+    const auto add = [&](const StridedRange& some) {
       if (some.first >= stamped_) return;
       const auto of = std::ranges::find_if(
           lists, [&](const OutletLists& list) { return list.holds(DeviceId{some.first}); });
@@ -302,7 +301,7 @@ void Blueprint::add_outlets(std::vector<OutletLists>& lists) const {
 // The links of devices behind the runs.
 void Blueprint::lay_strands() {
   const DeviceId begin{drawn_.runs_.device_count()};
-  SeriesGroups<Far> leading(drawn_.devices_.size());
+  StridedGroups<Far> leading(drawn_.devices_.size());
   const auto kind = [&](DeviceId id) { return drawn_.device(id).kind; };
   for (const Stamps& stamps : stamps_) {
     for (std::uint32_t i = 0; i < stamps.extent.nodes; ++i) {
@@ -312,14 +311,14 @@ void Blueprint::lay_strands() {
                        {strand.wire, kind(DeviceId{first + strand.to})});
     }
   }
-  for_each_way([&](const Series& from, const Series& to, std::uint32_t wire) {
+  for_each_way([&](const StridedRange& from, const StridedRange& to, std::uint32_t wire) {
     const Far far{wire, kind(DeviceId{to.first})};
     for (std::uint32_t i = 0; i < from.count; ++i)
       if (from[i] >= begin) leading.append(from[i] - begin, to, far);
   });
   for (std::uint32_t device = 0; device < leading.size(); ++device) {
     drawn_.first_link_.push_back(LinkId{drawn_.link_count()});
-    leading.for_each(device, [&](const Series& to, const Far& far) {
+    leading.for_each(device, [&](const StridedRange& to, const Far& far) {
       drawn_.strands_.append(to, {begin + device, far});
     });
   }

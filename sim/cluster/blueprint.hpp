@@ -70,14 +70,14 @@ class Blueprint {
   };
   // Links outside of patterns: from each of the ones to each of the others.
   struct Loose {
-    Series from;
-    Series to;
+    StridedRange from;
+    StridedRange to;
     std::uint32_t wire = 0;
     bool both = false;  // and the same back
   };
   [[nodiscard]] Device device(DeviceId id) const;
   [[nodiscard]] bool are_alike(DeviceId a, DeviceId b) const;
-  [[nodiscard]] std::vector<Series> in_series(std::span<const DeviceId> ids) const;
+  [[nodiscard]] std::vector<StridedRange> in_series(std::span<const DeviceId> ids) const;
   void draw(const Loose& loose);
   void redraw(const Link& link, const DrawLink& draw);
   [[nodiscard]] bool last_replaces(const Link& link, std::size_t links_before) const;

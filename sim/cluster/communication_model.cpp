@@ -9,7 +9,7 @@ std::vector<LinkLoad> every_link(const Cluster& cluster, std::span<const LinkLoa
   for (const LinkLoad& load : loads) {
     if (load.alike == 1) each.push_back(load);
     if (load.alike > 1)
-      for (const std::uint32_t link : cluster.router().bundles().links(load.link))
+      for (const std::uint32_t link : cluster.router().parallel_links().links(load.link))
         each.push_back({LinkId{link}, load.bytes});
   }
   std::ranges::stable_sort(each, {}, &LinkLoad::link);

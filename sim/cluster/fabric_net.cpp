@@ -12,10 +12,10 @@ constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Glob
 
 std::vector<DeviceId> nics_cabled_to_nics(const Wiring& wiring) {
   std::vector<DeviceId> nics;
-  wiring.for_each_series([&](const LinkSeries& series) {
-    if (series.from_kind != DeviceKind::Nic || series.to_kind != DeviceKind::Nic) return;
-    for (std::uint32_t i = 0; i < series.links.count; ++i)
-      nics.insert(nics.end(), {DeviceId{series.from[i]}, DeviceId{series.to[i]}});
+  wiring.for_each_range([&](const StridedLinks& range) {
+    if (range.from_kind != DeviceKind::Nic || range.to_kind != DeviceKind::Nic) return;
+    for (std::uint32_t i = 0; i < range.links.count; ++i)
+      nics.insert(nics.end(), {DeviceId{range.from[i]}, DeviceId{range.to[i]}});
   });
   std::ranges::sort(nics);
   return nics;
@@ -35,7 +35,7 @@ std::vector<DeviceId> fabric_devices(const Topology& topology) {
 
 }  // namespace
 
-FabricNet::FabricNet(const Topology& topology, const LinkBundles& bundles)
+FabricNet::FabricNet(const Topology& topology, const ParallelLinks& parallel_links)
     : devices_(fabric_devices(topology)),
       first_device_(devices_.empty() ? DeviceId{topology.device_count()} : devices_.front()),
       place_(topology.device_count() - first_device_, kNoPlace),
@@ -45,7 +45,7 @@ FabricNet::FabricNet(const Topology& topology, const LinkBundles& bundles)
     place_[devices_[place] - first_device_] = place;
   const bool ideal = topology.facts().routing.kind == Routing::Kind::Ideal;
   net_ = laid_out(std::vector<bool>(devices_.size(), true),
-                  ideal ? every_bundle(topology, bundles) : every_link(topology),
+                  ideal ? every_set(topology, parallel_links) : every_link(topology),
                   ideal ? ArcOrder::OfLinks : ArcOrder::OfPlaces);
 }
 
@@ -66,24 +66,24 @@ std::vector<NetLink> FabricNet::every_link(const Topology& topology) const {
 
 // Each joins the lowest of switches wired alike. Those with endpoints are each like no other, so
 // ways between them are found as over all links.
-std::vector<NetLink> FabricNet::every_bundle(const Topology& topology,
-                                             const LinkBundles& bundles) const {
+std::vector<NetLink> FabricNet::every_set(const Topology& topology,
+                                          const ParallelLinks& parallel_links) const {
   std::vector<NetLink> result;
   const auto add = [&](LinkId lowest) {
     const Link link = topology.link(lowest);
     if (!is_fabric_side(link.kind) || place(link.to) == kNoPlace) return;
     const auto links =
-        static_cast<std::uint32_t>(std::max<std::size_t>(1, bundles.links(lowest).size()));
+        static_cast<std::uint32_t>(std::max<std::size_t>(1, parallel_links.links(lowest).size()));
     result.push_back({.from = place(link.from),
-                      .to = place(bundles.wired_like(link.to)),
+                      .to = place(parallel_links.wired_like(link.to)),
                       .link = lowest,
                       .cables = link.cables * links,
                       .length = length_of(link.kind)});
   };
   for (const DeviceId id : devices_) {
-    topology.wiring().for_each_series_from(id, [&](const LinkSeries& series) {
-      if (is_fabric_switch(series.to_kind) || nics_pass_on_)
-        bundles.for_each_lowest(series.links, add);
+    topology.wiring().for_each_range_from(id, [&](const StridedLinks& range) {
+      if (is_fabric_switch(range.to_kind) || nics_pass_on_)
+        parallel_links.for_each_lowest(range.links, add);
     });
   }
   return result;

@@ -1,6 +1,6 @@
 // The part of a cluster that joins its nodes: the switches between them, and the links among these.
 //
-//   const FabricNet fabric(topology, bundles);
+//   const FabricNet fabric(topology, sets of parallel links);
 //   search(fabric.net(), fabric.net().in, std::array{fabric.place(leaf)});
 #pragma once
 
@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "sim/cluster/link_bundles.hpp"
 #include "sim/cluster/net.hpp"
+#include "sim/cluster/parallel_links.hpp"
 #include "sim/cluster/topology.hpp"
 
 namespace trainyard {
@@ -21,8 +21,8 @@ class FabricNet {
  public:
   static constexpr std::uint32_t kNoPlace = std::numeric_limits<std::uint32_t>::max();
 
-  // Every bundle is one link of all its cables.
-  FabricNet(const Topology& topology, const LinkBundles& bundles);
+  // Every set of parallel links is one link of all its cables.
+  FabricNet(const Topology& topology, const ParallelLinks& parallel_links);
 
   [[nodiscard]] const Net& net() const { return net_; }
   [[nodiscard]] std::uint32_t places() const { return static_cast<std::uint32_t>(devices_.size()); }
@@ -35,8 +35,8 @@ class FabricNet {
 
  private:
   [[nodiscard]] std::vector<NetLink> every_link(const Topology& topology) const;
-  [[nodiscard]] std::vector<NetLink> every_bundle(const Topology& topology,
-                                                  const LinkBundles& bundles) const;
+  [[nodiscard]] std::vector<NetLink> every_set(const Topology& topology,
+                                               const ParallelLinks& parallel_links) const;
 
   std::vector<DeviceId> devices_;  // by place
   DeviceId first_device_ = 0;

@@ -97,8 +97,10 @@ void check_common(const Topology& topology, const FabricComponents& components) 
 
 }  // namespace
 
-FabricPaths::FabricPaths(const Topology& topology, const LinkBundles& bundles)
-    : bundles_(bundles), fabric_(topology, bundles), ports_(topology, fabric_) {
+FabricPaths::FabricPaths(const Topology& topology, const ParallelLinks& parallel_links)
+    : parallel_links_(parallel_links),
+      fabric_(topology, parallel_links),
+      ports_(topology, fabric_) {
   if (ports_.targets().size() * fabric_.places() <= kTableMost) tabulate();
 }
 
@@ -156,14 +158,14 @@ std::vector<Arc> FabricPaths::nearest_starts(std::uint32_t gpu, const Distances&
   return starts;
 }
 
-// Where routing is ideal switches wired alike pass on alike, so one walk over bundles tells what
-// each of their links carries.
+// Where routing is ideal switches wired alike pass on alike, so one walk over sets of parallel
+// links tells what each of their links carries.
 Trunk FabricPaths::trunk(std::span<const Arc> starts, const Distances& hops,
                          std::uint32_t target) const {
   Spread paths = spread(fabric_.net(), starts, hops);
-  Trunk result{.bundles = std::move(paths.route)};
-  for (RouteHop& hop : result.bundles) {
-    const std::size_t links = bundles_.links(hop.link).size();
+  Trunk result{.parallel_links = std::move(paths.route)};
+  for (RouteHop& hop : result.parallel_links) {
+    const std::size_t links = parallel_links_.links(hop.link).size();
     if (links == 0) continue;
     hop.fraction /= static_cast<double>(links);
     hop.alike = static_cast<std::uint32_t>(links);

@@ -1,7 +1,7 @@
 // The ways through the fabric: how far every switch is from those that lead down to a NIC, how a
 // message spreads on its way there, and which GPUs reach each other.
 //
-//   const FabricPaths fabric(topology, bundles);
+//   const FabricPaths fabric(topology, sets of parallel links);
 //   const Distances hops = fabric.distances(fabric.ports().target(to_gpu));
 //   fabric.trunk(fabric.nearest_starts(from_gpu, hops), hops, target);
 #pragma once
@@ -15,16 +15,16 @@
 
 namespace trainyard {
 
-// The bundles that a message crosses from some switches to a target.
+// The sets of parallel links that a message crosses from some switches to a target.
 struct Trunk {
-  Route bundles = {};                 // in the order of the walk
+  Route parallel_links = {};          // in the order of the walk
   std::vector<double> arriving = {};  // by number of the switch in its target
 };
 
 class FabricPaths {
  public:
-  // REQUIRES: the bundles outlive it.
-  FabricPaths(const Topology& topology, const LinkBundles& bundles);
+  // REQUIRES: the sets of parallel links outlive it.
+  FabricPaths(const Topology& topology, const ParallelLinks& parallel_links);
   FabricPaths(const FabricPaths&) = delete;
   FabricPaths& operator=(const FabricPaths&) = delete;
 
@@ -49,7 +49,7 @@ class FabricPaths {
   void tabulate();
   [[nodiscard]] std::vector<std::uint32_t> wiring_at(std::uint32_t place) const;
 
-  const LinkBundles& bundles_;
+  const ParallelLinks& parallel_links_;
   FabricNet fabric_;
   FabricPorts ports_;
   std::vector<Hops> rows_;  // those that differ

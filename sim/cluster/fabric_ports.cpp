@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "sim/base/error.hpp"
-#include "sim/base/series.hpp"
+#include "sim/base/strided_range.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -83,7 +83,7 @@ class StridedNics {
   // kNone: it is no GPU's.
   [[nodiscard]] std::uint32_t gpu_of(DeviceId nic) const;
   // The GPUs of several NICs, where they are a series too.
-  [[nodiscard]] std::optional<Series> gpus_of(const Series& nics) const;
+  [[nodiscard]] std::optional<StridedRange> gpus_of(const StridedRange& nics) const;
 
  private:
   struct First {
@@ -122,11 +122,11 @@ std::uint32_t StridedNics::gpu_of(DeviceId nic) const {
   return gpu < gpus_ ? static_cast<std::uint32_t>(gpu) : kNone;
 }
 
-std::optional<Series> StridedNics::gpus_of(const Series& nics) const {
+std::optional<StridedRange> StridedNics::gpus_of(const StridedRange& nics) const {
   if (nics.count > 1 && nics.step != stride_) return std::nullopt;
   const std::uint32_t first = gpu_of(DeviceId{nics.first});
   if (first == kNone || gpu_of(DeviceId{nics.last()}) == kNone) return std::nullopt;
-  return Series{first, gpus_per_node_, nics.count};
+  return StridedRange{first, gpus_per_node_, nics.count};
 }
 
 // The cables of such NICs by GPU, for as long as each has one cable either way.
@@ -137,7 +137,7 @@ class StridedCables {
 
   // Cables up to a switch of the fabric or down from it, by its place there; whether some are
   // GPUs'.
-  bool add(bool up, std::uint32_t place, const Series& nics, const Series& links);
+  bool add(bool up, std::uint32_t place, const StridedRange& nics, const StridedRange& links);
   [[nodiscard]] bool are_all() const { return one_each_ && told_ == 2 * up_.size(); }
 
   // REQUIRES: are_all().
@@ -161,8 +161,9 @@ StridedCables::StridedCables(const StridedNics& nics)
       down_(nics.gpus(), kNoLink),
       places_(nics.gpus(), kNone) {}
 
-bool StridedCables::add(bool up, std::uint32_t place, const Series& nics, const Series& links) {
-  const std::optional<Series> gpus = nics_.gpus_of(nics);
+bool StridedCables::add(bool up, std::uint32_t place, const StridedRange& nics,
+                        const StridedRange& links) {
+  const std::optional<StridedRange> gpus = nics_.gpus_of(nics);
   if (!gpus) {
     bool some = false;
     for (std::uint32_t i = 0; i < nics.count && nics.count > 1; ++i)
@@ -222,7 +223,8 @@ FabricPorts::Cables FabricPorts::cables() const {
 // beside it.
 template <class Use>
 void FabricPorts::for_each_cable(Use use) const {
-  const auto tell = [&](DeviceId from, DeviceId to, const Series& beside, const Series& links) {
+  const auto tell = [&](DeviceId from, DeviceId to, const StridedRange& beside,
+                        const StridedRange& links) {
     if (const std::uint32_t place = fabric_.place(to); place != FabricNet::kNoPlace) {
       if (fabric_.place(DeviceId{beside.first}) == FabricNet::kNoPlace)
         use(Way::Up, place, beside, links);
@@ -230,11 +232,11 @@ void FabricPorts::for_each_cable(Use use) const {
       use(Way::Down, start, beside, links);
     }
   };
-  topology_.wiring().for_each_series([&](const auto& series) {
-    const auto& [links, from, to, from_kind, to_kind, wire] = series;
+  topology_.wiring().for_each_range([&](const auto& range) {
+    const auto& [links, from, to, from_kind, to_kind, wire] = range;
     if (topology_.wiring().wires()[wire].kind != LinkKind::NicPort) return;
     const bool up = is_fabric_switch(to_kind);
-    const Series& ends = up ? to : from;
+    const StridedRange& ends = up ? to : from;
     if (!fabric_.nics_pass_on() && up != is_fabric_switch(from_kind) &&
         (ends.step == 0 || ends.count == 1))
       return tell(DeviceId{from.first}, DeviceId{to.first}, up ? from : to, links);
@@ -252,9 +254,10 @@ std::optional<FabricPorts::Cables> FabricPorts::strided_cables() const {
   if (!own) return std::nullopt;
   StridedCables cables(*own);
   std::vector<bool> has_nics(fabric_.places(), false);
-  for_each_cable([&](Way way, std::uint32_t place, const Series& devices, const Series& links) {
-    if (cables.add(way == Way::Up, place, devices, links)) has_nics[place] = true;
-  });
+  for_each_cable(
+      [&](Way way, std::uint32_t place, const StridedRange& devices, const StridedRange& links) {
+        if (cables.add(way == Way::Up, place, devices, links)) has_nics[place] = true;
+      });
   if (!cables.are_all()) return std::nullopt;
   return Cables{PortLinks(std::move(cables).up()), PortLinks(std::move(cables).down()),
                 std::move(has_nics), std::move(cables).places()};
@@ -274,14 +277,15 @@ FabricPorts::Cables FabricPorts::all_cables() const {
   }
   NicLinks up(nics);
   NicLinks down(nics);
-  for_each_cable([&](Way way, std::uint32_t place, const Series& devices, const Series& links) {
-    for (std::uint32_t i = 0; i < devices.count; ++i) {
-      const std::uint32_t nic = number[devices[i]];
-      if (nic == kNone) continue;
-      (way == Way::Up ? up : down).add(nic, LinkId{links[i]});
-      has_nics[place] = true;
-    }
-  });
+  for_each_cable(
+      [&](Way way, std::uint32_t place, const StridedRange& devices, const StridedRange& links) {
+        for (std::uint32_t i = 0; i < devices.count; ++i) {
+          const std::uint32_t nic = number[devices[i]];
+          if (nic == kNone) continue;
+          (way == Way::Up ? up : down).add(nic, LinkId{links[i]});
+          has_nics[place] = true;
+        }
+      });
   // Where each GPU has a NIC of its own, these are numbered as they are.
   const bool own = nics == nic_of_gpu.size() && !in_fabric;
   const auto by_gpu = [&](NicLinks links) {

@@ -95,8 +95,8 @@ using Latencies = std::vector<double>;  // seconds to it on the slowest shortest
 struct RouteHop {
   LinkId link = 0;
   double fraction = 1.0;
-  // The number of links that each have that load: the whole bundle of which `link` is the lowest
-  // (link_bundles.hpp), where a route is told by bundles.
+  // The number of links that each have that load: the whole set of parallel links of which `link`
+  // is the lowest (parallel_links.hpp), where a route is told by sets of parallel links.
   std::uint32_t alike = 1;
 };
 using Route = std::vector<RouteHop>;

@@ -39,11 +39,11 @@ Route merged(const Route& route) {
 
 Router::Router(Topology topology)
     : topology_(std::move(topology)),
-      bundles_(topology_.facts().routing.kind == Routing::Kind::Ideal
-                   ? link_bundles(topology_.wiring())
-                   : LinkBundles()),
+      parallel_links_(topology_.facts().routing.kind == Routing::Kind::Ideal
+                          ? find_parallel_links(topology_.wiring())
+                          : ParallelLinks()),
       nodes_(topology_),
-      fabric_(topology_, bundles_),
+      fabric_(topology_, parallel_links_),
       components_(fabric_components(topology_, nodes_, fabric_)) {}
 
 Route Router::route(std::uint32_t from_gpu, std::uint32_t to_gpu, RouteDetail detail) const {
@@ -209,20 +209,20 @@ std::shared_ptr<const Trunk> Router::kept_trunk(const Arc& start, std::uint32_t 
   TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
   const Arc at_switch{.place = start.place};
   auto found = std::make_shared<const Trunk>(fabric_.trunk(std::span(&at_switch, 1), hops, target));
-  if (trunk_hops_ + found->bundles.size() > kTrunkHopsMost) {
+  if (trunk_hops_ + found->parallel_links.size() > kTrunkHopsMost) {
     trunks_.clear();
     trunk_hops_ = 0;
   }
-  trunk_hops_ += found->bundles.size();
+  trunk_hops_ += found->parallel_links.size();
   return trunks_.emplace(key, std::move(found)).first->second;
 }
 
 void Router::append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const {
-  for (const RouteHop& hop : trunk.bundles) {
-    if (detail == RouteDetail::Bundles || hop.alike == 1) {
+  for (const RouteHop& hop : trunk.parallel_links) {
+    if (detail == RouteDetail::ParallelLinks || hop.alike == 1) {
       route.push_back(hop);
     } else {
-      for (const std::uint32_t link : bundles_.links(hop.link))
+      for (const std::uint32_t link : parallel_links_.links(hop.link))
         route.push_back({LinkId{link}, hop.fraction});
     }
   }

@@ -14,8 +14,8 @@
 
 namespace trainyard {
 
-// A route names every link, or only the lowest link of a bundle that it loads alike.
-enum class RouteDetail : std::uint8_t { EveryLink, Bundles };
+// A route names every link, or only the lowest link of a set of parallel links that it loads alike.
+enum class RouteDetail : std::uint8_t { EveryLink, ParallelLinks };
 
 // Routes depend on what is joined to what and on nothing's rate. Several threads may ask.
 class Router {
@@ -51,7 +51,7 @@ class Router {
   [[nodiscard]] std::optional<std::uint32_t> switches_between(std::uint32_t from_gpu,
                                                               std::uint32_t to_gpu) const;
   // Links that carry the same and switches wired alike; all are alone where routing is not ideal.
-  [[nodiscard]] const LinkBundles& bundles() const { return bundles_; }
+  [[nodiscard]] const ParallelLinks& parallel_links() const { return parallel_links_; }
 
   // Where messages on route() cross the fabric. REQUIRES: GPUs of two nodes.
   [[nodiscard]] Crossing crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
@@ -73,7 +73,7 @@ class Router {
   void append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const;
 
   Topology topology_;
-  LinkBundles bundles_;
+  ParallelLinks parallel_links_;
   NodePaths nodes_;
   FabricPaths fabric_;
   FabricComponents components_;

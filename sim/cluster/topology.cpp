@@ -14,11 +14,12 @@ namespace trainyard {
 
 namespace {
 
-// A bundle of cables is one link under ideal routing, which loads its cables alike. A hashed flow
-// takes one of them.
+// A set of parallel links of cables is one link under ideal routing, which loads its cables alike.
+// A hashed flow takes one of them.
 bool comes_apart(const Wire& wire) { return wire.cables > 1 && is_fabric_side(wire.kind); }
 
-// Makes as many links of a bundle as it has cables. Links within nodes are not of the fabric.
+// Makes as many links of a set of parallel links as it has cables. Links within nodes are not of
+// the fabric.
 Wiring apart(Wiring wiring) {
   if (std::ranges::none_of(wiring.wires(), comes_apart)) return wiring;
   return redrawn_outside(wiring, [](const Link& link, Blueprint& blueprint) {

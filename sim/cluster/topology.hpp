@@ -64,9 +64,10 @@ struct ClusterFacts {
 // Never changes; copies share what it holds.
 class Topology {
  public:
-  // Bundles of cables become as many links where routing is not ideal. REQUIRES: gpus lists the
-  // GPUs in rank order (node by node, all nodes alike in number); nic_of_gpu has one NIC per GPU,
-  // or is empty for a cluster of one node. Throws InputError for a link without capacity.
+  // sets of parallel links of cables become as many links where routing is not ideal. REQUIRES:
+  // gpus lists the GPUs in rank order (node by node, all nodes alike in number); nic_of_gpu has one
+  // NIC per GPU, or is empty for a cluster of one node. Throws InputError for a link without
+  // capacity.
   Topology(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
            std::vector<DeviceId> nic_of_gpu);
   // Returns the same topology with the links of each kind so many times as fast.

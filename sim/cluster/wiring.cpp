@@ -37,13 +37,13 @@ NodeRuns::Node NodeRuns::inside_of(const Run& run) {
   return node;
 }
 
-LinkSeries NodeRuns::series_of(const Run& run, std::size_t outlet, const Outlet::Piece& piece) {
+StridedLinks NodeRuns::series_of(const Run& run, std::size_t outlet, const Outlet::Piece& piece) {
   const std::uint32_t link = run.outlet_links[outlet];
   const std::uint32_t place = run.entries[link].from;
-  const std::uint32_t count = piece.series.count;
+  const std::uint32_t count = piece.range.count;
   return {.links = {run.first_link + piece.begin * run.links + link, run.links, count},
           .from = {run.first_device + piece.begin * run.devices + place, run.devices, count},
-          .to = piece.series,
+          .to = piece.range,
           .from_kind = run.inside[place].kind,
           .to_kind = piece.tag.kind,
           .wire = piece.tag.wire};
@@ -70,7 +70,7 @@ std::string Wiring::name(DeviceId id) const {
   return given == names_.end() ? usual_name(device(id)) : given->second;
 }
 
-LinkSeries Wiring::series_of(const SeriesList<Near>::Piece& piece) const {
+StridedLinks Wiring::series_of(const StridedList<Near>::Piece& piece) const {
   const auto& [begin, to, near] = piece;
   return {.links = {runs_.link_count() + begin, 1, to.count},
           .from = {near.from, 0, to.count},
@@ -82,7 +82,7 @@ LinkSeries Wiring::series_of(const SeriesList<Near>::Piece& piece) const {
 
 void Wiring::write_out() {
   if (runs_.device_count() == 0) return;
-  SeriesList<Near> strands;
+  StridedList<Near> strands;
   for (LinkId id = 0; id < link_count(); ++id) {
     const Strand link = strand(id);
     strands.append({.first = link.to}, {link.from, {link.wire, device(link.to).kind}});

@@ -7,7 +7,7 @@
 // made of one of a few wires, so a cluster with other speeds has the same links: change_wires().
 //
 //   for (const Link link : wiring.links_from(nic)) use(link.to, link.capacity);
-//   wiring.for_each_series([&](const LinkSeries& series) { use(series.from[0], series.to[0]); });
+//   wiring.for_each_range([&](const StridedLinks& series) { use(series.from[0], series.to[0]); });
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/base/series.hpp"
+#include "sim/base/strided_range.hpp"
 #include "sim/cluster/wire.hpp"
 
 namespace trainyard {
@@ -41,10 +41,10 @@ struct Far {
 
 // Links in closed form: of a leaf to its 64 spines the first link, the first spine, and how far it
 // is from each to the next. The numbers of the links ascend.
-struct LinkSeries {
-  Series links = {};  // the count of this one is that of all
-  Series from = {};
-  Series to = {};
+struct StridedLinks {
+  StridedRange links = {};  // the count of this one is that of all
+  StridedRange from = {};
+  StridedRange to = {};
   DeviceKind from_kind = DeviceKind::Gpu;
   DeviceKind to_kind = DeviceKind::Gpu;
   std::uint32_t wire = 0;
@@ -61,7 +61,7 @@ struct LinkSeries {
 // are 66 entries and 8 lists of 256 series in place of 1 081 344 links.
 class NodeRuns {
  public:
-  using Outlet = SeriesList<Far>;  // by node of the run, the device it leads to
+  using Outlet = StridedList<Far>;  // by node of the run, the device it leads to
 
   // One node of a run, its devices numbered from 0.
   struct Node {
@@ -127,7 +127,7 @@ class NodeRuns {
   }
   // Calls use(series) for all outlets, each once.
   template <class Use>
-  void for_each_series(Use use) const {
+  void for_each_range(Use use) const {
     for (const Run& run : runs_)
       for (std::size_t outlet = 0; outlet < run.outlets.size(); ++outlet)
         for (const Outlet::Piece& piece : run.outlets[outlet].pieces())
@@ -164,11 +164,11 @@ class NodeRuns {
     const DeviceId first = run.first_device + node * run.devices;
     if (!entry.leaves) return use(first + entry.from, first + entry.to, entry.wire);
     const Outlet::Piece& piece = run.outlets[entry.to].piece_at(node);
-    return use(first + entry.from, DeviceId{piece.series[node - piece.begin]}, piece.tag.wire);
+    return use(first + entry.from, DeviceId{piece.range[node - piece.begin]}, piece.tag.wire);
   }
   [[nodiscard]] static Node inside_of(const Run& run);
-  [[nodiscard]] static LinkSeries series_of(const Run& run, std::size_t outlet,
-                                            const Outlet::Piece& piece);
+  [[nodiscard]] static StridedLinks series_of(const Run& run, std::size_t outlet,
+                                              const Outlet::Piece& piece);
   // Most clusters have one run.
   [[nodiscard]] const Run& of_link(LinkId id) const {
     return runs_.size() == 1 ? runs_.front() : last_from(id, &Run::first_link);
@@ -269,19 +269,19 @@ class Wiring {
   }
   // Calls use(series) for the same links, each once. All ends of a series are of one kind.
   template <class Use>
-  void for_each_series(Use use) const {
-    runs_.for_each_series(use);
+  void for_each_range(Use use) const {
+    runs_.for_each_range(use);
     for (const auto& piece : strands_.pieces()) use(series_of(piece));
   }
   // Does so for the links that start at a device that is not part of a run, ascending; links of its
   // node too.
   template <class Use>
-  void for_each_series_from(DeviceId device, Use use) const {
+  void for_each_range_from(DeviceId device, Use use) const {
     const std::uint32_t end = first_link_from(device + 1) - runs_.link_count();
     for (std::uint32_t place = first_link_from(device) - runs_.link_count(); place < end;) {
       const auto& piece = strands_.piece_at(place);
       use(series_of(piece));
-      place += piece.series.count;
+      place += piece.range.count;
     }
   }
 
@@ -300,7 +300,7 @@ class Wiring {
   void rewire(Rewired rewired) {
     write_out();
     WireTable table;
-    SeriesList<Near> strands;
+    StridedList<Near> strands;
     for (const Link link : links())
       strands.append({.first = link.to},
                      {link.from, {table.number(rewired(link)), device(link.to).kind}});
@@ -320,7 +320,7 @@ class Wiring {
   };
   static constexpr std::uint32_t kNoPattern = std::numeric_limits<std::uint32_t>::max();
   void write_out();  // every node by itself
-  [[nodiscard]] LinkSeries series_of(const SeriesList<Near>::Piece& piece) const;
+  [[nodiscard]] StridedLinks series_of(const StridedList<Near>::Piece& piece) const;
   // Returns use(from, to, wire) of a link: three numbers, which stay in registers as a strand of
   // twelve bytes would not.
   template <class Use>
@@ -342,7 +342,7 @@ class Wiring {
   std::vector<Device> devices_;            // behind them
   std::map<DeviceId, std::string> names_;  // of those that have not the usual one
   WireTable wires_;
-  SeriesList<Near> strands_;        // where the links of the devices behind the runs lead to
+  StridedList<Near> strands_;       // where the links of the devices behind the runs lead to
   std::vector<LinkId> first_link_;  // by such device, and the end
   std::vector<std::uint32_t> pattern_of_node_;
 };

@@ -57,7 +57,7 @@ std::vector<Phase> host_copy(const HostCopyCall& call, const Cluster& cluster, s
   loads.add(route, static_cast<double>(call.bytes));
   Phase phase;
   for (const RouteHop& hop : route) phase.latency += cluster.link(hop.link).latency * hop.fraction;
-  loads.take_into(phase.chains);
+  loads.take_into(phase.flows);
   return {std::move(phase)};
 }
 

@@ -1,7 +1,7 @@
 // A collective algorithm, in two forms that must agree: phases (fluid) and point-to-point steps.
 //
 // An algorithm is one file and one row of the registry. It is told the group's place on the cluster
-// and the size, and answers with phases of chains (sim/cluster/communication_model.hpp) or with the
+// and the size, and answers with phases of flows (sim/cluster/communication_model.hpp) or with the
 // messages a real implementation sends. Laws over every registered algorithm run in
 // tests/sim/collectives.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace trainyard {
 
-// A group's members as GPUs of a cluster, in role order.
+// A group's members as GPUs of a cluster, by group rank.
 struct GroupPlace {
   const Cluster& cluster;
   std::span<const std::uint32_t> gpus;
@@ -38,7 +38,8 @@ struct GroupPlace {
 // index, all earlier, all received by the sender) applied in order; nothing else has to have
 // arrived.
 struct Message {
-  std::uint32_t from = 0;  // role in the group; from the number of ranks on, a switch (switches())
+  std::uint32_t from =
+      0;  // group rank in the group; from the number of ranks on, a switch (switches())
   std::uint32_t to = 0;
   double bytes = 0.0;
   std::uint32_t step = 0;  // messages of one step may run together
@@ -61,12 +62,15 @@ struct Message {
   }
 };
 
-// The messages that roles 0 .. turn - 1 send or receive, each role's in a list of its own, with the
-// `after` of those it sends as indices into that list. Role r of n does what role r mod turn does,
-// with (r - r mod turn) added to each role and as many n-ths of the pieces to each piece.
+// The messages that group ranks 0 .. turn - 1 send or receive, each group rank's in a list of its
+// own, with the `after` of those it sends as indices into that list. Group rank r of n does what
+// group rank r mod turn does, with (r - r mod turn) added to each group rank and as many n-ths of
+// the pieces to each piece.
 struct TurnedMessages {
-  std::vector<std::vector<Message>> of_role = {};
-  [[nodiscard]] std::uint32_t turn() const { return static_cast<std::uint32_t>(of_role.size()); }
+  std::vector<std::vector<Message>> of_group_rank = {};
+  [[nodiscard]] std::uint32_t turn() const {
+    return static_cast<std::uint32_t>(of_group_rank.size());
+  }
 };
 
 // How far the times of phases() and messages() may lie apart where nothing else uses the links, as
@@ -83,14 +87,14 @@ class CollectiveAlgorithm {
   [[nodiscard]] virtual CollectiveOp op() const = 0;
   [[nodiscard]] virtual std::string_view summary() const = 0;
   // Into how many equal pieces messages() cuts the buffer; one per rank unless overridden. Where
-  // members own parts of it (all_gather, reduce_scatter), role r of n owns the r-th n-th of them.
-  // For all_to_all there are n*n pieces and piece source*n + destination is what one member sends
-  // another; or c times as many, each such block cut in c.
+  // members own parts of it (all_gather, reduce_scatter), group rank r of n owns the r-th n-th of
+  // them. For all_to_all there are n*n pieces and piece source*n + destination is what one member
+  // sends another; or c times as many, each such block cut in c.
   [[nodiscard]] virtual std::uint32_t pieces(const GroupPlace& place) const {
     return ranks_of(place);
   }
   // Switches that take part in messages() by reducing or copying what they receive. They have the
-  // roles after the ranks', hold nothing at the start and need nothing at the end.
+  // group ranks after the ranks', hold nothing at the start and need nothing at the end.
   [[nodiscard]] virtual std::vector<DeviceId> switches(const GroupPlace& /*place*/) const {
     return {};
   }

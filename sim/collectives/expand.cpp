@@ -24,13 +24,13 @@ namespace trainyard {
 
 namespace {
 
-// One collective call played message by message: the messages, and which of them each role sends or
-// receives. Messages that meet in switches move as one and are listed once, by the key of the
-// relay.
+// One collective call played message by message: the messages, and which of them each group rank
+// sends or receives. Messages that meet in switches move as one and are listed once, by the key of
+// the relay.
 struct PlayedCall {
   std::vector<Message> messages = {};
   std::vector<std::uint32_t> calls = {};  // by message, index into the new calls
-  std::vector<std::vector<std::uint32_t>> of_role = {};
+  std::vector<std::vector<std::uint32_t>> of_group_rank = {};
   std::unordered_map<std::uint32_t, Relay> relays = {};  // by key
   // Set where every member does as one of the first does, turned (TurnedMessages): only the
   // messages of these are here, and calls with the same number are played alike. kNone: members
@@ -38,9 +38,9 @@ struct PlayedCall {
   std::uint32_t likeness = kNone;
 
   [[nodiscard]] bool turns() const { return likeness != kNone; }
-  // The role of which the messages are listed in place of this one's.
-  [[nodiscard]] std::uint32_t like(std::uint32_t role) const {
-    return role % static_cast<std::uint32_t>(of_role.size());
+  // The group rank of which the messages are listed in place of this one's.
+  [[nodiscard]] std::uint32_t like(std::uint32_t group_rank) const {
+    return group_rank % static_cast<std::uint32_t>(of_group_rank.size());
   }
 };
 
@@ -52,7 +52,7 @@ struct Connection {
   bool operator==(const Connection&) const = default;
 };
 
-// The same for the member `by` roles on, in a group of so many members.
+// The same for the member `by` group ranks on, in a group of so many members.
 Connection turned(const Connection& at, std::uint32_t by, std::size_t members) {
   const auto size = static_cast<std::uint32_t>(members);
   return {.from = (at.from + by) % size, .to = (at.to + by) % size, .channel = at.channel};
@@ -114,7 +114,7 @@ PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& cal
   if (turned.turn() > 0) return play_turned(named, call, cut, std::move(turned));
   PlayedCall played;
   played.messages = algorithm.messages(place, bytes);
-  played.of_role.resize(cut.ranks);
+  played.of_group_rank.resize(cut.ranks);
   const std::vector<bool> goes_on = follows_on(algorithm, played.messages);
   const std::vector<DeviceId> switches = algorithm.switches(place);
   if (switches.empty()) {
@@ -133,12 +133,13 @@ PlayedCall CallPlayer::play_turned(const Call& named, const Call& call, const Cu
                         .try_emplace({named, cut.ranks, turned.turn()},
                                      static_cast<std::uint32_t>(likenesses_.size()))
                         .first->second;
-  played.of_role.resize(turned.turn());
-  for (std::uint32_t role = 0; role < turned.turn(); ++role) {
+  played.of_group_rank.resize(turned.turn());
+  for (std::uint32_t group_rank = 0; group_rank < turned.turn(); ++group_rank) {
     const auto first = static_cast<std::uint32_t>(played.messages.size());
-    for (Message& message : turned.of_role[role]) {
+    for (Message& message : turned.of_group_rank[group_rank]) {
       for (std::uint32_t& before : message.after) before += first;
-      played.of_role[role].push_back(static_cast<std::uint32_t>(played.messages.size()));
+      played.of_group_rank[group_rank].push_back(
+          static_cast<std::uint32_t>(played.messages.size()));
       played.calls.push_back(step_call(call, whole_bytes_of(message, cut, call), false));
       played.messages.push_back(std::move(message));
     }
@@ -158,8 +159,8 @@ void CallPlayer::list_messages(PlayedCall& played, const Call& call, const Cut& 
         call_of_size.try_emplace(size, std::array{kNone, kNone}).first->second[goes_on[index]];
     if (sized == kNone) sized = step_call(call, size, goes_on[index]);
     played.calls.push_back(sized);
-    played.of_role[message.from].push_back(index);
-    played.of_role[message.to].push_back(index);
+    played.of_group_rank[message.from].push_back(index);
+    played.of_group_rank[message.to].push_back(index);
   }
 }
 
@@ -174,15 +175,16 @@ void CallPlayer::list_relays(PlayedCall& played, const Call& call, const Cut& cu
     const Message& message = played.messages[index];
     if (keys[index] == kNone) {
       played.calls[index] = step_call(call, whole_bytes_of(message, cut, call), goes_on[index]);
-      played.of_role[message.from].push_back(index);
-      played.of_role[message.to].push_back(index);
+      played.of_group_rank[message.from].push_back(index);
+      played.of_group_rank[message.to].push_back(index);
     }
     if (keys[index] != index) continue;
     const Relay& relay = played.relays.at(index);
     RelayCall one = relay_call(played.messages, relay, switches, cut, call);
     one.follows = !seen.emplace(message.channel, relay.members).second;
     played.calls[index] = known_call(one);
-    for (const std::uint32_t role : relay.members) played.of_role[role].push_back(index);
+    for (const std::uint32_t group_rank : relay.members)
+      played.of_group_rank[group_rank].push_back(index);
   }
 }
 
@@ -204,9 +206,9 @@ constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two
 // A slot of a program that many ranks share, as the first that does so sees it.
 struct Partner {
   std::uint16_t group_slot = 0;  // the slot of the group that it is a part of
-  std::uint32_t turn = 1;        // the roles by which the group can be turned
+  std::uint32_t turn = 1;        // the group ranks by which the group can be turned
   Connection at;
-  std::uint32_t role = 0;  // in the pair
+  std::uint32_t group_rank = 0;  // in the pair
 };
 
 // The new program of one rank while it grows.
@@ -248,8 +250,8 @@ class Expansion {
   std::optional<std::vector<std::uint32_t>> likeness_of(const Rank& rank);
   void copy(RankProgram& rank, const Program& program, const Operation& op);
   void expand(RankProgram& rank, const Program& program, const Operation& op);
-  // Appends the messages of `lowered` in which the role takes part; returns the last operation of
-  // each stream.
+  // Appends the messages of `lowered` in which the group rank takes part; returns the last
+  // operation of each stream.
   std::map<std::uint8_t, OpIndex> add_messages(RankProgram& rank, const Operation& op,
                                                const PlayedCall& played, OpIndex gate);
 
@@ -261,7 +263,7 @@ class Expansion {
   std::uint8_t stream(std::uint8_t of, std::uint32_t channel, bool receives);
   GroupId pair(GroupId group, const Connection& at);
   GroupId relay_group(GroupId group, const Relay& relay, std::uint32_t channel);
-  std::uint16_t slot(RankProgram& rank, GroupId group, std::uint32_t role);
+  std::uint16_t slot(RankProgram& rank, GroupId group, std::uint32_t group_rank);
   // The slot of the pair that a message of a played call is between.
   std::uint16_t partner_slot(RankProgram& rank, std::uint16_t group_slot, const PlayedCall& played,
                              const Message& message);
@@ -358,10 +360,11 @@ std::uint32_t Expansion::program_of(RankId number, std::vector<SlotBinding>& slo
     return next;
   }
   for (const Partner& partner : shared.partners) {
-    const auto [group, role] = rank.slots.at(partner.group_slot);
+    const auto [group, group_rank] = rank.slots.at(partner.group_slot);
     const std::size_t members = from_.groups.at(group).members.size();
-    const std::uint32_t by = role - role % partner.turn;
-    slots.push_back({.group = pair(group, turned(partner.at, by, members)), .role = partner.role});
+    const std::uint32_t by = group_rank - group_rank % partner.turn;
+    slots.push_back(
+        {.group = pair(group, turned(partner.at, by, members)), .group_rank = partner.group_rank});
   }
   return shared.program;
 }
@@ -391,14 +394,14 @@ std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& ran
       if (is_played(from_, op)) known->second.emplace(op.slot, op.payload);
   std::vector<std::uint32_t> likeness;
   for (const auto& [slot, call] : known->second) {
-    const auto [group, role] = rank.slots.at(slot);
+    const auto [group, group_rank] = rank.slots.at(slot);
     TY_CHECK(group != kNone, slot);
     likeness.push_back(kNone);  // alone: nothing is sent
     if (from_.groups.at(group).members.size() <= 1) continue;
     const PlayedCall& call_here = played(group, call);
     if (!call_here.turns()) return {};
     likeness.back() = call_here.likeness;
-    likeness.push_back(call_here.like(role));
+    likeness.push_back(call_here.like(group_rank));
   }
   return likeness;
 }
@@ -431,10 +434,10 @@ void Expansion::expand(RankProgram& rank, const Program& program, const Operatio
 std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const Operation& op,
                                                         const PlayedCall& played, OpIndex gate) {
   const SlotBinding here = rank.slots.at(op.slot);
-  const std::uint32_t self = played.like(here.role);
+  const std::uint32_t self = played.like(here.group_rank);
   std::map<std::uint8_t, OpIndex> last;
   std::unordered_map<std::uint32_t, OpIndex> received;  // by message
-  for (const std::uint32_t index : played.of_role[self]) {
+  for (const std::uint32_t index : played.of_group_rank[self]) {
     const Message& message = played.messages[index];
     if (const auto relay = played.relays.find(index); relay != played.relays.end()) {
       Operation part = op;
@@ -464,18 +467,18 @@ std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const
 
 std::uint16_t Expansion::partner_slot(RankProgram& rank, std::uint16_t group_slot,
                                       const PlayedCall& played, const Message& message) {
-  const auto [group, role] = rank.slots.at(group_slot);
-  const std::uint32_t self = played.like(role);
+  const auto [group, group_rank] = rank.slots.at(group_slot);
+  const std::uint32_t self = played.like(group_rank);
   const std::uint32_t end = message.to == self ? 1 : 0;
   const Connection at{.from = message.from, .to = message.to, .channel = message.channel};
   const std::size_t members = from_.groups.at(group).members.size();
   const std::size_t before = rank.slots.size();
-  const std::uint16_t number = slot(rank, pair(group, turned(at, role - self, members)), end);
+  const std::uint16_t number = slot(rank, pair(group, turned(at, group_rank - self, members)), end);
   if (rank.slots.size() > before)
     rank.partners.push_back({.group_slot = group_slot,
-                             .turn = static_cast<std::uint32_t>(played.of_role.size()),
+                             .turn = static_cast<std::uint32_t>(played.of_group_rank.size()),
                              .at = at,
-                             .role = end});
+                             .group_rank = end});
   return number;
 }
 
@@ -483,17 +486,18 @@ OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const PlayedCall& 
                              const Relay& relay, std::vector<OpIndex> dependencies,
                              std::unordered_map<std::uint32_t, OpIndex>& received) {
   const SlotBinding here = rank.slots.at(op.slot);
-  const auto role = std::ranges::lower_bound(relay.members, here.role) - relay.members.begin();
+  const auto group_rank =
+      std::ranges::lower_bound(relay.members, here.group_rank) - relay.members.begin();
   op.slot = slot(rank, relay_group(here.group, relay, played.messages[relay.key].channel),
-                 static_cast<std::uint32_t>(role));
+                 static_cast<std::uint32_t>(group_rank));
   for (const std::uint32_t index : relay.messages) {
-    if (played.messages[index].from != here.role) continue;
+    if (played.messages[index].from != here.group_rank) continue;
     for (const std::uint32_t before : played.messages[index].after)
       dependencies.push_back(received.at(before));
   }
   const OpIndex made = rank.program.append(op, dependencies);
   for (const std::uint32_t index : relay.messages)
-    if (played.messages[index].to == here.role) received[index] = made;
+    if (played.messages[index].to == here.group_rank) received[index] = made;
   return made;
 }
 
@@ -550,14 +554,14 @@ GroupId Expansion::relay_group(GroupId group, const Relay& relay, std::uint32_t 
                                                         static_cast<GroupId>(to_.groups.size()));
   if (fresh) {
     Group made{.kind = from_.groups.at(group).kind, .members = {}};
-    for (const std::uint32_t role : relay.members)
-      made.members.push_back(from_.groups.at(group).members.at(role));
+    for (const std::uint32_t group_rank : relay.members)
+      made.members.push_back(from_.groups.at(group).members.at(group_rank));
     to_.groups.push_back(std::move(made));
   }
   return entry->second;
 }
 
-std::uint16_t Expansion::slot(RankProgram& rank, GroupId group, std::uint32_t role) {
+std::uint16_t Expansion::slot(RankProgram& rank, GroupId group, std::uint32_t group_rank) {
   if (rank.slots.size() >= kSlotsMost)
     throw RunError(
         fmt::format("played step by step \"{}\" has more than {} partners (use the fluid model, "
@@ -565,7 +569,7 @@ std::uint16_t Expansion::slot(RankProgram& rank, GroupId group, std::uint32_t ro
                     rank.program.name, kSlotsMost));
   const auto [entry, fresh] =
       rank.slot_of.try_emplace(group, static_cast<std::uint16_t>(rank.slots.size()));
-  if (fresh) rank.slots.push_back({.group = group, .role = role});
+  if (fresh) rank.slots.push_back({.group = group, .group_rank = group_rank});
   return entry->second;
 }
 

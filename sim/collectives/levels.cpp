@@ -14,7 +14,7 @@ namespace {
 
 using Devices = std::set<DeviceId>;
 
-// By role, the number of its unit at one level.
+// By group rank, the number of its unit at one level.
 using Units = std::vector<std::uint32_t>;
 
 // Fabric switches that these devices are wired to, one tier further up: a leaf's neighbours among
@@ -31,11 +31,11 @@ Devices switches_above(const Cluster& cluster, const Devices& below) {
 }
 
 // NICs of the node's members: where the group's traffic enters the fabric.
-Devices nics_of(const GroupPlace& place, const std::vector<std::uint32_t>& roles) {
+Devices nics_of(const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks) {
   Devices nics;
   if (place.cluster.nic_of_gpu().empty()) return nics;
-  for (const std::uint32_t role : roles)
-    nics.insert(place.cluster.nic_of_gpu().at(place.gpus[role]));
+  for (const std::uint32_t group_rank : group_ranks)
+    nics.insert(place.cluster.nic_of_gpu().at(place.gpus[group_rank]));
   return nics;
 }
 
@@ -90,7 +90,7 @@ struct Level {
 };
 
 // Dimension by dimension: all whose coordinates beyond it are equal. `place_of` is the number of a
-// role's place in the torus, `torus_of` that of its torus.
+// group rank's place in the torus, `torus_of` that of its torus.
 template <class PlaceOf, class TorusOf>
 void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, PlaceOf place_of,
                     TorusOf torus_of, std::vector<Level>& levels) {
@@ -100,8 +100,9 @@ void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, P
   for (const std::uint32_t size : dims) {
     joined *= size;
     Level level{.kind = LevelKind::Dimension, .units = Units(ranks)};
-    for (std::uint32_t role = 0; role < ranks; ++role)
-      level.units[role] = torus_of(role) * (places / joined) + place_of(role) / joined;
+    for (std::uint32_t group_rank = 0; group_rank < ranks; ++group_rank)
+      level.units[group_rank] =
+          torus_of(group_rank) * (places / joined) + place_of(group_rank) / joined;
     levels.push_back(std::move(level));
   }
 }
@@ -111,15 +112,16 @@ void add_tiers(const GroupPlace& place, const Placement& placement, std::vector<
   const auto add = [&](const Units& of_node) {
     Level level{.units = Units(place.gpus.size())};
     for (std::size_t node = 0; node < placement.nodes.size(); ++node)
-      for (const std::uint32_t role : placement.nodes[node]) level.units[role] = of_node[node];
+      for (const std::uint32_t group_rank : placement.nodes[node])
+        level.units[group_rank] = of_node[node];
     levels.push_back(std::move(level));
   };
   const auto above = [&](const Devices& set) { return switches_above(place.cluster, set); };
   const std::vector<DeviceId> neighbours = neighbourhoods(place.cluster);
   DeviceSets tier;
-  for (const auto& roles : placement.nodes) {
+  for (const auto& group_ranks : placement.nodes) {
     tier.of_node.push_back(static_cast<std::uint32_t>(tier.sets.size()));
-    tier.sets.push_back(nics_of(place, roles));
+    tier.sets.push_back(nics_of(place, group_ranks));
   }
   tier = changed(tier, above);
   while (std::ranges::none_of(tier.sets, [](const Devices& set) { return set.empty(); })) {
@@ -138,14 +140,18 @@ std::vector<Level> unit_levels(const GroupPlace& place, const Placement& placeme
                                LevelsOf which) {
   const Cluster& cluster = place.cluster;
   const std::size_t ranks = place.gpus.size();
-  const auto node = [&](std::uint32_t role) { return cluster.node_of(place.gpus[role]); };
+  const auto node = [&](std::uint32_t group_rank) {
+    return cluster.node_of(place.gpus[group_rank]);
+  };
   std::vector<Level> levels;
   if (which == LevelsOf::All)
     add_dimensions(
         cluster.facts().node_torus, ranks,
-        [&](std::uint32_t role) { return cluster.local_index(place.gpus[role]); }, node, levels);
+        [&](std::uint32_t group_rank) { return cluster.local_index(place.gpus[group_rank]); }, node,
+        levels);
   Level nodes{.kind = LevelKind::Node, .units = Units(ranks)};
-  for (std::uint32_t role = 0; role < ranks; ++role) nodes.units[role] = node(role);
+  for (std::uint32_t group_rank = 0; group_rank < ranks; ++group_rank)
+    nodes.units[group_rank] = node(group_rank);
   levels.push_back(std::move(nodes));
   if (which == LevelsOf::All && !cluster.facts().torus.empty()) {
     add_dimensions(
@@ -160,9 +166,9 @@ std::vector<Level> unit_levels(const GroupPlace& place, const Placement& placeme
 // Does `outer` join whole units of `inner`, as many everywhere? The number joined, or 0.
 std::uint32_t joined(const Units& inner, const Units& outer) {
   std::map<std::uint32_t, std::uint32_t> outer_of;
-  for (std::size_t role = 0; role < inner.size(); ++role) {
-    const auto [entry, fresh] = outer_of.try_emplace(inner[role], outer[role]);
-    if (!fresh && entry->second != outer[role]) return 0;
+  for (std::size_t group_rank = 0; group_rank < inner.size(); ++group_rank) {
+    const auto [entry, fresh] = outer_of.try_emplace(inner[group_rank], outer[group_rank]);
+    if (!fresh && entry->second != outer[group_rank]) return 0;
   }
   std::map<std::uint32_t, std::uint32_t> count;
   for (const auto& [unit, parent] : outer_of) ++count[parent];
@@ -171,11 +177,12 @@ std::uint32_t joined(const Units& inner, const Units& outer) {
   return even ? first : 0;
 }
 
-// The roles node by node, as the placement has them.
-std::vector<std::uint32_t> roles_of(const Placement& placement) {
-  std::vector<std::uint32_t> roles;
-  for (const auto& node : placement.nodes) roles.insert(roles.end(), node.begin(), node.end());
-  return roles;
+// The group ranks node by node, as the placement has them.
+std::vector<std::uint32_t> group_ranks_of(const Placement& placement) {
+  std::vector<std::uint32_t> group_ranks;
+  for (const auto& node : placement.nodes)
+    group_ranks.insert(group_ranks.end(), node.begin(), node.end());
+  return group_ranks;
 }
 
 }  // namespace
@@ -189,10 +196,11 @@ std::uint32_t Levels::stride(std::size_t level) const {
 std::vector<std::uint32_t> Levels::line(std::size_t level, std::uint32_t position) const {
   const std::uint32_t step = stride(level);
   const std::uint32_t first = position - digit(level, position) * step;
-  std::vector<std::uint32_t> roles;
-  roles.reserve(sizes[level]);
-  for (std::uint32_t i = 0; i < sizes[level]; ++i) roles.push_back(role_at[first + i * step]);
-  return roles;
+  std::vector<std::uint32_t> group_ranks;
+  group_ranks.reserve(sizes[level]);
+  for (std::uint32_t i = 0; i < sizes[level]; ++i)
+    group_ranks.push_back(group_rank_at[first + i * step]);
+  return group_ranks;
 }
 
 // The levels that keep the nesting even; positions go unit by unit from the outermost.
@@ -200,7 +208,7 @@ Levels levels_of(const GroupPlace& place, LevelsOf which) {
   const Placement placement = placement_of(place);
   TY_CHECK(placement.even(), placement.smallest(), placement.largest());
   Levels levels;
-  levels.role_at = roles_of(placement);
+  levels.group_rank_at = group_ranks_of(placement);
   Units inner(place.gpus.size());
   std::iota(inner.begin(), inner.end(), 0U);
   bool is_box = true;  // else what dimensions it has do not join lines
@@ -213,11 +221,12 @@ Levels levels_of(const GroupPlace& place, LevelsOf which) {
     levels.kinds.push_back(part ? LevelKind::Fabric : level.kind);
     levels.sizes.push_back(size);
     inner = level.units;
-    std::ranges::stable_sort(levels.role_at, {}, [&](std::uint32_t role) { return inner[role]; });
+    std::ranges::stable_sort(levels.group_rank_at, {},
+                             [&](std::uint32_t group_rank) { return inner[group_rank]; });
   }
-  levels.at_role.resize(levels.role_at.size());
-  for (std::uint32_t position = 0; position < levels.role_at.size(); ++position)
-    levels.at_role[levels.role_at[position]] = position;
+  levels.at_group_rank.resize(levels.group_rank_at.size());
+  for (std::uint32_t position = 0; position < levels.group_rank_at.size(); ++position)
+    levels.at_group_rank[levels.group_rank_at[position]] = position;
   return levels;
 }
 

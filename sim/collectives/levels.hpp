@@ -12,7 +12,7 @@
 //
 //   Levels levels = levels_of(place, LevelsOf::All);
 //   levels.sizes;            // {8, 4, 2}: 8 ranks a node, 4 nodes a leaf, 2 leaves
-//   levels.line(1, 0);       // the 4 roles that meet rank 0 of node 0 at level 1
+//   levels.line(1, 0);       // the 4 group ranks that meet rank 0 of node 0 at level 1
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,10 @@ enum class LevelKind : std::uint8_t { Node, Dimension, Fabric };
 
 // REQUIRES (levels_of): the same number of ranks on every node.
 struct Levels {
-  std::vector<std::uint32_t> sizes;    // innermost first, each > 1; their product is the ranks
-  std::vector<LevelKind> kinds;        // by level; Node at level 0 only
-  std::vector<std::uint32_t> role_at;  // by position: digits of base sizes, innermost lowest
-  std::vector<std::uint32_t> at_role;  // the position of a role
+  std::vector<std::uint32_t> sizes;  // innermost first, each > 1; their product is the ranks
+  std::vector<LevelKind> kinds;      // by level; Node at level 0 only
+  std::vector<std::uint32_t> group_rank_at;  // by position: digits of base sizes, innermost lowest
+  std::vector<std::uint32_t> at_group_rank;  // the position of a group rank
 
   // Is level 0 all that a node has of the group?
   [[nodiscard]] bool within_node() const {
@@ -44,7 +44,7 @@ struct Levels {
   }
   // How far apart neighbours of a level stand in position: the product of the levels below.
   [[nodiscard]] std::uint32_t stride(std::size_t level) const;
-  // The roles that differ from this position in the digit of the level alone, in its order.
+  // The group ranks that differ from this position in the digit of the level alone, in its order.
   [[nodiscard]] std::vector<std::uint32_t> line(std::size_t level, std::uint32_t position) const;
   [[nodiscard]] std::uint32_t digit(std::size_t level, std::uint32_t position) const {
     return position / stride(level) % sizes[level];

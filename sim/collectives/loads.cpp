@@ -18,36 +18,38 @@ LinkLoad loaded(const RouteHop& hop, double bytes) {
 
 constexpr std::size_t kSparse = 8;  // up to an eighth of all links, a list is cheaper
 
-// A bundle and its lowest link by itself are two.
+// A set of parallel links and its lowest link by itself are two.
 bool by_place(const LinkLoad& a, const LinkLoad& b) {
   return a.link != b.link ? a.link < b.link : a.alike < b.alike;
 }
 
 }  // namespace
 
-Route hop_route(const GroupPlace& place, std::uint32_t from_role, std::uint32_t to_role) {
-  const std::uint32_t from = place.gpus[from_role];
-  const std::uint32_t to = place.gpus[to_role];
-  constexpr RouteDetail kBundles = RouteDetail::Bundles;
-  return crosses_nodes(place, from_role, to_role)
-             ? place.cluster.router().route_rail_aligned(from, to, kBundles)
-             : place.cluster.router().route(from, to, kBundles);
+Route hop_route(const GroupPlace& place, std::uint32_t from_group_rank,
+                std::uint32_t to_group_rank) {
+  const std::uint32_t from = place.gpus[from_group_rank];
+  const std::uint32_t to = place.gpus[to_group_rank];
+  constexpr RouteDetail kParallelLinks = RouteDetail::ParallelLinks;
+  return crosses_nodes(place, from_group_rank, to_group_rank)
+             ? place.cluster.router().route_rail_aligned(from, to, kParallelLinks)
+             : place.cluster.router().route(from, to, kParallelLinks);
 }
 
-Seconds hop_latency(const GroupPlace& place, std::uint32_t from_role, std::uint32_t to_role) {
+Seconds hop_latency(const GroupPlace& place, std::uint32_t from_group_rank,
+                    std::uint32_t to_group_rank) {
   const CollectiveLatency& latency = place.cluster.facts().latency;
-  const std::uint32_t from = place.gpus[from_role];
-  const std::uint32_t to = place.gpus[to_role];
-  return crosses_nodes(place, from_role, to_role)
+  const std::uint32_t from = place.gpus[from_group_rank];
+  const std::uint32_t to = place.gpus[to_group_rank];
+  return crosses_nodes(place, from_group_rank, to_group_rank)
              ? latency.inter_step + place.cluster.latency().extra_rail_aligned(from, to)
              : latency.intra_step + place.cluster.latency().extra(from, to);
 }
 
-Seconds fabric_latency(const GroupPlace& place, std::span<const std::uint32_t> roles) {
+Seconds fabric_latency(const GroupPlace& place, std::span<const std::uint32_t> group_ranks) {
   Seconds farthest = place.cluster.facts().latency.inter_step;
-  for (const std::uint32_t role : roles)
-    if (crosses_nodes(place, roles.front(), role))
-      farthest = std::max(farthest, hop_latency(place, roles.front(), role));
+  for (const std::uint32_t group_rank : group_ranks)
+    if (crosses_nodes(place, group_ranks.front(), group_rank))
+      farthest = std::max(farthest, hop_latency(place, group_ranks.front(), group_rank));
   return farthest;
 }
 
@@ -64,12 +66,12 @@ void LoadSum::add(const Route& route, double bytes) {
                          [&](const RouteHop& hop) { return loaded(hop, bytes); });
 }
 
-void LoadSum::add(const Chain& chain) {
-  if (!dense_ && added_.size() + chain.loads.size() > links_ / kSparse) make_dense();
+void LoadSum::add(const MultiLinkFlow& flow) {
+  if (!dense_ && added_.size() + flow.loads.size() > links_ / kSparse) make_dense();
   if (dense_) {
-    for (const LinkLoad& load : chain.loads) add_dense(load);
+    for (const LinkLoad& load : flow.loads) add_dense(load);
   } else {
-    added_.insert(added_.end(), chain.loads.begin(), chain.loads.end());
+    added_.insert(added_.end(), flow.loads.begin(), flow.loads.end());
   }
 }
 
@@ -82,7 +84,7 @@ void LoadSum::make_dense() {
 
 void LoadSum::add_dense(const LinkLoad& load) {
   if (load.alike > 1) {
-    const auto [known, fresh] = bundles_.try_emplace(load.link, load);
+    const auto [known, fresh] = parallel_links_.try_emplace(load.link, load);
     if (!fresh) known->second.bytes += load.bytes;
     return;
   }
@@ -93,89 +95,89 @@ void LoadSum::add_dense(const LinkLoad& load) {
 }
 
 // Adds in the order of arrival, as the dense sum does, so that both give the same digits.
-Chain LoadSum::take() {
+MultiLinkFlow LoadSum::take() {
   if (dense_) return take_dense();
   if (!std::ranges::is_sorted(added_, by_place)) std::ranges::stable_sort(added_, by_place);
-  Chain chain;
-  chain.loads.reserve(added_.size());
+  MultiLinkFlow flow;
+  flow.loads.reserve(added_.size());
   for (const LinkLoad& load : added_) {
-    if (chain.loads.empty() || by_place(chain.loads.back(), load)) {
-      chain.loads.push_back(load);
+    if (flow.loads.empty() || by_place(flow.loads.back(), load)) {
+      flow.loads.push_back(load);
     } else {
-      chain.loads.back().bytes += load.bytes;
+      flow.loads.back().bytes += load.bytes;
     }
   }
   added_.clear();
-  return chain;
+  return flow;
 }
 
-void LoadSum::take_into(std::vector<Chain>& chains) {
-  if (Chain chain = take(); !chain.loads.empty()) chains.push_back(std::move(chain));
+void LoadSum::take_into(std::vector<MultiLinkFlow>& flows) {
+  if (MultiLinkFlow flow = take(); !flow.loads.empty()) flows.push_back(std::move(flow));
 }
 
 // Goes through the links from the lowest to the highest: where many are touched that is quicker
 // than to sort those.
-Chain LoadSum::take_dense() {
-  std::vector<LinkLoad> bundles;
-  for (const auto& [link, load] : bundles_) bundles.push_back(load);
-  std::ranges::sort(bundles, by_place);
-  Chain chain;
-  chain.loads.reserve(std::exchange(touched_, 0) + bundles.size());
-  auto bundle = bundles.begin();
+MultiLinkFlow LoadSum::take_dense() {
+  std::vector<LinkLoad> parallel_links;
+  for (const auto& [link, load] : parallel_links_) parallel_links.push_back(load);
+  std::ranges::sort(parallel_links, by_place);
+  MultiLinkFlow flow;
+  flow.loads.reserve(std::exchange(touched_, 0) + parallel_links.size());
+  auto set = parallel_links.begin();
   for (LinkId link = lowest_; link <= highest_; ++link) {
     if (bytes_[link] == 0.0) continue;
-    for (; bundle != bundles.end() && bundle->link < link; ++bundle) chain.loads.push_back(*bundle);
-    chain.loads.push_back({.link = link, .bytes = std::exchange(bytes_[link], 0.0)});
+    for (; set != parallel_links.end() && set->link < link; ++set) flow.loads.push_back(*set);
+    flow.loads.push_back({.link = link, .bytes = std::exchange(bytes_[link], 0.0)});
   }
-  chain.loads.insert(chain.loads.end(), bundle, bundles.end());
-  bundles_.clear();
+  flow.loads.insert(flow.loads.end(), set, parallel_links.end());
+  parallel_links_.clear();
   lowest_ = std::numeric_limits<LinkId>::max();
   highest_ = 0;
   dense_ = false;
-  return chain;
+  return flow;
 }
 
-double payload(const Chain& chain) {
+double payload(const MultiLinkFlow& flow) {
   double most = 0.0;
-  for (const LinkLoad& load : chain.loads) most = std::max(most, load.bytes);
+  for (const LinkLoad& load : flow.loads) most = std::max(most, load.bytes);
   return most;
 }
 
-Seconds links_need(const Cluster& cluster, std::span<const Chain> chains) {
+Seconds links_need(const Cluster& cluster, std::span<const MultiLinkFlow> flows) {
   std::map<LinkId, double> bytes;
-  for (const Chain& chain : chains)
-    for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
+  for (const MultiLinkFlow& flow : flows)
+    for (const LinkLoad& load : flow.loads) bytes[load.link] += load.bytes;
   double longest = 0.0;
   for (const auto& [link, carried] : bytes)
     longest = std::max(longest, carried / cluster.link(link).capacity.value());
   return Seconds{longest};
 }
 
-std::vector<Chain> all_chains(std::vector<Phase> phases) {
-  std::vector<Chain> chains;
+std::vector<MultiLinkFlow> all_flows(std::vector<Phase> phases) {
+  std::vector<MultiLinkFlow> flows;
   for (Phase& phase : phases)
-    for (Chain& chain : phase.chains) chains.push_back(std::move(chain));
-  return chains;
+    for (MultiLinkFlow& flow : phase.flows) flows.push_back(std::move(flow));
+  return flows;
 }
 
 namespace {
 
-Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, ChainOf chain_of,
+Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, FlowOf flow_of,
                     LoadSum& loads) {
   Phase phase;
   std::vector<std::uint32_t> order(messages.size());
   std::iota(order.begin(), order.end(), 0U);
-  if (chain_of == ChainOf::Sender)
+  if (flow_of == FlowOf::Sender)
     std::stable_sort(order.begin(), order.end(),
                      [&](auto a, auto b) { return messages[a].from < messages[b].from; });
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Message& message = messages[order[i]];
     phase.latency = std::max(phase.latency, hop_latency(place, message.from, message.to));
     loads.add(hop_route(place, message.from, message.to), message.bytes);
-    const bool goes_on = chain_of == ChainOf::Sender && i + 1 < order.size() &&
+    const bool goes_on = flow_of == FlowOf::Sender && i + 1 < order.size() &&
                          messages[order[i + 1]].from == message.from;
     if (goes_on) continue;
-    loads.take_into(phase.chains);
+    loads.take_into(phase.flows);
   }
   return phase;
 }
@@ -183,14 +185,14 @@ Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, 
 }  // namespace
 
 std::vector<Phase> phases_by_step(const GroupPlace& place, std::span<const Message> messages,
-                                  ChainOf chain_of) {
+                                  FlowOf flow_of) {
   std::vector<Phase> phases;
   LoadSum loads(place.cluster);
   for (std::size_t begin = 0; begin < messages.size();) {
     std::size_t end = begin;
     while (end < messages.size() && messages[end].step == messages[begin].step) ++end;
     TY_CHECK(begin == 0 || messages[begin].step > messages[begin - 1].step, begin);
-    phases.push_back(phase_of_step(place, messages.subspan(begin, end - begin), chain_of, loads));
+    phases.push_back(phase_of_step(place, messages.subspan(begin, end - begin), flow_of, loads));
     begin = end;
   }
   if (!phases.empty()) phases.front().latency += place.cluster.facts().latency.launch;

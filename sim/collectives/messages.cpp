@@ -13,8 +13,8 @@ MessageList::MessageList(const Shape& shape)
       writers_(shape.carried_on == CarriedOn::Found ? std::size_t{shape.ranks} * shape.pieces : 0) {
 }
 
-std::vector<std::uint32_t>& MessageList::writers(std::uint32_t role, std::uint32_t piece) {
-  return writers_[std::size_t{role} * shape_.pieces + piece];
+std::vector<std::uint32_t>& MessageList::writers(std::uint32_t group_rank, std::uint32_t piece) {
+  return writers_[std::size_t{group_rank} * shape_.pieces + piece];
 }
 
 void MessageList::send(Message message) {

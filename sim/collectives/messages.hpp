@@ -50,9 +50,9 @@ class MessageList {
   [[nodiscard]] std::vector<Message> take() && { return std::move(messages_); }
 
  private:
-  // Messages that made what a role holds of a piece, oldest first; a message that replaces clears
-  // the others.
-  [[nodiscard]] std::vector<std::uint32_t>& writers(std::uint32_t role, std::uint32_t piece);
+  // Messages that made what a group rank holds of a piece, oldest first; a message that replaces
+  // clears the others.
+  [[nodiscard]] std::vector<std::uint32_t>& writers(std::uint32_t group_rank, std::uint32_t piece);
 
   Shape shape_;
   std::vector<std::vector<std::uint32_t>> writers_;

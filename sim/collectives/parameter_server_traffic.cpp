@@ -25,7 +25,7 @@ enum Stream : std::uint8_t { kComputeStream, kServerStream, kFirstPartner };
 }
 
 // The programs of one kind of rank: a worker, a server, or both on one GPU.
-struct Role {
+struct RankDuty {
   std::optional<std::uint32_t> worker = {};  // its number; any for one without a server beside it
   std::optional<std::uint32_t> server = {};
 };
@@ -58,13 +58,13 @@ class Builder {
   void name_tables();
   void add_ranks();
   void add_groups();
-  void add_rank(const Role& role, std::uint32_t gpu);
-  std::uint32_t program_of(const Role& role);
-  std::uint32_t write(const Role& role);
+  void add_rank(const RankDuty& duty, std::uint32_t gpu);
+  std::uint32_t program_of(const RankDuty& duty);
+  std::uint32_t write(const RankDuty& duty);
   [[nodiscard]] std::vector<Round> rounds() const;
-  void serve_pulls(Program& program, const Role& role, const Round& round);
-  void work(Program& program, const Role& role, std::uint32_t step);
-  void serve_pushes(Program& program, const Role& role, const Round& round);
+  void serve_pulls(Program& program, const RankDuty& duty, const Round& round);
+  void work(Program& program, const RankDuty& duty, std::uint32_t step);
+  void serve_pushes(Program& program, const RankDuty& duty, const Round& round);
   void update(Program& program, std::uint32_t step, const std::vector<OpIndex>& after);
   void bind(RankId from, std::uint32_t from_slot, RankId to, std::uint32_t to_slot);
 
@@ -173,12 +173,12 @@ void Builder::add_ranks() {
   for (std::uint32_t i = 0; i < servers_; ++i) server_on[traffic_.servers[i]] = i;
   server_ranks_.assign(servers_, kNone);
   for (std::uint32_t worker = 0; worker < workers_; ++worker) {
-    Role role{.worker = worker};
+    RankDuty duty{.worker = worker};
     if (const auto shared = server_on.find(traffic_.workers[worker]); shared != server_on.end()) {
-      role.server = shared->second;
+      duty.server = shared->second;
       server_ranks_[shared->second] = RankId{worker};
     }
-    add_rank(role, traffic_.workers[worker]);
+    add_rank(duty, traffic_.workers[worker]);
   }
   for (std::uint32_t server = 0; server < servers_; ++server) {
     if (server_ranks_[server] != kNone) continue;
@@ -187,10 +187,10 @@ void Builder::add_ranks() {
   }
 }
 
-void Builder::add_rank(const Role& role, std::uint32_t gpu) {
-  std::string label = role.worker ? fmt::format("worker {}", *role.worker) : "";
-  if (role.server) label += fmt::format("{}server {}", label.empty() ? "" : ", ", *role.server);
-  workload_.ranks.push_back({.program = program_of(role),
+void Builder::add_rank(const RankDuty& duty, std::uint32_t gpu) {
+  std::string label = duty.worker ? fmt::format("worker {}", *duty.worker) : "";
+  if (duty.server) label += fmt::format("{}server {}", label.empty() ? "" : ", ", *duty.server);
+  workload_.ranks.push_back({.program = program_of(duty),
                              .gpu = gpu,
                              .slots = std::vector<SlotBinding>(workload_.slots.size()),
                              .label = std::move(label)});
@@ -198,31 +198,31 @@ void Builder::add_rank(const Role& role, std::uint32_t gpu) {
 
 // Ranks of one kind share a program: all workers of one pace that make as many steps, all servers
 // that hold equal parts.
-std::uint32_t Builder::program_of(const Role& role) {
-  const bool shared = role.worker && role.server;
-  const double seconds = role.worker ? compute(*role.worker).value() : -1.0;
-  const std::tuple key{seconds, role.server ? part(*role.server) : kNone,
-                       shared ? *role.worker : kNone, role.worker ? steps_of(*role.worker) : 0};
+std::uint32_t Builder::program_of(const RankDuty& duty) {
+  const bool shared = duty.worker && duty.server;
+  const double seconds = duty.worker ? compute(*duty.worker).value() : -1.0;
+  const std::tuple key{seconds, duty.server ? part(*duty.server) : kNone,
+                       shared ? *duty.worker : kNone, duty.worker ? steps_of(*duty.worker) : 0};
   const auto known = programs_.find(key);
   if (known != programs_.end()) return known->second;
-  return programs_[key] = write(role);
+  return programs_[key] = write(duty);
 }
 
-std::uint32_t Builder::write(const Role& role) {
+std::uint32_t Builder::write(const RankDuty& duty) {
   Program program;
-  program.name = role.worker && role.server ? "worker and server"
-                 : role.worker              ? "worker"
+  program.name = duty.worker && duty.server ? "worker and server"
+                 : duty.worker              ? "worker"
                                             : "server";
   updates_.clear();
-  if (!role.server) {
-    for (std::uint32_t step = 0; step < steps_of(*role.worker); ++step) work(program, role, step);
+  if (!duty.server) {
+    for (std::uint32_t step = 0; step < steps_of(*duty.worker); ++step) work(program, duty, step);
   } else {
     for (const Round& round : rounds()) {
-      serve_pulls(program, role, round);
+      serve_pulls(program, duty, round);
       const auto own =
-          std::ranges::find_if(round, [&](const Turn& turn) { return role.worker == turn.worker; });
-      if (own != round.end()) work(program, role, own->step);
-      serve_pushes(program, role, round);
+          std::ranges::find_if(round, [&](const Turn& turn) { return duty.worker == turn.worker; });
+      if (own != round.end()) work(program, duty, own->step);
+      serve_pushes(program, duty, round);
     }
   }
   workload_.programs.push_back(std::move(program));
@@ -253,22 +253,22 @@ std::vector<OpIndex> Builder::awaited(std::uint32_t step) const {
   return updates_.at(step - *traffic_.staleness - 1);
 }
 
-void Builder::serve_pulls(Program& program, const Role& role, const Round& round) {
+void Builder::serve_pulls(Program& program, const RankDuty& duty, const Round& round) {
   for (const Turn& turn : round) {
-    if (role.worker == turn.worker) continue;
+    if (duty.worker == turn.worker) continue;
     add(program,
         {.kind = OpKind::Send,
          .stream = stream_to_worker(turn.worker),
          .slot = pulled_by(turn.worker),
-         .payload = part(*role.server)},
+         .payload = part(*duty.server)},
         kServePull, turn.step, awaited(turn.step));
   }
 }
 
-void Builder::work(Program& program, const Role& role, std::uint32_t step) {
+void Builder::work(Program& program, const RankDuty& duty, std::uint32_t step) {
   std::vector<OpIndex> pulled;
   for (std::uint32_t server = 0; server < servers_; ++server) {
-    if (role.server == server) {
+    if (duty.server == server) {
       for (const OpIndex update : awaited(step)) pulled.push_back(update);
       continue;
     }
@@ -281,10 +281,10 @@ void Builder::work(Program& program, const Role& role, std::uint32_t step) {
   }
   computed_ = add(
       program,
-      {.kind = OpKind::Delay, .stream = kComputeStream, .payload = delay(compute(*role.worker))},
+      {.kind = OpKind::Delay, .stream = kComputeStream, .payload = delay(compute(*duty.worker))},
       kCompute, step, pulled);
   for (std::uint32_t server = 0; server < servers_; ++server) {
-    if (role.server == server) continue;
+    if (duty.server == server) continue;
     add(program,
         {.kind = OpKind::Send,
          .stream = stream_to_server(server),
@@ -294,17 +294,17 @@ void Builder::work(Program& program, const Role& role, std::uint32_t step) {
   }
 }
 
-void Builder::serve_pushes(Program& program, const Role& role, const Round& round) {
+void Builder::serve_pushes(Program& program, const RankDuty& duty, const Round& round) {
   std::vector<OpIndex> pushed;
   for (const Turn& turn : round) {
-    if (role.worker == turn.worker) {
+    if (duty.worker == turn.worker) {
       pushed.push_back(computed_);
     } else {
       pushed.push_back(add(program,
                            {.kind = OpKind::Recv,
                             .stream = stream_to_worker(turn.worker),
                             .slot = pushed_by(turn.worker),
-                            .payload = part(*role.server)},
+                            .payload = part(*duty.server)},
                            kServePush, turn.step, {}));
     }
   }
@@ -349,8 +349,8 @@ void Builder::add_groups() {
 void Builder::bind(RankId from, std::uint32_t from_slot, RankId to, std::uint32_t to_slot) {
   const auto group = static_cast<GroupId>(workload_.groups.size());
   workload_.groups.push_back({.kind = GroupKind::Data, .members = {from, to}});
-  workload_.ranks[from].slots[from_slot] = {.group = group, .role = 0};
-  workload_.ranks[to].slots[to_slot] = {.group = group, .role = 1};
+  workload_.ranks[from].slots[from_slot] = {.group = group, .group_rank = 0};
+  workload_.ranks[to].slots[to_slot] = {.group = group, .group_rank = 1};
 }
 
 }  // namespace

@@ -12,10 +12,10 @@ namespace trainyard {
 
 namespace {
 
-// A member on another node than role 0, or the next one.
+// A member on another node than group rank 0, or the next one.
 std::uint32_t far_neighbour(const GroupPlace& place) {
-  for (std::uint32_t role = 1; role < place.gpus.size(); ++role)
-    if (crosses_nodes(place, 0, role)) return role;
+  for (std::uint32_t group_rank = 1; group_rank < place.gpus.size(); ++group_rank)
+    if (crosses_nodes(place, 0, group_rank)) return group_rank;
   return 1;
 }
 

@@ -14,12 +14,13 @@ namespace {
 
 // Members of a node by the NIC they send through; those nearest to it first.
 std::map<DeviceId, std::vector<std::uint32_t>> members_of_nics(
-    const GroupPlace& place, const std::vector<std::uint32_t>& roles, std::uint32_t elsewhere) {
+    const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks,
+    std::uint32_t elsewhere) {
   std::map<DeviceId, std::vector<std::uint32_t>> members;
-  for (std::uint32_t position = 0; position < roles.size(); ++position)
-    members[place.cluster.nic_of_gpu()[place.gpus[roles[position]]]].push_back(position);
+  for (std::uint32_t position = 0; position < group_ranks.size(); ++position)
+    members[place.cluster.nic_of_gpu()[place.gpus[group_ranks[position]]]].push_back(position);
   const auto hops = [&](std::uint32_t position) {
-    return place.cluster.router().route(place.gpus[roles[position]], elsewhere).size();
+    return place.cluster.router().route(place.gpus[group_ranks[position]], elsewhere).size();
   };
   for (auto& [nic, positions] : members)
     if (positions.size() > 1) std::ranges::stable_sort(positions, {}, hops);
@@ -49,18 +50,19 @@ std::optional<std::string> Placement::uneven(std::string_view algorithm) const {
 Placement placement_of(const GroupPlace& place) {
   TY_CHECK(!place.gpus.empty());
   // GPUs are numbered node by node.
-  std::vector<std::uint32_t> roles(place.gpus.size());
-  std::iota(roles.begin(), roles.end(), 0U);
-  const auto gpu_of = [&](std::uint32_t role) { return place.gpus[role]; };
-  if (!std::ranges::is_sorted(roles, {}, gpu_of)) std::ranges::stable_sort(roles, {}, gpu_of);
+  std::vector<std::uint32_t> group_ranks(place.gpus.size());
+  std::iota(group_ranks.begin(), group_ranks.end(), 0U);
+  const auto gpu_of = [&](std::uint32_t group_rank) { return place.gpus[group_rank]; };
+  if (!std::ranges::is_sorted(group_ranks, {}, gpu_of))
+    std::ranges::stable_sort(group_ranks, {}, gpu_of);
   const std::size_t members =
-      std::min<std::size_t>(roles.size(), place.cluster.facts().gpus_per_node);
+      std::min<std::size_t>(group_ranks.size(), place.cluster.facts().gpus_per_node);
   Placement placement;
   std::optional<std::uint32_t> last;
-  for (const std::uint32_t role : roles) {
-    const std::uint32_t node = place.cluster.node_of(place.gpus[role]);
+  for (const std::uint32_t group_rank : group_ranks) {
+    const std::uint32_t node = place.cluster.node_of(place.gpus[group_rank]);
     if (node != last) placement.nodes.emplace_back().reserve(members);
-    placement.nodes.back().push_back(role);
+    placement.nodes.back().push_back(group_rank);
     last = node;
   }
   return placement;
@@ -90,8 +92,10 @@ std::vector<std::uint32_t> rails_of(const GroupPlace& place, const Placement& pl
   return kept.size() * most > all.size() * kept_most ? kept : all;
 }
 
-bool crosses_nodes(const GroupPlace& place, std::uint32_t from_role, std::uint32_t to_role) {
-  return place.cluster.node_of(place.gpus[from_role]) != place.cluster.node_of(place.gpus[to_role]);
+bool crosses_nodes(const GroupPlace& place, std::uint32_t from_group_rank,
+                   std::uint32_t to_group_rank) {
+  return place.cluster.node_of(place.gpus[from_group_rank]) !=
+         place.cluster.node_of(place.gpus[to_group_rank]);
 }
 
 std::string describe(std::span<const std::uint32_t> gpus) {
@@ -102,12 +106,13 @@ std::string describe(std::span<const std::uint32_t> gpus) {
                      fmt::join(gpus.first(kShown - 1), ", "), gpus.back());
 }
 
-NodeMembers::NodeMembers(const GroupPlace& place, std::span<const std::uint32_t> roles)
+NodeMembers::NodeMembers(const GroupPlace& place, std::span<const std::uint32_t> group_ranks)
     : cluster_(&place.cluster),
-      node_(place.cluster.node_of(place.gpus[roles.front()])),
-      in_order_(std::ranges::is_sorted(roles)) {
-  locals_.reserve(roles.size());
-  for (const std::uint32_t role : roles) locals_.push_back(cluster_->local_index(place.gpus[role]));
+      node_(place.cluster.node_of(place.gpus[group_ranks.front()])),
+      in_order_(std::ranges::is_sorted(group_ranks)) {
+  locals_.reserve(group_ranks.size());
+  for (const std::uint32_t group_rank : group_ranks)
+    locals_.push_back(cluster_->local_index(place.gpus[group_rank]));
 }
 
 bool NodeMembers::is_like(const NodeMembers& other) const {

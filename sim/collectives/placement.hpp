@@ -2,7 +2,7 @@
 // on one node tell what others in the same places of another node put on its links.
 //
 //   Placement placement = placement_of(place);
-//   placement.nodes[0];       // roles on the first node, by local index
+//   placement.nodes[0];       // group ranks on the first node, by local index
 //   placement.smallest();     // members on the node that has the fewest
 #pragma once
 
@@ -18,7 +18,7 @@
 namespace trainyard {
 
 struct Placement {
-  std::vector<std::vector<std::uint32_t>> nodes;  // roles; nodes by number, members by GPU
+  std::vector<std::vector<std::uint32_t>> nodes;  // group ranks; nodes by number, members by GPU
 
   [[nodiscard]] std::size_t smallest() const;
   [[nodiscard]] std::size_t largest() const;
@@ -38,8 +38,8 @@ struct Placement {
                                                   const Placement& placement);
 
 // Do two members stand on different nodes?
-[[nodiscard]] bool crosses_nodes(const GroupPlace& place, std::uint32_t from_role,
-                                 std::uint32_t to_role);
+[[nodiscard]] bool crosses_nodes(const GroupPlace& place, std::uint32_t from_group_rank,
+                                 std::uint32_t to_group_rank);
 
 // "8 ranks on GPUs 0, 1, 2, 3, ..., 15", for messages to users.
 [[nodiscard]] std::string describe(std::span<const std::uint32_t> gpus);
@@ -55,11 +55,11 @@ struct Placement {
 //   if (first.holds(loads) && first.is_like(other)) first.append_moved(loads, other, all);
 class NodeMembers {
  public:
-  // `roles` are of one node. REQUIRES: the cluster outlives it; roles is not empty.
-  NodeMembers(const GroupPlace& place, std::span<const std::uint32_t> roles);
+  // `group ranks` are of one node. REQUIRES: the cluster outlives it; group ranks is not empty.
+  NodeMembers(const GroupPlace& place, std::span<const std::uint32_t> group_ranks);
 
   // Do the members of both stand in the same places of nodes of one pattern, in the same order of
-  // roles?
+  // group ranks?
   [[nodiscard]] bool is_like(const NodeMembers& other) const;
 
   // Do all loads stand on links within the node?
@@ -73,8 +73,8 @@ class NodeMembers {
  private:
   const Cluster* cluster_;
   std::uint32_t node_ = 0;
-  std::vector<std::uint32_t> locals_;  // by role, ascending
-  bool in_order_ = true;               // roles ascend
+  std::vector<std::uint32_t> locals_;  // by group rank, ascending
+  bool in_order_ = true;               // group ranks ascend
 };
 
 }  // namespace trainyard

@@ -13,11 +13,12 @@
 namespace trainyard {
 
 std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
-                                     std::span<const std::uint32_t> roles) {
+                                     std::span<const std::uint32_t> group_ranks) {
   std::optional<DeviceId> known;
-  if (roles.size() < 2) return known;
-  for (std::size_t i = 1; i < roles.size(); ++i) {
-    const Route route = place.cluster.router().route(place.gpus[roles[0]], place.gpus[roles[i]]);
+  if (group_ranks.size() < 2) return known;
+  for (std::size_t i = 1; i < group_ranks.size(); ++i) {
+    const Route route =
+        place.cluster.router().route(place.gpus[group_ranks[0]], place.gpus[group_ranks[i]]);
     if (route.size() != 2) return {};
     const DeviceId through = place.cluster.link(route.front().link).to;
     if (place.cluster.device(through).kind != DeviceKind::NvSwitch) return {};
@@ -31,23 +32,23 @@ Route SwitchRoutes::between(std::uint32_t from, std::uint32_t to) const {
   const auto device = [&](std::uint32_t end) { return DeviceId{end - end_of(0)}; };
   if (is_rank(from) && is_rank(to)) return hop_route(place_, from, to);
   if (!is_rank(from) && !is_rank(to)) return cables(device(from), device(to));
-  const std::uint32_t role = is_rank(from) ? from : to;
+  const std::uint32_t group_rank = is_rank(from) ? from : to;
   const DeviceId switch_device = device(is_rank(from) ? to : from);
   if (!is_fabric_switch(place_.cluster.device(switch_device).kind)) {
-    const DeviceId gpu = place_.cluster.gpus()[place_.gpus[role]];
+    const DeviceId gpu = place_.cluster.gpus()[place_.gpus[group_rank]];
     return is_rank(from) ? cables(gpu, switch_device) : cables(switch_device, gpu);
   }
-  const std::optional<DeviceId> nic = nic_of(role);
-  TY_CHECK(nic.has_value(), role);
-  Route route = is_rank(from) ? to_nic(role) : cables(switch_device, *nic);
-  const Route rest = is_rank(from) ? cables(*nic, switch_device) : from_nic(role);
+  const std::optional<DeviceId> nic = nic_of(group_rank);
+  TY_CHECK(nic.has_value(), group_rank);
+  Route route = is_rank(from) ? to_nic(group_rank) : cables(switch_device, *nic);
+  const Route rest = is_rank(from) ? cables(*nic, switch_device) : from_nic(group_rank);
   route.insert(route.end(), rest.begin(), rest.end());
   return route;
 }
 
-std::vector<DeviceId> SwitchRoutes::entries(std::uint32_t role) const {
+std::vector<DeviceId> SwitchRoutes::entries(std::uint32_t group_rank) const {
   std::vector<DeviceId> found;
-  const std::optional<DeviceId> nic = nic_of(role);
+  const std::optional<DeviceId> nic = nic_of(group_rank);
   if (!nic) return found;
   for (const Link link : place_.cluster.links_from(*nic))
     if (link.kind == LinkKind::NicPort && is_fabric_switch(place_.cluster.device(link.to).kind))
@@ -57,10 +58,10 @@ std::vector<DeviceId> SwitchRoutes::entries(std::uint32_t role) const {
   return found;
 }
 
-std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t role) const {
-  const std::optional<std::uint32_t> other = abroad(role);
+std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t group_rank) const {
+  const std::optional<std::uint32_t> other = abroad(group_rank);
   if (!other) return {};
-  const Route route = place_.cluster.router().route(place_.gpus[role], place_.gpus[*other]);
+  const Route route = place_.cluster.router().route(place_.gpus[group_rank], place_.gpus[*other]);
   for (const RouteHop& hop : route) {
     const Link& link = place_.cluster.link(hop.link);
     if (link.kind == LinkKind::NicPort) return link.from;
@@ -69,15 +70,16 @@ std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t role) const {
 }
 
 // Any member of another node: the way to one's own NIC is the same to all of them.
-std::optional<std::uint32_t> SwitchRoutes::abroad(std::uint32_t role) const {
-  const std::uint32_t node = place_.cluster.node_of(place_.gpus[role]);
+std::optional<std::uint32_t> SwitchRoutes::abroad(std::uint32_t group_rank) const {
+  const std::uint32_t node = place_.cluster.node_of(place_.gpus[group_rank]);
   for (std::uint32_t other = 0; other < place_.gpus.size(); ++other)
     if (place_.cluster.node_of(place_.gpus[other]) != node) return other;
   return {};
 }
 
-Route SwitchRoutes::to_nic(std::uint32_t role) const {
-  Route route = place_.cluster.router().route(place_.gpus[role], place_.gpus[abroad(role).value()]);
+Route SwitchRoutes::to_nic(std::uint32_t group_rank) const {
+  Route route = place_.cluster.router().route(place_.gpus[group_rank],
+                                              place_.gpus[abroad(group_rank).value()]);
   const auto port = std::find_if(route.begin(), route.end(), [&](const RouteHop& hop) {
     return place_.cluster.link(hop.link).kind == LinkKind::NicPort;
   });
@@ -85,8 +87,9 @@ Route SwitchRoutes::to_nic(std::uint32_t role) const {
   return route;
 }
 
-Route SwitchRoutes::from_nic(std::uint32_t role) const {
-  Route route = place_.cluster.router().route(place_.gpus[abroad(role).value()], place_.gpus[role]);
+Route SwitchRoutes::from_nic(std::uint32_t group_rank) const {
+  Route route = place_.cluster.router().route(place_.gpus[abroad(group_rank).value()],
+                                              place_.gpus[group_rank]);
   const auto port = std::find_if(route.rbegin(), route.rend(), [&](const RouteHop& hop) {
     return place_.cluster.link(hop.link).kind == LinkKind::NicPort;
   });
@@ -112,8 +115,8 @@ Route hop_between(const GroupPlace& place, std::span<const DeviceId> switches, s
                   std::uint32_t to) {
   const SwitchRoutes routes(place);
   const std::uint32_t ranks = ranks_of(place);
-  const auto end = [&](std::uint32_t role) {
-    return role < ranks ? role : routes.end_of(switches[role - ranks]);
+  const auto end = [&](std::uint32_t group_rank) {
+    return group_rank < ranks ? group_rank : routes.end_of(switches[group_rank - ranks]);
   };
   return routes.between(end(from), end(to));
 }
@@ -165,10 +168,10 @@ std::vector<Relay> relays_of(std::span<const Message> messages, std::span<const 
 RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
                      std::span<const DeviceId> switches, const Cut& cut, const Call& call) {
   RelayCall made{.op = relay.op, .dtype = dtype_of(call)};
-  const auto end = [&](std::uint32_t role) {
+  const auto end = [&](std::uint32_t group_rank) {
     const auto members = static_cast<std::uint32_t>(relay.members.size());
-    if (role >= cut.ranks) return members + switches[role - cut.ranks];
-    return static_cast<std::uint32_t>(std::ranges::lower_bound(relay.members, role) -
+    if (group_rank >= cut.ranks) return members + switches[group_rank - cut.ranks];
+    return static_cast<std::uint32_t>(std::ranges::lower_bound(relay.members, group_rank) -
                                       relay.members.begin());
   };
   for (const std::uint32_t index : relay.messages) {
@@ -196,7 +199,7 @@ std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place) 
   if (!call.follows)
     phase.latency =
         across ? fabric_latency(place, members) : place.cluster.facts().latency.intra_step;
-  loads.take_into(phase.chains);
+  loads.take_into(phase.flows);
   return {std::move(phase)};
 }
 

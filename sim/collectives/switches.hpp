@@ -3,7 +3,8 @@
 //
 // Router::route joins GPUs. A switch that takes part in a collective is an end of its own: in a
 // node the NVSwitch, on the fabric the switches of a reduction tree. Ends are numbered as in
-// sim/workload/workload.hpp: the members of the group by role, then the devices of the cluster.
+// sim/workload/workload.hpp: the members of the group by group rank, then the devices of the
+// cluster.
 //
 // A switch passes on what it receives while it still arrives, so messages into it and out of it are
 // one relay. Eight GPUs send a part to their NVSwitch, which adds the parts and sends the sum to
@@ -14,8 +15,8 @@
 //
 //   const SwitchRoutes routes(place);
 //   Route up = routes.between(0, routes.end_of(leaf));
-//   SwitchPass pass{.members = roles, .hub = n, .head = 2, .begin = 2, .end = 3, .channel = 2};
-//   pass.reduce(list, 0);    // all to the hub, which adds; the sum to the head: steps 0 and 1
+//   SwitchPass pass{.members = group ranks, .hub = n, .head = 2, .begin = 2, .end = 3, .channel =
+//   2}; pass.reduce(list, 0);    // all to the hub, which adds; the sum to the head: steps 0 and 1
 //   pass.copy(list, 2);      // the head to the hub; the hub to all: steps 2 and 3
 //   for (const Relay& relay : relays_of(messages, relay_keys(messages, ranks), ranks)) ...
 #pragma once
@@ -29,7 +30,7 @@ namespace trainyard {
 
 // The switch that joins the members on one node by NVLink, if one switch does.
 [[nodiscard]] std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
-                                                   std::span<const std::uint32_t> roles);
+                                                   std::span<const std::uint32_t> group_ranks);
 
 class SwitchRoutes {
  public:
@@ -46,28 +47,28 @@ class SwitchRoutes {
 
   // The switches of the fabric that the NIC of a member is cabled to, ascending. Empty where the
   // group does not leave its node.
-  [[nodiscard]] std::vector<DeviceId> entries(std::uint32_t role) const;
+  [[nodiscard]] std::vector<DeviceId> entries(std::uint32_t group_rank) const;
   // The NIC by which a member reaches other nodes.
-  [[nodiscard]] std::optional<DeviceId> nic_of(std::uint32_t role) const;
+  [[nodiscard]] std::optional<DeviceId> nic_of(std::uint32_t group_rank) const;
 
  private:
-  [[nodiscard]] std::optional<std::uint32_t> abroad(std::uint32_t role) const;
-  [[nodiscard]] Route to_nic(std::uint32_t role) const;
-  [[nodiscard]] Route from_nic(std::uint32_t role) const;
+  [[nodiscard]] std::optional<std::uint32_t> abroad(std::uint32_t group_rank) const;
+  [[nodiscard]] Route to_nic(std::uint32_t group_rank) const;
+  [[nodiscard]] Route from_nic(std::uint32_t group_rank) const;
   [[nodiscard]] Route cables(DeviceId from, DeviceId to) const;
 
   const GroupPlace& place_;
 };
 
 // Returns what hop_route of loads.hpp does, for a message that may lead to or from a switch.
-// `switches` are the switches of the algorithm, with the roles from the number of ranks on.
+// `switches` are the switches of the algorithm, with the group ranks from the number of ranks on.
 [[nodiscard]] Route hop_between(const GroupPlace& place, std::span<const DeviceId> switches,
                                 std::uint32_t from, std::uint32_t to);
 
 // One pass of a part of the buffer through a switch that adds or copies, as messages.
 struct SwitchPass {
   std::span<const std::uint32_t> members;
-  std::uint32_t hub = 0;  // role of the switch
+  std::uint32_t hub = 0;  // group rank of the switch
   std::uint32_t head = 0;
   std::uint32_t begin = 0;  // pieces
   std::uint32_t end = 0;

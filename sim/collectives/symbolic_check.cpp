@@ -39,7 +39,7 @@ class Player {
     Contributions value;
     std::optional<std::string> fault;
   };
-  // The contributions that a role holds of a piece in the end, or why nobody can tell them.
+  // The contributions that a group rank holds of a piece in the end, or why nobody can tell them.
   struct Outcome {
     Contributions value;
     std::optional<SymbolicFault> fault;
@@ -47,21 +47,21 @@ class Player {
 
   std::optional<std::string> shape_fault(std::uint32_t index) const;
   std::optional<std::string> send(std::uint32_t index);
-  Contributions initial(std::uint32_t role, std::uint32_t piece) const;
-  // Does the operation promise the role anything about the piece?
-  bool promises(std::uint32_t role, std::uint32_t piece) const;
-  Contributions wanted(std::uint32_t role, std::uint32_t piece) const;
+  Contributions initial(std::uint32_t group_rank, std::uint32_t piece) const;
+  // Does the operation promise the group rank anything about the piece?
+  bool promises(std::uint32_t group_rank, std::uint32_t piece) const;
+  Contributions wanted(std::uint32_t group_rank, std::uint32_t piece) const;
   // `value` after the message arrived on it.
   Applied apply(Contributions value, std::uint32_t message, std::uint32_t piece) const;
-  Outcome outcome(std::uint32_t role, std::uint32_t piece,
+  Outcome outcome(std::uint32_t group_rank, std::uint32_t piece,
                   std::span<const std::uint32_t> received) const;
   std::optional<SymbolicFault> outcome_fault() const;
-  std::optional<SymbolicFault> outcome_fault(std::uint32_t role, std::uint32_t piece,
+  std::optional<SymbolicFault> outcome_fault(std::uint32_t group_rank, std::uint32_t piece,
                                              std::span<const std::uint32_t> received) const;
 
   // Has it a part in the collective, or does it only serve?
-  [[nodiscard]] bool is_member(std::uint32_t role) const {
-    return role + case_.servers < case_.ranks;
+  [[nodiscard]] bool is_member(std::uint32_t group_rank) const {
+    return group_rank + case_.servers < case_.ranks;
   }
   // The position of the piece among the message's, if it is one of them.
   std::optional<std::uint32_t> place_in(std::uint32_t message, std::uint32_t piece) const;
@@ -96,8 +96,8 @@ std::optional<std::uint32_t> Player::place_in(std::uint32_t message, std::uint32
 
 std::optional<std::string> Player::shape_fault(std::uint32_t index) const {
   const Message& message = messages_[index];
-  const std::uint32_t roles = case_.ranks + case_.switches;
-  if (message.from >= roles || message.to >= roles || message.from == message.to)
+  const std::uint32_t group_ranks = case_.ranks + case_.switches;
+  if (message.from >= group_ranks || message.to >= group_ranks || message.from == message.to)
     return fmt::format("{} goes from {} to {}", name(index), message.from, message.to);
   if (message.scattered.empty() && message.piece_begin >= message.piece_end)
     return fmt::format("{} carries no piece", name(index));
@@ -121,41 +121,41 @@ std::optional<std::string> Player::shape_fault(std::uint32_t index) const {
   return {};
 }
 
-Contributions Player::initial(std::uint32_t role, std::uint32_t piece) const {
+Contributions Player::initial(std::uint32_t group_rank, std::uint32_t piece) const {
   Contributions set(case_.ranks, false);
-  if (!is_member(role)) return set;
+  if (!is_member(group_rank)) return set;
   switch (case_.op) {
     case CollectiveOp::AllReduce:
     case CollectiveOp::ReduceScatter:
     case CollectiveOp::Reduce:
-      set[role] = true;
+      set[group_rank] = true;
       break;
     case CollectiveOp::AllGather:
-      set[role] = owner(piece) == role;
+      set[group_rank] = owner(piece) == group_rank;
       break;
     case CollectiveOp::Broadcast:
     case CollectiveOp::SendRecv:
     case CollectiveOp::HostCopy:
-      set[role] = role == 0;
+      set[group_rank] = group_rank == 0;
       break;
     case CollectiveOp::AllToAll:
-      set[role] = owner(piece) == role;
+      set[group_rank] = owner(piece) == group_rank;
       break;
   }
   return set;
 }
 
-bool Player::promises(std::uint32_t role, std::uint32_t piece) const {
-  if (!is_member(role)) return false;
-  if (case_.op == CollectiveOp::ReduceScatter) return owner(piece) == role;
-  if (case_.op == CollectiveOp::AllToAll) return destination(piece) == role;
-  return case_.op != CollectiveOp::Reduce || role == 0;
+bool Player::promises(std::uint32_t group_rank, std::uint32_t piece) const {
+  if (!is_member(group_rank)) return false;
+  if (case_.op == CollectiveOp::ReduceScatter) return owner(piece) == group_rank;
+  if (case_.op == CollectiveOp::AllToAll) return destination(piece) == group_rank;
+  return case_.op != CollectiveOp::Reduce || group_rank == 0;
 }
 
 // The contributions that the operation promises; empty where it promises nothing.
-Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
+Contributions Player::wanted(std::uint32_t group_rank, std::uint32_t piece) const {
   Contributions set(case_.ranks, false);
-  if (!is_member(role)) return set;
+  if (!is_member(group_rank)) return set;
   Contributions all(case_.ranks, true);
   for (std::uint32_t server = 0; server < case_.servers; ++server)
     all[case_.ranks - 1 - server] = false;
@@ -163,9 +163,9 @@ Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
     case CollectiveOp::AllReduce:
       return all;
     case CollectiveOp::ReduceScatter:
-      return owner(piece) == role ? all : set;
+      return owner(piece) == group_rank ? all : set;
     case CollectiveOp::Reduce:
-      return role == 0 ? all : set;
+      return group_rank == 0 ? all : set;
     case CollectiveOp::AllGather:
       set[owner(piece)] = true;
       break;
@@ -176,9 +176,9 @@ Contributions Player::wanted(std::uint32_t role, std::uint32_t piece) const {
       break;
     case CollectiveOp::AllToAll:
       set[owner(piece)] =
-          destination(piece) == role &&
+          destination(piece) == group_rank &&
           Blocks{.ranks = case_.ranks, .bytes = case_.bytes, .matrix = case_.matrix}.sends(
-              owner(piece), role);
+              owner(piece), group_rank);
       break;
   }
   return set;
@@ -216,9 +216,9 @@ std::optional<std::string> Player::send(std::uint32_t index) {
   return {};
 }
 
-Player::Outcome Player::outcome(std::uint32_t role, std::uint32_t piece,
+Player::Outcome Player::outcome(std::uint32_t group_rank, std::uint32_t piece,
                                 std::span<const std::uint32_t> received) const {
-  Contributions value = initial(role, piece);
+  Contributions value = initial(group_rank, piece);
   std::optional<std::uint32_t> latest;
   for (const std::uint32_t index : received) {
     if (latest && !messages_[index].reduce && messages_[index].step <= messages_[*latest].step)
@@ -252,19 +252,20 @@ std::string difference(const Contributions& value, const Contributions& want) {
   return text;
 }
 
-std::optional<SymbolicFault> Player::outcome_fault(std::uint32_t role, std::uint32_t piece,
+std::optional<SymbolicFault> Player::outcome_fault(std::uint32_t group_rank, std::uint32_t piece,
                                                    std::span<const std::uint32_t> received) const {
-  const Outcome ends = outcome(role, piece, received);
+  const Outcome ends = outcome(group_rank, piece, received);
   if (ends.fault) return ends.fault;
-  const Contributions want = wanted(role, piece);
+  const Contributions want = wanted(group_rank, piece);
   if (is_nothing(want) || ends.value == want) return {};
-  return SymbolicFault{fmt::format("rank {} ends with the wrong contributions in piece {}:{}", role,
-                                   piece, difference(ends.value, want)),
+  return SymbolicFault{fmt::format("rank {} ends with the wrong contributions in piece {}:{}",
+                                   group_rank, piece, difference(ends.value, want)),
                        {}};
 }
 
 std::optional<SymbolicFault> Player::outcome_fault() const {
-  // By role: pieces that it receives and by which message, in the order of pieces, then messages.
+  // By group rank: pieces that it receives and by which message, in the order of pieces, then
+  // messages.
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> received(case_.ranks);
   for (std::uint32_t index = 0; index < messages_.size(); ++index) {
     const Message& message = messages_[index];
@@ -273,15 +274,15 @@ std::optional<SymbolicFault> Player::outcome_fault() const {
       received[message.to].emplace_back(message.piece(i), index);
   }
   std::vector<std::uint32_t> of_piece;
-  for (std::uint32_t role = 0; role < case_.ranks; ++role) {
-    std::ranges::sort(received[role]);
-    auto next = received[role].begin();
+  for (std::uint32_t group_rank = 0; group_rank < case_.ranks; ++group_rank) {
+    std::ranges::sort(received[group_rank]);
+    auto next = received[group_rank].begin();
     for (std::uint32_t piece = 0; piece < case_.pieces; ++piece) {
       of_piece.clear();
-      for (; next != received[role].end() && next->first == piece; ++next)
+      for (; next != received[group_rank].end() && next->first == piece; ++next)
         of_piece.push_back(next->second);
-      if (of_piece.empty() && !promises(role, piece)) continue;
-      if (auto fault = outcome_fault(role, piece, of_piece)) return fault;
+      if (of_piece.empty() && !promises(group_rank, piece)) continue;
+      if (auto fault = outcome_fault(group_rank, piece, of_piece)) return fault;
     }
   }
   return {};

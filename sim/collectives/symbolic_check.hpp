@@ -1,7 +1,7 @@
 // Plays an algorithm's messages symbolically and tells whether the collective comes out right.
 //
-// A role holds of each piece a set of ranks, those whose contribution is in it. A message carries
-// what its sender holds by the messages it names in `after`, and nothing else, so a missing
+// A group rank holds of each piece a set of ranks, those whose contribution is in it. A message
+// carries what its sender holds by the messages it names in `after`, and nothing else, so a missing
 // dependency shows as a missing contribution. The tests in tests/sim/collectives run it over every
 // registered algorithm.
 //
@@ -20,7 +20,7 @@ struct SymbolicCase {
   std::uint32_t ranks = 0;
   std::uint32_t pieces = 0;
   double bytes = 0.0;
-  std::uint32_t switches = 0;  // that take part, with the roles after the ranks'
+  std::uint32_t switches = 0;  // that take part, with the group ranks after the ranks'
   std::uint32_t servers = 0;   // the last of the ranks, as CollectiveAlgorithm::servers says
   // The byte matrix of an uneven all_to_all: blocks of no bytes need not arrive.
   std::span<const std::int64_t> matrix = {};

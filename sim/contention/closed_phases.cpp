@@ -18,34 +18,34 @@ namespace {
 using LinkNumbers = std::vector<std::uint32_t>;
 constexpr std::uint32_t kNoNumber = std::numeric_limits<std::uint32_t>::max();
 
-// `numbers` has kNoNumber for every link, before and after. Equal chains have one fate: they load
+// `numbers` has kNoNumber for every link, before and after. Equal flows have one fate: they load
 // links together.
 void price(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits, GroupId group,
            LinkNumbers& numbers, ShapedPhase& phase) {
-  const auto shape_of = [&](const ShapedChain& chain) {
-    return joint.shape(joint.first_shape[group] + chain.shape);
+  const auto shape_of = [&](const ShapedFlow& link_flow) {
+    return joint.shape(joint.first_shape[group] + link_flow.shape);
   };
   MaxMinFlows flows;
   std::vector<LinkId> numbered;
-  for (const ShapedChain& chain : phase.chains) {
-    MaxMinFlow flow{.payload = chain.payload_bytes, .cap = chain.rate_cap_bytes_per_s};
-    for (const auto& [link, load] : shape_of(chain)) {
+  for (const ShapedFlow& link_flow : phase.flows) {
+    MaxMinFlow flow{.payload = link_flow.payload_bytes, .cap = link_flow.rate_cap_bytes_per_s};
+    for (const auto& [link, load] : shape_of(link_flow)) {
       if (limits.redundant[link]) continue;
       if (numbers[link] == kNoNumber) {
         const double capacity = cluster.wiring().wire(link).capacity.value();
         numbers[link] = static_cast<std::uint32_t>(flows.add_link(capacity));
         numbered.push_back(link);
       }
-      flow.loads.emplace_back(numbers[link], joint.loads[load] * chain.count);
+      flow.loads.emplace_back(numbers[link], joint.loads[load] * link_flow.count);
     }
     flows.add(std::move(flow));
   }
   for (const LinkId link : numbered) numbers[link] = kNoNumber;
   while (flows.share()) flows.advance(flows.until_next_end());
-  for (std::size_t i = 0; i < phase.chains.size(); ++i) {
-    ShapedChain& chain = phase.chains[i];
-    chain.rate_alone = chain.rate_cap_bytes_per_s;
-    chain.rate_cap_bytes_per_s = chain.payload_bytes / flows.end_s(i);
+  for (std::size_t i = 0; i < phase.flows.size(); ++i) {
+    ShapedFlow& link_flow = phase.flows[i];
+    link_flow.rate_alone = link_flow.rate_cap_bytes_per_s;
+    link_flow.rate_cap_bytes_per_s = link_flow.payload_bytes / flows.end_s(i);
   }
 }
 

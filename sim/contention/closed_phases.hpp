@@ -1,12 +1,12 @@
-// Groups whose chains meet only each other: their phases are priced once, before the run.
+// Groups whose flows meet only each other: their phases are priced once, before the run.
 //
 // The two trees of an all_reduce share wires, but nobody else is on those wires at that time. All
-// chains of a phase start together, so when each of them ends is settled by the phase alone: rates
-// are max-min fair until the first ends, then anew for the rest. A chain that ends after t seconds
-// gets payload / t as its rate cap and its loads stop being contended; it ends at the same moment,
-// and nobody is there to see how its rate varied on the way.
+// flows of a phase start together, so when each of them ends is settled by the phase alone: rates
+// are max-min fair until the first ends, then anew for the rest. A multi-link flow that ends after
+// t seconds gets payload / t as its rate cap and its loads stop being contended; it ends at the
+// same moment, and nobody is there to see how its rate varied on the way.
 //
-// Worked: chains of 1 and 3 GB over one link of 2 GB/s: 1 GB/s each, the first ends at 1 s; then
+// Worked: flows of 1 and 3 GB over one link of 2 GB/s: 1 GB/s each, the first ends at 1 s; then
 // 2 GB/s, the second ends at 2 s: caps of 1 and 1.5 GB/s.
 //
 //   close_phases(cluster, joint, limits, traffic);
@@ -17,7 +17,7 @@
 
 namespace trainyard {
 
-// Prices the phases of closed groups (Concurrency::closed). REQUIRES: the caps of their chains hold
+// Prices the phases of closed groups (Concurrency::closed). REQUIRES: the caps of their flows hold
 // what each could take alone.
 void close_phases(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits,
                   GroupTraffic& traffic);

@@ -30,7 +30,7 @@ FabricTree::FabricTree(const Cluster& cluster)
 void FabricTree::collect_nodes(const Cluster& cluster) {
   for (DeviceId device = cluster.wiring().runs_end(); device < node_of_device_.size(); ++device) {
     if (!is_fabric_switch(cluster.device(device).kind)) continue;
-    const DeviceId lowest = cluster.router().bundles().wired_like(device);
+    const DeviceId lowest = cluster.router().parallel_links().wired_like(device);
     if (lowest == device) {
       node_of_device_[device] = size();
       nodes_.push_back({.device = device, .up = {.link = kNoLink}, .down = {.link = kNoLink}});
@@ -42,12 +42,12 @@ void FabricTree::collect_nodes(const Cluster& cluster) {
   for (const Node& node : nodes_)
     for (const Link& link : cluster.links_from(node.device))
       if (is_fabric_switch(cluster.device(link.to).kind) &&
-          cluster.router().bundles().of(link.id) == link.id)
-        add_bundle(cluster, link);
+          cluster.router().parallel_links().of(link.id) == link.id)
+        add_set(cluster, link);
 }
 
-// A second bundle between two tiers, or one within a tier, is no tree.
-void FabricTree::add_bundle(const Cluster& cluster, const Link& link) {
+// A second set of parallel links between two tiers, or one within a tier, is no tree.
+void FabricTree::add_set(const Cluster& cluster, const Link& link) {
   const std::uint32_t from = node_of_device_[link.from];
   const std::uint32_t to = node_of_device_[link.to];
   const DeviceKind from_kind = cluster.device(link.from).kind;
@@ -63,7 +63,7 @@ void FabricTree::add_bundle(const Cluster& cluster, const Link& link) {
   if (way.link != kNoLink || (lower.above != kNone && lower.above != upper))
     broken_[up ? from : to] = true;
   const std::size_t links =
-      std::max<std::size_t>(1, cluster.router().bundles().links(link.id).size());
+      std::max<std::size_t>(1, cluster.router().parallel_links().links(link.id).size());
   way = {.link = link.id, .alike = static_cast<std::uint32_t>(links)};
   lower.above = upper;
 }

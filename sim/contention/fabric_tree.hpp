@@ -1,10 +1,11 @@
-// The fabric as a tree: switches wired alike are one, the bundle of links to the tier above is one
-// way up, and one leads down again.
+// The fabric as a tree: switches wired alike are one, the set of parallel links of links to the
+// tier above is one way up, and one leads down again.
 //
-// In a fat tree every leaf has one bundle up to the spines of its pod, and they have one to the
-// cores. Then between two switches there is one shortest way: up to the first they have in common
-// and down. All of it is crossed by all that is sent, an equal share on each link of a bundle. So
-// two groups of GPUs whose switches are joined alike, by links alike, meet on equal ways.
+// In a fat tree every leaf has one set of parallel links up to the spines of its pod, and they have
+// one to the cores. Then between two switches there is one shortest way: up to the first they have
+// in common and down. All of it is crossed by all that is sent, an equal share on each link of a
+// set of parallel links. So two groups of GPUs whose switches are joined alike, by links alike,
+// meet on equal ways.
 //
 //   FabricTree tree(cluster);
 //   for (std::uint32_t at = tree.switch_of(gpu); at != kNone; at = tree.node(at).above) ...;
@@ -27,9 +28,10 @@ class FabricTree {
   struct Node {
     DeviceId device = 0;          // the lowest of them
     std::uint32_t above = kNone;  // node; kNone at the top
-    RouteHop up = {};             // the bundles to and from it, told by their lowest links
+    RouteHop up = {};  // the sets of parallel links to and from it, told by their lowest links
     RouteHop down = {};
-    std::uint32_t wiring = 0;  // equal where kind and both bundles are alike but for their place
+    std::uint32_t wiring =
+        0;  // equal where kind and both sets of parallel links are alike but for their place
   };
   [[nodiscard]] const Node& node(std::uint32_t index) const { return nodes_[index]; }
   [[nodiscard]] std::uint32_t size() const { return static_cast<std::uint32_t>(nodes_.size()); }
@@ -44,7 +46,7 @@ class FabricTree {
 
  private:
   void collect_nodes(const Cluster& cluster);
-  void add_bundle(const Cluster& cluster, const Link& link);
+  void add_set(const Cluster& cluster, const Link& link);
   void find_broken();
   void number_wirings(const Cluster& cluster);
   void hang_gpus(const Cluster& cluster);

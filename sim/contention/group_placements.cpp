@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "sim/cluster/link_bundles.hpp"
+#include "sim/cluster/parallel_links.hpp"
 
 namespace trainyard {
 
@@ -44,13 +44,13 @@ std::uint32_t GroupCalls::either(std::uint32_t a, std::uint32_t b) {
   return number(std::move(calls));
 }
 
-ParallelLinks::ParallelLinks(const Cluster& cluster, bool every_link) {
+ParallelLinkIndex::ParallelLinkIndex(const Cluster& cluster, bool every_link) {
   const std::uint32_t links = cluster.wiring().link_count();
   if (every_link) {
     lowest.resize(links);
     std::iota(lowest.begin(), lowest.end(), LinkId{});
   } else {
-    lowest = cluster.router().bundles().of_each(links);
+    lowest = cluster.router().parallel_links().of_each(links);
   }
   count.assign(links, 0);
   for (const LinkId link : lowest) ++count[link];
@@ -165,7 +165,7 @@ void Placing::collect_memberships() {
   placed_.memberships.reserve(placed_.calls->bound_slots());
   for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) join_groups(rank);
   for (Membership& membership : placed_.memberships)
-    if (!sends(membership.group)) membership.role = 0;
+    if (!sends(membership.group)) membership.group_rank = 0;
 }
 
 void Placing::join_groups(RankId id) {
@@ -174,12 +174,13 @@ void Placing::join_groups(RankId id) {
   const auto first = static_cast<std::ptrdiff_t>(all.size());
   placed_.slot_of[id].assign(rank.slots.size(), kNone);
   for (std::uint16_t slot = 0; slot < rank.slots.size(); ++slot) {
-    const auto [group, role] = rank.slots[slot];
+    const auto [group, group_rank] = rank.slots[slot];
     if (group == kNone || !placed_.calls->uses(rank.program, slot)) continue;
     const auto known = std::find_if(all.begin() + first, all.end(),
                                     [&](const Membership& one) { return one.group == group; });
     placed_.slot_of[id][slot] = known == all.end() ? slot : known->slot;
-    if (known == all.end()) all.push_back({.rank = id, .group = group, .slot = slot, .role = role});
+    if (known == all.end())
+      all.push_back({.rank = id, .group = group, .slot = slot, .group_rank = group_rank});
   }
 }
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/contention/alike_places.hpp"
+#include "sim/contention/isomorphic_placements.hpp"
 #include "sim/workload/program_analysis.hpp"
 #include "sim/workload/workload.hpp"
 
@@ -65,14 +65,14 @@ struct Membership {
   RankId rank = 0;
   GroupId group = 0;
   std::uint16_t slot = 0;
-  std::uint32_t role = 0;  // 0 where the group makes no send
+  std::uint32_t group_rank = 0;  // 0 where the group makes no send
 };
 
-// Links that carry the same whatever is sent (sim/cluster/link_bundles.hpp), by link of the
+// Links that carry the same whatever is sent (sim/cluster/parallel_links.hpp), by link of the
 // cluster.
-struct ParallelLinks {
+struct ParallelLinkIndex {
   // As the cluster is wired, or with every link by itself.
-  ParallelLinks(const Cluster& cluster, bool every_link);
+  ParallelLinkIndex(const Cluster& cluster, bool every_link);
   std::vector<LinkId> lowest;        // the lowest that is parallel to it
   std::vector<std::uint32_t> count;  // of the lowest: how many there are
 };
@@ -85,11 +85,12 @@ struct GroupPlacements {
   };
 
   std::shared_ptr<const GroupCalls> calls;
-  std::shared_ptr<const ParallelLinks> parallel;
-  std::shared_ptr<AlikePlaces> places;  // null: each group is a pattern, and told link by link
+  std::shared_ptr<const ParallelLinkIndex> parallel;
+  std::shared_ptr<IsomorphicPlacements>
+      places;  // null: each group is a pattern, and told link by link
   std::vector<Pattern> patterns;
   std::vector<std::uint32_t> pattern_of;  // by group
-  std::vector<std::uint32_t> bases;       // of the places of groups (AlikePlaces::base)
+  std::vector<std::uint32_t> bases;       // of the places of groups (IsomorphicPlacements::base)
   std::vector<std::uint32_t> base_of;     // by group, where its own begins
   std::vector<Membership> memberships;    // through slots in use; sorted by rank, slot
   std::vector<std::vector<std::uint32_t>>
@@ -101,9 +102,9 @@ struct GroupPlacements {
 // What placements are found from.
 struct PlacementGround {
   std::shared_ptr<const GroupCalls> calls;
-  std::shared_ptr<const ParallelLinks> parallel;
-  std::shared_ptr<AlikePlaces> places = {};  // null: no two groups are alike
-  std::optional<GroupId> without_like = {};  // a group known to have no like
+  std::shared_ptr<const ParallelLinkIndex> parallel;
+  std::shared_ptr<IsomorphicPlacements> places = {};  // null: no two groups are alike
+  std::optional<GroupId> without_like = {};           // a group known to have no like
 };
 [[nodiscard]] GroupPlacements place_groups(const Workload& workload, PlacementGround ground);
 

@@ -9,7 +9,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/concurrency.hpp"
 #include "sim/base/mixed.hpp"
-#include "sim/cluster/link_bundles.hpp"
+#include "sim/cluster/parallel_links.hpp"
 
 namespace trainyard {
 
@@ -22,40 +22,39 @@ bool are_alike(double a, double b) {
 
 }  // namespace
 
-ChainShapes::ChainShapes(const Cluster& cluster, const ParallelLinks& parallel, bool every_link)
+FlowShapes::FlowShapes(const Cluster& cluster, const ParallelLinkIndex& parallel, bool every_link)
     : cluster_(cluster), parallel_(parallel), every_link_(every_link) {}
 
-void ChainShapes::begin() {
+void FlowShapes::begin() {
   first_ = table_.count();
   shapes_here_.clear();
 }
 
-ShapedPhase ChainShapes::shaped(const Phase& phase) {
-  ShapedPhase result{.latency_s = phase.latency.value(), .chains = {}};
-  // By shape, payload and cap, where in the result such a chain is.
+ShapedPhase FlowShapes::shaped(const Phase& phase) {
+  ShapedPhase result{.latency_s = phase.latency.value(), .flows = {}};
+  // By shape, payload and cap, where in the result such a flow is.
   std::unordered_map<std::vector<std::uint64_t>, std::size_t, ListHash> place_of;
-  for (const Chain& chain : phase.chains) {
+  for (const MultiLinkFlow& flow : phase.flows) {
     double payload = 0.0;
-    for (const LinkLoad& load : chain.loads) payload = std::max(payload, load.bytes);
+    for (const LinkLoad& load : flow.loads) payload = std::max(payload, load.bytes);
     if (payload <= 0.0) continue;  // Nothing to move takes no time.
-    const std::uint32_t shape = shape_of(chain, payload);
-    const auto [place, fresh] =
-        place_of.try_emplace({shape, rounded_key(payload), rounded_key(chain.rate_cap_bytes_per_s)},
-                             result.chains.size());
+    const std::uint32_t shape = shape_of(flow, payload);
+    const auto [place, fresh] = place_of.try_emplace(
+        {shape, rounded_key(payload), rounded_key(flow.rate_cap_bytes_per_s)}, result.flows.size());
     if (!fresh) {
-      ++result.chains[place->second].count;
+      ++result.flows[place->second].count;
       continue;
     }
-    result.chains.push_back({.shape = shape,
-                             .count = 1,
-                             .payload_bytes = payload,
-                             .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s});
+    result.flows.push_back({.shape = shape,
+                            .count = 1,
+                            .payload_bytes = payload,
+                            .rate_cap_bytes_per_s = flow.rate_cap_bytes_per_s});
   }
   return result;
 }
 
-// Finds what the chain puts on the lowest of parallel links, all of which it must load alike.
-std::vector<ShapeLoad> ChainShapes::loads_of(std::span<const LinkLoad> loads, double payload) {
+// Finds what the flow puts on the lowest of parallel links, all of which it must load alike.
+std::vector<ShapeLoad> FlowShapes::loads_of(std::span<const LinkLoad> loads, double payload) {
   std::vector<ShapeLoad> shape;
   for (const LinkLoad& load : loads) {
     TY_CHECK(load.link < parallel_.lowest.size(), load.link, parallel_.lowest.size());
@@ -72,8 +71,8 @@ std::vector<ShapeLoad> ChainShapes::loads_of(std::span<const LinkLoad> loads, do
   return shape;
 }
 
-// Whether the chain at hand has met none of the links parallel to that before.
-bool ChainShapes::meet(LinkId lowest, const LinkLoad& load) {
+// Whether the flow at hand has met none of the links parallel to that before.
+bool FlowShapes::meet(LinkId lowest, const LinkLoad& load) {
   const auto [entry, first] = met_.try_emplace(lowest, ParallelLoad{.bytes = load.bytes});
   ParallelLoad& met = entry->second;
   met.links += load.alike;
@@ -81,11 +80,11 @@ bool ChainShapes::meet(LinkId lowest, const LinkLoad& load) {
   return first;
 }
 
-// The shape of the chain among those of its group; a new one if it has no like.
-std::uint32_t ChainShapes::shape_of(const Chain& chain, double payload) {
+// The shape of the flow among those of its group; a new one if it has no like.
+std::uint32_t FlowShapes::shape_of(const MultiLinkFlow& flow, double payload) {
   const std::vector<ShapeLoad> shape = every_link_
-                                           ? loads_of(every_link(cluster_, chain.loads), payload)
-                                           : loads_of(chain.loads, payload);
+                                           ? loads_of(every_link(cluster_, flow.loads), payload)
+                                           : loads_of(flow.loads, payload);
   std::uint64_t hash = shape.size();
   for (const ShapeLoad& load : shape)
     hash = hash_with(hash, std::uint64_t{load.link} << 32U | load.load);
@@ -101,7 +100,7 @@ std::uint32_t ChainShapes::shape_of(const Chain& chain, double payload) {
   return index;
 }
 
-std::uint32_t ChainShapes::load_index(double load) {
+std::uint32_t FlowShapes::load_index(double load) {
   const std::uint64_t key = rounded_key(load);
   if (last_load_ && last_load_->first == key) return last_load_->second;
   const auto [entry, fresh] =
@@ -117,7 +116,7 @@ GroupAnswers::GroupAnswers(const Cluster& cluster, const Workload& workload,
       workload_(workload),
       communication_(communication),
       calls_(*ground.calls),
-      chains_(cluster, *ground.parallel, ground.places == nullptr) {}
+      flows_(cluster, *ground.parallel, ground.places == nullptr) {}
 
 void GroupAnswers::ask_ahead(GroupId group) { ahead_.emplace(group, asked_for(group)); }
 
@@ -151,19 +150,19 @@ GroupAnswers::Asked GroupAnswers::asked_for(GroupId group) {
   gpus.reserve(workload_.groups[group].members.size());
   for (const RankId rank : workload_.groups[group].members)
     gpus.push_back(workload_.ranks[rank].gpu);
-  chains_.begin();
-  Asked asked{.begin = chains_.table().count()};
+  flows_.begin();
+  Asked asked{.begin = flows_.table().count()};
   for (const std::uint32_t call : calls_.list(calls_.of_group(group))) {
     GroupCall made{.call = call, .phases = {}};
     try {
       for (const Phase& phase : communication_.phases(workload_.calls[call], gpus))
-        made.phases.push_back(chains_.shaped(phase));
+        made.phases.push_back(flows_.shaped(phase));
     } catch (const RunError& refusal) {
       throw RefusedCall(refusal, workload_, group, call);
     }
     asked.calls.push_back(std::move(made));
   }
-  asked.end = chains_.table().count();
+  asked.end = flows_.table().count();
   return asked;
 }
 
@@ -175,7 +174,7 @@ void GroupAnswers::take(std::uint32_t pattern, Asked asked) {
 
 std::shared_ptr<const GroupShapes> GroupAnswers::shapes() const {
   return std::make_shared<const GroupShapes>(
-      GroupShapes{patterns_, traffic_.of_group, chains_.table()});
+      GroupShapes{patterns_, traffic_.of_group, flows_.table()});
 }
 
 namespace {
@@ -202,7 +201,7 @@ class LayoutWriter {
  private:
   // A load on a link of a place.
   struct PlacedLoad {
-    AlikePlaces::Spot spot;
+    IsomorphicPlacements::Spot spot;
     std::uint32_t load = 0;  // index into JointGraph::loads
   };
   // A pattern by the links of its place: of its shapes, one behind the other.
@@ -240,13 +239,13 @@ LayoutWriter::Told LayoutWriter::told(const GroupShapes::Pattern& pattern) const
   std::vector<std::uint32_t> gpus;
   for (const RankId rank : workload_.groups[pattern.first].members)
     gpus.push_back(workload_.ranks[rank].gpu);
-  AlikePlaces& places = *placed_.places;
+  IsomorphicPlacements& places = *placed_.places;
   if (!places.of_group(gpus))
     TY_CHECK(places.of_message(gpus[0], gpus[1]).has_value(), pattern.first);
   Told result;
   for (std::uint32_t shape = pattern.begin; shape < pattern.end; ++shape) {
     for (const auto& [link, load] : shapes_.table.shape(shape)) {
-      const std::optional<AlikePlaces::Spot> spot = places.spot_of(link);
+      const std::optional<IsomorphicPlacements::Spot> spot = places.spot_of(link);
       result.holds = spot && is_in_shapes(places.hop_at(*spot, places.base()));
       if (!result.holds) return result;
       result.loads.push_back({*spot, load});

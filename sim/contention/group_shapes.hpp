@@ -34,53 +34,53 @@ struct ShapeTable {
   }
 };
 
-// How chains load links, as shapes of the joint graph (joint_graph.hpp): of parallel links the
-// lowest, each load relative to the most loaded link, and of a group's chains those that are alike
+// How flows load links, as shapes of the joint graph (joint_graph.hpp): of parallel links the
+// lowest, each load relative to the most loaded link, and of a group's flows those that are alike
 // once.
 //
-//   ChainShapes shapes(cluster, parallel, false);
+//   FlowShapes shapes(cluster, parallel, false);
 //   shapes.begin();                       // a group
 //   ShapedPhase made = shapes.shaped(phase);
 //   shapes.table().shape(0);              // of the first group the first
 //   if (!shapes.hold()) ...;              // parallel links are loaded unequally
-class ChainShapes {
+class FlowShapes {
  public:
   // With `every_link` links are told one by one. REQUIRES: both outlive it.
-  ChainShapes(const Cluster& cluster, const ParallelLinks& parallel, bool every_link);
+  FlowShapes(const Cluster& cluster, const ParallelLinkIndex& parallel, bool every_link);
 
   // The phases that follow are of another group.
   void begin();
-  // Chains have their shapes by number among those of the group.
+  // Flows have their shapes by number among those of the group.
   [[nodiscard]] ShapedPhase shaped(const Phase& phase);
 
   // The shapes of all groups, in the order in which they came.
   [[nodiscard]] const ShapeTable& table() const { return table_; }
 
-  // Whether all chains so far load parallel links alike.
+  // Whether all flows so far load parallel links alike.
   [[nodiscard]] bool hold() const { return hold_; }
 
  private:
-  // The load of a chain on parallel links.
+  // The load of a flow on parallel links.
   struct ParallelLoad {
     double bytes = 0.0;  // on each link
     std::uint32_t links = 0;
   };
 
-  [[nodiscard]] std::uint32_t shape_of(const Chain& chain, double payload);
+  [[nodiscard]] std::uint32_t shape_of(const MultiLinkFlow& flow, double payload);
   [[nodiscard]] std::vector<ShapeLoad> loads_of(std::span<const LinkLoad> loads, double payload);
   [[nodiscard]] bool meet(LinkId lowest, const LinkLoad& load);
   [[nodiscard]] std::uint32_t load_index(double load);
 
   const Cluster& cluster_;
-  const ParallelLinks& parallel_;
+  const ParallelLinkIndex& parallel_;
   bool every_link_ = false;
   bool hold_ = true;
   ShapeTable table_;
-  std::unordered_map<LinkId, ParallelLoad> met_;  // of the chain at hand, by the lowest of them
+  std::unordered_map<LinkId, ParallelLoad> met_;  // of the flow at hand, by the lowest of them
   std::uint32_t first_ = 0;                       // shape of the group
   std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;  // of the group, by hash
   std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;
-  // The one last asked for: in a chain equal loads come in a row.
+  // The one last asked for: in a flow equal loads come in a row.
   std::optional<std::pair<std::uint64_t, std::uint32_t>> last_load_;
 };
 
@@ -119,7 +119,7 @@ class GroupAnswers {
   void ask_alone(GroupId group);
 
   // Whether parallel links are loaded alike.
-  [[nodiscard]] bool hold() const { return chains_.hold(); }
+  [[nodiscard]] bool hold() const { return flows_.hold(); }
   [[nodiscard]] std::shared_ptr<const GroupShapes> shapes() const;
   // What all groups do.
   [[nodiscard]] GroupTraffic traffic() && { return std::move(traffic_); }
@@ -137,7 +137,7 @@ class GroupAnswers {
   const Workload& workload_;
   const CommunicationModel& communication_;
   const GroupCalls& calls_;
-  ChainShapes chains_;
+  FlowShapes flows_;
   std::optional<std::pair<GroupId, Asked>> ahead_;
   std::vector<GroupShapes::Pattern> patterns_;
   GroupTraffic traffic_;

@@ -47,7 +47,7 @@ class Joiner {
         known_(known),
         memo_(known.memo != nullptr ? *known.memo : once_) {}
 
-  // Nothing where a chain loads parallel links unequally.
+  // Nothing where a flow loads parallel links unequally.
   std::optional<Joined> joined() {
     if (const auto large = group_without_like(cluster_, workload_)) {
       PlacementGround ground = this->ground();
@@ -66,7 +66,7 @@ class Joiner {
   // With every link by itself.
   Joined joined_link_by_link() {
     const PlacementGround ground{.calls = calls(),
-                                 .parallel = std::make_shared<ParallelLinks>(cluster_, true)};
+                                 .parallel = std::make_shared<ParallelLinkIndex>(cluster_, true)};
     placed_ = kept(ground);
     answers_.emplace(cluster_, workload_, communication_, ground);
     return laid_out().value();
@@ -79,9 +79,10 @@ class Joiner {
     return std::make_shared<const GroupCalls>(workload_, ProgramAnalysis(workload_));
   }
   [[nodiscard]] PlacementGround ground() const {
-    return {.calls = calls(),
-            .parallel = std::make_shared<ParallelLinks>(cluster_, false),
-            .places = known_.places ? known_.places : std::make_shared<AlikePlaces>(cluster_)};
+    return {
+        .calls = calls(),
+        .parallel = std::make_shared<ParallelLinkIndex>(cluster_, false),
+        .places = known_.places ? known_.places : std::make_shared<IsomorphicPlacements>(cluster_)};
   }
   [[nodiscard]] static PlacementGround ground_of(const GroupPlacements& placed) {
     return {.calls = placed.calls, .parallel = placed.parallel, .places = placed.places};

@@ -1,11 +1,11 @@
-// The joint graph of a workload on a cluster: ranks, groups, chains and links, ready to be folded.
+// The joint graph of a workload on a cluster: ranks, groups, flows and links, ready to be folded.
 //
 // Every group's calls are turned into phases once, through CommunicationModel; of groups in places
-// alike (alike_places.hpp) one is asked, and the others have its phases on their own links. Chains
+// alike (alike_places.hpp) one is asked, and the others have its phases on their own links. Flows
 // of one group that load the same links in the same proportions share one *shape*, whatever their
 // size, so that a group with forty calls of the same ring keeps one list of links.
 //
-// Parallel links carry the same whatever is sent (sim/cluster/link_bundles.hpp). Only the
+// Parallel links carry the same whatever is sent (sim/cluster/parallel_links.hpp). Only the
 // lowest is in a shape; it stands for all. Where a communication model loads one of them by itself,
 // all links are told one by one.
 //
@@ -14,7 +14,7 @@
 //
 //   const auto [joint, traffic] = join(cluster, workload, communication);
 //   for (const GroupCall& made : traffic.of(group))
-//     joint->shape(joint->first_shape[group] + made.phases[0].chains[0].shape);
+//     joint->shape(joint->first_shape[group] + made.phases[0].flows[0].shape);
 #pragma once
 
 #include <cstdint>
@@ -33,19 +33,19 @@
 
 namespace trainyard {
 
-// `count` equal chains of one phase.
-struct ShapedChain {
+// `count` equal flows of one phase.
+struct ShapedFlow {
   std::uint32_t shape = 0;  // among those of the group
   std::uint32_t count = 1;
-  double payload_bytes = 0.0;  // on the most loaded link of one chain
+  double payload_bytes = 0.0;  // on the most loaded link of one flow
   double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();
-  // The cap that it has alone; set where the cap holds what other chains of its phase take.
+  // The cap that it has alone; set where the cap holds what other flows of its phase take.
   std::optional<double> rate_alone = {};
 };
 
 struct ShapedPhase {
   double latency_s = 0.0;
-  std::vector<ShapedChain> chains;
+  std::vector<ShapedFlow> flows;
 };
 
 struct GroupCall {
@@ -96,9 +96,9 @@ struct Joined {
 
 // What is known from before of a workload and its cluster.
 struct FoldKnown {
-  FoldedCalls calls = {};                    // with the workload's analysis; without it is found
-  std::shared_ptr<AlikePlaces> places = {};  // of the cluster; null: they are found
-  Memo* memo = nullptr;                      // of what workloads and clusters alike gave
+  FoldedCalls calls = {};  // with the workload's analysis; without it is found
+  std::shared_ptr<IsomorphicPlacements> places = {};  // of the cluster; null: they are found
+  Memo* memo = nullptr;                               // of what workloads and clusters alike gave
 };
 
 // REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs are of the

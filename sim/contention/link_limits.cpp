@@ -35,7 +35,7 @@ std::vector<double> exclusive_rates(const Cluster& cluster, const JointGraph& jo
   return rates;
 }
 
-// The traffic with what the exclusive links of a chain allow as a cap of its own. Groups that do
+// The traffic with what the exclusive links of a flow allow as a cap of its own. Groups that do
 // the same and whose shapes may go as fast still do the same.
 GroupTraffic with_caps(const JointGraph& joint, GroupTraffic traffic,
                        std::span<const double> rates) {
@@ -52,8 +52,8 @@ GroupTraffic with_caps(const JointGraph& joint, GroupTraffic traffic,
       capped.calls.push_back(traffic.of(group));
       for (GroupCall& made : capped.calls.back())
         for (ShapedPhase& phase : made.phases)
-          for (ShapedChain& chain : phase.chains)
-            chain.rate_cap_bytes_per_s = std::min(chain.rate_cap_bytes_per_s, its[chain.shape]);
+          for (ShapedFlow& flow : phase.flows)
+            flow.rate_cap_bytes_per_s = std::min(flow.rate_cap_bytes_per_s, its[flow.shape]);
     }
     capped.of_group.push_back(place->second);
   }

@@ -1,20 +1,20 @@
-// Which links limit which chains of a joint graph (joint_graph.hpp): the analysis of contention
+// Which links limit which flows of a joint graph (joint_graph.hpp): the analysis of contention
 // that folding, engines and reports share.
 //
-// A link is a constraint: the sum over the chains that use it of load times rate is at most its
+// A link is a constraint: the sum over the flows that use it of load times rate is at most its
 // capacity. The analysis takes away constraints that say nothing, and says of the others who can
 // meet there. Parallel links are one link already when it begins.
 //   1. A non-blocking link can never fill, by what lies below it: it is redundant
 //   (redundant_links.hpp).
-//   2. Of links in series that all chains load alike the one with the least capacity implies the
+//   2. Of links in series that all flows load alike the one with the least capacity implies the
 //      others, which are redundant too (redundant_links.hpp).
-//   3. On what is left, a use is exclusive where every other chain there belongs to a call that is
+//   3. On what is left, a use is exclusive where every other flow there belongs to a call that is
 //      never concurrent with it (never_concurrent.hpp); other uses are *contended*. An exclusive
-//      use is a cap on the chain's own rate and nothing else.
-//   4. Chains that only meet others of their own phase end when the phase alone says: what they
+//      use is a cap on the flow's own rate and nothing else.
+//   4. Flows that only meet others of their own phase end when the phase alone says: what they
 //   take
 //      from each other becomes a cap as well, and their uses are exclusive (closed_phases.hpp).
-// So only contended uses join the fates of chains, and only they take part in refinement and in the
+// So only contended uses join the fates of flows, and only they take part in refinement and in the
 // solver. Steps 1 and 2 read capacities, step 3 the order of calls, and none of them durations.
 // Where the joint graph and the redundant links are those of other rates, so are the uses that are
 // contended: a memo (FoldKnown) has them, and the caps alone are found anew.
@@ -79,7 +79,7 @@ struct LinkLimits {
 // The limits where no link is redundant and every use is contended.
 [[nodiscard]] LinkLimits every_link_limits(const Joined& joined);
 
-// A joint graph, and traffic whose chains have as caps what their exclusive links and their own
+// A joint graph, and traffic whose flows have as caps what their exclusive links and their own
 // phases allow.
 struct Contention {
   std::shared_ptr<const JointGraph> graph;

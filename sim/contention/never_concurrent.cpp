@@ -12,26 +12,26 @@ namespace trainyard {
 
 namespace {
 
-// Groups on one link beyond which no pair is looked at: their chains count as contended, which is
+// Groups on one link beyond which no pair is looked at: their flows count as contended, which is
 // never wrong.
 constexpr std::size_t kMostGroups = 64;
-// Chains of a phase beyond which the engine had better price it.
-constexpr std::size_t kMostChains = 16;
+// Flows of a phase beyond which the engine had better price it.
+constexpr std::size_t kMostFlows = 16;
 
 void add_moments(const GroupCall& made, std::vector<Moments::OfShape>& of_shape) {
   for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
     const std::uint64_t moment = std::uint64_t{made.call} << 32U | phase;
-    for (const ShapedChain& chain : made.phases[phase].chains) {
-      if (chain.shape >= of_shape.size()) of_shape.resize(chain.shape + std::size_t{1});
-      std::vector<std::uint64_t>& moments = of_shape[chain.shape].all;
-      moments.insert(moments.end(), chain.count, moment);
+    for (const ShapedFlow& flow : made.phases[phase].flows) {
+      if (flow.shape >= of_shape.size()) of_shape.resize(flow.shape + std::size_t{1});
+      std::vector<std::uint64_t>& moments = of_shape[flow.shape].all;
+      moments.insert(moments.end(), flow.count, moment);
     }
   }
 }
 
-bool has_few_chains(const GroupCall& made) {
+bool has_few_flows(const GroupCall& made) {
   return std::ranges::all_of(
-      made.phases, [](const ShapedPhase& phase) { return phase.chains.size() <= kMostChains; });
+      made.phases, [](const ShapedPhase& phase) { return phase.flows.size() <= kMostFlows; });
 }
 
 // Whether calls of two groups are never concurrent. It remembers what it was asked: one for each
@@ -155,11 +155,11 @@ bool NeverConcurrent::are_ordered(std::uint32_t program, const std::vector<std::
   return true;
 }
 
-// Whom the chains of a shape meet on the links that were looked at.
+// Whom the flows of a shape meet on the links that were looked at.
 struct Met {
   explicit Met(std::size_t shapes) : any(shapes, false), others(shapes, false) {}
   std::vector<bool> any;     // by shape: whether anybody
-  std::vector<bool> others;  // by shape: whether chains that are not of its own phase
+  std::vector<bool> others;  // by shape: whether flows that are not of its own phase
 
   void add(const Met& more) {
     for (std::size_t shape = 0; shape < any.size(); ++shape) {
@@ -170,11 +170,11 @@ struct Met {
 };
 
 // Looks at links one by one; several of them at different links at once.
-class LinkMeetings {
+class LinkContention {
  public:
   // `contended`: by number of a user, is written to.
-  LinkMeetings(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis,
-               const Moments& moments, std::vector<std::uint8_t>& contended)
+  LinkContention(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis,
+                 const Moments& moments, std::vector<std::uint8_t>& contended)
       : joint_(joint),
         moments_(moments),
         contended_(contended),
@@ -183,7 +183,7 @@ class LinkMeetings {
 
   // Marks the users that are contended. `first`: the number of the first of them.
   void look_at(std::span<const LinkUsers::User> users, std::uint32_t first) {
-    find_meetings(users);
+    find_contenders(users);
     for (std::size_t i = 0; i < users.size(); ++i) {
       if (meets_[i] == Meets::None) continue;
       contended_[first + i] = 1;
@@ -196,7 +196,7 @@ class LinkMeetings {
 
  private:
   using Users = std::span<const LinkUsers::User>;
-  // Whom a chain may meet on a link.
+  // Whom a flow may meet on a link.
   enum class Meets : std::uint8_t { None, OwnPhase, Others };
 
   [[nodiscard]] const Moments::OfShape& moments_of(std::uint32_t shape) const {
@@ -208,8 +208,8 @@ class LinkMeetings {
     return joint_.group_of_shape[user.shape];
   }
 
-  // meets_, by user. Groups are looked at pair by pair, then the chains of each.
-  void find_meetings(Users users) {
+  // meets_, by user. Groups are looked at pair by pair, then the flows of each.
+  void find_contenders(Users users) {
     meets_.assign(users.size(), Meets::Others);
     groups_here_.clear();
     for (const LinkUsers::User& user : users) {
@@ -224,7 +224,7 @@ class LinkMeetings {
       const GroupId group = group_of(users[begin]);
       std::size_t end = begin + 1;
       while (end < users.size() && group_of(users[end]) == group) ++end;
-      if (*alone) find_meetings_within(users.subspan(begin, end - begin), begin);
+      if (*alone) find_contenders_within(users.subspan(begin, end - begin), begin);
       begin = end;
     }
   }
@@ -242,9 +242,9 @@ class LinkMeetings {
     }
   }
 
-  // Chains of one group, whose calls follow one another, meet where they move in
+  // Flows of one group, whose calls follow one another, meet where they move in
   // the same phase. `first`: the place of the first in meets_.
-  void find_meetings_within(Users of_group, std::size_t first) {
+  void find_contenders_within(Users of_group, std::size_t first) {
     for (std::size_t i = 0; i < of_group.size(); ++i) meets_[first + i] = Meets::None;
     if (of_group.size() == 1 && !moments_of(of_group.front().shape).together) return;
     moving_.clear();
@@ -281,7 +281,7 @@ std::vector<bool> closed_groups(const JointGraph& joint, const Moments& moments,
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape)
     if (met.others[shape]) closed[joint.group_of_shape[shape]] = false;
   for (GroupId group = 0; group < closed.size(); ++group)
-    if (!moments.few_chains[moments.of_group[group]]) closed[group] = false;
+    if (!moments.few_flows[moments.of_group[group]]) closed[group] = false;
   return closed;
 }
 
@@ -305,7 +305,7 @@ Moments::Moments(const GroupTraffic& traffic)
     : of_traffic(traffic.calls.size()), of_group(traffic.of_group) {
   for (std::size_t i = 0; i < traffic.calls.size(); ++i) {
     for (const GroupCall& made : traffic.calls[i]) add_moments(made, of_traffic[i]);
-    few_chains.push_back(std::ranges::all_of(traffic.calls[i], has_few_chains));
+    few_flows.push_back(std::ranges::all_of(traffic.calls[i], has_few_flows));
     for (OfShape& moments : of_traffic[i]) {
       std::ranges::sort(moments.all);
       moments.together = std::ranges::adjacent_find(moments.all) != moments.all.end();
@@ -318,14 +318,14 @@ Concurrency find_concurrency(const Cluster& cluster, const Workload& workload,
                              const Moments& moments, const std::vector<bool>& redundant,
                              const LinkUsers& users) {
   Concurrency found{.contended = std::vector<std::uint8_t>(users.size(), 0), .closed = {}};
-  const auto look_with = [&](LinkMeetings& meetings, std::size_t piece) {
+  const auto look_with = [&](LinkContention& contenders, std::size_t piece) {
     const auto links = std::span(joint.links).subspan(piece * kLinksTogether);
     for (const LinkId link : links.first(std::min(kLinksTogether, links.size())))
       if (!redundant[link] && !users.of(link).empty())
-        meetings.look_at(users.of(link), users.first(link));
+        contenders.look_at(users.of(link), users.first(link));
   };
-  LinkMeetings here(workload, joint, analysis, moments, found.contended);
-  LinkMeetings beside_it(workload, joint, analysis, moments, found.contended);
+  LinkContention here(workload, joint, analysis, moments, found.contended);
+  LinkContention beside_it(workload, joint, analysis, moments, found.contended);
   parallel_for(
       is_large(cluster), (joint.links.size() + kLinksTogether - 1) / kLinksTogether,
       [&](std::size_t piece) { look_with(beside_it, piece); },

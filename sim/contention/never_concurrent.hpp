@@ -1,4 +1,4 @@
-// Which chains can meet on a link, because no rank keeps their calls from being concurrent.
+// Which flows can meet on a link, because no rank keeps their calls from being concurrent.
 //
 // A rank that is a member of two groups makes their calls one after the other, by the order of its
 // streams and dependencies (program_analysis.hpp). An operation ends for all members at once, so
@@ -19,27 +19,27 @@
 
 namespace trainyard {
 
-// When the chains of each shape move: in which phases of which calls. It is all that concurrency
+// When the flows of each shape move: in which phases of which calls. It is all that concurrency
 // reads of traffic.
 struct Moments {
   explicit Moments(const GroupTraffic& traffic);
   bool operator==(const Moments&) const = default;
 
-  // When the chains of a shape move.
+  // When the flows of a shape move.
   struct OfShape {
     std::vector<std::uint64_t> all = {};  // calls and phases, ascending
     bool together = false;                // two of them at once
     bool operator==(const OfShape&) const = default;
   };
   std::vector<std::vector<OfShape>> of_traffic;  // by index into GroupTraffic::calls, by shape
-  std::vector<bool> few_chains;                  // by that index: in every phase
+  std::vector<bool> few_flows;                   // by that index: in every phase
   std::vector<std::uint32_t> of_group;           // as GroupTraffic::of_group
 };
 
 // Which uses of links are contended.
 struct Concurrency {
   std::vector<std::uint8_t> contended;  // by number of a user (LinkUsers), 0 or 1
-  // By group: its chains meet nobody but others of their own phase, and few of them. None of their
+  // By group: its flows meet nobody but others of their own phase, and few of them. None of their
   // uses is contended: closed_phases.hpp says what they take from each other.
   std::vector<bool> closed;
   std::vector<std::uint32_t> links = {};  // positions in JointGraph::links where uses are contended

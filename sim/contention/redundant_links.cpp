@@ -51,7 +51,7 @@ Lift lift_of(const Cluster& cluster, const Strand& link) {
 
 // The traffic between a switch and the tier below it.
 struct Below {
-  double load = 0.0;   // of the chain at hand
+  double load = 0.0;   // of the flow at hand
   double bound = 0.0;  // sum of the bounds of the links in use
 };
 
@@ -123,7 +123,7 @@ class NonBlockingSearch {
     return first + (up ? 1 : 0);
   }
 
-  // Raises the ratio of every link that the chains of a shape cross.
+  // Raises the ratio of every link that the flows of a shape cross.
   void look_at(std::uint32_t shape) {
     added_.clear();
     crossed_.clear();

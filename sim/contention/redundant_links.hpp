@@ -13,9 +13,9 @@ namespace trainyard {
 // Links that can never hold a flow back, whatever is alive: the tiers of a non-blocking fabric.
 //
 // Let l be a link and K a set of links below it (those that feed a switch's uplink from underneath,
-// or that drain what comes down to it). If every chain c that crosses l loads it with
+// or that drain what comes down to it). If every flow c that crosses l loads it with
 //
-//     w_cl <= r * sum over k in K of w_ck          r = max over chains of w_cl / sum of w_ck
+//     w_cl <= r * sum over k in K of w_ck          r = max over flows of w_cl / sum of w_ck
 //
 // then for all rates x at all times: sum of w_cl x_c <= r * sum over K of (sum of w_ck x_c)
 // <= r * sum of C_k. Where r * sum of C_k <= C_l, the constraint of l follows from those of K, so
@@ -33,18 +33,18 @@ namespace trainyard {
 
 // Links in series of which one implies the others.
 //
-// Where every shape of chain loads links k and l alike, their constraints differ in the capacity
+// Where every shape of flow loads links k and l alike, their constraints differ in the capacity
 // alone: sum of w_c x_c <= C_k and sum of w_c x_c <= C_l. The larger one follows from the smaller,
 // so taking it away leaves the set of possible rates, and with it the max-min fair one, as it is. A
 // message that leaves a server crosses GPU to PCIe switch, switch to NIC and NIC to leaf: three
-// links that all chains load alike, of which the port of the NIC (48.5 GB/s beside 55) says it all.
+// links that all flows load alike, of which the port of the NIC (48.5 GB/s beside 55) says it all.
 //
 //   const SeriesNeighbours series = series_neighbours(cluster, joint, users);
 //   std::vector<LinkId> implied_by = implied_links(cluster, series, redundant);
 //   implied_by[link] != link;   // another says as much
 
 // Two links of which one follows the other, through a device at which no way ends, and which all
-// chains load alike.
+// flows load alike.
 struct SeriesNeighbour {
   LinkId link = 0;
   LinkId next = 0;

@@ -49,9 +49,9 @@ std::vector<std::vector<LinkSet::User>> users_of_links(const Partition& partitio
       const bool counts =
           uses == LinkUses::Contended ? weight.contended : uncontended[weight.link_class];
       if (!counts) continue;
-      TY_CHECK(weight.weight > 0.0 && weight.chain_load > 0.0, flow, weight.link_class,
+      TY_CHECK(weight.weight > 0.0 && weight.flow_load > 0.0, flow, weight.link_class,
                weight.weight);
-      users.at(weight.link_class).push_back({flow, weight.weight, weight.chain_load});
+      users.at(weight.link_class).push_back({flow, weight.weight, weight.flow_load});
     }
   }
   return users;

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/base/packed_lists.hpp"
+#include "sim/base/csr_lists.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/fold/fold.hpp"
 
@@ -23,8 +23,8 @@ namespace trainyard {
 struct LinkSet {
   struct User {
     std::uint32_t flow_class = 0;
-    double weight = 1.0;      // on the tightest class, in payloads (FlowClass::Weight::weight)
-    double chain_load = 1.0;  // likewise
+    double weight = 1.0;     // on the tightest class, in payloads (FlowClass::Weight::weight)
+    double flow_load = 1.0;  // likewise
   };
   std::uint32_t tightest = 0;         // link class
   double capacity_bytes_per_s = 0.0;  // of one link of the tightest class
@@ -39,7 +39,7 @@ struct LinkSets {
   std::vector<LinkSet> sets;
   std::vector<std::uint32_t> set_of_class;  // by link class; kNone: no weight on it counts
   std::vector<double> relative_use;         // utilisation of a class / that of its set's tightest
-  PackedLists<Share> of_flow;               // by flow class
+  CsrLists<Share> of_flow;                  // by flow class
 };
 
 // Which weights count.

@@ -72,7 +72,7 @@ VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {
           .links = numbers(joint.links.size())};
 }
 
-// Relative to the payload of one chain.
+// Relative to the payload of one flow.
 struct ClassLoad {
   std::uint32_t link_class = 0;
   double together = 0.0;  // of all shapes of the class on any one link of the link class
@@ -217,7 +217,7 @@ class ClassNames {
   std::unordered_map<std::uint64_t, std::uint32_t> names_;
 };
 
-// Links of one refined class that also carry the same loads of the same classes of chains,
+// Links of one refined class that also carry the same loads of the same classes of flows,
 // contended or not, are one class, so that a class has one answer to "how many bytes".
 // `refined_links` is by position in JointGraph::links, `shape_classes` by shape.
 LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
@@ -248,7 +248,7 @@ LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
   return result;
 }
 
-// Classes of ranks, groups, links and shapes, and how chains load links: a partition but for its
+// Classes of ranks, groups, links and shapes, and how flows load links: a partition but for its
 // flows. It holds no bytes, seconds or rates.
 struct FoldClasses {
   Partition partition = {};
@@ -339,13 +339,13 @@ class ClassDescriber {
     for (const Membership& member : joint_.placed->memberships) {
       const std::uint32_t group_class = of_.groups[member.group];
       if (result_.groups[group_class].representative != member.group) continue;
-      ++participants[group_class][{member.role, of_.ranks[member.rank], member.slot}];
+      ++participants[group_class][{member.group_rank, of_.ranks[member.rank], member.slot}];
     }
     for (std::uint32_t group = 0; group < participants.size(); ++group) {
       for (const auto& [key, count] : participants[group]) {
-        const auto& [role, rank_class, slot] = key;
+        const auto& [group_rank, rank_class, slot] = key;
         result_.groups[group].participants.push_back(
-            {.rank_class = rank_class, .slot = slot, .role = role, .count = count});
+            {.rank_class = rank_class, .slot = slot, .group_rank = group_rank, .count = count});
       }
     }
   }
@@ -383,17 +383,17 @@ class ClassDescriber {
   Partition result_;
 };
 
-// Writes what the chains of classes carry, and how fast they may.
+// Writes what the flows of classes carry, and how fast they may.
 class FlowDescriber {
  public:
-  // `merge`: chains in equal places are joined.
+  // `merge`: flows in equal places are joined.
   FlowDescriber(const Workload& workload, const Contention& found, const FoldClasses& classes,
                 bool merge)
       : workload_(workload),
         joint_(*found.graph),
         traffic_(found.traffic),
         classes_(classes),
-        merge_chains_(merge),
+        merge_flows_(merge),
         result_(classes.partition) {}
 
   Partition described() {
@@ -409,64 +409,64 @@ class FlowDescriber {
     for (const GroupCall& made : traffic_.of(group)) {
       for (std::uint32_t phase = 0; phase < made.phases.size(); ++phase) {
         FoldedPhase folded{.latency_s = made.phases[phase].latency_s, .flows = {}};
-        for (const ShapedChain& chain : distinct_chains(group, made.phases[phase])) {
+        for (const ShapedFlow& link_flow : distinct_flows(group, made.phases[phase])) {
           folded.flows.push_back(size_of(result_.flows));
-          result_.flows.push_back(flow(group_class, made.call, phase, chain));
+          result_.flows.push_back(flow(group_class, made.call, phase, link_flow));
         }
         calls[made.call].push_back(std::move(folded));
       }
     }
   }
 
-  [[nodiscard]] std::uint32_t shape_class(GroupId group, const ShapedChain& chain) const {
-    return classes_.of_shape[joint_.first_shape[group] + chain.shape];
+  [[nodiscard]] std::uint32_t shape_class(GroupId group, const ShapedFlow& link_flow) const {
+    return classes_.of_shape[joint_.first_shape[group] + link_flow.shape];
   }
 
-  // The chains of a phase of one group, those in equal places joined (or none, unfolded).
-  [[nodiscard]] std::vector<ShapedChain> distinct_chains(GroupId group,
-                                                         const ShapedPhase& phase) const {
+  // The flows of a phase of one group, those in equal places joined (or none, unfolded).
+  [[nodiscard]] std::vector<ShapedFlow> distinct_flows(GroupId group,
+                                                       const ShapedPhase& phase) const {
     using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint64_t>;
     std::map<Key, std::size_t> known;
-    std::vector<ShapedChain> distinct;
-    for (const ShapedChain& chain : phase.chains) {
-      if (!merge_chains_) {
-        ShapedChain one = chain;
+    std::vector<ShapedFlow> distinct;
+    for (const ShapedFlow& link_flow : phase.flows) {
+      if (!merge_flows_) {
+        ShapedFlow one = link_flow;
         one.count = 1;
-        distinct.insert(distinct.end(), chain.count, one);
+        distinct.insert(distinct.end(), link_flow.count, one);
         continue;
       }
-      const Key key{shape_class(group, chain), rounded_key(chain.payload_bytes),
-                    rounded_key(chain.rate_cap_bytes_per_s), alone_key(chain)};
+      const Key key{shape_class(group, link_flow), rounded_key(link_flow.payload_bytes),
+                    rounded_key(link_flow.rate_cap_bytes_per_s), alone_key(link_flow)};
       const auto [entry, fresh] = known.try_emplace(key, distinct.size());
       if (fresh) {
-        distinct.push_back(chain);
+        distinct.push_back(link_flow);
       } else {
-        distinct[entry->second].count += chain.count;
+        distinct[entry->second].count += link_flow.count;
       }
     }
     return distinct;
   }
 
   [[nodiscard]] FlowClass flow(std::uint32_t group_class, std::uint32_t call, std::uint32_t phase,
-                               const ShapedChain& chain) const {
+                               const ShapedFlow& link_flow) const {
     FlowClass flow{.group_class = group_class,
                    .call = call,
                    .phase = phase,
-                   .members = chain.count * result_.groups[group_class].members,
-                   .payload_bytes = chain.payload_bytes,
-                   .rate_cap_bytes_per_s = chain.rate_cap_bytes_per_s,
-                   .rate_alone = chain.rate_alone,
+                   .members = link_flow.count * result_.groups[group_class].members,
+                   .payload_bytes = link_flow.payload_bytes,
+                   .rate_cap_bytes_per_s = link_flow.rate_cap_bytes_per_s,
+                   .rate_alone = link_flow.rate_alone,
                    .weights = {}};
-    const std::uint32_t shapes = shape_class(result_.groups[group_class].representative, chain);
+    const std::uint32_t shapes = shape_class(result_.groups[group_class].representative, link_flow);
     const double members = flow.members;
     for (const ClassLoad& load : classes_.loads[shapes]) {
       const double weight = members / classes_.members_of_shape_class[shapes] * load.together;
-      flow.weights.push_back(
-          {.link_class = load.link_class,
-           .weight = weight,
-           .chain_load = load.most,
-           .bytes = chain.payload_bytes * weight * result_.links[load.link_class].members / members,
-           .contended = load.contended});
+      flow.weights.push_back({.link_class = load.link_class,
+                              .weight = weight,
+                              .flow_load = load.most,
+                              .bytes = link_flow.payload_bytes * weight *
+                                       result_.links[load.link_class].members / members,
+                              .contended = load.contended});
     }
     return flow;
   }
@@ -475,7 +475,7 @@ class FlowDescriber {
   const JointGraph& joint_;
   const GroupTraffic& traffic_;
   const FoldClasses& classes_;
-  bool merge_chains_;
+  bool merge_flows_;
   Partition result_;
 };
 
@@ -492,7 +492,7 @@ Partition fold(const Cluster& cluster, const Workload& workload,
     const FoldClasses classes = described(each_its_own(workload, joint));
     return FlowDescriber(workload, found, classes, false).described();
   }
-  const FoldingGraph folding(cluster, workload, found, Chains::InGroups);
+  const FoldingGraph folding(cluster, workload, found, Flows::InGroups);
   Memo once{0};
   Memo& memo = options.known.memo != nullptr ? *options.known.memo : once;
   const auto classes = memo.get<FoldClasses>(
@@ -501,13 +501,13 @@ Partition fold(const Cluster& cluster, const Workload& workload,
   return FlowDescriber(workload, found, *classes, true).described();
 }
 
-double chain_seconds_alone(const Cluster& cluster, const Partition& partition,
-                           const FlowClass& flow) {
+double flow_seconds_alone(const Cluster& cluster, const Partition& partition,
+                          const FlowClass& flow) {
   double rate = flow.rate_alone.value_or(flow.rate_cap_bytes_per_s);
   for (const FlowClass::Weight& weight : flow.weights) {
     if (!weight.contended) continue;  // is in the cap, or cannot limit
     const Link& link = cluster.link(partition.links[weight.link_class].representative);
-    rate = std::min(rate, link.capacity.value() / weight.chain_load);
+    rate = std::min(rate, link.capacity.value() / weight.flow_load);
   }
   TY_CHECK(rate > 0.0, rate);
   return flow.payload_bytes / rate;
@@ -522,7 +522,7 @@ double call_seconds_alone(const Cluster& cluster, const Partition& partition,
     double longest = 0.0;
     for (const std::uint32_t flow : phase.flows) {
       if (partition.flows[flow].payload_bytes <= 0.0) continue;
-      longest = std::max(longest, chain_seconds_alone(cluster, partition, partition.flows[flow]));
+      longest = std::max(longest, flow_seconds_alone(cluster, partition, partition.flows[flow]));
     }
     seconds += phase.latency_s + longest;
   }

@@ -1,14 +1,14 @@
 // Symmetry: ranks, groups and links that are interchangeable, joined into classes (design D1, D2).
 //
-// `fold` computes an equitable partition of the joint graph of ranks, groups, chains and links by
+// `fold` computes an equitable partition of the joint graph of ranks, groups, flows and links by
 // colour refinement: members of a class see the same classes the same number of times. Then max-min
 // rates are equal within a class at all times, and one representative per class can be simulated
-// exactly. The load of a chain class A on a link class K, as the solver sees it, is the sum over
+// exactly. The load of a flow class A on a link class K, as the solver sees it, is the sum over
 // all members of A of the load on any one link of K (= members(A) / members(K) times one member's
 // total on K).
 //
 // With `drop_uncontended` only loads that can ever matter to another flow take part
-// (sim/contention/link_limits.hpp): links that can never fill, and links that a chain surely has to
+// (sim/contention/link_limits.hpp): links that can never fill, and links that a flow surely has to
 // itself, tell no ranks apart. What they would have limited is in the flow's rate cap, so times are
 // the same, and far fewer classes are needed: the rings of a step on a non-blocking fabric fold to
 // one class per pipeline stage, however the fabric lies around them. Such loads are still
@@ -39,15 +39,16 @@ struct RankClass {
 // reports.
 struct Participant {
   std::uint32_t rank_class = 0;
-  std::uint16_t slot = 0;   // of the rank; the lowest where several slots name one group
-  std::uint32_t role = 0;   // 0 sender, 1 receiver in groups that send; 0 where roles are alike
+  std::uint16_t slot = 0;  // of the rank; the lowest where several slots name one group
+  std::uint32_t group_rank =
+      0;  // 0 sender, 1 receiver in groups that send; 0 where group ranks are alike
   std::uint32_t count = 1;  // such members in one group
 };
 
 struct GroupClass {
   GroupId representative = 0;
   std::uint32_t members = 1;              // groups in the class
-  std::vector<Participant> participants;  // sorted by (role, rank class, slot)
+  std::vector<Participant> participants;  // sorted by (group rank, rank class, slot)
 };
 
 // Where a slot of a rank class leads.
@@ -61,24 +62,24 @@ struct LinkClass {
   std::uint32_t members = 1;  // links in the class; unused links are in no class
 };
 
-// Chains that carry the same call at the same phase in interchangeable places.
+// Flows that carry the same call at the same phase in interchangeable places.
 struct FlowClass {
   std::uint32_t group_class = 0;
   std::uint32_t call = 0;  // index into Workload::calls
   std::uint32_t phase = 0;
-  std::uint32_t members = 1;          // chains in all groups of the class
-  double payload_bytes = 0.0;         // most loaded link of one chain
+  std::uint32_t members = 1;          // flows in all groups of the class
+  double payload_bytes = 0.0;         // most loaded link of one flow
   double rate_cap_bytes_per_s = 0.0;  // infinity: none
-  // Set where the cap holds what other chains of the same phase take (closed_phases.hpp): the cap
+  // Set where the cap holds what other flows of the same phase take (closed_phases.hpp): the cap
   // without them, for engines that know no contention.
   std::optional<double> rate_alone = {};
   // The load of all members together on any one link of a class, relative to payload_bytes.
   struct Weight {
     std::uint32_t link_class = 0;
     double weight = 1.0;
-    double chain_load = 1.0;  // of one chain on its most loaded link of the class, in payloads
-    double bytes = 0.0;       // of one chain, summed over its links of that class, on average
-    bool contended = true;    // false: never to be priced, see above
+    double flow_load = 1.0;  // of one flow on its most loaded link of the class, in payloads
+    double bytes = 0.0;      // of one flow, summed over its links of that class, on average
+    bool contended = true;   // false: never to be priced, see above
   };
   std::vector<Weight> weights;  // sorted by link class
 };
@@ -119,14 +120,14 @@ struct FoldOptions {
 
 // How long communication takes that has its links for itself.
 //
-//     T(chain) = payload / min(rate cap, min over its links of capacity / chain_load)
-//     T(call)  = sum over its phases of latency + max over the chains of the phase of T(chain)
+//     T(flow) = payload / min(rate cap, min over its links of capacity / flow_load)
+//     T(call)  = sum over its phases of latency + max over the flows of the phase of T(flow)
 //
-// where chain_load is what the chain itself puts on the link, in payloads. Worked: 8 GB over links
+// where flow_load is what the flow itself puts on the link, in payloads. Worked: 8 GB over links
 // of 10 and 4 GB/s, the second crossed twice: 8 / min(10, 4 / 2) = 4 s. An operation that takes
 // longer has waited for links.
-[[nodiscard]] double chain_seconds_alone(const Cluster& cluster, const Partition& partition,
-                                         const FlowClass& flow);
+[[nodiscard]] double flow_seconds_alone(const Cluster& cluster, const Partition& partition,
+                                        const FlowClass& flow);
 
 // A call (index into Workload::calls) of a group class. 0 where the class never makes the call.
 [[nodiscard]] double call_seconds_alone(const Cluster& cluster, const Partition& partition,

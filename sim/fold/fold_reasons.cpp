@@ -63,11 +63,11 @@ class PartingWords {
   [[nodiscard]] PartingWord difference(std::uint32_t a, std::uint32_t b) const;
 
  private:
-  // One chain of a shape, and where it belongs.
+  // One flow of a shape, and where it belongs.
   struct Use {
     std::uint32_t call = 0;
     std::size_t phase = 0;
-    ShapedChain chain = {};
+    ShapedFlow flow = {};
   };
 
   [[nodiscard]] Link link(std::uint32_t vertex) const;
@@ -78,7 +78,7 @@ class PartingWords {
   [[nodiscard]] PartingWord of_ranks(RankId a, RankId b) const;
   [[nodiscard]] PartingWord of_groups(GroupId a, GroupId b) const;
   [[nodiscard]] PartingWord of_calls(GroupId a, GroupId b) const;
-  [[nodiscard]] PartingWord of_chains(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] PartingWord of_flows(std::uint32_t a, std::uint32_t b) const;
   [[nodiscard]] PartingWord of_links(const Link& a, const Link& b) const;
   [[nodiscard]] std::vector<Use> uses(std::uint32_t shape) const;
   [[nodiscard]] std::string rate_text(const Use& use, std::uint32_t shape) const;
@@ -133,7 +133,7 @@ std::string_view to_string(PartingCause cause) {
       return "calls";
     case PartingCause::Latency:
       return "latency";
-    case PartingCause::Chain:
+    case PartingCause::MultiLinkFlow:
       return "chain";
     case PartingCause::Link:
       return "link";
@@ -162,7 +162,7 @@ PartingWord PartingWords::difference(std::uint32_t a, std::uint32_t b) const {
   if (a < folding_.groups) return of_ranks(RankId{a}, RankId{b});
   if (a < folding_.shapes)
     return of_groups(GroupId{a - folding_.groups}, GroupId{b - folding_.groups});
-  if (a < folding_.links) return of_chains(a - folding_.shapes, b - folding_.shapes);
+  if (a < folding_.links) return of_flows(a - folding_.shapes, b - folding_.shapes);
   return of_links(link(a), link(b));
 }
 
@@ -239,18 +239,18 @@ std::vector<PartingWords::Use> PartingWords::uses(std::uint32_t shape) const {
   const GroupId group = joint_.group_of_shape[shape];
   for (const GroupCall& made : traffic_.of(group)) {
     for (std::size_t phase = 0; phase < made.phases.size(); ++phase) {
-      for (const ShapedChain& chain : made.phases[phase].chains) {
-        if (joint_.first_shape[group] + chain.shape == shape)
-          result.push_back({made.call, phase, chain});
+      for (const ShapedFlow& flow : made.phases[phase].flows) {
+        if (joint_.first_shape[group] + flow.shape == shape)
+          result.push_back({made.call, phase, flow});
       }
     }
   }
   return result;
 }
 
-// With the link that leaves the chain the least.
+// With the link that leaves the flow the least.
 std::string PartingWords::rate_text(const Use& use, std::uint32_t shape) const {
-  std::string text = to_text(BytesPerSecond{use.chain.rate_cap_bytes_per_s});
+  std::string text = to_text(BytesPerSecond{use.flow.rate_cap_bytes_per_s});
   double least = std::numeric_limits<double>::infinity();
   std::optional<Link> slowest;
   for (const auto& [id, load] : joint_.shape(shape)) {
@@ -262,26 +262,28 @@ std::string PartingWords::rate_text(const Use& use, std::uint32_t shape) const {
   return slowest ? text + " over " + link_name(*slowest) : text;
 }
 
-PartingWord PartingWords::of_chains(std::uint32_t a, std::uint32_t b) const {
+PartingWord PartingWords::of_flows(std::uint32_t a, std::uint32_t b) const {
   const std::vector<Use> here = uses(a);
   const std::vector<Use> there = uses(b);
   const auto bytes_text = [](const Use& use) {
-    return fmt::format("{} x {}", use.chain.count, to_text(Bytes{use.chain.payload_bytes}));
+    return fmt::format("{} x {}", use.flow.count, to_text(Bytes{use.flow.payload_bytes}));
   };
   for (std::size_t i = 0; i < std::min(here.size(), there.size()); ++i) {
-    const ShapedChain& x = here[i].chain;
-    const ShapedChain& y = there[i].chain;
+    const ShapedFlow& x = here[i].flow;
+    const ShapedFlow& y = there[i].flow;
     if (here[i].call != there[i].call) return of_different_calls(here[i].call, there[i].call);
     if (here[i].phase != there[i].phase) break;
     if (rounded_key(x.payload_bytes) != rounded_key(y.payload_bytes) || x.count != y.count) {
-      return {PartingCause::Chain, fmt::format("{} in {}, not {}", bytes_text(here[i]),
-                                               call_text(here[i].call), bytes_text(there[i]))};
+      return {PartingCause::MultiLinkFlow,
+              fmt::format("{} in {}, not {}", bytes_text(here[i]), call_text(here[i].call),
+                          bytes_text(there[i]))};
     }
     if (alone_key(x) == alone_key(y) &&
         rounded_key(x.rate_cap_bytes_per_s) == rounded_key(y.rate_cap_bytes_per_s))
       continue;
-    return {PartingCause::Chain, fmt::format("{} at {}, not {}", call_text(here[i].call),
-                                             rate_text(here[i], a), rate_text(there[i], b))};
+    return {PartingCause::MultiLinkFlow,
+            fmt::format("{} at {}, not {}", call_text(here[i].call), rate_text(here[i], a),
+                        rate_text(there[i], b))};
   }
   return {PartingCause::Calls,
           fmt::format("a part in {} phases, not {}, or in others", here.size(), there.size())};
@@ -311,7 +313,7 @@ constexpr std::size_t kMostCompared = 64;
 class ReasonSearch {
  public:
   ReasonSearch(const Cluster& cluster, const Workload& workload, const Contention& found)
-      : folding_(cluster, workload, found, Chains::Apart),
+      : folding_(cluster, workload, found, Flows::Apart),
         graph_(folding_.graph(found)),
         history_(refine_with_history(graph_, folding_.colours)),
         words_(cluster, workload, found, folding_) {}

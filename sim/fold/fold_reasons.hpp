@@ -2,7 +2,7 @@
 // told the two apart.
 //
 // Ranks of different programs part at once. Ranks of one program part in a round of the colour
-// refinement, because a neighbour (a group, then a chain, then a link) had parted the round before;
+// refinement, because a neighbour (a group, then a flow, then a link) had parted the round before;
 // the path follows such neighbours to the two that differ by themselves: a slower link, a longer
 // way through the fabric, a group of another size.
 //
@@ -25,15 +25,15 @@ namespace trainyard {
 
 // The kind of thing that differs.
 enum class PartingCause : std::uint8_t {
-  First,    // the first class of all is unlike none
-  Gpu,      // another kind of GPU
-  Program,  // other operations
-  Group,    // a group of another kind or size, or used in another way
-  Calls,    // a group that makes other calls
-  Latency,  // a call that takes other latency: a longer way
-  Chain,    // bytes of a chain, or the rate that links leave it which it has to itself
-  Link,     // the capacity or the kind of a link
-  Count,    // more or fewer neighbours of one kind
+  First,          // the first class of all is unlike none
+  Gpu,            // another kind of GPU
+  Program,        // other operations
+  Group,          // a group of another kind or size, or used in another way
+  Calls,          // a group that makes other calls
+  Latency,        // a call that takes other latency: a longer way
+  MultiLinkFlow,  // bytes of a flow, or the rate that links leave it which it has to itself
+  Link,           // the capacity or the kind of a link
+  Count,          // more or fewer neighbours of one kind
 };
 [[nodiscard]] std::string_view to_string(PartingCause cause);
 

@@ -53,16 +53,16 @@ void add_rank_colours(Colours& colours, const Workload& workload, const JointGra
   }
 }
 
-// Adds a chain to what is known of the shapes of its group.
-void add_use(std::vector<Key>& keys, const ShapedChain& chain, std::uint32_t call,
+// Adds a flow to what is known of the shapes of its group.
+void add_use(std::vector<Key>& keys, const ShapedFlow& flow, std::uint32_t call,
              std::size_t phase) {
-  if (chain.shape >= keys.size()) keys.resize(chain.shape + std::size_t{1}, {kShape});
-  keys[chain.shape].insert(keys[chain.shape].end(), {call, phase, rounded_key(chain.payload_bytes),
-                                                     rounded_key(chain.rate_cap_bytes_per_s),
-                                                     alone_key(chain), chain.count});
+  if (flow.shape >= keys.size()) keys.resize(flow.shape + std::size_t{1}, {kShape});
+  keys[flow.shape].insert(keys[flow.shape].end(),
+                          {call, phase, rounded_key(flow.payload_bytes),
+                           rounded_key(flow.rate_cap_bytes_per_s), alone_key(flow), flow.count});
 }
 
-// A shape is known by the chains that have it: by traffic, then by shape of the group.
+// A shape is known by the flows that have it: by traffic, then by shape of the group.
 std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours,
                                                       const GroupTraffic& traffic) {
   std::vector<std::vector<std::uint32_t>> known(traffic.calls.size());
@@ -70,8 +70,8 @@ std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours,
     std::vector<Key> keys;
     for (const GroupCall& made : traffic.calls[i]) {
       for (std::size_t phase = 0; phase < made.phases.size(); ++phase)
-        for (const ShapedChain& chain : made.phases[phase].chains)
-          add_use(keys, chain, made.call, phase);
+        for (const ShapedFlow& flow : made.phases[phase].flows)
+          add_use(keys, flow, made.call, phase);
     }
     for (const Key& key : keys) known[i].push_back(colours.number(key));
   }
@@ -146,9 +146,9 @@ std::vector<LabelledEdge> joint_edges(const Contention& found, const FoldingGrap
   const JointGraph& joint = *found.graph;
   const std::vector<Membership>& memberships = joint.placed->memberships;
   const std::vector<std::uint8_t>& contended = found.limits.concurrency->contended;
-  const auto meetings = static_cast<std::size_t>(std::ranges::count(contended, 1));
+  const auto all_rendezvous = static_cast<std::size_t>(std::ranges::count(contended, 1));
   std::vector<LabelledEdge> edges;
-  edges.reserve(memberships.size() + (base.links - base.shapes) + meetings);
+  edges.reserve(memberships.size() + (base.links - base.shapes) + all_rendezvous);
   for (const Membership& member : memberships)
     edges.push_back({member.rank, base.groups + member.group, FoldingGraph::label(member)});
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape) {
@@ -167,15 +167,15 @@ std::vector<LabelledEdge> joint_edges(const Contention& found, const FoldingGrap
 
 }  // namespace
 
-std::uint64_t alone_key(const ShapedChain& chain) {
-  return rounded_key(chain.rate_alone.value_or(chain.rate_cap_bytes_per_s));
+std::uint64_t alone_key(const ShapedFlow& flow) {
+  return rounded_key(flow.rate_alone.value_or(flow.rate_cap_bytes_per_s));
 }
 
 FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
-                           const Contention& found, Chains chains)
+                           const Contention& found, Flows flows)
     : groups(vertices_of(workload.ranks)),
       shapes(groups + vertices_of(workload.groups)),
-      links(place_shapes(*found.graph, chains)),
+      links(place_shapes(*found.graph, flows)),
       contended(found.limits.concurrency->links),
       end(links + vertices_of(contended)) {
   Colours numbers;
@@ -191,11 +191,11 @@ LabelledGraph FoldingGraph::graph(const Contention& found) const {
 }
 
 // Returns the vertex after the last.
-std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Chains chains) {
+std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Flows flows) {
   std::uint32_t next = shapes;
   vertex_of_shape.reserve(joint.group_of_shape.size());
   for (const GroupId group : joint.group_of_shape) {
-    const bool alone = chains == Chains::InGroups && joint.shapes_of(group) == 1;
+    const bool alone = flows == Flows::InGroups && joint.shapes_of(group) == 1;
     vertex_of_shape.push_back(alone ? groups + group : next++);
   }
   return next;

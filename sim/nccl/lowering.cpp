@@ -25,19 +25,19 @@ bool is_rooted(CollectiveOp op) {
   return op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
 }
 
-// All chains that a registered algorithm puts on the links.
-std::vector<Chain> registered(const GroupPlace& place, CollectiveOp op, std::string_view name,
-                              double bytes) {
+// All flows that a registered algorithm puts on the links.
+std::vector<MultiLinkFlow> registered(const GroupPlace& place, CollectiveOp op,
+                                      std::string_view name, double bytes) {
   const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
   TY_CHECK(algorithm != nullptr, name);
-  return all_chains(algorithm->phases(place, Bytes{bytes}));
+  return all_flows(algorithm->phases(place, Bytes{bytes}));
 }
 
 // The whole buffer over every hop but the one that closes the ring: from the root on, or up to it.
-std::vector<Chain> rooted_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+std::vector<MultiLinkFlow> rooted_flows(const GroupPlace& place, CollectiveOp op, double bytes) {
   const std::vector<Ring> rings = rings_of(place);
   LoadSum loads(place.cluster);
-  std::vector<Chain> chains;
+  std::vector<MultiLinkFlow> flows;
   for (Ring ring : rings) {
     std::rotate(ring.begin(), std::find(ring.begin(), ring.end(), 0U), ring.end());
     const std::size_t skipped = op == CollectiveOp::Broadcast ? ring.size() - 1 : 0;
@@ -46,58 +46,58 @@ std::vector<Chain> rooted_chains(const GroupPlace& place, CollectiveOp op, doubl
       loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]),
                 bytes / static_cast<double>(rings.size()));
     }
-    loads.take_into(chains);
+    loads.take_into(flows);
   }
-  return chains;
+  return flows;
 }
 
 // A pass that reduces, one that gathers, or both.
-std::vector<Chain> passing_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+std::vector<MultiLinkFlow> passing_flows(const GroupPlace& place, CollectiveOp op, double bytes) {
   LoadSum loads(place.cluster);
-  return ring_chains(place, rings_of(place), bytes, op == CollectiveOp::AllReduce ? 2 : 1, loads);
+  return ring_flows(place, rings_of(place), bytes, op == CollectiveOp::AllReduce ? 2 : 1, loads);
 }
 
-void scale(std::vector<Chain>& chains, double factor) {
-  for (Chain& chain : chains)
-    for (LinkLoad& load : chain.loads) load.bytes *= factor;
+void scale(std::vector<MultiLinkFlow>& flows, double factor) {
+  for (MultiLinkFlow& flow : flows)
+    for (LinkLoad& load : flow.loads) load.bytes *= factor;
 }
 
-std::vector<Chain> tree_chains(const GroupPlace& place, double bytes) {
+std::vector<MultiLinkFlow> tree_flows(const GroupPlace& place, double bytes) {
   const std::size_t rails = bytes <= kFewBytes ? 1 : rails_of(place, placement_of(place)).size();
   const double enough = std::max(bytes, kTreeChannelBytes * static_cast<double>(rails));
-  std::vector<Chain> chains = double_tree_chains(place, Bytes{enough});
-  scale(chains, bytes / enough);
-  return chains;
+  std::vector<MultiLinkFlow> flows = double_tree_flows(place, Bytes{enough});
+  scale(flows, bytes / enough);
+  return flows;
 }
 
 // Over switches that reduce. A gather or scatter brings each NIC (N-1)/N of its share one way
 // whatever the switches do: that is the hierarchical one's load.
-std::vector<Chain> reduced_chains(const GroupPlace& place, CollectiveOp op, InNode in_node,
-                                  double bytes) {
+std::vector<MultiLinkFlow> reduced_flows(const GroupPlace& place, CollectiveOp op, InNode in_node,
+                                         double bytes) {
   if (op != CollectiveOp::AllReduce) return registered(place, op, "hierarchical", bytes);
-  return sharp_chains(place, in_node, bytes);
+  return sharp_flows(place, in_node, bytes);
 }
 
-std::vector<Chain> chains_of(const GroupPlace& place, const Choice& choice, double bytes) {
+std::vector<MultiLinkFlow> flows_of(const GroupPlace& place, const Choice& choice, double bytes) {
   switch (choice.method.algorithm) {
     case Algorithm::Ring:
-      return is_rooted(choice.op) ? rooted_chains(place, choice.op, bytes)
-                                  : passing_chains(place, choice.op, bytes);
+      return is_rooted(choice.op) ? rooted_flows(place, choice.op, bytes)
+                                  : passing_flows(place, choice.op, bytes);
     case Algorithm::Tree:
-      return tree_chains(place, bytes);
+      return tree_flows(place, bytes);
     case Algorithm::Nvls:
-      if (!nvls_refusal(place)) return nvls_chains(place, choice.op, bytes);
+      if (!nvls_refusal(place)) return nvls_flows(place, choice.op, bytes);
       if (sharp_refusal(place, InNode::NvSwitch)) break;
-      return reduced_chains(place, choice.op, InNode::NvSwitch, bytes);
+      return reduced_flows(place, choice.op, InNode::NvSwitch, bytes);
     case Algorithm::NvlsTree:
       if (nvls_tree_refusal(place)) break;
-      return nvls_tree_chains(place, bytes);
+      return nvls_tree_flows(place, bytes);
     case Algorithm::Pat:
-      return pat_chains(place, choice.op, bytes);
+      return pat_flows(place, choice.op, bytes);
     case Algorithm::CollNetDirect:
     case Algorithm::CollNetChain:
       if (sharp_refusal(place, InNode::Direct)) break;
-      return reduced_chains(place, choice.op, InNode::Direct, bytes);
+      return reduced_flows(place, choice.op, InNode::Direct, bytes);
   }
   throw RunError(
       fmt::format("{} of {} by {} cannot be simulated on this group (exclude it: "
@@ -113,10 +113,10 @@ std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double b
   Phase& phase = phases.front();
   phase.latency = Seconds{choice.prediction.latency_us * 1e-6};
   if (bytes <= 0.0) return phases;
-  phase.chains = chains_of(place, choice, bytes);
-  scale(phase.chains, 1.0 / wire_efficiency(choice.method.protocol));
+  phase.flows = flows_of(place, choice, bytes);
+  scale(phase.flows, 1.0 / wire_efficiency(choice.method.protocol));
   const double transfer_s = choice.prediction.transfer_us(bytes) * 1e-6;
-  for (Chain& chain : phase.chains) chain.rate_cap_bytes_per_s = payload(chain) / transfer_s;
+  for (MultiLinkFlow& flow : phase.flows) flow.rate_cap_bytes_per_s = payload(flow) / transfer_s;
   return phases;
 }
 

@@ -155,7 +155,8 @@ Network network_of(const GroupPlace& place, const Communicator& communicator) {
   Network network;
   if (communicator.nodes == 1) return network;
   const auto [from, to] = far_pair(place);
-  const Route route = place.cluster.router().route_rail_aligned(from, to, RouteDetail::Bundles);
+  const Route route =
+      place.cluster.router().route_rail_aligned(from, to, RouteDetail::ParallelLinks);
   network.latency_us = 0.0;
   for (const RouteHop& hop : route) {
     const Link& link = place.cluster.link(hop.link);

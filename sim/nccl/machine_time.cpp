@@ -23,7 +23,7 @@
 //   Tree    launch + 2(g-1) step + 2 log2(N) (message + L) + t + pipeline * sqrt(t * 2 log2(N)
 //           (message + L)),   t = max(2S / rate, S / network for N = 2 and 2S / network beyond)
 //
-// The root is what a chain of chunks costs over the best size of chunk; a tree's Simple rate is
+// The root is what a flow of chunks costs over the best size of chunk; a tree's Simple rate is
 // ring_share times its channels' or all of NVLink, whichever is less.
 //
 //   NVLS    launch + nvls + rounds * nvls_round_steps * simple_step + S / (nvls_share B),

@@ -20,7 +20,7 @@ bool is_tuned(CollectiveOp op) {
 Seconds time_alone(const Cluster& cluster, const std::vector<Phase>& phases) {
   Seconds total;
   for (const Phase& phase : phases)
-    total = total + phase.latency + links_need(cluster, phase.chains);
+    total = total + phase.latency + links_need(cluster, phase.flows);
   return total;
 }
 
@@ -80,7 +80,8 @@ const Communicator& NcclModel::communicator_like(std::span<const std::uint32_t> 
   std::vector<std::uint32_t> local;
   for (const NodeKind& kind : kinds) {
     local.push_back(static_cast<std::uint32_t>(kind.nics));
-    for (const std::uint32_t role : kind.roles) local.push_back(cluster_.local_index(gpus[role]));
+    for (const std::uint32_t group_rank : kind.group_ranks)
+      local.push_back(cluster_.local_index(gpus[group_rank]));
   }
   Shape shape{gpus.size(), placement.nodes.size(), std::move(local)};
   if (const auto found = known_.find(shape); found != known_.end()) return *found->second;
@@ -147,9 +148,9 @@ std::vector<Phase> NcclModel::exchange(const Call& call,
   Phase& phase = phases.front();
   phase.latency = Seconds{price.latency_us * 1e-6};
   double busiest = 0.0;
-  for (const Chain& chain : phase.chains) busiest = std::max(busiest, payload(chain));
-  for (Chain& chain : phase.chains)
-    chain.rate_cap_bytes_per_s = busiest / (price.transfer_us(bytes) * 1e-6);
+  for (const MultiLinkFlow& flow : phase.flows) busiest = std::max(busiest, payload(flow));
+  for (MultiLinkFlow& flow : phase.flows)
+    flow.rate_cap_bytes_per_s = busiest / (price.transfer_us(bytes) * 1e-6);
   return phases;
 }
 
@@ -181,10 +182,11 @@ std::vector<Phase> NcclModel::phases(const Call& call, std::span<const std::uint
                static_cast<double>(bytes_of(call)));
 }
 
-Carrier NcclModel::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
-  if (!chooses(call, gpus)) return others_.carrier(call, gpus);
+SelectedAlgorithm NcclModel::selected_algorithm(const Call& call,
+                                                std::span<const std::uint32_t> gpus) const {
+  if (!chooses(call, gpus)) return others_.selected_algorithm(call, gpus);
   if (!host_ && (options_.stands_in || !is_tuned(op_of(call))))
-    return others_.carrier(stand_in(call, gpus), gpus);
+    return others_.selected_algorithm(stand_in(call, gpus), gpus);
   if (const auto chosen = choice(call, gpus))
     return {.algorithm = std::string(to_string(chosen->method.algorithm)),
             .protocol = std::string(to_string(chosen->method.protocol)),

@@ -52,7 +52,7 @@ class NcclModel final : public CommunicationModel {
 
   // Where the cluster's GPUs are not NVIDIA's and the options do not say what they are: throws
   // RunError, or with Options::stands_in takes the registry's ring or tree, whichever is quicker
-  // for the call alone (chain and direct for the operations that have no ring).
+  // for the call alone (flow and direct for the operations that have no ring).
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
 
@@ -63,8 +63,8 @@ class NcclModel final : public CommunicationModel {
 
   // Labels: "nccl: Ring/LL, 1 channel"; "nccl: 32 channels, 32 a peer" (send_recv, all_to_all); the
   // name of another algorithm, and of the one that stands in for NCCL.
-  [[nodiscard]] Carrier carrier(const Call& call,
-                                std::span<const std::uint32_t> gpus) const override;
+  [[nodiscard]] SelectedAlgorithm selected_algorithm(
+      const Call& call, std::span<const std::uint32_t> gpus) const override;
 
   // The registry's name of what plays the call message by message. Throws RunError where the
   // choice needs a switch that takes part.

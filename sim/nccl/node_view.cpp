@@ -119,17 +119,18 @@ double of_generation(const Json& table, std::uint32_t sm) {
   return value;
 }
 
-// NVLinks that NCCL finds in a wire: those bundled in it. A wire of one stands for a bundle that
-// the cluster does not describe, which is the GPU's links or its part of them for each peer.
+// NVLinks that NCCL finds in a wire: those bundled in it. A wire of one stands for a set of
+// parallel links that the cluster does not describe, which is the GPU's links or its part of them
+// for each peer.
 double links_of(const Link& link, std::size_t wires, const NvLinkFacts& facts) {
   if (link.cables > 1) return link.cables;
   return std::max(1.0, std::floor(facts.links / static_cast<double>(wires)));
 }
 
-void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& roles,
+void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks,
                    const NvLinkFacts& facts, NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
-  const DeviceId gpu = place.cluster.gpus()[place.gpus[roles.front()]];
+  const DeviceId gpu = place.cluster.gpus()[place.gpus[group_ranks.front()]];
   std::vector<Link> wires;
   for (const Link& link : place.cluster.links_from(gpu))
     if (link.kind == LinkKind::NvLink) wires.push_back(link);
@@ -151,11 +152,11 @@ double port_rate(const Cluster& cluster, DeviceId nic) {
   return rate;
 }
 
-void read_nics(const GroupPlace& place, const std::vector<std::uint32_t>& roles, HostSide& host,
-               NodeView& view) {
+void read_nics(const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks,
+               HostSide& host, NodeView& view) {
   std::vector<DeviceId> seen;
-  for (const std::uint32_t role : roles) {
-    const DeviceId nic = place.cluster.nic_of_gpu()[place.gpus[role]];
+  for (const std::uint32_t group_rank : group_ranks) {
+    const DeviceId nic = place.cluster.nic_of_gpu()[place.gpus[group_rank]];
     if (std::find(seen.begin(), seen.end(), nic) != seen.end()) continue;
     seen.push_back(nic);
     view.pcie = std::max(view.pcie, host.pcie_rate(nic));
@@ -189,16 +190,17 @@ std::vector<NodeKind> node_kinds(const GroupPlace& place) {
   TY_CHECK(!placement.nodes.empty());
   const std::size_t least = placement.smallest();
   std::map<std::size_t, const std::vector<std::uint32_t>*> by_nics;
-  for (const std::vector<std::uint32_t>& roles : placement.nodes) {
-    if (roles.size() > least) continue;
+  for (const std::vector<std::uint32_t>& group_ranks : placement.nodes) {
+    if (group_ranks.size() > least) continue;
     std::set<DeviceId> nics;
     if (placement.nodes.size() > 1)
-      for (const std::uint32_t role : roles)
-        nics.insert(place.cluster.nic_of_gpu()[place.gpus[role]]);
-    by_nics.try_emplace(nics.size(), &roles);
+      for (const std::uint32_t group_rank : group_ranks)
+        nics.insert(place.cluster.nic_of_gpu()[place.gpus[group_rank]]);
+    by_nics.try_emplace(nics.size(), &group_ranks);
   }
   std::vector<NodeKind> kinds;
-  for (const auto& [nics, roles] : by_nics) kinds.push_back({.roles = *roles, .nics = nics});
+  for (const auto& [nics, group_ranks] : by_nics)
+    kinds.push_back({.group_ranks = *group_ranks, .nics = nics});
   return kinds;
 }
 
@@ -207,15 +209,15 @@ NodeView node_view(const GroupPlace& place, const NodeKind& kind, const HostFact
   view.sm = facts.sm;
   view.cpu = facts.cpu;
   HostSide host(place.cluster);
-  for (const std::uint32_t role : kind.roles) {
-    const DeviceId gpu = place.cluster.gpus()[place.gpus[role]];
+  for (const std::uint32_t group_rank : kind.group_ranks) {
+    const DeviceId gpu = place.cluster.gpus()[place.gpus[group_rank]];
     view.gpus.push_back({.pcie_switch = host.pcie_switch(gpu), .socket = host.socket(gpu)});
     view.pcie = std::max(view.pcie, host.pcie_rate(gpu));
     view.socket = std::max(view.socket, host.socket_rate(gpu));
     view.nics_by_chip_to_chip = view.nics_by_chip_to_chip || host.has_chip_to_chip(gpu);
   }
-  read_scale_up(place, kind.roles, facts.nvlink, view);
-  if (kind.nics > 0) read_nics(place, kind.roles, host, view);
+  read_scale_up(place, kind.group_ranks, facts.nvlink, view);
+  if (kind.nics > 0) read_nics(place, kind.group_ranks, host, view);
   return view;
 }
 

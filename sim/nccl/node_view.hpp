@@ -76,7 +76,7 @@ struct HostFacts {
 
 // A node of a group as others of it are: its members, and how many NICs they send through.
 struct NodeKind {
-  std::vector<std::uint32_t> roles = {};
+  std::vector<std::uint32_t> group_ranks = {};
   std::size_t nics = 0;  // 0 where the group stands on one node
 };
 // One of each kind among the nodes where the group has the fewest members: those with the fewest
@@ -85,8 +85,8 @@ struct NodeKind {
 
 // NCCL measures nothing: NICs count with their nominal rate, because it reads the port's speed, and
 // NVLinks with its own rate for the GPU's generation, whatever they carry. A wire of one link only
-// stands for a bundle that the cluster does not describe: all links that a GPU of the generation
-// has, or as many of them for each peer.
+// stands for a set of parallel links that the cluster does not describe: all links that a GPU of
+// the generation has, or as many of them for each peer.
 [[nodiscard]] NodeView node_view(const GroupPlace& place, const NodeKind& kind,
                                  const HostFacts& facts);
 // The view of node_kinds(place).front().

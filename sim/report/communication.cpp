@@ -17,7 +17,7 @@ namespace {
 using Key = std::tuple<GroupKind, CollectiveOp, std::string, std::uint64_t>;
 struct Sums {
   std::string requested = {};
-  Carrier carrier = {};
+  SelectedAlgorithm selected_algorithm = {};
   double count = 0.0;
   double bytes = 0.0;
   double time_s = 0.0;
@@ -34,10 +34,10 @@ double calls_per_rank(const Operation& op, std::uint64_t ranks) {
 Sums& row_of(const RunView& view, GroupId id, std::uint32_t index, std::map<Key, Sums>& rows) {
   const Group& group = view.workload.groups.at(id);
   const Call& call = view.workload.calls.at(index);
-  Carrier carrier = view.carrier(id, index);
-  Sums& sums = rows[{group.kind, op_of(call), carrier.label, group.members.size()}];
+  SelectedAlgorithm selected_algorithm = view.selected_algorithm(id, index);
+  Sums& sums = rows[{group.kind, op_of(call), selected_algorithm.label, group.members.size()}];
   sums.requested = algorithm_of(call);
-  sums.carrier = std::move(carrier);
+  sums.selected_algorithm = std::move(selected_algorithm);
   return sums;
 }
 
@@ -143,7 +143,7 @@ class SwitchCounts {
   [[nodiscard]] std::uint32_t on_route(std::uint32_t from, std::uint32_t to) const {
     const Cluster& cluster = view_.cluster;
     double entered = 0.0;
-    for (const RouteHop& hop : cluster.router().route(from, to, RouteDetail::Bundles))
+    for (const RouteHop& hop : cluster.router().route(from, to, RouteDetail::ParallelLinks))
       if (is_fabric_switch(cluster.device(cluster.wiring().to(hop.link)).kind))
         entered += hop.fraction * hop.alike;
     return static_cast<std::uint32_t>(std::lround(entered));
@@ -225,7 +225,7 @@ std::vector<CollectiveSummary> collective_summary(const RunView& view) {
     result.push_back({.group = group,
                       .op = op,
                       .requested = sums.requested,
-                      .carrier = sums.carrier,
+                      .selected_algorithm = sums.selected_algorithm,
                       .ranks = ranks,
                       .count = static_cast<std::uint64_t>(std::llround(sums.count)),
                       .bytes = sums.bytes,

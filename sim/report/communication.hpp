@@ -16,8 +16,8 @@
 
 namespace trainyard {
 
-// The calls of one kind of group, operation, carrier and group size. Calls of several sizes share a
-// row where the same was chosen for them.
+// The calls of one kind of group, operation, selected algorithm and group size. Calls of several
+// sizes share a row where the same was chosen for them.
 //
 //   busbw = factor(op, n) * bytes / time,   2(n-1)/n for all_reduce, (n-1)/n for all_gather,
 //   reduce_scatter and all_to_all, else 1   (nccl-tests, doc/PERFORMANCE.md).
@@ -25,19 +25,19 @@ namespace trainyard {
 struct CollectiveSummary {
   GroupKind group = GroupKind::Other;
   CollectiveOp op = CollectiveOp::AllReduce;
-  std::string requested;           // the algorithm that was asked for: "nccl"
-  Carrier carrier;                 // what carried it: Ring, LL128, 24 channels
-  std::uint64_t ranks = 0;         // of one group
-  std::uint64_t count = 0;         // calls in the step, of all groups
-  double bytes = 0.0;              // nccl-tests sizes of all calls, summed
-  double time_s = 0.0;             // of all calls, from the moment the last member came
-  double busbw_bytes_per_s = 0.0;  // factor * bytes / time_s; 0 when they took no time
+  std::string requested;                 // the algorithm that was asked for: "nccl"
+  SelectedAlgorithm selected_algorithm;  // what carried it: Ring, LL128, 24 channels
+  std::uint64_t ranks = 0;               // of one group
+  std::uint64_t count = 0;               // calls in the step, of all groups
+  double bytes = 0.0;                    // nccl-tests sizes of all calls, summed
+  double time_s = 0.0;                   // of all calls, from the moment the last member came
+  double busbw_bytes_per_s = 0.0;        // factor * bytes / time_s; 0 when they took no time
   [[nodiscard]] double mean_time_s() const {
     return count == 0 ? 0.0 : time_s / static_cast<double>(count);
   }
 };
 
-// Sorted by kind of group, operation, label of the carrier, size of group.
+// Sorted by kind of group, operation, label of the selected algorithm, size of group.
 [[nodiscard]] std::vector<CollectiveSummary> collective_summary(const RunView& view);
 
 // The links of one kind and capacity, so that a cluster of thousands reads as a few rows.

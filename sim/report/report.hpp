@@ -49,7 +49,7 @@ struct ReportEntry {
 [[nodiscard]] std::string notes_section(const RunView& view);  // assumptions and approximations
 
 // The classes that ranks were folded into, and why they are not one: each class with its members,
-// and the way from its first rank, through groups, chains and links, to what differs from the class
+// and the way from its first rank, through groups, flows and links, to what differs from the class
 // most like it.
 [[nodiscard]] std::string fold_section(const RunView& view);
 

@@ -17,8 +17,13 @@ using Json = nlohmann::ordered_json;
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
+// Counts up whenever a key of the result is renamed or goes. 2: fold.contracted_regions, which was
+// fold.stretches.
+constexpr int kResultFormat = 2;
+
 Json provenance_json(const RunFacts& facts) {
   Json json = {{"version", TRAINYARD_VERSION},
+               {"format", kResultFormat},
                {"engine", facts.engine},
                {"engine_version", or_null(facts.engine_version)},
                {"seed", facts.seed}};
@@ -32,7 +37,7 @@ Json fold_json(const RunView& view) {
                {"classes", view.partition.ranks.size()},
                {"operations", view.timeline.counters.operations},
                {"engine_activities", view.timeline.counters.activities},
-               {"stretches", view.timeline.counters.regions},
+               {"contracted_regions", view.timeline.counters.regions},
                {"events", view.timeline.counters.events}};
   if (!view.fold_reasons.empty()) json["rank_classes"] = rank_classes_json(view);
   return json;
@@ -149,10 +154,13 @@ Json collectives_json(const RunView& view) {
         {{"group", to_string(row.group)},
          {"op", to_string(row.op)},
          {"requested", row.requested},
-         {"algorithm", row.carrier.algorithm},
-         {"protocol", row.carrier.protocol.empty() ? Json(nullptr) : Json(row.carrier.protocol)},
-         {"channels", row.carrier.channels == 0 ? Json(nullptr) : Json(row.carrier.channels)},
-         {"label", row.carrier.label},
+         {"algorithm", row.selected_algorithm.algorithm},
+         {"protocol", row.selected_algorithm.protocol.empty()
+                          ? Json(nullptr)
+                          : Json(row.selected_algorithm.protocol)},
+         {"channels", row.selected_algorithm.channels == 0 ? Json(nullptr)
+                                                           : Json(row.selected_algorithm.channels)},
+         {"label", row.selected_algorithm.label},
          {"ranks", row.ranks},
          {"count", row.count},
          {"bytes", row.bytes},

@@ -15,9 +15,9 @@
 #include "sim/base/units.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/engine/cost_model.hpp"
-#include "sim/fold/carriers.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/fold/fold_reasons.hpp"
+#include "sim/fold/selected_algorithms.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/timeline/timeline.hpp"
@@ -90,7 +90,7 @@ struct RunView {
   const Cluster& cluster;
   const Workload& workload;
   const Partition& partition;
-  const Carriers& carriers;
+  const SelectedAlgorithms& selected_algorithms;
   const Timeline& timeline;
   std::span<const Cost> kernel_costs;              // by index into Workload::kernels
   std::span<const ClassReason> fold_reasons = {};  // by rank class; empty: not asked for
@@ -100,9 +100,10 @@ struct RunView {
   std::span<const MemoryPeak> memory_peaks = {};  // by rank class; empty: not looked for yet
   std::span<const Breakdown> breakdowns = {};     // likewise
 
-  [[nodiscard]] Carrier carrier(GroupId group, std::uint32_t call) const {
-    const std::uint32_t group_class = carriers.empty() ? 0 : partition.class_of_group.at(group);
-    return carrier_of(carriers, workload, group_class, call);
+  [[nodiscard]] SelectedAlgorithm selected_algorithm(GroupId group, std::uint32_t call) const {
+    const std::uint32_t group_class =
+        selected_algorithms.empty() ? 0 : partition.class_of_group.at(group);
+    return selected_algorithm_of(selected_algorithms, workload, group_class, call);
   }
   // The time of one step: the mean of the steps that were played.
   [[nodiscard]] double step_s() const { return timeline.makespan_s / facts.steps; }

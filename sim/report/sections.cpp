@@ -280,9 +280,10 @@ std::string collectives_section(const RunView& view) {
   TextTable table({"group", "operation", "algorithm", "ranks", "calls", "size", "time", "busbw"});
   for (const CollectiveSummary& row : rows) {
     const auto calls = static_cast<double>(std::max<std::uint64_t>(row.count, 1));
-    table.row({std::string(to_string(row.group)), std::string(to_string(row.op)), row.carrier.label,
-               fmt::format("{}", row.ranks), fmt::format("{}", row.count),
-               to_text(Bytes{row.bytes / calls}), to_text(Seconds{row.mean_time_s()}),
+    table.row({std::string(to_string(row.group)), std::string(to_string(row.op)),
+               row.selected_algorithm.label, fmt::format("{}", row.ranks),
+               fmt::format("{}", row.count), to_text(Bytes{row.bytes / calls}),
+               to_text(Seconds{row.mean_time_s()}),
                row.busbw_bytes_per_s > 0.0 ? to_text(BytesPerSecond{row.busbw_bytes_per_s}) : "-"});
   }
   return "Communication (calls of all groups" + in_steps(view, " in the step") +

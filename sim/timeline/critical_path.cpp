@@ -19,23 +19,23 @@ EventGraph::EventGraph(const Workload& workload, const Partition& partition)
       before = own;
     }
   }
-  number_meetings();
+  number_rendezvous();
 }
 
 // The i-th call of a participant, in the order of its program, meets the i-th call of every other
 // participant of the group class.
-void EventGraph::number_meetings() {
+void EventGraph::number_rendezvous() {
   struct Calls {
     std::vector<std::vector<OpIndex>> of_participant;
-    std::uint32_t first_meeting = 0;
+    std::uint32_t first_rendezvous = 0;
   };
   std::vector<Calls> groups(partition_.groups.size());
   for (std::size_t group = 0; group < groups.size(); ++group)
     groups[group].of_participant.resize(partition_.groups[group].participants.size());
-  meeting_of_.resize(partition_.ranks.size());
+  rendezvous_of_.resize(partition_.ranks.size());
   for (std::uint32_t rank_class = 0; rank_class < partition_.ranks.size(); ++rank_class) {
     const OperationList& operations = program(rank_class).operations;
-    meeting_of_[rank_class].assign(operations.size(), kNone);
+    rendezvous_of_[rank_class].assign(operations.size(), kNone);
     for (OpIndex op = 0; op < operations.size(); ++op) {
       if (!communicates({rank_class, op})) continue;
       const SlotPlace place = partition_.places.at(rank_class).at(operations[op].slot);
@@ -43,16 +43,16 @@ void EventGraph::number_meetings() {
     }
   }
   for (std::size_t group = 0; group < groups.size(); ++group) {
-    const auto first = static_cast<std::uint32_t>(meetings_.size());
+    const auto first = static_cast<std::uint32_t>(all_rendezvous_.size());
     for (std::size_t participant = 0; participant < groups[group].of_participant.size();
          ++participant) {
       const std::uint32_t rank_class =
           partition_.groups[group].participants[participant].rank_class;
       const std::vector<OpIndex>& calls = groups[group].of_participant[participant];
       for (std::uint32_t i = 0; i < calls.size(); ++i) {
-        if (first + i >= meetings_.size()) meetings_.emplace_back();
-        meetings_[first + i].push_back({rank_class, calls[i]});
-        meeting_of_[rank_class][calls[i]] = first + i;
+        if (first + i >= all_rendezvous_.size()) all_rendezvous_.emplace_back();
+        all_rendezvous_[first + i].push_back({rank_class, calls[i]});
+        rendezvous_of_[rank_class][calls[i]] = first + i;
       }
     }
   }
@@ -96,11 +96,11 @@ Event last_of_all(const Timeline& timeline) {
   return last;
 }
 
-// The member that came last to a meeting.
+// The member that came last to a rendezvous.
 Event last_to_come(const EventGraph& graph, const Timeline& timeline, Event event) {
   if (!graph.communicates(event)) return event;
   const auto ready = [&](Event e) { return timeline.classes[e.rank_class].ready_s[e.operation]; };
-  for (const Event participant : graph.meeting(graph.meeting_of(event)))
+  for (const Event participant : graph.rendezvous(graph.rendezvous_of(event)))
     if (ready(participant) > ready(event)) event = participant;
   return event;
 }
@@ -109,7 +109,7 @@ Event last_to_come(const EventGraph& graph, const Timeline& timeline, Event even
 class LatestEnds {
  public:
   LatestEnds(const EventGraph& graph, const Partition& partition, const Timeline& timeline)
-      : graph_(graph), timeline_(timeline), meetings_(graph.meetings()) {
+      : graph_(graph), timeline_(timeline), all_rendezvous_(graph.all_rendezvous()) {
     for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class) {
       const std::size_t count = graph.program(rank_class).operations.size();
       latest_.emplace_back(count, timeline.makespan_s);
@@ -117,9 +117,9 @@ class LatestEnds {
       for (OpIndex op = 0; op < count; ++op)
         for_each_cause({rank_class, op}, [&](Event cause) { ++waiting(cause); });
     }
-    for (std::uint32_t number = 0; number < meetings_.size(); ++number) {
-      meetings_[number] = {static_cast<std::uint32_t>(graph.meeting(number).size()),
-                           timeline.makespan_s};
+    for (std::uint32_t number = 0; number < all_rendezvous_.size(); ++number) {
+      all_rendezvous_[number] = {static_cast<std::uint32_t>(graph.rendezvous(number).size()),
+                                 timeline.makespan_s};
     }
   }
 
@@ -140,7 +140,7 @@ class LatestEnds {
   }
 
  private:
-  struct Meeting {
+  struct Rendezvous {
     std::uint32_t left = 0;  // participants whose latest end is not known yet
     double latest_s = 0.0;
   };
@@ -163,12 +163,12 @@ class LatestEnds {
   // Everything after the event is known: so is what may come before it.
   void settle(Event event) {
     if (!graph_.communicates(event)) return begin_by(event, latest(event) - duration(event));
-    Meeting& meeting = meetings_[graph_.meeting_of(event)];
-    meeting.latest_s = std::min(meeting.latest_s, latest(event));
-    if (--meeting.left > 0) return;
-    for (const Event participant : graph_.meeting(graph_.meeting_of(event))) {
-      latest(participant) = meeting.latest_s;
-      begin_by(participant, meeting.latest_s - duration(participant));
+    Rendezvous& rendezvous = all_rendezvous_[graph_.rendezvous_of(event)];
+    rendezvous.latest_s = std::min(rendezvous.latest_s, latest(event));
+    if (--rendezvous.left > 0) return;
+    for (const Event participant : graph_.rendezvous(graph_.rendezvous_of(event))) {
+      latest(participant) = rendezvous.latest_s;
+      begin_by(participant, rendezvous.latest_s - duration(participant));
     }
   }
 
@@ -183,7 +183,7 @@ class LatestEnds {
   const Timeline& timeline_;
   std::vector<std::vector<double>> latest_;
   std::vector<std::vector<std::uint32_t>> waiting_;  // operations after it that are not known yet
-  std::vector<Meeting> meetings_;
+  std::vector<Rendezvous> all_rendezvous_;
   std::vector<Event> open_;
 };
 

@@ -1,9 +1,9 @@
-// Why a step takes as long as it does: the chain of operations, each begun the moment the one
+// Why a step takes as long as it does: the flow of operations, each begun the moment the one
 // before ended, that leads from the start of the step to its end; and how much later every other
 // operation could have ended without making the step longer.
 //
-// The chain is found from the end: before an operation comes what it waited for last in its rank;
-// for communication that is asked of the member that came last, so the chain changes ranks there.
+// The flow is found from the end: before an operation comes what it waited for last in its rank;
+// for communication that is asked of the member that came last, so the flow changes ranks there.
 // Its pieces cover the step without holes. Time that no operation explains (the CPU had not issued
 // the next one) is a piece of its own.
 //
@@ -34,12 +34,12 @@ struct Event {
 };
 
 // The order in which the operations of a finished run wait for one another: stream order and
-// dependencies within a rank class, meetings of groups between classes.
+// dependencies within a rank class, rendezvous of groups between classes.
 //
 //   EventGraph graph(workload, partition);
 //   graph.last_cause(timeline, {0, 7});   // the operation before operation 7 that ended last
-//   for (Event participant : graph.meeting(graph.meeting_of({0, 9}))) ...   // who communicates
-//   with 9
+//   for (Event participant : graph.rendezvous(graph.rendezvous_of({0, 9}))) ...   // who
+//   communicates with 9
 class EventGraph {
  public:
   // Both must outlive the graph.
@@ -62,25 +62,25 @@ class EventGraph {
     return kind != OpKind::Compute && kind != OpKind::Delay;
   }
   // Meetings are numbered from 0. REQUIRES: the event communicates.
-  [[nodiscard]] std::uint32_t meeting_of(Event event) const {
-    return meeting_of_[event.rank_class][event.operation];
+  [[nodiscard]] std::uint32_t rendezvous_of(Event event) const {
+    return rendezvous_of_[event.rank_class][event.operation];
   }
   // The events that meet there, by participant of the group class.
-  [[nodiscard]] std::span<const Event> meeting(std::uint32_t number) const {
-    return meetings_[number];
+  [[nodiscard]] std::span<const Event> rendezvous(std::uint32_t number) const {
+    return all_rendezvous_[number];
   }
-  [[nodiscard]] std::size_t meetings() const { return meetings_.size(); }
+  [[nodiscard]] std::size_t all_rendezvous() const { return all_rendezvous_.size(); }
   // The group class and the call (index into Workload::calls) of an event that communicates.
   [[nodiscard]] std::uint32_t group_class(Event event) const;
 
  private:
-  void number_meetings();
+  void number_rendezvous();
 
   const Workload& workload_;
   const Partition& partition_;
-  std::vector<std::vector<OpIndex>> previous_;          // [program][operation]
-  std::vector<std::vector<std::uint32_t>> meeting_of_;  // [rank class][operation]
-  std::vector<std::vector<Event>> meetings_;
+  std::vector<std::vector<OpIndex>> previous_;             // [program][operation]
+  std::vector<std::vector<std::uint32_t>> rendezvous_of_;  // [rank class][operation]
+  std::vector<std::vector<Event>> all_rendezvous_;
 };
 
 struct PathPiece {

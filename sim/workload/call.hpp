@@ -39,7 +39,8 @@ struct CollectiveCall {
   std::int64_t bytes = 0;
   DataType dtype = DataType::Bf16;
   std::string algorithm = "ring";
-  std::vector<std::int64_t> matrix = {};  // n*n bytes, [from role * n + to role]; empty: all equal
+  std::vector<std::int64_t> matrix =
+      {};  // n*n bytes, [from group rank * n + to group rank]; empty: all equal
   auto operator<=>(const CollectiveCall&) const = default;
 };
 
@@ -68,8 +69,8 @@ struct HostCopyCall {
   auto operator<=>(const HostCopyCall&) const = default;
 };
 
-// A part of a call that leads through switches that reduce or copy. Ends are roles of the group
-// and, beyond them, switches: the number of members plus the vertex in the cluster's graph.
+// A part of a call that leads through switches that reduce or copy. Ends are group ranks of the
+// group and, beyond them, switches: the number of members plus the vertex in the cluster's graph.
 struct RelayHop {
   std::uint32_t from = 0;
   std::uint32_t to = 0;

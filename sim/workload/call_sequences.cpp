@@ -27,9 +27,9 @@ CallSequences::CallSequences(const Workload& workload) : workload_(workload) {
   for (const Rank& rank : workload.ranks) {
     std::map<std::pair<GroupId, std::uint32_t>, std::vector<std::uint16_t>> slots_to;
     for (std::uint16_t slot = 0; slot < rank.slots.size(); ++slot) {
-      const auto [group, role] = rank.slots[slot];
+      const auto [group, group_rank] = rank.slots[slot];
       if (group == kNone || slot >= calls[rank.program].slots()) continue;
-      if (!calls[rank.program].by_slot(slot).empty()) slots_to[{group, role}].push_back(slot);
+      if (!calls[rank.program].by_slot(slot).empty()) slots_to[{group, group_rank}].push_back(slot);
     }
     for (const auto& [place, slots] : slots_to) {
       of_member_[place.first][place.second] = sequence_of(rank.program, calls[rank.program], slots);

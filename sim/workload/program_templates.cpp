@@ -36,10 +36,9 @@ bool same_kind(const MemoryEffect& a, const MemoryEffect& b) {
 bool same_effects(const Program& a, const Program& b) {
   using Further = std::pair<OpIndex, MemoryEffect>;
   return std::ranges::equal(a.effects, b.effects, same_kind) &&
-         std::ranges::equal(a.further_effects, b.further_effects,
-                            [](const Further& x, const Further& y) {
-                              return x.first == y.first && same_kind(x.second, y.second);
-                            });
+         std::ranges::equal(a.more_effects, b.more_effects, [](const Further& x, const Further& y) {
+           return x.first == y.first && same_kind(x.second, y.second);
+         });
 }
 
 // Adds the values that `all` lacks. Returns where each of `more` then stands in it.

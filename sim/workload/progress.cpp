@@ -54,7 +54,7 @@ class Rehearsal {
     for (const Program& program : workload.programs) {
       orders_.push_back(order_of(program, workload.streams.size()));
     }
-    number_meetings();
+    number_rendezvous();
     for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
       std::vector<std::uint32_t>& pending = pending_.emplace_back();
       for (const auto& before : order(rank).waits_for) {
@@ -85,7 +85,7 @@ class Rehearsal {
     const std::string what = describe(workload_, workload_.ranks[awaited.rank].program, awaited.op);
     if (waiting.rank != awaited.rank) {
       return fmt::format("waits in group {} for rank {} to reach {}",
-                         group_of(meeting_[waiting.rank][waiting.op]), awaited.rank, what);
+                         group_of(rendezvous_[waiting.rank][waiting.op]), awaited.rank, what);
     }
     const Program& program = workload_.programs[workload_.ranks[waiting.rank].program];
     const auto after = program.dependencies_of(waiting.op);
@@ -99,18 +99,18 @@ class Rehearsal {
     return orders_[workload_.ranks[rank].program];
   }
 
-  void number_meetings() {
+  void number_rendezvous() {
     for (const Rank& rank : workload_.ranks) {
-      meeting_.emplace_back(workload_.programs[rank.program].operations.size(), kNone);
+      rendezvous_.emplace_back(workload_.programs[rank.program].operations.size(), kNone);
     }
     std::uint32_t next = 0;
     for (GroupId group = 0; group < workload_.groups.size(); ++group) {
-      first_meeting_.push_back(next);
+      first_rendezvous_.push_back(next);
       const std::vector<RankId>& members = workload_.groups[group].members;
       for (std::size_t member = 0; member < members.size(); ++member) {
         const std::vector<OpIndex>& calls = sequences_.operations(group, member);
         for (std::uint32_t i = 0; i < calls.size(); ++i) {
-          meeting_[members[member]][calls[i]] = next + i;
+          rendezvous_[members[member]][calls[i]] = next + i;
         }
       }
       next += static_cast<std::uint32_t>(sequences_.operations(group, 0).size());
@@ -118,32 +118,33 @@ class Rehearsal {
     arrived_.assign(next, 0);
   }
 
-  [[nodiscard]] GroupId group_of(std::uint32_t meeting) const {
+  [[nodiscard]] GroupId group_of(std::uint32_t rendezvous) const {
     // The last group that starts at or before it; groups without calls start where the next does.
-    const auto after = std::ranges::upper_bound(first_meeting_, meeting);
-    return static_cast<GroupId>(after - first_meeting_.begin() - 1);
+    const auto after = std::ranges::upper_bound(first_rendezvous_, rendezvous);
+    return static_cast<GroupId>(after - first_rendezvous_.begin() - 1);
   }
 
   // The operations that meet.
-  [[nodiscard]] std::vector<Place> meeting_places(std::uint32_t meeting) const {
-    const GroupId group = group_of(meeting);
+  [[nodiscard]] std::vector<Place> rendezvous_places(std::uint32_t rendezvous) const {
+    const GroupId group = group_of(rendezvous);
     const std::vector<RankId>& members = workload_.groups[group].members;
     std::vector<Place> places;
     for (std::size_t member = 0; member < members.size(); ++member) {
       places.push_back(
-          {members[member], sequences_.operations(group, member)[meeting - first_meeting_[group]]});
+          {members[member],
+           sequences_.operations(group, member)[rendezvous - first_rendezvous_[group]]});
     }
     return places;
   }
 
   void arrive(const Place& place) {
-    const std::uint32_t meeting = meeting_[place.rank][place.op];
-    if (meeting == kNone) {
+    const std::uint32_t rendezvous = rendezvous_[place.rank][place.op];
+    if (rendezvous == kNone) {
       end(place);
       return;
     }
-    if (++arrived_[meeting] < workload_.groups[group_of(meeting)].members.size()) return;
-    for (const Place& member : meeting_places(meeting)) end(member);
+    if (++arrived_[rendezvous] < workload_.groups[group_of(rendezvous)].members.size()) return;
+    for (const Place& member : rendezvous_places(rendezvous)) end(member);
   }
 
   void end(const Place& place) {
@@ -173,7 +174,7 @@ class Rehearsal {
     for (const OpIndex before : order(stuck.rank).waits_for[stuck.op]) {
       if (!done_[stuck.rank][before]) return {stuck.rank, before};
     }
-    for (const Place& member : meeting_places(meeting_[stuck.rank][stuck.op])) {
+    for (const Place& member : rendezvous_places(rendezvous_[stuck.rank][stuck.op])) {
       if (pending_[member.rank][member.op] > 0) return member;
     }
     TY_CHECK(false, stuck.rank, stuck.op);
@@ -182,11 +183,11 @@ class Rehearsal {
 
   const Workload& workload_;
   CallSequences sequences_;
-  std::vector<Waits> orders_;                        // by program
-  std::vector<std::vector<std::uint32_t>> meeting_;  // [rank][operation], or kNone
-  std::vector<std::uint32_t> first_meeting_;         // by group
-  std::vector<std::uint32_t> arrived_;               // by meeting
-  std::vector<std::vector<std::uint32_t>> pending_;  // [rank][operation]: how much it waits for
+  std::vector<Waits> orders_;                           // by program
+  std::vector<std::vector<std::uint32_t>> rendezvous_;  // [rank][operation], or kNone
+  std::vector<std::uint32_t> first_rendezvous_;         // by group
+  std::vector<std::uint32_t> arrived_;                  // by rendezvous
+  std::vector<std::vector<std::uint32_t>> pending_;     // [rank][operation]: how much it waits for
   std::vector<std::vector<bool>> done_;
   std::deque<Place> reached_;
 };

@@ -55,7 +55,7 @@ class OperationCheck {
     for (std::size_t i = 0; i < blocks.size(); ++i)
       block(blocks[i], one_block ? pointer_ : fmt::format("{}/blocks/{}", pointer_, i));
     for (std::size_t i = 0; i < program_.operations.instances().size(); ++i) bindings(i);
-    for (std::size_t i = 0; i < program_.further_effects.size(); ++i) further_effect(i);
+    for (std::size_t i = 0; i < program_.more_effects.size(); ++i) more_effect(i);
     for (std::size_t i = 0; i < program_.resident.size(); ++i) {
       index(fmt::format("{}/resident/{}/category", pointer_, i), program_.resident[i].category,
             workload_.categories.size(), "memory categories");
@@ -85,12 +85,12 @@ class OperationCheck {
     }
   }
 
-  void further_effect(std::size_t number) {
-    const auto& [op, effect] = program_.further_effects[number];
+  void more_effect(std::size_t number) {
+    const auto& [op, effect] = program_.more_effects[number];
     const std::string at = fmt::format("{}/memory/{}", pointer_, number);
     index(at + "/operation", op, program_.operations.size(), "operations");
     index(at + "/category", effect.category, workload_.categories.size(), "memory categories");
-    if (number > 0 && program_.further_effects[number - 1].first > op)
+    if (number > 0 && program_.more_effects[number - 1].first > op)
       faults_.add(at, "is of an earlier operation than the one before", "give them in issue order");
   }
 
@@ -237,7 +237,7 @@ void check_groups(const Workload& workload, Faults& faults) {
 }
 
 void check_binding(const Workload& workload, RankId rank, std::size_t slot, Faults& faults) {
-  const auto [group, role] = workload.ranks[rank].slots[slot];
+  const auto [group, group_rank] = workload.ranks[rank].slots[slot];
   if (group == kNone) return;
   const std::string at = fmt::format("/ranks/{}/slots", rank);
   if (group >= workload.groups.size()) {
@@ -246,8 +246,8 @@ void check_binding(const Workload& workload, RankId rank, std::size_t slot, Faul
     return;
   }
   const std::vector<RankId>& members = workload.groups[group].members;
-  if (role >= members.size() || members[role] != rank) {
-    faults.add(at, fmt::format("rank {} is not member {} of group {}", rank, role, group),
+  if (group_rank >= members.size() || members[group_rank] != rank) {
+    faults.add(at, fmt::format("rank {} is not member {} of group {}", rank, group_rank, group),
                "list the rank among the group's members");
   }
 }
@@ -265,16 +265,16 @@ void check_use(const Workload& workload, RankId rank, const SlotUse& use, Faults
                "bind the slot to a group");
     return;
   }
-  const auto [group, role] = slots[use.slot];
+  const auto [group, group_rank] = slots[use.slot];
   if (group >= workload.groups.size()) return;
   const bool pair = workload.groups[group].members.size() == 2;
   const auto wrong = [&](bool used, std::uint32_t needed) {
-    return used && (!pair || role != needed);
+    return used && (!pair || group_rank != needed);
   };
   if (!wrong(use.sends, 0) && !wrong(use.receives, 1)) return;
   faults.add(at,
              fmt::format("rank {} {} through slot \"{}\" as member {} of the {} ranks of group {}",
-                         rank, use.sends ? "sends" : "receives", slot_name, role,
+                         rank, use.sends ? "sends" : "receives", slot_name, group_rank,
                          workload.groups[group].members.size(), group),
              "a group that sends has two members: the sender, then the receiver");
 }
@@ -284,7 +284,8 @@ void check_matrix_sizes(const Workload& workload, RankId rank, Faults& faults) {
   const Rank& it = workload.ranks[rank];
   for (const Operation& op : workload.programs[it.program].operations) {
     if (op.kind != OpKind::Collective || matrix_of(workload.calls[op.payload]).empty()) continue;
-    if (op.slot >= it.slots.size() || it.slots[op.slot].role != 0) continue;  // once per group
+    if (op.slot >= it.slots.size() || it.slots[op.slot].group_rank != 0)
+      continue;  // once per group
     const GroupId group = it.slots[op.slot].group;
     if (group >= workload.groups.size()) continue;
     const std::size_t members = workload.groups[group].members.size();

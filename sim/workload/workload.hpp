@@ -11,7 +11,8 @@
 //   - the operation before it *on the same stream* has ended (streams are in order, as in CUDA),
 //   - every operation in its dependency list has ended (an event wait), and
 //   - for a Collective, Send or Recv: all members of the group have reached their matching call.
-//     The i-th call of a member in a given role of a group matches the i-th call of the others.
+//     The i-th call of a member in a given group rank of a group matches the i-th call of the
+//     others.
 //
 // This file knows graphs and time, nothing of transformers.
 #pragma once
@@ -59,7 +60,7 @@ struct Program {
   std::vector<MemoryEffect> effects = {};
   // Further effects of single operations, in issue order: no other instance of their block has
   // them.
-  std::vector<std::pair<OpIndex, MemoryEffect>> further_effects = {};
+  std::vector<std::pair<OpIndex, MemoryEffect>> more_effects = {};
   std::vector<ResidentMemory> resident = {};
   // The kernels that payloads of Compute operations stand for, by payload; empty: each for itself.
   std::vector<std::uint32_t> kernels = {};
@@ -90,11 +91,11 @@ struct Program {
 
 template <class Visit>
 void Program::for_each_effect(const Visit& visit) const {
-  auto further = further_effects.begin();
+  auto further = more_effects.begin();
   OpIndex number = 0;
   for (const Operation& op : operations) {
     for (std::uint32_t i = op.effects_begin; i < op.effects_end; ++i) visit(number, op, effects[i]);
-    for (; further != further_effects.end() && further->first == number; ++further)
+    for (; further != more_effects.end() && further->first == number; ++further)
       visit(number, op, further->second);
     ++number;
   }
@@ -105,8 +106,8 @@ void Program::for_each_effect(const Visit& visit) const {
 enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Expert, Context, Host, Other };
 [[nodiscard]] std::string_view to_string(GroupKind kind);
 
-// Ranks that communicate. A member's role is its position; a Send is made by position 0 and the
-// Recv by position 1 of a group of two.
+// Ranks that communicate. A member's group rank is its position; a Send is made by position 0 and
+// the Recv by position 1 of a group of two.
 struct Group {
   GroupKind kind = GroupKind::Other;
   std::vector<RankId> members = {};
@@ -115,7 +116,7 @@ struct Group {
 struct SlotBinding {
   GroupId group =
       kNone;  // kNone: this rank has no such partner and its program never uses the slot
-  std::uint32_t role = 0;  // position in the group
+  std::uint32_t group_rank = 0;  // position in the group
   bool operator==(const SlotBinding&) const = default;
 };
 
@@ -155,8 +156,8 @@ struct Workload {
 void validate(const Workload& workload, const std::string& file);
 
 // Throws InputError that names the cycle of a deadlock. Operations wait for the one before them on
-// their stream, for their dependencies, and at meetings for the other members of the group; none of
-// it depends on durations, so no engine is needed. Takes time and memory in proportion to ranks
+// their stream, for their dependencies, and at rendezvous for the other members of the group; none
+// of it depends on durations, so no engine is needed. Takes time and memory in proportion to ranks
 // times operations, so it is for workloads read from files; lowered ones are legal by construction.
 // REQUIRES: the workload is valid.
 void check_progress(const Workload& workload, const std::string& file);

@@ -192,7 +192,7 @@ class WorkloadReader {
       for (JsonObject& block : object.objects("blocks")) read_block(block, program, content);
       read_instances(object, content);
       for (JsonObject& effect : object.objects("memory"))
-        program.further_effects.emplace_back(number(effect, "operation"), read_effect(effect));
+        program.more_effects.emplace_back(number(effect, "operation"), read_effect(effect));
     } else {
       read_block(object, program, content);
       if (!content.blocks.empty()) content.instances.emplace_back();
@@ -381,8 +381,8 @@ class WorkloadReader {
     if (!members.is_array()) object.report("members", "must be an array of rank numbers");
     for (std::size_t i = 0; members.is_array() && i < members.size(); ++i) {
       if (members[i].is_number_unsigned() && members[i].get<std::uint64_t>() < kNone) {
-        role_.try_emplace({workload_.groups.size(), members[i].get<std::uint32_t>()},
-                          group.members.size());
+        group_rank_.try_emplace({workload_.groups.size(), members[i].get<std::uint32_t>()},
+                                group.members.size());
         group.members.push_back(RankId{members[i].get<std::uint32_t>()});
       } else {
         object.report("members", fmt::format("{} is not a rank number", shown(members[i])));
@@ -401,15 +401,15 @@ class WorkloadReader {
     for (std::size_t slot = 0; slot < workload_.slots.size(); ++slot) {
       if (!slots.has(workload_.slots[slot])) continue;
       const std::uint32_t group = number(slots, workload_.slots[slot]);
-      const auto role = role_.find({group, number_of_rank});
-      if (role == role_.end()) {
+      const auto group_rank = group_rank_.find({group, number_of_rank});
+      if (group_rank == group_rank_.end()) {
         slots.report(workload_.slots[slot],
                      fmt::format("rank {} is not a member of group {}", number_of_rank, group),
                      "list the rank among the group's members");
         continue;
       }
       rank.slots[slot] = {.group = GroupId{group},
-                          .role = static_cast<std::uint32_t>(role->second)};
+                          .group_rank = static_cast<std::uint32_t>(group_rank->second)};
     }
     workload_.ranks.push_back(std::move(rank));
   }
@@ -421,7 +421,7 @@ class WorkloadReader {
   Interned<Kernel> kernels_;
   Interned<Call> calls_;
   Interned<double> delays_;
-  std::map<std::pair<std::size_t, RankId>, std::size_t> role_;  // position of (group, rank)
+  std::map<std::pair<std::size_t, RankId>, std::size_t> group_rank_;  // position of (group, rank)
 };
 
 Workload read_from(JsonFile file) {

@@ -55,15 +55,15 @@ void lower_row(benchmark::State& state, const CollectiveAlgorithm& algorithm) {
   }
   state.counters["nodes"] = within ? 1.0 : 8.0;
   std::size_t phases = 0;
-  std::size_t chains = 0;
+  std::size_t link_flows = 0;
   for (auto _ : state) {
     const std::vector<Phase> lowered = algorithm.phases(place, Bytes{kGibibyte});
     phases = lowered.size();
-    chains = 0;
-    for (const Phase& phase : lowered) chains += phase.chains.size();
+    link_flows = 0;
+    for (const Phase& phase : lowered) link_flows += phase.flows.size();
   }
   state.counters["phases"] = static_cast<double>(phases);
-  state.counters["chains"] = static_cast<double>(chains);
+  state.counters["chains"] = static_cast<double>(link_flows);
 }
 
 const int kRegistered = [] {

@@ -265,7 +265,7 @@ class LeafBorders : public testing::TestWithParam<std::uint32_t> {
     workload_ = random_workload({.seed = seed, .ranks = 64, .events = 16});
   }
 
-  // Whether any chain is priced on the fabric.
+  // Whether any flow is priced on the fabric.
   [[nodiscard]] bool fabric_is_priced(const Partition& partition) const {
     for (const FlowClass& flow : partition.flows) {
       for (const FlowClass::Weight& weight : flow.weights) {

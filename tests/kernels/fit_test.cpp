@@ -69,7 +69,7 @@ TEST(Fit, MedianOfAnEvenNumberIsGeometric) {
 // Products of a training framework: 1.3 times as long as the model says where they take long enough
 // for the clock to settle, and as long as it says where they do not; gradients of weights by
 // another 1.1, beside the traffic of adding into fp32, which the clock does not slow.
-Published known_products(const GpuSheet& sheet, const GemmModel& model) {
+Published known_gemms(const GpuSheet& sheet, const GemmModel& model) {
   Published rows;
   for (const std::int64_t n : {1024, 2048, 8192, 16384, 32768})
     for (const GemmPass pass : {GemmPass::Forward, GemmPass::WeightGrad}) {
@@ -78,7 +78,7 @@ Published known_products(const GpuSheet& sheet, const GemmModel& model) {
       gemm.accumulate_fp32 = pass == GemmPass::WeightGrad;
       const double adding = gemm_cost(sheet, model, gemm).time.value() - alone;
       const double slowed = n < 8192 ? 1.0 : 1.3 * (gemm.accumulate_fp32 ? 1.1 : 1.0);
-      rows.products.push_back(
+      rows.gemms.push_back(
           {.gpu = "known", .source = "", .gemm = gemm, .seconds = slowed * alone + adding});
     }
   return rows;
@@ -88,9 +88,9 @@ TEST(Fit, GradientsAreHeldAgainstForwardProductsAtTheSettledClock) {
   const GpuSheet sheet = load_gpu_sheet("b200");
   const GemmModel model{.tile = {.launch = Seconds{3e-6}, .largest_tile = 0.7},
                         .accumulation_exposed = 0.9};
-  const Published rows = known_products(sheet, model);
-  ASSERT_LT(rows.products[2].seconds, 0.5e-3);
-  ASSERT_GT(rows.products[4].seconds, 0.5e-3);
+  const Published rows = known_gemms(sheet, model);
+  ASSERT_LT(rows.gemms[2].seconds, 0.5e-3);
+  ASSERT_GT(rows.gemms[4].seconds, 0.5e-3);
   const Figure weight = pass_time(sheet, model, rows, "known", GemmPass::WeightGrad);
   EXPECT_NEAR(weight.value, 1.1, 1e-12);
   EXPECT_TRUE(weight.source.starts_with("3 wgrad against 3 forward")) << weight.source;
@@ -120,7 +120,7 @@ TEST(Fit, AttentionTakesTheStoringOfKeysOut) {
 // element of x.
 TEST(Fit, QuantisationIsTakenOutOfFp8Rows) {
   constexpr double constant = 5e-6, element = 2e-12;
-  const auto product = [](double m, double n, double k, double rate) {
+  const auto gemm = [](double m, double n, double k, double rate) {
     return 2e-6 + 2 * m * n * k / rate;
   };
   std::string text = "backend,version,dtype,m,n,k,time_us\n";
@@ -128,9 +128,9 @@ TEST(Fit, QuantisationIsTakenOutOfFp8Rows) {
     for (int n = 256; n <= 8192; n *= 2)
       for (int k = 256; k <= 8192; k *= 2) {
         const double quantising = constant + element * m * k;
-        text += fmt::format("x,1,bf16,{},{},{},{}\n", m, n, k, product(m, n, k, 7e14) * 1e6);
+        text += fmt::format("x,1,bf16,{},{},{},{}\n", m, n, k, gemm(m, n, k, 7e14) * 1e6);
         text += fmt::format("x,1,fp8,{},{},{},{}\n", m, n, k,
-                            (product(m, n, k, 14e14) + quantising) * 1e6);
+                            (gemm(m, n, k, 14e14) + quantising) * 1e6);
       }
   const std::string file = testing::TempDir() + "trainyard_quantised.csv";
   write_file(file, text);
@@ -142,10 +142,9 @@ TEST(Fit, QuantisationIsTakenOutOfFp8Rows) {
   EXPECT_GT(samples.left_out, 0U);
   EXPECT_GT(samples.medians.size(), 100U);
   for (const Sample& s : samples.medians)
-    EXPECT_NEAR(
-        s.seconds / product(static_cast<double>(s.shape[0]), static_cast<double>(s.shape[1]),
-                            static_cast<double>(s.shape[2]), 14e14),
-        1.0, 0.1);
+    EXPECT_NEAR(s.seconds / gemm(static_cast<double>(s.shape[0]), static_cast<double>(s.shape[1]),
+                                 static_cast<double>(s.shape[2]), 14e14),
+                1.0, 0.1);
   EXPECT_EQ(read_gemm_samples(file, "bf16").taken_out.size(), 0U);
 }
 

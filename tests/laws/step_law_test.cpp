@@ -78,7 +78,7 @@ TEST(StepLaw, Bounds) {
 }
 
 // Oracle 80. In the ideal engine a step is a longest path: whole <= compute alone + communication
-// alone; and where everything is one chain the two add up exactly.
+// alone; and where everything is one flow the two add up exactly.
 TEST(StepLaw, ComputeAndCommunicationAlone) {
   for (const TrainingPlan& plan : layouts()) {
     const Cluster cluster = testing::make_cluster(fabric(plan));

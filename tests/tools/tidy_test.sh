@@ -58,6 +58,13 @@ echo '#include "tests/sim/builders.hpp"' >>models/plan.hpp
 expect "the product knows a test" 'models/plan.hpp:2: include: tests/sim/builders.hpp is a test; '
 printf 'namespace trainyard {\nstruct Row {\n};\n}  // namespace trainyard\n' | tee -a models/plan.hpp >>sim/base/units.hpp
 expect "two types of one name" 'sim/base/units.hpp:3: name: trainyard::Row is defined in models/plan.hpp as well; '
+good_tree
+echo 'int first_role = 0;  // a role in a comment is English' >>sim/base/units.hpp
+expect "a word that the field says otherwise" 'sim/base/units.hpp:2: retired word: "role" in first_role; '
+good_tree
+echo 'struct LinkBundle {};' >>sim/base/units.hpp
+expect "a retired word inside a type" 'sim/base/units.hpp:2: retired word: "bundle" in LinkBundle; '
+good_tree
 echo '#include "plan.hpp"' >>models/plan.hpp
 expect "an include that is not from the root" 'models/plan.hpp:2: include: "plan.hpp" is not the path of a box'
 echo '#include <simgrid/s4u.hpp>' >>sim/base/units.hpp

@@ -93,7 +93,7 @@ void expect_same_ways(const Cluster& a, const Cluster& b, Draws& draws) {
   for (int pair = 0; pair < 40; ++pair) {
     const std::uint32_t from = draws.below(gpus);
     const std::uint32_t to = draws.below(gpus);
-    for (const RouteDetail detail : {RouteDetail::EveryLink, RouteDetail::Bundles}) {
+    for (const RouteDetail detail : {RouteDetail::EveryLink, RouteDetail::ParallelLinks}) {
       ASSERT_EQ(hops_of(a.router().route(from, to, detail)),
                 hops_of(b.router().route(from, to, detail)));
       ASSERT_EQ(hops_of(a.router().route_rail_aligned(from, to, detail)),
@@ -114,14 +114,15 @@ void expect_same(const Cluster& a, const Cluster& b, Draws& draws) {
     ASSERT_EQ(a.device(id), b.device(id));
     ASSERT_EQ(a.name(id), b.name(id));
     ASSERT_EQ(a.wiring().first_link_from(id), b.wiring().first_link_from(id));
-    ASSERT_EQ(a.router().bundles().wired_like(id), b.router().bundles().wired_like(id));
+    ASSERT_EQ(a.router().parallel_links().wired_like(id),
+              b.router().parallel_links().wired_like(id));
   }
   ASSERT_EQ(a.links().size(), b.links().size());
   for (LinkId link = 0; link < a.links().size(); ++link) {
     ASSERT_EQ(a.link(link), b.link(link));
-    ASSERT_EQ(a.router().bundles().of(link), b.router().bundles().of(link));
-    ASSERT_TRUE(
-        std::ranges::equal(a.router().bundles().links(link), b.router().bundles().links(link)));
+    ASSERT_EQ(a.router().parallel_links().of(link), b.router().parallel_links().of(link));
+    ASSERT_TRUE(std::ranges::equal(a.router().parallel_links().links(link),
+                                   b.router().parallel_links().links(link)));
   }
   ASSERT_EQ(a.nic_of_gpu(), b.nic_of_gpu());
   expect_same_ways(a, b, draws);
@@ -187,7 +188,7 @@ TEST(ClosedForm, BreaksAsWhatIsDrawnLinkByLink) {
   EXPECT_GT(compared, kSeeds / 3);
 }
 
-// ---- bundles by a slow search that knows no series
+// ---- parallel links by a slow search that knows no strided ranges
 
 // By switch its class: those with endpoints alone, others by what they are joined to, until no
 // class splits.
@@ -226,7 +227,7 @@ std::map<DeviceId, std::size_t> classes_of(const Cluster& cluster) {
   return classes;
 }
 
-TEST(ClosedForm, BundlesAreThoseOfASlowSearch) {
+TEST(ClosedForm, ParallelLinksAreThoseOfASlowSearch) {
   std::size_t bundled = 0;
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     Draws draws(seed);
@@ -246,7 +247,7 @@ TEST(ClosedForm, BundlesAreThoseOfASlowSearch) {
         wanted = lowest.try_emplace({classes[link.from], classes[link.to], wire_of(link)}, link.id)
                      .first->second;
       bundled += wanted == link.id ? 0U : 1U;
-      ASSERT_EQ(cluster->router().bundles().of(link.id), wanted) << seed;
+      ASSERT_EQ(cluster->router().parallel_links().of(link.id), wanted) << seed;
     }
   }
   EXPECT_GT(bundled, 100U);

@@ -136,7 +136,7 @@ std::vector<FactorColumn> factor_columns(const std::vector<KernelRow>& rows) {
   for (const FactorColumn& column : {FactorColumn{"framework", &KernelPrice::framework},
                                      FactorColumn{"4 bits", &KernelPrice::four_bits},
                                      FactorColumn{"replicas", &KernelPrice::last_replica},
-                                     FactorColumn{"exchanges", &KernelPrice::beside_exchanges}}) {
+                                     FactorColumn{"exchanges", &KernelPrice::beside_dispatch}}) {
     if (std::ranges::any_of(rows,
                             [&](const KernelRow& row) { return row.price.*column.factor != 1.0; }))
       columns.push_back(column);

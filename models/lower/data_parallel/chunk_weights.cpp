@@ -41,7 +41,7 @@ void append(GradientEntry& entry, const GradientEntry& more) {
 // Matrices that one product multiplies, the last one first, with the vectors beside them. Norms
 // over heads come behind the product of several, so before it here. With biases such a product has
 // one matrix.
-GradientEntry product_entry(std::span<const Weight> weights, const WeightDivision& division) {
+GradientEntry gemm_entry(std::span<const Weight> weights, const WeightDivision& division) {
   GradientEntry vectors;
   GradientEntry matrices;
   for (const Weight& weight : std::views::reverse(weights)) {
@@ -60,7 +60,7 @@ GradientEntry product_entry(std::span<const Weight> weights, const WeightDivisio
 
 // The matrices of one product after the other, the last one first, without those of experts.
 template <typename Visit>
-void each_product(std::span<const Weight> weights, const Visit& visit) {
+void each_gemm(std::span<const Weight> weights, const Visit& visit) {
   while (!weights.empty()) {
     std::size_t first = weights.size() - 1;
     while (weights[first].joined) --first;
@@ -71,20 +71,20 @@ void each_product(std::span<const Weight> weights, const Visit& visit) {
 
 // The entries of a layer in backward order, where `product` makes those of matrices multiplied
 // together and `norm` that of a norm.
-template <typename Product, typename Norm>
+template <typename Gemms, typename Norm>
 Entries entries_of(const Architecture& a, LayerKind kind, const LayerParts& parts,
-                   const Product& product, const Norm& norm) {
+                   const Gemms& gemm, const Norm& norm) {
   const std::vector<Weight> matrices = layer_weights(a, kind);
   const auto attention =
       static_cast<std::size_t>(std::ranges::count(matrices, WeightPart::Attention, &Weight::part));
   const std::span all(matrices);
   Entries entries;
-  const auto add = [&](std::span<const Weight> weights) { entries.push_back(product(weights)); };
+  const auto add = [&](std::span<const Weight> weights) { entries.push_back(gemm(weights)); };
   if (parts.ffn && a.post_norms) entries.push_back(norm());
-  if (parts.ffn) each_product(all.subspan(attention), add);
+  if (parts.ffn) each_gemm(all.subspan(attention), add);
   if (parts.ffn_norm) entries.push_back(norm());
   if (parts.attention && a.post_norms) entries.push_back(norm());
-  if (parts.attention) each_product(all.first(attention), add);
+  if (parts.attention) each_gemm(all.first(attention), add);
   if (parts.attention_norm) entries.push_back(norm());
   return entries;
 }
@@ -101,8 +101,7 @@ std::vector<GradientEntry> layer_entries(const WeightDivision& weights, LayerKin
                                          const LayerParts& parts) {
   const Architecture& a = weights.architecture;
   Entries entries = entries_of(
-      a, kind, parts,
-      [&](std::span<const Weight> product) { return product_entry(product, weights); },
+      a, kind, parts, [&](std::span<const Weight> gemm) { return gemm_entry(gemm, weights); },
       [&] { return norm_entry(a); });
   if (!parts.whole()) return entries;
   const LayerShard shard = layer_shard(a, kind, {.tensor = weights.tensor});
@@ -142,7 +141,7 @@ Entries adapter_entries(const WeightOptions& options, LayerKind kind) {
   const std::vector<Adapter>& all = options.adapters.of(kind);
   return entries_of(
       options.division.architecture, kind, {},
-      [&](std::span<const Weight> product) { return adapter_entry(all, product.front().product); },
+      [&](std::span<const Weight> gemm) { return adapter_entry(all, gemm.front().gemm); },
       [] { return GradientEntry{}; });
 }
 
@@ -204,7 +203,7 @@ std::vector<GradientEntry> head_entries(const WeightOptions& options) {
 
 GradientEntry embedding_entry(const WeightOptions& options) {
   const std::int64_t hidden = options.division.architecture.hidden;
-  const EndParameters ends = options.ends;
+  const EmbeddingAndHeadParameters ends = options.ends;
   GradientEntry entry;
   if (ends.positions > 0)
     entry.tensors.push_back({.rows = ends.positions / hidden, .columns = hidden});
@@ -213,13 +212,13 @@ GradientEntry embedding_entry(const WeightOptions& options) {
 }
 
 // A layer that predicts a token further ahead, with what stands around it.
-void append_further(ChunkWeights& weights, const WeightOptions& options, std::int64_t number) {
+void append_mtp(ChunkWeights& weights, const WeightOptions& options, std::int64_t number) {
   const std::int64_t layer = options.division.architecture.layers + number;
   const LayerKind kind = layer_kind(options.division.architecture, layer);
-  const FurtherEntries further = further_entries(options);
-  std::vector<GradientEntry> entries = further.behind;
+  const MtpEntries mtp_layers = mtp_entries(options);
+  std::vector<GradientEntry> entries = mtp_layers.behind;
   for (const GradientEntry& entry : layer_entries(options.division, kind)) entries.push_back(entry);
-  entries.insert(entries.end(), further.before.begin(), further.before.end());
+  entries.insert(entries.end(), mtp_layers.before.begin(), mtp_layers.before.end());
   append_unit(weights, {.layer = static_cast<std::int32_t>(layer)}, entries,
               expert_entries(options.division, kind));
 }
@@ -277,9 +276,9 @@ std::int64_t unit_bytes(const WeightOptions& options, const ChunkWeights& weight
   return std::llround(bytes);
 }
 
-FurtherEntries further_entries(const WeightOptions& options) {
+MtpEntries mtp_entries(const WeightOptions& options) {
   const Architecture& a = options.division.architecture;
-  FurtherEntries entries;
+  MtpEntries entries;
   entries.behind = {norm_entry(a)};
   entries.before = {
       {.tensors = {{.rows = a.hidden / options.division.tensor, .columns = 2 * a.hidden}}},
@@ -295,7 +294,7 @@ FurtherEntries further_entries(const WeightOptions& options) {
 ChunkWeights chunk_weights(const WeightOptions& options, const ChunkLayers& layers) {
   ChunkWeights weights;
   if (layers.has_head) {
-    for (std::int64_t i = options.further; i-- > 0;) append_further(weights, options, i);
+    for (std::int64_t i = options.mtp_layers; i-- > 0;) append_mtp(weights, options, i);
     append_end(weights, head_entries(options), options.trained.head, true);
   }
   for (std::int64_t i = layers.layers; i-- > 0;)

@@ -23,7 +23,7 @@ struct WeightDivision {
 };
 
 // Parameters of one rank at the ends of the model.
-struct EndParameters {
+struct EmbeddingAndHeadParameters {
   std::int64_t embedding = 0;   // word embedding, split over the vocabulary
   std::int64_t positions = 0;   // learned positions, replicated; 0 for rotary
   std::int64_t final_norm = 0;  // replicated
@@ -33,12 +33,12 @@ struct EndParameters {
 // Which weights there are on one rank, and which of them are trained.
 struct WeightOptions {
   WeightDivision division;
-  EndParameters ends = {};
+  EmbeddingAndHeadParameters ends = {};
   // First and last stage, on different ranks, both hold the embedding: as a tied head, or to read
   // the tokens that layers of multi-token prediction start from. Its gradients are summed over the
   // two.
   bool shares_embedding = false;
-  std::int64_t further = 0;  // layers of multi-token prediction
+  std::int64_t mtp_layers = 0;  // layers of multi-token prediction
   TrainedWeights trained = {};
   AdapterSet adapters = {};
   double element = 2.0;  // bytes of a number as kernels find it
@@ -133,11 +133,11 @@ struct ChunkWeights {
 // The parameters of a layer of multi-token prediction beside an ordinary one, in backward order:
 // behind it the norm before the head; before it the projection, its two norms and a copy of the
 // embedding, if any.
-struct FurtherEntries {
+struct MtpEntries {
   std::vector<GradientEntry> behind;
   std::vector<GradientEntry> before;
 };
-[[nodiscard]] FurtherEntries further_entries(const WeightOptions& options);
+[[nodiscard]] MtpEntries mtp_entries(const WeightOptions& options);
 
 // Where a chunk stands in the model.
 struct ChunkLayers {

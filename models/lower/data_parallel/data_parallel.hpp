@@ -43,8 +43,8 @@ class DataParallel {
   virtual void after_forward(const UnitPlace& place) = 0;
   // Around a forward that is computed again for the backward of layers behind it; its own unit's
   // backward comes later.
-  virtual void before_again(const UnitPlace& /*place*/) {}
-  virtual void after_again(const UnitPlace& /*place*/) {}
+  virtual void before_recompute(const UnitPlace& /*place*/) {}
+  virtual void after_recompute(const UnitPlace& /*place*/) {}
   virtual void before_backward(const UnitBackward& backward) = 0;
   // `ready`: the gradients of this chunk and microbatch that are final so far, in backward order.
   virtual void after_backward(const UnitBackward& backward,

@@ -137,8 +137,8 @@ class FullySharded final : public DataParallel {
   void begin_step() override;
   void before_forward(const UnitPlace& place) override;
   void after_forward(const UnitPlace& place) override;
-  void before_again(const UnitPlace& place) override;
-  void after_again(const UnitPlace& place) override;
+  void before_recompute(const UnitPlace& place) override;
+  void after_recompute(const UnitPlace& place) override;
   void before_backward(const UnitBackward& backward) override;
   void after_backward(const UnitBackward& backward,
                       const std::vector<ReadyGradient>& ready) override;
@@ -467,11 +467,11 @@ void FullySharded::after_forward(const UnitPlace& place) {
   }
 }
 
-void FullySharded::before_again(const UnitPlace& place) {
+void FullySharded::before_recompute(const UnitPlace& place) {
   gathers_.use(group_at(place), Pass::Backward);
 }
 
-void FullySharded::after_again(const UnitPlace& place) {
+void FullySharded::after_recompute(const UnitPlace& place) {
   Group& group = group_at(place);
   if (gives_back(group)) gathers_.give_back(group, true);
 }

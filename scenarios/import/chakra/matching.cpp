@@ -148,10 +148,10 @@ std::vector<RankId> Matching::along_dimensions(RankId rank, const Node& node) {
                              : std::get_if<std::vector<std::int64_t>>(&found->second);
   const auto chosen = [](std::int64_t one) { return one != 0; };
   if (involved == nullptr || std::ranges::all_of(*involved, chosen)) return world();
-  std::int64_t product = 1;
-  for (const std::int64_t size : conventions_.dimensions) product *= size;
+  std::int64_t gemm = 1;
+  for (const std::int64_t size : conventions_.dimensions) gemm *= size;
   if (conventions_.dimensions.size() != involved->size() ||
-      product != static_cast<std::int64_t>(folder_.ranks.size())) {
+      gemm != static_cast<std::int64_t>(folder_.ranks.size())) {
     report(file_of(rank),
            fmt::format("{} takes part in some of {} dimensions", described(rank, node),
                        involved->size()),
@@ -281,17 +281,17 @@ void Matching::meet(const GroupKey& key, RankId rank, const Node& node, const Js
          "correct the group's ranks");
 }
 
-void Matching::check_group(const GroupKey& key, const Meetings& meetings,
+void Matching::check_group(const GroupKey& key, const MemberCalls& calls,
                            std::vector<Problem>& problems) const {
-  static const std::vector<Meeting> kNothing;
-  const auto of = [&meetings](RankId rank) -> const std::vector<Meeting>& {
-    const auto found = meetings.find(rank);
-    return found == meetings.end() ? kNothing : found->second;
+  static const std::vector<MemberCall> kNothing;
+  const auto of = [&calls](RankId rank) -> const std::vector<MemberCall>& {
+    const auto found = calls.find(rank);
+    return found == calls.end() ? kNothing : found->second;
   };
   const RankId first = key.members.front();
   for (const RankId other : key.members) {
-    const std::vector<Meeting>& a = of(first);
-    const std::vector<Meeting>& b = of(other);
+    const std::vector<MemberCall>& a = of(first);
+    const std::vector<MemberCall>& b = of(other);
     const std::size_t most = std::min(a.size(), b.size());
     std::size_t call = 0;
     while (call < most && a[call].content == b[call].content) ++call;
@@ -302,7 +302,7 @@ void Matching::check_group(const GroupKey& key, const Meetings& meetings,
                              described(other, *b[call].node), b[call].content);
     } else {
       const bool first_has = call < a.size();
-      const Meeting& alone = first_has ? a[call] : b[call];
+      const MemberCall& alone = first_has ? a[call] : b[call];
       problem += fmt::format("{} ({}) finds no partner on rank {}",
                              described(first_has ? first : other, *alone.node), alone.content,
                              first_has ? other : first);
@@ -315,9 +315,9 @@ void Matching::check_group(const GroupKey& key, const Meetings& meetings,
 
 void Matching::check() const {
   std::vector<Problem> problems = problems_;
-  for (const auto& [key, meetings] : groups_) {
+  for (const auto& [key, calls] : groups_) {
     if (problems.size() >= kProblemsMost) break;
-    if (key.form != GroupKey::Form::Host) check_group(key, meetings, problems);
+    if (key.form != GroupKey::Form::Host) check_group(key, calls, problems);
   }
   if (!problems.empty()) throw InputError(problems);
 }
@@ -332,13 +332,13 @@ GroupKind Matching::kind_of_group(const GroupKey& key) const {
 
 std::map<GroupKey, std::size_t> Matching::numbers() const {
   std::map<GroupKey, std::size_t> numbers;
-  for (const auto& [key, meetings] : groups_) numbers.try_emplace(key, numbers.size());
+  for (const auto& [key, calls] : groups_) numbers.try_emplace(key, numbers.size());
   return numbers;
 }
 
 Json Matching::groups_json() const {
   Json groups = Json::array();
-  for (const auto& [key, meetings] : groups_)
+  for (const auto& [key, calls] : groups_)
     groups.push_back({{"kind", to_string(kind_of_group(key))}, {"members", key.members}});
   return groups;
 }

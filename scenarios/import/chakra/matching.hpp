@@ -53,11 +53,11 @@ class Matching {
     std::string description;
   };
   // One call as a member makes it; `content` is what must be equal.
-  struct Meeting {
+  struct MemberCall {
     const Node* node = nullptr;
     std::string content;
   };
-  using Meetings = std::map<RankId, std::vector<Meeting>>;
+  using MemberCalls = std::map<RankId, std::vector<MemberCall>>;
 
   void read_metadata(const RankFile& rank);
   void read_groups_file();
@@ -70,14 +70,14 @@ class Matching {
   [[nodiscard]] std::vector<RankId> along_dimensions(RankId rank, const Node& node);
   [[nodiscard]] std::int64_t whole_bytes(CollectiveOp op, std::int64_t bytes,
                                          std::size_t members) const;
-  void check_group(const GroupKey& key, const Meetings& meetings,
+  void check_group(const GroupKey& key, const MemberCalls& calls,
                    std::vector<Problem>& problems) const;
 
   const TraceFolder& folder_;
   const Conventions& conventions_;
   std::map<std::string, Definition> definitions_;                   // by pg_name
   std::map<std::pair<std::uint64_t, std::uint64_t>, bool> tagged_;  // by sender and receiver
-  std::map<GroupKey, Meetings> groups_;
+  std::map<GroupKey, MemberCalls> groups_;
   std::vector<Problem> problems_;
 };
 

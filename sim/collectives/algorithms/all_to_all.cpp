@@ -52,9 +52,9 @@ Message carrying(const Blocks& blocks, Message message, std::span<const std::uin
 }
 
 std::vector<Phase> phases_of_all_to_all(const GroupPlace& place,
-                                        const std::vector<Message>& messages, ChainOf chain_of) {
-  if (!messages.empty()) return phases_by_step(place, messages, chain_of);
-  return {{.latency = place.cluster.facts().latency.launch, .chains = {}}};
+                                        const std::vector<Message>& messages, FlowOf flow_of) {
+  if (!messages.empty()) return phases_by_step(place, messages, flow_of);
+  return {{.latency = place.cluster.facts().latency.launch, .flows = {}}};
 }
 
 namespace {
@@ -77,7 +77,7 @@ class FlatAllToAll final : public CollectiveAlgorithm {
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     return phases_of_all_to_all(place, messages(place, bytes),
-                                in_rounds_ ? ChainOf::Message : ChainOf::Sender);
+                                in_rounds_ ? FlowOf::Message : FlowOf::Sender);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
 

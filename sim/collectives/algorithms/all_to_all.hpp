@@ -3,7 +3,7 @@
 //
 //   AllToAllRounds rounds(place, bytes);
 //   rounds.add({.from = 0, .to = 3, .step = 2});     // nothing where the matrix has a zero
-//   std::vector<Phase> phases = phases_of_all_to_all(place, messages, ChainOf::Message);
+//   std::vector<Phase> phases = phases_of_all_to_all(place, messages, FlowOf::Message);
 #pragma once
 
 #include <vector>
@@ -44,6 +44,6 @@ class AllToAllRounds {
 // phases_by_step, and the launch alone where no member has anything to send.
 [[nodiscard]] std::vector<Phase> phases_of_all_to_all(const GroupPlace& place,
                                                       const std::vector<Message>& messages,
-                                                      ChainOf chain_of);
+                                                      FlowOf flow_of);
 
 }  // namespace trainyard

@@ -18,7 +18,8 @@ namespace trainyard {
 
 namespace {
 
-// The ring cut so that role 0 is first (a broadcast starts there) or last (a reduction ends there).
+// The ring cut so that group rank 0 is first (a broadcast starts there) or last (a reduction ends
+// there).
 Ring cut_at_root(Ring ring, bool root_last) {
   auto begin = std::find(ring.begin(), ring.end(), 0U);
   if (root_last) ++begin;
@@ -42,14 +43,14 @@ HopRange busy_hops(std::uint32_t step, std::uint32_t hops, std::uint32_t chunks)
 }
 
 // A chunk loads each hop of a ring with so much, the same in every step.
-std::vector<Chain> hop_chains(const GroupPlace& place, const Ring& ring, double chunk_bytes,
-                              LoadSum& loads) {
-  std::vector<Chain> chains;
+std::vector<MultiLinkFlow> hop_flows(const GroupPlace& place, const Ring& ring, double chunk_bytes,
+                                     LoadSum& loads) {
+  std::vector<MultiLinkFlow> flows;
   for (std::size_t hop = 0; hop + 1 < ring.size(); ++hop) {
     loads.add(hop_route(place, ring[hop], ring[hop + 1]), chunk_bytes);
-    chains.push_back(loads.take());
+    flows.push_back(loads.take());
   }
-  return chains;
+  return flows;
 }
 
 std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan) {
@@ -106,12 +107,12 @@ std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes, const Chai
   const std::uint32_t hops = ranks_of(place) - 1;
   const double chunk_bytes = bytes.value() / chain_pieces(place, plan) * plan.pieces_per_chunk;
   std::vector<Seconds> latencies(hops);
-  std::vector<std::vector<Chain>> chains;  // by ring and hop
+  std::vector<std::vector<MultiLinkFlow>> flows;  // by ring and hop
   LoadSum loads(place.cluster);
   for (const Ring& ring : cut_rings(place, plan.reduce)) {
     for (std::uint32_t hop = 0; hop < hops; ++hop)
       latencies[hop] = std::max(latencies[hop], hop_latency(place, ring[hop], ring[hop + 1]));
-    chains.push_back(hop_chains(place, ring, chunk_bytes, loads));
+    flows.push_back(hop_flows(place, ring, chunk_bytes, loads));
   }
   const Seconds slowest = *std::ranges::max_element(latencies);
   std::vector<Phase> phases(hops + plan.chunks - 1);
@@ -119,10 +120,10 @@ std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes, const Chai
     phases[step].latency = step < hops ? latencies[step] : slowest;
     const HopRange busy = busy_hops(step, hops, plan.chunks);
     if (chunk_bytes <= 0.0) continue;
-    phases[step].chains.reserve(chains.size() * (busy.end - busy.begin));
-    for (const std::vector<Chain>& ring : chains)
-      phases[step].chains.insert(phases[step].chains.end(), ring.begin() + busy.begin,
-                                 ring.begin() + busy.end);
+    phases[step].flows.reserve(flows.size() * (busy.end - busy.begin));
+    for (const std::vector<MultiLinkFlow>& ring : flows)
+      phases[step].flows.insert(phases[step].flows.end(), ring.begin() + busy.begin,
+                                ring.begin() + busy.end);
   }
   phases.front().latency += place.cluster.facts().latency.launch;
   return phases;

@@ -40,7 +40,7 @@ void add_direct_step(MessageList& list, std::uint32_t ranks, std::uint32_t step,
   }
 }
 
-// The phase of such a step, in which every message has so many bytes: a chain per sender. Without a
+// The phase of such a step, in which every message has so many bytes: a flow per sender. Without a
 // list of messages, which for 2,000 ranks has four million rows.
 Phase direct_phase(const GroupPlace& place, double bytes) {
   const std::uint32_t ranks = ranks_of(place);
@@ -52,7 +52,7 @@ Phase direct_phase(const GroupPlace& place, double bytes) {
       phase.latency = std::max(phase.latency, hop_latency(place, from, to));
       loads.add(hop_route(place, from, to), bytes);
     }
-    loads.take_into(phase.chains);
+    loads.take_into(phase.flows);
   }
   return phase;
 }

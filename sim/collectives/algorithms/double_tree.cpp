@@ -1,5 +1,5 @@
 // Double binary tree: half of the buffer is reduced up and broadcast down each of two trees over
-// the nodes; inside a node the tree is a chain.
+// the nodes; inside a node the tree is a flow.
 //
 //   T = 2((g-1) a_i + floor(log2 N) a_e) + 2 S/B       pipelined, B the slowest edge of the trees
 //
@@ -64,17 +64,17 @@ namespace {
 constexpr double kBytesPerChannel = 32.0 * 1024.0;
 constexpr std::uint32_t kChannelSetsMost = 16;  // more trees take turns on the channels
 
-constexpr std::uint32_t kNoRole = std::numeric_limits<std::uint32_t>::max();
+constexpr std::uint32_t kNoGroupRank = std::numeric_limits<std::uint32_t>::max();
 
-// One tree over roles: the parent of each (kNoRole: the root's), and the piece of the buffer it
-// carries.
-struct RoleTree {
+// One tree over group ranks: the parent of each (kNoGroupRank: the root's), and the piece of the
+// buffer it carries.
+struct GroupRankTree {
   std::vector<std::uint32_t> parent;
   std::uint32_t piece = 0;
 };
 
-// Two properties of a role's hop to its parent, which number its messages.
-struct RoleHops {
+// Two properties of a group rank's hop to its parent, which number its messages.
+struct GroupRankHops {
   std::vector<std::uint32_t> depth;
   std::vector<bool> second;  // the second child of its parent, served beside the first
 };
@@ -83,8 +83,8 @@ struct RoleHops {
 // leaves through another NIC.
 std::uint32_t member(const Placement& placement, std::uint32_t node, std::size_t place,
                      std::uint32_t channel) {
-  const std::vector<std::uint32_t>& roles = placement.nodes[node];
-  return roles[(place + channel) % roles.size()];
+  const std::vector<std::uint32_t>& group_ranks = placement.nodes[node];
+  return group_ranks[(place + channel) % group_ranks.size()];
 }
 
 // Which members of a node no rail begins with, because their NIC is dead.
@@ -111,11 +111,11 @@ std::uint32_t attachment(const Placement& placement, const TreeShape& shape, std
 }
 
 // The two trees of a channel begin with the member of its rail.
-RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape,
-                   const std::vector<bool>& without_nic, std::uint32_t channel,
-                   std::uint32_t index) {
-  RoleTree tree{.parent = std::vector<std::uint32_t>(ranks, kNoRole),
-                .piece = 2 * index + (shape.mirrored ? 1 : 0)};
+GroupRankTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape,
+                        const std::vector<bool>& without_nic, std::uint32_t channel,
+                        std::uint32_t index) {
+  GroupRankTree tree{.parent = std::vector<std::uint32_t>(ranks, kNoGroupRank),
+                     .piece = 2 * index + (shape.mirrored ? 1 : 0)};
   for (std::uint32_t node = 0; node < shape.nodes; ++node) {
     for (std::size_t i = 1; i < placement.nodes[node].size(); ++i)
       tree.parent[member(placement, node, i, channel)] = member(placement, node, i - 1, channel);
@@ -126,30 +126,30 @@ RoleTree make_tree(const Placement& placement, std::size_t ranks, const TreeShap
   return tree;
 }
 
-RoleHops hops_of(const RoleTree& tree) {
+GroupRankHops hops_of(const GroupRankTree& tree) {
   const std::size_t ranks = tree.parent.size();
-  RoleHops hops{.depth = std::vector<std::uint32_t>(ranks, 0),
-                .second = std::vector<bool>(ranks, false)};
+  GroupRankHops hops{.depth = std::vector<std::uint32_t>(ranks, 0),
+                     .second = std::vector<bool>(ranks, false)};
   std::vector<bool> has_child(ranks, false);
-  for (std::uint32_t role = 0; role < ranks; ++role) {
-    const std::uint32_t above = tree.parent[role];
-    if (above == kNoRole) continue;
-    for (auto up = above; up != kNoRole; up = tree.parent[up]) ++hops.depth[role];
-    hops.second[role] = has_child[above];
+  for (std::uint32_t group_rank = 0; group_rank < ranks; ++group_rank) {
+    const std::uint32_t above = tree.parent[group_rank];
+    if (above == kNoGroupRank) continue;
+    for (auto up = above; up != kNoGroupRank; up = tree.parent[up]) ++hops.depth[group_rank];
+    hops.second[group_rank] = has_child[above];
     has_child[above] = true;
   }
   return hops;
 }
 
 // Two for each channel, of at most one channel a rail.
-std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placement,
-                               double channels) {
+std::vector<GroupRankTree> trees_of(const GroupPlace& place, const Placement& placement,
+                                    double channels) {
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
   const std::vector<std::uint32_t> rails = rails_of(place, placement);
   const std::vector<bool> without_nic = left_out(placement, rails);
   const auto count =
       static_cast<std::uint32_t>(std::clamp(channels, 1.0, static_cast<double>(rails.size())));
-  std::vector<RoleTree> trees;
+  std::vector<GroupRankTree> trees;
   for (std::uint32_t index = 0; index < count; ++index) {
     for (const bool mirrored : {false, true}) {
       trees.push_back(make_tree(placement, place.gpus.size(),
@@ -160,12 +160,13 @@ std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placeme
   return trees;
 }
 
-std::vector<RoleTree> trees_of(const GroupPlace& place, const Placement& placement, Bytes bytes) {
+std::vector<GroupRankTree> trees_of(const GroupPlace& place, const Placement& placement,
+                                    Bytes bytes) {
   return trees_of(place, placement, bytes.value() / kBytesPerChannel);
 }
 
 // One channel for each rail.
-std::vector<RoleTree> all_trees(const GroupPlace& place) {
+std::vector<GroupRankTree> all_trees(const GroupPlace& place) {
   return trees_of(place, placement_of(place), std::numeric_limits<double>::infinity());
 }
 
@@ -193,22 +194,22 @@ struct EdgeLatencies {
   Seconds across;
 };
 
-EdgeLatencies edge_latencies(const GroupPlace& place, const std::vector<RoleTree>& trees) {
+EdgeLatencies edge_latencies(const GroupPlace& place, const std::vector<GroupRankTree>& trees) {
   EdgeLatencies edges;
-  for (const RoleTree& tree : trees) {
-    for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
-      const std::uint32_t above = tree.parent[role];
-      if (above == kNoRole) continue;
-      Seconds& slowest = crosses_nodes(place, role, above) ? edges.across : edges.inside;
-      slowest = std::max(slowest, hop_latency(place, role, above));
+  for (const GroupRankTree& tree : trees) {
+    for (std::uint32_t group_rank = 0; group_rank < tree.parent.size(); ++group_rank) {
+      const std::uint32_t above = tree.parent[group_rank];
+      if (above == kNoGroupRank) continue;
+      Seconds& slowest = crosses_nodes(place, group_rank, above) ? edges.across : edges.inside;
+      slowest = std::max(slowest, hop_latency(place, group_rank, above));
     }
   }
   return edges;
 }
 
-// Up and down, the depth of the chains and that of the trees (ncclTopoTuneModel).
+// Up and down, the depth of the flows and that of the trees (ncclTopoTuneModel).
 Seconds tree_latency(const GroupPlace& place, const Placement& placement,
-                     const std::vector<RoleTree>& trees) {
+                     const std::vector<GroupRankTree>& trees) {
   const EdgeLatencies edges = edge_latencies(place, trees);
   const auto levels = static_cast<double>(std::bit_width(placement.nodes.size()) - 1);
   return 2.0 *
@@ -216,19 +217,19 @@ Seconds tree_latency(const GroupPlace& place, const Placement& placement,
 }
 
 // `bytes` up and down.
-void add_edge(const GroupPlace& place, std::uint32_t role, std::uint32_t above, double bytes,
+void add_edge(const GroupPlace& place, std::uint32_t group_rank, std::uint32_t above, double bytes,
               LoadSum& loads) {
-  loads.add(hop_route(place, role, above), bytes);
-  loads.add(hop_route(place, above, role), bytes);
+  loads.add(hop_route(place, group_rank, above), bytes);
+  loads.add(hop_route(place, above, group_rank), bytes);
 }
 
 // `bytes` over each edge between nodes, and what else is in `loads`.
-Chain loads_between_nodes(const GroupPlace& place, const RoleTree& tree, double bytes,
-                          LoadSum& loads) {
-  for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
-    const std::uint32_t above = tree.parent[role];
-    if (above != kNoRole && crosses_nodes(place, role, above))
-      add_edge(place, role, above, bytes, loads);
+MultiLinkFlow loads_between_nodes(const GroupPlace& place, const GroupRankTree& tree, double bytes,
+                                  LoadSum& loads) {
+  for (std::uint32_t group_rank = 0; group_rank < tree.parent.size(); ++group_rank) {
+    const std::uint32_t above = tree.parent[group_rank];
+    if (above != kNoGroupRank && crosses_nodes(place, group_rank, above))
+      add_edge(place, group_rank, above, bytes, loads);
   }
   return loads.take();
 }
@@ -236,20 +237,20 @@ Chain loads_between_nodes(const GroupPlace& place, const RoleTree& tree, double 
 // The same for the edges within nodes: nodes alike are told by one of them.
 class LoadsWithinNodes {
  public:
-  LoadsWithinNodes(const GroupPlace& place, const RoleTree& tree, double bytes, LoadSum& loads)
+  LoadsWithinNodes(const GroupPlace& place, const GroupRankTree& tree, double bytes, LoadSum& loads)
       : place_(place), tree_(tree), bytes_(bytes), loads_(loads) {}
 
-  Chain of_all(const Placement& placement) {
-    Chain all;
-    for (const std::vector<std::uint32_t>& roles : placement.nodes) {
-      const NodeMembers members(place_, roles);
+  MultiLinkFlow of_all(const Placement& placement) {
+    MultiLinkFlow all;
+    for (const std::vector<std::uint32_t>& group_ranks : placement.nodes) {
+      const NodeMembers members(place_, group_ranks);
       const auto like = std::ranges::find_if(
           known_, [&](const Known& known) { return known.node.is_like(members); });
       if (like != known_.end()) {
         like->node.append_moved(like->loads, members, all.loads);
         continue;
       }
-      std::vector<LinkLoad> loads = asked(roles);
+      std::vector<LinkLoad> loads = asked(group_ranks);
       all.loads.insert(all.loads.end(), loads.begin(), loads.end());
       if (members.holds(loads)) known_.push_back({members, std::move(loads)});
     }
@@ -262,73 +263,74 @@ class LoadsWithinNodes {
     std::vector<LinkLoad> loads;
   };
 
-  std::vector<LinkLoad> asked(const std::vector<std::uint32_t>& roles) {
-    for (const std::uint32_t role : roles) {
-      const std::uint32_t above = tree_.parent[role];
-      if (above != kNoRole && !crosses_nodes(place_, role, above))
-        add_edge(place_, role, above, bytes_, loads_);
+  std::vector<LinkLoad> asked(const std::vector<std::uint32_t>& group_ranks) {
+    for (const std::uint32_t group_rank : group_ranks) {
+      const std::uint32_t above = tree_.parent[group_rank];
+      if (above != kNoGroupRank && !crosses_nodes(place_, group_rank, above))
+        add_edge(place_, group_rank, above, bytes_, loads_);
     }
     return loads_.take().loads;
   }
 
   // Links of nodes come in the order of these but where a fabric joins GPUs of one node.
-  Chain sorted(Chain chain) {
+  MultiLinkFlow sorted(MultiLinkFlow flow) {
     const auto falls = [](const LinkLoad& a, const LinkLoad& b) { return a.link >= b.link; };
-    if (std::ranges::adjacent_find(chain.loads, falls) == chain.loads.end()) return chain;
-    loads_.add(chain);
+    if (std::ranges::adjacent_find(flow.loads, falls) == flow.loads.end()) return flow;
+    loads_.add(flow);
     return loads_.take();
   }
 
   const GroupPlace& place_;
-  const RoleTree& tree_;
+  const GroupRankTree& tree_;
   double bytes_;
   LoadSum& loads_;
   std::vector<Known> known_;
 };
 
-std::vector<Chain> chains_of(const GroupPlace& place, const Placement& placement,
-                             const std::vector<RoleTree>& trees, double bytes) {
+std::vector<MultiLinkFlow> flows_of(const GroupPlace& place, const Placement& placement,
+                                    const std::vector<GroupRankTree>& trees, double bytes) {
   const double share = bytes / static_cast<double>(trees.size());
-  std::vector<Chain> chains;
-  if (share <= 0.0) return chains;
+  std::vector<MultiLinkFlow> flows;
+  if (share <= 0.0) return flows;
   LoadSum loads(place.cluster);
   // The two trees of a channel have the same edges within nodes.
   for (std::size_t i = 0; i < trees.size(); i += 2) {
-    const Chain inside = LoadsWithinNodes(place, trees[i], share, loads).of_all(placement);
-    for (const RoleTree& tree : {std::cref(trees[i]), std::cref(trees[i + 1])}) {
+    const MultiLinkFlow inside = LoadsWithinNodes(place, trees[i], share, loads).of_all(placement);
+    for (const GroupRankTree& tree : {std::cref(trees[i]), std::cref(trees[i + 1])}) {
       loads.add(inside);
-      chains.push_back(loads_between_nodes(place, tree, share, loads));
+      flows.push_back(loads_between_nodes(place, tree, share, loads));
     }
   }
-  return chains;
+  return flows;
 }
 
 std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
   const Placement placement = placement_of(place);
-  const std::vector<RoleTree> trees = trees_of(place, placement, bytes);
+  const std::vector<GroupRankTree> trees = trees_of(place, placement, bytes);
   std::vector<Phase> phases(1);
   phases.front() = {
       .latency = place.cluster.facts().latency.launch + tree_latency(place, placement, trees),
-      .chains = chains_of(place, placement, trees, bytes.value())};
+      .flows = flows_of(place, placement, trees, bytes.value())};
   return phases;
 }
 
-std::uint32_t deepest(const std::vector<RoleHops>& hops) {
+std::uint32_t deepest(const std::vector<GroupRankHops>& hops) {
   std::uint32_t depth = 0;
-  for (const RoleHops& of_tree : hops) depth = std::max(depth, std::ranges::max(of_tree.depth));
+  for (const GroupRankHops& of_tree : hops)
+    depth = std::max(depth, std::ranges::max(of_tree.depth));
   return depth;
 }
 
-std::vector<RoleHops> hops_of(const std::vector<RoleTree>& trees) {
-  std::vector<RoleHops> hops;
-  for (const RoleTree& tree : trees) hops.push_back(hops_of(tree));
+std::vector<GroupRankHops> hops_of(const std::vector<GroupRankTree>& trees) {
+  std::vector<GroupRankHops> hops;
+  for (const GroupRankTree& tree : trees) hops.push_back(hops_of(tree));
   return hops;
 }
 
 // Every hop of one tree of one level, up adding or down replacing, with one chunk.
 struct TreeHops {
-  const RoleTree& tree;
-  const RoleHops& of_role;
+  const GroupRankTree& tree;
+  const GroupRankHops& of_group_rank;
   std::uint32_t level = 0;
   std::uint32_t step = 0;
   bool up = false;
@@ -336,14 +338,14 @@ struct TreeHops {
 };
 
 void add_hops(MessageList& list, const TreeHops& hops) {
-  for (std::uint32_t role = 0; role < hops.tree.parent.size(); ++role) {
-    if (hops.of_role.depth[role] != hops.level) continue;
-    const std::uint32_t above = hops.tree.parent[role];
-    list.send({.from = hops.up ? role : above,
-               .to = hops.up ? above : role,
+  for (std::uint32_t group_rank = 0; group_rank < hops.tree.parent.size(); ++group_rank) {
+    if (hops.of_group_rank.depth[group_rank] != hops.level) continue;
+    const std::uint32_t above = hops.tree.parent[group_rank];
+    list.send({.from = hops.up ? group_rank : above,
+               .to = hops.up ? above : group_rank,
                .step = hops.step,
                .channel = 4 * (hops.tree.piece % kChannelSetsMost) + (hops.up ? 0U : 2U) +
-                          (hops.of_role.second[role] ? 1U : 0U),
+                          (hops.of_group_rank.second[group_rank] ? 1U : 0U),
                .reduce = hops.up,
                .piece_begin = hops.chunk.begin,
                .piece_end = hops.chunk.end});
@@ -353,11 +355,11 @@ void add_hops(MessageList& list, const TreeHops& hops) {
 // Chunk by chunk up to the root adding, then down; always one channel for each member of a node, so
 // that the pieces do not depend on the size of the buffer.
 std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes bytes) const {
-  const std::vector<RoleTree> trees = all_trees(place);
+  const std::vector<GroupRankTree> trees = all_trees(place);
   MessageList list({.ranks = ranks_of(place),
                     .pieces = pieces(place),
                     .piece_bytes = bytes.value() / pieces(place)});
-  const std::vector<RoleHops> hops = hops_of(trees);
+  const std::vector<GroupRankHops> hops = hops_of(trees);
   const std::uint32_t depth = deepest(hops);
   const Bytes share{bytes.value() / static_cast<double>(trees.size())};
   const std::uint32_t chunks = stream_chunks(share, kChunksMost);
@@ -371,7 +373,7 @@ std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes byte
       for (std::size_t i = 0; i < trees.size(); ++i) {
         const std::uint32_t begin = trees[i].piece * kChunksMost + chunk * size;
         add_hops(list, {.tree = trees[i],
-                        .of_role = hops[i],
+                        .of_group_rank = hops[i],
                         .level = up ? depth - hop : hop - depth + 1,
                         .step = step,
                         .up = up,
@@ -383,12 +385,12 @@ std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes byte
 }
 
 // The way of the first chunk, up the longest branch and down again.
-double first_chunk_s(const GroupPlace& place, const std::vector<RoleTree>& trees) {
+double first_chunk_s(const GroupPlace& place, const std::vector<GroupRankTree>& trees) {
   Seconds longest;
-  for (const RoleTree& tree : trees) {
-    for (std::uint32_t role = 0; role < tree.parent.size(); ++role) {
+  for (const GroupRankTree& tree : trees) {
+    for (std::uint32_t group_rank = 0; group_rank < tree.parent.size(); ++group_rank) {
       Seconds way;
-      for (std::uint32_t at = role; tree.parent[at] != kNoRole; at = tree.parent[at])
+      for (std::uint32_t at = group_rank; tree.parent[at] != kNoGroupRank; at = tree.parent[at])
         way += hop_latency(place, at, tree.parent[at]);
       longest = std::max(longest, way);
     }
@@ -397,7 +399,7 @@ double first_chunk_s(const GroupPlace& place, const std::vector<RoleTree>& trees
 }
 
 FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
-  const std::vector<RoleTree> trees = all_trees(place);
+  const std::vector<GroupRankTree> trees = all_trees(place);
   const double latency_s = tree_latency(place, placement_of(place), trees).value();
   const double way = latency_s > 0.0 ? first_chunk_s(place, trees) / latency_s - 1.0 : 0.0;
   const double filling = (2.0 * deepest(hops_of(trees)) - 1.0) / kChunksMost;
@@ -411,9 +413,9 @@ FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
 
 }  // namespace
 
-std::vector<Chain> double_tree_chains(const GroupPlace& place, Bytes bytes) {
+std::vector<MultiLinkFlow> double_tree_flows(const GroupPlace& place, Bytes bytes) {
   const Placement placement = placement_of(place);
-  return chains_of(place, placement, trees_of(place, placement, bytes), bytes.value());
+  return flows_of(place, placement, trees_of(place, placement, bytes), bytes.value());
 }
 
 const CollectiveAlgorithm& tree_all_reduce() {

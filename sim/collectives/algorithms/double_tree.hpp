@@ -6,7 +6,7 @@
 // Speck and Traeff 2009.
 //
 //   TreeNode n = tree_node({.nodes = 8, .mirrored = false}, 6);   // parent 4, children 5 and 7
-//   const std::vector<Chain> chains = double_tree_chains(place, Bytes{4.0});
+//   const std::vector<MultiLinkFlow> flows = double_tree_flows(place, Bytes{4.0});
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct TreeNode {
 // REQUIRES: node < shape.nodes.
 [[nodiscard]] TreeNode tree_node(const TreeShape& shape, std::uint32_t node);
 
-// The chains of an all_reduce over both trees, for so many bytes of each member.
-[[nodiscard]] std::vector<Chain> double_tree_chains(const GroupPlace& place, Bytes bytes);
+// The flows of an all_reduce over both trees, for so many bytes of each member.
+[[nodiscard]] std::vector<MultiLinkFlow> double_tree_flows(const GroupPlace& place, Bytes bytes);
 
 }  // namespace trainyard

@@ -56,7 +56,7 @@ class RecursiveDoubling final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& /*place*/) const override { return 1; }
   std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Message);
+    return phases_by_step(place, messages(place, bytes), FlowOf::Message);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
 };
@@ -99,7 +99,7 @@ class HalvingDoubling final : public CollectiveAlgorithm {
   std::uint32_t pieces(const GroupPlace& place) const override { return core_of(ranks_of(place)); }
   std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Message);
+    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), FlowOf::Message);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     return listed(place, bytes, CarriedOn::Found);

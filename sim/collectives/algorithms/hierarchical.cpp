@@ -30,8 +30,8 @@ namespace trainyard {
 namespace {
 
 // The levels, and how each line of one goes round. Every member of a line owns the pieces
-// role * cycles + cycle; a cycle of a node's wires carries those of its number. Along a dimension
-// of a torus odd cycles go backwards.
+// group rank * cycles + cycle; a cycle of a node's wires carries those of its number. Along a
+// dimension of a torus odd cycles go backwards.
 struct Plan {
   Levels levels;
   std::vector<std::vector<Ring>> node_rings;  // [node][cycle], as digits of level 0
@@ -39,7 +39,7 @@ struct Plan {
   std::uint32_t cycles = 1;  // a multiple of it; two ways round where there is a torus
 
   [[nodiscard]] std::uint32_t ranks() const {
-    return static_cast<std::uint32_t>(levels.role_at.size());
+    return static_cast<std::uint32_t>(levels.group_rank_at.size());
   }
   [[nodiscard]] std::uint32_t pieces() const { return ranks() * cycles; }
   // The digits of a line in the order in which data visits them.
@@ -62,7 +62,8 @@ Plan plan_of(const GroupPlace& place, LevelsOf which) {
   std::size_t fewest = place.gpus.size();
   for (std::uint32_t first = 0; first < plan.ranks(); first += plan.levels.sizes[0]) {
     std::vector<std::uint32_t> gpus;
-    for (const std::uint32_t role : plan.levels.line(0, first)) gpus.push_back(place.gpus[role]);
+    for (const std::uint32_t group_rank : plan.levels.line(0, first))
+      gpus.push_back(place.gpus[group_rank]);
     plan.node_rings.push_back(rings_of({.cluster = place.cluster, .gpus = gpus}));
     fewest = std::min(fewest, plan.node_rings.back().size());
   }
@@ -74,7 +75,7 @@ Plan plan_of(const GroupPlace& place, LevelsOf which) {
 // Calls visit(position) for the first position of every line of the level.
 template <class Visit>
 void for_each_line(const Levels& levels, std::size_t level, Visit visit) {
-  for (std::uint32_t position = 0; position < levels.role_at.size(); ++position)
+  for (std::uint32_t position = 0; position < levels.group_rank_at.size(); ++position)
     if (levels.digit(level, position) == 0) visit(position);
 }
 
@@ -85,7 +86,7 @@ std::vector<std::uint32_t> block(const Plan& plan, std::size_t level, std::uint3
   const std::uint32_t apart = plan.levels.stride(level) * plan.levels.sizes[level];
   std::vector<std::uint32_t> pieces;
   for (std::uint32_t at = position % apart; at < plan.ranks(); at += apart)
-    pieces.push_back(plan.levels.role_at[at] * plan.cycles + cycle);
+    pieces.push_back(plan.levels.group_rank_at[at] * plan.cycles + cycle);
   std::ranges::sort(pieces);
   return pieces;
 }
@@ -112,8 +113,8 @@ void add_line(MessageList& list, const Plan& plan, std::size_t level, std::uint3
   for (std::uint32_t step = 0; step + 1 < n; ++step) {
     for (std::uint32_t i = 0; i < n; ++i) {
       const std::uint32_t behind = pattern.reduce ? step + 1 : step;
-      pattern.from = plan.levels.role_at[first + order[i] * stride];
-      pattern.to = plan.levels.role_at[first + order[(i + 1) % n] * stride];
+      pattern.from = plan.levels.group_rank_at[first + order[i] * stride];
+      pattern.to = plan.levels.group_rank_at[first + order[(i + 1) % n] * stride];
       pattern.step = first_step + step;
       send_pieces(list, pattern, blocks[(i + n - behind) % n]);
     }
@@ -140,13 +141,13 @@ Phase level_phase(const GroupPlace& place, const Plan& plan, std::size_t level, 
     std::vector<Ring> rings;
     for (std::uint32_t cycle = 0; cycle < (in_cycles ? plan.cycles : 1U); ++cycle) {
       Ring& ring = rings.emplace_back(plan.order(level, first, cycle));
-      for (std::uint32_t& digit : ring) digit = plan.levels.role_at[first + digit * stride];
+      for (std::uint32_t& digit : ring) digit = plan.levels.group_rank_at[first + digit * stride];
       for (std::size_t i = 0; i < ring.size(); ++i)
         phase.latency =
             std::max(phase.latency, hop_latency(place, ring[i], ring[(i + 1) % ring.size()]));
     }
-    for (Chain& chain : ring_chains(place, rings, bytes.value() / stride, passes, loads))
-      phase.chains.push_back(std::move(chain));
+    for (MultiLinkFlow& flow : ring_flows(place, rings, bytes.value() / stride, passes, loads))
+      phase.flows.push_back(std::move(flow));
   });
   phase.latency = passes * (plan.levels.sizes[level] - 1) * phase.latency;
   return phase;

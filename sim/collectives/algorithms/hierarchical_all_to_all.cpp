@@ -38,17 +38,18 @@ class TwoLevels {
   }
 
  private:
-  [[nodiscard]] std::uint32_t role(std::uint32_t node, std::uint32_t member) const {
+  [[nodiscard]] std::uint32_t group_rank(std::uint32_t node, std::uint32_t member) const {
     return placement_.nodes[node][member];
   }
 
   // Member `from` gives `to` all it has for the GPUs of that local index, on every node.
   void gather(std::uint32_t node, std::uint32_t from, std::uint32_t to, std::uint32_t step) {
     std::vector<std::uint32_t> likes;
-    for (std::uint32_t remote = 0; remote < nodes_; ++remote) likes.push_back(role(remote, to));
-    const std::uint32_t sender = role(node, from);
+    for (std::uint32_t remote = 0; remote < nodes_; ++remote)
+      likes.push_back(group_rank(remote, to));
+    const std::uint32_t sender = group_rank(node, from);
     Message message =
-        carrying(blocks_, {.from = sender, .to = role(node, to), .step = step, .channel = 0},
+        carrying(blocks_, {.from = sender, .to = group_rank(node, to), .step = step, .channel = 0},
                  std::span(&sender, 1), likes);
     if (message.scattered.empty()) return;
     gathered_[message.to].push_back(static_cast<std::uint32_t>(messages_.size()));
@@ -57,10 +58,10 @@ class TwoLevels {
 
   // Sends what gathered on a member of node `from` to its like on node `to`.
   void cross(std::uint32_t from, std::uint32_t to, std::uint32_t member, std::uint32_t step) {
-    const std::uint32_t receiver = role(to, member);
-    Message message =
-        carrying(blocks_, {.from = role(from, member), .to = receiver, .step = step, .channel = 0},
-                 placement_.nodes[from], std::span(&receiver, 1));
+    const std::uint32_t receiver = group_rank(to, member);
+    Message message = carrying(
+        blocks_, {.from = group_rank(from, member), .to = receiver, .step = step, .channel = 0},
+        placement_.nodes[from], std::span(&receiver, 1));
     if (message.scattered.empty()) return;
     message.after = gathered_[message.from];
     messages_.push_back(std::move(message));
@@ -70,7 +71,8 @@ class TwoLevels {
   Blocks blocks_;
   std::uint32_t nodes_;
   std::uint32_t members_;
-  std::vector<std::vector<std::uint32_t>> gathered_;  // by role: messages of the first level to it
+  std::vector<std::vector<std::uint32_t>>
+      gathered_;  // by group rank: messages of the first level to it
   std::vector<Message> messages_;
 };
 
@@ -89,7 +91,7 @@ class HierarchicalAllToAll final : public CollectiveAlgorithm {
     return too_many_to_all_send_to_all(place);
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_of_all_to_all(place, messages(place, bytes), ChainOf::Message);
+    return phases_of_all_to_all(place, messages(place, bytes), FlowOf::Message);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     return TwoLevels(place, bytes).messages();

@@ -144,16 +144,16 @@ class Crossing {
   }
 
  private:
-  [[nodiscard]] std::uint32_t role(std::uint32_t node, std::uint32_t member) const {
+  [[nodiscard]] std::uint32_t group_rank(std::uint32_t node, std::uint32_t member) const {
     return placement_.nodes[node][member];
   }
 
   // Sends all that one member has for the GPUs of another node to its like there.
   void cross(std::uint32_t member, std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
-    const std::uint32_t sender = role(from, member);
-    Message message =
-        carrying(blocks_, {.from = sender, .to = role(to, member), .step = 0, .channel = channel},
-                 std::span(&sender, 1), placement_.nodes[to]);
+    const std::uint32_t sender = group_rank(from, member);
+    Message message = carrying(
+        blocks_, {.from = sender, .to = group_rank(to, member), .step = 0, .channel = channel},
+        std::span(&sender, 1), placement_.nodes[to]);
     // However many of its experts are there, a token goes once.
     message.bytes = std::min(message.bytes * crossing_, sent_[sender] * once_);
     if (message.scattered.empty()) return;
@@ -165,11 +165,11 @@ class Crossing {
   // start.
   void forward(std::uint32_t node, std::uint32_t member, std::uint32_t to, std::uint32_t channel) {
     std::vector<std::uint32_t> rail;
-    for (const auto& roles : placement_.nodes) rail.push_back(roles[member]);
-    const std::uint32_t receiver = role(node, to);
+    for (const auto& group_ranks : placement_.nodes) rail.push_back(group_ranks[member]);
+    const std::uint32_t receiver = group_rank(node, to);
     Message message = carrying(
-        blocks_, {.from = role(node, member), .to = receiver, .step = 1, .channel = channel}, rail,
-        std::span(&receiver, 1));
+        blocks_, {.from = group_rank(node, member), .to = receiver, .step = 1, .channel = channel},
+        rail, std::span(&receiver, 1));
     message.bytes *= forwarding_;
     if (message.scattered.empty()) return;
     message.after = arrived_[message.from];
@@ -181,8 +181,8 @@ class Crossing {
   double crossing_ = 1.0;    // the share of a row's bytes that crosses for it
   double forwarding_ = 1.0;  // and the share that is forwarded
   double once_ = 1.0;        // the share of all bytes if each token goes once
-  std::vector<std::vector<std::uint32_t>> arrived_;  // by role: crossing messages to it
-  std::vector<double> sent_;                         // by role: all its bytes
+  std::vector<std::vector<std::uint32_t>> arrived_;  // by group rank: crossing messages to it
+  std::vector<double> sent_;                         // by group rank: all its bytes
   std::vector<Message> messages_;
 };
 
@@ -197,17 +197,17 @@ std::vector<double> handed_on_of(const std::vector<Message>& messages) {
   return of_senders;
 }
 
-// A chain for each sender: none ends before the sender's SMs have copied its rows.
+// A multi-link flow for each sender: none ends before the sender's SMs have copied its rows.
 void hold_back(Phase& phase, const std::vector<double>& handed_on, const ExchangePace& pace) {
-  TY_CHECK(phase.chains.size() == handed_on.size() || phase.chains.empty(), phase.chains.size(),
+  TY_CHECK(phase.flows.size() == handed_on.size() || phase.flows.empty(), phase.flows.size(),
            handed_on.size());
   phase.latency = std::max(phase.latency, pace.start);
-  for (std::size_t i = 0; i < phase.chains.size(); ++i) {
-    Chain& chain = phase.chains[i];
+  for (std::size_t i = 0; i < phase.flows.size(); ++i) {
+    MultiLinkFlow& flow = phase.flows[i];
     if (handed_on[i] <= 0.0) continue;
-    const double most = std::ranges::max(chain.loads, {}, &LinkLoad::bytes).bytes;
-    chain.rate_cap_bytes_per_s =
-        std::min(chain.rate_cap_bytes_per_s, most / handed_on[i] * pace.rate.value());
+    const double most = std::ranges::max(flow.loads, {}, &LinkLoad::bytes).bytes;
+    flow.rate_cap_bytes_per_s =
+        std::min(flow.rate_cap_bytes_per_s, most / handed_on[i] * pace.rate.value());
   }
 }
 
@@ -238,7 +238,7 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
     std::vector<Message> together = messages(place, bytes);
     const std::vector<double> handed_on = handed_on_of(together);
     for (Message& message : together) message.step = 0;
-    std::vector<Phase> phases = phases_of_all_to_all(place, together, ChainOf::Sender);
+    std::vector<Phase> phases = phases_of_all_to_all(place, together, FlowOf::Sender);
     const auto nodes = static_cast<std::int64_t>(placement_of(place).nodes.size());
     hold_back(phases.front(), handed_on, exchange_pace(exchange_constants(), nodes));
     return phases;

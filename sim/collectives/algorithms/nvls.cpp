@@ -22,20 +22,20 @@ constexpr std::uint32_t kTreeChannelsMost = 16;  // in each stage; more parts ta
 constexpr std::uint32_t kMembershipsMost = 1U << 17U;  // members in all passes, one way
 
 std::vector<std::uint32_t> everyone(const GroupPlace& place) {
-  std::vector<std::uint32_t> roles(place.gpus.size());
-  std::iota(roles.begin(), roles.end(), 0U);
-  return roles;
+  std::vector<std::uint32_t> group_ranks(place.gpus.size());
+  std::iota(group_ranks.begin(), group_ranks.end(), 0U);
+  return group_ranks;
 }
 
-void all_reduce(MessageList& list, std::span<const std::uint32_t> roles, Bytes bytes) {
-  const auto n = static_cast<std::uint32_t>(roles.size());
+void all_reduce(MessageList& list, std::span<const std::uint32_t> group_ranks, Bytes bytes) {
+  const auto n = static_cast<std::uint32_t>(group_ranks.size());
   const std::uint32_t pieces = nvls_chunks_most(n);
   const std::uint32_t chunks = nvls_chunks(n, bytes);
   const std::uint32_t width = pieces / chunks;
   for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
     const auto pass = [&](std::uint32_t head, std::uint32_t channel) {
       const std::uint32_t begin = head * pieces + chunk * width;
-      return SwitchPass{.members = roles,
+      return SwitchPass{.members = group_ranks,
                         .hub = n,
                         .head = head,
                         .begin = begin,
@@ -107,17 +107,21 @@ std::uint32_t nvls_tree_chunks_most(const GroupPlace& place) {
 }
 
 std::vector<Message> nvls_messages(const GroupPlace& place, CollectiveOp op, Bytes bytes) {
-  const std::vector<std::uint32_t> roles = everyone(place);
-  const auto n = static_cast<std::uint32_t>(roles.size());
+  const std::vector<std::uint32_t> group_ranks = everyone(place);
+  const auto n = static_cast<std::uint32_t>(group_ranks.size());
   const std::uint32_t pieces = op == CollectiveOp::AllReduce ? n * nvls_chunks_most(n) : n;
   MessageList list({.ranks = n + 1, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
   if (op == CollectiveOp::AllReduce) {
-    all_reduce(list, roles, bytes);
+    all_reduce(list, group_ranks, bytes);
     return std::move(list).take();
   }
   for (std::uint32_t head = 0; head < n; ++head) {
-    const SwitchPass pass{
-        .members = roles, .hub = n, .head = head, .begin = head, .end = head + 1, .channel = head};
+    const SwitchPass pass{.members = group_ranks,
+                          .hub = n,
+                          .head = head,
+                          .begin = head,
+                          .end = head + 1,
+                          .channel = head};
     if (op == CollectiveOp::AllGather)
       pass.copy(list, 0);
     else
@@ -204,7 +208,7 @@ std::vector<Message> nvls_tree_messages(const GroupPlace& place, Bytes bytes) {
 
 namespace {
 
-using Roles = std::vector<std::uint32_t>;
+using GroupRanks = std::vector<std::uint32_t>;
 
 // A GPU's two wires to the switch.
 struct SwitchWires {
@@ -213,15 +217,15 @@ struct SwitchWires {
 };
 
 // By way of any other member on the node. REQUIRES: they are joined by a switch.
-SwitchWires wires_of(const GroupPlace& place, const Roles& roles, std::size_t member) {
-  const std::uint32_t self = place.gpus[roles[member]];
-  const std::uint32_t other = place.gpus[roles[member == 0 ? 1 : 0]];
+SwitchWires wires_of(const GroupPlace& place, const GroupRanks& group_ranks, std::size_t member) {
+  const std::uint32_t self = place.gpus[group_ranks[member]];
+  const std::uint32_t other = place.gpus[group_ranks[member == 0 ? 1 : 0]];
   return {.up = {place.cluster.router().route(self, other).front()},
           .down = {place.cluster.router().route(other, self).back()}};
 }
 
-bool behind_switch(const GroupPlace& place, const Roles& roles) {
-  return nv_switch_of(place, roles).has_value();
+bool behind_switch(const GroupPlace& place, const GroupRanks& group_ranks) {
+  return nv_switch_of(place, group_ranks).has_value();
 }
 
 // The bytes that every member puts on its wires, and those that a head adds.
@@ -286,15 +290,15 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     const CollectiveLatency& latency = place.cluster.facts().latency;
     const double passes = op_ == CollectiveOp::AllReduce ? 2.0 : 1.0;
-    Phase phase{.latency = latency.launch + passes * latency.intra_step, .chains = {}};
+    Phase phase{.latency = latency.launch + passes * latency.intra_step, .flows = {}};
     if (tree_) {
       const std::size_t nodes = placement_of(place).nodes.size();
       const double levels = static_cast<double>(std::bit_width(nodes)) - 1.0;
       phase.latency += 2.0 * levels * slowest_edge(place);
     }
     if (bytes.value() > 0.0)
-      phase.chains =
-          tree_ ? nvls_tree_chains(place, bytes.value()) : nvls_chains(place, op_, bytes.value());
+      phase.flows =
+          tree_ ? nvls_tree_flows(place, bytes.value()) : nvls_flows(place, op_, bytes.value());
     return {std::move(phase)};
   }
   std::uint32_t pieces(const GroupPlace& place) const override {
@@ -308,8 +312,8 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
   FluidBound fluid_bound(const GroupPlace& place) const override;
   std::vector<DeviceId> switches(const GroupPlace& place) const override {
     std::vector<DeviceId> switches;
-    for (const Roles& roles : placement_of(place).nodes)
-      switches.push_back(nv_switch_of(place, roles).value());
+    for (const GroupRanks& group_ranks : placement_of(place).nodes)
+      switches.push_back(nv_switch_of(place, group_ranks).value());
     return switches;
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
@@ -359,48 +363,48 @@ std::optional<std::string> nvls_refusal(const GroupPlace& place) {
 std::optional<std::string> nvls_tree_refusal(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   if (placement.nodes.size() < 2) return "nvls_tree spans several nodes, here is one (nvls)";
-  for (const Roles& roles : placement.nodes)
-    if (!behind_switch(place, roles))
+  for (const GroupRanks& group_ranks : placement.nodes)
+    if (!behind_switch(place, group_ranks))
       return "nvls_tree needs two or more GPUs of every node behind an NVSwitch";
   return {};
 }
 
-std::vector<Chain> nvls_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+std::vector<MultiLinkFlow> nvls_flows(const GroupPlace& place, CollectiveOp op, double bytes) {
   const Placement placement = placement_of(place);
-  const Roles& roles = placement.nodes.front();
-  const SwitchBytes share = switch_bytes(op, bytes, static_cast<double>(roles.size()));
+  const GroupRanks& group_ranks = placement.nodes.front();
+  const SwitchBytes share = switch_bytes(op, bytes, static_cast<double>(group_ranks.size()));
   LoadSum loads(place.cluster);
-  for (std::size_t member = 0; member < roles.size(); ++member) {
-    const SwitchWires wires = wires_of(place, roles, member);
+  for (std::size_t member = 0; member < group_ranks.size(); ++member) {
+    const SwitchWires wires = wires_of(place, group_ranks, member);
     loads.add(wires.up, share.up + share.head_up);
     loads.add(wires.down, share.down + share.head_down);
   }
-  std::vector<Chain> chains{loads.take()};
-  if (chains.front().loads.empty()) chains.clear();
-  return chains;
+  std::vector<MultiLinkFlow> flows{loads.take()};
+  if (flows.front().loads.empty()) flows.clear();
+  return flows;
 }
 
-std::vector<Chain> nvls_tree_chains(const GroupPlace& place, double bytes) {
+std::vector<MultiLinkFlow> nvls_tree_flows(const GroupPlace& place, double bytes) {
   const Placement placement = placement_of(place);
   const std::vector<std::uint32_t> heads = rails_of(place, placement);
   const double part = bytes / (2.0 * static_cast<double>(heads.size()));
   LoadSum loads(place.cluster);
-  std::vector<Chain> chains;
+  std::vector<MultiLinkFlow> flows;
   for (const std::uint32_t head : heads) {
     for (const bool mirrored : {false, true}) {
-      for (const Roles& roles : placement.nodes) {
-        for (std::size_t member = 0; member < roles.size(); ++member) {
-          const SwitchWires wires = wires_of(place, roles, member);
+      for (const GroupRanks& group_ranks : placement.nodes) {
+        for (std::size_t member = 0; member < group_ranks.size(); ++member) {
+          const SwitchWires wires = wires_of(place, group_ranks, member);
           const double times = member == head ? 2.0 : 1.0;
           loads.add(wires.up, times * part);
           loads.add(wires.down, times * part);
         }
       }
       add_tree(place, placement, head, mirrored, part, loads);
-      loads.take_into(chains);
+      loads.take_into(flows);
     }
   }
-  return chains;
+  return flows;
 }
 
 const CollectiveAlgorithm& nvls_all_reduce() {

@@ -11,7 +11,7 @@
 // n = 8, S = 2^30, B = 370.8 GB/s: 3 257.711845 us, a bus rate of 576.8 GB/s
 // (tests/sim/collectives/nvls_test.cpp). NVLSTree does the same within each node and runs a
 // double binary tree over the nodes for every head's part. In the messages of both the switches
-// take part with roles of their own.
+// take part with group ranks of their own.
 //
 // The switch does not store, so a pass is one flow (switches.hpp). all_gather and reduce_scatter
 // are one pass of each head's part, all at once, and take the fluid time. In all_reduce a part is
@@ -29,7 +29,7 @@
 // NVLSTree reads, runs a double tree over the nodes for each head's part, and writes, chunk by
 // chunk: with L levels of the tree and C chunks at most (2 L + 1)/C longer than the fluid form.
 //
-//   const std::vector<Chain> chains = nvls_chains(place, CollectiveOp::AllReduce, 1e9);
+//   const std::vector<MultiLinkFlow> flows = nvls_flows(place, CollectiveOp::AllReduce, 1e9);
 #pragma once
 
 #include <vector>
@@ -42,11 +42,11 @@ namespace trainyard::nccl {
 [[nodiscard]] std::optional<std::string> nvls_refusal(const GroupPlace& place);
 [[nodiscard]] std::optional<std::string> nvls_tree_refusal(const GroupPlace& place);
 
-// REQUIRES: no refusal. One chain: the switch moves all GPUs' parts in step.
-[[nodiscard]] std::vector<Chain> nvls_chains(const GroupPlace& place, CollectiveOp op,
-                                             double bytes);
-// One chain for each head and tree.
-[[nodiscard]] std::vector<Chain> nvls_tree_chains(const GroupPlace& place, double bytes);
+// REQUIRES: no refusal. One flow: the switch moves all GPUs' parts in step.
+[[nodiscard]] std::vector<MultiLinkFlow> nvls_flows(const GroupPlace& place, CollectiveOp op,
+                                                    double bytes);
+// One flow for each head and tree.
+[[nodiscard]] std::vector<MultiLinkFlow> nvls_tree_flows(const GroupPlace& place, double bytes);
 
 // For the registry. Latency: the launch and one step within the node for each pass through the
 // switch; NVLSTree adds 2 floor(log2 N) steps across.

@@ -52,7 +52,7 @@ class ParameterServer final : public CollectiveAlgorithm {
                        place.gpus.size());
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Sender);
+    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), FlowOf::Sender);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     return listed(place, bytes, CarriedOn::Found);
@@ -83,9 +83,9 @@ std::vector<Message> ParameterServer::listed(const GroupPlace& place, Bytes byte
       for (std::uint32_t server = 0; server < servers_.count; ++server) {
         const std::uint32_t worker = (server + distance) % places;
         if (worker >= workers) continue;
-        const std::uint32_t role = servers_.dedicated ? workers + server : server;
-        list.send({.from = push ? worker : role,
-                   .to = push ? role : worker,
+        const std::uint32_t group_rank = servers_.dedicated ? workers + server : server;
+        list.send({.from = push ? worker : group_rank,
+                   .to = push ? group_rank : worker,
                    .step = push ? 0U : 1U,
                    .channel = servers_.dedicated ? distance : distance - 1,
                    .reduce = push,

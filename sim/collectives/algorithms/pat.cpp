@@ -36,7 +36,7 @@ class Pat final : public CollectiveAlgorithm {
                 "and each has it whole for a time"};
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, together(place, bytes), ChainOf::Sender);
+    return phases_by_step(place, together(place, bytes), FlowOf::Sender);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
 
@@ -101,19 +101,19 @@ std::vector<PatSend> pat_sends(std::uint32_t ranks) {
   return sends;
 }
 
-std::vector<Chain> pat_chains(const GroupPlace& place, CollectiveOp op, double bytes) {
+std::vector<MultiLinkFlow> pat_flows(const GroupPlace& place, CollectiveOp op, double bytes) {
   const std::uint32_t ranks = ranks_of(place);
   LoadSum loads(place.cluster);
-  std::vector<Chain> chains;
+  std::vector<MultiLinkFlow> flows;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     for (const PatSend& send : pat_sends(ranks)) {
       const std::uint32_t step =
           op == CollectiveOp::AllGather ? send.distance : ranks - send.distance;
       loads.add(hop_route(place, rank, (rank + step) % ranks), send.blocks * bytes / ranks);
     }
-    loads.take_into(chains);
+    loads.take_into(flows);
   }
-  return chains;
+  return flows;
 }
 
 const CollectiveAlgorithm& pat_all_gather() {

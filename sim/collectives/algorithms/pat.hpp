@@ -32,7 +32,8 @@ struct PatSend {
 [[nodiscard]] const CollectiveAlgorithm& pat_all_gather();
 [[nodiscard]] const CollectiveAlgorithm& pat_reduce_scatter();
 
-// All steps at once, a chain per sender, for a model that has the latency by itself.
-[[nodiscard]] std::vector<Chain> pat_chains(const GroupPlace& place, CollectiveOp op, double bytes);
+// All steps at once, a flow per sender, for a model that has the latency by itself.
+[[nodiscard]] std::vector<MultiLinkFlow> pat_flows(const GroupPlace& place, CollectiveOp op,
+                                                   double bytes);
 
 }  // namespace trainyard::nccl

@@ -30,18 +30,18 @@ namespace trainyard {
 
 namespace {
 
-using Roles = std::vector<std::uint32_t>;
+using GroupRanks = std::vector<std::uint32_t>;
 
 // Is every pair of these members joined by a wire of its own?
-bool is_full_mesh(const GroupPlace& place, const Roles& roles) {
+bool is_full_mesh(const GroupPlace& place, const GroupRanks& group_ranks) {
   const auto wired = [&](std::uint32_t from, std::uint32_t to) {
     const Route route = place.cluster.router().route(place.gpus[from], place.gpus[to]);
     return route.size() == 1;
   };
-  for (const std::uint32_t from : roles)
-    for (const std::uint32_t to : roles)
+  for (const std::uint32_t from : group_ranks)
+    for (const std::uint32_t to : group_ranks)
       if (from != to && !wired(from, to)) return false;
-  return roles.size() > 2;
+  return group_ranks.size() > 2;
 }
 
 // 0, 1, -1, 2, -2, ... modulo `modulus`, each turned by `turn`: the zigzag path through all of
@@ -58,7 +58,7 @@ Ring zigzag(std::uint32_t modulus, std::uint32_t turn) {
 
 // The cycles in which one node's members are visited, as positions among them.
 std::vector<Ring> local_cycles(const GroupPlace& place, const Placement& placement) {
-  const auto mesh = [&](const Roles& roles) { return is_full_mesh(place, roles); };
+  const auto mesh = [&](const GroupRanks& group_ranks) { return is_full_mesh(place, group_ranks); };
   const auto count = static_cast<std::uint32_t>(placement.nodes.front().size());
   if (placement.even() && std::all_of(placement.nodes.begin(), placement.nodes.end(), mesh))
     return disjoint_cycles(count);
@@ -68,11 +68,12 @@ std::vector<Ring> local_cycles(const GroupPlace& place, const Placement& placeme
 }
 
 // The local cycle, cut so that it begins with member `first`, for a node of `count` members.
-void append_node(Ring& ring, const Roles& roles, const Ring& cycle, std::uint32_t first) {
+void append_node(Ring& ring, const GroupRanks& group_ranks, const Ring& cycle,
+                 std::uint32_t first) {
   const auto start = std::find(cycle.begin(), cycle.end(), first) - cycle.begin();
   for (std::size_t i = 0; i < cycle.size(); ++i) {
     const std::uint32_t member = cycle[(static_cast<std::size_t>(start) + i) % cycle.size()];
-    if (member < roles.size()) ring.push_back(roles[member]);
+    if (member < group_ranks.size()) ring.push_back(group_ranks[member]);
   }
 }
 
@@ -112,26 +113,27 @@ std::vector<Ring> rings_of(const GroupPlace& place) {
     for (const Ring& cycle : cycles) {
       Ring ring;
       ring.reserve(place.gpus.size());
-      for (const Roles& roles : placement.nodes) append_node(ring, roles, cycle, entry);
+      for (const GroupRanks& group_ranks : placement.nodes)
+        append_node(ring, group_ranks, cycle, entry);
       rings.push_back(std::move(ring));
     }
   }
   return rings;
 }
 
-std::vector<Chain> ring_chains(const GroupPlace& place, std::span<const Ring> rings, double bytes,
-                               std::uint32_t passes, LoadSum& loads) {
-  std::vector<Chain> chains;
-  chains.reserve(rings.size());
+std::vector<MultiLinkFlow> ring_flows(const GroupPlace& place, std::span<const Ring> rings,
+                                      double bytes, std::uint32_t passes, LoadSum& loads) {
+  std::vector<MultiLinkFlow> flows;
+  flows.reserve(rings.size());
   for (const Ring& ring : rings) {
     const auto n = static_cast<double>(ring.size());
     const double share = bytes / static_cast<double>(rings.size());
     const double hop_bytes = passes * share * (n - 1.0) / n;
     for (std::size_t i = 0; i < ring.size(); ++i)
       loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]), hop_bytes);
-    loads.take_into(chains);
+    loads.take_into(flows);
   }
-  return chains;
+  return flows;
 }
 
 namespace {
@@ -273,8 +275,8 @@ void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t p
   }
 }
 
-// The messages of the first member (one ring by the roles) or of the first node's members, where
-// turning the group by so many roles leaves every ring as it is.
+// The messages of the first member (one ring by the group ranks) or of the first node's members,
+// where turning the group by so many group ranks leaves every ring as it is.
 TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
   const std::vector<Ring> rings = rings_of(place);
   const std::uint32_t ranks = ranks_of(place);
@@ -282,16 +284,16 @@ TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes, RingPa
   const auto of_node = static_cast<std::uint32_t>(placement_of(place).nodes.front().size());
   TurnedMessages turned;
   if (is_left_alone(rings, 1)) {
-    turned.of_role.resize(1);
+    turned.of_group_rank.resize(1);
   } else if (is_left_alone(rings, of_node)) {
-    turned.of_role.resize(of_node);
+    turned.of_group_rank.resize(of_node);
   }
-  for (std::uint32_t role = 0; role < turned.turn(); ++role) {
-    std::vector<Message>& messages = turned.of_role[role];
+  for (std::uint32_t group_rank = 0; group_rank < turned.turn(); ++group_rank) {
+    std::vector<Message>& messages = turned.of_group_rank[group_rank];
     for (std::uint32_t channel = 0; channel < channels; ++channel) {
       RingPass pass{.ring = rings[channel], .channel = channel};
       const auto position =
-          static_cast<std::size_t>(std::ranges::find(pass.ring, role) - pass.ring.begin());
+          static_cast<std::size_t>(std::ranges::find(pass.ring, group_rank) - pass.ring.begin());
       if (passes.reduce_scatter) add_turned_pass(pass, channels, position, true, messages);
       pass.first_step = passes.reduce_scatter ? ranks - 1 : 0;
       if (passes.all_gather) add_turned_pass(pass, channels, position, false, messages);
@@ -308,8 +310,8 @@ std::vector<Message> messages_on(std::span<const Ring> rings, Bytes bytes, RingP
   MessageList list({.ranks = ranks, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
   for (std::uint32_t channel = 0; channel < channels; ++channel) {
     RingPass pass{.ring = rings[channel], .channel = channel};
-    for (const std::uint32_t role : pass.ring)
-      pass.blocks.push_back({role * channels + channel, role * channels + channel + 1});
+    for (const std::uint32_t group_rank : pass.ring)
+      pass.blocks.push_back({group_rank * channels + channel, group_rank * channels + channel + 1});
     if (passes.reduce_scatter) add_pass(list, pass, true);
     pass.first_step = passes.reduce_scatter ? ranks - 1 : 0;
     if (passes.all_gather) add_pass(list, pass, false);
@@ -324,7 +326,7 @@ std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> ring
   std::vector<Phase> phases(1);
   phases.front() = {
       .latency = place.cluster.facts().latency.launch + ring_latency(place, rings, count),
-      .chains = ring_chains(place, rings, bytes.value(), count, loads)};
+      .flows = ring_flows(place, rings, bytes.value(), count, loads)};
   return phases;
 }
 

@@ -12,7 +12,7 @@
 
 namespace trainyard {
 
-// Roles in the order in which data visits them; the last sends to the first.
+// Group ranks in the order in which data visits them; the last sends to the first.
 using Ring = std::vector<std::uint32_t>;
 
 // The rings of a group; each carries an equal share of the bytes.
@@ -28,10 +28,11 @@ using Ring = std::vector<std::uint32_t>;
 // > 2.
 [[nodiscard]] std::vector<Ring> disjoint_cycles(std::uint32_t n);
 
-// One chain per ring that carries bytes_per_pass * passes * (n-1)/n over every hop, divided among
+// One flow per ring that carries bytes_per_pass * passes * (n-1)/n over every hop, divided among
 // rings.
-[[nodiscard]] std::vector<Chain> ring_chains(const GroupPlace& place, std::span<const Ring> rings,
-                                             double bytes, std::uint32_t passes, LoadSum& loads);
+[[nodiscard]] std::vector<MultiLinkFlow> ring_flows(const GroupPlace& place,
+                                                    std::span<const Ring> rings, double bytes,
+                                                    std::uint32_t passes, LoadSum& loads);
 
 // Do all hops of one kind (within nodes, between nodes) take one latency?
 [[nodiscard]] bool even_hops(const GroupPlace& place, std::span<const Ring> rings);

@@ -1,4 +1,4 @@
-// Point to point: one message from role 0 to role 1.
+// Point to point: one message from group rank 0 to group rank 1.
 //
 //   T = launch + alpha + S/B  ("direct");  T = alpha + S/B  ("step", part of a larger collective)
 #include "sim/collectives/loads.hpp"
@@ -24,9 +24,9 @@ class SendRecv final : public CollectiveAlgorithm {
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     LoadSum loads(place.cluster);
     loads.add(hop_route(place, 0, 1), bytes.value());
-    Phase phase{.latency = hop_latency(place, 0, 1), .chains = {}};
+    Phase phase{.latency = hop_latency(place, 0, 1), .flows = {}};
     if (launches_) phase.latency += place.cluster.facts().latency.launch;
-    loads.take_into(phase.chains);
+    loads.take_into(phase.flows);
     return {std::move(phase)};
   }
   std::vector<Message> messages(const GroupPlace& /*place*/, Bytes bytes) const override {

@@ -105,9 +105,10 @@ class SharpMessages {
       for (const auto& node : plan_.placement.nodes) {
         for (std::uint32_t head = 0; head < plan_.heads.size(); ++head) {
           const std::size_t at = plan_.head_index[head];
-          const std::uint32_t role = node[at];
+          const std::uint32_t group_rank = node[at];
           const std::uint32_t other = node[(at + (up ? members - shift : shift)) % members];
-          send(up ? other : role, up ? role : other, joined(pieces_of(head), any), up, 0);
+          send(up ? other : group_rank, up ? group_rank : other, joined(pieces_of(head), any), up,
+               0);
         }
       }
     }
@@ -179,12 +180,12 @@ class SharpMessages {
     const auto each_leaf = [&](bool up) {
       for (std::size_t node = 0; node < tree.leaf.size(); ++node) {
         const auto own = [&](std::size_t other) { return other == node; };
-        const std::uint32_t leaf = plan_.role_of(tree.leaf[node]);
-        const std::uint32_t role = plan_.heads[head][node];
+        const std::uint32_t leaf = plan_.group_rank_of(tree.leaf[node]);
+        const std::uint32_t group_rank = plan_.heads[head][node];
         if (up)
-          send(role, leaf, upwards(own), !gathers, channel);
+          send(group_rank, leaf, upwards(own), !gathers, channel);
         else
-          send(leaf, role, downwards(own), false, channel);
+          send(leaf, group_rank, downwards(own), false, channel);
       }
       ++step_;
     };
@@ -193,15 +194,15 @@ class SharpMessages {
     for (const DeviceId device : switches) {
       if (device == tree.root) continue;
       const auto is_below = [&](std::size_t node) { return under(device, node); };
-      send(plan_.role_of(device), plan_.role_of(tree.parent.at(device)), upwards(is_below),
-           !gathers, channel);
+      send(plan_.group_rank_of(device), plan_.group_rank_of(tree.parent.at(device)),
+           upwards(is_below), !gathers, channel);
       ++step_;
     }
     for (auto device = switches.rbegin(); device != switches.rend(); ++device) {
       if (*device == tree.root) continue;
       const auto is_below = [&](std::size_t node) { return under(*device, node); };
-      send(plan_.role_of(tree.parent.at(*device)), plan_.role_of(*device), downwards(is_below),
-           false, channel);
+      send(plan_.group_rank_of(tree.parent.at(*device)), plan_.group_rank_of(*device),
+           downwards(is_below), false, channel);
       ++step_;
     }
     each_leaf(false);
@@ -293,12 +294,13 @@ std::vector<std::uint32_t> heads_of_pieces(const SharpPlan& plan, CollectiveOp o
   const auto parts = static_cast<std::uint32_t>(plan.heads.size());
   for (std::uint32_t piece = 0; piece < pieces; ++piece) heads[piece] = piece / (pieces / parts);
   if (op == CollectiveOp::AllReduce) return heads;
-  for (const std::vector<std::uint32_t>& roles : plan.placement.nodes)
-    for (std::size_t at = 0; at < roles.size(); ++at) heads[roles[at]] = plan.head_of[at];
+  for (const std::vector<std::uint32_t>& group_ranks : plan.placement.nodes)
+    for (std::size_t at = 0; at < group_ranks.size(); ++at)
+      heads[group_ranks[at]] = plan.head_of[at];
   return heads;
 }
 
-// All messages in which switches take part are on the wires at once: a chain for each head, whose
+// All messages in which switches take part are on the wires at once: a flow for each head, whose
 // messages meet in the switches of its tree.
 Phase switched_phase(const GroupPlace& place, const SharpPlan& plan,
                      const std::vector<std::uint32_t>& head_of_piece,
@@ -312,7 +314,7 @@ Phase switched_phase(const GroupPlace& place, const SharpPlan& plan,
     for (const std::uint32_t index : chosen)
       loads.add(hop_between(place, plan.switches, messages[index].from, messages[index].to),
                 messages[index].bytes);
-    loads.take_into(phase.chains);
+    loads.take_into(phase.flows);
   }
   return phase;
 }
@@ -329,7 +331,7 @@ std::vector<Phase> SharpCollective::phases(const GroupPlace& place, Bytes bytes)
   const auto last = std::find_if(messages.rbegin(), messages.rend(), is_switched).base();
   const CollectiveLatency& latency = place.cluster.facts().latency;
   std::vector<Phase> phases =
-      phases_by_step(place, std::span(messages.begin(), first), ChainOf::Message);
+      phases_by_step(place, std::span(messages.begin(), first), FlowOf::Message);
   const std::vector<std::uint32_t> heads_of = heads_of_pieces(plan, op_, pieces(place));
   Phase switched = switched_phase(place, plan, heads_of, std::span(first, last));
   for (const std::vector<std::uint32_t>& heads : plan.heads)
@@ -338,7 +340,7 @@ std::vector<Phase> SharpCollective::phases(const GroupPlace& place, Bytes bytes)
   if (phases.empty()) switched.latency += latency.launch;
   phases.push_back(std::move(switched));
   std::vector<Phase> gathers =
-      phases_by_step(place, std::span(last, messages.end()), ChainOf::Message);
+      phases_by_step(place, std::span(last, messages.end()), FlowOf::Message);
   if (!gathers.empty()) gathers.front().latency -= latency.launch;
   for (Phase& phase : gathers) phases.push_back(std::move(phase));
   return phases;
@@ -352,8 +354,8 @@ const CollectiveAlgorithm& sharp_in(InNode in_node) {
 
 }  // namespace
 
-std::vector<Chain> sharp_chains(const GroupPlace& place, InNode in_node, double bytes) {
-  return all_chains(sharp_in(in_node).phases(place, Bytes{bytes}));
+std::vector<MultiLinkFlow> sharp_flows(const GroupPlace& place, InNode in_node, double bytes) {
+  return all_flows(sharp_in(in_node).phases(place, Bytes{bytes}));
 }
 
 const CollectiveAlgorithm& sharp_all_reduce() { return sharp_in(InNode::Direct); }

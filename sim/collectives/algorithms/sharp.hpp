@@ -20,10 +20,10 @@
 // 14 x 361.97 us + 2 767.38 us = 7 834.93 us, nvls_sharp 3 257.71 us
 // (tests/sim/collectives/sharp_test.cpp). a_e is that of the farthest two heads (hop_latency).
 //
-//   const std::vector<Chain> chains = sharp_chains(place, InNode::Direct, 1e9);
+//   const std::vector<MultiLinkFlow> flows = sharp_flows(place, InNode::Direct, 1e9);
 //   const SharpPlan plan = sharp_plan(place, InNode::Direct);
-//   plan.heads[1];                     // roles, one a node: their second NICs
-//   plan.role_of(plan.trees[1].root);  // the role of the root switch
+//   plan.heads[1];                     // group ranks, one a node: their second NICs
+//   plan.group_rank_of(plan.trees[1].root);  // the group rank of the root switch
 #pragma once
 
 #include <map>
@@ -40,32 +40,32 @@ enum class InNode : std::uint8_t { Direct, NvSwitch };
 [[nodiscard]] std::optional<std::string> sharp_refusal(const GroupPlace& place, InNode in_node);
 
 // All that an all_reduce puts on links. REQUIRES: no refusal.
-[[nodiscard]] std::vector<Chain> sharp_chains(const GroupPlace& place, InNode in_node,
-                                              double bytes);
+[[nodiscard]] std::vector<MultiLinkFlow> sharp_flows(const GroupPlace& place, InNode in_node,
+                                                     double bytes);
 
 // The tree of switches by which a fabric reduces: leaves add what their NICs send, the switches
 // above add what the leaves send, the root sends the sum back down.
 //
 //   const ReductionTree tree = reduction_tree(place, {0, 8, 16, 24}, 0);   // rail 0 of four nodes
-//   tree.parent.at(tree.leaf[2]);           // the switch above the one where role 16 enters
+//   tree.parent.at(tree.leaf[2]);           // the switch above the one where group rank 16 enters
 struct ReductionTree {
-  std::vector<DeviceId> leaf;           // by role given, the switch its NIC sends to
+  std::vector<DeviceId> leaf;           // by group rank given, the switch its NIC sends to
   std::map<DeviceId, DeviceId> parent;  // by switch of the tree, without the root
   DeviceId root = 0;
 
-  // Is number `at` of the roles given at this switch or below it?
+  // Is number `at` of the group ranks given at this switch or below it?
   [[nodiscard]] bool holds(DeviceId device, std::size_t at) const;
   // Every switch, each before its parent.
   [[nodiscard]] std::vector<DeviceId> upwards() const;
 };
 
-// The tree that joins the members of `roles`. The root is the switch from which the farthest leaf
-// is nearest; where several are, number `turn` of them in turn, so that the trees of several rails
-// spread over the spines. Nothing where the fabric has no switches that join them (NICs cabled to
-// each other, planes that do not meet). REQUIRES: the roles stand on two nodes or more.
-[[nodiscard]] std::optional<ReductionTree> reduction_tree(const GroupPlace& place,
-                                                          const std::vector<std::uint32_t>& roles,
-                                                          std::uint32_t turn);
+// The tree that joins the members of `group ranks`. The root is the switch from which the farthest
+// leaf is nearest; where several are, number `turn` of them in turn, so that the trees of several
+// rails spread over the spines. Nothing where the fabric has no switches that join them (NICs
+// cabled to each other, planes that do not meet). REQUIRES: the group ranks stand on two nodes or
+// more.
+[[nodiscard]] std::optional<ReductionTree> reduction_tree(
+    const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks, std::uint32_t turn);
 
 // Who is a head, and by which switches the heads' parts are added or copied.
 struct SharpPlan {
@@ -74,10 +74,12 @@ struct SharpPlan {
   std::vector<std::uint32_t> head_of;             // the head of each position, by its NIC
   std::vector<std::vector<std::uint32_t>> heads;  // [head][node]
   std::vector<ReductionTree> trees;               // by head
-  std::vector<DeviceId> switches;           // NVSwitches node by node, then those of the fabric
-  std::map<DeviceId, std::uint32_t> roles;  // by switch
+  std::vector<DeviceId> switches;  // NVSwitches node by node, then those of the fabric
+  std::map<DeviceId, std::uint32_t> group_ranks;  // by switch
 
-  [[nodiscard]] std::uint32_t role_of(DeviceId device) const { return roles.at(device); }
+  [[nodiscard]] std::uint32_t group_rank_of(DeviceId device) const {
+    return group_ranks.at(device);
+  }
 };
 
 // The members of a node that are heads: the first at each NIC, by position within the node. The

@@ -83,13 +83,13 @@ std::vector<DeviceId> ReductionTree::upwards() const {
 }
 
 std::optional<ReductionTree> reduction_tree(const GroupPlace& place,
-                                            const std::vector<std::uint32_t>& roles,
+                                            const std::vector<std::uint32_t>& group_ranks,
                                             std::uint32_t turn) {
   const Cluster& cluster = place.cluster;
   const SwitchRoutes routes(place);
   ReductionTree tree;
-  for (const std::uint32_t role : roles) {
-    const std::vector<DeviceId> entries = routes.entries(role);
+  for (const std::uint32_t group_rank : group_ranks) {
+    const std::vector<DeviceId> entries = routes.entries(group_rank);
     if (entries.empty()) return {};
     tree.leaf.push_back(entries[turn % entries.size()]);
   }
@@ -114,11 +114,11 @@ std::optional<std::vector<std::uint32_t>> sharp_heads(const GroupPlace& place,
                                                       const Placement& placement) {
   const SwitchRoutes routes(place);
   std::optional<std::vector<std::uint32_t>> common;
-  for (const std::vector<std::uint32_t>& roles : placement.nodes) {
+  for (const std::vector<std::uint32_t>& group_ranks : placement.nodes) {
     std::set<DeviceId> seen;
     std::vector<std::uint32_t> heads;
-    for (std::uint32_t i = 0; i < roles.size(); ++i) {
-      const std::optional<DeviceId> nic = routes.nic_of(roles[i]);
+    for (std::uint32_t i = 0; i < group_ranks.size(); ++i) {
+      const std::optional<DeviceId> nic = routes.nic_of(group_ranks[i]);
       if (nic && seen.insert(*nic).second) heads.push_back(i);
     }
     if (heads.empty() || (common && *common != heads)) return {};
@@ -131,13 +131,13 @@ namespace {
 
 // By position in a node, which of the heads has the same NIC.
 std::vector<std::uint32_t> heads_of(const GroupPlace& place,
-                                    const std::vector<std::uint32_t>& roles,
+                                    const std::vector<std::uint32_t>& group_ranks,
                                     const std::vector<std::uint32_t>& head_index) {
   const SwitchRoutes routes(place);
   std::vector<std::uint32_t> heads;
-  for (const std::uint32_t role : roles) {
+  for (const std::uint32_t group_rank : group_ranks) {
     const auto same_nic = [&](std::uint32_t at) {
-      return routes.nic_of(roles[at]) == routes.nic_of(role);
+      return routes.nic_of(group_ranks[at]) == routes.nic_of(group_rank);
     };
     heads.push_back(static_cast<std::uint32_t>(std::ranges::find_if(head_index, same_nic) -
                                                head_index.begin()));
@@ -153,19 +153,21 @@ SharpPlan sharp_plan(const GroupPlace& place, InNode in_node) {
   plan.head_index = sharp_heads(place, plan.placement).value();
   plan.head_of = heads_of(place, plan.placement.nodes.front(), plan.head_index);
   if (in_node == InNode::NvSwitch)
-    for (const auto& roles : plan.placement.nodes)
-      plan.switches.push_back(nv_switch_of(place, roles).value());
+    for (const auto& group_ranks : plan.placement.nodes)
+      plan.switches.push_back(nv_switch_of(place, group_ranks).value());
   std::set<DeviceId> of_trees;
   for (std::uint32_t head = 0; head < plan.head_index.size(); ++head) {
-    std::vector<std::uint32_t> roles;
-    for (const auto& node : plan.placement.nodes) roles.push_back(node[plan.head_index[head]]);
-    plan.trees.push_back(reduction_tree(place, roles, head).value());
+    std::vector<std::uint32_t> group_ranks;
+    for (const auto& node : plan.placement.nodes)
+      group_ranks.push_back(node[plan.head_index[head]]);
+    plan.trees.push_back(reduction_tree(place, group_ranks, head).value());
     for (const DeviceId device : plan.trees.back().upwards()) of_trees.insert(device);
-    plan.heads.push_back(std::move(roles));
+    plan.heads.push_back(std::move(group_ranks));
   }
   plan.switches.insert(plan.switches.end(), of_trees.begin(), of_trees.end());
   for (const DeviceId device : plan.switches)
-    plan.roles.emplace(device, static_cast<std::uint32_t>(place.gpus.size() + plan.roles.size()));
+    plan.group_ranks.emplace(
+        device, static_cast<std::uint32_t>(place.gpus.size() + plan.group_ranks.size()));
   return plan;
 }
 
@@ -179,14 +181,14 @@ std::optional<std::string> sharp_refusal(const GroupPlace& place, InNode in_node
   const auto heads = sharp_heads(place, placement);
   if (!heads) return "it needs the same NICs used on every node";
   for (std::uint32_t head = 0; head < heads->size(); ++head) {
-    std::vector<std::uint32_t> roles;
-    for (const auto& node : placement.nodes) roles.push_back(node[(*heads)[head]]);
-    if (!reduction_tree(place, roles, head))
+    std::vector<std::uint32_t> group_ranks;
+    for (const auto& node : placement.nodes) group_ranks.push_back(node[(*heads)[head]]);
+    if (!reduction_tree(place, group_ranks, head))
       return "no switches of the fabric join the NICs of all nodes";
   }
   if (in_node == InNode::NvSwitch)
-    for (const auto& roles : placement.nodes)
-      if (!nv_switch_of(place, roles))
+    for (const auto& group_ranks : placement.nodes)
+      if (!nv_switch_of(place, group_ranks))
         return "it needs two or more GPUs of every node behind an NVSwitch";
   return {};
 }

@@ -1,12 +1,12 @@
 // broadcast and reduce by two pipelined binary trees, each for half of the buffer: the bytes of a
-// chain in log2 n hops.
+// flow in log2 n hops.
 //
 // The trees are NCCL's (double_tree.hpp) over all members but the root, which feeds both; a member
 // passes on in one of them and is a leaf of the other, so no port carries more than the buffer.
 //
 //   T = (D-1+C)(alpha + S/(CB))         D levels of hops, C chunks of each half
 //
-// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: D = 4, C = 64: 11 575.734720 us, where a chain takes
+// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: D = 4, C = 64: 11 575.734720 us, where a flow takes
 // 12 094.051200 us (tests/sim/collectives/new_algorithms_test.cpp). Source: Sanders, Speck and
 // Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan" (2009).
 #include <fmt/format.h>
@@ -25,18 +25,18 @@ namespace {
 
 // A hop of a tree, away from the root.
 struct Hop {
-  std::uint32_t from = 0;  // role
+  std::uint32_t from = 0;  // group rank
   std::uint32_t to = 0;
   std::uint32_t depth = 0;    // hops before it
   std::uint32_t channel = 0;  // one for each child of each tree: they are served side by side
   std::uint32_t tree = 0;
 };
 
-// The roles node by node, the root first.
+// The group ranks node by node, the root first.
 std::vector<std::uint32_t> from_root_on(const GroupPlace& place) {
   std::vector<std::uint32_t> order;
-  for (const std::vector<std::uint32_t>& roles : placement_of(place).nodes)
-    order.insert(order.end(), roles.begin(), roles.end());
+  for (const std::vector<std::uint32_t>& group_ranks : placement_of(place).nodes)
+    order.insert(order.end(), group_ranks.begin(), group_ranks.end());
   std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
   return order;
 }
@@ -95,7 +95,7 @@ class TreeRooted final : public CollectiveAlgorithm {
                 "ahead of the steps that the fluid form keeps"};
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), ChainOf::Message);
+    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), FlowOf::Message);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     return listed(place, bytes, CarriedOn::Found);

@@ -25,7 +25,7 @@ class CustomAlgorithm final : public CollectiveAlgorithm {
     return fmt::format("its list of sends is for {} ranks, not {}", plan_.ranks, place.gpus.size());
   }
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), ChainOf::Message);
+    return phases_by_step(place, messages(place, bytes), FlowOf::Message);
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
     const Cut cut{.op = plan_.op, .ranks = plan_.ranks, .pieces = plan_.pieces};

@@ -75,8 +75,8 @@ class EarliestSteps {
     std::uint32_t read = 0;      // the last step in which it was sent
     std::uint32_t is_read = 0;   // 1: it was sent
   };
-  State& state(std::uint32_t role, std::uint32_t piece) {
-    return known_[std::uint64_t{role} * pieces_ + piece];
+  State& state(std::uint32_t group_rank, std::uint32_t piece) {
+    return known_[std::uint64_t{group_rank} * pieces_ + piece];
   }
 
   std::uint32_t pieces_;

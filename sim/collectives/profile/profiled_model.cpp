@@ -47,8 +47,8 @@ const MeasuredCurve* ProfiledModel::curve(const Call& call,
                         .dtype = dtype_of(call)});
 }
 
-std::vector<Chain> ProfiledModel::chains(const Call& call,
-                                         std::span<const std::uint32_t> gpus) const {
+std::vector<MultiLinkFlow> ProfiledModel::flows(const Call& call,
+                                                std::span<const std::uint32_t> gpus) const {
   std::vector<Phase> phases;
   try {
     phases = other_.phases(call, gpus);
@@ -56,7 +56,7 @@ std::vector<Chain> ProfiledModel::chains(const Call& call,
     const Call plain = with_algorithm(call, plain_algorithm(op_of(call)));
     phases = AlgorithmModel(cluster_).phases(plain, gpus);
   }
-  return all_chains(std::move(phases));
+  return all_flows(std::move(phases));
 }
 
 std::vector<Phase> ProfiledModel::phases(const Call& call,
@@ -65,18 +65,19 @@ std::vector<Phase> ProfiledModel::phases(const Call& call,
   if (measured == nullptr) return other_.phases(call, gpus);
   const CurveTime time = measured->at(static_cast<double>(bytes_of(call)));
   const double total_s = time.latency_s + time.transfer_s;
-  Phase phase{.latency = {}, .chains = chains(call, gpus)};
+  Phase phase{.latency = {}, .flows = flows(call, gpus)};
   // Bytes take as long as the links need, also where the fit sees none of it.
-  const double needed_s = links_need(cluster_, phase.chains).value();
+  const double needed_s = links_need(cluster_, phase.flows).value();
   const double transfer_s = std::max(time.transfer_s, std::min(needed_s, total_s));
   phase.latency = Seconds{total_s - transfer_s};
-  for (Chain& chain : phase.chains) chain.rate_cap_bytes_per_s = payload(chain) / transfer_s;
+  for (MultiLinkFlow& flow : phase.flows) flow.rate_cap_bytes_per_s = payload(flow) / transfer_s;
   return {std::move(phase)};
 }
 
-Carrier ProfiledModel::carrier(const Call& call, std::span<const std::uint32_t> gpus) const {
+SelectedAlgorithm ProfiledModel::selected_algorithm(const Call& call,
+                                                    std::span<const std::uint32_t> gpus) const {
   const MeasuredCurve* measured = curve(call, gpus);
-  if (measured == nullptr) return other_.carrier(call, gpus);
+  if (measured == nullptr) return other_.selected_algorithm(call, gpus);
   const bool within = measured->at(static_cast<double>(bytes_of(call))).measured_range;
   return {.algorithm = std::string(nccl::kNcclName),
           .label = "profile: " + name_ + (within ? "" : ", beyond the sizes measured")};

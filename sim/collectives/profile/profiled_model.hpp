@@ -5,7 +5,7 @@
 // the links that NCCL's model loads, no faster than measured. So alone it takes the measured time,
 // and beside others it contends like any call. Where the links cannot carry the bytes as fast as
 // measured (the cluster described is slower than the one measured), the links decide. Where NCCL's
-// data do not know the GPU (other makers'), a ring, a chain or direct messages load the links.
+// data do not know the GPU (other makers'), a ring, a flow or direct messages load the links.
 // Everything else is the other communication's.
 //
 //   ProfiledModel communication(cluster, nccl_model, profile, "profile.json");
@@ -36,16 +36,16 @@ class ProfiledModel final : public CommunicationModel {
 
   // Labels: "profile: FILE", with what is stretched: ", beyond the sizes measured"; else the
   // other's.
-  [[nodiscard]] Carrier carrier(const Call& call,
-                                std::span<const std::uint32_t> gpus) const override;
+  [[nodiscard]] SelectedAlgorithm selected_algorithm(
+      const Call& call, std::span<const std::uint32_t> gpus) const override;
 
   // The curve that the call takes its times from, or nullptr.
   [[nodiscard]] const MeasuredCurve* curve(const Call& call,
                                            std::span<const std::uint32_t> gpus) const;
 
  private:
-  [[nodiscard]] std::vector<Chain> chains(const Call& call,
-                                          std::span<const std::uint32_t> gpus) const;
+  [[nodiscard]] std::vector<MultiLinkFlow> flows(const Call& call,
+                                                 std::span<const std::uint32_t> gpus) const;
 
   const Cluster& cluster_;
   const CommunicationModel& other_;

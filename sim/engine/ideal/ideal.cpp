@@ -25,7 +25,7 @@ class IdealPricing final : public Pricing {
         timed_(input.partition, input.communication_loss),
         utilisation_(sets_.sets.size(), 0.0) {
     for (const FlowClass& flow : input.partition.flows) {
-      seconds_.push_back(chain_seconds_alone(input.cluster, input.partition, flow));
+      seconds_.push_back(flow_seconds_alone(input.cluster, input.partition, flow));
     }
   }
 

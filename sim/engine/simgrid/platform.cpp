@@ -114,8 +114,8 @@ void tell(FluidSolver& solver, const Platform& platform) {
 
 namespace {
 
-constexpr double kMostListings = 128.0;  // of one chain's link in one route (D4: about 100 entries)
-constexpr double kMostFolded = 1024.0;   // of the link of a flow that stands for many chains
+constexpr double kMostListings = 128.0;  // of one flow's link in one route (D4: about 100 entries)
+constexpr double kMostFolded = 1024.0;   // of the link of a flow that stands for many flows
 constexpr double kSteps = 32.0;          // per payload, where weights are rounded
 constexpr double kExact = 1e-11;         // relative; a hundredth of the agreement promised
 
@@ -146,21 +146,21 @@ std::optional<WholeWeights> exact_weights(std::span<const double> weights, doubl
   return result;
 }
 
-// Seven chains folded into one flow weigh 7 where each alone weighs 1. What is exact for them must
+// Seven flows folded into one flow weigh 7 where each alone weighs 1. What is exact for them must
 // be exact for the flow, or folding would change times, so its list may be seven times as long.
 double most_listings(std::span<const LinkSet::User> users) {
   double weight = 0.0;
-  double chain_load = 0.0;
+  double flow_load = 0.0;
   for (const LinkSet::User& user : users) {
     weight = std::max(weight, user.weight);
-    chain_load = std::max(chain_load, user.chain_load);
+    flow_load = std::max(flow_load, user.flow_load);
   }
-  return std::clamp(kMostListings * weight / chain_load, kMostListings, kMostFolded);
+  return std::clamp(kMostListings * weight / flow_load, kMostListings, kMostFolded);
 }
 
-// Rounded up to 1/32 payload per chain, hence to the same figure whether chains are folded or not.
+// Rounded up to 1/32 payload per flow, hence to the same figure whether flows are folded or not.
 double rounded_up(const LinkSet::User& user) {
-  const double steps = user.chain_load * kSteps;
+  const double steps = user.flow_load * kSteps;
   return user.weight * std::ceil(steps * (1.0 - kExact)) / steps;
 }
 

@@ -47,7 +47,7 @@ struct ListedLink {
 
 struct Platform {
   std::vector<FlowRoute> routes;      // by flow class
-  PackedLists<ListedLink> listed;     // by flow class
+  CsrLists<ListedLink> listed;        // by flow class
   std::vector<std::uint32_t> routed;  // flow classes that have a route, by its number
   std::vector<SlowableCap> caps;      // by flow class, ascending
   std::vector<PricedLink> links;      // one for each set, by its number, then the caps
@@ -71,7 +71,7 @@ void tell(FluidSolver& solver, const Platform& platform);
 //
 // Worked: weights 1 and 3/4 on 100 GB/s: u = 1/4, listed 4 and 3 times, capacity 400 GB/s.
 // Where the weights have no common unit that keeps the lists short, each is rounded up to a
-// multiple of 1/32 of the flow's payload per chain, as design D4 lays down, and counted: at most
+// multiple of 1/32 of the flow's payload per flow, as design D4 lays down, and counted: at most
 // 1/32 of the most loaded link too much. Held by tests/sim/engine/weights_test.cpp.
 struct WholeWeights {
   double unit = 1.0;

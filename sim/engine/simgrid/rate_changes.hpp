@@ -1,7 +1,7 @@
 // Which links may carry another rate than when they were last looked at.
 //
 // In max-min fairness a flow that starts or ends changes the rates of those it shares a link with,
-// these those of theirs, and no others: flows that are joined to it by no chain of shared links
+// these those of theirs, and no others: flows that are joined to it by no flow of shared links
 // keep their rates. Of thousands of links a step holds busy, one event reaches a few dozen.
 //
 //   changes.started(flow_class);

@@ -190,16 +190,16 @@ constexpr std::array<Tier, kDeviceKinds> kTiers{{{DeviceKind::CoreSwitch, "core 
                                                  {DeviceKind::Gpu, "GPUs"}}};
 
 // Links from one kind of device to another, alike in kind and capacity.
-using Bundle = std::tuple<DeviceKind, DeviceKind, LinkKind, double>;
+using ParallelSet = std::tuple<DeviceKind, DeviceKind, LinkKind, double>;
 
-std::map<Bundle, std::uint64_t> bundles_of(const Cluster& cluster) {
-  std::map<Bundle, std::uint64_t> bundles;
+std::map<ParallelSet, std::uint64_t> parallel_links_of(const Cluster& cluster) {
+  std::map<ParallelSet, std::uint64_t> parallel_links;
   for (const Link& link : cluster.links()) {
     const DeviceKind from = cluster.device(link.from).kind;
     const DeviceKind to = cluster.device(link.to).kind;
-    if (from <= to) ++bundles[{from, to, link.kind, link.capacity.value()}];
+    if (from <= to) ++parallel_links[{from, to, link.kind, link.capacity.value()}];
   }
-  return bundles;
+  return parallel_links;
 }
 
 std::string tier_row(const Tier& tier, std::uint64_t count, double y) {
@@ -211,7 +211,7 @@ std::string tier_row(const Tier& tier, std::uint64_t count, double y) {
 }
 
 // An arc at the side from tier to tier, with its text beside.
-std::string bundle_line(double from_y, double to_y, std::size_t number, const std::string& text) {
+std::string parallel_line(double from_y, double to_y, std::size_t number, const std::string& text) {
   const double x = 500.0 + 26.0 * static_cast<double>(number + 1);
   return fmt::format(
       "<path d=\"M500 {0:.0f}H{2:.0f}V{1:.0f}H500\" fill=\"none\" stroke=\"#0072B2\"/>\n"
@@ -347,11 +347,11 @@ std::string topology_chart(const Cluster& cluster) {
     y += 44.0;
   }
   std::size_t number = 0;
-  for (const auto& [bundle, links] : bundles_of(cluster)) {
-    const auto& [from, to, kind, capacity] = bundle;
+  for (const auto& [set, links] : parallel_links_of(cluster)) {
+    const auto& [from, to, kind, capacity] = set;
     const std::string text = fmt::format("{} x {}, {} each way", links, to_string(kind),
                                          to_text(BytesPerSecond{capacity}));
-    body += bundle_line(middle[from] - 4.0, middle[to] + 4.0, number++, text);
+    body += parallel_line(middle[from] - 4.0, middle[to] + 4.0, number++, text);
   }
   const double height = std::max(y, 30.0 + 18.0 * static_cast<double>(number));
   return picture("The cluster: how many of each device, and what joins them", height, body);

@@ -175,9 +175,11 @@ const ClassTrace::CallTexts& ClassTrace::call_texts(const Operation& op) {
   const auto [place, first] =
       call_texts_.try_emplace((std::uint64_t{op.slot} << kPayloadBits) | op.payload);
   if (first) {
-    const Carrier carrier = view_.carrier(rank_.slots.at(op.slot).group, op.payload);
-    place->second = {.name = nccl_kernel_name(view_.workload.calls.at(op.payload), carrier),
-                     .algorithm = carrier.label};
+    const SelectedAlgorithm selected_algorithm =
+        view_.selected_algorithm(rank_.slots.at(op.slot).group, op.payload);
+    place->second = {
+        .name = nccl_kernel_name(view_.workload.calls.at(op.payload), selected_algorithm),
+        .algorithm = selected_algorithm.label};
   }
   return place->second;
 }

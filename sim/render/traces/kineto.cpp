@@ -52,14 +52,15 @@ std::string in_capitals(std::string text) {
 
 }  // namespace
 
-std::string nccl_kernel_name(const Call& call, const Carrier& carrier) {
+std::string nccl_kernel_name(const Call& call, const SelectedAlgorithm& selected_algorithm) {
   if (const auto* copy = std::get_if<HostCopyCall>(&call))
     return copy->direction == HostDirection::ToHost ? "Memcpy DtoH (Device -> Pinned)"
                                                     : "Memcpy HtoD (Pinned -> Device)";
   const std::string stem = nccl_stem(call);
   if (stem.empty()) return "ncclDevKernel_SendRecv";
-  return fmt::format("ncclDevKernel_{}_{}_{}", stem, in_capitals(carrier.algorithm),
-                     carrier.protocol.empty() ? "SIMPLE" : in_capitals(carrier.protocol));
+  return fmt::format(
+      "ncclDevKernel_{}_{}_{}", stem, in_capitals(selected_algorithm.algorithm),
+      selected_algorithm.protocol.empty() ? "SIMPLE" : in_capitals(selected_algorithm.protocol));
 }
 
 std::string_view kineto_collective_name(OpKind kind, CollectiveOp op) {

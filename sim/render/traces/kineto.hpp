@@ -18,7 +18,8 @@ namespace trainyard {
 
 // Sends, receives and all_to_all are "ncclDevKernel_SendRecv", as in NCCL. An algorithm
 // without a protocol is taken for a kernel of Simple.
-[[nodiscard]] std::string nccl_kernel_name(const Call& call, const Carrier& carrier);
+[[nodiscard]] std::string nccl_kernel_name(const Call& call,
+                                           const SelectedAlgorithm& selected_algorithm);
 
 // "allreduce", "_allgather_base", "send" (for OpKind::Send) ...
 [[nodiscard]] std::string_view kineto_collective_name(OpKind kind, CollectiveOp op);

@@ -16,10 +16,10 @@ namespace {
 
 // Links that a message is dealt to in equal shares, as SimGrid, which knows one path, must see
 // them: one link as fast as they are together.
-struct Bundle {
+struct ParallelSet {
   std::vector<LinkId> links;
   double fraction = 1.0;
-  auto operator<=>(const Bundle&) const = default;
+  auto operator<=>(const ParallelSet&) const = default;
 };
 
 // Two dashes would end it.
@@ -58,14 +58,14 @@ class PlatformText {
   std::string route(std::uint32_t from, std::uint32_t to) {
     std::string text = fmt::format("    <route src=\"{}\" dst=\"{}\" symmetrical=\"NO\">",
                                    name(cluster_.gpus()[from]), name(cluster_.gpus()[to]));
-    for (const Bundle& bundle : bundles(cluster_.router().route(from, to)))
-      text += fmt::format("<link_ctn id=\"{}\"/>", link(bundle));
+    for (const ParallelSet& set : parallel_links(cluster_.router().route(from, to)))
+      text += fmt::format("<link_ctn id=\"{}\"/>", link(set));
     return text + "</route>\n";
   }
 
   // Hops in order; those that share the message between the same tiers of devices are one.
-  std::vector<Bundle> bundles(const Route& route) const {
-    std::vector<Bundle> all;
+  std::vector<ParallelSet> parallel_links(const Route& route) const {
+    std::vector<ParallelSet> all;
     std::map<std::pair<DeviceKind, DeviceKind>, std::size_t> shared;
     for (const RouteHop& hop : route) {
       if (hop.fraction >= 1.0) {
@@ -76,40 +76,40 @@ class PlatformText {
       const auto tiers = std::pair{cluster_.device(link.from).kind, cluster_.device(link.to).kind};
       const auto [place, fresh] = shared.try_emplace(tiers, all.size());
       if (fresh) all.push_back({});
-      Bundle& bundle = all[place->second];
-      bundle.links.push_back(hop.link);
-      bundle.fraction = fresh ? hop.fraction : std::max(bundle.fraction, hop.fraction);
+      ParallelSet& set = all[place->second];
+      set.links.push_back(hop.link);
+      set.fraction = fresh ? hop.fraction : std::max(set.fraction, hop.fraction);
     }
-    for (Bundle& bundle : all) std::sort(bundle.links.begin(), bundle.links.end());
+    for (ParallelSet& set : all) std::sort(set.links.begin(), set.links.end());
     return all;
   }
 
   // Writes the link when it is first used.
-  const std::string& link(const Bundle& bundle) {
-    const auto [entry, fresh] = names_.try_emplace(bundle, fmt::format("l{}", names_.size()));
+  const std::string& link(const ParallelSet& set) {
+    const auto [entry, fresh] = names_.try_emplace(set, fmt::format("l{}", names_.size()));
     if (!fresh) return entry->second;
     double bandwidth = 0.0;
     double latency = 0.0;
-    for (const LinkId id : bundle.links) {
+    for (const LinkId id : set.links) {
       const Link& one = cluster_.link(id);
-      const double whole = one.capacity.value() / bundle.fraction;
-      bandwidth = id == bundle.links.front() ? whole : std::min(bandwidth, whole);
+      const double whole = one.capacity.value() / set.fraction;
+      bandwidth = id == set.links.front() ? whole : std::min(bandwidth, whole);
       latency = std::max(latency, one.latency.value());
     }
-    const Link& first = cluster_.link(bundle.links.front());
+    const Link& first = cluster_.link(set.links.front());
     links_ += fmt::format(
         "    <link id=\"{}\" bandwidth=\"{}Bps\" latency=\"{}s\"/> {}\n", entry->second, bandwidth,
         latency,
         comment(fmt::format(
             "{}: {} to {}{}", to_string(first.kind), cluster_.name(first.from),
             cluster_.name(first.to),
-            bundle.links.size() > 1 ? fmt::format(" and {} more", bundle.links.size() - 1) : "")));
+            set.links.size() > 1 ? fmt::format(" and {} more", set.links.size() - 1) : "")));
     return entry->second;
   }
 
   const Cluster& cluster_;
   FlopsPerSecond speed_;
-  std::map<Bundle, std::string> names_;
+  std::map<ParallelSet, std::string> names_;
   std::string links_;
 };
 

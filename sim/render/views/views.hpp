@@ -22,8 +22,8 @@ namespace trainyard {
 // legend. REQUIRES: node < cluster.facts().nodes.
 [[nodiscard]] std::string topology_matrix(const Cluster& cluster, std::uint32_t node);
 
-// An undirected Graphviz graph, one edge per cable bundle. Above kDotNodesMost nodes each node is
-// drawn as one box, and the title says so.
+// An undirected Graphviz graph, one edge per cable set of parallel links. Above kDotNodesMost nodes
+// each node is drawn as one box, and the title says so.
 inline constexpr std::uint32_t kDotNodesMost = 64;
 [[nodiscard]] std::string topology_dot(const Cluster& cluster);
 
@@ -41,7 +41,7 @@ struct DotOptions {
 };
 
 // A workload as a Graphviz drawing. Operations are boxes, coloured by the part of the step. Solid
-// arrows are stream order, dashed ones dependencies, dotted lines meetings of programs in a group
+// arrows are stream order, dashed ones dependencies, dotted lines rendezvous of programs in a group
 // (an arrow from send to receive).
 //
 //   std::cout << to_dot(workload, {.program = 0});

@@ -62,7 +62,7 @@ class Drawer {
 
   Drawing drawn() {
     for (const std::uint32_t program : programs_) draw_program(program);
-    for (const std::uint32_t program : programs_) draw_meetings(program);
+    for (const std::uint32_t program : programs_) draw_all_rendezvous(program);
     return std::move(drawing_);
   }
 
@@ -106,7 +106,7 @@ class Drawer {
 
   // Lines from the program's operations, as its lowest rank makes them, to those they meet in
   // others.
-  void draw_meetings(std::uint32_t program) {
+  void draw_all_rendezvous(std::uint32_t program) {
     const auto rank = std::ranges::find(workload_.ranks, program, &Rank::program);
     if (rank == workload_.ranks.end()) return;
     std::set<GroupId> groups;
@@ -114,25 +114,26 @@ class Drawer {
       if (slot.group != kNone) groups.insert(slot.group);
     }
     const auto id = static_cast<RankId>(rank - workload_.ranks.begin());
-    for (const GroupId group : groups) draw_meetings(group, id);
+    for (const GroupId group : groups) draw_all_rendezvous(group, id);
   }
 
-  void draw_meetings(GroupId group, RankId rank) {
+  void draw_all_rendezvous(GroupId group, RankId rank) {
     const std::vector<RankId>& members = workload_.groups[group].members;
-    const auto role = static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+    const auto group_rank =
+        static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
     for (std::size_t other = 0; other < members.size(); ++other) {
       const std::uint32_t from = workload_.ranks[rank].program;
       const std::uint32_t to = workload_.ranks[members[other]].program;
       if (from == to) continue;
-      const std::vector<OpIndex>& mine = sequences_.operations(group, role);
+      const std::vector<OpIndex>& mine = sequences_.operations(group, group_rank);
       const std::vector<OpIndex>& theirs = sequences_.operations(group, other);
       for (std::size_t i = 0; i < std::min(mine.size(), theirs.size()); ++i) {
-        draw_meeting(from, mine[i], to, theirs[i]);
+        draw_rendezvous(from, mine[i], to, theirs[i]);
       }
     }
   }
 
-  void draw_meeting(std::uint32_t from, OpIndex a, std::uint32_t to, OpIndex b) {
+  void draw_rendezvous(std::uint32_t from, OpIndex a, std::uint32_t to, OpIndex b) {
     if (!first_.contains(to) || a >= each_ || b >= each_) return;
     const OpKind kind = workload_.programs[from].operations[a].kind;
     std::pair<std::size_t, std::size_t> ends{first_[from] + a, first_[to] + b};

@@ -32,19 +32,19 @@ TEST(Grid, HoldsNoTaskTwice) {
 TEST(Grid, CoversEveryGroupDtypePassAndOperation) {
   for (const Grid grid : {Grid::Default, Grid::Small}) {
     std::map<std::string_view, int> groups;
-    std::set<std::pair<DataType, GemmPass>> products;
+    std::set<std::pair<DataType, GemmPass>> gemms;
     std::set<RowOperation> operations;
     for (const Task& task : grid_tasks(grid)) {
       ++groups[task_group(task)];
-      if (const auto* gemm = std::get_if<Gemm>(&task)) products.insert({gemm->dtype, gemm->pass});
+      if (const auto* gemm = std::get_if<Gemm>(&task)) gemms.insert({gemm->dtype, gemm->pass});
       if (const auto* row = std::get_if<RowKernel>(&task)) operations.insert(row->operation);
     }
     EXPECT_EQ(groups.size(), 7U);
     for (const DataType dtype : {DataType::Bf16, DataType::Fp8})
       for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad})
-        EXPECT_TRUE(products.contains({dtype, pass})) << to_string(dtype) << to_string(pass);
-    EXPECT_TRUE(products.contains({DataType::Tf32, GemmPass::Forward}));
-    EXPECT_TRUE(products.contains({DataType::Fp16, GemmPass::Forward}));
+        EXPECT_TRUE(gemms.contains({dtype, pass})) << to_string(dtype) << to_string(pass);
+    EXPECT_TRUE(gemms.contains({DataType::Tf32, GemmPass::Forward}));
+    EXPECT_TRUE(gemms.contains({DataType::Fp16, GemmPass::Forward}));
     EXPECT_EQ(operations.size(), 12U);
   }
 }

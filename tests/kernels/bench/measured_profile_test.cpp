@@ -19,7 +19,7 @@ const nlohmann::ordered_json h200 = {{"gpu", "NVIDIA H200"},
                                      {"cuda_runtime", "13.0"},
                                      {"cublaslt", "13.1.0"},
                                      {"date", "2026-11-21"}};
-const Task product = Gemm{.m = 8, .n = 16, .k = 32, .dtype = DataType::Fp8};
+const Task gemm = Gemm{.m = 8, .n = 16, .k = 32, .dtype = DataType::Fp8};
 const Task activation = RowKernel{.operation = RowOperation::Swiglu, .rows = 4, .columns = 8};
 
 // A folder of its own for each test, gone afterwards.
@@ -72,7 +72,7 @@ TEST_F(MeasuredProfileTest, RowsSpeakTheWordsOfWorkloads) {
 }
 
 TEST_F(MeasuredProfileTest, PartialFileIsKeptAndGoneOnWith) {
-  MeasuredProfile first{.provenance = h200, .rows = {{product, {2.0, 1.0, 3.0}, "tile 1"}}};
+  MeasuredProfile first{.provenance = h200, .rows = {{gemm, {2.0, 1.0, 3.0}, "tile 1"}}};
   write_partial(first, file());
   EXPECT_FALSE(fs::exists(file()));
   ASSERT_TRUE(fs::exists(partial_name(file())));
@@ -80,7 +80,7 @@ TEST_F(MeasuredProfileTest, PartialFileIsKeptAndGoneOnWith) {
   auto later = h200;
   later["date"] = "2026-11-22";
   MeasuredProfile resumed = resume_profile(file(), later);
-  EXPECT_TRUE(resumed.has(product));
+  EXPECT_TRUE(resumed.has(gemm));
   EXPECT_FALSE(resumed.has(activation));
   EXPECT_EQ(resumed.provenance["date"], "2026-11-22");
 
@@ -91,10 +91,9 @@ TEST_F(MeasuredProfileTest, PartialFileIsKeptAndGoneOnWith) {
 }
 
 TEST_F(MeasuredProfileTest, FinishedAndPartialRowsAreJoinedOnce) {
-  const MeasuredRow old{product, {2.0, 1.0, 3.0}, ""};
+  const MeasuredRow old{gemm, {2.0, 1.0, 3.0}, ""};
   finish_profile({h200, {old}}, file());
-  write_partial({h200, {{product, {9.0, 9.0, 9.0}, ""}, {activation, {3.0, 3.0, 3.0}, ""}}},
-                file());
+  write_partial({h200, {{gemm, {9.0, 9.0, 9.0}, ""}, {activation, {3.0, 3.0, 3.0}, ""}}}, file());
   const MeasuredProfile resumed = resume_profile(file(), h200);
   ASSERT_EQ(resumed.rows.size(), 2U);
   EXPECT_EQ(resumed.rows[0], old);

@@ -30,14 +30,14 @@ MeasuredProfile profile_of(const std::string& driver, std::vector<MeasuredRow> r
           .rows = std::move(rows)};
 }
 
-const Gemm wide_product{.m = 4096, .n = 4096, .k = 4096};
+const Gemm wide_gemm{.m = 4096, .n = 4096, .k = 4096};
 const Gemm larger{.m = 8192, .n = 4096, .k = 4096};
 const RowKernel wide_activation{.operation = RowOperation::Swiglu, .rows = 4096, .columns = 14336};
 
 TEST(ProfileFiles, TheLaterRowOfATaskCounts) {
-  const auto all = merged({profile_of("580", {{wide_product, {200, 199, 201}, ""}}),
-                           profile_of("580", {{wide_product, {210, 209, 211}, ""},
-                                              {wide_activation, {50, 49, 51}, ""}})});
+  const auto all = merged(
+      {profile_of("580", {{wide_gemm, {200, 199, 201}, ""}}),
+       profile_of("580", {{wide_gemm, {210, 209, 211}, ""}, {wide_activation, {50, 49, 51}, ""}})});
   ASSERT_EQ(all.rows.size(), 2U);
   EXPECT_EQ(all.rows[0].time_us.median, 210);
   EXPECT_EQ(all.provenance["merged_from"].size(), 2U);
@@ -53,15 +53,15 @@ TEST(ProfileFiles, RowsOfOtherDriversAreNotMerged) {
 }
 
 TEST(ProfileFiles, ADiffNamesWhatGotSlower) {
-  const auto before = profile_of("570", {{wide_product, {200, 199, 201}, ""},
+  const auto before = profile_of("570", {{wide_gemm, {200, 199, 201}, ""},
                                          {larger, {400, 398, 402}, ""},
                                          {wide_activation, {50, 49, 51}, ""}});
-  const auto after = profile_of("580", {{wide_product, {250, 249, 251}, ""},
+  const auto after = profile_of("580", {{wide_gemm, {250, 249, 251}, ""},
                                         {larger, {401, 399, 403}, ""},
                                         {Launches{.count = 10}, {2, 2, 2}, ""}});
   const ProfileDiff diff = compared(before, after);
   ASSERT_EQ(diff.rows.size(), 2U);
-  EXPECT_EQ(diff.rows[0].task, Task{wide_product});
+  EXPECT_EQ(diff.rows[0].task, Task{wide_gemm});
   EXPECT_DOUBLE_EQ(diff.rows[0].ratio(), 1.25);
   EXPECT_TRUE(diff.rows[0].beyond_spread);
   EXPECT_FALSE(diff.rows[1].beyond_spread);
@@ -76,7 +76,7 @@ TEST(ProfileFiles, ADiffNamesWhatGotSlower) {
 
 // A GPU's profile with rows in it: these exactly, their neighbours by them, far shapes as before.
 TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
-  const auto rows = profile_of("580", {{wide_product, {300, 299, 301}, ""},
+  const auto rows = profile_of("580", {{wide_gemm, {300, 299, 301}, ""},
                                        {wide_activation, {50, 49, 51}, ""},
                                        {Launches{.count = 10}, {2, 2, 2}, ""}});
   const auto base = Json::parse(read_file(data_file("kernels/profiles", "h200")));
@@ -85,17 +85,17 @@ TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
   EXPECT_EQ(Json::parse(read_file(file))["measured"]["rows"].size(), 2U);
   const auto model = load_cost_model(file, Clock::Burst);
   const auto plain = load_cost_model("h200", Clock::Burst);
-  EXPECT_DOUBLE_EQ(model->cost(wide_product).time.value(), 300e-6);
-  EXPECT_EQ(model->cost(wide_product).provenance, Provenance::Measured);
+  EXPECT_DOUBLE_EQ(model->cost(wide_gemm).time.value(), 300e-6);
+  EXPECT_EQ(model->cost(wide_gemm).provenance, Provenance::Measured);
   EXPECT_DOUBLE_EQ(model->cost(as_memory_bound(wide_activation)).time.value(), 50e-6);
-  const double offset = 300e-6 / plain->cost(wide_product).time.value();
+  const double offset = 300e-6 / plain->cost(wide_gemm).time.value();
   const double near = model->cost(larger).time / plain->cost(larger).time;
   EXPECT_EQ(model->cost(larger).provenance, Provenance::Interpolated);
   EXPECT_EQ(plain->cost(larger).provenance, Provenance::Extrapolated);
   EXPECT_NEAR(std::log(near) / std::log(offset), std::exp(-1.0 / 3.0), 0.01);
   const Gemm far{.m = 64, .n = 64, .k = 64};
   EXPECT_NEAR(model->cost(far).time / plain->cost(far).time, 1.0, 0.05);
-  Gemm gradient = wide_product;
+  Gemm gradient = wide_gemm;
   gradient.pass = GemmPass::WeightGrad;
   EXPECT_DOUBLE_EQ(model->cost(gradient).time.value(), plain->cost(gradient).time.value());
 }
@@ -103,7 +103,7 @@ TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
 // 16 and 32 of an H200's 132 SMs held: (1 - 100 / 116) / (16 / 132) = 1.1379 and (1 - 100 / 136) /
 // (32 / 132) = 1.0919, of which the median is 1.1149; copying loses 10 and 20 %.
 TEST(ProfileFiles, InterferenceBecomesTheProfilesFactors) {
-  const Interference less{.sms = 16, .gemm = wide_product}, more{.sms = 32, .gemm = wide_product};
+  const Interference less{.sms = 16, .gemm = wide_gemm}, more{.sms = 32, .gemm = wide_gemm};
   const auto rows = profile_of("580", {{less, {116, 115, 117}, "", Beside{100, 90e9, 100e9}},
                                        {more, {136, 135, 137}, "", Beside{100, 160e9, 200e9}}});
   const auto factors = interference_factors(rows, 132);
@@ -184,15 +184,15 @@ TEST(ShapesFile, WhatARunAsksForIsWhatIsMeasured) {
   const GroupedGemm experts{.rows = {10, 0, 22}, .n = 64, .k = 128};
   const MemoryBound norm{.kind = MemoryBoundKind::Norm, .bytes = 2 * 4 * 4096 * 512};
   const std::string file = scratch("shapes.json");
-  write_file(file, shapes_to_json({{wide_product, "interpolated", 0.5},
+  write_file(file, shapes_to_json({{wide_gemm, "interpolated", 0.5},
                                    {experts, "extrapolated", 0.25},
                                    {norm, "", 0.0},
-                                   {wide_product, "", 0.0}},
+                                   {wide_gemm, "", 0.0}},
                                   "h200")
                        .dump(1));
   const auto tasks = read_shapes(file);
   ASSERT_EQ(tasks.size(), 3U);
-  EXPECT_EQ(tasks[0], Task{wide_product});
+  EXPECT_EQ(tasks[0], Task{wide_gemm});
   EXPECT_EQ(tasks[1], Task{experts});
   const auto& row = std::get<RowKernel>(tasks[2]);
   EXPECT_EQ(row.operation, RowOperation::RmsNorm);
@@ -245,14 +245,14 @@ TEST(CollectiveRows, SizesAndTheirUnits) {
 // Kernels that a user measured, of any GPU, beside a profile.
 
 // A product whose shape no profile holds as measured.
-Gemm odd_product(std::int64_t m) { return {.m = m, .n = 5056, .k = 3136, .dtype = DataType::Bf16}; }
+Gemm odd_gemm(std::int64_t m) { return {.m = m, .n = 5056, .k = 3136, .dtype = DataType::Bf16}; }
 
 MeasuredProfile rows_of(const std::string& gpu, double over) {
   const auto model = load_cost_model(gpu, Clock::Burst);
   MeasuredProfile profile{.provenance = {{"gpu", "somebody's"}}, .rows = {}};
   for (const std::int64_t m : {1111, 2222, 3333}) {
-    const double us = over * model->cost(odd_product(m)).time.value() * 1e6;
-    profile.rows.push_back({odd_product(m), {us, us, us}, ""});
+    const double us = over * model->cost(odd_gemm(m)).time.value() * 1e6;
+    profile.rows.push_back({odd_gemm(m), {us, us, us}, ""});
   }
   profile.rows.push_back({Launches{.count = 10}, {1.0, 1.0, 1.0}, ""});
   return profile;

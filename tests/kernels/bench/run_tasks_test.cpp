@@ -23,10 +23,10 @@ struct PretendedGpu {
     return {.measure =
                 [this](const Task& task) {
                   asked.push_back(task_text(task));
-                  const Gemm& gemm = std::get<Gemm>(task);
-                  if (gemm.dtype == DataType::Fp8) throw Unsupported("no fp8 here");
-                  if (gemm.n == 3) throw WrongResult("entry (0, 0, 0) is 1, not 2");
-                  const auto us = static_cast<double>(gemm.n);
+                  const Gemm& asked_for = std::get<Gemm>(task);
+                  if (asked_for.dtype == DataType::Fp8) throw Unsupported("no fp8 here");
+                  if (asked_for.n == 3) throw WrongResult("entry (0, 0, 0) is 1, not 2");
+                  const auto us = static_cast<double>(asked_for.n);
                   return MeasuredRow{task, {.median = us, .p10 = us, .p90 = us}, "pretended"};
                 },
             .interrupted = [this] { return asked.size() >= interrupted_after; },
@@ -35,7 +35,7 @@ struct PretendedGpu {
   }
 };
 
-Task product_of(std::int64_t n, DataType dtype = DataType::Bf16) {
+Task gemm_of(std::int64_t n, DataType dtype = DataType::Bf16) {
   return Gemm{.m = 16, .n = n, .k = 16, .dtype = dtype};
 }
 
@@ -52,8 +52,7 @@ TEST(RunTasks, WhatCannotBeDoneOrIsWrongIsSaidAndNotWritten) {
   const auto out = fresh_file("said.json");
   PretendedGpu gpu;
   MeasuredProfile profile{.provenance = pretended_origin, .rows = {}};
-  const std::vector<Task> tasks = {product_of(1), product_of(2, DataType::Fp8), product_of(3),
-                                   product_of(4)};
+  const std::vector<Task> tasks = {gemm_of(1), gemm_of(2, DataType::Fp8), gemm_of(3), gemm_of(4)};
   const Outcome outcome = run_tasks(profile, tasks, out, gpu.measuring());
   EXPECT_EQ(outcome.measured, 2U);
   EXPECT_EQ(outcome.left_out, 1U);
@@ -72,7 +71,7 @@ TEST(RunTasks, WhatCannotBeDoneOrIsWrongIsSaidAndNotWritten) {
 TEST(RunTasks, AnInterruptedRunGoesOnWhereItWas) {
   const auto out = fresh_file("resumed.json");
   std::vector<Task> tasks;
-  for (std::int64_t n = 10; n < 16; ++n) tasks.push_back(product_of(n));
+  for (std::int64_t n = 10; n < 16; ++n) tasks.push_back(gemm_of(n));
   PretendedGpu gpu;
   gpu.interrupted_after = 2;
   MeasuredProfile first = resume_profile(out, pretended_origin);

@@ -10,10 +10,10 @@ namespace trainyard {
 namespace {
 
 GroupedGemm experts(DataType dtype, bool per_expert) {
-  GroupedGemm products;
-  products.dtype = dtype;
-  products.per_expert = per_expert;
-  return products;
+  GroupedGemm gemms;
+  gemms.dtype = dtype;
+  gemms.per_expert = per_expert;
+  return gemms;
 }
 
 // Figures are of products issued one by one; narrower products are quicker either way.
@@ -120,12 +120,12 @@ TEST(FrameworkTimes, OnlyTheGenerationThatIsNamedIsSlower) {
 // DeepSeek-V3's 20 of 132 SMs: products and attention run on 112, what memory bounds does not wait.
 TEST(FrameworkTimes, ExchangesKeepTheirSms) {
   const FrameworkTimes times = load_framework_times("hai_llm", "hopper");
-  EXPECT_EQ(times.exchange_sms, 20);
-  EXPECT_DOUBLE_EQ(times.beside_exchanges(Gemm{}, 132, 1.0), 132.0 / 112.0);
-  EXPECT_DOUBLE_EQ(times.beside_exchanges(GroupedGemm{}, 132, 1.0), 132.0 / 112.0);
-  EXPECT_DOUBLE_EQ(times.beside_exchanges(Attention{}, 132, 0.5), 132.0 / 122.0);
-  EXPECT_DOUBLE_EQ(times.beside_exchanges(MemoryBound{}, 132, 1.0), 1.0);
-  EXPECT_DOUBLE_EQ(FrameworkTimes{}.beside_exchanges(Gemm{}, 132, 1.0), 1.0);
+  EXPECT_EQ(times.dispatch_sms, 20);
+  EXPECT_DOUBLE_EQ(times.beside_dispatch(Gemm{}, 132, 1.0), 132.0 / 112.0);
+  EXPECT_DOUBLE_EQ(times.beside_dispatch(GroupedGemm{}, 132, 1.0), 132.0 / 112.0);
+  EXPECT_DOUBLE_EQ(times.beside_dispatch(Attention{}, 132, 0.5), 132.0 / 122.0);
+  EXPECT_DOUBLE_EQ(times.beside_dispatch(MemoryBound{}, 132, 1.0), 1.0);
+  EXPECT_DOUBLE_EQ(FrameworkTimes{}.beside_dispatch(Gemm{}, 132, 1.0), 1.0);
 }
 
 TEST(FrameworkTimes, AMistypedKindIsRefused) {

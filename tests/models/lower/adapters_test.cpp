@@ -78,13 +78,13 @@ TEST(Adapters, FlopsAreFourAndSix) {
     const double weights = 256.0 * (256 + 2 * 128) + 256.0 * 256 + 3 * 256.0 * 512;
     const double core = 4.0 * 4.0 * sequences * (128.0 * 129.0 / 2.0) * 256.0;
     // On tensor ranks the undivided factor's products are repeated by each of them.
-    double products = 0.0;
+    double gemms = 0.0;
     for (const Adapter& adapter :
          layer_adapters(plan.architecture, plan.training, parallelism.tensor,
                         layer_kind(plan.architecture, 0)))
-      products += static_cast<double>(adapter.parameters() * parallelism.tensor);
-    const double wanted = 4.0 * tokens * (4.0 * weights + 256.0 * 2048.0) + 3.5 * core +
-                          6.0 * tokens * 4.0 * products;
+      gemms += static_cast<double>(adapter.parameters() * parallelism.tensor);
+    const double wanted =
+        4.0 * tokens * (4.0 * weights + 256.0 * 2048.0) + 3.5 * core + 6.0 * tokens * 4.0 * gemms;
     EXPECT_NEAR(executed_flops(lower(plan)).value(), wanted, 1e-12 * wanted);
   }
 }

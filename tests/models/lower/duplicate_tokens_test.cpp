@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "models/architecture/flops.hpp"
-#include "models/layers/expert_exchange.hpp"
+#include "models/layers/token_dispatcher.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload.hpp"
 #include "step.hpp"

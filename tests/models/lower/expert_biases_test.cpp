@@ -83,7 +83,7 @@ TEST(ExpertBiases, RecomputedActivationsCutOffAgain) {
 TEST(ExpertBiases, FusedProductsLeaveNoneBeside) {
   TrainingPlan plan = gpt_oss_layer();
   const double flops = executed_flops(lower(plan)).value();
-  plan.experts.products = ExpertProducts::Fused;
+  plan.experts.gemms = ExpertGemms::Fused;
   const Workload fused = lower(plan);
   for (const char* name :
        {"expert_bias", "expert_bias_backward", "expert_clamp", "expert_clamp_backward",

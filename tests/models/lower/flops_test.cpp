@@ -157,14 +157,14 @@ TEST(ExecutedFlops, FullRecomputationRunsTheForwardAgain) {
   const Workload workload = lower(plan);
   for (const Program& program : workload.programs) {
     std::vector<std::string> forward;
-    std::vector<std::string> again;
+    std::vector<std::string> recomputed;
     for_each_operation(workload, program, [&](const OperationView& view) {
       if (view.op.microbatch != 3 || view.op.layer % 2 != 1) return;
       if (view.op.part == StepPart::Forward) forward.emplace_back(view.name);
-      if (view.op.part == StepPart::Recompute) again.emplace_back(view.name);
+      if (view.op.part == StepPart::Recompute) recomputed.emplace_back(view.name);
     });
     EXPECT_FALSE(forward.empty());
-    EXPECT_EQ(forward, again);
+    EXPECT_EQ(forward, recomputed);
   }
 }
 

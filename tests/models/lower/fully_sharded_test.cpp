@@ -168,7 +168,7 @@ TEST(FullySharded, AtMostTwoLayersAreGatheredAndOneIsWhole) {
 }
 
 // Layers of multi-token prediction are groups of their own behind the root, which serves them too.
-TEST(FullySharded, FurtherTokens) {
+TEST(FullySharded, MultiTokenPrediction) {
   for (const std::int64_t pipeline : {1, 2}) {
     for (const Reshard reshard : {Reshard::Auto, Reshard::Always, Reshard::Never}) {
       TrainingPlan plan = sharded_plan(

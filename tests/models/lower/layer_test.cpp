@@ -31,11 +31,11 @@ TEST(LayerBlock, ADenseModelAttendsWithHeadsAndHasNoExperts) {
   EXPECT_EQ(at(dense, LayerHalf::FeedForward, 0), "feed-forward");
 }
 
-// The scenario reader says the same of second_products (/training/recompute_modules).
+// The scenario reader says the same of second_gemms (/training/recompute_modules).
 TEST(LayerBlock, WhichProductIsEverySecondOneIsKnownOfDenseLayersWithOrdinaryAttention) {
   std::set<std::string_view> known;
   for (const LayerBlock& kind : layer_blocks())
-    if (kind.second_products) known.insert(kind.name);
+    if (kind.second_gemms) known.insert(kind.name);
   EXPECT_EQ(known, (std::set<std::string_view>{"attention", "feed-forward"}));
 }
 

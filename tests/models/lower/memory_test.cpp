@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "models/layers/layer_memory.hpp"
-#include "models/lower/ends.hpp"
+#include "models/lower/embedding_and_head.hpp"
 #include "models/lower/options.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
@@ -48,8 +48,8 @@ std::int64_t of(const MemoryPeak& peak, Category category) {
 struct Parts {
   LayerMemory layer;
   std::int64_t embedding = 0;
-  std::int64_t head = 0;     // until the loss's backward has given up its fp32 logits
-  std::int64_t product = 0;  // then, with its input's gradient, and the input gathered again
+  std::int64_t head = 0;  // until the loss's backward has given up its fp32 logits
+  std::int64_t gemm = 0;  // then, with its input's gradient, and the input gathered again
 };
 Parts parts_of(const TrainingPlan& plan) {
   const ActivationQuery query = memory_options(plan).query;
@@ -59,7 +59,7 @@ Parts parts_of(const TrainingPlan& plan) {
   return {.layer = layer_memory(memory_options(plan), dense_layer(plan.architecture)),
           .embedding = embedding_activations(plan.architecture, query),
           .head = head.total(),
-          .product = head.total() - head.logits_fp32 + input};
+          .gemm = head.total() - head.logits_fp32 + input};
 }
 
 std::vector<TrainingPlan> plans(const Parallelism& parallelism, std::int64_t layers,
@@ -94,7 +94,7 @@ TEST(Memory, Plain1F1BIsTheMultipleToTheByte) {
           const std::int64_t backward = parts.layer.working + parts.layer.workspace;
           std::int64_t wanted = held * 2 * parts.layer.kept + backward;
           if (stage == 0) wanted += held * parts.embedding;
-          if (stage == 3) wanted += std::max({parts.head, parts.product, backward}) - backward;
+          if (stage == 3) wanted += std::max({parts.head, parts.gemm, backward}) - backward;
           const auto index = static_cast<std::size_t>(stage);
           EXPECT_EQ(peaks[index].bytes, static_bytes(step, index) + wanted) << stage;
         }
@@ -122,7 +122,7 @@ std::int64_t peak_of_list(const TrainingPlan& plan, std::int64_t stage) {
       held += bytes + (last ? parts.head : 0);
       peak = std::max(peak, held);
     } else {
-      if (last) peak = std::max(peak, held - parts.head + parts.product);
+      if (last) peak = std::max(peak, held - parts.head + parts.gemm);
       held -= last ? parts.head : 0;
       peak = std::max(peak, held + (layers > 0 ? parts.layer.working + parts.layer.workspace : 0));
       held -= bytes;

@@ -7,7 +7,7 @@
 
 #include "models/architecture/flops.hpp"
 #include "models/expert_routing.hpp"
-#include "models/layers/expert_exchange.hpp"
+#include "models/layers/token_dispatcher.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/options.hpp"
 #include "models/rank_groups.hpp"
@@ -73,7 +73,7 @@ TEST(MoeFlops, AllRanksTogetherExecuteTheModelsOnEveryLayout) {
 }
 
 // Layers of multi-token prediction come with a projection and the head once more.
-TEST(FurtherTokens, AllRanksTogetherExecuteTheModels) {
+TEST(MultiTokenPrediction, AllRanksTogetherExecuteTheModels) {
   for (const Layout& layout : layouts()) {
     for (const Architecture& model : {small_llama(8), small_moe(8), small_latent(8)}) {
       for (const Recompute recompute : {Recompute::None, Recompute::Full}) {
@@ -116,7 +116,7 @@ TEST(Experts, InputsOfBothProductsAreQuantised) {
 
 // DeepSeek-AI 2412.19437 section 2.2 and its README: 671B and a module of 14B, which counts the
 // embedding and head it shares with the model (2 x 0.93B). Its own: a layer, 2h x h, three norms.
-TEST(FurtherTokens, DeepSeekV3Module) {
+TEST(MultiTokenPrediction, DeepSeekV3Module) {
   TrainingPlan plan;
   plan.architecture = load_architecture("deepseek-v3");
   plan.training.mtp_layers = 1;
@@ -135,7 +135,7 @@ TEST(FurtherTokens, DeepSeekV3Module) {
 
 // On the last of several stages the module reads a copy of the embedding, whose gradients the two
 // ends sum; where both ends are on one rank there is but one.
-TEST(FurtherTokens, EndsShareTheEmbedding) {
+TEST(MultiTokenPrediction, EndsShareTheEmbedding) {
   const auto joins = [](const Parallelism& parallelism) {
     TrainingPlan plan = plan_of(small_llama(8), parallelism, 8);
     plan.training.mtp_layers = 1;

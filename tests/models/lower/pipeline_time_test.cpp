@@ -185,7 +185,7 @@ TEST(OverlappedExchanges, HideUnderTheOtherMicrobatch) {
     model.expert_ffn = 128;
     TrainingPlan plan = plan_of(model, parallelism, 8);
     const Workload plain = lower(plan);
-    plan.experts.overlap_exchanges = true;
+    plan.experts.overlap_dispatch = true;
     const Workload overlapped = lower(plan);
     EXPECT_EQ(executed_flops(overlapped).value(), executed_flops(plain).value());
     for (const Program& program : overlapped.programs)

@@ -109,7 +109,7 @@ TEST(Rearranged, OverlappedPairsAreAsLoweredAfresh) {
   for (const std::string schedule : {"dualpipe", "dualpipe_v", "interleaved_1f1b"}) {
     SCOPED_TRACE(schedule);
     plan.parallelism.schedule = schedule;
-    plan.experts.overlap_exchanges = schedule == "interleaved_1f1b";
+    plan.experts.overlap_dispatch = schedule == "interleaved_1f1b";
     EXPECT_EQ(is_rearranged(plan, 8), schedule != "dualpipe");
   }
 }

@@ -86,7 +86,7 @@ TEST(RecomputeUnits, AListCountsLayersOfTheWholeModel) {
 // Each is a unit of its own behind the model's: groups end before the head.
 TEST(RecomputeUnits, FurtherLayersAreCountedBehindTheLastChunk) {
   using Units = std::vector<RecomputeUnit>;
-  const LayerSpan last{.first = 6, .layers = 3, .further = 2};
+  const LayerSpan last{.first = 6, .layers = 3, .mtp_layers = 2};
   EXPECT_EQ(recompute_units(full(RecomputeMethod::Uniform, 4), last),
             (Units{{0, 3, true}, {3, 1, true}, {4, 1, true}}));
   EXPECT_EQ(recompute_units(listed({8, 10}), last),
@@ -131,21 +131,21 @@ using Names = std::map<std::string, int>;
 TEST(RecomputedModules, OfExpertsAndLatentsRunAgainKernelByKernel) {
   TrainingPlan plan = one_rank(latent_experts(2));
   plan.training.recompute = Recompute::Selective;
-  const auto again = [&](const std::vector<std::string>& modules) {
+  const auto recomputed = [&](const std::vector<std::string>& modules) {
     plan.training.recompute_modules = flags_of(kRecomputeModules, modules);
     return repeated(plan);
   };
-  EXPECT_EQ(again({"moe_act"}), (Names{{"expert_activation", 2}}));
-  EXPECT_EQ(again({"layernorm"}), (Names{{"attention_norm", 2}, {"ffn_norm", 2}}));
-  EXPECT_EQ(again({"shared_experts"}),
+  EXPECT_EQ(recomputed({"moe_act"}), (Names{{"expert_activation", 2}}));
+  EXPECT_EQ(recomputed({"layernorm"}), (Names{{"attention_norm", 2}, {"ffn_norm", 2}}));
+  EXPECT_EQ(recomputed({"shared_experts"}),
             (Names{{"shared_up_gemm", 2}, {"shared_activation", 2}, {"shared_down_gemm", 2}}));
-  EXPECT_EQ(again({"mla_up_proj"}), (Names{{"query_down_norm", 2},
-                                           {"query_gemm", 2},
-                                           {"key_value_down_norm", 2},
-                                           {"key_value_gemm", 2},
-                                           {"rope", 2},
-                                           {"key_assembly", 2}}));
-  const Names moe = again({"moe"});
+  EXPECT_EQ(recomputed({"mla_up_proj"}), (Names{{"query_down_norm", 2},
+                                                {"query_gemm", 2},
+                                                {"key_value_down_norm", 2},
+                                                {"key_value_gemm", 2},
+                                                {"rope", 2},
+                                                {"key_assembly", 2}}));
+  const Names moe = recomputed({"moe"});
   EXPECT_EQ(moe.at("router_gemm"), 2);
   EXPECT_EQ(moe.at("expert_up_gemm"), 2);
   EXPECT_EQ(moe.at("expert_down_gemm"), 2);
@@ -185,7 +185,7 @@ TEST(NarrowInputs, KeepWhatTheFormulaSays) {
   const std::int64_t flash = 4 * 16;
   EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
             128 * (8 * 256 + 4 * 256 + 4 * 128 + 6 * 512 + flash));
-  plan.recipe.product_input_bytes = 1.0;
+  plan.recipe.gemm_input_bytes = 1.0;
   EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
             128 * ((4 + 2) * 256 + (4 + 1) * 256 + 4 * 128 + (4 + 1) * 512 + flash));
   plan.recipe.activation_input_bytes = 1.0;
@@ -198,7 +198,7 @@ TEST(NarrowInputs, KeepWhatTheFormulaSays) {
 
 // PyTorch's checkpointing by operation keeps the layer's input, queries, values, attention's
 // output, the gate and the down product's output.
-TEST(SecondProducts, KeepAndRepeatTheOtherHalf) {
+TEST(SecondGemms, KeepAndRepeatTheOtherHalf) {
   TrainingPlan plan = one_rank(small_llama(2));
   plan.training.recompute = Recompute::Selective;
   plan.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
@@ -325,7 +325,7 @@ TEST(RecomputedLayers, NamedInAnyWayAreTheSameProgram) {
 // Layer 4 stands on the second stage alone: the first one's program is that without recomputation.
 TEST(RecomputedLayers, OfOneStageLeaveTheOthersAlone) {
   const TrainingPlan plan = interleaved();
-  const auto again = [](const Workload& workload, std::size_t program) {
+  const auto recomputed = [](const Workload& workload, std::size_t program) {
     std::set<std::int32_t> layers;
     for_each_operation(workload, workload.programs.at(program), [&](const OperationView& view) {
       if (view.op.part == StepPart::Recompute) layers.insert(view.op.layer);
@@ -333,8 +333,8 @@ TEST(RecomputedLayers, OfOneStageLeaveTheOthersAlone) {
     return layers;
   };
   const Workload workload = lower(with(plan, listed({4, 9})));
-  EXPECT_EQ(again(workload, 0), (std::set<std::int32_t>{}));
-  EXPECT_EQ(again(workload, 1), (std::set<std::int32_t>{4, 9}));
+  EXPECT_EQ(recomputed(workload, 0), (std::set<std::int32_t>{}));
+  EXPECT_EQ(recomputed(workload, 1), (std::set<std::int32_t>{4, 9}));
 }
 
 // One layer more is computed again: no less is computed, and no more is kept.

@@ -128,7 +128,7 @@ TEST(RecordedBlock, OverlappedPairsAreTheSameInFewerWords) {
   for (const std::string schedule : {"dualpipe", "dualpipe_v", "interleaved_1f1b"}) {
     SCOPED_TRACE(schedule);
     overlapped.parallelism.schedule = schedule;
-    overlapped.experts.overlap_exchanges = schedule == "interleaved_1f1b";
+    overlapped.experts.overlap_dispatch = schedule == "interleaved_1f1b";
     for (const bool added : {false, true}) {
       overlapped.gradient_passes.accumulate = added;
       const Words words = words_of(overlapped);
@@ -182,7 +182,7 @@ TEST(RecordedBlock, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
     const Program program = build.take();
     ASSERT_EQ(program.operations.size(), 7U);
     EXPECT_EQ(program.operations.written().size(), 3U);
-    EXPECT_EQ(program.further_effects.size(), 1U);
+    EXPECT_EQ(program.more_effects.size(), 1U);
     for (OpIndex op = 1; op < 7; ++op) {
       const Operation operation = program.operations[op];
       EXPECT_EQ(operation.microbatch, static_cast<std::int32_t>((op - 1) / 2));

@@ -104,7 +104,7 @@ TEST(PostNorms, NeedTheLastProduct) {
   TrainingPlan plan = plan_of(small_llama(4), {}, 1);
   plan.training.recompute = Recompute::Selective;
   plan.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
-  plan.streaming.compiled = true;
+  plan.elementwise_kernels.compiled = true;
   const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
   const std::int64_t before =
       layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept;
@@ -113,7 +113,7 @@ TEST(PostNorms, NeedTheLastProduct) {
             before + stream);
 
   plan.training.recompute = Recompute::Full;
-  plan.streaming.recompute_stops_early = true;
+  plan.elementwise_kernels.recompute_stops_early = true;
   const Workload step = lower(plan);
   EXPECT_EQ(traffic_of(step, "ffn_post_norm").kernels, 2 * 4);
   EXPECT_EQ(traffic_of(step, "ffn_residual").kernels, 4);

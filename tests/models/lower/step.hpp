@@ -133,7 +133,7 @@ class CallModel final : public CommunicationModel {
                                           std::span<const std::uint32_t> /*gpus*/) const override {
     const double seconds = seconds_(call);
     if (seconds == 0.0) return {};
-    return {{.latency = Seconds{seconds}, .chains = {}}};
+    return {{.latency = Seconds{seconds}, .flows = {}}};
   }
 
  private:

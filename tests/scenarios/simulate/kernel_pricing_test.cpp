@@ -10,28 +10,28 @@
 namespace trainyard {
 namespace {
 
-constexpr Gemm kProduct{
+constexpr Gemm kGemm{
     .m = 8192, .n = 8192, .k = 8192, .batch = 1, .dtype = DataType::Fp8, .pass = GemmPass::Forward};
 
 // 10 over 5 PFLOP/s on a GB200, 15 over 5 on a GB300; 16-bit products and all else as they were. A
 // framework that says nothing of its 4-bit products.
 TEST(KernelPricing, FourBitProductsTakeTheShareOfTheDataSheetsRates) {
   const auto times = [](const char* gpu, bool four_bit) {
-    return KernelPricing(gpu, {.framework = "torchtitan", .four_bit_products = four_bit}).times;
+    return KernelPricing(gpu, {.framework = "torchtitan", .four_bit_gemms = four_bit}).times;
   };
-  Gemm wide = kProduct;
+  Gemm wide = kGemm;
   wide.dtype = DataType::Bf16;
   const Kernel experts =
       GroupedGemm{.rows = {4096, 4096}, .n = 4096, .k = 4096, .dtype = DataType::Fp8};
-  EXPECT_DOUBLE_EQ(times("gb200", true).of(kProduct), times("gb200", false).of(kProduct) / 2.0);
-  EXPECT_DOUBLE_EQ(times("gb300", true).of(kProduct), times("gb300", false).of(kProduct) / 3.0);
+  EXPECT_DOUBLE_EQ(times("gb200", true).of(kGemm), times("gb200", false).of(kGemm) / 2.0);
+  EXPECT_DOUBLE_EQ(times("gb300", true).of(kGemm), times("gb300", false).of(kGemm) / 3.0);
   EXPECT_DOUBLE_EQ(times("gb200", true).of(experts), times("gb200", false).of(experts) / 2.0);
   EXPECT_DOUBLE_EQ(times("gb200", true).of(wide), times("gb200", false).of(wide));
 }
 
 TEST(KernelPricing, RefusesFourBitProductsWhereTheGpuHasNone) {
   try {
-    const KernelPricing pricing("h100", {.framework = "megatron", .four_bit_products = true});
+    const KernelPricing pricing("h100", {.framework = "megatron", .four_bit_gemms = true});
     FAIL() << "an H100 multiplies nothing in 4 bits";
   } catch (const InputError& error) {
     EXPECT_EQ(error.problems().front().pointer, "/training/recipe");
@@ -104,10 +104,10 @@ TEST(KernelPricing, ARunSaysWhetherReplicasKeepPace) {
 // 2 + 2 x 0.5625 + 4 + 12.
 TEST(KernelPricing, TheRecipeOfFourBitsSaysSo) {
   const Recipe recipe = load_recipe("nvfp4");
-  EXPECT_TRUE(recipe.four_bit_products);
-  EXPECT_EQ(recipe.products, DataType::Fp8);
+  EXPECT_TRUE(recipe.four_bit_gemms);
+  EXPECT_EQ(recipe.gemms, DataType::Fp8);
   EXPECT_DOUBLE_EQ(recipe.weight_cache_bytes, 2 * 0.5625);
-  EXPECT_FALSE(load_recipe("fp8_cached").four_bit_products);
+  EXPECT_FALSE(load_recipe("fp8_cached").four_bit_gemms);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ void expect_times_of_the_run(const Scenario& scenario) {
     const KernelPrice& price = row.price;
     const double time = price.cost().time.value();
     EXPECT_DOUBLE_EQ(time, price.profile.time.value() * price.framework * price.four_bits *
-                               price.last_replica * price.beside_exchanges);
+                               price.last_replica * price.beside_dispatch);
     const auto [first, last] = of_run.equal_range(to_text(row.kernel));
     EXPECT_TRUE(std::any_of(first, last, [&](const auto& entry) { return entry.second == time; }))
         << to_text(row.kernel) << " takes " << time;
@@ -49,7 +49,7 @@ TEST(KernelTable, EachFactorStandsByItself) {
   const std::vector<KernelRow> rows = kernel_table(scenario, *shared_cluster(scenario.cluster));
   EXPECT_GT(with_factor(rows, &KernelPrice::framework), 0U);
   EXPECT_EQ(with_factor(rows, &KernelPrice::last_replica), rows.size());
-  EXPECT_EQ(with_factor(rows, &KernelPrice::beside_exchanges), 0U);
+  EXPECT_EQ(with_factor(rows, &KernelPrice::beside_dispatch), 0U);
   EXPECT_EQ(with_factor(rows, &KernelPrice::four_bits), 0U);
 }
 
@@ -57,7 +57,7 @@ TEST(KernelTable, EachFactorStandsByItself) {
 TEST(KernelTable, ExchangesOfExpertsSlowProducts) {
   const Scenario scenario = shipped("moe/deepseek_v3_2048xh800.json", {});
   const std::vector<KernelRow> rows = kernel_table(scenario, *shared_cluster(scenario.cluster));
-  const std::size_t slowed = with_factor(rows, &KernelPrice::beside_exchanges);
+  const std::size_t slowed = with_factor(rows, &KernelPrice::beside_dispatch);
   EXPECT_GT(slowed, 0U);
   EXPECT_LT(slowed, rows.size());
 }

@@ -48,7 +48,7 @@ std::vector<CollectiveSummary> rows_of(const Json& document) {
 std::set<std::string> algorithms_of(const std::vector<CollectiveSummary>& rows, CollectiveOp op) {
   std::set<std::string> names;
   for (const CollectiveSummary& row : rows)
-    if (row.op == op) names.insert(row.carrier.algorithm);
+    if (row.op == op) names.insert(row.selected_algorithm.algorithm);
   return names;
 }
 
@@ -63,9 +63,10 @@ TEST(NcclRun, TheDefaultIsWhatNcclChoosesAndSaysSo) {
   std::size_t rows = 0;
   for (const CollectiveSummary& row : collective_summary(run.view())) {
     EXPECT_EQ(row.requested, "nccl");
-    EXPECT_THAT(row.carrier.label, testing::StartsWith("nccl: " + row.carrier.algorithm + "/"));
-    EXPECT_FALSE(row.carrier.protocol.empty());
-    EXPECT_GE(row.carrier.channels, 1U);
+    EXPECT_THAT(row.selected_algorithm.label,
+                testing::StartsWith("nccl: " + row.selected_algorithm.algorithm + "/"));
+    EXPECT_FALSE(row.selected_algorithm.protocol.empty());
+    EXPECT_GE(row.selected_algorithm.channels, 1U);
     ++rows;
   }
   EXPECT_GE(rows, 4U);
@@ -101,8 +102,8 @@ TEST(NcclRun, AlgorithmsAndProtocolsAreObeyed) {
             std::set<std::string>{"Tree"});
   const auto rows = rows_of(with_nccl(free, {{"algo", "^NVLS,NVLSTree"}, {"proto", "LL128"}}));
   for (const CollectiveSummary& row : rows) {
-    EXPECT_THAT(row.carrier.algorithm, testing::AnyOf("Ring", "Tree"));
-    EXPECT_EQ(row.carrier.protocol, "LL128");
+    EXPECT_THAT(row.selected_algorithm.algorithm, testing::AnyOf("Ring", "Tree"));
+    EXPECT_EQ(row.selected_algorithm.protocol, "LL128");
   }
 }
 
@@ -111,9 +112,10 @@ TEST(NcclRun, ChannelsAreKeptWithinTheirLimits) {
   Json few = ring;
   few["collectives"]["nccl"]["max_channels"] = 2;
   std::uint32_t most = 0;
-  for (const CollectiveSummary& row : rows_of(ring)) most = std::max(most, row.carrier.channels);
+  for (const CollectiveSummary& row : rows_of(ring))
+    most = std::max(most, row.selected_algorithm.channels);
   EXPECT_GT(most, 2U);
-  for (const CollectiveSummary& row : rows_of(few)) EXPECT_LE(row.carrier.channels, 2U);
+  for (const CollectiveSummary& row : rows_of(few)) EXPECT_LE(row.selected_algorithm.channels, 2U);
 }
 
 // NCCL's data know every GPU of NVIDIA's that has a profile; only V100 was measured by nobody.
@@ -159,9 +161,9 @@ TEST(NcclRun, AnotherAlgorithmIsTakenAsItStands) {
   document["collectives"]["tensor"]["all_gather"] = "ring";
   for (const CollectiveSummary& row : rows_of(document)) {
     if (row.group != GroupKind::Tensor || row.op != CollectiveOp::AllGather) continue;
-    EXPECT_EQ(row.carrier.label, "ring");
-    EXPECT_TRUE(row.carrier.protocol.empty());
-    EXPECT_EQ(row.carrier.channels, 0U);
+    EXPECT_EQ(row.selected_algorithm.label, "ring");
+    EXPECT_TRUE(row.selected_algorithm.protocol.empty());
+    EXPECT_EQ(row.selected_algorithm.channels, 0U);
   }
 }
 
@@ -174,7 +176,7 @@ TEST(NcclRun, OnOtherGpusTheRegistryStandsIn) {
   EXPECT_THAT(said->sentence, testing::HasSubstr("mi300x"));
   for (const CollectiveSummary& row : collective_summary(run.view())) {
     EXPECT_EQ(row.requested, "nccl");
-    EXPECT_THAT(row.carrier.label, testing::AnyOf("ring", "tree"));
+    EXPECT_THAT(row.selected_algorithm.label, testing::AnyOf("ring", "tree"));
   }
   EXPECT_EQ(find_approximation(simulate(load(document_on("dgx_h100")), {}), "nccl_stood_in_for"),
             nullptr);
@@ -227,7 +229,7 @@ TEST(NcclRun, StepwiseFollowsTheChoiceOfEachGroup) {
   Json by_hand = chosen;
   std::set<std::string> names;
   for (const CollectiveSummary& row : rows_of(chosen)) {
-    const std::string name = row.carrier.algorithm == "Tree" ? "tree" : "ring";
+    const std::string name = row.selected_algorithm.algorithm == "Tree" ? "tree" : "ring";
     by_hand["collectives"][std::string(to_string(row.group))][std::string(to_string(row.op))] =
         name;
     names.insert(name);

@@ -242,10 +242,10 @@ TEST(Run, LossesGrowWithTheProfilesFactor) {
   const ScenarioRun run = simulate(small_scenario({.data = 8, .zero_stage = 1}), {});
   GpuSheet sheet = load_gpu_sheet("a100_80gb");
   const auto plain =
-      compute_losses(*run.cluster, *run.workload, *run.partition, *run.carriers, sheet);
+      compute_losses(*run.cluster, *run.workload, *run.partition, *run.selected_algorithms, sheet);
   sheet.communication_sms.compute_loss = 0.25;
   const auto quarter =
-      compute_losses(*run.cluster, *run.workload, *run.partition, *run.carriers, sheet);
+      compute_losses(*run.cluster, *run.workload, *run.partition, *run.selected_algorithms, sheet);
   double most = 0.0;
   for (std::size_t group = 0; group < plain.size(); ++group)
     for (std::size_t call = 0; call < plain[group].size(); ++call) {

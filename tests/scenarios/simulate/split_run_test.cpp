@@ -66,7 +66,7 @@ TEST(Offloaded, ACopyTakesWhatItsLinksAllow) {
         HostCopyCall{.direction = direction, .bytes = 48'000'000'000}, std::span(&gpu, 1));
     EXPECT_EQ(phases.size(), 1U);
     double slowest = 0.0;
-    for (const LinkLoad& load : phases[0].chains.at(0).loads)
+    for (const LinkLoad& load : phases[0].flows.at(0).loads)
       slowest = std::max(slowest, load.bytes / cluster.link(load.link).capacity.value());
     return slowest;
   };

@@ -160,14 +160,14 @@ TEST(Wiring, TellsLinksOutsideOfPatternsInTheirOrder) {
     for (const Link& link : wiring.links())
       ASSERT_TRUE(link.kind == LinkKind::Pcie || std::ranges::binary_search(told, link.id)) << seed;
     std::vector<LinkId> in_series;
-    wiring.for_each_series([&](const LinkSeries& series) {
-      for (std::uint32_t i = 0; i < series.links.count; ++i) {
-        const Link link = wiring.link(LinkId{series.links[i]});
-        ASSERT_EQ(link.from, series.from[i]);
-        ASSERT_EQ(link.to, series.to[i]);
-        ASSERT_EQ(wiring.wires()[series.wire], wire_of(link));
-        ASSERT_EQ(wiring.device(link.from).kind, series.from_kind);
-        ASSERT_EQ(wiring.device(link.to).kind, series.to_kind);
+    wiring.for_each_range([&](const StridedLinks& range) {
+      for (std::uint32_t i = 0; i < range.links.count; ++i) {
+        const Link link = wiring.link(LinkId{range.links[i]});
+        ASSERT_EQ(link.from, range.from[i]);
+        ASSERT_EQ(link.to, range.to[i]);
+        ASSERT_EQ(wiring.wires()[range.wire], wire_of(link));
+        ASSERT_EQ(wiring.device(link.from).kind, range.from_kind);
+        ASSERT_EQ(wiring.device(link.to).kind, range.to_kind);
         in_series.push_back(link.id);
       }
     });

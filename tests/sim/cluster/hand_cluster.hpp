@@ -102,7 +102,7 @@ inline Cluster hand_cluster(HandCluster shape) {
 
 // Every collective is a ring in member order (all_to_all as well: only loads matter here), with
 // 2(n-1)/n of the bytes for all_reduce and (n-1)/n for others; "two_rings" runs half of it
-// backwards as a second chain, "two_phases" has a reduce_scatter and an all_gather phase.
+// backwards as a second flow, "two_phases" has a reduce_scatter and an all_gather phase.
 class RingModel final : public CommunicationModel {
  public:
   explicit RingModel(const Cluster& cluster) : cluster_(cluster) {}
@@ -112,7 +112,7 @@ class RingModel final : public CommunicationModel {
     if (gpus.size() < 2) return {};
     const auto bytes = static_cast<double>(bytes_of(call));
     if (op_of(call) == CollectiveOp::SendRecv) {
-      return {{Seconds{4e-6}, {chain({{gpus[0], gpus[1]}}, bytes)}}};
+      return {{Seconds{4e-6}, {link_flow({{gpus[0], gpus[1]}}, bytes)}}};
     }
     std::vector<std::pair<std::uint32_t, std::uint32_t>> forward;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> backward;
@@ -124,24 +124,25 @@ class RingModel final : public CommunicationModel {
     const double rounds = op_of(call) == CollectiveOp::AllReduce ? 2.0 * (n - 1.0) : n - 1.0;
     const double sent = rounds / n * bytes;
     if (algorithm_of(call) == "two_rings") {
-      return {{Seconds{1e-6 * rounds}, {chain(forward, sent / 2), chain(backward, sent / 2)}}};
+      return {
+          {Seconds{1e-6 * rounds}, {link_flow(forward, sent / 2), link_flow(backward, sent / 2)}}};
     }
     if (algorithm_of(call) == "two_phases") {
-      return {{Seconds{1e-6 * n}, {chain(forward, sent / 2)}},
-              {Seconds{1e-6 * n}, {chain(forward, sent / 2)}}};
+      return {{Seconds{1e-6 * n}, {link_flow(forward, sent / 2)}},
+              {Seconds{1e-6 * n}, {link_flow(forward, sent / 2)}}};
     }
-    return {{Seconds{1e-6 * rounds}, {chain(forward, sent)}}};
+    return {{Seconds{1e-6 * rounds}, {link_flow(forward, sent)}}};
   }
 
  private:
-  [[nodiscard]] Chain chain(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& hops,
-                            double bytes) const {
+  [[nodiscard]] MultiLinkFlow link_flow(
+      const std::vector<std::pair<std::uint32_t, std::uint32_t>>& hops, double bytes) const {
     std::map<LinkId, double> loads;
     for (const auto& [from, to] : hops) {
       for (const RouteHop& hop : cluster_.router().route(from, to))
         loads[hop.link] += bytes * hop.fraction;
     }
-    Chain result;
+    MultiLinkFlow result;
     for (const auto& [link, load] : loads) result.loads.push_back({link, load});
     return result;
   }

@@ -12,7 +12,7 @@ namespace trainyard {
 namespace {
 
 // Devices in a row.
-Net chain(std::uint32_t devices) {
+Net link_flow(std::uint32_t devices) {
   std::vector<NetLink> links;
   for (std::uint32_t i = 0; i + 1 < devices; ++i) links.push_back({.from = i, .to = i + 1});
   return laid_out(std::vector<bool>(devices, true), links, ArcOrder::OfLinks);
@@ -25,14 +25,14 @@ Hops hops_from_first(const Net& net) {
 
 TEST(Net, TellsTheLongestDistanceThatFits) {
   const std::uint32_t longest = kUnreachable - 1;
-  EXPECT_EQ(hops_from_first(chain(longest + 1))[longest], longest);
+  EXPECT_EQ(hops_from_first(link_flow(longest + 1))[longest], longest);
 }
 
 // It was cut to 16 bits: devices far off were near, or not to be reached.
 TEST(Net, RefusesLongerOnes) {
   for (const std::uint32_t devices : {65536U, 65537U, 131073U}) {
     try {
-      (void)hops_from_first(chain(devices));
+      (void)hops_from_first(link_flow(devices));
       FAIL() << devices;
     } catch (const InputError& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("crosses more than 65534 links"));

@@ -56,7 +56,8 @@ TEST(Rates, LeaveRoutesAndLatenciesAsTheyAre) {
     }
     EXPECT_EQ(pairs, 256U);
     for (const Link link : changed.links())
-      EXPECT_EQ(changed.router().bundles().of(link.id), anew.router().bundles().of(link.id));
+      EXPECT_EQ(changed.router().parallel_links().of(link.id),
+                anew.router().parallel_links().of(link.id));
   }
 }
 

@@ -35,11 +35,13 @@ Workload at_once(const std::vector<Traffic>& all, std::uint32_t ranks) {
     workload.calls.push_back(make_call(traffic.op, static_cast<std::int64_t>(traffic.bytes),
                                        DataType::Bf16, traffic.algorithm));
     workload.groups.push_back({.members = {traffic.gpus.begin(), traffic.gpus.end()}});
-    for (std::uint32_t role = 0; role < traffic.gpus.size(); ++role) {
-      Rank& rank = workload.ranks[traffic.gpus[role]];
+    for (std::uint32_t group_rank = 0; group_rank < traffic.gpus.size(); ++group_rank) {
+      Rank& rank = workload.ranks[traffic.gpus[group_rank]];
       rank.slots.resize(std::size_t{i} + 1);
-      rank.slots[i] = {.group = GroupId{i}, .role = role};
-      const OpKind kind = !sends ? OpKind::Collective : role == 0 ? OpKind::Send : OpKind::Recv;
+      rank.slots[i] = {.group = GroupId{i}, .group_rank = group_rank};
+      const OpKind kind = !sends            ? OpKind::Collective
+                          : group_rank == 0 ? OpKind::Send
+                                            : OpKind::Recv;
       workload.programs[rank.program].operations.push_back(
           {.kind = kind, .stream = static_cast<std::uint8_t>(i + 1), .slot = i, .payload = i});
     }

@@ -46,8 +46,10 @@ inline Workload one_collective(const std::vector<std::uint32_t>& gpus, Collectiv
   Group group{.kind = GroupKind::Data, .members = {}};
   for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) {
     group.members.push_back(RankId{rank});
-    workload.ranks.push_back(
-        {.program = 0, .gpu = gpus[rank], .slots = {{.group = 0, .role = rank}}, .label = {}});
+    workload.ranks.push_back({.program = 0,
+                              .gpu = gpus[rank],
+                              .slots = {{.group = 0, .group_rank = rank}},
+                              .label = {}});
   }
   workload.groups = {group};
   return workload;

@@ -17,12 +17,12 @@ double all_reduce_us(std::string_view name, std::uint32_t n, double bytes) {
   return microseconds(star(n), CollectiveOp::AllReduce, name, gpus_of(n), bytes);
 }
 
-double chain_us(std::uint32_t chunks) {
+double flow_us(std::uint32_t chunks) {
   const Cluster cluster = star(8);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   const auto messages = chain_messages(place, Bytes{kGibibyte}, {.chunks = chunks});
-  return 1e6 * time_of(cluster, phases_by_step(place, messages, ChainOf::Message));
+  return 1e6 * time_of(cluster, phases_by_step(place, messages, FlowOf::Message));
 }
 
 // Oracle 4, n = 8.
@@ -50,43 +50,43 @@ TEST(Exchange, AllToAllsTakeTheirClosedForms) {
 
 // Oracle 7: (n-2+C)(alpha + S/(CB)); printed to 1e-6 us.
 TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
-  EXPECT_RELATIVE(chain_us(1), 75196.927680);
-  EXPECT_RELATIVE(chain_us(64), 12094.051200);
-  EXPECT_NEAR(chain_us(113), 11902.546642, 5e-7);
-  EXPECT_NEAR(chain_us(114), 11902.545516, 5e-7);
-  EXPECT_GT(chain_us(115), chain_us(114));
+  EXPECT_RELATIVE(flow_us(1), 75196.927680);
+  EXPECT_RELATIVE(flow_us(64), 12094.051200);
+  EXPECT_NEAR(flow_us(113), 11902.546642, 5e-7);
+  EXPECT_NEAR(flow_us(114), 11902.545516, 5e-7);
+  EXPECT_GT(flow_us(115), flow_us(114));
   for (const CollectiveOp op : {CollectiveOp::Broadcast, CollectiveOp::Reduce})
     EXPECT_RELATIVE(microseconds(star(8), op, "chain", gpus_of(8), kGibibyte), 12094.051200);
 }
 
-// Phases that are written without messages load every chain as the messages do, to the digit.
+// Phases that are written without messages load every flow as the messages do, to the digit.
 TEST(Exchange, PhasesWrittenWithoutMessagesAreThoseOfTheMessages) {
   struct Row {
     CollectiveOp op;
     const char* name;
-    ChainOf chain_of;
+    FlowOf flow_of;
   };
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
   const std::vector<std::uint32_t> some{0, 1, 2, 8, 9, 11, 30};
-  for (const Row& row : {Row{CollectiveOp::Broadcast, "chain", ChainOf::Message},
-                         Row{CollectiveOp::Reduce, "chain", ChainOf::Message},
-                         Row{CollectiveOp::AllReduce, "one_shot", ChainOf::Sender},
-                         Row{CollectiveOp::AllReduce, "two_shot", ChainOf::Sender},
-                         Row{CollectiveOp::AllGather, "direct", ChainOf::Sender},
-                         Row{CollectiveOp::ReduceScatter, "direct", ChainOf::Sender}}) {
+  for (const Row& row : {Row{CollectiveOp::Broadcast, "chain", FlowOf::Message},
+                         Row{CollectiveOp::Reduce, "chain", FlowOf::Message},
+                         Row{CollectiveOp::AllReduce, "one_shot", FlowOf::Sender},
+                         Row{CollectiveOp::AllReduce, "two_shot", FlowOf::Sender},
+                         Row{CollectiveOp::AllGather, "direct", FlowOf::Sender},
+                         Row{CollectiveOp::ReduceScatter, "direct", FlowOf::Sender}}) {
     const CollectiveAlgorithm* algorithm = find_algorithm(row.op, row.name);
     for (const std::vector<std::uint32_t>& gpus : {gpus_of(32), some}) {
       for (const double bytes : {0.0, 1e5, 1e8}) {
         const GroupPlace place{.cluster = cluster, .gpus = gpus};
         const std::vector<Phase> phases = algorithm->phases(place, Bytes{bytes});
         const std::vector<Phase> expected =
-            phases_by_step(place, algorithm->messages(place, Bytes{bytes}), row.chain_of);
+            phases_by_step(place, algorithm->messages(place, Bytes{bytes}), row.flow_of);
         ASSERT_EQ(phases.size(), expected.size()) << row.name;
         for (std::size_t i = 0; i < phases.size(); ++i) {
-          ASSERT_EQ(phases[i].chains.size(), expected[i].chains.size()) << row.name << i;
-          for (std::size_t k = 0; k < phases[i].chains.size(); ++k)
+          ASSERT_EQ(phases[i].flows.size(), expected[i].flows.size()) << row.name << i;
+          for (std::size_t k = 0; k < phases[i].flows.size(); ++k)
             EXPECT_TRUE(std::ranges::equal(
-                phases[i].chains[k].loads, expected[i].chains[k].loads, [](auto& a, auto& b) {
+                phases[i].flows[k].loads, expected[i].flows[k].loads, [](auto& a, auto& b) {
                   return a.link == b.link && a.alike == b.alike && a.bytes == b.bytes;
                 }));
         }

@@ -41,11 +41,11 @@ TEST(Expand, RanksThatShareAProgramHaveTheirOwnPartners) {
     const Rank& rank = stepwise.ranks[id];
     for (const Operation& op : stepwise.programs[rank.program].operations) {
       if (op.kind != OpKind::Send && op.kind != OpKind::Recv) continue;
-      const auto [group, role] = rank.slots.at(op.slot);
+      const auto [group, group_rank] = rank.slots.at(op.slot);
       const std::vector<RankId>& pair = stepwise.groups.at(group).members;
-      EXPECT_EQ(role, op.kind == OpKind::Send ? 0U : 1U);
-      EXPECT_EQ(pair.at(role), id);
-      EXPECT_EQ(pair.at(1 - role), (op.kind == OpKind::Send ? id + 1 : id + 7) % 8);
+      EXPECT_EQ(group_rank, op.kind == OpKind::Send ? 0U : 1U);
+      EXPECT_EQ(pair.at(group_rank), id);
+      EXPECT_EQ(pair.at(1 - group_rank), (op.kind == OpKind::Send ? id + 1 : id + 7) % 8);
     }
   }
 }

@@ -29,9 +29,9 @@ TEST(Hierarchical, HasAChainPerNodeAndPerRail) {
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const auto phases = hierarchical().phases({.cluster = cluster, .gpus = gpus}, Bytes{kGibibyte});
   ASSERT_EQ(phases.size(), 3U);
-  EXPECT_EQ(phases[0].chains.size(), 4U);
-  EXPECT_EQ(phases[1].chains.size(), 8U);
-  EXPECT_EQ(phases[2].chains.size(), 4U);
+  EXPECT_EQ(phases[0].flows.size(), 4U);
+  EXPECT_EQ(phases[1].flows.size(), 8U);
+  EXPECT_EQ(phases[2].flows.size(), 4U);
 }
 
 // Reference 01 section 7: NVLink 2(g-1)/g * S, NIC 2(N-1)/N * S/g.

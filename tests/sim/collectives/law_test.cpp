@@ -110,10 +110,10 @@ TEST(Law, PhasesAndMessagesPutTheSameBytesOnEveryLink) {
 using Known = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, bool, double,
                          std::uint32_t, std::uint32_t, std::vector<std::array<std::uint32_t, 3>>>;
 
-// The messages of `self` among `messages`, with all roles and pieces turned.
+// The messages of `self` among `messages`, with all group ranks and pieces turned.
 std::set<Known> known_to(std::span<const Message> messages, std::uint32_t self,
                          std::uint32_t moved_by, std::uint32_t n, std::uint32_t pieces) {
-  const auto role = [&](std::uint32_t of) { return (of + moved_by) % n; };
+  const auto group_rank = [&](std::uint32_t of) { return (of + moved_by) % n; };
   std::set<Known> known;
   for (const Message& message : messages) {
     if (message.from != self && message.to != self) continue;
@@ -121,10 +121,10 @@ std::set<Known> known_to(std::span<const Message> messages, std::uint32_t self,
     for (const std::uint32_t before : message.after) {
       if (message.from != self) break;
       const Message& came = messages[before];
-      after.push_back({role(came.from), role(came.to), came.step});
+      after.push_back({group_rank(came.from), group_rank(came.to), came.step});
     }
     const std::uint32_t piece = (message.piece_begin + moved_by * (pieces / n)) % pieces;
-    known.emplace(role(message.from), role(message.to), message.step, message.channel,
+    known.emplace(group_rank(message.from), group_rank(message.to), message.step, message.channel,
                   message.reduce, message.bytes, piece, message.piece_count(), std::move(after));
   }
   return known;
@@ -139,29 +139,29 @@ TEST(Law, TurnedMembersDoWhatTheFirstOnesDo) {
     const std::vector<Message> all = algorithm.messages(place, Bytes{1e6});
     const auto n = static_cast<std::uint32_t>(place.gpus.size());
     const std::uint32_t pieces = algorithm.pieces(place);
-    for (std::uint32_t role = 0; role < n; ++role) {
-      const std::uint32_t like = role % turned.turn();
-      EXPECT_EQ(known_to(turned.of_role[like], like, role - like, n, pieces),
-                known_to(all, role, 0, n, pieces))
-          << role;
+    for (std::uint32_t group_rank = 0; group_rank < n; ++group_rank) {
+      const std::uint32_t like = group_rank % turned.turn();
+      EXPECT_EQ(known_to(turned.of_group_rank[like], like, group_rank - like, n, pieces),
+                known_to(all, group_rank, 0, n, pieces))
+          << group_rank;
     }
   });
   EXPECT_TRUE(turns.contains(1));
   EXPECT_GE(turns.size(), 2U) << "nodes of several members, too";
 }
 
-TEST(Law, ChainsAreSortedAndEveryLoadCounts) {
+TEST(Law, FlowsAreSortedAndEveryLoadCounts) {
   for_every_algorithm_and_place([](const CollectiveAlgorithm& algorithm, const GroupPlace& place) {
     for (const Phase& phase : algorithm.phases(place, Bytes{1e6})) {
-      for (const Chain& chain : phase.chains) {
-        EXPECT_FALSE(chain.loads.empty());
-        for (std::size_t i = 0; i < chain.loads.size(); ++i) {
-          EXPECT_GT(chain.loads[i].bytes, 0.0);
+      for (const MultiLinkFlow& link_flow : phase.flows) {
+        EXPECT_FALSE(link_flow.loads.empty());
+        for (std::size_t i = 0; i < link_flow.loads.size(); ++i) {
+          EXPECT_GT(link_flow.loads[i].bytes, 0.0);
           if (i > 0) {
             const auto place_of = [](const LinkLoad& load) {
               return std::pair(load.link, load.alike);
             };
-            EXPECT_LT(place_of(chain.loads[i - 1]), place_of(chain.loads[i]));
+            EXPECT_LT(place_of(link_flow.loads[i - 1]), place_of(link_flow.loads[i]));
           }
         }
       }
@@ -225,7 +225,7 @@ TEST(Law, NoBytesMeansLatencyOnly) {
     EXPECT_GT(latency_of(none), 0.0);
     EXPECT_LE(latency_of(none), latency_of(some) * (1.0 + 1e-12));
     for (const Phase& phase : none) {
-      EXPECT_TRUE(phase.chains.empty());
+      EXPECT_TRUE(phase.flows.empty());
     }
   });
 }

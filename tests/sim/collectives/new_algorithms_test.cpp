@@ -154,14 +154,14 @@ TEST(TreeBroadcast, TakesItsClosedForm) {
   }
 }
 
-// Where a chain needs 1 022 hops a tree needs eleven.
+// Where a flow needs 1 022 hops a tree needs eleven.
 TEST(TreeBroadcast, BeatsTheChainOnManyRanks) {
   const Cluster cluster = star(256);
   const double tree =
       microseconds(cluster, CollectiveOp::Broadcast, "tree", gpus_of(256), 1048576.0);
-  const double chain =
+  const double link_flow =
       microseconds(cluster, CollectiveOp::Broadcast, "chain", gpus_of(256), 1048576.0);
-  EXPECT_LT(tree, chain / 5.0);
+  EXPECT_LT(tree, link_flow / 5.0);
 }
 
 // No port sends more than the buffer, whatever the number of ranks.

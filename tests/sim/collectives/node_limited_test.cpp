@@ -71,9 +71,9 @@ TEST(NodeLimited, IsNoFasterThanItsSmsCopy) {
   EXPECT_EQ(phases[0].latency, pace.start);
   const double handed_on = rows / 8 * distinct_units({.picks = 8, .experts = 256}, 8) * 7.0 / 8.0;
   double slowest = 0.0;
-  for (const Chain& chain : phases[0].chains)
-    for (const LinkLoad& load : chain.loads)
-      slowest = std::max(slowest, load.bytes / chain.rate_cap_bytes_per_s);
+  for (const MultiLinkFlow& link_flow : phases[0].flows)
+    for (const LinkLoad& load : link_flow.loads)
+      slowest = std::max(slowest, load.bytes / link_flow.rate_cap_bytes_per_s);
   EXPECT_NEAR(slowest, handed_on / pace.rate.value(), 1e-9);
   EXPECT_NEAR(slowest + pace.start.value(), 491e-6, 0.1 * 491e-6);
 }

@@ -82,9 +82,9 @@ TEST(NvlsTree, BytesOnWires) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
   const auto gpus = gpus_of(32);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const std::vector<Chain> chains = nvls_tree_chains(place, 8e6);
-  EXPECT_EQ(chains.size(), 16U);
-  const std::vector<double> bytes = bytes_on_links(cluster, {{.latency = {}, .chains = chains}});
+  const std::vector<MultiLinkFlow> link_flows = nvls_tree_flows(place, 8e6);
+  EXPECT_EQ(link_flows.size(), 16U);
+  const std::vector<double> bytes = bytes_on_links(cluster, {{.latency = {}, .flows = link_flows}});
   double ports = 0.0;
   for (const Link& link : cluster.links()) {
     if (link.kind == LinkKind::NvLink) {
@@ -103,9 +103,9 @@ TEST(NvlsTree, TakesAsManyHeadsAsTheNodeWithFewestHasRanks) {
   const auto gpus = gpus_of(12);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   ASSERT_FALSE(nvls_tree_refusal(place).has_value());
-  const std::vector<Chain> chains = nvls_tree_chains(place, 8e6);
-  EXPECT_EQ(chains.size(), 8U);
-  const std::vector<double> bytes = bytes_on_links(cluster, {{.latency = {}, .chains = chains}});
+  const std::vector<MultiLinkFlow> link_flows = nvls_tree_flows(place, 8e6);
+  EXPECT_EQ(link_flows.size(), 8U);
+  const std::vector<double> bytes = bytes_on_links(cluster, {{.latency = {}, .flows = link_flows}});
   double ports = 0.0;
   for (const Link& link : cluster.links()) {
     const DeviceKind from = cluster.device(link.from).kind;

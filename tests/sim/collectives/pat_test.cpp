@@ -47,17 +47,17 @@ TEST(Pat, ClosedForm) {
                     3 * 5.0 + 7.0 / 8.0 * kGibibyte / 1e5);
 }
 
-// The chains that stand for all steps load the links as the messages do.
-TEST(Pat, ChainsCarryTheBytesOfTheSteps) {
+// The flows that stand for all steps load the links as the messages do.
+TEST(Pat, FlowsCarryTheBytesOfTheSteps) {
   const Cluster cluster = make_cluster({.nodes = 6, .gpus = 1});
   const auto gpus = gpus_of(6);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   for (const CollectiveAlgorithm* algorithm : {&pat_all_gather(), &pat_reduce_scatter()}) {
     const auto steps = bytes_on_links(cluster, algorithm->phases(place, Bytes{6e6}));
-    const Phase phase{.latency = {}, .chains = pat_chains(place, algorithm->op(), 6e6)};
-    const auto chains = bytes_on_links(cluster, {phase});
+    const Phase phase{.latency = {}, .flows = pat_flows(place, algorithm->op(), 6e6)};
+    const auto link_flows = bytes_on_links(cluster, {phase});
     for (std::size_t link = 0; link < steps.size(); ++link)
-      EXPECT_NEAR(chains[link], steps[link], 1e-3);
+      EXPECT_NEAR(link_flows[link], steps[link], 1e-3);
   }
 }
 

@@ -81,9 +81,10 @@ TEST(Ring, OnlyStepsBetweenNodesCostTheNetworkLatency) {
                   8.4 + 6 * 14.0);
 }
 
-TEST(Ring, MembersAreVisitedNodeByNodeWhateverTheirRoles) {
+TEST(Ring, MembersAreVisitedNodeByNodeWhateverTheirGroupRanks) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 2});
-  const std::vector<std::uint32_t> gpus{3, 0, 2, 1};  // roles 1 and 3 on node 0, 2 and 0 on node 1
+  const std::vector<std::uint32_t> gpus{3, 0, 2,
+                                        1};  // group ranks 1 and 3 on node 0, 2 and 0 on node 1
   EXPECT_THAT(rings_of({.cluster = cluster, .gpus = gpus}),
               ElementsAre(ElementsAre(1, 3, 2, 0), ElementsAre(3, 1, 0, 2)));
 }
@@ -104,7 +105,7 @@ TEST(Ring, SubRingsShareTheNics) {
   const auto phases = find_algorithm(CollectiveOp::AllReduce, "ring")
                           ->phases({.cluster = cluster, .gpus = gpus}, Bytes{kGibibyte});
   ASSERT_EQ(phases.size(), 1U);
-  EXPECT_EQ(phases.front().chains.size(), 8U);
+  EXPECT_EQ(phases.front().flows.size(), 8U);
   const double whole = 2.0 * 31.0 / 32.0 * kGibibyte;
   const std::vector<double> bytes = bytes_on_links(cluster, phases);
   for (const Link& link : cluster.links()) {

@@ -85,7 +85,7 @@ TEST(Sharp, EveryNicSendsAndReceivesOnePart) {
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   for (const InNode in_node : {InNode::Direct, InNode::NvSwitch}) {
     const std::vector<double> bytes =
-        bytes_on_links(cluster, {{.latency = {}, .chains = sharp_chains(place, in_node, 8e6)}});
+        bytes_on_links(cluster, {{.latency = {}, .flows = sharp_flows(place, in_node, 8e6)}});
     for (const Link& link : cluster.links()) {
       if (link.kind == LinkKind::NicPort) {
         EXPECT_NEAR(bytes[link.id], 1e6, 1e-6);
@@ -145,7 +145,7 @@ TEST(Sharp, NcclTakesAFabricThatReduces) {
        {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
     for (const std::int64_t bytes : {1LL << 10, 1LL << 20, 1LL << 26, 1LL << 33}) {
       const CollectiveCall call{.op = op, .bytes = bytes, .algorithm = "nccl"};
-      EXPECT_FALSE(communication.phases(call, gpus).front().chains.empty());
+      EXPECT_FALSE(communication.phases(call, gpus).front().flows.empty());
       taken.insert(communication.stepwise_name(call, gpus));
     }
   }

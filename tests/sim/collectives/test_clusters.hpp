@@ -15,7 +15,7 @@
 
 #include "sim/cluster/blueprint.hpp"
 #include "sim/cluster/cluster.hpp"
-#include "sim/cluster/link_bundles.hpp"
+#include "sim/cluster/parallel_links.hpp"
 #include "sim/collectives/collective.hpp"
 
 namespace trainyard::testing {
@@ -119,13 +119,14 @@ inline std::vector<double> bytes_on_links(const Cluster& cluster,
                                           const std::vector<Phase>& phases) {
   std::vector<double> bytes(cluster.links().size(), 0.0);
   for (const Phase& phase : phases)
-    for (const Chain& chain : phase.chains)
-      for (const LinkLoad& load : every_link(cluster, chain.loads)) bytes[load.link] += load.bytes;
+    for (const MultiLinkFlow& link_flow : phase.flows)
+      for (const LinkLoad& load : every_link(cluster, link_flow.loads))
+        bytes[load.link] += load.bytes;
   return bytes;
 }
 
 // Seconds of the phases when nothing else runs: each its latency and its most loaded link. Exact
-// where the chains of a phase are alike, as they are in these clusters.
+// where the flows of a phase are alike, as they are in these clusters.
 inline double time_of(const Cluster& cluster, const std::vector<Phase>& phases) {
   double time = 0.0;
   for (const Phase& phase : phases) {

@@ -86,7 +86,7 @@ TEST(Tree, LatencyGrowsWithTheDepth) {
   const auto phases = find_algorithm(CollectiveOp::AllReduce, "tree")->phases(place, Bytes{4.0});
   ASSERT_EQ(phases.size(), 1U);
   EXPECT_NEAR(phases[0].latency.value(), 2.0 * (7.0 * 3.4 + 2.0 * 14.0) * 1e-6, 1e-15);
-  EXPECT_EQ(phases[0].chains.size(), 2U);
+  EXPECT_EQ(phases[0].flows.size(), 2U);
 }
 
 // A large buffer uses a channel for each member of a node, each on a rail of its own.
@@ -95,11 +95,11 @@ TEST(Tree, LargeBuffersUseEveryRail) {
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
   const auto phases = find_algorithm(CollectiveOp::AllReduce, "tree")->phases(place, Bytes{1e9});
-  EXPECT_EQ(phases[0].chains.size(), 8U);
+  EXPECT_EQ(phases[0].flows.size(), 8U);
   std::set<LinkId> ports;
   double bytes = 0.0;
-  for (const Chain& chain : phases[0].chains) {
-    for (const LinkLoad& load : chain.loads) {
+  for (const MultiLinkFlow& link_flow : phases[0].flows) {
+    for (const LinkLoad& load : link_flow.loads) {
       if (cluster.link(load.link).kind != LinkKind::NicPort) continue;
       ports.insert(load.link);
       bytes += load.bytes;
@@ -115,13 +115,13 @@ TEST(Tree, NodesOfAPatternAreLoadedAlike) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = FatTree{}}));
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const std::vector<Chain> chains = double_tree_chains(place, Bytes{4.0});
-  ASSERT_EQ(chains.size(), 2U);
+  const std::vector<MultiLinkFlow> link_flows = double_tree_flows(place, Bytes{4.0});
+  ASSERT_EQ(link_flows.size(), 2U);
   LoadSum asked(cluster);
-  for (std::uint32_t role = 0; role < 32; ++role) {
-    if (role % 8 == 0) continue;
-    asked.add(hop_route(place, role, role - 1), 2.0);
-    asked.add(hop_route(place, role - 1, role), 2.0);
+  for (std::uint32_t group_rank = 0; group_rank < 32; ++group_rank) {
+    if (group_rank % 8 == 0) continue;
+    asked.add(hop_route(place, group_rank, group_rank - 1), 2.0);
+    asked.add(hop_route(place, group_rank - 1, group_rank), 2.0);
   }
   for (std::uint32_t node = 0; node < 4; ++node) {
     const TreeNode entry = tree_node({.nodes = 4, .mirrored = false}, node);
@@ -132,11 +132,11 @@ TEST(Tree, NodesOfAPatternAreLoadedAlike) {
     asked.add(hop_route(place, node * 8, above), 2.0);
     asked.add(hop_route(place, above, node * 8), 2.0);
   }
-  const Chain expected = asked.take();
-  ASSERT_EQ(chains[0].loads.size(), expected.loads.size());
+  const MultiLinkFlow expected = asked.take();
+  ASSERT_EQ(link_flows[0].loads.size(), expected.loads.size());
   for (std::size_t i = 0; i < expected.loads.size(); ++i) {
-    EXPECT_EQ(chains[0].loads[i].link, expected.loads[i].link) << i;
-    EXPECT_EQ(chains[0].loads[i].bytes, expected.loads[i].bytes) << i;
+    EXPECT_EQ(link_flows[0].loads[i].link, expected.loads[i].link) << i;
+    EXPECT_EQ(link_flows[0].loads[i].bytes, expected.loads[i].bytes) << i;
   }
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 using Gpus = std::vector<std::uint32_t>;
 
-// What a group's chains put on links, by call, in all.
+// What a group's flows put on links, by call, in all.
 using Loads = std::map<std::pair<std::uint32_t, LinkId>, double>;
 
 Loads joined_loads(const Joined& joined, GroupId group) {
@@ -25,9 +25,9 @@ Loads joined_loads(const Joined& joined, GroupId group) {
   Loads loads;
   for (const GroupCall& made : joined.traffic.of(group))
     for (const ShapedPhase& phase : made.phases)
-      for (const ShapedChain& chain : phase.chains)
-        for (const auto& [link, load] : joint.shape(joint.first_shape[group] + chain.shape))
-          loads[{made.call, link}] += chain.count * chain.payload_bytes * joint.loads[load];
+      for (const ShapedFlow& link_flow : phase.flows)
+        for (const auto& [link, load] : joint.shape(joint.first_shape[group] + link_flow.shape))
+          loads[{made.call, link}] += link_flow.count * link_flow.payload_bytes * joint.loads[load];
   return loads;
 }
 
@@ -38,8 +38,8 @@ Loads asked_loads(const Joined& joined, const Workload& workload,
   Loads loads;
   for (const GroupCall& made : joined.traffic.of(group))
     for (const Phase& phase : communication.phases(workload.calls[made.call], gpus))
-      for (const Chain& chain : phase.chains)
-        for (const LinkLoad& load : chain.loads)
+      for (const MultiLinkFlow& link_flow : phase.flows)
+        for (const LinkLoad& load : link_flow.loads)
           if (joined.graph->placed->parallel->lowest[load.link] == load.link)
             loads[{made.call, load.link}] += load.bytes;
   return loads;
@@ -66,10 +66,10 @@ Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
                       : members.size() == gpus_per_node ? 0U
                                                         : 3U;
     workload.groups.push_back({.members = {members.begin(), members.end()}});
-    for (std::uint32_t role = 0; role < members.size(); ++role) {
-      std::vector<SlotBinding>& slots = workload.ranks[members[role]].slots;
+    for (std::uint32_t group_rank = 0; group_rank < members.size(); ++group_rank) {
+      std::vector<SlotBinding>& slots = workload.ranks[members[group_rank]].slots;
       slots.resize(4);
-      if (slots[slot].group == kNone) slots[slot] = {.group = group, .role = role};
+      if (slots[slot].group == kNone) slots[slot] = {.group = group, .group_rank = group_rank};
     }
   };
   for (std::uint32_t node = 0; node < nodes; ++node) {

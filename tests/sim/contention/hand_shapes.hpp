@@ -12,7 +12,7 @@ namespace trainyard::test {
 
 inline JointGraph of_one_group(const Cluster& cluster, std::uint32_t shapes) {
   GroupPlacements placed;
-  placed.parallel = std::make_shared<const ParallelLinks>(cluster, true);
+  placed.parallel = std::make_shared<const ParallelLinkIndex>(cluster, true);
   JointGraph joint;
   joint.placed = std::make_shared<const GroupPlacements>(std::move(placed));
   joint.first_shape = {0, shapes};

@@ -45,28 +45,28 @@ TEST(ProgramAnalysis, AllCallsMustBeInOrder) {
   EXPECT_FALSE(analysis.ordered(0, 0, 1));
 }
 
-// One group whose two chains, of 1 and 3 GB, have one link for themselves.
-class TwoChains : public testing::Test {
+// One group whose two flows, of 1 and 3 GB, have one link for themselves.
+class TwoFlows : public testing::Test {
  protected:
-  TwoChains() {
+  TwoFlows() {
     JointGraph joint = shapes_on(cluster_, {{{kLink, 0}}, {{kLink, 0}}}, {1.0}, {kLink});
     ShapedPhase phase;
-    phase.chains = {{.shape = 0, .payload_bytes = 1e9}, {.shape = 1, .payload_bytes = 3e9}};
+    phase.flows = {{.shape = 0, .payload_bytes = 1e9}, {.shape = 1, .payload_bytes = 3e9}};
     joined_ = {.graph = std::make_shared<const JointGraph>(std::move(joint)),
                .traffic = {.calls = {{{.call = 0, .phases = {phase}}}}, .of_group = {0}}};
   }
 
-  // The chains where the group is closed, or where others may come.
-  [[nodiscard]] std::vector<ShapedChain> chains(bool closed) {
+  // The flows where the group is closed, or where others may come.
+  [[nodiscard]] std::vector<ShapedFlow> link_flows(bool closed) {
     LinkLimits limits = every_link_limits(joined_);
     Concurrency concurrency = *limits.concurrency;
     concurrency.closed = {closed};
     limits.concurrency = std::make_shared<const Concurrency>(std::move(concurrency));
     GroupTraffic traffic = joined_.traffic;
-    for (ShapedChain& chain : traffic.calls[0][0].phases[0].chains)
-      chain.rate_cap_bytes_per_s = capacity();
+    for (ShapedFlow& link_flow : traffic.calls[0][0].phases[0].flows)
+      link_flow.rate_cap_bytes_per_s = capacity();
     close_phases(cluster_, *joined_.graph, limits, traffic);
-    return traffic.of(0)[0].phases[0].chains;
+    return traffic.of(0)[0].phases[0].flows;
   }
 
   [[nodiscard]] double capacity() const { return cluster_.link(kLink).capacity.value(); }
@@ -78,21 +78,21 @@ class TwoChains : public testing::Test {
 
 // They end after 1/2 + 1/2 and 2 GB of 1 GB/s: 2 GB are moved when the small one ends, 4 GB when
 // the large one does.
-TEST_F(TwoChains, OfAClosedGroupEndWhenTheirPhaseSays) {
-  const std::vector<ShapedChain> closed = chains(true);
+TEST_F(TwoFlows, OfAClosedGroupEndWhenTheirPhaseSays) {
+  const std::vector<ShapedFlow> closed = link_flows(true);
   EXPECT_NEAR(closed[0].rate_cap_bytes_per_s, capacity() / 2.0, capacity() * 1e-12);
   EXPECT_NEAR(closed[1].rate_cap_bytes_per_s, capacity() * 3.0 / 4.0, capacity() * 1e-12);
   EXPECT_DOUBLE_EQ(closed[0].rate_alone.value(), capacity());
 }
 
-TEST_F(TwoChains, StayOpenWhereOthersMayCome) {
-  const std::vector<ShapedChain> open = chains(false);
+TEST_F(TwoFlows, StayOpenWhereOthersMayCome) {
+  const std::vector<ShapedFlow> open = link_flows(false);
   EXPECT_DOUBLE_EQ(open[0].rate_cap_bytes_per_s, capacity());
   EXPECT_FALSE(open[0].rate_alone.has_value());
 }
 
 // Groups of tensor ranks in nodes and data ranks over them, one after the other on one stream: the
-// two chains of a ring's phase meet nobody but each other.
+// two flows of a ring's phase meet nobody but each other.
 TEST(Concurrency, AGroupIsClosedWhereItsOwnPhaseAloneIsMet) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12, .algorithm = "two_rings"});

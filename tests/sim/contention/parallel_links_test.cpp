@@ -1,4 +1,7 @@
-// Are bundles the links that every route loads alike, and does one of them stand for all?
+// Are sets of parallel links the links that every route loads alike, and does one of them stand for
+// all?
+#include "sim/cluster/parallel_links.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,7 +9,6 @@
 #include <map>
 #include <set>
 
-#include "sim/cluster/link_bundles.hpp"
 #include "sim/contention/joint_graph.hpp"
 #include "tests/sim/cluster/hand_cluster.hpp"
 #include "tests/sim/workload/hand_workload.hpp"
@@ -18,31 +20,31 @@ using namespace test;
 
 constexpr double kExact = 1e-12;
 
-std::size_t bundles_of(const Cluster& cluster) {
-  const std::vector<LinkId> bundle =
-      cluster.router().bundles().of_each(cluster.wiring().link_count());
-  return std::set<LinkId>(bundle.begin(), bundle.end()).size();
+std::size_t parallel_links_of(const Cluster& cluster) {
+  const std::vector<LinkId> set =
+      cluster.router().parallel_links().of_each(cluster.wiring().link_count());
+  return std::set<LinkId>(set.begin(), set.end()).size();
 }
 
 // Three leaves of four nodes on two spines: 48 NVLinks, PCIe links and ports each way, and a pair
 // of links up and a pair down for each leaf.
-TEST(ParallelLinks, PairTheLinksToEqualSpines) {
+TEST(ParallelLinkIndex, PairTheLinksToEqualSpines) {
   const Cluster cluster = hand_cluster({.nodes = 12});
-  const LinkBundles& bundles = cluster.router().bundles();
+  const ParallelLinks& parallel_links = cluster.router().parallel_links();
   std::map<LinkId, std::vector<LinkId>> members;
   std::vector<LinkId> lowest_ones;
   for (LinkId link = 0; link < cluster.links().size(); ++link) {
-    members[bundles.of(link)].push_back(link);
-    if (bundles.of(link) == link) lowest_ones.push_back(link);
+    members[parallel_links.of(link)].push_back(link);
+    if (parallel_links.of(link) == link) lowest_ones.push_back(link);
   }
   for (const auto& [lowest, links] : members) {
-    const SeriesSpan told = bundles.links(lowest);
+    const StridedSpan told = parallel_links.links(lowest);
     EXPECT_EQ(told.size(), links.size() > 1 ? links.size() : 0);
     EXPECT_TRUE(told.empty() || std::ranges::equal(told, links, std::equal_to<>{}));
   }
   std::vector<LinkId> told;
-  bundles.for_each_lowest({0, 1, static_cast<std::uint32_t>(cluster.links().size())},
-                          [&](LinkId link) { told.push_back(link); });
+  parallel_links.for_each_lowest({0, 1, static_cast<std::uint32_t>(cluster.links().size())},
+                                 [&](LinkId link) { told.push_back(link); });
   EXPECT_EQ(told, lowest_ones);
   std::size_t pairs = 0;
   for (const auto& [lowest, links] : members) {
@@ -58,19 +60,19 @@ TEST(ParallelLinks, PairTheLinksToEqualSpines) {
   EXPECT_EQ(pairs, 6U);
 }
 
-TEST(ParallelLinks, AreNoneBesideASlowLink) {
+TEST(ParallelLinkIndex, AreNoneBesideASlowLink) {
   HandCluster shape{.nodes = 12};
-  EXPECT_EQ(hand_cluster(shape).links().size() - bundles_of(hand_cluster(shape)), 6U);
+  EXPECT_EQ(hand_cluster(shape).links().size() - parallel_links_of(hand_cluster(shape)), 6U);
   shape.speed = {{{"leaf 1", "spine 1"}, 0.5}};
-  EXPECT_EQ(hand_cluster(shape).links().size(), bundles_of(hand_cluster(shape)));
+  EXPECT_EQ(hand_cluster(shape).links().size(), parallel_links_of(hand_cluster(shape)));
 }
 
-TEST(ParallelLinks, AreNoneWhereAHashChooses) {
+TEST(ParallelLinkIndex, AreNoneWhereAHashChooses) {
   const Cluster ideal = hand_cluster({.nodes = 8});
   ClusterFacts facts = ideal.facts();
   facts.routing.kind = Routing::Kind::Ecmp;
   const Cluster hashed(facts, ideal.wiring(), ideal.gpus(), ideal.nic_of_gpu());
-  EXPECT_EQ(bundles_of(hashed), hashed.links().size());
+  EXPECT_EQ(parallel_links_of(hashed), hashed.links().size());
 }
 
 // Of a shape, with all parallel links.
@@ -85,14 +87,14 @@ std::map<LinkId, double> all_loads(const JointGraph& joint, std::uint32_t shape)
   return loads;
 }
 
-TEST(ParallelLinks, LoseNothingInTheJointGraph) {
+TEST(ParallelLinkIndex, LoseNothingInTheJointGraph) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload =
       training_step({.tensor = 4, .data = 6, .stages = 2, .algorithm = "two_rings"});
   const RingModel communication(cluster);
-  const Joined with_bundles = join(cluster, workload, communication);
+  const Joined with_parallel_links = join(cluster, workload, communication);
   const Joined link_by_link = join_link_by_link(cluster, workload, communication);
-  const JointGraph& bundled = *with_bundles.graph;
+  const JointGraph& bundled = *with_parallel_links.graph;
   const JointGraph& plain = *link_by_link.graph;
   EXPECT_LT(bundled.shape_loads.size(), plain.shape_loads.size());
   ASSERT_EQ(bundled.group_of_shape, plain.group_of_shape);
@@ -112,8 +114,8 @@ class OneSpine final : public CommunicationModel {
                                           std::span<const std::uint32_t> gpus) const override {
     std::vector<Phase> phases = ring_.phases(call, gpus);
     for (Phase& phase : phases) {
-      for (Chain& chain : phase.chains) {
-        std::erase_if(chain.loads, [&](const LinkLoad& load) {
+      for (MultiLinkFlow& link_flow : phase.flows) {
+        std::erase_if(link_flow.loads, [&](const LinkLoad& load) {
           const Link& link = cluster_.link(load.link);
           return cluster_.name(link.to) == "spine 1" || cluster_.name(link.from) == "spine 1";
         });
@@ -127,7 +129,7 @@ class OneSpine final : public CommunicationModel {
   RingModel ring_;
 };
 
-TEST(ParallelLinks, HoldOnlyWhileLoadedAlike) {
+TEST(ParallelLinkIndex, HoldOnlyWhileLoadedAlike) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12});
   const Joined joined = join(cluster, workload, OneSpine(cluster));

@@ -114,8 +114,8 @@ class FromNics final : public CommunicationModel {
                                           std::span<const std::uint32_t> gpus) const override {
     std::vector<Phase> phases = ring_.phases(call, gpus);
     for (Phase& phase : phases)
-      for (Chain& chain : phase.chains)
-        std::erase_if(chain.loads, [&](const LinkLoad& load) {
+      for (MultiLinkFlow& link_flow : phase.flows)
+        std::erase_if(link_flow.loads, [&](const LinkLoad& load) {
           return cluster_.link(load.link).kind == LinkKind::Pcie;
         });
     return phases;

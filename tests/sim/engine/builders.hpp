@@ -131,9 +131,10 @@ class Script {
   GroupId group(const std::vector<Member>& members) {
     const auto id = static_cast<GroupId>(workload_.groups.size());
     workload_.groups.emplace_back();
-    for (std::uint32_t role = 0; role < members.size(); ++role) {
-      workload_.groups.back().members.push_back(members[role].rank);
-      workload_.ranks[members[role].rank].slots.at(members[role].slot) = {id, role};
+    for (std::uint32_t group_rank = 0; group_rank < members.size(); ++group_rank) {
+      workload_.groups.back().members.push_back(members[group_rank].rank);
+      workload_.ranks[members[group_rank].rank].slots.at(members[group_rank].slot) = {id,
+                                                                                      group_rank};
     }
     return id;
   }
@@ -173,18 +174,18 @@ class Script {
   std::vector<double> kernel_seconds_;
 };
 
-// Bytes on links; one chain.
-inline Chain chain(std::vector<LinkLoad> loads, double rate_cap = kNoCap) {
+// Bytes on links; one flow.
+inline MultiLinkFlow link_flow(std::vector<LinkLoad> loads, double rate_cap = kNoCap) {
   return {std::move(loads), rate_cap};
 }
-inline Phase phase(double latency_s, std::vector<Chain> chains) {
-  return {Seconds{latency_s}, std::move(chains)};
+inline Phase phase(double latency_s, std::vector<MultiLinkFlow> link_flows) {
+  return {Seconds{latency_s}, std::move(link_flows)};
 }
 
 // One transfer between two ranks of its own.
 struct Transfer {
   double start_s = 0.0;
-  Chain chain;
+  MultiLinkFlow link_flow;
   double latency_s = 0.0;
 };
 
@@ -195,7 +196,7 @@ inline Script transfers_script(const std::vector<double>& capacities,
   Script script(capacities);
   for (const Transfer& transfer : transfers) {
     const auto call =
-        script.call(CollectiveOp::SendRecv, {phase(transfer.latency_s, {transfer.chain})});
+        script.call(CollectiveOp::SendRecv, {phase(transfer.latency_s, {transfer.link_flow})});
     const auto sender = script.program("sender");
     script.delay(sender, transfer.start_s);
     script.communicate(sender, OpKind::Send, 0, call);

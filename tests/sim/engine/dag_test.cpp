@@ -17,7 +17,7 @@ struct DagShape {
   bool own_links = false;  // every communication has a link of its own: nothing is shared
   bool moves_bytes = true;
   bool computes = true;
-  bool one_chain = false;  // everything on one stream
+  bool one_flow = false;  // everything on one stream
 };
 
 // One thing that happened in the order the programs were written: who took part and for how long,
@@ -63,7 +63,7 @@ class DagWriter {
 
  private:
   Placement placement(std::uint32_t rank, std::uint8_t stream) {
-    Placement result{.stream = shape_.one_chain ? std::uint8_t{0} : stream};
+    Placement result{.stream = shape_.one_flow ? std::uint8_t{0} : stream};
     const std::size_t known = dag_.script.workload().programs[rank].operations.size();
     for (std::size_t edge = 0; known > 0 && edge < random_() % 3; ++edge) {
       result.after.push_back(static_cast<OpIndex>(random_() % known));
@@ -88,7 +88,8 @@ class DagWriter {
     const LinkId link = shape_.own_links ? step : LinkId{static_cast<std::uint32_t>(random_() % 4)};
     std::vector<Phase> phases;
     if (shape_.moves_bytes) {
-      phases = {phase(latency, {chain({{link, bytes}})}), phase(0.0, {chain({{link, bytes}})})};
+      phases = {phase(latency, {link_flow({{link, bytes}})}),
+                phase(0.0, {link_flow({{link, bytes}})})};
       dag_.bytes_on_link[link] += 2.0 * bytes;
     }
     const auto call = dag_.script.call(CollectiveOp::AllReduce, phases);
@@ -205,7 +206,7 @@ TEST(Dag, WithoutOneHalfTheOtherRemains) {  // oracle 80
       Dag dag =
           DagWriter(
               seed,
-              {.own_links = true, .moves_bytes = moves, .computes = computes, .one_chain = true})
+              {.own_links = true, .moves_bytes = moves, .computes = computes, .one_flow = true})
               .write();
       const double last = dag.script.run(*make_engine("simgrid")).makespan_s;
       ASSERT_NEAR(last, makespan(longest_paths(dag)), kAgreement * last);

@@ -19,11 +19,11 @@ struct FillingFlow {
 };
 
 inline FillingFlow filling_flow(const Transfer& transfer, std::size_t links) {
-  FillingFlow flow{transfer.start_s + transfer.latency_s, 0.0, transfer.chain.rate_cap_bytes_per_s,
-                   std::vector<double>(links, 0.0)};
-  for (const LinkLoad& load : transfer.chain.loads)
+  FillingFlow flow{transfer.start_s + transfer.latency_s, 0.0,
+                   transfer.link_flow.rate_cap_bytes_per_s, std::vector<double>(links, 0.0)};
+  for (const LinkLoad& load : transfer.link_flow.loads)
     flow.payload = std::max(flow.payload, load.bytes);
-  for (const LinkLoad& load : transfer.chain.loads)
+  for (const LinkLoad& load : transfer.link_flow.loads)
     flow.weight[load.link] = load.bytes / flow.payload;
   return flow;
 }

@@ -23,17 +23,19 @@ Moves random_moves(std::uint32_t seed) {
   for (int link = 0; link < 10; ++link)
     moves.capacities.push_back(3e10 * (1.0 + static_cast<double>(random() % 8)));
   for (int flow = 0; flow < 16; ++flow) {
-    Transfer transfer{.start_s = 3e-3 * static_cast<double>(random() % 3), .chain = {}};
+    Transfer transfer{.start_s = 3e-3 * static_cast<double>(random() % 3), .link_flow = {}};
     const double bytes = 4e6 * (1.0 + static_cast<double>(random() % 100));
     for (std::size_t hop = 0; hop <= random() % 3; ++hop) {
       const LinkId link{static_cast<std::uint32_t>(random() % 10)};
-      const bool listed = std::any_of(transfer.chain.loads.begin(), transfer.chain.loads.end(),
-                                      [link](const LinkLoad& load) { return load.link == link; });
+      const bool listed =
+          std::any_of(transfer.link_flow.loads.begin(), transfer.link_flow.loads.end(),
+                      [link](const LinkLoad& load) { return load.link == link; });
       if (!listed)
-        transfer.chain.loads.push_back({link, bytes * static_cast<double>(1 + random() % 4) / 4.0});
+        transfer.link_flow.loads.push_back(
+            {link, bytes * static_cast<double>(1 + random() % 4) / 4.0});
     }
     if (random() % 3 == 0)
-      transfer.chain.rate_cap_bytes_per_s = 1.5e10 * (1.0 + static_cast<double>(random() % 4));
+      transfer.link_flow.rate_cap_bytes_per_s = 1.5e10 * (1.0 + static_cast<double>(random() % 4));
     moves.transfers.push_back(std::move(transfer));
   }
   return moves;
@@ -82,9 +84,9 @@ TEST(FlowComponents, LoadLinksAsSimGridDoes) {
 // 1 GB/s each the third ends at 1.75 s, and the second, with 1.5 GB left at 2 GB/s, at 2.5 s.
 TEST(FlowComponents, AreBrokenUpByWhoComesLater) {
   const std::vector<double> capacities{2e9};
-  const Transfer first{.chain = chain({{0, 1e9}})};
-  const Transfer second{.chain = chain({{0, 3e9}})};
-  const Transfer third{.start_s = 0.5, .chain = chain({{0, 1e9}})};
+  const Transfer first{.link_flow = link_flow({{0, 1e9}})};
+  const Transfer second{.link_flow = link_flow({{0, 3e9}})};
+  const Transfer third{.start_s = 0.5, .link_flow = link_flow({{0, 1e9}})};
   const auto engine = make_engine("simgrid");
   const std::vector<double> two = ends_of(*engine, capacities, {first, second});
   EXPECT_NEAR(two[0], 1.0, 1e-9);
@@ -97,9 +99,9 @@ TEST(FlowComponents, AreBrokenUpByWhoComesLater) {
 
 // The third comes at the very moment the first ends: it finds 2 GB of the second left.
 TEST(FlowComponents, EndBeforeWhoComesAtThatMoment) {
-  const Transfer first{.chain = chain({{0, 1e9}})};
-  const Transfer second{.chain = chain({{0, 3e9}})};
-  const Transfer third{.start_s = 1.0, .chain = chain({{0, 1e9}})};
+  const Transfer first{.link_flow = link_flow({{0, 1e9}})};
+  const Transfer second{.link_flow = link_flow({{0, 3e9}})};
+  const Transfer third{.start_s = 1.0, .link_flow = link_flow({{0, 1e9}})};
   const std::vector<double> ends = ends_of(*make_engine("simgrid"), {2e9}, {first, second, third});
   EXPECT_NEAR(ends[0], 1.0, 1e-9);
   EXPECT_NEAR(ends[1], 2.5, 1e-9);

@@ -18,8 +18,8 @@ void expect_times(const std::vector<double>& actual, const std::vector<double>& 
 }
 
 TEST(Fluid, TwoFlowsOnOneLinkShareItAndTheLongerSpeedsUp) {  // oracle 22 (a)
-  const std::vector<Transfer> transfers = {{0.0, chain({{0, 10 * kGB}})},
-                                           {0.0, chain({{0, 20 * kGB}})}};
+  const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 10 * kGB}})},
+                                           {0.0, link_flow({{0, 20 * kGB}})}};
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB}, transfers), {2.0, 3.0});
   expect_times(ends_of(*make_engine("ideal"), {10 * kGB}, transfers), {1.0, 2.0});
 }
@@ -27,36 +27,37 @@ TEST(Fluid, TwoFlowsOnOneLinkShareItAndTheLongerSpeedsUp) {  // oracle 22 (a)
 TEST(
     Fluid,
     RatesAreEightTwoTwo) {  // oracle 22 (b): sizes in the ratio of the rates end together after 1 s
-  const std::vector<Transfer> transfers = {{0.0, chain({{0, 8 * kGB}})},
-                                           {0.0, chain({{0, 2 * kGB}, {1, 2 * kGB}})},
-                                           {0.0, chain({{1, 2 * kGB}})}};
+  const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 8 * kGB}})},
+                                           {0.0, link_flow({{0, 2 * kGB}, {1, 2 * kGB}})},
+                                           {0.0, link_flow({{1, 2 * kGB}})}};
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB, 4 * kGB}, transfers), {1.0, 1.0, 1.0});
 }
 
 TEST(Fluid, DumbbellGivesEachAnNth) {  // oracle 22 (c)
   std::vector<Transfer> transfers;
-  for (LinkId n = 1; n <= 7; ++n) transfers.push_back({0.0, chain({{0, 1 * kGB}, {n, 1 * kGB}})});
+  for (LinkId n = 1; n <= 7; ++n)
+    transfers.push_back({0.0, link_flow({{0, 1 * kGB}, {n, 1 * kGB}})});
   expect_times(ends_of(*make_engine("simgrid"), std::vector<double>(8, 7 * kGB), transfers),
                std::vector<double>(7, 1.0));
 }
 
 TEST(Fluid, ALaterFlowHalvesTheRestOfTheEarlier) {  // oracle 22 (d)
-  const std::vector<Transfer> transfers = {{0.0, chain({{0, 10 * kGB}})},
-                                           {0.5, chain({{0, 10 * kGB}})}};
+  const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 10 * kGB}})},
+                                           {0.5, link_flow({{0, 10 * kGB}})}};
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB}, transfers), {1.5, 2.0});
 }
 
 TEST(Fluid, LatencyComesBeforeTheBytes) {  // oracle 30: 100 kB, 1 Mb/s, 10 ms
   for (const EngineEntry& entry : engines()) {
-    expect_times(ends_of(*entry.make(), {125e3}, {{0.0, chain({{0, 100e3}}), 0.01}}), {0.81});
+    expect_times(ends_of(*entry.make(), {125e3}, {{0.0, link_flow({{0, 100e3}}), 0.01}}), {0.81});
   }
 }
 
 // With latency on the links SimGrid shares in inverse proportion to it; ours must not (design D4).
 TEST(Fluid, LatencyDoesNotChangeTheShares) {
   for (const auto& [first, second] : {std::pair{1e-6, 10e-6}, std::pair{0.0, 1e-6}}) {
-    const std::vector<Transfer> transfers = {{0.0, chain({{0, 1 * kGB}}), first},
-                                             {0.0, chain({{0, 1 * kGB}}), second}};
+    const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 1 * kGB}}), first},
+                                             {0.0, link_flow({{0, 1 * kGB}}), second}};
     const double apart = second - first;
     // The first runs alone for `apart`, then both share; the second has that much left at the end.
     const std::vector<double> ends = ends_of(*make_engine("simgrid"), {1 * kGB}, transfers);
@@ -66,22 +67,22 @@ TEST(Fluid, LatencyDoesNotChangeTheShares) {
 }
 
 TEST(Fluid, ARateCapLeavesTheRestToOthers) {
-  const std::vector<Transfer> transfers = {{0.0, chain({{0, 2 * kGB}}, 2 * kGB)},
-                                           {0.0, chain({{0, 8 * kGB}})}};
+  const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 2 * kGB}}, 2 * kGB)},
+                                           {0.0, link_flow({{0, 8 * kGB}})}};
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB}, transfers), {1.0, 1.0});
   expect_times(ends_of(*make_engine("ideal"), {10 * kGB}, transfers), {1.0, 0.8});
 }
 
 TEST(Fluid, AChainMovesAtThePaceOfItsTightestLink) {
-  // 3 GB on link 0 and 6 GB on link 1, both of 10 GB/s, take 0.6 s alone: link 1 holds the chain.
-  const Transfer uneven{0.0, chain({{0, 3 * kGB}, {1, 6 * kGB}})};
+  // 3 GB on link 0 and 6 GB on link 1, both of 10 GB/s, take 0.6 s alone: link 1 holds the flow.
+  const Transfer uneven{0.0, link_flow({{0, 3 * kGB}, {1, 6 * kGB}})};
   for (const EngineEntry& entry : engines()) {
     expect_times(ends_of(*entry.make(), {10 * kGB, 10 * kGB}, {uneven}), {0.6});
   }
   // With a plain flow of 3 GB beside it on link 0: x / 2 + x = 10, x = 20/3 GB/s of payload each,
   // until the plain one ends after 0.45 s; the 3 GB of payload left then move at 10 GB/s.
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB, 10 * kGB},
-                       {uneven, {0.0, chain({{0, 3 * kGB}})}}),
+                       {uneven, {0.0, link_flow({{0, 3 * kGB}})}}),
                {0.75, 0.45});
 }
 
@@ -90,7 +91,7 @@ TEST(Fluid, MoreCapacityAtTheOneBottleneckIsNeverSlower) {  // oracle 25
   for (double capacity = 1 * kGB; capacity < 64 * kGB; capacity *= 1.7) {
     std::vector<Transfer> transfers;
     for (LinkId n = 1; n <= 5; ++n) {
-      transfers.push_back({0.1 * n, chain({{0, 1.3 * kGB * n}, {n, 1.3 * kGB * n}})});
+      transfers.push_back({0.1 * n, link_flow({{0, 1.3 * kGB * n}, {n, 1.3 * kGB * n}})});
     }
     const Timeline timeline = transfers_script({capacity, 99e9, 99e9, 99e9, 99e9, 99e9}, transfers)
                                   .run(*make_engine("simgrid"));
@@ -99,7 +100,7 @@ TEST(Fluid, MoreCapacityAtTheOneBottleneckIsNeverSlower) {  // oracle 25
   }
 }
 
-// Three chains of messages share one link for as long as all are alive, so each has a third of it
+// Three flows of messages share one link for as long as all are alive, so each has a third of it
 // whatever the others' message sizes; with SimGrid's own precision of 1 ns near ends would merge
 // and drift.
 TEST(Fluid, ManyMessagesDoNotDrift) {
@@ -108,7 +109,7 @@ TEST(Fluid, ManyMessagesDoNotDrift) {
   const std::vector<double> sizes = {1000.0, 1618.0, 2718.0};
   Script script({kCapacity});
   for (const double size : sizes) {
-    const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {chain({{0, size}})})});
+    const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {link_flow({{0, size}})})});
     const auto sender = script.program("sender");
     const auto receiver = script.program("receiver");
     for (int message = 0; message < kMessages; ++message) {
@@ -133,9 +134,9 @@ TEST(Fluid, ManyMessagesDoNotDrift) {
 }
 
 TEST(Fluid, LinksReportBytesTimeInUseAndPeak) {
-  const std::vector<Transfer> transfers = {{0.0, chain({{0, 10 * kGB}, {1, 10 * kGB}})},
-                                           {0.0, chain({{0, 20 * kGB}})},
-                                           {5.0, chain({{0, 5 * kGB}}, 4 * kGB)}};
+  const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 10 * kGB}, {1, 10 * kGB}})},
+                                           {0.0, link_flow({{0, 20 * kGB}})},
+                                           {5.0, link_flow({{0, 5 * kGB}}, 4 * kGB)}};
   Script script = transfers_script({10 * kGB, 20 * kGB}, transfers);
   const Partition partition = script.fold_it(false);
   for (const auto& engine : {make_engine("simgrid"), simgrid_without_components()}) {

@@ -25,7 +25,7 @@ PhasesByPlace ring(double latency_s, double bytes, double share_of_uplink) {
     for (const std::uint32_t gpu : gpus) loads.push_back({up(gpu), bytes});
     std::sort(loads.begin(), loads.end(),
               [](const LinkLoad& a, const LinkLoad& b) { return a.link < b.link; });
-    return std::vector<Phase>{phase(latency_s, {chain(std::move(loads))})};
+    return std::vector<Phase>{phase(latency_s, {link_flow(std::move(loads))})};
   };
 }
 
@@ -47,7 +47,7 @@ Script two_stages(std::uint32_t seed, const UplinkShares& shares = {}) {
   const auto send =
       script.call_by_place(CollectiveOp::SendRecv, [=](std::span<const std::uint32_t> gpus) {
         return std::vector<Phase>{
-            phase(5e-6, {chain({{down(gpus[1]), message}, {up(gpus[0]), message}})})};
+            phase(5e-6, {link_flow({{down(gpus[1]), message}, {up(gpus[0]), message}})})};
       });
   for (const bool first : {true, false}) {
     const auto program = script.program(first ? "first" : "last");
@@ -109,7 +109,7 @@ TEST(Folded, StagesAgreeWithTheirRanks) {
   }
 }
 
-// Shares without a common unit are rounded per chain, so folding does not change them either.
+// Shares without a common unit are rounded per flow, so folding does not change them either.
 TEST(Folded, RoundedWeightsAgreeToo) {
   for (std::uint32_t seed = 0; seed < 5; ++seed) {
     const Script script = two_stages(seed, {.pair = 0.1234, .reduction = 0.3819});
@@ -125,7 +125,7 @@ TEST(Folded, AnUnfoldedGroupMayHave65536Members) {
   constexpr std::uint32_t kMembers = 65'536;
   Script script({1e9});
   const std::uint32_t call =
-      script.call(CollectiveOp::AllReduce, {{.latency = Seconds{2.0}, .chains = {}}});
+      script.call(CollectiveOp::AllReduce, {{.latency = Seconds{2.0}, .flows = {}}});
   const std::uint32_t program = script.program("member");
   script.communicate(program, OpKind::Collective, 0, call);
   std::vector<Script::Member> members;

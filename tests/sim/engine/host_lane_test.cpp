@@ -29,7 +29,7 @@ Timeline run_with_hosts(Script& script, const Engine& engine, const std::vector<
 }
 
 // One rank with kernels one after another.
-Script chain_script(const std::vector<double>& kernels) {
+Script flow_script(const std::vector<double>& kernels) {
   Script script({1e9, 1e9});
   const auto program = script.program("chain");
   for (const double seconds : kernels) script.compute(program, seconds);
@@ -47,7 +47,7 @@ HostLane every(double seconds, std::size_t operations) {
 // The example of the header: kernels of 1 s issued every 2 s, and every half second.
 TEST(HostLane, TheSlowerOfHostAndGpuSetsThePace) {
   for (const EngineEntry& entry : engines()) {
-    Script script = chain_script({1.0, 1.0, 1.0});
+    Script script = flow_script({1.0, 1.0, 1.0});
     const auto engine = entry.make();
     const std::vector<double> slow =
         run_with_hosts(script, *engine, {every(2.0, 3)}).classes[0].end_s;
@@ -61,7 +61,7 @@ TEST(HostLane, TheSlowerOfHostAndGpuSetsThePace) {
 // The host reads the second kernel's result before it goes on: at 2.5 s instead of 1 s.
 TEST(HostLane, ASyncTakesAwayTheHostsLead) {
   for (const EngineEntry& entry : engines()) {
-    Script script = chain_script({1.0, 1.0, 1.0, 1.0});
+    Script script = flow_script({1.0, 1.0, 1.0, 1.0});
     HostLane lane = every(0.5, 4);
     lane.syncs.push_back({.after = 1, .awaited = {1}});
     const Timeline timeline = run_with_hosts(script, *entry.make(), {lane});
@@ -78,7 +78,7 @@ TEST(HostLane, ASyncTakesAwayTheHostsLead) {
 struct MessageScript {
   explicit MessageScript(double computes)
       : script({1e9, 1e9}), sender(script.program("sender")), receiver(script.program("receiver")) {
-    const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {chain({{0, 1e9}})})});
+    const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {link_flow({{0, 1e9}})})});
     script.communicate(sender, OpKind::Send, 0, call, {.stream = 1});
     before = script.compute(receiver, computes);
     message = script.communicate(receiver, OpKind::Recv, 0, call, {.stream = 1});
@@ -133,7 +133,7 @@ TEST(HostLane, WhatIsIssuedAheadIsNotHeldUpByASync) {
 
 // Against the recurrence written out: end = max(end before, issued) + kernel; a sync that awaits
 // kernel j moves everything issued after it.
-TEST(HostLane, RandomChainsFollowTheRecurrence) {
+TEST(HostLane, RandomFlowsFollowTheRecurrence) {
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> seconds(0.1, 2.0);
   for (int trial = 0; trial < 50; ++trial) {
@@ -154,7 +154,7 @@ TEST(HostLane, RandomChainsFollowTheRecurrence) {
       lane.syncs.push_back({.after = op, .awaited = {awaited}});
       host = std::max(host, ends[awaited]);
     }
-    Script script = chain_script(kernels);
+    Script script = flow_script(kernels);
     for (const EngineEntry& entry : engines()) {
       const Timeline timeline = run_with_hosts(script, *entry.make(), {lane});
       for (std::size_t op = 0; op < ends.size(); ++op)
@@ -168,7 +168,7 @@ TEST(HostLane, RandomChainsFollowTheRecurrence) {
 
 TEST(HostLane, FoldedAndUnfoldedAgree) {
   Script script({1e9, 1e9});
-  const auto call = script.call(CollectiveOp::AllReduce, {phase(0.1, {chain({{0, 0.7e9}})})});
+  const auto call = script.call(CollectiveOp::AllReduce, {phase(0.1, {link_flow({{0, 0.7e9}})})});
   const auto program = script.program("both");
   const OpIndex first = script.compute(program, 0.2);
   script.communicate(program, OpKind::Collective, 0, call, {.stream = 1, .after = {first}});

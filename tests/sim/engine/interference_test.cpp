@@ -18,7 +18,7 @@ struct Overlap {
 Script overlap_script(const Overlap& overlap) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce,
-                                {phase(0.0, {chain({{0, overlap.communication_s * 1e9}})})});
+                                {phase(0.0, {link_flow({{0, overlap.communication_s * 1e9}})})});
   const auto program = script.program("both");
   script.compute(program, overlap.compute_s);
   script.communicate(program, OpKind::Collective, 0, call, {.stream = 1});
@@ -96,7 +96,7 @@ TEST(Interference, EachRegionOfComputationSlowsCommunication) {
   for (const auto& engine : all_engines()) {
     Script script({1e9, 1e9});
     const auto call =
-        script.call(CollectiveOp::AllReduce, {phase(0.0, {chain({{0, 10e9}})})});  // 10 s
+        script.call(CollectiveOp::AllReduce, {phase(0.0, {link_flow({{0, 10e9}})})});  // 10 s
     const auto program = script.program("both");
     script.compute(program, 1.0);
     const OpIndex all_reduce =
@@ -120,7 +120,7 @@ TEST(Interference, TheLossIsOfWhatAFlowMovesAlone) {
   for (const EngineEntry& entry : engines()) {
     if (entry.name == "ideal") continue;
     Script script({1e9, 1e9});
-    const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {chain({{0, 1e9}})})});
+    const auto call = script.call(CollectiveOp::SendRecv, {phase(0.0, {link_flow({{0, 1e9}})})});
     for (int pair = 0; pair < 2; ++pair) {
       const auto sender = script.program("sender");
       script.compute(sender, 5.0);

@@ -36,12 +36,13 @@ RandomFlows random_flows(std::uint32_t seed, double scale = 1.0, double rate_sca
     const double bytes = std::floor(between(random, 1e6, 1e9)) * 4.0 * scale;
     for (LinkId link = 0; link < links; ++link) {
       if (random() % 2 == 0)
-        transfer.chain.loads.push_back({link, bytes * std::floor(between(random, 1.0, 4.9)) / 4.0});
+        transfer.link_flow.loads.push_back(
+            {link, bytes * std::floor(between(random, 1.0, 4.9)) / 4.0});
     }
-    if (transfer.chain.loads.empty()) transfer.chain.loads.push_back({0, bytes});
+    if (transfer.link_flow.loads.empty()) transfer.link_flow.loads.push_back({0, bytes});
     transfer.start_s = random() % 3 == 0 ? 0.0 : between(random, 0.0, 0.3) * scale / rate_scale;
     if (random() % 3 == 0)
-      transfer.chain.rate_cap_bytes_per_s = between(random, 1e9, 10e9) * rate_scale;
+      transfer.link_flow.rate_cap_bytes_per_s = between(random, 1e9, 10e9) * rate_scale;
     result.transfers.push_back(std::move(transfer));
   }
   return result;
@@ -80,7 +81,7 @@ TEST(RandomFlows, RatesCarryTheMaxMinCertificate) {  // oracle 24
     RandomFlows together = instance;
     for (std::size_t flow = 0; flow < flows.size(); ++flow) {
       together.transfers[flow].start_s = 0.0;
-      for (LinkLoad& load : together.transfers[flow].chain.loads) {
+      for (LinkLoad& load : together.transfers[flow].link_flow.loads) {
         load.bytes = flows[flow].weight[load.link] * rates[flow];
       }
     }
@@ -114,7 +115,7 @@ TEST(RandomFlows, BytesOnLinksAreThoseOfTheFlows) {  // oracles 23 and 78
     const RandomFlows instance = random_flows(seed);
     std::vector<double> expected(instance.capacities.size(), 0.0);
     for (const Transfer& transfer : instance.transfers) {
-      for (const LinkLoad& load : transfer.chain.loads) expected[load.link] += load.bytes;
+      for (const LinkLoad& load : transfer.link_flow.loads) expected[load.link] += load.bytes;
     }
     Script script = transfers_script(instance.capacities, instance.transfers);
     const Partition partition = script.fold_it(false);
@@ -202,8 +203,8 @@ TEST(RandomFlows, RenumberingChangesNothing) {
     std::reverse(renumbered.capacities.begin(), renumbered.capacities.end());
     const auto last_link = static_cast<std::uint32_t>(instance.capacities.size() - 1);
     for (Transfer& transfer : renumbered.transfers) {
-      for (LinkLoad& load : transfer.chain.loads) load.link = LinkId{last_link - load.link};
-      std::reverse(transfer.chain.loads.begin(), transfer.chain.loads.end());
+      for (LinkLoad& load : transfer.link_flow.loads) load.link = LinkId{last_link - load.link};
+      std::reverse(transfer.link_flow.loads.begin(), transfer.link_flow.loads.end());
     }
     const auto ends = ends_of(*make_engine("simgrid"), instance.capacities, instance.transfers);
     auto other = ends_of(*make_engine("simgrid"), renumbered.capacities, renumbered.transfers);

@@ -1,4 +1,4 @@
-// What the ready queue promises: streams, dependencies, meetings, order, and the text of a
+// What the ready queue promises: streams, dependencies, rendezvous, order, and the text of a
 // deadlock.
 #include "sim/engine/ready_queue.hpp"
 
@@ -36,9 +36,10 @@ TEST(ReadyQueue, StreamsRunInOrderAndDependenciesJoinThem) {
 
 TEST(ReadyQueue, ACommunicationStartsWithItsLastMemberAndTakesItsPhases) {
   Script script({1e9, 2e9});
-  const auto call = script.call(CollectiveOp::AllReduce,
-                                {phase(0.125, {chain({{0, 1e9}}), chain({{1, 1e9}})}),
-                                 phase(0.0, {}), phase(0.25, {}), phase(0.0, {chain({{1, 4e9}})})});
+  const auto call =
+      script.call(CollectiveOp::AllReduce,
+                  {phase(0.125, {link_flow({{0, 1e9}}), link_flow({{1, 1e9}})}), phase(0.0, {}),
+                   phase(0.25, {}), phase(0.0, {link_flow({{1, 4e9}})})});
   for (const double seconds : {1.0, 3.0}) {
     const auto program = script.program("rank");
     script.compute(program, seconds);
@@ -80,7 +81,7 @@ TEST(ReadyQueue, CallsMeetInTheOrderTheyAreIssued) {
 
 TEST(ReadyQueue, WorkThatTakesNoTimeTakesNone) {
   Script script({1e9});
-  const auto nothing = script.call(CollectiveOp::AllReduce, {phase(0.0, {chain({{0, 0.0}})})});
+  const auto nothing = script.call(CollectiveOp::AllReduce, {phase(0.0, {link_flow({{0, 0.0}})})});
   const auto program = script.program("rank");
   for (int repeat = 0; repeat < 1000; ++repeat) {
     script.compute(program, 0.0);
@@ -129,7 +130,7 @@ std::string deadlock_of(const Script& script, const Engine& engine) {
 // Both stages wait to receive before they send.
 Script crossed_receives() {
   Script script({1e9});
-  const auto call = script.call(CollectiveOp::SendRecv, {phase(1e-6, {chain({{0, 1e3}})})});
+  const auto call = script.call(CollectiveOp::SendRecv, {phase(1e-6, {link_flow({{0, 1e3}})})});
   for (const bool first : {true, false}) {
     const auto program = script.program(first ? "stage 0" : "stage 1");
     script.compute(program, first ? 3e-6 : 2e-6, {.name = "forward"});

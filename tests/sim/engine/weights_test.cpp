@@ -8,11 +8,11 @@ namespace {
 
 using Counts = std::vector<std::uint32_t>;
 
-WholeWeights of(const std::vector<double>& weights, const std::vector<double>& chain_loads = {}) {
+WholeWeights of(const std::vector<double>& weights, const std::vector<double>& flow_loads = {}) {
   std::vector<LinkSet::User> users;
   for (std::uint32_t index = 0; index < weights.size(); ++index) {
     users.push_back(
-        {index, weights[index], chain_loads.empty() ? weights[index] : chain_loads[index]});
+        {index, weights[index], flow_loads.empty() ? weights[index] : flow_loads[index]});
   }
   return whole_weights(users);
 }
@@ -55,8 +55,8 @@ TEST(Weights, AreRoundedPerChainWhetherFoldedOrNot) {
   EXPECT_DOUBLE_EQ(folded.unit, 2.0);
 }
 
-// A flow that stands for a thousand chains may have a list as long as they would have together.
-TEST(Weights, OfManyChainsStayExact) {
+// A flow that stands for a thousand flows may have a list as long as they would have together.
+TEST(Weights, OfManyFlowsStayExact) {
   const WholeWeights whole = of({1000.0, 1.0, 333.0}, {1.0, 1.0, 1.0});
   EXPECT_EQ(whole.counts, (Counts{1000, 1, 333}));
   EXPECT_DOUBLE_EQ(whole.unit, 1.0);

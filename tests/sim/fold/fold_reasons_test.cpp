@@ -50,7 +50,7 @@ TEST(FoldReasons, StagesAreAnotherProgram) {
   EXPECT_THAT(found[1].path, testing::IsEmpty());
 }
 
-// The tensor group of node 1 crosses a slower NVLink: rank, group, chain, link.
+// The tensor group of node 1 crosses a slower NVLink: rank, group, flow, link.
 TEST(FoldReasons, FollowTheWayToASlowLink) {
   const HandCluster shape{.nodes = 2, .speed = {{{"node 1 gpu 2", "node 1 nvswitch"}, 0.5}}};
   const auto found = reasons(shape, training_step({.tensor = 4, .data = 2}), false);
@@ -65,12 +65,12 @@ TEST(FoldReasons, FollowTheWayToASlowLink) {
   EXPECT_THAT(reason.difference.because, HasSubstr("150 GB/s, not 300 GB/s"));
 }
 
-// Where the chain has the link to itself it is a cap on its rate, and named as what it is.
+// Where the flow has the link to itself it is a cap on its rate, and named as what it is.
 TEST(FoldReasons, NameTheLinkThatAChainHasAlone) {
   const HandCluster shape{.nodes = 2, .speed = {{{"node 1 gpu 2", "node 1 nvswitch"}, 0.5}}};
   const auto found = reasons(shape, training_step({.tensor = 4, .data = 2}), true);
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[1].difference.cause, PartingCause::Chain);
+  EXPECT_EQ(found[1].difference.cause, PartingCause::MultiLinkFlow);
   EXPECT_THAT(found[1].difference.because, HasSubstr("150 GB/s over node 1 gpu 2 -> node 1 nvswi"));
   EXPECT_THAT(found[1].difference.because, HasSubstr("not 300 GB/s"));
 }

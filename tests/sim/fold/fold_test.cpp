@@ -89,7 +89,7 @@ TEST(Fold, WeightsAddUpTheMembers) {
   EXPECT_DOUBLE_EQ(flow.weights[0].bytes, 8 * 12e6);
 }
 
-TEST(Fold, ManyChainsShareOneLinkOfAClass) {
+TEST(Fold, ManyFlowsShareOneLinkOfAClass) {
   // Four GPUs of each node send to the next node over one pair of spines: eight sends meet on every
   // leaf-spine link, half of each.
   Workload workload = empty_workload();
@@ -110,19 +110,19 @@ TEST(Fold, ManyChainsShareOneLinkOfAClass) {
     const bool spine =
         cluster.link(partition.links[weight.link_class].representative).kind == LinkKind::LeafSpine;
     EXPECT_DOUBLE_EQ(weight.weight, spine ? 4.0 : 1.0);
-    EXPECT_DOUBLE_EQ(weight.chain_load, spine ? 0.5 : 1.0);
+    EXPECT_DOUBLE_EQ(weight.flow_load, spine ? 0.5 : 1.0);
     EXPECT_DOUBLE_EQ(weight.bytes, 2e6);  // up at the sender, down at the receiver
   }
 }
 
-TEST(Fold, SendersAndReceiversAreTheirRoles) {
+TEST(Fold, SendersAndReceiversAreTheirGroupRanks) {
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 4}, training_step({.tensor = 4, .data = 1, .stages = 4}));
   for (const GroupClass& group : partition.groups) {
     if (workload.groups[group.representative].kind != GroupKind::Pipeline) continue;
     ASSERT_EQ(group.participants.size(), 2U);
-    EXPECT_EQ(group.participants[0].role, 0U);
-    EXPECT_EQ(group.participants[1].role, 1U);
+    EXPECT_EQ(group.participants[0].group_rank, 0U);
+    EXPECT_EQ(group.participants[1].group_rank, 1U);
     EXPECT_EQ(group.participants[0].count, 1U);
   }
 }

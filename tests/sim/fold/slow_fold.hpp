@@ -1,7 +1,7 @@
 // Folding done slowly and plainly, from nothing but the definitions, to hold `fold` against.
 //
-// `check_equitable` prices every chain of every group anew and adds up loads link by link.
-// `slow_classes` refines colours in rounds over single chains, with exact keys instead of hashes.
+// `check_equitable` prices every flow of every group anew and adds up loads link by link.
+// `slow_classes` refines colours in rounds over single flows, with exact keys instead of hashes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,21 +15,21 @@
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/link_bundles.hpp"
+#include "sim/cluster/parallel_links.hpp"
 #include "sim/fold/fold.hpp"
 
 namespace trainyard::test {
 
-// One chain of one group, as CommunicationModel gives it.
-struct PlainChain {
+// One flow of one group, as CommunicationModel gives it.
+struct PlainFlow {
   GroupId group = 0;
   std::uint32_t call = 0;
   std::uint32_t phase = 0;
   double latency = 0.0;
-  Chain chain;
+  MultiLinkFlow link_flow;
   [[nodiscard]] double payload() const {
     double most = 0.0;
-    for (const LinkLoad& load : chain.loads) most = std::max(most, load.bytes);
+    for (const LinkLoad& load : link_flow.loads) most = std::max(most, load.bytes);
     return most;
   }
 };
@@ -53,22 +53,22 @@ inline std::set<std::uint32_t> calls_of(const Workload& workload, GroupId group)
   return calls;
 }
 
-// With every link by itself, so that nothing here leans on bundles.
-inline std::vector<PlainChain> plain_chains(const Cluster& cluster, const Workload& workload,
-                                            const CommunicationModel& communication) {
-  std::vector<PlainChain> chains;
+// With every link by itself, so that nothing here leans on sets of parallel links.
+inline std::vector<PlainFlow> plain_flows(const Cluster& cluster, const Workload& workload,
+                                          const CommunicationModel& communication) {
+  std::vector<PlainFlow> link_flows;
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
     for (const std::uint32_t call : calls_of(workload, group)) {
       const auto phases = communication.phases(workload.calls[call], gpus_of(workload, group));
       for (std::uint32_t phase = 0; phase < phases.size(); ++phase) {
-        for (const Chain& chain : phases[phase].chains) {
-          chains.push_back({group, call, phase, phases[phase].latency.value(), chain});
-          chains.back().chain.loads = every_link(cluster, chain.loads);
+        for (const MultiLinkFlow& link_flow : phases[phase].flows) {
+          link_flows.push_back({group, call, phase, phases[phase].latency.value(), link_flow});
+          link_flows.back().link_flow.loads = every_link(cluster, link_flow.loads);
         }
       }
     }
   }
-  return chains;
+  return link_flows;
 }
 
 // Numbers that differ by less than 1e-9 of their size count as one.
@@ -78,8 +78,8 @@ inline long long coarse(double value) {
 }
 
 // What tells flow classes of one phase apart from outside: loads per class of links.
-using ChainKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, long long,
-                            std::vector<std::pair<std::uint32_t, long long>>>;
+using FlowKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, long long,
+                           std::vector<std::pair<std::uint32_t, long long>>>;
 
 inline void check_ranks(const Workload& workload, const Partition& partition) {
   for (RankId id = 0; id < workload.ranks.size(); ++id) {
@@ -88,14 +88,14 @@ inline void check_ranks(const Workload& workload, const Partition& partition) {
     ASSERT_EQ(rank.program, mine.program);
     for (const Operation& op : workload.programs[rank.program].operations) {
       if (op.kind == OpKind::Compute || op.kind == OpKind::Delay) continue;
-      const auto [group, role] = rank.slots[op.slot];
+      const auto [group, group_rank] = rank.slots[op.slot];
       const SlotPlace place = partition.places[partition.class_of_rank[id]][op.slot];
       ASSERT_EQ(partition.class_of_group[group], place.group_class) << "rank " << id;
       const Participant& participant =
           partition.groups[place.group_class].participants.at(place.participant);
       EXPECT_EQ(participant.rank_class, partition.class_of_rank[id]);
       if (op.kind != OpKind::Collective) {
-        EXPECT_EQ(participant.role, role) << "rank " << id;
+        EXPECT_EQ(participant.group_rank, group_rank) << "rank " << id;
       }
     }
   }
@@ -118,19 +118,19 @@ inline void check_groups(const Workload& workload, const Partition& partition) {
 
 inline void check_flows(const Cluster& cluster, const Workload& workload,
                         const CommunicationModel& communication, const Partition& partition) {
-  std::map<ChainKey, std::vector<PlainChain>> actual;
-  for (PlainChain& chain : plain_chains(cluster, workload, communication)) {
+  std::map<FlowKey, std::vector<PlainFlow>> actual;
+  for (PlainFlow& link_flow : plain_flows(cluster, workload, communication)) {
     std::map<std::uint32_t, double> per_class;
-    for (const LinkLoad& load : chain.chain.loads) {
+    for (const LinkLoad& load : link_flow.link_flow.loads) {
       per_class[partition.class_of_link[load.link]] += load.bytes;
     }
     std::vector<std::pair<std::uint32_t, long long>> loads;
     for (const auto& [link_class, bytes] : per_class) loads.emplace_back(link_class, coarse(bytes));
-    actual[{partition.class_of_group[chain.group], chain.call, chain.phase, coarse(chain.payload()),
-            std::move(loads)}]
-        .push_back(std::move(chain));
+    actual[{partition.class_of_group[link_flow.group], link_flow.call, link_flow.phase,
+            coarse(link_flow.payload()), std::move(loads)}]
+        .push_back(std::move(link_flow));
   }
-  std::map<ChainKey, std::vector<FlowClass>> folded;
+  std::map<FlowKey, std::vector<FlowClass>> folded;
   for (const FlowClass& flow : partition.flows) {
     std::vector<std::pair<std::uint32_t, long long>> loads;
     for (const auto& weight : flow.weights)
@@ -139,11 +139,12 @@ inline void check_flows(const Cluster& cluster, const Workload& workload,
         .push_back(flow);
   }
   ASSERT_EQ(actual.size(), folded.size());
-  for (const auto& [key, chains] : actual) {
-    ASSERT_TRUE(folded.contains(key)) << "a chain of group " << chains[0].group << " is in no flow";
+  for (const auto& [key, link_flows] : actual) {
+    ASSERT_TRUE(folded.contains(key))
+        << "a chain of group " << link_flows[0].group << " is in no flow";
     std::map<LinkId, double> on_link;  // all members together
-    for (const PlainChain& chain : chains) {
-      for (const LinkLoad& load : chain.chain.loads) on_link[load.link] += load.bytes;
+    for (const PlainFlow& link_flow : link_flows) {
+      for (const LinkLoad& load : link_flow.link_flow.loads) on_link[load.link] += load.bytes;
     }
     std::map<std::uint32_t, double> said;  // by link class
     std::size_t members = 0;
@@ -153,7 +154,7 @@ inline void check_flows(const Cluster& cluster, const Workload& workload,
         said[weight.link_class] += weight.weight * flow.payload_bytes;
       }
     }
-    EXPECT_EQ(members, chains.size());
+    EXPECT_EQ(members, link_flows.size());
     // The sum is the same on every link of a class, also on those that no member happens to touch.
     for (LinkId link = 0; link < cluster.links().size(); ++link) {
       const auto expected = said.find(partition.class_of_link[link]);
@@ -172,12 +173,12 @@ inline void check_phases(const Workload& workload, const CommunicationModel& com
       ASSERT_EQ(calls[call].size(), phases.size());
       for (std::size_t i = 0; i < phases.size(); ++i) {
         EXPECT_NEAR(calls[call][i].latency_s, phases[i].latency.value(), 1e-15);
-        std::size_t chains = 0;
+        std::size_t link_flows = 0;
         for (const std::uint32_t flow : calls[call][i].flows) {
-          chains += partition.flows[flow].members;
+          link_flows += partition.flows[flow].members;
         }
         const auto groups = partition.groups[partition.class_of_group[group]].members;
-        EXPECT_EQ(chains, phases[i].chains.size() * groups);
+        EXPECT_EQ(link_flows, phases[i].flows.size() * groups);
       }
     }
   }
@@ -229,7 +230,7 @@ class SlowFold {
  public:
   SlowFold(const Cluster& cluster, const Workload& workload,
            const CommunicationModel& communication)
-      : workload_(workload), chains_(plain_chains(cluster, workload, communication)) {
+      : workload_(workload), flows_(plain_flows(cluster, workload, communication)) {
     for (const Rank& rank : workload.ranks) ranks_.push_back(rank.program);
     for (const Group& group : workload.groups) {
       groups_.push_back(static_cast<std::uint32_t>(group.kind) * 100000U +
@@ -241,8 +242,8 @@ class SlowFold {
     }
     links_ = numbered(keys);
     used_.assign(links_.size(), false);
-    for (const PlainChain& chain : chains_) {
-      for (const LinkLoad& load : chain.chain.loads) used_[load.link] = true;
+    for (const PlainFlow& link_flow : flows_) {
+      for (const LinkLoad& load : link_flow.link_flow.loads) used_[load.link] = true;
     }
   }
 
@@ -251,7 +252,7 @@ class SlowFold {
     for (;;) {
       round();
       const std::size_t now =
-          distinct(ranks_) + distinct(groups_) + distinct(links_) + distinct(chain_colours_);
+          distinct(ranks_) + distinct(groups_) + distinct(links_) + distinct(flow_colours_);
       if (now == before) break;
       before = now;
     }
@@ -269,27 +270,28 @@ class SlowFold {
     std::vector<std::pair<std::uint32_t, Seen>> ranks;
     std::vector<std::pair<std::uint32_t, Seen>> groups;
     std::vector<std::pair<std::uint32_t, Seen>> links;
-    std::vector<std::pair<std::uint32_t, Seen>> chains;
+    std::vector<std::pair<std::uint32_t, Seen>> link_flows;
     for (const std::uint32_t colour : ranks_) ranks.push_back({colour, {}});
     for (const std::uint32_t colour : groups_) groups.push_back({colour, {}});
     for (const std::uint32_t colour : links_) links.push_back({colour, {}});
     see_members(ranks, groups);
-    chain_colours_.resize(chains_.size());
-    for (std::size_t i = 0; i < chains_.size(); ++i) {
-      const PlainChain& chain = chains_[i];
-      Seen& seen = chains.emplace_back(chain_colours_[i], Seen{}).second;
-      seen.emplace(groups_[chain.group], -1LL - chain.call, chain.phase, coarse(chain.payload()));
-      groups[chain.group].second.emplace(chain_colours_[i], chain.call, chain.phase,
-                                         coarse(chain.latency));
-      for (const LinkLoad& load : chain.chain.loads) {
+    flow_colours_.resize(flows_.size());
+    for (std::size_t i = 0; i < flows_.size(); ++i) {
+      const PlainFlow& link_flow = flows_[i];
+      Seen& seen = link_flows.emplace_back(flow_colours_[i], Seen{}).second;
+      seen.emplace(groups_[link_flow.group], -1LL - link_flow.call, link_flow.phase,
+                   coarse(link_flow.payload()));
+      groups[link_flow.group].second.emplace(flow_colours_[i], link_flow.call, link_flow.phase,
+                                             coarse(link_flow.latency));
+      for (const LinkLoad& load : link_flow.link_flow.loads) {
         seen.emplace(links_[load.link], coarse(load.bytes), 0, 0);
-        links[load.link].second.emplace(chain_colours_[i], coarse(load.bytes), 0, 0);
+        links[load.link].second.emplace(flow_colours_[i], coarse(load.bytes), 0, 0);
       }
     }
     ranks_ = numbered(ranks);
     groups_ = numbered(groups);
     links_ = numbered(links);
-    chain_colours_ = numbered(chains);
+    flow_colours_ = numbered(link_flows);
   }
 
   void see_members(std::vector<std::pair<std::uint32_t, Seen>>& ranks,
@@ -302,8 +304,8 @@ class SlowFold {
         used.emplace(op.slot, op.kind != OpKind::Collective);
       }
       for (const auto& [slot, sends] : used) {
-        const auto [group, role] = rank.slots[slot];
-        const long long part = sends ? role : 0;
+        const auto [group, group_rank] = rank.slots[slot];
+        const long long part = sends ? group_rank : 0;
         ranks[id].second.emplace(groups_[group], slot, part, 0);
         groups[group].second.emplace(ranks_[id], -1 - slot, part, 0);
       }
@@ -311,11 +313,11 @@ class SlowFold {
   }
 
   const Workload& workload_;
-  std::vector<PlainChain> chains_;
+  std::vector<PlainFlow> flows_;
   std::vector<std::uint32_t> ranks_;
   std::vector<std::uint32_t> groups_;
   std::vector<std::uint32_t> links_;
-  std::vector<std::uint32_t> chain_colours_;
+  std::vector<std::uint32_t> flow_colours_;
   std::vector<bool> used_;
 };
 

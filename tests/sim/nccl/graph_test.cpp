@@ -127,15 +127,15 @@ NodeView view_of_node(const NodeSpec& node) {
                    {.sm = 90, .nvlink = nvlink_facts(90), .cpu = CpuVendor::Intel});
 }
 
-// 18 links of 20.6 GB/s are counted whatever they carry. A wire that is not told to be a bundle
-// stands for all 18, in a mesh for 18 / 7 of them.
+// 18 links of 20.6 GB/s are counted whatever they carry. A wire that is not told to be a set of
+// parallel links stands for all 18, in a mesh for 18 / 7 of them.
 TEST(NodeViewOfCluster, CountsLinks) {
   NodeSpec node = load_node("dgx_h100");
   node.nvlink = BytesPerSecond{741.6e9};
-  const NodeView bundle = view_of_node(node);
-  EXPECT_DOUBLE_EQ(bundle.nvlink, 370.8);
-  EXPECT_DOUBLE_EQ(bundle.nvlink_wire, 20.6);
-  EXPECT_DOUBLE_EQ(bundle.nvlink_share, 2.0);
+  const NodeView set = view_of_node(node);
+  EXPECT_DOUBLE_EQ(set.nvlink, 370.8);
+  EXPECT_DOUBLE_EQ(set.nvlink_wire, 20.6);
+  EXPECT_DOUBLE_EQ(set.nvlink_share, 2.0);
   node.nvlinks = 1;
   const NodeView wire = view_of_node(node);
   EXPECT_DOUBLE_EQ(wire.nvlink, 370.8);

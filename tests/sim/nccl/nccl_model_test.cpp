@@ -136,7 +136,7 @@ Workload two_collectives(const std::vector<std::uint32_t>& gpus, std::int64_t by
   second.slot = 1;
   program.append(second);
   for (Rank& rank : workload.ranks)
-    rank.slots.push_back({.group = 1, .role = rank.slots.front().role});
+    rank.slots.push_back({.group = 1, .group_rank = rank.slots.front().group_rank});
   return workload;
 }
 
@@ -270,7 +270,7 @@ TEST(NcclModel, OtherGpusMayBeStoodInFor) {
   for (const std::int64_t bytes : {256LL, 1LL << 20, 1LL << 30}) {
     const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
     const double chosen = time_of(cluster, communication.phases(call, gpus));
-    const std::string name = communication.carrier(call, gpus).algorithm;
+    const std::string name = communication.selected_algorithm(call, gpus).algorithm;
     EXPECT_EQ(communication.label(call, gpus), name);
     EXPECT_EQ(communication.stepwise_name(call, gpus), name);
     double quickest = std::numeric_limits<double>::infinity();
@@ -284,7 +284,8 @@ TEST(NcclModel, OtherGpusMayBeStoodInFor) {
        std::vector<std::pair<CollectiveOp, std::string>>{{CollectiveOp::AllGather, "ring"},
                                                          {CollectiveOp::Broadcast, "chain"},
                                                          {CollectiveOp::AllToAll, "direct"}})
-    EXPECT_EQ(communication.carrier(make_call(op, 1 << 20, DataType::Bf16, "nccl"), gpus).algorithm,
+    EXPECT_EQ(communication.selected_algorithm(make_call(op, 1 << 20, DataType::Bf16, "nccl"), gpus)
+                  .algorithm,
               name);
 }
 
@@ -312,14 +313,14 @@ TEST(NcclModel, SaysWhatCarriesACall) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const NcclModel communication(cluster, {});
-  const Carrier large =
-      communication.carrier(CollectiveCall{.bytes = 1LL << 30, .algorithm = "nccl"}, gpus);
+  const SelectedAlgorithm large = communication.selected_algorithm(
+      CollectiveCall{.bytes = 1LL << 30, .algorithm = "nccl"}, gpus);
   EXPECT_EQ(large.algorithm, "NVLS");
   EXPECT_EQ(large.protocol, "Simple");
   EXPECT_EQ(large.channels, 16U);
   EXPECT_EQ(large.label, "nccl: NVLS/Simple, 16 channels");
-  const Carrier named =
-      communication.carrier(CollectiveCall{.bytes = 1LL << 30, .algorithm = "ring"}, gpus);
+  const SelectedAlgorithm named = communication.selected_algorithm(
+      CollectiveCall{.bytes = 1LL << 30, .algorithm = "ring"}, gpus);
   EXPECT_EQ(named.label, "ring");
   EXPECT_TRUE(named.protocol.empty());
   EXPECT_EQ(

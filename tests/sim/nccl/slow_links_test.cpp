@@ -39,13 +39,13 @@ double time_us(const Cluster& cluster, const std::vector<Phase>& phases) {
   for (const Phase& phase : phases) {
     std::map<LinkId, double> loads;
     double longest = 0.0;
-    for (const Chain& chain : phase.chains) {
+    for (const MultiLinkFlow& link_flow : phase.flows) {
       double most = 0.0;
-      for (const LinkLoad& load : chain.loads) {
+      for (const LinkLoad& load : link_flow.loads) {
         most = std::max(most, load.bytes);
         loads[load.link] += load.bytes;
       }
-      longest = std::max(longest, most / chain.rate_cap_bytes_per_s);
+      longest = std::max(longest, most / link_flow.rate_cap_bytes_per_s);
     }
     for (const auto& [link, bytes] : loads)
       longest = std::max(longest, bytes / cluster.link(link).capacity.value());

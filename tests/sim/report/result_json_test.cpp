@@ -159,10 +159,10 @@ TEST(ResultJson, CollectivesSayWhatCarriedThem) {
   small.run.partition.class_of_group.assign(small.run.workload.groups.size(), 0);
   for (std::uint32_t call = 0; call < small.run.workload.calls.size(); ++call)
     if (op_of(small.run.workload.calls[call]) == CollectiveOp::AllReduce)
-      small.carriers[{0, call}] = {.algorithm = "Tree",
-                                   .protocol = "LL",
-                                   .channels = 2,
-                                   .label = "nccl: Tree/LL, 2 channels"};
+      small.selected_algorithms[{0, call}] = {.algorithm = "Tree",
+                                              .protocol = "LL",
+                                              .channels = 2,
+                                              .label = "nccl: Tree/LL, 2 channels"};
   const OrderedJson rows = result_json(small.view())["collectives"];
   ASSERT_EQ(rows.size(), 2U);
   const std::string asked = rows[0]["requested"];

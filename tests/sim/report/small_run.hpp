@@ -148,13 +148,13 @@ struct SmallRun {
             .cluster = cluster,
             .workload = run.workload,
             .partition = run.partition,
-            .carriers = carriers,
+            .selected_algorithms = selected_algorithms,
             .timeline = run.timeline,
             .kernel_costs = costs};
   }
 
   HandRun run = two_stages();
-  Carriers carriers;
+  SelectedAlgorithms selected_algorithms;
   Cluster cluster = two_gpus();
   RunFacts facts;
   std::vector<Cost> costs{{.time = Seconds{1.0}, .provenance = Provenance::Measured},

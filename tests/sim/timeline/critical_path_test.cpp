@@ -1,4 +1,4 @@
-// Is the chain found the one that made the step as long as it is, and is slack what it promises?
+// Is the flow found the one that made the step as long as it is, and is slack what it promises?
 #include "sim/timeline/critical_path.hpp"
 
 #include <gtest/gtest.h>

@@ -106,7 +106,7 @@ class HandRun {
   void add_rank(RankId rank) {
     Rank member{.program = rank, .gpu = rank, .slots = {}, .label = "pp" + std::to_string(rank)};
     for (GroupId group = 0; group < workload.groups.size(); ++group) {
-      member.slots.push_back({.group = group, .role = rank});
+      member.slots.push_back({.group = group, .group_rank = rank});
     }
     workload.ranks.push_back(member);
     workload.programs.push_back({});

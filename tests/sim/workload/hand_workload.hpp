@@ -93,10 +93,10 @@ inline GroupId add_group(Workload& workload, GroupKind kind, const std::vector<R
                          const std::vector<std::string>& slots) {
   const auto group = static_cast<GroupId>(workload.groups.size());
   workload.groups.push_back({.kind = kind, .members = members});
-  for (std::uint32_t role = 0; role < members.size(); ++role) {
-    const std::string& slot = slots.size() == 1 ? slots[0] : slots[role];
-    workload.ranks[members[role]].slots[interned(workload.slots, slot)] = {.group = group,
-                                                                           .role = role};
+  for (std::uint32_t group_rank = 0; group_rank < members.size(); ++group_rank) {
+    const std::string& slot = slots.size() == 1 ? slots[0] : slots[group_rank];
+    workload.ranks[members[group_rank]].slots[interned(workload.slots, slot)] = {
+        .group = group, .group_rank = group_rank};
   }
   return group;
 }

@@ -75,7 +75,7 @@ TEST(Validate, RefusesAnUnboundSlotInUse) {
 
 TEST(Validate, RefusesASlotThatDoesNotLeadToTheRank) {
   Workload workload = pair();
-  workload.ranks[1].slots[0].role = 0;
+  workload.ranks[1].slots[0].group_rank = 0;
   EXPECT_THAT(problems_of(workload), HasSubstr("rank 1 is not member 0 of group 0"));
 }
 

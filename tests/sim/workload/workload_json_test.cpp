@@ -60,7 +60,7 @@ TEST(WorkloadJson, ReadsTheExampleOfThePage) {
   EXPECT_EQ(program.effects_of(2)[0].bytes, -33554432);
   EXPECT_TRUE(program.effects_of(2)[0].at_end);
   EXPECT_EQ(workload.ranks[1].slots[0].group, 0U);
-  EXPECT_EQ(workload.ranks[1].slots[0].role, 1U);
+  EXPECT_EQ(workload.ranks[1].slots[0].group_rank, 1U);
   EXPECT_EQ(workload.ranks[1].label, "dp1");
 }
 

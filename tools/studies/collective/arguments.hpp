@@ -29,7 +29,7 @@ namespace trainyard {
 struct CollectiveGroup {
   CollectiveOp op = CollectiveOp::AllReduce;
   std::string algorithm = {};              // empty: the study's
-  std::vector<std::uint32_t> gpus = {};    // members in role order
+  std::vector<std::uint32_t> gpus = {};    // members by group rank
   std::optional<std::int64_t> bytes = {};  // nothing: the study's sizes
 };
 

@@ -83,15 +83,15 @@ class Joined {
     for (const std::uint32_t gpu : group.gpus) added.members.push_back(rank_of(gpu));
     streams_.push_back(free_stream(added.members));
     const std::uint32_t slot = streams_.back() - 1U;
-    for (std::uint32_t role = 0; role < added.members.size(); ++role) {
+    for (std::uint32_t group_rank = 0; group_rank < added.members.size(); ++group_rank) {
       const OpKind kind = op_of(call) != CollectiveOp::SendRecv ? OpKind::Collective
-                          : role == 0                           ? OpKind::Send
+                          : group_rank == 0                     ? OpKind::Send
                                                                 : OpKind::Recv;
-      const RankId rank = added.members[role];
+      const RankId rank = added.members[group_rank];
       parts_[rank].emplace_back(streams_.back(), made, kind);
       std::vector<SlotBinding>& slots = workload_.ranks[rank].slots;
       if (slots.size() <= slot) slots.resize(slot + 1);
-      slots[slot] = {.group = index, .role = role};
+      slots[slot] = {.group = index, .group_rank = group_rank};
     }
     workload_.groups.push_back(std::move(added));
   }
@@ -189,8 +189,8 @@ class Runs {
     links_.assign(question_.groups.size(), {});
     for (std::size_t i = 0; i < question_.groups.size(); ++i) {
       for (const Phase& phase : communication_.get().phases(calls_[i], question_.groups[i].gpus)) {
-        for (const Chain& chain : phase.chains) {
-          for (const LinkLoad& load : chain.loads) {
+        for (const MultiLinkFlow& flow : phase.flows) {
+          for (const LinkLoad& load : flow.loads) {
             Use& use = uses_[load.link];
             use.bytes += load.bytes;
             if (use.groups.empty() || use.groups.back() != i) use.groups.push_back(i);

@@ -35,14 +35,13 @@ bool scales(const std::vector<Phase>& a, const std::vector<Phase>& b, double fac
   const auto same_load = [&](const LinkLoad& x, const LinkLoad& y) {
     return x.link == y.link && std::abs(x.bytes * factor - y.bytes) <= kRounding * y.bytes;
   };
-  const auto same_chain = [&](const Chain& x, const Chain& y) {
+  const auto same_flow = [&](const MultiLinkFlow& x, const MultiLinkFlow& y) {
     return (!all || x.rate_cap_bytes_per_s == y.rate_cap_bytes_per_s) &&
            std::equal(x.loads.begin(), x.loads.end(), y.loads.begin(), y.loads.end(), same_load);
   };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const Phase& x, const Phase& y) {
     return (!all || x.latency == y.latency) &&
-           std::equal(x.chains.begin(), x.chains.end(), y.chains.begin(), y.chains.end(),
-                      same_chain);
+           std::equal(x.flows.begin(), x.flows.end(), y.flows.begin(), y.flows.end(), same_flow);
   });
 }
 
@@ -55,11 +54,11 @@ Partition scaled(Partition partition, double factor) {
   return partition;
 }
 
-// The time that the links need for a phase when nothing else holds its chains back.
+// The time that the links need for a phase when nothing else holds its flows back.
 double links_need_s(const Cluster& cluster, const Phase& phase) {
   std::map<LinkId, double> bytes;
-  for (const Chain& chain : phase.chains)
-    for (const LinkLoad& load : chain.loads) bytes[load.link] += load.bytes;
+  for (const MultiLinkFlow& link_flow : phase.flows)
+    for (const LinkLoad& load : link_flow.loads) bytes[load.link] += load.bytes;
   double longest = 0.0;
   for (const auto& [link, sum] : bytes)
     longest = std::max(longest, sum / cluster.link(link).capacity.value());
@@ -72,10 +71,10 @@ bool follows(const std::vector<Phase>& phases, const nccl::Choice& choice, std::
   const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); };
   const double transfer_s = choice.prediction.transfer_us(static_cast<double>(bytes)) * 1e-6;
   return near(phases.front().latency.value(), choice.prediction.latency_us * 1e-6) &&
-         std::ranges::all_of(phases.front().chains, [&](const Chain& chain) {
+         std::ranges::all_of(phases.front().flows, [&](const MultiLinkFlow& link_flow) {
            double payload = 0.0;
-           for (const LinkLoad& load : chain.loads) payload = std::max(payload, load.bytes);
-           return near(chain.rate_cap_bytes_per_s * transfer_s, payload);
+           for (const LinkLoad& load : link_flow.loads) payload = std::max(payload, load.bytes);
+           return near(link_flow.rate_cap_bytes_per_s * transfer_s, payload);
          });
 }
 
@@ -93,9 +92,9 @@ class KnownPhases final : public CommunicationModel {
                                           std::span<const std::uint32_t> gpus) const override {
     return bytes_of(call) == bytes_ ? known_ : communication_.phases(call, gpus);
   }
-  [[nodiscard]] Carrier carrier(const Call& call,
-                                std::span<const std::uint32_t> gpus) const override {
-    return communication_.carrier(call, gpus);
+  [[nodiscard]] SelectedAlgorithm selected_algorithm(
+      const Call& call, std::span<const std::uint32_t> gpus) const override {
+    return communication_.selected_algorithm(call, gpus);
   }
 
  private:
@@ -125,11 +124,11 @@ Workload workload_of(const CollectiveQuestion& question, const Call& call) {
     workload.programs = {one_call(OpKind::Collective)};
   }
   Group group;
-  for (std::uint32_t role = 0; role < question.gpus.size(); ++role) {
-    group.members.push_back(RankId{role});
-    workload.ranks.push_back({.program = sends ? role : 0,
-                              .gpu = question.gpus[role],
-                              .slots = {{.group = 0, .role = role}}});
+  for (std::uint32_t group_rank = 0; group_rank < question.gpus.size(); ++group_rank) {
+    group.members.push_back(RankId{group_rank});
+    workload.ranks.push_back({.program = sends ? group_rank : 0,
+                              .gpu = question.gpus[group_rank],
+                              .slots = {{.group = 0, .group_rank = group_rank}}});
   }
   workload.groups = {std::move(group)};
   return workload;
@@ -141,7 +140,7 @@ Workload workload_of(const CollectiveQuestion& question, const Call& call) {
 // sizes are cut into ranges over which the phases are alike but for the bytes (found by halving:
 // alike at both ends is alike between). Each range is folded once, at its largest size, and scaled.
 // NCCL's tuning also changes the latency and the rate with the size. There the fold is kept and
-// both are put in, as long as no link is asked for more than it has: then every chain moves at the
+// both are put in, as long as no link is asked for more than it has: then every flow moves at the
 // rate of NCCL's model, whatever that is. Where a link would be full, the size is folded by itself.
 class Folding {
  public:

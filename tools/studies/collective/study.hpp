@@ -24,7 +24,7 @@ namespace trainyard {
 
 struct CollectiveQuestion {
   CollectiveOp op = CollectiveOp::AllReduce;
-  std::vector<std::uint32_t> gpus = {};      // members in role order; two or more
+  std::vector<std::uint32_t> gpus = {};      // members by group rank; two or more
   std::vector<std::string> algorithms = {};  // names of study_algorithms(op), or users' files
   std::vector<std::int64_t> sizes = {};      // nccl-tests' size, as in Call
   DataType dtype = DataType::Fp32;           // nccl-tests' default

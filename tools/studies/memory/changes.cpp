@@ -132,7 +132,7 @@ std::vector<FitChange> all_changes() {
        }},
       {"recompute",
        [](Knobs& k) {
-         return !k.experts && recompute_modules_of(k, {.core = false, .second_products = true});
+         return !k.experts && recompute_modules_of(k, {.core = false, .second_gemms = true});
        }},
       {"recompute", [](Knobs& k) { return recompute_layers(k, 4); }},
       {"recompute", [](Knobs& k) { return recompute_layers(k, 2); }},

@@ -217,7 +217,7 @@ nccl::NcclModel model_of(const Cluster& cluster, const Scenario& scenario) {
 }
 
 // Forwards and backwards that exchange experts' rows run as one block where the schedule says so.
-bool may_weave(const TrainingPlan& plan, const ScheduleLists& lists) {
+bool may_overlap(const TrainingPlan& plan, const ScheduleLists& lists) {
   if (!divides_experts(plan.parallelism, plan.architecture)) return false;
   return std::ranges::any_of(lists, [](const std::vector<ScheduleStep>& list) {
     return std::ranges::any_of(list, &ScheduleStep::overlapped);
@@ -284,10 +284,10 @@ struct Bounder::Machine {
   [[nodiscard]] std::vector<double> seconds(const Workload& workload,
                                             const TrainingPlan& plan) const {
     FrameworkTimes stretch = software;
-    if (plan.experts.products == ExpertProducts::Fused) stretch.fuse_experts();
+    if (plan.experts.gemms == ExpertGemms::Fused) stretch.fuse_experts();
     if (plan.training.attention == AttentionKind::MemoryEfficient)
       stretch.attend(load_memory_efficient_times(gpu.sheet.generation));
-    if (plan.recipe.four_bit_products) stretch.narrow(four_bit_share(gpu.sheet));
+    if (plan.recipe.four_bit_gemms) stretch.narrow(four_bit_share(gpu.sheet));
     const double last = last_replica(stragglers, plan);
     std::vector<double> all;
     all.reserve(workload.kernels.size());
@@ -335,7 +335,7 @@ LayoutBound Bounder::bound(const TrainingPlan& plan) const {
                                         .steps = sample.lists.at(stage),
                                         .chunks = static_cast<std::size_t>(shape.chunks),
                                         .times = machine_->times,
-                                        .kernels_only = may_weave(plan, lists)});
+                                        .kernels_only = may_overlap(plan, lists)});
     found.at(stage) = found[stage] ? least_of(*found[stage], least) : least;
   }
   std::vector<RankLeast> ranks;

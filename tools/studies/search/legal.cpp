@@ -54,7 +54,7 @@ bool schedule_exists(const TrainingPlan& plan) {
   const StagePlacement placement = schedule->placement();
   if (placement != StagePlacement::Wrap && !p.overlap_p2p) return false;
   if (placement == StagePlacement::Bidirectional && p.zero_stage > 1) return false;
-  if (!plan.experts.overlap_exchanges) return true;
+  if (!plan.experts.overlap_dispatch) return true;
   return schedule->may_overlap_pairs(p.pipeline);
 }
 

@@ -142,10 +142,10 @@ std::string front_table(const SearchResult& result) {
 }
 
 // Values of `--over` that were not read before the search was ended.
-std::string further_text(const SearchCounts& counts) {
-  if (counts.further_not_reached == 0) return "";
+std::string more_text(const SearchCounts& counts) {
+  if (counts.more_not_reached == 0) return "";
   return fmt::format("; of {} combinations of values of further fields it did not read {}",
-                     counts.further, counts.further_not_reached);
+                     counts.further, counts.more_not_reached);
 }
 
 std::string counts_text(const SearchCounts& counts) {
@@ -160,7 +160,7 @@ std::string counts_text(const SearchCounts& counts) {
                              "among them",
                              counts.not_reached)
                : "") +
-          further_text(counts),
+          more_text(counts),
       2);
 }
 
@@ -203,7 +203,7 @@ std::string refined_text(const SearchResult& result) {
 }
 
 // The command that runs a layout.
-std::string again_text(const char* what, const FoundLayout& found) {
+std::string recomputed_text(const char* what, const FoundLayout& found) {
   std::string command;
   for (const Override& change : found.layout.variant.changes)
     command += fmt::format(" --set {}={}", change.path, change.value);
@@ -266,7 +266,7 @@ double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& re
 std::string search_text(const SearchResult& result, const SearchPrice& price) {
   const std::string counts = counts_text(result.counts) + refusal_text(result);
   if (result.best.empty()) {
-    const bool ended = result.counts.not_reached + result.counts.further_not_reached > 0;
+    const bool ended = result.counts.not_reached + result.counts.more_not_reached > 0;
     const bool none = !ended && result.counts.refused == result.counts.legal;
     return (none    ? "Every layout is refused.\n"
             : ended ? "No layout that fits was found so far.\n"
@@ -277,10 +277,10 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
                      best_table(result, price) + tight_text(result) + why_text(result);
   text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result);
   text += refined_text(result) + "\n";
-  text += again_text("The first again", result.best.front());
+  text += recomputed_text("The first again", result.best.front());
   if (result.refined && !result.refined->best.empty() &&
       result.refined->best.front().figures.step_time_s < result.best.front().figures.step_time_s)
-    text += again_text("The quickest with its changes", result.refined->best.front());
+    text += recomputed_text("The quickest with its changes", result.refined->best.front());
   return text + counts;
 }
 
@@ -303,7 +303,7 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
             {"do_not_fit", counts.do_not_fit},
             {"not_reached", counts.not_reached},
             {"further_values", counts.further},
-            {"further_values_not_reached", counts.further_not_reached}}},
+            {"further_values_not_reached", counts.more_not_reached}}},
           {"refused_first", result.refused_first
                                 ? Json{{"layout", layout_name(result.refused_first->layout)},
                                        {"message", result.refused_first->message}}

@@ -312,7 +312,7 @@ SearchResult search(const SearchQuestion& question) {
   result.counts.looked_at = layouts.looked_at;
   result.counts.legal = layouts.legal.size();
   result.counts.further = layouts.further;
-  result.counts.further_not_reached = layouts.further_not_reached;
+  result.counts.more_not_reached = layouts.more_not_reached;
   result.gpus = gpu_count(scenario.cluster);
   result.tokens_per_step = static_cast<double>(scenario.plan.training.global_batch_size *
                                                scenario.plan.training.sequence_length);
@@ -324,7 +324,7 @@ namespace {
 
 // ", rank_order=tp-dp-pp, data.all_reduce=ring", and ", data=ring" where all operations of a group
 // that are named have one algorithm.
-std::string further_text(const std::vector<Override>& changes) {
+std::string more_text(const std::vector<Override>& changes) {
   const auto group_of = [](const Override& change) {
     const std::string prefix = "collectives.";
     if (!change.path.starts_with(prefix)) return std::string();
@@ -362,7 +362,7 @@ std::string layout_name(const Layout& layout) {
     text += fmt::format(", ETP {}", p.expert_tensor_size());
   text += fmt::format(", DP {}, mbs {}, recompute {}, ZeRO {}", p.data, training.micro_batch_size,
                       recompute, p.zero_stage);
-  return text + further_text(layout.further);
+  return text + more_text(layout.further);
 }
 
 bool fits(const RowFigures& figures, double headroom) {

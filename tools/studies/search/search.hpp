@@ -64,7 +64,7 @@ struct SearchCounts {
   std::size_t not_reached = 0;  // before the search was ended
   // Combinations of values of further fields: all, and those not even read before that.
   std::size_t further = 1;
-  std::size_t further_not_reached = 0;
+  std::size_t more_not_reached = 0;
 };
 
 struct RefusedLayout {

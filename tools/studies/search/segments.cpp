@@ -12,12 +12,12 @@ namespace trainyard {
 
 namespace {
 
-double chain_seconds(const Cluster& cluster, const Chain& chain) {
+double flow_seconds(const Cluster& cluster, const MultiLinkFlow& flow) {
   double payload = 0.0;
-  for (const LinkLoad& load : chain.loads) payload = std::max(payload, load.bytes);
+  for (const LinkLoad& load : flow.loads) payload = std::max(payload, load.bytes);
   if (payload <= 0.0) return 0.0;
-  double seconds = payload / chain.rate_cap_bytes_per_s;
-  for (const LinkLoad& load : chain.loads)
+  double seconds = payload / flow.rate_cap_bytes_per_s;
+  for (const LinkLoad& load : flow.loads)
     seconds = std::max(seconds, load.bytes / cluster.link(load.link).capacity.value());
   return seconds;
 }
@@ -26,8 +26,8 @@ double alone_seconds(const Cluster& cluster, const std::vector<Phase>& phases) {
   double seconds = 0.0;
   for (const Phase& phase : phases) {
     double longest = 0.0;
-    for (const Chain& chain : phase.chains)
-      longest = std::max(longest, chain_seconds(cluster, chain));
+    for (const MultiLinkFlow& flow : phase.flows)
+      longest = std::max(longest, flow_seconds(cluster, flow));
     seconds += phase.latency.value() + longest;
   }
   return seconds;
@@ -118,14 +118,14 @@ class Reading {
  private:
   // Whether a step and the next are one block, which both begin. One that begins with the next may
   // as well have no operation at all, as the backward of frozen layers that hand nothing on.
-  [[nodiscard]] bool is_woven(std::size_t i) const {
+  [[nodiscard]] bool is_overlapped(std::size_t i) const {
     return question_.steps[i].overlapped && question_.begins[i] == question_.begins[i + 1];
   }
 
   [[nodiscard]] Segment segment_of(std::size_t i) const {
     const std::vector<OpIndex>& begins = question_.begins;
-    const bool first = is_woven(i);
-    const bool second = i > 0 && is_woven(i - 1);
+    const bool first = is_overlapped(i);
+    const bool second = i > 0 && is_overlapped(i - 1);
     Segment segment{.begin = begins[i],
                     .end = begins[first ? i + 2 : i + 1],
                     .shared = first || second,

@@ -266,7 +266,7 @@ class Family {
       : base_(base),
         variant_(std::move(variant)),
         choices_(base.plan, base.cluster.node.gpus, over),
-        further_(std::move(further)) {}
+        more_(std::move(further)) {}
 
   void enumerate(Layouts& layouts) const {
     const auto gpus = static_cast<std::int64_t>(gpu_count(base_.cluster));
@@ -309,8 +309,7 @@ class Family {
           plan.training.recompute = recompute.value;
           plan.parallelism.zero_stage = stage;
           ++layouts.looked_at;
-          if (is_legal(plan))
-            layouts.legal.push_back({changed(plan, recompute.word), plan, further_});
+          if (is_legal(plan)) layouts.legal.push_back({changed(plan, recompute.word), plan, more_});
         }
       }
     }
@@ -343,7 +342,7 @@ class Family {
   const Scenario& base_;
   Variant variant_;
   Choices choices_;
-  std::vector<Override> further_;
+  std::vector<Override> more_;
 };
 
 // Reads the scenario with a family's own fields. Alone they may be no scenario (a size that needs
@@ -446,7 +445,7 @@ Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
   std::optional<InputError> refusal;  // of the last family that is none
   for (std::size_t i = 0; i < combinations.size(); ++i) {
     if (i > 0 && enumeration.end && enumeration.end()) {
-      layouts.further_not_reached = combinations.size() - i;
+      layouts.more_not_reached = combinations.size() - i;
       break;
     }
     Variant variant = space.scenario;
@@ -462,7 +461,7 @@ Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
     if (enumeration.progress)
       enumeration.progress(static_cast<double>(i + 1) / static_cast<double>(combinations.size()));
   }
-  if (layouts.further_not_reached == 0) refuse_none_legal(space, layouts, refusal);
+  if (layouts.more_not_reached == 0) refuse_none_legal(space, layouts, refusal);
   return layouts;
 }
 

@@ -37,7 +37,7 @@ struct Layouts {
   std::size_t looked_at = 0;  // combinations of values, most of them no layout at all
   // Combinations of values of further fields: all, and those not read before the end.
   std::size_t further = 1;
-  std::size_t further_not_reached = 0;
+  std::size_t more_not_reached = 0;
 };
 
 struct Enumeration {

@@ -74,8 +74,8 @@ PreparedStep prepare(const RowTables& tables, const MeasuredRow& row) {
   step.run.timeline = {};
   for (const Cost& cost : step.run.kernel_costs) step.kernel_seconds.push_back(cost.time.value());
   step.compute_loss =
-      compute_losses(*step.run.cluster, *step.run.workload, *step.run.partition, *step.run.carriers,
-                     load_gpu_sheet(step.run.cluster->facts().gpu));
+      compute_losses(*step.run.cluster, *step.run.workload, *step.run.partition,
+                     *step.run.selected_algorithms, load_gpu_sheet(step.run.cluster->facts().gpu));
   step.measured_s = row.step_time_s;
   return step;
 }

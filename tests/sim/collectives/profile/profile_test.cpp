@@ -102,7 +102,7 @@ double time_of(const Cluster& cluster, const CommunicationModel& communication, 
   workload.groups.resize(1);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     workload.groups[0].members.push_back(RankId{rank});
-    workload.ranks.push_back({.gpu = rank, .slots = {{.group = 0, .role = rank}}});
+    workload.ranks.push_back({.gpu = rank, .slots = {{.group = 0, .group_rank = rank}}});
   }
   const Partition partition = fold(cluster, workload, communication, {.drop_uncontended = true});
   return make_engine(engine)

@@ -12,8 +12,8 @@
 namespace trainyard {
 namespace {
 
-// A chain of forwards on rank 0, each sent to rank 1, whose kernels are slower. Some messages take
-// no time.
+// A multi-link flow of forwards on rank 0, each sent to rank 1, whose kernels are slower. Some
+// messages take no time.
 HandRun long_run(std::int32_t microbatches) {
   constexpr double kThird = 1e-6 / 3.0;
   constexpr Effect kKeep{.bytes = 64, .category = 1};

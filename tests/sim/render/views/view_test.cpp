@@ -86,7 +86,8 @@ TEST(TopologyDot, DrawsEveryDeviceOfASmallCluster) {
   EXPECT_EQ(edges_of(text), cluster.links().size() / 2);
 }
 
-// Edges of a drawing beyond those of its nodes: cables of NICs and bundles between switches.
+// Edges of a drawing beyond those of its nodes: cables of NICs and sets of parallel links between
+// switches.
 std::size_t fabric_edges(const Cluster& cluster, const std::string& dot) {
   std::size_t inside = 0;
   for (const Link& link : cluster.links()) {
@@ -120,7 +121,8 @@ std::vector<Fabric> drawn_fabrics() {
        8 + 8 + 4,
        "router 7",
        {"8 x dgx_h100, torus", "between neighbours 16, between groups 0"}},
-      // 64 NICs; two groups of 8 routers, 28 cables each; 32 global ones in bundles of 4.
+      // 64 NICs; two groups of 8 routers, 28 cables each; 32 global ones in sets of parallel links
+      // of 4.
       {"dragonfly",
        one_gpu_nodes(64, {.kind = Dragonfly{.radix = 15}}),
        64 + 56 + 8,

@@ -326,10 +326,10 @@ TEST(Search, ReadingValuesOfOtherFieldsEndsWhenItIsTold) {
       enumerate(space, {.end = [&] { return ++asked == 2; },
                         .progress = [&](double fraction) { told.push_back(fraction); }});
   EXPECT_EQ(two.further, 5U);
-  EXPECT_EQ(two.further_not_reached, 3U);
+  EXPECT_EQ(two.more_not_reached, 3U);
   EXPECT_THAT(told, testing::ElementsAre(0.2, 0.4));
   const Layouts all = enumerate(space);
-  EXPECT_EQ(all.further_not_reached, 0U);
+  EXPECT_EQ(all.more_not_reached, 0U);
   ASSERT_GT(all.legal.size(), two.legal.size());
   for (std::size_t i = 0; i < two.legal.size(); ++i)
     EXPECT_EQ(layout_name(two.legal[i]), layout_name(all.legal[i]));
@@ -347,7 +347,7 @@ TEST(Search, AnEndedAnswerSaysHowManyValuesItDidNotRead) {
               .seconds = 1e-9,
               .progress = [&](const std::string& stage, double) { stages.push_back(stage); }});
   EXPECT_EQ(result.counts.further, 4U);
-  EXPECT_EQ(result.counts.further_not_reached, 3U);
+  EXPECT_EQ(result.counts.more_not_reached, 3U);
   EXPECT_EQ(stages.front(), "reading");
   std::string text = search_text(result, {});
   std::ranges::replace(text, '\n', ' ');

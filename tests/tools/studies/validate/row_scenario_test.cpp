@@ -151,18 +151,18 @@ TEST(RowScenario, GptOssHasItsPartsAndItsGraphs) {
   EXPECT_TRUE(eager.architecture.biases);
   EXPECT_TRUE(eager.architecture.clamped_experts);
   EXPECT_EQ(eager.training.gradient_precision, DataType::Bf16);
-  EXPECT_EQ(eager.experts.products, ExpertProducts::PerExpert);
+  EXPECT_EQ(eager.experts.gemms, ExpertGemms::PerExpert);
   EXPECT_FALSE(eager.recipe.attention.has_value());
   EXPECT_EQ(scenario_of(row).host, "megatron_core") << "issues experts one by one";
   row["recipe"] = {{"cuda_graph_impl", "full_iteration"}};
   const TrainingPlan graph = scenario_of(row).plan;
-  EXPECT_EQ(graph.experts.products, ExpertProducts::OneLaunch);
+  EXPECT_EQ(graph.experts.gemms, ExpertGemms::OneLaunch);
   EXPECT_EQ(graph.recipe.attention, DataType::Fp8);
   EXPECT_EQ(scenario_of(row).host, "none") << "the graph issues all";
   row["model"]["name"] = "Qwen3-30B-A3B";
   const TrainingPlan fused = scenario_of(row).plan;
   EXPECT_TRUE(fused.architecture.qk_norm);
-  EXPECT_EQ(fused.experts.products, ExpertProducts::Fused);
+  EXPECT_EQ(fused.experts.gemms, ExpertGemms::Fused);
 }
 
 // The same scenario as the shipped one, which was written by hand.

@@ -1,5 +1,5 @@
 // Does every value stand in its own list, in the order it was told?
-#include "sim/base/packed_lists.hpp"
+#include "sim/base/csr_lists.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(PackedLists, KeepTheOrderWithinEach) {
+TEST(CsrLists, KeepTheOrderWithinEach) {
   const std::vector<std::pair<std::size_t, int>> told = {{3, 1}, {0, 2}, {3, 3}, {1, 4}, {3, 5}};
-  const PackedLists<int> lists(5, [&](const auto& put) {
+  const CsrLists<int> lists(5, [&](const auto& put) {
     for (const auto& [list, value] : told) put(list, value);
   });
   ASSERT_EQ(lists.size(), 5U);
@@ -25,9 +25,9 @@ TEST(PackedLists, KeepTheOrderWithinEach) {
   EXPECT_THAT(lists[4], IsEmpty());
 }
 
-TEST(PackedLists, MayBeNone) {
-  EXPECT_EQ(PackedLists<int>().size(), 0U);
-  EXPECT_EQ(PackedLists<int>(0, [](const auto&) {}).size(), 0U);
+TEST(CsrLists, MayBeNone) {
+  EXPECT_EQ(CsrLists<int>().size(), 0U);
+  EXPECT_EQ(CsrLists<int>(0, [](const auto&) {}).size(), 0U);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Which places of groups are alike, and whether a link of one is found again in another.
-#include "sim/contention/alike_places.hpp"
+#include "sim/contention/isomorphic_placements.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,25 +13,25 @@ namespace {
 
 using Gpus = std::vector<std::uint32_t>;
 
-std::uint32_t number_of_mates(AlikePlaces& places, const Gpus& gpus) {
+std::uint32_t number_of_mates(IsomorphicPlacements& places, const Gpus& gpus) {
   return places.of_group(gpus).value();
 }
 
-TEST(AlikePlaces, NodesAreAlikeUnlessALinkDiffers) {
+TEST(IsomorphicPlacements, NodesAreAlikeUnlessALinkDiffers) {
   const Cluster cluster = hand_cluster(
       {.nodes = 3, .gpus_per_node = 2, .speed = {{{"node 2 gpu 0", "node 2 nvswitch"}, 0.5}}});
-  AlikePlaces places(cluster);
+  IsomorphicPlacements places(cluster);
   EXPECT_EQ(number_of_mates(places, {0, 1}), number_of_mates(places, {2, 3}));
   EXPECT_NE(number_of_mates(places, {0, 1}), number_of_mates(places, {4, 5}));
   EXPECT_NE(number_of_mates(places, {0, 1}), number_of_mates(places, {3, 2}));
 }
 
-TEST(AlikePlaces, MessagesAreAlikeOverEquallyManyEqualLinks) {
+TEST(IsomorphicPlacements, MessagesAreAlikeOverEquallyManyEqualLinks) {
   const Cluster cluster = hand_cluster({.nodes = 6,
                                         .gpus_per_node = 2,
                                         .nodes_per_leaf = 2,
                                         .speed = {{{"leaf 2", "node 5 nic 0"}, 0.5}}});
-  AlikePlaces places(cluster);
+  IsomorphicPlacements places(cluster);
   const auto number = [&](std::uint32_t from, std::uint32_t to) {
     return places.of_message(from, to).value();
   };
@@ -43,9 +43,9 @@ TEST(AlikePlaces, MessagesAreAlikeOverEquallyManyEqualLinks) {
   EXPECT_FALSE(places.of_message(0, 1).has_value());
 }
 
-TEST(AlikePlaces, GroupsOverATreeAreAlikeWhereTheirLeavesAreShared) {
+TEST(IsomorphicPlacements, GroupsOverATreeAreAlikeWhereTheirLeavesAreShared) {
   const Cluster cluster = hand_cluster({.nodes = 12, .gpus_per_node = 2, .nodes_per_leaf = 3});
-  AlikePlaces places(cluster);
+  IsomorphicPlacements places(cluster);
   const auto number = [&](const Gpus& gpus) { return places.of_group(gpus).value(); };
   // By node: two under the first leaf and one under the second; GPUs 0 and 1 of a node.
   EXPECT_EQ(number({0, 2, 6}), number({12, 14, 18}));
@@ -59,38 +59,38 @@ TEST(AlikePlaces, GroupsOverATreeAreAlikeWhereTheirLeavesAreShared) {
   EXPECT_NE(number({0, 1, 6, 7}), number({0, 1, 2, 3}));
 }
 
-TEST(AlikePlaces, WeakerCablesSetASwitchApart) {
+TEST(IsomorphicPlacements, WeakerCablesSetASwitchApart) {
   const Cluster cluster =
       hand_cluster({.nodes = 12,
                     .gpus_per_node = 2,
                     .nodes_per_leaf = 3,
                     .speed = {{{"spine 0", "leaf 1"}, 0.5}, {{"spine 1", "leaf 1"}, 0.5}}});
-  AlikePlaces places(cluster);
+  IsomorphicPlacements places(cluster);
   EXPECT_EQ(places.of_group(Gpus{0, 12}).value(), places.of_group(Gpus{2, 18}).value());
   EXPECT_NE(places.of_group(Gpus{0, 12}).value(), places.of_group(Gpus{0, 6}).value());
 }
 
 // The two spines of all leaves are then two ways up.
-TEST(AlikePlaces, OneWeakerCableOfTwoLeavesNoTree) {
+TEST(IsomorphicPlacements, OneWeakerCableOfTwoLeavesNoTree) {
   const Cluster cluster = hand_cluster({.nodes = 12,
                                         .gpus_per_node = 2,
                                         .nodes_per_leaf = 3,
                                         .speed = {{{"spine 0", "leaf 1"}, 0.5}}});
-  AlikePlaces places(cluster);
+  IsomorphicPlacements places(cluster);
   EXPECT_FALSE(places.of_group(Gpus{0, 12}).has_value());
   EXPECT_TRUE(places.of_group(Gpus{0, 1}).has_value());
   EXPECT_TRUE(places.of_message(0, 12).has_value());
 }
 
-TEST(AlikePlaces, ALinkOfAPlaceIsFoundAgainInOneAlike) {
+TEST(IsomorphicPlacements, ALinkOfAPlaceIsFoundAgainInOneAlike) {
   const Cluster cluster = hand_cluster({.nodes = 12, .gpus_per_node = 2, .nodes_per_leaf = 3});
-  AlikePlaces places(cluster);
+  IsomorphicPlacements places(cluster);
   const Gpus here{0, 2, 6};
   const Gpus there{12, 14, 18};
   for (const auto& [from, to] :
        std::vector<std::pair<std::size_t, std::size_t>>{{0, 1}, {1, 2}, {2, 0}}) {
-    const Route way = cluster.router().route(here[from], here[to], RouteDetail::Bundles);
-    const Route moved = cluster.router().route(there[from], there[to], RouteDetail::Bundles);
+    const Route way = cluster.router().route(here[from], here[to], RouteDetail::ParallelLinks);
+    const Route moved = cluster.router().route(there[from], there[to], RouteDetail::ParallelLinks);
     ASSERT_EQ(way.size(), moved.size());
     for (std::size_t hop = 0; hop < way.size(); ++hop) {
       ASSERT_TRUE(places.of_group(here).has_value());
@@ -102,7 +102,7 @@ TEST(AlikePlaces, ALinkOfAPlaceIsFoundAgainInOneAlike) {
     }
   }
   ASSERT_TRUE(places.of_group(here).has_value());
-  const Route elsewhere = cluster.router().route(12, 18, RouteDetail::Bundles);
+  const Route elsewhere = cluster.router().route(12, 18, RouteDetail::ParallelLinks);
   EXPECT_FALSE(places.spot_of(elsewhere.front().link).has_value());
 }
 

@@ -30,12 +30,12 @@ struct RowBytes {
 };
 [[nodiscard]] RowBytes dispatch_row_bytes(std::int64_t hidden, DataType precision);
 
-class ExpertExchange : BlockWriter {
+class TokenDispatcher : BlockWriter {
  public:
   enum class Way : std::uint8_t { ToExperts, ToTokens };
 
   // REQUIRES: the shape's routing is set; the builder's tags say which layer and microbatch it is.
-  explicit ExpertExchange(LayerTools& tools);
+  explicit TokenDispatcher(LayerTools& tools);
 
   [[nodiscard]] const ExpertRows& rows() const { return rows_; }
   // Everyone tells everyone how many rows of each expert it has, where these differ.
@@ -54,7 +54,7 @@ class ExpertExchange : BlockWriter {
   void gather_tokens(std::string_view name, std::int64_t bytes_each);
 
  private:
-  [[nodiscard]] ChosenCall exchange(Way way, DataType precision) const;
+  [[nodiscard]] ChosenCall all_to_all(Way way, DataType precision) const;
 
   const ExpertSettings& settings_;
   RoutingQuery query_;       // this layer and microbatch at this place

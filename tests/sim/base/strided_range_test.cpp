@@ -1,5 +1,5 @@
 // Do numbers kept as series read back as they were told, in whatever order they come?
-#include "sim/base/series.hpp"
+#include "sim/base/strided_range.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,26 +11,26 @@
 namespace trainyard {
 namespace {
 
-TEST(Series, TakesOnWhatGoesOnAsItDoes) {
-  Series series{.first = 5};
-  EXPECT_TRUE(series.extend({.first = 28}));  // one number alone goes on with any step
-  EXPECT_TRUE(series.extend({.first = 51, .step = 23, .count = 3}));
-  EXPECT_FALSE(series.extend({.first = 121}));
-  EXPECT_FALSE(series.extend({.first = 120, .step = 1, .count = 2}));
-  EXPECT_EQ(series.count, 5U);
-  EXPECT_EQ(series.last(), 97U);
+TEST(StridedRange, TakesOnWhatGoesOnAsItDoes) {
+  StridedRange range{.first = 5};
+  EXPECT_TRUE(range.extend({.first = 28}));  // one number alone goes on with any step
+  EXPECT_TRUE(range.extend({.first = 51, .step = 23, .count = 3}));
+  EXPECT_FALSE(range.extend({.first = 121}));
+  EXPECT_FALSE(range.extend({.first = 120, .step = 1, .count = 2}));
+  EXPECT_EQ(range.count, 5U);
+  EXPECT_EQ(range.last(), 97U);
 }
 
-TEST(Series, MayLeadDownwards) {
-  Series series{.first = 9};
-  EXPECT_TRUE(series.extend({.first = 7}));
-  EXPECT_TRUE(series.extend({.first = 5}));
-  EXPECT_EQ(series[1], 7U);
-  EXPECT_EQ(series.last(), 5U);
+TEST(StridedRange, MayLeadDownwards) {
+  StridedRange range{.first = 9};
+  EXPECT_TRUE(range.extend({.first = 7}));
+  EXPECT_TRUE(range.extend({.first = 5}));
+  EXPECT_EQ(range[1], 7U);
+  EXPECT_EQ(range.last(), 5U);
 }
 
-TEST(SeriesList, KeepsWhatIsRegularInOnePiece) {
-  SeriesList<int> list;
+TEST(StridedList, KeepsWhatIsRegularInOnePiece) {
+  StridedList<int> list;
   list.append({.first = 5, .step = 23, .count = 64}, 0);
   list.append({.first = 1477}, 0);
   EXPECT_EQ(list.pieces().size(), 1U);
@@ -41,24 +41,24 @@ TEST(SeriesList, KeepsWhatIsRegularInOnePiece) {
 }
 
 // Stretches of numbers that go up, down or stay, some of one number; by place what was told.
-TEST(SeriesList, ReadsBackWhatItWasTold) {
+TEST(StridedList, ReadsBackWhatItWasTold) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Random random(seed);
     const auto draw = [&](std::uint32_t below) {
       return static_cast<std::uint32_t>(random.word() % below);
     };
-    SeriesList<std::uint32_t> list;
+    StridedList<std::uint32_t> list;
     std::vector<std::uint32_t> numbers;
     std::vector<std::uint32_t> tags;
     for (std::uint32_t stretch = 0; stretch < 40; ++stretch) {
-      const Series series{.first = draw(100), .step = draw(5) - 2U, .count = 1 + draw(30)};
+      const StridedRange range{.first = draw(100), .step = draw(5) - 2U, .count = 1 + draw(30)};
       const std::uint32_t tag = draw(2);
-      for (std::uint32_t i = 0; i < series.count; ++i) {
-        numbers.push_back(series[i]);
+      for (std::uint32_t i = 0; i < range.count; ++i) {
+        numbers.push_back(range[i]);
         tags.push_back(tag);
-        if (seed % 2 == 0) list.append({.first = series[i]}, tag);
+        if (seed % 2 == 0) list.append({.first = range[i]}, tag);
       }
-      if (seed % 2 == 1) list.append(series, tag);
+      if (seed % 2 == 1) list.append(range, tag);
     }
     ASSERT_EQ(list.size(), numbers.size());
     for (std::uint32_t place = 0; place < numbers.size(); ++place) {
@@ -68,9 +68,9 @@ TEST(SeriesList, ReadsBackWhatItWasTold) {
   }
 }
 
-TEST(SeriesGroups, KeepTheOrderOfEach) {
+TEST(StridedGroups, KeepTheOrderOfEach) {
   Random random(3);
-  SeriesGroups<int> groups(7);
+  StridedGroups<int> groups(7);
   std::vector<std::vector<std::uint32_t>> wanted(7);
   for (std::uint32_t number = 0; number < 500; ++number) {
     const std::size_t group = random.word() % 6;
@@ -79,10 +79,10 @@ TEST(SeriesGroups, KeepTheOrderOfEach) {
   }
   for (std::size_t group = 0; group < groups.size(); ++group) {
     std::vector<std::uint32_t> told;
-    groups.for_each(group, [&](const Series& series, int tag) {
-      for (std::uint32_t i = 0; i < series.count; ++i) {
-        told.push_back(series[i]);
-        EXPECT_EQ(static_cast<int>(series[i] / 100), tag);
+    groups.for_each(group, [&](const StridedRange& range, int tag) {
+      for (std::uint32_t i = 0; i < range.count; ++i) {
+        told.push_back(range[i]);
+        EXPECT_EQ(static_cast<int>(range[i] / 100), tag);
       }
     });
     EXPECT_EQ(told, wanted[group]);

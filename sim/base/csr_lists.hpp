@@ -1,7 +1,7 @@
 // Lists in one piece of memory, one behind the other: many short ones that are read in the inner
 // loops, where a list of lists would be a leap for each.
 //
-//   const PackedLists<int> lists(2, [](const auto& put) { put(0, 7); put(1, 8); put(0, 9); });
+//   const CsrLists<int> lists(2, [](const auto& put) { put(0, 7); put(1, 8); put(0, 9); });
 //   lists[0];   // 7, 9
 #pragma once
 
@@ -13,13 +13,13 @@
 namespace trainyard {
 
 template <class Value>
-class PackedLists {
+class CsrLists {
  public:
-  PackedLists() = default;
+  CsrLists() = default;
   // `tell` is called twice, with a function to which it gives the same values both times: each with
   // the number of its list, in whatever order; within a list they keep theirs.
   template <class Tell>
-  PackedLists(std::size_t lists, const Tell& tell) : begin_(lists + 1, 0) {
+  CsrLists(std::size_t lists, const Tell& tell) : begin_(lists + 1, 0) {
     tell([this](std::size_t list, const Value&) { ++begin_[list + 1]; });
     for (std::size_t list = 0; list < lists; ++list) begin_[list + 1] += begin_[list];
     values_.resize(begin_[lists]);

@@ -14,8 +14,8 @@
 namespace trainyard {
 
 // The ends of the model on one rank, for one microbatch.
-struct EndOptions {
-  EndParameters parameters = {};
+struct EmbeddingAndHeadOptions {
+  EmbeddingAndHeadParameters parameters = {};
   std::int64_t vocab = 0;  // of all tensor ranks, padded
   bool trains_embedding = true;
   bool trains_head = true;
@@ -25,11 +25,11 @@ struct EndOptions {
   bool sums_table = true;
   bool shards_table = false;
   bool fused_loss = false;
-  std::int64_t loss_copies = 1;     // FrameworkMemory::loss_copies; 1 where the loss is fused
-  std::int64_t loss_metrics = 0;    // StreamingKernels::loss_metrics
-  bool keeps_gathered = false;      // StreamingKernels::keeps_gathered
-  bool placeholder = false;         // of the head's weight (layer_memory.hpp)
-  std::size_t further_entries = 0;  // before a layer of multi-token prediction
+  std::int64_t loss_copies = 1;   // FrameworkMemory::loss_copies; 1 where the loss is fused
+  std::int64_t loss_metrics = 0;  // ElementwiseKernels::loss_metrics
+  bool keeps_gathered = false;    // ElementwiseKernels::keeps_gathered
+  bool placeholder = false;       // of the head's weight (layer_memory.hpp)
+  std::size_t mtp_entries = 0;    // before a layer of multi-token prediction
 };
 
 // The parts of the model's end that stand on one device: all, unless it is split by hand.
@@ -40,11 +40,11 @@ struct HeadParts {
 };
 
 // The tools that the writers of the ends share.
-class EndWriter {
+class EmbeddingAndHeadWriter {
  public:
   // All of it outlives this.
-  EndWriter(const EndOptions& options, const LayerOptions& of_layer, const StepShape& shape,
-            ProgramBuilder& build)
+  EmbeddingAndHeadWriter(const EmbeddingAndHeadOptions& options, const LayerOptions& of_layer,
+                         const StepShape& shape, ProgramBuilder& build)
       : options_(options),
         arch_(of_layer.architecture),
         shape_(shape),
@@ -54,7 +54,7 @@ class EndWriter {
  protected:
   OpIndex table_gradient(std::string_view name);
 
-  const EndOptions& options_;
+  const EmbeddingAndHeadOptions& options_;
   const Architecture& arch_;
   const StepShape& shape_;
   ProgramBuilder& build_;
@@ -62,18 +62,18 @@ class EndWriter {
 };
 
 // Each backward returns its gradients in the order they become final.
-class Embedding : EndWriter {
+class Embedding : EmbeddingAndHeadWriter {
  public:
-  using EndWriter::EndWriter;
+  using EmbeddingAndHeadWriter::EmbeddingAndHeadWriter;
   void forward();
   std::vector<ReadyGradient> backward();
 };
 
 // Final norm, head, vocabulary-parallel cross-entropy. Holds the logits from forward to backward;
 // those that go to another device, or their gradient, are the caller's to free.
-class Head : EndWriter {
+class Head : EmbeddingAndHeadWriter {
  public:
-  using EndWriter::EndWriter;
+  using EmbeddingAndHeadWriter::EmbeddingAndHeadWriter;
   void forward(const HeadParts& parts = {});
   // Its weight part frees the logits and the input of the head, kept for it as a gradient. Beside
   // them the product holds its input's gradient, the input it gathers again where the sequence is
@@ -98,9 +98,9 @@ class Head : EndWriter {
 
 // Before a layer of multi-token prediction: the next token's embedding and what the layer before
 // made, each normed, side by side through a projection of 2h to h.
-class FurtherInput : EndWriter {
+class MtpInput : EmbeddingAndHeadWriter {
  public:
-  using EndWriter::EndWriter;
+  using EmbeddingAndHeadWriter::EmbeddingAndHeadWriter;
   void forward();
   std::vector<ReadyGradient> backward(BackwardPart part);
 
@@ -108,16 +108,16 @@ class FurtherInput : EndWriter {
   [[nodiscard]] std::int64_t kept() const;
 };
 
-struct ModelEnds {
-  ModelEnds(const EndOptions& options, const LayerOptions& of_layer, const StepShape& shape,
-            ProgramBuilder& build)
+struct EmbeddingAndHead {
+  EmbeddingAndHead(const EmbeddingAndHeadOptions& options, const LayerOptions& of_layer,
+                   const StepShape& shape, ProgramBuilder& build)
       : embedding(options, of_layer, shape, build),
         head(options, of_layer, shape, build),
-        further(options, of_layer, shape, build) {}
+        mtp(options, of_layer, shape, build) {}
 
   Embedding embedding;
   Head head;
-  FurtherInput further;
+  MtpInput mtp;
 };
 
 }  // namespace trainyard

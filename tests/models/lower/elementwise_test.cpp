@@ -19,7 +19,7 @@ constexpr std::int64_t kBf16 = 2;
 TrainingPlan plan_with(const char* framework, bool compiled) {
   TrainingPlan plan = plan_of(small_llama(kLayers), {}, 1);
   plan.training.compiled = compiled;
-  plan.streaming = load_streaming_kernels(framework, compiled);
+  plan.elementwise_kernels = load_elementwise_kernels(framework, compiled);
   return plan;
 }
 
@@ -34,7 +34,7 @@ std::int64_t operations_of(const Workload& step, std::string_view name) {
   return found;
 }
 
-TEST(Streaming, EagerNormsMoveThirtySixBytesForwardAndNinetyTwoBack) {
+TEST(ElementwiseKernels, EagerNormsMoveThirtySixBytesForwardAndNinetyTwoBack) {
   const TrainingPlan plan = plan_with("pytorch", false);
   const Workload step = lower(plan);
   EXPECT_EQ(traffic_of(step, "ffn_norm"), (Traffic{kLayers, kLayers * 36 * stream_of(plan)}));
@@ -45,7 +45,7 @@ TEST(Streaming, EagerNormsMoveThirtySixBytesForwardAndNinetyTwoBack) {
 }
 
 // 16 heads of 16 from 8: keys and values, 128 wide, become 256; gradients the other way.
-TEST(Streaming, KeysAndValuesAreWrittenForEveryQueryHead) {
+TEST(ElementwiseKernels, KeysAndValuesAreWrittenForEveryQueryHead) {
   TrainingPlan plan = plan_with("pytorch", false);
   const std::int64_t bytes = kLayers * kBf16 * plan.training.sequence_length * 2 * (128 + 256);
   EXPECT_EQ(traffic_of(lower(plan), "repeat_heads"), (Traffic{kLayers, bytes}));
@@ -56,7 +56,7 @@ TEST(Streaming, KeysAndValuesAreWrittenForEveryQueryHead) {
 
 // Three gradients of one input are two sums of 3 numbers, compiled one kernel over 4; two are one
 // sum either way.
-TEST(Streaming, InputGradientsOfSeparateProductsAreAdded) {
+TEST(ElementwiseKernels, InputGradientsOfSeparateProductsAreAdded) {
   for (const bool compiled : {false, true}) {
     const TrainingPlan plan = plan_with("pytorch", compiled);
     const Workload step = lower(plan);
@@ -68,7 +68,7 @@ TEST(Streaming, InputGradientsOfSeparateProductsAreAdded) {
   EXPECT_EQ(traffic_of(lower(plan_with("megatron", false)), "qkv_gradient_add"), Traffic{});
 }
 
-TEST(Streaming, CompiledALayerMovesLess) {
+TEST(ElementwiseKernels, CompiledALayerMovesLess) {
   const Workload eager = lower(plan_with("pytorch", false));
   const Workload compiled = lower(plan_with("pytorch", true));
   for (const char* name : {"attention_norm", "attention_norm_backward", "ffn_activation",
@@ -79,14 +79,14 @@ TEST(Streaming, CompiledALayerMovesLess) {
 }
 
 // Each casts a logit (2 + 4) and takes its log_softmax (three times read, once written).
-TEST(Streaming, MetricsReadTheLogitsAgain) {
+TEST(ElementwiseKernels, MetricsReadTheLogitsAgain) {
   const TrainingPlan plan = plan_with("composer", false);
   const std::int64_t logits = plan.training.sequence_length * plan.vocab();
   EXPECT_EQ(traffic_of(lower(plan), "loss_metrics"), (Traffic{1, 2 * (6 + 16) * logits}));
   EXPECT_EQ(traffic_of(lower(plan_with("pytorch", false)), "loss_metrics"), Traffic{});
 }
 
-TEST(Streaming, GradientsOfOnePackedProductAreCopiedTogether) {
+TEST(ElementwiseKernels, GradientsOfOnePackedProductAreCopiedTogether) {
   const TrainingPlan plan = plan_with("composer", false);
   const std::int64_t width = 256 + 2 * 128;
   EXPECT_EQ(traffic_of(lower(plan), "qkv_gradient_join"),
@@ -95,7 +95,7 @@ TEST(Streaming, GradientsOfOnePackedProductAreCopiedTogether) {
 
 // Gathered before the products of two inputs a layer and before the head, and the gradients of its
 // two outputs; scattered as often the other way. Each copy reads and writes the message.
-TEST(Streaming, AGatheredSequenceIsCopiedAndKept) {
+TEST(ElementwiseKernels, AGatheredSequenceIsCopiedAndKept) {
   TrainingPlan plan = plan_with("pytorch", false);
   plan.parallelism = {.tensor = 2, .sequence_parallel = true};
   const Workload step = lower(plan);
@@ -105,21 +105,21 @@ TEST(Streaming, AGatheredSequenceIsCopiedAndKept) {
     EXPECT_EQ(traffic_of(step, name), (Traffic{kLayers, kLayers * copy})) << name;
   }
   EXPECT_EQ(operations_of(step, "qkv_input_all_gather"), 0);
-  plan.streaming = {};
+  plan.elementwise_kernels = {};
   const Workload fused = lower(plan);
   EXPECT_EQ(operations_of(fused, "qkv_input_all_gather"), kLayers);
   EXPECT_EQ(operations_of(fused, "attention_join_copy"), 0);
-  plan.streaming.keeps_gathered = true;
+  plan.elementwise_kernels.keeps_gathered = true;
   const Architecture& a = plan.architecture;
   const LayerActivations kept = layer_activations(a, layer_kind(a, 0), memory_options(plan).query);
-  plan.streaming.keeps_gathered = false;
+  plan.elementwise_kernels.keeps_gathered = false;
   const LayerActivations parts = layer_activations(a, layer_kind(a, 0), memory_options(plan).query);
   EXPECT_EQ(kept.total() - parts.total(), 2 * kBf16 * stream_of(plan) / 2);
 }
 
 // Nothing keeps the output of a layer's last product; of two layers run again together the second
 // needs that of the first.
-TEST(Streaming, RecomputationEndsBeforeTheLastProduct) {
+TEST(ElementwiseKernels, RecomputationEndsBeforeTheLastProduct) {
   TrainingPlan plan = plan_with("pytorch", false);
   plan.training.recompute = Recompute::Full;
   EXPECT_EQ(operations_of(lower(plan), "ffn_up_gemm"), 2 * kLayers);
@@ -132,7 +132,7 @@ TEST(Streaming, RecomputationEndsBeforeTheLastProduct) {
 
 // Beside what fused kernels keep: the fp32 copy of each norm's input (4 bytes), the gate's silu
 // (2), keys and values for every query head (2 each).
-TEST(Streaming, SeparateKernelsKeepMore) {
+TEST(ElementwiseKernels, SeparateKernelsKeepMore) {
   const TrainingPlan eager = plan_with("pytorch", false);
   const TrainingPlan fused = plan_with("megatron", false);
   const Architecture& a = eager.architecture;
@@ -145,13 +145,13 @@ TEST(Streaming, SeparateKernelsKeepMore) {
 }
 
 // Eager, the policy keeps the output of every second product whether it is read again or not.
-TEST(Streaming, CompiledTheLastProductOfALayerIsNotKept) {
+TEST(ElementwiseKernels, CompiledTheLastProductOfALayerIsNotKept) {
   TrainingPlan eager = plan_with("pytorch", false);
   eager.training.recompute = Recompute::Selective;
   eager.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
   TrainingPlan compiled = eager;
   compiled.training.compiled = true;
-  compiled.streaming = load_streaming_kernels("pytorch", true);
+  compiled.elementwise_kernels = load_elementwise_kernels("pytorch", true);
   EXPECT_EQ(layer_memory(memory_options(eager), dense_layer(eager.architecture)).kept -
                 layer_memory(memory_options(compiled), dense_layer(compiled.architecture)).kept,
             kBf16 * stream_of(eager));

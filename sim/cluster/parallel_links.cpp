@@ -1,4 +1,4 @@
-#include "sim/cluster/link_bundles.hpp"
+#include "sim/cluster/parallel_links.hpp"
 
 #include <algorithm>
 #include <array>
@@ -84,12 +84,12 @@ class FabricGraph {
         begin_(wiring.runs_end()),
         has_endpoints_(wiring.device_count() - begin_, false),
         first_vertex_(has_endpoints_.size(), kNone) {
-    wiring_.for_each_series([&](const LinkSeries& series) {
-      const bool leaves_switch = is_fabric_switch(series.from_kind);
-      if (leaves_switch != is_fabric_switch(series.to_kind)) {
-        mark(leaves_switch ? series.from : series.to);
+    wiring_.for_each_range([&](const StridedLinks& range) {
+      const bool leaves_switch = is_fabric_switch(range.from_kind);
+      if (leaves_switch != is_fabric_switch(range.to_kind)) {
+        mark(leaves_switch ? range.from : range.to);
       } else if (leaves_switch) {
-        inner_.push_back(series);
+        inner_.push_back(range);
       }
     });
     for (const Wire& wire : wiring_.wires()) label_of_wire_.push_back(numbers_.of_wire(wire));
@@ -98,69 +98,69 @@ class FabricGraph {
       if (!has_endpoints_[from.first - begin_] && !has_endpoints_[to.first - begin_])
         edges += to.count;
     edges_.reserve(edges);  // mostly as many
-    for (const LinkSeries& series : inner_) add(series);
+    for (const StridedLinks& range : inner_) add(range);
   }
 
-  [[nodiscard]] LinkBundles bundles() {
+  [[nodiscard]] ParallelLinks parallel_links() {
     const auto size = static_cast<std::uint32_t>(sight_.size());
     const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours());
     for (const std::uint32_t vertex : first_vertex_)
       class_.push_back(vertex == kNone ? kNone : classes[vertex]);
     last_.resize(size);
-    LinkBundles::Parts parts{.first_link = wiring_.first_link_from(begin_),
-                             .first_device = begin_,
-                             .of_device = devices_alike(size)};
-    for (const LinkSeries& series : inner_) name(series, parts.of_link);
+    ParallelLinks::Parts parts{.first_link = wiring_.first_link_from(begin_),
+                               .first_device = begin_,
+                               .of_device = devices_alike(size)};
+    for (const StridedLinks& range : inner_) name(range, parts.of_link);
     close(parts.of_link, LinkId{wiring_.link_count()});
     collect(parts);
-    return LinkBundles(std::move(parts));
+    return ParallelLinks(std::move(parts));
   }
 
  private:
-  void mark(const Series& switches) {
+  void mark(const StridedRange& switches) {
     const std::uint32_t different = switches.step == 0 ? 1 : switches.count;
     for (std::uint32_t i = 0; i < different; ++i) has_endpoints_[switches[i] - begin_] = true;
   }
 
-  void add(const LinkSeries& series) {
-    const DeviceId from{series.from.first};
-    const std::uint32_t label = label_of_wire_[series.wire];
+  void add(const StridedLinks& range) {
+    const DeviceId from{range.from.first};
+    const std::uint32_t label = label_of_wire_[range.wire];
     const std::uint32_t leaving = vertex(from, Side::Leaving);
     if (has_endpoints_[from - begin_]) {
       const Sight seen = sight_of(label, from);
-      for (std::uint32_t i = 0; i < series.to.count; ++i)
-        sight_[vertex(DeviceId{series.to[i]}, Side::Arriving)].add(seen);
+      for (std::uint32_t i = 0; i < range.to.count; ++i)
+        sight_[vertex(DeviceId{range.to[i]}, Side::Arriving)].add(seen);
       return;
     }
-    const Ends& ends = ends_of(series);
+    const Ends& ends = ends_of(range);
     sight_[leaving].add(ends.sight);
     if (!ends.some_without) return;
-    for (std::uint32_t i = 0; i < series.to.count; ++i)
-      if (!has_endpoints_[series.to[i] - begin_])
-        edges_.push_back({leaving, vertex(DeviceId{series.to[i]}, Side::Arriving), label});
+    for (std::uint32_t i = 0; i < range.to.count; ++i)
+      if (!has_endpoints_[range.to[i] - begin_])
+        edges_.push_back({leaving, vertex(DeviceId{range.to[i]}, Side::Arriving), label});
   }
 
   // The ends of a series as the switch at its start sees them, for those ends that have endpoints.
   struct Ends {
     std::uint32_t label = 0;
-    Series to = {.count = 0};
+    StridedRange to = {.count = 0};
     Sight sight = {};
     bool some_without = false;
   };
   // The first series of a switch is mostly as the first one of the switch before, and so on.
-  const Ends& ends_of(const LinkSeries& series) {
-    series_before_ = series.from.first == switch_before_ ? series_before_ + 1 : 0;
-    switch_before_ = DeviceId{series.from.first};
-    if (series_before_ == ends_.size()) ends_.emplace_back();
-    Ends& ends = ends_[series_before_];
-    const std::uint32_t label = label_of_wire_[series.wire];
-    if (ends.label == label && ends.to == series.to) return ends;
-    ends = {.label = label, .to = series.to};
+  const Ends& ends_of(const StridedLinks& range) {
+    ranges_before_ = range.from.first == switch_before_ ? ranges_before_ + 1 : 0;
+    switch_before_ = DeviceId{range.from.first};
+    if (ranges_before_ == ends_.size()) ends_.emplace_back();
+    Ends& ends = ends_[ranges_before_];
+    const std::uint32_t label = label_of_wire_[range.wire];
+    if (ends.label == label && ends.to == range.to) return ends;
+    ends = {.label = label, .to = range.to};
     Sight sight;
-    for (std::uint32_t i = 0; i < series.to.count; ++i) {
-      vertex(DeviceId{series.to[i]}, Side::Arriving);
-      if (has_endpoints_[series.to[i] - begin_]) {
-        sight.add(sight_of(label, DeviceId{series.to[i]}));
+    for (std::uint32_t i = 0; i < range.to.count; ++i) {
+      vertex(DeviceId{range.to[i]}, Side::Arriving);
+      if (has_endpoints_[range.to[i] - begin_]) {
+        sight.add(sight_of(label, DeviceId{range.to[i]}));
       } else {
         ends.some_without = true;
       }
@@ -197,21 +197,21 @@ class FabricGraph {
   }
 
   // Links are alike where they are known by the same and join switches alike. Notes the lowest of
-  // each bundle, and who belongs to it.
-  void name(const LinkSeries& series, SeriesList<NoTag>& of_link) {
+  // each set of parallel links, and who belongs to it.
+  void name(const StridedLinks& range, StridedList<NoTag>& of_link) {
     const auto class_of = [&](DeviceId id) { return class_[id - begin_]; };
-    const std::uint32_t from = class_of(DeviceId{series.from.first});
-    close(of_link, LinkId{series.links.first});
-    Series lowest{.count = 0};
-    for (std::uint32_t i = 0; i < series.to.count;) {
-      const std::uint32_t to = class_of(DeviceId{series.to[i]});
+    const std::uint32_t from = class_of(DeviceId{range.from.first});
+    close(of_link, LinkId{range.links.first});
+    StridedRange lowest{.count = 0};
+    for (std::uint32_t i = 0; i < range.to.count;) {
+      const std::uint32_t to = class_of(DeviceId{range.to[i]});
       std::uint32_t end = i + 1;
-      while (end < series.to.count && class_of(DeviceId{series.to[end]}) == to) ++end;
-      const Series links{series.links[i], 1, end - i};
+      while (end < range.to.count && class_of(DeviceId{range.to[end]}) == to) ++end;
+      const StridedRange links{range.links[i], 1, end - i};
       const std::uint32_t number =
-          number_of({from, to, label_of_wire_[series.wire]}, LinkId{links.first});
+          number_of({from, to, label_of_wire_[range.wire]}, LinkId{links.first});
       members_.append(number, links, {});
-      const Series next{lowest_[number], 0, links.count};
+      const StridedRange next{lowest_[number], 0, links.count};
       if (lowest.count == 0) {
         lowest = next;
       } else if (!lowest.extend(next)) {
@@ -229,31 +229,31 @@ class FabricGraph {
     Last& last = last_[std::get<1>(kind)];
     if (last.kind == kind) return last.number;
     const auto next = static_cast<std::uint32_t>(lowest_.size());
-    const auto [known, fresh] = bundle_numbers_.try_emplace(kind, next);
+    const auto [known, fresh] = set_numbers_.try_emplace(kind, next);
     if (fresh) lowest_.push_back(link);
     last = {kind, known->second};
     return last.number;
   }
 
   // Up to that link those not told are alone.
-  void close(SeriesList<NoTag>& of_link, LinkId end) const {
+  void close(StridedList<NoTag>& of_link, LinkId end) const {
     const LinkId next = wiring_.first_link_from(begin_) + of_link.size();
     if (next < end) of_link.append({next, 1, end - next}, {});
   }
 
-  void collect(LinkBundles::Parts& parts) const {
+  void collect(ParallelLinks::Parts& parts) const {
     for (std::uint32_t number = 0; number < lowest_.size(); ++number) {
-      LinkBundles::Bundle bundle{.lowest = lowest_[number],
-                                 .begin = static_cast<std::uint32_t>(parts.series.size())};
-      members_.for_each(number, [&](const Series& links, NoTag) {
-        parts.series.push_back(links);
-        bundle.links += links.count;
+      ParallelLinks::ParallelSet set{.lowest = lowest_[number],
+                                     .begin = static_cast<std::uint32_t>(parts.range.size())};
+      members_.for_each(number, [&](const StridedRange& links, NoTag) {
+        parts.range.push_back(links);
+        set.links += links.count;
       });
-      bundle.end = static_cast<std::uint32_t>(parts.series.size());
-      if (bundle.links > 1) {
-        parts.bundles.push_back(bundle);
+      set.end = static_cast<std::uint32_t>(parts.range.size());
+      if (set.links > 1) {
+        parts.parallel_links.push_back(set);
       } else {
-        parts.series.resize(bundle.begin);
+        parts.range.resize(set.begin);
       }
     }
   }
@@ -283,22 +283,22 @@ class FabricGraph {
   std::vector<std::uint32_t> first_vertex_;  // kNone: joins no two switches
   FabricColours numbers_;
   std::vector<std::uint32_t> label_of_wire_;
-  std::vector<LinkSeries> inner_;  // ascending
-  std::vector<Ends> ends_;         // of the switch before, by the number of the series
-  std::size_t series_before_ = 0;
+  std::vector<StridedLinks> inner_;  // ascending
+  std::vector<Ends> ends_;           // of the switch before, by the number of the series
+  std::size_t ranges_before_ = 0;
   DeviceId switch_before_ = kNone;
   std::vector<Sight> sight_;  // by vertex
   std::vector<LabelledEdge> edges_;
   std::vector<std::uint32_t> class_;  // by switch; kNone as in first_vertex_
-  std::map<Kind, std::uint32_t> bundle_numbers_;
-  std::vector<Last> last_;      // by class, the last bundle that led to it
-  std::vector<LinkId> lowest_;  // by bundle
-  SeriesGroups<NoTag> members_;
+  std::map<Kind, std::uint32_t> set_numbers_;
+  std::vector<Last> last_;      // by class, the last set of parallel links that led to it
+  std::vector<LinkId> lowest_;  // by set of parallel links
+  StridedGroups<NoTag> members_;
 };
 
 }  // namespace
 
-std::vector<LinkId> LinkBundles::of_each(std::uint32_t links) const {
+std::vector<LinkId> ParallelLinks::of_each(std::uint32_t links) const {
   std::vector<LinkId> each(links);
   std::iota(each.begin(), each.end(), LinkId{});
   for (const auto& [begin, lowest, tag] : parts_.of_link.pieces())
@@ -307,13 +307,16 @@ std::vector<LinkId> LinkBundles::of_each(std::uint32_t links) const {
   return each;
 }
 
-SeriesSpan LinkBundles::links(LinkId lowest) const {
-  const auto found = std::ranges::lower_bound(parts_.bundles, lowest, {}, &Bundle::lowest);
-  if (found == parts_.bundles.end() || found->lowest != lowest) return {};
-  const auto series = std::span(parts_.series).subspan(found->begin, found->end - found->begin);
-  return {series, found->links};
+StridedSpan ParallelLinks::links(LinkId lowest) const {
+  const auto found =
+      std::ranges::lower_bound(parts_.parallel_links, lowest, {}, &ParallelSet::lowest);
+  if (found == parts_.parallel_links.end() || found->lowest != lowest) return {};
+  const auto range = std::span(parts_.range).subspan(found->begin, found->end - found->begin);
+  return {range, found->links};
 }
 
-LinkBundles link_bundles(const Wiring& wiring) { return FabricGraph(wiring).bundles(); }
+ParallelLinks find_parallel_links(const Wiring& wiring) {
+  return FabricGraph(wiring).parallel_links();
+}
 
 }  // namespace trainyard

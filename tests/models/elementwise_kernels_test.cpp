@@ -15,8 +15,8 @@ constexpr std::int64_t kBf16 = 2;
 // 2). Backward: gain (2 + 2; 2 + 2 + 2 and the sum, 2), cast (2 + 4), product (4 + 4; 4 + 4 + 4 and
 // the sum, 4), mean (4), square (4 + 4, 4 + 4, 4 + 4 + 4), the sum of both uses (4 + 4 + 4), cast
 // (4 + 2).
-TEST(StreamingKernels, AnEagerRmsNormIsManyKernels) {
-  const StreamingKernels eager = load_streaming_kernels("pytorch", false);
+TEST(ElementwiseKernels, AnEagerRmsNormIsManyKernels) {
+  const ElementwiseKernels eager = load_elementwise_kernels("pytorch", false);
   EXPECT_EQ(eager.rms_norm.forward.bytes(kBf16), 6 + 8 + 4 + 8 + 6 + 4);
   EXPECT_EQ(eager.rms_norm.backward.bytes(kBf16),
             4 + 6 + 2 + 6 + 8 + 12 + 4 + 4 + 8 + 8 + 12 + 12 + 6);
@@ -24,8 +24,8 @@ TEST(StreamingKernels, AnEagerRmsNormIsManyKernels) {
 }
 
 // silu (2 + 2) and a product (2 + 2 + 2); two products (6 each) and silu's own backward (6).
-TEST(StreamingKernels, AnEagerGateIsFiveKernels) {
-  const StreamingKernels eager = load_streaming_kernels("pytorch", false);
+TEST(ElementwiseKernels, AnEagerGateIsFiveKernels) {
+  const ElementwiseKernels eager = load_elementwise_kernels("pytorch", false);
   EXPECT_EQ(eager.gated_activation.forward.bytes(kBf16), 4 + 6);
   EXPECT_EQ(eager.gated_activation.backward.bytes(kBf16), 6 + 6 + 6);
   EXPECT_EQ(eager.gated_activation.forward.launches, 2);
@@ -34,10 +34,10 @@ TEST(StreamingKernels, AnEagerGateIsFiveKernels) {
 }
 
 // A fused kernel reads inputs and writes outputs; the compiler leaves complex numbers as they are.
-TEST(StreamingKernels, CompiledAllIsFusedButComplexNumbers) {
-  const StreamingKernels compiled = load_streaming_kernels("pytorch", true);
-  const StreamingKernels eager = load_streaming_kernels("pytorch", false);
-  const StreamingKernels fused = {};
+TEST(ElementwiseKernels, CompiledAllIsFusedButComplexNumbers) {
+  const ElementwiseKernels compiled = load_elementwise_kernels("pytorch", true);
+  const ElementwiseKernels eager = load_elementwise_kernels("pytorch", false);
+  const ElementwiseKernels fused = {};
   EXPECT_EQ(compiled.rms_norm.forward, fused.rms_norm.forward);
   EXPECT_EQ(compiled.rms_norm.backward, fused.rms_norm.backward);
   EXPECT_EQ(compiled.layer_norm.backward, fused.layer_norm.backward);
@@ -46,30 +46,30 @@ TEST(StreamingKernels, CompiledAllIsFusedButComplexNumbers) {
   EXPECT_EQ(eager.rotary.forward.bytes(kBf16), 6 + 8 + 6);
 }
 
-TEST(StreamingKernels, FrameworksOfFusedKernelsAreTheSameCompiled) {
+TEST(ElementwiseKernels, FrameworksOfFusedKernelsAreTheSameCompiled) {
   for (const bool compiled : {false, true}) {
-    const StreamingKernels kernels = load_streaming_kernels("megatron", compiled);
-    const StreamingKernels fused = {};
+    const ElementwiseKernels kernels = load_elementwise_kernels("megatron", compiled);
+    const ElementwiseKernels fused = {};
     EXPECT_EQ(kernels.rms_norm.backward, fused.rms_norm.backward);
     EXPECT_EQ(kernels.rotary.backward, fused.rotary.backward);
-    EXPECT_FALSE(kernels.repeated_heads || kernels.separate_products || kernels.joined_gradients);
+    EXPECT_FALSE(kernels.repeated_heads || kernels.separate_gemms || kernels.joined_gradients);
     EXPECT_EQ(kernels.loss_metrics, 0);
   }
 }
 
 // LayerNorm has kernels of its own in PyTorch; its weights' gradients read everything once more.
-TEST(StreamingKernels, ComposerRunsTwoKernelsBehindALayerNorm) {
-  const StreamingKernels composer = load_streaming_kernels("composer", false);
+TEST(ElementwiseKernels, ComposerRunsTwoKernelsBehindALayerNorm) {
+  const ElementwiseKernels composer = load_elementwise_kernels("composer", false);
   EXPECT_EQ(composer.layer_norm.forward.bytes(kBf16), 4);
   EXPECT_EQ(composer.layer_norm.backward.bytes(kBf16), 6 + 4);
   EXPECT_EQ(composer.loss_metrics, 2);
 }
 
-TEST(StreamingKernels, AFigureWithoutLaunchesIsRefused) {
+TEST(ElementwiseKernels, AFigureWithoutLaunchesIsRefused) {
   const auto file = std::filesystem::temp_directory_path() / "trainyard_streaming.json";
   write_file(file, R"({"streaming": {"rms_norm": {"source": "a test",
                        "eager": {"forward": {"narrow": 2}, "backward": {"narrow": 3}}}}})");
-  EXPECT_THROW((void)load_streaming_kernels(file.string(), false), InputError);
+  EXPECT_THROW((void)load_elementwise_kernels(file.string(), false), InputError);
   std::filesystem::remove(file);
 }
 

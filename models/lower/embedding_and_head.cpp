@@ -1,11 +1,11 @@
-#include "models/lower/ends.hpp"
+#include "models/lower/embedding_and_head.hpp"
 
 namespace trainyard {
 
 std::int64_t Head::logits() const { return shape_.tokens * (options_.vocab / shape_.tensor); }
 
 // Both normed halves with what they were made of, and the ids; the layer before keeps its output.
-std::int64_t FurtherInput::kept() const {
+std::int64_t MtpInput::kept() const {
   return 4 * shape_.element * shape_.local_tokens * arch_.hidden + options_.embedding_kept;
 }
 
@@ -34,7 +34,7 @@ void Embedding::forward() {
 // writes it, so nothing fuses its sum with that of the microbatches before: it is read, and they
 // are read and written, but where autograd keeps what it has made (sharded weights) or the
 // framework sums all gradients by itself (GradientLowering::accumulate).
-OpIndex EndWriter::table_gradient(std::string_view name) {
+OpIndex EmbeddingAndHeadWriter::table_gradient(std::string_view name) {
   const std::int64_t table = options_.parameters.embedding;
   const std::int64_t rows = shape_.tokens * arch_.hidden;
   const std::int64_t made = shape_.element * (table + 3 * rows);
@@ -139,9 +139,9 @@ void Head::loss_backward() {
 std::int64_t Head::workspace(BackwardPart part) const {
   const std::int64_t hidden = arch_.hidden;
   const std::int64_t input = part == BackwardPart::Weight ? 0 : shape_.message;
-  const bool again =
+  const bool recomputed =
       shape_.sequence_parallel && !options_.keeps_gathered && part != BackwardPart::Input;
-  const std::int64_t gathered = again ? shape_.message : 0;
+  const std::int64_t gathered = recomputed ? shape_.message : 0;
   const bool placeholder = part != BackwardPart::Input && options_.placeholder;
   const std::int64_t weight = options_.vocab / shape_.tensor * hidden * shape_.element;
   return input + gathered + (placeholder ? weight : 0);
@@ -196,7 +196,7 @@ OpIndex Head::matrix_backward(BackwardPart part, const HeadParts& parts) {
   return head;
 }
 
-void FurtherInput::forward() {
+void MtpInput::forward() {
   const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
       "further_embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
@@ -209,16 +209,16 @@ void FurtherInput::forward() {
                             true);
   build_.compute(
       "further_projection_gemm",
-      tools_.linear.product(shape_.tokens, hidden / shape_.tensor, 2 * hidden, GemmPass::Forward));
+      tools_.linear.gemm(shape_.tokens, hidden / shape_.tensor, 2 * hidden, GemmPass::Forward));
   tools_.group.collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
 }
 
-std::vector<ReadyGradient> FurtherInput::backward(BackwardPart part) {
+std::vector<ReadyGradient> MtpInput::backward(BackwardPart part) {
   const std::int64_t hidden = arch_.hidden;
   const std::int64_t columns = hidden / shape_.tensor;
   if (part != BackwardPart::Weight) {
     build_.compute("further_projection_dgrad",
-                   tools_.linear.product(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
+                   tools_.linear.gemm(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
     const CollectiveOp op = shape_.join_op();
     tools_.group.collective(op, 2 * shape_.message, "further_dgrad_join", true);
     tools_.elementwise.norm_backward("further_hidden_norm_backward");
@@ -228,11 +228,11 @@ std::vector<ReadyGradient> FurtherInput::backward(BackwardPart part) {
   if (part != BackwardPart::Input) {
     last = build_.compute(
         "further_projection_wgrad",
-        tools_.linear.product(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
+        tools_.linear.gemm(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
     last = table_gradient("further_embedding_backward");
     build_.memory().release(last, Category::Activations, kept());
   }
-  return std::vector<ReadyGradient>(options_.further_entries, {.op = last});
+  return std::vector<ReadyGradient>(options_.mtp_entries, {.op = last});
 }
 
 }  // namespace trainyard

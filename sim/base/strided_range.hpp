@@ -1,7 +1,7 @@
 // Long lists of numbers that follow from one another, kept as arithmetic series: what regular
 // hardware is numbered by.
 //
-//   SeriesList<int> list;                   // tagged: what else the numbers of a series share
+//   StridedList<int> list;                   // tagged: what else the numbers of a series share
 //   list.append({.first = 5, .step = 23, .count = 64}, 0);
 //   list.append({.first = 1477}, 0);        // goes on as the others do: still one series
 //   list[63];                               // 1454
@@ -16,7 +16,7 @@
 namespace trainyard {
 
 // first, first + step, ... modulo 2^32, so that a series may lead downwards.
-struct Series {
+struct StridedRange {
   std::uint32_t first = 0;
   std::uint32_t step = 0;
   std::uint32_t count = 1;
@@ -25,28 +25,28 @@ struct Series {
   [[nodiscard]] std::uint32_t last() const { return (*this)[count - 1]; }
   // Takes the others on behind its own, if all of them are one series then. One number alone goes
   // on with any step. REQUIRES: neither is empty.
-  bool extend(const Series& more) {
+  bool extend(const StridedRange& more) {
     const std::uint32_t apart = more.first - last();
     if ((count > 1 && apart != step) || (more.count > 1 && apart != more.step)) return false;
     step = apart;
     count += more.count;
     return true;
   }
-  bool operator==(const Series&) const = default;
+  bool operator==(const StridedRange&) const = default;
 };
 
 // The numbers of several series, one behind the other.
-class SeriesSpan {
+class StridedSpan {
  public:
   class Iterator {
    public:
     using difference_type = std::ptrdiff_t;
     using value_type = std::uint32_t;
     Iterator() = default;
-    explicit Iterator(const Series* series) : series_(series) {}
-    std::uint32_t operator*() const { return (*series_)[place_]; }
+    explicit Iterator(const StridedRange* range) : range_(range) {}
+    std::uint32_t operator*() const { return (*range_)[place_]; }
     Iterator& operator++() {
-      if (++place_ == series_->count) *this = Iterator(series_ + 1);
+      if (++place_ == range_->count) *this = Iterator(range_ + 1);
       return *this;
     }
     Iterator operator++(int) {
@@ -57,20 +57,20 @@ class SeriesSpan {
     bool operator==(const Iterator&) const = default;
 
    private:
-    const Series* series_ = nullptr;
+    const StridedRange* range_ = nullptr;
     std::uint32_t place_ = 0;
   };
 
-  SeriesSpan() = default;
+  StridedSpan() = default;
   // REQUIRES: none is empty; `size` is the numbers of all.
-  SeriesSpan(std::span<const Series> series, std::size_t size) : series_(series), size_(size) {}
-  [[nodiscard]] Iterator begin() const { return Iterator(series_.data()); }
-  [[nodiscard]] Iterator end() const { return Iterator(series_.data() + series_.size()); }
+  StridedSpan(std::span<const StridedRange> range, std::size_t size) : range_(range), size_(size) {}
+  [[nodiscard]] Iterator begin() const { return Iterator(range_.data()); }
+  [[nodiscard]] Iterator end() const { return Iterator(range_.data() + range_.size()); }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
 
  private:
-  std::span<const Series> series_;
+  std::span<const StridedRange> range_;
   std::size_t size_ = 0;
 };
 
@@ -82,19 +82,19 @@ struct NoTag {
 // One long list. The number at a place is found in a few steps: at most as many as series begin
 // among sixteen numbers.
 template <class Tag>
-class SeriesList {
+class StridedList {
  public:
   struct Piece {
     std::uint32_t begin = 0;  // the place of its first number in the list
-    Series series = {};
+    StridedRange range = {};
     Tag tag = {};
   };
 
   // REQUIRES: the series is not empty.
-  void append(const Series& series, const Tag& tag) {
-    if (pieces_.empty() || !(pieces_.back().tag == tag) || !pieces_.back().series.extend(series))
-      pieces_.push_back({size_, series, tag});
-    size_ += series.count;
+  void append(const StridedRange& range, const Tag& tag) {
+    if (pieces_.empty() || !(pieces_.back().tag == tag) || !pieces_.back().range.extend(range))
+      pieces_.push_back({size_, range, tag});
+    size_ += range.count;
     hints_.resize((std::size_t{size_} + kTogether - 1) / kTogether,
                   static_cast<std::uint32_t>(pieces_.size() - 1));
   }
@@ -109,7 +109,7 @@ class SeriesList {
   }
   [[nodiscard]] std::uint32_t operator[](std::uint32_t place) const {
     const Piece& piece = piece_at(place);
-    return piece.series[place - piece.begin];
+    return piece.range[place - piece.begin];
   }
 
  private:
@@ -121,35 +121,35 @@ class SeriesList {
 
 // Many lists that grow in turns. Each keeps the order in which it was given its numbers.
 template <class Tag>
-class SeriesGroups {
+class StridedGroups {
  public:
-  explicit SeriesGroups(std::size_t groups = 0) : ends_(groups) {}
+  explicit StridedGroups(std::size_t groups = 0) : ends_(groups) {}
 
   // There may be one group more then than before. REQUIRES: the series is not empty.
-  void append(std::size_t group, const Series& series, const Tag& tag) {
+  void append(std::size_t group, const StridedRange& range, const Tag& tag) {
     if (group == ends_.size()) ends_.emplace_back();
     Ends& ends = ends_[group];
     if (ends.last != kNoPiece) {
       Piece& last = pieces_[ends.last];
-      if (last.tag == tag && last.series.extend(series)) return;
+      if (last.tag == tag && last.range.extend(range)) return;
     }
     const auto next = static_cast<std::uint32_t>(pieces_.size());
     (ends.last == kNoPiece ? ends.first : pieces_[ends.last].next) = next;
     ends.last = next;
-    pieces_.push_back({series, tag});
+    pieces_.push_back({range, tag});
   }
   [[nodiscard]] std::size_t size() const { return ends_.size(); }
   // Calls use(series, tag) for each of the group.
   template <class Use>
   void for_each(std::size_t group, Use use) const {
     for (std::uint32_t at = ends_[group].first; at != kNoPiece; at = pieces_[at].next)
-      use(pieces_[at].series, pieces_[at].tag);
+      use(pieces_[at].range, pieces_[at].tag);
   }
 
  private:
   static constexpr std::uint32_t kNoPiece = std::numeric_limits<std::uint32_t>::max();
   struct Piece {
-    Series series = {};
+    StridedRange range = {};
     Tag tag = {};
     std::uint32_t next = kNoPiece;  // of the same group
   };

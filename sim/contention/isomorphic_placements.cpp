@@ -1,4 +1,4 @@
-#include "sim/contention/alike_places.hpp"
+#include "sim/contention/isomorphic_placements.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -36,19 +36,19 @@ void for_each_row(const Cluster& cluster, const auto& use) {
 
 }  // namespace
 
-void AlikePlaces::Met::forget() {
+void IsomorphicPlacements::Met::forget() {
   for (const std::uint32_t thing : things) number[thing] = kNone;
   things.clear();
 }
 
-std::pair<std::uint32_t, bool> AlikePlaces::Met::meet(std::uint32_t thing) {
+std::pair<std::uint32_t, bool> IsomorphicPlacements::Met::meet(std::uint32_t thing) {
   if (number[thing] != kNone) return {number[thing], true};
   number[thing] = static_cast<std::uint32_t>(things.size());
   things.push_back(thing);
   return {number[thing], false};
 }
 
-AlikePlaces::AlikePlaces(Cluster cluster)
+IsomorphicPlacements::IsomorphicPlacements(Cluster cluster)
     : cluster_(std::move(cluster)),
       tree_(cluster_),
       nodes_{.number = std::vector<std::uint32_t>(cluster_.facts().nodes, kNone), .things = {}},
@@ -61,7 +61,7 @@ AlikePlaces::AlikePlaces(Cluster cluster)
 
 // Links that start in a node are told by its devices; of those that start elsewhere and end in it
 // none is within a node.
-void AlikePlaces::collect_node_links() {
+void IsomorphicPlacements::collect_node_links() {
   const std::uint32_t nodes = cluster_.facts().nodes;
   const Wiring& wiring = cluster_.wiring();
   first_link_.assign(nodes + std::size_t{1}, 0);
@@ -96,8 +96,8 @@ void AlikePlaces::collect_node_links() {
 }
 
 // Calls `use` with each link that ends in a node and starts elsewhere, and that node.
-void AlikePlaces::for_each_arriving(const auto& use) const {
-  cluster_.wiring().for_each_series([&](const LinkSeries& series) {
+void IsomorphicPlacements::for_each_arriving(const auto& use) const {
+  cluster_.wiring().for_each_range([&](const StridedLinks& series) {
     if (series.to.step == 0 && cluster_.device(DeviceId{series.to.first}).node < 0) return;
     for (std::uint32_t i = 0; i < series.links.count; ++i) {
       const std::int32_t to = cluster_.device(DeviceId{series.to[i]}).node;
@@ -108,12 +108,12 @@ void AlikePlaces::for_each_arriving(const auto& use) const {
   });
 }
 
-std::span<const LinkId> AlikePlaces::links_of(std::uint32_t node) const {
+std::span<const LinkId> IsomorphicPlacements::links_of(std::uint32_t node) const {
   return std::span(links_).subspan(first_link_[node], first_link_[node + 1] - first_link_[node]);
 }
 
 // A node like which others are.
-struct AlikePlaces::Kind {
+struct IsomorphicPlacements::Kind {
   std::uint32_t node = 0;
   std::vector<std::uint32_t> wires;    // by link of the node, numbers in the cluster's table
   std::vector<std::uint32_t> offsets;  // by device and the end, of its first link from the node's
@@ -121,7 +121,7 @@ struct AlikePlaces::Kind {
 };
 
 // Nodes by what they are made of; those of one hash are compared part by part.
-void AlikePlaces::number_nodes() {
+void IsomorphicPlacements::number_nodes() {
   std::unordered_map<std::uint64_t, std::vector<Kind>> kinds;
   for (std::uint32_t node = 0; node < cluster_.facts().nodes; ++node) {
     const std::vector<std::uint32_t> wires = wires_of(node);
@@ -135,7 +135,7 @@ void AlikePlaces::number_nodes() {
   }
 }
 
-std::vector<std::uint32_t> AlikePlaces::wires_of(std::uint32_t node) const {
+std::vector<std::uint32_t> IsomorphicPlacements::wires_of(std::uint32_t node) const {
   const Wiring& wiring = cluster_.wiring();
   std::vector<std::uint32_t> wires;
   wires.reserve(links_of(node).size());
@@ -143,7 +143,8 @@ std::vector<std::uint32_t> AlikePlaces::wires_of(std::uint32_t node) const {
   return wires;
 }
 
-AlikePlaces::Kind AlikePlaces::kind_of(std::uint32_t node, std::vector<std::uint32_t> wires) const {
+IsomorphicPlacements::Kind IsomorphicPlacements::kind_of(std::uint32_t node,
+                                                         std::vector<std::uint32_t> wires) const {
   Kind kind{.node = node, .wires = std::move(wires), .offsets = offsets_of(node), .outside = {}};
   const std::span<const LinkId> links = links_of(node);
   for (std::uint32_t place = 0; place < links.size(); ++place) {
@@ -157,7 +158,7 @@ AlikePlaces::Kind AlikePlaces::kind_of(std::uint32_t node, std::vector<std::uint
 }
 
 // Nothing where the node's devices are not numbered in a row.
-std::vector<std::uint32_t> AlikePlaces::offsets_of(std::uint32_t node) const {
+std::vector<std::uint32_t> IsomorphicPlacements::offsets_of(std::uint32_t node) const {
   const auto& [first, count, in_a_row] = devices_[node];
   std::vector<std::uint32_t> offsets;
   if (!in_a_row) return offsets;
@@ -168,7 +169,7 @@ std::vector<std::uint32_t> AlikePlaces::offsets_of(std::uint32_t node) const {
 }
 
 // Within nodes of one pattern links of one place join the same.
-bool AlikePlaces::is_joined_like(const Kind& kind, std::uint32_t node) const {
+bool IsomorphicPlacements::is_joined_like(const Kind& kind, std::uint32_t node) const {
   const std::span<const LinkId> here = links_of(kind.node);
   const std::span<const LinkId> there = links_of(node);
   const auto joins_alike = [&](std::uint32_t place) {
@@ -186,7 +187,7 @@ bool AlikePlaces::is_joined_like(const Kind& kind, std::uint32_t node) const {
 }
 
 // GPUs and their NICs.
-bool AlikePlaces::stand_alike(std::uint32_t a, std::uint32_t b) const {
+bool IsomorphicPlacements::stand_alike(std::uint32_t a, std::uint32_t b) const {
   const std::uint32_t gpus = cluster_.facts().gpus_per_node;
   for (std::uint32_t i = 0; i < gpus; ++i) {
     const std::uint32_t here = a * gpus + i;
@@ -202,24 +203,25 @@ bool AlikePlaces::stand_alike(std::uint32_t a, std::uint32_t b) const {
 }
 
 // A device as a link of the node knows it: by its place, or as one outside.
-std::pair<std::uint32_t, DeviceKind> AlikePlaces::end_of(DeviceId id, std::uint32_t node) const {
+std::pair<std::uint32_t, DeviceKind> IsomorphicPlacements::end_of(DeviceId id,
+                                                                  std::uint32_t node) const {
   const Device& device = cluster_.device(id);
   return {device.node == static_cast<std::int32_t>(node) ? place_of_device_[id] : kNone,
           device.kind};
 }
 
-void AlikePlaces::put_standing(std::uint32_t gpu) {
+void IsomorphicPlacements::put_standing(std::uint32_t gpu) {
   key_.push_back(both(kind_of_node_[cluster_.node_of(gpu)], cluster_.local_index(gpu)));
 }
 
-std::uint32_t AlikePlaces::named() {
+std::uint32_t IsomorphicPlacements::named() {
   const auto next = static_cast<std::uint32_t>(numbers_.size());
   auto known = numbers_.find(key_);
   if (known == numbers_.end()) known = numbers_.emplace(key_, next).first;
   return known->second;
 }
 
-std::optional<std::uint32_t> AlikePlaces::of_group(std::span<const std::uint32_t> gpus) {
+std::optional<std::uint32_t> IsomorphicPlacements::of_group(std::span<const std::uint32_t> gpus) {
   way_.clear();
   key_.assign({kGroup, gpus.size()});
   put_members(gpus);
@@ -228,8 +230,8 @@ std::optional<std::uint32_t> AlikePlaces::of_group(std::span<const std::uint32_t
   return named();
 }
 
-// Who is in which node, by role.
-void AlikePlaces::put_members(std::span<const std::uint32_t> gpus) {
+// Who is in which node, by group rank.
+void IsomorphicPlacements::put_members(std::span<const std::uint32_t> gpus) {
   nodes_.forget();
   locals_.forget();
   switches_.forget();
@@ -245,7 +247,7 @@ void AlikePlaces::put_members(std::span<const std::uint32_t> gpus) {
 
 // Where the NICs hang that messages between members can pass: their own, and on the rail of a
 // receiver that of its place in the sender's node.
-bool AlikePlaces::put_tree() {
+bool IsomorphicPlacements::put_tree() {
   if (!cluster_.facts().torus.empty()) return false;
   tops_ = 0;
   for (const std::uint32_t node : nodes_.things) {
@@ -259,7 +261,7 @@ bool AlikePlaces::put_tree() {
   return tops_ == 1;
 }
 
-void AlikePlaces::put_way_up(std::uint32_t at) {
+void IsomorphicPlacements::put_way_up(std::uint32_t at) {
   for (; at != kNone; at = tree_.node(at).above) {
     const auto [number, known] = switches_.meet(at);
     key_.push_back(number);
@@ -270,7 +272,7 @@ void AlikePlaces::put_way_up(std::uint32_t at) {
 }
 
 // Which comes before which in the cluster: what has no other order is taken in that one.
-void AlikePlaces::put_order(const Met& met) {
+void IsomorphicPlacements::put_order(const Met& met) {
   const bool sorted = std::ranges::is_sorted(met.things);
   key_.push_back(sorted ? 0 : 1);
   if (sorted) return;
@@ -280,9 +282,10 @@ void AlikePlaces::put_order(const Met& met) {
                     [&](std::uint64_t number) { return met.things[number]; });
 }
 
-std::optional<std::uint32_t> AlikePlaces::of_message(std::uint32_t from_gpu, std::uint32_t to_gpu) {
+std::optional<std::uint32_t> IsomorphicPlacements::of_message(std::uint32_t from_gpu,
+                                                              std::uint32_t to_gpu) {
   if (cluster_.node_of(from_gpu) == cluster_.node_of(to_gpu)) return std::nullopt;
-  way_ = cluster_.router().route_rail_aligned(from_gpu, to_gpu, RouteDetail::Bundles);
+  way_ = cluster_.router().route_rail_aligned(from_gpu, to_gpu, RouteDetail::ParallelLinks);
   key_.assign(1, kMessage);
   put_standing(from_gpu);
   put_standing(to_gpu);
@@ -299,7 +302,7 @@ std::optional<std::uint32_t> AlikePlaces::of_message(std::uint32_t from_gpu, std
   return named();
 }
 
-void AlikePlaces::lay_base() {
+void IsomorphicPlacements::lay_base() {
   base_.clear();
   for (const RouteHop& hop : way_) base_.insert(base_.end(), {hop.link, hop.alike});
   if (!way_.empty()) return;
@@ -307,7 +310,7 @@ void AlikePlaces::lay_base() {
   base_.insert(base_.end(), switches_.things.begin(), switches_.things.end());
 }
 
-std::optional<AlikePlaces::Spot> AlikePlaces::spot_of(LinkId id) const {
+std::optional<IsomorphicPlacements::Spot> IsomorphicPlacements::spot_of(LinkId id) const {
   if (!way_.empty()) {
     const auto at = std::ranges::find(way_, id, &RouteHop::link);
     if (at == way_.end()) return std::nullopt;
@@ -316,12 +319,13 @@ std::optional<AlikePlaces::Spot> AlikePlaces::spot_of(LinkId id) const {
   const Link& link = cluster_.link(id);
   const bool inside = cluster_.device(link.from).node == cluster_.device(link.to).node;
   const bool in_fabric = cluster_.device(link.from).node < 0 && inside;
-  if (in_fabric) return spot_of_bundle(link);
+  if (in_fabric) return spot_of_set(link);
   // A link that leaves the only node of a place leads where the place does not tell.
   return inside || nodes_.things.size() > 1 ? spot_in_node(link) : std::nullopt;
 }
 
-std::optional<AlikePlaces::Spot> AlikePlaces::spot_in_node(const Link& link) const {
+std::optional<IsomorphicPlacements::Spot> IsomorphicPlacements::spot_in_node(
+    const Link& link) const {
   std::optional<Spot> spot;
   for (const DeviceId end : {link.from, link.to}) {
     const std::int32_t of = cluster_.device(end).node;
@@ -334,7 +338,8 @@ std::optional<AlikePlaces::Spot> AlikePlaces::spot_in_node(const Link& link) con
   return spot;
 }
 
-std::optional<AlikePlaces::Spot> AlikePlaces::spot_of_bundle(const Link& link) const {
+std::optional<IsomorphicPlacements::Spot> IsomorphicPlacements::spot_of_set(
+    const Link& link) const {
   for (const Spot::Part part : {Spot::Part::Up, Spot::Part::Down}) {
     const std::uint32_t at = tree_.node_of(part == Spot::Part::Up ? link.from : link.to);
     if (at == kNone || switches_.number[at] == kNone) continue;
@@ -346,7 +351,7 @@ std::optional<AlikePlaces::Spot> AlikePlaces::spot_of_bundle(const Link& link) c
   return std::nullopt;
 }
 
-RouteHop AlikePlaces::hop_at(const Spot& spot, std::span<const std::uint32_t> base) const {
+RouteHop IsomorphicPlacements::hop_at(const Spot& spot, std::span<const std::uint32_t> base) const {
   const std::uint32_t at = base[spot.which];
   switch (spot.part) {
     case Spot::Part::Way:

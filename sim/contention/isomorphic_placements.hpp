@@ -9,11 +9,11 @@
 // (communication_model.hpp), so it is asked once for all of them.
 //
 // A place is known for GPUs of one node, with the links of the node; for GPUs of nodes that a tree
-// of switches joins (fabric_tree.hpp), with the links of their nodes and the bundles of the tree;
-// and for a message between two nodes of any fabric, with the links of its way on the receiver's
-// rail.
+// of switches joins (fabric_tree.hpp), with the links of their nodes and the sets of parallel links
+// of the tree; and for a message between two nodes of any fabric, with the links of its way on the
+// receiver's rail.
 //
-//   AlikePlaces places(cluster);
+//   IsomorphicPlacements places(cluster);
 //   places.of_group(gpus);   // of every tensor group the same number
 //   const auto spot = places.spot_of(link);   // of the place at hand
 //   places.hop_at(*spot, base);   // the link of its like, in the place with that base
@@ -33,9 +33,9 @@
 
 namespace trainyard {
 
-class AlikePlaces {
+class IsomorphicPlacements {
  public:
-  explicit AlikePlaces(Cluster cluster);
+  explicit IsomorphicPlacements(Cluster cluster);
 
   // Held by one of several threads while a place is at hand.
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
@@ -53,7 +53,8 @@ class AlikePlaces {
     std::uint32_t which = 0;   // number in the base
     std::uint32_t offset = 0;  // among the links of the node
   };
-  // The spot in the place at hand, by the lowest link of a bundle; nothing for links elsewhere.
+  // The spot in the place at hand, by the lowest link of a set of parallel links; nothing for links
+  // elsewhere.
   [[nodiscard]] std::optional<Spot> spot_of(LinkId link) const;
 
   // Tells where the place at hand lies: its nodes and its switches, or the links of a way and
@@ -105,7 +106,7 @@ class AlikePlaces {
   void lay_base();
   [[nodiscard]] std::uint32_t named();
   [[nodiscard]] std::optional<Spot> spot_in_node(const Link& link) const;
-  [[nodiscard]] std::optional<Spot> spot_of_bundle(const Link& link) const;
+  [[nodiscard]] std::optional<Spot> spot_of_set(const Link& link) const;
 
   const Cluster cluster_;
   std::mutex mutex_;

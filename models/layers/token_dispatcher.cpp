@@ -1,4 +1,4 @@
-#include "models/layers/expert_exchange.hpp"
+#include "models/layers/token_dispatcher.hpp"
 
 #include <fmt/format.h>
 
@@ -42,18 +42,18 @@ RowBytes dispatch_row_bytes(std::int64_t hidden, DataType precision) {
   return row;
 }
 
-ExpertExchange::ExpertExchange(LayerTools& tools)
+TokenDispatcher::TokenDispatcher(LayerTools& tools)
     : BlockWriter(tools), settings_(options_.experts.settings) {
   TY_CHECK(shape_.routing != nullptr);
   query_ = {.layer = build_.tags().layer,
             .microbatch = build_.tags().microbatch,
-            .replica = shape_.seat.replica,
-            .place = shape_.seat.place};
+            .replica = shape_.expert_rank.replica,
+            .place = shape_.expert_rank.place};
   rows_ = shape_.routing->of(query_);
   tokens_ = shape_.tokens / shape_.tensor;
 }
 
-ChosenCall ExpertExchange::exchange(Way way, DataType precision) const {
+ChosenCall TokenDispatcher::all_to_all(Way way, DataType precision) const {
   const std::int64_t places = options_.experts.places;
   const RowBytes row = dispatch_row_bytes(arch_.hidden, precision);
   if (settings_.dispatcher == Dispatcher::AllGather) {
@@ -83,10 +83,10 @@ ChosenCall ExpertExchange::exchange(Way way, DataType precision) const {
   return {.call = std::move(call), .field = std::move(algorithm.field)};
 }
 
-OpIndex ExpertExchange::travel(std::string_view name, Way way, DataType precision) {
+OpIndex TokenDispatcher::travel(std::string_view name, Way way, DataType precision) {
   if (options_.experts.places == 1) return kNone;
   if (shape_.routing->balanced()) {
-    return build_.collective(name, Stream::Expert, Slot::Expert, exchange(way, precision),
+    return build_.collective(name, Stream::Expert, Slot::Expert, all_to_all(way, precision),
                              {build_.last_compute()});
   }
   // The matrix of a large group is long, and the same in all places and most microbatches.
@@ -94,10 +94,10 @@ OpIndex ExpertExchange::travel(std::string_view name, Way way, DataType precisio
   const CallKey key{layer, microbatch, replica, static_cast<std::int64_t>(way),
                     static_cast<std::int64_t>(precision)};
   return build_.collective(name, Stream::Expert, Slot::Expert, key,
-                           [&] { return exchange(way, precision); }, {build_.last_compute()});
+                           [&] { return all_to_all(way, precision); }, {build_.last_compute()});
 }
 
-void ExpertExchange::tell_counts() {
+void TokenDispatcher::tell_counts() {
   const bool told = options_.experts.places > 1 && settings_.dispatcher != Dispatcher::AllGather &&
                     !settings_.pad_to_capacity;
   if (!told) return;
@@ -109,26 +109,26 @@ void ExpertExchange::tell_counts() {
 }
 
 // Tokens on one side, their rows on the other: one is read and the other written.
-void ExpertExchange::permute(std::string_view name) {
+void TokenDispatcher::permute(std::string_view name) {
   elementwise_.memory_bound(name, MemoryBoundKind::Permute,
                             shape_.element * (tokens_ + rows_.sent) * arch_.hidden);
 }
 
 // Reads the rows, writes a byte each.
-void ExpertExchange::cast_rows(std::string_view name) {
+void TokenDispatcher::cast_rows(std::string_view name) {
   if (settings_.dispatch_precision != DataType::Fp8) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
                             (shape_.element + 1) * tokens_ * arch_.hidden);
 }
 
 // Rows arrive by sender; grouped products want them by expert.
-void ExpertExchange::sort_rows(std::string_view name) {
+void TokenDispatcher::sort_rows(std::string_view name) {
   if (options_.experts.places == 1 || rows_.received.size() == 1) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Permute,
                             2 * shape_.element * rows_.total() * arch_.hidden);
 }
 
-void ExpertExchange::join_expert_tensor(std::string_view name, CollectiveOp op) {
+void TokenDispatcher::join_expert_tensor(std::string_view name, CollectiveOp op) {
   if (options_.experts.tensor == 1) return;
   const std::int64_t bytes = rows_.total() * arch_.hidden * shape_.element;
   if (bytes == 0) return;
@@ -138,7 +138,7 @@ void ExpertExchange::join_expert_tensor(std::string_view name, CollectiveOp op) 
       build_.collective(name, Stream::Expert, Slot::ExpertTensor, call, {build_.last_compute()}));
 }
 
-void ExpertExchange::gather_tokens(std::string_view name, std::int64_t bytes_each) {
+void TokenDispatcher::gather_tokens(std::string_view name, std::int64_t bytes_each) {
   if (shape_.sequence_parallel) return;
   group_.collective(CollectiveOp::AllGather, shape_.tokens * bytes_each, name, true);
 }

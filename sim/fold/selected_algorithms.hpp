@@ -1,0 +1,32 @@
+// The algorithm that carried each call of a folded run, for reports: asked of the communication
+// model once per class.
+//
+//   const Carriers table = selected algorithms(workload, partition, communication);
+//   selected_algorithm_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, 24
+//   channels"
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "sim/cluster/communication_model.hpp"
+#include "sim/fold/fold.hpp"
+#include "sim/workload/workload.hpp"
+
+namespace trainyard {
+
+// By group class and call: those that say more than the call's algorithm does.
+using SelectedAlgorithms = std::map<std::pair<std::uint32_t, std::uint32_t>, SelectedAlgorithm>;
+
+// The representative speaks for its class. REQUIRES: the partition is of the workload.
+[[nodiscard]] SelectedAlgorithms selected_algorithms(const Workload& workload,
+                                                     const Partition& partition,
+                                                     const CommunicationModel& communication);
+
+[[nodiscard]] SelectedAlgorithm selected_algorithm_of(const SelectedAlgorithms& selected_algorithms,
+                                                      const Workload& workload,
+                                                      std::uint32_t group_class,
+                                                      std::uint32_t call);
+
+}  // namespace trainyard
