@@ -59,6 +59,9 @@ expect "the product knows a test" 'models/plan.hpp:2: include: tests/sim/builder
 printf 'namespace trainyard {\nstruct Row {\n};\n}  // namespace trainyard\n' | tee -a models/plan.hpp >>sim/base/units.hpp
 expect "two types of one name" 'sim/base/units.hpp:3: name: trainyard::Row is defined in models/plan.hpp as well; '
 good_tree
+{ echo '## Words' && repeat '**word** a thing; ' 15 && echo; } >>README.md
+expect "a glossary that is too long" 'README.md:1: glossary: 15 words, more than 14'
+good_tree
 echo 'int first_role = 0;  // a role in a comment is English' >>sim/base/units.hpp
 expect "a word that the field says otherwise" 'sim/base/units.hpp:2: retired word: "role" in first_role; '
 good_tree
