@@ -138,7 +138,7 @@ class RuleReader {
       }
       if (place.rule)
         refuse(pointer(rule),
-               fmt::format("{} stands in \"{}\" already", text_of(place, plan_.architecture),
+               fmt::format("{} is placed by \"{}\" already", text_of(place, plan_.architecture),
                            rules_[*place.rule].operators),
                "name every operator of every layer once");
       place.rule = rule;
@@ -198,7 +198,7 @@ class RuleReader {
       text += (text.empty() ? "" : ", ") + missing[i];
     if (missing.size() > kShown) text += fmt::format(" and {} more", missing.size() - kShown);
     refuse(
-        kField, "says of no device that it holds " + text,
+        kField, fmt::format("{} operators have no device: {}", missing.size(), text),
         "place every operator: \"layer\" stands for all of a layer, \"head_block\" for final_norm, "
         "head and loss");
   }

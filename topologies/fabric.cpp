@@ -135,7 +135,7 @@ constexpr Field<Routing> kRoutingFields[] = {
 void refuse_field(JsonObject& object, std::string_view key, std::string_view of) {
   if (!object.has(key)) return;
   object.ignore(key);
-  object.report(key, fmt::format("means nothing to {}", of), "leave it out");
+  object.report(key, fmt::format("{} has no such field", of), "leave it out");
 }
 
 // Fields of other fabrics, each once.

@@ -33,9 +33,8 @@ ScheduleLists step_lists(const TrainingPlan& plan) {
   if (shape.placement != StagePlacement::Wrap && !p.overlap_p2p) {
     throw InputError(Problem{.file = {},
                              .pointer = "/parallelism/overlap_p2p",
-                             .problem = p.schedule +
-                                        " sends both ways between two ranks at once; sends that "
-                                        "block would wait for each other",
+                             .problem = p.schedule + " sends in both directions between two ranks "
+                                                     "at once, where blocking sends would deadlock",
                              .hint = "set overlap_p2p to true"});
   }
   ScheduleLists lists = all_steps(*schedule, shape);

@@ -203,7 +203,7 @@ void check_offload(const Check& check) {
       plan.host.bandwidth.value() <= 0.0)
     check.file.report(
         "/offload/optimizer",
-        fmt::format("nothing is known of the memory of {}'s CPUs, which sets their pace",
+        fmt::format("the memory bandwidth of {}'s CPUs is unknown, and it sets their speed",
                     check.scenario.cluster.node.name),
         "give the node \"host_memory\": {\"usable\", \"bandwidth\"}, or choose \"fetch\"");
   if (plan.offload.optimizer != OffloadedOptimizer::None && plan.optimizer.orthogonalisations > 0)

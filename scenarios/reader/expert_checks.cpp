@@ -70,8 +70,9 @@ void check_expert_shards(JsonFile& file, const Parallelism& p) {
     if (replicas == 0 || ranks % set == 0) return;
     file.report(
         std::string("/parallelism/") + field,
-        fmt::format("{} replicas have {} ranks (tensor {} x context {}) of a stage, which "
-                    "do not hold whole sets of experts on {} (expert {} x expert_tensor {})",
+        fmt::format("{} replicas have {} ranks of a stage (tensor {} x context {}), which is no "
+                    "multiple of the {} that one set of experts needs (expert {} x expert_tensor "
+                    "{})",
                     replicas, ranks, p.tensor, p.context, set, p.expert, p.expert_tensor_size()),
         fmt::format("choose a multiple of {}", set / std::gcd(set, p.tensor * p.context)));
   };

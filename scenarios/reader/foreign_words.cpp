@@ -143,7 +143,7 @@ void add_section(std::map<std::string, std::string>& words, std::string_view sec
                  const std::vector<std::string_view>& keys) {
   for (const std::string_view key : keys) {
     if (key == "source" || key == "name" || key == "kind") continue;
-    words.emplace(key, fmt::format("it belongs into \"{}\"", section));
+    words.emplace(key, fmt::format("it belongs in \"{}\"", section));
   }
 }
 

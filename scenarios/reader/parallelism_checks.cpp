@@ -72,8 +72,7 @@ void check_context_heads(const Check& check, std::int64_t traders) {
   if (heads % traders != 0) {
     check.file.report(
         "/parallelism/context",
-        fmt::format("{} heads of a tensor rank do not divide among {} ranks that trade them for "
-                    "positions",
+        fmt::format("{} heads of a tensor rank do not divide among {} ranks of an all_to_all",
                     heads, traders),
         fmt::format("divisors: {}; or choose another context_exchange", divisors(heads, 64)));
     return;
@@ -119,7 +118,7 @@ void check_devices_parallelism(JsonFile& file, const Parallelism& p) {
            "put more operators on one device");
   const auto divides = [&](const char* field, std::int64_t size) {
     if (size > 1)
-      refuse(field, fmt::format("{} cannot divide what operator_devices puts on one device", size),
+      refuse(field, fmt::format("operator_devices puts an operator on one device, not on {}", size),
              "leave it out");
   };
   divides("tensor", p.tensor);
@@ -133,9 +132,7 @@ void check_devices_parallelism(JsonFile& file, const Parallelism& p) {
   const bool split = !p.layers_per_stage.empty() || p.first_stage_layers || p.last_stage_layers ||
                      p.embedding_in_split || p.loss_in_split;
   if (split)
-    refuse("operator_devices",
-           "says where everything stands: no other field of the split can "
-           "stand beside it",
+    refuse("operator_devices", "cannot be combined with other fields that divide the layers",
            "leave layers_per_stage, first_stage_layers, last_stage_layers and the *_in_split out");
 }
 
@@ -220,8 +217,7 @@ void check_context(const Check& check) {
   check_context_length(check);
   if (check.model && check.architecture().window > 0 && p.context > 1)
     check.file.report("/parallelism/context",
-                      "ranks that share a sequence exchange all keys: attention within a window is "
-                      "not lowered for them",
+                      "attention within a window is not modelled where ranks share a sequence",
                       "set it to 1, or /model/window to 0");
   if (check.model) check_context_heads(check, context_shape(p).heads);
 }
@@ -230,7 +226,7 @@ void check_chunked_tensor(const Check& check) {
   const Parallelism& p = check.sizes();
   if (!check.parallelism || !p.chunked_tensor || p.sequence_parallel) return;
   check.file.report("/parallelism/chunked_tensor",
-                    "is about the gathers and reductions of sequence_parallel, which is off",
+                    "splits the all_gathers and reduce_scatters of sequence_parallel, which is off",
                     "set /parallelism/sequence_parallel to true");
 }
 
@@ -282,8 +278,8 @@ void check_schedule_shape(const Check& check) {
   } else if (schedule->placement() != StagePlacement::Wrap && !p.overlap_p2p) {
     check.file.report("/parallelism/overlap_p2p",
                       p.schedule +
-                          " sends both ways between two ranks at once; sends that block "
-                          "would wait for each other",
+                          " sends in both directions between two ranks at once, where blocking "
+                          "sends would deadlock",
                       "set overlap_p2p to true");
   } else if (check.model) {
     check_reduction_order(check, *schedule);
@@ -311,11 +307,11 @@ void check_shards(const Check& check) {
            fmt::format("divisors: {}", divisors(p.shard_size(), 1024)));
   }
   if (p.gradient_buckets == BucketRule::Pytorch && p.zero_stage > 0) {
-    refuse("gradient_buckets", "PyTorch's buckets are those of replicas that share nothing",
+    refuse("gradient_buckets", "PyTorch's buckets need replicas that are not sharded",
            "set zero_stage to 0, or leave gradient_buckets out");
   }
   if (p.gradient_buckets_in_flight > 0 && p.zero_stage != 2) {
-    refuse("gradient_buckets_in_flight", "bounds the gradients of zero_stage 2 alone",
+    refuse("gradient_buckets_in_flight", "applies to zero_stage 2 only",
            "set zero_stage to 2, or leave gradient_buckets_in_flight out");
   }
   const bool both_ways = placement_of(p) == StagePlacement::Bidirectional;

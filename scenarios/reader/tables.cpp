@@ -225,7 +225,7 @@ const Field<T> kTraining[] = {
      "selective: core_attn, layernorm, mlp, moe, moe_act, shared_experts, mla_up_proj, or "
      "second_products alone (PyTorch's checkpointing by operation); core_attn when left out",
      words_of<T, &T::recompute_modules, kRecomputeModules>(
-         "there is no module \"{}\" to compute again")},
+         "there is no module \"{}\" to recompute")},
     {"recompute_method",
      "full: groups of recompute_num_layers with one checkpoint each (uniform), the first so many "
      "of every chunk (block), each so-many-th (every), the first recompute_fraction of every chunk "

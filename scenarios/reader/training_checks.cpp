@@ -49,7 +49,7 @@ void check_method_field(JsonFile& file, const Training& training, RecomputeMetho
   const std::string field = fmt::format("recompute_{}", word);
   if (given && training.recompute_method != method)
     file.report("/training/" + field,
-                fmt::format("is read with recompute_method \"{}\", which here is \"{}\"", word,
+                fmt::format("applies only with recompute_method \"{}\"; it is \"{}\"", word,
                             word_for(kRecomputeMethods, training.recompute_method)),
                 fmt::format("set recompute_method to \"{}\", or leave {} out", word, field));
   if (!given && training.recompute_method == method)
@@ -237,7 +237,7 @@ void check_documents(const Check& check) {
   }
   if (check.model && plan.architecture.window > 0)
     check.file.report("/documents/kind",
-                      "attention within a window is not lowered for packed documents",
+                      "attention within a window is not modelled for packed documents",
                       "set /model/window to 0, or leave /documents out");
   if (check.parallelism && plan.documents.drawn() && plan.documents.independent_replicas &&
       plan.parallelism.data > 1 && plan.servers.servers > 0)

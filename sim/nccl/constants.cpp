@@ -148,7 +148,7 @@ std::vector<std::string> tuning_versions() {
 std::string data_version(const std::string& version) {
   const std::vector<std::string> known = tuning_versions();
   const std::string hint = fmt::format(
-      "known: {}; what came between two of them is taken for the older", fmt::join(known, ", "));
+      "known: {}; a version between two of them uses the older one", fmt::join(known, ", "));
   const auto wanted = release(version);
   if (!wanted)
     throw InputError({"", "", fmt::format("\"{}\" is no version of NCCL", version), hint});

@@ -98,9 +98,9 @@ TEST(OperatorSplit, RefusesWhatIsNotThere) {
   EXPECT_THAT(refusal({{"head 0", 0}}), HasSubstr("head is of no layer"));
   EXPECT_THAT(refusal({{"layer", 2}}), HasSubstr("there is no device 2"));
   EXPECT_THAT(refusal({{"layer 0-2", 0}, {"mlp 2", 1}}),
-              HasSubstr("mlp 2 stands in \"layer 0-2\" already"));
+              HasSubstr("mlp 2 is placed by \"layer 0-2\" already"));
   EXPECT_THAT(refusal({{"layer", 0}, {"embedding", 1}}),
-              HasSubstr("says of no device that it holds final_norm, head, loss"));
+              HasSubstr("3 operators have no device: final_norm, head, loss"));
   EXPECT_THAT(refusal({{"layer", 0}, {"embedding", 0}, {"head_block", 0}}),
               HasSubstr("device 1 of 2 holds nothing"));
   EXPECT_THAT(refusal({{"experts", 0}}), HasSubstr("has no such layer"));

@@ -271,8 +271,7 @@ TEST(Search, CopiesOfHalfASetOfExpertsAreRefused) {
   const SearchResult result = searched(space, false, 1);
   EXPECT_EQ(result.best.size(), 1U);
   ASSERT_TRUE(result.refused_first);
-  EXPECT_THAT(result.refused_first->message,
-              testing::HasSubstr("do not hold whole sets of experts"));
+  EXPECT_THAT(result.refused_first->message, testing::HasSubstr("that one set of experts needs"));
 }
 
 TEST(Search, WhyNothingIsALayoutIsSaid) {
