@@ -111,11 +111,11 @@ Seconds waves_time(double sms, FlopsPerSecond rate, const TileModel& model, cons
 }
 
 // The best over tiles and splits of k. `tiles_of(tile)` counts the tiles of the whole launch,
-// `partial` is the fp32 traffic of one extra part of k, `stretch` what arithmetic takes over that
+// `partial` is the fp32 traffic of one extra part of k, `slowdown` what arithmetic takes over that
 // of the tables.
 template <class TilesOf>
 Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& kernel,
-                  DataType dtype, std::int64_t k, Bytes partial, double stretch,
+                  DataType dtype, std::int64_t k, Bytes partial, double slowdown,
                   const TilesOf& tiles_of) {
   const BytesPerSecond bandwidth{sheet.hbm.value() * model.bandwidth_efficiency};
   const Bytes unsplit = hbm_bytes(kernel);
@@ -133,7 +133,7 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
       const Bytes traffic = unsplit + partial * (split > 1 ? static_cast<double>(split) : 0.0);
       if (best <= traffic / bandwidth) break;
       const Seconds compute =
-          waves_time(sms, rate, model, tile, tiles * split, (k + split - 1) / split) * stretch;
+          waves_time(sms, rate, model, tile, tiles * split, ceil_divide(k, split)) * slowdown;
       best = std::min(best, std::max(compute, traffic / bandwidth));
     }
   }
@@ -177,13 +177,14 @@ Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
 }  // namespace
 
 Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gemm& gemm,
-                        double stretch) {
+                        double slowdown) {
   TY_CHECK(gemm.m > 0 && gemm.n > 0 && gemm.k > 0 && gemm.batch > 0, gemm.m, gemm.n, gemm.k);
   const Bytes partial{8.0 * static_cast<double>(gemm.m) * static_cast<double>(gemm.n) *
                       static_cast<double>(gemm.batch)};
-  return best_time(sheet, model, gemm, gemm.dtype, gemm.k, partial, stretch, [&](const Tile& tile) {
-    return count_tiles({.m = gemm.m, .n = gemm.n, .batch = gemm.batch}, tile, sheet.sms).tiles;
-  });
+  return best_time(
+      sheet, model, gemm, gemm.dtype, gemm.k, partial, slowdown, [&](const Tile& tile) {
+        return count_tiles({.m = gemm.m, .n = gemm.n, .batch = gemm.batch}, tile, sheet.sms).tiles;
+      });
 }
 
 Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) {

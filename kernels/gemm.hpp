@@ -104,9 +104,9 @@ struct GemmModel {
 };
 
 // The physical model alone: never faster than the roofline, and never faster for a larger m, n or
-// k. The arithmetic takes `stretch` times as long as at the clock of the tables.
+// k. The arithmetic takes `slowdown` times as long as at the clock of the tables.
 [[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
-                                      const Gemm& gemm, double stretch = 1.0);
+                                      const Gemm& gemm, double slowdown = 1.0);
 
 // Model and measurements together, at least the roofline. Measured: an exact node of the table of
 // this dtype, forward, unbatched and at the tables' own burst clock. Interpolated: inside the grid.

@@ -76,7 +76,7 @@ std::array<std::int64_t, 3> grouped_coordinates(const GroupedGemm& gemm) {
 }
 
 Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const GroupedGemm& gemm,
-                        double stretch) {
+                        double slowdown) {
   TY_CHECK(total_rows(gemm) > 0 && gemm.n > 0 && gemm.k > 0, total_rows(gemm), gemm.n, gemm.k);
   const auto sms = static_cast<double>(sheet.sms);
   const BytesPerSecond bandwidth{sheet.hbm.value() * model.bandwidth_efficiency};
@@ -87,7 +87,7 @@ Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gro
     const Flops step{2.0 * static_cast<double>(tile.m * tile.n * tile.k)};
     const FlopsPerSecond rate{sheet.peak(gemm.dtype).value() / sms * tile_rate(model, tile)};
     const Seconds compute = (step / rate) * wave_steps(gemm, work, sms) + model.prologue;
-    best = std::min(best, std::max(compute * stretch, traffic));
+    best = std::min(best, std::max(compute * slowdown, traffic));
   }
   return best + model.launch;
 }
@@ -133,10 +133,10 @@ Cost cost_in_one_launch(const GpuSheet& sheet, const GemmModel& gemm_model,
   }
   GroupedGemm alone = gemm;
   alone.accumulate_fp32 = false;
-  const double stretch = gemm_model.sustained_time;
+  const double slowdown = gemm_model.sustained_time;
   const FlopsPerSecond reached{sheet.peak(gemm.dtype).value() * best_share(gemm_model, gemm.dtype) /
-                               stretch};
-  const Seconds time = std::max(tile_model_time(sheet, gemm_model.tile, alone, stretch) * factor,
+                               slowdown};
+  const Seconds time = std::max(tile_model_time(sheet, gemm_model.tile, alone, slowdown) * factor,
                                 roofline(flops(gemm), hbm_bytes(alone), reached, sheet.hbm)) +
                        accumulation_time(sheet, gemm_model, hbm_bytes(gemm) - hbm_bytes(alone));
   return {time, inside ? Provenance::Interpolated : Provenance::Extrapolated};

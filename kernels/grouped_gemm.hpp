@@ -38,9 +38,9 @@ struct GroupedModel {
 [[nodiscard]] std::array<std::int64_t, 3> grouped_coordinates(const GroupedGemm& gemm);
 
 // All tiles of all experts, the best tile chosen. A weight gradient's products are n x k with each
-// expert's rows as their depth. The arithmetic takes `stretch` times as long as in the tables.
+// expert's rows as their depth. The arithmetic takes `slowdown` times as long as in the tables.
 [[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
-                                      const GroupedGemm& gemm, double stretch = 1.0);
+                                      const GroupedGemm& gemm, double slowdown = 1.0);
 
 // The product of one expert that has `rows` rows.
 [[nodiscard]] Gemm gemm_of_expert(const GroupedGemm& gemm, std::int64_t rows);

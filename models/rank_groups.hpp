@@ -150,7 +150,7 @@ enum class Slot : std::uint16_t {
 [[nodiscard]] bool divides_experts(const Parallelism& parallelism,
                                    const Architecture& architecture);
 
-// What the groups of a step follow from.
+// The groups of a step follow from these.
 struct GroupOptions {
   const Parallelism& parallelism;
   const Architecture& architecture;

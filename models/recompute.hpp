@@ -1,7 +1,7 @@
 // The layers of a model chunk, and the modules of a layer, that the backward pass computes again.
 //
 //   Training training{.recompute = Recompute::Full, .recompute_num_layers = 4};
-//   recompute_units(training, {.layers = 10});   // {0, 4, again}, {4, 4, again}, {8, 2, again}
+//   recompute_units(training, {.layers = 10});   // {0, 4, true}, {4, 4, true}, {8, 2, true}
 //
 // Methods of Recompute::Full, by n = recompute_num_layers (Megatron-LM --recompute-method):
 //   uniform   groups of n layers with one checkpoint each; the whole group is computed again before
@@ -44,8 +44,8 @@ inline constexpr Words<bool RecomputeModules::*, 8> kRecomputeModules{
      {&RecomputeModules::latent_up, "mla_up_proj"},
      {&RecomputeModules::second_gemms, "second_products"}}};
 
-// Consecutive layers of a chunk. `again`: they keep the first one's input and are computed again
-// together; else each keeps what its modules keep.
+// Consecutive layers of a chunk. Where they are `recomputed`, they keep the
+// first one's input and run again together; else each keeps what its modules keep.
 struct RecomputeUnit {
   std::int64_t first = 0;
   std::int64_t layers = 0;

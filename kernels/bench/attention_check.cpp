@@ -29,23 +29,23 @@ reference::AttentionOperands operands_of(const Attention& a) {
           .v = filled(a, attention_seeds.v)};
 }
 
-// Reads what the GPU wrote in stretches, since the reference asks for one value after another.
+// Reads what the GPU wrote part by part, since the reference asks for one value after another.
 StoredValue read_ahead(const DeviceMemory& memory, DataType dtype) {
-  struct Stretch {
+  struct StoredPart {
     std::int64_t first = -1;
     std::vector<double> values;
   };
-  return [&memory, dtype, stretch = Stretch{}](std::int64_t place) mutable {
+  return [&memory, dtype, part = StoredPart{}](std::int64_t place) mutable {
     constexpr std::int64_t stretch_values = 4096;
     const std::int64_t first = place / stretch_values * stretch_values;
-    if (stretch.first != first) {
+    if (part.first != first) {
       const auto all =
           static_cast<std::int64_t>(static_cast<double>(memory.bytes()) / element_bytes(dtype));
-      stretch = {first, read_stored(memory, {.dtype = dtype,
-                                             .first = first,
-                                             .count = std::min(stretch_values, all - first)})};
+      part = {first, read_stored(memory, {.dtype = dtype,
+                                          .first = first,
+                                          .count = std::min(stretch_values, all - first)})};
     }
-    return stretch.values[static_cast<std::size_t>(place - first)];
+    return part.values[static_cast<std::size_t>(place - first)];
   };
 }
 

@@ -17,11 +17,7 @@ namespace trainyard {
 // How attention's square is counted: in full (Narayanan et al. 2021) or its causal half.
 enum class AttentionCount : std::uint8_t { Full, Causal };
 
-// Forward FLOPs of one token. A product of m x k by k x n counts 2mkn; norms, activations and the
-// optimizer count nothing, as in every published MFU. Attention over s keys counts s of them for
-// each query (the full square) or s/2 (its causal half). A window of w keys counts w, or w -
-// w^2/2s: the first w queries see fewer. A window of w = s is no window. MaxText counts windows
-// alike (maxtext_utils.py, calculate_gemma4_tflops_training_per_device).
+// Forward FLOPs of one token in one layer.
 struct LayerFlops {
   double matrices = 0.0;  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf; of experts those the token goes to
   // Attention: 2*s*(q + o)*chi, chi = 1/2 causal, 1 full: scores and weighted sum. Within a window
@@ -29,6 +25,11 @@ struct LayerFlops {
   double attention = 0.0;
 };
 
+// Forward FLOPs of one token. A product of m x k by k x n counts 2mkn; norms, activations and the
+// optimizer count nothing, as in every published MFU. Attention over s keys counts s of them for
+// each query (the full square) or s/2 (its causal half). A window of w keys counts w, or w -
+// w^2/2s: the first w queries see fewer. A window of w = s is no window. MaxText counts windows
+// alike (maxtext_utils.py, calculate_gemma4_tflops_training_per_device).
 struct TokenFlops {
   std::vector<LayerFlops> layers;  // those of multi-token prediction behind the model's
   double head = 0.0;               // 2hV, once more for each layer of multi-token prediction

@@ -10,17 +10,20 @@ namespace {
 
 constexpr std::int64_t kIdBytes = 8;  // of a token id
 
-std::int64_t rounded_up(double bytes) { return std::llround(std::ceil(bytes)); }
-
 // Bytes that are kept for each number that is normed.
 std::int64_t norm_bytes(const ActivationQuery& query, const ActivationSizes& sizes) {
   return query.norm_kept_narrow * sizes.element + query.norm_kept_wide * kFp32Bytes;
 }
 
+std::int64_t tokens_of(const ActivationQuery& query) {
+  TY_CHECK(query.tensor > 0 && query.context > 0, query.tensor, query.context);
+  return query.micro_batch * (query.sequence_length / query.context);
+}
+
 }  // namespace
 
 ActivationSizes::ActivationSizes(const ActivationQuery& query)
-    : tokens(query.micro_batch * (query.sequence_length / query.context)),
+    : tokens(tokens_of(query)),
       region(query.sequence_parallel ? query.tensor : 1),
       tensor(query.tensor),
       element(static_cast<std::int64_t>(element_bytes(query.precision))),
@@ -28,9 +31,7 @@ ActivationSizes::ActivationSizes(const ActivationQuery& query)
       activation_input(query.activation_input.value_or(element_bytes(query.precision))),
       activation_kept_beside(query.activation_kept_beside),
       gathered_inputs(query.gathered_inputs),
-      narrow_inputs(query.gemm_input.has_value()) {
-  TY_CHECK(query.tensor > 0 && query.context > 0, query.tensor, query.context);
-}
+      narrow_inputs(query.gemm_input.has_value()) {}
 
 std::int64_t ActivationSizes::outside(std::int64_t bytes_per_token) const {
   return divided_up(tokens * bytes_per_token, region);
@@ -71,8 +72,7 @@ LayerActivations& LayerActivations::operator+=(const LayerActivations& more) {
   return *this;
 }
 
-// Where the outputs of every second product are kept, of what the norms read only the layer's input
-// is.
+// Where the output of every second GEMM is kept, the norms keep the layer's input alone.
 LayerActivations layer_activations(const Architecture& a, LayerKind kind,
                                    const ActivationQuery& query) {
   const ActivationSizes sizes(query);

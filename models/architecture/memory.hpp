@@ -11,6 +11,7 @@
 // section 5.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -87,11 +88,12 @@ struct LayerActivations {
 [[nodiscard]] LayerActivations layer_activations(const Architecture& architecture, LayerKind kind,
                                                  const ActivationQuery& query);
 
-// What selective recomputation runs again; nothing under any other.
+// The modules that run again under selective recomputation; none under any other.
 [[nodiscard]] RecomputeModules recomputed_modules(const ActivationQuery& query);
 
 // The sizes that the formulas of kinds of blocks are made of (models/layers).
 struct ActivationSizes {
+  // REQUIRES: at least one tensor and one context rank.
   explicit ActivationSizes(const ActivationQuery& query);
 
   std::int64_t tokens = 0;  // s*b of this rank
@@ -104,20 +106,23 @@ struct ActivationSizes {
   bool gathered_inputs = false;
   bool narrow_inputs = false;  // inputs of products are kept apart from what they were made of
 
-  // Bytes of so many of every token, where a layer works on a rank's own part of the sequence.
+  // Bytes of so many of every token, where a rank works on its own part of the sequence.
   [[nodiscard]] std::int64_t outside(std::int64_t bytes_per_token) const;
-  // The same where tensor ranks share the heads or columns.
+  // Bytes of so many of every token, where tensor ranks share the heads or columns.
   [[nodiscard]] std::int64_t inside(std::int64_t bytes_per_token) const;
-  // Bytes of so many numbers of every token, which enter a product that gathers the sequence.
+  // Bytes of so many numbers of every token, which enter a GEMM that gathers the sequence.
   [[nodiscard]] std::int64_t gemm_inputs(std::int64_t numbers) const;
-  // So many numbers that enter a product, or an activation function.
+  // Bytes of so many numbers of one token that enter a GEMM, or an activation function.
   [[nodiscard]] std::int64_t entering(std::int64_t numbers) const;
   [[nodiscard]] std::int64_t activated(std::int64_t numbers) const;
   // The mask of dropout behind a block; 0 without dropout.
   [[nodiscard]] std::int64_t dropout_mask(const Architecture& architecture) const;
 };
 
-// Parts that are not a whole number of bytes are rounded up.
+// Bytes are rounded up to whole ones.
+[[nodiscard]] inline std::int64_t rounded_up(double bytes) {
+  return std::llround(std::ceil(bytes));
+}
 [[nodiscard]] constexpr std::int64_t divided_up(std::int64_t bytes, std::int64_t parts) {
   return (bytes + parts - 1) / parts;
 }

@@ -84,7 +84,7 @@ struct Recipe {
   double gradient_copy_bytes = 0.0;         // fp32 copies of 16-bit gradients, with the optimizer's
   std::optional<DataType> weight_wire = {};  // in which new weights are gathered
   std::optional<DataType> gemms = {};        // of the linear layers
-  // These products multiply 4-bit numbers: `products` is fp8, at the rate of the GPU's fp4.
+  // They multiply 4-bit numbers: `gemms` is fp8, at the rate of the GPU's fp4.
   bool four_bit_gemms = false;
   std::optional<DataType> attention = {};  // of the products inside fused attention
   // In which sequence parallelism gathers the operands of these products.

@@ -4,7 +4,7 @@
 // and pipeline parallelism.
 //
 //   for (const Weight& weight : layer_weights(a, layer_kind(a, 0)))
-//     flops_per_token += 2 * weight.active * weight.inputs * weight.outputs;
+//     flops_per_token += matrix_flops(weight);
 //   layer_shard(a, layer_kind(a, 0), {.tensor = 8}).sharded;      // Llama-3 70B: 106 954 752
 //   layer_shard(a, layer_kind(a, 0), {.tensor = 8}).replicated;   // 16 384: the two norms
 #pragma once
@@ -43,7 +43,7 @@ struct Weight {
   // outputs of every second product are kept.
   std::array<bool RecomputeModules::*, 2> modules = {};
   double second_gemm = 0.0;
-  // The product of a rank that multiplies it, and the adapters that may stand on its parts.
+  // The GEMM that a rank multiplies it in ("qkv"), and the adapters that may stand on its parts.
   std::string_view gemm = {};
   std::array<bool AdapterTargets::*, 2> adapters = {};
   [[nodiscard]] bool expert() const { return copies > 1; }
@@ -56,7 +56,7 @@ struct Weight {
 // Gains and shifts of the layer's norms: the two of every layer, those of latents, of heads, and
 // the router's bias. No tensor rank has less than all of them.
 [[nodiscard]] std::int64_t layer_vectors(const Architecture& architecture, LayerKind kind);
-// FLOPs of the forward of a token through the matrices: two for each number that it meets.
+// Forward FLOPs of one token: 2 * inputs * outputs for each copy of the matrix that it meets.
 [[nodiscard]] double matrix_flops(const Weight& weight);
 
 // Parameters on one of `tensor` ranks, in whole units of the divided side. REQUIRES: tensor divides

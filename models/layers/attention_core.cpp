@@ -508,7 +508,7 @@ std::int64_t output_bytes(const Architecture& a, const ActivationQuery& query) {
   const std::int64_t output = sizes.inside(sizes.element * a.output_width());
   if (query.attention_output) {
     const double bytes = static_cast<double>(a.output_width()) * *query.attention_output;
-    return sizes.inside(std::llround(std::ceil(bytes)));
+    return sizes.inside(rounded_up(bytes));
   }
   if (sizes.narrow_inputs) return output + sizes.inside(sizes.entering(a.output_width()));
   return query.heads_traded ? 2 * output : output;

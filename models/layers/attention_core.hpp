@@ -31,9 +31,8 @@ class AttentionCore : BlockWriter {
 // 2*s*(q + o) FLOPs a token of the full square, its causal half, or what a window leaves of it.
 [[nodiscard]] double core_flops(const Architecture& architecture, std::int64_t layer,
                                 const TokenQuery& query);
-// Bytes that are kept of the core itself; of its output, which the projection reads; and of
-// queries, keys and values, of which a rank holds keys and values for `kv_width` columns over all
-// ranks.
+// Bytes that one rank keeps: of the core itself, and of the heads, which are queries, the core's
+// output, and keys and values of `kv_width` columns over all tensor ranks.
 [[nodiscard]] std::int64_t core_bytes(const Architecture& architecture,
                                       const ActivationQuery& query);
 [[nodiscard]] std::int64_t head_bytes(const Architecture& architecture,

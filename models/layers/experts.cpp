@@ -91,7 +91,7 @@ struct ExpertGradients {
 
 class GroupedExperts : BlockWriter {
  public:
-  // `exchange` outlives this.
+  // REQUIRES: `dispatcher` outlives it.
   GroupedExperts(LayerTools& tools, TokenDispatcher& dispatcher)
       : BlockWriter(tools),
         dispatcher_(dispatcher),
@@ -493,7 +493,8 @@ LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
   return {.experts = bytes};
 }
 
-// Of the shared experts, of rows on their way to and from the others, or of those themselves.
+// The shared experts, the rows on their way to and from the experts, or the experts themselves hold
+// the most.
 std::int64_t gradients(const BlockBackward& backward) {
   const Architecture& a = backward.architecture;
   const ActivationQuery& query = backward.query;

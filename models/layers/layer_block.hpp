@@ -99,7 +99,7 @@ struct LayerBlock {
 [[nodiscard]] const LayerBlock& block_of(LayerKind kind, LayerHalf half);
 [[nodiscard]] bool routes_tokens(LayerKind kind);
 
-// The kinds of the model's layers, and of `further` layers of multi-token prediction behind them,
+// The kinds of the model's layers, and of `mtp_layers` of multi-token prediction behind them,
 // in the order in which they first stand there.
 struct CountedKind {
   LayerKind kind = {};

@@ -9,7 +9,7 @@
 // Reading order: lower.cpp (the whole step), step_runs.hpp and stage.cpp (a rank's schedule),
 // stage_writer.cpp (one step of it, layer by layer) with stage_layout.hpp, messages.hpp and
 // resident_memory.hpp, layer.hpp (one transformer layer and the kinds of blocks in it) with
-// multi_head_attention.cpp, latent_attention.cpp, feed_forward.cpp and moe.cpp, layer_tools.hpp
+// multi_head_attention.cpp, latent_attention.cpp, feed_forward.cpp and experts.cpp, layer_tools.hpp
 // (what these write with), program_builder.hpp and recording.hpp (how a program is written),
 // ends.cpp (embedding, head and loss), device_program.cpp (a model split by hand), data_parallel/
 // (weights and gradients around them), gradients.cpp (norm, optimizer).

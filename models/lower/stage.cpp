@@ -90,7 +90,7 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   return build_.take();
 }
 
-// What stands before or behind all steps.
+// Writes what stands before or behind all steps.
 void StageLowering::write_around(const std::function<void()>& write) {
   SingleBlock block{{recorder_.begin_block(border())}};
   write();
@@ -206,7 +206,7 @@ class Arrangement {
     build_.operations().begin_with(known);
   }
 
-  // What stands before all steps or behind them.
+  // Adds what stands before all steps or behind them.
   bool add_around() {
     const bool any = singles_ < book_.singles.size() && book_.singles[singles_].kind.steps.empty();
     return !any || add_single({}, border());

@@ -42,8 +42,8 @@ struct StepBlock : RecordedBlock {
 // all steps (it is of none). It may name what its border knows and operations of single blocks,
 // which the replicas remember.
 struct SingleBlock : StepBlock {
-  // What may be meant by an operation from before: that of the border, that of a single block, by
-  // its number and place; kNone where it is none. Where it is both, both are meant.
+  // An operation from before may be one of the border, one of a single block (by its number and
+  // place), or both; kNone where it is not.
   struct Named {
     OpIndex inside = kNone;  // RecordingBorder::inside
     std::uint32_t single = kNone;

@@ -32,7 +32,7 @@ struct KernelSoftware {
 
 [[nodiscard]] KernelSoftware kernel_software(const Scenario& scenario);
 
-// The software that the scenario supposes; none where it leaves it out. Throws InputError.
+// The software that the scenario assumes; none where it leaves it out. Throws InputError.
 [[nodiscard]] Stragglers stragglers_of(const Scenario& scenario);
 
 // Kernels of a kind of GPU as software runs them. 4-bit products take the time of the same in 8

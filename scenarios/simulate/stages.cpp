@@ -165,8 +165,8 @@ nccl::Options nccl_options(const CollectiveChoice& choice) {
   return options;
 }
 
-// What a large cluster's fold found on its way takes as much memory as the fold itself, and goes
-// with it.
+// The intermediate results of a large cluster's fold take as much memory as the fold itself, and
+// are dropped with it.
 Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQuestion& question,
                      std::shared_ptr<IsomorphicPlacements> places, Memo& memo) {
   const CollectiveChoice& choice = question.collectives;

@@ -64,7 +64,8 @@ struct RefusedCall : RunError {
 };
 
 // The answer depends on where the group stands and not on its name: in places alike
-// (alike_places.hpp) phases differ in the links alone, and one answer serves for all of them.
+// (isomorphic_placements.hpp) phases differ in the links alone, and one answer serves for all of
+// them.
 class CommunicationModel {
  public:
   virtual ~CommunicationModel() = default;

@@ -1,6 +1,6 @@
 // The part of a cluster that joins its nodes: the switches between them, and the links among these.
 //
-//   const FabricNet fabric(topology, sets of parallel links);
+//   const FabricNet fabric(topology, parallel_links);
 //   search(fabric.net(), fabric.net().in, std::array{fabric.place(leaf)});
 #pragma once
 

@@ -1,7 +1,7 @@
 // The ways through the fabric: how far every switch is from those that lead down to a NIC, how a
 // message spreads on its way there, and which GPUs reach each other.
 //
-//   const FabricPaths fabric(topology, sets of parallel links);
+//   const FabricPaths fabric(topology, parallel_links);
 //   const Distances hops = fabric.distances(fabric.ports().target(to_gpu));
 //   fabric.trunk(fabric.nearest_starts(from_gpu, hops), hops, target);
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace trainyard {
 
-// The sets of parallel links that a message crosses from some switches to a target.
+// The links that a message crosses from some switches to a target, of parallel ones the lowest.
 struct Trunk {
   Route parallel_links = {};          // in the order of the walk
   std::vector<double> arriving = {};  // by number of the switch in its target
@@ -23,7 +23,7 @@ struct Trunk {
 
 class FabricPaths {
  public:
-  // REQUIRES: the sets of parallel links outlive it.
+  // REQUIRES: both outlive it.
   FabricPaths(const Topology& topology, const ParallelLinks& parallel_links);
   FabricPaths(const FabricPaths&) = delete;
   FabricPaths& operator=(const FabricPaths&) = delete;

@@ -9,8 +9,8 @@
 // Worked: a pod of 16 leaves, 16 spines and 16 cores to each spine has 16 sets of parallel links of
 // 16 uplinks and one of 256 links to the cores, in place of 512 links; downwards the same.
 //
-//   const ParallelLinks sets of parallel links = find_parallel_links(wiring);
-//   sets of parallel links.of(link);   // the lowest of its set of parallel links
+//   const ParallelLinks parallel = find_parallel_links(wiring);
+//   parallel.of(link);   // the lowest of the links parallel to it
 #pragma once
 
 #include <algorithm>

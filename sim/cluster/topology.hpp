@@ -64,7 +64,7 @@ struct ClusterFacts {
 // Never changes; copies share what it holds.
 class Topology {
  public:
-  // sets of parallel links of cables become as many links where routing is not ideal. REQUIRES:
+  // Parallel cables become as many links where routing is not ideal. REQUIRES:
   // gpus lists the GPUs in rank order (node by node, all nodes alike in number); nic_of_gpu has one
   // NIC per GPU, or is empty for a cluster of one node. Throws InputError for a link without
   // capacity.

@@ -7,7 +7,7 @@
 // made of one of a few wires, so a cluster with other speeds has the same links: change_wires().
 //
 //   for (const Link link : wiring.links_from(nic)) use(link.to, link.capacity);
-//   wiring.for_each_range([&](const StridedLinks& series) { use(series.from[0], series.to[0]); });
+//   wiring.for_each_range([&](const StridedLinks& links) { use(links.from[0], links.to[0]); });
 #pragma once
 
 #include <algorithm>
@@ -125,7 +125,7 @@ class NodeRuns {
                 return Strand{from, to, wire};
               }));
   }
-  // Calls use(series) for all outlets, each once.
+  // Calls use(links) for all outlets, each once.
   template <class Use>
   void for_each_range(Use use) const {
     for (const Run& run : runs_)

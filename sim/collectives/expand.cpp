@@ -52,7 +52,7 @@ struct Connection {
   bool operator==(const Connection&) const = default;
 };
 
-// The same for the member `by` group ranks on, in a group of so many members.
+// Moves a connection to the member `by` group ranks on, in a group of so many members.
 Connection turned(const Connection& at, std::uint32_t by, std::size_t members) {
   const auto size = static_cast<std::uint32_t>(members);
   return {.from = (at.from + by) % size, .to = (at.to + by) % size, .channel = at.channel};

@@ -15,8 +15,8 @@
 //
 //   const SwitchRoutes routes(place);
 //   Route up = routes.between(0, routes.end_of(leaf));
-//   SwitchPass pass{.members = group ranks, .hub = n, .head = 2, .begin = 2, .end = 3, .channel =
-//   2}; pass.reduce(list, 0);    // all to the hub, which adds; the sum to the head: steps 0 and 1
+//   SwitchPass pass{.members = ranks, .hub = n, .head = 2, .begin = 2, .end = 3, .channel = 2};
+//   pass.reduce(list, 0);    // all to the hub, which adds; the sum to the head: steps 0 and 1
 //   pass.copy(list, 2);      // the head to the hub; the hub to all: steps 2 and 3
 //   for (const Relay& relay : relays_of(messages, relay_keys(messages, ranks), ranks)) ...
 #pragma once

@@ -1,5 +1,5 @@
-// Which groups make the same calls in isomorphic placements (alike_places.hpp): one of them is
-// asked for its phases, and the others have those on their own links.
+// Which groups make the same calls in isomorphic placements (isomorphic_placements.hpp): one of
+// them is asked for its phases, and the others have those on their own links.
 //
 // All of it follows from the wiring and from who calls what. It knows which links have equal rates,
 // but no rate: clusters that share a router have the same placements.
@@ -99,7 +99,7 @@ struct GroupPlacements {
 // Estimates the bytes it holds.
 [[nodiscard]] std::size_t footprint(const GroupPlacements& placed);
 
-// What placements are found from.
+// The inputs of a search for placements.
 struct PlacementGround {
   std::shared_ptr<const GroupCalls> calls;
   std::shared_ptr<const ParallelLinkIndex> parallel;

@@ -121,7 +121,7 @@ class GroupAnswers {
   // Whether parallel links are loaded alike.
   [[nodiscard]] bool hold() const { return flows_.hold(); }
   [[nodiscard]] std::shared_ptr<const GroupShapes> shapes() const;
-  // What all groups do.
+  // Returns the traffic of all groups.
   [[nodiscard]] GroupTraffic traffic() && { return std::move(traffic_); }
 
  private:

@@ -1,9 +1,9 @@
 // The joint graph of a workload on a cluster: ranks, groups, flows and links, ready to be folded.
 //
 // Every group's calls are turned into phases once, through CommunicationModel; of groups in places
-// alike (alike_places.hpp) one is asked, and the others have its phases on their own links. Flows
-// of one group that load the same links in the same proportions share one *shape*, whatever their
-// size, so that a group with forty calls of the same ring keeps one list of links.
+// alike (isomorphic_placements.hpp) one is asked, and the others have its phases on their own
+// links. Flows of one group that load the same links in the same proportions share one *shape*,
+// whatever their size, so that a group with forty calls of the same ring keeps one list of links.
 //
 // Parallel links carry the same whatever is sent (sim/cluster/parallel_links.hpp). Only the
 // lowest is in a shape; it stands for all. Where a communication model loads one of them by itself,
@@ -60,7 +60,7 @@ struct ShapeLoad {
   bool operator==(const ShapeLoad&) const = default;
 };
 
-// What groups do: the phases of their calls. Many do the same.
+// The phases of the calls of groups; many groups share them.
 struct GroupTraffic {
   std::vector<std::vector<GroupCall>> calls;  // by call
   std::vector<std::uint32_t> of_group;        // index into calls
@@ -94,7 +94,7 @@ struct Joined {
   GroupTraffic traffic;
 };
 
-// What is known from before of a workload and its cluster.
+// Results of an earlier fold of the same workload and cluster.
 struct FoldKnown {
   FoldedCalls calls = {};  // with the workload's analysis; without it is found
   std::shared_ptr<IsomorphicPlacements> places = {};  // of the cluster; null: they are found

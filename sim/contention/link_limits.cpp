@@ -19,7 +19,8 @@ namespace trainyard {
 
 namespace {
 
-// What the exclusive links of a shape allow, in bytes/s of its most loaded link; infinity: all.
+// The rate that the exclusive links of a shape allow, in bytes/s of its most loaded link; infinity:
+// all.
 std::vector<double> exclusive_rates(const Cluster& cluster, const JointGraph& joint,
                                     const LinkLimits& limits) {
   const std::vector<std::uint8_t>& contended = limits.concurrency->contended;

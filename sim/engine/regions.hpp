@@ -52,8 +52,8 @@ struct RegionShape {
 inline constexpr std::uint32_t kAlone = kNone;       // no part of a region
 inline constexpr std::uint32_t kWithin = kNone - 1;  // of a region that began before
 
-// What a search of an instance of a block found, which holds for all instances that are entered
-// and left alike. Numbers of operations are places in the block.
+// The result of searching an instance of a block. It holds for all instances that are entered and
+// left alike. Numbers of operations are places in the block.
 struct RegionSearchResult {
   // A region that was grown, or a head that nothing follows.
   struct Tried {

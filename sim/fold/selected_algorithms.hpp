@@ -1,9 +1,8 @@
 // The algorithm that carried each call of a folded run, for reports: asked of the communication
 // model once per class.
 //
-//   const Carriers table = selected algorithms(workload, partition, communication);
-//   selected_algorithm_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, 24
-//   channels"
+//   const SelectedAlgorithms table = selected_algorithms(workload, partition, communication);
+//   selected_algorithm_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, ..."
 #pragma once
 
 #include <cstdint>

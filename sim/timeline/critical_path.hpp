@@ -38,8 +38,7 @@ struct Event {
 //
 //   EventGraph graph(workload, partition);
 //   graph.last_cause(timeline, {0, 7});   // the operation before operation 7 that ended last
-//   for (Event participant : graph.rendezvous(graph.rendezvous_of({0, 9}))) ...   // who
-//   communicates with 9
+//   for (Event participant : graph.rendezvous(graph.rendezvous_of({0, 9}))) ...   // all of a call
 class EventGraph {
  public:
   // Both must outlive the graph.

@@ -40,7 +40,7 @@ struct CollectiveCall {
   DataType dtype = DataType::Bf16;
   std::string algorithm = "ring";
   std::vector<std::int64_t> matrix =
-      {};  // n*n bytes, [from group rank * n + to group rank]; empty: all equal
+      {};  // n*n bytes, [sender * n + receiver] by group rank; empty: all equal
   auto operator<=>(const CollectiveCall&) const = default;
 };
 

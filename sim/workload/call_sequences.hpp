@@ -2,7 +2,7 @@
 // each member is one call of the group.
 //
 //   CallSequences sequences(workload);
-//   for (OpIndex op : sequences.operations(group, group rank)) meet(op);
+//   for (OpIndex op : sequences.operations(group, group_rank)) meet(op);
 #pragma once
 
 #include <cstdint>

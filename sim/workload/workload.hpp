@@ -11,7 +11,7 @@
 //   - the operation before it *on the same stream* has ended (streams are in order, as in CUDA),
 //   - every operation in its dependency list has ended (an event wait), and
 //   - for a Collective, Send or Recv: all members of the group have reached their matching call.
-//     The i-th call of a member in a given group rank of a group matches the i-th call of the
+//     The i-th call of a member of a group matches the i-th call of the
 //     others.
 //
 // This file knows graphs and time, nothing of transformers.

@@ -69,7 +69,7 @@ void each_gemm(std::span<const Weight> weights, const Visit& visit) {
   }
 }
 
-// The entries of a layer in backward order, where `product` makes those of matrices multiplied
+// The entries of a layer in backward order, where `gemm` makes those of matrices multiplied
 // together and `norm` that of a norm.
 template <typename Gemms, typename Norm>
 Entries entries_of(const Architecture& a, LayerKind kind, const LayerParts& parts,

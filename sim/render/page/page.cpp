@@ -63,7 +63,7 @@ Json lane_json(const RunView& view, const Lane& lane) {
           {"blocks", std::move(blocks)}};
 }
 
-// The point with most memory of each stretch of the step, so that no peak is lost.
+// The point with most memory of each part of the step, so that no peak is lost.
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve) {
   if (curve.size() <= kMostPoints) return curve;
   const auto total = [](const MemoryPoint& point) {

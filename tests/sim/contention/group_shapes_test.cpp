@@ -17,7 +17,7 @@ namespace {
 
 using Gpus = std::vector<std::uint32_t>;
 
-// What a group's flows put on links, by call, in all.
+// Sums, by call, the bytes that a group's flows put on links.
 using Loads = std::map<std::pair<std::uint32_t, LinkId>, double>;
 
 Loads joined_loads(const Joined& joined, GroupId group) {

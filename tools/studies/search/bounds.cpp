@@ -283,19 +283,19 @@ struct Bounder::Machine {
   // A search may try recipes, and a recipe decides how wide products are.
   [[nodiscard]] std::vector<double> seconds(const Workload& workload,
                                             const TrainingPlan& plan) const {
-    FrameworkTimes stretch = software;
-    if (plan.experts.gemms == ExpertGemms::Fused) stretch.fuse_experts();
+    FrameworkTimes factors = software;
+    if (plan.experts.gemms == ExpertGemms::Fused) factors.fuse_experts();
     if (plan.training.attention == AttentionKind::MemoryEfficient)
-      stretch.attend(load_memory_efficient_times(gpu.sheet.generation));
-    if (plan.recipe.four_bit_gemms) stretch.narrow(four_bit_share(gpu.sheet));
+      factors.attend(load_memory_efficient_times(gpu.sheet.generation));
+    if (plan.recipe.four_bit_gemms) factors.narrow(four_bit_share(gpu.sheet));
     const double last = last_replica(stragglers, plan);
     std::vector<double> all;
     all.reserve(workload.kernels.size());
     for (const Kernel& kernel : workload.kernels) {
-      const MemoryBound beside{.bytes = stretch.ring_bytes(kernel)};
+      const MemoryBound beside{.bytes = factors.ring_bytes(kernel)};
       const double beside_s =
-          beside.bytes > 0 ? gpu.model->cost(beside).time.value() * stretch.memory_bound : 0.0;
-      all.push_back((gpu.model->cost(kernel).time.value() * stretch.of(kernel) + beside_s) * last);
+          beside.bytes > 0 ? gpu.model->cost(beside).time.value() * factors.memory_bound : 0.0;
+      all.push_back((gpu.model->cost(kernel).time.value() * factors.of(kernel) + beside_s) * last);
     }
     return all;
   }

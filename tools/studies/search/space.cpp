@@ -238,7 +238,7 @@ std::vector<RecomputeChoice> Choices::recomputations() const {
 }
 
 // Axes of fields that the search does not know: each combination is a family of layouts. The
-// cluster, the model and NCCL are the same for all, as the bounds suppose.
+// cluster, the model and NCCL are the same for all, as the bounds assume.
 std::vector<Axis> foreign_axes(const std::vector<Axis>& over) {
   std::vector<Axis> axes;
   for (const Axis& axis : over) {
