@@ -76,12 +76,20 @@ TEST(Examples, EveryHelpHasOneThatRuns) {
   }
 }
 
-// The commands of a page: in a block fenced as sh, or after "$ ". A backslash joins lines.
+// The commands of a page: in a block fenced as sh, or after "$ ". A backslash joins lines, and a
+// here-document belongs to its command.
 std::vector<std::string> commands_of(const std::string& page) {
   std::vector<std::string> commands;
   bool fenced = false;
-  std::string joined;
+  std::string joined, last_line;  // last_line: what ends the here-document
   for (std::string line : lines_of(page)) {
+    if (!last_line.empty()) {
+      joined += "\n" + line;
+      if (line != last_line) continue;
+      last_line.clear();
+      commands.push_back(std::exchange(joined, ""));
+      continue;
+    }
     if (line.starts_with("```")) {
       fenced = line == "```sh";
       continue;
@@ -92,11 +100,13 @@ std::vector<std::string> commands_of(const std::string& page) {
       continue;
     }
     joined += line;
-    if (joined.ends_with("\\")) {
+    if (const std::size_t here = line.find("<<'"); here != std::string::npos) {
+      last_line = line.substr(here + 3, line.find('\'', here + 3) - here - 3);
+    } else if (joined.ends_with("\\")) {
       joined.pop_back();
-      continue;
+    } else {
+      commands.push_back(std::exchange(joined, ""));
     }
-    commands.push_back(std::exchange(joined, ""));
   }
   return commands;
 }
@@ -122,7 +132,7 @@ Told run_page(const std::string& page) {
   for (const std::string& line : commands_of(read_file(Scratch::kTree / page))) {
     const std::string command = with_the_built_one(line);
     const bool ours = command.starts_with("trainyard ");
-    const bool prepares = command.starts_with("mkdir ");
+    const bool prepares = command.starts_with("mkdir ") || command.starts_with("cat > ");
     if ((!ours && !prepares) || left_out(command)) continue;
     const std::string printed = expect_answer(scratch, command);
     std::string word;
@@ -159,6 +169,42 @@ TEST(Examples, EveryCommandOfTheReadmesPrintsWhatItDid) {
   }
   EXPECT_GE(all.size(), 15U) << "commands of the front page, of what_if and of collective";
   expect_as_kept(Scratch::kTree / "tests/tools/page_outputs", all);
+}
+
+// Does every command of the documentation's guides answer?
+TEST(Examples, EveryCommandOfTheGuidesAnswers) {
+  std::size_t pages = 0;
+  std::size_t commands = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(Scratch::kTree / "docs")) {
+    const std::string page = std::filesystem::relative(entry.path(), Scratch::kTree).string();
+    if (!page.ends_with(".md")) continue;
+    if (read_file(entry.path()).find("```sh\n") == std::string::npos) continue;
+    for (const auto& [command, printed] : run_page(page)) {
+      EXPECT_FALSE(printed.empty()) << command;
+      ++commands;
+    }
+    ++pages;
+  }
+  EXPECT_GE(pages, 8U);
+  EXPECT_GE(commands, 22U);
+}
+
+// Does a cluster as the guides write it exist?
+TEST(Examples, ClustersOfTheGuidesCanBeBuilt) {
+  const Scratch scratch;
+  const std::string page = read_file(Scratch::kTree / "docs/how_to/describe_my_cluster.md");
+  std::size_t blocks = 0;
+  for (std::size_t at = page.find("```json\n"); at != std::string::npos;
+       at = page.find("```json\n", at + 1)) {
+    const std::string block = page.substr(at + 8, page.find("```", at + 8) - at - 8);
+    write_file(scratch.folder() / "block.json", block);
+    expect_answer(scratch,
+                  "trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --set "
+                  "cluster=\"$(python3 -c 'import json; "
+                  "print(json.dumps(json.load(open(\"block.json\"))[\"cluster\"]))')\"");
+    ++blocks;
+  }
+  EXPECT_EQ(blocks, 1U);
 }
 
 }  // namespace

@@ -47,8 +47,9 @@ Retold retold(const fs::path& page) {
 
 std::vector<fs::path> pages() {
   std::vector<fs::path> all{Scratch::kTree / "README.md"};
-  for (const auto& entry : fs::recursive_directory_iterator(Scratch::kTree / "scenarios"))
-    if (entry.path().extension() == ".md") all.push_back(entry.path());
+  for (const char* folder : {"docs", "scenarios"})
+    for (const auto& entry : fs::recursive_directory_iterator(Scratch::kTree / folder))
+      if (entry.path().extension() == ".md") all.push_back(entry.path());
   std::sort(all.begin(), all.end());
   return all;
 }
@@ -67,26 +68,38 @@ TEST(Tutorial, PagesShowWhatTheProgramPrints) {
                                  << " shows other words: tools/bless, and read the difference";
     }
   }
-  EXPECT_GE(commands, 17U) << "the ten what-ifs and the concepts";
+  EXPECT_GE(commands, 29U) << "the ten what-ifs, the concepts and the guides";
 }
 
-// The picture of the front page is the one its caption's command draws.
-TEST(Tutorial, TheFrontPageShowsTheRunsPicture) {
-  const std::string kept = "scenarios/tutorial/pipeline.svg";
-  const std::string page = read_file(Scratch::kTree / "README.md");
-  const std::string command =
-      "trainyard run scenarios/llama3/llama3_70b_64xh100.json --set "
-      "training.global_batch_size=16 --svg ";
-  EXPECT_NE(page.find("](" + kept + ")"), std::string::npos);
-  EXPECT_NE(page.find(command), std::string::npos);
-  const Scratch scratch;
-  answer(scratch, command + "now.svg");
-  if (std::getenv("TRAINYARD_BLESS") != nullptr) {
-    write_file(Scratch::kTree / kept, scratch.read("now.svg"));
-  } else {
-    EXPECT_EQ(read_file(Scratch::kTree / kept), scratch.read("now.svg"))
-        << "another picture: tools/bless, and look at it";
+// The command of a picture's caption on a page, which is quoted and ends with the picture's name.
+std::string drawing_command(const std::string& page, const std::string& picture) {
+  const std::size_t end = page.find("--svg " + picture + "`");
+  if (end == std::string::npos) return "";
+  const std::size_t begin = page.rfind('`', end) + 1;
+  return page.substr(begin, end - begin) + "--svg " + picture;
+}
+
+// Is every picture of the documentation the one that its caption's command draws?
+TEST(Tutorial, PicturesAreWhatTheirCaptionsDraw) {
+  std::size_t pictures = 0;
+  for (const auto& entry : fs::directory_iterator(Scratch::kTree / "docs/images")) {
+    const std::string picture = entry.path().filename().string();
+    std::string command;
+    for (const fs::path& page : pages())
+      if (command.empty()) command = drawing_command(read_file(page), picture);
+    ASSERT_FALSE(command.empty()) << picture << ": no page says `trainyard ... --svg " << picture
+                                  << "`";
+    ++pictures;
+    const Scratch scratch;
+    answer(scratch, command);
+    if (std::getenv("TRAINYARD_BLESS") != nullptr) {
+      write_file(entry.path(), scratch.read(picture));
+    } else {
+      EXPECT_EQ(read_file(entry.path()), scratch.read(picture))
+          << "another picture: tools/bless, and look at it";
+    }
   }
+  EXPECT_GE(pictures, 3U);
 }
 
 // The block of the front page is cut from what the golden test keeps of that very run.
