@@ -14,12 +14,12 @@ namespace trainyard {
 
 namespace {
 
-// Numbers of links in a phase, given in the order they are met.
+// Numbers of the links of a phase, given in the order in which its flows load them.
 using LinkNumbers = std::vector<std::uint32_t>;
 constexpr std::uint32_t kNoNumber = std::numeric_limits<std::uint32_t>::max();
 
-// `numbers` has kNoNumber for every link, before and after. Equal flows have one fate: they load
-// links together.
+// Prices one phase. `numbers` has kNoNumber for every link, before and after. Equal flows load
+// links together and end together, so they are one flow here.
 void price(const Cluster& cluster, const JointGraph& joint, const LinkLimits& limits, GroupId group,
            LinkNumbers& numbers, ShapedPhase& phase) {
   const auto shape_of = [&](const ShapedFlow& link_flow) {
@@ -60,6 +60,7 @@ void close_phases(const Cluster& cluster, const JointGraph& joint, const LinkLim
     std::vector<GroupCall> calls = traffic.of(group);
     for (GroupCall& made : calls)
       for (ShapedPhase& phase : made.phases) price(cluster, joint, limits, group, numbers, phase);
+    // Groups that shared their calls may get different caps, so each closed group has its own.
     traffic.of_group[group] = static_cast<std::uint32_t>(traffic.calls.size());
     traffic.calls.push_back(std::move(calls));
   }

@@ -10,9 +10,10 @@ namespace {
 
 // The cables between a NIC and its switch.
 struct Cable {
-  std::uint32_t up = 0;  // how many lead out of the node, and from switches to it
+  // Number of cables that lead out of the node, and of those from switches to it.
+  std::uint32_t up = 0;
   std::uint32_t down = 0;
-  DeviceId upper = 0;  // the last of those switches
+  DeviceId upper = 0;  // the last switch of each
   DeviceId downer = 0;
 };
 
@@ -20,6 +21,7 @@ struct Cable {
 
 FabricTree::FabricTree(const Cluster& cluster)
     : node_of_device_(cluster.device_count(), kNone), switch_of_gpu_(cluster.gpus().size(), kNone) {
+  // Only ideal routing loads parallel links equally.
   if (cluster.facts().routing.kind != Routing::Kind::Ideal || cluster.nic_of_gpu().empty()) return;
   collect_nodes(cluster);
   find_broken();
@@ -46,7 +48,8 @@ void FabricTree::collect_nodes(const Cluster& cluster) {
         add_set(cluster, link);
 }
 
-// A second set of parallel links between two tiers, or one within a tier, is no tree.
+// Adds a set of parallel links. A second set between two tiers, or one within a tier, breaks the
+// tree.
 void FabricTree::add_set(const Cluster& cluster, const Link& link) {
   const std::uint32_t from = node_of_device_[link.from];
   const std::uint32_t to = node_of_device_[link.to];
@@ -68,7 +71,8 @@ void FabricTree::add_set(const Cluster& cluster, const Link& link) {
   lower.above = upper;
 }
 
-// Tier by tier from the top, as what lies above breaks what hangs on it.
+// Marks nodes that are not part of a tree: those with links in one direction only, and all nodes
+// below a broken one.
 void FabricTree::find_broken() {
   for (std::uint32_t index = 0; index < size(); ++index)
     if ((nodes_[index].up.link == kNoLink) != (nodes_[index].down.link == kNoLink))
@@ -78,6 +82,7 @@ void FabricTree::find_broken() {
       if (broken_[at]) broken_[index] = true;
 }
 
+// Nodes get equal numbers when their kinds, link counts and wires are equal.
 void FabricTree::number_wirings(const Cluster& cluster) {
   using Ways = std::tuple<std::uint32_t, std::uint32_t, Wire, Wire>;
   std::map<std::pair<DeviceKind, Ways>, std::uint32_t> numbers;
@@ -97,7 +102,7 @@ void FabricTree::hang_gpus(const Cluster& cluster) {
   const auto is_nic = [&](DeviceId id) { return cluster.device(id).kind == DeviceKind::Nic; };
   for (const DeviceId nic : cluster.nic_of_gpu()) {
     Cable& cable = cables[nic];
-    if (cable.up > 0) continue;  // of two GPUs
+    if (cable.up > 0) continue;  // a NIC that two GPUs share is counted once
     for (const Link& link : cluster.links_from(nic)) {
       if (cluster.device(link.to).node == cluster.device(nic).node) continue;
       ++cable.up;
@@ -114,6 +119,7 @@ void FabricTree::hang_gpus(const Cluster& cluster) {
   }
   for (std::uint32_t gpu = 0; gpu < switch_of_gpu_.size(); ++gpu) {
     const Cable& cable = cables[cluster.nic_of_gpu()[gpu]];
+    // A NIC with several cables has more than one way into the fabric.
     if (cable.up != 1 || cable.down != 1 || cable.upper != cable.downer) continue;
     const std::uint32_t node = node_of_device_[cable.upper];
     if (node != kNone && !broken_[node]) switch_of_gpu_[gpu] = node;

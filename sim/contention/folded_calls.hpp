@@ -1,8 +1,8 @@
-// The part of a workload that folding reads: who calls what with whom, and which calls are never
-// concurrent. Workloads that are equal in this, such as those of other numbers of microbatches,
-// have the same joint graph and fold alike.
+// The part of a workload that folding reads: which ranks call what with whom, and which calls are
+// never concurrent. Workloads with equal FoldedCalls, such as those of other numbers of
+// microbatches, have the same joint graph and the same fold.
 //
-//   FoldedCalls{workload, analysis} == FoldedCalls{of_more_microbatches, its_analysis};   // true
+//     FoldedCalls{workload, analysis} == FoldedCalls{of_more_microbatches, its_analysis};   // true
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace trainyard {
 
-// As an input of a memo (sim/base/memo.hpp) it keeps no workload alive: it equals no other once its
-// own is gone.
+// An input of a memo (sim/base/memo.hpp). It does not keep the workload alive: when its workload is
+// gone, it equals no other.
 struct FoldedCalls {
   std::weak_ptr<const Workload> workload = {};
   std::weak_ptr<ProgramAnalysis> analysis = {};

@@ -23,6 +23,7 @@ GroupCalls::GroupCalls(const Workload& workload, const ProgramAnalysis& analysis
     for (std::size_t slot = 0; slot < rank.slots.size(); ++slot) {
       if (rank.slots[slot].group == kNone || !uses(rank.program, slot)) continue;
       std::uint32_t& all = of_group_.at(rank.slots[slot].group);
+      // A group makes every call that one of its members makes through a slot bound to it.
       all = either(all, of_slot_[rank.program][slot]);
       ++bound_slots_;
     }
@@ -58,6 +59,9 @@ ParallelLinkIndex::ParallelLinkIndex(const Cluster& cluster, bool every_link) {
 
 namespace {
 
+// Groups with an equal list of calls and an equal placement form a pattern. A group without a
+// placement is a pattern by itself. Cost: one placement key per group; the communication model is
+// not needed.
 class Placing {
  public:
   Placing(const Workload& workload, PlacementGround ground)
@@ -74,7 +78,7 @@ class Placing {
   }
 
  private:
-  // The kinds of calls of a list, which decide where a group can stand.
+  // The kinds of calls of a list. They decide which placements apply to a group.
   struct CallKinds {
     bool known = false;
     bool names_switches = false;
@@ -93,9 +97,9 @@ class Placing {
   const Workload& workload_;
   const std::optional<GroupId> without_like_;
   GroupPlacements placed_;
-  std::unordered_map<std::uint64_t, std::uint32_t> pattern_at_;  // by list of calls and place
-  std::vector<CallKinds> call_kinds_;  // by number of a list of calls, as they are asked for
-  std::vector<std::uint32_t> gpus_;    // of the group at hand
+  std::unordered_map<std::uint64_t, std::uint32_t> pattern_at_;  // key: list of calls, placement
+  std::vector<CallKinds> call_kinds_;  // by number of a list of calls, filled on demand
+  std::vector<std::uint32_t> gpus_;    // GPUs of the present group
 };
 
 void Placing::find_patterns() {
@@ -112,9 +116,11 @@ void Placing::find_patterns() {
   }
 }
 
-// Groups in places alike have the same phases (communication_model.hpp) where their calls name no
-// switches and a tree of switches joins their GPUs, or they are a sender and a receiver. The place
-// is the one at hand.
+// Returns the placement of the group, which becomes the present one of `places`.
+//
+// Groups in isomorphic placements have the same phases (communication_model.hpp) under two
+// conditions: their calls name no switches, and a tree of switches joins their GPUs or they are a
+// sender and a receiver.
 std::optional<std::uint32_t> Placing::place_of(GroupId group) {
   const CallKinds& kinds = kinds_of(placed_.calls->of_group(group));
   const std::vector<RankId>& members = workload_.groups[group].members;
@@ -129,6 +135,7 @@ std::optional<std::uint32_t> Placing::place_of(GroupId group) {
 
 void Placing::place(GroupId group, std::uint32_t place) {
   const auto next = static_cast<std::uint32_t>(placed_.patterns.size());
+  // Placement numbers do not depend on calls, so the list of calls is part of the key.
   const std::uint64_t key = std::uint64_t{placed_.calls->of_group(group)} << 32U | place;
   const auto [known, fresh] = pattern_at_.try_emplace(key, next);
   placed_.pattern_of[group] = known->second;
@@ -165,9 +172,13 @@ void Placing::collect_memberships() {
   placed_.memberships.reserve(placed_.calls->bound_slots());
   for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) join_groups(rank);
   for (Membership& membership : placed_.memberships)
+    // Only messages have a direction. In other groups, group ranks would break the symmetry of
+    // members.
     if (!sends(membership.group)) membership.group_rank = 0;
 }
 
+// Several slots of a rank may name one group. The membership has the lowest of them, and slot_of
+// leads there from each.
 void Placing::join_groups(RankId id) {
   const Rank& rank = workload_.ranks[id];
   std::vector<Membership>& all = placed_.memberships;

@@ -1,11 +1,12 @@
-// Which groups make the same calls in isomorphic placements (isomorphic_placements.hpp): one of
-// them is asked for its phases, and the others have those on their own links.
+// Finds the groups that make the same calls in isomorphic placements (isomorphic_placements.hpp).
+// The communication model is queried for the phases of one of them; the others have those phases on
+// their own links.
 //
-// All of it follows from the wiring and from who calls what. It knows which links have equal rates,
-// but no rate: clusters that share a router have the same placements.
+// The result follows from the wiring and from the groups' calls. It depends on which links have
+// equal rates, but on no rate itself: clusters that share a router have the same placements.
 //
-//   const GroupPlacements placed = place_groups(workload, {calls, parallel, places});
-//   placed.patterns[placed.pattern_of[group]].first;   // the group that is asked in its place
+//     const GroupPlacements placed = place_groups(workload, {calls, parallel, places});
+//     placed.patterns[placed.pattern_of[group]].first;   // the group that is queried for it
 #pragma once
 
 #include <cstddef>
@@ -23,14 +24,14 @@
 
 namespace trainyard {
 
-// Which calls the members of each group make together, and through which of their slots ranks make
-// any. Many groups make the same calls, so lists of calls have numbers.
+// The calls that the members of each group make together, and the slots that ranks call through.
+// Many groups make the same calls, so lists of calls have numbers.
 //
-//   const GroupCalls calls(workload, analysis);
-//   calls.list(calls.of_group(group));   // {0, 2}: indices into Workload::calls
+//     const GroupCalls calls(workload, analysis);
+//     calls.list(calls.of_group(group));   // {0, 2}: indices into Workload::calls
 class GroupCalls {
  public:
-  // `analysis`: of the workload.
+  // `analysis`: that of the workload.
   GroupCalls(const Workload& workload, const ProgramAnalysis& analysis);
 
   // The number of the group's list. Groups with equal calls have equal numbers.
@@ -43,14 +44,14 @@ class GroupCalls {
   [[nodiscard]] bool uses(std::uint32_t program, std::size_t slot) const {
     return of_slot_[program].size() > slot && of_slot_[program][slot] != kNoCalls;
   }
-  // How many slots ranks call through, over all ranks.
+  // The number of slots that ranks call through, summed over all ranks.
   [[nodiscard]] std::size_t bound_slots() const { return bound_slots_; }
 
  private:
   static constexpr std::uint32_t kNoCalls = 0;  // the number of the empty list
 
   [[nodiscard]] std::uint32_t number(std::vector<std::uint32_t> calls);
-  // The number of the calls that are in one of two lists.
+  // The number of the union of two lists.
   [[nodiscard]] std::uint32_t either(std::uint32_t a, std::uint32_t b);
 
   std::map<std::vector<std::uint32_t>, std::uint32_t> numbers_;
@@ -68,43 +69,44 @@ struct Membership {
   std::uint32_t group_rank = 0;  // 0 where the group makes no send
 };
 
-// Links that carry the same whatever is sent (sim/cluster/parallel_links.hpp), by link of the
-// cluster.
+// Links that always carry the same load (sim/cluster/parallel_links.hpp), by link of the cluster.
 struct ParallelLinkIndex {
-  // As the cluster is wired, or with every link by itself.
+  // `every_link`: false: the parallel links of the cluster's router; true: each link is a set by
+  // itself.
   ParallelLinkIndex(const Cluster& cluster, bool every_link);
-  std::vector<LinkId> lowest;        // the lowest that is parallel to it
-  std::vector<std::uint32_t> count;  // of the lowest: how many there are
+  std::vector<LinkId> lowest;        // the lowest link that is parallel to it
+  std::vector<std::uint32_t> count;  // by lowest link: the number of its parallel links
 };
 
 struct GroupPlacements {
   // Groups that make the same calls in isomorphic placements.
   struct Pattern {
-    GroupId first = 0;         // the one that is asked
-    std::uint32_t groups = 1;  // how many there are
+    GroupId first = 0;         // the group that is queried
+    std::uint32_t groups = 1;  // number of groups
   };
 
   std::shared_ptr<const GroupCalls> calls;
   std::shared_ptr<const ParallelLinkIndex> parallel;
-  std::shared_ptr<IsomorphicPlacements>
-      places;  // null: each group is a pattern, and told link by link
+  // Null: each group is a pattern by itself, and shapes name every link.
+  std::shared_ptr<IsomorphicPlacements> places;
   std::vector<Pattern> patterns;
-  std::vector<std::uint32_t> pattern_of;  // by group
-  std::vector<std::uint32_t> bases;       // of the places of groups (IsomorphicPlacements::base)
-  std::vector<std::uint32_t> base_of;     // by group, where its own begins
-  std::vector<Membership> memberships;    // through slots in use; sorted by rank, slot
-  std::vector<std::vector<std::uint32_t>>
-      slot_of;  // [rank][slot]: slot of the membership, or kNone
+  std::vector<std::uint32_t> pattern_of;  // indexed by group
+  std::vector<std::uint32_t> bases;  // bases of the groups' placements (IsomorphicPlacements::base)
+  std::vector<std::uint32_t> base_of;   // by group: the index in `bases` where its own begins
+  std::vector<Membership> memberships;  // through slots in use; sorted by rank, slot
+  // [rank][slot]: slot of the membership, or kNone.
+  std::vector<std::vector<std::uint32_t>> slot_of;
 };
-// Estimates the bytes it holds.
+// Estimates its size in bytes.
 [[nodiscard]] std::size_t footprint(const GroupPlacements& placed);
 
-// The inputs of a search for placements.
+// The inputs of place_groups().
 struct PlacementGround {
   std::shared_ptr<const GroupCalls> calls;
   std::shared_ptr<const ParallelLinkIndex> parallel;
-  std::shared_ptr<IsomorphicPlacements> places = {};  // null: no two groups are alike
-  std::optional<GroupId> without_like = {};           // a group known to have no like
+  std::shared_ptr<IsomorphicPlacements> places = {};  // null: no two groups are isomorphic
+  // A group that is known to be isomorphic to no other.
+  std::optional<GroupId> without_like = {};
 };
 [[nodiscard]] GroupPlacements place_groups(const Workload& workload, PlacementGround ground);
 

@@ -16,7 +16,7 @@ namespace trainyard {
 namespace {
 
 bool are_alike(double a, double b) {
-  constexpr double kAlike = 0x1p-40;  // of sums in another order
+  constexpr double kAlike = 0x1p-40;  // sums of the same loads in another order
   return std::abs(a - b) <= kAlike * a;
 }
 
@@ -32,12 +32,12 @@ void FlowShapes::begin() {
 
 ShapedPhase FlowShapes::shaped(const Phase& phase) {
   ShapedPhase result{.latency_s = phase.latency.value(), .flows = {}};
-  // By shape, payload and cap, where in the result such a flow is.
+  // By shape, payload and cap: the index of such a flow in the result.
   std::unordered_map<std::vector<std::uint64_t>, std::size_t, ListHash> place_of;
   for (const MultiLinkFlow& flow : phase.flows) {
     double payload = 0.0;
     for (const LinkLoad& load : flow.loads) payload = std::max(payload, load.bytes);
-    if (payload <= 0.0) continue;  // Nothing to move takes no time.
+    if (payload <= 0.0) continue;  // a flow without payload takes no time
     const std::uint32_t shape = shape_of(flow, payload);
     const auto [place, fresh] = place_of.try_emplace(
         {shape, rounded_key(payload), rounded_key(flow.rate_cap_bytes_per_s)}, result.flows.size());
@@ -53,7 +53,8 @@ ShapedPhase FlowShapes::shaped(const Phase& phase) {
   return result;
 }
 
-// Finds what the flow puts on the lowest of parallel links, all of which it must load alike.
+// Returns the flow's load on the lowest of each set of parallel links. A flow must load all links
+// of a set equally; hold_ becomes false where it does not.
 std::vector<ShapeLoad> FlowShapes::loads_of(std::span<const LinkLoad> loads, double payload) {
   std::vector<ShapeLoad> shape;
   for (const LinkLoad& load : loads) {
@@ -71,7 +72,8 @@ std::vector<ShapeLoad> FlowShapes::loads_of(std::span<const LinkLoad> loads, dou
   return shape;
 }
 
-// Whether the flow at hand has met none of the links parallel to that before.
+// Records the load on one link of a set. Returns whether it is the first of the set for the present
+// flow.
 bool FlowShapes::meet(LinkId lowest, const LinkLoad& load) {
   const auto [entry, first] = met_.try_emplace(lowest, ParallelLoad{.bytes = load.bytes});
   ParallelLoad& met = entry->second;
@@ -80,7 +82,7 @@ bool FlowShapes::meet(LinkId lowest, const LinkLoad& load) {
   return first;
 }
 
-// The shape of the flow among those of its group; a new one if it has no like.
+// Returns the shape of the flow among those of its group, and adds it if it is new.
 std::uint32_t FlowShapes::shape_of(const MultiLinkFlow& flow, double payload) {
   const std::vector<ShapeLoad> shape = every_link_
                                            ? loads_of(every_link(cluster_, flow.loads), payload)
@@ -100,6 +102,8 @@ std::uint32_t FlowShapes::shape_of(const MultiLinkFlow& flow, double payload) {
   return index;
 }
 
+// Loads nearer than 2^-40 of their size get one index: sums in another order must not make new
+// shapes.
 std::uint32_t FlowShapes::load_index(double load) {
   const std::uint64_t key = rounded_key(load);
   if (last_load_ && last_load_->first == key) return last_load_->second;
@@ -120,7 +124,8 @@ GroupAnswers::GroupAnswers(const Cluster& cluster, const Workload& workload,
 
 void GroupAnswers::ask_ahead(GroupId group) { ahead_.emplace(group, asked_for(group)); }
 
-// In the order of their first groups, as loads are numbered when they are first met.
+// Queries in the order of the patterns' first groups, because loads are numbered when they first
+// occur.
 void GroupAnswers::ask_all(const GroupPlacements& placed) {
   for (const auto& [first, groups] : placed.patterns)
     patterns_.push_back({.first = first, .groups = groups});
@@ -131,6 +136,7 @@ void GroupAnswers::ask_all(const GroupPlacements& placed) {
   std::ranges::sort(order, {}, [&](std::uint32_t pattern) { return patterns_[pattern].first; });
   if (ahead_) take(traffic_.of_group[ahead_->first], std::move(ahead_->second));
   for (const std::uint32_t pattern : order) {
+    // The caller then builds the graph with every link by itself.
     if (!hold()) return;
     if (!ahead_ || patterns_[pattern].first != ahead_->first)
       take(pattern, asked_for(patterns_[pattern].first));
@@ -179,6 +185,8 @@ std::shared_ptr<const GroupShapes> GroupAnswers::shapes() const {
 
 namespace {
 
+// Writes the joint graph from one shape list per pattern. The links of each further group are
+// looked up by position, so that a group costs its loads alone: no routes, no communication model.
 class LayoutWriter {
  public:
   LayoutWriter(const Cluster& cluster, const Workload& workload,
@@ -188,7 +196,7 @@ class LayoutWriter {
   }
 
   GraphLayout written() {
-    tell_patterns();
+    locate_patterns();
     place_shapes();
     GraphLayout layout{.graph = {}, .strayed = filled()};
     if (!layout.strayed.empty()) return layout;
@@ -199,18 +207,19 @@ class LayoutWriter {
   }
 
  private:
-  // A load on a link of a place.
+  // A load on a link, named by its position in the placement.
   struct PlacedLoad {
     IsomorphicPlacements::Spot spot;
     std::uint32_t load = 0;  // index into JointGraph::loads
   };
-  // A pattern by the links of its place: of its shapes, one behind the other.
+  // A pattern with its links as positions in its placement: the loads of its shapes, one shape
+  // after the other.
   struct Told {
-    bool holds = true;  // whether all its links are of its place
+    bool holds = true;  // whether all its links belong to its placement
     std::vector<PlacedLoad> loads = {};
   };
 
-  void tell_patterns();
+  void locate_patterns();
   [[nodiscard]] Told told(const GroupShapes::Pattern& pattern) const;
   [[nodiscard]] bool is_in_shapes(const RouteHop& hop) const;
   void place_shapes();
@@ -222,11 +231,11 @@ class LayoutWriter {
   const Workload& workload_;
   const GroupPlacements& placed_;
   const GroupShapes& shapes_;
-  std::vector<Told> told_;  // by pattern; empty where no other group has it
+  std::vector<Told> told_;  // by pattern; empty for a pattern of one group
   JointGraph joint_;
 };
 
-void LayoutWriter::tell_patterns() {
+void LayoutWriter::locate_patterns() {
   told_.resize(shapes_.patterns.size());
   if (!placed_.places) return;
   const std::scoped_lock lock(placed_.places->mutex());
@@ -234,7 +243,7 @@ void LayoutWriter::tell_patterns() {
     if (shapes_.patterns[i].groups > 1) told_[i] = told(shapes_.patterns[i]);
 }
 
-// Its place becomes the one at hand.
+// Makes the placement of the pattern's first group the present one.
 LayoutWriter::Told LayoutWriter::told(const GroupShapes::Pattern& pattern) const {
   std::vector<std::uint32_t> gpus;
   for (const RankId rank : workload_.groups[pattern.first].members)
@@ -254,12 +263,14 @@ LayoutWriter::Told LayoutWriter::told(const GroupShapes::Pattern& pattern) const
   return result;
 }
 
-// Does the hop cross all of the links parallel to it, told by the lowest?
+// Whether the hop covers its whole set of parallel links, and names it by the lowest.
 bool LayoutWriter::is_in_shapes(const RouteHop& hop) const {
   return placed_.parallel->lowest[hop.link] == hop.link &&
          placed_.parallel->count[hop.link] == hop.alike;
 }
 
+// Computes where the shapes of every group begin, so that groups can be written in any order and by
+// two threads.
 void LayoutWriter::place_shapes() {
   std::size_t shapes = 0;
   for (const GroupShapes::Pattern& pattern : shapes_.patterns)
@@ -282,9 +293,9 @@ void LayoutWriter::place_shapes() {
   joint_.shape_loads.resize(end);
 }
 
-// Writes what all groups load; returns those that do not load what their pattern tells.
+// Writes the loads of all groups. Returns the groups that do not match their pattern.
 std::vector<GroupId> LayoutWriter::filled() {
-  constexpr std::size_t kTaken = 4096;  // groups at a time
+  constexpr std::size_t kTaken = 4096;  // groups per piece of work
   const std::size_t groups = shapes_.pattern_of.size();
   const std::size_t turns = (groups + kTaken - 1) / kTaken;
   std::vector<std::vector<GroupId>> strayed(turns);
@@ -300,7 +311,8 @@ std::vector<GroupId> LayoutWriter::filled() {
   return all;
 }
 
-// False where parallel links do not match those of the pattern.
+// Writes the loads of a group. Returns false where its parallel links do not match those of the
+// pattern.
 bool LayoutWriter::fill(GroupId group) {
   const std::uint32_t number = shapes_.pattern_of[group];
   const GroupShapes::Pattern& pattern = shapes_.patterns[number];
@@ -317,6 +329,8 @@ bool LayoutWriter::fill(GroupId group) {
   }
   if (!told_[number].holds) return false;
   const auto base = std::span<const std::uint32_t>(placed_.bases).subspan(placed_.base_of[group]);
+  // Spots are in the order of the first group's links. Corresponding links may be numbered in
+  // another order, so each shape is sorted again.
   auto place = place_of(0);
   for (const PlacedLoad& load : told_[number].loads) {
     const RouteHop hop = placed_.places->hop_at(load.spot, base);

@@ -1,6 +1,6 @@
-// How all groups load links, as shapes of the joint graph (joint_graph.hpp): of the groups that
-// make the same calls in isomorphic placements (group_placements.hpp) one is asked for its phases,
-// and the others have its shapes on their own links.
+// How all groups load links, as shapes of the joint graph (joint_graph.hpp). Of the groups that
+// make the same calls in isomorphic placements (group_placements.hpp), the communication model is
+// queried for the phases of one; the others have its shapes on their own links.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@
 
 namespace trainyard {
 
-// Shapes one behind the other, each sorted by link.
+// A list of shapes, each sorted by link.
 struct ShapeTable {
-  std::vector<std::size_t> offsets = {0};  // of each shape in shape_loads, and the end
+  std::vector<std::size_t> offsets = {0};  // first load of each shape in shape_loads, and the end
   std::vector<ShapeLoad> shape_loads = {};
-  std::vector<double> loads = {};  // distinct, as JointGraph::loads
+  std::vector<double> loads = {};  // distinct values, as JointGraph::loads
   bool operator==(const ShapeTable&) const = default;
 
   [[nodiscard]] std::uint32_t count() const {
@@ -34,33 +34,33 @@ struct ShapeTable {
   }
 };
 
-// How flows load links, as shapes of the joint graph (joint_graph.hpp): of parallel links the
-// lowest, each load relative to the most loaded link, and of a group's flows those that are alike
-// once.
+// Turns flows into shapes of the joint graph (joint_graph.hpp). A shape names the lowest link of
+// each set of parallel links, its loads are relative to the most loaded link, and equal shapes of a
+// group are stored once.
 //
-//   FlowShapes shapes(cluster, parallel, false);
-//   shapes.begin();                       // a group
-//   ShapedPhase made = shapes.shaped(phase);
-//   shapes.table().shape(0);              // of the first group the first
-//   if (!shapes.hold()) ...;              // parallel links are loaded unequally
+//     FlowShapes shapes(cluster, parallel, false);
+//     shapes.begin();                       // a group
+//     ShapedPhase made = shapes.shaped(phase);
+//     shapes.table().shape(0);              // the first shape of the first group
+//     if (!shapes.hold()) ...;              // parallel links are loaded unequally
 class FlowShapes {
  public:
-  // With `every_link` links are told one by one. REQUIRES: both outlive it.
+  // `every_link`: shapes name every link. REQUIRES: both references outlive this.
   FlowShapes(const Cluster& cluster, const ParallelLinkIndex& parallel, bool every_link);
 
-  // The phases that follow are of another group.
+  // Starts the next group: the phases that follow belong to it.
   void begin();
-  // Flows have their shapes by number among those of the group.
+  // Returns the phase with its flows as shapes. Shapes are numbered within the group.
   [[nodiscard]] ShapedPhase shaped(const Phase& phase);
 
   // The shapes of all groups, in the order in which they came.
   [[nodiscard]] const ShapeTable& table() const { return table_; }
 
-  // Whether all flows so far load parallel links alike.
+  // Whether all flows so far load parallel links equally.
   [[nodiscard]] bool hold() const { return hold_; }
 
  private:
-  // The load of a flow on parallel links.
+  // The load of a flow on a set of parallel links.
   struct ParallelLoad {
     double bytes = 0.0;  // on each link
     std::uint32_t links = 0;
@@ -76,49 +76,51 @@ class FlowShapes {
   bool every_link_ = false;
   bool hold_ = true;
   ShapeTable table_;
-  std::unordered_map<LinkId, ParallelLoad> met_;  // of the flow at hand, by the lowest of them
-  std::uint32_t first_ = 0;                       // shape of the group
-  std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;  // of the group, by hash
+  std::unordered_map<LinkId, ParallelLoad> met_;  // loads of the present flow, by lowest link
+  std::uint32_t first_ = 0;                       // first shape of the present group
+  // Shapes of the present group, by hash.
+  std::unordered_multimap<std::uint64_t, std::uint32_t> shapes_here_;
   std::unordered_map<std::uint64_t, std::uint32_t> load_indices_;
-  // The one last asked for: in a flow equal loads come in a row.
+  // The last result of load_index(): a flow often has equal loads on successive links.
   std::optional<std::pair<std::uint64_t, std::uint32_t>> last_load_;
 };
 
-// The shapes of every pattern of groups, which say how all groups load links.
+// The shapes of every pattern of groups. They determine how all groups load links.
 struct GroupShapes {
   struct Pattern {
-    GroupId first = 0;         // the group that was asked
-    std::uint32_t groups = 1;  // how many have its shapes
+    GroupId first = 0;         // the group that was queried
+    std::uint32_t groups = 1;  // number of groups that have its shapes
     std::uint32_t begin = 0;   // its shapes in the table
     std::uint32_t end = 0;
     bool operator==(const Pattern&) const = default;
   };
   std::vector<Pattern> patterns = {};
-  std::vector<std::uint32_t> pattern_of = {};  // by group
+  std::vector<std::uint32_t> pattern_of = {};  // indexed by group
   ShapeTable table = {};
   bool operator==(const GroupShapes&) const = default;
 };
 
-// Asks the communication model for the phases of one group of each pattern.
+// Queries the communication model for the phases of one group of each pattern.
 //
-//   GroupAnswers answers(cluster, workload, communication, {calls, parallel});
-//   answers.ask_all(placed);
-//   if (answers.hold()) lay_out(cluster, workload, placed, *answers.shapes());
+//     GroupAnswers answers(cluster, workload, communication, {calls, parallel});
+//     answers.ask_all(placed);
+//     if (answers.hold()) lay_out(cluster, workload, placed, *answers.shapes());
 class GroupAnswers {
  public:
-  // Without places links are told one by one. REQUIRES: all that is given outlives it.
+  // Without places, shapes name every link. REQUIRES: all arguments outlive this.
   GroupAnswers(const Cluster& cluster, const Workload& workload,
                const CommunicationModel& communication, const PlacementGround& ground);
 
-  // Asks for a group that has no like, before placements are known.
+  // Queries for a group that is isomorphic to no other, before placements are known.
   void ask_ahead(GroupId group);
-  // Asks for the first group of every other pattern. Throws RefusedCall for a call that the model
-  // cannot carry.
+  // Queries for the first group of every other pattern. Throws RefusedCall for a call that the
+  // model cannot carry.
   void ask_all(const GroupPlacements& placed);
-  // Asks for the group, which does not load what the others of its pattern do.
+  // Queries for a group that does not load the same links as its pattern, and makes it a pattern by
+  // itself.
   void ask_alone(GroupId group);
 
-  // Whether parallel links are loaded alike.
+  // Whether parallel links are loaded equally.
   [[nodiscard]] bool hold() const { return flows_.hold(); }
   [[nodiscard]] std::shared_ptr<const GroupShapes> shapes() const;
   // Returns the traffic of all groups.
@@ -143,15 +145,16 @@ class GroupAnswers {
   GroupTraffic traffic_;
 };
 
-// A joint graph, or why there is none.
+// A joint graph, or the groups that prevent one.
 struct GraphLayout {
   std::shared_ptr<const JointGraph> graph = {};
-  std::vector<GroupId> strayed = {};  // groups that do not load what their pattern says
+  std::vector<GroupId> strayed = {};  // groups whose links do not match their pattern
 };
-// Estimates the bytes it holds.
+// Estimates its size in bytes.
 [[nodiscard]] std::size_t footprint(const GraphLayout& layout);
 
-// Writes what all groups load: the groups of a pattern load the links of their own places.
+// Writes the loads of all groups: the groups of a pattern load the links of their own placements.
+// Returns the groups that do not match instead, if there are any.
 [[nodiscard]] GraphLayout lay_out(const Cluster& cluster, const Workload& workload,
                                   std::shared_ptr<const GroupPlacements> placed,
                                   const GroupShapes& shapes);

@@ -19,8 +19,8 @@ std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 std::uint64_t both(std::uint64_t high, std::uint32_t low) { return high << 32U | low; }
 
-// Calls use(node, first, count) for all devices, ascending, those of a node that are numbered in a
-// row at once where that is known.
+// Calls use(node, first, count) for all devices, ascending. Consecutive devices of a node are one
+// call where the wiring records them as such.
 void for_each_row(const Cluster& cluster, const auto& use) {
   const NodeRuns& runs = cluster.wiring().runs();
   DeviceId next = 0;
@@ -59,8 +59,8 @@ IsomorphicPlacements::IsomorphicPlacements(Cluster cluster)
   number_nodes();
 }
 
-// Links that start in a node are told by its devices; of those that start elsewhere and end in it
-// none is within a node.
+// Lists the links of each node. Links that start in a node are found through its devices. Links
+// that end in it and start elsewhere come from the wiring.
 void IsomorphicPlacements::collect_node_links() {
   const std::uint32_t nodes = cluster_.facts().nodes;
   const Wiring& wiring = cluster_.wiring();
@@ -95,7 +95,7 @@ void IsomorphicPlacements::collect_node_links() {
   }
 }
 
-// Calls `use` with each link that ends in a node and starts elsewhere, and that node.
+// Calls `use` with the node and the link, for each link that ends in a node and starts elsewhere.
 void IsomorphicPlacements::for_each_arriving(const auto& use) const {
   cluster_.wiring().for_each_range([&](const StridedLinks& series) {
     if (series.to.step == 0 && cluster_.device(DeviceId{series.to.first}).node < 0) return;
@@ -112,15 +112,19 @@ std::span<const LinkId> IsomorphicPlacements::links_of(std::uint32_t node) const
   return std::span(links_).subspan(first_link_[node], first_link_[node + 1] - first_link_[node]);
 }
 
-// A node like which others are.
+// A kind of node: the first node of a set of isomorphic nodes.
 struct IsomorphicPlacements::Kind {
   std::uint32_t node = 0;
-  std::vector<std::uint32_t> wires;    // by link of the node, numbers in the cluster's table
-  std::vector<std::uint32_t> offsets;  // by device and the end, of its first link from the node's
-  std::vector<std::uint32_t> outside;  // links of the node that start or end elsewhere, as places
+  // By link of the node: the number of its wire in the cluster's table.
+  std::vector<std::uint32_t> wires;
+  // By device, and the end: the offset of its first link among the links of the node.
+  std::vector<std::uint32_t> offsets;
+  // The links of the node that start or end elsewhere, as indices.
+  std::vector<std::uint32_t> outside;
 };
 
-// Nodes by what they are made of; those of one hash are compared part by part.
+// Finds for each node the lowest isomorphic one. Nodes with equal hashes of their wires are
+// compared link by link.
 void IsomorphicPlacements::number_nodes() {
   std::unordered_map<std::uint64_t, std::vector<Kind>> kinds;
   for (std::uint32_t node = 0; node < cluster_.facts().nodes; ++node) {
@@ -157,7 +161,7 @@ IsomorphicPlacements::Kind IsomorphicPlacements::kind_of(std::uint32_t node,
   return kind;
 }
 
-// Nothing where the node's devices are not numbered in a row.
+// Returns an empty list where the node's devices do not have consecutive numbers.
 std::vector<std::uint32_t> IsomorphicPlacements::offsets_of(std::uint32_t node) const {
   const auto& [first, count, in_a_row] = devices_[node];
   std::vector<std::uint32_t> offsets;
@@ -168,7 +172,8 @@ std::vector<std::uint32_t> IsomorphicPlacements::offsets_of(std::uint32_t node) 
   return offsets;
 }
 
-// Within nodes of one pattern links of one place join the same.
+// Whether the links of the node join the same devices as those of the kind, index by index. For two
+// nodes of one wiring pattern, it is enough to compare the links that leave or enter the node.
 bool IsomorphicPlacements::is_joined_like(const Kind& kind, std::uint32_t node) const {
   const std::span<const LinkId> here = links_of(kind.node);
   const std::span<const LinkId> there = links_of(node);
@@ -186,7 +191,7 @@ bool IsomorphicPlacements::is_joined_like(const Kind& kind, std::uint32_t node) 
   return std::ranges::all_of(places, joins_alike);
 }
 
-// GPUs and their NICs.
+// Whether GPUs and their NICs have the same indices in both nodes.
 bool IsomorphicPlacements::stand_alike(std::uint32_t a, std::uint32_t b) const {
   const std::uint32_t gpus = cluster_.facts().gpus_per_node;
   for (std::uint32_t i = 0; i < gpus; ++i) {
@@ -202,7 +207,8 @@ bool IsomorphicPlacements::stand_alike(std::uint32_t a, std::uint32_t b) const {
   return true;
 }
 
-// A device as a link of the node knows it: by its place, or as one outside.
+// The endpoint of a link as the node sees it: the index of a device of the node, or kNone for one
+// outside, with its kind.
 std::pair<std::uint32_t, DeviceKind> IsomorphicPlacements::end_of(DeviceId id,
                                                                   std::uint32_t node) const {
   const Device& device = cluster_.device(id);
@@ -214,6 +220,7 @@ void IsomorphicPlacements::put_standing(std::uint32_t gpu) {
   key_.push_back(both(kind_of_node_[cluster_.node_of(gpu)], cluster_.local_index(gpu)));
 }
 
+// The number of the key; equal keys get equal numbers.
 std::uint32_t IsomorphicPlacements::named() {
   const auto next = static_cast<std::uint32_t>(numbers_.size());
   auto known = numbers_.find(key_);
@@ -230,7 +237,8 @@ std::optional<std::uint32_t> IsomorphicPlacements::of_group(std::span<const std:
   return named();
 }
 
-// Who is in which node, by group rank.
+// Adds to the key the node and the local index of each member, by group rank. Nodes are numbered in
+// the order of first use, so the key does not depend on which nodes they are.
 void IsomorphicPlacements::put_members(std::span<const std::uint32_t> gpus) {
   nodes_.forget();
   locals_.forget();
@@ -245,8 +253,9 @@ void IsomorphicPlacements::put_members(std::span<const std::uint32_t> gpus) {
   put_order(nodes_);
 }
 
-// Where the NICs hang that messages between members can pass: their own, and on the rail of a
-// receiver that of its place in the sender's node.
+// Adds to the key the tree above all NICs that messages between members can use: their own NICs,
+// and those at the other members' local indices, because a message takes the receiver's rail in the
+// sender's node. Returns false where no single tree joins them.
 bool IsomorphicPlacements::put_tree() {
   if (!cluster_.facts().torus.empty()) return false;
   tops_ = 0;
@@ -261,6 +270,8 @@ bool IsomorphicPlacements::put_tree() {
   return tops_ == 1;
 }
 
+// Adds the nodes from a switch to the top, until one that is known: from there on the way is in the
+// key already.
 void IsomorphicPlacements::put_way_up(std::uint32_t at) {
   for (; at != kNone; at = tree_.node(at).above) {
     const auto [number, known] = switches_.meet(at);
@@ -271,7 +282,8 @@ void IsomorphicPlacements::put_way_up(std::uint32_t at) {
   }
 }
 
-// Which comes before which in the cluster: what has no other order is taken in that one.
+// Adds to the key the order of these objects in the cluster: a communication model uses that order
+// where it has no other.
 void IsomorphicPlacements::put_order(const Met& met) {
   const bool sorted = std::ranges::is_sorted(met.things);
   key_.push_back(sorted ? 0 : 1);
@@ -320,7 +332,8 @@ std::optional<IsomorphicPlacements::Spot> IsomorphicPlacements::spot_of(LinkId i
   const bool inside = cluster_.device(link.from).node == cluster_.device(link.to).node;
   const bool in_fabric = cluster_.device(link.from).node < 0 && inside;
   if (in_fabric) return spot_of_set(link);
-  // A link that leaves the only node of a place leads where the place does not tell.
+  // A link that leaves the only node of a placement leads to a device that the placement does not
+  // determine.
   return inside || nodes_.things.size() > 1 ? spot_in_node(link) : std::nullopt;
 }
 

@@ -1,22 +1,22 @@
-// Places of groups that are alike but for where they lie: every tensor group fills a node, every
+// Placements of groups that differ only in where they are: every tensor group fills a node, every
 // stage sends to the next over a NIC, leaves and spines, and each stage's replicas form a ring over
-// nodes of their own.
+// other nodes.
 //
-// Two places have one number when they hold equally many GPUs in the same places of nodes alike,
-// and what lies between their members is alike link by link: kind, capacity, latency, cables, how
-// many links share alike, and which ways have which links in common. What a CommunicationModel
-// answers for one of them is then its answer for the other with the links of the same order
-// (communication_model.hpp), so it is asked once for all of them.
+// Two placements have the same number when they hold equally many GPUs at the same positions of
+// isomorphic nodes, and when the links between their members match one by one: kind, capacity,
+// latency, cables, size of the set of parallel links, and which routes have which links in common.
+// The phases that a CommunicationModel computes for one of them are then those of the other, with
+// the links of the same position (communication_model.hpp). One query serves for all of them.
 //
-// A place is known for GPUs of one node, with the links of the node; for GPUs of nodes that a tree
-// of switches joins (fabric_tree.hpp), with the links of their nodes and the sets of parallel links
-// of the tree; and for a message between two nodes of any fabric, with the links of its way on the
-// receiver's rail.
+// A placement is defined in three cases: for GPUs of one node, with the links of the node; for GPUs
+// of nodes that a tree of switches joins (fabric_tree.hpp), with the links of their nodes and the
+// sets of parallel links of the tree; and for a message between two nodes of any fabric, with the
+// links of its route on the receiver's rail.
 //
-//   IsomorphicPlacements places(cluster);
-//   places.of_group(gpus);   // of every tensor group the same number
-//   const auto spot = places.spot_of(link);   // of the place at hand
-//   places.hop_at(*spot, base);   // the link of its like, in the place with that base
+//     IsomorphicPlacements places(cluster);
+//     places.of_group(gpus);   // the same number for every tensor group
+//     const auto spot = places.spot_of(link);   // in the present placement
+//     places.hop_at(*spot, base);   // the corresponding link, in the placement with that base
 #pragma once
 
 #include <cstdint>
@@ -37,40 +37,43 @@ class IsomorphicPlacements {
  public:
   explicit IsomorphicPlacements(Cluster cluster);
 
-  // Held by one of several threads while a place is at hand.
+  // A thread holds it while it works with the present placement.
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
-  // The number of the place, which becomes the one at hand. Nothing for GPUs of several nodes where
-  // no tree joins them.
+  // Returns the number of the placement of these GPUs, which becomes the present placement. Returns
+  // nothing for GPUs of several nodes that no tree joins.
   [[nodiscard]] std::optional<std::uint32_t> of_group(std::span<const std::uint32_t> gpus);
-  // Nothing for GPUs of one node, and for a way that crosses a link twice.
+  // Returns the number of the placement of a message, which becomes the present placement. Returns
+  // nothing for GPUs of one node, and for a route that crosses a link twice.
   [[nodiscard]] std::optional<std::uint32_t> of_message(std::uint32_t from_gpu,
                                                         std::uint32_t to_gpu);
 
-  // A link of a place told by where it lies there: the same in places of one number.
+  // The position of a link in a placement. Corresponding links of placements of the same number
+  // have the same spot.
   struct Spot {
     enum class Part : std::uint8_t { Node, Up, Down, Way } part = Part::Node;
-    std::uint32_t which = 0;   // number in the base
-    std::uint32_t offset = 0;  // among the links of the node
+    std::uint32_t which = 0;   // index in the base
+    std::uint32_t offset = 0;  // index among the links of the node
   };
-  // The spot in the place at hand, by the lowest link of a set of parallel links; nothing for links
-  // elsewhere.
+  // The spot of a link in the present placement. A set of parallel links is named by its lowest
+  // link. Returns nothing for links elsewhere.
   [[nodiscard]] std::optional<Spot> spot_of(LinkId link) const;
 
-  // Tells where the place at hand lies: its nodes and its switches, or the links of a way and
-  // how many are alike. As long in all places of one number. Good until the next is asked for.
+  // The base of the present placement: its nodes and its switches, or the links of a route and the
+  // sizes of their sets. Placements of the same number have bases of the same length. Valid until
+  // the next placement.
   [[nodiscard]] std::span<const std::uint32_t> base() const { return base_; }
-  // The link at a spot of the place that lies there, and how many are alike. For several threads at
-  // once: nothing is kept.
+  // The link at a spot of the placement with that base, and the size of its set of parallel links.
+  // Several threads may call it: it changes nothing.
   [[nodiscard]] RouteHop hop_at(const Spot& spot, std::span<const std::uint32_t> base) const;
 
  private:
-  // Things of the place at hand, numbered as they are first met.
+  // Objects of the present placement, numbered in the order of first use.
   struct Met {
-    std::vector<std::uint32_t> number;  // of each thing there is; kNone: not met
-    std::vector<std::uint32_t> things;  // in the order of their numbers
+    std::vector<std::uint32_t> number;  // by object; kNone: not used yet
+    std::vector<std::uint32_t> things;  // objects, in the order of their numbers
     void forget();
-    // Its number, and whether it was met before.
+    // Returns the object's number, and whether it was used before.
     std::pair<std::uint32_t, bool> meet(std::uint32_t thing);
   };
 
@@ -78,8 +81,8 @@ class IsomorphicPlacements {
   struct Devices {
     DeviceId first = 0;
     std::uint32_t count = 0;
-    bool in_a_row = true;  // as they are numbered
-    // Returns the place of the next one.
+    bool in_a_row = true;  // they have consecutive numbers
+    // Returns the index of the next device.
     std::uint32_t add(DeviceId id) {
       if (count == 0) first = id;
       in_a_row = in_a_row && id == first + count;
@@ -111,19 +114,20 @@ class IsomorphicPlacements {
   const Cluster cluster_;
   std::mutex mutex_;
   FabricTree tree_;
-  std::vector<std::uint32_t> place_of_device_;  // within its node
-  std::vector<Devices> devices_;                // by node
-  std::vector<std::size_t> first_link_;         // by node, in links_; and the end
-  std::vector<LinkId> links_;                   // that start or end in a node, node by node
-  std::vector<std::uint32_t> kind_of_node_;     // the lowest node that is alike
+  std::vector<std::uint32_t> place_of_device_;  // index within its node
+  std::vector<Devices> devices_;                // indexed by node
+  std::vector<std::size_t> first_link_;  // by node: index in links_; the last entry is the end
+  // Links that start or end in a node, node by node.
+  std::vector<LinkId> links_;
+  std::vector<std::uint32_t> kind_of_node_;  // the lowest isomorphic node
   std::unordered_map<std::vector<std::uint64_t>, std::uint32_t, ListHash> numbers_;
-  // The state of the place at hand follows.
+  // The present placement. Its key is the canonical form: equal keys mean isomorphic placements.
   std::vector<std::uint64_t> key_;
   Met nodes_;
-  Met locals_;    // places within their nodes that members have
-  Met switches_;  // of the tree
+  Met locals_;    // local indices that members have in their nodes
+  Met switches_;  // switches of the tree
   std::uint32_t tops_ = 0;
-  std::vector<RouteHop> way_;  // of a message
+  std::vector<RouteHop> way_;  // route of a message
   std::vector<std::uint32_t> base_;
 };
 

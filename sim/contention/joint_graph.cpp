@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-// A cluster as an input of a memo, for what follows from its wiring: rates may differ.
+// A cluster as a memo input for values that follow from its wiring alone: rates may differ.
 struct OneWiring {
   Cluster cluster;
   bool operator==(const OneWiring& other) const {
@@ -19,7 +19,7 @@ struct OneWiring {
   }
 };
 
-// Shapes as an input of a memo.
+// Shapes as a memo input.
 struct SameShapes {
   std::shared_ptr<const GroupShapes> shapes;
   bool operator==(const SameShapes& other) const {
@@ -27,8 +27,8 @@ struct SameShapes {
   }
 };
 
-// A group of most of a large cluster's GPUs: asking for it takes as long as all else, so that a
-// second thread does it. Groups of fewer GPUs are asked for in no time.
+// A group of most of a large cluster's GPUs. Its query takes as long as all other work, so a second
+// thread does it. Queries for groups of fewer GPUs are fast.
 std::optional<GroupId> group_without_like(const Cluster& cluster, const Workload& workload) {
   if (!is_large(cluster) || workload.groups.empty()) return std::nullopt;
   const auto largest = std::ranges::max_element(
@@ -47,7 +47,7 @@ class Joiner {
         known_(known),
         memo_(known.memo != nullptr ? *known.memo : once_) {}
 
-  // Nothing where a flow loads parallel links unequally.
+  // Returns nothing where a flow loads parallel links unequally.
   std::optional<Joined> joined() {
     if (const auto large = group_without_like(cluster_, workload_)) {
       PlacementGround ground = this->ground();
@@ -63,7 +63,7 @@ class Joiner {
     return laid_out();
   }
 
-  // With every link by itself.
+  // Builds the graph with every link by itself.
   Joined joined_link_by_link() {
     const PlacementGround ground{.calls = calls(),
                                  .parallel = std::make_shared<ParallelLinkIndex>(cluster_, true)};
@@ -93,6 +93,8 @@ class Joiner {
 
   std::optional<Joined> laid_out() {
     answers_->ask_all(*placed_);
+    // A group that does not match its pattern becomes a pattern by itself, and the layout is
+    // repeated. It ends because each round has more patterns.
     while (answers_->hold()) {
       const auto shapes = answers_->shapes();
       const auto layout =
@@ -116,7 +118,8 @@ class Joiner {
 
 }  // namespace
 
-// Where a communication model loads switches by name, parallel links are no longer alike.
+// Parallel links are not interchangeable where a communication model names switches. The graph then
+// names every link.
 Joined join(const Cluster& cluster, const Workload& workload,
             const CommunicationModel& communication, const FoldKnown& known) {
   if (auto joined = Joiner(cluster, workload, communication, known).joined())

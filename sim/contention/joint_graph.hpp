@@ -1,20 +1,20 @@
 // The joint graph of a workload on a cluster: ranks, groups, flows and links, ready to be folded.
 //
-// Every group's calls are turned into phases once, through CommunicationModel; of groups in places
-// alike (isomorphic_placements.hpp) one is asked, and the others have its phases on their own
-// links. Flows of one group that load the same links in the same proportions share one *shape*,
-// whatever their size, so that a group with forty calls of the same ring keeps one list of links.
+// CommunicationModel turns the calls of every group into phases once. For groups in isomorphic
+// placements (isomorphic_placements.hpp) it is queried for one group; the others have its phases on
+// their own links. Flows of one group that load the same links in the same proportions share one
+// *shape*, whatever their size: a group with forty calls of the same ring stores one list of links.
 //
-// Parallel links carry the same whatever is sent (sim/cluster/parallel_links.hpp). Only the
-// lowest is in a shape; it stands for all. Where a communication model loads one of them by itself,
-// all links are told one by one.
+// Parallel links always carry the same load (sim/cluster/parallel_links.hpp). A shape names only
+// the lowest of them, as the representative of the set. Where a communication model loads one of
+// them separately, shapes name all links.
 //
 // The graph holds proportions, and no bytes, seconds or rates: those are the traffic. A cluster
 // with other rates mostly has the same graph.
 //
-//   const auto [joint, traffic] = join(cluster, workload, communication);
-//   for (const GroupCall& made : traffic.of(group))
-//     joint->shape(joint->first_shape[group] + made.phases[0].flows[0].shape);
+//     const auto [joint, traffic] = join(cluster, workload, communication);
+//     for (const GroupCall& made : traffic.of(group))
+//       joint->shape(joint->first_shape[group] + made.phases[0].flows[0].shape);
 #pragma once
 
 #include <cstdint>
@@ -35,11 +35,12 @@ namespace trainyard {
 
 // `count` equal flows of one phase.
 struct ShapedFlow {
-  std::uint32_t shape = 0;  // among those of the group
+  std::uint32_t shape = 0;  // number among the shapes of the group
   std::uint32_t count = 1;
   double payload_bytes = 0.0;  // on the most loaded link of one flow
   double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();
-  // The cap that it has alone; set where the cap holds what other flows of its phase take.
+  // The rate cap of the flow without contention. Set where rate_cap_bytes_per_s includes the effect
+  // of other flows of its phase (closed_phases.hpp).
   std::optional<double> rate_alone = {};
 };
 
@@ -62,8 +63,8 @@ struct ShapeLoad {
 
 // The phases of the calls of groups; many groups share them.
 struct GroupTraffic {
-  std::vector<std::vector<GroupCall>> calls;  // by call
-  std::vector<std::uint32_t> of_group;        // index into calls
+  std::vector<std::vector<GroupCall>> calls;  // indexed by of_group
+  std::vector<std::uint32_t> of_group;        // by group: index into calls
 
   [[nodiscard]] const std::vector<GroupCall>& of(GroupId group) const {
     return calls[of_group[group]];
@@ -71,13 +72,14 @@ struct GroupTraffic {
 };
 
 struct JointGraph {
-  std::shared_ptr<const GroupPlacements> placed;  // who is in which group, and where
-  std::vector<std::uint32_t> first_shape;         // [group]: its shapes are in a row; and the end
+  std::shared_ptr<const GroupPlacements> placed;  // the groups' members and placements
+  // By group: its first shape; its shapes are consecutive. The last entry is the end.
+  std::vector<std::uint32_t> first_shape;
   std::vector<GroupId> group_of_shape;
-  std::vector<std::size_t> shape_offsets;  // of each shape in shape_loads, and the end
+  std::vector<std::size_t> shape_offsets;  // begin of each shape in shape_loads, and the end
   std::vector<ShapeLoad> shape_loads;      // sorted by link within a shape
   std::vector<double> loads;               // distinct relative loads, 0 < load <= 1
-  std::vector<LinkId> links;               // in use, ascending; of parallel ones the lowest
+  std::vector<LinkId> links;               // links in use, ascending; the lowest of parallel ones
 
   [[nodiscard]] std::uint32_t shapes_of(GroupId group) const {
     return first_shape[group + 1] - first_shape[group];
@@ -96,22 +98,25 @@ struct Joined {
 
 // Results of an earlier fold of the same workload and cluster.
 struct FoldKnown {
-  FoldedCalls calls = {};  // with the workload's analysis; without it is found
-  std::shared_ptr<IsomorphicPlacements> places = {};  // of the cluster; null: they are found
-  Memo* memo = nullptr;                               // of what workloads and clusters alike gave
+  // Holds the workload's analysis; a null one is computed.
+  FoldedCalls calls = {};
+  // The cluster's placements; null: they are computed.
+  std::shared_ptr<IsomorphicPlacements> places = {};
+  // Values of earlier workloads and clusters.
+  Memo* memo = nullptr;
 };
 
-// REQUIRES: the workload is valid (validate in workload.hpp) and its ranks' GPUs are of the
-// cluster.
+// Builds the joint graph. REQUIRES: the workload is valid (validate in workload.hpp) and its ranks'
+// GPUs are of the cluster.
 [[nodiscard]] Joined join(const Cluster& cluster, const Workload& workload,
                           const CommunicationModel& communication, const FoldKnown& known = {});
 
-// The same with every link by itself: to hold join() against.
+// Builds the graph with every link by itself: a reference for join().
 [[nodiscard]] Joined join_link_by_link(const Cluster& cluster, const Workload& workload,
                                        const CommunicationModel& communication);
 
-// Whether what is done for every link takes far longer than it takes to start a thread (some 50
-// us): from 8 192 GPUs on.
+// Whether a second thread pays off for work on every link: starting a thread takes some 50 us. True
+// from 8 192 GPUs on.
 [[nodiscard]] bool is_large(const Cluster& cluster);
 
 }  // namespace trainyard

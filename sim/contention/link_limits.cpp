@@ -19,8 +19,8 @@ namespace trainyard {
 
 namespace {
 
-// The rate that the exclusive links of a shape allow, in bytes/s of its most loaded link; infinity:
-// all.
+// By shape: the rate that its exclusive links allow, in bytes/s of its most loaded link. Infinity:
+// no limit.
 std::vector<double> exclusive_rates(const Cluster& cluster, const JointGraph& joint,
                                     const LinkLimits& limits) {
   const std::vector<std::uint8_t>& contended = limits.concurrency->contended;
@@ -36,8 +36,8 @@ std::vector<double> exclusive_rates(const Cluster& cluster, const JointGraph& jo
   return rates;
 }
 
-// The traffic with what the exclusive links of a flow allow as a cap of its own. Groups that do
-// the same and whose shapes may go as fast still do the same.
+// Adds the limits of exclusive links to the caps of flows. Groups that shared their traffic and
+// whose shapes have equal limits still share it.
 GroupTraffic with_caps(const JointGraph& joint, GroupTraffic traffic,
                        std::span<const double> rates) {
   GroupTraffic capped;
@@ -68,6 +68,7 @@ LinkUsers::LinkUsers(const JointGraph& joint)
   TY_CHECK(joint.shape_loads.size() < kNone, joint.shape_loads.size());
   for (const ShapeLoad& load : joint.shape_loads) ++begin_[load.link + std::size_t{1}];
   std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+  // Counting sort by link. Shapes are visited in order, so the users of a link are sorted by shape.
   std::vector<std::uint32_t> next(begin_.begin(), begin_.end() - 1);
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape)
     for (const auto& [link, load] : joint.shape(shape)) users_[next[link]++] = {shape, load};
@@ -93,6 +94,7 @@ LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const J
   Memo& memo = known.memo != nullptr ? *known.memo : once;
   const JointGraph& joint = *joined.graph;
   LinkLimits limits;
+  // Non-blocking links are found without the users, so the two run concurrently.
   limits.redundant = run_concurrently(
       is_large(cluster),
       [&] { limits.users = memo.get<LinkUsers>([&] { return LinkUsers(joint); }, joined.graph); },
@@ -102,6 +104,8 @@ LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const J
   limits.implied_by = implied_links(cluster, *series, limits.redundant);
   for (const LinkId link : joint.links)
     if (limits.implied_by[link] != link) limits.redundant[link] = true;
+  // The memo key of the concurrency is everything it reads: graph, moments, redundant links and
+  // calls. It contains no rates.
   const Moments moments(joined.traffic);
   limits.concurrency = memo.get<Concurrency>(
       [&] {
@@ -123,6 +127,7 @@ Contention find_contention(const Cluster& cluster, const Workload& workload,
                           ? limit_links(cluster, workload, joined, options.known)
                           : every_link_limits(joined);
   if (options.drop_uncontended) {
+    // Closed phases are priced last: their flows need the caps of their exclusive links.
     const std::vector<double> rates = exclusive_rates(cluster, *joined.graph, limits);
     joined.traffic = with_caps(*joined.graph, std::move(joined.traffic), rates);
     close_phases(cluster, *joined.graph, limits, joined.traffic);

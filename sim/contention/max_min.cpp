@@ -7,7 +7,7 @@ namespace trainyard {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kTogether = 1e-12;  // relative; what is nearer than this is one
+constexpr double kTogether = 1e-12;  // relative; values nearer than this are equal
 
 }  // namespace
 
@@ -22,6 +22,7 @@ void MaxMinFlows::add(MaxMinFlow flow) {
   flows_.push_back({.told = std::move(flow), .left = payload});
 }
 
+// Cost: each round freezes at least one flow and goes over all loads, so at most flows times loads.
 bool MaxMinFlows::share() {
   room_ = capacity_;
   bool any = false;
@@ -35,6 +36,7 @@ bool MaxMinFlows::share() {
   return any;
 }
 
+// Whether the flow can rise no further than the level: its cap or one of its links stops it there.
 bool MaxMinFlows::held_back(const Flow& flow, double level) const {
   return flow.told.cap <= level * (1.0 + kTogether) ||
          std::ranges::any_of(flow.told.loads, [&](const auto& load) {
@@ -42,7 +44,8 @@ bool MaxMinFlows::held_back(const Flow& flow, double level) const {
          });
 }
 
-// Raises all rates until a link is full or a cap is reached, and freezes who is there.
+// One round of progressive filling: raises all rates until a link is full or a cap is reached, and
+// freezes the flows that this holds back. Returns false when all are frozen.
 bool MaxMinFlows::freeze_slowest() {
   std::ranges::fill(demand_, 0.0);
   double level = kNever;
@@ -78,6 +81,7 @@ void MaxMinFlows::advance(double seconds) {
   now_s_ += seconds;
   for (Flow& flow : flows_) {
     if (flow.left <= 0.0) continue;
+    // The tolerance lets flows that end together end in one step.
     const bool ended = flow.left / flow.rate <= seconds * (1.0 + kTogether);
     flow.left = ended ? 0.0 : flow.left - flow.rate * seconds;
     if (ended) flow.end_s = now_s_;

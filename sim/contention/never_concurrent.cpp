@@ -12,10 +12,10 @@ namespace trainyard {
 
 namespace {
 
-// Groups on one link beyond which no pair is looked at: their flows count as contended, which is
-// never wrong.
+// The most groups on one link whose pairs are compared. On links with more, all flows count as
+// contended, which is always correct.
 constexpr std::size_t kMostGroups = 64;
-// Flows of a phase beyond which the engine had better price it.
+// The most flows of a phase that is priced before the run. The engine prices larger ones.
 constexpr std::size_t kMostFlows = 16;
 
 void add_moments(const GroupCall& made, std::vector<Moments::OfShape>& of_shape) {
@@ -34,8 +34,8 @@ bool has_few_flows(const GroupCall& made) {
       made.phases, [](const ShapedPhase& phase) { return phase.flows.size() <= kMostFlows; });
 }
 
-// Whether calls of two groups are never concurrent. It remembers what it was asked: one for each
-// thread.
+// Whether calls of two groups are never concurrent. Results are cached, so each thread has its own
+// object.
 class NeverConcurrent {
  public:
   NeverConcurrent(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis);
@@ -48,8 +48,8 @@ class NeverConcurrent {
 
   [[nodiscard]] bool orders_itself(GroupId group);
   [[nodiscard]] bool is_pair(GroupId group) const;
-  [[nodiscard]] bool kept_ordered(GroupId a, GroupId b);
-  [[nodiscard]] bool found_ordered(GroupId a, GroupId b);
+  [[nodiscard]] bool cached_ordered(GroupId a, GroupId b);
+  [[nodiscard]] bool compute_ordered(GroupId a, GroupId b);
   [[nodiscard]] const Membership* membership(RankId rank, GroupId group) const;
   [[nodiscard]] bool orders(RankId rank, std::uint16_t a, std::uint16_t b);
   [[nodiscard]] bool are_ordered(std::uint32_t program, const std::vector<std::uint32_t>& slots,
@@ -66,11 +66,11 @@ class NeverConcurrent {
   const Workload& workload_;
   const JointGraph& joint_;
   ProgramAnalysis& analysis_;
-  std::vector<std::size_t> first_;     // by rank, in GroupPlacements::memberships
-  std::vector<Itself> orders_itself_;  // by group
+  std::vector<std::size_t> first_;     // by rank: index in GroupPlacements::memberships
+  std::vector<Itself> orders_itself_;  // indexed by group
   std::vector<Kept> kept_ = std::vector<Kept>(4096);
   std::unordered_map<std::uint64_t, bool> known_;
-  // The pair last asked for: the links of a node are looked at in a row.
+  // The last pair and its result: successive links of a node have the same groups.
   std::pair<GroupId, GroupId> last_pair_ = {kNone, kNone};
   bool last_ordered_ = false;
 };
@@ -91,7 +91,7 @@ bool NeverConcurrent::of(GroupId a, GroupId b) {
   if (a > b) std::swap(a, b);
   const std::pair pair{a, b};
   if (last_pair_ != pair) {
-    last_ordered_ = is_pair(a) || is_pair(b) ? found_ordered(a, b) : kept_ordered(a, b);
+    last_ordered_ = is_pair(a) || is_pair(b) ? compute_ordered(a, b) : cached_ordered(a, b);
     last_pair_ = pair;
   }
   return last_ordered_;
@@ -100,22 +100,23 @@ bool NeverConcurrent::of(GroupId a, GroupId b) {
 bool NeverConcurrent::orders_itself(GroupId group) {
   Itself& known = orders_itself_[group];
   if (known == Itself::Unknown)
-    known = found_ordered(group, group) ? Itself::Ordered : Itself::Concurrent;
+    known = compute_ordered(group, group) ? Itself::Ordered : Itself::Concurrent;
   return known == Itself::Ordered;
 }
 
-// Whether it is a sender and a receiver, which are looked at as fast as they are looked up.
+// Whether the group has at most two members. Comparing it is as fast as a lookup.
 bool NeverConcurrent::is_pair(GroupId group) const {
   return workload_.groups[group].members.size() <= 2;
 }
 
-bool NeverConcurrent::kept_ordered(GroupId a, GroupId b) {
+bool NeverConcurrent::cached_ordered(GroupId a, GroupId b) {
   const auto [entry, fresh] = known_.try_emplace(std::uint64_t{a} << 32U | b, false);
-  if (fresh) entry->second = found_ordered(a, b);
+  if (fresh) entry->second = compute_ordered(a, b);
   return entry->second;
 }
 
-bool NeverConcurrent::found_ordered(GroupId a, GroupId b) {
+// One member of both groups that has their calls in order is enough.
+bool NeverConcurrent::compute_ordered(GroupId a, GroupId b) {
   if (workload_.groups[a].members.size() > workload_.groups[b].members.size()) std::swap(a, b);
   return std::ranges::any_of(workload_.groups[a].members, [&](RankId rank) {
     const Membership* in_a = membership(rank, a);
@@ -132,8 +133,9 @@ const Membership* NeverConcurrent::membership(RankId rank, GroupId group) const 
   return nullptr;
 }
 
-// Through all slots of the rank that name the two groups. Ranks of one program mostly bind their
-// slots alike: what was last found for the two slots is asked for again.
+// Whether the rank has the calls of the two groups in order, through all its slots that name them.
+// Ranks of one program mostly bind their slots equally, so the last result for the two slots is
+// reused when the binding is equal.
 bool NeverConcurrent::orders(RankId rank, std::uint16_t a, std::uint16_t b) {
   const std::vector<std::uint32_t>& slots = joint_.placed->slot_of[rank];
   const std::uint32_t program = workload_.ranks[rank].program;
@@ -155,11 +157,11 @@ bool NeverConcurrent::are_ordered(std::uint32_t program, const std::vector<std::
   return true;
 }
 
-// Whom the flows of a shape meet on the links that were looked at.
+// Whether the flows of a shape share the links that were looked at with other flows.
 struct Met {
   explicit Met(std::size_t shapes) : any(shapes, false), others(shapes, false) {}
-  std::vector<bool> any;     // by shape: whether anybody
-  std::vector<bool> others;  // by shape: whether flows that are not of its own phase
+  std::vector<bool> any;     // by shape: with any flow
+  std::vector<bool> others;  // by shape: with flows outside their own phase
 
   void add(const Met& more) {
     for (std::size_t shape = 0; shape < any.size(); ++shape) {
@@ -169,10 +171,10 @@ struct Met {
   }
 };
 
-// Looks at links one by one; several of them at different links at once.
+// Looks at links one by one. Several objects may work on different links at the same time.
 class LinkContention {
  public:
-  // `contended`: by number of a user, is written to.
+  // `contended`: by number of a user; this object writes it.
   LinkContention(const Workload& workload, const JointGraph& joint, ProgramAnalysis& analysis,
                  const Moments& moments, std::vector<std::uint8_t>& contended)
       : joint_(joint),
@@ -181,7 +183,7 @@ class LinkContention {
         never_concurrent_(workload, joint, analysis),
         met_(joint.group_of_shape.size()) {}
 
-  // Marks the users that are contended. `first`: the number of the first of them.
+  // Marks the users that are contended. `first`: the number of the first user.
   void look_at(std::span<const LinkUsers::User> users, std::uint32_t first) {
     find_contenders(users);
     for (std::size_t i = 0; i < users.size(); ++i) {
@@ -196,7 +198,7 @@ class LinkContention {
 
  private:
   using Users = std::span<const LinkUsers::User>;
-  // Whom a flow may meet on a link.
+  // The flows that a flow may share a link with.
   enum class Meets : std::uint8_t { None, OwnPhase, Others };
 
   [[nodiscard]] const Moments::OfShape& moments_of(std::uint32_t shape) const {
@@ -208,7 +210,8 @@ class LinkContention {
     return joint_.group_of_shape[user.shape];
   }
 
-  // meets_, by user. Groups are looked at pair by pair, then the flows of each.
+  // Fills meets_, by user. Compares pairs of groups first, then the flows within each group. Cost:
+  // the square of the groups on the link, at most kMostGroups.
   void find_contenders(Users users) {
     meets_.assign(users.size(), Meets::Others);
     groups_here_.clear();
@@ -229,8 +232,9 @@ class LinkContention {
     }
   }
 
-  // exclusive_here_, by group on the link: whether it is kept apart from itself and all others. A
-  // pair of which neither is has no more to tell.
+  // Fills exclusive_here_, by group on the link: whether its calls are never concurrent with each
+  // other or with those of the other groups. A pair is skipped when neither of the two is exclusive
+  // any more.
   void find_exclusive() {
     exclusive_here_.assign(groups_here_.size(), true);
     for (std::size_t i = 0; i < groups_here_.size(); ++i) {
@@ -242,8 +246,8 @@ class LinkContention {
     }
   }
 
-  // Flows of one group, whose calls follow one another, meet where they move in
-  // the same phase. `first`: the place of the first in meets_.
+  // Finds the flows of one group that move in the same phase. The calls of the group follow one
+  // another, so other phases are never concurrent. `first`: the index of the first flow in meets_.
   void find_contenders_within(Users of_group, std::size_t first) {
     for (std::size_t i = 0; i < of_group.size(); ++i) meets_[first + i] = Meets::None;
     if (of_group.size() == 1 && !moments_of(of_group.front().shape).together) return;
@@ -264,16 +268,18 @@ class LinkContention {
   std::vector<std::uint8_t>& contended_;
   NeverConcurrent never_concurrent_;
   Met met_;
-  std::vector<Meets> meets_;  // on the link at hand
+  std::vector<Meets> meets_;  // on the present link
   std::vector<GroupId> groups_here_;
-  std::vector<GroupId> groups_before_;  // on the link before: those of a node come in a row
+  // Groups of the previous link: successive links of a node have the same groups.
+  std::vector<GroupId> groups_before_;
   std::vector<bool> exclusive_here_;
-  std::vector<std::pair<std::uint64_t, std::size_t>> moving_;  // who moves when, of one group
+  std::vector<std::pair<std::uint64_t, std::size_t>> moving_;  // phase and user, of one group
 };
 
-// Links in a row that are looked at together.
+// Links per piece of work.
 constexpr std::size_t kLinksTogether = 4096;
 
+// By group: whether its flows share links with each other, only within a phase, and are few.
 std::vector<bool> closed_groups(const JointGraph& joint, const Moments& moments, const Met& met) {
   std::vector<bool> closed(moments.of_group.size(), false);
   for (std::uint32_t shape = 0; shape < joint.group_of_shape.size(); ++shape)
@@ -285,7 +291,7 @@ std::vector<bool> closed_groups(const JointGraph& joint, const Moments& moments,
   return closed;
 }
 
-// Takes the marks from users of closed groups, and collects the links where others are left.
+// Removes the marks from users of closed groups, and collects the links where other marks are left.
 void finish(const JointGraph& joint, const LinkUsers& users, Concurrency& found) {
   for (std::uint32_t i = 0; i < joint.links.size(); ++i) {
     bool any = false;
@@ -325,13 +331,13 @@ Concurrency find_concurrency(const Cluster& cluster, const Workload& workload,
         contenders.look_at(users.of(link), users.first(link));
   };
   LinkContention here(workload, joint, analysis, moments, found.contended);
-  LinkContention beside_it(workload, joint, analysis, moments, found.contended);
+  LinkContention on_second_thread(workload, joint, analysis, moments, found.contended);
   parallel_for(
       is_large(cluster), (joint.links.size() + kLinksTogether - 1) / kLinksTogether,
-      [&](std::size_t piece) { look_with(beside_it, piece); },
+      [&](std::size_t piece) { look_with(on_second_thread, piece); },
       [&](std::size_t piece) { look_with(here, piece); });
   Met met = here.met();
-  met.add(beside_it.met());
+  met.add(on_second_thread.met());
   found.closed = closed_groups(joint, moments, met);
   finish(joint, users, found);
   return found;

@@ -1,13 +1,13 @@
-// Which flows can meet on a link, because no rank keeps their calls from being concurrent.
+// Finds the flows that can be on a link at the same time: those whose calls no rank keeps in order.
 //
-// A rank that is a member of two groups makes their calls one after the other, by the order of its
-// streams and dependencies (program_analysis.hpp). An operation ends for all members at once, so
-// calls that one member has in order are never concurrent for anybody.
+// A rank that is a member of two groups makes their calls one after the other, where its streams
+// and dependencies order them (program_analysis.hpp). An operation ends for all members at once.
+// Calls that one member has in order are therefore never concurrent for any member.
 //
-//   const Moments moments(traffic);
-//   Concurrency found = find_concurrency(cluster, workload, joint, analysis, moments, redundant,
-//   users); found.contended[users.first(link)];   // whether the first user of the link may meet
-//   others
+//     const Moments moments(traffic);
+//     Concurrency found =
+//         find_concurrency(cluster, workload, joint, analysis, moments, redundant, users);
+//     found.contended[users.first(link)];   // whether the first user of the link may be contended
 #pragma once
 
 #include <cstddef>
@@ -19,32 +19,34 @@
 
 namespace trainyard {
 
-// When the flows of each shape move: in which phases of which calls. It is all that concurrency
-// reads of traffic.
+// When the flows of each shape move: in which phases of which calls. Concurrency reads nothing else
+// of the traffic.
 struct Moments {
   explicit Moments(const GroupTraffic& traffic);
   bool operator==(const Moments&) const = default;
 
   // When the flows of a shape move.
   struct OfShape {
-    std::vector<std::uint64_t> all = {};  // calls and phases, ascending
-    bool together = false;                // two of them at once
+    std::vector<std::uint64_t> all = {};  // call and phase, ascending
+    bool together = false;                // two of its flows move in one phase
     bool operator==(const OfShape&) const = default;
   };
-  std::vector<std::vector<OfShape>> of_traffic;  // by index into GroupTraffic::calls, by shape
-  std::vector<bool> few_flows;                   // by that index: in every phase
-  std::vector<std::uint32_t> of_group;           // as GroupTraffic::of_group
+  std::vector<std::vector<OfShape>> of_traffic;  // [index into GroupTraffic::calls][shape]
+  // By index into GroupTraffic::calls: every phase has few flows.
+  std::vector<bool> few_flows;
+  std::vector<std::uint32_t> of_group;  // equals GroupTraffic::of_group
 };
 
-// Which uses of links are contended.
+// The contended uses of links.
 struct Concurrency {
   std::vector<std::uint8_t> contended;  // by number of a user (LinkUsers), 0 or 1
-  // By group: its flows meet nobody but others of their own phase, and few of them. None of their
-  // uses is contended: closed_phases.hpp says what they take from each other.
+  // By group: its flows share links only with others of their own phase, and are few. None of their
+  // uses is contended: closed_phases.hpp computes the rates that they take from each other.
   std::vector<bool> closed;
-  std::vector<std::uint32_t> links = {};  // positions in JointGraph::links where uses are contended
+  // Positions in JointGraph::links where uses are contended.
+  std::vector<std::uint32_t> links = {};
 };
-// Estimates the bytes it holds.
+// Estimates its size in bytes.
 [[nodiscard]] std::size_t footprint(const Concurrency& concurrency);
 
 // Looks at the links that are not `redundant` (by link).
@@ -54,7 +56,7 @@ struct Concurrency {
                                            const std::vector<bool>& redundant,
                                            const LinkUsers& users);
 
-// Where every use is contended.
+// The concurrency where every use is contended.
 [[nodiscard]] Concurrency all_concurrent(const JointGraph& joint, const LinkUsers& users);
 
 }  // namespace trainyard

@@ -14,10 +14,10 @@ namespace trainyard {
 
 namespace {
 
-constexpr double kRounding = 1e-12;  // of sums of fractions such as 1/3
+constexpr double kRounding = 1e-12;  // relative error of sums of fractions such as 1/3
 constexpr std::uint32_t kNoTier = std::numeric_limits<std::uint32_t>::max();
 
-// How far above the GPUs a device of the fabric stands.
+// How far above the GPUs a device of the fabric is.
 std::uint32_t tier(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::Nic:
@@ -33,8 +33,8 @@ std::uint32_t tier(DeviceKind kind) {
   }
 }
 
-// Whether a link leads up or down between two tiers, and at which switch its cover joins it: the
-// lower of its ends, where all that goes up has come in and all that came down goes out.
+// The direction of a link between two tiers, and its lower endpoint. All flows that go up the link
+// have entered that switch from below, and all that come down leave it downwards.
 struct Lift {
   bool up = false;
   std::uint32_t lower_tier = kNoTier;  // kNoTier: not between tiers
@@ -49,12 +49,14 @@ Lift lift_of(const Cluster& cluster, const Strand& link) {
   return {up, up ? from : to, up ? link.from : link.to};
 }
 
-// The traffic between a switch and the tier below it.
+// The traffic between a switch and the tier below it, in one direction.
 struct Below {
-  double load = 0.0;   // of the flow at hand
+  double load = 0.0;   // load of the present shape
   double bound = 0.0;  // sum of the bounds of the links in use
 };
 
+// One pass over all shapes computes r of the header for every link between tiers, then the links
+// are decided tier by tier. Cost: proportional to the loads of all shapes.
 class NonBlockingSearch {
  public:
   NonBlockingSearch(const Cluster& cluster, const JointGraph& joint)
@@ -83,20 +85,20 @@ class NonBlockingSearch {
   }
 
  private:
-  // Where a link adds to what passes below a switch, and its number among those that may be
-  // non-blocking.
+  // The traffic that a link adds to, below its upper switch, and its number among the links that
+  // may be non-blocking.
   struct Place {
-    std::uint32_t over = kNone;  // kNone: not between tiers
+    std::uint32_t over = kNone;  // index in below_; kNone: not between tiers
     std::uint32_t candidate = kNone;
   };
   struct Candidate {
     LinkId link = 0;
-    std::uint32_t tier = 0;   // of its lower end
-    std::uint32_t below = 0;  // its lower end's
+    std::uint32_t tier = 0;   // tier of its lower endpoint
+    std::uint32_t below = 0;  // the traffic below its lower endpoint: index in below_
     double ratio = 0.0;       // r of the header
   };
   struct Use {
-    std::uint32_t of = 0;  // index into below_, or into candidates_
+    std::uint32_t of = 0;  // index in below_ or in candidates_
     double load = 0.0;
   };
 
@@ -113,7 +115,7 @@ class NonBlockingSearch {
         {.link = id, .tier = lift.lower_tier, .below = under(lift.lower, lift.up)});
   }
 
-  // Returns the place of the traffic below the switch, upwards and downwards apart.
+  // Returns the index of the traffic below the switch. The two directions have an entry each.
   std::uint32_t under(DeviceId device, bool up) {
     std::uint32_t& first = first_below_[device];
     if (first == kNone) {
@@ -144,11 +146,11 @@ class NonBlockingSearch {
     for (const Use& use : added_) below_[use.of].load = 0.0;
   }
 
-  // A non-blocking link hands on its own bound.
+  // A non-blocking link passes on its own bound.
   bool is_non_blocking(const Candidate& candidate) {
     const double capacity = cluster_.wiring().wire(candidate.link).capacity.value();
     const double bound = candidate.ratio * below_[candidate.below].bound;
-    const bool holds = bound <= capacity * (1.0 + kRounding);  // not where nothing is below
+    const bool holds = bound <= capacity * (1.0 + kRounding);  // false where no flow is below
     if (!holds) return false;
     if (bound < capacity) below_[places_[candidate.link].over].bound += bound - capacity;
     return true;
@@ -156,12 +158,12 @@ class NonBlockingSearch {
 
   const Cluster& cluster_;
   const JointGraph& joint_;
-  std::vector<bool> lifts_;                 // by link: between tiers?
-  std::vector<Place> places_;               // of these
-  std::vector<std::uint32_t> first_below_;  // by device; kNone: nothing leads up from below
+  std::vector<bool> lifts_;                 // by link: between tiers
+  std::vector<Place> places_;               // by link, of these
+  std::vector<std::uint32_t> first_below_;  // by device; kNone: no link to a lower tier
   std::vector<Below> below_;
   std::vector<Candidate> candidates_;  // ascending
-  std::vector<Use> added_;             // of the shape at hand
+  std::vector<Use> added_;             // loads of the present shape
   std::vector<Use> crossed_;
 };
 
@@ -173,14 +175,14 @@ std::vector<bool> non_blocking_links(const Cluster& cluster, const JointGraph& j
 
 namespace {
 
-// Where a way goes on and none begins or ends.
+// A device of this kind passes traffic on; no route begins or ends there.
 bool is_passed(DeviceKind kind) {
   return kind == DeviceKind::PcieSwitch || kind == DeviceKind::Nic || kind == DeviceKind::Cpu;
 }
 
-// Series of links as trees with the one that implies the others at the root: that with the least
-// capacity, and of equals what refinement tells apart, so that in symmetric places the choice is
-// the same.
+// Series of links as trees (union-find). The root of a tree implies the others: it has the least
+// capacity. Ties are broken by the properties that colour refinement compares, so that in symmetric
+// placements the choice is the same.
 class SeriesTrees {
  public:
   explicit SeriesTrees(const Wiring& wiring) : wiring_(wiring), root_(wiring.link_count()) {
@@ -201,6 +203,7 @@ class SeriesTrees {
 
  private:
   [[nodiscard]] LinkId root_of(LinkId link) {
+    // Path halving.
     while (root_[link] != link) link = root_[link] = root_[root_[link]];
     return link;
   }
@@ -208,17 +211,18 @@ class SeriesTrees {
   [[nodiscard]] bool implies(LinkId a, LinkId b) const {
     const Wire& x = wiring_.wire(a);
     const Wire& y = wiring_.wire(b);
+    // A total order, so the root of a series does not depend on the order of joins.
     return std::tie(x.capacity, x.kind, x.nominal, a) < std::tie(y.capacity, y.kind, y.nominal, b);
   }
 
   const Wiring& wiring_;
-  std::vector<LinkId> root_;  // by link: another of its series, or itself
+  std::vector<LinkId> root_;  // by link: another link of its series, or itself
 };
 
-// Links in a row that are looked at together.
+// Links per piece of work.
 constexpr std::size_t kLinksTogether = 4096;
 
-// Finds the pairs of links in series that are loaded alike.
+// Finds the pairs of links in series that are loaded equally.
 class NeighbourSearch {
  public:
   NeighbourSearch(const Cluster& cluster, const JointGraph& joint, const LinkUsers& users)
@@ -244,6 +248,7 @@ class NeighbourSearch {
       if (!is_passed(cluster_.device(to).kind)) continue;
       const LinkId end = wiring.first_link_from(to + 1);
       for (LinkId next = wiring.first_link_from(to); next < end; ++next)
+        // A link back to the device that `id` comes from does not continue it.
         if (loaded_alike(id, next) && wiring.to(next) != from) found.push_back({id, next});
     }
   }

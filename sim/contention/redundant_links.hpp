@@ -1,4 +1,5 @@
-// Links whose constraints follow from those of other links, and so hold no flow back by themselves.
+// Links whose constraints follow from those of other links, so that they hold back no flow by
+// themselves.
 #pragma once
 
 #include <cstddef>
@@ -17,50 +18,54 @@ namespace trainyard {
 //
 //     w_cl <= r * sum over k in K of w_ck          r = max over flows of w_cl / sum of w_ck
 //
-// then for all rates x at all times: sum of w_cl x_c <= r * sum over K of (sum of w_ck x_c)
-// <= r * sum of C_k. Where r * sum of C_k <= C_l, the constraint of l follows from those of K, so
-// taking l away leaves the set of possible rates, and with it the max-min fair one, as it is.
-// Links are decided from the lowest tier upwards, each by links already decided, so no two lean on
-// each other; a link that is itself non-blocking hands on its own bound in place of its capacity.
+// then for all rates x at all times
+//
+//     sum of w_cl x_c <= r * sum over K of (sum of w_ck x_c) <= r * sum of C_k
+//
+// Where r * sum of C_k <= C_l, the constraint of l follows from those of K. Removing l does not
+// change the set of possible rates, nor the max-min fair one. Links are decided from the lowest
+// tier upwards, each by links already decided, so that no two depend on each other. A link that is
+// itself non-blocking passes on its own bound in place of its capacity.
 //
 // Worked: a leaf of 32 NICs of 48.5 GB/s and 32 uplinks of 48.5 GB/s, even spreading: r = 1/32,
 // 1/32 * 32 * 48.5 = 48.5 <= 48.5: non-blocking. Oversubscribed 2:1, 16 uplinks: 97 > 48.5: it may
 // bind.
 //
-//   std::vector<bool> non_blocking = non_blocking_links(cluster, joint);   // by link
-// Only links between switches of different tiers are ever non-blocking; all others keep their say.
+//     std::vector<bool> non_blocking = non_blocking_links(cluster, joint);   // by link
+//
+// Only links between switches of different tiers can be non-blocking; all others stay.
 [[nodiscard]] std::vector<bool> non_blocking_links(const Cluster& cluster, const JointGraph& joint);
 
 // Links in series of which one implies the others.
 //
-// Where every shape of flow loads links k and l alike, their constraints differ in the capacity
-// alone: sum of w_c x_c <= C_k and sum of w_c x_c <= C_l. The larger one follows from the smaller,
-// so taking it away leaves the set of possible rates, and with it the max-min fair one, as it is. A
-// message that leaves a server crosses GPU to PCIe switch, switch to NIC and NIC to leaf: three
-// links that all flows load alike, of which the port of the NIC (48.5 GB/s beside 55) says it all.
+// Where every shape of flow loads links k and l equally, their constraints differ in the capacity
+// alone: sum of w_c x_c <= C_k and sum of w_c x_c <= C_l. The larger one follows from the smaller.
+// Removing it does not change the set of possible rates, nor the max-min fair one. A message that
+// leaves a server crosses GPU to PCIe switch, switch to NIC and NIC to leaf: three links that all
+// flows load equally. The port of the NIC (48.5 GB/s compared with 55) implies the other two.
 //
-//   const SeriesNeighbours series = series_neighbours(cluster, joint, users);
-//   std::vector<LinkId> implied_by = implied_links(cluster, series, redundant);
-//   implied_by[link] != link;   // another says as much
+//     const SeriesNeighbours series = series_neighbours(cluster, joint, users);
+//     std::vector<LinkId> implied_by = implied_links(cluster, series, redundant);
+//     implied_by[link] != link;   // another link implies it
 
-// Two links of which one follows the other, through a device at which no way ends, and which all
-// flows load alike.
+// Two links in succession, through a device at which no route ends, that all flows load equally.
 struct SeriesNeighbour {
   LinkId link = 0;
   LinkId next = 0;
 };
 using SeriesNeighbours = std::vector<SeriesNeighbour>;
-// Estimates the bytes they take.
+// Estimates their size in bytes.
 [[nodiscard]] std::size_t footprint(const SeriesNeighbours& neighbours);
 
-// Reads no rates.
+// Finds all pairs of neighbours. It reads no rates.
 [[nodiscard]] SeriesNeighbours series_neighbours(const Cluster& cluster, const JointGraph& joint,
                                                  const LinkUsers& users);
 
-// By link, the one that implies it: of neighbours of neighbours that with the least capacity;
-// itself where there is none. Others loaded alike keep their say: where they are so by chance, as
-// the ports of two nodes that only talk to each other, leaving one out would tell the two apart.
-// Links that are `redundant` (by link) take no part: none of them implies another.
+// By link: the link that implies it, or itself. Of a series of neighbours it is the one with the
+// least capacity. Other links that are loaded equally stay: their loads may be equal by chance, as
+// for the ports of two nodes that only communicate with each other, and removing one would break
+// the symmetry between the two. Links that are `redundant` (by link) take no part: none of them
+// implies another.
 [[nodiscard]] std::vector<LinkId> implied_links(const Cluster& cluster,
                                                 const SeriesNeighbours& neighbours,
                                                 const std::vector<bool>& redundant);

@@ -8,9 +8,10 @@
 namespace trainyard {
 namespace {
 
-// Plans kept of a shape, by loss; the sums of losses that occur are few.
+// Plans that are stored per shape, by loss. Few different sums of losses occur.
 constexpr std::size_t kPlansKept = 16;
 
+// Contraction is exact only where no host delays operations and no computation slows communication.
 bool applies(const EngineInput& input) {
   return input.contract && input.hosts.empty() && input.communication_loss.empty();
 }
@@ -39,13 +40,14 @@ ActiveRegions::ActiveRegions(const EngineInput& input, Pricing& pricing)
       programs_[program] = input.known->plain(program);
     }
   }
+  // One request for all programs: their regions are searched in parallel.
   const auto known = input.known->contracted(asked);
   for (std::size_t i = 0; i < asked.size(); ++i) programs_[asked[i].program] = known[i];
   for (std::uint32_t rank_class = 0; rank_class < priced_.size(); ++rank_class)
     priced_[rank_class].resize(regions_of(rank_class).shapes.size());
 }
 
-// Collectives that are closed for every class that runs the program.
+// By collective of the program: whether it is closed for every class that runs the program.
 std::vector<bool> ActiveRegions::joinable(std::uint32_t program,
                                           std::span<const std::uint32_t> rank_classes) {
   std::vector<bool> result;
@@ -64,8 +66,8 @@ const ActiveRegions::ClosedCall* ActiveRegions::closed_call(std::uint32_t group_
   return entry->second ? &*entry->second : nullptr;
 }
 
-// Nothing where others than the ranks of one class take part, or a flow shares a link that may
-// hold it back.
+// Computes the time of a collective whose flows nothing holds back. Returns nothing where ranks of
+// other classes take part, or where a flow shares a link that may hold it back.
 std::optional<ActiveRegions::ClosedCall> ActiveRegions::priced_call(std::uint32_t group_class,
                                                                     std::uint32_t call) const {
   if (input_.partition.groups[group_class].participants.size() != 1) return std::nullopt;
@@ -81,6 +83,7 @@ std::optional<ActiveRegions::ClosedCall> ActiveRegions::priced_call(std::uint32_
       result.flows.push_back({flow, result.seconds, result.seconds + seconds});
       longest = std::max(longest, seconds);
     }
+    // A phase ends when its last flow has ended.
     result.seconds += longest;
   }
   return result;
@@ -100,6 +103,8 @@ PieceCost ActiveRegions::cost(std::uint32_t rank_class, const RegionShape::Piece
   return {.seconds = call->seconds, .loss = loss, .flows = &call->flows};
 }
 
+// Durations depend on the rank class, the shape does not: kernels and groups of a class are its
+// own.
 ActiveRegions::PricedShape& ActiveRegions::priced(std::uint32_t rank_class, std::uint32_t shape) {
   PricedShape& result = priced_[rank_class][shape];
   if (!result.costs.empty()) return result;
@@ -141,6 +146,7 @@ bool ActiveRegions::plan(std::uint32_t rank_class, double loss, double now) {
     return true;
   }
   if (region.outside.back().loss == loss) return false;
+  // Several changes at one instant leave one entry, that of the last.
   const double from_s = std::max(0.0, now - region.start_s);
   if (region.outside.back().from_s == from_s) {
     region.outside.back().loss = loss;
@@ -151,9 +157,11 @@ bool ActiveRegions::plan(std::uint32_t rank_class, double loss, double now) {
   return true;
 }
 
-// The dates that have passed are the same in every plan of a region.
+// Plans the region from its start with all losses so far. A change acts from now on only, so the
+// dates that have passed are the same in every plan of the region.
 void ActiveRegions::plan(Active& region) {
   ++region.ticket;
+  // A new plan may have another order of the dates to come, but the passed ones are its first.
   const std::size_t left = std::span(region.next, region.last).size();
   const std::size_t passed = region.times == nullptr ? 0 : region.times->seen.size() - left;
   region.times = planned(region);
@@ -161,6 +169,7 @@ void ActiveRegions::plan(Active& region) {
   region.next = region.times->seen.data() + passed;
 }
 
+// Most regions see one loss from start to end. Their plans are shared; others have their own.
 const RegionTimes* ActiveRegions::planned(Active& region) {
   std::vector<Plan>& plans = region.priced->plans;
   const bool constant = region.outside.size() == 1;
@@ -173,6 +182,7 @@ const RegionTimes* ActiveRegions::planned(Active& region) {
                      .times = std::make_unique<const RegionTimes>(times_of(region, {}))});
     return plans.back().times.get();
   }
+  // The previous plan gives its buffers to the new one.
   region.own = times_of(region, std::move(region.own));
   return &region.own;
 }
@@ -193,6 +203,7 @@ std::size_t ActiveRegions::retire(std::uint32_t rank_class, Timeline& timeline) 
   return operations;
 }
 
+// No operation of a region waits for another rank, so each starts when it is ready.
 void ActiveRegions::record(std::uint32_t rank_class, Timeline& timeline) const {
   const Active& region = active_[rank_class];
   const std::vector<RegionShape::Piece>& pieces = region.shape->pieces;

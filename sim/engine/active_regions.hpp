@@ -1,17 +1,17 @@
-// The regions (regions.hpp) under way: at most one of a rank class.
+// The regions (regions.hpp) that are active: at most one per rank class.
 //
-// A region is planned when its head starts: the dates at which something outside may go on are
-// known at once, and nothing else of it needs an event; one date is awaited at a time. When what
-// communications outside take of the computation has changed, what is left is planned anew; what
-// has happened by then stays as it is, to the last bit. Plans of equal regions under equal loss
-// are made once.
+// A region is planned when its head starts: the dates at which operations outside may go on are
+// then known, and nothing else of the region needs an event. The engine awaits one date at a time.
+// When the loss by communications outside changes, the region is planned again; everything that has
+// happened by then stays as it is, to the last bit. Plans of equal regions under equal loss are
+// computed once.
 //
-//   ActiveRegions active(input, pricing);
-//   if (active.of_program(program).regions.begins_with(op)) active.start(rank_class, op, now);
-//   active.plan(rank_class, loss, now);
-//   wake_at(active.next_date(rank_class), active.ticket(rank_class));
-//   active.pass(rank_class, ticket, now, [](OpIndex ended) { ... });
-//   if (active.over(rank_class)) active.retire(rank_class, timeline);
+//     ActiveRegions active(input, pricing);
+//     if (active.of_program(program).regions.begins_with(op)) active.start(rank_class, op, now);
+//     active.plan(rank_class, loss, now);
+//     wake_at(active.next_date(rank_class), active.ticket(rank_class));
+//     active.pass(rank_class, ticket, now, [](OpIndex ended) { ... });
+//     if (active.over(rank_class)) active.retire(rank_class, timeline);
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@ namespace trainyard {
 
 class ActiveRegions {
  public:
-  // Finds the regions of all programs in use. None where the input forbids it, where hosts take
-  // time to issue operations, or where computation slows communication: then all that happens
-  // inside matters outside.
+  // Finds the regions of all programs in use. There are none where the input forbids them, where
+  // hosts take time to issue operations, or where computation slows communication: there,
+  // everything that happens inside a region matters outside.
   ActiveRegions(const EngineInput& input, Pricing& pricing);
 
   // REQUIRES: a rank class runs the program.
@@ -43,29 +43,31 @@ class ActiveRegions {
   [[nodiscard]] bool alive(std::uint32_t rank_class) const {
     return active_[rank_class].shape != nullptr;
   }
-  // The region that begins with `head` starts, to be planned before time goes on. REQUIRES: none
-  // of the class is alive.
+  // Starts the region that begins with `head`. It must be planned before time goes on. REQUIRES: no
+  // region of the class is alive.
   void start(std::uint32_t rank_class, OpIndex head, double now);
-  // Communications outside take `loss` from now on. False where the plan before holds, because they
-  // did already. REQUIRES: alive.
+  // Sets the loss that communications outside cause from now on, and plans the region. Returns
+  // false where the loss is unchanged and the present plan holds. REQUIRES: alive.
   bool plan(std::uint32_t rank_class, double loss, double now);
 
-  // Known by it, the dates of a plan are told from those of plans before. REQUIRES: alive.
+  // The ticket distinguishes the dates of the present plan from those of earlier plans. REQUIRES:
+  // alive.
   [[nodiscard]] std::uint32_t ticket(std::uint32_t rank_class) const {
     return active_[rank_class].ticket;
   }
-  // When something outside may next go on, or all is over. REQUIRES: alive and not over.
+  // The next date at which an operation outside may go on, or at which the region is over.
+  // REQUIRES: alive and not over.
   [[nodiscard]] double next_date(std::uint32_t rank_class) const {
     const Active& region = active_[rank_class];
     return region.start_s + region.next->end_s;
   }
-  // The plan of that ticket holds still.
+  // Whether the plan of that ticket still holds.
   [[nodiscard]] bool awaits(std::uint32_t rank_class, std::uint32_t ticket) const {
     return active_[rank_class].times != nullptr && active_[rank_class].ticket == ticket;
   }
 
-  // Tells `ended` of all operations that something outside waits for and that end by now. False
-  // when the ticket is of an older plan.
+  // Calls `ended` with all operations that end by now and that operations outside wait for. Returns
+  // false when the ticket is of an older plan.
   template <class Ended>
   bool pass(std::uint32_t rank_class, std::uint32_t ticket, double now, const Ended& ended) {
     if (!awaits(rank_class, ticket)) return false;
@@ -79,15 +81,15 @@ class ActiveRegions {
   [[nodiscard]] bool over(std::uint32_t rank_class) const {
     return active_[rank_class].next == active_[rank_class].last;
   }
-  // Writes the times of its operations and flows, and gives the number of operations. REQUIRES:
-  // over.
+  // Writes the times of the region's operations and flows, and returns the number of operations.
+  // REQUIRES: over.
   std::size_t retire(std::uint32_t rank_class, Timeline& timeline);
 
  private:
   [[nodiscard]] const ProgramRegions& regions_of(std::uint32_t rank_class) const {
     return programs_[program_of_[rank_class]]->regions;
   }
-  // A collective that may be a member: what it takes, and its flows from its start.
+  // A collective that may be a member: its time, and its flows relative to its start.
   struct ClosedCall {
     double seconds = 0.0;
     std::vector<FlowSpan> flows;
@@ -96,15 +98,15 @@ class ActiveRegions {
     double loss = 0.0;
     std::unique_ptr<const RegionTimes> times;
   };
-  // A shape as one rank class plays it.
+  // The costs of a shape for one rank class, and its plans.
   struct PricedShape {
     struct PieceFlow {
       std::uint32_t piece = 0;
-      FlowSpan span;  // from the piece's start
+      FlowSpan span;  // relative to the start of the piece
     };
     std::vector<PieceCost> costs;
     std::vector<PieceFlow> flows;
-    // How many are of a flow class.
+    // Flow classes and the number of flows of each.
     std::vector<std::pair<std::uint32_t, std::uint64_t>> flows_of_class;
     std::vector<Plan> plans;
   };
@@ -112,13 +114,14 @@ class ActiveRegions {
     OpIndex head = 0;
     const RegionShape* shape = nullptr;  // null: none is alive
     PricedShape* priced = nullptr;
-    const RegionTimes* times = nullptr;  // null: to be planned
+    const RegionTimes* times = nullptr;  // null: not planned yet
     std::uint32_t ticket = 0;
     double start_s = 0.0;
     // The part of times->seen that has not passed.
     const RegionTimes::Seen* next = nullptr;
     const RegionTimes::Seen* last = nullptr;
-    RegionTimes own;  // where the plan changed on the way
+    // The times, where the loss changed during the region.
+    RegionTimes own;
     std::vector<OutsideLoss> outside;
   };
 
@@ -129,7 +132,7 @@ class ActiveRegions {
                                                       std::uint32_t call) const;
   [[nodiscard]] PricedShape& priced(std::uint32_t rank_class, std::uint32_t shape);
   [[nodiscard]] PieceCost cost(std::uint32_t rank_class, const RegionShape::Piece& piece);
-  // Adds the times of all its operations and flows.
+  // Adds the times of all its operations and flows to the timeline.
   void record(std::uint32_t rank_class, Timeline& timeline) const;
   void plan(Active& region);
   [[nodiscard]] const RegionTimes* planned(Active& region);
@@ -137,11 +140,12 @@ class ActiveRegions {
 
   const EngineInput& input_;
   Pricing& pricing_;
-  std::vector<std::uint32_t> program_of_;                       // by rank class
-  std::vector<std::shared_ptr<const EngineProgram>> programs_;  // null: no class runs it
+  std::vector<std::uint32_t> program_of_;  // indexed by rank class
+  // By program; null where no class runs it.
+  std::vector<std::shared_ptr<const EngineProgram>> programs_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::optional<ClosedCall>> calls_;
   std::vector<std::vector<PricedShape>> priced_;  // [rank class][shape]
-  std::vector<Active> active_;                    // by rank class
+  std::vector<Active> active_;                    // indexed by rank class
   RegionPlayer player_;
 };
 

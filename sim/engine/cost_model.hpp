@@ -1,4 +1,5 @@
-// The seam to kernels/: what one kernel costs on one GPU, and how well that is known (design D5).
+// The interface to kernels/: how long one kernel takes on one GPU, and how well that is known
+// (design D5).
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,8 @@
 
 namespace trainyard {
 
-// How an answer was found, best first. Roofline: the data sheet's bound is the answer, since what
-// measurements promise would beat it or nothing else is known.
+// How a cost was found, best first. Roofline: the bound of the data sheet is the answer, either
+// because a figure from measurements would be below that bound or because nothing else is known.
 enum class Provenance : std::uint8_t { Measured, Interpolated, Extrapolated, Roofline };
 inline constexpr std::size_t provenances = 4;
 [[nodiscard]] std::string_view to_string(Provenance provenance);
@@ -24,7 +25,7 @@ struct Cost {
 class CostModel {
  public:
   virtual ~CostModel() = default;
-  // Time of the kernel alone on the GPU, at least its roofline. Deterministic.
+  // Time of the kernel when it runs alone on the GPU, at least its roofline. Deterministic.
   [[nodiscard]] virtual Cost cost(const Kernel& kernel) const = 0;
 };
 

@@ -1,7 +1,8 @@
-// Deadlines in order: by date, and among equal dates in the order they were added.
+// A heap of deadlines, in the order of date and, among equal dates, in the order in which they were
+// added.
 //
-//   heap.add(1.5, {token});
-//   for (const Due& due : heap.take_earliest()) ...;   // everything due at the earliest date
+//     heap.add(1.5, {token});
+//     for (const Due& due : heap.take_earliest()) ...;   // everything due at the earliest date
 #pragma once
 
 #include <algorithm>
@@ -18,9 +19,9 @@ namespace trainyard {
 struct Due {
   Token token = 0;
   std::uint32_t flow_class = kNone;  // kNone: a delay
-  std::uint32_t ticket = 0;          // of a flow's announced end (timed_flows.hpp)
-  std::uint32_t component =
-      kNone;  // of its flow (simgrid/flow_components.hpp), whose place is the ticket
+  std::uint32_t ticket = 0;          // identifies an announced end (timed_flows.hpp)
+  // The component of the flow (simgrid/flow_components.hpp); its index there is then the ticket.
+  std::uint32_t component = kNone;
 };
 
 class DeadlineHeap {
@@ -41,8 +42,8 @@ class DeadlineHeap {
     std::push_heap(heap_.begin(), heap_.end(), Later{});
   }
 
-  // Removes and returns everything due at the earliest date. Valid until the next call. REQUIRES:
-  // !empty().
+  // Removes and returns everything due at the earliest date. The result is valid until the next
+  // call. REQUIRES: !empty().
   [[nodiscard]] std::span<const Due> take_earliest() {
     due_.clear();
     const double date = earliest();
@@ -57,13 +58,14 @@ class DeadlineHeap {
   }
 
  private:
-  // Entries that move about are small: half a day of adding ten million a second, sixteen million
-  // alive.
+  // The entries that the heap moves are small: 16 bytes, with the order and the index of the data
+  // in one word. 40 bits of order last for half a day at ten million additions a second; 24 bits of
+  // index allow sixteen million deadlines alive.
   static constexpr unsigned kPlaceBits = 24;
   static constexpr std::uint64_t kMostDue = std::uint64_t{1} << kPlaceBits;
   struct Deadline {
     double date;
-    std::uint64_t order;  // of adding, and in the last bits the place in dues_
+    std::uint64_t order;  // the order of addition, and in the low bits the index in dues_
   };
   struct Later {
     bool operator()(const Deadline& a, const Deadline& b) const {
@@ -72,7 +74,7 @@ class DeadlineHeap {
   };
   std::vector<Deadline> heap_;
   std::vector<Due> dues_;
-  std::vector<std::uint32_t> free_;  // places
+  std::vector<std::uint32_t> free_;  // unused indices in dues_
   std::vector<Due> due_;
   std::uint64_t sequence_ = 0;
 };

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kLinesShown = 8;
 
+// A communication that its rank class has reached and that has not started.
 struct Blocked {
   double ready_s = 0.0;
   std::uint32_t rank_class = 0;
@@ -95,8 +96,9 @@ std::string Explanation::operation_name(std::uint32_t rank_class, OpIndex op) co
                      input_.workload.names.at(operation.name), microbatch);
 }
 
-// Where a member stands that has not come to the operation: the first unfinished one of the stream,
-// and if that has not been reached either, what it waits for on another stream.
+// Describes where a member is that has not reached the operation: the first unfinished operation of
+// the stream, and if that one has not been reached either, the operation on another stream that it
+// waits for.
 std::string Explanation::whereabouts(std::uint32_t rank_class, OpIndex awaited) const {
   const Program& its_program = program(rank_class);
   OpIndex head = 0;

@@ -1,4 +1,4 @@
-// The sentence for a run that cannot go on: what is blocked, and on whom.
+// The error text for a run that cannot go on: which operations are blocked, and by whom.
 #pragma once
 
 #include <string>
@@ -10,14 +10,15 @@
 
 namespace trainyard {
 
-// An engine throws it where nothing can proceed; a caller who knows why says so instead.
+// An engine throws it where nothing can proceed. A caller who knows the reason throws its own error
+// instead.
 struct Deadlock : RunError {
   using RunError::RunError;
 };
 
-// One line per communication that was reached and never began, the longest waiting first, each with
-// the member it misses and the operation that member stands at; at most eight lines, then how many
-// more. REQUIRES: times of what has not happened are NaN.
+// One line per communication that was reached and never began, the longest waiting first. Each line
+// names the member that is missing and the operation where that member is. At most eight lines,
+// then the number of further ones. REQUIRES: times of events that have not happened are NaN.
 [[nodiscard]] std::string deadlock_text(const EngineInput& input, const Rendezvous& rendezvous,
                                         const Timeline& timeline, double now_s);
 

@@ -33,7 +33,7 @@ Timeline Engine::run(const EngineInput& input) const {
     return play(input);
   } catch (const Deadlock&) {
     if (input.record) throw;
-    // The times say who waits for whom.
+    // The error text needs the times to name who waits for whom, so the run is repeated with them.
     EngineInput recorded = input;
     recorded.record = true;
     return play(recorded);

@@ -1,26 +1,30 @@
-// The engine: replays a folded workload on a cluster and returns the timeline.
+// The engine: it replays a folded workload on a cluster and returns the timeline.
 //
-// Contract.
-//  - Operations start in the order design D2 and workload.hpp state; among those that may start at
-//  the
-//    same instant, the lower (rank class, operation) goes first. Nothing is left to chance.
-//  - Compute and Delay take their given time. A communication takes its phases: latency, then
-//  flows.
-//  - "simgrid": flows alive together share links by max-min fairness (SimGrid, CM02 without its TCP
-//    corrections). "ideal": each flow has its links for itself: an oracle, and a
-//    lower bound where nothing is lost between computation and communication (both losses below
-//    are 0). Where communication slows computation, a transfer that takes longer may fall where
-//    its rank waits anyway, so that a step with contention is the shorter one now and then.
-//  - Without contention the two agree to 1e-9 relative.
-//  - While a communication of a class runs, its computation runs slower by the communication's
-//    `compute_loss` (design D7): kernels share SMs. Losses of several add up, to at most
-//    kComputeLossMost; the rest of a running kernel is priced anew at every change. The other way
-//    round, a communication's flows can move `communication_loss` less while a member computes.
-//  - An operation starts no earlier than its rank's host has issued it (host_lane.hpp).
-//  - Regions of operations that nothing outside can hold up are run as one event (regions.hpp):
-//    times are the same to 1e-9 of the step, and mostly to the last bit (tick.hpp).
-//  - When nothing can proceed and operations remain, RunError names who waits for whom.
-//  - Several threads may run at a time; those that need SimGrid, which is global, take turns.
+// Contract:
+// - Operations start in the order that workload.hpp states (design D2). Among operations that may
+//   start at the same instant, the one with the lower (rank class, operation) starts first. No
+//   result depends on chance.
+// - Compute and Delay operations take the time they are given. A communication runs its phases one
+//   after the other: each phase takes its latency, then moves its flows.
+// - "simgrid": flows that are alive at the same time share links by max-min fairness (SimGrid, CM02
+//   without its TCP corrections).
+// - "ideal": each flow has its links for itself. This engine is an oracle for tests. It gives a
+//   lower bound where computation and communication do not slow each other (both losses below are
+//   0). Where communication slows computation, a transfer that takes longer may move to a time when
+//   its rank waits anyway, and then the step with contention can be the shorter one.
+// - Without contention the two engines agree to 1e-9 relative.
+// - While a communication of a rank class runs, the computation of the class runs slower by the
+//   communication's `compute_loss` (design D7), because kernels share SMs. The losses of several
+//   communications add up, to at most kComputeLossMost. The engine recomputes the end of a running
+//   kernel at every change. In the other direction, the flows of a communication lose
+//   `communication_loss` of their speed while a member computes.
+// - An operation starts no earlier than the host of its rank has issued it (host_lane.hpp).
+// - The engine runs regions of operations that nothing outside can delay as one event
+//   (regions.hpp). Times are the same to 1e-9 of the step, and mostly to the last bit (tick.hpp).
+// - When nothing can proceed and operations remain, the engine throws a RunError that names who
+//   waits for whom.
+// - Several threads may run the engine at a time. Runs that need SimGrid, which is global, take
+//   turns.
 #pragma once
 
 #include <cstdint>
@@ -47,27 +51,31 @@ struct EngineInput {
   const Cluster& cluster;
   const Workload& workload;
   const Partition& partition;
-  std::span<const double> kernel_seconds;  // by index into Workload::kernels
-  // Called now and then with the fraction of operations done; may be empty.
+  std::span<const double> kernel_seconds;  // indexed by Workload::kernels
+  // The engine calls it now and then with the fraction of operations done. May be empty.
   std::function<void(double)> progress = {};
-  // A stop starts nothing more, and ends the run by Cancelled when what is alive has ended.
+  // After a stop request the engine starts nothing more. It throws Cancelled when everything alive
+  // has ended.
   std::stop_token stop = {};
-  // By group class and call: the share of its speed that a member's computation loses while the
-  // call is alive, 0 <= loss < 1. Empty: none. 24 of 108 SMs held: 0.222.
+  // By group class and call: the share of its speed that the computation of a member loses while
+  // the call is alive, 0 <= loss < 1. Empty: no loss. Example: a call that holds 24 of 108 SMs has
+  // 0.222.
   std::span<const std::vector<double>> compute_loss = {};
-  // By group class: the share of its speed that a call loses while one of its members computes,
-  // 0 <= loss < 1 (HBM and SMs are shared). Empty: none.
+  // By group class: the share of its speed that a call loses while one of its members computes, 0
+  // <= loss < 1 (the two share HBM and SMs). Empty: no loss.
   std::span<const double> communication_loss = {};
-  // By program: what its CPU needs to issue it. Empty: nothing, everything is issued at once.
+  // By program: the time that its CPU needs to issue it. Empty: all operations are issued at once.
   std::span<const HostLane> hosts = {};
-  bool contract = true;  // false: every operation has events of its own
-  // false: the timeline holds its end and its counters alone. Times of operations and flows take as
-  // long as much of a run.
+  bool contract = true;  // false: no regions, every operation has its own events
+  // false: the timeline holds its end and its counters alone. Recording the times of operations and
+  // flows takes a large share of the time of a run.
   bool record = true;
-  EnginePrograms* known = nullptr;  // from runs of the same workload before, and for those to come
+  // Results of earlier runs of the same workload; this run adds its own for later ones.
+  EnginePrograms* known = nullptr;
 };
-// For engines: what a call takes of its members' computation, rounded to 2^-40 so that losses add
-// up exactly, in whatever order calls come and go.
+// For engines: the share of its members' computation speed that a call takes. The value is rounded
+// to a multiple of 2^-40. Sums of losses are therefore exact, in whatever order calls start and
+// end.
 [[nodiscard]] inline double compute_loss(const EngineInput& input, std::uint32_t group_class,
                                          std::uint32_t call) {
   if (input.compute_loss.empty()) return 0.0;
@@ -89,7 +97,7 @@ struct EngineEntry {
   std::string_view summary;
   std::unique_ptr<Engine> (*make)();
 };
-// "simgrid", "ideal".
+// The engines "simgrid" and "ideal".
 [[nodiscard]] std::span<const EngineEntry> engines();
 // REQUIRES: `name` is in engines().
 [[nodiscard]] std::unique_ptr<Engine> make_engine(std::string_view name);

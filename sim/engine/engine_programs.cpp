@@ -8,10 +8,10 @@
 namespace trainyard {
 namespace {
 
-// Operations from which on a second thread helps.
+// The number of operations from which on a second thread pays off.
 constexpr std::size_t kWorthAThread = 10'000;
 
-// Computations, delays and the collectives named.
+// The operations that regions may hold: computations, delays and the joinable collectives.
 MayJoin members(const Program& program, const ProgramCalls& calls,
                 const std::vector<bool>& joinable) {
   return [&](OpIndex op) {
@@ -69,6 +69,7 @@ std::vector<EnginePrograms::Known> EnginePrograms::contract(
     result = {.joinable = fresh[i]->joinable, .contracted = true};
     const MayJoin may_join = members(program, analysis_.calls(fresh[i]->program), result.joinable);
     const Known& like = like_[fresh[i]->program];
+    // Searches can be reused only where the same collectives may be members.
     const bool same = like && like->contracted && like->joinable == result.joinable;
     result.regions = find_regions(program, may_join, analysis_.order(fresh[i]->program),
                                   same ? &like->regions : nullptr);
@@ -85,9 +86,11 @@ std::vector<std::shared_ptr<const EngineProgram>> EnginePrograms::contracted(
   const std::scoped_lock lock(mutex_);
   std::vector<Known> result;
   std::vector<const Contraction*> fresh;
-  std::vector<std::size_t> number;  // in `fresh`, of those that are not known
+  // By element of `asked`: the index in `fresh`, where no result exists yet.
+  std::vector<std::size_t> number;
   for (const Contraction& one : asked) {
     result.push_back(as_another(one.program, true, one.joinable));
+    // Programs of one template with equal joinable collectives are searched once.
     const auto same = std::ranges::find_if(fresh, [&](const Contraction* other) {
       return analysis_.template_of(other->program) == analysis_.template_of(one.program) &&
              other->joinable == one.joinable;

@@ -1,10 +1,9 @@
-// The regions and the edges of programs, which the engine finds without knowing any times. Kept,
-// they serve every further run of the same workload, such as what-ifs of faster links. Several
-// threads may ask.
+// The regions and the edges of programs. They depend on no times, so an EnginePrograms serves every
+// further run of the same workload, such as what-ifs with faster links. Several threads may use it.
 //
-//   EnginePrograms known(workload, analysis);
-//   make_engine("simgrid")->run({..., .known = &known});   // finds them
-//   make_engine("simgrid")->run({..., .known = &known});   // has them
+//     EnginePrograms known(workload, analysis);
+//     make_engine("simgrid")->run({..., .known = &known});   // finds them
+//     make_engine("simgrid")->run({..., .known = &known});   // reuses them
 #pragma once
 
 #include <atomic>
@@ -22,53 +21,54 @@
 namespace trainyard {
 
 struct EngineProgram {
-  // The collectives (ProgramCalls::collectives) that regions may hold; empty where there are none.
+  // The collectives (ProgramCalls::collectives) that regions may hold. Empty where there are no
+  // regions.
   std::vector<bool> joinable = {};
   bool contracted = false;
   ProgramRegions regions = {};
   Successors successors = {};
 };
 
-// Programs of one template (program_templates.hpp) are known together.
+// Programs of one template (program_templates.hpp) share their regions and edges.
 class EnginePrograms {
  public:
-  // `analysis`: of the workload. `like`: of a workload whose programs of the same numbers may be
-  // made of the same blocks; regions that it knows now are those of these too. Null: there is none.
-  // REQUIRES: workload and analysis outlive it.
+  // `analysis`: that of the workload. `like`: the EnginePrograms of a workload whose programs of
+  // the same numbers may be made of the same blocks. The regions that it knows now are reused.
+  // Null: there is none. REQUIRES: workload and analysis outlive this.
   EnginePrograms(const Workload& workload, const ProgramAnalysis& analysis,
                  const EnginePrograms* like = nullptr);
 
   [[nodiscard]] const ProgramCalls& calls(std::uint32_t program) const {
     return analysis_.calls(program);
   }
-  // Every operation by itself.
+  // The program without regions: every operation has its own events.
   [[nodiscard]] std::shared_ptr<const EngineProgram> plain(std::uint32_t program);
-  // Which collectives the regions of a program may hold (by ProgramCalls::collectives).
+  // The collectives that the regions of a program may hold (by ProgramCalls::collectives).
   struct Contraction {
     std::uint32_t program = 0;
     std::vector<bool> joinable = {};
   };
-  // Each with regions, in their order.
+  // The programs with regions, in the order of `asked`.
   [[nodiscard]] std::vector<std::shared_ptr<const EngineProgram>> contracted(
       const std::vector<Contraction>& asked);
-  // Flows that the run before had, for which the next one makes room.
+  // The number of flows of the previous run; the next run reserves memory for them.
   std::atomic<std::size_t> flows = 0;
 
  private:
   using Known = std::shared_ptr<const EngineProgram>;
-  // The one of another program of the template, where that was asked for alike; null where none
-  // was.
+  // The result for another program of the template with equal arguments; null where there is none.
   [[nodiscard]] Known as_another(std::uint32_t program, bool contracted,
                                  const std::vector<bool>& joinable) const;
-  // Finds the regions of those that nobody has asked for yet.
+  // Finds the regions of programs for which no result exists yet.
   [[nodiscard]] std::vector<Known> contract(const std::vector<const Contraction*>& fresh) const;
 
   const Workload& workload_;
   const ProgramAnalysis& analysis_;
-  std::vector<std::vector<std::uint32_t>> members_;  // of a template
-  std::vector<Known> like_;                          // of programs of the same numbers
-  mutable std::mutex mutex_;                         // of what follows
-  std::vector<Known> programs_;                      // as last asked for
+  std::vector<std::vector<std::uint32_t>> members_;  // programs, by template
+  std::vector<Known> like_;                          // results of `like`, by program
+  // Guards programs_.
+  mutable std::mutex mutex_;
+  std::vector<Known> programs_;  // the last result, by program
 };
 
 }  // namespace trainyard

@@ -56,6 +56,7 @@ std::vector<OpIndex> HostClocks::pass_syncs(std::uint32_t rank_class, OpIndex op
     sync.reached_s = now;
   }
   const std::uint32_t before = clock.next;
+  // The host reaches the syncs in order: a later sync counts only when all earlier ones are done.
   while (clock.next < clock.syncs.size() && clock.syncs[clock.next].missing == 0) {
     const Call& sync = clock.syncs[clock.next++];
     const double issued_s = clock.issued_s == nullptr ? 0.0 : (*clock.issued_s)[sync.after];
@@ -63,6 +64,7 @@ std::vector<OpIndex> HostClocks::pass_syncs(std::uint32_t rank_class, OpIndex op
   }
   if (clock.next == before) return {};
   clock.horizon = clock.next < clock.syncs.size() ? clock.syncs[clock.next].after + 1 : kNone;
+  // The host can now issue the parked operations before the horizon.
   const auto still = std::stable_partition(clock.parked.begin(), clock.parked.end(),
                                            [&](OpIndex it) { return it >= clock.horizon; });
   std::vector<OpIndex> freed(still, clock.parked.end());

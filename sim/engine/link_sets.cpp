@@ -9,7 +9,8 @@
 namespace trainyard {
 namespace {
 
-// Bits kept of a proportion between weights: what is merged differs by 1e-12 at most.
+// Proportions between weights are compared to this many bits. Classes that are merged differ by
+// 1e-12 at most.
 constexpr int kProportionBits = 40;
 
 double rounded(double proportion) {
@@ -20,7 +21,8 @@ double rounded(double proportion) {
 
 using Signature = std::vector<std::pair<std::uint32_t, double>>;
 
-// Equal for classes that are crossed by the same flows with weights in the same proportions.
+// Link classes have equal signatures when the same flows cross them with weights in the same
+// proportions.
 Signature signature(const std::vector<LinkSet::User>& users) {
   Signature result;
   result.reserve(users.size());
@@ -30,7 +32,7 @@ Signature signature(const std::vector<LinkSet::User>& users) {
   return result;
 }
 
-// By link class; those of which one weight is uncontended.
+// By link class: whether at least one weight on it is uncontended.
 std::vector<bool> uncontended_links(const Partition& partition) {
   std::vector<bool> result(partition.links.size(), false);
   for (const FlowClass& flow : partition.flows)
@@ -39,7 +41,7 @@ std::vector<bool> uncontended_links(const Partition& partition) {
   return result;
 }
 
-// By link class, the users whose weights count.
+// By link class: the users whose weights count.
 std::vector<std::vector<LinkSet::User>> users_of_links(const Partition& partition, LinkUses uses) {
   std::vector<bool> uncontended;
   if (uses == LinkUses::OfUncontended) uncontended = uncontended_links(partition);
@@ -57,7 +59,8 @@ std::vector<std::vector<LinkSet::User>> users_of_links(const Partition& partitio
   return users;
 }
 
-// How full one payload per second of the first user makes the link.
+// The utilisation of the link when the first user moves one payload per second. Classes of one set
+// have proportional weights, so that this number orders them.
 double tightness(const std::vector<LinkSet::User>& users, double capacity) {
   return users.front().weight / capacity;
 }

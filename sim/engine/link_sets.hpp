@@ -1,14 +1,16 @@
-// Links that fill and empty together.
+// Sets of link classes that fill and empty together.
 //
-// Two link classes crossed by the same flow classes, with weights in the same proportions, are busy
-// at the same moments, and the utilisation of one is always the same multiple of the other's. Only
-// the tightest of them can hold a flow back. Such classes form one set, priced and watched once: a
-// ring over 16 alike links costs what one link costs. For prices only contended weights count
-// (fold.hpp). This is done once classes are known: before, links loaded alike by chance would tell
-// apart what is symmetric.
+// Two link classes are crossed by the same flow classes, with weights in the same proportions. They
+// are then busy at the same moments, and the utilisation of one is always the same multiple of that
+// of the other. Only the tightest of them can hold a flow back. Such classes form one set, which is
+// priced and watched once: a ring over 16 equal links costs as much as one link. Only contended
+// weights count for prices (fold.hpp).
 //
-//   LinkSets sets = merge_links(cluster, partition);
-//   for (const LinkSets::Share& share : sets.of_flow[flow]) load(share.set, share.weight);
+// The merge comes after folding. Before folding, links that are loaded equally by chance would
+// break the symmetry between ranks.
+//
+//     LinkSets sets = merge_links(cluster, partition);
+//     for (const LinkSets::Share& share : sets.of_flow[flow]) load(share.set, share.weight);
 #pragma once
 
 #include <cstdint>
@@ -24,10 +26,10 @@ struct LinkSet {
   struct User {
     std::uint32_t flow_class = 0;
     double weight = 1.0;     // on the tightest class, in payloads (FlowClass::Weight::weight)
-    double flow_load = 1.0;  // likewise
+    double flow_load = 1.0;  // on the tightest class, in payloads (FlowClass::Weight::flow_load)
   };
   std::uint32_t tightest = 0;         // link class
-  double capacity_bytes_per_s = 0.0;  // of one link of the tightest class
+  double capacity_bytes_per_s = 0.0;  // capacity of one link of the tightest class
   std::vector<User> users;            // sorted by flow class
 };
 
@@ -37,15 +39,15 @@ struct LinkSets {
     double weight = 1.0;  // on the set's tightest class
   };
   std::vector<LinkSet> sets;
-  std::vector<std::uint32_t> set_of_class;  // by link class; kNone: no weight on it counts
+  std::vector<std::uint32_t> set_of_class;  // indexed by link class; kNone: no weight on it counts
   std::vector<double> relative_use;         // utilisation of a class / that of its set's tightest
-  CsrLists<Share> of_flow;                  // by flow class
+  CsrLists<Share> of_flow;                  // indexed by flow class
 };
 
-// Which weights count.
+// The weights that count.
 enum class LinkUses : std::uint8_t {
-  Contended,     // those that are priced
-  OfUncontended  // all on link classes of which one weight is uncontended
+  Contended,     // the weights that are priced
+  OfUncontended  // all weights on link classes that have at least one uncontended weight
 };
 
 [[nodiscard]] LinkSets merge_links(const Cluster& cluster, const Partition& partition,

@@ -51,23 +51,25 @@ std::vector<LinkUse> LinkLedger::link_use() const {
 
 namespace {
 
-// A flow on its way through a meter.
+// A flow that is alive on a meter's links.
 struct Crossing {
   double end_s = 0.0;
   double rate = 0.0;
 };
 
-// One set of links.
+// The present load of one set of links. Alive flows are sorted by their ends.
 struct Meter {
   bool idle = true;
-  Crossing next = {};                // of those alive, the one that ends first
-  std::vector<Crossing> later = {};  // the others, the last to end first
+  Crossing next = {};                // the alive flow that ends first
+  std::vector<Crossing> later = {};  // the other alive flows, in descending order of their ends
   double busy_since_s = 0.0;
   double busy_s = 0.0;
   double rate = 0.0;  // bytes/s on one link of the set's tightest class
   double peak = 0.0;
 };
 
+// Goes once over the transfers in the order of their starts. Cost: one sorted insertion per
+// transfer and set.
 class Sweep {
  public:
   Sweep(const Cluster& cluster, const Partition& partition)
@@ -76,8 +78,8 @@ class Sweep {
     for (const FlowClass& flow : partition.flows) payloads_.push_back(flow.payload_bytes);
   }
 
-  // `flows` in order of start. Ends go before starts of the same instant: what follows on does not
-  // overlap.
+  // REQUIRES: `flows` are in order of start. At one instant the sweep applies ends before starts: a
+  // flow that follows another does not overlap it.
   void run(std::span<const FlowSpan> flows) {
     for (const FlowSpan& span : flows) {
       const std::span<const LinkSets::Share> shares = sets_.of_flow[span.flow_class];
@@ -87,7 +89,7 @@ class Sweep {
         Meter& meter = meters_[share.set];
         const Crossing crossing{span.end_s, share.weight * rate};
         if (!meter.idle && meter.later.empty() && meter.next.end_s <= span.start_s) {
-          relieve(meter, span.start_s, crossing);
+          replace_only_flow(meter, span.start_s, crossing);
           continue;
         }
         while (!meter.idle && meter.next.end_s <= span.start_s) end_next(meter);
@@ -98,7 +100,8 @@ class Sweep {
       while (!meter.idle) end_next(meter);
   }
 
-  // `use` of the link class, where one of its weights is uncontended with what was swept.
+  // Returns `use` of the link class with the swept busy time and peak. Returns `use` unchanged for
+  // a class without an uncontended weight.
   [[nodiscard]] LinkUse joined(std::uint32_t link_class, LinkUse use) const {
     const std::uint32_t number = sets_.set_of_class[link_class];
     if (number == kNone) return use;
@@ -127,8 +130,8 @@ class Sweep {
     meter.later.insert(std::ranges::lower_bound(meter.later, crossing, ends_later), crossing);
   }
 
-  // end_next() and start() in one, for what most meters see: one flow after another.
-  static void relieve(Meter& meter, double now_s, const Crossing& crossing) {
+  // end_next() and start() in one step, for the most frequent case: one flow after another.
+  static void replace_only_flow(Meter& meter, double now_s, const Crossing& crossing) {
     meter.busy_s += meter.next.end_s - meter.busy_since_s;
     meter.busy_since_s = now_s;
     meter.rate = crossing.rate;
@@ -140,7 +143,7 @@ class Sweep {
     if (meter.later.empty()) {
       meter.idle = true;
       meter.busy_s += meter.next.end_s - meter.busy_since_s;
-      meter.rate = 0.0;  // no rounding error is carried on
+      meter.rate = 0.0;  // clears the rounding error
     } else {
       meter.rate -= meter.next.rate;
       meter.next = meter.later.back();
@@ -149,8 +152,8 @@ class Sweep {
   }
 
   LinkSets sets_;
-  std::vector<Meter> meters_;     // by set
-  std::vector<double> payloads_;  // by flow class
+  std::vector<Meter> meters_;     // indexed by set
+  std::vector<double> payloads_;  // indexed by flow class
 };
 
 }  // namespace

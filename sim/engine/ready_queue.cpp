@@ -22,16 +22,17 @@
 namespace trainyard {
 namespace {
 
-// Tokens name what is timed, as Pricing hands them back. The token of an operation is its rank
-// class and number, which is also its place in the total order. The token of a communication has
-// the highest bit set, then the number of the live call and the flow class, or kNone for the
-// latency of a phase.
+// Tokens identify timed work; Pricing returns them when the work has ended. The token of an
+// operation is its rank class and number, so that tokens of operations sort in the total order. The
+// token of a communication has the highest bit set, then the number of the live call and the flow
+// class, or kNone for the latency of a phase.
 constexpr Token kCallToken = Token{1} << 63;
-// A kernel that communication may slow: the ticket of its announced end (slowdown.hpp).
+// The end of a kernel that communication may slow; the low half is the ticket of the announced end
+// (slowdown.hpp).
 constexpr Token kSlowedToken = Token{1} << 62;
-// The host issues an operation that is ready but for that.
+// The host issues an operation that only the host still delays.
 constexpr Token kIssueToken = Token{1} << 61;
-// A date of the region under way of a rank class, with the ticket of its plan.
+// A date of the active region of a rank class; the low half is the ticket of its plan.
 constexpr Token kRegionToken = Token{1} << 60;
 
 constexpr Token operation_token(std::uint32_t rank_class, OpIndex op) {
@@ -51,12 +52,21 @@ constexpr std::uint32_t high_half(Token token) {
 constexpr std::uint64_t kOperationsBetweenProgress = 1U << 16U;
 constexpr double kNotYet = std::numeric_limits<double>::quiet_NaN();
 
-// Reports read flows by start, then flow class, then end.
+// Reports read flows in the order of start, then flow class, then end.
 bool earlier(const FlowSpan& a, const FlowSpan& b) {
   if (a.start_s != b.start_s) return a.start_s < b.start_s;
   return std::tie(a.flow_class, a.end_s) < std::tie(b.flow_class, b.end_s);
 }
 
+// The event loop.
+//
+// Invariant: completed() only updates state; all new work starts in settled(), when every
+// completion of the instant is known. The order of starts then depends on (rank class, operation)
+// and on (group class, call) alone, not on the order in which a Pricing reports completions. Losses
+// of speed change once per instant, at its end.
+//
+// Cost: one event per operation, flow and latency outside regions, and one per date that an
+// operation outside a region waits for. A ready operation costs a step in a binary heap.
 class Replay final : public CompletionSink {
  public:
   Replay(const EngineInput& input, Pricing& pricing);
@@ -67,7 +77,7 @@ class Replay final : public CompletionSink {
   void settled() override;
 
  private:
-  // A call whose participants have all come.
+  // A call that all participants have reached.
   struct LiveCall {
     Rendezvous::Call group_call;
     std::uint32_t call = 0;
@@ -78,16 +88,16 @@ class Replay final : public CompletionSink {
     double flows_started_s = 0.0;
   };
 
-  // The data that every event of a rank class looks at.
+  // The data that every event of a rank class reads.
   struct ClassView {
     const OperationList* operations = nullptr;
     const ProgramRegions* regions = nullptr;
-    OpTimes* times = nullptr;  // null: nobody reads them
+    OpTimes* times = nullptr;  // null: times are not recorded
   };
 
   void add_class(std::uint32_t rank_class);
   void make_room_for_times();
-  // Writes down that the operation is ready, starts or ends now.
+  // Records that the operation is ready, starts or ends now.
   void note(std::vector<double> OpTimes::*what, std::uint32_t rank_class, OpIndex op) {
     if (OpTimes* const times = views_[rank_class].times) (times->*what)[op] = pricing_.now();
   }
@@ -121,14 +131,14 @@ class Replay final : public CompletionSink {
   SlowedCompute slowed_;
   ActiveRegions active_;
   BusyMembers busy_;
-  std::vector<ClassView> views_;         // by rank class
-  std::optional<WaitCounters> waiting_;  // set once all regions are known
-  std::vector<bool> moves_;              // by flow class: it has bytes to move
+  std::vector<ClassView> views_;         // indexed by rank class
+  std::optional<WaitCounters> waiting_;  // set when all regions are known
+  std::vector<bool> moves_;              // indexed by flow class: whether it has bytes to move
   std::vector<LiveCall> calls_;
   std::vector<std::uint32_t> free_calls_;
-  std::vector<std::uint32_t> calls_to_advance_;  // a phase or its latency has ended
-  std::vector<std::uint32_t> regions_to_plan_;   // rank classes: what slows them has changed
-  // Regions that have passed a date and have others to come: rank class and ticket.
+  std::vector<std::uint32_t> calls_to_advance_;  // calls where a phase or its latency has ended
+  std::vector<std::uint32_t> regions_to_plan_;   // rank classes whose computation loss has changed
+  // Regions that have passed a date and have further dates: rank class and ticket.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> regions_to_wake_;
   Timeline timeline_;
   std::uint64_t operations_ = 0;
@@ -166,6 +176,7 @@ void Replay::add_class(std::uint32_t rank_class) {
     ready_.push(operation_token(rank_class, head));
 }
 
+// NaN marks times of events that have not happened; the text of a deadlock reads it.
 void Replay::make_room_for_times() {
   timeline_.flows.reserve(input_.known->flows);
   timeline_.classes.resize(views_.size());
@@ -186,6 +197,7 @@ Timeline Replay::run() {
   }
   PricingRecord record = pricing_.record();
   if (input_.record) {
+    // Flows are recorded when they end.
     boost::sort::pdqsort(timeline_.flows.begin(), timeline_.flows.end(), earlier);
     input_.known->flows = timeline_.flows.size();
     timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
@@ -200,6 +212,7 @@ Timeline Replay::run() {
 void Replay::completed(Token token) {
   ++timeline_.counters.events;
   if ((token & kSlowedToken) != 0) {
+    // An announced end that is stale finishes nothing.
     const auto finished = slowed_.finish(low_half(token));
     if (finished) finish(finished->rank_class, finished->operation);
     return;
@@ -223,9 +236,8 @@ void Replay::completed(Token token) {
 
 void Replay::settled() {
   if (input_.stop.stop_requested()) return;
-  // Calls of the total order's earlier operations go first: a call is placed by its group class and
-  // ordinal, which is fixed by the programs and not by the order in which its flows happened to
-  // end.
+  // Calls advance in a total order: by group class and ordinal. The programs fix this order, while
+  // the order in which flows of one instant end is that of the Pricing.
   std::sort(calls_to_advance_.begin(), calls_to_advance_.end(),
             [this](std::uint32_t a, std::uint32_t b) {
               return std::pair(calls_[a].group_call.group_class, calls_[a].group_call.ordinal) <
@@ -233,11 +245,13 @@ void Replay::settled() {
             });
   for (const std::uint32_t live_call : calls_to_advance_) advance_call(live_call);
   calls_to_advance_.clear();
+  // An operation without duration ends here, and the operations that wait for it join the queue.
   while (!ready_.empty()) {
     const Token token = ready_.top();
     ready_.pop();
     begin(high_half(token), low_half(token));
   }
+  // Speeds change only here, when everything that starts or ends at this instant is known.
   for (const Announcement& end : slowed_.announce(pricing_.now()))
     pricing_.start_delay(kSlowedToken | end.ticket, end.seconds);
   plan_regions();
@@ -245,7 +259,8 @@ void Replay::settled() {
     pricing_.set_speed(change.group_class, change.speed);
 }
 
-// False when the host has yet to issue the operation, which then comes again when it has.
+// Returns false when the host has yet to issue the operation. The operation then returns to the
+// queue at its issue date.
 bool Replay::issued(std::uint32_t rank_class, OpIndex op) {
   const std::optional<double> date = hosts_.issue_date(rank_class, op);
   if (!date) {
@@ -259,6 +274,7 @@ bool Replay::issued(std::uint32_t rank_class, OpIndex op) {
 
 void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   const ClassView& view = views_[rank_class];
+  // Regions exist only where hosts issue operations without delay (active_regions.hpp).
   if (view.regions->begins_with(op)) return begin_region(rank_class, op);
   if (!issued(rank_class, op)) return;
   const Operation& operation = (*view.operations)[op];
@@ -296,7 +312,8 @@ void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) 
   slowed_.start(rank_class, op, seconds, pricing_.now());
 }
 
-// A call begins (+1) or ends (-1): its members compute slower, or faster again.
+// Slows the computation of a call's members when the call begins (sign +1), and restores it when
+// the call ends (-1).
 void Replay::slow(const LiveCall& live, double sign) {
   const std::uint32_t group_class = live.group_call.group_class;
   const double loss = compute_loss(input_, group_class, live.call);
@@ -312,14 +329,15 @@ void Replay::begin_region(std::uint32_t rank_class, OpIndex head) {
   regions_to_plan_.push_back(rank_class);
 }
 
-// When all that starts and ends at this instant is known: a call that follows another takes what
-// that one gives back, and nothing is planned anew.
+// Plans the regions that have started or whose loss has changed. It runs at the end of an instant:
+// when a call follows another with the same loss, no region is planned again.
 void Replay::plan_regions() {
   for (const std::uint32_t rank_class : regions_to_plan_) {
     if (active_.plan(rank_class, slowed_.loss(rank_class), pricing_.now()))
       wake_for_region(rank_class);
   }
   regions_to_plan_.clear();
+  // A region that was planned above has another ticket, and its timer is set already.
   for (const auto& [rank_class, ticket] : regions_to_wake_)
     if (active_.awaits(rank_class, ticket)) wake_for_region(rank_class);
   regions_to_wake_.clear();
@@ -393,7 +411,7 @@ void Replay::begin_call(const Rendezvous::Call& group_call) {
   advance_call(live_call);
 }
 
-// Runs the call on until something of it is alive, or it has ended.
+// Runs the call on until a part of it is alive, or it has ended.
 void Replay::advance_call(std::uint32_t live_call) {
   while (calls_[live_call].phase < calls_[live_call].phases->size()) {
     if (start_phase(live_call)) return;
@@ -403,7 +421,8 @@ void Replay::advance_call(std::uint32_t live_call) {
   end_call(live_call);
 }
 
-// False when the phase has nothing (left) that takes time.
+// Starts the latency of the phase or, after it, the flows. Returns false when nothing is left that
+// takes time.
 bool Replay::start_phase(std::uint32_t live_call) {
   LiveCall& call = calls_[live_call];
   const FoldedPhase& phase = (*call.phases)[call.phase];

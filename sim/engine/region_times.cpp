@@ -27,6 +27,9 @@ void RegionPlayer::prepare() {
   speed_ = 1.0;
 }
 
+// An event loop over the few operations that run at a time. Cost: events times running operations.
+// The arithmetic is that of SlowedCompute, on the same ticks, so that dates are those of operations
+// with events of their own.
 RegionTimes RegionPlayer::played(const RegionShape& shape, std::span<const PieceCost> costs,
                                  std::span<const OutsideLoss> outside, RegionTimes storage) {
   shape_ = &shape;
@@ -61,6 +64,8 @@ void RegionPlayer::begin(std::uint32_t piece) {
                       .end_s = computes(piece) ? kNoDate : now_s_ + tick_.duration(seconds)});
 }
 
+// Starts the pieces that wait for nothing else. A piece without duration ends at once, which
+// recurses.
 void RegionPlayer::end(std::uint32_t piece) {
   times_.end_s[piece] = now_s_;
   for (const std::uint32_t next : shape_->next_of(shape_->pieces[piece]))
@@ -80,7 +85,8 @@ void RegionPlayer::end_due() {
   ended_.clear();
 }
 
-// The ends of computations at the speed from now on.
+// Computes the ends of computations at the speed from now on. Where the speed has not changed, the
+// known end stays as it is, to the last bit.
 void RegionPlayer::reprice() {
   double loss = outside_[changes_ - 1].loss;
   for (const Running& running : running_) loss += costs_[running.piece].loss;

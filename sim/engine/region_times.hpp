@@ -1,14 +1,15 @@
-// When the pieces of a region start and end, worked out at once.
+// The start and end times of the pieces of a region, computed in one pass.
 //
-// Nothing inside waits for anything outside, so the times follow from the durations and from what
-// communication takes from computation: a computation runs at speed 1 less the losses of the
-// collectives inside that run beside it and of the communications outside, which come and go.
+// No operation inside waits for anything outside. The times therefore follow from the durations and
+// from the speed that communication takes from computation. A computation runs at speed 1 less the
+// losses of two kinds: collectives inside that run concurrently with it, and communications
+// outside, which start and end during the region.
 //
-// Worked: 2 s of computation beside a collective of 1 s that takes half of the speed: after 1 s,
-// when the collective ends, 0.5 s are done, and the rest takes 1.5 s: 2.5 s
+// Worked: 2 s of computation concurrent with a collective of 1 s that takes half of the speed:
+// after 1 s, when the collective ends, 0.5 s are done, and the rest takes 1.5 s: 2.5 s
 // (tests/sim/engine/regions_test.cpp).
 //
-//   RegionTimes times = region_times(shape, costs, {{{.from_s = 0.0, .loss = 0.0}}});
+//     RegionTimes times = region_times(shape, costs, {{{.from_s = 0.0, .loss = 0.0}}});
 #pragma once
 
 #include <cstdint>
@@ -22,47 +23,50 @@
 
 namespace trainyard {
 
-// The time of a piece: at full speed for computations, in all for others.
+// The time of a piece: at full speed for a computation, its whole time for others.
 struct PieceCost {
   double seconds = 0.0;
-  double loss = 0.0;                             // of the computation beside it; 0 for computations
-  const std::vector<FlowSpan>* flows = nullptr;  // of a collective, from its start; may be null
+  // Loss of the computation that runs concurrently; 0 for computations.
+  double loss = 0.0;
+  // The flows of a collective, from its start; may be null.
+  const std::vector<FlowSpan>* flows = nullptr;
 };
 
-// From then on communications outside take this share of the speed of computations.
+// From `from_s` on, communications outside take this share of the speed of computations.
 struct OutsideLoss {
   double from_s = 0.0;
   double loss = 0.0;
   bool operator==(const OutsideLoss&) const = default;
 };
 
-// Seconds since the head started.
+// All times are seconds since the head started.
 struct RegionTimes {
   struct Seen {
     double end_s = 0.0;
-    OpIndex offset = 0;  // of the operation from the head
+    OpIndex offset = 0;  // number of the operation, relative to the head
     bool operator==(const Seen&) const = default;
   };
   std::vector<double> start_s;  // by piece; a piece starts when it is ready
   std::vector<double> end_s;
-  std::vector<Seen> seen;  // what others wait for, in order of the ends
-  double seconds = 0.0;    // of all
+  std::vector<Seen> seen;  // pieces that others wait for, in order of their ends
+  double seconds = 0.0;    // time of the whole region
 };
 
-// Plays one region after the other; what it needs for that it keeps.
+// Computes the times of one region after the other; it reuses its buffers.
 class RegionPlayer {
  public:
   RegionPlayer() = default;
-  // Dates are whole multiples of the tick, from a start that is one.
+  // `tick`: all dates are whole multiples of it. REQUIRES: regions start at such a date.
   explicit RegionPlayer(const Tick& tick) : tick_(tick) {}
-  // In the lists of `storage`. REQUIRES: `outside` begins with an entry from 0 on, and rises.
+  // Returns the times, in the lists of `storage`. REQUIRES: `outside` begins with an entry from 0
+  // on, and its dates rise.
   [[nodiscard]] RegionTimes played(const RegionShape& shape, std::span<const PieceCost> costs,
                                    std::span<const OutsideLoss> outside, RegionTimes storage = {});
 
  private:
   struct Running {
     std::uint32_t piece = 0;
-    double left_s = 0.0;   // of a computation, at full speed
+    double left_s = 0.0;   // work left of a computation, in seconds at full speed
     double since_s = 0.0;  // when left_s was measured
     double end_s = std::numeric_limits<double>::infinity();
   };
@@ -81,7 +85,7 @@ class RegionPlayer {
   const RegionShape* shape_ = nullptr;
   std::span<const PieceCost> costs_;
   std::span<const OutsideLoss> outside_;
-  std::size_t changes_ = 1;  // entries of outside_ that have come
+  std::size_t changes_ = 1;  // entries of outside_ whose dates have come
   std::vector<std::uint32_t> waits_for_;
   std::vector<Running> running_;
   std::vector<std::uint32_t> ended_;

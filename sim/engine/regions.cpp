@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kMostPieces = 4096;
 
-// Searches of instances of blocks; those of a program of the same blocks are shared until another
-// is added.
+// The searches of instances of blocks. A program shares the list of a program of the same blocks,
+// and copies it when it adds a search.
 class Searches {
  public:
   explicit Searches(const ProgramRegions* like) : all_(like ? like->searches : nullptr) {
@@ -41,8 +41,14 @@ class Searches {
   std::shared_ptr<const std::vector<RegionSearchResult>> all_;
 };
 
-// Finds the members of regions. Instances of a block are searched once where they are entered in
-// the same way. REQUIRES: all instances of a block agree on which of their operations may join.
+// Finds the members of regions.
+//
+// A greedy scan in issue order: each computation that may be a head grows a region as far as the
+// rules allow, and the scan continues behind it. The result of one instance is reused for every
+// instance of the block where the scan would decide the same (holds_for). Cost: one scan per
+// distinct result, and per further instance a comparison of its entries for every head tried.
+//
+// REQUIRES: all instances of a block agree on which of their operations may join.
 class RegionSearch {
  public:
   RegionSearch(const Program& program, const MayJoin& may_join, const ProgramOrder& order,
@@ -61,8 +67,9 @@ class RegionSearch {
     std::vector<std::uint32_t> result;
     const auto count = static_cast<std::uint32_t>(operations_.instances().size());
     for (std::uint32_t number = 0; number < count; ++number) {
-      const auto like = std::ranges::find_if(
-          searches_.all(), [&](const RegionSearchResult& other) { return goes_as(number, other); });
+      const auto like = std::ranges::find_if(searches_.all(), [&](const RegionSearchResult& other) {
+        return holds_for(number, other);
+      });
       result.push_back(static_cast<std::uint32_t>(like - searches_.all().begin()));
       if (like == searches_.all().end()) searches_.own().push_back(search(number));
     }
@@ -70,11 +77,12 @@ class RegionSearch {
   }
 
  private:
-  // The computations of a block, and those on their streams around an instance of it.
-  using Places = std::vector<std::vector<OpIndex>>;  // by column, ascending
+  // The computations of a block, and the nearest ones on their streams before and after an instance
+  // of it.
+  using Places = std::vector<std::vector<OpIndex>>;  // indices in the block, by column, ascending
   struct Around {
     std::vector<OpIndex> before = {};  // by column, the last one; kNone
-    std::vector<OpIndex> after = {};   // the first one; kNone
+    std::vector<OpIndex> after = {};   // by column, the first one; kNone
   };
 
   void list_computations() {
@@ -88,6 +96,7 @@ class RegionSearch {
       for (std::size_t column = 0; column < places.size(); ++column)
         if (!places[column].empty()) nearest[column] = instances[i].first + places[column].back();
     }
+    // Computations that are all on one stream are in a total order.
     in_turn_ = std::ranges::count_if(nearest, [](OpIndex op) { return op != kNone; }) <= 1;
     std::ranges::fill(nearest, kNone);
     for (std::size_t i = instances.size(); i-- > 0;) {
@@ -107,15 +116,20 @@ class RegionSearch {
     return places;
   }
 
+  // Whether the operation has ended before the head starts, however long anything takes.
   [[nodiscard]] bool done(OpIndex op, OpIndex head) const {
     return op == kNone || order_.before(op, head);
   }
 
-  // Whether a search would go as that one did: what operations wait for from before the instance is
-  // done, or not, before each of the heads alike, and so are their ends before what follows. What
-  // lies inside is to each other as it is there, and computations before a head have no say where
-  // all are in turn.
-  [[nodiscard]] bool goes_as(std::uint32_t number, const RegionSearchResult& other) const {
+  // Whether a search of the instance would give the result of the other search.
+  //
+  // It would, because the scan decides by four conditions, which are equal in both. First, which
+  // operations may join: the same for all instances (REQUIRES). Second, the order and the
+  // microbatches of operations inside: those of the block. Third, whether each operation before the
+  // instance has ended before each head tried: compared here. Fourth, whether a region ends before
+  // the computations that follow: compared here. Computations before a head decide nothing when all
+  // computations are on one stream; where they are not, no result is reused.
+  [[nodiscard]] bool holds_for(std::uint32_t number, const RegionSearchResult& other) const {
     const Instance& instance = operations_.instances()[number];
     if (!in_turn_ || instance.block != other.block) return false;
     const std::span<const OpIndex> outside = order_.outside_of(number);
@@ -134,6 +148,7 @@ class RegionSearch {
     head_of_.assign(count, kNone);
     RegionSearchResult result{.block = instance.block};
     const OpIndex end = instance.first + count;
+    // The conditions of every attempt are stored, also of failed ones: holds_for() compares them.
     for (OpIndex op = instance.first; op < end; ++op) {
       if (operations_[op].kind != OpKind::Compute || !may_join_(op)) continue;
       if (!computes_alone_from(number, op)) continue;
@@ -152,7 +167,8 @@ class RegionSearch {
     return result;
   }
 
-  // Says of every place what it is in its region, and who is waited for by others.
+  // Records for every operation its number in its region, and which operations are awaited from
+  // outside a region.
   void mark(const Instance& instance, RegionSearchResult& result) const {
     const OpIndex count = operations_.block_of(instance).count;
     result.within.assign(count, kAlone);
@@ -173,7 +189,8 @@ class RegionSearch {
     }
   }
 
-  // Every computation issued earlier has ended when `head` of the instance starts.
+  // Every computation issued earlier has ended when `head` of the instance starts. The last one on
+  // each stream comes after those before it, so that one is enough.
   [[nodiscard]] bool computes_alone_from(std::uint32_t number, OpIndex head) const {
     const Instance& instance = operations_.instances()[number];
     const Places& places = computations_[instance.block];
@@ -185,7 +202,8 @@ class RegionSearch {
     }
     return true;
   }
-  // No computation issued later starts before `last` of the instance has ended.
+  // No computation issued later starts before `last` of the instance has ended. The first one on
+  // each stream is enough.
   [[nodiscard]] bool computes_alone_to(std::uint32_t number, OpIndex last) const {
     const Instance& instance = operations_.instances()[number];
     const Places& places = computations_[instance.block];
@@ -198,7 +216,10 @@ class RegionSearch {
     return true;
   }
 
-  // From the head to the last operation that comes after all others.
+  // Grows a region from the head up to the last operation that comes after all others. Members
+  // behind that operation are dropped: a region needs one end. Communication that may not join is
+  // skipped; it runs concurrently with the region. A computation outside ends the region, as it
+  // could overlap with members.
   std::vector<OpIndex> grown(OpIndex head, OpIndex end) {
     std::vector<OpIndex> members = {head};
     head_of_[head - first_] = head;
@@ -218,7 +239,8 @@ class RegionSearch {
     return members;
   }
 
-  // Whether all that `op` waits for is of the head's region or done before the head starts.
+  // Whether `op` waits for a member of the head's region, and for nothing else but operations that
+  // end before the head starts.
   [[nodiscard]] bool follows(OpIndex op, OpIndex head) const {
     bool inside = false;
     bool outside = false;
@@ -232,7 +254,8 @@ class RegionSearch {
     return inside && !outside;
   }
 
-  // The last member of each stream speaks for those before it.
+  // Whether `op` comes after all members so far. Operations of a stream are in order, so the last
+  // member of each stream is enough. Makes `op` the last member of its stream.
   [[nodiscard]] bool comes_last(OpIndex op) {
     const std::uint8_t own = order_.column(op);
     bool last = true;
@@ -254,14 +277,15 @@ class RegionSearch {
   const MayJoin& may_join_;
   const ProgramOrder& order_;
   Searches& searches_;
-  bool in_turn_ = true;               // all computations, on one stream
-  std::vector<Places> computations_;  // by block
-  std::vector<Around> around_;        // by instance
-  OpIndex first_ = 0;                 // operation of the instance that is being searched
-  std::vector<OpIndex> head_of_;      // by its places: the head of the region tried last
+  bool in_turn_ = true;               // all computations are on one stream
+  std::vector<Places> computations_;  // indexed by block
+  std::vector<Around> around_;        // indexed by instance
+  OpIndex first_ = 0;                 // first operation of the instance that is being searched
+  std::vector<OpIndex> head_of_;      // by index in the block: head of the last attempt
   std::vector<OpIndex> tails_;        // the last member on each stream, of the region being grown
 };
 
+// A region in words (ShapeWriter::key).
 using Key = std::vector<std::uint32_t>;
 
 struct KeyHash {
@@ -272,8 +296,10 @@ struct KeyHash {
   }
 };
 
-// Writes what regions look like; those that are alike share one shape, but for those that only a
-// program of the same blocks had before.
+// Writes the shapes and variants of regions.
+//
+// Regions with equal keys share one shape. Shapes taken over from an earlier program of the same
+// blocks are not compared with new regions.
 class ShapeWriter {
  public:
   ShapeWriter(const Program& program, const ProgramOrder& order,
@@ -293,6 +319,8 @@ class ShapeWriter {
   }
 
   ProgramRegions written() {
+    // Operations of later instances decide which members are seen, so all of them are collected
+    // first.
     for (std::uint32_t number = 0; number < instances_.size(); ++number) find_awaited(number);
     std::ranges::sort(awaited_);
     const auto rest = std::ranges::unique(awaited_);
@@ -307,8 +335,9 @@ class ShapeWriter {
     return searches_.all()[found_[number]];
   }
 
-  // A later member of a region waits outside only for what comes before the head: nobody needs to
-  // tell it.
+  // Collects the operations of earlier instances that this instance waits for. A later member of a
+  // region waits outside only for operations that end before the head starts, and the head waits
+  // for those: the member needs no edge.
   void find_awaited(std::uint32_t number) {
     const std::vector<std::uint32_t>& within = search_of(number).within;
     const std::span<const OpIndex> outside = order_.outside_of(number);
@@ -332,6 +361,7 @@ class ShapeWriter {
          op != awaited_.end() && *op < end; ++op)
       if (search_of(number).piece[*op - instance.first] != kNone)
         awaited.push_back(*op - instance.first);
+    // Within one search, the awaited members are all that distinguishes instances.
     for (const RegionSearchResult::Seen& known : search_of(number).variants)
       if (known.awaited == awaited) return known.variant;
     RegionSearchResult own = search_of(number);
@@ -349,7 +379,9 @@ class ShapeWriter {
     return variant;
   }
 
-  // Regions follow one another: what lies between a region's ends and has a number is its own.
+  // Calls visit(number) for the pieces that `op` waits for. Regions do not overlap in issue order,
+  // so an operation between the head and `op` that has a piece number belongs to the region of
+  // `op`.
   template <class Visit>
   void for_each_piece_before(OpIndex op, OpIndex head, const Visit& visit) const {
     for_each_input(program_, order_, op, [&](OpIndex input) {
@@ -369,7 +401,7 @@ class ShapeWriter {
     return entry->second;
   }
 
-  // All that makes the region what it is.
+  // All that determines the shape of a region.
   [[nodiscard]] Key key(const std::vector<OpIndex>& members) const {
     Key words;
     for (const OpIndex op : members) {
@@ -417,9 +449,9 @@ class ShapeWriter {
   const std::span<const Instance> instances_;
   const std::vector<std::uint32_t>& found_;
   Searches& searches_;
-  OpIndex first_ = 0;  // operation of the instance at hand
+  OpIndex first_ = 0;  // first operation of the present instance
   const RegionSearchResult* own_ = nullptr;
-  std::vector<OpIndex> awaited_;  // by operations of later instances
+  std::vector<OpIndex> awaited_;  // operations that later instances wait for, ascending
   std::unordered_map<Key, std::uint32_t, KeyHash> known_;
   ProgramRegions result_;
 };

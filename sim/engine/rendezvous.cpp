@@ -35,6 +35,8 @@ void Rendezvous::bind_endpoints(std::uint32_t rank_class, const ProgramCalls& ma
       calls = made.by_slot(slot);
       continue;
     }
+    // Another slot of the rank class names the same group: the calls of both count as one sequence,
+    // in issue order.
     std::vector<OpIndex>& joined = joined_.emplace_back();
     std::ranges::merge(calls, made.by_slot(slot), std::back_inserter(joined));
     calls = joined;
@@ -57,6 +59,7 @@ std::optional<Rendezvous::Call> Rendezvous::arrive(std::uint32_t rank_class, OpI
                                                    std::uint16_t slot) {
   const Call group_call = call_of(rank_class, op, slot);
   std::uint32_t& arrived = arrived_[group_call.group_class][group_call.ordinal];
+  // Each participant makes its i-th call once, so a count is enough.
   ++arrived;
   if (arrived < partition_.groups[group_call.group_class].participants.size()) return std::nullopt;
   return group_call;

@@ -42,6 +42,8 @@ std::vector<Announcement> SlowedCompute::announce(double now) {
   return announcements;
 }
 
+// Cost: proportional to the kernels that run on the class, which are few. Kernels whose speed is
+// unchanged keep the announced end, and so keep its date to the last bit.
 void SlowedCompute::announce(std::uint32_t rank_class, double now,
                              std::vector<Announcement>& announcements) {
   State& state = classes_[rank_class];
@@ -53,7 +55,7 @@ void SlowedCompute::announce(std::uint32_t rank_class, double now,
       if (state.speed == before) continue;
       running.left_s = std::max(0.0, running.left_s - (now - running.since_s) * before);
       running.since_s = now;
-      // The kernel's end of the same instant is already on its way.
+      // The announced end of this very instant is already due.
       if (running.left_s <= 0.0) continue;
     }
     running.ticket = new_ticket(rank_class);
@@ -70,6 +72,7 @@ std::optional<FinishedCompute> SlowedCompute::finish(std::uint32_t ticket) {
   const auto found = std::find_if(running.begin(), running.end(), [ticket](const Running& entry) {
     return entry.ticket == ticket;
   });
+  // A later announcement has given the kernel another ticket.
   if (found == running.end()) return std::nullopt;
   const FinishedCompute finished{.rank_class = rank_class, .operation = found->operation};
   running.erase(found);
@@ -98,10 +101,11 @@ std::vector<BusyMembers::Change> BusyMembers::take_changes() {
     Member& member = members_[rank_class];
     member.touched = false;
     const bool computes = member.running > 0;
+    // One kernel followed another within the instant.
     if (computes == member.computed) continue;
     member.computed = computes;
     for (const std::uint32_t group : member.groups) {
-      busy_[group] += computes ? 1U : ~0U;  // one more, or one less
+      busy_[group] += computes ? 1U : ~0U;  // plus one, or minus one
       groups.push_back(group);
     }
   }

@@ -11,17 +11,19 @@
 namespace trainyard {
 namespace {
 
+// The last operation of each stream so far; kNone.
 using LastOnStream = std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1>;
 
-// The operations of a block that wait by themselves, and the last one on each of its streams.
+// The operations of a block that have their own start condition, and the last operation on each of
+// its streams.
 struct BlockWaiting {
   struct Place {
     OpIndex place = 0;
-    OpIndex previous = kNone;  // the one before it on its stream, in the block
+    OpIndex previous = kNone;  // the operation before it on its stream, in the block
     std::uint8_t stream = 0;
   };
   std::vector<Place> places;
-  std::vector<std::pair<std::uint8_t, OpIndex>> last;  // stream and place
+  std::vector<std::pair<std::uint8_t, OpIndex>> last;  // stream and index in the block
 };
 
 // `variant`: the regions of the block; null: it has none.
@@ -42,7 +44,7 @@ BlockWaiting waiting_in(std::span<const Operation> operations,
   return result;
 }
 
-// Numbers the operations of a variant that stand outside its regions or are seen from there.
+// Numbers the operations of a variant that are outside its regions or are seen from outside.
 std::vector<std::uint32_t> numbered(const ProgramRegions::Variant& variant,
                                     const std::vector<RegionShape>& shapes) {
   std::vector<bool> has_edges(variant.size(), false);
@@ -71,7 +73,9 @@ Successors::Successors(const Program& program, const ProgramRegions& regions)
       visit(before);
     }
   };
-  // Counted two places on, the lists begin one place on; writing them moves that to their own.
+  // Counting sort into CSR lists in two passes. The counts are stored two entries further, so that
+  // after the prefix sum begin_[n + 1] is the begin of list n. The second pass advances it to the
+  // end of list n, which is the final value of begin_[n + 1].
   begin_.assign(first_number_.back() + 2, 0);
   for (const Waiting& to : all) {
     std::uint32_t edges = 0;
@@ -99,7 +103,7 @@ void Successors::number_operations(const ProgramRegions& regions) {
   variant_of_ = regions.variant_of;
   for (const ProgramRegions::Variant& variant : regions.variants)
     numbers_.push_back(numbered(variant, regions.shapes));
-  std::vector<std::uint32_t> count;  // by variant
+  std::vector<std::uint32_t> count;  // indexed by variant
   for (const std::vector<std::uint32_t>& numbers : numbers_)
     count.push_back(static_cast<std::uint32_t>(
         std::ranges::count_if(numbers, [](std::uint32_t number) { return number != kNone; })));
@@ -124,6 +128,8 @@ std::uint32_t Successors::number_of(OpIndex op) const {
   return first + number;
 }
 
+// The lists of a block or of a variant are found once. Each instance only adds its first operation
+// number and the last operation on each stream before it.
 std::vector<Successors::Waiting> Successors::waiting(const ProgramRegions& regions) const {
   std::vector<Waiting> result;
   std::vector<BlockWaiting> plain(operations_.blocks().size());

@@ -1,13 +1,13 @@
-// Who waits for an operation: the edges of one program, turned round.
+// The operations that wait for an operation: the edges of one program, reversed.
 //
-// An operation waits for its dependencies and for the operation before it on its stream. Programs
-// are shared by many rank classes, so the edges are stored once per program and each class keeps
-// only a count of what an operation still waits for; operations that wait for nothing, or stand
-// within a region, need none.
+// An operation waits for its dependencies and for the operation before it on its stream. Many rank
+// classes share one program. The edges are therefore stored once per program, and each class stores
+// only a counter of what an operation still waits for. Operations that wait for nothing and
+// operations inside a region need no counter.
 //
-//   Successors next(program);
-//   std::vector<std::uint32_t> left = next.waits_for();
-//   for (const Successors::Edge& edge : next.of(7)) --left[edge.counter];
+//     Successors next(program);
+//     std::vector<std::uint32_t> left = next.waits_for();
+//     for (const Successors::Edge& edge : next.of(7)) --left[edge.counter];
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ class Successors {
   };
 
   Successors() = default;
-  // Operations within a region follow from its head: they wait for nothing here, and nobody has to
-  // tell them.
+  // Operations inside a region follow from its head. They have no incoming edges here, and no
+  // operation has an edge to them.
   explicit Successors(const Program& program, const ProgramRegions& regions = {});
 
-  // REQUIRES: the operation stands outside regions, begins one, or is seen from outside.
+  // REQUIRES: the operation is outside regions, begins one, or is seen from outside.
   [[nodiscard]] std::span<const Edge> of(OpIndex op) const {
     const std::uint32_t number = number_of(op);
     return std::span(edges_).subspan(begin_[number], begin_[number + 1] - begin_[number]);
@@ -42,10 +42,10 @@ class Successors {
   [[nodiscard]] const std::vector<OpIndex>& heads() const { return heads_; }
 
  private:
-  // An operation that waits by itself, outside regions or at the head of one.
+  // An operation that has its own start condition: it is outside regions or the head of one.
   struct Waiting {
     OpIndex op = 0;
-    OpIndex previous = kNone;  // on its stream
+    OpIndex previous = kNone;  // the operation before it on its stream
   };
 
   void number_operations(const ProgramRegions& regions);
@@ -53,29 +53,30 @@ class Successors {
   [[nodiscard]] std::uint32_t number_of(OpIndex op) const;
 
   OperationList operations_;
-  // Only those that have edges are numbered: where there are no regions, all.
-  std::vector<std::vector<std::uint32_t>> numbers_;  // [variant of an instance][place]; kNone
-  std::vector<std::uint32_t> variant_of_;            // by instance
-  std::vector<std::uint32_t> first_number_;          // by instance, and their end
-  std::vector<std::uint32_t> begin_;                 // by number, and their end
+  // Numbers of operations by [variant of an instance][index in the block]; kNone. Only operations
+  // that have outgoing edges have a number; without regions all have one.
+  std::vector<std::vector<std::uint32_t>> numbers_;
+  std::vector<std::uint32_t> variant_of_;    // indexed by instance
+  std::vector<std::uint32_t> first_number_;  // indexed by instance; the last entry is the end
+  std::vector<std::uint32_t> begin_;         // indexed by number; the last entry is the end
   std::vector<Edge> edges_;
   std::vector<std::uint32_t> waits_for_;
   std::vector<OpIndex> heads_;
 };
 
-// How much every operation of every rank class still waits for.
+// Counters of what every operation of every rank class still waits for.
 //
-//   WaitCounters waiting(successors_by_rank_class);
-//   waiting.release(rank_class, op, [](OpIndex next) { ... });   // op has ended; next is ready
+//     WaitCounters waiting(successors_by_rank_class);
+//     waiting.release(rank_class, op, [](OpIndex next) { ... });   // op has ended; next is ready
 class WaitCounters {
  public:
-  // REQUIRES: what `of_class` points to outlives this.
+  // REQUIRES: the objects that `of_class` points to outlive this.
   explicit WaitCounters(std::span<const Successors* const> of_class) {
     for (const Successors* successors : of_class)
       classes_.push_back({.successors = successors, .left = successors->waits_for()});
   }
 
-  // `op` has ended: tells `ready` of every operation that waits for nothing else.
+  // `op` has ended. Calls `ready` with every operation that waits for nothing else.
   template <class Ready>
   void release(std::uint32_t rank_class, OpIndex op, const Ready& ready) {
     auto& [successors, left] = classes_[rank_class];
@@ -86,7 +87,7 @@ class WaitCounters {
  private:
   struct RankClass {
     const Successors* successors = nullptr;
-    std::vector<std::uint32_t> left = {};  // edges, by counter
+    std::vector<std::uint32_t> left = {};  // edges that are left, indexed by counter
   };
   std::vector<RankClass> classes_;
 };

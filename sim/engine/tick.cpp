@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-// By call: the longest that any group needs for it alone.
+// By call: the longest time that any group needs for the call alone.
 std::vector<double> call_seconds(const EngineInput& input) {
   std::vector<double> seconds(input.workload.calls.size(), 0.0);
   for (std::uint32_t group = 0; group < input.partition.groups.size(); ++group) {
@@ -38,7 +38,8 @@ double seconds_of(const EngineInput& input, const Program& program, const Operat
   return 0.0;
 }
 
-// An operation written once counts as often as the program runs it.
+// Time of the program without any waits. An operation of a block counts once per instance of the
+// block.
 double busy_seconds(const EngineInput& input, const Program& program,
                     const std::vector<double>& calls) {
   std::vector<double> until = {0.0};

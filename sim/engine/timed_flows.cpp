@@ -28,7 +28,7 @@ std::vector<TimedFlows::End> TimedFlows::set_speed(std::uint32_t group_class, do
   for (auto& [token, live] : alive->second) {
     live.left_s = std::max(0.0, live.left_s - (now - live.since_s) * before);
     live.since_s = now;
-    // The end of this very instant is already on its way.
+    // The announced end of this very instant is already due.
     if (live.left_s <= 0.0) continue;
     live.ticket = ++tickets_;
     ends.push_back({token, live.flow_class, live.ticket, live.left_s / speed});

@@ -1,15 +1,15 @@
-// Flows whose end is a date rather than SimGrid's affair, and whose speed may change on the way.
+// Flows that end at a known date, without SimGrid, and whose speed may change before that.
 //
-// A flow of `seconds` at full speed is started at the speed its group class has now. When the class
-// slows, the work left of its flows is measured and their ends announced anew; ends announced
-// before are stale, which their ticket tells.
+// A flow that takes `seconds` at full speed starts at the present speed of its group class. When
+// the speed of the class changes, the work left of its flows is computed and new ends are
+// announced. Earlier announcements are then stale: their tickets no longer count.
 //
-// Flows of groups that nothing slows cost nothing here: their only end counts.
+// Flows of groups that nothing slows have no such cost: their only announced end counts.
 //
-//   TimedFlows flows(partition, communication_loss);
-//   heap.add(now + flows.start(token, flow_class, 2.0, now).seconds, ...);    // ends after 2 s
-//   for (const TimedFlows::End& end : flows.set_speed(group_class, 0.5, now + 1.0)) ...;  // 2 s
-//   more
+//     TimedFlows flows(partition, communication_loss);
+//     heap.add(now + flows.start(token, flow_class, 2.0, now).seconds, ...);    // ends after 2 s
+//     // one second later at half speed: ends after 2 s more
+//     for (const TimedFlows::End& end : flows.set_speed(group_class, 0.5, now + 1.0)) ...;
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ class TimedFlows {
   TimedFlows(const Partition& partition, std::span<const double> loss)
       : partition_(partition), loss_(loss), speeds_(partition.groups.size(), 1.0) {}
 
-  // An end as things stand: so many seconds from now, known by its ticket.
+  // The end of a flow at its present speed: the seconds from now. The ticket identifies the
+  // announcement.
   struct End {
     Token token = 0;
     std::uint32_t flow_class = 0;
@@ -38,15 +39,16 @@ class TimedFlows {
   };
 
   [[nodiscard]] End start(Token token, std::uint32_t flow_class, double seconds, double now);
-  // The new ends of the class's flows, in the order of their tokens. REQUIRES: 0 < speed <= 1.
+  // Returns the new ends of the class's flows, in the order of their tokens. REQUIRES: 0 < speed <=
+  // 1.
   [[nodiscard]] std::vector<End> set_speed(std::uint32_t group_class, double speed, double now);
-  // True when the announced end counts; the flow is then gone.
+  // Returns true when the announced end counts; the flow is then gone.
   [[nodiscard]] bool finish(Token token, std::uint32_t flow_class, std::uint32_t ticket);
 
  private:
   struct Live {
     std::uint32_t flow_class = 0;
-    double left_s = 0.0;   // at full speed
+    double left_s = 0.0;   // work left, in seconds at full speed
     double since_s = 0.0;  // when left_s was measured
     std::uint32_t ticket = 0;
   };
@@ -60,8 +62,8 @@ class TimedFlows {
 
   const Partition& partition_;
   std::span<const double> loss_;
-  std::vector<double> speeds_;                                      // by group class
-  std::unordered_map<std::uint32_t, std::map<Token, Live>> alive_;  // by group class
+  std::vector<double> speeds_;                                      // indexed by group class
+  std::unordered_map<std::uint32_t, std::map<Token, Live>> alive_;  // indexed by group class
   std::uint32_t tickets_ = 0;
 };
 

@@ -25,15 +25,16 @@ std::uint32_t size_of(const auto& container) {
   return static_cast<std::uint32_t>(container.size());
 }
 
-// Which class every vertex of the joint graph is in, numbered by kind of vertex.
+// The class of every vertex of the joint graph, numbered by kind of vertex.
 struct VertexClasses {
   Classes ranks;
   Classes groups;
   Classes shapes;
-  Classes links;  // by position in JointGraph::links, each class with a number of its own
+  Classes links;  // by position in JointGraph::links
 };
 
-// Links on which nobody meets are told apart by their colours.
+// The class of each link in use: that of its vertex, or its colour where no use of it is contended.
+// Colours are numbered behind the vertices, so the two never coincide.
 Classes link_classes(const FoldingGraph& folding, const Classes& classes) {
   Classes of_link = folding.colour_of_link;
   for (std::uint32_t& colour : of_link) colour += folding.end;
@@ -60,7 +61,7 @@ VertexClasses refined(const FoldingGraph& folding, const LabelledGraph& graph) {
           .links = link_classes(folding, classes)};
 }
 
-VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {
+VertexClasses unfolded_classes(const Workload& workload, const JointGraph& joint) {
   const auto numbers = [](std::size_t count) {
     Classes classes(count);
     std::iota(classes.begin(), classes.end(), 0U);
@@ -72,17 +73,18 @@ VertexClasses each_its_own(const Workload& workload, const JointGraph& joint) {
           .links = numbers(joint.links.size())};
 }
 
-// Relative to the payload of one flow.
+// The load of a class of shapes on a link class, relative to the payload of one flow.
 struct ClassLoad {
   std::uint32_t link_class = 0;
-  double together = 0.0;  // of all shapes of the class on any one link of the link class
-  double most = 0.0;      // of one of them
+  double together = 0.0;  // sum over all shapes of the class, on any one link
+  double most = 0.0;      // largest load of one of them
   bool contended = true;
   bool operator==(const ClassLoad&) const = default;
 };
 
 struct LinkClasses {
-  std::vector<std::uint32_t> of_link;  // by position in JointGraph::links; by lowest link
+  // By position in JointGraph::links; classes are numbered by their lowest link.
+  std::vector<std::uint32_t> of_link;
   std::vector<std::vector<ClassLoad>> loads_of_shape_class;  // sorted by link class
 };
 
@@ -93,14 +95,14 @@ struct Load {
   bool operator==(const Load&) const = default;
 };
 
-// Adds up what crosses a link by class of shapes.
+// Sums up the loads on a link by class of shapes.
 class LoadSums {
  public:
   LoadSums(const JointGraph& joint, const std::vector<std::uint32_t>& shape_classes,
            std::uint32_t classes)
       : joint_(joint), shape_classes_(shape_classes), place_(classes, kNone) {}
 
-  // By class; until the next link is asked for. `contended`: by user.
+  // Returns the sums by class of shapes; valid until the next call. `contended`: by user.
   std::span<const Load> of(std::span<const LinkUsers::User> users,
                            std::span<const std::uint8_t> contended) {
     sums_.clear();
@@ -117,6 +119,7 @@ class LoadSums {
       sum.most = std::max(sum.most, joint_.loads[load]);
       sum.contended = sum.contended || contended[i] != 0;
     }
+    // Only entries in use are reset: the cost is the users of the link, not all classes.
     for (const Load& load : sums_) place_[load.shape_class] = kNone;
     if (!std::ranges::is_sorted(sums_, {}, &Load::shape_class))
       std::ranges::sort(sums_, {}, &Load::shape_class);
@@ -126,14 +129,14 @@ class LoadSums {
  private:
   const JointGraph& joint_;
   const std::vector<std::uint32_t>& shape_classes_;
-  std::vector<std::uint32_t> place_;  // by class, in sums_; kNone in between
-  std::vector<Load> sums_;            // of the link last asked for
+  std::vector<std::uint32_t> place_;  // by class, index in sums_; kNone between calls
+  std::vector<Load> sums_;            // sums of the last call
 };
 
-// Lists of what classes of shapes put on a link, each known once.
+// Distinct lists of the loads of shape classes on a link, each stored once.
 class LoadLists {
  public:
-  // Gives equal numbers to equal lists, but for the rounding of sums.
+  // Returns equal numbers for lists that are equal up to the rounding of sums.
   std::uint32_t number(std::span<const Load> loads) {
     key_.clear();
     for (const auto& [shape_class, load] : loads)
@@ -147,7 +150,7 @@ class LoadLists {
     return entry->second;
   }
 
-  // The same where nobody meets.
+  // Returns the number of the same list with no load contended.
   std::uint32_t uncontended(std::uint32_t list) {
     if (uncontended_[list] == kNone) {
       std::vector<Load> loads = lists_[list];
@@ -168,9 +171,10 @@ class LoadLists {
   std::vector<std::uint64_t> key_;
 };
 
-// The number in `lists` of what is on each link in use, by link of the cluster. A link that another
-// implies carries the same, and nobody meets on it. The lists of the upper half of the links are
-// found apart and then joined, as if they had been found after those of the lower.
+// Returns, by link of the cluster, the number in `lists` of the loads on each link in use. A link
+// that another implies carries the same loads, and none of them is contended there. Two threads
+// take one half of the links each. The lists of the upper half are then numbered after those of the
+// lower half, so the result is that of one thread.
 std::vector<std::uint32_t> lists_by_link(const Cluster& cluster, const JointGraph& joint,
                                          const LinkLimits& limits,
                                          const std::vector<std::uint32_t>& shape_classes,
@@ -200,7 +204,7 @@ std::vector<std::uint32_t> lists_by_link(const Cluster& cluster, const JointGrap
   return list_of;
 }
 
-// Numbers of classes of links.
+// Numbers of link classes.
 class ClassNames {
  public:
   struct Named {
@@ -217,9 +221,9 @@ class ClassNames {
   std::unordered_map<std::uint64_t, std::uint32_t> names_;
 };
 
-// Links of one refined class that also carry the same loads of the same classes of flows,
-// contended or not, are one class, so that a class has one answer to "how many bytes".
-// `refined_links` is by position in JointGraph::links, `shape_classes` by shape.
+// Splits the refined link classes. A final class holds links of one refined class that also carry
+// the same loads of the same flow classes, contended or not: "how many bytes" then has one answer
+// per class. `refined_links`: by position in JointGraph::links; `shape_classes`: by shape.
 LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
                            const LinkLimits& limits,
                            const std::vector<std::uint32_t>& refined_links,
@@ -248,12 +252,12 @@ LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
   return result;
 }
 
-// Classes of ranks, groups, links and shapes, and how flows load links: a partition but for its
+// The classes of ranks, groups, links and shapes, and how flows load links: a partition without its
 // flows. It holds no bytes, seconds or rates.
 struct FoldClasses {
   Partition partition = {};
   Classes of_shape = {};
-  std::vector<std::vector<ClassLoad>> loads = {};  // by class of shapes
+  std::vector<std::vector<ClassLoad>> loads = {};  // indexed by class of shapes
   std::vector<std::uint32_t> members_of_shape_class = {};
 };
 
@@ -267,12 +271,14 @@ std::size_t footprint(const FoldClasses& classes) {
   return bytes;
 }
 
-// Describes classes from which class each vertex is in.
+// Describes the classes, given the class of each vertex.
 class ClassDescriber {
  public:
   ClassDescriber(const Workload& workload, const JointGraph& joint, VertexClasses classes)
       : workload_(workload), joint_(joint), of_(std::move(classes)) {}
 
+  // Classes are numbered by their lowest member. A pass in ascending order therefore meets class n
+  // first when n classes are known, and that member is the representative.
   FoldClasses described(const Cluster& cluster, const LinkLimits& limits) {
     LinkClasses links = classify_links(cluster, joint_, limits, of_.links, of_.shapes);
     run_concurrently(
@@ -293,7 +299,7 @@ class ClassDescriber {
   }
 
  private:
-  // Writes of the result what is said of links alone.
+  // Writes the parts of the result that concern links alone.
   void describe_links(const Cluster& cluster, const LinkClasses& links) {
     std::vector<std::uint32_t>& class_of = result_.class_of_link;
     class_of.assign(cluster.links().size(), kNone);
@@ -305,7 +311,7 @@ class ClassDescriber {
       }
       result_.links[link_class].members += joint_.placed->parallel->count[joint_.links[i]];
     }
-    // Parallel links stand behind the lowest of them.
+    // Each link of a set of parallel links is in the class of the lowest.
     for (LinkId link = 0; link < class_of.size(); ++link)
       class_of[link] = class_of[joint_.placed->parallel->lowest[link]];
   }
@@ -338,6 +344,7 @@ class ClassDescriber {
     std::vector<std::map<Key, std::uint32_t>> participants(result_.groups.size());
     for (const Membership& member : joint_.placed->memberships) {
       const std::uint32_t group_class = of_.groups[member.group];
+      // Groups of a class have equal participants, so the representative's are enough.
       if (result_.groups[group_class].representative != member.group) continue;
       ++participants[group_class][{member.group_rank, of_.ranks[member.rank], member.slot}];
     }
@@ -383,10 +390,10 @@ class ClassDescriber {
   Partition result_;
 };
 
-// Writes what the flows of classes carry, and how fast they may.
+// Writes the flows of the classes: their bytes, loads and rate caps.
 class FlowDescriber {
  public:
-  // `merge`: flows in equal places are joined.
+  // `merge`: interchangeable flows of one phase become one flow class.
   FlowDescriber(const Workload& workload, const Contention& found, const FoldClasses& classes,
                 bool merge)
       : workload_(workload),
@@ -422,7 +429,8 @@ class FlowDescriber {
     return classes_.of_shape[joint_.first_shape[group] + link_flow.shape];
   }
 
-  // The flows of a phase of one group, those in equal places joined (or none, unfolded).
+  // Returns the flows of a phase of one group, with interchangeable flows merged. Without `merge`
+  // each flow is separate.
   [[nodiscard]] std::vector<ShapedFlow> distinct_flows(GroupId group,
                                                        const ShapedPhase& phase) const {
     using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint64_t>;
@@ -460,6 +468,8 @@ class FlowDescriber {
     const std::uint32_t shapes = shape_class(result_.groups[group_class].representative, link_flow);
     const double members = flow.members;
     for (const ClassLoad& load : classes_.loads[shapes]) {
+      // members / members_of_shape_class: these flows per shape. Each of them loads links as its
+      // shape does.
       const double weight = members / classes_.members_of_shape_class[shapes] * load.together;
       flow.weights.push_back({.link_class = load.link_class,
                               .weight = weight,
@@ -489,12 +499,15 @@ Partition fold(const Cluster& cluster, const Workload& workload,
     return ClassDescriber(workload, joint, std::move(classes)).described(cluster, found.limits);
   };
   if (!options.enabled) {
-    const FoldClasses classes = described(each_its_own(workload, joint));
+    const FoldClasses classes = described(unfolded_classes(workload, joint));
     return FlowDescriber(workload, found, classes, false).described();
   }
   const FoldingGraph folding(cluster, workload, found, Flows::InGroups);
   Memo once{0};
   Memo& memo = options.known.memo != nullptr ? *options.known.memo : once;
+  // The memo key identifies which vertices look equal, but holds no bytes or rates: a cluster with
+  // other rates often has the same classes. FlowDescriber adds bytes and rates from the present
+  // traffic.
   const auto classes = memo.get<FoldClasses>(
       [&] { return described(refined(folding, folding.graph(found))); }, found.graph,
       found.limits.concurrency, found.limits.implied_by, folding.colours, folding.colour_of_link);
@@ -505,7 +518,7 @@ double flow_seconds_alone(const Cluster& cluster, const Partition& partition,
                           const FlowClass& flow) {
   double rate = flow.rate_alone.value_or(flow.rate_cap_bytes_per_s);
   for (const FlowClass::Weight& weight : flow.weights) {
-    if (!weight.contended) continue;  // is in the cap, or cannot limit
+    if (!weight.contended) continue;  // its limit is in the cap, or it cannot limit
     const Link& link = cluster.link(partition.links[weight.link_class].representative);
     rate = std::min(rate, link.capacity.value() / weight.flow_load);
   }

@@ -20,30 +20,31 @@ namespace trainyard {
 
 namespace {
 
-// Which colour every vertex had after every round of a refinement, and when two of them parted.
+// The colour of every vertex after every round of a refinement, and the round in which two vertices
+// part.
 //
-//   const ColourHistory history(refine_with_history(graph, colours));
-//   history.parting(3, 5);   // 2: after round 1 they were of one colour, after round 2 not
+//     const ColourHistory history(refine_with_history(graph, colours));
+//     history.parting(3, 5);   // 2: of one colour after round 1, of two after round 2
 class ColourHistory {
  public:
   explicit ColourHistory(Refinement refinement);
 
   [[nodiscard]] std::uint32_t colour(std::uint32_t vertex, std::uint32_t round) const;
 
-  // The first round after which the two are not of one colour; kNone: they never part.
+  // The first round after which the two have different colours; kNone: they never part.
   [[nodiscard]] std::uint32_t parting(std::uint32_t a, std::uint32_t b) const;
 
  private:
   Refinement refinement_;
-  // By vertex: rounds and the colours they brought.
+  // By vertex: the rounds that recoloured it, and the colours.
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> changes_;
 };
 
-// Names the vertices of a folding graph, and says in what two of them differ by themselves.
+// Names the vertices of a folding graph, and describes how two of them differ by themselves.
 //
-//   const PartingWords words(cluster, workload, found, folding);
-//   words.name(vertex);        // "node 1 nic 2 -> leaf 0"
-//   words.difference(a, b);    // {PartingCause::Link, "25 GB/s, not 50 GB/s"}
+//     const PartingWords words(cluster, workload, found, folding);
+//     words.name(vertex);        // "node 1 nic 2 -> leaf 0"
+//     words.difference(a, b);    // {PartingCause::Link, "25 GB/s, not 50 GB/s"}
 class PartingWords {
  public:
   PartingWords(const Cluster& cluster, const Workload& workload, const Contention& found,
@@ -55,7 +56,7 @@ class PartingWords {
         limits_(found.limits),
         folding_(folding) {}
 
-  // "rank", "data group", "chain", "link".
+  // The kind of the vertex: "rank", "data group", "chain", "link".
   [[nodiscard]] std::string kind(std::uint32_t vertex) const;
   [[nodiscard]] std::string name(std::uint32_t vertex) const;
 
@@ -63,7 +64,7 @@ class PartingWords {
   [[nodiscard]] PartingWord difference(std::uint32_t a, std::uint32_t b) const;
 
  private:
-  // One flow of a shape, and where it belongs.
+  // One flow of a shape, with its call and phase.
   struct Use {
     std::uint32_t call = 0;
     std::size_t phase = 0;
@@ -108,6 +109,7 @@ std::uint32_t ColourHistory::colour(std::uint32_t vertex, std::uint32_t round) c
   return colour;
 }
 
+// The two can only part in a round that recolours one of them.
 std::uint32_t ColourHistory::parting(std::uint32_t a, std::uint32_t b) const {
   if (refinement_.first[a] != refinement_.first[b]) return 0;
   std::uint32_t found = kNone;
@@ -185,7 +187,7 @@ std::string PartingWords::call_text(std::uint32_t call) const {
                      to_text(Bytes{static_cast<double>(bytes_of(workload_.calls[call]))}));
 }
 
-// Where the calls of two groups at one place differ.
+// The difference of the calls that two groups make at the same position.
 PartingWord PartingWords::of_different_calls(std::uint32_t a, std::uint32_t b) const {
   const std::string here = call_text(a);
   const std::string there = call_text(b);
@@ -248,7 +250,7 @@ std::vector<PartingWords::Use> PartingWords::uses(std::uint32_t shape) const {
   return result;
 }
 
-// With the link that leaves the flow the least.
+// The rate cap, and the link that leaves the flow the least rate.
 std::string PartingWords::rate_text(const Use& use, std::uint32_t shape) const {
   std::string text = to_text(BytesPerSecond{use.flow.rate_cap_bytes_per_s});
   double least = std::numeric_limits<double>::infinity();
@@ -300,14 +302,14 @@ PartingWord PartingWords::of_links(const Link& a, const Link& b) const {
 
 namespace {
 
-// Neighbours of one label and colour.
-struct Alike {
+// The label and the colour of neighbours.
+struct LabelAndColour {
   std::uint32_t label = 0;
   std::uint32_t colour = 0;
-  auto operator<=>(const Alike&) const = default;
+  auto operator<=>(const LabelAndColour&) const = default;
 };
 
-// Neighbours that the one has and the other has not are compared in pairs: of so many on a side.
+// The most neighbours on each side that are compared in pairs, of those that only one side has.
 constexpr std::size_t kMostCompared = 64;
 
 class ReasonSearch {
@@ -320,8 +322,8 @@ class ReasonSearch {
 
   [[nodiscard]] std::uint32_t parting(RankId a, RankId b) const { return history_.parting(a, b); }
 
-  // Follows what differs from the two ranks to its root. REQUIRES: they part, in a later round than
-  // 0.
+  // Follows the difference of the two ranks to its root. Each step goes to two neighbours that
+  // parted in an earlier round, so the path ends. REQUIRES: they part, in a later round than 0.
   PartingWord follow(RankId rank, RankId other, std::vector<PartingStep>& path) const {
     std::uint32_t a = rank;
     std::uint32_t b = other;
@@ -337,8 +339,8 @@ class ReasonSearch {
   }
 
  private:
-  // Neighbours that the one has and the other has not: two of a kind to go on with, or one class of
-  // which there are more on one side.
+  // Neighbours that only one side has: either two of a kind, where the path continues, or one class
+  // with more members on one side.
   struct Difference {
     std::optional<std::pair<std::uint32_t, std::uint32_t>> pair = {};
     std::uint32_t neighbour = 0;
@@ -347,7 +349,7 @@ class ReasonSearch {
   };
 
   using Neighbour = LabelledGraph::Neighbour;
-  using Neighbours = std::map<Alike, std::vector<std::uint32_t>>;
+  using Neighbours = std::map<LabelAndColour, std::vector<std::uint32_t>>;
   [[nodiscard]] Neighbours neighbours(std::uint32_t vertex, std::uint32_t round) const {
     Neighbours result;
     for (const auto& [neighbour, label] : graph_.neighbours(vertex))
@@ -356,6 +358,8 @@ class ReasonSearch {
   }
 
   [[nodiscard]] Difference difference(std::uint32_t a, std::uint32_t b, std::uint32_t round) const {
+    // Vertices that part differ in how many neighbours they have of some label and colour
+    // (refinement.hpp).
     const Neighbours of_a = neighbours(a, round);
     const Neighbours of_b = neighbours(b, round);
     const auto surplus = [](const Neighbours& mine, const Neighbours& others) {
@@ -373,7 +377,7 @@ class ReasonSearch {
     Difference found{.pair = first_pair(only_a, only_b, round)};
     if (found.pair) return found;
     const Neighbour more = only_a.empty() ? only_b.front() : only_a.front();
-    const Alike alike{more.label, history_.colour(more.vertex, round)};
+    const LabelAndColour alike{more.label, history_.colour(more.vertex, round)};
     const auto count = [&alike](const Neighbours& of) {
       const auto those = of.find(alike);
       return those == of.end() ? 0 : those->second.size();
@@ -384,8 +388,8 @@ class ReasonSearch {
     return found;
   }
 
-  // Each of `a` beside the one of `b` that is most like it (the same label, if any; parted last);
-  // of these pairs the one that parted first, by `round`.
+  // Pairs each neighbour of `a` with the most similar one of `b`: of the same label if there is
+  // one, and parted last. Returns the pair that parted first, not later than `round`.
   [[nodiscard]] std::optional<std::pair<std::uint32_t, std::uint32_t>> first_pair(
       std::span<const Neighbour> a, std::span<const Neighbour> b, std::uint32_t round) const {
     std::optional<std::pair<std::uint32_t, std::uint32_t>> first;
@@ -419,10 +423,10 @@ class ReasonSearch {
   PartingWords words_;
 };
 
-// The earlier class that is most like this one: of the same program the one it parted from last,
-// else of the same stage, else the first.
-std::uint32_t most_alike(const Workload& workload, const Partition& partition,
-                         const ReasonSearch& search, std::uint32_t rank_class) {
+// The earlier class that is most similar: among those of the same program the one that parted last,
+// else one of the same stage, else the first.
+std::uint32_t most_similar_class(const Workload& workload, const Partition& partition,
+                                 const ReasonSearch& search, std::uint32_t rank_class) {
   const RankClass& mine = partition.ranks[rank_class];
   std::uint32_t best = kNone;
   std::uint32_t latest = 0;
@@ -450,7 +454,7 @@ std::string difference_of(const GpuKind& gpu, const GpuKind& other) {
 
 ClassReason reason_of(const Cluster& cluster, const Workload& workload, const Partition& partition,
                       const ReasonSearch& search, std::uint32_t rank_class) {
-  const std::uint32_t unlike = most_alike(workload, partition, search, rank_class);
+  const std::uint32_t unlike = most_similar_class(workload, partition, search, rank_class);
   const RankClass& mine = partition.ranks[rank_class];
   const RankClass& other = partition.ranks[unlike];
   ClassReason reason{.rank_class = rank_class, .unlike = unlike};

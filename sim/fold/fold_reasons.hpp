@@ -1,14 +1,14 @@
-// Why ranks are not in one class: for each class the earlier one it is most like, and what first
-// told the two apart.
+// Explains why ranks are not in one class: for each class, the earlier class that is most similar
+// to it, and the first difference between the two.
 //
 // Ranks of different programs part at once. Ranks of one program part in a round of the colour
-// refinement, because a neighbour (a group, then a flow, then a link) had parted the round before;
-// the path follows such neighbours to the two that differ by themselves: a slower link, a longer
-// way through the fabric, a group of another size.
+// refinement, because a neighbour (a group, then a flow, then a link) has parted in the round
+// before. The path follows such neighbours to two that differ by themselves: a slower link, a
+// longer way through the fabric, a group of another size.
 //
-//   for (const ClassReason& reason : fold_reasons(cluster, workload, communication, {...},
-//   partition))
-//     fmt::print("class {}: {}\n", reason.rank_class, reason.difference.because);
+//     for (const ClassReason& reason :
+//          fold_reasons(cluster, workload, communication, {...}, partition))
+//       fmt::print("class {}: {}\n", reason.rank_class, reason.difference.because);
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@
 
 namespace trainyard {
 
-// The kind of thing that differs.
+// The kind of difference.
 enum class PartingCause : std::uint8_t {
-  First,          // the first class of all is unlike none
+  First,          // the first class has no earlier class
   Gpu,            // another kind of GPU
   Program,        // other operations
   Group,          // a group of another kind or size, or used in another way
   Calls,          // a group that makes other calls
-  Latency,        // a call that takes other latency: a longer way
-  MultiLinkFlow,  // bytes of a flow, or the rate that links leave it which it has to itself
+  Latency,        // a call of another latency: a longer way
+  MultiLinkFlow,  // bytes of a flow, or the rate that its exclusive links allow
   Link,           // the capacity or the kind of a link
   Count,          // more or fewer neighbours of one kind
 };
@@ -42,8 +42,8 @@ struct PartingWord {
   std::string because = {};
 };
 
-// One pair of neighbours on the way from two ranks to what differs, as text:
-// {"data group", "0, 8, 16, 24", "4, 12, 20, 28"}, {"link", "node 0 nic 3 -> leaf 0", "..."}.
+// One pair of neighbours on the path from two ranks to the difference, as text: {"data group", "0,
+// 8, 16, 24", "4, 12, 20, 28"}, {"link", "node 0 nic 3 -> leaf 0", "..."}.
 struct PartingStep {
   std::string kind;
   std::string here;
@@ -53,12 +53,12 @@ struct PartingStep {
 struct ClassReason {
   std::uint32_t rank_class = 0;
   std::uint32_t unlike = kNone;        // the earlier class; kNone for the first
-  std::vector<PartingStep> path = {};  // from the two ranks to what differs
+  std::vector<PartingStep> path = {};  // from the two ranks to the difference
   PartingWord difference = {};         // "25 GB/s, not 50 GB/s"; empty for the first
 };
 
-// One for each class of the partition, in order. The refinement is done once more, with its
-// history. REQUIRES: `partition` is fold(cluster, workload, communication, options),
+// Returns one reason for each class of the partition, in order. The refinement runs once more, with
+// its history. REQUIRES: `partition` is fold(cluster, workload, communication, options),
 // options.enabled.
 [[nodiscard]] std::vector<ClassReason> fold_reasons(const Cluster& cluster,
                                                     const Workload& workload,

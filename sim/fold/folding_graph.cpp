@@ -18,11 +18,11 @@ std::uint32_t vertices_of(const auto& container) {
 
 using Key = std::vector<std::uint64_t>;
 
-// Numbers for what vertices are known by.
+// Numbers the keys of vertices as colours: equal keys get equal colours.
 class Colours {
  public:
   std::uint32_t number(const Key& key) {
-    if (last_ != nullptr && *last_ == key) return last_number_;  // most are like the one before
+    if (last_ != nullptr && *last_ == key) return last_number_;  // most are equal to the last one
     const auto [name, fresh] = names_.try_emplace(key, vertices_of(names_));
     last_ = &name->first;
     last_number_ = name->second;
@@ -34,7 +34,7 @@ class Colours {
 
  private:
   std::unordered_map<Key, std::uint32_t, ListHash> names_;
-  const Key* last_ = nullptr;  // in names_, which leaves its keys where they are
+  const Key* last_ = nullptr;  // a key of names_, which does not move its keys
   std::uint32_t last_number_ = 0;
   std::vector<std::uint32_t> colours_;
 };
@@ -47,13 +47,13 @@ void add_rank_colours(Colours& colours, const Workload& workload, const JointGra
     key = {kRank, workload.ranks[rank].program};
     const std::vector<std::uint32_t>& slots = joint.placed->slot_of[rank];
     key.insert(key.end(), slots.begin(), slots.end());
-    // A slot the program does not use must not tell ranks apart.
+    // A slot that the program does not use must not distinguish ranks.
     while (key.size() > 2 && key.back() == kNone) key.pop_back();
     colours.add(key);
   }
 }
 
-// Adds a flow to what is known of the shapes of its group.
+// Adds a flow to the keys of the shapes of its group.
 void add_use(std::vector<Key>& keys, const ShapedFlow& flow, std::uint32_t call,
              std::size_t phase) {
   if (flow.shape >= keys.size()) keys.resize(flow.shape + std::size_t{1}, {kShape});
@@ -62,7 +62,8 @@ void add_use(std::vector<Key>& keys, const ShapedFlow& flow, std::uint32_t call,
                            rounded_key(flow.rate_cap_bytes_per_s), alone_key(flow), flow.count});
 }
 
-// A shape is known by the flows that have it: by traffic, then by shape of the group.
+// Colours of shapes by [index into GroupTraffic::calls][shape of the group]. The key of a shape is
+// the list of flows that have it.
 std::vector<std::vector<std::uint32_t>> shape_colours(Colours& colours,
                                                       const GroupTraffic& traffic) {
   std::vector<std::vector<std::uint32_t>> known(traffic.calls.size());
@@ -92,7 +93,8 @@ std::vector<std::uint32_t> traffic_colours(Colours& colours, const GroupTraffic&
   return result;
 }
 
-// Groups, with their only shape where that is no vertex of its own, and the shapes that are.
+// Adds the colours of groups, then those of shapes with their own vertices. The colour of a group
+// includes its only shape where that has no vertex.
 void add_group_colours(Colours& colours, const Workload& workload, const Contention& found,
                        const FoldingGraph& base) {
   const JointGraph& joint = *found.graph;
@@ -117,7 +119,8 @@ void add_group_colours(Colours& colours, const Workload& workload, const Content
   }
 }
 
-// Links are of few wires, and most are parallel to none.
+// Colours of the links in use. A cluster has few different wires, and most links have no parallel
+// ones, so their colours are cached by wire.
 std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster,
                                         const JointGraph& joint) {
   const Wiring& wiring = cluster.wiring();
@@ -141,7 +144,8 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
   return result;
 }
 
-// By kind, and those of shapes by link.
+// The edges between ranks and groups, then groups and shapes, then shapes and links in the order of
+// links.
 std::vector<LabelledEdge> joint_edges(const Contention& found, const FoldingGraph& base) {
   const JointGraph& joint = *found.graph;
   const std::vector<Membership>& memberships = joint.placed->memberships;
@@ -178,6 +182,7 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
       links(place_shapes(*found.graph, flows)),
       contended(found.limits.concurrency->links),
       end(links + vertices_of(contended)) {
+  // Colours are added in the order of the vertices.
   Colours numbers;
   add_rank_colours(numbers, workload, *found.graph);
   add_group_colours(numbers, workload, found, *this);
@@ -190,7 +195,7 @@ LabelledGraph FoldingGraph::graph(const Contention& found) const {
   return LabelledGraph(end, joint_edges(found, *this));
 }
 
-// Returns the vertex after the last.
+// Gives shapes their vertices. Returns the vertex after the last.
 std::uint32_t FoldingGraph::place_shapes(const JointGraph& joint, Flows flows) {
   std::uint32_t next = shapes;
   vertex_of_shape.reserve(joint.group_of_shape.size());

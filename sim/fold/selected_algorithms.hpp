@@ -1,8 +1,8 @@
-// The algorithm that carried each call of a folded run, for reports: asked of the communication
-// model once per class.
+// The algorithm that was selected for each call of a folded run, for reports. The communication
+// model is queried once per class.
 //
-//   const SelectedAlgorithms table = selected_algorithms(workload, partition, communication);
-//   selected_algorithm_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, ..."
+//     const SelectedAlgorithms table = selected_algorithms(workload, partition, communication);
+//     selected_algorithm_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, ..."
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace trainyard {
 
-// By group class and call: those that say more than the call's algorithm does.
+// By group class and call. Only algorithms whose label differs from the call's algorithm are in it.
 using SelectedAlgorithms = std::map<std::pair<std::uint32_t, std::uint32_t>, SelectedAlgorithm>;
 
-// The representative speaks for its class. REQUIRES: the partition is of the workload.
+// Queries for the representative of each class. REQUIRES: the partition is of the workload.
 [[nodiscard]] SelectedAlgorithms selected_algorithms(const Workload& workload,
                                                      const Partition& partition,
                                                      const CommunicationModel& communication);

@@ -65,13 +65,15 @@ class Walk {
       if (operation.stream == kComputeStream) charge_operation(op);
       ++op;
     }
+    // The compute stream has no more operations; communication on other streams may still run.
     charge_gap(last_ended(), std::max(cursor_s_, end_of_all_s()));
     push(TimeShare::Idle, cursor_s_, makespan_s_);
     return std::move(spans_);
   }
 
  private:
-  // By operation; read for all of a step, and so past the lists' checks.
+  // Times by operation. Raw pointers, because every operation is read and the lists check each
+  // access.
   struct Times {
     const double* ready_s = nullptr;
     const double* start_s = nullptr;
@@ -83,7 +85,7 @@ class Walk {
     return last == kNone ? 0.0 : times_.end_s[last];
   }
 
-  // The candidate that ended later; among equals the one that was issued later.
+  // The candidate that ended later; among equals, the one that was issued later.
   [[nodiscard]] OpIndex later(OpIndex a, OpIndex b) const {
     if (a == kNone || b == kNone) return a == kNone ? b : a;
     if (times_.end_s[a] != times_.end_s[b]) return times_.end_s[a] > times_.end_s[b] ? a : b;
@@ -101,7 +103,7 @@ class Walk {
     return cause;
   }
 
-  // The share that the time between start and end of an operation belongs to.
+  // The share of the time between start and end of an operation.
   [[nodiscard]] TimeShare running_share(OpIndex op) const {
     const Operation& operation = operations_[op];
     const bool delays = operation.kind == OpKind::Delay;
@@ -116,8 +118,8 @@ class Walk {
     return workload_.groups.at(rank_.slots.at(operations_[op].slot).group).kind;
   }
 
-  // The share that the time between ready and start belongs to. Only communication has any. Only a
-  // pipeline has bubbles: an operation that waits for the keys of a context rank waits for a late
+  // The share of the time between ready and start, which only communication has. Bubbles belong to
+  // pipelines alone: an operation that waits for the keys of a context rank waits for a late
   // member.
   [[nodiscard]] TimeShare ready_share(OpIndex op) const {
     switch (operations_[op].kind) {
@@ -139,8 +141,9 @@ class Walk {
     if (times_.end_s[op] > cursor_s_) push(running_share(op), cursor_s_, times_.end_s[op]);
   }
 
-  // Charges [cursor, until], during which the compute stream waited for `cause` (and, before that
-  // one was ready, for what it waited for). Found from the back, so written in reverse.
+  // Charges [cursor, until], during which the compute stream waited for `cause` and, before that
+  // was ready, for the operation that `cause` waited for. The intervals are found from the back, so
+  // they are written in reverse order.
   void charge_gap(OpIndex cause, double until_s) {
     const double from_s = cursor_s_;
     backwards_.clear();
@@ -150,6 +153,7 @@ class Walk {
       backwards_.push_back({share, start_s, until_s});
       until_s = start_s;
     };
+    // A cause is issued before the operation that waits for it, so the loop ends.
     while (until_s > from_s) {
       if (cause == kNone) {
         charge(TimeShare::Host, from_s);
@@ -181,10 +185,11 @@ class Walk {
   Times times_;
   double makespan_s_;
   double cursor_s_ = 0.0;
-  std::vector<OpIndex> previous_;  // by operation walked over: the one before it on its stream
+  // By operation visited: the one before it on its stream.
+  std::vector<OpIndex> previous_;
   std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream_{};
   std::vector<ShareSpan> spans_;
-  std::vector<ShareSpan> backwards_;  // of the gap at hand
+  std::vector<ShareSpan> backwards_;  // intervals of the present gap
 };
 
 }  // namespace

@@ -1,22 +1,22 @@
-// Where the time of a rank goes: every instant of the compute stream charged to one cause (design
-// section 6).
+// Where the time of a rank goes: every instant of the compute stream is charged to one cause
+// (design section 6).
 //
-// An instant is the stream's own work if an operation of it runs. Else it belongs to what the next
-// operation waits for last: follow the dependency (or the operation before it on its stream) that
-// ended last, and split the gap along that operation's life:
+// An instant is the stream's own work if an operation of it runs. Otherwise it belongs to the
+// operation that the next one waits for last. The rule follows the dependency (or the operation
+// before it on its stream) that ended last, and splits the gap along that operation's life:
 //
-//     before ready      what *it* waited for last, by the same rule
+//     before ready      the operation that *it* waited for last, by the same rule
 //     ready .. start    waiting (a late member), or bubble (a receive from another pipeline stage
 //                       that has not sent yet)
 //     start .. end      exposed_<kind of group> (communication), host (a delay), its own work
 //                       (a kernel on another stream, or an optimizer that the CPU runs)
 //     after end         host: everything was there and the CPU had not issued the operation
 //
-// After the last compute operation the communication still under way is charged the same way, and
+// After the last compute operation, communication that still runs is charged in the same way, and
 // the rest of the step is idle. The shares of a class sum to the step time.
 //
-//   Breakdown b = breakdown(workload, partition, timeline, /*rank_class=*/0);
-//   b.of(TimeShare::Bubble);   // seconds
+//     Breakdown b = breakdown(workload, partition, timeline, /*rank_class=*/0);
+//     b.of(TimeShare::Bubble);   // seconds
 #pragma once
 
 #include <array>
@@ -58,24 +58,24 @@ struct Breakdown {
   [[nodiscard]] double total() const;
 };
 
-// A region of the compute stream that belongs to one share.
+// An interval of the compute stream that belongs to one share.
 struct ShareSpan {
   TimeShare share = TimeShare::Idle;
   double start_s = 0.0;
   double end_s = 0.0;
 };
 
-// The regions of one rank class in order, without holes, from 0 to the makespan; empty ones are
+// The intervals of one rank class in order, without holes, from 0 to the makespan. Empty ones are
 // left out.
 [[nodiscard]] std::vector<ShareSpan> breakdown_spans(const Workload& workload,
                                                      const Partition& partition,
                                                      const Timeline& timeline,
                                                      std::size_t rank_class);
 
-// Their sums by share.
+// The sums of the intervals by share.
 [[nodiscard]] Breakdown breakdown(const Workload& workload, const Partition& partition,
                                   const Timeline& timeline, std::size_t rank_class);
-// The breakdowns of all classes of ranks, in their order.
+// The breakdowns of all rank classes, in their order.
 [[nodiscard]] std::vector<Breakdown> breakdowns(const Workload& workload,
                                                 const Partition& partition,
                                                 const Timeline& timeline);

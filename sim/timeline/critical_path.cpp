@@ -22,7 +22,7 @@ EventGraph::EventGraph(const Workload& workload, const Partition& partition)
   number_rendezvous();
 }
 
-// The i-th call of a participant, in the order of its program, meets the i-th call of every other
+// The i-th call of a participant, in the order of its program, matches the i-th call of every other
 // participant of the group class.
 void EventGraph::number_rendezvous() {
   struct Calls {
@@ -80,7 +80,7 @@ std::uint32_t EventGraph::group_class(Event event) const {
 
 namespace {
 
-constexpr double kRounding = 1e-12;  // of the whole run
+constexpr double kRounding = 1e-12;  // relative to the whole run
 
 Event last_of_all(const Timeline& timeline) {
   Event last;
@@ -105,7 +105,9 @@ Event last_to_come(const EventGraph& graph, const Timeline& timeline, Event even
   return event;
 }
 
-// The latest ends that keep the makespan, found from the back.
+// The latest ends that keep the makespan: the backward pass of the critical path method. An event
+// is settled when everything that waits for it is; the members of a rendezvous are settled
+// together. Cost: proportional to operations and edges.
 class LatestEnds {
  public:
   LatestEnds(const EventGraph& graph, const Partition& partition, const Timeline& timeline)
@@ -160,7 +162,8 @@ class LatestEnds {
     return times.end_s[event.operation] - times.start_s[event.operation];
   }
 
-  // Everything after the event is known: so is what may come before it.
+  // Everything that waits for the event is settled. Computes its latest start, which is a latest
+  // end for its causes.
   void settle(Event event) {
     if (!graph_.communicates(event)) return begin_by(event, latest(event) - duration(event));
     Rendezvous& rendezvous = all_rendezvous_[graph_.rendezvous_of(event)];
@@ -182,13 +185,15 @@ class LatestEnds {
   const EventGraph& graph_;
   const Timeline& timeline_;
   std::vector<std::vector<double>> latest_;
-  std::vector<std::vector<std::uint32_t>> waiting_;  // operations after it that are not known yet
+  std::vector<std::vector<std::uint32_t>> waiting_;  // unsettled operations that wait for it
   std::vector<Rendezvous> all_rendezvous_;
   std::vector<Event> open_;
 };
 
 }  // namespace
 
+// Walks backwards over causes. Each step covers the time from the cause's end, so the pieces have
+// no holes.
 std::vector<PathPiece> critical_path(const EventGraph& graph, const Timeline& timeline) {
   std::vector<PathPiece> backwards;
   const auto push = [&](Event event, bool gap, double start_s, double end_s) {

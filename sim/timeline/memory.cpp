@@ -14,12 +14,12 @@ const Program& program_of(const Workload& workload, const Partition& partition,
   return workload.programs.at(partition.ranks.at(rank_class).program);
 }
 
-// Changes nearer than this are of one instant: the sums of durations that lead to it were rounded
+// Changes nearer than this are of one instant: the sums of durations that lead to them were rounded
 // in different orders. A hundredth of a nanosecond, far below any kernel.
 constexpr double kInstant_s = 1e-11;
 
-// Applies the changes instant by instant; `visit` sees the state after each, and the last operation
-// that allocated then, or else freed.
+// Applies the changes instant by instant. After each instant, `visit` receives the state, and the
+// last operation that allocated then, or the last that freed if none allocated.
 template <class Visit>
 void play(std::vector<std::int64_t>& bytes, const std::vector<MemoryChange>& changes,
           const Visit& visit) {
@@ -34,12 +34,12 @@ void play(std::vector<std::int64_t>& bytes, const std::vector<MemoryChange>& cha
   }
 }
 
-// Frees first.
+// By time; at one time, frees first.
 bool earlier(const MemoryChange& a, const MemoryChange& b) {
   return a.time_s != b.time_s ? a.time_s < b.time_s : a.bytes <= 0 && b.bytes > 0;
 }
 
-// All effects of a rank class that `counts` says of by category: by time, frees first.
+// All effects of a rank class whose category `counts`, by time, frees first.
 template <class Counts>
 std::vector<MemoryChange> changes_of(const Workload& workload, const Partition& partition,
                                      const Timeline& timeline, std::size_t rank_class,
@@ -57,11 +57,12 @@ std::vector<MemoryChange> changes_of(const Workload& workload, const Partition& 
                        .category = effect.category,
                        .bytes = effect.bytes});
   });
+  // A stable sort keeps program order among equals.
   std::ranges::stable_sort(changes, earlier);
   return changes;
 }
 
-// Where kHostCategory stands among the categories; their number where there is none.
+// The index of kHostCategory among the categories; their number where there is none.
 std::size_t host_category(const Workload& workload) {
   return static_cast<std::size_t>(std::ranges::find(workload.categories, kHostCategory) -
                                   workload.categories.begin());

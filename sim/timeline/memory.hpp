@@ -1,12 +1,13 @@
 // Memory of a rank over the step, on the clock of the timeline (design D8).
 //
-// A class starts with its program's resident memory; operations allocate and free when they start
-// or end. At one instant frees come before allocations, as a caching allocator reuses a block that
-// a kernel earlier on the stream has released; among these, program order. Dates less than 1e-11 s
-// apart are one instant, or rounding would decide.
+// A class starts with its program's resident memory. Operations allocate and free when they start
+// or end. At one instant frees come before allocations, because a caching allocator reuses a block
+// that an earlier kernel of the stream has released; among frees, and among allocations, program
+// order holds. Dates less than 1e-11 s apart are one instant; otherwise rounding would decide their
+// order.
 //
-//   MemoryPeak peak = memory_peak(workload, partition, timeline, /*rank_class=*/0);
-//   peak.bytes; peak.at_s; peak.by_category;   // how much, when, of what
+//     MemoryPeak peak = memory_peak(workload, partition, timeline, /*rank_class=*/0);
+//     peak.bytes; peak.at_s; peak.by_category;   // how much, when, of what
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 
 namespace trainyard {
 
-// One effect of an operation, at its time.
+// One effect of an operation, with its time.
 struct MemoryChange {
   double time_s = 0.0;
   OpIndex operation = 0;
@@ -37,27 +38,28 @@ struct MemoryChange {
 [[nodiscard]] std::vector<std::int64_t> resident_bytes(const Workload& workload,
                                                        const Program& program);
 
-// The bytes that the program's operations allocate and do not free, by category; all zero when the
-// curve returns to where it began.
+// The bytes that the program's operations allocate and do not free, by category. All are zero when
+// the curve returns to its start.
 [[nodiscard]] std::vector<std::int64_t> unreturned_bytes(const Workload& workload,
                                                          const Program& program);
 
-// Bytes of kHostCategory stand in the memory of the rank's CPU: none of the functions above and
-// below counts them but `unreturned_bytes` and this one, the most that a rank of the class keeps
-// there.
+// The most bytes that a rank of the class holds in the memory of its CPU. These are the bytes of
+// kHostCategory. No other function of this file counts them, except `unreturned_bytes`.
 [[nodiscard]] std::int64_t host_memory_peak(const Workload& workload, const Partition& partition,
                                             const Timeline& timeline, std::size_t rank_class);
 
 struct MemoryPeak {
   std::int64_t bytes = 0;
-  double at_s = 0.0;          // the first instant at which it is reached
-  OpIndex operation = kNone;  // whose allocation reached it; kNone: resident memory alone
+  double at_s = 0.0;  // the first instant at which it is reached
+  // The operation whose allocation reached it; kNone: resident memory alone.
+  OpIndex operation = kNone;
   std::vector<std::int64_t> by_category;  // at that instant
 };
 [[nodiscard]] MemoryPeak memory_peak(const Workload& workload, const Partition& partition,
                                      const Timeline& timeline, std::size_t rank_class);
 
-// The curve, one point per instant at which it changes; the first is the start of the step.
+// The curve, with one point per instant at which it changes. The first point is the start of the
+// step.
 struct MemoryPoint {
   double time_s = 0.0;
   std::vector<std::int64_t> by_category;

@@ -1,7 +1,7 @@
 // The times of a finished run: when every operation of every rank class was ready, started and
 // ended.
 //
-// The engine appends while it runs; afterwards the timeline is a value that reports read. Times are
+// The engine appends while it runs. Afterwards the timeline is a value that reports read. Times are
 // seconds since the step began. Arrays are indexed [rank class][operation of its program].
 #pragma once
 
@@ -11,9 +11,10 @@
 namespace trainyard {
 
 struct OpTimes {
-  std::vector<double>
-      ready_s;  // the rank reached the operation (its stream and dependencies allow it)
-  std::vector<double> start_s;  // it began: for communication, when all members had reached it
+  // The rank has reached the operation: its stream and dependencies allow it.
+  std::vector<double> ready_s;
+  // The operation starts. A communication starts when all members have reached it.
+  std::vector<double> start_s;
   std::vector<double> end_s;
 };
 
@@ -32,19 +33,19 @@ struct LinkUse {
 
 struct EngineCounters {
   std::uint64_t operations = 0;
-  std::uint64_t activities = 0;  // SimGrid Comms and Execs created
+  std::uint64_t activities = 0;  // SimGrid Comms created
   std::uint64_t events = 0;      // completions handled
-  std::uint64_t regions = 0;     // of operations, run as one event (sim/engine/regions.hpp)
-  // Weights of flows on links that SimGrid cannot express exactly and that were rounded up by at
-  // most 1/32 of the flow's most loaded link (sim/engine/simgrid/platform.hpp); an approximation to
+  std::uint64_t regions = 0;     // regions run as one event (sim/engine/regions.hpp)
+  // Weights of flows on links that SimGrid cannot express exactly. They were rounded up by at most
+  // 1/32 of the flow's most loaded link (sim/engine/simgrid/platform.hpp): an approximation to
   // report.
   std::uint64_t rounded_weights = 0;
 };
 
 struct Timeline {
-  std::vector<OpTimes> classes;  // by rank class
-  std::vector<FlowSpan> flows;   // in order of start
-  std::vector<LinkUse> links;    // by link class
+  std::vector<OpTimes> classes;  // indexed by rank class
+  std::vector<FlowSpan> flows;   // sorted by start
+  std::vector<LinkUse> links;    // indexed by link class
   EngineCounters counters;
   double makespan_s = 0.0;
 };

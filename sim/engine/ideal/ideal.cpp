@@ -83,14 +83,14 @@ class IdealPricing final : public Pricing {
     change_utilisation(flow_class, -1.0);
   }
 
-  // The share that the flow alone takes of its links while it is alive; the sum may exceed a link's
-  // capacity.
+  // Adds or removes the share of link capacity that the flow alone takes while it is alive. The sum
+  // over flows may exceed the capacity of a link.
   void change_utilisation(std::uint32_t flow_class, double sign) {
     const double rate = partition_.flows[flow_class].payload_bytes / seconds_[flow_class];
     for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
       double& utilisation = utilisation_[share.set];
       utilisation += sign * share.weight * rate / sets_.sets[share.set].capacity_bytes_per_s;
-      if (ledger_.alive_on(share.set) == 0) utilisation = 0.0;  // no rounding error is carried on
+      if (ledger_.alive_on(share.set) == 0) utilisation = 0.0;  // clears the rounding error
       ledger_.reached(share.set, utilisation);
     }
   }
@@ -99,8 +99,8 @@ class IdealPricing final : public Pricing {
   LinkSets sets_;
   LinkLedger ledger_;
   TimedFlows timed_;
-  std::vector<double> seconds_;      // by flow class
-  std::vector<double> utilisation_;  // by set
+  std::vector<double> seconds_;      // indexed by flow class
+  std::vector<double> utilisation_;  // indexed by set
   DeadlineHeap deadlines_;
   double now_s_ = 0.0;
 };

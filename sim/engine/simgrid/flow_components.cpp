@@ -10,12 +10,13 @@ namespace trainyard {
 
 namespace {
 
-// Flows beyond which a component is left to SimGrid: n ends are n times n rates.
+// The most flows of a component; SimGrid takes larger ones. The ends of n flows cost n times n
+// rates.
 constexpr std::size_t kMostFlows = 128;
-// Flows of all patterns beyond which they are forgotten: some 100 MB of sets that hardly come
+// Patterns are dropped when they hold more flows than this: some 100 MB of sets that rarely start
 // again.
 constexpr std::size_t kMostKept = 100'000;
-constexpr double kTogether = 1e-12;  // relative; dates nearer than this are one
+constexpr double kTogether = 1e-12;  // relative; dates nearer than this are one date
 
 }  // namespace
 
@@ -26,7 +27,7 @@ const FlowComponents::Placed& FlowComponents::place(std::span<const Member> fres
   placed_.ends.clear();
   placed_.solver_flows.clear();
   const std::vector<std::size_t> first = first_joined(fresh);
-  // Flows that are joined stand together, in their order.
+  // Flows of one component are made adjacent; they stay in their order.
   std::vector<std::uint32_t> order(fresh.size());
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::stable_sort(order, {}, [&](std::uint32_t flow) { return first[flow]; });
@@ -40,8 +41,8 @@ const FlowComponents::Placed& FlowComponents::place(std::span<const Member> fres
   return placed_;
 }
 
-// Finds for each fresh flow the first one that it is joined to by links they share, over however
-// many others.
+// Returns for each fresh flow the first flow that a sequence of shared links joins it to.
+// Union-find over the links: each link joins all fresh flows that cross it.
 std::vector<std::size_t> FlowComponents::first_joined(std::span<const Member> fresh) {
   ++call_;
   boost::disjoint_sets_with_storage<> sets(fresh.size());
@@ -71,6 +72,8 @@ bool FlowComponents::meets_someone(std::span<const Member> flows) const {
 }
 
 void FlowComponents::place_together(std::span<const Member> flows, double now_s) {
+  // The new flows share links with flows that are alive. Max-min fairness then joins them all, so
+  // SimGrid prices them together.
   if (flows.size() <= kMostFlows && !meets_someone(flows)) return start_component(flows, now_s);
   for (const Member& flow : flows) {
     for (const auto& [link, count] : platform_.listed[flow.flow_class])
@@ -123,8 +126,8 @@ void FlowComponents::leave(Component& component, std::uint32_t place) {
     --links_[link].isolated;
 }
 
-// Moves the flows until so many seconds have passed since their start; how many intervals of
-// constant rates have begun before.
+// Moves the flows until `passed_s` seconds have passed since their start. Returns how many
+// intervals of constant rates have begun by then.
 std::size_t FlowComponents::move(MaxMinFlows& flows, double passed_s) {
   std::size_t intervals = 0;
   while (passed_s - flows.now_s() > kTogether * passed_s && flows.share()) {
@@ -134,7 +137,8 @@ std::size_t FlowComponents::move(MaxMinFlows& flows, double passed_s) {
   return intervals;
 }
 
-// A flow that ends at this very instant keeps its timer.
+// Hands the flows of a component to SimGrid with the bytes that they have left: the intervals of
+// the pattern are replayed up to now. A flow that ends at this very instant keeps its timer.
 void FlowComponents::break_up(std::uint32_t id, double now_s) {
   Component& component = components_.at(id);
   MaxMinFlows flows = component.pattern->start;
@@ -164,7 +168,8 @@ std::shared_ptr<FlowComponents::Pattern> FlowComponents::pattern_of(std::span<co
   return pattern;
 }
 
-// Gives the links numbers of the pattern's own and returns them, by those of Platform::links.
+// Adds the flows and their links to `start`. Links get numbers within the pattern; returns these by
+// the link's number in Platform::links.
 std::map<std::uint32_t, std::size_t> FlowComponents::start_of(MaxMinFlows& start,
                                                               std::span<const Member> flows) const {
   std::map<std::uint32_t, std::size_t> numbers;
@@ -182,7 +187,7 @@ std::map<std::uint32_t, std::size_t> FlowComponents::start_of(MaxMinFlows& start
   return numbers;
 }
 
-// How full each link is now: the shared ones, and those that cap a flow.
+// How full each link is now, both shared links and those that cap a flow.
 std::map<std::uint32_t, double> FlowComponents::fills_of(
     const MaxMinFlows& moving, std::span<const Member> flows,
     const std::map<std::uint32_t, std::size_t>& numbers) const {
@@ -197,10 +202,11 @@ std::map<std::uint32_t, double> FlowComponents::fills_of(
   return fills;
 }
 
+// Computes the ends of the flows, and for each interval the links that reach a new peak.
 void FlowComponents::settle_pattern(Pattern& pattern, std::span<const Member> flows) const {
   const std::map<std::uint32_t, std::size_t> numbers = start_of(pattern.start, flows);
   MaxMinFlows moving = pattern.start;
-  std::map<std::uint32_t, double> most;  // by link
+  std::map<std::uint32_t, double> most;  // indexed by link
   pattern.interval.resize(flows.size());
   while (moving.share()) {
     std::vector<std::pair<std::uint32_t, double>>& fuller = pattern.fuller.emplace_back();
@@ -219,7 +225,8 @@ void FlowComponents::settle_pattern(Pattern& pattern, std::span<const Member> fl
     pattern.ends_s.push_back(moving.end_s(place));
 }
 
-// Links are as full as rates made them, once an interval of these has passed.
+// Reports to the ledger the peaks of the intervals that have passed. Peaks of one pattern are equal
+// each time, so each interval is reported once.
 void FlowComponents::tell(Pattern& pattern, std::size_t intervals) {
   for (; pattern.told < intervals; ++pattern.told) {
     for (const auto& [link, fill] : pattern.fuller[pattern.told])

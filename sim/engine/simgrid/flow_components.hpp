@@ -1,21 +1,23 @@
-// Components of flows that are isolated: they start together and share links with nobody but each
-// other.
+// Isolated components of flows: flows that start together and share links with each other but with
+// no other flow.
 //
-// How they share those links is settled when they start: rates are max-min fair until the first
-// ends, then anew for the rest (sim/contention/max_min.hpp). The same flows start together again in
-// every microbatch, so their ends are worked out once and are timers from then on. When a flow
-// comes that shares a link with one of them, the component is broken up: the rest of its flows go
-// to SimGrid and are solver flows.
+// The rates of such flows follow from the component alone, from the moment they start: rates are
+// max-min fair until the first flow ends, then they are shared again among the rest
+// (sim/contention/max_min.hpp). The same flows start together again in every microbatch, so the
+// engine computes their ends once; from then on they are timers. When a flow starts that shares a
+// link with a component, the component is broken up: the rest of its flows go to SimGrid and are
+// solver flows.
 //
-// A flow of a component moves at the rates that SimGrid would give it, with links counted as often
-// as its route lists them. REQUIRES: nothing else slows the flows while they are alive.
+// A flow of a component has the rate that SimGrid would give it, because a link counts as often as
+// the flow's route lists it. REQUIRES: nothing else slows the flows while they are alive.
 //
-//   FlowComponents components(platform, ledger);
-//   const FlowComponents::Placed& placed = components.place(fresh, now);
-//   for (const FlowComponents::End& end : placed.ends) ...;                // a timer of
-//   end.seconds for (const FlowComponents::SolverFlow& flow : placed.solver_flows) ...; // a Comm
-//   if (components.finish(end.component, end.place)) ...;                   // its time has come
-//   components.solver_flow_ended(flow_class);
+//     FlowComponents components(platform, ledger);
+//     const FlowComponents::Placed& placed = components.place(fresh, now);
+//     for (const FlowComponents::End& end : placed.ends) ...;             // a timer of end.seconds
+//     for (const FlowComponents::SolverFlow& flow : placed.solver_flows)  // a Comm
+//       ...;
+//     if (components.finish(end.component, end.place)) ...;               // its time has come
+//     components.solver_flow_ended(flow_class);
 #pragma once
 
 #include <cstdint>
@@ -53,37 +55,41 @@ class FlowComponents {
   };
   struct Placed {
     std::vector<End> ends;
-    std::vector<SolverFlow> solver_flows;  // those of components that were broken up too
+    std::vector<SolverFlow> solver_flows;  // also those of components that were broken up
   };
-  // All flows that start at this instant. Valid until the next call.
+  // Takes all flows that start at this instant. The result is valid until the next call.
   [[nodiscard]] const Placed& place(std::span<const Member> fresh, double now_s);
-  // True when the announced end counts; the flow is then gone.
+  // Returns true when the announced end counts; the flow is then gone.
   [[nodiscard]] bool finish(std::uint32_t component, std::uint32_t place);
   // A flow that SimGrid priced has ended.
   void solver_flow_ended(std::uint32_t flow_class);
 
  private:
-  // How the same flows share links whenever they start together.
+  // How a set of flows shares links when the flows start together. Flows are numbered by their
+  // index in the set.
   struct Pattern {
-    MaxMinFlows start = {};               // before anything has moved
-    std::vector<double> ends_s = {};      // by place
-    std::vector<std::uint32_t> interval;  // by place: of constant rates, at whose end it ends
-    // By interval: the links (Platform::links) fuller than in any before, and their share in use.
+    MaxMinFlows start = {};           // before any byte has moved
+    std::vector<double> ends_s = {};  // indexed by flow
+    // By flow: the interval of constant rates at whose end it ends.
+    std::vector<std::uint32_t> interval;
+    // By interval: the links (of Platform::links) that are fuller than in any interval before, and
+    // the share of capacity in use.
     std::vector<std::vector<std::pair<std::uint32_t, double>>> fuller = {};
-    std::size_t told = 0;  // intervals the ledger knows of
+    std::size_t told = 0;  // intervals that the ledger has received
   };
   struct Component {
     std::shared_ptr<Pattern> pattern = nullptr;
     double start_s = 0.0;
     std::vector<Member> members = {};
-    std::vector<bool> alive = {};  // by place
-    std::size_t left = 0;          // alive
+    std::vector<bool> alive = {};  // indexed by flow
+    std::size_t left = 0;          // flows alive
   };
   struct LinkState {
-    std::uint32_t solver_flows = 0;  // alive
+    std::uint32_t solver_flows = 0;  // flows alive in SimGrid
     std::uint32_t isolated = 0;      // flows alive of `component`
     std::uint32_t component = kNone;
-    std::uint32_t first = 0;  // the first fresh flow that crosses it, where seen_at is this call
+    // The first fresh flow that crosses it; valid where seen_at is the present call.
+    std::uint32_t first = 0;
     std::uint32_t seen_at = 0;
   };
 
@@ -106,11 +112,11 @@ class FlowComponents {
 
   const Platform& platform_;
   LinkLedger& ledger_;
-  std::vector<LinkState> links_;  // as Platform::links
-  // By flow classes in order.
+  std::vector<LinkState> links_;  // indexed like Platform::links
+  // By flow classes, in their order.
   std::map<std::vector<std::uint32_t>, std::shared_ptr<Pattern>> patterns_;
-  std::size_t flows_kept_ = 0;                               // of all patterns
-  std::unordered_map<std::uint32_t, Component> components_;  // alive
+  std::size_t flows_kept_ = 0;                               // flows of all patterns
+  std::unordered_map<std::uint32_t, Component> components_;  // components with flows alive
   std::uint32_t next_ = 0;
   std::uint32_t call_ = 0;
   Placed placed_;

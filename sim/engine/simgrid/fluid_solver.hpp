@@ -1,15 +1,16 @@
-// The services that the engine asks of SimGrid: transfers that share links by max-min fairness, and
-// calls at dates of the clock they live on.
+// The services of SimGrid that the engine uses: transfers that share links by max-min fairness, and
+// calls at dates of the same clock.
 //
-// It stands behind an interface of its own because SimGrid is loaded when it is first needed
-// (solver_module.hpp): with all that it brings, that takes longer than a small simulation, and many
-// commands and runs need none of it.
+// This interface exists because SimGrid is loaded when it is first needed (solver_module.hpp).
+// Loading it with all its libraries takes longer than a small simulation, and many commands and
+// runs do not need it.
 //
-//   const std::unique_ptr<FluidSolver> solver = make_fluid_solver(listener);
-//   solver->add_link({.units_per_s = 1e9});                  // link 0
-//   solver->close({{0}, {0}});                               // routes 0 and 1
-//   solver->call_at(solver->clock_s(), [&] { solver->start({.transfer = 0, .route = 1, .units =
-//   5}); }); solver->run();                                           // listener.ended(0)
+//     const std::unique_ptr<FluidSolver> solver = make_fluid_solver(listener);
+//     solver->add_link({.units_per_s = 1e9});                  // link 0
+//     solver->close({{0}, {0}});                               // routes 0 and 1
+//     solver->call_at(solver->clock_s(),
+//                     [&] { solver->start({.transfer = 0, .route = 1, .units = 5}); });
+//     solver->run();                                           // listener.transfer_ended(0)
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ namespace trainyard {
 
 class FluidSolver {
  public:
-  // Who is told what happens, inside run().
+  // Receives events inside run().
   class Listener {
    public:
     Listener() = default;
@@ -32,15 +33,16 @@ class FluidSolver {
     virtual ~Listener() = default;
 
     virtual void transfer_ended(std::uint32_t transfer) = 0;
-    // The clock has moved on by so much, at constant rates.
+    // The clock has advanced by `seconds`, during which rates were constant.
     virtual void time_advanced(double seconds) = 0;
   };
   struct LinkSpec {
     double units_per_s = 0.0;
-    bool shared = true;  // false: bounds each transfer alone
+    bool shared = true;  // false: it limits each transfer alone
   };
   struct Start {
-    std::uint32_t transfer = 0;  // any number that is free; small ones keep the table small
+    // Any number that is free; small numbers keep the table small.
+    std::uint32_t transfer = 0;
     std::uint32_t route = 0;
     std::uint64_t units = 0;
   };
@@ -52,25 +54,26 @@ class FluidSolver {
   FluidSolver& operator=(FluidSolver&&) = delete;
   virtual ~FluidSolver() = default;
 
-  // Links are numbered in the order they are added.
+  // Links are numbered in the order in which they are added.
   virtual void add_link(const LinkSpec& link) = 0;
-  // Routes by number, each the links it crosses; one that is listed twice is charged twice. Nothing
-  // can be added afterwards.
+  // Adds all routes by number; each is the list of links it crosses. A link that is listed twice is
+  // charged twice. Nothing can be added afterwards.
   virtual void close(std::span<const std::vector<std::uint32_t>> routes) = 0;
 
-  // The clock belongs to the process: another solver before this one has moved it.
+  // The clock belongs to the process: an earlier solver may have advanced it.
   [[nodiscard]] virtual double clock_s() const = 0;
   // REQUIRES: `date_s` is not before clock_s().
   virtual void call_at(double date_s, std::function<void()> call) = 0;
-  // REQUIRES: inside a call of call_at(), and no transfer of that number since forget().
+  // REQUIRES: called inside a call of call_at(), and no transfer of that number has started since
+  // forget().
   virtual void start(const Start& start) = 0;
-  // A transfer that has ended, outside transfer_ended(): its number is free again.
+  // Frees the number of a transfer that has ended. REQUIRES: called outside transfer_ended().
   virtual void forget(std::uint32_t transfer) = 0;
-  // From now on, for transfers under way too.
+  // Sets the bandwidth from now on, also for transfers that are alive.
   virtual void set_bandwidth(std::uint32_t link, double units_per_s) = 0;
-  // Returns the rate through a link now, in units a second.
+  // Returns the rate through a link now, in units per second.
   [[nodiscard]] virtual double usage_of(std::uint32_t link) const = 0;
-  // Until nothing is under way and no call is left.
+  // Returns when no transfer is alive and no call is left.
   virtual void run() = 0;
 };
 

@@ -21,7 +21,7 @@ class PlatformBuilder {
   [[nodiscard]] Platform build();
 
  private:
-  // The most a flow can move when it is alone on its links.
+  // The highest rate of a flow that is alone on its links.
   [[nodiscard]] double rate_alone(std::uint32_t flow) const;
   void add_shared_links();
   void add_rate_cap(std::uint32_t flow);
@@ -59,12 +59,12 @@ void PlatformBuilder::add_shared_links() {
 }
 
 void PlatformBuilder::add_rate_cap(std::uint32_t flow) {
-  // One that may be slowed is slowed from what it moves alone.
+  // The cap of a flow that may be slowed starts from the rate that the flow has alone.
   const std::uint32_t group = partition_.flows[flow].group_class;
   const bool slowable = !communication_loss_.empty() && communication_loss_[group] > 0.0;
   const double alone = rate_alone(flow);
   const double rate = slowable ? alone : partition_.flows[flow].rate_cap_bytes_per_s;
-  // A cap that the shared links keep the flow below anyway is left out.
+  // A cap is left out when the shared links keep the flow below it anyway.
   const bool idle = rate >= alone * (1.0 + 1e-9) || rate == std::numeric_limits<double>::infinity();
   if (!slowable && idle) return;
   const auto link = static_cast<std::uint32_t>(platform_.links.size());
@@ -114,11 +114,13 @@ void tell(FluidSolver& solver, const Platform& platform) {
 
 namespace {
 
-constexpr double kMostListings = 128.0;  // of one flow's link in one route (D4: about 100 entries)
-constexpr double kMostFolded = 1024.0;   // of the link of a flow that stands for many flows
-constexpr double kSteps = 32.0;          // per payload, where weights are rounded
-constexpr double kExact = 1e-11;         // relative; a hundredth of the agreement promised
+// Times that the route of one flow may list one link (design D4: about 100 entries).
+constexpr double kMostListings = 128.0;
+constexpr double kMostFolded = 1024.0;  // likewise, where many flows are folded into the one
+constexpr double kSteps = 32.0;         // per payload, where weights are rounded
+constexpr double kExact = 1e-11;        // relative; a hundredth of the agreement promised (1e-9)
 
+// Euclid's algorithm on doubles: a remainder within the tolerance counts as 0.
 double common_divisor(double a, double b, double tolerance) {
   while (b > tolerance) {
     const double remainder = std::fmod(a, b);
@@ -127,7 +129,7 @@ double common_divisor(double a, double b, double tolerance) {
   return a;
 }
 
-// The whole weights if a common unit exists that gives short lists.
+// Returns the whole weights if a common unit exists that gives short lists.
 std::optional<WholeWeights> exact_weights(std::span<const double> weights, double most_listings) {
   const double most = *std::max_element(weights.begin(), weights.end());
   double unit = most;
@@ -135,7 +137,8 @@ std::optional<WholeWeights> exact_weights(std::span<const double> weights, doubl
     unit = common_divisor(std::max(unit, weight), std::min(unit, weight), most * 1e-9);
   }
   if (most / unit > most_listings + 0.5) return std::nullopt;
-  // The largest weight fixes the unit anew, free of the rounding errors of the divisions.
+  // The largest weight fixes the unit again, so that the rounding errors of the divisions do not
+  // stay in it.
   unit = most / std::round(most / unit);
   WholeWeights result{unit, {}, 0};
   for (const double weight : weights) {
@@ -146,8 +149,9 @@ std::optional<WholeWeights> exact_weights(std::span<const double> weights, doubl
   return result;
 }
 
-// Seven flows folded into one flow weigh 7 where each alone weighs 1. What is exact for them must
-// be exact for the flow, or folding would change times, so its list may be seven times as long.
+// Seven flows that are folded into one flow weigh 7 where each alone weighs 1. Folding must not
+// change times: weights that are exact for the seven must be exact for the one, so its list may be
+// seven times as long.
 double most_listings(std::span<const LinkSet::User> users) {
   double weight = 0.0;
   double flow_load = 0.0;
@@ -158,7 +162,8 @@ double most_listings(std::span<const LinkSet::User> users) {
   return std::clamp(kMostListings * weight / flow_load, kMostListings, kMostFolded);
 }
 
-// Rounded up to 1/32 payload per flow, hence to the same figure whether flows are folded or not.
+// Rounds up to a multiple of 1/32 payload per flow. The result is therefore the same whether flows
+// are folded or not.
 double rounded_up(const LinkSet::User& user) {
   const double steps = user.flow_load * kSteps;
   return user.weight * std::ceil(steps * (1.0 - kExact)) / steps;
@@ -188,7 +193,8 @@ WholeWeights whole_weights(std::span<const LinkSet::User> users) {
     stepped->rounded = count_changed(users, *stepped);
     return *stepped;
   }
-  // Folded weights can still be too far apart to be listed: steps of the largest weight then.
+  // Folded weights can still be too far apart to be listed. They are then rounded up to steps of
+  // the largest weight.
   WholeWeights result{*std::max_element(weights.begin(), weights.end()) / kMostListings, {}, 0};
   for (const double weight : weights) {
     result.counts.push_back(static_cast<std::uint32_t>(

@@ -1,6 +1,6 @@
-// The platform of one run, as SimGrid is told of it: a route for every flow that may meet others,
-// one link for every set of links that flows share. A flow's own cap is one more link of its route,
-// which is not shared.
+// The SimGrid platform of one run: a route for every flow that may share links with others, and one
+// link for every set of links that flows share. A flow's own rate cap is one more link of its
+// route, which is not shared.
 //
 // Bytes are counted in units of 2^-20 byte, because the payload of a Comm is a whole number.
 #pragma once
@@ -18,39 +18,40 @@ namespace trainyard {
 inline constexpr double kUnitsPerByte = 1048576.0;
 
 struct PricedLink {
-  double capacity = 0.0;  // in the units of payloads, a second
-  bool shared = true;     // false: bounds each flow alone
+  double capacity = 0.0;  // payload units per second
+  bool shared = true;     // false: it limits each flow alone
 };
 
 struct FlowRoute {
-  std::uint32_t number = kNone;  // in Platform::routed; kNone: priced by a timer
+  std::uint32_t number = kNone;  // index in Platform::routed; kNone: a timer prices the flow
   std::uint64_t payload_units = 0;
-  std::uint32_t cap_link = kNone;  // in Platform::links: what only this flow crosses
-  double seconds_alone = 0.0;      // when priced by a timer
+  std::uint32_t cap_link = kNone;  // index in Platform::links; only this flow crosses it
+  double seconds_alone = 0.0;      // where a timer prices the flow
 };
 
-// The cap of a flow that computation beside it slows: its bandwidth follows. SimGrid 3.32 never
-// lets a Comm exceed what its links had when it started, so that it has to start at full speed.
+// The cap of a flow that computation slows: its bandwidth changes with the speed of the group.
+// SimGrid 3.32 never lets a Comm exceed the bandwidth that its links had when it started, so the
+// Comm has to start at full speed.
 struct SlowableCap {
   std::uint32_t flow_class = 0;
   std::uint32_t group_class = 0;
-  std::uint32_t link = 0;  // in Platform::links
-  double capacity = 0.0;   // at full speed
-  double speed = 1.0;      // of the group now
+  std::uint32_t link = 0;  // index in Platform::links
+  double capacity = 0.0;   // at full speed, in payload units per second
+  double speed = 1.0;      // present speed of the group
 };
 
-// A shared link of a route, in Platform::links, and how often it is listed.
+// A shared link of a route (index in Platform::links), and how often the route lists it.
 struct ListedLink {
   std::uint32_t link = 0;
   std::uint32_t count = 0;
 };
 
 struct Platform {
-  std::vector<FlowRoute> routes;      // by flow class
-  CsrLists<ListedLink> listed;        // by flow class
-  std::vector<std::uint32_t> routed;  // flow classes that have a route, by its number
-  std::vector<SlowableCap> caps;      // by flow class, ascending
-  std::vector<PricedLink> links;      // one for each set, by its number, then the caps
+  std::vector<FlowRoute> routes;      // indexed by flow class
+  CsrLists<ListedLink> listed;        // indexed by flow class
+  std::vector<std::uint32_t> routed;  // flow classes with a route, by its number
+  std::vector<SlowableCap> caps;      // ascending by flow class
+  std::vector<PricedLink> links;      // one for each set, in the order of sets, then the caps
   std::uint64_t rounded_weights = 0;
 };
 
@@ -58,7 +59,7 @@ struct Platform {
 [[nodiscard]] Platform build_platform(const Partition& partition, const LinkSets& sets,
                                       std::span<const double> communication_loss);
 
-// Tells a fresh solver of it: its links and routes have the numbers they have here.
+// Adds the platform to a fresh solver. Links and routes get the numbers that they have here.
 void tell(FluidSolver& solver, const Platform& platform);
 
 // Weights as whole numbers, because a SimGrid route can only list a link once, twice, ... n times.
@@ -69,10 +70,10 @@ void tell(FluidSolver& solver, const Platform& platform);
 //
 //     sum of w_i x_i <= C    <=>    sum of n_i x_i <= C / u
 //
-// Worked: weights 1 and 3/4 on 100 GB/s: u = 1/4, listed 4 and 3 times, capacity 400 GB/s.
-// Where the weights have no common unit that keeps the lists short, each is rounded up to a
-// multiple of 1/32 of the flow's payload per flow, as design D4 lays down, and counted: at most
-// 1/32 of the most loaded link too much. Held by tests/sim/engine/weights_test.cpp.
+// Worked: weights 1 and 3/4 on 100 GB/s: u = 1/4, listed 4 and 3 times, capacity 400 GB/s. Some
+// weights have no common unit that keeps the lists short. Each of these is rounded up to a multiple
+// of 1/32 of the flow's payload per flow (design D4), and counted. The error is at most 1/32 of the
+// most loaded link. tests/sim/engine/weights_test.cpp checks it.
 struct WholeWeights {
   double unit = 1.0;
   std::vector<std::uint32_t> counts;  // by user, in the order given; 1..1024

@@ -22,6 +22,8 @@ void RateChanges::started(std::uint32_t flow_class) {
   changed_.push_back(flow_class);
   FlowState& flow = flows_[flow_class];
   ++flow.alive;
+  // A class that has other flows alive, or that ended after the last take(), is still in the lists
+  // of its links.
   if (flow.listed) return;
   flow.listed = true;
   for_each_link(flow_class, [&](std::uint32_t link) { flows_on_[link].push_back(flow_class); });
@@ -39,6 +41,8 @@ void RateChanges::limited(std::uint32_t flow_class) {
   if (flows_[flow_class].alive > 0) changed_.push_back(flow_class);
 }
 
+// Breadth-first search over flows and the links they share. Cost: the links and flows that the
+// changes reach, once each.
 const std::vector<std::uint32_t>& RateChanges::take() {
   ++call_;
   reached_.clear();
@@ -46,7 +50,7 @@ const std::vector<std::uint32_t>& RateChanges::take() {
     FlowState& flow = flows_[flow_class];
     flow.ending = false;
     if (flow.alive > 0) continue;
-    flow.listed = false;  // all its links are reached, and it leaves their lists
+    flow.listed = false;  // take() reaches all its links, which removes it from their lists
     reach_links_of(flow_class);
   }
   ending_.clear();
@@ -68,6 +72,7 @@ void RateChanges::reach_links_of(std::uint32_t flow_class) {
 }
 
 void RateChanges::reach_flows_on(std::uint32_t link) {
+  // Classes that have ended leave the list while it is read anyway.
   std::erase_if(flows_on_[link],
                 [this](std::uint32_t flow_class) { return !flows_[flow_class].listed; });
   for (const std::uint32_t flow_class : flows_on_[link]) reach_links_of(flow_class);

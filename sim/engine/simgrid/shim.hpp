@@ -1,12 +1,11 @@
-// The names by which SimGrid 3.32 (Debian 12) to 4.1 do the few things we need, under one roof.
+// One name for each SimGrid function that we use, for SimGrid 3.32 (Debian 12) to 4.1.
 //
-// Only this folder includes SimGrid. What we use of it: one full zone, hosts that stand for the
-// ends of flows, links without latency, explicit one-way routes, Comms from host to host, and
-// timers.
+// Only this folder includes SimGrid. We use: one full zone, hosts as the endpoints of flows, links
+// without latency, explicit one-way routes, Comms from host to host, and timers.
 #pragma once
 
 #include <simgrid/s4u.hpp>
-// (s4u.hpp first: the others rely on what it includes.)
+// (s4u.hpp comes first: the other headers rely on what it includes.)
 #include <simgrid/version.h>
 #include <xbt/log.h>
 
@@ -18,8 +17,8 @@ namespace trainyard::simgrid_shim {
 
 namespace s4u = ::simgrid::s4u;
 
-// The zone everything lives in. 3.32 takes the first zone made as the root; 4.x brings a root of
-// its own.
+// The zone that holds everything. 3.32 takes the first zone made as the root; 4.x provides a root
+// zone.
 inline s4u::NetZone* make_zone(s4u::Engine& engine, const std::string& name) {
 #if SIMGRID_VERSION >= 40000
   return engine.get_netzone_root()->add_netzone_full(name);
@@ -37,7 +36,7 @@ inline s4u::Host* make_host(s4u::NetZone* zone, const std::string& name) {
 #endif
 }
 
-// A link without latency. Unshared: its bandwidth limits each flow alone (a rate cap).
+// A link without latency. An unshared link limits each flow alone (a rate cap).
 inline s4u::Link* make_link(s4u::NetZone* zone, const std::string& name, double bandwidth,
                             bool shared) {
 #if SIMGRID_VERSION >= 40000
@@ -59,7 +58,7 @@ inline void make_route(s4u::NetZone* zone, s4u::Host* from, s4u::Host* to,
 #endif
 }
 
-// Returns the rate through a link now, in its units of bandwidth.
+// Returns the rate through a link now, in the units of its bandwidth.
 inline double usage_of(const s4u::Link* link) {
 #if SIMGRID_VERSION >= 40000
   return link->get_load();
@@ -68,7 +67,7 @@ inline double usage_of(const s4u::Link* link) {
 #endif
 }
 
-// From now on, for Comms alive too.
+// Sets the bandwidth from now on, also for Comms that are alive.
 inline void set_bandwidth(s4u::Link* link, double bandwidth) { link->set_bandwidth(bandwidth); }
 
 template <class Callback>
@@ -81,9 +80,10 @@ void on_comm_completion(const Callback& callback) {
 #endif
 }
 
-// The settings under which SimGrid is a plain fluid max-min model. Each is checked by
-// tests/sim/engine/simgrid_law_test.cpp: with the library's own defaults a latency counts 13 times,
-// 5 % of a flow runs backwards, a TCP window caps rates, and events nearer than 1 ns merge.
+// The settings under which SimGrid is a plain fluid max-min model.
+// tests/sim/engine/simgrid_law_test.cpp checks each of them. With the library's defaults a latency
+// counts 13 times, 5 % of a flow runs backwards, a TCP window caps rates, and events nearer than 1
+// ns merge.
 inline void configure() {
   xbt_log_control_set("xbt_cfg.thres:warning");
   s4u::Engine::set_config("network/model:CM02");

@@ -26,12 +26,15 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kFull = 1.0 - 1e-12;  // a utilisation that cannot grow any more
 
-// Spreads flow classes over 64 bits, so that sums of them tell sets of live flows apart
+// Spreads flow classes over 64 bits, so that the sum over the live flows identifies their multiset
 // (splitmix64, Steele et al., OOPSLA 2014).
 constexpr std::uint64_t spread(std::uint64_t value) {
   return finalised((value + 1) * kGoldenGamma);
 }
 
+// Two clocks run. now_s_ is the clock of the run, in whole ticks. SimGrid's clock advances only
+// while Comms are alive; at other times the deadline heap runs ahead of it (run_timers_alone), and
+// flows that need SimGrid wait until its clock has caught up.
 class SimgridPricing final : public Pricing, private FluidSolver::Listener {
  public:
   SimgridPricing(const EngineInput& input, const SimgridOptions& options)
@@ -103,20 +106,25 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   Platform platform_;
   RateChanges changes_;
   FlowComponents components_;
+  // False where computation slows communication: a component assumes constant caps.
   bool by_components_;
-  std::vector<FlowComponents::Member> fresh_;  // started at this instant
-  std::unique_lock<std::mutex> turn_;          // held with the solver
+  std::vector<FlowComponents::Member> fresh_;  // flows that start at this instant
+  std::unique_lock<std::mutex> turn_;          // held while the solver exists
   std::unique_ptr<FluidSolver> solver_;        // nullptr until a flow needs it
   double clock_at_start_ = 0.0;
   CompletionSink* sink_ = nullptr;
   DeadlineHeap deadlines_;
-  std::vector<LiveFlow> flows_;  // by transfer
+  std::vector<LiveFlow> flows_;  // indexed by transfer
   std::vector<std::uint32_t> free_flows_;
-  std::vector<std::uint32_t> ended_flows_;    // to be freed outside SimGrid's own completion
-  std::vector<std::uint32_t> waiting_flows_;  // to be started when SimGrid's clock has caught up
+  // Numbers to be freed, which is done outside SimGrid's completion callback.
+  std::vector<std::uint32_t> ended_flows_;
+  // Transfers that start when SimGrid's clock has caught up.
+  std::vector<std::uint32_t> waiting_flows_;
   std::uint32_t comms_alive_ = 0;
   std::uint64_t activities_ = 0;
-  std::uint64_t alive_key_ = 0;  // of the live flow classes; equal keys, equal rates
+  // Hash of the live flow classes: equal keys mean equal rates.
+  std::uint64_t alive_key_ = 0;
+  // Keys whose rates have already been reported to the ledger.
   std::unordered_set<std::uint64_t> keys_seen_;
   double now_s_ = 0.0;
   double armed_s_ = kNever;
@@ -148,7 +156,7 @@ void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
   }
 }
 
-// All that starts at this instant is known.
+// Runs when all flows that start at this instant are known.
 void SimgridPricing::place_fresh() {
   if (fresh_.empty()) return;
   const FlowComponents::Placed& placed = components_.place(fresh_, now_s_);
@@ -179,7 +187,7 @@ void SimgridPricing::announce(const TimedFlows::End& end) {
   deadlines_.add(now_s_ + tick().duration(end.seconds), {end.token, end.flow_class, end.ticket});
 }
 
-// Comms alive are priced anew by SimGrid from now on.
+// SimGrid prices the Comms that are alive at the new bandwidth from now on.
 void SimgridPricing::set_speed(std::uint32_t group_class, double speed) {
   for (const TimedFlows::End& end : timed_.set_speed(group_class, speed, now_s_)) announce(end);
   for (SlowableCap& cap : platform_.caps) {
@@ -188,7 +196,7 @@ void SimgridPricing::set_speed(std::uint32_t group_class, double speed) {
     if (solver_) solver_->set_bandwidth(cap.link, cap.capacity * speed);
     changes_.limited(cap.flow_class);
   }
-  keys_seen_.clear();  // rates have changed under the same set of live flows
+  keys_seen_.clear();  // the same set of live flows has other rates now
 }
 
 void SimgridPricing::start_comm(std::uint32_t transfer) {
@@ -199,6 +207,7 @@ void SimgridPricing::start_comm(std::uint32_t transfer) {
   ++activities_;
   const SlowableCap* cap = cap_of(live.flow_class);
   const bool slowed = cap != nullptr && cap->speed < 1.0;
+  // A slowed Comm starts at full speed and is slowed at the same instant (SlowableCap).
   if (slowed) solver_->set_bandwidth(cap->link, cap->capacity);
   solver_->start({.transfer = transfer,
                   .route = platform_.routes[live.flow_class].number,
@@ -215,6 +224,7 @@ const SlowableCap* SimgridPricing::cap_of(std::uint32_t flow_class) const {
 
 void SimgridPricing::transfer_ended(std::uint32_t transfer) {
   const LiveFlow live = flows_[transfer];
+  // SimGrid's date is rounded to a whole tick. The clock of the run never goes back.
   now_s_ = std::max(now_s_, tick().date(solver_->clock_s() - clock_at_start_));
   alive_key_ -= spread(live.flow_class);
   changes_.ended(live.flow_class);
@@ -226,7 +236,8 @@ void SimgridPricing::transfer_ended(std::uint32_t transfer) {
   settle_soon();
 }
 
-// The interval that has just passed had constant rates; they depend on nothing but what was alive.
+// The interval that has just passed had constant rates, which depend only on the set of live flows.
+// Peaks are read once per set, and only on links that the changes can have reached.
 void SimgridPricing::time_advanced(double seconds) {
   if (seconds <= 0.0 || comms_alive_ == 0) return;
   if (!keys_seen_.insert(alive_key_).second) return changes_.forget();
@@ -239,8 +250,9 @@ void SimgridPricing::look_at(std::uint32_t link) {
   ledger_.reached(link, solver_->usage_of(link) / priced.capacity);
 }
 
-// Completions of one instant arrive one by one. What follows from them starts from a timer at that
-// very date, when the last has arrived: then the order is ours, and SimGrid is not re-entered.
+// Completions of one instant arrive one by one. The work that follows from them starts in a timer
+// at that very date, after the last of them. The order of starts is then ours, and SimGrid is not
+// re-entered from its callback.
 void SimgridPricing::settle_soon() {
   if (settle_armed_) return;
   settle_armed_ = true;
@@ -276,8 +288,8 @@ void SimgridPricing::complete_due() {
   }
 }
 
-// While no Comm is alive SimGrid has nothing to say: our own heap runs on, and SimGrid's clock
-// catches up when the next flow starts.
+// While no Comm is alive, SimGrid has no events. Our own heap runs on, and SimGrid's clock catches
+// up when the next flow starts.
 void SimgridPricing::run_timers_alone() {
   if (comms_alive_ > 0) return;
   ahead_of_simgrid_ = true;
@@ -297,12 +309,13 @@ void SimgridPricing::arm_next() {
 void SimgridPricing::wake_at(double date_s) {
   if (date_s >= armed_s_) return;
   armed_s_ = date_s;
+  // Rounding may put the date just before SimGrid's clock, which accepts no past date.
   const double date = std::max(clock_at_start_ + date_s, solver_->clock_s());
   solver_->call_at(date, [this, date_s] { wake(date_s); });
 }
 
-// A timer that was overtaken, by an earlier one or by our own heap, finds nothing due and arms the
-// next.
+// Handles a timer of wake_at(). A timer that an earlier one or our own heap has overtaken finds
+// nothing due and arms the next one.
 void SimgridPricing::wake(double date_s) {
   if (date_s == armed_s_) armed_s_ = kNever;
   if (!waiting_flows_.empty()) {
@@ -322,6 +335,7 @@ void SimgridPricing::start_waiting_flows() {
 void SimgridPricing::run(CompletionSink& sink) {
   sink_ = &sink;
   ahead_of_simgrid_ = true;
+  // A run in which timers price everything never loads SimGrid.
   sink.settled();
   place_fresh();
   run_timers_alone();

@@ -1,4 +1,4 @@
-// The module: the one translation unit of the program that is linked to SimGrid.
+// The module trainyard-simgrid: the only translation unit of the program that is linked to SimGrid.
 #include <fmt/core.h>
 
 #include <deque>
@@ -13,13 +13,13 @@ namespace shim = simgrid_shim;
 namespace s4u = shim::s4u;
 using ::simgrid::kernel::timer::Timer;
 
-// SimGrid's signals are global and outlive an engine; they find their way to the listener through
-// the one engine alive.
+// SimGrid's signals are global and outlive an engine. Their callbacks reach the listener through
+// the one engine that is alive.
 class HeardEngine : public s4u::Engine {
  public:
   explicit HeardEngine(FluidSolver::Listener& listener)
       : s4u::Engine("trainyard"), listener_(listener) {
-    // Once in a process: SimGrid refuses to be told its models again, and keeps them.
+    // Once per process: SimGrid refuses a second configuration of its models, and keeps the first.
     static const bool configured = (shim::configure(), true);
     static const bool connected = connect_callbacks();
     static_cast<void>(configured);
@@ -98,8 +98,9 @@ class SimgridSolver final : public FluidSolver {
   HeardEngine engine_;
   s4u::NetZone* zone_;
   std::vector<s4u::Link*> links_;
-  std::vector<Ends> ends_;          // by route
-  std::deque<Transfer> transfers_;  // by number; stable in memory: Comms point to their own
+  std::vector<Ends> ends_;  // indexed by route
+  // By number. A deque: Comms point to their transfers, whose addresses must be stable.
+  std::deque<Transfer> transfers_;
 };
 
 // k hosts have k (k - 1) ordered pairs, one for each route.
@@ -124,7 +125,8 @@ void SimgridSolver::close(std::span<const std::vector<std::uint32_t>> routes) {
 }  // namespace
 }  // namespace trainyard
 
-// Named after the interface it was built with (CMakeLists.txt): another build's is not found.
+// The name of the entry point holds a hash of the interface (CMakeLists.txt): the module of another
+// build is not found.
 extern "C" [[gnu::visibility("default")]] trainyard::FluidSolver* TRAINYARD_SOLVER_ENTRY(
     trainyard::FluidSolver::Listener& listener) {
   return new trainyard::SimgridSolver(listener);

@@ -21,7 +21,7 @@ constexpr const char* kHint = "build or install trainyard again, all of it";
 
 Make load() {
   const fs::path file = fluid_solver_file();
-  // Nothing of it is ever unloaded: SimGrid's state is the process's.
+  // The module is never unloaded: SimGrid's state belongs to the process.
   void* const module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (module == nullptr) {
     const char* const reason = ::dlerror();
@@ -33,7 +33,7 @@ Make load() {
   return reinterpret_cast<Make>(make);
 }
 
-// Loaded when first asked for; whoever asks meanwhile waits.
+// The first caller loads the module; concurrent callers wait.
 Make loaded() {
   static const Make make = load();
   return make;
@@ -70,12 +70,12 @@ FluidSolverAhead::FluidSolverAhead(bool wanted) {
   const auto load = [] {
     try {
       load_fluid_solver();
-    } catch (const InputError&) {  // told to whoever needs it
+    } catch (const InputError&) {  // a later call that needs the module throws it
     }
   };
   try {
     loading_ = std::jthread(load);
-  } catch (const std::system_error&) {  // no thread to be had: it is loaded when it is needed
+  } catch (const std::system_error&) {  // no thread: loaded when needed
   }
 }
 

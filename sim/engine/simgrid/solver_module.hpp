@@ -1,10 +1,11 @@
-// SimGrid on demand: the shared object that holds our FluidSolver over it, found and loaded once.
+// Loads SimGrid on demand: finds and loads, once, the shared object that holds our FluidSolver
+// implementation on top of SimGrid.
 //
-//   const FluidSolverAhead ahead(true);   // loads it on a thread of its own meanwhile
-//   ...                                   // read, lower, fold
-//   make_fluid_solver(listener);          // waits for the rest of the loading, if any
+//     const FluidSolverAhead ahead(true);   // loads it on another thread meanwhile
+//     ...                                   // read, lower, fold
+//     make_fluid_solver(listener);          // waits for the rest of the loading, if any
 //
-// A process that is going to fork workers loads it before, once for all of them.
+// A process that is going to fork workers loads the module before that, once for all of them.
 #pragma once
 
 #include <filesystem>
@@ -16,25 +17,25 @@
 
 namespace trainyard {
 
-// Beside the program, in the library folder it is installed with, or where it was built. Throws
-// InputError when it is at none of these places.
+// Path of the module: in the program's folder, in the library folder it is installed with, or where
+// it was built. Throws InputError when it is in none of these folders.
 [[nodiscard]] std::filesystem::path fluid_solver_file();
 
 // Throws InputError when there is no module or it does not fit this program.
 void load_fluid_solver();
 
-// A process has one SimGrid: whoever holds the turn may have a solver, others wait for it.
+// A process has one SimGrid. Only the holder of the turn may have a solver; others wait for it.
 [[nodiscard]] std::unique_lock<std::mutex> fluid_solver_turn();
 
-// Loads it as load_fluid_solver() does. REQUIRES: the caller has the turn for as long as the solver
-// lives; `listener` outlives it.
+// Loads the module as load_fluid_solver() does. REQUIRES: the caller holds the turn for as long as
+// the solver lives; `listener` outlives it.
 [[nodiscard]] std::unique_ptr<FluidSolver> make_fluid_solver(FluidSolver::Listener& listener);
 
-// While it lives, loading goes on beside whatever else is done. It ends no sooner than the loading:
-// no worker may be forked before.
+// Loads the module on another thread while it lives. Its destructor waits for the loading.
+// REQUIRES: no worker is forked before that.
 class FluidSolverAhead {
  public:
-  // False: does nothing.
+  // `wanted` false: does nothing.
   explicit FluidSolverAhead(bool wanted);
 
  private:
