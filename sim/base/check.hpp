@@ -1,10 +1,10 @@
-// TY_CHECK: an assertion that stays on in release builds. It is for errors of the programmer; what
-// a user can get wrong is an InputError (error.hpp).
+// TY_CHECK: an assertion that is also active in release builds. It guards against programming
+// errors. Errors of the user are reported as InputError (error.hpp).
 //
-//   TY_CHECK(op.stream < workload.streams.size(), op.stream, workload.streams.size());
+//    TY_CHECK(op.stream < workload.streams.size(), op.stream, workload.streams.size());
 //
-// A failed check throws InternalError with the expression, the printed values and the place; `main`
-// turns it into exit code 70.
+// A failed check throws InternalError with the expression, the printed values and the source
+// location. `main` turns it into exit code 70.
 #pragma once
 
 #include <source_location>

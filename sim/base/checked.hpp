@@ -1,7 +1,7 @@
-// Sums of sizes in workload files. Sizes of scenarios are bounded by
-// scenarios/reader/checks.cpp.
+// Overflow-checked sums of sizes in workload files. scenarios/reader/checks.cpp bounds the sizes in
+// scenarios.
 //
-//   checked_sum(held, effect.bytes);    // throws SizeOverflow above 2^63 - 1
+//    checked_sum(held, effect.bytes);    // throws SizeOverflow above 2^63 - 1
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-// Whoever knows the field or the file turns it into an InputError.
+// A caller that knows the field or the file turns it into an InputError.
 struct SizeOverflow : std::overflow_error {
   SizeOverflow() : std::overflow_error("a size does not fit into 64 bits") {}
 };

@@ -1,7 +1,7 @@
-// Two pieces of work that share nothing they write, at the same time.
+// Concurrent execution of independent work on two threads.
 //
-//   const auto sums = run_concurrently(links > kMany, [&] { count(); }, [&] { return add_up(); });
-//   parallel_for(programs > 1, programs, [&](std::size_t program) { orders[program] = ...; });
+//    const auto sums = run_concurrently(links > kMany, [&] { count(); }, [&] { return add_up(); });
+//    parallel_for(programs > 1, programs, [&](std::size_t program) { orders[program] = ...; });
 #pragma once
 
 #include <atomic>
@@ -12,22 +12,22 @@
 
 namespace trainyard {
 
-// Begins `work` on a second thread where that is `worth` it. Where it is not, or the machine has no
-// thread or no stack to give, it is done when its end is waited for.
+// Starts `work` on a second thread if that is `worth` it. Otherwise, or if the system has no thread
+// or stack to give, the work runs when the caller waits for the future.
 template <class Work>
 std::future<void> started(bool worth, const Work& work) {
   if (worth) {
     try {
       return std::async(std::launch::async, work);
-    } catch (const std::system_error&) {  // the pieces follow each other
+    } catch (const std::system_error&) {  // the work runs on this thread, later
     }
   }
   return std::async(std::launch::deferred, work);
 }
 
-// Does `first` on a second thread, where that is `worth` starting one, and `second` on this one;
-// returns what `second` does when both are done. Throws what either throws, that of `second` before
-// that of `first`. REQUIRES: neither writes what the other reads or writes, caches included.
+// Runs `first` on a second thread, if that is `worth` it, and `second` on this thread. Returns the
+// result of `second` when both have ended. Rethrows their exceptions, that of `second` before that
+// of `first`. REQUIRES: neither writes data that the other reads or writes, caches included.
 template <class First, class Second>
 auto run_concurrently(bool worth, const First& first, Second second) {
   std::future<void> other = started(worth, first);
@@ -41,9 +41,10 @@ auto run_concurrently(bool worth, const First& first, Second second) {
   }
 }
 
-// Does every number below `count`, each once, by `first` on a second thread, where that is `worth`
-// it, or by `second` on this one; who is free takes the next. Throws what they throw. REQUIRES: no
-// two numbers write what the other reads or writes, but for what each of the two has for itself.
+// Runs every index below `count` once, by `first` on a second thread, if that is `worth` it, or by
+// `second` on this thread. A thread that is free takes the next index. Rethrows their exceptions.
+// REQUIRES: no index writes data that another one reads or writes, except data that only `first` or
+// only `second` uses.
 template <class First, class Second>
 void parallel_for(bool worth, std::size_t count, const First& first, const Second& second) {
   std::atomic<std::size_t> next = 0;
@@ -54,7 +55,7 @@ void parallel_for(bool worth, std::size_t count, const First& first, const Secon
       worth, [&] { some(first); }, [&] { some(second); });
 }
 
-// The same by one `work` that has nothing for itself.
+// As above, with one `work` for both threads.
 template <class Work>
 void parallel_for(bool worth, std::size_t count, const Work& work) {
   parallel_for(worth, count, work, work);

@@ -1,8 +1,8 @@
-// Lists in one piece of memory, one behind the other: many short ones that are read in the inner
-// loops, where a list of lists would be a leap for each.
+// Many short lists in one array (CSR), for inner loops. A vector of vectors would cost a cache miss
+// for each list.
 //
-//   const CsrLists<int> lists(2, [](const auto& put) { put(0, 7); put(1, 8); put(0, 9); });
-//   lists[0];   // 7, 9
+//    const CsrLists<int> lists(2, [](const auto& put) { put(0, 7); put(1, 8); put(0, 9); });
+//    lists[0];   // 7, 9
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,9 @@ template <class Value>
 class CsrLists {
  public:
   CsrLists() = default;
-  // `tell` is called twice, with a function to which it gives the same values both times: each with
-  // the number of its list, in whatever order; within a list they keep theirs.
+  // Calls `tell` twice, first to count and then to store. REQUIRES: it passes the same pairs of
+  // list and value both times, in the same order. Lists may alternate; the values of a list keep
+  // their order.
   template <class Tell>
   CsrLists(std::size_t lists, const Tell& tell) : begin_(lists + 1, 0) {
     tell([this](std::size_t list, const Value&) { ++begin_[list + 1]; });
@@ -34,7 +35,7 @@ class CsrLists {
   }
 
  private:
-  std::vector<std::uint32_t> begin_;  // by list, one more than there are
+  std::vector<std::uint32_t> begin_;  // by list, and the end
   std::vector<Value> values_;
 };
 

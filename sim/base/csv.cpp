@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // Excel puts it before UTF-8
 
-// Without the spaces around it, and the quotes around what is left.
+// Removes spaces around the word, and then quotes around it.
 std::string bare(std::string_view word) {
   const std::size_t begin = word.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos) return {};
@@ -43,7 +43,7 @@ bool is_number(const std::string& text) {
   return end == text.c_str() + text.size();
 }
 
-// Excel and LibreOffice run such cells as formulas (OWASP, CSV injection).
+// Excel and LibreOffice evaluate such cells as formulas (OWASP, CSV injection).
 bool is_formula(const std::string& text) {
   constexpr std::string_view kBegins = "=+-@\t\r";
   return text.size() > 1 && kBegins.find(text.front()) != std::string_view::npos &&

@@ -1,8 +1,9 @@
-// Comma-separated values: tables read whole, and the fields of tables for spreadsheets and pandas.
+// Comma-separated values: a reader of whole tables, and fields of tables for spreadsheets and
+// pandas.
 //
-//   const CsvTable table("h100_sxm.csv");
-//   table.number(0, "time_us");
-//   text += csv_field("ring, 2 nodes") + "," + csv_cell(row["time_us"]) + "\n";
+//    const CsvTable table("h100_sxm.csv");
+//    table.number(0, "time_us");
+//    text += csv_field("ring, 2 nodes") + "," + csv_cell(row["time_us"]) + "\n";
 #pragma once
 
 #include <algorithm>
@@ -15,10 +16,10 @@
 
 namespace trainyard {
 
-// A table with a header line. What is not there, or is no number, is refused with an InputError
-// that names the file, the line and the column. Fields are cut at the commas, of which none stands
-// in quotes; spaces and quotes around a field are not part of it. As spreadsheets write it: a
-// byte-order mark and CRLF are passed over.
+// A table with a header line. For a missing column or a value that is not a number it throws an
+// InputError with the file, and with the line and the column where they are known. It splits lines
+// at every comma, so a quoted field must not contain one. It removes spaces and quotes around
+// fields. It accepts a byte-order mark and CRLF, as spreadsheets write them.
 class CsvTable {
  public:
   explicit CsvTable(const std::filesystem::path& file);
@@ -29,7 +30,7 @@ class CsvTable {
   [[nodiscard]] const std::string& text(std::size_t row, const std::string& column) const;
   [[nodiscard]] std::int64_t integer(std::size_t row, const std::string& column) const;
   [[nodiscard]] double number(std::size_t row, const std::string& column) const;
-  // Throws InputError that names the row's line.
+  // Throws InputError with the line of the row.
   [[noreturn]] void refuse(std::size_t row, const std::string& problem,
                            const std::string& hint) const;
 
@@ -39,14 +40,14 @@ class CsvTable {
   std::string file_;
   std::vector<std::string> header_;
   std::vector<std::vector<std::string>> rows_;
-  std::vector<std::size_t> lines_;  // of the rows in the file, from 1
+  std::vector<std::size_t> lines_;  // by row: its line in the file, from 1
 };
 
-// A text as a field of a table for others (RFC 4180): in quotes where it must be, and behind an
-// apostrophe where a spreadsheet would take it for a formula ("=1+1", "@SUM(A1)", "-2+3").
+// Formats a text as a field of a table (RFC 4180): in quotes if necessary, and after an apostrophe
+// if a spreadsheet would take it for a formula ("=1+1", "@SUM(A1)", "-2+3").
 [[nodiscard]] std::string csv_field(std::string_view text);
 
-// A value of JSON as such a field: texts without their quotes, nothing where it is null.
+// Formats a JSON value as such a field: a string without its JSON quotes, null as an empty field.
 [[nodiscard]] std::string csv_cell(const nlohmann::ordered_json& value);
 
 }  // namespace trainyard

@@ -17,13 +17,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The mark of a data folder is that it holds models/data.
+// A data folder is recognised by its models/data.
 bool holds_data(const fs::path& folder) {
   std::error_code error;
   return fs::is_directory(folder / "models" / "data", error);
 }
 
-// The data that were installed with the program, or those of its sources; empty: neither is there.
+// Returns the data folder of the installation, or of the source tree; empty if neither exists.
 fs::path own_directory() {
   const fs::path program = program_file();
   const fs::path installed =
@@ -43,7 +43,8 @@ fs::path program_file() {
   std::error_code error;
   fs::path program = fs::read_symlink("/proc/self/exe", error);
   if (!error) return program;
-  // The path that was executed, as the kernel hands it to the program (getauxval(3)).
+  // Without /proc: the path that was executed, as the kernel passes it to the program
+  // (getauxval(3)).
   const auto* const executed = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (executed == nullptr) return {};
   program = fs::canonical(executed, error);
@@ -57,7 +58,7 @@ fs::path data_directory() {
         Problem{chosen, "", "holds no models/data",
                 "TRAINYARD_DATA must name the folder that holds models/ and topologies/"});
   }
-  // A program does not move while it runs, and is asked for data very often.
+  // The result is cached: a program does not move while it runs, and it reads data very often.
   static const fs::path kOwn = own_directory();
   if (!kOwn.empty()) return kOwn;
   throw InputError(Problem{"", "", "the data files of trainyard are not found",

@@ -19,7 +19,8 @@ std::string join(const std::vector<Problem>& problems) {
   return text;
 }
 
-// Messages go to terminals and into results, which are JSON; names and files may hold any bytes.
+// Messages go to terminals and into results, which are JSON, while names and files may contain any
+// bytes.
 std::vector<Problem> readable(std::vector<Problem> problems) {
   for (Problem& problem : problems) {
     for (std::string* part : {&problem.file, &problem.pointer, &problem.problem, &problem.hint}) {

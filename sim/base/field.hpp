@@ -1,12 +1,12 @@
-// Fields of a JSON object as rows of tables: one row is read, written and described in a schema
-// alike, so that the three cannot drift apart.
+// Descriptions of the fields of a JSON object. One description serves reading, writing and the JSON
+// Schema, so the three stay consistent.
 //
-//   const Field<Parallelism> row{"tensor", "ranks that share each layer",
-//   Whole{&Parallelism::tensor}}; read_fields<Parallelism>(object, rows, Parallelism{});   //
-//   problems go to the object's file
+//    const Field<Parallelism> row{"tensor", "ranks that share each layer",
+//                                 Whole{&Parallelism::tensor}};
+//    read_fields<Parallelism>(object, rows, Parallelism{});  // problems go to the object's file
 //
-// A default is the value of the member in a default-constructed structure; it is written nowhere
-// else.
+// The default of a field is the value of its member in a default-constructed structure. It is
+// defined nowhere else.
 #pragma once
 
 #include <algorithm>
@@ -25,9 +25,9 @@
 
 namespace trainyard {
 
-// The most that a count may be: products of three stay far inside 64 bits.
+// The largest value of a count. The product of three counts stays far below 2^63.
 inline constexpr std::int64_t kCountMost = 1'000'000;
-// The most tokens or columns.
+// The largest number of tokens or columns.
 inline constexpr std::int64_t kLengthMost = 100'000'000;
 
 // A whole number.
@@ -37,10 +37,10 @@ struct Whole {
   std::int64_t least = 1;
   std::int64_t most = kCountMost;
   bool required = false;
-  std::string_view remedy = {};  // said when it is out of range
+  std::string_view remedy = {};  // hint for a value out of range
 };
 
-// A whole number that may be left out, which is not the same as any value.
+// A whole number that may be absent. Absence differs from every value.
 template <class Owner>
 struct OptionalWhole {
   std::optional<std::int64_t> Owner::*member;
@@ -77,7 +77,7 @@ struct Texts {
   std::vector<std::string> Owner::*member;
 };
 
-// Whole numbers in a list; none is the default.
+// A list of whole numbers; the default is an empty list.
 template <class Owner>
 struct Wholes {
   std::vector<std::int64_t> Owner::*member;
@@ -85,7 +85,8 @@ struct Wholes {
   std::int64_t most = kCountMost;
 };
 
-// Whole numbers by names of the user's, in the order of the file; none is the default.
+// Whole numbers by name, where the user chooses the names, in the order of the file; the default is
+// empty.
 template <class Owner>
 struct NamedWholes {
   using Entries = std::vector<std::pair<std::string, std::int64_t>>;
@@ -95,17 +96,18 @@ struct NamedWholes {
   std::int64_t most = kCountMost;
 };
 
-// One word of a closed set: a registry, or the names of an enumeration. Where the registry can be
-// extended by the user, also the path of a file.
+// One word of a closed set: a registry, or the names of an enumeration. If the user can extend the
+// registry, a file path is also accepted.
 template <class Owner>
 struct Choice {
   std::vector<std::string> (*choices)();
   std::string (*get)(const Owner&);
   void (*set)(Owner&, const std::string&);
-  bool or_file = false;  // a path that ends in ".json"
+  bool or_file = false;  // also accepts a path that ends in ".json"
 };
 
-// Words of a closed set, in a list. A word outside of it is `unknown`, which holds it in braces.
+// A list of words of a closed set. `unknown` is the message for any other word, which replaces its
+// braces.
 template <class Owner>
 struct WordList {
   std::vector<std::string> (*choices)();
@@ -114,7 +116,7 @@ struct WordList {
   std::string_view unknown;
 };
 
-// Figures that a source gives or does not give.
+// Numbers that a source may leave out.
 template <class Owner>
 struct OptionalNumber {
   std::optional<double> Owner::*member;
@@ -130,24 +132,24 @@ struct OptionalFlopsRate {
   std::optional<FlopsPerSecond> Owner::*member;
 };
 
-// A value that only its owner can read, such as a list of NICs or an object within the object. The
-// schema leaves it open.
+// A value with its own reader and writer, such as a list of NICs or a nested object. The schema
+// does not restrict it.
 template <class Owner>
 struct Own {
   void (*read)(JsonObject& object, std::string_view key, Owner& owner);
-  nlohmann::ordered_json (*write)(const Owner& owner);  // null: left out
+  nlohmann::ordered_json (*write)(const Owner& owner);  // null: the field is not written
 };
 
 template <class Owner>
 struct Field {
   std::string_view key;
-  std::string_view meaning;  // for editors; a phrase
+  std::string_view meaning;  // a phrase, for editors
   std::variant<Whole<Owner>, OptionalWhole<Owner>, Real<Owner>, Seed<Owner>, Flag<Owner>,
                Text<Owner>, Texts<Owner>, Wholes<Owner>, NamedWholes<Owner>, Choice<Owner>,
                WordList<Owner>, OptionalNumber<Owner>, OptionalTime<Owner>,
                OptionalFlopsRate<Owner>, Own<Owner>>
       kind;
-  // Asked after the fields before it were read. Where it says no, the field is unknown.
+  // Called after the preceding fields are read. If it returns false, the field is an unknown key.
   bool (*applies)(const Owner&) = nullptr;
 
   [[nodiscard]] bool is_of(const Owner& owner) const {
@@ -163,7 +165,7 @@ using Json = nlohmann::ordered_json;
   return value.is_string() && value.get_ref<const std::string&>().ends_with(".json");
 }
 
-// --- reading: the member's default stands where the field is absent ---
+// --- reading: an absent field keeps the default of its member ---
 
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Whole<Owner>& kind, Owner& owner) {
@@ -253,7 +255,7 @@ void read(JsonObject& object, std::string_view key, const Own<Owner>& kind, Owne
   kind.read(object, key, owner);
 }
 
-// --- writing: null where an optional field is absent ---
+// --- writing: an absent optional field gives null ---
 
 template <class Owner, class Kind>
 Json written(const Kind& kind, const Owner& owner) {
@@ -299,7 +301,8 @@ Json written(const Own<Owner>& kind, const Owner& owner) {
 template <class Owner>
 Json schema(const Whole<Owner>& kind, const Owner& owner) {
   Json json{{"type", "integer"}, {"minimum", kind.least}, {"maximum", kind.most}};
-  // A zero that means "worked out from the others" is not a value that could be written.
+  // A zero that means "derived from other fields" is out of range, so it is no default in the
+  // schema.
   if (!kind.required && owner.*kind.member >= kind.least) json["default"] = owner.*kind.member;
   return json;
 }
@@ -389,7 +392,7 @@ bool is_required(const Field<Owner>& row) {
 
 }  // namespace field
 
-// The owner with every field that is present read into it. Problems go to the object's file.
+// Returns `owner` with every present field read into it. Problems go to the object's file.
 template <class Owner>
 [[nodiscard]] Owner read_fields(JsonObject& object, std::span<const Field<Owner>> rows,
                                 Owner owner) {
@@ -400,7 +403,7 @@ template <class Owner>
   return owner;
 }
 
-// Every field in the order of the rows; optional ones only where they have a value.
+// Writes every field in the order of the rows; optional ones only if they have a value.
 template <class Owner>
 [[nodiscard]] nlohmann::ordered_json write_fields(std::span<const Field<Owner>> rows,
                                                   const Owner& owner) {
@@ -414,7 +417,7 @@ template <class Owner>
   return json;
 }
 
-// A closed JSON Schema object of the rows.
+// Returns a JSON Schema of the rows for an object without other keys.
 template <class Owner>
 [[nodiscard]] nlohmann::ordered_json schema_of_fields(std::span<const Field<Owner>> rows,
                                                       const Owner& defaults) {

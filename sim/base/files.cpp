@@ -31,13 +31,13 @@ namespace {
 constexpr int kGzipWindow =
     15 + 16;  // the largest window, in a gzip wrapper (zlib.h, deflateInit2)
 constexpr std::size_t kChunk = std::size_t{1} << 16;
-// Limits of one file: on disk, and of a source that does not tell its size (gzip, /dev/zero).
+// Size limits of a file: on disk, and of a source of unknown size (gzip, /dev/zero).
 constexpr std::size_t kMostBytes = std::size_t{2} << 30;
 constexpr std::size_t kMostUntold = std::size_t{1} << 30;
 
 bool is_gzip_name(const fs::path& file) { return file.extension() == ".gz"; }
 
-// zlib counts in 32 bits, so large inputs are handed over piece by piece.
+// zlib counts in 32 bits, so it takes large inputs in pieces.
 void feed(z_stream& stream, std::string_view& rest) {
   const std::size_t piece = std::min<std::size_t>(rest.size(), std::numeric_limits<uInt>::max());
   // zlib's interface lacks a const; it does not write to its input.
@@ -50,8 +50,8 @@ void feed(z_stream& stream, std::string_view& rest) {
   refuse(file, fmt::format("holds more than {} GiB", most >> 30U), "give a smaller file");
 }
 
-// Lets the stream work until it has no more output for the input that it was given, or has given
-// more than `most` bytes.
+// Runs the stream until it has no more output for its input, or has produced more than `most`
+// bytes.
 template <class Step>
 int drain(z_stream& stream, std::string& output, std::size_t most, Step step) {
   char buffer[kChunk];
@@ -66,7 +66,7 @@ int drain(z_stream& stream, std::string& output, std::size_t most, Step step) {
 }
 
 std::string compress(std::string_view contents) {
-  z_stream stream{};  // no header is set, so the one written has time stamp 0
+  z_stream stream{};  // without a header of our own, zlib writes time stamp 0
   const int ready =
       deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kGzipWindow, 8, Z_DEFAULT_STRATEGY);
   TY_CHECK(ready == Z_OK, ready);
@@ -80,7 +80,7 @@ std::string compress(std::string_view contents) {
   return output;
 }
 
-// A .gz file may hold several members, one after the other; together they are one content.
+// A .gz file may consist of several members, one after the other; the contents are concatenated.
 std::string decompress(const fs::path& file, std::string_view contents) {
   z_stream stream{};
   TY_CHECK(inflateInit2(&stream, kGzipWindow) == Z_OK);
@@ -94,7 +94,7 @@ std::string decompress(const fs::path& file, std::string_view contents) {
     }
     result =
         drain(stream, output, kMostUntold, [](z_stream& s) { return inflate(&s, Z_NO_FLUSH); });
-    if (result == Z_BUF_ERROR) result = Z_OK;  // it only wants more input
+    if (result == Z_BUF_ERROR) result = Z_OK;  // not an error: it needs more input
     if (output.size() > kMostUntold) break;
   }
   inflateEnd(&stream);
@@ -103,12 +103,12 @@ std::string decompress(const fs::path& file, std::string_view contents) {
   return output;
 }
 
-constexpr mode_t kMode = 0666;  // less what the user's umask takes away
+constexpr mode_t kMode = 0666;  // minus the user's umask
 
-// A rename would replace a symbolic link by a file, so the file it points to is what is written,
-// even one that is yet to be made.
+// Follows symbolic links. A rename would replace a link by a file, so the target is the file to
+// write, even if it does not exist yet.
 fs::path behind_links(fs::path file) {
-  constexpr int kMostLinks = 40;  // as Linux follows them
+  constexpr int kMostLinks = 40;  // the limit of Linux
   std::error_code error;
   for (int i = 0; i < kMostLinks && fs::is_symlink(file, error); ++i) {
     file = file.parent_path() / fs::read_symlink(file, error);
@@ -127,7 +127,8 @@ bool is_standard_output(const fs::path& file) {
 
 std::string open_file(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
-// A name that no other run takes meanwhile, not one with the same number in another container.
+// Returns a temporary name that no other run uses. The time distinguishes runs with equal process
+// ids in different containers.
 fs::path name_until_whole(const fs::path& target) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
   return fmt::format("{}.{}.{:x}.partial", target.string(), getpid(), now);
@@ -202,8 +203,8 @@ NewFile::~NewFile() {
   if (!named_.empty()) ::unlink(named_.c_str());
 }
 
-// A file without a name goes with the process, however that ends. It gets its name by way of
-// /proc (open(2), O_TMPFILE), so where that is not mounted there is none.
+// An unnamed file vanishes with the process, however that ends. It gets its name through /proc
+// (open(2), O_TMPFILE), so it cannot be used if /proc is not mounted.
 void NewFile::open_unnamed() {
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
   descriptor_ = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, kMode);
@@ -211,7 +212,7 @@ void NewFile::open_unnamed() {
     ::close(std::exchange(descriptor_, -1));
 }
 
-// Not every file system has files without names.
+// The fallback for file systems without unnamed files.
 void NewFile::open_named() {
   named_ = name_until_whole(target_);
   descriptor_ = ::open(named_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kMode);
@@ -230,7 +231,8 @@ void NewFile::write(std::string_view bytes) {
 void NewFile::put_in_place() {
   TY_CHECK(descriptor_ >= 0, file_.string());
   if (!target_.empty() && named_.empty()) {
-    // The name in between is there for a moment: a link cannot take the place of a file.
+    // linkat() cannot replace an existing file, so the file first gets a temporary name. The rename
+    // below replaces the old file atomically.
     named_ = name_until_whole(target_);
     if (::linkat(AT_FDCWD, open_file(descriptor_).c_str(), AT_FDCWD, named_.c_str(),
                  AT_SYMLINK_FOLLOW) != 0) {
@@ -239,10 +241,10 @@ void NewFile::put_in_place() {
       fail(error);
     }
   }
-  // On disk before it takes the place of the old file, or a power failure would leave neither. A
-  // pipe or a terminal cannot be synchronised.
+  // The contents must be on disk before the rename, or a power failure could lose both files. Pipes
+  // and terminals do not support fsync.
   if (::fsync(descriptor_) != 0 && errno != EINVAL && errno != EROFS) fail(errno);
-  // A network's file system may tell only when the file is closed that it could not keep the bytes.
+  // A network file system may report only on close that it could not store the bytes.
   if (::close(std::exchange(descriptor_, -1)) != 0) fail(errno);
   if (target_.empty()) return;
   if (::rename(named_.c_str(), target_.c_str()) != 0) fail(errno);

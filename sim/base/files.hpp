@@ -1,7 +1,7 @@
-// Files: read whole, read once in a process, written whole, or written piece by piece. An
-// interrupted run leaves the old file or none, never half of one.
+// Files: reads a whole file, reads a file once per process, writes a whole file, or writes it in
+// pieces. An interrupted run leaves the old file or none, never a partial one.
 //
-//   write_file("out/result.json.gz", read_file("result.json"));   // makes out/, and compresses
+//    write_file("out/result.json.gz", read_file("result.json"));   // makes out/, and compresses
 #pragma once
 
 #include <cstdint>
@@ -15,53 +15,55 @@
 
 namespace trainyard {
 
-// Throws InputError when the file cannot be read. Decompresses a name that ends in ".gz".
+// Throws InputError if the file cannot be read. Decompresses a file whose name ends in ".gz".
 [[nodiscard]] std::string read_file(const std::filesystem::path& file);
 
-// Creates missing folders. Compresses when the name ends in ".gz" (with no time stamp inside, so
-// equal contents give equal bytes). Throws InputError when the place cannot be written.
+// Creates missing folders. Compresses if the name ends in ".gz" (without a time stamp, so that
+// equal contents give equal bytes). Throws InputError if the file cannot be written.
 void write_file(const std::filesystem::path& file, std::string_view contents);
 
-// The value that `read` makes of a data file, made once in a process for all who ask again:
+// Returns the value that `read` makes of a data file. The process computes it once and caches it:
 //
-//   const Json& lists = read_once<Json>(data_file(folder, "topology"), parse);
+//    const Json& lists = read_once<Json>(data_file(folder, "topology"), parse);
 //
-// Calls `read(file)` when this Value and Read were not asked for in the state that the file has
-// now. When `read` throws, nothing is kept and the next caller reads again. Any thread may ask, but
-// `read` itself must not ask for the same Value and Read. A process forked later keeps what was
-// read.
+// Calls `read(file)` if there is no value for this Value, Read and version of the file. If `read`
+// throws, nothing is cached and the next caller reads again. Thread-safe, but `read` itself must
+// not call read_once with the same Value and Read. A child process that is forked later inherits
+// the cache.
 template <class Value, class Read>
 [[nodiscard]] const Value& read_once(const std::filesystem::path& file, const Read& read) {
-  // The date of a file goes in steps of milliseconds, so its size is compared too.
+  // The version includes the size, because file dates have a resolution of milliseconds.
   using Version =
       std::tuple<std::filesystem::path, std::filesystem::file_time_type, std::uintmax_t>;
   static std::mutex mutex;
   static std::map<Version, Value> known;
   const std::scoped_lock lock(mutex);
-  std::error_code folder;  // which has no size
+  std::error_code folder;  // a folder has no size
   const Version version{file, std::filesystem::last_write_time(file),
                         std::filesystem::file_size(file, folder)};
   const auto found = known.find(version);
   return found != known.end() ? found->second : known.emplace(version, read(file)).first->second;
 }
 
-// Whether a file is what must never be replaced: a device, a pipe, or what standard output goes to
-// (`--json /dev/stdout >> log`: the shell holds the log open). Nothing lies beside it either.
+// True for a file that must not be replaced: a device, a pipe, or the target of standard output
+// (`--json /dev/stdout >> log`: the shell holds the log open). No temporary file is made next to it
+// either.
 [[nodiscard]] bool is_written_as_it_stands(const std::filesystem::path& file);
 
-// Makes the missing folders above a file. Throws InputError where one cannot be made.
+// Creates the missing parent folders of a file. Throws InputError if that fails.
 void make_folder_of(const std::filesystem::path& file);
 
-// A file in the making: it gets its name when it is whole, so that an interrupted run, or one that
-// another run writes the same file beside, leaves the old file or a whole new one, never a part.
+// A file that gets its name only when it is complete. An interrupted run, or another run that
+// writes the same file concurrently, therefore leaves the old file or a complete new one, never a
+// part.
 //
-//   NewFile file("out/trace.json.gz");   // makes out/
-//   file.write(bytes);                   // as often as needed
-//   file.put_in_place();                 // without it nothing is left behind
+//    NewFile file("out/trace.json.gz");   // makes out/
+//    file.write(bytes);                   // as often as needed
+//    file.put_in_place();                 // without it no file remains
 class NewFile {
  public:
-  // Creates missing folders. A symbolic link is followed: the file behind it is written. Throws
-  // InputError when the place cannot be written.
+  // Creates missing folders. Follows a symbolic link and writes its target. Throws InputError if
+  // the file cannot be written.
   explicit NewFile(std::filesystem::path file);
   ~NewFile();
   NewFile(const NewFile&) = delete;
@@ -69,25 +71,26 @@ class NewFile {
   NewFile(NewFile&&) = delete;
   NewFile& operator=(NewFile&&) = delete;
 
-  // Throws InputError when the place takes no more.
+  // Throws InputError if the write fails.
   void write(std::string_view bytes);
 
-  // For writers of others, such as zlib's; it stays the file's own.
+  // For other writers, such as zlib's. The object still owns the descriptor.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
-  // Throws InputError when it cannot. REQUIRES: not yet called.
+  // Gives the file its name. Throws InputError if that fails. REQUIRES: not called before.
   void put_in_place();
 
-  // Throws InputError that names the file and what errno `error` stands for.
+  // Throws InputError with the file and the message of errno `error`.
   [[noreturn]] void fail(int error) const;
 
  private:
   void open_unnamed();
   void open_named();
 
-  std::filesystem::path file_;    // as asked for
-  std::filesystem::path target_;  // behind links; empty where it is written to as it stands
-  std::filesystem::path named_;   // the file in the making; empty where it has no name until then
+  std::filesystem::path file_;  // as given by the caller
+  // The target of links; empty for a file that is_written_as_it_stands().
+  std::filesystem::path target_;
+  std::filesystem::path named_;  // the temporary file; empty while it has no name
   int descriptor_ = -1;
 };
 

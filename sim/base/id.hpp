@@ -1,12 +1,12 @@
-// Numbers that name things of one kind: a link, a device. An id reads as its number, so it indexes
-// tables and compares as one; but no id becomes one of another kind, and no number that is only
-// known at run time becomes an id, without saying so.
+// Typed numbers for things of one kind: links, devices. An Id converts to its number, so it can
+// index tables and be compared. It does not convert to an Id of another kind, and a number that is
+// only known at run time becomes an Id only by an explicit conversion.
 //
-//   using LinkId = Id<struct LinkTag>;
-//   LinkId link = 0;        // a constant
-//   link = LinkId{number};  // anything else
-//   link + 1;               // the next link
-//   capacities[link];
+//    using LinkId = Id<struct LinkTag>;
+//    LinkId link = 0;        // a constant
+//    link = LinkId{number};  // anything else
+//    link + 1;               // the next link
+//    capacities[link];
 #pragma once
 
 #include <fmt/format.h>
@@ -24,11 +24,11 @@ class Id {
  public:
   constexpr Id() = default;
   explicit constexpr Id(std::uint32_t number) : number_(number) {}
-  // Sizes and differences. REQUIRES: the number fits.
+  // For sizes and differences. REQUIRES: the number fits into 32 bits.
   template <std::integral Number>
     requires(!std::same_as<Number, int> && !std::same_as<Number, std::uint32_t>)
   explicit constexpr Id(Number number) : number_(static_cast<std::uint32_t>(number)) {}
-  // A constant becomes an id by itself: a literal, or kNone.
+  // A constant converts implicitly: a literal, or kNone.
   template <class Constant>
     requires std::same_as<Constant, int> || std::same_as<Constant, std::uint32_t>
   consteval Id(Constant number) : number_(static_cast<std::uint32_t>(number)) {}
@@ -43,7 +43,7 @@ class Id {
     number_ += offset;
     return *this;
   }
-  // The id so many behind. A difference of two is a number.
+  // The id `offset` numbers later. The difference of two ids is a plain number.
   template <class Offset>
     requires std::same_as<Offset, int> || std::same_as<Offset, std::uint32_t>
   friend constexpr Id operator+(Id id, Offset offset) {
@@ -54,7 +54,7 @@ class Id {
   std::uint32_t number_ = 0;
 };
 
-// In JSON an id is its number (nlohmann/json finds this by its name).
+// Writes an id to JSON as its number (nlohmann/json finds this function by its name).
 template <class Json, class Tag>
 void to_json(Json& json, Id<Tag> id) {
   json = static_cast<std::uint32_t>(id);

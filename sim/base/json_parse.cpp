@@ -17,9 +17,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDepthMost = 200;
-constexpr std::size_t kFewKeys = 16;  // as many are found sooner one by one than by their hash
+constexpr std::size_t kFewKeys = 16;  // up to here linear search is faster than hashing
 
-// "line 3, column 7" of a byte, counted from one as editors do.
+// Returns "line 3, column 7" for a byte, both counted from one as in editors.
 std::string place(std::string_view text, std::size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte == 0 ? 0 : byte - 1, text.size()));
   const auto lines = std::count(before.begin(), before.end(), '\n');
@@ -29,7 +29,8 @@ std::string place(std::string_view text, std::size_t byte) {
   return fmt::format("line {}, column {}", lines + 1, column + 1);
 }
 
-// "[json.exception.parse_error.101] parse error at line 1, column 2: syntax ..." -> "syntax ..."
+// Turns "[json.exception.parse_error.101] parse error at line 1, column 2: syntax ..." into "syntax
+// ...".
 std::string without_preamble(std::string message) {
   const auto end = message.find(": ");
   return end == std::string::npos ? message : message.substr(end + 2);
@@ -46,10 +47,11 @@ std::string syntax_hint(const std::string& message) {
   return "";
 }
 
-// The keys of one object while it is read: where each stands.
+// An index of the keys of one object while it is parsed.
 class Keys {
  public:
-  // The place of a key among the members, which have grown at their end since the last call.
+  // Returns the index of a key among the members. Members may have been appended since the last
+  // call.
   std::optional<std::size_t> find(const Json::object_t::Container& members,
                                   const std::string& key) {
     if (members.size() < kFewKeys) {
@@ -67,9 +69,9 @@ class Keys {
   std::size_t next_ = 0;
 };
 
-// Builds the document as the parser reads on, and finds keys that appear twice in one object: the
-// library would silently keep one of the values. (With a callback the library does as much, but at
-// every bracket that closes it goes through all that stands beside it.)
+// Builds the document during parsing, and detects duplicate keys in an object: the library would
+// silently use one of the values. (A parser callback of the library could detect them too, but the
+// library then visits all siblings at every closing bracket.)
 class DocumentBuilder final : public nlohmann::json_sax<Json> {
  public:
   DocumentBuilder(std::string file, std::string_view text) : file_(std::move(file)), text_(text) {}
@@ -89,7 +91,7 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
   bool parse_error(std::size_t byte, const std::string&,
                    const nlohmann::detail::exception& error) override;
 
-  // REQUIRES: all is read.
+  // REQUIRES: parsing has ended.
   [[nodiscard]] Json take() {
     if (!problems_.empty()) throw InputError(problems_);
     return std::move(document_);
@@ -97,10 +99,10 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
 
  private:
   struct Level {
-    Json* value = nullptr;  // an array or an object that is not closed yet
-    std::string key = {};   // of an object: the member being read
+    Json* value = nullptr;  // an open array or object
+    std::string key = {};   // for an object: the current key
     Json* member = nullptr;
-    Keys keys = {};  // of an object
+    Keys keys = {};  // for an object
   };
 
   template <class Value>
@@ -123,7 +125,7 @@ class DocumentBuilder final : public nlohmann::json_sax<Json> {
   std::vector<Problem> problems_;
 };
 
-// Where the value just read goes.
+// Returns the element of the document that takes the next value.
 Json& DocumentBuilder::next() {
   if (levels_.empty()) return document_;
   Level& level = levels_.back();
@@ -144,7 +146,7 @@ bool DocumentBuilder::open(Json empty) {
 bool DocumentBuilder::key(string_t& name) {
   Level& level = levels_.back();
   level.key = name;
-  // The library's own insertion would go through all keys before.
+  // The library's own insertion would compare the key with all earlier keys.
   Json::object_t::Container& members = level.value->get_ref<Json::object_t&>();
   if (const auto twice = level.keys.find(members, level.key)) {
     level.member = &members[*twice].second;
@@ -170,7 +172,7 @@ bool DocumentBuilder::parse_error(std::size_t byte, const std::string&,
                                   const nlohmann::detail::exception& error) {
   const std::string what = without_preamble(error.what());
   const bool syntax = dynamic_cast<const Json::parse_error*>(&error) != nullptr;
-  // Else a number that no double holds, such as 1e999.
+  // Otherwise the error is a number out of the range of a double, such as 1e999.
   const std::string told = syntax ? fmt::format("{}: {}", place(text_, byte), what) : what;
   throw InputError(Problem{file_, "", told, syntax ? syntax_hint(what) : ""});
 }

@@ -1,4 +1,4 @@
-// JSON text to a document, with the refusals that the parser itself does not make.
+// A JSON parser that also rejects inputs that the library accepts.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,8 @@ namespace trainyard {
 // their pointers) and nesting deeper than 200. Comments (// and /* */) are accepted.
 [[nodiscard]] nlohmann::ordered_json parse_json(const std::string& name, std::string_view text);
 
-// The document, or nothing where parse_json would refuse it: for text within other files.
+// Returns the document, or nothing if parse_json would throw. It is for JSON text within other
+// files.
 [[nodiscard]] std::optional<nlohmann::ordered_json> try_parse_json(std::string_view text);
 
 }  // namespace trainyard

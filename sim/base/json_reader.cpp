@@ -15,12 +15,12 @@ namespace trainyard {
 
 using Json = nlohmann::ordered_json;
 
-// The keys of one object that have been asked for so far.
+// The keys of one object that the program has read or queried so far.
 struct AskedKeys {
-  std::set<std::string, std::less<>> read;  // these, and unknown ones once they are reported
-  std::vector<std::string> known;           // in the order of asking, for "did you mean"
+  std::set<std::string, std::less<>> read;  // these, and unknown keys already reported
+  std::vector<std::string> known;           // in the order of the queries, for "did you mean"
   std::set<std::string, std::less<>> known_once;
-  // An index of an object with many keys; the document itself searches one key after the other.
+  // An index for an object with many keys, because the document searches them linearly.
   std::unordered_map<std::string_view, const Json*> values;
 };
 
@@ -29,8 +29,8 @@ struct JsonFile::State {
   Json document;
   std::vector<Problem> problems;
   std::map<std::string, std::string> remedies;
-  // The objects that were opened, by JSON pointer. An object that was never opened was either
-  // refused or ignored.
+  // The objects that were opened, by JSON pointer. An object that was never opened was rejected or
+  // ignored, so its keys are not checked.
   std::map<std::string, AskedKeys, std::less<>> opened;
 
   void knows(const std::string& pointer, std::string_view key) {
@@ -45,7 +45,7 @@ namespace {
 
 constexpr std::size_t kKeysToIndex = 32;
 
-// Keys that may stand in any object that is opened at the root: the schema for editors.
+// A key that the root object may always have: the schema for editors.
 constexpr std::string_view kSchemaKey = "$schema";
 
 std::string bounds(const std::string& least, const std::string& most) {
@@ -55,8 +55,8 @@ std::string bounds(const std::string& least, const std::string& most) {
   return fmt::format("between {} and {}", least, most);
 }
 
-// JSON writes whole numbers also as 8.0 or 1e6; a JSON Schema accepts them as integers, and so do
-// we.
+// JSON may also write whole numbers as 8.0 or 1e6. JSON Schema accepts these as integers, so the
+// reader does too.
 std::optional<std::int64_t> whole_number(const Json& value) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<std::uint64_t>();
@@ -70,12 +70,12 @@ std::optional<std::int64_t> whole_number(const Json& value) {
   return exact ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
 }
 
-// "--Tensor-Model-Parallel-Size" is looked up as "tensor_model_parallel_size".
+// Normalises "--Tensor-Model-Parallel-Size" to "tensor_model_parallel_size" for the lookup.
 std::string as_word(std::string_view key) {
   return plain_word(key.substr(std::min(key.find_first_not_of('-'), key.size())));
 }
 
-// `free`: the known keys that the object does not have.
+// `free` has the known keys that are absent from the object.
 std::string unknown_key_hint(const JsonFile::State& state, const std::vector<std::string>& free,
                              const AskedKeys& asked, const std::string& key) {
   if (const auto remedy = state.remedies.find(as_word(key)); remedy != state.remedies.end()) {
@@ -87,6 +87,7 @@ std::string unknown_key_hint(const JsonFile::State& state, const std::vector<std
   return asked.known.empty() ? "" : fmt::format("known here: {}", fmt::join(asked.known, ", "));
 }
 
+// Finds a key: linearly in a small object, else with an index that is built on first use.
 const Json* value_of(const Json& object, AskedKeys& asked, std::string_view key) {
   if (object.size() <= kKeysToIndex) {
     const auto entry = object.find(key);
@@ -99,6 +100,7 @@ const Json* value_of(const Json& object, AskedKeys& asked, std::string_view key)
   return entry == asked.values.end() ? nullptr : entry->second;
 }
 
+// Reports the keys that were not read, and marks them as read, so that each is reported once.
 void report_unknown_keys(JsonFile::State& state, const std::string& pointer, AskedKeys& asked) {
   const Json& object = state.document.at(Json::json_pointer(pointer));
   std::vector<std::string> free;
@@ -113,6 +115,7 @@ void report_unknown_keys(JsonFile::State& state, const std::string& pointer, Ask
   }
 }
 
+// Compares JSON pointers by whole path segments.
 bool is_at_or_below(std::string_view pointer, std::string_view above) {
   return pointer.starts_with(above) &&
          (pointer.size() == above.size() || pointer[above.size()] == '/');
@@ -125,7 +128,8 @@ std::string shown(const Json& value) {
   constexpr std::size_t kMost = 60;
   if (text.size() <= kMost) return text;
   std::size_t cut = kMost;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) --cut;  // UTF-8
+  // Not inside a character.
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) --cut;
   return text.substr(0, cut) + "...";
 }
 
@@ -235,6 +239,8 @@ void JsonObject::report_kind(std::string_view key, std::string_view what, const 
   report(key, fmt::format("must be {}, not {}", what, shown(value)));
 }
 
+// All typed readers go through this function. It records the key as known, for "did you mean", and
+// as read, for the check of unknown keys.
 const Json* JsonObject::find(std::string_view key, bool required, std::string_view what) {
   if (value_ != nullptr) {
     state_->knows(pointer_, key);
@@ -386,6 +392,8 @@ std::vector<std::string> JsonObject::choices(std::string_view key,
   return chosen;
 }
 
+// Reads a quantity from text with a unit. A number without a unit is reported like any other wrong
+// value.
 template <class Kind, class Parser>
 Kind JsonObject::quantity(std::string_view key, std::optional<Kind> fallback, Parser parser,
                           std::string_view what, std::string_view units) {

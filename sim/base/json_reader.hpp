@@ -1,14 +1,15 @@
-// Strict reading of JSON: every field is asked for by name, and what was not asked for is an error.
+// A strict JSON reader: the program reads every field by name, and a key that it never reads is an
+// error.
 //
-// Problems are collected, not thrown, so that a user sees all of a file's at once; `finish` throws
-// them. Comments are accepted; duplicate keys are errors.
+// Problems are collected, not thrown, so that the user sees all problems of a file at once;
+// `finish` throws them. Comments are accepted; duplicate keys are errors.
 //
-//   JsonFile file = JsonFile::read("scenario.json");
-//   JsonObject root = file.root();
-//   JsonObject par = root.object("parallelism");
-//   std::int64_t tp = par.integer("tensor", {.fallback = 1, .least = 1});
-//   BytesPerSecond nic = root.rate("nic");                 // "50 GB/s"
-//   file.finish();   // throws unknown keys and all problems together
+//    JsonFile file = JsonFile::read("scenario.json");
+//    JsonObject root = file.root();
+//    JsonObject par = root.object("parallelism");
+//    std::int64_t tp = par.integer("tensor", {.fallback = 1, .least = 1});
+//    BytesPerSecond nic = root.rate("nic");                 // "50 GB/s"
+//    file.finish();   // throws unknown keys and all problems together
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct IntegerRule {
   std::optional<std::int64_t> fallback = {};  // nothing: the field is required
   std::int64_t least = std::numeric_limits<std::int64_t>::min();
   std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  std::string_view remedy = {};  // said when the number is out of range
+  std::string_view remedy = {};  // hint for a number out of range
 };
 struct NumberRule {
   std::optional<double> fallback = {};
@@ -42,12 +43,12 @@ struct NumberRule {
 
 class JsonObject;
 
-// A parsed file and the problems found in it so far. The JsonObjects it gives out refer to it and
-// must not outlive it (moving it is fine).
+// A parsed file and the problems found in it so far. Its JsonObjects refer to it and must not
+// outlive it (a move is allowed).
 class JsonFile {
  public:
-  // Throws InputError at once for what cannot be parsed: a missing file, a syntax error (line and
-  // column), a duplicate key.
+  // Throws InputError immediately for input that cannot be parsed: a missing file, a syntax error
+  // (with line and column), a duplicate key.
   [[nodiscard]] static JsonFile read(const std::filesystem::path& file);
   [[nodiscard]] static JsonFile parse(std::string name, std::string_view text);
 
@@ -56,23 +57,24 @@ class JsonFile {
   ~JsonFile();
 
   [[nodiscard]] JsonObject root();
-  // The document itself, for overrides before reading.
+  // The document itself, for overrides before it is read.
   [[nodiscard]] nlohmann::ordered_json& document();
   [[nodiscard]] const std::string& name() const;
 
   void report(std::string pointer, std::string problem, std::string hint = "");
-  // Problems found elsewhere (an included file), to be thrown with this file's.
+  // Adds problems found elsewhere (an included file), which finish() throws with this file's.
   void report(const std::vector<Problem>& problems);
   [[nodiscard]] bool has_problems() const;
-  // Remedies for unknown keys that are words of another program ("tp" -> "here it is called
-  // tensor"); they go before "did you mean". Capitals, '-' for '_' and leading dashes do not count.
+  // Sets remedies for unknown keys that other programs use ("tp" -> "here it is called tensor").
+  // They take precedence over "did you mean". Upper case, '-' instead of '_', and leading dashes
+  // are ignored.
   void explain_unknown(std::map<std::string, std::string> remedies);
-  // False when a problem has been reported at the pointer, below it, or above it: what was read
-  // there is a fallback and no ground for further checks.
+  // False if there is a problem at the pointer, below it, or above it. The value read there then is
+  // a fallback and must not be checked further.
   [[nodiscard]] bool is_sound(std::string_view pointer) const;
-  // Adds a problem for every key nobody asked for so far (with "did you mean"), each once.
+  // Reports every key that has not been read so far (with "did you mean"), each once.
   void report_unknown_keys();
-  // Reports the unknown keys, then throws InputError if there is any problem at all.
+  // Reports the unknown keys, then throws InputError if there are any problems.
   void finish();
 
   struct State;
@@ -82,30 +84,30 @@ class JsonFile {
   std::unique_ptr<State> state_;
 };
 
-// One object of the file. A field of the wrong kind or range is reported and the fallback (or zero)
-// returned, so that reading goes on.
+// An object of the file. For a field of the wrong kind or out of range it reports a problem and
+// returns the fallback (or zero), so that reading continues.
 class JsonObject {
  public:
   [[nodiscard]] bool has(std::string_view key) const;
-  // The JSON pointer of a key, or of the object itself.
+  // Returns the JSON pointer of a key, or of the object itself.
   [[nodiscard]] std::string pointer(std::string_view key = "") const;
 
   [[nodiscard]] std::int64_t integer(std::string_view key, const IntegerRule& rule = {});
   [[nodiscard]] double number(std::string_view key, const NumberRule& rule = {});
   [[nodiscard]] bool boolean(std::string_view key, std::optional<bool> fallback = {});
   [[nodiscard]] std::string text(std::string_view key, std::optional<std::string> fallback = {});
-  // One of a closed set; the problem lists it and names the nearest.
+  // Reads one word of a closed set. The problem lists the set and the nearest word.
   [[nodiscard]] std::string choice(std::string_view key, const std::vector<std::string>& choices,
                                    std::optional<std::string> fallback = {});
-  // Words of a closed set, in a list. `unknown` is said of a word outside of it, which goes into
-  // its braces.
+  // Reads a list of words of a closed set. `unknown` is the message for any other word, which
+  // replaces its braces.
   [[nodiscard]] std::vector<std::string> choices(std::string_view key,
                                                  const std::vector<std::string>& known,
                                                  std::string_view unknown,
                                                  std::vector<std::string> fallback);
-  // A number with its unit: "2 us", "80 GiB", "450 GB/s", "312 TFLOP/s". A bare number is an error
-  // that says which units are accepted. Rates in Gb/s (bits) are accepted as networks are sold.
-  // Never negative.
+  // Read a number with its unit: "2 us", "80 GiB", "450 GB/s", "312 TFLOP/s". For a number without
+  // a unit the problem lists the accepted units. Rates in Gb/s (bits) are accepted, as vendors give
+  // them for networks. Negative values are errors.
   [[nodiscard]] Seconds time(std::string_view key, std::optional<Seconds> fallback = {});
   [[nodiscard]] Bytes bytes(std::string_view key, std::optional<Bytes> fallback = {});
   [[nodiscard]] BytesPerSecond rate(std::string_view key,
@@ -115,12 +117,12 @@ class JsonObject {
   [[nodiscard]] std::vector<std::string> texts(
       std::string_view key, std::optional<std::vector<std::string>> fallback = {});
 
-  // A nested object; when absent, an empty one is read (its required fields are then reported as
-  // missing).
+  // Reads a nested object. If it is absent, the result is an empty object (whose required fields
+  // are then reported as missing).
   [[nodiscard]] JsonObject object(std::string_view key);
-  // An array of objects; absent: none.
+  // Reads an array of objects; absent: none.
   [[nodiscard]] std::vector<JsonObject> objects(std::string_view key);
-  // The raw value, marked as read; null when absent.
+  // Returns the raw value and marks it as read; null if absent.
   [[nodiscard]] const nlohmann::ordered_json& raw(std::string_view key);
   // Marks everything below the key as read (free-form content such as notes).
   void ignore(std::string_view key);
@@ -132,7 +134,8 @@ class JsonObject {
   friend class JsonFile;
   JsonObject(JsonFile::State& state, const nlohmann::ordered_json* value, std::string pointer);
 
-  // The value of a key, marked as read; nullptr when absent, which is reported if it is required.
+  // Returns the value of a key and marks it as read; nullptr if absent, which is a problem if
+  // required.
   [[nodiscard]] const nlohmann::ordered_json* find(std::string_view key, bool required,
                                                    std::string_view what);
   void report_kind(std::string_view key, std::string_view what,
@@ -143,20 +146,21 @@ class JsonObject {
                 std::string_view what, std::string_view units);
 
   JsonFile::State* state_;
-  const nlohmann::ordered_json* value_;  // nullptr: the object is absent, or is no object
+  const nlohmann::ordered_json* value_;  // nullptr: the object is absent, or has another kind
   std::string pointer_;
 };
 
-// A figure of a data file, {"value": ..., "source": "..."}, at `key`. Its source must say
-// something, as whoever reads the figure asks where it is from.
+// Reads a figure of a data file, {"value": ..., "source": "..."}, at `key`. The source must not be
+// empty, so that every figure has a stated origin.
 //
-//   const double share = sourced(root, "fragmentation").number("value", {.least = 0, .most = 1});
+//    const double share = sourced(root, "fragmentation").number("value", {.least = 0, .most = 1});
 [[nodiscard]] JsonObject sourced(JsonObject& object, std::string_view key);
 
-// A value as messages show it: compact JSON, cut after 60 characters.
+// Formats a value for messages: compact JSON, cut after 60 characters.
 [[nodiscard]] std::string shown(const nlohmann::ordered_json& value);
 
-// "/parallelism" and "tensor" -> "/parallelism/tensor", with '~' and '/' escaped (RFC 6901).
+// Appends a key to a JSON pointer: "/parallelism" and "tensor" give "/parallelism/tensor", with '~'
+// and '/' escaped (RFC 6901).
 [[nodiscard]] std::string join_pointer(std::string_view pointer, std::string_view key);
 
 }  // namespace trainyard

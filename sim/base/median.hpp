@@ -1,4 +1,4 @@
-// The middle value of many: median({4, 1, 3}) is 3, median({1, 2, 3, 4}) is 2.5.
+// The median of numbers: median({4, 1, 3}) is 3, median({1, 2, 3, 4}) is 2.5.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace trainyard {
 
-// The mean of the middle two of an even number. REQUIRES: not empty.
+// For an even count it is the mean of the middle two. REQUIRES: not empty.
 [[nodiscard]] inline double median(std::vector<double> values) {
   TY_CHECK(!values.empty(), values.size());
   std::ranges::sort(values);

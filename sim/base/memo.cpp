@@ -8,6 +8,7 @@ std::shared_future<Memo::Held> Memo::find_or_add(const std::function<bool(const 
                                                  Entry fresh, std::uint64_t& number) {
   const std::scoped_lock lock(mutex_);
   number = ++clock_;
+  // The search is linear, because inputs have no hash.
   for (Entry& entry : entries_) {
     if (entry.type != fresh.type || !same(entry.inputs.get())) continue;
     entry.used = number;
@@ -24,6 +25,7 @@ void Memo::keep(std::uint64_t number, std::size_t bytes) {
   kept->bytes = std::max<std::size_t>(bytes, 1);
   bytes_ += kept->bytes;
   while (bytes_ > most_bytes_) {
+    // Entries under computation (bytes == 0) are not evicted.
     const auto oldest = std::ranges::min_element(entries_, {}, [](const Entry& entry) {
       return entry.bytes == 0 ? UINT64_MAX : entry.used;
     });

@@ -1,14 +1,14 @@
-// A memo keeps what the stages of a simulation gave: a stage with equal inputs is not run again.
+// A cache for the results of simulation stages (memoization): a stage with equal inputs runs only
+// once.
 //
-// A stage is a function of its inputs alone. Its value is found by its type and by comparing the
-// inputs, so the digits are those of a run that starts afresh. Data files count as inputs by their
-// names: a memo holds for their contents as they were first read.
+// A stage is a function of its inputs alone. The cache finds a value by its type and by a
+// comparison of all inputs, so results are identical to those of a run without it. Data files are
+// inputs by name only: a Memo is valid for their contents as first read.
 //
-//   Memo memo;
-//   const auto cluster = memo.get<Cluster>([&] { return build_cluster(spec); }, spec);
+//    Memo memo;
+//    const auto cluster = memo.get<Cluster>([&] { return build_cluster(spec); }, spec);
 //
-// Several threads may use one memo. Who asks for a value that another thread is finding waits for
-// it.
+// Thread-safe. A caller waits for a value that another thread is computing.
 #pragma once
 
 #include <cstddef>
@@ -29,29 +29,30 @@ class Memo {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30U;
 
-  // Values of more than `most_bytes` together are not kept: those used least lately go first. They
-  // live on with whoever holds them. A memo of 0 bytes keeps neither values nor inputs.
+  // The total size of cached values is limited to `most_bytes`; the least recently used ones are
+  // evicted. Callers that hold an evicted value keep it alive. A Memo of 0 bytes caches neither
+  // values nor inputs.
   explicit Memo(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
 
-  // The value that make() returns, or returned for equal inputs; it may return a shared one. A
-  // value says by footprint(value) how many bytes it holds, about; one that stands under two keys
-  // counts twice. Throws what make() throws, and keeps nothing then. REQUIRES: make() asks for no
-  // value of its own type and inputs.
+  // Returns the value of make(), or the earlier one for equal inputs. make() may return a
+  // shared_ptr. footprint(value) estimates the bytes of a value; a value under two keys counts
+  // twice. If make() throws, the exception propagates and nothing is cached. REQUIRES: make() does
+  // not request a value of its own type and inputs.
   template <class Value, class Make, class... Inputs>
   [[nodiscard]] std::shared_ptr<const Value> get(const Make& make, const Inputs&... inputs);
 
-  // Bytes of the values kept.
+  // Total bytes of the cached values.
   [[nodiscard]] std::size_t bytes() const;
 
  private:
   using Held = std::shared_ptr<const void>;
   struct Entry {
     std::type_index type;                // of value and inputs
-    std::shared_ptr<const void> inputs;  // a tuple
+    std::shared_ptr<const void> inputs;  // a tuple of the inputs
     std::shared_future<Held> value;
-    std::size_t bytes = 0;     // 0: it is being found
-    std::uint64_t used = 0;    // counts up
-    std::uint64_t number = 0;  // names the entry
+    std::size_t bytes = 0;     // 0: it is being computed
+    std::uint64_t used = 0;    // clock of the last use
+    std::uint64_t number = 0;  // identifies the entry
   };
 
   template <class Value>
@@ -63,8 +64,8 @@ class Memo {
     return std::make_shared<const Value>(std::move(value));
   }
 
-  // The value of an entry of that type for whose inputs `same` holds; an invalid future, and a
-  // fresh entry, where there is none.
+  // Returns the value of the entry of the same type for whose inputs `same` is true. If there is
+  // none, adds `fresh` and returns an invalid future.
   std::shared_future<Held> find_or_add(const std::function<bool(const void*)>& same, Entry fresh,
                                        std::uint64_t& number);
   void keep(std::uint64_t number, std::size_t bytes);

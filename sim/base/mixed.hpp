@@ -1,7 +1,7 @@
-// Hashes of words.
+// Hash functions for 64-bit words.
 //
-//   sum += mixed(std::uint64_t{label} << 32U | colour);   // tells multisets apart by their sums
-//   hash = hash_with(hash, word);                         // of a list, word by word
+//    sum += mixed(std::uint64_t{label} << 32U | colour);   // a sum that identifies a multiset
+//    hash = hash_with(hash, word);                         // a list, word by word
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace trainyard {
 
 inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;  // 2^64 over the golden ratio
 
-// The finaliser of splitmix64 (Steele, Lea, Flood 2014, OOPSLA, figure 17): every input bit reaches
+// The finaliser of splitmix64 (Steele, Lea, Flood 2014, OOPSLA, figure 17): every input bit affects
 // every output bit.
 [[nodiscard]] constexpr std::uint64_t finalised(std::uint64_t word) {
   word = (word ^ (word >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -20,19 +20,19 @@ inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;  // 2^64 ov
   return word ^ (word >> 31U);
 }
 
-// The number that splitmix64 draws in the state `word`. Chained over words, each combined with the
-// hash so far, it gives every list of them a draw of its own.
+// Returns the output of splitmix64 for the state `word`. Chained over words, each combined with the
+// hash so far, it gives a separate random number for every list.
 [[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t word) {
   return finalised(word + kGoldenGamma);
 }
 
-// The hash of a list with one word more: quick, for tables whose keys are compared too.
+// Extends the hash of a list by one word. It is fast, and meant for tables that compare keys too.
 [[nodiscard]] constexpr std::uint64_t hash_with(std::uint64_t hash, std::uint64_t word) {
   hash = (hash ^ word) * kGoldenGamma;
   return hash ^ (hash >> 29U);
 }
 
-// The hash of keys that are lists of words.
+// The hash function for keys that are lists of words.
 struct ListHash {
   [[nodiscard]] std::size_t operator()(const auto& words) const {
     std::uint64_t hash = words.size();
@@ -41,8 +41,9 @@ struct ListHash {
   }
 };
 
-// A number as a word, with numbers nearer than 2^-40 of their size made one: sums in another order
-// must not tell things apart.
+// Rounds a number to 40 bits of its mantissa and returns the result as a word. Numbers that differ
+// by rounding errors only, such as sums in another order, then have equal keys (unless they are
+// next to a rounding boundary).
 [[nodiscard]] inline std::uint64_t rounded_key(double value) {
   constexpr std::uint64_t kDropped = 12;  // of the 52 bits of the mantissa
   const auto bits = std::bit_cast<std::uint64_t>(value == 0.0 ? 0.0 : value);

@@ -10,8 +10,9 @@ namespace trainyard {
 
 namespace {
 
-// Edits between two words: a letter more, less or other, or two neighbours swapped (optimal string
-// alignment, by the last three rows of the usual table).
+// The number of edits between two words. An edit inserts, deletes or replaces a letter, or swaps
+// two neighbours (optimal string alignment). It stores only the last three rows of the usual
+// dynamic-programming table.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> last(b.size() + 1);
@@ -43,7 +44,7 @@ std::string plain_word(std::string_view word) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  // Longer words are no name of ours, and the table would cost their product.
+  // A longer word resembles no known name, and the cost is the product of the lengths.
   if (word.size() > 200) return "";
   const std::string wanted = plain_word(word);
   std::string best;

@@ -1,7 +1,7 @@
-// "Did you mean": the known word nearest to the one that was written.
+// "Did you mean": the known word that is nearest to a given word.
 //
-//   nearest("tensr", {"tensor", "pipeline"});   // "tensor"
-//   nearest("banana", {"tensor"});              // ""
+//    nearest("tensr", {"tensor", "pipeline"});   // "tensor"
+//    nearest("banana", {"tensor"});              // ""
 #pragma once
 
 #include <string>
@@ -10,15 +10,16 @@
 
 namespace trainyard {
 
-// The word in small letters, with '_' for '-'.
+// Returns the word in lower case, with '_' for '-'.
 [[nodiscard]] std::string plain_word(std::string_view word);
 
-// The candidate nearest to the word, or "" when none is near (edit distance at most a third of its
-// length; capitals, '-' and '_' do not count). The first of equally near ones.
+// Returns the candidate nearest to the word, or "" if none is near (edit distance of at most a
+// third of its length; case, '-' and '_' do not count). Among equally near candidates it returns
+// the first.
 [[nodiscard]] std::string nearest(std::string_view word,
                                   const std::vector<std::string>& candidates);
 
-// "did you mean "tensor"?" or, when nothing is near, "known: a, b, c"; empty when nothing is known.
+// Returns "did you mean "tensor"?", or "known: a, b, c" if none is near; empty without candidates.
 [[nodiscard]] std::string suggestion(std::string_view word,
                                      const std::vector<std::string>& candidates);
 

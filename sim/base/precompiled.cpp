@@ -1,1 +1,2 @@
-// Empty: the headers of other projects, precompiled for every box (see the top CMakeLists.txt).
+// Empty: a translation unit for the third-party headers that CMake precompiles for all libraries
+// (see the top CMakeLists.txt).

@@ -23,7 +23,7 @@ namespace trainyard {
 
 namespace {
 
-// The first byte of an answer says of which kind it is.
+// The first byte of an answer is its kind.
 constexpr char kFine = 'f';
 constexpr char kInputError = 'i';
 constexpr char kRunError = 'r';
@@ -36,7 +36,7 @@ struct Child {
   std::string received = {};
 };
 
-// False where the parent is gone.
+// Returns false if the parent has ended.
 bool write_all(int pipe, const std::string& text) {
   for (std::size_t sent = 0; sent < text.size();) {
     const ssize_t written = ::write(pipe, text.data() + sent, text.size() - sent);
@@ -59,14 +59,14 @@ std::string answer_of(const ProcessWork& work, std::size_t number) {
   }
 }
 
-// A parent that was killed cannot end its children, so the kernel does (prctl(2)).
+// A killed parent cannot end its children, so the kernel does it (prctl(2)).
 void end_with(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it ended before the kernel was asked
+  if (::getppid() != parent) ::_exit(1);  // the parent ended before the prctl
 }
 
-// Leaves without the parent's exit handlers and without flushing what it had buffered. Exit code 0
-// says that the answer is whole.
+// Exits without the parent's exit handlers and without a flush of inherited buffers. Exit code 0
+// means that the answer is complete.
 [[noreturn]] void be_child(const ProcessWork& work, std::size_t number, int pipe) {
   const bool whole = write_all(pipe, answer_of(work, number));
   ::close(pipe);
@@ -94,7 +94,7 @@ Child start(const ProcessWork& work, std::size_t number) {
   return {.number = number, .pid = pid, .pipe = ends[0]};
 }
 
-// Waits for the child's end: why its answer is not whole, or nothing where it is.
+// Waits for the end of the child. Returns why its answer is incomplete, or "" if it is complete.
 std::string failure_of(pid_t pid) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -123,7 +123,7 @@ Answer answer(const Child& child) {
   }
 }
 
-// Reads what there is; false when the child has sent all.
+// Reads the available bytes. Returns false at the end of the answer.
 bool receive(Child& child) {
   std::array<char, 65536> buffer{};
   const ssize_t got = ::read(child.pipe, buffer.data(), buffer.size());
@@ -132,7 +132,7 @@ bool receive(Child& child) {
   return got > 0;
 }
 
-// Children at work; what is left of them is ended when an exception passes.
+// The running children. The destructor kills those that are left, for instance after an exception.
 class Children {
  public:
   Children() = default;
@@ -151,7 +151,7 @@ class Children {
   [[nodiscard]] std::size_t size() const { return running_.size(); }
   void add(Child child) { running_.push_back(std::move(child)); }
 
-  // Waits for something to happen, `most_ms` at most (-1: any time), and hands over those that
+  // Waits for events, at most `most_ms` (-1: without limit), and returns the children that have
   // ended.
   std::vector<Child> wait(int most_ms) {
     std::vector<pollfd> polls;
@@ -159,6 +159,8 @@ class Children {
       polls.push_back({.fd = child.pipe, .events = POLLIN, .revents = 0});
     static_cast<void>(::poll(polls.data(), polls.size(), most_ms));
     std::vector<Child> ended;
+    // The loop runs backwards, so that erase() does not shift children that are still to be
+    // checked.
     for (std::size_t i = polls.size(); i-- > 0;) {
       if (polls[i].revents == 0 || receive(running_[i])) continue;
       ::close(running_[i].pipe);
@@ -178,7 +180,7 @@ void run_in_processes(std::size_t count, const ProcessWork& work) {
   const std::size_t most = work.processes > 0
                                ? work.processes
                                : std::max<std::size_t>(1, std::thread::hardware_concurrency());
-  std::fflush(nullptr);  // or each child would own a copy of what is buffered
+  std::fflush(nullptr);  // else each child would inherit a copy of the buffered output
   constexpr int kAskedAfterMs = 100;
   Children children;
   bool stopped = false;

@@ -32,7 +32,7 @@ double Random::gaussian() {
 
 double Random::gamma(double alpha) {
   TY_CHECK(alpha > 0.0, alpha);
-  // Below 1, the gamma of alpha + 1 times a power of a uniform.
+  // For alpha < 1: the gamma variate of alpha + 1 times a power of a uniform variate.
   const double boost = alpha < 1.0 ? std::pow(1.0 - uniform(), 1.0 / alpha) : 1.0;
   const double d = (alpha < 1.0 ? alpha + 1.0 : alpha) - 1.0 / 3.0;
   const double c = 1.0 / std::sqrt(9.0 * d);
@@ -48,6 +48,7 @@ double Random::gamma(double alpha) {
 std::vector<std::uint32_t> Random::permutation(std::uint32_t count) {
   std::vector<std::uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0U);
+  // The bias of the modulo is below 2^-32.
   for (std::uint32_t left = count; left > 1; --left)
     std::swap(order[left - 1], order[word() % left]);
   return order;

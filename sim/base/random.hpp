@@ -1,13 +1,13 @@
-// The one source of randomness: named streams of numbers that split from a seed.
+// The only source of randomness: named streams of random numbers that are derived from a seed.
 //
-// A stream depends on the seed and on the names on the way to it, and on nothing else: asking for
-// one more number somewhere changes no other stream.
+// A stream depends only on the seed and the names on its path. One more number drawn in one place
+// therefore changes no other stream.
 //
-//   Random layer = Random(seed).split("routing").split(7);
-//   layer.uniform();   // the same on every machine
+//    Random layer = Random(seed).split("routing").split(7);
+//    layer.uniform();   // the same on every machine
 //
 // Numbers are those of SplitMix64 (Steele, Lea, Flood 2014, OOPSLA, figure 17), whose state is one
-// word; a name is mixed into it by the same finalizer.
+// word. split() mixes a name into it with the same finaliser.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Random {
   // Gamma distribution of shape alpha and scale 1 (Marsaglia and Tsang 2000, ACM TOMS 26, figure
   // 1). REQUIRES: alpha > 0.
   [[nodiscard]] double gamma(double alpha);
-  // 0 .. count-1 in random order (Fisher and Yates).
+  // Returns 0 .. count-1 in random order (Fisher and Yates).
   [[nodiscard]] std::vector<std::uint32_t> permutation(std::uint32_t count);
 
  private:

@@ -14,8 +14,8 @@ namespace trainyard {
 
 namespace {
 
-// A sum of hashes of (label, class) over edges: equal multisets have equal sums, whatever the
-// order.
+// A 128-bit sum of hashes of (label, class) over edges. Equal multisets of edges have equal sums in
+// any order. Different multisets have equal sums only by a hash collision.
 struct Signature {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
@@ -27,12 +27,20 @@ Signature signature(std::uint32_t label, std::uint32_t colour) {
   return {mixed(both), mixed(both ^ 0xd1b54a32d192ed03ULL)};
 }
 
-// Edges from which on a second thread helps.
+// The number of edges from which a second thread pays off.
 constexpr std::size_t kWorthAThread = 200'000;
-// Vertices that are looked at together, where two threads look.
+// The number of vertices per work item of a thread.
 constexpr std::size_t kVerticesTogether = 4096;
 
-// Vertices kept class by class in one array, so that a class splits by permuting its own range.
+// The partition. Vertices are stored class by class in one array (order_), so that a split permutes
+// only the range of its class.
+//
+// The algorithm works in rounds. A round takes the vertices that changed their class in the
+// previous round, adds the signatures of their new classes to the sums of their neighbours, and
+// splits classes whose members have different sums. If a class splits, its largest part keeps the
+// class number and its vertices do not count as changed. That is exact: all vertices of a class
+// agree on their edges into the old class, so if they also agree on all parts but one, they agree
+// on the last part.
 class Classes {
  public:
   Classes(const LabelledGraph& graph, std::span<const std::uint32_t> colours)
@@ -44,7 +52,7 @@ class Classes {
         touched_mark_(colours.size(), false) {
     for (const std::uint32_t colour : class_of_) {
       if (colour == ranges_.size()) ranges_.emplace_back();
-      ++ranges_[colour].end;  // its size, for now
+      ++ranges_[colour].end;  // the size, until the loop below
     }
     std::uint32_t begin = 0;
     for (Range& range : ranges_) {
@@ -58,13 +66,14 @@ class Classes {
     touched_in_.assign(ranges_.size(), 0);
   }
 
-  // Refines until no class splits; tells `note(vertices, round, class_of)` who changed.
+  // Refines until no class splits. Calls note(vertices, round, class_of) with the vertices that
+  // changed their class in each round.
   std::vector<std::uint32_t> settled(const auto& note) {
     note(order_, 0, class_of_);
     std::vector<std::uint32_t> renamed = split_all();
     for (std::uint32_t round = 1; !renamed.empty(); ++round) {
       note(renamed, round, class_of_);
-      renamed = split_beside(renamed);
+      renamed = split_neighbours(renamed);
     }
     return numbered_by_lowest(class_of_);
   }
@@ -75,7 +84,8 @@ class Classes {
     std::uint32_t end = 0;
   };
 
-  // Splits every class by all that its vertices see; returns those that got a new class.
+  // Splits every class by the complete neighbourhoods of its vertices. Returns the vertices that
+  // got a new class.
   std::vector<std::uint32_t> split_all() {
     parallel_for(graph_.is_large(), (sums_.size() + kVerticesTogether - 1) / kVerticesTogether,
                  [&](std::size_t piece) { sum_all(piece); });
@@ -88,7 +98,7 @@ class Classes {
     return std::exchange(fresh_, {});
   }
 
-  // Adds up what the vertices of a piece see. REQUIRES: their sums are zero.
+  // Sums the signatures of all edges of the vertices of a piece. REQUIRES: their sums are zero.
   void sum_all(std::size_t piece) {
     const std::size_t end = std::min((piece + 1) * kVerticesTogether, sums_.size());
     for (auto vertex = static_cast<std::uint32_t>(piece * kVerticesTogether); vertex < end;
@@ -97,10 +107,10 @@ class Classes {
         add(vertex, signature(label, class_of_[neighbour]));
   }
 
-  // Splits every class whose vertices see the renamed vertices differently; returns those that got
-  // a new class. A class of which only a part is touched splits at least into touched and
-  // untouched.
-  std::vector<std::uint32_t> split_beside(const std::vector<std::uint32_t>& renamed) {
+  // Splits every class whose vertices differ in their edges to the renamed vertices. Returns the
+  // vertices that got a new class. Vertices without such edges are untouched: they have the sum
+  // zero and form a separate part.
+  std::vector<std::uint32_t> split_neighbours(const std::vector<std::uint32_t>& renamed) {
     const std::vector<std::uint32_t> touched = summed(renamed);
     std::vector<std::uint32_t> classes;
     for (const std::uint32_t vertex : touched) {
@@ -118,7 +128,8 @@ class Classes {
     return std::exchange(fresh_, {});
   }
 
-  // Adds up what the renamed vertices show their neighbours; returns the neighbours.
+  // Adds the signatures of the renamed vertices to the sums of their neighbours. Returns these
+  // neighbours.
   std::vector<std::uint32_t> summed(const std::vector<std::uint32_t>& renamed) {
     std::vector<std::uint32_t> touched;
     for (const std::uint32_t vertex : renamed) {
@@ -137,8 +148,9 @@ class Classes {
     sums_[vertex].high += seen.high;
   }
 
-  // The touched vertices of the class stand at the end of its range. Those of equal sums become a
-  // class; the largest of these, or the untouched part, keeps the name.
+  // Splits a class. Its touched vertices are at the end of its range. The parts are the sets of
+  // touched vertices with equal sums, and the untouched vertices. The largest part keeps the class
+  // number.
   void split(std::uint32_t colour) {
     const Range whole = ranges_[colour];
     const std::uint32_t middle = whole.end - std::exchange(touched_in_[colour], 0);
@@ -156,7 +168,8 @@ class Classes {
     ranges_[colour] = *kept;
   }
 
-  // Puts vertices of equal sums together; returns where they stand, by sum. There are few sums.
+  // Groups the vertices of a range by sum. Returns the range of each sum. It is a counting sort,
+  // because there are few different sums.
   std::vector<Range> sorted_by_sum(const Range& range) {
     std::map<Signature, std::uint32_t> counts;
     auto last = counts.end();
@@ -170,7 +183,7 @@ class Classes {
     std::uint32_t begin = range.begin;
     for (auto& [sum, count] : counts) {
       parts.push_back({begin, begin + count});
-      begin += std::exchange(count, begin);  // from now on where the next one goes
+      begin += std::exchange(count, begin);  // count becomes the next free position
     }
     const std::vector<std::uint32_t> vertices(order_.begin() + range.begin,
                                               order_.begin() + range.end);
@@ -206,12 +219,13 @@ class Classes {
   std::vector<std::uint32_t> touched_in_;
   std::vector<Signature> sums_;
   std::vector<bool> touched_mark_;
-  std::vector<std::uint32_t> fresh_;  // vertices renamed in this round
+  std::vector<std::uint32_t> fresh_;  // vertices that changed their class in this round
 };
 
 }  // namespace
 
-// Edges of the second half of the list stand behind those of the first in every row.
+// In each row, edges of the first half of the list come before those of the second half, so two
+// threads can fill the rows concurrently and the result does not depend on them.
 LabelledGraph::LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdge> edges)
     : offsets_(vertices + std::size_t{1}, 0), neighbours_(2 * edges.size()) {
   const auto first = edges.first(edges.size() / 2);

@@ -1,10 +1,10 @@
-// Colour refinement: the coarsest equitable partition of a labelled graph.
+// Colour refinement: computes the coarsest equitable partition of a labelled graph.
 //
-// A partition is equitable when all vertices of a class have, for every class and every edge label,
+// A partition is equitable if all vertices of a class have, for every class and every edge label,
 // equally many edges with that label into that class. `fold` uses it to find interchangeable ranks.
 //
-//   LabelledGraph graph(4, edges);                       // edges run both ways
-//   std::vector<std::uint32_t> classes = refine(graph, {0, 0, 0, 1});
+//    LabelledGraph graph(4, edges);                       // edges are undirected
+//    std::vector<std::uint32_t> classes = refine(graph, {0, 0, 0, 1});
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct LabelledEdge {
   std::uint32_t label = 0;
 };
 
-// An undirected graph with labels on edges, in compressed rows.
+// An undirected graph with labels on edges, in CSR format.
 class LabelledGraph {
  public:
   struct Neighbour {
@@ -27,7 +27,7 @@ class LabelledGraph {
     std::uint32_t label = 0;
   };
 
-  // REQUIRES: every edge's ends are below `vertices`.
+  // REQUIRES: both vertices of every edge are below `vertices`.
   LabelledGraph(std::uint32_t vertices, std::span<const LabelledEdge> edges);
 
   [[nodiscard]] std::uint32_t size() const {
@@ -38,7 +38,7 @@ class LabelledGraph {
         .subspan(offsets_[vertex], offsets_[vertex + 1] - offsets_[vertex]);
   }
 
-  // Whether two threads go over all of its edges faster than one.
+  // True if a pass over all edges is faster on two threads than on one.
   [[nodiscard]] bool is_large() const;
 
  private:
@@ -46,26 +46,26 @@ class LabelledGraph {
   std::vector<Neighbour> neighbours_;
 };
 
-// The coarsest equitable partition finer than `colours` (one per vertex), as a class per vertex;
-// classes are numbered by their lowest vertex. Time O(edges * log(vertices)): the largest part of a
-// class that splits keeps its name, so a vertex changes its class at most log2(vertices) times, and
-// only its neighbours are looked at again. Neighbourhoods are compared by 128-bit hashes.
-// REQUIRES: colours.size() == graph.size().
+// Returns the coarsest equitable partition finer than `colours` (one per vertex), as a class per
+// vertex. Classes are numbered by their lowest vertex. Time O(edges * log(vertices)): the largest
+// part of a class that splits keeps its name, so a vertex changes its class at most log2(vertices)
+// times, and only then its neighbours are visited again. Neighbourhoods are compared by 128-bit
+// hashes. REQUIRES: colours.size() == graph.size().
 [[nodiscard]] std::vector<std::uint32_t> refine(const LabelledGraph& graph,
                                                 std::span<const std::uint32_t> colours);
 
-// One vertex that got a new colour in a round. In round 0 all have the colours they were given.
+// A vertex that got a new colour in a round. In round 0 all vertices have their given colours.
 struct Recolouring {
   std::uint32_t vertex = 0;
   std::uint32_t round = 0;
   std::uint32_t colour = 0;
 };
 
-// The steps of refine(), for callers who ask why two vertices parted. Two vertices are in one class
-// after a round when their colours of that round are equal. Vertices that part in a round differ in
-// how many neighbours they have, by label and colour of the round before.
+// The steps of refine(), to explain why two vertices are in different classes. Two vertices are in
+// one class after a round if their colours of that round are equal. Vertices that are separated in
+// a round differ in their numbers of neighbours by label and colour of the previous round.
 struct Refinement {
-  std::vector<std::uint32_t> classes;     // as refine()
+  std::vector<std::uint32_t> classes;     // as from refine()
   std::vector<std::uint32_t> first;       // colours of round 0, by vertex
   std::vector<Recolouring> recolourings;  // by round
 };

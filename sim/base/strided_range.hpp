@@ -1,10 +1,10 @@
-// Long lists of numbers that follow from one another, kept as arithmetic series: what regular
-// hardware is numbered by.
+// Long lists of numbers, stored as arithmetic series. The numbers of regular hardware form few
+// series.
 //
-//   StridedList<int> list;                   // tagged: what else the numbers of a series share
-//   list.append({.first = 5, .step = 23, .count = 64}, 0);
-//   list.append({.first = 1477}, 0);        // goes on as the others do: still one series
-//   list[63];                               // 1454
+//    StridedList<int> list;              // the tag holds other data that a series shares
+//    list.append({.first = 5, .step = 23, .count = 64}, 0);
+//    list.append({.first = 1477}, 0);    // continues the series: still one piece
+//    list[63];                           // 1454
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace trainyard {
 
-// first, first + step, ... modulo 2^32, so that a series may lead downwards.
+// first, first + step, ... modulo 2^32, so that a series may also descend.
 struct StridedRange {
   std::uint32_t first = 0;
   std::uint32_t step = 0;
@@ -23,8 +23,8 @@ struct StridedRange {
 
   [[nodiscard]] std::uint32_t operator[](std::uint32_t i) const { return first + i * step; }
   [[nodiscard]] std::uint32_t last() const { return (*this)[count - 1]; }
-  // Takes the others on behind its own, if all of them are one series then. One number alone goes
-  // on with any step. REQUIRES: neither is empty.
+  // Appends `more` if the result is one arithmetic series; else returns false. A series of one
+  // number accepts any step. REQUIRES: neither is empty.
   bool extend(const StridedRange& more) {
     const std::uint32_t apart = more.first - last();
     if ((count > 1 && apart != step) || (more.count > 1 && apart != more.step)) return false;
@@ -35,7 +35,7 @@ struct StridedRange {
   bool operator==(const StridedRange&) const = default;
 };
 
-// The numbers of several series, one behind the other.
+// The numbers of several series, one series after the other.
 class StridedSpan {
  public:
   class Iterator {
@@ -62,7 +62,7 @@ class StridedSpan {
   };
 
   StridedSpan() = default;
-  // REQUIRES: none is empty; `size` is the numbers of all.
+  // REQUIRES: no series is empty; `size` is the total of their counts.
   StridedSpan(std::span<const StridedRange> range, std::size_t size) : range_(range), size_(size) {}
   [[nodiscard]] Iterator begin() const { return Iterator(range_.data()); }
   [[nodiscard]] Iterator end() const { return Iterator(range_.data() + range_.size()); }
@@ -74,18 +74,17 @@ class StridedSpan {
   std::size_t size_ = 0;
 };
 
-// The tag of series that share nothing else.
+// The tag of series that share no other data.
 struct NoTag {
   bool operator==(const NoTag&) const = default;
 };
 
-// One long list. The number at a place is found in a few steps: at most as many as series begin
-// among sixteen numbers.
+// One long list, in pieces. Access by index scans at most the pieces that begin within 16 numbers.
 template <class Tag>
 class StridedList {
  public:
   struct Piece {
-    std::uint32_t begin = 0;  // the place of its first number in the list
+    std::uint32_t begin = 0;  // index of its first number in the list
     StridedRange range = {};
     Tag tag = {};
   };
@@ -100,7 +99,7 @@ class StridedList {
   }
   [[nodiscard]] std::uint32_t size() const { return size_; }
   [[nodiscard]] std::span<const Piece> pieces() const { return pieces_; }
-  // REQUIRES: place < size().
+  // REQUIRES: `place` is an index, below size().
   [[nodiscard]] const Piece& piece_at(std::uint32_t place) const {
     const Piece* piece = &pieces_[hints_[place / kTogether]];
     const Piece* const last = &pieces_.back();
@@ -115,17 +114,17 @@ class StridedList {
  private:
   static constexpr std::uint32_t kTogether = 16;
   std::vector<Piece> pieces_;
-  std::vector<std::uint32_t> hints_;  // by sixteen places, the piece of the first
+  std::vector<std::uint32_t> hints_;  // by multiple of 16: the piece that holds that index
   std::uint32_t size_ = 0;
 };
 
-// Many lists that grow in turns. Each keeps the order in which it was given its numbers.
+// Many lists that grow in turns. Each list keeps the order of its own appends.
 template <class Tag>
 class StridedGroups {
  public:
   explicit StridedGroups(std::size_t groups = 0) : ends_(groups) {}
 
-  // There may be one group more then than before. REQUIRES: the series is not empty.
+  // `group` may be size(), which adds a group. REQUIRES: the series is not empty.
   void append(std::size_t group, const StridedRange& range, const Tag& tag) {
     if (group == ends_.size()) ends_.emplace_back();
     Ends& ends = ends_[group];
@@ -139,7 +138,7 @@ class StridedGroups {
     pieces_.push_back({range, tag});
   }
   [[nodiscard]] std::size_t size() const { return ends_.size(); }
-  // Calls use(series, tag) for each of the group.
+  // Calls use(series, tag) for each series of the group.
   template <class Use>
   void for_each(std::size_t group, Use use) const {
     for (std::uint32_t at = ends_[group].first; at != kNoPiece; at = pieces_[at].next)
@@ -151,7 +150,7 @@ class StridedGroups {
   struct Piece {
     StridedRange range = {};
     Tag tag = {};
-    std::uint32_t next = kNoPiece;  // of the same group
+    std::uint32_t next = kNoPiece;  // next piece of the same group
   };
   struct Ends {
     std::uint32_t first = kNoPiece;

@@ -12,16 +12,15 @@ namespace trainyard {
 
 namespace {
 
-// value in SI = number * numerator / denominator. Both are exact in a double, so that "500 ns" is
-// the double nearest to 5e-7 and not 500 * 1e-9, which is one bit off.
+// value in SI = number * numerator / denominator. Both are exact in a double, so "500 ns" is the
+// double nearest to 5e-7. The product 500 * 1e-9 would differ in the last bit.
 struct Unit {
   std::string_view name;
   double numerator;
   double denominator = 1.0;
 };
 
-// Each table runs from the largest unit to the smallest; aliases that are read but not written
-// follow.
+// `written` runs from the largest unit to the smallest. `aliases` are accepted but never written.
 struct UnitTable {
   std::span<const Unit> written;
   std::span<const Unit> aliases;
@@ -76,9 +75,9 @@ std::optional<double> parse(std::string_view text, const UnitTable& table) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-// The largest unit that leaves at least one, provided that it reads back exactly; else the next
-// smaller one, and at last the SI unit itself, whose shortest round-trip text is exact by
-// construction.
+// Uses the largest unit that gives a number of at least one, if the text is short and parses back
+// exactly. Else it tries the next smaller unit, and at last the SI unit, whose shortest round-trip
+// text is exact by construction.
 std::string exact(double value, const UnitTable& table) {
   for (const Unit& unit : table.written) {
     const double number = value * unit.denominator / unit.numerator;
@@ -94,8 +93,7 @@ std::string exact(double value, const UnitTable& table) {
   return {};
 }
 
-// Rates and times never contain characters that a regular expression would read as its own, "/"
-// aside.
+// Unit names contain no special characters of regular expressions, except "/".
 std::string pattern(const UnitTable& table) {
   std::string units;
   for (const auto& list : {table.written, table.aliases}) {
@@ -112,11 +110,11 @@ std::optional<Kind> as(std::optional<double> value) {
   return value ? std::optional(Kind{*value}) : std::nullopt;
 }
 
-// To print times they are divided by their unit; the smallest one is less than a second.
+// to_text(Seconds) divides by these factors. All but the largest are less than a second.
 constexpr Unit kTimeScales[] = {{"s", 1.0}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
 
-// The largest unit that leaves a number of at least one; the last unit takes what is smaller still.
-// Units are those of one numerator.
+// Uses the largest unit that gives a number of at least one after rounding, else the smallest unit.
+// REQUIRES: the denominators of all units are 1.
 std::string scaled(double value, std::span<const Unit> units) {
   TY_CHECK(std::isfinite(value), value);
   if (value == 0.0) return fmt::format("0 {}", units.back().name);

@@ -1,12 +1,13 @@
-// Physical quantities as types, so that seconds are never added to bytes, and as text with a unit.
+// Physical quantities as types, so that seconds cannot be added to bytes; and conversion to and
+// from text with units.
 //
-// A Quantity holds one double in the SI unit its name says. Quantities of one kind add, subtract,
-// compare and scale by plain numbers; the few products and quotients that mean something are
-// spelled out below (bytes / rate = seconds). Everything else does not compile.
+// A Quantity holds one double in the SI unit of its kind. Quantities of one kind can be added,
+// subtracted, compared and scaled by plain numbers. The few meaningful products and quotients are
+// defined below (bytes / rate = seconds). No other operation compiles.
 //
-//   constexpr Seconds t = Bytes{1e9} / BytesPerSecond{450e9};   // 2.2 ms
-//   parse_rate("400 Gb/s");                                     // 50e9: networks are sold in bits
-//   exact_text(Seconds{5e-7});   // "500 ns", and parse_time of it is 5e-7 to the last bit
+//    constexpr Seconds t = Bytes{1e9} / BytesPerSecond{450e9};   // 2.2 ms
+//    parse_rate("400 Gb/s");                                     // 50e9: networks are sold in bits
+//    exact_text(Seconds{5e-7});   // "500 ns", and parse_time of it is 5e-7 to the last bit
 #pragma once
 
 #include <compare>
@@ -61,7 +62,7 @@ constexpr FlopsPerSecond operator/(Flops f, Seconds t) {
 }
 constexpr Bytes operator*(BytesPerSecond r, Seconds t) { return Bytes{r.value() * t.value()}; }
 
-// Text for people: four significant digits and the unit that reads best ("13.75 s", "3.4 us").
+// Text for people: four significant digits and the most readable unit ("13.75 s", "3.4 us").
 [[nodiscard]] std::string to_text(Seconds time);
 // Binary units, as memory is sold and allocated ("79.6 GiB").
 [[nodiscard]] std::string to_text(Bytes bytes);
@@ -69,21 +70,21 @@ constexpr Bytes operator*(BytesPerSecond r, Seconds t) { return Bytes{r.value() 
 [[nodiscard]] std::string to_text(BytesPerSecond rate);
 [[nodiscard]] std::string to_text(FlopsPerSecond rate);
 
-// The value of a text as people write it in scenario and data files. nullopt when the text is not a
-// finite number followed by a unit of that kind.
+// Returns the value of a text in scenario and data files; nullopt if the text is not a finite
+// number followed by a unit of the kind.
 [[nodiscard]] std::optional<Seconds> parse_time(std::string_view text);
 [[nodiscard]] std::optional<Bytes> parse_bytes(std::string_view text);
 [[nodiscard]] std::optional<BytesPerSecond> parse_rate(std::string_view text);
 [[nodiscard]] std::optional<FlopsPerSecond> parse_flops_rate(std::string_view text);
 
-// Text that parses back to exactly the same value, in the unit that reads best. It is for files
-// that are read again; to_text rounds for people.
+// Returns a text that parses back to exactly the same value, in the most readable unit. It is for
+// files that are read again; to_text rounds for people.
 [[nodiscard]] std::string exact_text(Seconds time);
 [[nodiscard]] std::string exact_text(Bytes bytes);
 [[nodiscard]] std::string exact_text(BytesPerSecond rate);
 [[nodiscard]] std::string exact_text(FlopsPerSecond rate);
 
-// The units accepted, for messages and for the schema: "ns, us, ms, s, min, h".
+// The accepted units, for messages and for the schema: "ns, us, ms, s, min, h".
 [[nodiscard]] std::string_view time_units();
 [[nodiscard]] std::string_view byte_units();
 [[nodiscard]] std::string_view rate_units();

@@ -12,7 +12,7 @@ bool within(unsigned char byte, unsigned least, unsigned most) {
   return byte >= least && byte <= most;
 }
 
-// Bytes of the character that a byte begins; none where it begins none.
+// Returns the number of bytes of the character that starts with this byte; 0 if none does.
 std::size_t length_after(unsigned char first) {
   if (first < 0x80) return 1;
   if (within(first, 0xc2, 0xdf)) return 2;
@@ -20,7 +20,7 @@ std::size_t length_after(unsigned char first) {
   return within(first, 0xf0, 0xf4) ? 4 : 0;
 }
 
-// The second byte tells what is too long a way to write a character, half of a pair (U+D800 to
+// The second byte decides whether the character is an overlong encoding, a surrogate (U+D800 to
 // U+DFFF), or above U+10FFFF.
 bool fits_first(unsigned char first, unsigned char second) {
   return within(second,
@@ -32,7 +32,8 @@ bool fits_first(unsigned char first, unsigned char second) {
                                 : 0xbfU);
 }
 
-// Bytes of the whole character that the text begins with; none where it begins with none.
+// Returns the number of bytes of the complete character at the start of the text; 0 if there is
+// none.
 std::size_t character(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const std::size_t length = length_after(byte(0));
@@ -59,7 +60,7 @@ std::string as_utf8(std::string_view text) {
 
 namespace {
 
-// The number of a whole character.
+// Returns the code point of a complete character.
 unsigned code_point(std::string_view character) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
   constexpr unsigned kFirstBits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
@@ -68,9 +69,9 @@ unsigned code_point(std::string_view character) {
   return code;
 }
 
-// Control characters (category Cc), and those that change the direction of what follows
-// (Bidi_Control in Unicode 15, PropList.txt).
-bool steers_a_terminal(unsigned code) {
+// True for control characters (category Cc) and for characters that change the writing direction of
+// the following text (Bidi_Control in Unicode 15, PropList.txt).
+bool is_terminal_control(unsigned code) {
   if (code == '\t' || code == '\n') return false;
   const auto in = [code](unsigned least, unsigned most) { return code >= least && code <= most; };
   return code < 0x20 || in(0x7f, 0x9f) || code == 0x061c || in(0x200e, 0x200f) ||
@@ -88,7 +89,7 @@ std::string printable(std::string_view text) {
     const std::string_view one = rest.substr(0, character(rest));
     rest.remove_prefix(one.size());
     const unsigned code = code_point(one);
-    if (!steers_a_terminal(code)) {
+    if (!is_terminal_control(code)) {
       result += one;
       continue;
     }

@@ -1,5 +1,5 @@
-// Text that others must be able to read: JSON, and with it every result, is UTF-8 only, while file
-// names and the files that users give may hold any bytes.
+// UTF-8 for output: JSON, and with it every result, must be UTF-8, while file names and input files
+// may contain any bytes.
 #pragma once
 
 #include <string>
@@ -7,15 +7,15 @@
 
 namespace trainyard {
 
-// The text with U+FFFD in place of each byte that is no part of a character (Unicode 15, table
-// 3-7): as_utf8("caf\xe9") == "caf\xef\xbf\xbd". Text that is UTF-8 stays as it is.
+// Replaces each byte that is not part of a character (Unicode 15, table 3-7) by U+FFFD:
+// as_utf8("caf\xe9") == "caf\xef\xbf\xbd". Valid UTF-8 stays unchanged.
 [[nodiscard]] std::string as_utf8(std::string_view text);
 
 [[nodiscard]] bool is_utf8(std::string_view text);
 
-// Text that a terminal shows as it is, for names that anybody may have written: as_utf8, with
-// control characters but tabs and line ends, and those that turn the direction of writing, as
-// "\\u001b". Within the strings of JSON that is the same character.
+// Returns text that is safe on a terminal, for names from untrusted sources: as_utf8, with control
+// characters except tabs and line ends, and characters that change the writing direction, written
+// as "\\u001b". In a JSON string that is the same character.
 [[nodiscard]] std::string printable(std::string_view text);
 
 }  // namespace trainyard

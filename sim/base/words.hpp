@@ -1,7 +1,7 @@
-// Choices between the words of an enumeration, for rows of tables (field.hpp).
+// Choice and WordList fields (field.hpp) for enumerations, flags and registries.
 //
-//   constexpr Words<Reshard, 2> kReshard{{{Reshard::Auto, "auto"}, {Reshard::Never, "never"}}};
-//   word_of<Parallelism, &Parallelism::reshard_after_forward, kReshard>()
+//    constexpr Words<Reshard, 2> kReshard{{{Reshard::Auto, "auto"}, {Reshard::Never, "never"}}};
+//    word_of<Parallelism, &Parallelism::reshard_after_forward, kReshard>()
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace trainyard {
 
-// The words of an enumeration, in the order in which they are offered.
+// The words of an enumeration, in the order in which messages list them.
 template <class Enum, std::size_t count>
 using Words = std::array<std::pair<Enum, std::string_view>, count>;
 
@@ -41,7 +41,7 @@ std::vector<std::string> all_words() {
   return all;
 }
 
-// A Choice between the words of an enumeration.
+// Returns a Choice among the words of an enumeration.
 template <class Owner, auto member, const auto& words>
 constexpr Choice<Owner> word_of() {
   return {.choices = all_words<words>,
@@ -52,7 +52,7 @@ constexpr Choice<Owner> word_of() {
               }};
 }
 
-// A structure whose flags are true where their word is among `chosen`.
+// Returns a structure whose flags are true if their word is in `chosen`.
 template <class Flags, std::size_t count>
 Flags flags_of(const Words<bool Flags::*, count>& words, const std::vector<std::string>& chosen) {
   Flags flags;
@@ -61,7 +61,7 @@ Flags flags_of(const Words<bool Flags::*, count>& words, const std::vector<std::
   return flags;
 }
 
-// A WordList of the words of a structure's flags.
+// Returns a WordList of the words of a structure's flags.
 template <class Owner, auto member, const auto& words>
 constexpr WordList<Owner> words_of(std::string_view unknown) {
   return {.choices = all_words<words>,
@@ -79,7 +79,7 @@ constexpr WordList<Owner> words_of(std::string_view unknown) {
           .unknown = unknown};
 }
 
-// A Choice between the names of a registry.
+// Returns a Choice among the names of a registry.
 template <class Owner, auto member, auto names>
 constexpr Choice<Owner> name_of() {
   return {.choices = names,

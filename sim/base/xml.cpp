@@ -14,10 +14,10 @@ namespace trainyard {
 namespace {
 
 constexpr std::size_t kLevelsMost = 64;
-constexpr std::size_t kPiece = std::size_t{1} << 20;  // expat counts in int
+constexpr std::size_t kPiece = std::size_t{1} << 20;  // expat takes lengths as int
 
-// State of the callbacks of expat. Nothing may be thrown through its frames, so a refusal is kept
-// and the parser is stopped.
+// The state of the expat callbacks. Exceptions must not pass through expat, so a callback stores
+// the refusal and stops the parser.
 struct Reading {
   XML_Parser parser = nullptr;
   XmlElement root = {};
@@ -44,10 +44,11 @@ void XMLCALL start_element(void* user, const XML_Char* name, const XML_Char** at
 
 void XMLCALL end_element(void* user, const XML_Char* /*name*/) {
   Reading& reading = *static_cast<Reading*>(user);
-  if (!reading.open.empty()) reading.open.pop_back();  // an element refused at its start still ends
+  // An element that was refused at its start also ends.
+  if (!reading.open.empty()) reading.open.pop_back();
 }
 
-// Entities can make a small file a large one.
+// Entities could expand a small file to a large one.
 void XMLCALL document_type(void* user, const XML_Char*, const XML_Char*, const XML_Char*, int) {
   static_cast<Reading*>(user)->refuse("declares a document type, which no such file has");
 }

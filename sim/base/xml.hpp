@@ -1,7 +1,7 @@
-// XML as a tree of elements with their attributes; text between them is left out.
+// XML as a tree of elements with their attributes. Text between elements is ignored.
 //
-//   const XmlElement system = parse_xml("topo.xml", text, "give the file that NCCL wrote");
-//   for (const XmlElement& cpu : system.children) cpu.attribute("arch");
+//    const XmlElement system = parse_xml("topo.xml", text, "give the file that NCCL wrote");
+//    for (const XmlElement& cpu : system.children) cpu.attribute("arch");
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ struct XmlElement {
   std::vector<std::pair<std::string, std::string>> attributes = {};
   std::vector<XmlElement> children = {};
 
-  // Empty where the element has none of that name.
+  // Empty if the element has no attribute of that name.
   [[nodiscard]] std::string attribute(std::string_view key) const;
-  // The first child of that name; nullptr where there is none.
+  // Returns the first child of that name; nullptr if there is none.
   [[nodiscard]] const XmlElement* child(std::string_view key) const;
 };
 
-// The outermost element. Throws InputError, with `remedy`, for text that is not well-formed (with
-// its line), that declares a document type, or that is nested deeper than 64 levels.
+// Returns the outermost element. Throws InputError, with `remedy`, for text that is not well-formed
+// (with its line), declares a document type, or is nested deeper than 64 levels.
 [[nodiscard]] XmlElement parse_xml(const std::string& file, std::string_view text,
                                    const std::string& remedy);
 

@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-// Devices and links are numbered in 32 bits, of which the last is no number (net.hpp).
+// Devices and links have 32-bit numbers. The largest value is reserved (kNoLink in net.hpp).
 std::uint32_t checked_number(std::uint64_t number, std::string_view things) {
   if (number < std::numeric_limits<std::uint32_t>::max()) return static_cast<std::uint32_t>(number);
   throw InputError(Problem{"", "", fmt::format("a cluster of more than 2^32 {}", things),
@@ -24,10 +24,11 @@ std::uint32_t checked_number(std::uint64_t number, std::string_view things) {
 
 }  // namespace
 
-// Gathers where the links of nodes alike lead out of them, for NodeRuns to keep.
+// Collects the outlets of nodes stamped from one pattern, for NodeRuns. List k of a device holds
+// the k-th outlet of each node, by node.
 //
-//   OutletLists lists({.first = 0, .devices = 23, .nodes = 16'384});
-//   lists.add({.first = 22, .step = 23, .count = 64}, leaf, far);   // the NICs of 64 nodes
+//    OutletLists lists({.first = 0, .devices = 23, .nodes = 16'384});
+//    lists.add({.first = 22, .step = 23, .count = 64}, leaf, far);   // the NICs of 64 nodes
 class Blueprint::OutletLists {
  public:
   explicit OutletLists(const Extent& extent) : extent_(extent), lists_(extent.devices) {}
@@ -35,9 +36,9 @@ class Blueprint::OutletLists {
   [[nodiscard]] bool holds(DeviceId id) const {
     return id >= extent_.first && id - extent_.first < extent_.devices * extent_.nodes;
   }
-  // One more link from each of the devices to that one. REQUIRES: it holds them all.
+  // Adds a link from each of the devices to `to`. REQUIRES: the extent holds all of them.
   void add(const StridedRange& from, DeviceId to, const Far& far);
-  // True where every node has as many links as the others, and they were told node by node.
+  // True if all nodes have equally many outlets and they were added in the order of the nodes.
   [[nodiscard]] bool are_alike() const;
   // Returns the outlets by device of a node. REQUIRES: are_alike().
   [[nodiscard]] std::vector<std::vector<NodeRuns::Outlet>> taken() && { return std::move(lists_); }
@@ -50,7 +51,7 @@ class Blueprint::OutletLists {
   void add_at(std::uint32_t place, const Nodes& nodes, DeviceId to, const Far& far);
 
   Extent extent_;
-  std::vector<std::vector<NodeRuns::Outlet>> lists_;  // each of the first nodes, as far as told
+  std::vector<std::vector<NodeRuns::Outlet>> lists_;  // by device, then k; for the first nodes
   bool in_turn_ = true;
 };
 
@@ -63,8 +64,9 @@ void Blueprint::OutletLists::add(const StridedRange& from, DeviceId to, const Fa
     add_at(place(DeviceId{from[i]}), {node(DeviceId{from[i]}), 1}, to, far);
 }
 
-// A node's first link goes to the first list that has none of it, so that every list is longer than
-// the next, or as long.
+// Invariant: no list is longer than the one before it, because the links of a node fill the lists
+// in order. The first list that does not reach the node yet takes its link. A range of nodes is
+// added as one series if that list is the same for all of them, else node by node.
 void Blueprint::OutletLists::add_at(std::uint32_t place, const Nodes& nodes, DeviceId to,
                                     const Far& far) {
   std::vector<NodeRuns::Outlet>& lists = lists_[place];
@@ -127,7 +129,8 @@ Device Blueprint::device(DeviceId id) const {
   return device;
 }
 
-// Mostly these are NICs in the same place of nodes stamped in a row.
+// Usually these are NICs at the same index of consecutive nodes of a pattern, which needs no
+// lookup.
 bool Blueprint::are_alike(DeviceId a, DeviceId b) const {
   if (!stamps_.empty()) {
     const Extent& extent = stamps_.front().extent;
@@ -162,8 +165,9 @@ std::vector<StridedRange> Blueprint::in_series(std::span<const DeviceId> ids) co
   return range;
 }
 
-// Goes on from the last where one end stays and the other is the next of its kind. A link of a
-// device to itself stands alone: both of its ends take their turn.
+// Merges the link into the last series if one end is equal and the other continues the series with
+// a device of the same kind. A link from a device to itself is never merged, because both of its
+// ends would advance.
 void Blueprint::draw(const Loose& loose) {
   ++links_drawn_;
   last_ = loose;
@@ -201,8 +205,9 @@ std::uint32_t Blueprint::add_pattern(const Wiring& node) {
   return static_cast<std::uint32_t>(patterns_.size() - 1);
 }
 
-// Behind other devices a copy is written out.
+// A copy after other devices is expanded at once, because runs precede all other devices.
 DeviceId Blueprint::stamp(std::uint32_t pattern, std::uint32_t node) {
+  // The pattern of the node is recorded in either case, so that NodeShapes compares it only once.
   if (drawn_.pattern_of_node_.size() <= node)
     drawn_.pattern_of_node_.resize(node + std::size_t{1}, Wiring::kNoPattern);
   drawn_.pattern_of_node_[node] = pattern;
@@ -242,7 +247,8 @@ Wiring Blueprint::wiring() && {
   return std::move(drawn_);
 }
 
-// Calls use(from, to, wire) for every way that links lead, in the order drawn.
+// Calls use(from, to, wire) for every direction of every link, in the order in which they were
+// added.
 template <class Use>
 void Blueprint::for_each_way(Use use) const {
   for (const auto& [from, to, wire, both] : loose_) {
@@ -261,7 +267,8 @@ void Blueprint::check_links() const {
   checked_number(links, "links");
 }
 
-// Nodes of stamps in front whose outlets are not alike are written out, and all behind them.
+// Turns the leading stamps into runs, up to the first whose nodes differ in their outlets. The
+// stamps from there on become single devices.
 void Blueprint::lay_runs() {
   std::vector<OutletLists> lists;
   for (const Stamps& stamps : stamps_) lists.emplace_back(stamps.extent);
@@ -290,6 +297,8 @@ void Blueprint::add_outlets(std::vector<OutletLists>& lists) const {
       for (std::uint32_t i = 0; i < to.count; ++i)
         of->add(some, DeviceId{to[i]}, {.wire = wire, .kind = device(DeviceId{to[i]}).kind});
     };
+    // A series that is not inside one extent may leave it on the way, so its links are added one by
+    // one.
     const bool whole = std::ranges::any_of(lists, [&](const OutletLists& list) {
       return list.holds(DeviceId{from.first}) && list.holds(DeviceId{from.last()});
     });
@@ -298,7 +307,8 @@ void Blueprint::add_outlets(std::vector<OutletLists>& lists) const {
   });
 }
 
-// The links of devices behind the runs.
+// Lays out the links of all devices after the runs: by device, inner links of its node first, then
+// the others in the order in which they were added.
 void Blueprint::lay_strands() {
   const DeviceId begin{drawn_.runs_.device_count()};
   StridedGroups<Far> leading(drawn_.devices_.size());
@@ -332,6 +342,7 @@ bool Blueprint::last_replaces(const Link& link, std::size_t links_before) const 
          wire.cables == link.cables;
 }
 
+// A node keeps its pattern only if each inner link is replaced one for one (last_replaces).
 void Blueprint::redraw(const Link& link, const DrawLink& draw) {
   std::vector<std::uint32_t>& patterns = drawn_.pattern_of_node_;
   const std::size_t before = links_drawn_;
@@ -351,6 +362,8 @@ Wiring redrawn(const Wiring& whole, const DrawLink& draw) {
 Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw) {
   Blueprint blueprint;
   Wiring& drawn = blueprint.drawn_;
+  // Each run becomes a pattern and its stamps, with the same device numbers. Inner links are copied
+  // with it, so only the other links are passed to `draw`.
   whole.runs_.for_each_run([&](NodeRuns::Node node, std::uint32_t first, std::uint32_t count) {
     for (Strand& strand : node.inner) strand.wire = drawn.wires_.number(whole.wires_[strand.wire]);
     const auto devices = static_cast<std::uint32_t>(node.devices.size());

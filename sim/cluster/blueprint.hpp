@@ -1,13 +1,13 @@
-// A cluster being drawn: devices and links are added, then numbered once and for all.
+// A builder for Wiring: a caller adds devices and links, and wiring() numbers them at the end.
 //
-//   Blueprint blueprint;
-//   const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch, .index = 0});
-//   blueprint.cable(nic, leaf, wire);   // both directions
-//   const Wiring wiring = std::move(blueprint).wiring();
+//    Blueprint blueprint;
+//    const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch, .index = 0});
+//    blueprint.cable(nic, leaf, wire);   // both directions
+//    const Wiring wiring = std::move(blueprint).wiring();
 //
-// Nodes alike are drawn once and stamped, and links drawn one behind the other between devices that
-// are numbered one behind the other are kept as one: what is regular costs by its parts, not by its
-// links.
+// Identical nodes are described once as a pattern and stamped. Consecutive links between devices
+// with consecutive numbers are stored as one series. A regular cluster therefore costs memory and
+// time by its series, not by its links.
 #pragma once
 
 #include <cstddef>
@@ -22,31 +22,31 @@
 namespace trainyard {
 
 class Blueprint;
-// Draws what shall be in the place of a link.
+// Adds the links that replace a link.
 using DrawLink = std::function<void(const Link&, Blueprint&)>;
 
 class Blueprint {
  public:
   Blueprint() = default;
-  // Begins with the same devices and no links.
+  // Starts with the devices of `like` and without links.
   explicit Blueprint(const Wiring& like);
 
-  DeviceId add(const Device& device);  // with its usual name
+  DeviceId add(const Device& device);  // with its default name
   DeviceId add(const Device& device, std::string name);
   void link(DeviceId from, DeviceId to, const Wire& wire);
   void cable(DeviceId a, DeviceId b, const Wire& wire);  // both directions
-  // A cable from each of the ones to each of the others. REQUIRES: none is on both sides.
+  // Adds a cable from each device of `a` to each device of `b`. REQUIRES: no device is in both.
   void join(std::span<const DeviceId> a, std::span<const DeviceId> b, const Wire& wire);
 
-  // The number of a pattern to stamp. REQUIRES: a node with usual names, drawn by itself, without
-  // switches and links of the fabric.
+  // Returns the number of a pattern to stamp. REQUIRES: `node` is the wiring of a single node, with
+  // default names, without switches and links of the fabric.
   std::uint32_t add_pattern(const Wiring& node);
-  // The first device of a copy of the pattern, as this node; the others follow in its order. Its
-  // links come before all others of its devices.
+  // Adds a copy of the pattern as the given node. Returns its first device; the others follow in
+  // the order of the pattern. The inner links of a device come before its other links.
   DeviceId stamp(std::uint32_t pattern, std::uint32_t node);
 
-  // Throws InputError where links are more than 32 bits can number; add() and stamp() do of
-  // devices.
+  // Throws InputError if there are more links than 32 bits can number. add() and stamp() throw it
+  // for too many devices.
   [[nodiscard]] Wiring wiring() &&;
 
  private:
@@ -54,7 +54,7 @@ class Blueprint {
   friend Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
   struct Pattern {
     std::vector<Device> devices;
-    std::vector<Strand> inner;  // with the numbers of wires as here
+    std::vector<Strand> inner;  // with wire numbers of this blueprint
   };
   struct Extent {
     DeviceId first = 0;
@@ -62,18 +62,18 @@ class Blueprint {
     std::uint32_t nodes = 0;
   };
   class OutletLists;
-  // Copies of one pattern in a row, in front of all other devices.
+  // Copies of one pattern with consecutive numbers, before all other devices.
   struct Stamps {
     std::uint32_t pattern = 0;
-    std::uint32_t node = 0;  // the first
+    std::uint32_t node = 0;  // the first node
     Extent extent = {};
   };
-  // Links outside of patterns: from each of the ones to each of the others.
+  // Links outside of patterns: from each device of `from` to each device of `to`.
   struct Loose {
     StridedRange from;
     StridedRange to;
     std::uint32_t wire = 0;
-    bool both = false;  // and the same back
+    bool both = false;  // adds the opposite direction too
   };
   [[nodiscard]] Device device(DeviceId id) const;
   [[nodiscard]] bool are_alike(DeviceId a, DeviceId b) const;
@@ -81,7 +81,7 @@ class Blueprint {
   void draw(const Loose& loose);
   void redraw(const Link& link, const DrawLink& draw);
   [[nodiscard]] bool last_replaces(const Link& link, std::size_t links_before) const;
-  // The number behind the last device. Throws InputError where so many more have none.
+  // Returns the number for the next device. Throws InputError if `more` devices exceed 32 bits.
   [[nodiscard]] DeviceId next_device(std::uint64_t more) const;
   void check_links() const;
   template <class Use>
@@ -91,20 +91,22 @@ class Blueprint {
   void expand(const Stamps& stamps, std::vector<Device>& devices) const;
   void lay_strands();
 
-  Wiring drawn_;  // its links last
+  Wiring drawn_;  // its links are filled in by wiring()
   std::vector<Pattern> patterns_;
-  std::vector<Stamps> stamps_;  // those that are no runs yet
-  DeviceId stamped_ = 0;        // devices of these
-  std::vector<Loose> loose_;    // in the order drawn
+  std::vector<Stamps> stamps_;  // those that are not yet runs
+  DeviceId stamped_ = 0;        // number of devices in stamps_
+  std::vector<Loose> loose_;    // in the order in which they were added
   std::size_t links_drawn_ = 0;
-  Loose last_;  // the last link drawn, by itself
+  Loose last_;  // the last link passed to draw(), not merged into a series
 };
 
-// Returns the same devices with other links: `draw` is given each link in turn and draws what shall
-// be in its place, one, several or none, with the same ends. Nodes whose inner links do not stay
-// one for one, of the same kind and cables, lose their pattern.
+// Returns the same devices with other links. It calls draw(link, blueprint) for each link in turn;
+// `draw` adds the links that replace it: one, several or none, between the same two devices. A node
+// loses its pattern unless each inner link is replaced by exactly one link of the same kind and
+// cables.
 [[nodiscard]] Wiring redrawn(const Wiring& whole, const DrawLink& draw);
-// Does the same but keeps the inside of runs of nodes alike: `draw` is given all other links.
+// As redrawn(), but links inside the nodes of runs stay as they are. `draw` receives all other
+// links.
 [[nodiscard]] Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
 
 }  // namespace trainyard

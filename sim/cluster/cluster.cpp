@@ -13,7 +13,7 @@ Cluster Cluster::with_rates(const std::function<double(LinkKind)>& factor_of) co
   return changed;
 }
 
-// Wiring, sets of parallel links and the tables of the fabric take some ten numbers a link.
+// Wiring, sets of parallel links and fabric tables take about ten 32-bit numbers per link.
 std::size_t footprint(const Cluster& cluster) {
   constexpr std::size_t kNumbersOfALink = 10;
   return cluster.links().size() * kNumbersOfALink * sizeof(std::uint32_t);

@@ -1,11 +1,11 @@
-// Where a step runs: a topology, the routes through it, and what distance costs in latency.
+// The cluster on which a step runs: a topology, the routes through it, and the latency that
+// distance adds.
 //
-// A cluster is a topology with routes: code that needs no routes takes a Topology, and a cluster is
-// one.
+// A Cluster is a Topology with routes. Code that needs no routes takes a Topology.
 //
-//   const Cluster cluster = build_cluster(spec);
-//   for (RouteHop hop : cluster.router().route(0, 8)) use(cluster.link(hop.link), hop.fraction);
-//   cluster.latency().extra(0, 8);
+//    const Cluster cluster = build_cluster(spec);
+//    for (RouteHop hop : cluster.router().route(0, 8)) use(cluster.link(hop.link), hop.fraction);
+//    cluster.latency().extra(0, 8);
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@
 
 namespace trainyard {
 
-// Built once by topologies/ from a drawing, then never changed; copies share all of it.
+// Immutable; topologies/ builds it once. Copies share all its contents.
 class Cluster : public Topology {
  public:
   // Throws InputError for GPUs that cannot reach each other.
   explicit Cluster(Topology topology);
-  // Makes its topology of these. Throws InputError as Topology does too.
+  // Builds its Topology from these arguments. Throws InputError also where Topology does.
   Cluster(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
           std::vector<DeviceId> nic_of_gpu)
       : Cluster(Topology(std::move(facts), std::move(wiring), std::move(gpus),
                          std::move(nic_of_gpu))) {}
-  // Returns the same cluster with the links of each kind so many times as fast. Routes and
-  // latencies do not depend on rates, so both clusters share them and what was searched for them.
+  // Returns the same cluster with the rates of each kind of link multiplied by factor_of(kind).
+  // Routes and latencies do not depend on rates, so both clusters share them, with their caches.
   [[nodiscard]] Cluster with_rates(const std::function<double(LinkKind)>& factor_of) const;
 
   [[nodiscard]] const Router& router() const { return *router_; }
@@ -37,7 +37,7 @@ class Cluster : public Topology {
   std::shared_ptr<const LatencyModel> latency_;
 };
 
-// Estimates the bytes it holds.
+// Estimates the memory of a cluster in bytes.
 [[nodiscard]] std::size_t footprint(const Cluster& cluster);
 
 }  // namespace trainyard

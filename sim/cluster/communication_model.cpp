@@ -12,6 +12,8 @@ std::vector<LinkLoad> every_link(const Cluster& cluster, std::span<const LinkLoa
       for (const std::uint32_t link : cluster.router().parallel_links().links(load.link))
         each.push_back({LinkId{link}, load.bytes});
   }
+  // A stable sort adds the loads of a link in the order of `loads`, so that the sum is
+  // deterministic.
   std::ranges::stable_sort(each, {}, &LinkLoad::link);
   std::vector<LinkLoad> result;
   for (const LinkLoad& load : each) {

@@ -1,13 +1,13 @@
-// How a communication loads the fabric: phases of multi-link flows.
+// The interface that describes how a communication loads links: phases of multi-link flows.
 //
 // A collective runs its phases one after the other. A phase first takes its latency (steps times
-// the latency of a step), then moves bytes on one or more flows at once and ends when the last
-// flow has ended. A multi-link flow is lock-stepped: it is one flow over all its links at once and
-// advances at the pace of the slowest, as a real ring does. Independent flows (sub-rings, rails)
-// are separate.
+// the latency of a step). Then it moves bytes on one or more concurrent flows, and ends when the
+// last flow ends. A multi-link flow is lock-stepped: it is one flow over all its links, and its
+// slowest link limits its rate, as in a real ring. Independent flows (sub-rings, rails) are
+// separate flows.
 //
-// CommunicationModel is the seam between the engine, which knows links and bytes, and
-// sim/collectives, which knows algorithms.
+// CommunicationModel is the interface between the engine, which works on links and bytes, and
+// sim/collectives, which implements algorithms.
 #pragma once
 
 #include <cstdint>
@@ -23,23 +23,22 @@
 
 namespace trainyard {
 
-// `alike` links carry so much each: the one, or the set of parallel links of which it is the lowest
-// (as RouteHop).
+// The bytes on a link. `alike` is the number of links that carry these bytes each: 1, or the size
+// of the set of parallel links of which `link` is the lowest (as in RouteHop).
 struct LinkLoad {
   LinkId link = 0;
   double bytes = 0.0;
   std::uint32_t alike = 1;
 };
 
-// Returns the same loads with every link of a set of parallel links by itself: each link once,
-// sorted, `alike` 1.
+// Expands every set of parallel links. The result has each link once, sorted, with `alike` 1.
 [[nodiscard]] std::vector<LinkLoad> every_link(const Cluster& cluster,
                                                std::span<const LinkLoad> loads);
 
 struct MultiLinkFlow {
-  // Each link (alone, and as the lowest of parallel links) once; sorted by link.
+  // Each link (a single link, or the lowest of a set of parallel links) once; sorted by link.
   std::vector<LinkLoad> loads;
-  double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();  // of the most loaded link
+  double rate_cap_bytes_per_s = std::numeric_limits<double>::infinity();  // on its most loaded link
 };
 
 struct Phase {
@@ -47,34 +46,34 @@ struct Phase {
   std::vector<MultiLinkFlow> flows;
 };
 
-// The algorithm that carries a call, for reports.
+// The algorithm that a model selects for a call, for reports.
 struct SelectedAlgorithm {
-  std::string algorithm;       // a name of the registry, or what a library chose ("NVLS")
-  std::string protocol = {};   // "LL128"; empty: the model has none
-  std::uint32_t channels = 0;  // 0: the model has none
-  std::string label = {};      // all of it: "nccl: NVLS/Simple, 16 channels"; "ring"
+  std::string algorithm;       // a name of the registry, or the choice of a library ("NVLS")
+  std::string protocol = {};   // "LL128"; empty: the model has no protocols
+  std::uint32_t channels = 0;  // 0: the model has no channels
+  std::string label = {};      // all of these: "nccl: NVLS/Simple, 16 channels"; "ring"
 };
 
-// A call that its algorithm cannot carry in the place of its group, and the field of the scenario
-// that chose the algorithm (empty: no scenario did).
+// A call that its algorithm cannot run on the placement of its group. `field` is the field of the
+// scenario that selected the algorithm (empty: no scenario selected it).
 struct RefusedCall : RunError {
   RefusedCall(const RunError& why, const Workload& workload, GroupId group, std::uint32_t call)
       : RunError(why), field(chosen_field(workload, group, workload.calls.at(call))) {}
   std::string field;
 };
 
-// The answer depends on where the group stands and not on its name: in places alike
-// (isomorphic_placements.hpp) phases differ in the links alone, and one answer serves for all of
-// them.
+// The result depends on the placement of the group, not on the identity of the group. For
+// isomorphic placements (isomorphic_placements.hpp) phases differ only in their links, so one
+// result serves all of them.
 class CommunicationModel {
  public:
   virtual ~CommunicationModel() = default;
-  // The phases of `call` on a group whose members run on `gpus` (indices into Cluster::gpus(), in
-  // group rank order). Empty for a group of one. For SendRecv the message goes from gpus[0] to
-  // gpus[1].
+  // Returns the phases of `call` on a group whose members run on `gpus` (indices into
+  // Cluster::gpus(), in the order of group ranks). Empty for a group of one. For SendRecv the
+  // message goes from gpus[0] to gpus[1].
   [[nodiscard]] virtual std::vector<Phase> phases(const Call& call,
                                                   std::span<const std::uint32_t> gpus) const = 0;
-  // The algorithm's name, and what was chosen where the name leaves a choice.
+  // Returns the algorithm's name, and in addition the choices that the name leaves open.
   [[nodiscard]] virtual SelectedAlgorithm selected_algorithm(
       const Call& call, std::span<const std::uint32_t> /*gpus*/) const {
     const std::string name(algorithm_of(call));

@@ -10,8 +10,8 @@ namespace trainyard {
 
 namespace {
 
-// The flow network that Boost's algorithm wants: every arc with a reverse partner. Capacities are
-// whole bytes per second, so that the result is exact.
+// The flow network for Boost's push-relabel algorithm, which needs a reverse arc for every arc.
+// Capacities are whole bytes per second, so that the result is exact.
 using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
 struct Pipe {
   std::int64_t capacity = 0;
@@ -38,7 +38,7 @@ FabricCount count_fabric(const Cluster& cluster) {
     if (kind == DeviceKind::SpineSwitch) ++count.spines;
     if (kind == DeviceKind::CoreSwitch) ++count.cores;
   }
-  // A cable is two links; counted from its lower end.
+  // A cable is two links. It is counted at its lower device.
   for (const Link& link : cluster.links()) {
     const DeviceKind from = cluster.device(link.from).kind;
     if (link.kind == LinkKind::NicPort && from == DeviceKind::Nic) count.node_cables += link.cables;
@@ -48,7 +48,8 @@ FabricCount count_fabric(const Cluster& cluster) {
     if (link.kind == LinkKind::SpineCore && from == DeviceKind::SpineSwitch) {
       count.spine_core_cables += link.cables;
     }
-    // Neighbours stand on one tier: one direction of the two is counted.
+    // The two devices of a local or global cable are on one tier, so one of the two directions is
+    // counted.
     if (link.kind == LinkKind::Local && link.from < link.to) count.local_cables += link.cables;
     if (link.kind == LinkKind::Global && link.from < link.to) count.global_cables += link.cables;
   }
@@ -64,7 +65,7 @@ BytesPerSecond bisection_bandwidth(const Cluster& cluster) {
   FlowGraph graph(devices + 2);
   const std::size_t source = devices;
   const std::size_t sink = devices + 1;
-  // Inside one node traffic keeps to NVLink where there is any, as routes do.
+  // Inside a single node traffic uses only NVLink if there is any, as routes do.
   const auto is_nvlink = [](const Link& link) { return link.kind == LinkKind::NvLink; };
   const bool only_nvlink =
       nodes == 1 && std::any_of(cluster.links().begin(), cluster.links().end(), is_nvlink);
@@ -72,6 +73,7 @@ BytesPerSecond bisection_bandwidth(const Cluster& cluster) {
     if (only_nvlink && !is_nvlink(link)) continue;
     add_pipe(graph, link.from, link.to, std::llround(link.capacity.value()));
   }
+  // Unbounded, but small enough that the sum over 2^20 GPUs does not overflow.
   constexpr std::int64_t kUnbounded = std::numeric_limits<std::int64_t>::max() / (1 << 20);
   for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
     const std::size_t device = cluster.gpus()[gpu];

@@ -1,8 +1,8 @@
-// The figures of a fabric on a bill of material: its switches and cables, and how much can flow
-// from one half of the cluster to the other.
+// Summary figures of a fabric, as on a bill of materials: its switches and cables, and the
+// bandwidth between the two halves of the cluster.
 //
-//   count_fabric(cluster).leaf_spine_cables;   // 16 leaves with 8 uplinks each: 128
-//   bisection_bandwidth(cluster);              // two DGX H100: 8 x 48 GB/s = 384 GB/s
+//    count_fabric(cluster).leaf_spine_cables;   // 16 leaves with 8 uplinks each: 128
+//    bisection_bandwidth(cluster);              // two DGX H100: 8 x 48 GB/s = 384 GB/s
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct FabricCount {
 };
 [[nodiscard]] FabricCount count_fabric(const Cluster& cluster);
 
-// The least cut, in one direction, that parts the GPUs of the first half of the nodes (of the GPUs,
-// where there is one node) from the others; by maximum flow over usable capacities. Zero for one
-// GPU. Halves are taken in order, so units and pods stay together: a true bisection of a symmetric
-// fabric.
+// Returns the minimum cut, in one direction, between the GPUs of the first half of the nodes (of
+// the GPUs, if there is one node) and the others. It is computed as a maximum flow over usable
+// capacities. Zero for one GPU. The halves follow the node order, so units and pods stay whole. In
+// a symmetric fabric this is the true bisection.
 [[nodiscard]] BytesPerSecond bisection_bandwidth(const Cluster& cluster);
 
 }  // namespace trainyard

@@ -6,10 +6,11 @@ namespace trainyard {
 
 namespace {
 
-// A global link counts for three hops, so that minimal routes of a dragonfly cross one (local,
-// global, local: 5) and never two in a row (6).
+// A global link counts as three hops, so that minimal routes of a dragonfly cross one global link
+// (local, global, local: 5 hops) and never two in succession (6 hops).
 constexpr std::uint32_t length_of(LinkKind kind) { return kind == LinkKind::Global ? 3 : 1; }
 
+// Returns the NICs with a link to another NIC, ascending; a NIC may occur several times.
 std::vector<DeviceId> nics_cabled_to_nics(const Wiring& wiring) {
   std::vector<DeviceId> nics;
   wiring.for_each_range([&](const StridedLinks& range) {
@@ -21,7 +22,7 @@ std::vector<DeviceId> nics_cabled_to_nics(const Wiring& wiring) {
   return nics;
 }
 
-// Ascending.
+// Returns the devices of the fabric, ascending.
 std::vector<DeviceId> fabric_devices(const Topology& topology) {
   const std::vector<DeviceId> nics = nics_cabled_to_nics(topology.wiring());
   const DeviceId runs_end = topology.wiring().runs_end();
@@ -64,8 +65,9 @@ std::vector<NetLink> FabricNet::every_link(const Topology& topology) const {
   return links;
 }
 
-// Each joins the lowest of switches wired alike. Those with endpoints are each like no other, so
-// ways between them are found as over all links.
+// Each set joins the lowest switches of two classes of equivalent wiring. A switch with endpoints
+// is the only one of its class, so paths between such switches have the same lengths as over all
+// links.
 std::vector<NetLink> FabricNet::every_set(const Topology& topology,
                                           const ParallelLinks& parallel_links) const {
   std::vector<NetLink> result;

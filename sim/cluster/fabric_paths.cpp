@@ -14,11 +14,11 @@ namespace trainyard {
 
 namespace {
 
-// Entries of the distance table of the fabric: 64 Mi of two bytes. 65 536 endpoints of a
+// The most entries of the distance table: 64 Mi of two bytes each. 65 536 endpoints of a
 // three-level fat-tree need 10 Mi.
 constexpr std::size_t kTableMost = std::size_t{1} << 26U;
 
-[[noreturn]] void refuse_apart(const Topology& topology, std::uint32_t a, std::uint32_t b) {
+[[noreturn]] void throw_disconnected(const Topology& topology, std::uint32_t a, std::uint32_t b) {
   throw InputError(
       Problem{"", "",
               fmt::format("{} and {} cannot reach each other over the fabric",
@@ -32,7 +32,7 @@ bool all_reached(const std::vector<bool>& wanted, const Hops& hops) {
   return true;
 }
 
-// A port belongs to the first component whose first port it reaches and is reached from.
+// A GPU belongs to the first component whose first GPU it reaches and which reaches it.
 FabricComponents components(const Topology& topology, const FabricPaths& paths) {
   const Net& net = paths.fabric().net();
   const FabricPorts& ports = paths.ports();
@@ -44,13 +44,16 @@ FabricComponents components(const Topology& topology, const FabricPaths& paths) 
   FabricComponents result;
   for (std::uint32_t first = 0; first < gpus; ++first) {
     if (!result.of_gpu.empty() && result.of_gpu[first] != kNone) continue;
+    // Each component needs a GPU in every node (check_common). A component more than there are GPUs
+    // per node leaves some pair apart, so the search can stop.
     if (result.count == topology.facts().gpus_per_node && result.count > 0)
-      refuse_apart(topology, 0, first);
+      throw_disconnected(topology, 0, first);
     std::vector<std::uint32_t> starts;
     for (const Arc& arc : ports.up(first)) starts.push_back(arc.place);
     const Hops there = search(net, net.in, ports.targets()[ports.target(first)]);
     const Hops back = search(net, net.out, starts);
     ++result.count;
+    // The usual case: one component. Two searches prove it, and of_gpu stays empty.
     if (first == 0 && all_reached(ports.has_nics(), there) && all_reached(ports.has_nics(), back))
       return result;
     result.of_gpu.resize(gpus, kNone);
@@ -77,10 +80,10 @@ void check_nodes(const Topology& topology, const NodePaths& nodes, bool one_comp
   }
 }
 
-// Nodes need one component in common; inside them GPUs pass messages on.
+// Every two nodes must have a component in common. Inside them GPUs relay messages to it.
 void check_common(const Topology& topology, const FabricComponents& components) {
   const std::uint32_t per_node = topology.facts().gpus_per_node;
-  std::map<std::vector<bool>, std::uint32_t> kinds;  // those of a node; its first GPU
+  std::map<std::vector<bool>, std::uint32_t> kinds;  // sets of components of a node; its first GPU
   for (std::uint32_t gpu = 0; gpu < topology.gpus().size(); gpu += per_node) {
     std::vector<bool> parts(components.count, false);
     for (std::uint32_t i = gpu; i < gpu + per_node; ++i) parts[components.of_gpu[i]] = true;
@@ -90,7 +93,7 @@ void check_common(const Topology& topology, const FabricComponents& components) 
     for (const auto& [b, gpu_b] : kinds) {
       bool shared = false;
       for (std::size_t i = 0; i < components.count; ++i) shared = shared || (a[i] && b[i]);
-      if (!shared) refuse_apart(topology, std::min(gpu_a, gpu_b), std::max(gpu_a, gpu_b));
+      if (!shared) throw_disconnected(topology, std::min(gpu_a, gpu_b), std::max(gpu_a, gpu_b));
     }
   }
 }
@@ -104,17 +107,17 @@ FabricPaths::FabricPaths(const Topology& topology, const ParallelLinks& parallel
   if (ports_.targets().size() * fabric_.places() <= kTableMost) tabulate();
 }
 
-// Switches that are wired to the same others are at the same distance from each of these: one
-// search serves all leaves of a pod. Swapping two of them leaves the fabric as it is, so the row of
-// one is that of the other with their own two entries swapped.
+// Switches that are wired to the same others have equal distances to each of these, so one search
+// serves all leaves of a pod. An exchange of two such switches maps the fabric to itself. The row
+// of one therefore is the row of the other with their two entries swapped.
 void FabricPaths::tabulate() {
   row_of_target_.reserve(ports_.targets().size());
-  std::map<std::vector<std::uint32_t>, Row> wired_so;  // rows of the first
+  std::map<std::vector<std::uint32_t>, Row> row_of_wiring;  // row of the first such switch
   for (const std::vector<std::uint32_t>& switches : ports_.targets()) {
     const auto next = static_cast<std::uint32_t>(rows_.size());
     Row row{.row = next, .target = switches.front(), .like = switches.front()};
     if (switches.size() == 1) {
-      const Row first = wired_so.try_emplace(wiring_at(row.target), row).first->second;
+      const Row first = row_of_wiring.try_emplace(wiring_at(row.target), row).first->second;
       row.row = first.row;
       row.like = first.target;
     }
@@ -123,7 +126,8 @@ void FabricPaths::tabulate() {
   }
 }
 
-// All that a search sees of a switch: whom it reaches and who reaches it, in what length.
+// Returns all that a search depends on at a switch: its distinct neighbours in each direction, with
+// the lengths of the links.
 std::vector<std::uint32_t> FabricPaths::wiring_at(std::uint32_t place) const {
   const auto ends = [&](std::span<const Arc> arcs) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> result;
@@ -158,8 +162,9 @@ std::vector<Arc> FabricPaths::nearest_starts(std::uint32_t gpu, const Distances&
   return starts;
 }
 
-// Where routing is ideal switches wired alike pass on alike, so one walk over sets of parallel
-// links tells what each of their links carries.
+// Under ideal routing switches with equivalent wiring forward equal loads. One walk over sets of
+// parallel links therefore gives the load of each of their links: the set's share divided by its
+// size.
 Trunk FabricPaths::trunk(std::span<const Arc> starts, const Distances& hops,
                          std::uint32_t target) const {
   Spread paths = spread(fabric_.net(), starts, hops);

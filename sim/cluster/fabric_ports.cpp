@@ -15,12 +15,12 @@ namespace trainyard {
 
 namespace {
 
-// The cables one way by NIC, while they are found.
+// A builder for PortLinks: the cables in one direction, by NIC.
 class NicLinks {
  public:
   explicit NicLinks(std::uint32_t nics) : first_(nics, kNoLink) {}
 
-  // REQUIRES: those of one NIC in their order.
+  // REQUIRES: the cables of one NIC arrive in their order.
   void add(std::uint32_t nic, LinkId link) {
     if (first_[nic] == kNoLink) {
       first_[nic] = link;
@@ -32,16 +32,16 @@ class NicLinks {
   [[nodiscard]] bool one_each() const {
     return more_.empty() && std::ranges::find(first_, kNoLink) == first_.end();
   }
-  // REQUIRES: one_each(), and NICs are numbered as their GPUs are.
-  [[nodiscard]] PortLinks as_they_are() && { return PortLinks(std::move(first_)); }
-  // nic_of(gpu) is the number of a NIC; kNoNic: it is part of the fabric.
+  // REQUIRES: one_each(), and NICs have the numbers of their GPUs.
+  [[nodiscard]] PortLinks with_one_each() && { return PortLinks(std::move(first_)); }
+  // nic_of(gpu) is the number of a NIC; kNoNic if the NIC is part of the fabric.
   static constexpr std::uint32_t kNoNic = std::numeric_limits<std::uint32_t>::max();
   template <class NicOf>
   [[nodiscard]] PortLinks by_gpu(std::uint32_t gpus, NicOf nic_of) &&;
 
  private:
   std::vector<LinkId> first_;
-  std::vector<std::pair<std::uint32_t, LinkId>> more_;  // than the first: NIC, link
+  std::vector<std::pair<std::uint32_t, LinkId>> more_;  // NIC and link, after the first
 };
 
 template <class NicOf>
@@ -64,25 +64,25 @@ PortLinks NicLinks::by_gpu(std::uint32_t gpus, NicOf nic_of) && {
   return {std::move(links), std::move(begin)};
 }
 
-// Devices of a node, at most: one is looked up by what its number leaves over.
+// The largest stride between nodes, which bounds the size of StridedNics::first_.
 constexpr std::uint32_t kStrideMost = 1U << 16U;
 
-// NICs of which each GPU has one of its own, in the same place in every node: the number of a NIC
-// tells whose it is.
+// NICs that belong to one GPU each, at the same index in every node. The GPU of a NIC follows from
+// the NIC's number by division, without a table over all devices.
 //
-//   const auto nics = StridedNics::of(nic_of_gpu, gpus_per_node);
-//   nics->gpu_of(nic_of_gpu[9]);   // 9
+//    const auto nics = StridedNics::of(nic_of_gpu, gpus_per_node);
+//    nics->gpu_of(nic_of_gpu[9]);   // 9
 class StridedNics {
  public:
-  // Returns nothing where NICs are not numbered so. REQUIRES: nic_of_gpu is not empty, its GPUs
-  // come node by node.
+  // Returns nothing if NICs are not numbered in this way. REQUIRES: nic_of_gpu is not empty and
+  // lists its GPUs node by node.
   [[nodiscard]] static std::optional<StridedNics> of(std::span<const DeviceId> nic_of_gpu,
                                                      std::uint32_t gpus_per_node);
 
   [[nodiscard]] std::uint32_t gpus() const { return gpus_; }
-  // kNone: it is no GPU's.
+  // kNone: the device is the NIC of no GPU.
   [[nodiscard]] std::uint32_t gpu_of(DeviceId nic) const;
-  // The GPUs of several NICs, where they are a series too.
+  // Returns the GPUs of a series of NICs, if they form a series too.
   [[nodiscard]] std::optional<StridedRange> gpus_of(const StridedRange& nics) const;
 
  private:
@@ -92,8 +92,8 @@ class StridedNics {
   };
   std::uint32_t gpus_ = 0;
   std::uint32_t gpus_per_node_ = 0;
-  std::uint32_t stride_ = 0;  // from node to node
-  std::vector<First> first_;  // by what is left of a NIC's number, that of the first node
+  std::uint32_t stride_ = 0;  // between the NIC numbers of consecutive nodes
+  std::vector<First> first_;  // by NIC number modulo stride_: the NIC of the first node
 };
 
 std::optional<StridedNics> StridedNics::of(std::span<const DeviceId> nic_of_gpu,
@@ -107,6 +107,7 @@ std::optional<StridedNics> StridedNics::of(std::span<const DeviceId> nic_of_gpu,
   nics.first_.assign(nics.stride_, {kNone, 0});
   for (std::uint32_t gpu = 0; gpu < gpus_per_node; ++gpu) {
     First& first = nics.first_[nic_of_gpu[gpu] % nics.stride_];
+    // Two NICs of a node must not have the same remainder.
     if (first.nic != kNone) return std::nullopt;
     first = {nic_of_gpu[gpu], gpu};
   }
@@ -129,21 +130,22 @@ std::optional<StridedRange> StridedNics::gpus_of(const StridedRange& nics) const
   return StridedRange{first, gpus_per_node_, nics.count};
 }
 
-// The cables of such NICs by GPU, for as long as each has one cable either way.
+// The cables of StridedNics by GPU. It is valid only while each NIC has at most one cable per
+// direction.
 class StridedCables {
  public:
-  // REQUIRES: the NICs outlive it.
+  // REQUIRES: the NICs outlive the object.
   explicit StridedCables(const StridedNics& nics);
 
-  // Cables up to a switch of the fabric or down from it, by its place there; whether some are
-  // GPUs'.
+  // Adds cables up to a device of the fabric or down from it; `place` is its index there. Returns
+  // true if some of the NICs belong to GPUs.
   bool add(bool up, std::uint32_t place, const StridedRange& nics, const StridedRange& links);
   [[nodiscard]] bool are_all() const { return one_each_ && told_ == 2 * up_.size(); }
 
   // REQUIRES: are_all().
   [[nodiscard]] std::vector<LinkId> up() && { return std::move(up_); }
   [[nodiscard]] std::vector<LinkId> down() && { return std::move(down_); }
-  // Returns by GPU the place of the switch that leads down.
+  // Returns, by GPU, the index of the switch that leads down to it.
   [[nodiscard]] std::vector<std::uint32_t> places() && { return std::move(places_); }
 
  private:
@@ -181,7 +183,7 @@ bool StridedCables::add(bool up, std::uint32_t place, const StridedRange& nics,
   return true;
 }
 
-// Once each, ascending.
+// Returns the distinct indices of the switches, ascending.
 std::vector<std::uint32_t> places_of(const FabricPorts::Arcs& cables) {
   std::vector<std::uint32_t> places;
   for (const Arc& arc : cables) places.push_back(arc.place);
@@ -215,14 +217,16 @@ FabricPorts::FabricPorts(Topology topology, const FabricNet& fabric)
 
 FabricPorts::Cables FabricPorts::cables() const {
   if (topology_.nic_of_gpu().empty()) return {};
+  // Regular clusters take the closed form. All others take a table over all devices.
   std::optional<Cables> strided = strided_cables();
   return strided ? std::move(*strided) : all_cables();
 }
 
-// Calls use(way, place, devices, links) for the cables between a device of the fabric and some
-// beside it.
+// Calls use(way, place, devices, links) for the cables between a device of the fabric, with index
+// `place`, and devices outside of it.
 template <class Use>
 void FabricPorts::for_each_cable(Use use) const {
+  // Reports a cable if one of its ends is part of the fabric and the other is not.
   const auto tell = [&](DeviceId from, DeviceId to, const StridedRange& beside,
                         const StridedRange& links) {
     if (const std::uint32_t place = fabric_.place(to); place != FabricNet::kNoPlace) {
@@ -233,6 +237,8 @@ void FabricPorts::for_each_cable(Use use) const {
     }
   };
   topology_.wiring().for_each_range([&](const auto& range) {
+    // A series with one switch is reported as a whole. Other series, and all series where NICs may
+    // be part of the fabric, are reported cable by cable.
     const auto& [links, from, to, from_kind, to_kind, wire] = range;
     if (topology_.wiring().wires()[wire].kind != LinkKind::NicPort) return;
     const bool up = is_fabric_switch(to_kind);
@@ -247,8 +253,8 @@ void FabricPorts::for_each_cable(Use use) const {
   });
 }
 
-// Returns nothing unless each GPU has a NIC of its own in the same place of every node, with one
-// cable each way.
+// Returns nothing unless each GPU has its own NIC, at the same index in every node, with one cable
+// in each direction.
 std::optional<FabricPorts::Cables> FabricPorts::strided_cables() const {
   const auto own = StridedNics::of(topology_.nic_of_gpu(), topology_.facts().gpus_per_node);
   if (!own) return std::nullopt;
@@ -265,7 +271,7 @@ std::optional<FabricPorts::Cables> FabricPorts::strided_cables() const {
 
 FabricPorts::Cables FabricPorts::all_cables() const {
   const std::vector<DeviceId>& nic_of_gpu = topology_.nic_of_gpu();
-  std::vector<std::uint32_t> number(topology_.device_count(), kNone);  // of NICs
+  std::vector<std::uint32_t> number(topology_.device_count(), kNone);  // of NICs, by device
   std::vector<bool> has_nics(fabric_.places(), false);
   std::uint32_t nics = 0;
   bool in_fabric = false;
@@ -286,10 +292,10 @@ FabricPorts::Cables FabricPorts::all_cables() const {
           has_nics[place] = true;
         }
       });
-  // Where each GPU has a NIC of its own, these are numbered as they are.
+  // If each GPU has its own NIC, NIC numbers equal GPU numbers and need no translation.
   const bool own = nics == nic_of_gpu.size() && !in_fabric;
   const auto by_gpu = [&](NicLinks links) {
-    if (own && links.one_each()) return std::move(links).as_they_are();
+    if (own && links.one_each()) return std::move(links).with_one_each();
     return std::move(links).by_gpu(
         static_cast<std::uint32_t>(nic_of_gpu.size()), [&](std::uint32_t gpu) {
           const DeviceId nic = nic_of_gpu[gpu];
@@ -317,7 +323,8 @@ Arc FabricPorts::arc(Way way, std::uint32_t gpu, LinkId link) const {
           .cables = topology_.wiring().wires()[strand.wire].cables};
 }
 
-// Most NICs hang on one switch; where all do by one cable each it is known by now.
+// Numbers the distinct sets of switches. Most sets have one switch and are looked up by it. If
+// every NIC has one cable, Cables::place has that switch.
 FabricPorts::Targets FabricPorts::found_targets() const {
   if (topology_.nic_of_gpu().empty()) return {};
   Targets found;
@@ -340,7 +347,7 @@ FabricPorts::Targets FabricPorts::found_targets() const {
   return found;
 }
 
-// Returns nothing unless destinations are dealt in turn.
+// Returns the index of each GPU among the GPUs of its target; nothing unless routing is RoundRobin.
 std::vector<std::uint32_t> FabricPorts::numbers() const {
   if (topology_.facts().routing.kind != Routing::Kind::RoundRobin) return {};
   std::vector<std::uint32_t> next(targets_.switches.size() + 1, 0);

@@ -1,7 +1,8 @@
-// Where GPUs enter and leave the fabric: the cables of their NICs, and the switches these hang on.
+// The points where GPUs enter and leave the fabric: the cables of their NICs, and the switches that
+// these cables lead to.
 //
-//   const FabricPorts ports(topology, fabric);
-//   for (const Arc& cable : ports.up(gpu)) use(cable.place);
+//    const FabricPorts ports(topology, fabric);
+//    for (const Arc& cable : ports.up(gpu)) use(cable.place);
 #pragma once
 
 #include <boost/iterator/transform_iterator.hpp>
@@ -16,12 +17,13 @@
 
 namespace trainyard {
 
-// The cables of NICs one way, by GPU: from its NIC to the fabric, or back. Most NICs have one, and
-// 4 bytes say so. For a NIC that is part of the fabric itself kNoLink stands for all.
+// The cables of NICs in one direction, by GPU: from its NIC to the fabric, or back. Most NICs have
+// one cable, which takes 4 bytes. A NIC that is itself part of the fabric has the single entry
+// kNoLink.
 class PortLinks {
  public:
   PortLinks() = default;
-  // One each.
+  // One cable per GPU.
   explicit PortLinks(std::vector<LinkId> links) : links_(std::move(links)) {}
   // The links of a GPU are links[begin[gpu] .. begin[gpu + 1]).
   PortLinks(std::vector<LinkId> links, std::vector<std::uint32_t> begin)
@@ -39,7 +41,7 @@ class PortLinks {
   std::vector<std::uint32_t> begin_;
 };
 
-// Between NICs and the switches they hang on, seen from the NIC.
+// The direction of a cable between a NIC and its switch: Up leaves the NIC.
 enum class Way : std::uint8_t { Up, Down };
 
 class FabricPorts {
@@ -53,24 +55,24 @@ class FabricPorts {
   using Arcs = boost::iterator_range<boost::transform_iterator<ArcAt, const LinkId*, Arc>>;
 
   // Throws InputError for a NIC without cables in both directions. REQUIRES: the fabric outlives
-  // it.
+  // the object.
   FabricPorts(Topology topology, const FabricNet& fabric);
 
-  // True for one node without NICs.
+  // True for a cluster of one node without NICs.
   [[nodiscard]] bool empty() const { return targets_.of_gpu.empty(); }
   [[nodiscard]] Arcs up(std::uint32_t gpu) const { return arcs(Way::Up, gpu); }
   [[nodiscard]] Arcs down(std::uint32_t gpu) const { return arcs(Way::Down, gpu); }
-  // A target is the set of switches that lead down to some NICs, by place, ascending.
+  // Returns the target of a GPU. A target is the set of switches with a cable down to the GPU's
+  // NIC, as ascending indices in the fabric. GPUs with the same set share a target.
   [[nodiscard]] std::uint32_t target(std::uint32_t gpu) const { return targets_.of_gpu[gpu]; }
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& targets() const {
     return targets_.switches;
   }
-  // Returns the number of the GPU among those of its target. REQUIRES: destinations are dealt in
-  // turn.
+  // Returns the index of the GPU among the GPUs of its target. REQUIRES: routing is RoundRobin.
   [[nodiscard]] std::uint32_t number(std::uint32_t gpu) const { return number_[gpu]; }
-  // Says by place of the fabric whether NICs hang on it.
+  // True, by index in the fabric, for devices with cables to NICs.
   [[nodiscard]] const std::vector<bool>& has_nics() const { return cables_.has_nics; }
-  // Returns the latency of the slowest cable of its NIC that way; 0 where there is none.
+  // Returns the latency of the slowest cable of the GPU's NIC in that direction; 0 if it has none.
   [[nodiscard]] double slowest_s(Way way, std::uint32_t gpu) const;
 
  private:
@@ -78,7 +80,8 @@ class FabricPorts {
     PortLinks up = {};
     PortLinks down = {};
     std::vector<bool> has_nics = {};
-    // By GPU, the place of the switch that leads down, where each has one.
+    // By GPU, the index of the switch that leads down to it. Filled only if each GPU has exactly
+    // one.
     std::vector<std::uint32_t> place = {};
   };
   struct Targets {

@@ -11,7 +11,8 @@ namespace trainyard {
 
 namespace {
 
-// Seconds to `target` from each of its neighbours, on the slowest link; -1 from all others.
+// Returns the latency of the slowest link to `target` from each of its neighbours; -1 for all
+// others.
 Latencies neighbour_latencies(const Net& net, std::uint32_t target,
                               const std::function<double(LinkId)>& latency_of) {
   Latencies latencies(net.relays.size(), -1.0);
@@ -21,6 +22,7 @@ Latencies neighbour_latencies(const Net& net, std::uint32_t target,
   return latencies;
 }
 
+// True if NVLink joins two GPUs directly, so that GPUs may relay traffic.
 bool gpus_relay(const Topology& topology, const NodeShapes& nodes) {
   const auto joins_gpus = [&](const Link& link) {
     return link.kind == LinkKind::NvLink && topology.device(link.from).kind == DeviceKind::Gpu &&
@@ -47,7 +49,7 @@ LatencyModel::LatencyModel(std::shared_ptr<const Router> router)
     to_target_.push_back(to_target(target, fabric.distances(target)));
 }
 
-// Looks at every port only where ports differ: most clusters have ports of one kind.
+// Compares all ports only if they differ. In most clusters all ports have the same latency.
 double LatencyModel::fastest_port_s(Way way) const {
   const Topology& topology = router_->topology();
   std::optional<double> of_all;
@@ -66,7 +68,7 @@ double LatencyModel::fastest_port_s(Way way) const {
   return fastest;
 }
 
-// Returns nothing where links differ in latency or count for several hops; 0 where there are none.
+// Returns nothing if links differ in latency or count for several hops; 0 if there are no links.
 std::optional<double> LatencyModel::equal_hops_s() const {
   const Net& net = router_->fabric().fabric().net();
   if (!net.plain) return std::nullopt;
@@ -98,7 +100,7 @@ Seconds LatencyModel::extra_rail_aligned(std::uint32_t from_gpu, std::uint32_t t
   return ends ? over_fabric(*ends) : extra(from_gpu, to_gpu);
 }
 
-// Only a node whose GPUs pass traffic on has farther and nearer GPUs.
+// GPUs differ in distance only in a node whose GPUs relay traffic.
 Seconds LatencyModel::in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   if (!gpus_relay_) return {};
   const Topology& topology = router_->topology();
@@ -112,6 +114,8 @@ Seconds LatencyModel::in_node(std::uint32_t from_gpu, std::uint32_t to_gpu) cons
   };
   const std::uint32_t first = node * topology.facts().gpus_per_node;
   const auto gpus = std::views::iota(first, first + topology.facts().gpus_per_node);
+  // If the target is a direct neighbour of every GPU (a full mesh), one pass over its links is
+  // enough. Else a search finds the shortest paths.
   Latencies latencies = neighbour_latencies(shape.nvlink, to, latency_of);
   const auto known = [&](std::uint32_t gpu) { return latencies[place(gpu)] >= 0.0; };
   if (!shape.nvlink.plain || !std::ranges::all_of(gpus, known)) {
@@ -130,6 +134,8 @@ Seconds LatencyModel::over_fabric(Router::Crossing ends) const {
   const FabricPaths& fabric = router_->fabric();
   const std::uint32_t target = fabric.ports().target(ends.enters_at);
   const Distances hops = fabric.distances(target);
+  // With equal hops the latency is hops times hop_s_. Else it comes from the table, or from a
+  // search if distances have no table either.
   double between = 0.0;
   for (const Arc& arc : fabric.nearest_starts(ends.leaves_at, hops)) {
     const double way = hop_s_               ? *hop_s_ * hops[arc.place]

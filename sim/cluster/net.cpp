@@ -12,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-// Distances are kept in 16 bits: a cluster has a row of them for every target.
+// Distances take 16 bits, because a cluster stores a row of them for every target.
 std::uint16_t checked_hops(std::size_t distance) {
   if (distance < kUnreachable) return static_cast<std::uint16_t>(distance);
   throw InputError(Problem{
@@ -20,6 +20,8 @@ std::uint16_t checked_hops(std::size_t distance) {
       "join its switches on shorter ways, a torus by more dimensions"});
 }
 
+// Builds the CSR adjacency by counting sort, so the arcs of a vertex keep the order of the links.
+// `near` is the endpoint that owns an arc, `far` the endpoint that it leads to.
 Adjacency adjacency(std::size_t places, std::span<const NetLink> links,
                     std::uint32_t NetLink::*near, std::uint32_t NetLink::*far) {
   Adjacency result;
@@ -57,7 +59,8 @@ Net laid_out(std::vector<bool> relays, std::span<const NetLink> links, ArcOrder 
   return net;
 }
 
-// Breadth first, in rings of equal distance (an arc of length 3 waits two rings).
+// Breadth-first search by rings of equal distance. An arc of length 3 adds its vertex to the ring
+// three steps later, so a bucket per distance replaces the priority queue of Dijkstra's algorithm.
 Hops search(const Net& net, const Adjacency& arcs, std::span<const std::uint32_t> starts) {
   Hops hops(net.relays.size(), kUnreachable);
   std::vector<std::vector<std::uint32_t>> rings(1);
@@ -68,7 +71,7 @@ Hops search(const Net& net, const Adjacency& arcs, std::span<const std::uint32_t
   for (std::size_t distance = 0; distance < rings.size(); ++distance) {
     for (std::size_t next = 0; next < rings[distance].size(); ++next) {
       const std::uint32_t here = rings[distance][next];
-      if (hops[here] != distance) continue;  // reached on a shorter way since
+      if (hops[here] != distance) continue;  // a shorter path was found since
       if (distance > 0 && !net.relays[here]) continue;
       for (const Arc& arc : arcs.of(here)) {
         const std::size_t there = distance + arc.length;
@@ -82,7 +85,8 @@ Hops search(const Net& net, const Adjacency& arcs, std::span<const std::uint32_t
   return hops;
 }
 
-// From the targets outwards: each device hands on what lies behind it to those one step farther.
+// Visits the vertices from the targets outwards by distance, so the latency of a vertex is final
+// before its predecessors read it. Only arcs that are part of a shortest path count.
 Latencies slowest_path(const Net& net, const Distances& hops,
                        std::span<const std::uint32_t> targets,
                        const std::function<double(LinkId)>& latency_of) {
@@ -109,8 +113,8 @@ Latencies slowest_path(const Net& net, const Distances& hops,
   return latencies;
 }
 
-// Walks towards the target ring by ring; each device passes on what it got to the neighbours on
-// its shortest paths.
+// Visits the vertices by descending distance, so all shares of a vertex have arrived before it
+// forwards their sum. It forwards to neighbours on shortest paths, in equal shares per cable.
 Spread spread(const Net& net, std::span<const Arc> starts, const Distances& hops) {
   Spread result{.route = {}, .share = std::vector<double>(hops.size(), 0.0)};
   std::vector<std::vector<std::uint32_t>> rings(hops[starts.front().place] + std::size_t{1});

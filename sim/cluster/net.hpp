@@ -1,8 +1,9 @@
-// A part of a cluster that is searched on its own: the NVLink or the host side of a node, or the
-// fabric. Its devices have places 0, 1, ..., its links numbers of whoever laid it out.
+// A graph for path searches in one part of a cluster: the NVLink side or the host side of a node,
+// or the fabric. Its devices are vertices 0, 1, ... (their "places"). Its builder chooses the
+// numbers of its links.
 //
-//   const Hops hops = search(net, net.in, std::span(&target, 1));
-//   const Spread ways = spread(net, std::span(&start, 1), hops);   // over all shortest paths
+//    const Hops hops = search(net, net.in, std::span(&target, 1));
+//    const Spread ways = spread(net, std::span(&start, 1), hops);   // over all shortest paths
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,15 @@ namespace trainyard {
 inline constexpr std::uint16_t kUnreachable = std::numeric_limits<std::uint16_t>::max();
 inline constexpr LinkId kNoLink = std::numeric_limits<LinkId>::max();
 
-// One step of a path, laid out for the inner loop of a walk.
+// One step of a path, in a compact layout for the inner loop of a walk.
 struct Arc {
-  std::uint32_t place = 0;  // of the other end
-  LinkId link = kNoLink;    // kNoLink: none, the walk starts here
+  std::uint32_t place = 0;  // vertex at the other end
+  LinkId link = kNoLink;    // kNoLink: no link; the walk starts here
   std::uint32_t cables = 1;
   std::uint32_t length = 1;  // in hops
 };
 
-// Arcs of a place are arcs[begin[place] .. begin[place + 1]).
+// Arcs by vertex (CSR): those of a vertex are arcs[begin[place] .. begin[place + 1]).
 struct Adjacency {
   std::vector<std::uint32_t> begin;
   std::vector<Arc> arcs;
@@ -39,30 +40,31 @@ struct Adjacency {
 struct Net {
   Adjacency out;
   Adjacency in;
-  std::vector<bool> relays;  // by place: paths may lead through it
-  bool plain = true;         // every arc is of length 1
+  std::vector<bool> relays;  // by vertex: paths may pass through it
+  bool plain = true;         // every arc has length 1
 };
 
 struct NetLink {
-  std::uint32_t from = 0;  // places
+  std::uint32_t from = 0;  // vertices
   std::uint32_t to = 0;
   LinkId link = 0;
   std::uint32_t cables = 1;
   std::uint32_t length = 1;
 };
 
-// Arcs in the order of the links, or by place.
+// The order of the arcs of a vertex: that of the links, or by the other vertex, then link.
 enum class ArcOrder : std::uint8_t { OfLinks, OfPlaces };
 [[nodiscard]] Net laid_out(std::vector<bool> relays, std::span<const NetLink> links,
                            ArcOrder order);
 
-using Hops = std::vector<std::uint16_t>;  // distance to the nearest target, by place
-// Distances, its own or a row of a table in which two places trade theirs.
+using Hops = std::vector<std::uint16_t>;  // distance to the nearest target, by vertex
+// Distances by vertex: hops that it owns, or a row of a table in which vertices a and b are
+// swapped.
 class Distances {
  public:
-  // NOLINTNEXTLINE(google-explicit-constructor): plain hops are distances too.
+  // NOLINTNEXTLINE(google-explicit-constructor): a row of hops converts to distances.
   Distances(const Hops& row) : row_(row) {}
-  // NOLINTNEXTLINE(google-explicit-constructor): hops just searched are distances too.
+  // NOLINTNEXTLINE(google-explicit-constructor): new hops convert to distances, which own them.
   Distances(Hops&& own) : own_(std::move(own)), row_(own_) {}
   Distances(const Hops& row, std::uint32_t a, std::uint32_t b) : row_(row), a_(a), b_(b) {}
   Distances(const Distances&) = delete;
@@ -79,35 +81,37 @@ class Distances {
   std::uint32_t b_ = 0;
 };
 
-using Latencies = std::vector<double>;  // seconds to it on the slowest shortest path, by place
+using Latencies = std::vector<double>;  // seconds on the slowest shortest path, by vertex
 
-// From the nearest of the starts along `arcs`, `out` or `in` of the net; a start need not relay.
-// Throws InputError where a distance does not fit into 16 bits.
+// Returns the distance from the nearest of the starts along `arcs`, which is net.out or net.in. A
+// start need not relay. Throws InputError if a distance does not fit into 16 bits.
 [[nodiscard]] Hops search(const Net& net, const Adjacency& arcs,
                           std::span<const std::uint32_t> starts);
 
-// REQUIRES: hops are those to the targets; latency_of knows the net's links, in seconds.
+// Returns, by vertex, the latency of the slowest shortest path to the targets; -1 if there is none.
+// REQUIRES: `hops` are the distances to `targets`; latency_of returns seconds for the net's links.
 [[nodiscard]] Latencies slowest_path(const Net& net, const Distances& hops,
                                      std::span<const std::uint32_t> targets,
                                      const std::function<double(LinkId)>& latency_of);
 
-// A flow of one byte from a to b puts `fraction` bytes on the link (1/16 on each of 16 spines).
+// A link of a route. A flow of one byte puts `fraction` bytes on it (1/16 on each of 16 spines).
 struct RouteHop {
   LinkId link = 0;
   double fraction = 1.0;
-  // The number of links that each have that load: the whole set of parallel links of which `link`
-  // is the lowest (parallel_links.hpp), where a route is told by sets of parallel links.
+  // The number of links with this fraction each: 1, or, in a route by sets of parallel links
+  // (RouteDetail::ParallelLinks), the size of the set of which `link` is the lowest
+  // (parallel_links.hpp).
   std::uint32_t alike = 1;
 };
 using Route = std::vector<RouteHop>;
 
-// Links crossed, and what arrived where, by place.
+// The links that a message crosses, and the share of it that reaches each vertex.
 struct Spread {
   Route route;
   std::vector<double> share;
 };
 
-// One byte over all shortest paths, in equal shares per cable at every device.
+// Spreads one byte over all shortest paths. Every device splits its share equally per cable.
 [[nodiscard]] Spread spread(const Net& net, std::span<const Arc> starts, const Distances& hops);
 
 }  // namespace trainyard

@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::uint64_t kNodeDevicesMost = std::uint64_t{1} << 19U;
 
-// Distances to `target` as far as the way from `from` asks for them. In a mesh, where everything is
-// a neighbour, a search for every pair would pass every link.
+// Returns distances to `target`, as far as spread() from `from` reads them. A direct link needs no
+// search: in a full mesh a search for every pair of devices would visit every link each time.
 Hops hops_between(const Net& net, std::uint32_t from, std::uint32_t target) {
   const std::span<const Arc> arcs = net.out.of(from);
   const bool neighbours = net.plain && std::ranges::find(arcs, target, &Arc::place) != arcs.end();
@@ -31,9 +31,10 @@ Hops hops_between(const Net& net, std::uint32_t from, std::uint32_t target) {
   return hops;
 }
 
-// True where paths join each of the places with all others, as far as two searches tell: where it
-// says no there may still be such paths. Where all reach one place that relays and it reaches all,
-// they reach each other through it. A switch or CPU beside the first is tried, or the first itself.
+// Returns true if paths join each of the devices with all others. False may also mean that the test
+// did not find such paths. It takes two searches: if all devices reach one relaying device and it
+// reaches all of them, they reach each other through it. That device is the first one, or, if that
+// does not relay, a switch or CPU next to it.
 bool are_joined(const Net& net, std::span<const std::uint32_t> places) {
   if (places.empty()) return true;
   std::uint32_t middle = places.front();
@@ -54,7 +55,7 @@ bool are_joined(const Net& net, std::span<const std::uint32_t> places) {
 
 }  // namespace
 
-// Nodes of one pattern need no second look.
+// Nodes of one pattern have the same shape, so each pattern is compared only once.
 NodeShapes::NodeShapes(Topology topology)
     : topology_(std::move(topology)), places_(places_in(topology_)) {
   std::map<std::uint32_t, std::uint32_t> of_pattern;
@@ -75,12 +76,13 @@ NodeShapes::NodeShapes(Topology topology)
 }
 
 NodeShapes::Places NodeShapes::places_in(const Topology& topology) {
-  bool others = false;  // devices of nodes behind the runs
+  bool others = false;  // devices of nodes after the runs
   for (DeviceId id = topology.wiring().runs_end(); id < topology.device_count(); ++id)
     others = others || topology.device(id).node >= 0;
   const std::uint32_t nodes = topology.facts().nodes;
   if (!others && topology.wiring().runs().are_nodes(nodes)) return {};
   Places places;
+  // Counting sort of the devices by node. The index of a device in its node follows device numbers.
   places.first.assign(nodes + std::size_t{1}, 0);
   for (DeviceId id = 0; id < topology.device_count(); ++id)
     if (const std::int32_t node = topology.device(id).node; node >= 0)
@@ -107,6 +109,9 @@ std::vector<DeviceId> NodeShapes::devices_of(std::uint32_t node) const {
   return devices;
 }
 
+// Returns a key that is equal for nodes of one shape: for each device its kind, and for each link
+// to a device of the node its position, its target, its kind and its cables. Rates are not part of
+// it, because routes do not depend on them.
 std::vector<std::uint64_t> NodeShapes::wiring_of(std::uint32_t node) const {
   std::vector<std::uint64_t> wiring;
   for (const DeviceId id : devices_of(node)) {
@@ -117,12 +122,12 @@ std::vector<std::uint64_t> NodeShapes::wiring_of(std::uint32_t node) const {
       wiring.push_back(std::uint64_t{link.id - first} << 32U | place(link.to));
       wiring.push_back(static_cast<std::uint64_t>(link.kind) << 32U | link.cables);
     }
-    wiring.push_back(kNone);  // no device kind: the next follows
+    wiring.push_back(kNone);  // separates devices: no kind has this value
   }
   return wiring;
 }
 
-// Paths lead through no NIC, and through a GPU over NVLink alone.
+// No path passes through a NIC. Only NVLink paths may pass through a GPU.
 NodeShapes::Shape NodeShapes::shape_of(std::uint32_t node) const {
   Shape shape{.first = node};
   for (const DeviceId id : devices_of(node)) {
@@ -168,7 +173,10 @@ const Route& NodePaths::way(Side side, DeviceId from, DeviceId to) const {
       std::uint64_t{shape.first} << 1U | static_cast<std::uint64_t>(side == Side::Host);
   const Arc start{.place = shapes_.place(from)};
   const std::uint32_t target = shapes_.place(to);
+  // The key packs shape and side with two indices of 19 bits each (kNodeDevicesMost).
   const std::uint64_t key = (which * kNodeDevicesMost + start.place) * kNodeDevicesMost + target;
+  // The lock also covers the search, so that each route is searched once. References into the map
+  // stay valid.
   const std::scoped_lock lock(mutex_);
   const auto [known, fresh] = ways_.try_emplace(key);
   if (fresh) {
@@ -195,12 +203,14 @@ Route NodePaths::between_gpus(std::uint32_t from_gpu, std::uint32_t to_gpu) cons
   if (from_gpu == to_gpu) return {};
   const DeviceId from = topology_.gpus().at(from_gpu);
   const DeviceId to = topology_.gpus().at(to_gpu);
+  // NVLink takes precedence over the host side, even if the path over the host side has fewer
+  // links.
   Route over_nvlink = route(Side::NvLink, from, to);
   return over_nvlink.empty() ? route(Side::Host, from, to) : over_nvlink;
 }
 
-// Breadth first over PCIe and chip-to-chip links that lead through no GPU and no NIC; among CPUs
-// equally near the one first wired.
+// Breadth-first search over PCIe and chip-to-chip links, not through GPUs or NICs. Among equally
+// near CPUs it returns the one that was wired first.
 std::optional<DeviceId> NodePaths::host_of(std::uint32_t gpu) const {
   std::vector<DeviceId> seen{topology_.gpus().at(gpu)};
   for (std::size_t next = 0; next < seen.size(); ++next) {
@@ -226,7 +236,7 @@ Route NodePaths::from_host(std::uint32_t gpu) const {
   return host ? route(Side::Host, *host, topology_.gpus()[gpu]) : Route{};
 }
 
-// One of the two sides joins them all but in odd nodes, where each GPU is looked at by itself.
+// In ordinary nodes one of the two sides joins all GPUs. Only other nodes need a search per GPU.
 bool NodePaths::joins_gpus(std::uint32_t node) const {
   const std::uint32_t per_node = topology_.facts().gpus_per_node;
   const NodeShapes::Shape& shape = shapes_.of(node);
@@ -244,7 +254,7 @@ bool NodePaths::joins_gpus(std::uint32_t node) const {
   });
 }
 
-// Looked at once for nodes of one shape whose GPUs have the same NICs.
+// Nodes of one shape whose GPUs have NICs at the same indices are checked once.
 void NodePaths::check_ways_to_nics() const {
   const std::uint32_t per_node = topology_.facts().gpus_per_node;
   std::vector<std::uint32_t> checked(shapes_.all().size(), kNone);
@@ -264,7 +274,7 @@ void NodePaths::check_ways_to_nics() const {
   }
 }
 
-// Its GPUs and their NICs stand in the same places.
+// True if the GPUs and their NICs have the same indices in both nodes.
 bool NodePaths::has_devices_like(std::uint32_t node, std::uint32_t other) const {
   const std::uint32_t gpus = topology_.facts().gpus_per_node;
   const std::size_t here = std::size_t{node} * gpus;

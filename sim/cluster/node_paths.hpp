@@ -1,8 +1,8 @@
-// The inside of nodes: where its devices stand, what nodes wired alike have in common, and the ways
-// over NVLink or over the host side (PCIe, chip to chip, sockets).
+// Paths within nodes: the indices of devices in their nodes, the wiring that identical nodes share,
+// and routes over NVLink or over the host side (PCIe, chip to chip, sockets).
 //
-//   const NodePaths nodes(topology);
-//   nodes.between_gpus(0, 7);
+//    const NodePaths nodes(topology);
+//    nodes.between_gpus(0, 7);
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace trainyard {
 
-// The places of devices in their nodes, and the shapes that nodes have.
+// The index of each device in its node (its "place"), and the distinct shapes of nodes.
 class NodeShapes {
  public:
-  // A link within a node, relative to it.
+  // A link within a node, in a form that all nodes of a shape share.
   struct InnerLink {
-    std::uint32_t place = 0;     // of the device it starts at
-    std::uint32_t position = 0;  // among the links of that device
+    std::uint32_t place = 0;     // index in the node of the device it starts at
+    std::uint32_t position = 0;  // index among the links of that device
   };
-  // Nodes of one shape have the same devices in the same places, and the same links between them.
-  // The two nets number their links as `links` has them.
+  // Nodes of one shape have the same devices at the same indices, and the same links between them.
+  // Link numbers in the two nets are indices into `links`.
   struct Shape {
-    std::uint32_t first = 0;  // the lowest such node
+    std::uint32_t first = 0;  // the lowest node of this shape
     std::vector<InnerLink> links = {};
     Net nvlink = {};
     Net host = {};
@@ -42,12 +42,12 @@ class NodeShapes {
   [[nodiscard]] std::uint32_t node_around(DeviceId id) const {
     return static_cast<std::uint32_t>(topology_.device(id).node);
   }
-  // Returns the place of a device among those of its node.
+  // Returns the index of a device in its node.
   [[nodiscard]] std::uint32_t place(DeviceId id) const {
     return places_.of_device.empty() ? topology_.wiring().runs().place_of(id)
                                      : places_.of_device[id];
   }
-  // True where the devices of every node are numbered in a row, by place.
+  // True if the devices of every node have consecutive numbers, in the order of their indices.
   [[nodiscard]] bool are_in_a_row() const { return places_.of_device.empty(); }
   [[nodiscard]] DeviceId device_at(std::uint32_t node, std::uint32_t place) const {
     return are_in_a_row() ? topology_.wiring().runs().first_device_of(node) + place
@@ -58,11 +58,11 @@ class NodeShapes {
   }
 
  private:
-  // Empty where all nodes are part of runs of nodes alike, whose numbers tell.
+  // Empty if all nodes belong to runs of identical nodes, which compute these numbers.
   struct Places {
     std::vector<std::uint32_t> of_device = {};
-    std::vector<DeviceId> devices = {};     // node by node, by place
-    std::vector<std::uint32_t> first = {};  // by node, where its devices begin; and the end
+    std::vector<DeviceId> devices = {};     // node by node, by index
+    std::vector<std::uint32_t> first = {};  // by node, its start in `devices`; and the end
   };
   [[nodiscard]] static Places places_in(const Topology& topology);
   [[nodiscard]] std::vector<DeviceId> devices_of(std::uint32_t node) const;
@@ -77,29 +77,30 @@ class NodeShapes {
   std::vector<std::uint32_t> of_node_;
 };
 
-// Several threads may ask. A way is searched once for all nodes of a shape, and kept.
+// Routes within nodes. Thread-safe. Each route is searched once for all nodes of a shape and
+// cached.
 class NodePaths {
  public:
   // The two nets of a node.
   enum class Side : std::uint8_t { NvLink, Host };
 
-  // Throws InputError for a GPU that has no way to its NIC and back.
+  // Throws InputError for a GPU without a path to its NIC or back.
   explicit NodePaths(const Topology& topology);
 
   [[nodiscard]] const NodeShapes& shapes() const { return shapes_; }
-  // Empty where there is no way. REQUIRES: both are of one node.
+  // Empty if there is no path. REQUIRES: both devices are in one node.
   [[nodiscard]] Route route(Side side, DeviceId from, DeviceId to) const;
   [[nodiscard]] bool has_route(Side side, DeviceId from, DeviceId to) const;
-  // Over NVLink where both have it, else over the host side. REQUIRES: GPUs of one node.
+  // Over NVLink if it joins them, else over the host side. REQUIRES: GPUs of one node.
   [[nodiscard]] Route between_gpus(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
-  // To the memory of the CPU nearest to it, and back. Empty where none is wired to the GPU.
+  // To the memory of the CPU nearest to the GPU, and back. Empty if no CPU is wired to the GPU.
   [[nodiscard]] Route to_host(std::uint32_t gpu) const;
   [[nodiscard]] Route from_host(std::uint32_t gpu) const;
-  // Every GPU of the node is reached by all others.
+  // True if every GPU of the node reaches all others.
   [[nodiscard]] bool joins_gpus(std::uint32_t node) const;
 
  private:
-  // With links as the shape numbers them.
+  // Returns the cached route, with links as indices into Shape::links.
   [[nodiscard]] const Route& way(Side side, DeviceId from, DeviceId to) const;
   [[nodiscard]] std::optional<DeviceId> host_of(std::uint32_t gpu) const;
   [[nodiscard]] bool has_devices_like(std::uint32_t node, std::uint32_t other) const;
@@ -108,7 +109,7 @@ class NodePaths {
   Topology topology_;
   NodeShapes shapes_;
   mutable std::mutex mutex_;
-  mutable std::unordered_map<std::uint64_t, Route> ways_;  // by shape, side and places
+  mutable std::unordered_map<std::uint64_t, Route> ways_;  // by shape, side and the two indices
 };
 
 }  // namespace trainyard

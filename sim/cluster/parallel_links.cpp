@@ -17,34 +17,37 @@ namespace trainyard {
 
 namespace {
 
-enum class Side : std::uint8_t { Leaving, Arriving };  // of a switch, as a link sees it
+// The side of a switch that sends on its links (Leaving), or receives on them (Arriving).
+enum class Side : std::uint8_t { Leaving, Arriving };
 
-// The links of a switch from and to switches that have endpoints, which are each
-// known by themselves: sums of hashes of (link, switch). Equal multisets have equal sums.
-struct Sight {
+// A hash of the links that join a switch to switches with endpoints. Each switch with endpoints is
+// a separate class, so the hash is the sum of hashes of (link label, switch). Equal multisets
+// have equal sums; the two sums give 128 bits.
+struct NeighbourHash {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
-  void add(const Sight& more) {
+  void add(const NeighbourHash& more) {
     low += more.low;
     high += more.high;
   }
 };
 
-Sight sight_of(std::uint32_t label, DeviceId other) {
+NeighbourHash neighbour_hash(std::uint32_t label, DeviceId other) {
   const std::uint64_t both = std::uint64_t{label} << 32U | other;
   return {mixed(both), mixed(both ^ 0xd1b54a32d192ed03ULL)};
 }
 
-// The colours by which links and switches without endpoints are known; switches with endpoints are
-// each known by themselves.
+// Numbers the initial colours of links and switches. Equal wires have one colour. Switches without
+// endpoints have one colour if their kind, side and neighbour hash are equal. A switch with
+// endpoints has a separate colour.
 class FabricColours {
  public:
   std::uint32_t of_wire(const Wire& wire) {
     return number({1, static_cast<std::uint64_t>(wire.kind), bits(wire.capacity.value()),
                    bits(wire.nominal.value()), bits(wire.latency.value()), wire.cables});
   }
-  // Most are as the one before.
-  std::uint32_t of_switch(DeviceKind kind, Side side, const Sight& sight) {
+  // Most switches have the key of the previous one.
+  std::uint32_t of_switch(DeviceKind kind, Side side, const NeighbourHash& sight) {
     const Key key{0,
                   static_cast<std::uint64_t>(kind),
                   static_cast<std::uint64_t>(side),
@@ -73,10 +76,14 @@ class FabricColours {
   std::array<std::pair<Key, std::uint32_t>, 2> last_ = {};  // by side
 };
 
-// The links between switches. A switch is two vertices, where links leave and where they arrive, so
-// that an edge has a direction; an edge is a link, its label what the link is known by. Links of a
-// switch that has endpoints are no edges: its like is itself alone, so that what the other end sees
-// of them never changes.
+// The graph of links between switches, for colour refinement. A switch is two vertices, one for
+// outgoing and one for incoming links, so that undirected edges keep the direction of links. An
+// edge of kSameSwitch joins the two. Every other edge is a link; its label is the colour of its
+// wire.
+//
+// Links to and from a switch with endpoints are not edges. Such a switch is alone in its class from
+// the start, so refinement learns nothing new about it. A hash of these links in the initial colour
+// of the other switch has the same effect, and the graph is much smaller.
 class FabricGraph {
  public:
   explicit FabricGraph(const Wiring& wiring)
@@ -97,19 +104,19 @@ class FabricGraph {
     for (const auto& [links, from, to, from_kind, to_kind, wire] : inner_)
       if (!has_endpoints_[from.first - begin_] && !has_endpoints_[to.first - begin_])
         edges += to.count;
-    edges_.reserve(edges);  // mostly as many
+    edges_.reserve(edges);  // usually exact
     for (const StridedLinks& range : inner_) add(range);
   }
 
   [[nodiscard]] ParallelLinks parallel_links() {
-    const auto size = static_cast<std::uint32_t>(sight_.size());
+    const auto size = static_cast<std::uint32_t>(neighbour_hashes_.size());
     const std::vector<std::uint32_t> classes = refine(LabelledGraph(size, edges_), colours());
     for (const std::uint32_t vertex : first_vertex_)
       class_.push_back(vertex == kNone ? kNone : classes[vertex]);
     last_.resize(size);
     ParallelLinks::Parts parts{.first_link = wiring_.first_link_from(begin_),
                                .first_device = begin_,
-                               .of_device = devices_alike(size)};
+                               .of_device = lowest_equivalents(size)};
     for (const StridedLinks& range : inner_) name(range, parts.of_link);
     close(parts.of_link, LinkId{wiring_.link_count()});
     collect(parts);
@@ -127,27 +134,29 @@ class FabricGraph {
     const std::uint32_t label = label_of_wire_[range.wire];
     const std::uint32_t leaving = vertex(from, Side::Leaving);
     if (has_endpoints_[from - begin_]) {
-      const Sight seen = sight_of(label, from);
+      const NeighbourHash seen = neighbour_hash(label, from);
       for (std::uint32_t i = 0; i < range.to.count; ++i)
-        sight_[vertex(DeviceId{range.to[i]}, Side::Arriving)].add(seen);
+        neighbour_hashes_[vertex(DeviceId{range.to[i]}, Side::Arriving)].add(seen);
       return;
     }
     const Ends& ends = ends_of(range);
-    sight_[leaving].add(ends.sight);
-    if (!ends.some_without) return;
+    neighbour_hashes_[leaving].add(ends.sight);
+    if (!ends.some_without_endpoints) return;
     for (std::uint32_t i = 0; i < range.to.count; ++i)
       if (!has_endpoints_[range.to[i] - begin_])
         edges_.push_back({leaving, vertex(DeviceId{range.to[i]}, Side::Arriving), label});
   }
 
-  // The ends of a series as the switch at its start sees them, for those ends that have endpoints.
+  // The far ends of a series of links: the hash of those that have endpoints, and whether there are
+  // others.
   struct Ends {
     std::uint32_t label = 0;
     StridedRange to = {.count = 0};
-    Sight sight = {};
-    bool some_without = false;
+    NeighbourHash sight = {};
+    bool some_without_endpoints = false;
   };
-  // The first series of a switch is mostly as the first one of the switch before, and so on.
+  // Caches the ends by the position of the series among those of its switch, because a series
+  // mostly equals the one at that position of the previous switch.
   const Ends& ends_of(const StridedLinks& range) {
     ranges_before_ = range.from.first == switch_before_ ? ranges_before_ + 1 : 0;
     switch_before_ = DeviceId{range.from.first};
@@ -156,48 +165,49 @@ class FabricGraph {
     const std::uint32_t label = label_of_wire_[range.wire];
     if (ends.label == label && ends.to == range.to) return ends;
     ends = {.label = label, .to = range.to};
-    Sight sight;
+    NeighbourHash sight;
     for (std::uint32_t i = 0; i < range.to.count; ++i) {
       vertex(DeviceId{range.to[i]}, Side::Arriving);
       if (has_endpoints_[range.to[i] - begin_]) {
-        sight.add(sight_of(label, DeviceId{range.to[i]}));
+        sight.add(neighbour_hash(label, DeviceId{range.to[i]}));
       } else {
-        ends.some_without = true;
+        ends.some_without_endpoints = true;
       }
     }
     ends.sight = sight;
     return ends;
   }
 
-  // Makes the switch a vertex if it is none.
+  // Returns the vertex of a switch; creates its two vertices on first use.
   std::uint32_t vertex(DeviceId id, Side side) {
     std::uint32_t& first = first_vertex_[id - begin_];
     if (first == kNone) first = new_vertex();
     return first + static_cast<std::uint32_t>(side);
   }
   std::uint32_t new_vertex() {
-    const auto first = static_cast<std::uint32_t>(sight_.size());
-    sight_.resize(sight_.size() + 2);
+    const auto first = static_cast<std::uint32_t>(neighbour_hashes_.size());
+    neighbour_hashes_.resize(neighbour_hashes_.size() + 2);
     edges_.push_back({first, first + 1, kSameSwitch});
     return first;
   }
 
   [[nodiscard]] std::vector<std::uint32_t> colours() {
-    std::vector<std::uint32_t> colours(sight_.size());
+    std::vector<std::uint32_t> colours(neighbour_hashes_.size());
     for (std::uint32_t id = 0; id < first_vertex_.size(); ++id) {
       if (first_vertex_[id] == kNone) continue;
       const DeviceKind kind = wiring_.device(begin_ + id).kind;
       for (const Side side : {Side::Leaving, Side::Arriving}) {
         const std::uint32_t vertex = first_vertex_[id] + static_cast<std::uint32_t>(side);
-        colours[vertex] =
-            has_endpoints_[id] ? numbers_.of_one() : numbers_.of_switch(kind, side, sight_[vertex]);
+        colours[vertex] = has_endpoints_[id]
+                              ? numbers_.of_one()
+                              : numbers_.of_switch(kind, side, neighbour_hashes_[vertex]);
       }
     }
     return colours;
   }
 
-  // Links are alike where they are known by the same and join switches alike. Notes the lowest of
-  // each set of parallel links, and who belongs to it.
+  // Assigns the links of a series to sets. Two links are in one set if their wires are equal and
+  // they join the same two classes. Records the lowest link of each set and its members.
   void name(const StridedLinks& range, StridedList<NoTag>& of_link) {
     const auto class_of = [&](DeviceId id) { return class_[id - begin_]; };
     const std::uint32_t from = class_of(DeviceId{range.from.first});
@@ -224,7 +234,8 @@ class FabricGraph {
   }
 
   using Kind = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;
-  // Switches of a class come in a row, so that most links into a class are like the last.
+  // Switches of a class have consecutive numbers, so most links into a class are in the same set as
+  // the previous one. `last_` saves the lookup.
   [[nodiscard]] std::uint32_t number_of(const Kind& kind, LinkId link) {
     Last& last = last_[std::get<1>(kind)];
     if (last.kind == kind) return last.number;
@@ -235,7 +246,7 @@ class FabricGraph {
     return last.number;
   }
 
-  // Up to that link those not told are alone.
+  // Marks the links before `end` that have no entry yet as single.
   void close(StridedList<NoTag>& of_link, LinkId end) const {
     const LinkId next = wiring_.first_link_from(begin_) + of_link.size();
     if (next < end) of_link.append({next, 1, end - next}, {});
@@ -258,7 +269,7 @@ class FabricGraph {
     }
   }
 
-  [[nodiscard]] std::vector<DeviceId> devices_alike(std::uint32_t vertices) const {
+  [[nodiscard]] std::vector<DeviceId> lowest_equivalents(std::uint32_t vertices) const {
     std::vector<DeviceId> alike(first_vertex_.size());
     std::iota(alike.begin(), alike.end(), begin_);
     std::vector<DeviceId> lowest(vertices, kNone);
@@ -278,21 +289,21 @@ class FabricGraph {
   };
 
   const Wiring& wiring_;
-  DeviceId begin_;  // the first device that may be a switch; arrays by device begin there
+  DeviceId begin_;  // first device that may be a switch; index 0 of arrays by device
   std::vector<bool> has_endpoints_;
-  std::vector<std::uint32_t> first_vertex_;  // kNone: joins no two switches
+  std::vector<std::uint32_t> first_vertex_;  // kNone: the switch has no link to another switch
   FabricColours numbers_;
   std::vector<std::uint32_t> label_of_wire_;
   std::vector<StridedLinks> inner_;  // ascending
-  std::vector<Ends> ends_;           // of the switch before, by the number of the series
+  std::vector<Ends> ends_;           // of the previous switch, by position of the series
   std::size_t ranges_before_ = 0;
   DeviceId switch_before_ = kNone;
-  std::vector<Sight> sight_;  // by vertex
+  std::vector<NeighbourHash> neighbour_hashes_;  // by vertex
   std::vector<LabelledEdge> edges_;
   std::vector<std::uint32_t> class_;  // by switch; kNone as in first_vertex_
   std::map<Kind, std::uint32_t> set_numbers_;
-  std::vector<Last> last_;      // by class, the last set of parallel links that led to it
-  std::vector<LinkId> lowest_;  // by set of parallel links
+  std::vector<Last> last_;      // by class, the last set of links that leads to it
+  std::vector<LinkId> lowest_;  // by set
   StridedGroups<NoTag> members_;
 };
 

@@ -1,16 +1,19 @@
-// Links that carry the same whatever is sent: the uplinks of a leaf to the equal spines of its pod.
+// Sets of links that always carry equal loads, such as the uplinks from a leaf to the equal spines
+// of its pod.
 //
-// Under ideal routing a switch deals what it gets to its shortest paths in equal shares per cable.
-// So switches that are wired alike (the coarsest equitable partition of the fabric, with every
-// switch that has endpoints in a class of its own) get alike and pass on alike, and links between
-// two such classes always carry the same. One of a set of parallel links can stand for all: where
-// the others are full it is, so they add nothing to what limits a flow.
+// Under ideal routing a switch spreads its traffic over its shortest paths in equal shares per
+// cable. Switches with equivalent wiring therefore receive and forward equal loads, and links with
+// equal wires between two such classes carry equal loads. The classes are those of the coarsest
+// equitable partition of the fabric, in which every switch with endpoints is a separate class. One
+// link represents its set: it is full when the others are, so the others add no constraint to a
+// flow.
 //
-// Worked: a pod of 16 leaves, 16 spines and 16 cores to each spine has 16 sets of parallel links of
-// 16 uplinks and one of 256 links to the cores, in place of 512 links; downwards the same.
+// Example: a pod of 16 leaves, 16 spines and 16 cores to each spine has 16 sets of 16 parallel
+// uplinks and one set of 256 links to the cores, in place of 512 links. The downward direction has
+// the same.
 //
-//   const ParallelLinks parallel = find_parallel_links(wiring);
-//   parallel.of(link);   // the lowest of the links parallel to it
+//    const ParallelLinks parallel = find_parallel_links(wiring);
+//    parallel.of(link);   // the lowest of the links parallel to it
 #pragma once
 
 #include <algorithm>
@@ -28,39 +31,37 @@ class ParallelLinks {
  public:
   struct ParallelSet {
     LinkId lowest = 0;
-    std::uint32_t begin = 0;  // in Parts::series
+    std::uint32_t begin = 0;  // [begin, end) in Parts::range
     std::uint32_t end = 0;
     std::uint32_t links = 0;
   };
   struct Parts {
-    // All links and devices before these are alone.
+    // All links and devices with lower numbers are single.
     LinkId first_link = std::numeric_limits<LinkId>::max();
     DeviceId first_device = std::numeric_limits<DeviceId>::max();
     StridedList<NoTag> of_link = {};
     std::vector<DeviceId> of_device = {};
     std::vector<ParallelSet> parallel_links = {};  // of two links or more, ascending
-    std::vector<StridedRange> range =
-        {};  // their links, set of parallel links by set of parallel links
+    std::vector<StridedRange> range = {};          // the links of all sets, set by set
   };
 
-  // Every link and every switch is alone.
+  // Every link and every switch is single.
   ParallelLinks() = default;
   explicit ParallelLinks(Parts parts) : parts_(std::move(parts)) {}
 
-  // The lowest link of its set of parallel links; itself where it is alone.
+  // Returns the lowest link of the link's set; the link itself if it is single.
   [[nodiscard]] LinkId of(LinkId link) const {
     return link < parts_.first_link ? link : LinkId{parts_.of_link[link - parts_.first_link]};
   }
-  // Returns the lowest link of its set of parallel links for each of so many links.
+  // Returns of(link) for the links 0, 1, ..., links - 1.
   [[nodiscard]] std::vector<LinkId> of_each(std::uint32_t links) const;
-  // The lowest switch wired as it is; itself where it is alone.
+  // Returns the lowest switch with equivalent wiring; the device itself if it is single.
   [[nodiscard]] DeviceId wired_like(DeviceId device) const {
     return device < parts_.first_device ? device : parts_.of_device[device - parts_.first_device];
   }
-  // All links of several parallel links by its lowest, ascending; none for a link that is alone.
+  // Returns all links of the set with this lowest link, ascending; none for a single link.
   [[nodiscard]] StridedSpan links(LinkId lowest) const;
-  // Calls use(link) for those of the links that are the lowest of their set of parallel links.
-  // REQUIRES: the step is 1.
+  // Calls use(link) for each of `links` that is the lowest of its set. REQUIRES: the step is 1.
   template <class Use>
   void for_each_lowest(const StridedRange& links, Use use) const;
 
@@ -84,9 +85,9 @@ void ParallelLinks::for_each_lowest(const StridedRange& links, Use use) const {
   }
 }
 
-// Finds the sets of parallel links of ideal routing. Links within a server and to endpoints are
-// alone. Whether a communication model really loads them alike is for its user to check: it may
-// address a switch by name.
+// Finds the sets of parallel links under ideal routing. Links within a server and links to
+// endpoints are single. The caller must check that a communication model does load them equally,
+// because a model may address one particular switch.
 [[nodiscard]] ParallelLinks find_parallel_links(const Wiring& wiring);
 
 }  // namespace trainyard

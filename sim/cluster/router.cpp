@@ -11,16 +11,16 @@ namespace trainyard {
 
 namespace {
 
-// Hops of the trunks that are kept: 16 MiB of them; when there are more, all are forgotten. Groups
-// are priced one after the other, those of the same leaves in a row, so that a few hundred trunks
-// are in use at a time.
+// The most hops that all cached trunks may have together: 24 MiB of RouteHop. When a new trunk
+// would exceed it, the cache is cleared. Groups are priced one after the other, and groups of the
+// same leaves in succession, so a few hundred trunks are in use at a time.
 constexpr std::size_t kTrunkHopsMost = std::size_t{1} << 20U;
 
 void append(Route& route, const Route& more) {
   route.insert(route.end(), more.begin(), more.end());
 }
 
-// Links once each, in the order they were first met.
+// Sums the fractions of equal links, in the order of their first occurrence.
 Route merged(const Route& route) {
   Route result;
   for (const RouteHop& hop : route) {
@@ -68,7 +68,8 @@ Route Router::route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
   return across_fabric({*relay, to_gpu}, std::move(path), detail);
 }
 
-// The GPU of the sender's node with the receiver's index, where a message could change to its rail.
+// Returns the GPU of the sender's node with the receiver's index, through which a message can
+// change to the receiver's rail.
 std::optional<std::uint32_t> Router::rail_relay(std::uint32_t from_gpu,
                                                 std::uint32_t to_gpu) const {
   const std::uint32_t node = topology_.node_of(from_gpu);
@@ -88,9 +89,10 @@ std::optional<Router::Crossing> Router::rail_crossing(std::uint32_t from_gpu,
   return Crossing{*relay, to_gpu};
 }
 
-// Own NIC to own NIC where they reach each other. Else the sender hands over to a GPU of its node
-// that reaches the receiver's NIC, preferably on the receiver's rail; else a GPU of the receiver's
-// node takes the message in.
+// Uses the two GPUs' own NICs if these reach each other. Else the sender passes the message to a
+// GPU of its node that reaches the receiver's NIC, preferably on the receiver's rail. Else a GPU of
+// the receiver's node receives it. Else both nodes relay it. The constructor checked that some pair
+// is in one component.
 Router::Crossing Router::crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const {
   if (components_.join(from_gpu, to_gpu)) return {from_gpu, to_gpu};
   if (const auto relay = rail_relay(from_gpu, to_gpu)) return {*relay, to_gpu};
@@ -125,6 +127,7 @@ std::optional<std::uint32_t> Router::switches_between(std::uint32_t from_gpu,
   const FabricNet& fabric = fabric_.fabric();
   if (fabric_.ports().empty() || !fabric.net().plain || fabric.nics_pass_on()) return std::nullopt;
   const Crossing ends = crossing(from_gpu, to_gpu);
+  // With hops of length 1 the distance counts links between switches; the first switch adds one.
   const Distances hops = fabric_.distances(fabric_.ports().target(ends.enters_at));
   return hops[fabric_.nearest_starts(ends.leaves_at, hops).front().place] + 1U;
 }
@@ -133,6 +136,8 @@ Route Router::all_paths(Crossing ends, Route so_far, RouteDetail detail) const {
   const FabricPorts::Arcs up = fabric_.ports().up(ends.leaves_at);
   const FabricPorts::Arcs down = fabric_.ports().down(ends.enters_at);
   const std::uint32_t target = fabric_.ports().target(ends.enters_at);
+  // A switch splits the share that reached it over its cables down to the NIC, in proportion to
+  // cables.
   const auto arrive = [&](const Trunk& trunk) {
     append_trunk(so_far, trunk, detail);
     const std::vector<std::uint32_t>& switches = fabric_.ports().targets()[target];
@@ -145,6 +150,9 @@ Route Router::all_paths(Crossing ends, Route so_far, RouteDetail detail) const {
       so_far.push_back({arc.link, share * (arc.cables / cables)});
     }
   };
+  // A NIC with one cable always starts at the same switch, so all NICs of that leaf share a cached
+  // trunk. A NIC with several cables splits the message before the first switch and is searched
+  // each time.
   if (up.size() == 1) {
     if (up.front().link != kNoLink) so_far.push_back({up.front().link, 1.0});
     arrive(*kept_trunk(up.front(), target));
@@ -163,6 +171,10 @@ Route Router::dealt_paths(Crossing ends, Route so_far) const {
   const bool in_turn = routing.kind == Routing::Kind::RoundRobin;
   const std::uint64_t flows = routing.flows_per_connection;
   const std::vector<Arc> starts = fabric_.nearest_starts(ends.leaves_at, hops);
+  // Every flow walks from switch to switch along shortest paths and takes one cable at each. ECMP
+  // hashes the flow's key with the device, so that a flow always makes the same choice there. Round
+  // robin reads the digits of the destination's number (plus the flow) in the mixed radix of the
+  // numbers of cables, so that consecutive destinations spread evenly at every tier.
   Route crossed;
   for (std::uint64_t flow = 0; flow < flows; ++flow) {
     const std::uint64_t key =
@@ -200,7 +212,7 @@ Route Router::dealt_paths(Crossing ends, Route so_far) const {
   return so_far;
 }
 
-// Found once for all NICs of a leaf.
+// All NICs of a leaf share one cached trunk to a target.
 std::shared_ptr<const Trunk> Router::kept_trunk(const Arc& start, std::uint32_t target) const {
   const std::uint64_t key = (std::uint64_t{start.place} << 32U) | target;
   const std::scoped_lock lock(mutex_);
@@ -208,6 +220,7 @@ std::shared_ptr<const Trunk> Router::kept_trunk(const Arc& start, std::uint32_t 
   const Distances hops = fabric_.distances(target);
   TY_CHECK(hops[start.place] != kUnreachable, start.place, target);
   const Arc at_switch{.place = start.place};
+  // The trunk starts at the switch itself, without a link, so it does not depend on the NIC.
   auto found = std::make_shared<const Trunk>(fabric_.trunk(std::span(&at_switch, 1), hops, target));
   if (trunk_hops_ + found->parallel_links.size() > kTrunkHopsMost) {
     trunks_.clear();

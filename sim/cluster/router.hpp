@@ -1,6 +1,6 @@
-// How messages travel from GPU to GPU: within nodes, and from node to node over the fabric.
+// The routes of messages between GPUs: within nodes, and between nodes over the fabric.
 //
-//   for (RouteHop hop : cluster.router().route(0, 8)) use(cluster.link(hop.link), hop.fraction);
+//    for (RouteHop hop : cluster.router().route(0, 8)) use(cluster.link(hop.link), hop.fraction);
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@
 
 namespace trainyard {
 
-// A route names every link, or only the lowest link of a set of parallel links that it loads alike.
+// A route lists every link, or only the lowest link of each set of parallel links with equal loads.
 enum class RouteDetail : std::uint8_t { EveryLink, ParallelLinks };
 
-// Routes depend on what is joined to what and on nothing's rate. Several threads may ask.
+// Routes depend on the wiring and not on rates. Thread-safe.
 class Router {
  public:
-  // The GPUs at which a message leaves its node and enters the other.
+  // The GPUs at which a message leaves its node and enters the other node.
   struct Crossing {
     std::uint32_t leaves_at = 0;
     std::uint32_t enters_at = 0;
@@ -29,33 +29,35 @@ class Router {
   // Throws InputError for GPUs that cannot reach each other.
   explicit Router(Topology topology);
 
-  // In a node: over NVLink where both have it, else PCIe. Between nodes: through the source's own
-  // NIC, then over the shortest paths of the fabric as facts().routing deals them, then the
-  // destination's NIC. Where no path joins those two NICs (two planes, a dead rail), another GPU of
-  // the source's node, else of the destination's, passes the message on. Empty when from == to.
+  // Within a node: over NVLink if it joins the GPUs, else over the host side, else over the fabric.
+  // Between nodes: through the NIC of the source, over the shortest paths of the fabric
+  // (facts().routing chooses among them), and through the NIC of the destination. If no path joins
+  // these two NICs (two planes, a failed rail), another GPU of the source's node relays the
+  // message, else one of the destination's node. Empty if from == to.
   [[nodiscard]] Route route(std::uint32_t from_gpu, std::uint32_t to_gpu,
                             RouteDetail detail = RouteDetail::EveryLink) const;
-  // Returns a route that leaves the node through the NIC of the local GPU that has the
-  // destination's index, reached over NVLink, so that the fabric is crossed on one rail (NCCL's
-  // PXN). Equal to route() where the sender has no NVLink to that GPU.
+  // Returns a route that leaves the node through the NIC of the local GPU with the destination's
+  // index, reached over NVLink, so that it crosses the fabric on one rail (NCCL's PXN). Equal to
+  // route() if the sender has no NVLink path to that GPU.
   [[nodiscard]] Route route_rail_aligned(std::uint32_t from_gpu, std::uint32_t to_gpu,
                                          RouteDetail detail = RouteDetail::EveryLink) const;
-  // How a copy travels from a GPU to the memory of the CPU nearest to it (least links; chip to
-  // chip, or through PCIe switches), and back. Empty where no CPU is wired to the GPU.
+  // Returns the route of a copy from a GPU to the memory of the nearest CPU (fewest links; chip to
+  // chip, or through PCIe switches), or back. Empty if no CPU is wired to the GPU.
   [[nodiscard]] Route route_to_host(std::uint32_t gpu) const { return nodes_.to_host(gpu); }
   [[nodiscard]] Route route_from_host(std::uint32_t gpu) const { return nodes_.from_host(gpu); }
 
-  // The switches that a message on route() to another node passes: as many on all of its shortest
-  // paths. Nothing where links count for several hops or NICs pass the traffic of others on, so
-  // that only route() tells.
+  // Returns the number of switches that a message on route() passes between nodes. It is equal on
+  // all shortest paths. Returns nothing if some links count for several hops or NICs relay the
+  // traffic of others; then only route() has the switches.
   [[nodiscard]] std::optional<std::uint32_t> switches_between(std::uint32_t from_gpu,
                                                               std::uint32_t to_gpu) const;
-  // Links that carry the same and switches wired alike; all are alone where routing is not ideal.
+  // Links with equal loads and switches with equivalent wiring. All are single if routing is not
+  // ideal.
   [[nodiscard]] const ParallelLinks& parallel_links() const { return parallel_links_; }
 
-  // Where messages on route() cross the fabric. REQUIRES: GPUs of two nodes.
+  // Returns where messages on route() cross the fabric. REQUIRES: GPUs of two nodes.
   [[nodiscard]] Crossing crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) const;
-  // Returns where messages on route_rail_aligned() cross it; nothing where that is route().
+  // Returns where messages on route_rail_aligned() cross it; nothing if that route is route().
   [[nodiscard]] std::optional<Crossing> rail_crossing(std::uint32_t from_gpu,
                                                       std::uint32_t to_gpu) const;
   [[nodiscard]] const Topology& topology() const { return topology_; }
@@ -77,10 +79,10 @@ class Router {
   NodePaths nodes_;
   FabricPaths fabric_;
   FabricComponents components_;
-  // Trunks that were searched, by place of the first switch and target.
+  // Cached trunks, by the index of the first switch and the target.
   mutable std::unordered_map<std::uint64_t, std::shared_ptr<const Trunk>> trunks_;
-  mutable std::size_t trunk_hops_ = 0;  // of all of them
-  mutable std::mutex mutex_;            // of both
+  mutable std::size_t trunk_hops_ = 0;  // of all cached trunks
+  mutable std::mutex mutex_;            // guards both
 };
 
 }  // namespace trainyard

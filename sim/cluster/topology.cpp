@@ -14,17 +14,16 @@ namespace trainyard {
 
 namespace {
 
-// A set of parallel links of cables is one link under ideal routing, which loads its cables alike.
-// A hashed flow takes one of them.
-bool comes_apart(const Wire& wire) { return wire.cables > 1 && is_fabric_side(wire.kind); }
+// Ideal routing loads all parallel cables of a link equally, so that one link is enough. A hashed
+// flow takes one of the cables, so each must be a link.
+bool has_parallel_cables(const Wire& wire) { return wire.cables > 1 && is_fabric_side(wire.kind); }
 
-// Makes as many links of a set of parallel links as it has cables. Links within nodes are not of
-// the fabric.
+// Replaces each fabric link of several cables by one link per cable. Links within nodes stay.
 Wiring apart(Wiring wiring) {
-  if (std::ranges::none_of(wiring.wires(), comes_apart)) return wiring;
+  if (std::ranges::none_of(wiring.wires(), has_parallel_cables)) return wiring;
   return redrawn_outside(wiring, [](const Link& link, Blueprint& blueprint) {
     Wire wire = wire_of(link);
-    const std::uint32_t parts = comes_apart(wire) ? wire.cables : 1;
+    const std::uint32_t parts = has_parallel_cables(wire) ? wire.cables : 1;
     wire.capacity = wire.capacity / parts;
     wire.nominal = wire.nominal / parts;
     wire.cables /= parts;
@@ -37,6 +36,7 @@ bool has_capacity(const Wire& wire) {
 }
 
 void check_links(const Wiring& wiring) {
+  // The few wires decide; the loop over links only finds the names for the message.
   if (std::ranges::all_of(wiring.wires(), has_capacity)) return;
   for (const Link link : wiring.links()) {
     if (has_capacity(wire_of(link))) continue;

@@ -1,7 +1,7 @@
 // The topology of a cluster: GPUs, switches and NICs, and the directed links that join them.
 //
-//   const Topology topology(facts, std::move(blueprint).wiring(), gpus, nic_of_gpu);
-//   for (const Link link : topology.links_from(topology.gpus()[0])) use(link.to);
+//    const Topology topology(facts, std::move(blueprint).wiring(), gpus, nic_of_gpu);
+//    for (const Link link : topology.links_from(topology.gpus()[0])) use(link.to);
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,19 @@ struct CollectiveLatency {
   bool operator==(const CollectiveLatency&) const = default;
 };
 
-// How the traffic from one GPU to another is dealt to the shortest paths of the fabric. Ideal: to
-// all of them, in equal shares per cable (adaptive routing, packet spraying). Ecmp: each of the
-// connection's flows (queue pairs) takes one cable at every switch, by a hash of source,
-// destination, flow, switch and seed. RoundRobin: as Ecmp, but each switch deals the destinations
-// to its cables in turn (destination modulo cables, the static routing of InfiniBand fat-trees).
-// Bundled cables are links of their own unless routing is Ideal.
+// How the fabric distributes the traffic between two GPUs over its shortest paths.
+//
+// - Ideal: all shortest paths carry it, in equal shares per cable (adaptive routing, packet
+//   spraying).
+// - Ecmp: each flow of the connection (queue pair) takes one cable at every switch, by a hash of
+//   source, destination, flow, switch and seed.
+// - RoundRobin: as Ecmp, but each switch assigns its cables to the destinations in rotation
+//   (destination modulo cables, the static routing of InfiniBand fat-trees).
+//
+// Each of several parallel cables is a separate link, unless routing is Ideal.
 struct Routing {
   enum class Kind : std::uint8_t { Ideal, Ecmp, RoundRobin } kind = Kind::Ideal;
-  std::uint64_t seed = 1;                  // of Ecmp
+  std::uint64_t seed = 1;                  // for Ecmp
   std::uint32_t flows_per_connection = 1;  // NCCL_IB_QPS_PER_CONNECTION with data split over QPs
   bool operator==(const Routing&) const = default;
 };
@@ -50,27 +54,28 @@ struct ClusterFacts {
   std::uint32_t nodes = 0;
   std::uint32_t gpus_per_node = 0;
   Bytes gpu_memory = {};                 // usable capacity of one GPU
-  std::vector<GpuKind> mixed_gpus = {};  // by GPU, where they are not all alike; else empty
-  Bytes host_memory = {};                // of one node's CPUs together; zero: not known
+  std::vector<GpuKind> mixed_gpus = {};  // by GPU, if the GPUs differ; else empty
+  Bytes host_memory = {};                // of all CPUs of one node; zero: unknown
   CollectiveLatency latency = {};
   Routing routing = {};
-  bool fabric_reduces = false;  // its switches add what passes through them (SHARP)
-  // Where nodes (or the GPUs of a node) form a torus: how many along each dimension, the first
-  // varying fastest with the number. Empty where they do not. REQUIRES: the product is theirs.
+  bool fabric_reduces = false;  // its switches reduce in the network (SHARP)
+  // Sizes of the torus that the nodes (or the GPUs of one node) form, by dimension. The first
+  // dimension varies fastest with the node number. Empty if they form no torus. REQUIRES: the
+  // product is the number of nodes (or GPUs of a node).
   std::vector<std::uint32_t> torus = {};       // nodes
   std::vector<std::uint32_t> node_torus = {};  // GPUs of a node
 };
 
-// Never changes; copies share what it holds.
+// Immutable. Copies share their contents.
 class Topology {
  public:
-  // Parallel cables become as many links where routing is not ideal. REQUIRES:
-  // gpus lists the GPUs in rank order (node by node, all nodes alike in number); nic_of_gpu has one
-  // NIC per GPU, or is empty for a cluster of one node. Throws InputError for a link without
-  // capacity.
+  // If routing is not ideal, the constructor replaces a link of several parallel cables by one link
+  // per cable. REQUIRES: gpus lists the GPUs in rank order (node by node, the same number in each
+  // node); nic_of_gpu has one NIC per GPU, or is empty for a cluster of one node. Throws InputError
+  // for a link without capacity.
   Topology(ClusterFacts facts, Wiring wiring, std::vector<DeviceId> gpus,
            std::vector<DeviceId> nic_of_gpu);
-  // Returns the same topology with the links of each kind so many times as fast.
+  // Returns the same topology with the rates of each kind of link multiplied by factor_of(kind).
   [[nodiscard]] Topology with_rates(const std::function<double(LinkKind)>& factor_of) const;
 
   [[nodiscard]] const ClusterFacts& facts() const { return parts_->facts; }
@@ -88,7 +93,7 @@ class Topology {
   [[nodiscard]] Device device(DeviceId id) const { return wiring().device(id); }
   [[nodiscard]] std::string name(DeviceId id) const { return wiring().name(id); }
 
-  // gpu: index into gpus()
+  // `gpu` is an index into gpus().
   [[nodiscard]] std::uint32_t node_of(std::uint32_t gpu) const {
     return gpu / facts().gpus_per_node;
   }

@@ -1,11 +1,11 @@
 // The parts of a cluster: devices, and the wires that join them.
 //
-// A full-duplex wire is two links. Capacities are what a collective can really use (NCCL's
-// constants for NVLink and PCIe, payload rates for NICs); the nominal figure is kept beside for
-// reports.
+// A full-duplex wire is two links. A capacity is the rate that a collective can use (NCCL's
+// constants for NVLink and PCIe, payload rates for NICs). The nominal rate is stored in addition,
+// for reports.
 //
-//   const Device leaf{.kind = DeviceKind::LeafSwitch, .index = 2};
-//   usual_name(leaf);   // "leaf 2"
+//    const Device leaf{.kind = DeviceKind::LeafSwitch, .index = 2};
+//    usual_name(leaf);   // "leaf 2"
 #pragma once
 
 #include <cstddef>
@@ -34,9 +34,9 @@ enum class DeviceKind : std::uint8_t {
 inline constexpr std::size_t kDeviceKinds = 8;
 [[nodiscard]] std::string_view to_string(DeviceKind kind);
 
-// ChipToChip joins a GPU and its CPU without PCIe (Grace), Socket two CPUs of one server, Local
-// switches of one tier that are neighbours (a torus, a dragonfly group), Global two dragonfly
-// groups.
+// ChipToChip joins a GPU and its CPU without PCIe (Grace). Socket joins two CPUs of one server.
+// Local joins neighbouring switches of one tier (a torus, a dragonfly group). Global joins two
+// dragonfly groups.
 enum class LinkKind : std::uint8_t {
   NvLink,
   Pcie,
@@ -58,22 +58,22 @@ inline constexpr std::size_t kLinkKinds = 9;
 [[nodiscard]] constexpr bool is_host_side(LinkKind kind) {
   return kind == LinkKind::Pcie || kind == LinkKind::ChipToChip || kind == LinkKind::Socket;
 }
-// Links between nodes; they join NICs and switches of the fabric.
+// True for links between nodes. They join NICs and switches of the fabric.
 [[nodiscard]] constexpr bool is_fabric_side(LinkKind kind) {
   return kind != LinkKind::NvLink && !is_host_side(kind);
 }
 
 struct Device {
   DeviceKind kind = DeviceKind::Gpu;
-  std::int32_t node = -1;  // server, -1 for switches of the fabric
-  std::int32_t index = 0;  // position among its kind within the node (GPU 0..7) or fabric
+  std::int32_t node = -1;  // server; -1 for switches of the fabric
+  std::int32_t index = 0;  // index among its kind in the node (GPU 0..7) or the fabric
   bool operator==(const Device&) const = default;
 };
 
-// Returns the name of a device that nobody named: "node 3 gpu 5", "leaf 2".
+// Returns the default name of a device: "node 3 gpu 5", "leaf 2".
 [[nodiscard]] std::string usual_name(const Device& device);
 
-// A device as files have it.
+// A device as cluster files describe it.
 struct NamedDevice {
   DeviceKind kind = DeviceKind::Gpu;
   std::string name = {};
@@ -82,13 +82,13 @@ struct NamedDevice {
   bool operator==(const NamedDevice&) const = default;
 };
 
-// A link without its ends.
+// A link without its two devices.
 struct Wire {
   LinkKind kind = LinkKind::NvLink;
   BytesPerSecond capacity = {};  // usable
   BytesPerSecond nominal = {};   // as sold
   Seconds latency = {};          // one traversal
-  std::uint32_t cables = 1;      // parallel wires bundled in it; the rates are those of all
+  std::uint32_t cables = 1;      // parallel cables that the link combines; the rates are their sums
   auto operator<=>(const Wire&) const = default;
 };
 
@@ -104,7 +104,7 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-// A link without its number; `wire` is the number of what it is made of.
+// A link without its id. `wire` is the index of its wire in the wire table (wiring.hpp).
 struct Strand {
   DeviceId from = 0;
   DeviceId to = 0;

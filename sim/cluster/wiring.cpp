@@ -12,6 +12,8 @@ void NodeRuns::add(Node node, std::uint32_t first_node, std::uint32_t count) {
           .count = count,
           .devices = static_cast<std::uint32_t>(node.devices.size()),
           .inside = std::move(node.devices)};
+  // Lists the links of a node in link order: by device, its inner links first, then its outlets.
+  // `number` is the index of an outlet in run.outlets.
   std::size_t next = 0;
   for (std::uint32_t device = 0; device < run.devices; ++device) {
     run.first_link_of.push_back(static_cast<std::uint32_t>(run.entries.size()));
@@ -59,6 +61,7 @@ bool NodeRuns::are_nodes(std::uint32_t count) const {
 }
 
 std::uint32_t WireTable::number(const Wire& wire) {
+  // Callers mostly add the same wire many times in succession, so the last number is tried first.
   if (last_ < wires_.size() && wires_[last_] == wire) return last_;
   const auto [known, fresh] = numbers_.try_emplace(wire, static_cast<std::uint32_t>(wires_.size()));
   if (fresh) wires_.push_back(wire);
@@ -87,6 +90,7 @@ void Wiring::write_out() {
     const Strand link = strand(id);
     strands.append({.first = link.to}, {link.from, {link.wire, device(link.to).kind}});
   }
+  // The loops above and below read through runs_, so runs_ is cleared only after both.
   std::vector<Device> devices;
   std::vector<LinkId> first_link;
   for (DeviceId id = 0; id < device_count(); ++id) {

@@ -1,13 +1,15 @@
-// The devices and directed links of a cluster in closed form: nodes of a pattern once, the links of
-// a switch as series, and no text but for devices that somebody named.
+// The devices and directed links of a cluster in closed form. Identical nodes are stored once, the
+// links of a switch as arithmetic series, and a name only for a device that has a name other than
+// the default.
 //
-// Links are numbered by the device they start at, those of one device in the order in which they
-// were drawn (blueprint.hpp). So nodes stamped one behind the other have links of numbers one
-// behind the other, and the number of a link alone tells what it joins (NodeRuns). Every link is
-// made of one of a few wires, so a cluster with other speeds has the same links: change_wires().
+// Links are numbered by the device that they start at. The links of one device are numbered in the
+// order in which they were added (blueprint.hpp). Consecutive nodes of one pattern therefore have
+// consecutive link numbers, and NodeRuns computes the two devices of a link from its number. Every
+// link refers to one of a few wires, so change_wires() changes all rates without a change to any
+// link.
 //
-//   for (const Link link : wiring.links_from(nic)) use(link.to, link.capacity);
-//   wiring.for_each_range([&](const StridedLinks& links) { use(links.from[0], links.to[0]); });
+//    for (const Link link : wiring.links_from(nic)) use(link.to, link.capacity);
+//    wiring.for_each_range([&](const StridedLinks& links) { use(links.from[0], links.to[0]); });
 #pragma once
 
 #include <algorithm>
@@ -32,17 +34,17 @@ namespace trainyard {
 
 class Blueprint;
 
-// The wire of the links of a series, and the kind of the devices at their other ends.
+// The wire of the links of a series, and the kind of the devices that they lead to.
 struct Far {
   std::uint32_t wire = 0;
   DeviceKind kind = DeviceKind::Gpu;
   bool operator==(const Far&) const = default;
 };
 
-// Links in closed form: of a leaf to its 64 spines the first link, the first spine, and how far it
-// is from each to the next. The numbers of the links ascend.
+// A series of links in closed form. For a leaf with 64 spines it is the first link, the first
+// spine, and the step from each to the next. The numbers of the links ascend.
 struct StridedLinks {
-  StridedRange links = {};  // the count of this one is that of all
+  StridedRange links = {};  // its count is the count of all three series
   StridedRange from = {};
   StridedRange to = {};
   DeviceKind from_kind = DeviceKind::Gpu;
@@ -50,27 +52,27 @@ struct StridedLinks {
   std::uint32_t wire = 0;
 };
 
-// Nodes alike that are numbered one behind the other.
+// Runs of identical nodes with consecutive numbers.
 //
-// Nodes of a run have as many devices each, and each device as many links as its like in the other
-// nodes, so device d of node n is first + n * devices + d, and links are numbered alike. Links
-// within a node are kept once for the run. A link that leaves its node is an outlet: a list of
-// series says where it leads from each node.
+// All nodes of a run have the same number of devices, and corresponding devices have the same
+// number of links. Device d of node n therefore is first + n * devices + d, and links are numbered
+// by the same rule. Links within a node are stored once for the run. A link that leaves its node is
+// an outlet: a list of series stores the device that it leads to from each node.
 //
-// Worked: 16 384 nodes of 23 devices and 66 links, 8 of which lead to switches that 64 nodes share,
-// are 66 entries and 8 lists of 256 series in place of 1 081 344 links.
+// Example: 16 384 nodes of 23 devices and 66 links, 8 of which lead to switches that 64 nodes
+// share, take 66 entries and 8 lists of 256 series in place of 1 081 344 links.
 class NodeRuns {
  public:
-  using Outlet = StridedList<Far>;  // by node of the run, the device it leads to
+  using Outlet = StridedList<Far>;  // by node of the run, the device that the link leads to
 
-  // One node of a run, its devices numbered from 0.
+  // One node of a run. Its devices are numbered from 0.
   struct Node {
-    std::vector<Device> devices;               // `node` is of no account
+    std::vector<Device> devices;               // `node` is ignored
     std::vector<Strand> inner;                 // ascending by the device they start at
-    std::vector<std::vector<Outlet>> outlets;  // by device; they come behind its inner links
+    std::vector<std::vector<Outlet>> outlets;  // by device; they follow its inner links
   };
 
-  // Adds a run of so many nodes behind those there are; the first has that number.
+  // Appends a run of `count` nodes. Its first node has the number first_node.
   void add(Node node, std::uint32_t first_node, std::uint32_t count);
 
   [[nodiscard]] std::uint32_t device_count() const { return devices_; }
@@ -82,20 +84,20 @@ class NodeRuns {
     device.node = static_cast<std::int32_t>(run.first_node + (id - run.first_device) / run.devices);
     return device;
   }
-  // Returns the place of a device among those of its node. REQUIRES: id < device_count().
+  // Returns the index of a device in its node. REQUIRES: id < device_count().
   [[nodiscard]] std::uint32_t place_of(DeviceId id) const {
     const Run& run = of_device(id);
     return (id - run.first_device) % run.devices;
   }
-  // True where these are nodes 0, 1, ... to that number, in this order.
+  // True if the runs hold exactly the nodes 0, 1, ..., count - 1, in this order.
   [[nodiscard]] bool are_nodes(std::uint32_t count) const;
-  // The other devices of the node follow it. REQUIRES: are_nodes(), of more than `node`.
+  // The other devices of the node follow this one. REQUIRES: are_nodes() of more than `node` nodes.
   [[nodiscard]] DeviceId first_device_of(std::uint32_t node) const {
     const Run& run = of_node(node);
     return run.first_device + (node - run.first_node) * run.devices;
   }
   [[nodiscard]] std::uint32_t devices_of(std::uint32_t node) const { return of_node(node).devices; }
-  // Returns use(from, to, wire) of the link. REQUIRES: id < link_count().
+  // Returns use(from, to, wire) for the link. REQUIRES: id < link_count().
   template <class Use>
   std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {
     const Run& run = of_link(id);
@@ -109,7 +111,8 @@ class NodeRuns {
     const std::uint32_t place = (device - run.first_device) % run.devices;
     return run.first_link + node * run.links + run.first_link_of[place];
   }
-  // Calls use(node, first_node, count) with what add() was told of each run, but for its outlets.
+  // Calls use(node, first_node, count) for each run, with the arguments of add(), but without
+  // outlets.
   template <class Use>
   void for_each_run(Use use) const {
     for (const Run& run : runs_) use(inside_of(run), run.first_node, run.count);
@@ -125,7 +128,7 @@ class NodeRuns {
                 return Strand{from, to, wire};
               }));
   }
-  // Calls use(links) for all outlets, each once.
+  // Calls use(links) for each series of outlets. Each outlet is in one series.
   template <class Use>
   void for_each_range(Use use) const {
     for (const Run& run : runs_)
@@ -136,8 +139,8 @@ class NodeRuns {
 
  private:
   struct Entry {
-    std::uint32_t from = 0;  // in the node
-    std::uint32_t to = 0;    // in the node; of an outlet its number among those of the node
+    std::uint32_t from = 0;  // index in the node
+    std::uint32_t to = 0;    // index in the node; for an outlet, its index in `outlets`
     std::uint32_t wire = 0;
     bool leaves = false;
   };
@@ -151,8 +154,8 @@ class NodeRuns {
     std::vector<Device> inside = {};                // by device of a node
     std::vector<Entry> entries = {};                // by link of a node
     std::vector<std::uint32_t> first_link_of = {};  // by device of a node
-    std::vector<std::uint32_t> outlet_links = {};   // those links of a node that are outlets
-    std::vector<Outlet> outlets = {};               // these
+    std::vector<std::uint32_t> outlet_links = {};   // the links of a node that are outlets
+    std::vector<Outlet> outlets = {};               // by index in outlet_links
   };
 
   template <class Use>
@@ -169,7 +172,7 @@ class NodeRuns {
   [[nodiscard]] static Node inside_of(const Run& run);
   [[nodiscard]] static StridedLinks series_of(const Run& run, std::size_t outlet,
                                               const Outlet::Piece& piece);
-  // Most clusters have one run.
+  // The common case of a single run avoids the binary search.
   [[nodiscard]] const Run& of_link(LinkId id) const {
     return runs_.size() == 1 ? runs_.front() : last_from(id, &Run::first_link);
   }
@@ -179,7 +182,7 @@ class NodeRuns {
   [[nodiscard]] const Run& of_node(std::uint32_t node) const {
     return runs_.size() == 1 ? runs_.front() : last_from(node, &Run::first_node);
   }
-  // Runs that hold no links begin where the next one does and are passed over.
+  // A run without links begins at the same link as the next run, so upper_bound skips it.
   template <class Number>
   [[nodiscard]] const Run& last_from(Number number, Number Run::*first) const {
     return *std::prev(std::ranges::upper_bound(runs_, number, {}, first));
@@ -190,7 +193,7 @@ class NodeRuns {
   std::uint32_t links_ = 0;
 };
 
-// Wires by number, equal ones once.
+// The distinct wires, by number.
 class WireTable {
  public:
   std::uint32_t number(const Wire& wire);
@@ -201,7 +204,7 @@ class WireTable {
   friend class Wiring;
   std::vector<Wire> wires_;
   std::map<Wire, std::uint32_t> numbers_;
-  std::uint32_t last_ = 0;  // most wires are like the one before
+  std::uint32_t last_ = 0;  // cache: most wires equal the previous one
 };
 
 class Wiring {
@@ -219,8 +222,7 @@ class Wiring {
   [[nodiscard]] Device device(DeviceId id) const {
     return id < runs_.device_count() ? runs_.device(id) : devices_[id - runs_.device_count()];
   }
-  // Devices from this one on are no part of a run of nodes alike; all switches of the fabric are
-  // among them.
+  // Devices from this one on belong to no run. They include all switches of the fabric.
   [[nodiscard]] DeviceId runs_end() const { return DeviceId{runs_.device_count()}; }
   [[nodiscard]] const NodeRuns& runs() const { return runs_; }
   [[nodiscard]] std::string name(DeviceId id) const;
@@ -252,13 +254,14 @@ class Wiring {
   [[nodiscard]] Links links_from(DeviceId device) const {
     return range(first_link_from(device), first_link_from(device + 1));
   }
-  // Where those begin; of the number behind the last device, the number of all links.
+  // The first link of a device. For the number after the last device, it is the number of all
+  // links.
   [[nodiscard]] LinkId first_link_from(DeviceId device) const {
     return device < runs_.device_count() ? runs_.first_link_from(device)
                                          : first_link_[device - runs_.device_count()];
   }
-  // Calls use(link, strand) for every link that is not within a node stamped from a pattern, in
-  // their order: all that are on the fabric's side are among them.
+  // Calls use(link, strand) for every link that is not inside a node of a run, ascending. These
+  // include all links of the fabric.
   template <class Use>
   void for_each_outside_patterns(Use use) const {
     runs_.for_each_outlet(use);
@@ -267,14 +270,15 @@ class Wiring {
       for (std::uint32_t i = 0; i < to.count; ++i, ++link)
         use(link, Strand{near.from, DeviceId{to[i]}, near.far.wire});
   }
-  // Calls use(series) for the same links, each once. All ends of a series are of one kind.
+  // Calls use(links) for each series of the same links. All devices that a series leads to have one
+  // kind.
   template <class Use>
   void for_each_range(Use use) const {
     runs_.for_each_range(use);
     for (const auto& piece : strands_.pieces()) use(series_of(piece));
   }
-  // Does so for the links that start at a device that is not part of a run, ascending; links of its
-  // node too.
+  // Calls use(links) for each series of links that start at `device`, ascending, including links
+  // within its node. REQUIRES: `device` belongs to no run.
   template <class Use>
   void for_each_range_from(DeviceId device, Use use) const {
     const std::uint32_t end = first_link_from(device + 1) - runs_.link_count();
@@ -285,17 +289,18 @@ class Wiring {
     }
   }
 
-  // Nodes of one pattern have the same devices in the same order, and each of these starts with
-  // the same links to others of the node. Nothing where nothing is known of a node.
+  // Returns the pattern of a node, or nothing if it is unknown. Nodes of one pattern have the same
+  // devices in the same order, and the first links of each device are the same links to other
+  // devices of its node.
   [[nodiscard]] std::optional<std::uint32_t> pattern_of(std::uint32_t node) const;
 
-  // `change` takes every kind of wire there is, once, and may give it other figures.
+  // Calls change(wire) once for every distinct wire; it may change the wire's properties.
   template <class Change>
   void change_wires(Change change) {
     for (Wire& wire : wires_.wires_) change(wire);
     wires_.numbers_.clear();
   }
-  // `rewired` says of every link what it is made of from now on.
+  // Replaces the wire of every link by rewired(link).
   template <class Rewired>
   void rewire(Rewired rewired) {
     write_out();
@@ -312,17 +317,18 @@ class Wiring {
   friend class Blueprint;
   friend Wiring redrawn_outside(const Wiring& whole,
                                 const std::function<void(const Link&, Blueprint&)>& draw);
-  // The start, the wire and the kind of ends that the links of a series have in common.
+  // The properties that the links of a series share: the start, the wire, and the kind of the
+  // devices that they lead to.
   struct Near {
     DeviceId from = 0;
     Far far = {};
     bool operator==(const Near&) const = default;
   };
   static constexpr std::uint32_t kNoPattern = std::numeric_limits<std::uint32_t>::max();
-  void write_out();  // every node by itself
+  void write_out();  // expands all runs to single devices and links
   [[nodiscard]] StridedLinks series_of(const StridedList<Near>::Piece& piece) const;
-  // Returns use(from, to, wire) of a link: three numbers, which stay in registers as a strand of
-  // twelve bytes would not.
+  // Returns use(from, to, wire) for a link. It passes three values and not a Strand, because these
+  // stay in registers and a struct of twelve bytes does not.
   template <class Use>
   std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {
     if (id < runs_.link_count()) return runs_.read(id, use);
@@ -339,11 +345,11 @@ class Wiring {
   }
 
   NodeRuns runs_;                          // the first devices and links
-  std::vector<Device> devices_;            // behind them
-  std::map<DeviceId, std::string> names_;  // of those that have not the usual one
+  std::vector<Device> devices_;            // those after the runs
+  std::map<DeviceId, std::string> names_;  // only names that differ from the default
   WireTable wires_;
-  StridedList<Near> strands_;       // where the links of the devices behind the runs lead to
-  std::vector<LinkId> first_link_;  // by such device, and the end
+  StridedList<Near> strands_;       // by link after the runs, the device that it leads to
+  std::vector<LinkId> first_link_;  // by device after the runs, and the end
   std::vector<std::uint32_t> pattern_of_node_;
 };
 

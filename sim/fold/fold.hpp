@@ -1,5 +1,5 @@
-// Folding: joins ranks, groups and links that are interchangeable by symmetry into classes (design
-// D1, D2).
+// Folding: joins ranks, groups and links that are interchangeable by symmetry into classes
+// (decisions D1 and D2).
 //
 // `fold` computes an equitable partition of the joint graph of ranks, groups, flows and links by
 // colour refinement: members of a class see the same classes the same number of times. Max-min

@@ -1,5 +1,5 @@
 // Where the time of a rank goes: every instant of the compute stream is charged to one cause
-// (design section 6).
+// (docs/explanation/exposed.md).
 //
 // An instant is the stream's own work if an operation of it runs. Otherwise it belongs to the
 // operation that the next one waits for last. The rule follows the dependency (or the operation

@@ -21,10 +21,11 @@ CallSequences::CallSequences(const Workload& workload) : workload_(workload) {
   }
   std::vector<ProgramCalls> calls;
   for (const Program& program : workload.programs) calls.emplace_back(program.operations);
-  sequences_.emplace_back();  // of members that never call
+  sequences_.emplace_back();  // sequence 0: members without calls
   contents_.emplace(Content{}, 0);
   for (const Group& group : workload.groups) of_member_.emplace_back(group.members.size(), 0);
   for (const Rank& rank : workload.ranks) {
+    // Several slots of a rank may lead to the same group; their calls are merged in issue order.
     std::map<std::pair<GroupId, std::uint32_t>, std::vector<std::uint16_t>> slots_to;
     for (std::uint16_t slot = 0; slot < rank.slots.size(); ++slot) {
       const auto [group, group_rank] = rank.slots[slot];
@@ -41,11 +42,15 @@ bool CallSequences::same_call(RankId a, OpIndex of_a, RankId b, OpIndex of_b) co
   return meaning(workload_.ranks[a].program, of_a) == meaning(workload_.ranks[b].program, of_b);
 }
 
+// The kind (collective or message) and the call decide whether two operations match. A Send and a
+// Recv of equal calls match.
 std::pair<bool, std::uint32_t> CallSequences::meaning(std::uint32_t program, OpIndex op) const {
   const Operation& it = workload_.programs[program].operations[op];
   return {it.kind == OpKind::Collective, equal_call_[it.payload]};
 }
 
+// Ranks that run one program through the same slots share a sequence. Equal contents of different
+// sequences get one number, so alike() compares two integers.
 std::uint32_t CallSequences::sequence_of(std::uint32_t program, const ProgramCalls& calls,
                                          const std::vector<std::uint16_t>& slots) {
   const auto [entry, fresh] =

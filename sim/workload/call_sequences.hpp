@@ -1,8 +1,8 @@
-// Which operations of which member meet in a group, for ranks that are not folded: the i-th call of
-// each member is one call of the group.
+// The calls that each member of a group makes, for workloads that are not folded. The i-th calls of
+// all members are one call of the group.
 //
-//   CallSequences sequences(workload);
-//   for (OpIndex op : sequences.operations(group, group_rank)) meet(op);
+//    CallSequences sequences(workload);
+//    for (OpIndex op : sequences.operations(group, group_rank)) use(op);
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@
 
 namespace trainyard {
 
-// "operation 3 \"grads\" of program 0 \"stage 0\"", for messages.
+// Returns "operation 3 \"grads\" of program 0 \"stage 0\"", for messages.
 [[nodiscard]] std::string describe(const Workload& workload, std::uint32_t program, OpIndex op);
 
-// REQUIRES: programs, groups and slot bindings hold no index out of range, and slots in use are
+// REQUIRES: programs, groups and slot bindings have no index out of range, and all slots in use are
 // bound.
 class CallSequences {
  public:
   explicit CallSequences(const Workload& workload);
 
-  // The operations of a member's program that call the group, in issue order.
+  // Returns the operations of a member's program that call the group, in issue order.
   [[nodiscard]] const std::vector<OpIndex>& operations(GroupId group, std::size_t member) const {
     return sequences_[of_member_[group][member]].operations;
   }
-  // Whether two members make equal calls in equal order.
+  // True if two members make equal calls in the same order.
   [[nodiscard]] bool alike(GroupId group, std::size_t a, std::size_t b) const {
     return sequences_[of_member_[group][a]].content == sequences_[of_member_[group][b]].content;
   }
@@ -38,7 +38,7 @@ class CallSequences {
  private:
   struct Sequence {
     std::vector<OpIndex> operations;
-    std::uint32_t content = 0;  // equal for equal calls, whatever the program
+    std::uint32_t content = 0;  // equal for equal sequences of calls of different programs
   };
   using Content = std::vector<std::pair<bool, std::uint32_t>>;
 
@@ -47,7 +47,7 @@ class CallSequences {
                                           const std::vector<std::uint16_t>& slots);
 
   const Workload& workload_;
-  std::vector<std::uint32_t> equal_call_;  // lowest call equal to each
+  std::vector<std::uint32_t> equal_call_;  // by call: the lowest equal call
   std::vector<Sequence> sequences_;
   std::map<std::pair<std::uint32_t, std::vector<std::uint16_t>>, std::uint32_t> known_;
   std::map<Content, std::uint32_t> contents_;

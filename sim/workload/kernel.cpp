@@ -31,6 +31,7 @@ struct FlopsOf {
 struct BytesOf {
   double operator()(const Gemm& g) const {
     const double operand = element_bytes(g.dtype);
+    // An fp32 gradient is read and written (4 + 4 bytes). An FP8 GEMM writes a 2-byte result.
     const double result = g.accumulate_fp32 ? 8.0 : (g.dtype == DataType::Fp8 ? 2.0 : operand);
     const auto m = static_cast<double>(g.m);
     const auto n = static_cast<double>(g.n);
@@ -42,6 +43,7 @@ struct BytesOf {
     const auto experts = static_cast<double>(g.rows.size());
     const auto n = static_cast<double>(g.n);
     const auto k = static_cast<double>(g.k);
+    // The inputs and results of all experts have `rows` rows; each expert has its own k x n matrix.
     const double weight = g.accumulate_fp32 ? 8.0 : element_bytes(g.dtype);
     return element_bytes(g.dtype) * static_cast<double>(rows) * (k + n) + weight * experts * k * n;
   }
@@ -52,9 +54,10 @@ struct BytesOf {
     const double kv = batch * static_cast<double>(a.kv_length) * static_cast<double>(a.kv_heads);
     const double qk = static_cast<double>(a.head_dim_qk);
     const double v = static_cast<double>(a.head_dim_v);
+    // Q, K, V and the output, and the fp32 log-sum-exp of each row.
     const double forward = element_bytes(a.dtype) * (q * qk + kv * (qk + v) + q * v) + 4.0 * q;
-    // Backward reads what forward read and wrote and the output's gradient, and writes three
-    // gradients.
+    // The backward pass reads the inputs and outputs of the forward pass and the output's gradient,
+    // and writes three gradients.
     return a.backward ? 2.0 * forward + element_bytes(a.dtype) * q * v : forward;
   }
   double operator()(const MemoryBound& m) const { return static_cast<double>(m.bytes); }

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Far above any machine, and small enough that what is made of it stays within 64 bits.
+// Limits far above any machine, small enough that results derived from them fit into 64 bits.
 constexpr std::int64_t kSizeMost = 1LL << 61;
 constexpr std::int64_t kRowsMost = 1LL << 40;
 constexpr double kBytesOfKernelMost = 0x1p60;

@@ -1,6 +1,6 @@
-// Kernels as JSON objects, for workloads in files.
+// Kernels as JSON objects, for workload files.
 //
-//   {"kind": "gemm", "m": 8192, "n": 1280, "k": 8192, "dtype": "bf16"}
+//    {"kind": "gemm", "m": 8192, "n": 1280, "k": 8192, "dtype": "bf16"}
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 namespace trainyard {
 
 [[nodiscard]] nlohmann::ordered_json kernel_to_json(const Kernel& kernel);
-// Problems are reported to the object's file.
+// Problems go to the object's file.
 [[nodiscard]] Kernel read_kernel(JsonObject& object);
 
-// A whole number of bytes, plain or as text with a unit ("32 MiB").
+// Reads a whole number of bytes, as a number or as text with a unit ("32 MiB").
 [[nodiscard]] std::int64_t read_size(JsonObject& object, std::string_view key, std::int64_t least);
 
-// A field that holds the name of an enumerator; `last` is the enumeration's last one.
+// Reads a field that holds the name of an enumerator. `last` is the last enumerator.
 template <class Enum>
 [[nodiscard]] Enum read_enumerator(JsonObject& object, std::string_view key, Enum last,
                                    std::optional<Enum> fallback = {}) {

@@ -75,6 +75,8 @@ OperationList OperationList::rearranged(std::vector<Instance> instances,
 
 void OperationList::number_instances() {
   const Written& written = *shared_->written;
+  // Checks that the instances follow one another without gaps, and fills the index that
+  // instance_of() starts from: entry i is the instance of operation i << kStride.
   std::vector<std::uint32_t>& instance_at = shared_->instance_at;
   for (std::uint32_t number = 0; number < shared_->instances.size(); ++number) {
     const Instance& instance = shared_->instances[number];
@@ -112,6 +114,7 @@ Operation OperationList::at(std::size_t index) const {
 }
 
 OperationList::Shared& OperationList::own() {
+  // Copy on write, in two levels: a rearranged list shares only the blocks (`written`).
   if (!shared_) shared_ = std::make_shared<Shared>();
   if (shared_.use_count() > 1) shared_ = std::make_shared<Shared>(*shared_);
   std::shared_ptr<Written>& written = shared_->written;

@@ -1,10 +1,10 @@
-// The operations of a program in issue order, as instances of blocks: a microbatch that goes as one
-// before it takes a few words, however much it does. A list made by hand is one instance of one
-// block.
+// The operations of a program in issue order, stored as instances of blocks. A microbatch with the
+// operations of an earlier one takes a few words, however many operations it has. A list built by
+// hand is one instance of one block.
 //
-//   OperationList list{{.payload = 1}, {.payload = 2}};
-//   list[1].payload;                          // 2
-//   for (const Operation& op : list) ...;     // in order, quicker than by number
+//    OperationList list{{.payload = 1}, {.payload = 2}};
+//    list[1].payload;                          // 2
+//    for (const Operation& op : list) ...;     // in order; faster than access by index
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,10 @@ enum class OpKind : std::uint8_t { Compute, Collective, Send, Recv, Delay };
   return kind == OpKind::Collective || kind == OpKind::Send || kind == OpKind::Recv;
 }
 
-// The breakdown counts a compute operation as this.
+// The category of a compute operation in the breakdown.
 enum class WorkClass : std::uint8_t { Compute, Optimizer };
 
-// The part of the step that an operation belongs to; it colours traces and reports.
+// The part of the step that an operation belongs to. It selects colours in traces and reports.
 enum class StepPart : std::uint8_t {
   Forward,
   Backward,
@@ -52,10 +52,10 @@ struct Operation {
   WorkClass work = WorkClass::Compute;
   StepPart part = StepPart::Other;
   std::uint16_t name = 0;  // index into Workload::names
-  std::uint16_t slot = 0;  // communication: which group of the rank
-  // Compute: kernel (Program::kernel_of); Collective, Send, Recv: call; Delay: delay
+  std::uint16_t slot = 0;  // communication: the slot of the rank that binds the group
+  // Compute: the kernel (Program::kernel_of); Collective, Send, Recv: the call; Delay: the delay.
   std::uint32_t payload = 0;
-  std::int32_t microbatch = -1;  // tags for traces and reports; -1: none
+  std::int32_t microbatch = -1;  // tag for traces and reports, as layer; -1: none
   std::int32_t layer = -1;
   std::uint32_t dependencies_begin = 0;  // range in OperationList::Content
   std::uint32_t dependencies_end = 0;
@@ -64,28 +64,28 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
-// A block is a run of operations that is written once, such as the forward and backward of a
+// A block is a sequence of operations that is stored once, such as the forward and backward of a
 // microbatch through a stage. A program is a list of instances of blocks.
 struct Block {
-  OpIndex begin = 0;         // its first operation among those written
-  OpIndex count = 0;         // of operations, at least one
-  std::uint32_t inputs = 0;  // operations of earlier instances that it waits for, numbered from 0
+  OpIndex begin = 0;         // its first operation in Content::operations
+  OpIndex count = 0;         // number of operations, at least one
+  std::uint32_t inputs = 0;  // number of operations of earlier instances that it depends on
   bool operator==(const Block&) const = default;
 };
 
 struct Instance {
-  OpIndex first = 0;            // number of its first operation in the program
-  std::uint32_t block = 0;      // number of the block
-  std::int32_t microbatch = 0;  // added to the microbatches that the block's operations name
-  std::uint32_t bindings = 0;   // its inputs, in OperationList::bindings
+  OpIndex first = 0;            // index of its first operation in the program
+  std::uint32_t block = 0;      // index of the block
+  std::int32_t microbatch = 0;  // offset of the microbatch tags of the block's operations
+  std::uint32_t bindings = 0;   // its inputs begin here in Content::bindings
   bool operator==(const Instance&) const = default;
 };
 
-// A dependency is written as the place of an operation in its block, or as this plus the number of
+// A stored dependency is the index of an operation in its block, or kBlockInput plus the index of
 // an input of the block.
 inline constexpr OpIndex kBlockInput = OpIndex{1} << 31U;
 
-// The operations that one waits for, by their numbers in the program.
+// The dependencies of an operation, by their indices in the program.
 class Dependencies {
  public:
   class const_iterator {
@@ -121,7 +121,7 @@ class Dependencies {
   using iterator = const_iterator;
   using value_type = OpIndex;
 
-  // `written`: as the block says it; `first` and `bindings` are those of the instance.
+  // `written` has the stored dependencies of the block; `first` and `bindings` are the instance's.
   Dependencies(std::span<const OpIndex> written, OpIndex first, const OpIndex* bindings)
       : written_(written), bindings_(bindings), first_(first) {}
 
@@ -138,13 +138,13 @@ class Dependencies {
   OpIndex first_;
 };
 
-// Copies share their content until one of them is changed. Lists that arrange the same blocks share
-// these.
+// Copies share their content until one of them changes (copy on write). Lists that arrange the same
+// blocks share these blocks.
 class OperationList {
  public:
   struct Content {
-    std::vector<Operation> operations = {};  // of all blocks, one behind the other
-    std::vector<OpIndex> dependencies = {};  // of all operations, as written (kBlockInput)
+    std::vector<Operation> operations = {};  // of all blocks, one after the other
+    std::vector<OpIndex> dependencies = {};  // of all operations, as stored (see kBlockInput)
     std::vector<Block> blocks = {};          // in the order of their operations, without gaps
     std::vector<Instance> instances = {};    // in the order of the program, without gaps
     std::vector<OpIndex> bindings = {};      // of all instances
@@ -156,7 +156,7 @@ class OperationList {
     std::vector<OpIndex> dependencies = {};
     std::vector<Block> blocks = {};
   };
-  // An operation of a block as an instance has it.
+  // Returns an operation of a block with the microbatch of an instance.
   [[nodiscard]] static Operation of_instance(Operation op, std::int32_t microbatch) {
     if (op.microbatch >= 0) op.microbatch += microbatch;
     return op;
@@ -202,11 +202,11 @@ class OperationList {
   OperationList() = default;
   OperationList(std::initializer_list<Operation> operations)
       : OperationList(std::vector<Operation>(operations)) {}
-  // NOLINTNEXTLINE(google-explicit-constructor): a list is a list
+  // NOLINTNEXTLINE(google-explicit-constructor): a vector of operations converts to a list.
   OperationList(std::vector<Operation> operations);
-  // REQUIRES: blocks and instances fit together, as `Content` says.
+  // REQUIRES: blocks and instances satisfy the conditions in Content.
   explicit OperationList(Content content);
-  // The blocks of this list as other instances, which share them.
+  // Returns a list of other instances of this list's blocks. Both lists share the blocks.
   [[nodiscard]] OperationList rearranged(std::vector<Instance> instances,
                                          std::vector<OpIndex> bindings) const;
 
@@ -254,7 +254,7 @@ class OperationList {
   [[nodiscard]] std::span<const OpIndex> bindings() const {
     return shared_ ? std::span<const OpIndex>(shared_->bindings) : std::span<const OpIndex>();
   }
-  // Where an operation stands: in which instance, and at which place of its block.
+  // The position of an operation: its instance, and its index in the block.
   struct Position {
     std::uint32_t instance = 0;
     OpIndex place = 0;
@@ -264,7 +264,7 @@ class OperationList {
     const Instance& instance = instance_of(op);
     return {static_cast<std::uint32_t>(&instance - shared_->instances.data()), op - instance.first};
   }
-  // The operations of all blocks, each written once, and their dependencies as written.
+  // The operations of all blocks, each once, and their dependencies as stored.
   [[nodiscard]] std::span<const Operation> written() const {
     return shared_ ? std::span<const Operation>(shared_->written->operations)
                    : std::span<const Operation>();
@@ -273,23 +273,24 @@ class OperationList {
     return shared_ ? std::span<const OpIndex>(shared_->written->dependencies)
                    : std::span<const OpIndex>();
   }
-  // A copy of all of it.
+  // Returns a copy of all content.
   [[nodiscard]] Content content() const;
 
-  // Both are copies of one list, changed since by neither. Never so for lists never written to.
+  // True if both are unchanged copies of one list. False for lists that never had content.
   [[nodiscard]] bool shares_with(const OperationList& other) const {
     return shared_ != nullptr && shared_ == other.shared_;
   }
-  // The blocks of both are those of one list, changed since in neither.
+  // True if the blocks of both are unchanged copies of those of one list.
   [[nodiscard]] bool shares_blocks_with(const OperationList& other) const {
     return shared_ != nullptr && other.shared_ != nullptr &&
            shared_->written == other.shared_->written;
   }
 
-  // The operations of the blocks, to change them in this list and no other, in all instances. Valid
-  // until the list is next copied. REQUIRES: none comes or goes.
+  // Returns the operations of the blocks for modification, in this list only, but in all instances.
+  // Valid until the list is copied next. REQUIRES: the number of operations stays the same.
   [[nodiscard]] std::span<Operation> edit();
-  // Adds an operation at the end, with its dependencies. REQUIRES: the list has no block but one.
+  // Appends an operation with its dependencies. REQUIRES: the list has at most one block, with one
+  // instance.
   void push_back(Operation op, std::span<const OpIndex> dependencies = {});
 
  private:
@@ -297,9 +298,9 @@ class OperationList {
     std::shared_ptr<Written> written = std::make_shared<Written>();
     std::vector<Instance> instances = {};
     std::vector<OpIndex> bindings = {};
-    std::vector<std::uint32_t> instance_at = {};  // the instance of every so-many-th operation
+    std::vector<std::uint32_t> instance_at = {};  // of every 2^kStride-th operation
   };
-  static constexpr unsigned kStride = 6;  // as a power of two
+  static constexpr unsigned kStride = 6;  // as a power of two: 64 operations
 
   void number_instances();
   [[nodiscard]] Shared& own();

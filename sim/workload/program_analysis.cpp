@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-// Operations from which on a second thread helps.
+// The number of operations from which a second thread pays off.
 constexpr std::size_t kWorthAThread = 10'000;
 
 }  // namespace
@@ -53,6 +53,8 @@ ProgramAnalysis::ProgramAnalysis(const Workload& workload, const ProgramAnalysis
   parallel_for(operations > kWorthAThread, found.size(), [&](std::size_t i) {
     const Program& program = workload.programs[lowest[i]];
     const auto known = like ? like->templates_.find(lowest[i]) : templates_.end();
+    // Results for blocks hold for every arrangement of them, so programs with shared blocks share
+    // these.
     const bool same = like && known != like->templates_.end() &&
                       known->second.order.list().shares_blocks_with(program.operations);
     found[i].emplace(program, same ? &known->second : nullptr);
@@ -62,6 +64,7 @@ ProgramAnalysis::ProgramAnalysis(const Workload& workload, const ProgramAnalysis
 }
 
 bool ProgramAnalysis::ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b) {
+  // The relation is symmetric, so the cache holds each pair once.
   if (a > b) std::swap(a, b);
   const std::uint32_t shared = template_of_[program];
   const std::scoped_lock lock(mutex_);
@@ -82,9 +85,9 @@ bool ProgramAnalysis::answers_hold_for(ProgramAnalysis& other) {
   });
 }
 
-// For each operation of b, some first operations of a come before it, the more of them the later it
-// is. It is enough that the next operation of a comes after it, since all later ones of a follow
-// that one.
+// The operations of a that come before an operation of b are a prefix of a, and the prefix grows
+// along b. The next operation of a after the prefix must come after the operation of b; all later
+// ones follow it on its stream. Two iterators therefore decide it in linear time.
 bool ProgramAnalysis::ordered(const ProgramOrder& order, const Lane& a, const Lane& b) {
   if (a.column == b.column) return true;
   auto next = a.operations.begin();

@@ -1,12 +1,12 @@
-// The analysis of the programs of a workload, whatever time anything takes: what each program
-// calls, which of its operations end before which others start, and which of its slots are never in
-// use at the same time. Programs of one template (program_templates.hpp) have one answer.
+// The analysis of a workload's programs that does not depend on durations: the calls of each
+// program, the operations that end before others start, and the pairs of slots that are never in
+// use at the same time. Programs of one template (program_templates.hpp) share one result.
 //
-// Folding, the engine and what-ifs share one analysis. Several threads may ask.
+// Folding, the engine and what-ifs share one analysis. Thread-safe.
 //
-//   ProgramAnalysis analysis(workload);
-//   analysis.calls(program).by_slot(tensor_slot);
-//   if (analysis.ordered(program, tensor_slot, data_slot)) ...;   // their calls never overlap
+//    ProgramAnalysis analysis(workload);
+//    analysis.calls(program).by_slot(tensor_slot);
+//    if (analysis.ordered(program, tensor_slot, data_slot)) ...;   // their calls never overlap
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,12 @@ namespace trainyard {
 
 class ProgramAnalysis {
  public:
-  // `like`: of a workload whose programs of the same numbers may be made of the same blocks; what
-  // follows from these is shared. Null: there is none. REQUIRES: the workload outlives it.
+  // `like` is the analysis of a similar workload, or null. Where programs with equal indices share
+  // their blocks, results for these blocks are shared too. REQUIRES: the workload outlives the
+  // object.
   explicit ProgramAnalysis(const Workload& workload, const ProgramAnalysis* like = nullptr);
 
-  // The lowest program of the same template, which may be the program itself.
+  // Returns the lowest program of the same template, which may be the program itself.
   [[nodiscard]] std::uint32_t template_of(std::uint32_t program) const {
     return template_of_[program];
   }
@@ -38,22 +39,23 @@ class ProgramAnalysis {
   [[nodiscard]] const ProgramOrder& order(std::uint32_t program) const {
     return templates_.at(template_of_.at(program)).order;
   }
-  // True when of any two different operations, one on each slot, one ends before the other starts.
-  // For one slot with itself: true when its calls follow one another.
+  // True if, of any two different operations, one on each slot, one ends before the other starts.
+  // For a slot with itself: true if its calls never overlap.
   [[nodiscard]] bool ordered(std::uint32_t program, std::uint16_t a, std::uint16_t b);
-  // Whether the other gives the answers to ordered() that this one has given so far.
+  // True if `other` returns the same results for all queries of ordered() that this object has
+  // answered.
   [[nodiscard]] bool answers_hold_for(ProgramAnalysis& other);
 
  private:
-  // The communication of one slot on one stream, in order.
+  // The communication of one slot on one stream, in issue order.
   struct Lane {
-    std::size_t column = 0;  // of its stream in the program's order
+    std::size_t column = 0;  // column of its stream in ProgramOrder
     std::vector<OpIndex> operations;
   };
   struct Template {
-    // `like`: of a program that may be made of the same blocks; null: there is none.
+    // `like` belongs to a program that shares its blocks; null: there is none.
     Template(const Program& program, const Template* like);
-    // Returns the lanes of a slot, which are found when they are first asked for.
+    // Returns the lanes of a slot. It computes them on the first call.
     [[nodiscard]] const std::vector<Lane>& lanes_of(std::uint16_t slot);
 
     ProgramCalls calls;
@@ -65,7 +67,7 @@ class ProgramAnalysis {
 
   std::vector<std::uint32_t> template_of_;  // by program
   std::map<std::uint32_t, Template> templates_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards known_ and Template::lanes
   std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint16_t>, bool> known_;
 };
 

@@ -19,6 +19,8 @@ BlockCalls::BlockCalls(const OperationList& list)
   begin_.push_back(places_.size());
 }
 
+// Makes one pass over all operations: the number of slots, the distinct calls of each slot, and
+// whether its operations are on one stream.
 void BlockCalls::read_slots(std::span<const Operation> written) {
   for (const Operation& operation : written)
     if (communicates(operation.kind)) slots_ = std::max<std::size_t>(slots_, operation.slot + 1U);
@@ -38,6 +40,7 @@ void BlockCalls::read_slots(std::span<const Operation> written) {
   }
 }
 
+// Lists the communications of a block by slot (a CSR over blocks and slots) and numbers them.
 void BlockCalls::read_block(const Block& block, std::span<const Operation> written) {
   std::vector<std::vector<OpIndex>> by_slot(slots_);
   for (OpIndex place = 0; place < block.count; ++place) {
@@ -73,6 +76,8 @@ ProgramCalls::ProgramCalls(const OperationList& operations,
   const std::size_t slots = blocks_->slots();
   const std::span<const Instance> instances = operations.instances();
   calls_before_.reserve(instances.size() * slots);
+  // The ordinal of a call is its ordinal in the block plus the calls that earlier instances made
+  // through the slot. A prefix sum over the instances gives these.
   std::vector<std::uint32_t> made(slots, 0);
   for (const Instance& instance : instances) {
     calls_before_.insert(calls_before_.end(), made.begin(), made.end());

@@ -1,10 +1,10 @@
-// The calls of a program, whoever its partners turn out to be. The i-th call that a member of a
-// group makes meets the i-th calls of the others, so a call is known by its place among those of
-// its slot.
+// The calls of a program by slot, independent of the ranks that the slots lead to. The i-th call of
+// one member of a group matches the i-th call of the others, so the index of a call among those of
+// its slot (its ordinal) identifies it.
 //
-//   ProgramCalls calls(program.operations);
-//   calls.by_slot(2);     // the operations that communicate through slot 2, in order
-//   calls.ordinal(op, 2); // the place of one of them among these
+//    ProgramCalls calls(program.operations);
+//    calls.by_slot(2);      // the operations that communicate through slot 2, in order
+//    calls.ordinal(op, 2);  // the index of `op` among these
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,11 @@ namespace trainyard {
 
 struct Program;
 
-// The calls that the blocks of a list make. Operations are numbered as written.
+// The calls that the blocks of a list make. The argument `written` is an index into
+// OperationList::written().
 class BlockCalls {
  public:
-  // A collective that is made, once or often.
+  // A distinct pair of slot and call of Collective operations.
   struct Collective {
     std::uint16_t slot = 0;
     std::uint32_t call = 0;
@@ -30,14 +31,15 @@ class BlockCalls {
 
   explicit BlockCalls(const OperationList& list);
 
-  // One more than the highest slot in use.
+  // The highest slot in use, plus one.
   [[nodiscard]] std::size_t slots() const { return slots_; }
-  // The places of a block that communicate through the slot, in order.
+  // Returns the operations of a block that communicate through the slot, as indices in the block,
+  // in order.
   [[nodiscard]] std::span<const OpIndex> places(std::uint32_t block, std::size_t slot) const {
     const std::size_t list = block * slots_ + slot;
     return std::span(places_).subspan(begin_[list], begin_[list + 1] - begin_[list]);
   }
-  // Where an operation that communicates stands among these.
+  // Returns the index of a communication among those of its block and slot.
   [[nodiscard]] std::uint32_t ordinal(OpIndex written) const { return ordinal_[written]; }
   [[nodiscard]] bool on_one_stream(std::size_t slot) const { return on_one_stream_[slot]; }
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& distinct_calls() const {
@@ -52,7 +54,7 @@ class BlockCalls {
   [[nodiscard]] std::uint32_t collective(const Operation& operation);
 
   std::size_t slots_ = 0;
-  std::vector<std::size_t> begin_;  // [block][slot], and their end
+  std::vector<std::size_t> begin_;  // [block][slot], and the end
   std::vector<OpIndex> places_;
   std::vector<std::uint32_t> ordinal_;  // by operation
   std::vector<Collective> collectives_;
@@ -65,32 +67,33 @@ class ProgramCalls {
  public:
   using Collective = BlockCalls::Collective;
 
-  // `blocks`: of a list with the same blocks; null: they are read.
+  // `blocks` belongs to a list with the same blocks; null: the constructor computes it.
   explicit ProgramCalls(const OperationList& operations,
                         std::shared_ptr<const BlockCalls> blocks = nullptr);
 
   [[nodiscard]] const std::shared_ptr<const BlockCalls>& blocks() const { return blocks_; }
-  // One more than the highest slot in use.
+  // The highest slot in use, plus one.
   [[nodiscard]] std::size_t slots() const { return by_slot_.size(); }
   [[nodiscard]] const std::vector<OpIndex>& by_slot(std::size_t slot) const {
     return by_slot_[slot];
   }
-  // REQUIRES: the operation communicates through the slot.
+  // Returns the index of `op` among the calls of its slot. REQUIRES: `op` communicates through
+  // `slot`.
   [[nodiscard]] std::uint32_t ordinal(OpIndex op, std::uint16_t slot) const {
     const OperationList::Position position = operations_.position_of(op);
     return calls_before_[position.instance * by_slot_.size() + slot] +
            blocks_->ordinal(written(position));
   }
-  // Whether all of them are on one stream.
+  // True if all operations of the slot are on one stream.
   [[nodiscard]] bool on_one_stream(std::size_t slot) const { return blocks_->on_one_stream(slot); }
-  // By slot: the calls made through it (indices into Workload::calls), ascending, each once.
+  // By slot: the distinct calls made through it (indices into Workload::calls), ascending.
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& distinct_calls() const {
     return blocks_->distinct_calls();
   }
 
-  // Collectives that differ in slot or call, in the order in which they are first written.
+  // The distinct pairs of slot and call of Collective operations, in the order of first use.
   [[nodiscard]] std::span<const Collective> collectives() const { return blocks_->collectives(); }
-  // The number of an operation's collective among them; kNone: it is no collective.
+  // Returns the index of the operation's pair in collectives(); kNone if it is not a Collective.
   [[nodiscard]] std::uint32_t collective_of(OpIndex op) const {
     return blocks_->collective_of(written(operations_.position_of(op)));
   }
@@ -104,13 +107,13 @@ class ProgramCalls {
   OperationList operations_;
   std::shared_ptr<const BlockCalls> blocks_;
   std::vector<std::vector<OpIndex>> by_slot_;
-  std::vector<std::uint32_t> calls_before_;  // [instance][slot]
+  std::vector<std::uint32_t> calls_before_;  // calls made before an instance: [instance][slot]
 };
 
-// How a program uses one of its slots.
+// The use of one slot by a program.
 struct SlotUse {
   std::uint16_t slot = 0;
-  OpIndex first = 0;  // operation that uses it first
+  OpIndex first = 0;  // first operation that uses it
   bool sends = false;
   bool receives = false;
 };

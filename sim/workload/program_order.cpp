@@ -13,7 +13,8 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint16_t kUnused = 0xFFFF;
-constexpr std::size_t kAtOnce = 4;  // columns raised together
+// Columns per iteration of copy() and raise(), so that the compiler can vectorise these loops.
+constexpr std::size_t kAtOnce = 4;
 constexpr std::size_t kWordBits = 64;
 
 std::span<const OpIndex> dependencies_of(const OperationList& list, const Operation& op) {
@@ -26,7 +27,7 @@ void copy(OpIndex* __restrict row, const OpIndex* __restrict other, std::size_t 
     std::memcpy(row + at, other + at, kAtOnce * sizeof(OpIndex));
 }
 
-// Makes `row` come after all that `other` comes after.
+// Takes the maximum per column: `row` then also comes after all predecessors of `other`.
 void raise(OpIndex* __restrict row, const OpIndex* __restrict other, std::size_t size) {
   for (std::size_t at = 0; at < size; at += kAtOnce) {
     for (std::size_t i = at; i < at + kAtOnce; ++i) row[i] = std::max(row[i], other[i]);
@@ -61,6 +62,9 @@ void BlockOrders::number_columns(const OperationList& list) {
   }
 }
 
+// The entries of a block are its inputs, then its streams in the order of first use. An edge leads
+// from an entry to each operation that waits for it: for a stream, to its first operation in the
+// block.
 void BlockOrders::find_entries(const OperationList& list, std::uint32_t block) {
   const Block& it = list.blocks()[block];
   BlockEntries& entries = entries_[block];
@@ -79,6 +83,8 @@ void BlockOrders::find_entries(const OperationList& list, std::uint32_t block) {
   }
 }
 
+// Computes the vector clock of each operation from those of its direct predecessors in the block.
+// Cost: operations times dependencies times columns at most.
 void BlockOrders::write_rows(const OperationList& list, const Block& block) {
   OpIndex* const rows = rows_.data() + block.begin * stride_;
   std::vector<OpIndex> last(columns_, kNone);
@@ -92,13 +98,16 @@ void BlockOrders::write_rows(const OperationList& list, const Block& block) {
     for (const OpIndex input : dependencies_of(list, list.written()[block.begin + place])) {
       if (input >= kBlockInput) continue;
       OpIndex& own = row[column_[block.begin + input]];
-      if (own > input) continue;  // and with it all that comes before it
+      if (own > input) continue;  // then row[] includes all that comes before it already
       raise(row, rows + input * stride_, stride_);
       own = input + 1;
     }
   }
 }
 
+// Computes, for each operation, the set of entries that reach it: its own edges, and the sets of
+// its direct predecessors in the block. Most operations have the set of a predecessor, so few
+// distinct sets remain.
 void BlockOrders::find_ways(const OperationList& list, std::uint32_t block) {
   const Block& it = list.blocks()[block];
   Ways& ways = ways_[block];
@@ -124,7 +133,8 @@ void BlockOrders::find_ways(const OperationList& list, std::uint32_t block) {
   }
 }
 
-// Adds the way where neither those of the operation's inputs are it nor the latest.
+// Returns the number of an entry set. It compares the set only with those in `likely` and the
+// newest one, so an equal set may be added twice. That costs memory but no correctness.
 std::uint32_t BlockOrders::number_of(Ways& ways, std::span<const std::uint64_t> entries,
                                      std::span<const std::uint32_t> likely) const {
   const auto is = [&](std::uint32_t way) {
@@ -149,8 +159,10 @@ ProgramOrder::ProgramOrder(const Program& program, std::shared_ptr<const BlockOr
   for (std::uint32_t number = 0; number < places_.size(); ++number) write_entered(number, rows);
 }
 
+// Resolves the entries of each instance to operations of the program: its bindings, then, for each
+// of its streams, the last operation of earlier instances on that stream.
 void ProgramOrder::find_outside() {
-  std::vector<OpIndex> last(columns(), kNone);  // by column, before the instance under way
+  std::vector<OpIndex> last(columns(), kNone);  // by column: last operation of earlier instances
   outside_begin_.reserve(list_.instances().size() + 1);
   for (const Instance& instance : list_.instances()) {
     outside_begin_.push_back(outside_.size());
@@ -162,7 +174,11 @@ void ProgramOrder::find_outside() {
   outside_begin_.push_back(outside_.size());
 }
 
+// A query first looks in the block: if an operation of the block comes before on that column, it is
+// later than all operations of earlier instances there. Otherwise entered_ has the answer, in one
+// row for each pair of instance and way.
 void ProgramOrder::place_instances() {
+  // Each instance has a row in entered_ for each way of its block.
   places_.reserve(list_.instances().size());
   std::size_t rows = 0;
   for (const Instance& instance : list_.instances()) {
@@ -173,7 +189,9 @@ void ProgramOrder::place_instances() {
   entered_.assign(rows * columns(), 0);
 }
 
-// Every way in comes after what its entries come after: their own `rows`, raised together.
+// The operations that come before a way are those that come before one of its entries, or are the
+// operation of an entry. The row of a way is the maximum of the rows of its entries. Instances are
+// processed in program order, so the rows of earlier instances are complete.
 void ProgramOrder::write_entered(std::uint32_t instance, std::vector<OpIndex>& rows) {
   const std::span<const OpIndex> outside = outside_of(instance);
   rows.resize(outside.size() * columns());
@@ -195,7 +213,7 @@ void ProgramOrder::write_entered(std::uint32_t instance, std::vector<OpIndex>& r
   }
 }
 
-// Writes the row of what comes after an operation, and after all that this comes after.
+// Writes the row of an entry: the predecessors of operation `op`, and `op` itself.
 void ProgramOrder::write_past(OpIndex op, std::span<OpIndex> row) const {
   if (op == kNone) {
     std::ranges::fill(row, 0);

@@ -1,16 +1,17 @@
-// The operations of a program that surely end before others start, however long anything takes.
+// The happens-before relation of a program's operations, independent of durations.
 //
-// An operation comes before another when a path of stream order and dependencies leads from one to
-// the other. Operations of a stream are in order, so what an operation comes after is one number
-// per stream in use: one past the last operation of that stream on such a path.
+// An operation comes before another if a path of stream order and dependencies leads from the one
+// to the other. The operations of a stream are in order, so one number per stream describes all
+// predecessors of an operation: one past the last operation of that stream on such a path (a vector
+// clock with a component, or column, per stream in use).
 //
-// A block's own order holds for all its instances, in whatever program (BlockOrders). What comes
-// before an instance enters it through its entries: the block's inputs, and for each stream the
-// operation before the instance's first one there. It is worked out once for all operations that
-// the same entries lead to.
+// The order within a block holds in all its instances, in any program (BlockOrders). Earlier
+// operations reach an instance only through its entries: the inputs of the block, and for each of
+// its streams the last earlier operation on that stream. ProgramOrder computes predecessors outside
+// of the instance once for all operations that are reached from the same set of entries.
 //
-//   ProgramOrder order(program);
-//   if (order.before(send, gemm)) ...;   // the message is away when the product starts
+//    ProgramOrder order(program);
+//    if (order.before(send, gemm)) ...;   // the send has ended when the GEMM starts
 #pragma once
 
 #include <cstddef>
@@ -23,15 +24,15 @@
 
 namespace trainyard {
 
-// The edges through which earlier operations enter an instance of a block.
+// The edges through which earlier operations reach an instance of a block.
 struct BlockEntries {
   struct Edge {
-    OpIndex place = 0;        // of the operation that waits, in the block
-    std::uint32_t entry = 0;  // below the number of the block's inputs: that input; else a stream's
+    OpIndex place = 0;        // index in the block of the operation that waits
+    std::uint32_t entry = 0;  // an input of the block if below their number; else a stream
   };
   std::uint32_t count = 0;
   std::vector<Edge> edges = {};  // in issue order
-  // Streams in the order of first use, with the places of their first and last operations.
+  // The streams of a block in the order of first use, with its first and last operation on each.
   struct StreamUse {
     std::uint8_t column = 0;
     OpIndex first = 0;
@@ -40,34 +41,34 @@ struct BlockEntries {
   std::vector<StreamUse> streams = {};
 };
 
-// The order within each block of a list, and the ways that lead into it. Operations are numbered as
-// written.
+// The order within each block of a list, and the sets of entries that reach its operations. The
+// argument `written` is an index into OperationList::written().
 class BlockOrders {
  public:
   explicit BlockOrders(const OperationList& list);
 
   [[nodiscard]] std::size_t columns() const { return columns_; }
   [[nodiscard]] std::uint8_t column(OpIndex written) const { return column_[written]; }
-  // One past the place of the last operation of a column that an operation comes after in its
-  // block, 0 where there is none.
+  // Returns one past the index in the block of the last operation of a column that comes before
+  // this one in the block; 0 if there is none.
   [[nodiscard]] OpIndex after(OpIndex written, std::size_t column) const {
     return rows_[written * stride_ + column];
   }
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
     return entries_[block];
   }
-  // A way is a set of entries, in words of a bit each. Some may be there twice.
+  // A way is a set of entries, as a bit set of 64-bit words. A block may list an equal set twice.
   [[nodiscard]] std::uint32_t ways_of(std::uint32_t block) const { return ways_[block].count; }
   [[nodiscard]] std::span<const std::uint64_t> way(std::uint32_t block, std::uint32_t way) const {
     const Ways& ways = ways_[block];
     return std::span(ways.entries).subspan(way * ways.words, ways.words);
   }
-  // The way of its block whose entries lead to an operation.
+  // Returns the way (the set of entries) that reaches an operation.
   [[nodiscard]] std::uint32_t way_to(OpIndex written) const { return way_to_[written]; }
 
  private:
   struct Ways {
-    std::size_t words = 0;  // of one
+    std::size_t words = 0;  // words per set
     std::uint32_t count = 0;
     std::vector<std::uint64_t> entries = {};
   };
@@ -80,8 +81,8 @@ class BlockOrders {
                                         std::span<const std::uint32_t> likely) const;
 
   std::size_t columns_ = 0;
-  std::size_t stride_ = 0;             // columns, in whole steps of kAtOnce
-  std::vector<std::uint8_t> column_;   // of its stream
+  std::size_t stride_ = 0;             // columns, rounded up to a multiple of kAtOnce
+  std::vector<std::uint8_t> column_;   // by operation: the column of its stream
   std::vector<BlockEntries> entries_;  // by block
   std::vector<OpIndex> rows_;          // [operation][column]
   std::vector<Ways> ways_;             // by block
@@ -90,24 +91,24 @@ class BlockOrders {
 
 class ProgramOrder {
  public:
-  // `blocks`: of a program with the same blocks; null: they are found.
+  // `blocks` belongs to a program with the same blocks; null: the constructor computes it.
   explicit ProgramOrder(const Program& program,
                         std::shared_ptr<const BlockOrders> blocks = nullptr);
 
-  // Returns false for an operation and itself.
+  // Returns false if both are the same operation.
   [[nodiscard]] bool before(OpIndex first, OpIndex then) const {
     return after(then, column(first)) > first;
   }
-  // Streams in use have columns, counted from 0.
+  // Each stream in use has a column, counted from 0.
   [[nodiscard]] std::size_t columns() const { return blocks_->columns(); }
   [[nodiscard]] std::uint8_t column(OpIndex op) const {
     return blocks_->column(written(list_.position_of(op)));
   }
-  // One past the last operation of a column that `op` comes after, 0 where there is none.
+  // Returns one past the last operation of a column that comes before `op`; 0 if there is none.
   [[nodiscard]] OpIndex after(OpIndex op, std::size_t column) const {
     return after(list_.position_of(op), column);
   }
-  // The one before it on its stream; kNone: it is the first.
+  // Returns the previous operation on the stream of `op`; kNone if `op` is the first.
   [[nodiscard]] OpIndex previous(OpIndex op) const {
     const OperationList::Position position = list_.position_of(op);
     return after(position, blocks_->column(written(position))) - 1;
@@ -118,18 +119,19 @@ class ProgramOrder {
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
     return blocks_->entries_of(block);
   }
-  // Returns for each entry of an instance the operation before it; kNone where there is none.
+  // Returns, for each entry of an instance, the operation that it leads from; kNone if there is
+  // none.
   [[nodiscard]] std::span<const OpIndex> outside_of(std::uint32_t instance) const {
     return std::span(outside_).subspan(outside_begin_[instance],
                                        outside_begin_[instance + 1] - outside_begin_[instance]);
   }
 
  private:
-  // An instance as it looks for its order.
+  // The data of an instance that a query needs.
   struct Place {
     OpIndex first = 0;
-    OpIndex written = 0;      // of its block, among the operations written
-    std::size_t entered = 0;  // the row of its first way
+    OpIndex written = 0;      // start of its block in OperationList::written()
+    std::size_t entered = 0;  // first of its rows in entered_
   };
 
   [[nodiscard]] OpIndex written(const OperationList::Position& position) const {
@@ -151,13 +153,13 @@ class ProgramOrder {
   OperationList list_;
   std::shared_ptr<const BlockOrders> blocks_;
   std::vector<OpIndex> outside_;            // of all instances
-  std::vector<std::size_t> outside_begin_;  // by instance, and their end
+  std::vector<std::size_t> outside_begin_;  // by instance, and the end
   std::vector<Place> places_;               // by instance
   std::vector<OpIndex> entered_;            // [instance and way][column]
 };
 
-// Calls visit(input) for all that an operation waits for: the one before it on its stream and its
-// dependencies.
+// Calls visit(input) for all direct predecessors of an operation: the previous operation on its
+// stream, and its dependencies.
 template <class Visit>
 void for_each_input(const Program& program, const ProgramOrder& order, OpIndex op,
                     const Visit& visit) {

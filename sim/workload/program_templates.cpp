@@ -12,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-// All but the kernel of a computation, and all of what does not compute.
+// True if two operations are equal, except for the kernel of a Compute operation.
 bool same_form(const Operation& a, const Operation& b) {
   const auto all = [](const Operation& op) {
     return std::tie(op.kind, op.stream, op.work, op.part, op.name, op.slot, op.microbatch, op.layer,
@@ -41,7 +41,8 @@ bool same_effects(const Program& a, const Program& b) {
          });
 }
 
-// Adds the values that `all` lacks. Returns where each of `more` then stands in it.
+// Appends the values of `more` that `all` lacks. Returns the index in `all` of each value of
+// `more`.
 template <class Value>
 std::vector<std::uint32_t> joined(std::vector<Value>& all, std::vector<Value> more) {
   std::map<Value, std::uint32_t> numbers;
@@ -56,6 +57,7 @@ std::vector<std::uint32_t> joined(std::vector<Value>& all, std::vector<Value> mo
   return places;
 }
 
+// The new index of each entry of the appended tables.
 struct Places {
   std::vector<std::uint32_t> names;
   std::vector<std::uint32_t> kernels;
@@ -89,7 +91,7 @@ void TemplateWriter::add(Program program) {
   programs_.push_back(std::move(program));
 }
 
-// Its kernels are numbered as they come.
+// Starts the template with the first program. Its distinct kernels get numbers in the order of use.
 void TemplateWriter::begin(Program program) {
   template_ = program.operations.content();
   std::map<std::uint32_t, std::uint32_t> numbers;  // by kernel
@@ -109,19 +111,21 @@ bool TemplateWriter::fits(const Program& program) const {
   return same_lists(program.operations, template_) && same_effects(program, programs_.front());
 }
 
-// Adds a program. Where it has two kernels in place of one, operations of the template get another
-// number.
+// Adds a program to the template. Operations with one number must have one kernel in every member.
+// If this program has two kernels where the template has one number, the number is split. The
+// numbers therefore are the coarsest partition of the operations that all members agree with.
 void TemplateWriter::join(Program program) {
   const std::span<const Operation> written = program.operations.written();
   std::vector<std::uint32_t> kernels(programs_.front().kernels.size(), kNone);  // by number
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> parted;  // by number and kernel
+  // New numbers, by number and kernel.
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> split_numbers;
   for (std::size_t i = 0; i < template_.operations.size(); ++i) {
     if (template_.operations[i].kind != OpKind::Compute) continue;
     std::uint32_t& number = template_.operations[i].payload;
     const std::uint32_t kernel = written[i].payload;
     if (kernels[number] == kNone) kernels[number] = kernel;
     if (kernels[number] == kernel) continue;
-    const auto [entry, fresh] = parted.try_emplace({number, kernel}, kNone);
+    const auto [entry, fresh] = split_numbers.try_emplace({number, kernel}, kNone);
     if (fresh) {
       entry->second = split(number);
       kernels.push_back(kernel);
@@ -134,7 +138,7 @@ void TemplateWriter::join(Program program) {
   programs_.push_back(std::move(program));
 }
 
-// A new number, for which those who have come so far have the kernel they have for the old one.
+// Creates a number for which each earlier member has the kernel that it has for `number`.
 std::uint32_t TemplateWriter::split(std::uint32_t number) {
   const auto fresh = static_cast<std::uint32_t>(programs_.front().kernels.size());
   for (const std::size_t member : members_) {
@@ -155,6 +159,7 @@ std::vector<std::uint32_t> program_templates(std::span<const Program> programs) 
   std::map<const Instance*, std::uint32_t> lowest;
   for (const Program& program : programs) {
     const auto own = static_cast<std::uint32_t>(templates.size());
+    // Programs of one template share their content, so the address of the instances identifies it.
     const Instance* list = program.operations.instances().data();
     templates.push_back(list == nullptr ? own : lowest.try_emplace(list, own).first->second);
   }
@@ -175,7 +180,7 @@ void append_programs(Workload& workload, Workload more) {
     } else {
       for (std::size_t j = i + 1; j < templates.size(); ++j)
         if (templates[j] == i)
-          more.programs[j].operations = {};  // so that the list is written in place
+          more.programs[j].operations = {};  // edit() then does not copy the shared list
       for (Operation& op : program.operations.edit()) renumber(op, program.kernels.empty(), places);
     }
     for (std::uint32_t& kernel : program.kernels) kernel = places.kernels[kernel];

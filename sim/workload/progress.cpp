@@ -1,5 +1,6 @@
-// Can a workload run to its end at all? A static look for the cycle that would hang it (declared in
-// workload.hpp).
+// The static check for deadlock (declared in workload.hpp). It executes the workload without
+// durations, as Kahn's topological sort does: an operation ends when all that it waits for has
+// ended. If some operations never end, they contain a cycle, and the check reports it.
 
 #include <fmt/format.h>
 
@@ -16,16 +17,16 @@ namespace trainyard {
 
 namespace {
 
-// Who waits for whom within one program; the same for all ranks that run it.
+// The waits-for relation within one program, which all ranks of the program share.
 struct Waits {
-  std::vector<std::vector<OpIndex>> waits_for;  // distinct: before it on its stream, dependencies
-  std::vector<std::vector<OpIndex>> lets_go;
+  std::vector<std::vector<OpIndex>> waits_for;  // distinct: previous on its stream, dependencies
+  std::vector<std::vector<OpIndex>> dependents;
 };
 
 Waits order_of(const Program& program, std::size_t streams) {
   const std::size_t count = program.operations.size();
   Waits order{.waits_for = std::vector<std::vector<OpIndex>>(count),
-              .lets_go = std::vector<std::vector<OpIndex>>(count)};
+              .dependents = std::vector<std::vector<OpIndex>>(count)};
   std::vector<std::uint32_t> last(streams, kNone);
   for (OpIndex i = 0; i < count; ++i) {
     const Operation& op = program.operations[i];
@@ -35,7 +36,7 @@ Waits order_of(const Program& program, std::size_t streams) {
     for (const OpIndex dependency : program.dependencies_of(i)) before.push_back(dependency);
     std::ranges::sort(before);
     before.erase(std::unique(before.begin(), before.end()), before.end());
-    for (const OpIndex earlier : before) order.lets_go[earlier].push_back(i);
+    for (const OpIndex earlier : before) order.dependents[earlier].push_back(i);
   }
   return order;
 }
@@ -47,10 +48,10 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-// Plays the workload without time: whatever may end, ends.
-class Rehearsal {
+// Executes the workload without durations: every operation that can end ends.
+class DryRun {
  public:
-  explicit Rehearsal(const Workload& workload) : workload_(workload), sequences_(workload) {
+  explicit DryRun(const Workload& workload) : workload_(workload), sequences_(workload) {
     for (const Program& program : workload.programs) {
       orders_.push_back(order_of(program, workload.streams.size()));
     }
@@ -64,11 +65,11 @@ class Rehearsal {
     }
   }
 
-  // The cycle that is left when nothing more can end, or nothing when all has ended.
+  // Returns the cycle of operations that cannot end; empty if all operations end.
   std::vector<Place> cycle() {
     for (RankId rank = 0; rank < pending_.size(); ++rank) {
       for (OpIndex op = 0; op < pending_[rank].size(); ++op) {
-        // The others are reached when the last operation they wait for ends.
+        // All other operations are added when the last operation that they wait for ends.
         if (order(rank).waits_for[op].empty()) reached_.push_back({rank, op});
       }
     }
@@ -80,7 +81,7 @@ class Rehearsal {
     return left_over();
   }
 
-  // "waits for rank 3's ... in group 2", between neighbours of the cycle.
+  // Returns the reason why one operation of the cycle waits for the next, for the message.
   [[nodiscard]] std::string reason(const Place& waiting, const Place& awaited) const {
     const std::string what = describe(workload_, workload_.ranks[awaited.rank].program, awaited.op);
     if (waiting.rank != awaited.rank) {
@@ -119,12 +120,13 @@ class Rehearsal {
   }
 
   [[nodiscard]] GroupId group_of(std::uint32_t rendezvous) const {
-    // The last group that starts at or before it; groups without calls start where the next does.
+    // Returns the last group that starts at or before the rendezvous. A group without calls starts
+    // where the next group does, so upper_bound skips it.
     const auto after = std::ranges::upper_bound(first_rendezvous_, rendezvous);
     return static_cast<GroupId>(after - first_rendezvous_.begin() - 1);
   }
 
-  // The operations that meet.
+  // Returns the operations of a rendezvous, one per member.
   [[nodiscard]] std::vector<Place> rendezvous_places(std::uint32_t rendezvous) const {
     const GroupId group = group_of(rendezvous);
     const std::vector<RankId>& members = workload_.groups[group].members;
@@ -138,6 +140,7 @@ class Rehearsal {
   }
 
   void arrive(const Place& place) {
+    // A communication ends for all members when the last member arrives at the rendezvous.
     const std::uint32_t rendezvous = rendezvous_[place.rank][place.op];
     if (rendezvous == kNone) {
       end(place);
@@ -149,13 +152,16 @@ class Rehearsal {
 
   void end(const Place& place) {
     done_[place.rank][place.op] = true;
-    for (const OpIndex later : order(place.rank).lets_go[place.op]) {
+    for (const OpIndex later : order(place.rank).dependents[place.op]) {
       if (--pending_[place.rank][later] == 0) reached_.push_back({place.rank, later});
     }
   }
 
   [[nodiscard]] std::vector<Place> left_over() const {
     for (RankId rank = 0; rank < done_.size(); ++rank) {
+      // Every operation that cannot end waits for another such operation (awaited). There are
+      // finitely many, so a walk along these waits must reach an operation twice; the walk between
+      // is the cycle.
       const auto stuck = std::ranges::find(done_[rank], false);
       if (stuck == done_[rank].end()) continue;
       std::vector<Place> path{{rank, static_cast<OpIndex>(stuck - done_[rank].begin())}};
@@ -169,7 +175,7 @@ class Rehearsal {
     return {};
   }
 
-  // One thing that a stuck operation waits for; it is stuck itself.
+  // Returns an operation that a stuck operation waits for, and that cannot end either.
   [[nodiscard]] Place awaited(const Place& stuck) const {
     for (const OpIndex before : order(stuck.rank).waits_for[stuck.op]) {
       if (!done_[stuck.rank][before]) return {stuck.rank, before};
@@ -183,11 +189,12 @@ class Rehearsal {
 
   const Workload& workload_;
   CallSequences sequences_;
-  std::vector<Waits> orders_;                           // by program
-  std::vector<std::vector<std::uint32_t>> rendezvous_;  // [rank][operation], or kNone
-  std::vector<std::uint32_t> first_rendezvous_;         // by group
-  std::vector<std::uint32_t> arrived_;                  // by rendezvous
-  std::vector<std::vector<std::uint32_t>> pending_;     // [rank][operation]: how much it waits for
+  std::vector<Waits> orders_;  // by program
+  // [rank][operation]; kNone: the operation does not communicate.
+  std::vector<std::vector<std::uint32_t>> rendezvous_;
+  std::vector<std::uint32_t> first_rendezvous_;      // by group
+  std::vector<std::uint32_t> arrived_;               // by rendezvous
+  std::vector<std::vector<std::uint32_t>> pending_;  // [rank][operation]: unfinished predecessors
   std::vector<std::vector<bool>> done_;
   std::deque<Place> reached_;
 };
@@ -195,8 +202,8 @@ class Rehearsal {
 }  // namespace
 
 void check_progress(const Workload& workload, const std::string& file) {
-  Rehearsal rehearsal(workload);
-  const std::vector<Place> cycle = rehearsal.cycle();
+  DryRun dry_run(workload);
+  const std::vector<Place> cycle = dry_run.cycle();
   if (cycle.empty()) return;
   const Place& first = cycle.front();
   std::string text = fmt::format("deadlock: rank {}'s {}", first.rank,
@@ -204,7 +211,7 @@ void check_progress(const Workload& workload, const std::string& file) {
   constexpr std::size_t kNamed = 16;
   for (std::size_t i = 0; i < std::min(cycle.size(), kNamed); ++i) {
     text += i == 0 ? " " : ", which ";
-    text += rehearsal.reason(cycle[i], cycle[(i + 1) % cycle.size()]);
+    text += dry_run.reason(cycle[i], cycle[(i + 1) % cycle.size()]);
   }
   text += cycle.size() > kNamed
               ? fmt::format(", and so on through {} operations back to the first", cycle.size())

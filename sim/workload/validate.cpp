@@ -1,4 +1,4 @@
-// The structural faults a workload can have, found before anything runs (declared in workload.hpp).
+// The check for structural faults of a workload before a run (declared in workload.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace trainyard {
 
 namespace {
 
-// Problems found so far. A broken generator makes thousands of the same kind: a few are enough.
+// The problems found so far. A faulty generator produces thousands of one kind, so only the first
+// ten are reported.
 class Faults {
  public:
   explicit Faults(std::string file) : file_(std::move(file)) {}
@@ -35,12 +36,13 @@ class Faults {
   std::vector<Problem> problems_;
 };
 
+// Returns the hint for an index out of range.
 std::string there_are(std::size_t count, std::string_view what) {
   return count == 0 ? fmt::format("there are no {}", what)
                     : fmt::format("{} are numbered 0 to {}", what, count - 1);
 }
 
-// The operations of blocks, each once, and what the instances bind.
+// Checks the operations of each block once, and then the bindings of all instances.
 class OperationCheck {
  public:
   OperationCheck(const Workload& workload, std::size_t program, Faults& faults)
@@ -162,7 +164,7 @@ class OperationCheck {
   Faults& faults_;
 };
 
-// Returns what the busiest member of a square matrix sends.
+// Returns the bytes that the busiest member of a square matrix sends.
 std::int64_t largest_row(const std::vector<std::int64_t>& matrix, std::size_t side) {
   std::int64_t largest = 0;
   for (std::size_t row = 0; row < side; ++row) {
@@ -173,7 +175,7 @@ std::int64_t largest_row(const std::vector<std::int64_t>& matrix, std::size_t si
   return largest;
 }
 
-// A byte matrix by itself; whether it fits the groups that use it is checked with the ranks.
+// Checks a byte matrix on its own. check_matrix_sizes() compares it with the groups that use it.
 void check_matrix(const CollectiveCall& call, const std::string& at, Faults& faults) {
   const std::vector<std::int64_t>& matrix = call.matrix;
   if (call.op != CollectiveOp::AllToAll) {
@@ -181,7 +183,7 @@ void check_matrix(const CollectiveCall& call, const std::string& at, Faults& fau
                "only all_to_all may be uneven");
     return;
   }
-  constexpr std::int64_t kMost = std::int64_t{1} << 48;  // 256 TiB: sums of rows cannot overflow
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;  // 256 TiB: row sums do not overflow
   if (const auto wrong =
           std::ranges::find_if(matrix, [](auto bytes) { return bytes < 0 || bytes > kMost; });
       wrong != matrix.end()) {
@@ -236,6 +238,7 @@ void check_groups(const Workload& workload, Faults& faults) {
   }
 }
 
+// A slot must name an existing group, and the rank must be the member that the slot states.
 void check_binding(const Workload& workload, RankId rank, std::size_t slot, Faults& faults) {
   const auto [group, group_rank] = workload.ranks[rank].slots[slot];
   if (group == kNone) return;
@@ -252,7 +255,8 @@ void check_binding(const Workload& workload, RankId rank, std::size_t slot, Faul
   }
 }
 
-// A slot the program uses must lead somewhere, and sends go from member 0 of two to member 1.
+// A slot that the program uses must be bound to a group. A Send needs member 0 of a group of two, a
+// Recv member 1.
 void check_use(const Workload& workload, RankId rank, const SlotUse& use, Faults& faults) {
   const std::vector<SlotBinding>& slots = workload.ranks[rank].slots;
   const std::string at = fmt::format("/ranks/{}/slots", rank);
@@ -279,13 +283,13 @@ void check_use(const Workload& workload, RankId rank, const SlotUse& use, Faults
              "a group that sends has two members: the sender, then the receiver");
 }
 
-// A byte matrix must be that of as many members as the group has.
+// A byte matrix must have n*n numbers for a group of n members.
 void check_matrix_sizes(const Workload& workload, RankId rank, Faults& faults) {
   const Rank& it = workload.ranks[rank];
   for (const Operation& op : workload.programs[it.program].operations) {
     if (op.kind != OpKind::Collective || matrix_of(workload.calls[op.payload]).empty()) continue;
     if (op.slot >= it.slots.size() || it.slots[op.slot].group_rank != 0)
-      continue;  // once per group
+      continue;  // member 0 checks for the whole group
     const GroupId group = it.slots[op.slot].group;
     if (group >= workload.groups.size()) continue;
     const std::size_t members = workload.groups[group].members.size();
@@ -334,7 +338,7 @@ std::string described_call(const Workload& workload, RankId rank, OpIndex op) {
                      describe(workload, program, op));
 }
 
-// Members `first` and `other` of the group disagree: says where they part.
+// Reports the first call in which the members 0 and `other` of the group differ.
 void report_mismatch(const Workload& workload, const CallSequences& sequences, GroupId group,
                      std::size_t other, Faults& faults) {
   const std::string at = fmt::format("/groups/{}", group);
@@ -365,6 +369,7 @@ void report_mismatch(const Workload& workload, const CallSequences& sequences, G
              "all members make the same calls in the same order");
 }
 
+// Compares every member of a group with member 0 and reports only the first that differs.
 void check_matching(const Workload& workload, Faults& faults) {
   const CallSequences sequences(workload);
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
@@ -380,11 +385,13 @@ void check_matching(const Workload& workload, Faults& faults) {
 
 void validate(const Workload& workload, const std::string& file) {
   Faults faults(file);
+  // The checks run in stages, because each relies on indices that the earlier ones have validated.
+  // A stage with faults ends the validation.
   check_tables(workload, faults);
   for (std::size_t program = 0; program < workload.programs.size(); ++program) {
     OperationCheck(workload, program, faults).all();
   }
-  faults.throw_any();  // The checks that follow rely on the indices inside programs.
+  faults.throw_any();  // the checks below rely on valid indices in programs
   check_groups(workload, faults);
   check_ranks(workload, faults);
   faults.throw_any();

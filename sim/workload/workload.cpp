@@ -24,6 +24,7 @@ std::vector<MemoryEffect> Program::effects_of(OpIndex op) const {
 }
 
 std::string chosen_field(const Workload& workload, GroupId group, const Call& call) {
+  // The first member represents the group: its slots that lead to the group have the chosen fields.
   const std::vector<RankId>& members = workload.groups.at(group).members;
   if (members.empty()) return {};
   const std::vector<SlotBinding>& slots = workload.ranks.at(members.front()).slots;

@@ -1,20 +1,20 @@
-// A training step as a graph of operations: programs, the ranks that run them, the groups they meet
-// in.
+// A training step as a graph of operations: programs, the ranks that run them, and the groups in
+// which they communicate.
 //
-// Ranks that do the same thing share one Program. A program names its partners by *slot* ("my
-// tensor group", "the stage after me"); each rank binds its slots to real groups. So 16 384 ranks
-// with 16 pipeline stages have 16 programs. Folding (fold.hpp) later joins ranks; nothing here is
-// folded.
+// Ranks with the same operations share one Program. A program refers to its partners by *slot* ("my
+// tensor group", "the stage after me"), and each rank binds its slots to groups. For example,
+// 16 384 ranks with 16 pipeline stages have 16 programs. Folding (fold.hpp) later merges ranks;
+// nothing in this file is folded.
 //
-// A Program is the list of operations in the order the host issues them: instances of blocks, so
-// that microbatches that go alike are written once (operation_list.hpp). An operation starts when
-//   - the operation before it *on the same stream* has ended (streams are in order, as in CUDA),
-//   - every operation in its dependency list has ended (an event wait), and
-//   - for a Collective, Send or Recv: all members of the group have reached their matching call.
-//     The i-th call of a member of a group matches the i-th call of the
-//     others.
+// A Program is the list of operations in the order in which the host issues them. It consists of
+// instances of blocks, so that equal microbatches are stored once (operation_list.hpp). An
+// operation starts when
+// - the previous operation *on the same stream* has ended (streams are in order, as in CUDA),
+// - every operation in its dependency list has ended (an event wait), and
+// - for a Collective, Send or Recv: all members of the group have reached the matching call. The
+//   i-th call of a member of a group matches the i-th call of every other member.
 //
-// This file knows graphs and time, nothing of transformers.
+// This file describes operations and time only. It has no notion of transformers.
 #pragma once
 
 #include <cstdint>
@@ -53,33 +53,33 @@ struct ResidentMemory {
 struct Program {
   std::string name = {};    // "stage 3"
   std::uint32_t stage = 0;  // pipeline stage, for reports
-  // Programs that differ only in the sizes of kernels and of memory share it
+  // Programs that differ only in the sizes of kernels and memory share the list
   // (program_templates.hpp).
   OperationList operations = {};
-  // Each operation of a block names a range of them, which all instances of the block have.
+  // Memory effects of blocks. Each operation of a block has a range of them, in all instances.
   std::vector<MemoryEffect> effects = {};
-  // Further effects of single operations, in issue order: no other instance of their block has
-  // them.
+  // Additional effects of single operations, in issue order. Other instances of the block do not
+  // have them.
   std::vector<std::pair<OpIndex, MemoryEffect>> more_effects = {};
   std::vector<ResidentMemory> resident = {};
-  // The kernels that payloads of Compute operations stand for, by payload; empty: each for itself.
+  // The kernel index for each payload of Compute operations. Empty: a payload is its kernel index.
   std::vector<std::uint32_t> kernels = {};
 
-  // Adds an operation at the end and returns its number. REQUIRES: the program is one block.
+  // Appends an operation and returns its index. REQUIRES: the program is one block.
   OpIndex append(Operation op, std::span<const OpIndex> dependencies = {},
                  std::span<const MemoryEffect> its_effects = {});
 
-  // Operations of this program, each before the one that waits for them.
+  // Returns the operations that `op` depends on. All are earlier in the program.
   [[nodiscard]] Dependencies dependencies_of(OpIndex op) const {
     return operations.dependencies_of(op);
   }
-  // The effects of its block come first, then further ones.
+  // Returns the effects from its block, then the additional ones.
   [[nodiscard]] std::vector<MemoryEffect> effects_of(OpIndex op) const;
-  // Calls visit(number, operation, effect) for all effects in issue order.
+  // Calls visit(index, operation, effect) for all effects in issue order.
   template <class Visit>
   void for_each_effect(const Visit& visit) const;
-  // Index into Workload::kernels. REQUIRES: the operation computes; the payload is of one that
-  // does.
+  // Returns an index into Workload::kernels. REQUIRES: the operation is a Compute operation, or the
+  // payload belongs to one.
   [[nodiscard]] std::uint32_t kernel_of(const Operation& op) const { return kernel_of(op.payload); }
   [[nodiscard]] std::uint32_t kernel_of(std::uint32_t payload) const {
     return kernels.empty() ? payload : kernels[payload];
@@ -101,13 +101,13 @@ void Program::for_each_effect(const Visit& visit) const {
   }
 }
 
-// Kinds as the breakdown names them: exposed_{tensor,pipeline,data,expert,context,host,other}.
-// Host: a rank and the memory of its CPU.
+// The breakdown names these kinds exposed_{tensor,pipeline,data,expert,context,host,other}. Host is
+// a rank and the memory of its CPU.
 enum class GroupKind : std::uint8_t { Tensor, Pipeline, Data, Expert, Context, Host, Other };
 [[nodiscard]] std::string_view to_string(GroupKind kind);
 
-// Ranks that communicate. A member's group rank is its position; a Send is made by position 0 and
-// the Recv by position 1 of a group of two.
+// Ranks that communicate. A member's group rank is its index in `members`. In a group of two,
+// member 0 makes the Sends and member 1 the Recvs.
 struct Group {
   GroupKind kind = GroupKind::Other;
   std::vector<RankId> members = {};
@@ -115,8 +115,8 @@ struct Group {
 
 struct SlotBinding {
   GroupId group =
-      kNone;  // kNone: this rank has no such partner and its program never uses the slot
-  std::uint32_t group_rank = 0;  // position in the group
+      kNone;  // kNone: the rank has no such partner, and its program does not use the slot
+  std::uint32_t group_rank = 0;  // index in Group::members
   bool operator==(const SlotBinding&) const = default;
 };
 
@@ -127,7 +127,7 @@ struct Rank {
   std::string label = {};               // "dp0 pp1 tp4", for traces
 };
 
-// The memory category that stands in the memory of a rank's CPU and not in its GPU's.
+// The memory category that is in the memory of a rank's CPU, not of its GPU.
 inline constexpr std::string_view kHostCategory = "host_memory";
 
 struct Workload {
@@ -141,25 +141,25 @@ struct Workload {
   std::vector<Group> groups = {};
   std::vector<Program> programs = {};
   std::vector<Rank> ranks = {};
-  // By slot and operation: the field of the scenario that chose the algorithm of such calls, as a
-  // JSON pointer ("/collectives/data/all_reduce"). It stands beside the calls, so that equal calls
-  // that are chosen in different places stay one.
+  // The field of the scenario that chose the algorithm of such calls, by slot and operation, as a
+  // JSON pointer ("/collectives/data/all_reduce"). It is not part of a Call, so that equal calls
+  // that were chosen in different fields remain one call.
   std::map<std::pair<std::uint16_t, CollectiveOp>, std::string> chosen_fields = {};
 };
 
-// The field that chose the algorithm of the group's call; empty where no scenario did.
+// Returns the field that chose the algorithm of the group's call; empty if no scenario chose it.
 [[nodiscard]] std::string chosen_field(const Workload& workload, GroupId group, const Call& call);
 
-// Throws InputError naming the first few faults: an index out of range, a dependency on a later
-// operation, members that call a group differently often or with different sizes, a missing rank.
-// `file` is named in the problems (a workload read from a file) and may be empty.
+// Throws InputError with the first few faults: an index out of range, a dependency on a later
+// operation, members of a group with different numbers or sizes of calls, a missing rank. `file`
+// appears in the messages (for a workload from a file) and may be empty.
 void validate(const Workload& workload, const std::string& file);
 
-// Throws InputError that names the cycle of a deadlock. Operations wait for the one before them on
-// their stream, for their dependencies, and at rendezvous for the other members of the group; none
-// of it depends on durations, so no engine is needed. Takes time and memory in proportion to ranks
-// times operations, so it is for workloads read from files; lowered ones are legal by construction.
-// REQUIRES: the workload is valid.
+// Throws InputError with the cycle of operations if the workload deadlocks. Operations wait for the
+// previous one on their stream, for their dependencies, and at a rendezvous for the other members
+// of the group. None of this depends on durations, so the check needs no engine. Time and memory
+// are proportional to ranks times operations, so it is meant for workloads from files; lowered
+// workloads are free of deadlock by construction. REQUIRES: the workload is valid.
 void check_progress(const Workload& workload, const std::string& file);
 
 }  // namespace trainyard

@@ -16,7 +16,7 @@ std::string one_line(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// "key": [ one element per line ]
+// Returns "key": [ one element per line ].
 std::string table(const std::string& indent, std::string_view key,
                   const std::vector<std::string>& lines) {
   std::string text = fmt::format("{}\"{}\": [", indent, key);
@@ -64,7 +64,7 @@ void add_in_place(Json& json, const Workload& workload, const Program& program,
 
 using AddPayload = void (*)(Json&, const Workload&, const Program&, const Operation&);
 
-// Without what it waits for and takes of memory.
+// Returns an operation without its dependencies and memory effects.
 Json operation_json(const Workload& workload, const Program& program, const Operation& op,
                     AddPayload add_payload) {
   Json json{{"kind", to_string(op.kind)},
@@ -84,7 +84,7 @@ Json effect_json(const Workload& workload, const MemoryEffect& effect) {
           {"when", effect.at_end ? "end" : "start"}};
 }
 
-// Writes an operation of a block: its dependencies are places in the block, or inputs.
+// Writes an operation of a block. Its dependencies are indices in the block, or inputs.
 std::string block_line(const Workload& workload, const Program& program, const Operation& op) {
   Json json = operation_json(workload, program, op, add_number);
   const std::span<const OpIndex> dependencies = program.operations.dependencies();
@@ -115,8 +115,8 @@ std::string instance_line(const OperationList& list, const Instance& instance) {
   return one_line(json);
 }
 
-// "operations" of a program that is one block; else its blocks and instances, and the memory that
-// single instances take beside.
+// Writes "operations" of a program that is one block. For any other program it writes the blocks,
+// the instances, and the memory effects of single operations.
 std::string operations_text(const Workload& workload, const Program& program) {
   const OperationList& list = program.operations;
   const std::string indent(6, ' ');

@@ -1,4 +1,4 @@
-// Reading of workload files (declared in workload_json.hpp, form in workload_format.md).
+// The reader of workload files (declared in workload_json.hpp, format in workload_format.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,11 +20,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A table that grows by what operations give in place, each value kept once.
+// A table that also takes values given inline in operations. Equal inline values share one entry.
 template <class Value>
 class Interned {
  public:
-  // The element as it stands, even if the table has an equal one.
+  // Appends an element of the file's table, even if the table has an equal one, so that indices in
+  // the file stay valid.
   void append(Value value) {
     known_.try_emplace(value, values_.size());
     values_.push_back(std::move(value));
@@ -73,6 +74,8 @@ std::vector<RelayHop> read_hops(JsonObject& object) {
   return hops;
 }
 
+// The algorithms "step" and "step_on" stand for kinds of messages; any other name is an algorithm
+// of a whole message.
 Call read_transfer(std::int64_t bytes, DataType dtype, std::string algorithm) {
   TransferCall call{.bytes = bytes, .dtype = dtype, .algorithm = std::move(algorithm)};
   for (const MessageKind kind : {MessageKind::Step, MessageKind::FollowingStep}) {
@@ -91,6 +94,7 @@ Call read_host_copy(JsonObject& object, std::int64_t bytes, DataType dtype) {
                       .dtype = dtype};
 }
 
+// The kind of call follows from `op` and from the presence of "relay".
 Call read_call(JsonObject& object) {
   const auto op = read_enumerator<CollectiveOp>(object, "op", CollectiveOp::HostCopy);
   const std::int64_t bytes = read_size(object, "bytes", 0);
@@ -122,6 +126,8 @@ class WorkloadReader {
   explicit WorkloadReader(JsonFile& file) : file_(file), root_(file.root()) {}
 
   Workload read() {
+    // Tables come before the programs that refer to them, and groups before ranks, whose group
+    // ranks are looked up in the groups.
     workload_.streams = distinct_texts("streams", {"compute"}, 256);
     workload_.slots = distinct_texts("slots", {}, kMostOf16Bits);
     workload_.categories = distinct_texts("memory_categories", {}, kMostOf16Bits);
@@ -202,7 +208,8 @@ class WorkloadReader {
     workload_.programs.push_back(std::move(program));
   }
 
-  // Memory at any moment is a part of this sum, so the sum must be countable.
+  // Any amount of memory during the step is a partial sum of these sizes, so their total must fit
+  // into 64 bits.
   static void check_memory(JsonObject& object, const Program& program) {
     try {
       std::int64_t sum = 0;
@@ -216,10 +223,10 @@ class WorkloadReader {
     }
   }
 
-  // The operations of a block, or of a program that is one.
+  // Reads the operations of a block, or of a program that is one block.
   void read_block(JsonObject& object, Program& program, OperationList::Content& content) {
     Block block{.begin = static_cast<OpIndex>(content.operations.size())};
-    // Name -> its place, or kNone when several have it.
+    // Maps a name to its index in the block, or to kNone if several operations have the name.
     std::map<std::string, OpIndex> by_name;
     for (JsonObject& operation : object.objects("operations")) {
       read_operation(operation, program, content, block, by_name);
@@ -230,6 +237,8 @@ class WorkloadReader {
     if (block.count > 0) content.blocks.push_back(block);
   }
 
+  // Rejects instances that do not fit their block, because the constructor of OperationList
+  // requires that they do. validate() checks the bindings themselves.
   static void read_instances(JsonObject& object, OperationList::Content& content) {
     OpIndex next = 0;
     for (JsonObject& read : object.objects("instances")) {
@@ -316,7 +325,7 @@ class WorkloadReader {
     }
   }
 
-  // An index; whether the table has it is checked by `validate`.
+  // Reads an index. validate() checks that it is in range.
   static std::uint32_t number(JsonObject& object, std::string_view key) {
     return static_cast<std::uint32_t>(object.integer(key, {.least = 0, .most = kNone - 1}));
   }
@@ -328,6 +337,7 @@ class WorkloadReader {
     return static_cast<std::uint32_t>(table.index_of(read(value)));
   }
 
+  // A dependency is an earlier operation of the block, by index or by a unique name, or an input.
   static void read_after(JsonObject& object, OperationList::Content& content, Block& block,
                          const std::map<std::string, OpIndex>& by_name) {
     const Json& after = object.raw("after");
@@ -367,7 +377,7 @@ class WorkloadReader {
         place_of(object.choice("category", workload_.categories), workload_.categories));
   }
 
-  // 0 for a word that is not there, which was reported when it was read.
+  // Returns 0 for an unknown word, because the reader has already reported it.
   static std::size_t place_of(const std::string& word, const std::vector<std::string>& words) {
     const auto place = std::ranges::find(words, word);
     return place == words.end() ? 0 : static_cast<std::size_t>(place - words.begin());
@@ -421,7 +431,7 @@ class WorkloadReader {
   Interned<Kernel> kernels_;
   Interned<Call> calls_;
   Interned<double> delays_;
-  std::map<std::pair<std::size_t, RankId>, std::size_t> group_rank_;  // position of (group, rank)
+  std::map<std::pair<std::size_t, RankId>, std::size_t> group_rank_;  // group rank by (group, rank)
 };
 
 Workload read_from(JsonFile file) {

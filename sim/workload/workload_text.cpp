@@ -61,7 +61,7 @@ bool same_place(const Program& a, const Operation& in_a, const Program& b, const
          work_of(a, in_a) == work_of(b, in_b);
 }
 
-// Says how the operations of that number differ. REQUIRES: they are not the same.
+// Describes the difference of the operations with this index. REQUIRES: they differ.
 std::string operation_difference(const Workload& workload, std::size_t index,
                                  const Program& program, const Program& than) {
   const Operation& op = program.operations[index];
@@ -96,6 +96,8 @@ std::vector<RankBlocks> rank_blocks(const std::vector<RankId>& ranks) {
   for (const RankBlocks& run : runs(ranks)) {
     if (!result.empty() && result.back().length == run.length) {
       RankBlocks& last = result.back();
+      // Extends the last block if the run has its length and its distance. Two runs define the
+      // distance.
       const std::uint32_t distance = run.first - (last.first + (last.times - 1) * last.every);
       if (last.times == 1 || last.every == distance) {
         last.every = distance;
