@@ -1,5 +1,5 @@
 // The interface to kernels/: how long one kernel takes on one GPU, and how well that is known
-// (docs/design/decisions.md, D5).
+// (decision D5).
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 // The engine: it replays a folded workload on a cluster and returns the timeline.
 //
 // Contract:
-// - Operations start in the order that workload.hpp states (docs/design/decisions.md, D2). Among operations that may
+// - Operations start in the order that workload.hpp states (decision D2). Among operations that may
 //   start at the same instant, the one with the lower (rank class, operation) starts first. No
 //   result depends on chance.
 // - Compute and Delay operations take the time they are given. A communication runs its phases one
@@ -14,7 +14,7 @@
 //   its rank waits anyway, and then the step with contention can be the shorter one.
 // - Without contention the two engines agree to 1e-9 relative.
 // - While a communication of a rank class runs, the computation of the class runs slower by the
-//   communication's `compute_loss` (docs/design/decisions.md, D7), because kernels share SMs. The losses of several
+//   communication's `compute_loss` (decision D7), because kernels share SMs. The losses of several
 //   communications add up, to at most kComputeLossMost. The engine recomputes the end of a running
 //   kernel at every change. In the other direction, the flows of a communication lose
 //   `communication_loss` of their speed while a member computes.

@@ -1,5 +1,5 @@
 // The CPU of a rank (its host), which issues the operations of the rank's program one after another
-// (docs/design/decisions.md, D6).
+// (decision D6).
 //
 // The host issues operations in program order. Between two points at which it waits for the GPU, it
 // issues operation i at its base plus the dispatch costs up to i; no event is needed for that. At

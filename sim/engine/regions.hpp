@@ -5,7 +5,7 @@
 // operation of it comes after the first, the head, and before the last. Its operations wait for
 // others of the region, or for operations that end before the head starts. Once the head may start,
 // all times inside therefore follow from two things: the operations' own durations and the
-// computation speed of the rank class (docs/design/decisions.md, D7).
+// computation speed of the rank class (decision D7).
 //
 // Members are computations, delays and the collectives that the caller names. Such a collective
 // runs between ranks of one class, on links where no other flow ever holds it back. Computations

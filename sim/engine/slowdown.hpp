@@ -1,4 +1,4 @@
-// How computation and communication of a rank slow each other (docs/design/decisions.md, D7).
+// How computation and communication of a rank slow each other (decision D7).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct FinishedCompute {
   OpIndex operation = 0;
 };
 
-// Computation that overlapping communication slows (docs/design/decisions.md, D7).
+// Computation that overlapping communication slows (decision D7).
 //
 // A rank class computes at full speed, 1, less the losses of the communications alive on it.
 // Between two changes the speed is constant. Ends are announced only when everything that starts
@@ -80,7 +80,7 @@ class SlowedCompute {
   std::vector<std::uint32_t> free_tickets_;
 };
 
-// The groups that have a computing member, and therefore communicate more slowly (docs/design/decisions.md, D7).
+// The groups that have a computing member, and therefore communicate more slowly (decision D7).
 //
 // The class is notified of the start and the end of every kernel, and returns changes at the end of
 // an instant. A kernel that follows another one at once changes nothing.

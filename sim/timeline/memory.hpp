@@ -1,4 +1,4 @@
-// Memory of a rank over the step, on the clock of the timeline (docs/design/decisions.md, D8).
+// Memory of a rank over the step, on the clock of the timeline (decision D8).
 //
 // A class starts with its program's resident memory. Operations allocate and free when they start
 // or end. At one instant frees come before allocations, because a caching allocator reuses a block

@@ -114,7 +114,7 @@ void tell(FluidSolver& solver, const Platform& platform) {
 
 namespace {
 
-// Times that the route of one flow may list one link (docs/design/decisions.md, D4: about 100 entries).
+// Times that the route of one flow may list one link (decision D4: about 100 entries).
 constexpr double kMostListings = 128.0;
 constexpr double kMostFolded = 1024.0;  // likewise, where many flows are folded into the one
 constexpr double kSteps = 32.0;         // per payload, where weights are rounded

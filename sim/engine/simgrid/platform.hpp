@@ -72,8 +72,8 @@ void tell(FluidSolver& solver, const Platform& platform);
 //
 // Worked: weights 1 and 3/4 on 100 GB/s: u = 1/4, listed 4 and 3 times, capacity 400 GB/s. Some
 // weights have no common unit that keeps the lists short. Each of these is rounded up to a multiple
-// of 1/32 of the flow's payload per flow (docs/design/decisions.md, D4), and counted. The error is at most 1/32 of the
-// most loaded link. tests/sim/engine/weights_test.cpp checks it.
+// of 1/32 of the flow's payload per flow (decision D4), and counted. The error is at most 1/32 of
+// the most loaded link. tests/sim/engine/weights_test.cpp checks it.
 struct WholeWeights {
   double unit = 1.0;
   std::vector<std::uint32_t> counts;  // by user, in the order given; 1..1024

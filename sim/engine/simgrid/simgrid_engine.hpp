@@ -1,4 +1,4 @@
-// The engine with contention: SimGrid prices the flows that are alive (docs/design/decisions.md, D3, D4).
+// The engine with contention: SimGrid prices the flows that are alive (decisions D3 and D4).
 //
 // Delays and latencies are timers. Flows that start together and share links only with each other
 // are timers too, until another flow comes (flow_components.hpp): in the dispatch/combine of

@@ -53,7 +53,8 @@ TEST(Fluid, LatencyComesBeforeTheBytes) {  // oracle 30: 100 kB, 1 Mb/s, 10 ms
   }
 }
 
-// With latency on the links SimGrid shares in inverse proportion to it; ours must not (docs/design/decisions.md, D4).
+// With latency on the links SimGrid shares in inverse proportion to it; our links have none
+// (decision D4).
 TEST(Fluid, LatencyDoesNotChangeTheShares) {
   for (const auto& [first, second] : {std::pair{1e-6, 10e-6}, std::pair{0.0, 1e-6}}) {
     const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 1 * kGB}}), first},

@@ -1,4 +1,4 @@
-// Folded and unfolded runs of symmetric workloads agree to 1e-9 (docs/design/decisions.md, D1), with weights and
+// Folded and unfolded runs of symmetric workloads agree to 1e-9 (decision D1), with weights and
 // without.
 #include <gtest/gtest.h>
 
