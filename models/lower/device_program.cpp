@@ -1,6 +1,10 @@
-// The program of one device of a replica whose model is split by hand, operator by operator
-// (operator_devices.hpp): its segments, microbatch after microbatch forward and backward, and what
-// it sends to and receives from the other devices in between.
+// Writes the program of one device of a replica whose model is split by hand, operator by operator
+// (operator_devices.hpp). Each microbatch runs forward and then backward through the segments of
+// the device, with sends to and receives from the other devices in between. One microbatch is in
+// the model at a time.
+//
+// Every device walks through all segments of the model in the same order and writes the transfers
+// before each of them, so that sends and receives between two devices have the same order on both.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,7 +43,7 @@ std::vector<Segment> segments_on(const OperatorSplit& split, std::int64_t device
   return own;
 }
 
-// The weights of one device, which stands in the place of a pipeline rank and its stage.
+// The weights of one device. The device number is used as pipeline rank and as stage.
 std::vector<ChunkWeights> weights_on(const WeightOptions& options, const OperatorSplit& split,
                                      std::int64_t device) {
   ChunkWeights weights = segment_weights(options, segments_on(split, device));
@@ -57,13 +61,13 @@ HeadParts head_parts(const Segment& segment) {
 
 struct DevicePlace {
   std::int64_t device = 0;
-  const ExpertRouting* routing = nullptr;  // of a model with experts
+  const ExpertRouting* routing = nullptr;  // null for a model without experts
 };
 
-// Sends what crosses from the device to others, and receives what comes to it.
+// Writes the sends and receives of one device.
 class DeviceMessages {
  public:
-  // All of it outlives this.
+  // All arguments outlive the object.
   DeviceMessages(const LoweringOptions& options, const OperatorSplit& split, std::int64_t device,
                  const StepShape& shape, ProgramBuilder& build)
       : options_(options),
@@ -75,10 +79,10 @@ class DeviceMessages {
         forward_end_(split.segments.size(), kNone),
         backward_end_(split.segments.size(), kNone) {}
 
-  // Writes what crosses before a segment's forward, or before its backward on the way back.
+  // Write the messages before the forward of a segment, or before its backward.
   void before_forward(std::size_t segment);
   void before_backward(std::size_t segment);
-  // The segment's forward, or its backward, has been written up to here.
+  // Called after the forward, or the backward, of a segment has been written.
   void forward_ended(std::size_t segment) { forward_end_[segment] = build_.last_compute(); }
   void backward_ended(std::size_t segment) { backward_end_[segment] = build_.last_compute(); }
 
@@ -93,7 +97,7 @@ class DeviceMessages {
   const StepShape& shape_;
   ProgramBuilder& build_;
   PeerMessages peers_;
-  std::vector<OpIndex> forward_end_;  // by segment, of those written so far
+  std::vector<OpIndex> forward_end_;  // last operation by segment; kNone: not written yet
   std::vector<OpIndex> backward_end_;
 };
 
@@ -106,7 +110,8 @@ void DeviceMessages::before_forward(std::size_t segment) {
   }
 }
 
-// The copy that was made last is used up first.
+// The gradient of an output is sent back by each device that has a copy of it, in the reverse order
+// of the forward transfers.
 void DeviceMessages::before_backward(std::size_t segment) {
   for (auto transfer = split_.transfers.rbegin(); transfer != split_.transfers.rend(); ++transfer) {
     if (transfer->output.segment != segment) continue;
@@ -120,7 +125,7 @@ std::int64_t DeviceMessages::bytes_of(const Transfer& transfer) const {
                                          : shape_.message;
 }
 
-// Logits, or their gradient, are of no use where they were made once they are away.
+// Logits, or their gradient, are freed on the sender when they have been sent.
 void DeviceMessages::send(const Transfer& transfer, Pass pass, OpIndex after) {
   const bool forward = pass == Pass::Forward;
   const std::int64_t to = forward ? transfer.to : transfer.from;
@@ -153,7 +158,7 @@ class DeviceLowering {
   [[nodiscard]] Program lower();
 
  private:
-  [[nodiscard]] bool mine(std::size_t segment) const;
+  [[nodiscard]] bool is_local(std::size_t segment) const;
   void hold_memory();
   void forward(std::int32_t microbatch);
   void backward(std::int32_t microbatch);
@@ -162,8 +167,9 @@ class DeviceLowering {
   std::vector<ReadyGradient> segment_gradients(const Segment& segment);
   void sum_gradients(std::size_t segment);
   [[nodiscard]] LayerMemory memory_of(const Segment& segment) const;
-  // Bytes of the residual stream, which is held here where no norm keeps it.
-  [[nodiscard]] std::int64_t borrowed_stream(const Segment& segment) const;
+  // Bytes of the residual stream that a segment holds in addition, where no norm of the segment
+  // keeps it.
+  [[nodiscard]] std::int64_t residual_stream_bytes(const Segment& segment) const;
 
   const LoweringOptions& options_;
   const OperatorSplit& split_;
@@ -172,8 +178,8 @@ class DeviceLowering {
   ProgramBuilder build_;
   LayerLowering layer_;
   EmbeddingAndHead ends_;
-  DeviceMessages exchange_;
-  const std::vector<ChunkWeights> weights_;  // one
+  DeviceMessages device_messages_;
+  const std::vector<ChunkWeights> weights_;  // one chunk
   const StageParameters parameters_;
   std::unique_ptr<DataParallel> replicas_;
   UnitGradients gradients_;
@@ -189,7 +195,7 @@ DeviceLowering::DeviceLowering(const LoweringOptions& options, const OperatorSpl
              static_cast<std::uint32_t>(place.device)),
       layer_(options.layer, shape_, build_),
       ends_(options.ends, options.layer, shape_, build_),
-      exchange_(options, split, device_, shape_, build_),
+      device_messages_(options, split, device_, shape_, build_),
       weights_(weights_on(options.weights, split, device_)),
       parameters_({.total = weights_.front().parameters(),
                    .experts = weights_.front().expert_parameters()}),
@@ -197,7 +203,7 @@ DeviceLowering::DeviceLowering(const LoweringOptions& options, const OperatorSpl
       gradients_(GradientLowering(options.replicas.gradients, shape_, build_), weights_,
                  *replicas_) {}
 
-bool DeviceLowering::mine(std::size_t segment) const {
+bool DeviceLowering::is_local(std::size_t segment) const {
   return split_.segments[segment].device == device_;
 }
 
@@ -227,8 +233,8 @@ void DeviceLowering::forward(std::int32_t microbatch) {
   for (std::size_t segment = 0; segment < split_.segments.size(); ++segment) {
     tags.layer = -1;
     build_.tag(tags);
-    exchange_.before_forward(segment);
-    if (!mine(segment)) continue;
+    device_messages_.before_forward(segment);
+    if (!is_local(segment)) continue;
     tags.layer = split_.segments[segment].layer;
     build_.tag(tags);
     forward_segment(segment, place);
@@ -245,8 +251,8 @@ void DeviceLowering::backward(std::int32_t microbatch) {
   for (std::size_t segment = split_.segments.size(); segment-- > 0;) {
     tags.layer = -1;
     build_.tag(tags);
-    exchange_.before_backward(segment);
-    if (!mine(segment)) continue;
+    device_messages_.before_backward(segment);
+    if (!is_local(segment)) continue;
     tags.layer = split_.segments[segment].layer;
     build_.tag(tags);
     --step.place.unit;
@@ -261,7 +267,7 @@ void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place)
   if (segment.layer >= 0) {
     const LayerMemory memory = memory_of(segment);
     layer_.forward(
-        {.kept = memory.kept, .beside = memory.forward_workspace + borrowed_stream(segment)},
+        {.kept = memory.kept, .beside = memory.forward_workspace + residual_stream_bytes(segment)},
         layer_parts(segment));
   } else if (is_head(segment)) {
     ends_.head.forward(head_parts(segment));
@@ -269,7 +275,7 @@ void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place)
     ends_.embedding.forward();
   }
   replicas_->after_forward(place);
-  exchange_.forward_ended(number);
+  device_messages_.forward_ended(number);
 }
 
 void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& step) {
@@ -277,7 +283,7 @@ void DeviceLowering::backward_segment(std::size_t number, const UnitBackward& st
   sum_gradients(number);
   gradients_.add(segment_gradients(split_.segments[number]));
   gradients_.end_unit(step);
-  exchange_.backward_ended(number);
+  device_messages_.backward_ended(number);
 }
 
 LayerMemory DeviceLowering::memory_of(const Segment& segment) const {
@@ -287,7 +293,7 @@ LayerMemory DeviceLowering::memory_of(const Segment& segment) const {
   return layer_memory(options_.memory, kind, rows, true, layer_parts(segment));
 }
 
-std::int64_t DeviceLowering::borrowed_stream(const Segment& segment) const {
+std::int64_t DeviceLowering::residual_stream_bytes(const Segment& segment) const {
   const bool normed_elsewhere =
       segment.first == Operator::Attention || segment.first == Operator::FeedForward;
   return normed_elsewhere ? shape_.message : 0;
@@ -304,7 +310,8 @@ std::vector<ReadyGradient> DeviceLowering::segment_gradients(const Segment& segm
       layer_parts(segment));
 }
 
-// Gradients of one tensor that come from several devices: two are read and their sum written.
+// Adds the gradients of one tensor that come from several devices. Each sum reads two tensors and
+// writes one.
 void DeviceLowering::sum_gradients(std::size_t segment) {
   for (std::int64_t sum = split_.gradient_sums[segment]; sum > 0; --sum)
     Elementwise(options_.layer.architecture, options_.layer.elementwise_kernels, shape_, build_)
@@ -328,7 +335,7 @@ Workload operator_step(const TrainingPlan& plan) {
     workload.programs.push_back(lowering.lower());
   }
   drop_unused_names(workload);
-  add_groups({.parallelism = plan.parallelism,  // a tied table stands on one device
+  add_groups({.parallelism = plan.parallelism,  // a tied table is on one device
               .architecture = plan.architecture,
               .placement = placement_of(plan.parallelism),
               .context = options.layer.attention.context.shape},

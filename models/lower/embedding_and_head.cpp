@@ -4,13 +4,14 @@ namespace trainyard {
 
 std::int64_t Head::logits() const { return shape_.tokens * (options_.vocab / shape_.tensor); }
 
-// Both normed halves with what they were made of, and the ids; the layer before keeps its output.
+// Bytes that the MTP input keeps: both normalised halves, the inputs of both norms, and the ids.
+// (The layer before keeps its output separately.)
 std::int64_t MtpInput::kept() const {
   return 4 * shape_.element * shape_.local_tokens * arch_.hidden + options_.embedding_kept;
 }
 
-// Looks the rows up (masked to the rank's part of the vocabulary), joins them over the tensor
-// group, adds positions and drops out.
+// Looks up the rows of the table (masked to the rank's part of the vocabulary), reduces them over
+// the tensor group, adds positions and applies dropout.
 void Embedding::forward() {
   const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
@@ -25,22 +26,23 @@ void Embedding::forward() {
     tools_.elementwise.memory_bound("embedding_dropout", MemoryBoundKind::Elementwise,
                                     (2 * shape_.element + 1) * shape_.local_tokens * hidden);
   }
-  if (!options_.trains_embedding)  // nobody asks for it again
+  if (!options_.trains_embedding)  // there is no backward that reads them
     build_.memory().release(build_.last_compute(), Category::Activations, options_.embedding_kept);
 }
 
-// PyTorch makes the table's gradient whole: zeros as large as the table, into which the tokens'
-// rows are added (aten/src/ATen/native/cuda/Embedding.cu, embedding_dense_backward). No product
-// writes it, so nothing fuses its sum with that of the microbatches before: it is read, and they
-// are read and written, but where autograd keeps what it has made (sharded weights) or the
-// framework sums all gradients by itself (GradientLowering::accumulate).
+// PyTorch computes the gradient of the table as a whole: it writes zeros of the size of the table
+// and adds the rows of the tokens (aten/src/ATen/native/cuda/Embedding.cu,
+// embedding_dense_backward). No GEMM writes this gradient, so that the accumulation over
+// microbatches is not fused: the new gradient is read, and the sum is read and written. This does
+// not happen where autograd keeps the gradient as it is (sharded weights) or where the framework
+// accumulates all gradients in a separate kernel (GradientLowering::accumulate).
 OpIndex EmbeddingAndHeadWriter::table_gradient(std::string_view name) {
   const std::int64_t table = options_.parameters.embedding;
   const std::int64_t rows = shape_.tokens * arch_.hidden;
   const std::int64_t made = shape_.element * (table + 3 * rows);
   const std::int64_t sum = options_.sums_table ? (shape_.element + 2 * shape_.gradient) * table : 0;
   const OpIndex op = tools_.elementwise.memory_bound(name, MemoryBoundKind::Embedding, made + sum);
-  if (options_.shards_table) return op;  // held among the gradients
+  if (options_.shards_table) return op;  // FullySharded holds it as a gradient
   build_.memory().allocate(op, Category::Workspace, shape_.element * table);
   build_.memory().release(op, Category::Workspace, shape_.element * table);
   return op;
@@ -81,12 +83,15 @@ void Head::matrix_forward(const HeadParts& parts) {
                            memory.logits + (parts.loss ? memory.logits_fp32 : 0));
 }
 
-// Bytes that move for each logit. Fused: read for largest and sum, then read and the gradient
-// written in its place, scaled later. Megatron-LM's own (core/tensor_parallel/cross_entropy.py):
-// cast to fp32 (e + 4), largest (4), subtracted, raised (8 each), summed (4), divided (8); backward
-// scaled (8) and cast back. PyTorch's: cast, then log_softmax, which reads a long row three times
-// and writes it (16); backward a gradient of zeros (4), of which and of the log-probabilities first
-// the sum and then the gradient is made (16), and cast back.
+// Memory traffic per logit, in bytes, with e bytes per element:
+// - fused loss: the logit is read for maximum and sum, then read again and overwritten with its
+//   gradient (3e); the backward scales the gradient.
+// - Megatron-LM (core/tensor_parallel/cross_entropy.py): cast to fp32 (e + 4), maximum (4),
+//   subtraction and exponential (8 each), sum (4), division (8); backward: scaling (8) and cast
+//   back.
+// - PyTorch: cast, then log_softmax, which reads a long row three times and writes it (16);
+//   backward: a gradient of zeros (4), from which and from the log-probabilities first the sum and
+//   then the gradient is computed (16), and cast back.
 Head::LossBytes Head::loss_bytes() const {
   const std::int64_t e = shape_.element;
   const std::int64_t cast = e + 4;
@@ -102,7 +107,8 @@ void Head::loss_forward(const HeadParts& parts) {
   if (!parts.matrix)
     build_.memory().allocate(loss, Category::Logits, memory.logits + memory.logits_fp32);
   evaluate_metrics();
-  if (options_.loss_copies > 1) {  // one fp32 tensor more, and then the 16-bit one is of no use
+  // One more fp32 tensor exists for a moment. Afterwards nothing reads the 16-bit logits.
+  if (options_.loss_copies > 1) {
     build_.memory().allocate(loss, Category::Workspace, memory.logits_fp32);
     build_.memory().release(loss, Category::Workspace, memory.logits_fp32);
     build_.memory().release(loss, Category::Logits, memory.logits);
@@ -110,20 +116,20 @@ void Head::loss_forward(const HeadParts& parts) {
   reduce_loss();
 }
 
-// Each casts the logits to fp32 and takes PyTorch's log_softmax of them, forward alone. They come
-// with the step's outputs, after its backward: here nothing waits for them either, and their copies
-// are no part of the peak.
+// Each metric casts the logits to fp32 and applies PyTorch's log_softmax, in the forward only. The
+// framework evaluates metrics with the outputs of the step, after its backward. The model writes
+// them here, where nothing waits for them, and does not count their copies in the memory peak.
 void Head::evaluate_metrics() {
   const std::int64_t metrics = options_.loss_metrics;
   if (metrics == 0) return;
-  constexpr std::int64_t kLaunches = 3;  // cast, log_softmax, the sum of the targets'
+  constexpr std::int64_t kLaunches = 3;  // cast, log_softmax, sum over the targets
   tools_.elementwise.memory_bound("loss_metrics", MemoryBoundKind::CrossEntropy,
                                   metrics * (shape_.element + 4 + 16) * logits(),
                                   metrics * kLaunches);
 }
 
-// The gradient of the logits: of the fp32 ones, and from them of the 16-bit ones; fused it is there
-// and scaled.
+// Computes the gradient of the fp32 logits, and from it that of the 16-bit logits. A fused loss has
+// written the gradient in the forward and only scales it here.
 void Head::loss_backward() {
   const HeadActivations& memory = options_.head;
   const OpIndex loss = tools_.elementwise.memory_bound(
@@ -136,6 +142,8 @@ void Head::loss_backward() {
   build_.memory().allocate(build_.next(), Category::Logits, memory.logits);
 }
 
+// Bytes that the backward of the head's matrix holds while it runs: the gradient of its input, the
+// gathered input, and the placeholder of its weight.
 std::int64_t Head::workspace(BackwardPart part) const {
   const std::int64_t hidden = arch_.hidden;
   const std::int64_t input = part == BackwardPart::Weight ? 0 : shape_.message;
@@ -147,8 +155,9 @@ std::int64_t Head::workspace(BackwardPart part) const {
   return input + gathered + (placeholder ? weight : 0);
 }
 
-// The largest logit, the target's logit and the sum of exponentials: 4 bytes a token each, the last
-// two together where the loss is fused (Megatron-LM's cross_entropy_loss_fusion).
+// Reduces the maximum logit, the logit of the target and the sum of exponentials over the tensor
+// group: 4 bytes per token each, the last two together if the loss is fused (Megatron-LM's
+// cross_entropy_loss_fusion).
 void Head::reduce_loss() {
   const std::int64_t bytes = 4 * shape_.tokens;
   tools_.group.collective(CollectiveOp::AllReduce, bytes, "loss_max_all_reduce", true);
@@ -160,6 +169,8 @@ void Head::reduce_loss() {
   tools_.group.collective(CollectiveOp::AllReduce, bytes, "loss_sum_all_reduce", true);
 }
 
+// Returns the gradient of the matrix, then that of the norm. A head that is tied to the embedding
+// of the same rank has no entry for its matrix; its gradient is part of the embedding's.
 std::vector<ReadyGradient> Head::backward(BackwardPart part, const HeadParts& parts) {
   const HeadActivations& memory = options_.head;
   const bool trained = options_.trains_head;
@@ -180,7 +191,7 @@ std::vector<ReadyGradient> Head::backward(BackwardPart part, const HeadParts& pa
   return ready;
 }
 
-// Frees the logits where nothing reads them after it.
+// Frees the logits, whose memory holds their gradient, unless a weight part still reads them.
 OpIndex Head::matrix_backward(BackwardPart part, const HeadParts& parts) {
   const std::int64_t logits = options_.head.logits;
   const OpIndex first = build_.next();
@@ -190,7 +201,7 @@ OpIndex Head::matrix_backward(BackwardPart part, const HeadParts& parts) {
   build_.memory().allocate(first, Category::Workspace, workspace(part));
   build_.memory().release(end, Category::Workspace, workspace(part));
   if (!parts.loss)
-    build_.memory().allocate(first, Category::Logits, logits);  // their gradient has come
+    build_.memory().allocate(first, Category::Logits, logits);  // the received gradient
   const bool last = part != BackwardPart::Input || !options_.trains_head;
   if (last) build_.memory().release(end, Category::Logits, logits);
   return head;

@@ -1,6 +1,7 @@
-// The two ends of a model: the embedding on the first virtual stage, head and loss on the last.
+// Writes the operations before and after the layers of a model: the embedding on the first virtual
+// stage, LM head and loss on the last, and the input of layers of multi-token prediction.
 //
-// Shapes and collectives after reference 04 section 2 (Megatron-LM core/tensor_parallel).
+// Shapes and collectives follow reference 04 section 2 (Megatron-LM core/tensor_parallel).
 #pragma once
 
 #include <cstdint>
@@ -13,36 +14,37 @@
 
 namespace trainyard {
 
-// The ends of the model on one rank, for one microbatch.
+// Embedding and LM head on one rank, for one microbatch.
 struct EmbeddingAndHeadOptions {
   EmbeddingAndHeadParameters parameters = {};
-  std::int64_t vocab = 0;  // of all tensor ranks, padded
+  std::int64_t vocab = 0;  // entries of all tensor ranks together, padded
   bool trains_embedding = true;
   bool trains_head = true;
   HeadActivations head = {};
-  std::int64_t embedding_kept = 0;
-  // The embedding's gradient is added to that of the microbatches before; or it is kept sharded.
+  std::int64_t embedding_kept = 0;  // bytes of activations
+  // The kernel adds the gradient of the embedding to that of earlier microbatches; or the gradient
+  // is kept sharded.
   bool sums_table = true;
   bool shards_table = false;
   bool fused_loss = false;
-  std::int64_t loss_copies = 1;   // FrameworkMemory::loss_copies; 1 where the loss is fused
+  std::int64_t loss_copies = 1;   // FrameworkMemory::loss_copies; 1 if the loss is fused
   std::int64_t loss_metrics = 0;  // ElementwiseKernels::loss_metrics
   bool keeps_gathered = false;    // ElementwiseKernels::keeps_gathered
-  bool placeholder = false;       // of the head's weight (layer_memory.hpp)
-  std::size_t mtp_entries = 0;    // before a layer of multi-token prediction
+  bool placeholder = false;       // the head's weight has a placeholder (layer_memory.hpp)
+  std::size_t mtp_entries = 0;    // size of MtpEntries::before
 };
 
-// The parts of the model's end that stand on one device: all, unless it is split by hand.
+// The parts of final norm, LM head and loss on one device: all, unless the model is split by hand.
 struct HeadParts {
   bool norm = true;
   bool matrix = true;
   bool loss = true;
 };
 
-// The tools that the writers of the ends share.
+// The tools that the writers below share.
 class EmbeddingAndHeadWriter {
  public:
-  // All of it outlives this.
+  // All arguments outlive the object.
   EmbeddingAndHeadWriter(const EmbeddingAndHeadOptions& options, const LayerOptions& of_layer,
                          const StepShape& shape, ProgramBuilder& build)
       : options_(options),
@@ -61,7 +63,7 @@ class EmbeddingAndHeadWriter {
   LayerTools tools_;
 };
 
-// Each backward returns its gradients in the order they become final.
+// Each backward returns its gradients in the order in which they become final.
 class Embedding : EmbeddingAndHeadWriter {
  public:
   using EmbeddingAndHeadWriter::EmbeddingAndHeadWriter;
@@ -69,15 +71,15 @@ class Embedding : EmbeddingAndHeadWriter {
   std::vector<ReadyGradient> backward();
 };
 
-// Final norm, head, vocabulary-parallel cross-entropy. Holds the logits from forward to backward;
-// those that go to another device, or their gradient, are the caller's to free.
+// Final norm, LM head and vocabulary-parallel cross-entropy. Holds the logits from forward to
+// backward. The caller frees logits, or their gradient, that are sent to another device.
 class Head : EmbeddingAndHeadWriter {
  public:
   using EmbeddingAndHeadWriter::EmbeddingAndHeadWriter;
   void forward(const HeadParts& parts = {});
-  // Its weight part frees the logits and the input of the head, kept for it as a gradient. Beside
-  // them the product holds its input's gradient, the input it gathers again where the sequence is
-  // split, and a placeholder of its weight (layer_memory.hpp).
+  // The weight part frees the gradient of the logits, which has the memory of the logits, and the
+  // input of the head. In addition, the GEMMs hold the gradient of their input, the gathered input
+  // under sequence parallelism, and a placeholder of the weight (layer_memory.hpp).
   std::vector<ReadyGradient> backward(BackwardPart part, const HeadParts& parts = {});
 
  private:
@@ -96,8 +98,8 @@ class Head : EmbeddingAndHeadWriter {
   [[nodiscard]] LossBytes loss_bytes() const;
 };
 
-// Before a layer of multi-token prediction: the next token's embedding and what the layer before
-// made, each normed, side by side through a projection of 2h to h.
+// The input of a layer of multi-token prediction: the embedding of the next token and the output of
+// the layer before are normalised, concatenated, and projected from 2h to h.
 class MtpInput : EmbeddingAndHeadWriter {
  public:
   using EmbeddingAndHeadWriter::EmbeddingAndHeadWriter;

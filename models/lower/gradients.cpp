@@ -10,8 +10,8 @@ namespace trainyard {
 
 namespace {
 
-// Multi-tensor kernels take some hundred tensors a launch; one launch for each 2^28 parameters
-// stands for it.
+// Multi-tensor kernels process some hundred tensors per launch. This is approximated by one launch
+// for each 2^28 parameters.
 std::int64_t launches(std::int64_t parameters) {
   return std::max<std::int64_t>(1, parameters >> 28);
 }
@@ -25,6 +25,7 @@ void GradientLowering::zero_gradients(std::int64_t local_parameters) {
                                                .launches = 1});
 }
 
+// The kernel reads the new gradient, and reads and writes the sum.
 OpIndex GradientLowering::accumulate(std::int64_t parameters) {
   if (!options_.accumulates || parameters == 0) return kNone;
   const std::int64_t moved = shape_.element + 2 * shape_.gradient;
@@ -33,7 +34,8 @@ OpIndex GradientLowering::accumulate(std::int64_t parameters) {
                                                            .launches = 1});
 }
 
-// A host looks at what the search for NaN found before it goes on, as at the norm of the gradients.
+// The check for NaN has the kernel kind of the gradient norm: for both, the host reads the result
+// before it continues.
 OpIndex GradientLowering::before_reduction(std::int64_t parameters, std::int64_t replicas,
                                            OpIndex after) {
   const GradientPasses& passes = options_.passes;
@@ -51,6 +53,7 @@ OpIndex GradientLowering::before_reduction(std::int64_t parameters, std::int64_t
   return after;
 }
 
+// A rank runs norm and optimizer for its own shard of the parameters only.
 void GradientLowering::finish(const StageParameters& parameters,
                               std::span<const OpIndex> reductions) {
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
@@ -68,8 +71,9 @@ void GradientLowering::finish(const StageParameters& parameters,
   orthogonalise(parameters);
 }
 
-// Gradients that several ranks hold a part of: norms under sequence parallelism, and a tied
-// embedding. Both wait for the reduction over replicas (Megatron-LM finalize_model_grads).
+// Reduces gradients of weights that several ranks hold and of which each rank has a partial sum:
+// replicated weights such as norms under sequence parallelism, and an embedding on first and last
+// stage. Both come after the reduction over replicas (Megatron-LM finalize_model_grads).
 void GradientLowering::finish_replicated(const StageParameters& parameters) {
   const std::int64_t shards = options_.shards_replicated ? options_.shards : 1;
   const auto all_reduce = [&](GroupKind kind, std::int64_t elements) {
@@ -89,7 +93,8 @@ void GradientLowering::finish_replicated(const StageParameters& parameters) {
   }
 }
 
-// torch.amp's check for overflow divides by the loss scale as it reads. bf16 needs no loss scale.
+// Divides by the loss scale of fp16 in a separate kernel, as torch.amp does while it checks for
+// overflow. bf16 needs no loss scale.
 void GradientLowering::unscale(std::int64_t local_parameters) {
   if (!options_.unscales) return;
   build_.compute("gradient_unscale", MemoryBound{.kind = MemoryBoundKind::Optimizer,
@@ -97,8 +102,9 @@ void GradientLowering::unscale(std::int64_t local_parameters) {
                                                  .launches = launches(local_parameters)});
 }
 
-// Each rank's sum of squares, then one number over all ranks that hold a share. With fp16 the same
-// exchange carries whether any gradient overflowed.
+// Each rank computes the sum of squares of its gradients. An all_reduce of one number (4 bytes)
+// over all ranks that hold a part follows. With fp16, the same all_reduce reports whether a
+// gradient has overflowed.
 void GradientLowering::gradient_norm(std::int64_t local_parameters) {
   const OpIndex norm =
       build_.compute("gradient_norm", MemoryBound{.kind = MemoryBoundKind::GradNorm,
@@ -129,9 +135,11 @@ void GradientLowering::optimizer(std::int64_t local_parameters) {
                              .launches = launches(local_parameters)});
 }
 
-// Muon's step on a matrix X of n x m, n the smaller: Newton-Schulz iterations X <- aX + (bA + cA A)
-// X with A = X X^T, three products each (Jordan et al. 2024). A rank of a sharded optimizer takes
-// whole matrices, as many as its share.
+// Muon's step on a matrix X of n x m, where n <= m: Newton-Schulz iterations
+//     X <- aX + (bA + cA A) X   with A = X X^T,
+// which are three GEMMs each (Jordan et al. 2024). A rank of a sharded optimizer processes whole
+// matrices, as many as its share, rounded up. All instances of a weight and
+// all iterations are one batched GEMM for each of the three.
 void GradientLowering::orthogonalise(const StageParameters& parameters) {
   const std::int64_t iterations = options_.orthogonalisations;
   if (iterations == 0) return;
@@ -162,6 +170,7 @@ void GradientLowering::orthogonalise(const StageParameters& parameters) {
   }
 }
 
+// Gradients of ZeRO 2 that are not sharded between microbatches are held whole, as with ZeRO 1.
 void hold_state(const GradientOptions& options, const StageParameters& parameters,
                 const HeldState& held, ProgramBuilder& build) {
   StateRecipe recipe = options.optimizer.state;

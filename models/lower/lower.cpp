@@ -43,18 +43,20 @@ ScheduleLists step_lists(const TrainingPlan& plan) {
 
 namespace {
 
-// Forwards and backwards of layers from which on a second thread helps.
+// Minimum number of forwards and backwards of layers for which a second thread pays off.
 constexpr std::size_t kLayersWorthAThread = 1'000;
 
-// Which of a stage's ranks a program is for.
+// Coordinates by which ranks of one stage need different programs. A coordinate that makes no
+// difference is 0.
 struct RankVariant {
-  std::int64_t replica = 0;         // that reads documents of its own
-  std::int64_t expert_replica = 0;  // that draws shares of its own
-  std::int64_t place = 0;           // among the experts, where their loads differ
+  std::int64_t replica = 0;         // replica, if replicas read different documents
+  std::int64_t expert_replica = 0;  // replica of the experts, if replicas have different loads
+  std::int64_t place = 0;           // expert-parallel rank, if experts have different loads
   auto operator<=>(const RankVariant&) const = default;
 };
 
-// The variant of every rank; 0 in what makes no difference.
+// The variant of every rank. The programs of a stage are numbered in the order of their variants,
+// which is the same for all stages.
 class RankVariants {
  public:
   RankVariants(const TrainingPlan& plan, const ExpertRouting* routing)
@@ -67,7 +69,7 @@ class RankVariants {
       variants_.insert(variant_of(rank));
   }
 
-  // The programs of a stage, in order.
+  // The variants of a stage, in the order of its programs.
   [[nodiscard]] const std::set<RankVariant>& variants() const { return variants_; }
   [[nodiscard]] std::uint32_t number_of(RankId rank) const {
     return static_cast<std::uint32_t>(
@@ -90,13 +92,14 @@ class RankVariants {
   std::set<RankVariant> variants_;
 };
 
-// Gives every rank, which has its stage's place on the ring by now, the program of its variant.
-void variant_ranks(const RankVariants& seating, Workload& workload) {
-  const auto variants = static_cast<std::uint32_t>(seating.variants().size());
+// Assigns to every rank the program of its variant. REQUIRES: add_groups has assigned programs as
+// if each stage and ring position had one.
+void variant_ranks(const RankVariants& rank_variants, Workload& workload) {
+  const auto variants = static_cast<std::uint32_t>(rank_variants.variants().size());
   if (variants == 1) return;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     std::uint32_t& program = workload.ranks[rank].program;
-    program = program * variants + seating.number_of(rank);
+    program = program * variants + rank_variants.number_of(rank);
   }
 }
 
@@ -111,6 +114,7 @@ SteppedWorkload lower_stepped(const TrainingPlan& plan) {
   return lower_steps(plan, lists);
 }
 
+// Programs of one template share an operation list, so that only the first of them is arranged.
 std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
                                                std::span<const StageBook> books,
                                                const TrainingPlan& plan) {
@@ -135,10 +139,11 @@ std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
 
 namespace {
 
-// Programs of the stages from `begin` to `end`, with the names, kernels, calls and delays in use.
+// Lowers the stages from `begin` to `end` to a workload with its own tables of names, kernels,
+// calls and delays, so that two threads can lower different stages.
 class StageRange {
  public:
-  // `routing` is copied, for it remembers.
+  // `routing` is copied, because it caches results and must not be shared between threads.
   StageRange(const LoweringOptions& options, const PipelineOptions& pipeline,
              const ScheduleLists& lists, const std::optional<ExpertRouting>& routing,
              Microbatches microbatches)
@@ -148,24 +153,27 @@ class StageRange {
         routing_(routing),
         microbatches_(microbatches) {}
 
-  [[nodiscard]] SteppedWorkload lower(const RankVariants& seating, std::int64_t begin,
+  [[nodiscard]] SteppedWorkload lower(const RankVariants& rank_variants, std::int64_t begin,
                                       std::int64_t end) const {
     SteppedWorkload stepped;
     Interner interner(stepped.workload);
-    for (std::int64_t stage = begin; stage < end; ++stage) add(stage, seating, interner, stepped);
+    for (std::int64_t stage = begin; stage < end; ++stage)
+      add(stage, rank_variants, interner, stepped);
     return stepped;
   }
 
  private:
-  // A stage does the same everywhere but for the sizes.
-  void add(std::int64_t stage, const RankVariants& seating, Interner& interner,
+  // Adds the programs of a stage: one for each ring position and variant. They have the same
+  // operations with different sizes, so that the size of one program is a good estimate for the
+  // next one, and TemplateWriter lets them share one operation list.
+  void add(std::int64_t stage, const RankVariants& rank_variants, Interner& interner,
            SteppedWorkload& stepped) const {
     const std::int64_t places = pipeline_.ring_programs;
-    const bool alone = places == 1 && seating.variants().size() == 1;
+    const bool alone = places == 1 && rank_variants.variants().size() == 1;
     TemplateWriter writer;
     ProgramSize size;
     for (std::int64_t place = 0; place < places; ++place) {
-      for (const RankVariant& variant : seating.variants()) {
+      for (const RankVariant& variant : rank_variants.variants()) {
         StageLowering lowering(
             options_, pipeline_,
             {.stage = stage,
@@ -197,6 +205,8 @@ class StageRange {
   Microbatches microbatches_;
 };
 
+// Estimates the work by the number of layer steps. It also counts those that become instances of
+// known blocks, which cost little.
 bool worth_a_thread(const TrainingPlan& plan, const ScheduleLists& lists, std::size_t variants) {
   const std::int64_t stages = plan.parallelism.pipeline;
   std::size_t steps = 0;
@@ -205,16 +215,17 @@ bool worth_a_thread(const TrainingPlan& plan, const ScheduleLists& lists, std::s
   return stages > 1 && steps * layers * variants > kLayersWorthAThread;
 }
 
-// Lowers all stages, in two halves where that is worth it.
-SteppedWorkload lower_stages(const StageRange& stages, const RankVariants& seating,
+// Lowers all stages, with two threads if `in_halves`. The second thread works on a copy of
+// `stages`, whose routing has its own cache. append_programs merges the tables of both halves.
+SteppedWorkload lower_stages(const StageRange& stages, const RankVariants& rank_variants,
                              std::int64_t count, bool in_halves) {
-  if (!in_halves) return stages.lower(seating, 0, count);
+  if (!in_halves) return stages.lower(rank_variants, 0, count);
   const StageRange others = stages;
   const std::int64_t half = (count + 1) / 2;
   SteppedWorkload first;
   SteppedWorkload second = run_concurrently(
-      true, [&] { first = stages.lower(seating, 0, half); },
-      [&] { return others.lower(seating, half, count); });
+      true, [&] { first = stages.lower(rank_variants, 0, half); },
+      [&] { return others.lower(rank_variants, half, count); });
   append_programs(first.workload, std::move(second.workload));
   std::ranges::move(second.begins, std::back_inserter(first.begins));
   std::ranges::move(second.books, std::back_inserter(first.books));
@@ -229,10 +240,10 @@ SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists
   const PipelineOptions pipeline = pipeline_options(plan, options);
   std::optional<ExpertRouting> routing;
   if (plan.architecture.has_experts()) routing.emplace(plan);
-  const RankVariants seating(plan, routing ? &*routing : nullptr);
+  const RankVariants rank_variants(plan, routing ? &*routing : nullptr);
   SteppedWorkload stepped = lower_stages(
-      StageRange(options, pipeline, lists, routing, microbatches), seating,
-      plan.parallelism.pipeline, worth_a_thread(plan, lists, seating.variants().size()));
+      StageRange(options, pipeline, lists, routing, microbatches), rank_variants,
+      plan.parallelism.pipeline, worth_a_thread(plan, lists, rank_variants.variants().size()));
   Workload& workload = stepped.workload;
   workload.streams = stream_names();
   workload.categories = category_names();
@@ -244,7 +255,7 @@ SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists
               .shares_embedding = options.weights.shares_embedding},
              workload);
   if (plan.offload.any()) add_host_groups(workload);
-  variant_ranks(seating, workload);
+  variant_ranks(rank_variants, workload);
   return stepped;
 }
 

@@ -1,18 +1,27 @@
-// From a training plan to the Workload that an engine replays.
+// Lowers a training plan to the Workload that an engine simulates.
 //
-// One program per pipeline stage (all replicas and tensor ranks of a stage do the same; each place
-// on a ring of context ranks has its own where it attends to other blocks, and each place among
-// experts with different loads), in issue order: the schedule's steps, each unrolled into the
-// kernels and collectives of its layers, then gradient reduction, gradient norm and optimizer.
-// Memory effects ride on the operations.
+// The workload has one program per pipeline stage, because all replicas and tensor ranks of a stage
+// execute the same operations. A stage has several programs where its ranks differ: one for each
+// position on the context ring where positions compute different attention blocks, one for each
+// expert-parallel rank where experts have different loads, and one for each replica that reads its
+// own documents. A program lists operations in issue order: the steps of the schedule, each
+// unrolled into the kernels and collectives of its layers, then gradient reduction, gradient norm
+// and optimizer. Operations carry the memory that they allocate and release.
 //
-// Reading order: lower.cpp (the whole step), step_runs.hpp and stage.cpp (a rank's schedule),
-// stage_writer.cpp (one step of it, layer by layer) with stage_layout.hpp, messages.hpp and
-// resident_memory.hpp, layer.hpp (one transformer layer and the kinds of blocks in it) with
-// multi_head_attention.cpp, latent_attention.cpp, feed_forward.cpp and experts.cpp, layer_tools.hpp
-// (what these write with), program_builder.hpp and recording.hpp (how a program is written),
-// ends.cpp (embedding, head and loss), device_program.cpp (a model split by hand), data_parallel/
-// (weights and gradients around them), gradients.cpp (norm, optimizer).
+// Reading order:
+//   lower.cpp                            the whole step
+//   step_runs.hpp, stage.cpp             the schedule of one rank
+//   stage_writer.cpp                     one schedule step, layer by layer, with stage_layout.hpp,
+//                                        messages.hpp and resident_memory.hpp
+//   models/layers/layer.hpp              one transformer layer, with the kinds of blocks in it:
+//                                        multi_head_attention.cpp, latent_attention.cpp,
+//                                        feed_forward.cpp and experts.cpp
+//   models/layers/layer_tools.hpp        the tools that the writers of blocks share
+//   program_builder.hpp, recording.hpp   how a program is written
+//   embedding_and_head.cpp               embedding, head and loss
+//   device_program.cpp                   a model that is split by hand
+//   data_parallel/                       weights and gradients around the layers
+//   gradients.cpp                        gradient norm and optimizer
 #pragma once
 
 #include <cstdint>
@@ -28,77 +37,82 @@
 
 namespace trainyard {
 
-// REQUIRES: the plan has passed the scenario reader's checks. Throws InputError where the schedule
-// or the layer split refuses the shape.
+// Returns the workload of one training step. Throws InputError if the schedule or the layer split
+// refuses the shape. REQUIRES: the plan has passed the checks of the scenario reader.
 [[nodiscard]] Workload lower(const TrainingPlan& plan);
 
-// Microbatches that go alike are written once, as instances of a block, or each for itself. The
-// program is the same.
+// WrittenOnce: microbatches with identical operations are instances of one block. WrittenOut: each
+// microbatch is written separately. Both give the same program.
 enum class Microbatches : std::uint8_t { WrittenOnce, WrittenOut };
 
-// A workload with the place of each step of its lists, and with the blocks that its programs are
-// made of.
+// A workload, the operation at which each schedule step begins, and the blocks of its programs.
 struct SteppedWorkload {
   Workload workload;
-  // By program: the operation that each step of its stage's list begins with, and at last the one
-  // behind them all. Two steps that run as one block begin at the same one.
+  // By program: the first operation of each step of its stage's list, then one entry for the
+  // operation after the last step. Two steps that run as one overlapped block have the same first
+  // operation.
   std::vector<std::vector<OpIndex>> begins = {};
   std::vector<StageBook> books = {};  // by program
 };
-// With these lists, by pipeline rank, in place of the schedule's. They may be a sample of it, to be
-// read rather than run. REQUIRES: no parameter servers, no model split by hand; each microbatch of
-// a chunk has one backward, whole or in both parts.
+// Lowers the plan with these step lists, by pipeline rank, instead of those of its schedule. The
+// lists may be a sample of the schedule, for a workload that is inspected and not run. REQUIRES: no
+// parameter servers, no model split by hand; each microbatch of a chunk has one backward, either
+// full or in both parts.
 [[nodiscard]] SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
                                           Microbatches microbatches = Microbatches::WrittenOnce);
 
-// lower() with all that rearranged() asks for.
+// Returns the workload of lower() with the additional data that rearranged() needs.
 [[nodiscard]] SteppedWorkload lower_stepped(const TrainingPlan& plan);
 
-// The programs of `known` for another number of microbatches, made of the same blocks: what lower()
-// gives for the plan. Nothing where that needs another block. `books`: of the programs; they and
-// others that share a list with one of them are rearranged together. REQUIRES: lower() gave `known`
-// for a plan that differs in the size of the global batch alone.
+// Builds the programs of the plan from the blocks of `known`, the programs of a plan with another
+// number of microbatches. The result equals that of lower(plan). Returns nullopt if it needs a
+// block that `known` does not have. `books`: by program. Programs that share an operation list with
+// an earlier one share the rearranged list, too. REQUIRES: lower() returned `known` for a plan that
+// differs only in the size of the global batch.
 [[nodiscard]] std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
                                                              std::span<const StageBook> books,
                                                              const TrainingPlan& plan);
 
-// The steps of every pipeline rank by the plan's schedule, in order. Throws as lower().
+// The steps of every pipeline rank in the order of the plan's schedule. Throws as lower().
 [[nodiscard]] ScheduleLists step_lists(const TrainingPlan& plan);
 
-// FLOPs that the kernels of all ranks execute in the step, recomputation included.
+// FLOPs that the kernels of all ranks execute in one step, including recomputation.
 [[nodiscard]] Flops executed_flops(const Workload& workload);
 
-// ---- plans with a step of their own, which lower() recognises
+// ---- plans that lower() passes to a separate lowering
 
 // The step of a model that is split by hand, operator by operator: one program for each device,
-// replicas alike. REQUIRES: the plan's rules have passed operator_split and the scenario's checks.
+// which all replicas share. REQUIRES: the plan's rules have passed operator_split and the checks of
+// the scenario reader.
 [[nodiscard]] Workload operator_step(const TrainingPlan& plan);
 
-// Several steps of replicas that meet in parameter servers alone. Workers may run ahead of each
-// other by a bounded number of steps, or without a bound.
+// Several steps of workers that communicate only with parameter servers. Workers may run ahead of
+// each other by a bounded number of steps, or without a bound.
 //
-// The traffic is that of sim/collectives/parameter_server_traffic.hpp; here the computation of a
-// worker's step is its real kernels, and a server applies the optimizer to its k-th of the
-// parameters: once everybody has pushed, or with every push where workers may run ahead. C of
-// computation and U of the update on a free network, W workers, n steps: n(C + U) where nobody may
-// run ahead, nC + WU where a step may and WU <= C (tests/models/lower/server_steps_test.cpp).
+// The traffic is that of sim/collectives/parameter_server_traffic.hpp. The computation of a
+// worker's step consists of its real kernels. Each of k servers applies the optimizer to 1/k of the
+// parameters: once all workers have pushed, or with every push where workers may run ahead. With C
+// of computation and U of the update on an infinitely fast network, W workers and n steps take
+// n(C + U) if no worker may run ahead, and nC + WU if workers may be one step ahead and WU <= C
+// (tests/models/lower/server_steps_test.cpp).
 //
 //   Workload w = server_steps(plan, {.servers = {0, 1}, .steps = 8, .staleness = 2});
 struct ServerSteps {
-  std::vector<std::uint32_t> servers = {0};  // GPUs; those below plan.parallelism.data are shared
+  // GPUs; a server shares its GPU with a worker where the number is below plan.parallelism.data.
+  std::vector<std::uint32_t> servers = {0};
   std::uint32_t steps = 1;
   std::vector<std::uint32_t> steps_of_worker = {};  // where they differ; empty: `steps` each
-  std::optional<std::uint32_t> staleness = {0};  // steps ahead of the slowest; nothing: unbounded
+  std::optional<std::uint32_t> staleness = {0};  // steps ahead of the slowest; nullopt: unbounded
 };
 
-// Worker i is on GPU i. Gradients and weights travel as wide as gradients are kept. A server's
-// update takes its own stream; what it takes from a worker's kernels beside it is not counted.
-// Throws InputError for a plan with another parallelism than `data`, and as
-// parameter_server_traffic.
+// Worker i is on GPU i. Gradients and weights are sent in the precision of the gradients. The
+// update of a server runs on a separate stream; the model does not count by how much it slows the
+// kernels of a worker on the same GPU. Throws InputError if the plan has any parallelism other than
+// `data`, and where parameter_server_traffic throws it.
 [[nodiscard]] Workload server_steps(const TrainingPlan& plan, const ServerSteps& steps);
 
-// The steps of workers and parameter servers (plan.servers). Dedicated servers stand behind the
-// workers' GPUs, others on the first of them.
+// The same with the servers that the plan describes (plan.servers). Dedicated servers are on the
+// GPUs after those of the workers; others are on the first GPUs of the workers.
 [[nodiscard]] Workload server_steps(const TrainingPlan& plan);
 
 }  // namespace trainyard

@@ -25,6 +25,8 @@ OpIndex PeerMessages::receive(const PeerMessage& message, OpIndex posted_after) 
   return received;
 }
 
+// Without overlap, the receives of this step are posted after the previous step with messages, on a
+// ring after the step before that (messages.hpp).
 void StageMessages::begin_step() {
   posted_after_ = options_.ring ? ended_.before : ended_.latest;
   ended_.before = ended_.latest;
@@ -33,7 +35,7 @@ void StageMessages::begin_step() {
 void StageMessages::receive(const StageChunk& chunk, Pass pass) {
   const bool forward = pass == Pass::Forward;
   const bool comes = forward ? layout_.comes_from_rank(chunk) : layout_.goes_to_rank(chunk);
-  if (!comes) return;  // its output is here
+  if (!comes) return;  // the neighbouring stage is on this rank, or there is none
   const std::int64_t end_of_ring = forward ? 0 : options_.ranks - 1;
   const bool comes_round = options_.ring && chunk.place.rank == end_of_ring;
   const bool reverse = layout_.backwards(chunk);
@@ -45,8 +47,9 @@ void StageMessages::receive(const StageChunk& chunk, Pass pass) {
       peers_.receive({.pass = pass, .stream = stream, .slot = slot, .bytes = shape_.boundary},
                      options_.overlap || comes_round ? kNone : posted_after_);
   if (shape_.boundary == shape_.message || shape_.sequence_parallel) return;
-  // Scatter/gather: each tensor rank received its share and the group puts them together again
-  // (Narayanan et al. 2104.04473 section 4.1).
+  // Scatter/gather: each tensor rank has received 1/t of the message, and the group gathers all of
+  // it (Narayanan et al. 2104.04473 section 4.1). With sequence parallelism each rank needs only
+  // its own rows.
   const ChosenCall gather{.call = CollectiveCall{.op = CollectiveOp::AllGather,
                                                  .bytes = shape_.message,
                                                  .dtype = shape_.dtype,

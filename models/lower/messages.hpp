@@ -1,5 +1,5 @@
-// Messages between the ranks that hold consecutive parts of the model: activations forward, their
-// gradients back.
+// Point-to-point messages between ranks that hold consecutive parts of the model: activations in
+// the forward, their gradients in the backward.
 //
 //   messages.begin_step();  messages.receive(chunk, Pass::Forward);  ...
 //   messages.send(chunk, Pass::Forward);  messages.end_step();
@@ -15,16 +15,16 @@
 
 namespace trainyard {
 
-// How ranks exchange what crosses between them.
+// How ranks send and receive.
 struct MessageOptions {
   bool overlap = true;  // computation does not wait for a message that it does not need
-  bool ring = false;    // several chunks a rank, so that the last rank hands over to the first
+  bool ring = false;    // several chunks per rank, so that the last rank sends to the first
   std::int64_t ranks = 1;
   ChosenAlgorithm algorithm = {};         // of a message: NCCL's send/recv, or "direct"
-  ChosenAlgorithm gather_algorithm = {};  // of the tensor group, that puts its shares together
+  ChosenAlgorithm gather_algorithm = {};  // of the all_gather of shares within the tensor group
 };
 
-// A message's slot and stream, and what travels.
+// The pass, stream, slot and size of a message.
 struct PeerMessage {
   Pass pass = Pass::Forward;
   Stream stream = Stream::SendForward;
@@ -32,16 +32,17 @@ struct PeerMessage {
   std::int64_t bytes = 0;
 };
 
-// Messages to and from one peer after the other.
+// Writes sends and receives with any peer.
 class PeerMessages {
  public:
   PeerMessages(const MessageOptions& options, const StepShape& shape, ProgramBuilder& build)
       : options_(options), shape_(shape), build_(build) {}
 
-  // Sends once `after` is done. Without overlap the next computation waits for the message.
+  // The send starts when `after` has ended. Without overlap, the next computation waits for the
+  // send.
   OpIndex send(const PeerMessage& message, OpIndex after);
-  // The next computation waits for it. `posted_after`: the operation behind which it may be posted;
-  // kNone: at once.
+  // The next computation waits for the receive. `posted_after`: the receive is posted when this
+  // operation has ended; kNone: as soon as its stream is free.
   OpIndex receive(const PeerMessage& message, OpIndex posted_after);
 
  private:
@@ -54,12 +55,14 @@ class PeerMessages {
 
 // Messages of a pipeline rank to and from the ranks that hold the stages before and after its own.
 //
-// Overlapped, a receive is posted as early as its stream allows; else when the step before is done.
-// Where stages form a ring each would then wait for its own send before it posts what its neighbour
-// sends, so interleaved stages post one step ahead, as Megatron-LM does with one exchange for the
-// sends of a forward and a backward and the receives of the next two. What comes round from the
-// other end of the pipeline is taken at the pace of its sender, which may be a group of
-// microbatches before it is used. A weight gradient exchanges nothing and holds up no receive.
+// With overlap, a receive is posted as early as its stream allows. Without overlap, it is posted
+// when the previous step has ended. With interleaved stages, which form a ring, this rule would
+// make every rank wait for its own send before it posts the receive of its neighbour's message.
+// Interleaved stages therefore post a receive one step earlier, as Megatron-LM does with one
+// batched call for the sends of a forward and a backward and the receives of the next two. A
+// receive from the other end of the pipeline (last rank to first, or first to last) is always
+// posted at once, because its sender may send a group of microbatches before the data is used. A
+// weight-gradient step has no messages and delays no receive.
 class StageMessages {
  public:
   StageMessages(const MessageOptions& options, const StepShape& shape, const StageLayout& layout,
@@ -70,15 +73,16 @@ class StageMessages {
         build_(build),
         peers_(options_, shape, build) {}
 
-  // Around every step that exchanges, and behind two whose operations have been interleaved.
+  // Called at the begin and end of every step that sends or receives, and after two steps whose
+  // operations have been interleaved.
   void begin_step();
   void end_step() { ended_.latest = build_.last_compute(); }
   void end_overlapped() { ended_ = {build_.last_compute(), build_.last_compute()}; }
-  // Nothing where the stage before, or after, is on this rank.
+  // Write nothing where the neighbouring stage is on the same rank, or does not exist.
   void receive(const StageChunk& chunk, Pass pass);
   void send(const StageChunk& chunk, Pass pass);
 
-  // The last compute operations of the two exchanging steps that ended last. Receives name them.
+  // The last compute operations of the last two steps with messages. Receives may depend on them.
   struct Ended {
     OpIndex before = kNone;
     OpIndex latest = kNone;
@@ -93,7 +97,7 @@ class StageMessages {
   const StageLayout& layout_;
   ProgramBuilder& build_;
   PeerMessages peers_;
-  OpIndex posted_after_ = kNone;  // when this step's receive may be posted, without overlap
+  OpIndex posted_after_ = kNone;  // without overlap: this step's receive is posted after it
   Ended ended_;
 };
 

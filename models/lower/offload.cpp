@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kPieceMost = std::int64_t{1} << 28U;  // parameters of one piece of state
+constexpr std::int64_t kPieceMost = std::int64_t{1} << 28U;  // most parameters of a piece of state
 
 OpIndex host_copy(ProgramBuilder& build, std::string_view name, HostDirection direction,
                   std::int64_t bytes, ProgramBuilder::After after) {
@@ -34,6 +34,12 @@ OpIndex copy_from_host(ProgramBuilder& build, std::string_view name, std::int64_
 }
 
 // ---- activations
+//
+// held_ has a list of stored layers for each chunk and microbatch, in forward order. The backward
+// takes them from the end, so that the list is a stack. Two rules bound the memory on the GPU:
+// - a forward waits for the store of the layer two before it, so that at most two stores are under
+//   way;
+// - a fetch starts at most one layer ahead of its use, unless checkpoints are small (far_apart).
 
 void OffloadLowering::forward_enters(std::size_t chunk) {
   const std::vector<WeightUnit>& units = weights_[chunk].units;
@@ -57,6 +63,7 @@ void OffloadLowering::forward_begins(const OffloadPlace& place) {
   if (stores_.size() >= 2) build_.wait_for(stores_[stores_.size() - 2]);
 }
 
+// The GPU frees the bytes at the end of the store. The host holds them from its start.
 void OffloadLowering::forward_ended(const OffloadPlace& place, std::int64_t kept) {
   weights_used();
   const OffloadSettings& offload = options_.settings;
@@ -71,6 +78,8 @@ void OffloadLowering::forward_ended(const OffloadPlace& place, std::int64_t kept
   stores_.push_back(store);
 }
 
+// A fetch waits for its store and for all computation so far, like a copy that the host issues at
+// this point.
 void OffloadLowering::fetch(Stored& stored) {
   if (stored.fetch != kNone) return;
   stored.fetch = copy_from_host(build_, "activation_fetch", stored.bytes,
@@ -79,13 +88,15 @@ void OffloadLowering::fetch(Stored& stored) {
   build_.memory().release(stored.fetch, Category::Host, stored.bytes);
 }
 
-// The next to be needed, once the layer behind it is at work; checkpoints, which are small and may
-// be several layers apart, in any case.
+// Fetches the layer that is needed next when the backward is at the layer after it (`layer`).
+// Checkpoints are small and may be several layers apart, so that they are fetched in any case.
 void OffloadLowering::fetch_ahead(Held& held, std::int64_t layer) {
   const bool near = held.back().layer + 1 >= layer;
   if (near || options_.far_apart) fetch(held.back());
 }
 
+// Waits for the fetch of this layer, and starts that of the next one. A layer without stored bytes
+// is not on the stack.
 void OffloadLowering::backward_begins(const OffloadPlace& place) {
   const auto found = held_.find({place.chunk, place.microbatch});
   if (found == held_.end()) return;
@@ -104,6 +115,7 @@ void OffloadLowering::backward_begins(const OffloadPlace& place) {
 
 // ---- weights
 
+// Fetches the weights of a unit unless they are on the GPU or on the way.
 void OffloadLowering::fetch_weights(std::size_t chunk, std::size_t unit) {
   if (fetched_.contains({chunk, unit})) return;
   const std::int64_t bytes =
@@ -113,7 +125,8 @@ void OffloadLowering::fetch_weights(std::size_t chunk, std::size_t unit) {
   fetched_[{chunk, unit}] = fetch;
 }
 
-// The layer's own, and those of the one that is used next.
+// The next computation waits for the weights of the unit. Those of the next unit are fetched
+// meanwhile.
 void OffloadLowering::weights_begin(std::size_t chunk, std::size_t unit,
                                     std::optional<std::size_t> next) {
   if (!options_.fetches_weights) return;
@@ -136,8 +149,9 @@ void OffloadLowering::weights_used() {
 
 namespace {
 
-// Gradients to the host, the CPU's step on them, new weights back: piece after piece, each part on
-// a stream of its own.
+// The optimizer on the CPU: for each piece, gradients go to the host, the CPU updates its state,
+// and new weights come back. Each of the three has a separate stream, so that the pieces form a
+// pipeline. The time of the CPU is its memory traffic divided by a share of the host's bandwidth.
 void cpu_optimizer(const OptimizerOptions& options, const std::vector<std::int64_t>& pieces,
                    std::int64_t gradient, ProgramBuilder& build) {
   const StateRecipe& recipe = options.state;
@@ -151,17 +165,20 @@ void cpu_optimizer(const OptimizerOptions& options, const std::vector<std::int64
     const OpIndex updated =
         build.delay("cpu_" + options.name, Stream::HostWork,
                     Seconds{static_cast<double>(piece) * each / rate}, {arrived});
-    if (options.weights_on_host) continue;  // they are there already
+    if (options.weights_on_host) continue;  // the weights stay on the host
     build.wait_for(copy_from_host(build, "weights_from_host",
                                   std::llround(weight * static_cast<double>(piece)), {updated}));
   }
 }
 
+// The optimizer on the GPU with its state on the host. A piece of state is fetched, updated and
+// stored. The fetch of a piece waits for the store of the piece two before it, so that the GPU
+// holds at most two pieces.
 void fetched_optimizer(const OptimizerOptions& options, const std::vector<std::int64_t>& pieces,
                        std::int64_t gradient, ProgramBuilder& build) {
   const StateRecipe& recipe = options.state;
   const StateBytes state = state_bytes_per_parameter(recipe);
-  // Weights that are their own master copy come, and leave, with the moments.
+  // Weights that are their own master copy are fetched and stored together with the moments.
   const bool masters = options.weights_on_host && state.master == 0.0;
   const double kept =
       state.master + state.first_moment + state.second_moment + (masters ? state.weights : 0.0);

@@ -16,7 +16,8 @@ namespace {
 // ---- layers
 
 GemmOptions gemm_options(const TrainingPlan& plan, const WeightOptions& weights) {
-  // Sharded weights have no gradient beside them to add to: autograd writes a new one.
+  // Whether whole gradients exist to which a GEMM can add. With sharded weights they do not, and
+  // autograd writes a new gradient.
   const bool whole = plan.parallelism.zero_stage < 3;
   return {.architecture = plan.architecture,
           .recipe = plan.recipe,
@@ -93,7 +94,8 @@ ActivationQuery activation_query(const TrainingPlan& plan, const ContextShape& c
 MemoryOptions memory_options(const TrainingPlan& plan, const WeightOptions& weights,
                              const ContextShape& context) {
   const Training& t = plan.training;
-  // Half of the copies are on the way to the experts, the other half on the way back.
+  // Half of the copies are rows on the way to the experts, in the precision of the dispatch; the
+  // other half are on the way back.
   const double there = element_bytes(plan.experts.dispatch_precision);
   const double back = element_bytes(t.precision);
   return {
@@ -107,9 +109,9 @@ MemoryOptions memory_options(const TrainingPlan& plan, const WeightOptions& weig
                       t.gradient_precision == DataType::Fp32 && plan.parallelism.zero_stage < 3};
 }
 
-// ---- the ends of the model
+// ---- embedding and LM head
 
-// `together`: first and last stage are on one rank.
+// `together`: first and last stage are on one rank, so that a tied table exists only once.
 EmbeddingAndHeadParameters end_parameters(const TrainingPlan& plan, bool together) {
   const Architecture& a = plan.architecture;
   const std::int64_t table = plan.vocab() / plan.parallelism.tensor * a.hidden;
@@ -140,7 +142,7 @@ EmbeddingAndHeadOptions end_options(const TrainingPlan& plan, const LoweringOpti
           .mtp_entries = mtp_entries(known.weights).before.size()};
 }
 
-// ---- gradients and what replicas share
+// ---- gradients and replicas
 
 OptimizerOptions optimizer_options(const TrainingPlan& plan) {
   return {.name = plan.optimizer.step,
@@ -151,7 +153,8 @@ OptimizerOptions optimizer_options(const TrainingPlan& plan) {
           .host_bandwidth = plan.host.bandwidth};
 }
 
-// With experts that are divided everyone has gradients of its own; else those of one copy say it.
+// Number of ranks whose gradients make up the norm. With expert parallelism every rank has
+// different gradients. Otherwise the ranks of one copy of the model hold all gradients.
 std::int64_t norm_holders(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   const std::int64_t copy = p.zero_stage > 0 ? p.shard_size() * p.context : 1;
@@ -163,8 +166,8 @@ GradientOptions gradient_options(const TrainingPlan& plan, const WeightOptions& 
   const Parallelism& p = plan.parallelism;
   const Training& t = plan.training;
   const bool sharded = p.zero_stage == 3;
-  // FSDP2 keeps sharded gradients as wide as the sharded weights, whatever they were reduced in: in
-  // fp32 but for a recipe that says otherwise.
+  // FSDP2 keeps sharded gradients in the precision of the sharded weights, whatever they were
+  // reduced in. This is fp32 unless the recipe sets another precision.
   const bool fp32 = sharded && !plan.recipe.gradient_bytes;
   return {
       .division = weights.division,
@@ -197,7 +200,8 @@ ReplicaOptions replica_options(const TrainingPlan& plan, const WeightOptions& we
 
 // ---- pipeline
 
-// All layers of a chunk, and behind them those of multi-token prediction.
+// The layers of a virtual stage, with its recompute units. recompute_units lists the units of
+// multi-token prediction last.
 StageSpan stage_span(const TrainingPlan& plan, std::int64_t first, std::int64_t layers,
                      std::int64_t mtp_layers) {
   StageSpan span{.first_layer = first, .layers = layers, .mtp_layers = mtp_layers};
@@ -208,8 +212,10 @@ StageSpan stage_span(const TrainingPlan& plan, std::int64_t first, std::int64_t 
   return span;
 }
 
-// A forward and the backward after it run as one block only where experts have something to hide.
-// Where replicas exchange in between they do not: that names operations of the block later.
+// Whether a forward and the backward after it run as one overlapped block. They do so only with
+// expert parallelism, where dispatch and combine can be hidden. They do not if the data-parallel
+// scheme or offload writes operations between layers in every microbatch: these hold numbers of
+// operations, which are invalid after interleaving (BlockRecorder::overlap).
 bool overlaps_steps(const TrainingPlan& plan) {
   if (plan.parallelism.zero_stage > 1) return false;
   if (plan.offload.activations > 0.0 || plan.offload.weights) return false;
@@ -256,7 +262,7 @@ MemoryOptions memory_options(const TrainingPlan& plan) {
 }
 
 StateRecipe state_recipe(const TrainingPlan& plan) {
-  // FSDP2's fp32 shard is the weight itself, and its gradients are as wide.
+  // The fp32 shard of FSDP2 is the weight itself, and its gradients are in fp32, too.
   const bool fully = plan.parallelism.zero_stage == 3;
   return {.precision = fully ? DataType::Fp32 : plan.training.precision,
           .gradient_precision = fully ? DataType::Fp32 : plan.training.gradient_precision,

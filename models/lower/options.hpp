@@ -1,5 +1,5 @@
-// The choices that each part of the lowering reads, worked out from a training plan once for all
-// programs of a step. A part says in its own header what it reads; only this file looks it up.
+// Options of each part of the lowering, derived from a training plan once for all programs of a
+// step. Each part defines its options struct in its own header; only this file reads the plan.
 //
 //   const LoweringOptions options = lowering_options(plan);
 //   StageLowering stage(options, pipeline_options(plan, options), {.stage = 3}, interner);
@@ -20,7 +20,7 @@
 namespace trainyard {
 
 struct LoweringOptions {
-  StepShape shape;  // of the rank that is first everywhere
+  StepShape shape;  // of the rank with index 0 in every group
   LayerOptions layer;
   EmbeddingAndHeadOptions ends;
   MemoryOptions memory;
@@ -28,19 +28,21 @@ struct LoweringOptions {
   ReplicaOptions replicas;
   OffloadOptions offload;
   MessageOptions messages;
-  std::int64_t framework_bytes = 0;  // its context and its workspaces
+  std::int64_t framework_bytes = 0;  // CUDA context and workspaces of the framework
 };
-// REQUIRES: the plan outlives them; its ranks divide.
+// Returns all options except those of the pipeline. REQUIRES: the plan outlives the options; the
+// parallel sizes divide the ranks.
 [[nodiscard]] LoweringOptions lowering_options(const TrainingPlan& plan);
 
-// `known`: of the same plan. Throws InputError where the layers do not divide (layer_split).
+// `known`: the options of the same plan. Throws InputError if the layers do not divide
+// (layer_split).
 [[nodiscard]] PipelineOptions pipeline_options(const TrainingPlan& plan,
                                                const LoweringOptions& known);
 
-// Some of them alone.
+// Single parts of these options.
 [[nodiscard]] StepShape step_shape(const TrainingPlan& plan);
 [[nodiscard]] WeightOptions weight_options(const TrainingPlan& plan);
 [[nodiscard]] MemoryOptions memory_options(const TrainingPlan& plan);
-[[nodiscard]] StateRecipe state_recipe(const TrainingPlan& plan);  // undivided
+[[nodiscard]] StateRecipe state_recipe(const TrainingPlan& plan);  // for one shard (not divided)
 
 }  // namespace trainyard

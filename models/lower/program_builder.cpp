@@ -18,7 +18,7 @@ std::uint16_t Interner::name(std::string_view text) {
 
 namespace {
 
-// Returns the number of `value` among `all`, where it is put if it is new.
+// Returns the index of `value` in `all`, and appends it if it is new.
 template <class Value>
 std::uint32_t number_of(const Value& value, std::vector<Value>& all,
                         std::map<Value, std::uint32_t>& numbers) {
@@ -84,6 +84,9 @@ OpIndex ProgramBuilder::compute(std::string_view name, const Kernel& kernel) {
   return op;
 }
 
+// A collective that waits for the last compute operation waits for an event that is recorded on the
+// compute stream now. The stream already waits for `waits` at this point, so that the event, and
+// the collective, come after these, too.
 std::vector<OpIndex> ProgramBuilder::with_waits(After after) const {
   std::vector<OpIndex> inputs(after);
   const std::vector<OpIndex>& waits = operations_.waits();
@@ -94,7 +97,7 @@ std::vector<OpIndex> ProgramBuilder::with_waits(After after) const {
 
 namespace {
 
-// Returns the call's number; notes which field chose its algorithm.
+// Returns the number of the call, and records the scenario field that selected its algorithm.
 std::uint32_t number_of(const ChosenCall& call, Slot slot, Interner& interner) {
   interner.note_choice(static_cast<std::uint16_t>(slot), op_of(call.call), call.field);
   return interner.call(call.call);

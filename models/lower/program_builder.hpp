@@ -1,8 +1,8 @@
-// Writes one Program, operation by operation, as a host would issue kernels to CUDA streams.
+// Writes one Program, operation by operation, as a host issues kernels to CUDA streams.
 //
-// Operations on one stream follow each other. `wait_for` says beforehand what a compute operation
-// must wait for from other streams, as an event wait does. Communication names its inputs with
-// `after`.
+// Operations on one stream run one after the other. `wait_for` adds an operation of another stream
+// that the next compute operation waits for, as cudaStreamWaitEvent does. Communication operations
+// get the operations that they wait for in `after`.
 //
 //   Interner interner(workload);
 //   ProgramBuilder build(interner, "stage 0", 0);
@@ -32,8 +32,8 @@ namespace trainyard {
 
 // ---- names, kernels and calls of all programs of a workload, each stored once
 
-// The numbers that tell apart the calls of a step that are made by key: layer, direction and the
-// like. All such calls of a workload must use the numbers alike.
+// Key of a call that is expensive to construct: numbers such as the layer and the direction. All
+// such calls of a workload must give each number the same meaning.
 using CallKey = std::array<std::int64_t, 5>;
 
 class Interner {
@@ -42,11 +42,11 @@ class Interner {
   [[nodiscard]] std::uint16_t name(std::string_view text);
   [[nodiscard]] std::uint32_t kernel(const Kernel& kernel);
   [[nodiscard]] std::uint32_t call(const Call& call);
-  // For one that takes long to make: the first time that the key comes.
+  // Calls `make` only for the first use of the key.
   [[nodiscard]] std::uint32_t call(const CallKey& key, const std::function<Call()>& make);
   [[nodiscard]] std::uint32_t delay(Seconds time);
-  // Notes the field that chose the algorithm of an operation's calls through the slot. REQUIRES:
-  // one field for all of them.
+  // Records the scenario field that selected the algorithm for calls of this operation through this
+  // slot. REQUIRES: all such calls of a workload have the same field.
   void note_choice(std::uint16_t slot, CollectiveOp op, const std::string& field);
 
  private:
@@ -65,7 +65,8 @@ class Interner {
 
 // ---- one program
 
-// The step, microbatch, layer and kind of work that the next operations belong to.
+// The part of the step, the microbatch, the layer and the class of work of the next operations.
+// -1: none.
 struct Tags {
   StepPart part = StepPart::Other;
   std::int32_t microbatch = -1;
@@ -74,7 +75,7 @@ struct Tags {
 };
 
 struct ProgramSize {
-  std::size_t operations = 0;  // as written
+  std::size_t operations = 0;  // each block counted once
   std::size_t dependencies = 0;
   std::size_t effects = 0;
 };
@@ -86,38 +87,38 @@ class ProgramBuilder {
 
   ProgramBuilder(Interner& interner, std::string name, std::uint32_t stage);
 
-  // Makes room for a program of about that size.
+  // Reserves memory for a program of about this size.
   void reserve(const ProgramSize& size);
 
   void tag(const Tags& tags) { tags_ = tags; }
   [[nodiscard]] const Tags& tags() const { return tags_; }
 
-  // The next compute operation waits for `op` too; kNone is ignored.
+  // The next compute operation also waits for `op`. kNone is ignored.
   void wait_for(OpIndex op);
   OpIndex compute(std::string_view name, const Kernel& kernel);
-  // The last compute operation as an input stands for the compute stream as it is now: the
-  // communication then also starts after all that the next compute operation waits for, as after an
-  // event recorded there.
+  // If `after` contains the last compute operation, the communication waits for the current state
+  // of the compute stream: it also starts after all operations that the next compute operation
+  // waits for, as if it waited for an event that is recorded there now.
   OpIndex collective(std::string_view name, Stream stream, Slot slot, const ChosenCall& call,
                      After after);
   OpIndex collective(std::string_view name, Stream stream, Slot slot, const CallKey& key,
                      const std::function<ChosenCall()>& make, After after);
-  // Work of the CPU, which takes the time given.
+  // Work of the CPU that takes `time`.
   OpIndex delay(std::string_view name, Stream stream, Seconds time, After after);
   OpIndex send(std::string_view name, Stream stream, Slot slot, const ChosenCall& call,
                After after);
   OpIndex recv(std::string_view name, Stream stream, Slot slot, const ChosenCall& call,
                After after);
 
-  // The number the next operation will have.
+  // The number of the next operation.
   [[nodiscard]] OpIndex next() const { return operations_.next(); }
-  // The last compute operation so far, kNone at the start.
+  // The last compute operation so far; kNone if there is none.
   [[nodiscard]] OpIndex last_compute() const { return operations_.last_on_streams()[0]; }
 
   [[nodiscard]] MemoryEffects& memory() { return memory_; }
   [[nodiscard]] OperationBlocks& operations() { return operations_; }
 
-  // The finished program; the builder is spent.
+  // Returns the finished program. The builder must not be used afterwards.
   [[nodiscard]] Program take();
 
  private:

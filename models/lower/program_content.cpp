@@ -32,10 +32,12 @@ OpIndex OperationBlocks::append(Operation op, std::span<const OpIndex> after) {
   return index;
 }
 
+// Dependencies of consecutive operations are stored one after the other, so that a permutation of
+// the operations moves their ranges, too. Only operations from `first` on change their numbers.
 std::vector<OpIndex> OperationBlocks::reorder(OpIndex first, const std::vector<OpIndex>& order) {
   TY_CHECK(first >= open_, first, open_);
   std::vector<OpIndex>& dependencies = content_.dependencies;
-  std::vector<OpIndex> place(order.size());  // new number by old one
+  std::vector<OpIndex> place(order.size());  // new number of operation first + i
   for (OpIndex i = 0; i < order.size(); ++i) place[order[i] - first] = first + i;
   const auto moved = [&](OpIndex op) { return op == kNone || op < first ? op : place[op - first]; };
   const std::span<Operation> rest =
@@ -65,6 +67,11 @@ std::uint8_t OperationBlocks::stream_of(OpIndex op) const {
   return content_.operations[content_.blocks[instance.block].begin + (op - instance.first)].stream;
 }
 
+// Rewrites the dependencies of the new block to relative numbers. A dependency within the block
+// becomes an index in the block. An earlier operation becomes an input of the block, which the
+// first instance binds to that operation. Inputs are numbered in the order of their first use, so
+// that blocks with equal operations have equal numbers. Several dependencies on one operation share
+// an input. The search for it is linear, because blocks have few inputs.
 void OperationBlocks::close(OpIndex end) {
   if (open_ == end) return;
   std::vector<OpIndex>& bindings = content_.bindings;
@@ -92,6 +99,8 @@ void OperationBlocks::close(OpIndex end) {
   open_ = end;
 }
 
+// The bindings of the instance stay valid, because identical blocks number their inputs in the same
+// order.
 void OperationBlocks::become(std::uint32_t block, std::int32_t microbatch) {
   const Block& fresh = content_.blocks.back();
   content_.dependencies.resize(content_.operations[fresh.begin].dependencies_begin);
@@ -112,6 +121,7 @@ void OperationBlocks::add_instance(const Instance& instance, std::span<const OpI
   for (const auto& [stream, place] : last) last_on_stream_[stream] = instance.first + place;
 }
 
+// A binary search over the first operations of instances.
 const Instance& OperationBlocks::instance_of(OpIndex op) const {
   const auto behind = std::ranges::upper_bound(content_.instances, op, {}, &Instance::first);
   TY_CHECK(behind != content_.instances.begin(), op);
@@ -119,6 +129,11 @@ const Instance& OperationBlocks::instance_of(OpIndex op) const {
 }
 
 // ---- effects on memory
+//
+// Effects are appended in the order in which the writers add them. An effect that was added while a
+// block was recorded belongs to the block, unless its operation comes before the block. A writer
+// may add an effect to an operation of an earlier block, for example to free a buffer after the
+// last operation that has read it. place() separates these two cases.
 
 void MemoryEffects::allocate(OpIndex at_start_of, Category category, std::int64_t bytes) {
   if (bytes == 0) return;
@@ -150,6 +165,8 @@ bool MemoryEffects::begin_with(std::size_t effect, OpIndex first) const {
                      [&](const Effect& it) { return it.first >= first; });
 }
 
+// Effects before settled_ already have final numbers: every later reordering starts behind the
+// operations of the earlier ones.
 void MemoryEffects::renumber(OpIndex first, std::span<const OpIndex> numbers) {
   for (; settled_ < effects_.size(); ++settled_) {
     OpIndex& op = effects_[settled_].first;
@@ -171,6 +188,8 @@ bool MemoryEffects::all_of_blocks() const {
   return owned == std::ssize(effects_);
 }
 
+// An identical block has the same effects, so that those of the dropped block are redundant.
+// Effects that it has added to operations of earlier blocks stay.
 void MemoryEffects::drop(std::uint32_t block) {
   const Range range = ranges_[block];
   std::erase_if(effects_, [&, i = std::size_t{0}](const Effect& it) mutable {
@@ -180,7 +199,7 @@ void MemoryEffects::drop(std::uint32_t block) {
   ranges_.resize(block);
 }
 
-// Lists the effects of the block's own operations, by their places in the block.
+// Lists the effects of the block's own operations, by the index of the operation in the block.
 std::vector<MemoryEffects::Effect> MemoryEffects::own(std::uint32_t block) const {
   std::vector<Effect> own;
   if (block >= ranges_.size()) return own;
@@ -193,7 +212,8 @@ std::vector<MemoryEffects::Effect> MemoryEffects::own(std::uint32_t block) const
 
 namespace {
 
-// Writes a block's effects behind those of the program, in the order of the block's operations.
+// Appends the effects of a block to those of the program, in the order of the block's operations,
+// and sets the ranges of effects of these operations. Effects of one operation keep their order.
 void write_effects(std::span<Operation> operations,
                    std::vector<std::pair<OpIndex, MemoryEffect>> effects, Program& program) {
   std::ranges::stable_sort(effects, {}, &std::pair<OpIndex, MemoryEffect>::first);
@@ -209,13 +229,14 @@ void write_effects(std::span<Operation> operations,
 
 }  // namespace
 
-// Effects that came with a block are those of all its instances. One that came later is that of one
-// instance alone.
+// Effects that belong to a block apply to all its instances. Any other effect applies to one
+// operation of one instance. If its block has no other instance, it is written as an effect of the
+// block; otherwise it goes to Program::more_effects.
 void MemoryEffects::place(OperationBlocks& operations, Program& program) {
   const OperationList::Content& content = operations.content();
   std::vector<std::uint32_t> uses(content.blocks.size(), 0);
   for (const Instance& instance : content.instances) ++uses[instance.block];
-  std::vector<std::vector<Effect>> of_block(content.blocks.size());  // by place
+  std::vector<std::vector<Effect>> of_block(content.blocks.size());  // by index in the block
   for (std::uint32_t block = 0; block < of_block.size(); ++block) of_block[block] = own(block);
   std::vector<bool> placed(effects_.size(), false);
   for (const Range& range : ranges_)

@@ -1,6 +1,6 @@
 // The content of a program under construction: its operations, in blocks and instances of blocks,
-// and their effects on memory. ProgramBuilder adds to both; BlockRecorder makes instances of what
-// is alike.
+// and their effects on memory. ProgramBuilder appends to both. BlockRecorder replaces identical
+// blocks by instances.
 //
 //   OperationBlocks operations(streams);
 //   const OpIndex gemm = operations.append(op, {});
@@ -18,20 +18,21 @@
 
 namespace trainyard {
 
-// The operations, their dependencies, and what the next computation is to wait for. The operations
-// that were written last are open; all before them belong to instances of blocks.
+// The operations, their dependencies, and the operations that the next computation waits for. The
+// operations at the end may be open, which means that they are in no block yet. All operations
+// before them belong to instances of blocks.
 class OperationBlocks {
  public:
   explicit OperationBlocks(std::size_t streams) : last_on_stream_(streams, kNone) {}
 
   void reserve(std::size_t operations, std::size_t dependencies);
-  // Takes the blocks of a list, of which there is no instance yet. REQUIRES: nothing is written.
+  // Starts with the blocks of a list, without any instance. REQUIRES: there are no operations yet.
   void begin_with(const OperationList& blocks);
-  // Writes an operation behind all others; returns its number. Inputs on its own stream are left
-  // out, as the order of the stream says the same; so is kNone.
+  // Appends an operation and returns its number. Dependencies on the operation's own stream are
+  // omitted, because operations of a stream run in order; kNone is ignored.
   OpIndex append(Operation op, std::span<const OpIndex> after);
-  // Puts the open operations from `first` on into another order, which is given by their old
-  // numbers; returns their new numbers by the old ones.
+  // Reorders the open operations from `first` on. `order`: their old numbers in the new order.
+  // Returns the new numbers: element i is that of the operation that was first + i.
   std::vector<OpIndex> reorder(OpIndex first, const std::vector<OpIndex>& order);
 
   // The number of the next operation.
@@ -43,7 +44,7 @@ class OperationBlocks {
   [[nodiscard]] std::vector<OpIndex>& waits() { return waits_; }
   [[nodiscard]] const std::vector<OpIndex>& waits() const { return waits_; }
   [[nodiscard]] std::uint8_t stream_of(OpIndex op) const;
-  // The open operations from that one on.
+  // The open operations from `op` on.
   [[nodiscard]] std::span<const Operation> written_from(OpIndex op) const {
     return std::span(content_.operations).subspan(open_written_ + (op - open_));
   }
@@ -52,12 +53,13 @@ class OperationBlocks {
         .subspan(op.dependencies_begin, op.dependencies_end - op.dependencies_begin);
   }
 
-  // Makes a block and its first instance of the open operations before `end`, if there are any.
+  // Turns the open operations before `end` into a block with one instance, if there are any.
   void close(OpIndex end);
-  // Makes the latest instance one of a block that there was before; drops the block written for it.
+  // Makes the last instance an instance of the earlier block `block`, with this microbatch offset,
+  // and deletes the last block.
   void become(std::uint32_t block, std::int32_t microbatch);
-  // Adds an instance behind all operations. `last`: by stream that the block uses, the place of its
-  // last operation there. REQUIRES: nothing is open.
+  // Appends an instance. `last`: for each stream that the block uses, the stream and the index in
+  // the block of its last operation there. REQUIRES: no operation is open.
   void add_instance(const Instance& instance, std::span<const OpIndex> inputs,
                     std::span<const std::pair<std::uint8_t, OpIndex>> last);
   [[nodiscard]] const OperationList::Content& content() const { return content_; }
@@ -68,21 +70,21 @@ class OperationBlocks {
     return std::span(content_.operations).subspan(block.begin, block.count);
   }
   [[nodiscard]] const Instance& instance_of(OpIndex op) const;
-  // All of it; nothing is left.
+  // Moves the content out.
   [[nodiscard]] OperationList::Content take() { return std::move(content_); }
 
  private:
-  // Dependencies are numbers from open_ on, and before it what blocks say (kBlockInput). Instances
-  // stand in the order of the program.
+  // Dependencies of open operations are numbers in the program; those of blocks are relative
+  // (kBlockInput). Instances are in program order.
   OperationList::Content content_;
-  OpIndex open_ = 0;              // the first open operation
-  std::size_t open_written_ = 0;  // where it stands among the written ones
-  std::vector<OpIndex> waits_;    // of the next computation
+  OpIndex open_ = 0;              // number of the first open operation
+  std::size_t open_written_ = 0;  // its index in content_.operations
+  std::vector<OpIndex> waits_;    // operations that the next computation waits for
   std::vector<OpIndex> last_on_stream_;
 };
 
 // The memory that operations allocate and release, by the number of the operation, and the memory
-// that the whole step holds.
+// that is held for the whole step. Effects of 0 bytes are ignored.
 class MemoryEffects {
  public:
   void reserve(std::size_t effects) { effects_.reserve(effects); }
@@ -91,38 +93,39 @@ class MemoryEffects {
   void hold(Category category, std::int64_t bytes);  // for the whole step
 
   [[nodiscard]] std::size_t size() const { return effects_.size(); }
-  // All effects from that one on are of operations from `first` on.
+  // Whether all effects from index `effect` on belong to operations from `first` on.
   [[nodiscard]] bool begin_with(std::size_t effect, OpIndex first) const;
-  // Operations from `first` on have new numbers, by their old ones (OperationBlocks::reorder).
+  // Renumbers the operations from `first` on. `numbers`: result of OperationBlocks::reorder.
   void renumber(OpIndex first, std::span<const OpIndex> numbers);
 
-  // The effects from that one on came with the block, whose operations begin with `first`.
+  // Records that the effects from index `effect` on were added while the block was written.
+  // `first`: the first operation of the block.
   void came_with(std::uint32_t block, OpIndex first, std::size_t effect);
-  // Both blocks have the same effects at the same places.
+  // Whether both blocks have the same effects at the same operations.
   [[nodiscard]] bool same(std::uint32_t one, std::uint32_t other) const {
     return own(one) == own(other);
   }
-  // All of them came with blocks, and are of their operations.
+  // Whether every effect was added while its operation's block was written.
   [[nodiscard]] bool all_of_blocks() const;
-  // Drops what came with a block, and all that was known of blocks from it on.
+  // Deletes the effects of the last recorded block.
   void drop(std::uint32_t block);
-  // Writes all effects into the program: those that came with a block stand with its operations.
+  // Writes all effects into the program. Effects of a block are attached to its operations.
   void place(OperationBlocks& operations, Program& program);
 
  private:
   using Effect = std::pair<OpIndex, MemoryEffect>;
   struct Range {
-    OpIndex first = 0;  // operation of the block
-    std::size_t begin = 0;
+    OpIndex first = 0;      // first operation of the block
+    std::size_t begin = 0;  // range in effects_
     std::size_t end = 0;
-    // An effect of an operation from before the block is not the block's own.
+    // An effect of an operation before the block does not belong to the block.
     [[nodiscard]] bool owns(const Effect& effect) const { return effect.first >= first; }
   };
   [[nodiscard]] std::vector<Effect> own(std::uint32_t block) const;
 
-  std::vector<Effect> effects_;  // in the order they came
-  std::vector<Range> ranges_;    // by block, those of blocks that came with effects
-  std::size_t settled_ = 0;      // effects of operations from before the latest reordering or in it
+  std::vector<Effect> effects_;  // in the order of insertion
+  std::vector<Range> ranges_;    // by block; empty ranges for blocks that were not recorded
+  std::size_t settled_ = 0;      // effects that were added before the last call of renumber()
   std::vector<ResidentMemory> resident_;
 };
 

@@ -12,6 +12,10 @@ namespace {
 constexpr std::uint8_t kNoStream = 0xFF;
 }  // namespace
 
+// The operations that follow depend on the border in two ways. Dependencies on the own stream are
+// omitted (OperationBlocks::append), so that streams matter. Equality matters, because
+// ProgramBuilder::with_waits compares dependencies with the last computation, and because equal
+// operations are one input of a block (OperationBlocks::close).
 bool RecordingBorder::alike(const RecordingBorder& other) const {
   if (waits != other.waits || streams != other.streams) return false;
   for (std::size_t i = 0; i < outside.size(); ++i)
@@ -31,7 +35,14 @@ OpIndex RecordingBorder::inside(OpIndex op) const {
 
 namespace {
 
-// The new order of the operations from `first` to `end`, as old numbers.
+// The interleaved order of [first, second) and [second, end), as old numbers.
+//
+// A greedy merge: it takes operations of one side until that side has issued a collective on the
+// expert stream (a dispatch or combine), and then continues with the other side. The order within a
+// side does not change. Operations of the second side may depend on the first side, but not the
+// reverse, because the second side was written later. If the next operation of the second side
+// waits for one of the first side that is not placed yet, the first side continues. Hence every
+// operation comes after its dependencies. The cost is linear in operations and dependencies.
 std::vector<OpIndex> overlapped(const OperationBlocks& operations, OpIndex first, OpIndex second) {
   const std::span<const Operation> written = operations.written_from(first);
   const OpIndex end = operations.next();
@@ -42,14 +53,14 @@ std::vector<OpIndex> overlapped(const OperationBlocks& operations, OpIndex first
     return std::ranges::any_of(operations.dependencies_of(written[op - first]),
                                [&](OpIndex input) { return input >= a && input < second; });
   };
-  for (bool turn = false; a < second || b < end;) {
-    bool from_first = b == end || (a < second && !turn);
+  for (bool second_goes_next = false; a < second || b < end;) {
+    bool from_first = b == end || (a < second && !second_goes_next);
     if (!from_first && a < second && needs_first_side(b)) from_first = true;
     const OpIndex op = from_first ? a++ : b++;
     order.push_back(op);
     const Operation& it = written[op - first];
     if (it.kind == OpKind::Collective && it.stream == static_cast<std::uint8_t>(Stream::Expert))
-      turn = from_first;
+      second_goes_next = from_first;
   }
   return order;
 }
@@ -62,6 +73,10 @@ void BlockRecorder::overlap(OpIndex first, OpIndex second) {
 }
 
 // ---- blocks
+//
+// A closed block is a function of its border: its operations refer to each other and to operations
+// in `outside`, by index. At an equivalent border the writers would therefore append the same
+// operations, with the operations that are in `outside` there as inputs.
 
 RecordingBorder BlockRecorder::border(std::span<const OpIndex> named) const {
   const OperationBlocks& operations = build_.operations();
@@ -90,7 +105,9 @@ RecordedBlock BlockRecorder::begin_block(RecordingBorder border,
           .beside = beside.value_or(tags.microbatch)};
 }
 
-// Its operations are of its microbatches, its effects are its own, and its border knows its inputs.
+// A block is closed if its operations are tagged with its own microbatches, its memory effects
+// belong to its own operations, and its border contains all its inputs, also those of the
+// computation after it. REQUIRES: the operations of the block are open, all others are not.
 bool BlockRecorder::is_closed(const RecordedBlock& block) const {
   const OperationBlocks& operations = build_.operations();
   const RecordingBorder& begin = block.begin;
@@ -105,6 +122,8 @@ bool BlockRecorder::is_closed(const RecordedBlock& block) const {
          build_.memory().begin_with(begin.next_effect, begin.next);
 }
 
+// The block is compared after it has been closed, because only then are its dependencies relative
+// numbers, which are equal for equal blocks wherever they begin.
 bool BlockRecorder::end_block(RecordedBlock& block, std::span<const std::uint32_t> known) {
   OperationBlocks& operations = build_.operations();
   const OpIndex first = block.begin.next;
@@ -137,6 +156,8 @@ bool BlockRecorder::end_block(RecordedBlock& block, std::span<const std::uint32_
   return true;
 }
 
+// Whether both blocks have equal operations, dependencies and memory effects, apart from the
+// microbatch of the operations, which is `later` higher in the fresh one.
 bool BlockRecorder::same_block(std::uint32_t fresh, std::uint32_t known, std::int32_t later) const {
   OperationBlocks& operations = build_.operations();
   const Block& a = operations.content().blocks[fresh];
@@ -153,6 +174,8 @@ bool BlockRecorder::same_block(std::uint32_t fresh, std::uint32_t known, std::in
          build_.memory().same(fresh, known);
 }
 
+// The block may be an instance of one that was written for another microbatch. The distance between
+// its two microbatches is the same there.
 bool BlockRecorder::names_own(const RecordedBlock& block) const {
   const OperationBlocks& operations = build_.operations();
   const std::int32_t beside = block.written_for + (block.beside - block.microbatch);

@@ -1,10 +1,12 @@
-// A recording is a part of a program under construction that may be written again in few words.
+// Records blocks of operations of a program under construction, so that the same operations can
+// follow again as another instance of a block instead of being written again.
 //
-// Microbatches are alike but for their numbers: what they write depends on their kind and on what
-// stands before them, which a recording remembers: what the next computation was to wait for and
-// whether there was a computation at all. Where these are alike again, the same operations follow,
-// and those that came from before stand for those that do now: the program gets another instance of
-// the block.
+// Microbatches differ only in their numbers. The operations of a microbatch depend on the kind of
+// its step and on the operations before it that it refers to: the last computation, if there is
+// one, and the operations that the next computation waits for. A border stores these references. If
+// a later border has the same form, the same operations follow. The program then gets another
+// instance of the block, whose inputs are bound to the operations of the later border. Memory and
+// time for a repeated microbatch do not depend on the number of its operations.
 //
 //   BlockRecorder recorder(build);
 //   RecordedBlock block = recorder.begin_block(recorder.border({}));
@@ -27,23 +29,25 @@
 
 namespace trainyard {
 
-// A border is one point of a program with the operations that those behind it may name.
+// A border is a position in a program, with the earlier operations that the operations after it may
+// refer to.
 struct RecordingBorder {
-  OpIndex next = 0;             // operation
-  std::size_t next_effect = 0;  // of memory
-  // The operations before it that may be named: the last computation, those the next one waits for,
-  // others. kNone: there is none.
+  OpIndex next = 0;             // number of the next operation
+  std::size_t next_effect = 0;  // number of the next memory effect
+  // Earlier operations that may be referred to: the last computation, the operations that the next
+  // computation waits for, and others. kNone: there is no such operation.
   std::vector<OpIndex> outside = {};
-  std::vector<std::uint8_t> streams = {};  // of those
-  std::size_t waits = 0;                   // how many the next computation waits for
+  std::vector<std::uint8_t> streams = {};  // streams of `outside`
+  std::size_t waits = 0;                   // how many operations the next computation waits for
 
-  // The operations that follow see no difference: what they may name is on the same streams, and
-  // what is equal at one border is equal at the other.
+  // Whether the borders are equivalent for the operations that follow: the operations in `outside`
+  // are on the same streams, and any two of them are equal at one border if and only if they are
+  // equal at the other.
   [[nodiscard]] bool alike(const RecordingBorder& other) const;
-  // An operation as what follows may write it: one from here on by its number from here, another
-  // as an outside one, from kBlockInput on; kNone where it may not name it.
+  // The number of an operation relative to this border: its distance from `next`, or for an earlier
+  // operation kBlockInput plus its index in `outside`. kNone: it may not be referred to.
   [[nodiscard]] OpIndex inside(OpIndex op) const;
-  // The operation that such a number stands for where the same begins here.
+  // The operation that has this relative number if the block begins at this border.
   [[nodiscard]] OpIndex copied(OpIndex inside) const {
     return inside < kBlockInput ? next + inside : outside[inside - kBlockInput];
   }
@@ -51,54 +55,58 @@ struct RecordingBorder {
 
 struct RecordedBlock {
   RecordingBorder begin = {};
-  StepPart part = StepPart::Other;  // as tagged at its begin
+  StepPart part = StepPart::Other;  // tag at its begin
   WorkClass work = WorkClass::Compute;
   std::int32_t microbatch = -1;
-  std::int32_t beside = -1;         // the other microbatch that it is of; its own
-  std::vector<OpIndex> waits = {};  // of the computation behind it (RecordingBorder::inside)
-  std::uint32_t block = 0;          // its number in the program
-  std::int32_t written_for = -1;    // the microbatch that the operations of that number name
-  // It names nothing but what its border knows, so that it may be instantiated unseen.
+  std::int32_t beside = -1;  // its second microbatch (an overlapped pair), or `microbatch`
+  // Operations that the computation after the block waits for, as by RecordingBorder::inside.
+  std::vector<OpIndex> waits = {};
+  std::uint32_t block = 0;        // number of the block in the program
+  std::int32_t written_for = -1;  // microbatch that the operations of the block are tagged with
+  // The block refers only to operations of its border, so that it can be instantiated at any
+  // equivalent border.
   bool closed = false;
-  std::vector<std::size_t> inputs = {};  // of the block, among those outside
-  // By stream that it uses: the place of its last operation.
+  std::vector<std::size_t> inputs = {};  // indices in begin.outside of the inputs of the block
+  // For each stream that it uses: the stream and the index in the block of the last operation
+  // there.
   std::vector<std::pair<std::uint8_t, OpIndex>> last = {};
 };
 
 // Records blocks of the program that a builder writes, and adds instances of them.
 class BlockRecorder {
  public:
-  // `build` outlives this.
+  // `build` outlives the object.
   explicit BlockRecorder(ProgramBuilder& build) : build_(build) {}
 
-  // Interleaves the operations from `first` on with those from `second` on (to the end), which need
-  // nothing of each other: whenever one side has started an exchange among experts, the other goes
-  // on, so that each travels under the other's computation (DualPipe, DeepSeek-AI 2412.19437
-  // section 3.2.1). Both keep their own order. Numbers of operations from `first` on are no longer
-  // valid.
+  // Interleaves the operations in [first, second) with those from `second` to the end. Whenever one
+  // side has started a dispatch or combine, the other side continues, so that the communication of
+  // each side overlaps the computation of the other (DualPipe, DeepSeek-AI 2412.19437 section
+  // 3.2.1). Both sides keep their own order. Numbers of operations from `first` on are invalid
+  // afterwards.
   void overlap(OpIndex first, OpIndex second);
 
-  // The border of what is written next. `named`: the operations from before that it may name beside
-  // the last computation and those the next one waits for; kNone where it is nothing.
+  // The border at the current position. `named`: earlier operations that the following operations
+  // may refer to, in addition to the last computation and to those that the next computation waits
+  // for; kNone: no operation.
   [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named) const;
-  // Marks a block of the program. `border`: the one here. `beside`: the other microbatch that it is
-  // of, which goes as far ahead of the tagged one in every instance. REQUIRES: until its end
-  // nothing from before it is overlapped.
+  // Begins a block. `border`: the border at the current position. `beside`: the second microbatch
+  // of the block, whose distance from the tagged one is the same in every instance. REQUIRES: until
+  // the block ends, overlap() is called for operations of the block only.
   [[nodiscard]] RecordedBlock begin_block(RecordingBorder border,
                                           std::optional<std::int32_t> beside = {}) const;
-  // Ends the block. Where it turns out as a block with one of the `known` numbers, it becomes an
-  // instance of that. Returns false where nothing was written.
+  // Ends the block. If it is identical to a block whose number is in `known`, it becomes an
+  // instance of that block. Returns false if the block has no operations.
   [[nodiscard]] bool end_block(RecordedBlock& block, std::span<const std::uint32_t> known);
-  // Adds an instance of the block, for the microbatch that the tags name. `now`: the border here.
-  // Returns false, and nothing is added, where what stands before is not alike, or the block names
-  // more than its border knows.
+  // Adds an instance of the block for the tagged microbatch. `now`: the border at the current
+  // position. Returns false and adds nothing if the borders are not equivalent or the block is not
+  // closed.
   [[nodiscard]] bool instantiate(const RecordedBlock& block, const RecordingBorder& now);
-  // Whether what stands before the block is alike to what does now.
+  // Whether the block's border and tags are equivalent to the current ones.
   [[nodiscard]] bool stands_alike(const RecordedBlock& block, const RecordingBorder& now) const;
-  // Whether its operations name no other microbatch than those that it is of.
+  // Whether all operations of the block are tagged with a microbatch of the block, or with none.
   [[nodiscard]] bool names_own(const RecordedBlock& block) const;
-  // Adds an instance with these inputs, behind which the next computation waits for `waits`.
-  // REQUIRES: what stands before is alike.
+  // Adds an instance with these inputs; the next computation waits for `waits`. REQUIRES: the
+  // borders are equivalent (stands_alike).
   void add_instance(const RecordedBlock& block, const RecordingBorder& now,
                     std::span<const OpIndex> inputs, std::vector<OpIndex> waits);
 
@@ -107,7 +115,8 @@ class BlockRecorder {
   [[nodiscard]] bool same_block(std::uint32_t fresh, std::uint32_t known, std::int32_t later) const;
 
   ProgramBuilder& build_;
-  std::map<std::uint32_t, std::int32_t> microbatch_of_;  // each recorded block was written for
+  // The microbatch that each recorded block was written for, by the number of the block.
+  std::map<std::uint32_t, std::int32_t> microbatch_of_;
 };
 
 }  // namespace trainyard

@@ -9,8 +9,8 @@ namespace trainyard {
 
 namespace {
 
-// Parameters that stand on every tensor rank: of layers norms and the like, or beside adapters the
-// factors that are not divided.
+// Trained parameters of a layer that every tensor rank holds: norms and similar vectors, or with
+// adapters the factors that are not divided.
 std::int64_t replicated_in_layer(const LoweringOptions& options, LayerKind kind) {
   const WeightDivision& division = options.weights.division;
   if (!options.weights.adapters.any())
@@ -21,7 +21,8 @@ std::int64_t replicated_in_layer(const LoweringOptions& options, LayerKind kind)
   return sum;
 }
 
-// The same of the ends of the model that the chunk has.
+// The same for embedding, LM head and layers of multi-token prediction of a chunk. Each of the
+// latter has three additional norms.
 std::int64_t replicated_in_ends(const LoweringOptions& options, const StageChunk& chunk) {
   const WeightOptions& weights = options.weights;
   std::int64_t sum = 3 * chunk.mtp_layers * weights.division.architecture.norm_width();
@@ -35,8 +36,9 @@ struct WeightBytes {
   double experts = 0.0;
 };
 
-// Weights that are not trained: beside adapters the layers' matrices as they are kept and the rest
-// in the training precision; without adapters all as what is trained. Sharded where weights are.
+// Bytes of frozen weights. With adapters, the matrices of layers have their own format and all
+// other weights the training precision. Without adapters, frozen weights are stored as trained ones
+// are. ZeRO 3 shards them like trained weights.
 WeightBytes frozen_weights(const LoweringOptions& options,
                            const std::vector<ChunkWeights>& chunks) {
   const AdapterSet& adapters = options.weights.adapters;
@@ -59,7 +61,8 @@ WeightBytes frozen_weights(const LoweringOptions& options,
           .experts = bytes.experts / static_cast<double>(gradients.expert_shards)};
 }
 
-// Matrices in four bits are written out one at a time for their products: the largest one.
+// Parameters of the largest matrix on a rank. Matrices that are stored in four bits are dequantised
+// one at a time before their GEMM, so that the workspace has the size of the largest one.
 std::int64_t largest_matrix(const WeightDivision& division) {
   const Architecture& a = division.architecture;
   std::int64_t largest = 0;
@@ -73,7 +76,8 @@ std::int64_t largest_matrix(const WeightDivision& division) {
   return largest;
 }
 
-// The shards of weights that are gathered; a weight that one rank has whole is not among them.
+// Bytes of the weights that are sharded and gathered. Weights that are whole on one rank do not
+// count.
 double sharded_weights(const GradientOptions& gradients, const WeightBytes& frozen,
                        const StageParameters& parameters) {
   const auto trained = [&](std::int64_t count, std::int64_t shards) {
@@ -88,8 +92,8 @@ double sharded_weights(const GradientOptions& gradients, const WeightBytes& froz
   return bytes;
 }
 
-// Weights that stand on the host: those of the layers, fetched whole for every use, or with ZeRO 3
-// all shards.
+// Bytes of weights in host memory: the weights of the layers, which are fetched whole for every
+// use, or with ZeRO 3 all shards.
 std::int64_t weights_on_host(const LoweringOptions& options,
                              const std::vector<ChunkWeights>& chunks, const WeightBytes& frozen,
                              const StageParameters& parameters) {

@@ -1,6 +1,6 @@
-// The memory that a rank holds through the whole step: weights that it trains and weights that it
-// does not, and the framework's own. The state of what is trained is held by the data-parallel
-// scheme (hold_state in gradients.hpp).
+// The memory that a rank holds for the whole step in addition to the state of its trained weights:
+// frozen weights and the framework's own memory. The data-parallel scheme holds the weights,
+// gradients and optimizer state of what is trained (hold_state in gradients.hpp).
 #pragma once
 
 #include <span>
@@ -14,18 +14,19 @@
 
 namespace trainyard {
 
-// The weights of every chunk of a pipeline rank, and the parameters of all of them together.
+// The weights of every chunk of a pipeline rank, and the counts of the parameters of all chunks.
 [[nodiscard]] std::vector<ChunkWeights> stage_weights(const LoweringOptions& options,
                                                       const StageLayout& layout);
 [[nodiscard]] StageParameters stage_parameters(const LoweringOptions& options,
                                                const StageLayout& layout,
                                                const std::vector<ChunkWeights>& weights);
 
-// Holds all that a pipeline rank has beside the state of the weights it trains.
+// Adds all memory that a pipeline rank holds in addition to the state of its trained weights, and
+// moves offloaded weights from the GPU to the host.
 void hold_stage_memory(const LoweringOptions& options, const std::vector<ChunkWeights>& weights,
                        const StageParameters& parameters, ProgramBuilder& build);
-// The part of it that every rank holds: the framework's own, and a placeholder for each distinct
-// shape among the weights of these layers.
+// Adds the part that every rank holds: the framework's own memory, and a placeholder for each
+// distinct shape among the weights of these layers.
 void hold_framework(const LoweringOptions& options, std::span<const PlacedParts> layers,
                     ProgramBuilder& build);
 

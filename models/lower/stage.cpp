@@ -13,9 +13,10 @@ namespace trainyard {
 
 namespace {
 
-// The surroundings of a step differ in few ways: with and without a message on its way, behind
-// another step of its kind or not.
-constexpr std::size_t kMostWays = 8;
+// Blocks that are stored for runs of one kind. The borders of such runs have few forms: with or
+// without a message under way, after another step of the same kind or not. The limit bounds the
+// search; the oldest block is dropped first.
+constexpr std::size_t kMaxBlocksPerKind = 8;
 
 std::string program_name(const PipelineOptions& pipeline, const StagePlace& place) {
   if (pipeline.ring_programs == 1) return fmt::format("stage {}", place.stage);
@@ -37,26 +38,40 @@ Tags tags_of(const StepRun& run) {
           .microbatch = run.steps.front().microbatch};
 }
 
-// Receives that do not overlap are posted after an operation of a step before, which a block may
-// name; where messages overlap none is named.
+// Without overlap, receives are posted after an operation of an earlier step, so that blocks may
+// refer to it. With overlap, blocks do not refer to earlier steps.
 RecordingBorder border_of(const BlockRecorder& recorder, const StageMessages::Ended& ended,
                           bool names_steps) {
   const std::array both{ended.before, ended.latest};
   return recorder.border(names_steps ? std::span<const OpIndex>(both) : std::span<const OpIndex>{});
 }
 
-// The operation that a number of a block stands for where the block begins here.
-OpIndex here(OpIndex inside, const RecordingBorder& now) {
+// The operation that a relative number (RecordingBorder::inside) means for a block that begins at
+// `now`.
+OpIndex operation_at(OpIndex inside, const RecordingBorder& now) {
   return inside == kNone ? kNone : now.copied(inside);
 }
 
 StageMessages::Ended ended_of(const StepBlock& block, const RecordingBorder& now) {
-  return {here(block.ended.before, now), here(block.ended.latest, now)};
+  return {operation_at(block.ended.before, now), operation_at(block.ended.latest, now)};
 }
 
 }  // namespace
 
 // ---- writing
+//
+// Every run of steps becomes one block or one more instance of a known block. There are two ways to
+// find the known block:
+// - before writing: only its border distinguishes a repeatable run (goes_as_others) from other runs
+//   of its kind. If a stored block begins at an equivalent border, the run is an instance of it,
+//   and none of its layers is lowered.
+// - after writing: a run that had to be written may still be identical to a stored block.
+//   BlockRecorder::end_block compares them and keeps one copy.
+// Both are exact: the program is the same as with every microbatch written out
+// (tests/models/lower/recorded_block_test.cpp).
+//
+// The book collects all blocks for arranged(). It becomes incomplete as soon as one block depends
+// on more than its kind, its border and earlier single blocks.
 
 StageLowering::StageLowering(const LoweringOptions& options, const PipelineOptions& pipeline,
                              const StagePlace& place, Interner& interner)
@@ -83,6 +98,7 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
     at += run.steps.size();
   }
   step_begins_.push_back(build_.next());
+  // The operations after the last step start with its tags, as Arrangement::end_at assumes.
   if (!steps.empty() && build_.tags().microbatch != steps.back().microbatch) book_.complete = false;
   write_around([this] { writer_.end(); });
   if (!build_.memory().all_of_blocks()) book_.complete = false;
@@ -90,13 +106,14 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   return build_.take();
 }
 
-// Writes what stands before or behind all steps.
+// Writes the operations before the first step or after the last one, as a single block.
 void StageLowering::write_around(const std::function<void()>& write) {
   SingleBlock block{{recorder_.begin_block(border())}};
   write();
   if (repeats_ && recorder_.end_block(block, {})) keep_single(std::move(block));
 }
 
+// Adds a run as an instance of a known block if possible, otherwise writes its operations.
 void StageLowering::write_run(const StepRun& run) {
   build_.tag(tags_of(run));
   const bool alike = goes_as_others(run);
@@ -108,12 +125,15 @@ void StageLowering::write_run(const StepRun& run) {
   if (!repeats_) return;
   std::vector<std::uint32_t> known;
   for (const StepBlock& one : written) known.push_back(one.block);
+  // A run without operations, such as the backward of a chunk that has none, has no block to book.
   if (!recorder_.end_block(fresh, known)) {
     book_.complete = false;
     return;
   }
+  // The block of a run that is not repeatable stays in the list for comparisons in end_block, but
+  // is never instantiated.
   fresh.closed = fresh.closed && alike;
-  if (written.size() == kMostWays) written.erase(written.begin());
+  if (written.size() == kMaxBlocksPerKind) written.erase(written.begin());
   written.push_back(fresh);
   if (alike) return;
   fresh.kind = run.kind;
@@ -121,17 +141,21 @@ void StageLowering::write_run(const StepRun& run) {
   keep_single(std::move(fresh));
 }
 
+// Returns true if a block of `written` has become the next instance. Restores the state that the
+// writers would have after the run: the begins of its steps and the last operations of steps.
 bool StageLowering::instantiated(const std::vector<StepBlock>& written,
                                  const RecordingBorder& now) {
   for (const StepBlock& known : written) {
     if (!recorder_.instantiate(known, now)) continue;
-    for (const OpIndex at : known.step_begins) step_begins_.push_back(here(at, now));
+    for (const OpIndex at : known.step_begins) step_begins_.push_back(operation_at(at, now));
     writer_.messages().set_ended(ended_of(known, now));
     return true;
   }
   return false;
 }
 
+// Writes the operations of a run. Two overlapped steps are written one after the other and then
+// interleaved, so that both begin with the first operation of the pair.
 void StageLowering::write_out(const StepRun& run, StepBlock& block) {
   StageMessages& messages = writer_.messages();
   const OpIndex first = build_.next();
@@ -155,7 +179,9 @@ void StageLowering::write_out(const StepRun& run, StepBlock& block) {
   block.ended = {inside(messages.ended().before), inside(messages.ended().latest)};
 }
 
-// Whether nothing but what stands before the run tells it from another of its kind.
+// Whether the run is repeatable: its operations depend only on its kind and its border. This holds
+// if microbatches do not differ, no step is the first or last of its chunk, and the data-parallel
+// scheme writes nothing around these steps.
 bool StageLowering::goes_as_others(const StepRun& run) const {
   if (differ_ || run.singular) return false;
   return std::ranges::all_of(run.steps, [this](const ScheduleStep& step) {
@@ -168,6 +194,8 @@ RecordingBorder StageLowering::border() {
   return border_of(recorder_, writer_.messages().ended(), book_.names_steps);
 }
 
+// Puts the block that has just ended into the book, with references from which arranged() finds its
+// inputs in a longer or shorter program.
 void StageLowering::keep_single(SingleBlock single) {
   if (!book_.complete) return;
   const OperationBlocks& operations = build_.operations();
@@ -177,11 +205,15 @@ void StageLowering::keep_single(SingleBlock single) {
   single_begins_.push_back(instance.first);
   for (const OpIndex op : inputs) single.named_inputs.push_back(named(op, single.begin));
   for (const OpIndex op : operations.waits()) single.named_waits.push_back(named(op, single.begin));
-  // An instance for another microbatch has all operations name it.
+  // An instance adds one offset to the microbatches of all operations. This is wrong for operations
+  // that are tagged with a microbatch that is not the block's.
   if (!recorder_.names_own(single)) book_.complete = false;
   book_.singles.push_back(std::move(single));
 }
 
+// Describes `op` by its index at the border and by its position in an earlier single block. In a
+// program for another number of microbatches, operations of repeated blocks have other numbers and
+// no other description.
 SingleBlock::Named StageLowering::named(OpIndex op, const RecordingBorder& begin) {
   SingleBlock::Named named{.inside = begin.inside(op)};
   const OpIndex first = build_.operations().instance_of(op).first;
@@ -195,24 +227,35 @@ SingleBlock::Named StageLowering::named(OpIndex op, const RecordingBorder& begin
 }
 
 // ---- arranging
+//
+// Arranging replays the decisions of StageLowering::lower for another list of steps, without
+// lowering any layer. Each run takes the next single block, or a block of its kind with an
+// equivalent border, and the instances bind the inputs of the new program. Blocks, kernels and
+// calls are shared with the known program. The result equals that of lower(), or there is none
+// (tests/models/lower/rearranged_test.cpp). The cost is proportional to the number of runs and does
+// not depend on the number of operations in a run.
 
 namespace {
 
-// Makes instances of the blocks in a book.
+// Builds the operation list of a schedule as instances of the blocks in a book. The functions that
+// return bool return false if the schedule needs another block.
 class Arrangement {
  public:
   Arrangement(const StageBook& book, const OperationList& known)
-      : book_(book), interner_(none_), build_(interner_, {}, 0), recorder_(build_) {
+      : book_(book), interner_(scratch_), build_(interner_, {}, 0), recorder_(build_) {
     build_.operations().begin_with(known);
   }
 
-  // Adds what stands before all steps or behind them.
+  // Adds the operations before the first step or after the last one. The book has no single block
+  // for them if there are none.
   bool add_around() {
-    const bool any = singles_ < book_.singles.size() && book_.singles[singles_].kind.steps.empty();
+    const bool any =
+        next_single_ < book_.singles.size() && book_.singles[next_single_].kind.steps.empty();
     return !any || add_single({}, border());
   }
 
-  // Behind the last step its tags stand.
+  // Sets the tags that the writers leave after the last step. The border of the block after all
+  // steps is compared with them.
   void end_at(const ScheduleStep& last) {
     Tags tags = build_.tags();
     tags.microbatch = last.microbatch;
@@ -233,9 +276,11 @@ class Arrangement {
     return true;
   }
 
-  // Nothing where another block would have been written first.
-  [[nodiscard]] std::optional<OperationList> taken(const OperationList& known) {
-    if (singles_ != book_.singles.size()) return std::nullopt;
+  // Returns the list. Blocks are numbered in the order in which they are written, so that lower()
+  // gives the same numbers only if first instances come in the order of the blocks. Returns nullopt
+  // if they do not, or if a block or a single block is left over.
+  [[nodiscard]] std::optional<OperationList> take_list(const OperationList& known) {
+    if (next_single_ != book_.singles.size()) return std::nullopt;
     OperationList::Content content = build_.operations().take();
     std::uint32_t blocks = 0;
     for (const Instance& instance : content.instances) {
@@ -252,8 +297,8 @@ class Arrangement {
   }
 
   bool add_single(const StepRun& run, const RecordingBorder& now) {
-    if (singles_ == book_.singles.size()) return false;
-    const SingleBlock& single = book_.singles[singles_++];
+    if (next_single_ == book_.singles.size()) return false;
+    const SingleBlock& single = book_.singles[next_single_++];
     if (single.kind != run.kind || single.turns != run.turns ||
         !recorder_.stands_alike(single, now))
       return false;
@@ -267,11 +312,12 @@ class Arrangement {
     return true;
   }
 
-  // Returns false where it is not clear which operation is meant.
+  // Finds the operations of references in the new program. Returns false if the two descriptions of
+  // a reference lead to different operations, since it is unknown which one the writers would use.
   [[nodiscard]] bool find(std::span<const SingleBlock::Named> named, const RecordingBorder& now,
                           std::vector<OpIndex>& found) const {
     for (const SingleBlock::Named& one : named) {
-      const OpIndex inside = here(one.inside, now);
+      const OpIndex inside = operation_at(one.inside, now);
       const OpIndex remembered = one.single == kNone ? inside : begins_[one.single] + one.place;
       if (inside != kNone && inside != remembered) return false;
       found.push_back(remembered);
@@ -280,13 +326,13 @@ class Arrangement {
   }
 
   const StageBook& book_;
-  Workload none_;
+  Workload scratch_;  // stays empty: the builder needs one, but arranging adds no names or kernels
   Interner interner_;
   ProgramBuilder build_;
   BlockRecorder recorder_;
   StageMessages::Ended ended_;
-  std::size_t singles_ = 0;      // that have come
-  std::vector<OpIndex> begins_;  // of these
+  std::size_t next_single_ = 0;  // number of single blocks that have been added
+  std::vector<OpIndex> begins_;  // their first operations
 };
 
 }  // namespace
@@ -305,7 +351,7 @@ std::optional<OperationList> arranged(const StageBook& book, const OperationList
   }
   if (!steps.empty()) arrangement.end_at(steps.back());
   if (!arrangement.add_around()) return std::nullopt;
-  return arrangement.taken(known);
+  return arrangement.take_list(known);
 }
 
 }  // namespace trainyard

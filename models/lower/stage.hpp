@@ -1,7 +1,8 @@
-// The program of one pipeline rank: its schedule's steps, of which those that go alike are written
-// once. What a step does is in stage_writer.hpp.
+// Writes the program of one pipeline rank, step by step of its schedule. Steps with identical
+// operations are written once, as instances of one block. stage_writer.hpp writes the operations of
+// a step.
 //
-// A schedule of another number of microbatches is arranged from the blocks of the first.
+// A program for another number of microbatches is arranged from the blocks of the first program.
 //
 //   StageLowering lowering(options, pipeline, {.stage = 3}, interner);
 //   const Program program = lowering.lower(steps);
@@ -22,52 +23,56 @@
 
 namespace trainyard {
 
-// Which ranks a program is for.
+// The ranks that a program is written for.
 struct StagePlace {
-  std::int64_t stage = 0;       // the pipeline rank
-  std::int64_t ring_place = 0;  // where it stands on the ring of its context group
+  std::int64_t stage = 0;       // pipeline rank
+  std::int64_t ring_place = 0;  // position on the ring of the context group
   ExpertRank expert_rank = {};
-  std::int64_t replica = 0;                // whose documents it reads
-  const ExpertRouting* routing = nullptr;  // of a model with experts
+  std::int64_t replica = 0;                // replica whose documents the program reads
+  const ExpertRouting* routing = nullptr;  // null for a model without experts
 };
 
-// A block of steps also keeps the operations that later steps ask for, numbered as
-// RecordingBorder::inside says.
+// A recorded block of schedule steps, with the operations that later steps may depend on. They are
+// numbered as by RecordingBorder::inside.
 struct StepBlock : RecordedBlock {
   std::vector<OpIndex> step_begins = {};
   StageMessages::Ended ended = {};
 };
 
-// A block that comes once, such as the last backward of a chunk, or what stands before or behind
-// all steps (it is of none). It may name what its border knows and operations of single blocks,
-// which the replicas remember.
+// A block with one instance, such as the last backward of a chunk, or the operations before or
+// after all steps (whose `kind` has no steps). Its inputs may be operations of its border, and
+// operations of earlier single blocks, to which the data-parallel scheme may hold references (for
+// example the gather of a weight).
 struct SingleBlock : StepBlock {
-  // An operation from before may be one of the border, one of a single block (by its number and
-  // place), or both; kNone where it is not.
+  // A reference to an operation before the block. It names the operation as one of the border, or
+  // by the index of a single block and the index within that block, or both. kNone where it is not
+  // one of these.
   struct Named {
-    OpIndex inside = kNone;  // RecordingBorder::inside
-    std::uint32_t single = kNone;
-    OpIndex place = 0;
+    OpIndex inside = kNone;        // RecordingBorder::inside
+    std::uint32_t single = kNone;  // index in StageBook::singles
+    OpIndex place = 0;             // index in the block of that single
   };
   StepsKind kind = {};
   std::vector<StepTurn> turns = {};
-  std::vector<Named> named_inputs = {};  // of the block
-  std::vector<Named> named_waits = {};   // of the computation behind it
+  std::vector<Named> named_inputs = {};  // inputs of the block
+  std::vector<Named> named_waits = {};   // operations that the computation after it waits for
 };
 
-// All blocks of a stage's program, by the steps that they are of.
+// All blocks of a stage's program, by the kind of their steps.
 struct StageBook {
   std::map<StepsKind, std::vector<StepBlock>> blocks = {};
-  std::vector<SingleBlock> singles = {};  // in their order
+  std::vector<SingleBlock> singles = {};  // in program order
   bool overlaps = false;                  // a forward and a backward may run as one block
   bool names_steps = false;               // StageMessages::receives_name_steps
-  // Whether every block is here, and each writes the same wherever it comes.
+  // Every block is in the book, and each has the same operations at every position in the program.
+  // Otherwise the book is empty.
   bool complete = false;
 };
 
-// The blocks of `known` as instances of another schedule of the same stage. Nothing where that
-// needs another block, or the blocks in another order of their first instances. `layout`: of the
-// other schedule. REQUIRES: the book is of the list.
+// Arranges the blocks of `known` as the program of another schedule of the same stage. Returns
+// nullopt if that needs a block that `known` does not have, or if the first instances of the blocks
+// would come in another order. `layout`: of the other schedule. REQUIRES: `book` is the book of
+// `known`.
 [[nodiscard]] std::optional<OperationList> arranged(const StageBook& book,
                                                     const OperationList& known,
                                                     const StageLayout& layout,
@@ -75,16 +80,16 @@ struct StageBook {
 
 class StageLowering {
  public:
-  // The options outlive this.
+  // The options outlive the object.
   StageLowering(const LoweringOptions& options, const PipelineOptions& pipeline,
                 const StagePlace& place, Interner& interner);
 
-  // Makes room for a program of about that size.
+  // Reserves memory for a program of about this size.
   void expect(const ProgramSize& size) { build_.reserve(size); }
-  // Writes every microbatch out, also where one goes as another.
+  // Writes every microbatch separately, even if its operations are identical to another's.
   void write_all_out() { repeats_ = false; }
   [[nodiscard]] Program lower(const std::vector<ScheduleStep>& steps);
-  // SteppedWorkload::begins of the program that lower() made.
+  // SteppedWorkload::begins of the program that lower() returned.
   [[nodiscard]] const std::vector<OpIndex>& step_begins() const { return step_begins_; }
   // The blocks of that program.
   [[nodiscard]] StageBook take_book() { return std::move(book_); }
@@ -105,10 +110,10 @@ class StageLowering {
   ProgramBuilder build_;
   BlockRecorder recorder_;
   StageWriter writer_;
-  const bool differ_;  // no microbatch goes as another
+  const bool differ_;  // microbatches have different operations
   bool repeats_ = true;
   StageBook book_;
-  std::vector<OpIndex> single_begins_;  // of those in the book
+  std::vector<OpIndex> single_begins_;  // first operations of the singles in the book, ascending
   std::vector<OpIndex> step_begins_;
 };
 

@@ -45,6 +45,8 @@ bool StageLayout::reaches(const StageChunk& chunk, std::int64_t layer) const {
   return chunk.first_layer + layer >= first_trained_;
 }
 
+// A chunk has a backward if the backward reaches its last unit: the head, or the last layer. A
+// chunk that holds only the embedding has one if the embedding is trained (-1).
 bool StageLayout::has_backward(const StageChunk& chunk) const {
   const std::int64_t last = chunk.layers - (chunk.has_head ? 0 : 1);
   return reaches(chunk, chunk.has_embedding ? std::max<std::int64_t>(last, -1) : last);
@@ -54,7 +56,8 @@ bool StageLayout::hands_on(const StageChunk& chunk) const {
   return !chunk.has_embedding && reaches(chunk, -1);
 }
 
-// Layers that are computed again together begin with the first one.
+// The backward of layers that are recomputed together starts with the forward of the first one;
+// that of other layers starts with the last one.
 std::optional<std::size_t> StageLayout::used_first(const StageChunk& chunk,
                                                    const RecomputeUnit& unit) const {
   const std::int64_t last = unit.first + unit.layers - 1;
@@ -62,6 +65,8 @@ std::optional<std::size_t> StageLayout::used_first(const StageChunk& chunk,
   return chunk.unit_of(unit.recomputed ? unit.first : last);
 }
 
+// The backward goes from the last layer to the first. After the first layer of a recompute unit it
+// continues with the unit before, if there is one.
 std::optional<std::size_t> StageLayout::used_after(const StageChunk& chunk,
                                                    const RecomputeUnit& unit,
                                                    std::int64_t layer) const {
@@ -74,6 +79,8 @@ std::optional<std::size_t> StageLayout::used_after(const StageChunk& chunk,
   return used_first(chunk, *std::prev(own));
 }
 
+// The recomputation goes forward. Its last layer is followed by the backward of the same layer,
+// whose weights are still there, so that the next weights to fetch are those of the layer before.
 std::optional<std::size_t> StageLayout::recomputed_after(const StageChunk& chunk,
                                                          const RecomputeUnit& unit,
                                                          std::int64_t layer) const {

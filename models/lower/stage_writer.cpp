@@ -9,7 +9,8 @@ namespace trainyard {
 StageLayers::StageLayers(const Parts& parts)
     : parts_(parts), layer_(parts.options.layer, parts.shape, parts.build) {}
 
-// The experts' rows differ from layer to layer where routing is uneven.
+// Memory of the layer that the tags name. With uneven routing it differs from layer to layer and
+// from microbatch to microbatch, since the experts get different numbers of tokens.
 const LayerMemory& StageLayers::memory_of(const Tags& tags) {
   const LayerKind kind = layer_kind(parts_.options.layer.architecture, tags.layer);
   const bool experts = routes_tokens(kind);
@@ -29,16 +30,16 @@ const LayerMemory& StageLayers::memory_of(const Tags& tags) {
   return known->second;
 }
 
-// Bytes that the layer keeps from its forward to its backward.
+// Bytes that the layer keeps from its forward to its backward. In a recomputed unit, only the first
+// layer keeps anything: its input.
 std::int64_t StageLayers::kept_by(const StageLayer& at, const LayerMemory& memory) const {
   if (at.unit.recomputed) return at.layer == at.unit.first ? memory.kept : 0;
-  // Beside layers that are computed again as a whole, the others keep everything.
+  // Under full recomputation, layers outside recomputed units keep all activations.
   return parts_.options.memory.query.recompute == Recompute::Full ? memory.everything()
                                                                   : memory.kept;
 }
 
-// A layer that no gradient will come back to keeps nothing: it holds its inner tensors until its
-// end.
+// A layer that the backward does not reach keeps nothing; its inner tensors are freed at its end.
 void StageLayers::forward(const StageLayer& at, const UnitPlace& place) {
   const Tags& tags = parts_.build.tags();
   const OffloadPlace stored{
@@ -59,7 +60,9 @@ void StageLayers::mtp_forward(const StageLayer& at) {
   layer_.forward({.kept = kept_by(at, memory), .beside = memory.forward_workspace});
 }
 
-// The unit's layers once more. The last one's weights stay for its backward.
+// Writes the forward of all layers of a recompute unit once more. Each layer then holds all that
+// its backward reads. The backward of the last layer follows at once, so that its weights stay on
+// the GPU (offload) and whole (ZeRO 3). The weights of the other layers may be freed in between.
 void StageLayers::recompute(const StageLayer& at) {
   ProgramBuilder& build = parts_.build;
   const Tags before = build.tags();
@@ -73,7 +76,7 @@ void StageLayers::recompute(const StageLayer& at) {
     if (inner.layer > at.unit.first)
       parts_.offload.weights_begin(place.chunk, place.unit,
                                    parts_.layout.recomputed_after(at.chunk, at.unit, inner.layer));
-    const bool behind = inner.layer + 1 < end;  // a layer whose backward comes first
+    const bool behind = inner.layer + 1 < end;  // the backward of a later layer comes first
     if (behind) parts_.replicas.before_recompute(place);
     const LayerMemory& memory = memory_of(tags);
     layer_.forward({.kept = memory.everything() - kept_by(inner, memory)});
@@ -84,7 +87,9 @@ void StageLayers::recompute(const StageLayer& at) {
   build.tag(before);
 }
 
-// Brings what its kernels read from the host, and runs the forward once more if it has to.
+// Fetches from the host what the next kernels read, and recomputes the unit before the backward of
+// its last layer. The only activation that such a unit has stored is the input of its first layer,
+// so that only that one is fetched.
 void StageLayers::begin_backward(const StageLayer& at, const UnitPlace& place) {
   const RecomputeUnit& unit = at.unit;
   const bool begins = at.layer == unit.first + unit.layers - 1;
@@ -101,8 +106,10 @@ void StageLayers::begin_backward(const StageLayer& at, const UnitPlace& place) {
   if (repeats) recompute(at);
 }
 
-// A split backward trades, at the end of its input part, what the layer kept for what its weight
-// gradients read.
+// Memory of a backward. At the end of the input part of a split backward, the activations of the
+// layer are replaced by the operands of its weight gradients (for_weights), which the weight part
+// frees. A recomputed layer has allocated its activations in the recomputation; another layer
+// allocates here what it rebuilds in its backward.
 LayerLowering::BackwardMemory StageLayers::backward_memory(const StageLayer& at, BackwardPart part,
                                                            bool trained) {
   const LayerMemory& memory = memory_of(parts_.build.tags());
@@ -114,6 +121,7 @@ LayerLowering::BackwardMemory StageLayers::backward_memory(const StageLayer& at,
           .freed = memory.everything() - stays};
 }
 
+// The backward of a frozen layer is its input part only.
 std::vector<ReadyGradient> StageLayers::backward(const StageLayer& at, const UnitBackward& step) {
   const bool trained = parts_.options.weights.trained.layer(at.chunk.in_model(at.layer));
   const BackwardPart part = trained ? step.part : BackwardPart::Input;
@@ -124,6 +132,9 @@ std::vector<ReadyGradient> StageLayers::backward(const StageLayer& at, const Uni
 }
 
 // ---- steps
+//
+// A forward visits the units of a chunk in order, a backward in reverse. The data-parallel scheme
+// is called around each unit, and the tags name the layer whose operations are written (-1: none).
 
 StageWriter::StageWriter(const Parts& parts)
     : parts_(parts),
@@ -181,8 +192,9 @@ void StageWriter::layers_forward(const StageChunk& chunk, UnitPlace& place) {
   tag_layer(-1);
 }
 
-// The head, and behind it the layers of multi-token prediction, each behind what the one before it
-// made and each with the head once more (DeepSeek-AI 2412.19437 section 2.2).
+// The LM head, then the layers of multi-token prediction. Each of these takes the output of the one
+// before it, and its own output goes through the head once more (DeepSeek-AI 2412.19437 section
+// 2.2).
 void StageWriter::head_forward(const StageChunk& chunk, UnitPlace& place) {
   replicas_->before_forward(place);
   ends_.head.forward();
@@ -221,12 +233,15 @@ void StageWriter::backward(const ScheduleStep& step, const StepTurn& turn) {
   if (unit.last) gradients_.end_backward(number);
 }
 
+// Backward of the layers of multi-token prediction, each with its pass through the head.
 void StageWriter::mtp_backward(const StageChunk& chunk, UnitBackward& step) {
   for (std::int64_t i = chunk.mtp_layers; i-- > 0;) {
     --step.place.unit;
     tag_layer(chunk.in_model(chunk.layers + i));
     replicas_->before_backward(step);
-    // The head's own gradient is final with the model's backward of it, the norm's before it here.
+    // The head returns the gradients of its matrix and of the norm before it. The norm belongs to
+    // this layer (MtpEntries::behind), so that its gradient is final here. The gradient of the
+    // matrix is final only after the main backward of the head.
     gradients_.add({ends_.head.backward(step.part).back()});
     gradients_.add(layers_.backward(
         {chunk, chunk.mtp_units[static_cast<std::size_t>(i)], chunk.layers + i}, step));
@@ -236,7 +251,7 @@ void StageWriter::mtp_backward(const StageChunk& chunk, UnitBackward& step) {
   tag_layer(-1);
 }
 
-// Head and loss, or the gradient from the stage after.
+// The backward of head and loss, or the receive of the gradient from the next stage.
 void StageWriter::enter_backward(const StageChunk& chunk, UnitBackward& step) {
   if (chunk.has_head) {
     --step.place.unit;
@@ -248,7 +263,8 @@ void StageWriter::enter_backward(const StageChunk& chunk, UnitBackward& step) {
   }
 }
 
-// A frozen layer has no weight part, and one that no gradient comes back to has no backward.
+// The backward of the layers, from the last to the first. A frozen layer has no weight part, and a
+// layer that the backward does not reach has no backward at all.
 void StageWriter::layers_backward(const StageChunk& chunk, UnitBackward& step) {
   for (auto unit = chunk.units.rbegin(); unit != chunk.units.rend(); ++unit) {
     for (std::int64_t i = unit->first + unit->layers; i-- > unit->first;) {
@@ -266,7 +282,8 @@ void StageWriter::layers_backward(const StageChunk& chunk, UnitBackward& step) {
   tag_layer(-1);
 }
 
-// The embedding has a weight gradient alone; every other stage hands its input gradient on.
+// The backward of the embedding, which has only a weight gradient, or the send of the input
+// gradient to the stage before.
 void StageWriter::leave_backward(const StageChunk& chunk, UnitBackward& step) {
   if (chunk.has_embedding) {
     --step.place.unit;

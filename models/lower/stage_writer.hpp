@@ -1,6 +1,6 @@
-// One step of a pipeline rank: the forward of a microbatch through a chunk of the model, or its
-// backward. Joins the ends of the model, its layers, the messages between stages and what replicas
-// do around each.
+// Writes one step of a pipeline rank: the forward of a microbatch through a chunk of the model, or
+// its backward. Combines embedding and LM head, layers, sends and receives between stages, and the
+// operations of the data-parallel scheme around each of them.
 //
 //   StageWriter writer({options, shape, layout, build});
 //   writer.begin();
@@ -30,23 +30,25 @@ namespace trainyard {
 
 // ---- layers
 //
-// The layers of a pipeline rank, one at a time: what each keeps from its forward to its backward,
-// what is computed again before that, and what comes from the host.
+// The layers of a pipeline rank, one at a time: the activations that each layer keeps from its
+// forward to its backward, the layers that are recomputed before the backward, and copies from the
+// host.
 //
-// A unit of layers that is computed again together keeps the input of its first layer. In front of
-// the backward of its last layer all of them run once more, in order, each keeping all that its
-// backward reads (models/recompute.hpp).
+// A unit of layers that are recomputed together keeps only the input of its first layer. Before the
+// backward of its last layer, all layers of the unit run once more, in order, and each keeps all
+// activations that its backward reads (models/recompute.hpp).
 
-// A layer of a chunk and the unit it is computed again with. The builder's tags name the layer.
+// A layer of a chunk and its recompute unit. The tags of the builder hold the layer's index in the
+// model.
 struct StageLayer {
   const StageChunk& chunk;
   const RecomputeUnit& unit;
-  std::int64_t layer = 0;  // of the chunk; those of multi-token prediction behind its own
+  std::int64_t layer = 0;  // index in the chunk; layers of multi-token prediction come last
 };
 
 class StageLayers {
  public:
-  // All of it outlives this.
+  // All of these outlive the object.
   struct Parts {
     const LoweringOptions& options;
     const StepShape& shape;
@@ -58,9 +60,9 @@ class StageLayers {
   explicit StageLayers(const Parts& parts);
 
   void forward(const StageLayer& at, const UnitPlace& place);
-  // The same for a layer of multi-token prediction, which has nothing on the host.
+  // The forward of a layer of multi-token prediction, of which nothing is copied to the host.
   void mtp_forward(const StageLayer& at);
-  // The gradients that it finishes. REQUIRES: one comes back to the layer.
+  // Returns the gradients that become final. REQUIRES: the backward reaches the layer.
   std::vector<ReadyGradient> backward(const StageLayer& at, const UnitBackward& step);
 
  private:
@@ -73,8 +75,8 @@ class StageLayers {
 
   const Parts parts_;
   LayerLowering layer_;
-  // The memory of one layer and microbatch by what it depends on: has it experts, which rows do
-  // they get, is it trained?
+  // Cached memory of a layer for one microbatch, by kind of layer, key of the routed tokens, and
+  // whether the layer is trained.
   std::map<std::tuple<LayerKind, ExpertRouting::RowsKey, bool>, LayerMemory> memories_;
 };
 
@@ -82,7 +84,7 @@ class StageLayers {
 
 class StageWriter {
  public:
-  // All of it outlives this.
+  // All of these outlive the object.
   struct Parts {
     const LoweringOptions& options;
     const StepShape& shape;
@@ -91,7 +93,7 @@ class StageWriter {
   };
   explicit StageWriter(const Parts& parts);
 
-  // Before the first step, and behind the last one.
+  // Write the operations before the first step and after the last one.
   void begin();
   void end() { replicas_->end_step(); }
   void forward(const ScheduleStep& step);
@@ -103,7 +105,8 @@ class StageWriter {
  private:
   void layers_forward(const StageChunk& chunk, UnitPlace& place);
   void head_forward(const StageChunk& chunk, UnitPlace& place);
-  // Each takes the place behind its units and leaves it at the first of them.
+  // On entry, step.place is the unit after those that the function handles; on return, it is the
+  // first of them.
   void mtp_backward(const StageChunk& chunk, UnitBackward& step);
   void enter_backward(const StageChunk& chunk, UnitBackward& step);
   void layers_backward(const StageChunk& chunk, UnitBackward& step);

@@ -7,6 +7,7 @@ StepRuns::StepRuns(const StageLayout& layout, bool overlaps)
   for (const StageChunk& chunk : layout_.chunks()) backwards_left_.push_back(chunk.microbatches);
 }
 
+// Takes as many consecutive steps of one microbatch as possible: longer runs give fewer instances.
 StepRun StepRuns::next(const std::vector<ScheduleStep>& steps, std::size_t at) {
   StepRun run{.kind = {.overlapped = is_overlapped(steps, at)}};
   std::size_t end = at + (run.kind.overlapped ? 2 : 1);
@@ -26,13 +27,16 @@ StepRun StepRuns::next(const std::vector<ScheduleStep>& steps, std::size_t at) {
   return run;
 }
 
-// The schedule says which pairs are overlapped. The last backward of a chunk stays whole.
+// The schedule marks the pairs that overlap. The last backward of a chunk is never overlapped: the
+// replicas reduce gradients around its layers, and interleaving would invalidate the operation
+// numbers that the data-parallel scheme has stored.
 bool StepRuns::is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const {
   if (!overlaps_ || !steps[at].overlapped || at + 1 == steps.size()) return false;
   return backwards_left_[static_cast<std::size_t>(steps[at + 1].chunk)] > 1;
 }
 
-// The input part leaves no gradient of a weight; with the last of the others they are final.
+// The input part of a split backward computes no weight gradient, so that it does not count. The
+// gradients of a chunk are final after the last of the other backwards.
 StepTurn StepRuns::next_turn(const ScheduleStep& step) {
   const StageChunk& chunk = layout_.chunk(step.chunk);
   if (step.kind == StepKind::Forward) {

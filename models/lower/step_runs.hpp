@@ -1,5 +1,5 @@
-// The steps of a pipeline rank's schedule in runs: a run is written as one block, and runs that go
-// alike are instances of one.
+// Divides the steps of a pipeline rank's schedule into runs. A run is written as one block, and
+// runs with identical operations are instances of one block.
 //
 //   StepRuns runs(layout, overlaps);
 //   for (std::size_t at = 0; at < steps.size(); at += run.steps.size()) run = runs.next(steps, at);
@@ -17,37 +17,38 @@
 
 namespace trainyard {
 
-// Whether a forward or a backward is the first of its chunk, or the last. Of backwards those count
-// that leave gradients of weights, of forwards none is the last.
+// Whether a forward or a backward is the first or the last of its chunk. Among backwards, only
+// those that compute weight gradients count. No forward is marked as the last.
 struct StepTurn {
   bool first = false;
   bool last = false;
   bool operator==(const StepTurn&) const = default;
 };
 
-// Runs of one kind may go alike.
+// Only runs of the same kind can have identical operations.
 struct StepsKind {
   bool overlapped = false;
-  // The step and its chunk, and how many microbatches it is after the first step.
+  // Kind and chunk of each step, and its microbatch minus that of the first step.
   std::vector<std::tuple<StepKind, std::int32_t, std::int32_t>> steps = {};
   auto operator<=>(const StepsKind&) const = default;
 };
 
-// Steps of one microbatch that follow each other, or a forward and a backward that overlap.
+// Consecutive steps of one microbatch, or a forward and a backward that overlap.
 struct StepRun {
   std::span<const ScheduleStep> steps = {};
   StepsKind kind = {};
   std::vector<StepTurn> turns = {};  // by step
-  // It is the first or the last of something, or of a chunk that has no backward.
+  // A step is the first or the last of its chunk, or a backward of a chunk that has none.
   bool singular = false;
 };
 
 class StepRuns {
  public:
-  // `layout` outlives this. `overlaps`: a forward and a backward may run as one block.
+  // `layout` outlives the object. `overlaps`: a forward and a backward may run as one block.
   StepRuns(const StageLayout& layout, bool overlaps);
 
-  // The run that begins with step number `at`. REQUIRES: all before it have been asked for.
+  // The run that begins with step number `at`. REQUIRES: the object has returned all earlier runs,
+  // in order.
   [[nodiscard]] StepRun next(const std::vector<ScheduleStep>& steps, std::size_t at);
 
  private:
@@ -56,8 +57,8 @@ class StepRuns {
 
   const StageLayout& layout_;
   const bool overlaps_;
-  std::vector<bool> entered_;                 // by chunk: a forward has come
-  std::vector<std::int64_t> backwards_left_;  // by chunk: microbatches without their backward
+  std::vector<bool> entered_;                 // by chunk: it has had a forward
+  std::vector<std::int64_t> backwards_left_;  // by chunk: microbatches whose backward is to come
 };
 
 }  // namespace trainyard

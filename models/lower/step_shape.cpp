@@ -6,7 +6,7 @@ namespace trainyard {
 
 namespace {
 
-// Names that every step has.
+// Numbers of streams and categories that every step has.
 constexpr std::size_t kCategoriesLeast = 9;
 constexpr std::size_t kStreamsLeast = 8;
 

@@ -1,15 +1,19 @@
-// Replicas that reduce buckets of gradients: plain data parallelism (all_reduce), ZeRO 1
-// (reduce_scatter, and new weights gathered in front of the first forward), ZeRO 2 (the same, and
-// gradients live only as long as their bucket is being made). Of ZeRO 2's buckets only so many
-// exist at once (Parallelism::gradient_buckets_in_flight): where reductions are slower than the
-// backward, the backward waits for them. It waits in front of an embedding, layer or head, so that
-// buckets which one of these fills count as one, and a bucket for which it has the first gradients
-// alone counts from the next one on.
+// Data parallelism by buckets of gradients:
+// - plain replicas: all_reduce;
+// - ZeRO 1: reduce_scatter, and an all_gather (or broadcasts) of the new weights before the first
+//   forward, or without overlap_param_gather at the end of the step;
+// - ZeRO 2: the same, and the gradients of a bucket exist only until they are reduced.
+// ZeRO 2 limits the number of buckets that exist at once (Parallelism::gradient_buckets_in_flight).
+// If reductions are slower than the backward, the backward waits for them. It waits before a unit
+// (embedding, layer or head). All buckets that one unit fills therefore count as one, and a bucket
+// of which a unit computes only the first gradients counts from the next unit on.
 //
-// Bytes sent by a rank in a step, f = (d-1)/d, P parameters: 2fP w_g; fP(w_g + w_p); and with
-// gradients reduced after each of a microbatches fP(a w_g + w_p) (reference 03 section 1). With
-// several sharded copies each one reduces inside and then its 1/s over the r copies. Llama-3 8B at
-// d = 64: 31 619 153 664 B of bf16 gradients (tests/models/lower/sharded_volume_test.cpp).
+// Bytes sent by a rank in a step, with f = (d-1)/d, P parameters, w_g bytes per gradient and w_p
+// per weight: 2fP w_g for replicas, fP(w_g + w_p) for ZeRO 1, and fP(a w_g + w_p) with gradients
+// reduced after each of a microbatches (reference 03 section 1). With r sharded copies of s shards,
+// each copy reduces internally, and then each shard, 1/s of the gradients, is reduced over the r
+// copies. Llama-3 8B at d = 64: 31 619 153 664 B of bf16 gradients
+// (tests/models/lower/sharded_volume_test.cpp).
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -26,13 +30,14 @@ namespace trainyard {
 
 namespace {
 
-// New weights, which their owners give to everyone that holds them.
+// Sends updated weights from their owners to all ranks that hold them (ZeRO 1 and 2).
 class WeightGathers {
  public:
   WeightGathers(const ReplicaOptions& options, const StepShape& shape, ProgramBuilder& build)
       : options_(options), shape_(shape), build_(build) {}
 
-  // The operation for each bucket behind which its weights are there; kNone where they are already.
+  // Returns, for each bucket, the operation after which its weights are up to date; kNone if they
+  // are already.
   std::vector<OpIndex> gather(std::span<const Bucket> buckets);
 
  private:
@@ -44,7 +49,8 @@ class WeightGathers {
   ProgramBuilder& build_;
 };
 
-// Weights of a chunk with the same replicas, all but the experts' or those, in buckets.
+// The buckets of one class of weights of a chunk, whose weights all have the same replicas: either
+// the experts or all other weights. Tracks which buckets the current microbatch has filled.
 class BucketShare {
  public:
   BucketShare(bool experts, std::vector<Bucket> buckets)
@@ -53,13 +59,13 @@ class BucketShare {
   [[nodiscard]] bool experts() const { return experts_; }
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
   void gathered_by(std::vector<OpIndex> gathers) { gathers_ = std::move(gathers); }
-  // The next computation waits for the weights of an entry.
+  // Makes the next computation wait for the weights of an entry.
   void wait_for(std::size_t entry, ProgramBuilder& build) const;
-  // Another microbatch fills the buckets from the first one on.
+  // The next microbatch fills the buckets, beginning with the first one.
   void restart();
-  // The buckets that the gradients of entries [begin, end), which come next, are the first to fill.
+  // Buckets that must be allocated before the gradients of entries [begin, end), which come next.
   [[nodiscard]] std::vector<Bucket> opened_by(std::size_t begin, std::size_t end);
-  // Buckets that are filled with these gradients, and behind which operation each is.
+  // Buckets whose last gradient is among `ready`, each with the operation after which it is full.
   struct Filled {
     Bucket bucket;
     OpIndex at = kNone;
@@ -69,26 +75,27 @@ class BucketShare {
  private:
   bool experts_ = false;
   std::vector<Bucket> buckets_;
-  std::vector<OpIndex> gathers_ = {};  // one for each bucket, where weights are gathered
+  std::vector<OpIndex> gathers_ = {};  // by bucket, if weights are gathered
   // State of the current microbatch.
-  std::size_t next_ = 0;             // the bucket that is filled
-  std::size_t opened_ = 0;           // zero_stage 2: buckets that room was made for
-  std::vector<OpIndex> final_ = {};  // finished gradients of these weights
-  std::size_t seen_ = 0;             // entries of `ready` that are in final_
+  std::size_t next_ = 0;             // the bucket that is being filled
+  std::size_t opened_ = 0;           // zero_stage 2: number of buckets that have been allocated
+  std::vector<OpIndex> final_ = {};  // final gradients of these weights, by entry
+  std::size_t seen_ = 0;             // number of gradients of `ready` that have been processed
 };
 
-// Room for the buckets that exist at once (zero_stage 2): they are reduced in the order in which it
-// was made for them.
+// Limits the number of buckets that exist at once (zero_stage 2). Buckets are reduced in the order
+// in which they are allocated.
 class BucketRoom {
  public:
-  // For so many buckets in front of one unit; waits until no more than `limit` units have some.
+  // Allocates `buckets` buckets before a unit. The next computation waits until at most `limit`
+  // units, including this one, have buckets.
   void make(std::size_t buckets, std::int64_t limit, ProgramBuilder& build);
   void reduced(OpIndex reduction);
 
  private:
   struct Held {
-    std::size_t unreduced = 0;  // whose reduction is not issued yet
-    OpIndex reduction = kNone;  // the latest of the others
+    std::size_t unreduced = 0;  // buckets of a unit whose reduction is not issued yet
+    OpIndex reduction = kNone;  // latest reduction of the unit's other buckets
   };
   std::deque<Held> held_;  // oldest first
 };
@@ -112,7 +119,7 @@ class BucketedReplicas final : public DataParallel {
     BucketShare dense;
     BucketShare experts;
     bool entered = false;          // its first forward has been written
-    std::int32_t microbatch = -1;  // the one whose backward was written last
+    std::int32_t microbatch = -1;  // microbatch whose backward has been written last
   };
 
   [[nodiscard]] bool gradients_sharded() const;
@@ -121,7 +128,7 @@ class BucketedReplicas final : public DataParallel {
   void hold_opened(BucketShare& share, std::size_t begin, std::size_t end);
   void reduce(const Bucket& bucket, OpIndex after);
   void reduce_rest(const Chunk& chunk);
-  void pass_over_unreduced();
+  void passes_without_reduction();
 
   const ReplicaOptions& options_;
   const StepShape& shape_;
@@ -130,12 +137,14 @@ class BucketedReplicas final : public DataParallel {
   const StageParameters& parameters_;
   GradientLowering gradients_;
   std::vector<Chunk> chunks_;
-  std::vector<std::size_t> order_;   // of the chunks, in which all of their holders call
-  std::vector<OpIndex> reductions_;  // the latest of each stream
+  std::vector<std::size_t> order_;   // of the chunks, the same for all ranks that hold them
+  std::vector<OpIndex> reductions_;  // latest on Stream::Data and on Stream::Replica
   BucketRoom room_;
   BucketRoom expert_room_;
 };
 
+// The buckets of a chunk's experts, or of its other weights. There are none without replicas.
+// With two directions (DualPipe), stages of the second half use the mirror slots.
 std::vector<Bucket> buckets_of(const Parallelism& p, std::int64_t gradient_bytes,
                                const ChunkWeights& weights, bool experts) {
   const std::vector<GradientEntry>& entries = experts ? weights.experts : weights.entries;
@@ -149,7 +158,8 @@ std::vector<Bucket> buckets_of(const Parallelism& p, std::int64_t gradient_bytes
   } else {
     std::vector<std::int64_t> sizes;
     for (const GradientEntry& entry : entries) sizes.push_back(entry.parameters());
-    // Both holders of a stage must cut it alike, so the stage decides, not the rank.
+    // Both holders of a stage must form the same buckets, so that the limit depends on the stage
+    // and not on the rank.
     const std::int64_t limit =
         twice ? bucket_limit(p, weights.stage, 0) : bucket_limit(p, weights.rank, weights.number);
     buckets = make_buckets(sizes, limit, replicas);
@@ -172,8 +182,9 @@ ShardSlots slots_of(const Parallelism& parallelism, const Bucket& bucket) {
                             : shard_slots(parallelism, bucket.slot);
 }
 
-// Where two directions share the ranks, both holders of a stage call for it at the same place of
-// their order: by stage.
+// Order in which a rank issues the collectives of its chunks. If two directions share the ranks, a
+// rank holds two stages and shares each of them with another rank. Collectives that a stage's two
+// holders issue in different orders would deadlock, so that all ranks use the order of stages.
 std::vector<std::size_t> chunk_order(const Parallelism& parallelism,
                                      const std::vector<ChunkWeights>& weights) {
   std::vector<std::size_t> order(weights.size());
@@ -186,7 +197,8 @@ std::vector<std::size_t> chunk_order(const Parallelism& parallelism,
 
 // ---- weights
 
-// In the order of the forward pass: the last bucket holds the first layers.
+// Gathers in the order of the forward. Buckets are in backward order, so that the last bucket holds
+// the first layers.
 std::vector<OpIndex> WeightGathers::gather(std::span<const Bucket> buckets) {
   if (options_.parallelism.weight_exchange == WeightExchange::Broadcast)
     return std::vector<OpIndex>(buckets.size(), broadcast(buckets));
@@ -211,8 +223,8 @@ OpIndex WeightGathers::gather(const Bucket& bucket) {
   return op;
 }
 
-// Every owner's share of all buckets in one piece, one owner after another. All owners stand alike,
-// so that the calls are equal.
+// Broadcasts each owner's share of all buckets at once, one owner after the other. All shares have
+// the same size and a call does not name its root, so that all calls are equal.
 OpIndex WeightGathers::broadcast(std::span<const Bucket> buckets) {
   std::int64_t parameters = 0;
   for (const Bucket& bucket : buckets) parameters += bucket.parameters;
@@ -247,6 +259,8 @@ void BucketShare::restart() {
   final_.clear();
 }
 
+// Takes buckets in order until one begins after these entries, or begins among them and ends after
+// them. The latter counts from the next unit on (see the head of the file).
 std::vector<Bucket> BucketShare::opened_by(std::size_t begin, std::size_t end) {
   std::vector<Bucket> opened;
   for (; opened_ < buckets_.size(); ++opened_) {
@@ -258,6 +272,8 @@ std::vector<Bucket> BucketShare::opened_by(std::size_t begin, std::size_t end) {
   return opened;
 }
 
+// `ready` contains all gradients of the microbatch so far, and only those after seen_ are new. A
+// bucket is full when the last issued of its gradients is final.
 std::vector<BucketShare::Filled> BucketShare::filled_by(const std::vector<ReadyGradient>& ready) {
   for (const ReadyGradient& gradient : std::span(ready).subspan(seen_))
     if (gradient.expert == experts_) final_.push_back(gradient.op);
@@ -272,6 +288,8 @@ std::vector<BucketShare::Filled> BucketShare::filled_by(const std::vector<ReadyG
   return filled;
 }
 
+// Waits for the oldest units only if all their reductions are issued. To wait for one that is not
+// issued yet would be a deadlock: it needs gradients that are still to be computed.
 void BucketRoom::make(std::size_t buckets, std::int64_t limit, ProgramBuilder& build) {
   held_.push_back({.unreduced = buckets});
   while (static_cast<std::int64_t>(held_.size()) > limit && held_.front().unreduced == 0) {
@@ -306,7 +324,8 @@ BucketedReplicas::BucketedReplicas(const DataParallelParts& parts)
     chunks_.push_back({.dense = share(weights, false), .experts = share(weights, true)});
 }
 
-// No gradient outlives its bucket.
+// Whether gradients exist only until their bucket is reduced: ZeRO 2 that reduces after every
+// microbatch, or that has only one.
 bool BucketedReplicas::gradients_sharded() const {
   const Parallelism& p = options_.parallelism;
   return partitions_every_microbatch(p) || (p.zero_stage == 2 && options_.microbatches == 1);
@@ -330,7 +349,9 @@ void BucketedReplicas::gather_weights() {
       share->gathered_by(weights.gather(share->buckets()));
 }
 
-// The unit's parameters start at its first entry; gathered in reverse, that one arrives last.
+// The forward waits for the bucket of the unit's first entry. Buckets are gathered in reverse order
+// on one stream, so that this one is the last of the unit's buckets to arrive. Only the first
+// forward of a chunk waits.
 void BucketedReplicas::before_forward(const UnitPlace& place) {
   const Chunk& chunk = chunks_[place.chunk];
   if (chunk.entered) return;
@@ -352,7 +373,7 @@ void BucketedReplicas::before_backward(const UnitBackward& backward) {
   hold_opened(chunk.experts, unit.experts_begin, unit.experts_end);
 }
 
-// The gradients of entries [begin, end) come next.
+// Allocates the buckets for the gradients of entries [begin, end), which come next.
 void BucketedReplicas::hold_opened(BucketShare& share, std::size_t begin, std::size_t end) {
   const std::vector<Bucket> opened = share.opened_by(begin, end);
   for (const Bucket& bucket : opened)
@@ -362,7 +383,9 @@ void BucketedReplicas::hold_opened(BucketShare& share, std::size_t begin, std::s
   (share.experts() ? expert_room_ : room_).make(opened.size(), options_.buckets_in_flight, build_);
 }
 
-// Starts the reduction of every bucket whose last gradient is final.
+// Starts the reduction of every bucket whose last gradient is now final: in the last backward of a
+// chunk, or with ZeRO 2 after every microbatch. Without overlap, ZeRO 2 waits for the reductions at
+// once; other schemes reduce at the end of the step.
 void BucketedReplicas::after_backward(const UnitBackward& backward,
                                       const std::vector<ReadyGradient>& ready) {
   const bool every = partitions_every_microbatch(options_.parallelism);
@@ -381,7 +404,8 @@ void BucketedReplicas::after_backward(const UnitBackward& backward,
     for (const OpIndex reduction : reductions_) build_.wait_for(reduction);
 }
 
-// The embedding's backward does not end the microbatch before: a frozen embedding has none.
+// Resets the buckets when a backward has another microbatch than the one before. The end of the
+// embedding's backward is no such signal, because a frozen embedding has no backward.
 void BucketedReplicas::enter(Chunk& chunk) {
   if (chunk.microbatch == build_.tags().microbatch) return;
   chunk.microbatch = build_.tags().microbatch;
@@ -394,8 +418,10 @@ void BucketedReplicas::reduce_rest(const Chunk& chunk) {
     for (const Bucket& bucket : share->buckets()) reduce(bucket, build_.last_compute());
 }
 
+// Writes the reduction of a bucket. With several sharded copies it has two levels: a reduce_scatter
+// within the copy, then an all_reduce of the shard over the copies, on another stream.
 void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
-  if (bucket.parameters == 0) return;  // of frozen weights
+  if (bucket.parameters == 0) return;  // all weights are frozen
   const ShardSlots slots = slots_of(options_.parallelism, bucket);
   const CollectiveOp op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   const std::int64_t bytes = bucket.parameters * shape_.gradient;
@@ -421,8 +447,9 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
   build_.tag(before);
 }
 
-// Weights with one replica have no bucket.
-void BucketedReplicas::pass_over_unreduced() {
+// Weights with one replica have no bucket, but the framework may still scale and check their
+// gradients.
+void BucketedReplicas::passes_without_reduction() {
   const Tags before = build_.tags();
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
   const Parallelism& p = options_.parallelism;
@@ -437,7 +464,7 @@ void BucketedReplicas::end_step() {
   if (!options_.parallelism.overlap_grad_reduce && !every) {
     for (const std::size_t number : order_) reduce_rest(chunks_[number]);
   }
-  pass_over_unreduced();
+  passes_without_reduction();
   gradients_.finish(parameters_, reductions_);
   if (!options_.parallelism.overlap_param_gather) gather_weights();
 }

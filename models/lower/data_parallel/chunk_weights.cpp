@@ -17,8 +17,10 @@ namespace {
 
 using Entries = std::vector<GradientEntry>;
 
-// One rank's part of a matrix as PyTorch keeps it (outputs by inputs), in `parts` along the rows,
-// each behind its bias. What stands on every rank is not divided.
+// One rank's part of a matrix in PyTorch's layout (outputs by inputs), as `parts` equal tensors
+// along the rows. The bias of each part comes before it. A column-parallel matrix is divided along
+// its outputs, a row-parallel one along its inputs, in whole units such as heads, at least one per
+// rank. A matrix that every rank holds is not divided.
 GradientEntry matrix_entry(const Weight& weight, std::int64_t tensor, std::int64_t parts = 1) {
   const std::int64_t ranks = weight.split == Split::None ? 1 : tensor;
   const std::int64_t units = std::max<std::int64_t>(1, weight.units / ranks);
@@ -38,9 +40,10 @@ void append(GradientEntry& entry, const GradientEntry& more) {
   entry.tensors.insert(entry.tensors.end(), more.tensors.begin(), more.tensors.end());
 }
 
-// Matrices that one product multiplies, the last one first, with the vectors beside them. Norms
-// over heads come behind the product of several, so before it here. With biases such a product has
-// one matrix.
+// The entry of the matrices that one GEMM multiplies, the last one first, and of the vectors that
+// belong to them (Weight::vector). With several matrices (queries, keys, values), the vectors are
+// norms over heads, which come after the GEMM in the forward and therefore before it here. With
+// biases, such a GEMM has one fused matrix.
 GradientEntry gemm_entry(std::span<const Weight> weights, const WeightDivision& division) {
   GradientEntry vectors;
   GradientEntry matrices;
@@ -58,7 +61,8 @@ GradientEntry gemm_entry(std::span<const Weight> weights, const WeightDivision& 
   return entry;
 }
 
-// The matrices of one product after the other, the last one first, without those of experts.
+// Calls `visit` with the matrices of one GEMM at a time, from the last GEMM to the first, without
+// those of experts. Weight::joined marks a matrix in the same GEMM as the matrix before it.
 template <typename Visit>
 void each_gemm(std::span<const Weight> weights, const Visit& visit) {
   while (!weights.empty()) {
@@ -69,8 +73,8 @@ void each_gemm(std::span<const Weight> weights, const Visit& visit) {
   }
 }
 
-// The entries of a layer in backward order, where `gemm` makes those of matrices multiplied
-// together and `norm` that of a norm.
+// The entries of a layer in backward order: the one order that weights and adapters share. `gemm`
+// returns the entry of the matrices of one GEMM, `norm` that of a norm.
 template <typename Gemms, typename Norm>
 Entries entries_of(const Architecture& a, LayerKind kind, const LayerParts& parts,
                    const Gemms& gemm, const Norm& norm) {
@@ -107,6 +111,7 @@ std::vector<GradientEntry> layer_entries(const WeightDivision& weights, LayerKin
   const LayerShard shard = layer_shard(a, kind, {.tensor = weights.tensor});
   std::int64_t sum = 0;
   for (const GradientEntry& entry : entries) sum += entry.parameters();
+  // The entries must have as many parameters as the count that follows from the architecture alone.
   TY_CHECK(sum == shard.sharded + shard.replicated, sum, shard.sharded, shard.replicated);
   return entries;
 }
@@ -136,7 +141,9 @@ GradientEntry adapter_entry(const std::vector<Adapter>& adapters, std::string_vi
   return entry;
 }
 
-// The same places as the frozen matrices and norms have, of which nothing is trained.
+// The entries of a layer with adapters. They have the same indices as those of its frozen matrices
+// and norms, because the lowering of a backward returns one gradient for each of these. Norms, and
+// GEMMs without an adapter, have an empty entry.
 Entries adapter_entries(const WeightOptions& options, LayerKind kind) {
   const std::vector<Adapter>& all = options.adapters.of(kind);
   return entries_of(
@@ -152,7 +159,8 @@ std::vector<Tensor> tensors_of(const std::vector<GradientEntry>& entries) {
   return tensors;
 }
 
-// Behind the others, as its trained entries: in backward order.
+// Appends a unit with its trained entries. Units are appended in backward order, as entries are;
+// chunk_weights() and segment_weights() reverse the list of units at the end.
 void append_unit(ChunkWeights& weights, WeightUnit unit, const std::vector<GradientEntry>& entries,
                  const std::vector<GradientEntry>& experts = {}) {
   unit.begin = weights.entries.size();
@@ -164,7 +172,7 @@ void append_unit(ChunkWeights& weights, WeightUnit unit, const std::vector<Gradi
   weights.units.push_back(std::move(unit));
 }
 
-// Adds the unit before the layers, or the one behind them.
+// Appends the unit before the layers (embedding) or the one after them (head).
 void append_end(ChunkWeights& weights, const std::vector<GradientEntry>& entries, bool trained,
                 bool reached) {
   WeightUnit unit{.reached = reached};
@@ -172,6 +180,8 @@ void append_end(ChunkWeights& weights, const std::vector<GradientEntry>& entries
   append_unit(weights, std::move(unit), trained ? entries : std::vector<GradientEntry>{});
 }
 
+// Appends a layer. If it is frozen or has adapters, its matrices are frozen tensors, and its
+// entries are those of the adapters, or none.
 void append_layer(ChunkWeights& weights, const WeightOptions& options, std::int64_t layer) {
   const LayerKind kind = layer_kind(options.division.architecture, layer);
   WeightUnit unit{.layer = static_cast<std::int32_t>(layer),
@@ -211,7 +221,7 @@ GradientEntry embedding_entry(const WeightOptions& options) {
   return entry;
 }
 
-// A layer that predicts a token further ahead, with what stands around it.
+// Appends a layer of multi-token prediction with the parameters around it (MtpEntries).
 void append_mtp(ChunkWeights& weights, const WeightOptions& options, std::int64_t number) {
   const std::int64_t layer = options.division.architecture.layers + number;
   const LayerKind kind = layer_kind(options.division.architecture, layer);

@@ -18,7 +18,9 @@ void UnitGradients::add(const std::vector<ReadyGradient>& gradients) {
   ready_.insert(ready_.end(), gradients.begin(), gradients.end());
 }
 
-// The first microbatch's gradients are kept as they are.
+// The gradients of the first microbatch need no addition. For later microbatches, a separate kernel
+// may accumulate all gradients of the unit (GradientLowering::accumulate); they are then ready when
+// this kernel ends.
 void UnitGradients::end_unit(const UnitBackward& step) {
   if (step.part != BackwardPart::Input && !step.first) {
     const OpIndex sum =

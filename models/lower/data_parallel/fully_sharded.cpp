@@ -1,28 +1,32 @@
-// ZeRO 3 as PyTorch's FSDP2 does it: weights live as shards and are gathered group by group (each
-// layer; embedding, final norm and head together as the root) around forward and backward.
+// ZeRO 3 in the way of PyTorch's FSDP2: ranks hold shards of the weights, and gather whole weights
+// group by group around forward and backward. Each layer is a group; embedding, final norm and head
+// together are the root group.
 //
-// Order of work, after torch/distributed/fsdp/_fully_shard (reference 03 section 4):
-//   - forward: group i+1 is gathered on a stream of its own while group i computes, once i-1 has
-//     been copied out of its buffer, so that at most two gathered buffers are there;
-//   - backward: the next group is gathered when the one at hand has been copied out;
-//   - gradients of a group are copied into the input of a reduce_scatter on another stream, when
-//     the one before has ended; with several copies of the model, then all_reduced among them.
-// Equal groups of L layers, gather g, forward F: g + LF where g <= F, else Lg + F (oracle 45).
+// Order of operations, after torch/distributed/fsdp/_fully_shard (reference 03 section 4):
+//   - forward: group i+1 is gathered on a separate stream while group i computes. The gather starts
+//     when group i-1 has been copied out of its buffer, so that at most two gathered buffers exist;
+//   - backward: the next group is gathered when the current one has been copied out;
+//   - gradients of a group are copied into the input of a reduce_scatter on another stream when the
+//     previous reduce_scatter has ended. With several copies of the model, an all_reduce over the
+//     copies follows.
+// For L equal layers with gather time g and forward time F, the forward takes g + LF if g <= F,
+// else Lg + F (oracle 45).
 //
-// Bytes sent by a rank and microbatch, f = (s-1)/s, P parameters: fP(2 w_p + w_g), of which the
-// root saves one gather unless it is given back too. A copy of the shards in less precision is
-// written by the gather's own kernel; its 1/s is not counted. Frozen weights are sharded and
-// gathered with the others of their group, backward where a gradient comes by, and not reduced:
-// with P trained and Q frozen parameters f(P + Q) w_p a gather and fP w_g
-// (tests/models/lower/frozen_test.cpp). PyTorch also asks for the layer before the first trained
-// one during the backward, and drops it unread; that is left out.
+// Bytes sent by a rank for each microbatch, with f = (s-1)/s, P parameters, w_p bytes per weight
+// and w_g per gradient: fP(2 w_p + w_g). The root saves one of its gathers unless it is resharded
+// after the forward, too. The kernel of the gather writes the copy of the shards in lower
+// precision; this traffic (1/s) is not counted. Frozen weights are sharded and gathered with their
+// group, in the backward only where the backward passes, and not reduced: with P trained and Q
+// frozen parameters f(P + Q) w_p for a gather and fP w_g (tests/models/lower/frozen_test.cpp).
+// PyTorch also gathers the layer before the first trained one during the backward and frees it
+// unread; this is not modelled.
 //
-// Where k layers are computed again at once, all but the last are gathered for that and once more
-// for their backward: 2k - 1 gathers (tests/models/lower/fully_sharded_test.cpp).
+// If k layers are recomputed together, all but the last are gathered for the recomputation and once
+// more for their backward: 2k - 1 gathers (tests/models/lower/fully_sharded_test.cpp).
 //
-// Shards that stand on the host (offload.weights; FSDP2's CPUOffloadPolicy, ZeRO-Infinity,
-// Rajbhandari et al. 2104.07857) are fetched as they are kept before every gather that starts from
-// them: 4P/s bytes (tests/models/lower/offload_test.cpp).
+// Shards in host memory (offload.weights; FSDP2's CPUOffloadPolicy, ZeRO-Infinity, Rajbhandari et
+// al. 2104.07857) are fetched in their stored precision before every gather that starts from them:
+// 4P/s bytes (tests/models/lower/offload_test.cpp).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -41,56 +45,60 @@ namespace trainyard {
 
 namespace {
 
+// State of a group's weights. Gathered: a gather into a communication buffer has been issued.
+// Whole: they have been copied out of the buffer, and kernels may read them.
 enum class ShardedWeights : std::uint8_t { Sharded, Gathered, Whole };
 
-// Weights with the same replicas: the experts of a group, or all else.
+// One class of weights of a group with the same replicas: its experts, or all other weights.
 struct ShardedPart {
-  std::int64_t trained = 0;  // parameters, each tensor's rows padded to a multiple of the shards
-  std::int64_t wire = 0;     // bytes of all, frozen ones included, as gathered; 0: held whole
-  std::int64_t shard = 0;    // bytes of this rank's part, as it is kept
-  std::int64_t kept = 0;     // bytes that outlive the forward; all: the backward gathers nothing
+  std::int64_t trained = 0;  // parameters, rows of each tensor padded to a multiple of the shards
+  std::int64_t wire = 0;     // bytes when gathered, including frozen weights; 0: not sharded
+  std::int64_t shard = 0;    // bytes of this rank's shard in its stored precision
+  std::int64_t kept = 0;     // bytes that stay after the forward; all: the backward needs no gather
   OpIndex gather = kNone;
 };
 
-// Weights that are gathered, and whose gradients are reduced, together.
+// Weights that are gathered together and whose gradients are reduced together.
 struct ShardedGroup {
   std::int32_t layer = -1;
-  std::size_t first_unit = 0;  // units that it holds
+  std::size_t first_unit = 0;  // first and last unit of the group
   std::size_t last_unit = 0;
-  std::size_t forward_ends_at = 0;          // the unit whose forward is the last to need it
-  std::optional<std::size_t> ends_at = {};  // the unit whose backward is the last to need it
+  std::size_t forward_ends_at = 0;          // last unit whose forward reads the weights
+  std::optional<std::size_t> ends_at = {};  // last unit whose backward reads them, if there is one
   ShardedPart dense = {};
   ShardedPart experts = {};
   ShardedWeights weights = ShardedWeights::Sharded;
-  std::int64_t gradients = 0;    // bytes of this microbatch's, in the precision of training
-  std::int64_t accumulated = 0;  // bytes of all microbatches' so far, as wide as they are reduced
+  std::int64_t gradients = 0;    // bytes of this microbatch's gradients, in training precision
+  std::int64_t accumulated = 0;  // bytes of the sums so far, in the precision of the reduction
   [[nodiscard]] bool is_root() const { return layer < 0; }
   [[nodiscard]] std::int64_t trained() const { return dense.trained + experts.trained; }
   [[nodiscard]] std::int64_t wire() const { return dense.wire + experts.wire; }
 };
 
-// Over how many ranks weights are divided: those of experts, and all others.
+// Number of shards and their groups, for experts and for all other weights.
 struct ShardGroups {
   ShardSlots dense;
   ShardSlots experts;
 };
 
-// Brings weights from their shards, and gives them back.
+// Gathers weights from their shards and frees them.
 class ShardGathers {
  public:
-  // All of it outlives this.
+  // All arguments outlive the object.
   ShardGathers(const ReplicaOptions& options, const ShardGroups& slots, const StepShape& shape,
                ProgramBuilder& build)
       : options_(options), slots_(slots), shape_(shape), build_(build) {}
 
-  // The next gathers wait for all that has been computed.
+  // The next gathers wait for all computation so far.
   void wait_for_computation() { gather_after_ = build_.last_compute(); }
-  // Brings the whole of a group into a buffer, and its experts, who have replicas of their own,
-  // into another one behind it.
+  // Gathers the weights of a group into a buffer, and then its experts, which have their own
+  // replicas, into another one. Does nothing if they are gathered or whole.
   void gather(ShardedGroup& group);
-  // The next compute operation finds the group's weights.
+  // Makes the weights of a group available to the next compute operation; gathers them if
+  // necessary.
   void use(ShardedGroup& group, Pass pass);
-  // `keeps`: the part that the backward starts from stays.
+  // Frees the whole weights of a group. `keeps`: the part from which the backward gathers stays
+  // (reshard_group).
   void give_back(ShardedGroup& group, bool keeps);
 
  private:
@@ -102,20 +110,20 @@ class ShardGathers {
   const StepShape& shape_;
   ProgramBuilder& build_;
   OpIndex copied_out_ = kNone;    // the latest copy out of a gathered buffer
-  OpIndex gather_after_ = kNone;  // what the next gather waits for
+  OpIndex gather_after_ = kNone;  // the next gather waits for it
 };
 
-// Adds gradients up and reduces them to shards.
+// Accumulates gradients and reduces them to shards.
 class ShardReductions {
  public:
   ShardReductions(const ReplicaOptions& options, const ShardGroups& slots, const StepShape& shape,
                   ProgramBuilder& build)
       : options_(options), slots_(slots), shape_(shape), build_(build) {}
 
-  // Adds this microbatch's gradients to those kept, which are as wide as what is reduced.
+  // Adds this microbatch's gradients to the sums, which have the precision of the reduction.
   void accumulate(ShardedGroup& group);
   void reduce(ShardedGroup& group);
-  // The latest of each stream.
+  // The latest reduction on each stream.
   [[nodiscard]] std::array<OpIndex, 2> latest() const { return {reduce_scatter_, all_reduce_}; }
 
  private:
@@ -165,10 +173,10 @@ class FullySharded final : public DataParallel {
   std::vector<std::vector<std::size_t>> group_of_;  // by chunk and unit
 };
 
-constexpr std::int64_t kMasterBytes = 4;  // the weights themselves are kept in fp32
+constexpr std::int64_t kMasterBytes = 4;  // shards of trained weights are in fp32
 
-// Counts what one gather brings or one reduce_scatter takes: the first dimension is cut into equal
-// parts, the last of which may be short or empty.
+// Number of elements in one gather or reduce_scatter of a tensor. The first dimension is divided
+// into equal parts, of which the last ones may be short or empty; they are padded.
 std::int64_t padded(const Tensor& tensor, std::int64_t shards) {
   return (tensor.rows + shards - 1) / shards * shards * tensor.columns;
 }
@@ -179,13 +187,13 @@ std::int64_t padded(const std::vector<Tensor>& tensors, std::int64_t shards) {
   return sum;
 }
 
-// The first unit of a chunk that a gradient comes back to: the end of its backward.
+// The first unit of a chunk that the backward reaches, where the backward of the chunk ends.
 std::size_t first_reached(const ChunkWeights& weights) {
   const auto first = std::ranges::find_if(weights.units, &WeightUnit::reached);
   return static_cast<std::size_t>(first - weights.units.begin());
 }
 
-// A unit's share of its group.
+// The weights of one unit.
 struct UnitParts {
   ShardedPart dense;
   ShardedPart experts;
@@ -203,19 +211,19 @@ UnitParts unit_parts(const ReplicaOptions& options, const ShardGroups& groups,
     return std::llround(bytes);
   };
   const std::int64_t kept = options.adapters.any() ? shape.element : kMasterBytes;
-  const auto part = [&](std::span<const GradientEntry> entries, const std::vector<Tensor>& still,
-                        std::int64_t shards) {
+  const auto part = [&](std::span<const GradientEntry> entries,
+                        const std::vector<Tensor>& frozen_tensors, std::int64_t shards) {
     ShardedPart one;
     for (const GradientEntry& entry : entries) one.trained += padded(entry.tensors, shards);
     if (shards == 1) return one;
-    one.wire = one.trained * shape.element + frozen(still, shape.element, shards);
-    one.shard = (one.trained * kMasterBytes + frozen(still, kept, shards)) / shards;
+    one.wire = one.trained * shape.element + frozen(frozen_tensors, shape.element, shards);
+    one.shard = (one.trained * kMasterBytes + frozen(frozen_tensors, kept, shards)) / shards;
     return one;
   };
   UnitParts parts;
   parts.dense = part(std::span(weights.entries).subspan(unit.begin, unit.end - unit.begin),
                      unit.frozen, groups.dense.shards);
-  if (groups.experts.all == 1) return parts;  // held whole and reduced with nobody
+  if (groups.experts.all == 1) return parts;  // experts without replicas: never sharded or reduced
   parts.experts = part(
       std::span(weights.experts).subspan(unit.experts_begin, unit.experts_end - unit.experts_begin),
       unit.frozen_experts, groups.experts.shards);
@@ -228,8 +236,8 @@ void add(ShardedPart& sum, const ShardedPart& part) {
   sum.shard += part.shard;
 }
 
-// The root first: it is gathered before anything else. Where it has both ends of the model, its
-// backward ends with the chunk's.
+// The groups of a chunk in forward order. The root is first, because it is gathered before all
+// others. If the root has both embedding and head, its backward ends with that of the chunk.
 std::vector<ShardedGroup> groups_of(const ChunkWeights& weights,
                                     const std::vector<UnitParts>& parts,
                                     std::int64_t model_layers) {
@@ -250,14 +258,16 @@ std::vector<ShardedGroup> groups_of(const ChunkWeights& weights,
   if (groups.empty()) return groups;
   ShardedGroup& root = groups.front();
   if (root.is_root() && root.first_unit != root.last_unit) root.ends_at = first_reached(weights);
-  // Layers of multi-token prediction stand behind the head and use it once more.
-  const bool further = root.is_root() && weights.units.back().layer >= model_layers;
-  if (further) root.forward_ends_at = weights.units.size() - 1;
+  // Layers of multi-token prediction come after the head and use it once more.
+  const bool mtp_uses_root = root.is_root() && weights.units.back().layer >= model_layers;
+  if (mtp_uses_root) root.forward_ends_at = weights.units.size() - 1;
   return groups;
 }
 
 // ---- weights
 
+// Writes the gather of one class of weights. It starts from the shards, or from the larger parts
+// that have stayed since the forward (hpZ), which are within a smaller group.
 void ShardGathers::gather_part(std::string_view name, ShardedPart& part, const ShardSlots& slots) {
   if (part.kept == part.wire) return;
   const bool fetches = options_.fetches_shards && part.kept == 0;
@@ -287,7 +297,7 @@ void ShardGathers::gather(ShardedGroup& group) {
   group.weights = ShardedWeights::Gathered;
 }
 
-// The bytes that the next compute operation copies out of what has been gathered.
+// Bytes that the next compute operation copies out of the gathered buffer.
 std::int64_t ShardGathers::take(ShardedPart& part) {
   const std::int64_t gathered = part.gather == kNone ? 0 : part.wire;
   build_.wait_for(part.gather);
@@ -295,6 +305,10 @@ std::int64_t ShardGathers::take(ShardedPart& part) {
   return gathered;
 }
 
+// Copies a group out of its buffer and decides when the next gather may start. In the backward that
+// is after this copy. In the forward it is after the copy before: the next gather fills one buffer
+// while this group is copied out of the other. Copies run in order on the compute stream, so that
+// of two operations the one with the higher number is the later condition.
 void ShardGathers::use(ShardedGroup& group, Pass pass) {
   gather(group);
   if (group.weights != ShardedWeights::Gathered) return;
@@ -313,7 +327,7 @@ void ShardGathers::use(ShardedGroup& group, Pass pass) {
       build_.memory().release(copied_out_, Category::UnshardedWeights, part->kept);
     part->kept = 0;
   }
-  // A forward leaves its buffer to be read while the next one is filled.
+  // The forward has two buffers, the backward one.
   const OpIndex free_after = pass == Pass::Backward ? copied_out_ : before;
   if (free_after == kNone) return;
   gather_after_ = gather_after_ == kNone ? free_after : std::max(gather_after_, free_after);
@@ -333,6 +347,8 @@ void ShardGathers::give_back(ShardedGroup& group, bool keeps) {
 
 // ---- gradients
 
+// The first microbatch converts its gradients to the precision of the sums; later ones also read
+// the sums.
 void ShardReductions::accumulate(ShardedGroup& group) {
   const std::int64_t wide = group.gradients / shape_.element * shape_.gradient;
   const std::int64_t touches = group.accumulated > 0 ? 2 * wide : wide;
@@ -347,6 +363,8 @@ void ShardReductions::accumulate(ShardedGroup& group) {
   group.accumulated = wide;
 }
 
+// Copies the gradients of a group into the input of its reduce_scatter. Gradients that no other
+// rank shares are only freed.
 void ShardReductions::reduce(ShardedGroup& group) {
   const std::int64_t dense = slots_.dense.all > 1 ? group.dense.trained : 0;
   const std::int64_t reduced = dense + group.experts.trained;
@@ -361,7 +379,7 @@ void ShardReductions::reduce(ShardedGroup& group) {
   tags.part = StepPart::GradSync;
   tags.layer = group.layer;
   build_.tag(tags);
-  build_.wait_for(reduce_scatter_);  // one at a time is under way
+  build_.wait_for(reduce_scatter_);  // at most one reduce_scatter is under way
   const OpIndex copy_in =
       build_.compute("gradient_copy_in", MemoryBound{.kind = MemoryBoundKind::Elementwise,
                                                      .bytes = source + reduced * shape_.gradient,
@@ -373,7 +391,8 @@ void ShardReductions::reduce(ShardedGroup& group) {
   build_.tag(before);
 }
 
-// From a buffer that is filled by `after`; what copies have shards of they then add up among them.
+// Reduces a buffer that `after` fills. With several copies of the model, the shards are then
+// all_reduced over the copies.
 void ShardReductions::reduce_part(std::string_view name, const ShardedPart& part,
                                   const ShardSlots& slots, OpIndex after) {
   const CollectiveOp op = slots.shards > 1 ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
@@ -424,6 +443,8 @@ FullySharded::Group& FullySharded::group_at(const UnitPlace& place) {
   return groups_[place.chunk][group_of_[place.chunk][place.unit]];
 }
 
+// Whether a group is resharded after its forward. Auto: every group except the root is, but none in
+// a pipeline.
 bool FullySharded::gives_back(const Group& group) const {
   switch (options_.parallelism.reshard_after_forward) {
     case Reshard::Always:
@@ -436,7 +457,8 @@ bool FullySharded::gives_back(const Group& group) const {
   return false;
 }
 
-// In a pipeline the next microbatch's forward comes before this one's backward.
+// Whether weights stay whole from one microbatch to the next. In a pipeline, the forward of the
+// next microbatch may come before the backward of this one and needs the weights, too.
 bool FullySharded::keeps_between_microbatches() const {
   return options_.parallelism.pipeline > 1 &&
          options_.parallelism.reshard_after_forward != Reshard::Always;
@@ -447,7 +469,7 @@ void FullySharded::begin_step() { hold_state(options_.gradients, parameters_, {}
 void FullySharded::before_forward(const UnitPlace& place) {
   std::vector<Group>& groups = groups_[place.chunk];
   if (place.unit == 0) {
-    gathers_.wait_for_computation();  // not before the optimizer, nor a microbatch ahead
+    gathers_.wait_for_computation();  // not before the optimizer step, nor a microbatch ahead
     gathers_.use(groups.front(), Pass::Forward);
   }
   const std::size_t number = group_of_[place.chunk][place.unit];
@@ -457,6 +479,7 @@ void FullySharded::before_forward(const UnitPlace& place) {
     gathers_.gather(groups[next]);
 }
 
+// The root also ends here if this is the last unit whose forward reads it.
 void FullySharded::after_forward(const UnitPlace& place) {
   Group& own = group_at(place);
   Group& root = groups_[place.chunk].front();
@@ -476,7 +499,7 @@ void FullySharded::after_recompute(const UnitPlace& place) {
   if (gives_back(group)) gathers_.give_back(group, true);
 }
 
-// The group that the backward needs next: one ahead.
+// Prefetches the group that the backward needs next.
 void FullySharded::gather_ahead(const UnitPlace& place) {
   if (!options_.parallelism.backward_prefetch || place.unit == 0) return;
   const UnitPlace before{.chunk = place.chunk, .unit = place.unit - 1};
@@ -486,12 +509,13 @@ void FullySharded::gather_ahead(const UnitPlace& place) {
 void FullySharded::before_backward(const UnitBackward& backward) {
   Group& group = group_at(backward.place);
   if (backward.part != BackwardPart::Weight) {
-    // Nothing is asked for ahead of the backward, nor without prefetch ahead of a unit's own.
+    // No gather starts before the backward begins, and without prefetch none starts before the
+    // backward of its own unit.
     const bool enters = backward.place.unit + 1 == weights_[backward.place.chunk].units.size();
     if (enters || !options_.parallelism.backward_prefetch) gathers_.wait_for_computation();
     Group& root = groups_[backward.place.chunk].front();
-    const bool further = root.forward_ends_at > root.last_unit;
-    if (further && backward.place.unit > root.last_unit) gathers_.use(root, Pass::Backward);
+    const bool mtp_uses_root = root.forward_ends_at > root.last_unit;
+    if (mtp_uses_root && backward.place.unit > root.last_unit) gathers_.use(root, Pass::Backward);
     gathers_.use(group, Pass::Backward);
     gather_ahead(backward.place);
   }
@@ -505,6 +529,7 @@ void FullySharded::before_backward(const UnitBackward& backward) {
   group.gradients += bytes;
 }
 
+// Without a pipeline, the end of a backward waits for all reductions.
 void FullySharded::after_backward(const UnitBackward& backward,
                                   const std::vector<ReadyGradient>& /*ready*/) {
   const UnitPlace& place = backward.place;
@@ -519,6 +544,9 @@ void FullySharded::after_backward(const UnitBackward& backward,
   for (const OpIndex reduction : reductions_.latest()) build_.wait_for(reduction);
 }
 
+// The last unit of a group has had its backward: frees the weights, unless the next microbatch
+// needs them, and accumulates or reduces the gradients. In a pipeline, gradients are reduced only
+// after the last microbatch. Otherwise reduce_every_microbatch decides.
 void FullySharded::end_backward(Group& group, const UnitBackward& backward) {
   const bool keeps = keeps_between_microbatches();
   if (keeps ? backward.last : backward.part != BackwardPart::Weight || group.is_root())
@@ -531,7 +559,8 @@ void FullySharded::end_backward(Group& group, const UnitBackward& backward) {
   reductions_.reduce(group);
 }
 
-// A group that no backward came by, or only the first part of a split one, has stayed whole.
+// Groups that had no backward, or only the input part of a split one, are still whole and
+// are freed here.
 void FullySharded::end_step() {
   for (std::vector<Group>& groups : groups_)
     for (Group& group : groups) gathers_.give_back(group, false);

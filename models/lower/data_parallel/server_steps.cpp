@@ -1,5 +1,7 @@
-// A step of workers that meet in parameter servers: the kernels of a worker are spliced into the
-// traffic of sim/collectives/parameter_server_traffic.hpp.
+// Steps of workers with parameter servers. parameter_server_traffic.hpp (sim/collectives) gives a
+// workload in which the computation of a step is one operation and the update of a server another.
+// Splice replaces the first by the kernels of a worker's step and the second by the optimizer
+// kernel.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +39,7 @@ std::int64_t parameters_of(const TrainingPlan& plan) {
       .parameters();
 }
 
-// One worker's step without its optimizer.
+// The step of one worker on its own. Splice leaves out the optimizer.
 Workload worker_step(const TrainingPlan& plan) {
   TrainingPlan alone = plan;
   alone.servers = {};
@@ -46,8 +48,7 @@ Workload worker_step(const TrainingPlan& plan) {
   return lower(alone);
 }
 
-// Puts a worker's kernels where the traffic has its computation, and the optimizer where a server
-// has everything.
+// Copies the programs of the traffic and replaces their "compute" and "update" operations.
 class Splice {
  public:
   Splice(const TrainingPlan& plan, Workload traffic, const Workload& step, std::int64_t servers)
@@ -78,11 +79,13 @@ class Splice {
   Workload to_;
   const Workload& step_;
   std::size_t first_name_;
-  std::int64_t state_ = 0;  // fp32 weights and moments of one server
+  std::int64_t state_ = 0;  // bytes of fp32 weights and moments on one server
   std::int32_t microbatches_ = 1;
   Program program_;
 };
 
+// `moved` maps the operations of the traffic to those of the new program. A "compute" operation
+// maps to the last kernel of the step, since the kernels run in order on one stream.
 Program Splice::spliced(const Program& from) {
   program_ = {.name = from.name, .stage = from.stage, .resident = from.resident};
   std::vector<OpIndex> moved;
@@ -116,6 +119,8 @@ Program Splice::spliced(const Program& from) {
   return std::move(program_);
 }
 
+// Only the first kernel needs the dependencies of the replaced operation. TY_CHECK ensures that the
+// step of a worker consists of kernels without dependencies on other streams.
 void Splice::append_step(const Operation& in_place_of, const std::vector<OpIndex>& after) {
   const Program& step = step_.programs.front();
   std::vector<OpIndex> inputs = after;

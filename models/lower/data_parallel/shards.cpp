@@ -11,6 +11,7 @@ std::int64_t data_ranks(const Parallelism& parallelism) {
   return parallelism.data * parallelism.context * weight_copies(parallelism);
 }
 
+// Shards of one copy: shard_size() replicas, with their context ranks and both holders of a stage.
 std::int64_t optimizer_shards(const Parallelism& parallelism) {
   if (parallelism.zero_stage == 0) return 1;
   return data_ranks(parallelism) / parallelism.data * parallelism.shard_size();
@@ -45,6 +46,8 @@ ShardSlots expert_shard_slots(const Parallelism& parallelism, Slot data) {
 
 // ---- buckets
 
+// Each bucket is padded to a multiple of lcm(d, 128), so that its shards have equal sizes. The
+// limit is compared with the sum before padding.
 std::vector<Bucket> make_buckets(std::span<const std::int64_t> sizes, std::int64_t limit,
                                  std::int64_t replicas) {
   std::vector<Bucket> buckets;
