@@ -1,4 +1,4 @@
-// The algorithm of a call for a group, and its phases (AlgorithmModel).
+// Selects the algorithm of a call on a group and returns its phases (AlgorithmModel).
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
@@ -16,7 +16,7 @@ std::string_view wanted_name(const Call& call) {
   return transfer->kind == MessageKind::Whole ? "direct" : "step";
 }
 
-// Names of the operation's algorithms that would take the group.
+// Names of the algorithms of this operation that accept the group.
 std::string willing_names(CollectiveOp op, const GroupPlace& place) {
   std::vector<std::string_view> names;
   for (const CollectiveAlgorithm* algorithm : collective_algorithms())
@@ -42,8 +42,9 @@ const CollectiveAlgorithm& select_algorithm(const Call& call, const GroupPlace& 
 
 namespace {
 
-// One flow over the links between a GPU and its CPU's memory.
-//   T = latency of the links + S/B      48 GB over PCIe 5 at 48 GB/s: 1 s and about a microsecond
+// One flow over the links between a GPU and the memory of its CPU.
+//
+//    T = latency of the links + S/B      48 GB over PCIe 5 at 48 GB/s: 1 s and about a microsecond
 std::vector<Phase> host_copy(const HostCopyCall& call, const Cluster& cluster, std::uint32_t gpu) {
   const Route route = call.direction == HostDirection::ToHost
                           ? cluster.router().route_to_host(gpu)

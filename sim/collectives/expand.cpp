@@ -1,5 +1,12 @@
-// The stepwise model: collectives replaced by their messages (expand_collectives in
-// collective.hpp).
+// The stepwise model: it expands a workload so that messages replace the collectives
+// (expand_collectives in collective.hpp).
+//
+// Method. Each rank's program is copied operation by operation; a collective becomes a Delay (the
+// launch), the sends and receives of the rank, and a zero Delay that joins them. Each pair of ranks
+// that exchanges messages on a channel becomes a group of two, and the program refers to it by a
+// slot. Two caches keep the result small: CallPlayer computes the messages once per group and call,
+// and ranks whose collectives are equal up to a rotation of their groups share one expanded
+// program. Such ranks differ only in the groups bound to their slots.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,21 +31,21 @@ namespace trainyard {
 
 namespace {
 
-// One collective call played message by message: the messages, and which of them each group rank
-// sends or receives. Messages that meet in switches move as one and are listed once, by the key of
-// the relay.
+// One collective call as messages, with the list of messages that each group rank sends or
+// receives. Messages that meet in switches move as one relay; the list contains them once, under
+// the key of the relay.
 struct PlayedCall {
   std::vector<Message> messages = {};
-  std::vector<std::uint32_t> calls = {};  // by message, index into the new calls
+  std::vector<std::uint32_t> calls = {};  // by message, index into the calls of the new workload
   std::vector<std::vector<std::uint32_t>> of_group_rank = {};
   std::unordered_map<std::uint32_t, Relay> relays = {};  // by key
-  // Set where every member does as one of the first does, turned (TurnedMessages): only the
-  // messages of these are here, and calls with the same number are played alike. kNone: members
-  // differ.
+  // Number of the equivalence class of this call, if every member's messages are those of one of
+  // the first members up to a rotation (TurnedMessages). Only the messages of the first members are
+  // stored then, and calls of one class have equal messages. kNone: the members differ.
   std::uint32_t likeness = kNone;
 
   [[nodiscard]] bool turns() const { return likeness != kNone; }
-  // The group rank of which the messages are listed in place of this one's.
+  // The group rank whose stored messages represent those of `group_rank`.
   [[nodiscard]] std::uint32_t like(std::uint32_t group_rank) const {
     return group_rank % static_cast<std::uint32_t>(of_group_rank.size());
   }
@@ -52,19 +59,20 @@ struct Connection {
   bool operator==(const Connection&) const = default;
 };
 
-// Moves a connection to the member `by` group ranks on, in a group of so many members.
+// The connection with both endpoints rotated by `by` group ranks in a group of `members`.
 Connection turned(const Connection& at, std::uint32_t by, std::size_t members) {
   const auto size = static_cast<std::uint32_t>(members);
   return {.from = (at.from + by) % size, .to = (at.to + by) % size, .channel = at.channel};
 }
 
+// Computes the messages of calls and the calls that carry them.
 class CallPlayer {
  public:
-  // Appends what messages are to `calls`, which must outlive it.
+  // Appends the calls of the messages to `calls`, which must outlive this object.
   CallPlayer(const Cluster& cluster, const AlgorithmOf& algorithm_of, std::vector<Call>& calls)
       : cluster_(cluster), algorithm_of_(algorithm_of), calls_(calls) {}
 
-  // Throws RunError like AlgorithmModel.
+  // Throws RunError under the same conditions as AlgorithmModel.
   [[nodiscard]] PlayedCall play(std::span<const std::uint32_t> gpus, const Call& call);
 
  private:
@@ -72,7 +80,8 @@ class CallPlayer {
                                        TurnedMessages turned);
   void list_messages(PlayedCall& played, const Call& call, const Cut& cut,
                      const std::vector<bool>& goes_on);
-  // Replaces the messages that meet in switches: one call and one entry for each of their members.
+  // For an algorithm with switches: lists one call for each relay and one entry for each of its
+  // members.
   void list_relays(PlayedCall& played, const Call& call, const Cut& cut,
                    std::span<const DeviceId> switches, const std::vector<bool>& goes_on);
   [[nodiscard]] std::uint32_t step_call(const Call& call, std::int64_t bytes, bool goes_on);
@@ -82,12 +91,12 @@ class CallPlayer {
   const AlgorithmOf& algorithm_of_;
   std::vector<Call>& calls_;
   std::map<Call, std::uint32_t> known_;
-  // By call, size of the group and turn.
+  // By call, size of the group and turn: the number of the equivalence class.
   std::map<std::tuple<Call, std::uint32_t, std::uint32_t>, std::uint32_t> likenesses_;
 };
 
-// By message, does it follow another between the same two on the same channel of an algorithm that
-// streams()?
+// By message: true if the algorithm streams() and an earlier message has the same sender, receiver
+// and channel.
 std::vector<bool> follows_on(const CollectiveAlgorithm& algorithm,
                              std::span<const Message> messages) {
   std::vector<bool> follows(messages.size(), false);
@@ -100,7 +109,8 @@ std::vector<bool> follows_on(const CollectiveAlgorithm& algorithm,
   return follows;
 }
 
-// Members can do as others only where all pieces weigh the same in whole bytes.
+// The rotated form needs pieces of equal size in whole bytes, because otherwise the members send
+// different numbers of bytes.
 PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& call) {
   const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
   const Call named = algorithm_of_ ? with_algorithm(call, algorithm_of_(call, gpus)) : call;
@@ -125,7 +135,7 @@ PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& cal
   return played;
 }
 
-// `named`: the call with the algorithm that plays it.
+// `named` is the call with the name of the algorithm that carries it.
 PlayedCall CallPlayer::play_turned(const Call& named, const Call& call, const Cut& cut,
                                    TurnedMessages turned) {
   PlayedCall played;
@@ -149,7 +159,7 @@ PlayedCall CallPlayer::play_turned(const Call& named, const Call& call, const Cu
 
 void CallPlayer::list_messages(PlayedCall& played, const Call& call, const Cut& cut,
                                const std::vector<bool>& goes_on) {
-  // Most messages are of few sizes.
+  // Messages have few distinct sizes, so a table by size saves most look-ups of whole calls.
   std::unordered_map<std::int64_t, std::array<std::uint32_t, 2>> call_of_size;
   played.calls.reserve(played.messages.size());
   for (std::uint32_t index = 0; index < played.messages.size(); ++index) {
@@ -178,6 +188,8 @@ void CallPlayer::list_relays(PlayedCall& played, const Call& call, const Cut& cu
       played.of_group_rank[message.from].push_back(index);
       played.of_group_rank[message.to].push_back(index);
     }
+    // The relay is listed at its key, the last message that a rank sends into it. The ranks then
+    // have listed all messages for which they wait.
     if (keys[index] != index) continue;
     const Relay& relay = played.relays.at(index);
     RelayCall one = relay_call(played.messages, relay, switches, cut, call);
@@ -201,26 +213,28 @@ std::uint32_t CallPlayer::known_call(const Call& call) {
 }
 
 constexpr std::size_t kStreamsMost = 256;  // Operation::stream is one byte
-constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two
+constexpr std::size_t kSlotsMost = 65536;  // Operation::slot is two bytes
 
-// A slot of a program that many ranks share, as the first that does so sees it.
+// A slot that the expansion added to a shared program, as seen by the first rank with this program.
+// Each other rank obtains its group for the slot by rotating `at`.
 struct Partner {
-  std::uint16_t group_slot = 0;  // the slot of the group that it is a part of
-  std::uint32_t turn = 1;        // the group ranks by which the group can be turned
+  std::uint16_t group_slot = 0;  // slot of the collective's group, which contains the pair
+  std::uint32_t turn = 1;        // a rotation by this many group ranks maps the group to itself
   Connection at;
-  std::uint32_t group_rank = 0;  // in the pair
+  std::uint32_t group_rank = 0;  // in the pair: 0 sends, 1 receives
 };
 
-// The new program of one rank while it grows.
+// The expanded program of one rank, while it is built.
 struct RankProgram {
   Program program;
   std::vector<SlotBinding> slots;
-  std::map<GroupId, std::uint16_t> slot_of;  // by pair added so far
-  std::vector<Partner> partners;             // by slot added, where members are alike
-  std::vector<OpIndex> end_of;  // by old operation: the new one that stands for its end
+  std::map<GroupId, std::uint16_t> slot_of;  // slot added for each pair
+  std::vector<Partner> partners;             // by added slot, if the members are equivalent
+  std::vector<OpIndex> end_of;               // by old operation, the new one that ends it
 };
 
-// A new program that every rank with the same old one has whose collectives are played alike.
+// An expanded program. All ranks share it that have the same old program and whose collectives are
+// in the same equivalence classes at the same representative group ranks.
 struct SharedProgram {
   std::uint32_t program = 0;
   std::vector<Partner> partners;
@@ -243,14 +257,16 @@ class Expansion {
  private:
   void start();
   void expand_rank(RankId rank);
-  // The number of the rank's new program; the slots it adds are put to `slots`.
+  // Returns the number of the rank's new program, and appends the groups of the added slots to
+  // `slots`.
   std::uint32_t program_of(RankId rank, std::vector<SlotBinding>& slots);
   RankProgram grown(const Rank& rank);
-  // How the rank's collectives are played; nothing where a member is not like the others.
+  // The key of the rank's shared program: the equivalence classes of its collectives, each with the
+  // representative of its group rank. Nothing if some collective's members differ.
   std::optional<std::vector<std::uint32_t>> likeness_of(const Rank& rank);
   void copy(RankProgram& rank, const Program& program, const Operation& op);
   void expand(RankProgram& rank, const Program& program, const Operation& op);
-  // Appends the messages of `lowered` in which the group rank takes part; returns the last
+  // Appends the messages of `played` that the group rank sends or receives. Returns the last
   // operation of each stream.
   std::map<std::uint8_t, OpIndex> add_messages(RankProgram& rank, const Operation& op,
                                                const PlayedCall& played, OpIndex gate);
@@ -264,7 +280,7 @@ class Expansion {
   GroupId pair(GroupId group, const Connection& at);
   GroupId relay_group(GroupId group, const Relay& relay, std::uint32_t channel);
   std::uint16_t slot(RankProgram& rank, GroupId group, std::uint32_t group_rank);
-  // The slot of the pair that a message of a played call is between.
+  // The slot of the pair between which a message of a collective travels.
   std::uint16_t partner_slot(RankProgram& rank, std::uint16_t group_slot, const PlayedCall& played,
                              const Message& message);
 
@@ -273,19 +289,22 @@ class Expansion {
   Workload to_;
   CallPlayer player_;
   std::map<std::pair<GroupId, std::uint32_t>, PlayedCall> played_;
+  // By program: slot and call of each of its collectives.
   std::map<std::uint32_t, std::set<std::pair<std::uint16_t, std::uint32_t>>> collectives_;
+  // By old program and equivalence classes.
   std::map<std::pair<std::uint32_t, std::vector<std::uint32_t>>, SharedProgram> shared_;
   std::map<double, std::uint32_t> delays_;
   std::map<std::tuple<std::uint8_t, std::uint32_t, bool>, std::uint8_t> streams_;
-  // By group: messages of one channel between the same two keep their order.
+  // By group and connection, the group of two. Messages between the same two members on different
+  // channels use different groups, so messages of one channel keep their order.
   std::unordered_map<GroupId, std::unordered_map<Connection, GroupId, ConnectionHash>> pairs_;
   std::map<std::tuple<GroupId, std::uint32_t, std::vector<std::uint32_t>>, GroupId> relay_groups_;
 };
 
-// The number of the operation of the rank's own program that comes next.
+// The number of the next operation of the old program.
 OpIndex next_of(const RankProgram& rank) { return static_cast<OpIndex>(rank.end_of.size()); }
 
-// Dependencies of the next operation, renumbered for the new program.
+// Dependencies of the next operation, renumbered for the expanded program.
 std::vector<OpIndex> moved_dependencies(const RankProgram& rank, const Program& program) {
   const OpIndex op = next_of(rank);
   std::vector<OpIndex> moved;
@@ -323,7 +342,7 @@ void Expansion::start() {
   to_.chosen_fields = from_.chosen_fields;
 }
 
-// A relay is a step already.
+// True for a call that is expanded. A relay is one step of a collective already.
 bool is_played(const Workload& workload, const Operation& op) {
   if (op.kind != OpKind::Collective) return false;
   const Call& call = workload.calls.at(op.payload);
@@ -359,6 +378,8 @@ std::uint32_t Expansion::program_of(RankId number, std::vector<SlotBinding>& slo
     to_.programs.push_back(std::move(made.program));
     return next;
   }
+  // The program is shared. The members of this rank's groups follow from those of the first rank by
+  // a rotation of each group by a multiple of its turn.
   for (const Partner& partner : shared.partners) {
     const auto [group, group_rank] = rank.slots.at(partner.group_slot);
     const std::size_t members = from_.groups.at(group).members.size();
@@ -396,7 +417,7 @@ std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& ran
   for (const auto& [slot, call] : known->second) {
     const auto [group, group_rank] = rank.slots.at(slot);
     TY_CHECK(group != kNone, slot);
-    likeness.push_back(kNone);  // alone: nothing is sent
+    likeness.push_back(kNone);  // a group of one rank sends nothing
     if (from_.groups.at(group).members.size() <= 1) continue;
     const PlayedCall& call_here = played(group, call);
     if (!call_here.turns()) return {};
@@ -419,6 +440,8 @@ void Expansion::expand(RankProgram& rank, const Program& program, const Operatio
   Operation gate = op;
   gate.kind = OpKind::Delay;
   gate.payload = delay(alone ? Seconds{} : cluster_.facts().latency.launch);
+  // The memory effects at the start belong to the gate, those at the end to the final Delay. Every
+  // first operation of a stream depends on the gate, and the final Delay on every last one.
   const OpIndex number = next_of(rank);
   const OpIndex begun = rank.program.append(gate, moved_dependencies(rank, program),
                                             effects_at(program, number, false));
@@ -437,6 +460,8 @@ std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const
   const std::uint32_t self = played.like(here.group_rank);
   std::map<std::uint8_t, OpIndex> last;
   std::unordered_map<std::uint32_t, OpIndex> received;  // by message
+  // Operations of one stream run in order, so only the first one needs the gate. A receive has no
+  // other dependency; a send waits for the receives of the data that it carries on.
   for (const std::uint32_t index : played.of_group_rank[self]) {
     const Message& message = played.messages[index];
     if (const auto relay = played.relays.find(index); relay != played.relays.end()) {
@@ -473,6 +498,8 @@ std::uint16_t Expansion::partner_slot(RankProgram& rank, std::uint16_t group_slo
   const Connection at{.from = message.from, .to = message.to, .channel = message.channel};
   const std::size_t members = from_.groups.at(group).members.size();
   const std::size_t before = rank.slots.size();
+  // The stored messages are those of the representative `self`; rotate the pair to this rank's
+  // position.
   const std::uint16_t number = slot(rank, pair(group, turned(at, group_rank - self, members)), end);
   if (rank.slots.size() > before)
     rank.partners.push_back({.group_slot = group_slot,

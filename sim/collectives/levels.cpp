@@ -14,11 +14,11 @@ namespace {
 
 using Devices = std::set<DeviceId>;
 
-// By group rank, the number of its unit at one level.
+// By group rank, the number of the unit that contains it at one level.
 using Units = std::vector<std::uint32_t>;
 
-// Fabric switches that these devices are wired to, one tier further up: a leaf's neighbours among
-// leaves (a torus, a mesh of leaves) are no tier.
+// Fabric switches one tier above these devices. Links between switches of the same tier (a torus or
+// a mesh of leaves) do not lead to a higher tier, so only switches of a greater DeviceKind count.
 Devices switches_above(const Cluster& cluster, const Devices& below) {
   Devices above;
   for (const DeviceId id : below) {
@@ -30,7 +30,7 @@ Devices switches_above(const Cluster& cluster, const Devices& below) {
   return above;
 }
 
-// NICs of the node's members: where the group's traffic enters the fabric.
+// NICs of the members on one node, through which the traffic of the group enters the fabric.
 Devices nics_of(const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks) {
   Devices nics;
   if (place.cluster.nic_of_gpu().empty()) return nics;
@@ -39,19 +39,19 @@ Devices nics_of(const GroupPlace& place, const std::vector<std::uint32_t>& group
   return nics;
 }
 
-// Sets of devices, each once, and by node the number of its own. Thousands of nodes hang on few
-// different sets of switches.
+// Distinct sets of devices, and by node the index of its set. Thousands of nodes share few distinct
+// sets of switches, so each set is processed once.
 struct DeviceSets {
   std::vector<Devices> sets;
   Units of_node;
 };
 
-// Applies `made` to the sets; equal results are one set.
+// Applies `made` to every set and merges sets whose results are equal.
 template <class Make>
 DeviceSets changed(const DeviceSets& before, Make made) {
   DeviceSets after;
   std::map<Devices, std::uint32_t> known;
-  Units number_of;  // by set before
+  Units number_of;  // by old set, the index of its result
   for (const Devices& set : before.sets) {
     Devices result = made(set);
     const auto next = static_cast<std::uint32_t>(after.sets.size());
@@ -63,34 +63,36 @@ DeviceSets changed(const DeviceSets& before, Make made) {
   return after;
 }
 
-// By device, one that stands for all it reaches over links within a tier: a dragonfly group.
+// By device, a representative of all devices that it reaches over links within one tier (a
+// dragonfly group). A depth-first search labels the connected components of the Local links.
 std::vector<DeviceId> neighbourhoods(const Cluster& cluster) {
-  std::vector<DeviceId> stands_for(cluster.device_count(), kNone);
-  for (DeviceId start = 0; start < stands_for.size(); ++start) {
-    if (stands_for[start] != kNone) continue;
-    stands_for[start] = start;
+  std::vector<DeviceId> component_of(cluster.device_count(), kNone);
+  for (DeviceId start = 0; start < component_of.size(); ++start) {
+    if (component_of[start] != kNone) continue;
+    component_of[start] = start;
     std::vector<DeviceId> open{start};
     while (!open.empty()) {
       const DeviceId id = open.back();
       open.pop_back();
       for (const Link link : cluster.links_from(id)) {
-        if (link.kind != LinkKind::Local || stands_for[link.to] != kNone) continue;
-        stands_for[link.to] = start;
+        if (link.kind != LinkKind::Local || component_of[link.to] != kNone) continue;
+        component_of[link.to] = start;
         open.push_back(link.to);
       }
     }
   }
-  return stands_for;
+  return component_of;
 }
 
-// The unit of every rank at one level.
+// One candidate level: the unit of every rank.
 struct Level {
   LevelKind kind = LevelKind::Fabric;
   Units units;
 };
 
-// Dimension by dimension: all whose coordinates beyond it are equal. `place_of` is the number of a
-// group rank's place in the torus, `torus_of` that of its torus.
+// Adds one level per dimension: a unit contains all ranks that have equal coordinates in the
+// dimensions beyond. `place_of` returns the index of a group rank within its torus (the first
+// dimension varies fastest), `torus_of` the number of its torus.
 template <class PlaceOf, class TorusOf>
 void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, PlaceOf place_of,
                     TorusOf torus_of, std::vector<Level>& levels) {
@@ -107,7 +109,10 @@ void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, P
   }
 }
 
-// Levels of switches above the nodes.
+// Adds the levels of switches above the nodes. For each tier it adds two candidates: nodes that
+// enter the same set of switches, and nodes whose switches are in the same neighbourhood (a
+// dragonfly group). It stops at the first tier that some node does not reach. levels_of() drops the
+// candidates that join nothing.
 void add_tiers(const GroupPlace& place, const Placement& placement, std::vector<Level>& levels) {
   const auto add = [&](const Units& of_node) {
     Level level{.units = Units(place.gpus.size())};
@@ -135,7 +140,7 @@ void add_tiers(const GroupPlace& place, const Placement& placement, std::vector<
   }
 }
 
-// From the innermost on, each joining more than the one before; the last joins all.
+// All candidate levels from the innermost to the outermost; the last one joins all ranks.
 std::vector<Level> unit_levels(const GroupPlace& place, const Placement& placement,
                                LevelsOf which) {
   const Cluster& cluster = place.cluster;
@@ -163,7 +168,8 @@ std::vector<Level> unit_levels(const GroupPlace& place, const Placement& placeme
   return levels;
 }
 
-// Does `outer` join whole units of `inner`, as many everywhere? The number joined, or 0.
+// The number of units of `inner` that each unit of `outer` joins, or 0 if `outer` splits a unit of
+// `inner` or joins different numbers of them.
 std::uint32_t joined(const Units& inner, const Units& outer) {
   std::map<std::uint32_t, std::uint32_t> outer_of;
   for (std::size_t group_rank = 0; group_rank < inner.size(); ++group_rank) {
@@ -177,7 +183,7 @@ std::uint32_t joined(const Units& inner, const Units& outer) {
   return even ? first : 0;
 }
 
-// The group ranks node by node, as the placement has them.
+// The group ranks in the order of the placement, node by node.
 std::vector<std::uint32_t> group_ranks_of(const Placement& placement) {
   std::vector<std::uint32_t> group_ranks;
   for (const auto& node : placement.nodes)
@@ -203,7 +209,9 @@ std::vector<std::uint32_t> Levels::line(std::size_t level, std::uint32_t positio
   return group_ranks;
 }
 
-// The levels that keep the nesting even; positions go unit by unit from the outermost.
+// Selects those candidate levels that keep the nesting even. The stable sort by unit after each
+// selected level keeps the order within the inner units, so that in the end the position has the
+// outermost unit as its highest digit.
 Levels levels_of(const GroupPlace& place, LevelsOf which) {
   const Placement placement = placement_of(place);
   TY_CHECK(placement.even(), placement.smallest(), placement.largest());
@@ -211,12 +219,14 @@ Levels levels_of(const GroupPlace& place, LevelsOf which) {
   levels.group_rank_at = group_ranks_of(placement);
   Units inner(place.gpus.size());
   std::iota(inner.begin(), inner.end(), 0U);
-  bool is_box = true;  // else what dimensions it has do not join lines
+  bool is_box = true;  // false after a dimension that is not even: later ones would not form lines
   for (const Level& level : unit_levels(place, placement, which)) {
     const std::uint32_t size = joined(inner, level.units);
     const bool dimension = level.kind == LevelKind::Dimension;
     is_box = !dimension || (is_box && size > 0);
     if (size <= 1 || !is_box) continue;
+    // A Node level above other levels joins parts of a node. Its lines are not whole nodes, so they
+    // count as Fabric.
     const bool part = level.kind == LevelKind::Node && !levels.sizes.empty();
     levels.kinds.push_back(part ? LevelKind::Fabric : level.kind);
     levels.sizes.push_back(size);

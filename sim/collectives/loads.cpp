@@ -16,10 +16,10 @@ LinkLoad loaded(const RouteHop& hop, double bytes) {
   return {.link = hop.link, .bytes = bytes * hop.fraction, .alike = hop.alike};
 }
 
-constexpr std::size_t kSparse = 8;  // up to an eighth of all links, a list is cheaper
+constexpr std::size_t kSparse = 8;  // below 1/8 of all links, a sorted list is cheaper than a table
 
-// A set of parallel links and its lowest link by itself are two.
-bool by_place(const LinkLoad& a, const LinkLoad& b) {
+// Order of loads by link. A set of parallel links and its lowest link alone are different entries.
+bool by_link(const LinkLoad& a, const LinkLoad& b) {
   return a.link != b.link ? a.link < b.link : a.alike < b.alike;
 }
 
@@ -94,14 +94,15 @@ void LoadSum::add_dense(const LinkLoad& load) {
   bytes_[load.link] += load.bytes;
 }
 
-// Adds in the order of arrival, as the dense sum does, so that both give the same digits.
+// Sums the loads of a link in the order of their addition, as the dense form does. Both forms
+// therefore give bitwise equal sums.
 MultiLinkFlow LoadSum::take() {
   if (dense_) return take_dense();
-  if (!std::ranges::is_sorted(added_, by_place)) std::ranges::stable_sort(added_, by_place);
+  if (!std::ranges::is_sorted(added_, by_link)) std::ranges::stable_sort(added_, by_link);
   MultiLinkFlow flow;
   flow.loads.reserve(added_.size());
   for (const LinkLoad& load : added_) {
-    if (flow.loads.empty() || by_place(flow.loads.back(), load)) {
+    if (flow.loads.empty() || by_link(flow.loads.back(), load)) {
       flow.loads.push_back(load);
     } else {
       flow.loads.back().bytes += load.bytes;
@@ -115,12 +116,12 @@ void LoadSum::take_into(std::vector<MultiLinkFlow>& flows) {
   if (MultiLinkFlow flow = take(); !flow.loads.empty()) flows.push_back(std::move(flow));
 }
 
-// Goes through the links from the lowest to the highest: where many are touched that is quicker
-// than to sort those.
+// Scans the links from the lowest to the highest. Where a flow uses many links, the scan is faster
+// than sorting them. Sets of parallel links are sorted separately and merged into the result.
 MultiLinkFlow LoadSum::take_dense() {
   std::vector<LinkLoad> parallel_links;
   for (const auto& [link, load] : parallel_links_) parallel_links.push_back(load);
-  std::ranges::sort(parallel_links, by_place);
+  std::ranges::sort(parallel_links, by_link);
   MultiLinkFlow flow;
   flow.loads.reserve(std::exchange(touched_, 0) + parallel_links.size());
   auto set = parallel_links.begin();
@@ -143,6 +144,7 @@ double payload(const MultiLinkFlow& flow) {
   return most;
 }
 
+// The flows share links, so the bytes of all flows are added per link before the division.
 Seconds links_need(const Cluster& cluster, std::span<const MultiLinkFlow> flows) {
   std::map<LinkId, double> bytes;
   for (const MultiLinkFlow& flow : flows)
@@ -167,6 +169,7 @@ Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, 
   Phase phase;
   std::vector<std::uint32_t> order(messages.size());
   std::iota(order.begin(), order.end(), 0U);
+  // The messages of a sender must be consecutive, because they are summed into one flow.
   if (flow_of == FlowOf::Sender)
     std::stable_sort(order.begin(), order.end(),
                      [&](auto a, auto b) { return messages[a].from < messages[b].from; });

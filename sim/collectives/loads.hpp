@@ -1,9 +1,9 @@
-// From messages and hops to what they put on links, in the terms of
+// Conversion of messages and hops to loads on links, in the terms of
 // sim/cluster/communication_model.hpp.
 //
-//   LoadSum loads(place.cluster);
-//   loads.add(hop_route(place, 0, 1), 1e9);
-//   MultiLinkFlow flow = loads.take();       // links sorted, each once; ready for the next flow
+//    LoadSum loads(place.cluster);
+//    loads.add(hop_route(place, 0, 1), 1e9);
+//    MultiLinkFlow flow = loads.take();       // links sorted, each once; ready for the next flow
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,34 @@
 
 namespace trainyard {
 
-// How bytes travel from one member to another: as NCCL sends them, on the rail of the receiver
-// (PXN). Told by sets of parallel links.
+// The route of bytes from one member to another. Between nodes it uses the rail of the receiver, as
+// NCCL does (PXN). A set of parallel links is one hop of the route.
 [[nodiscard]] Route hop_route(const GroupPlace& place, std::uint32_t from_group_rank,
                               std::uint32_t to_group_rank);
 
-// Latency of one step between two members: the cluster's step latency, which stands for the
-// reference distance (one switch between two NICs; the nearest GPU in a node), plus what the route
-// of the message costs beyond it (LatencyModel::extra). Three switches with 0.5 us a hop: 14 us
-// become 15 us.
+// Latency of one step between two members. It is the step latency of the cluster, which covers the
+// reference distance (one switch between two NICs, or the nearest GPU within a node), plus the
+// extra latency of the route of this message (LatencyModel::extra). Example: three switches with
+// 0.5 us a hop raise 14 us to 15 us.
 [[nodiscard]] Seconds hop_latency(const GroupPlace& place, std::uint32_t from_group_rank,
                                   std::uint32_t to_group_rank);
 
-// The same through switches that add or copy, for members on several nodes that a tree of them
-// joins: as far as from the first to the farthest of the others.
+// Latency of one step through switches that add or copy, for members on several nodes that a tree
+// of these switches joins: the latency from the first member to the farthest of the others.
 [[nodiscard]] Seconds fabric_latency(const GroupPlace& place,
                                      std::span<const std::uint32_t> group_ranks);
 
-// Adds up the bytes on each link of one flow. Costs what the flow loads, not what the cluster
-// has: most flows touch a handful of links of a cluster of a hundred thousand.
+// Sums the bytes on each link of one flow. The cost is proportional to the links of the flow, not
+// to the links of the cluster: most flows use a handful of links of a cluster with a hundred
+// thousand.
 class LoadSum {
  public:
   explicit LoadSum(const Cluster& cluster) : links_(cluster.links().size()) {}
   void add(const Route& route, double bytes);
   void add(const MultiLinkFlow& flow);
-  // The flow of all that was added since the last take; without links when nothing was.
+  // Returns the flow of all loads added since the last take(). It has no links if there were none.
   [[nodiscard]] MultiLinkFlow take();
-  // Appends that flow, unless it is without links.
+  // Appends that flow to `flows` unless it has no links.
   void take_into(std::vector<MultiLinkFlow>& flows);
 
  private:
@@ -51,30 +52,33 @@ class LoadSum {
   [[nodiscard]] MultiLinkFlow take_dense();
 
   std::size_t links_ = 0;
-  std::vector<LinkLoad> added_;  // as they came, while they are few
-  // Once a flow has touched many: by link by itself, zero in between; and which may not be.
+  std::vector<LinkLoad> added_;  // in order of addition, while there are few
+  // Dense form, for a flow with many links: bytes by single link. It is zero between flows; within
+  // a flow only links from lowest_ to highest_ are non-zero.
   std::vector<double> bytes_;
-  std::size_t touched_ = 0;  // how many that is
+  std::size_t touched_ = 0;  // number of non-zero links
   LinkId lowest_ = std::numeric_limits<LinkId>::max();
   LinkId highest_ = 0;
-  std::unordered_map<LinkId, LinkLoad> parallel_links_;  // by lowest link; there are few
+  std::unordered_map<LinkId, LinkLoad> parallel_links_;  // sets, by lowest link; there are few
   bool dense_ = false;
 };
 
-// The bytes on the link that the flow loads most.
+// Bytes on the most loaded link of the flow.
 [[nodiscard]] double payload(const MultiLinkFlow& flow);
-// How long the links need at least for all flows at once.
+// Lower bound of the time that the links need for all flows together: the largest bytes / capacity
+// of a link, in seconds.
 [[nodiscard]] Seconds links_need(const Cluster& cluster, std::span<const MultiLinkFlow> flows);
 // The flows of all phases.
 [[nodiscard]] std::vector<MultiLinkFlow> all_flows(std::vector<Phase> phases);
 
-// How the messages of one step become flows: each by itself, or all of one sender as one
-// lock-stepped flow (a direct exchange posts its sends at once and they share the sender's port
-// equally).
+// The grouping of the messages of one step into flows: one flow per message, or one lock-stepped
+// flow per sender (in a direct exchange a member posts all its sends at once, and they share its
+// port equally).
 enum class FlowOf : std::uint8_t { Message, Sender };
 
-// One phase per step, in the order of steps: for algorithms whose members go from step to step
-// together. The launch latency is in the first phase. REQUIRES: steps of messages do not decrease.
+// Returns one phase per step, in the order of the steps, for algorithms whose members proceed from
+// step to step together. The first phase includes the launch latency. REQUIRES: the steps of the
+// messages do not decrease.
 [[nodiscard]] std::vector<Phase> phases_by_step(const GroupPlace& place,
                                                 std::span<const Message> messages, FlowOf flow_of);
 

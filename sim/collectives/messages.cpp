@@ -32,7 +32,8 @@ void MessageList::send(Message message) {
   }
   for (std::uint32_t i = 0; i < message.piece_count(); ++i) {
     const std::uint32_t piece = message.piece(i);
-    // Steps do not decrease: behind the first writer of this step there is no earlier one.
+    // Writers are ordered by step, so no writer of an earlier step follows the first one of this
+    // step.
     for (const std::uint32_t writer : writers(message.from, piece)) {
       if (messages_[writer].step >= message.step) break;
       message.after.push_back(writer);
@@ -47,7 +48,7 @@ void MessageList::send(Message message) {
 }
 
 std::optional<std::string> too_many_messages(const std::string& senders, std::uint64_t messages) {
-  constexpr std::uint64_t kMessagesMost = 1ULL << 22U;  // 2048 ranks that all send to all
+  constexpr std::uint64_t kMessagesMost = 1ULL << 22U;  // 2048 ranks, each sends to all others
   if (messages <= kMessagesMost) return {};
   return fmt::format("{} are {} messages, more than {}", senders, messages, kMessagesMost);
 }
@@ -60,14 +61,15 @@ std::optional<std::string> too_many_to_all_send_to_all(const GroupPlace& place) 
 
 namespace {
 
-// Pieces into which one block of an all_to_all is cut, or into which its buffer of one rank is.
+// Number of pieces of one block of an all_to_all. Below, the number of pieces of one rank's buffer.
 std::uint32_t pieces_of_block(const Cut& cut) { return cut.pieces / cut.ranks / cut.ranks; }
 
 std::uint32_t pieces_of_buffer(const Cut& cut) {
   return cut.op == CollectiveOp::AllToAll ? cut.pieces / cut.ranks : cut.pieces;
 }
 
-// Where piece number `piece` begins when `bytes` is cut in whole bytes.
+// First byte of piece number `piece` if `bytes` is cut into whole bytes: floor(bytes * piece /
+// pieces), computed from quotient and remainder so that the product does not overflow.
 std::int64_t edge(std::int64_t bytes, std::uint32_t pieces, std::uint32_t piece) {
   const std::int64_t quotient = bytes / pieces;
   const std::int64_t remainder = bytes % pieces;

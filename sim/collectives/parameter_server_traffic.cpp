@@ -24,18 +24,19 @@ enum Stream : std::uint8_t { kComputeStream, kServerStream, kFirstPartner };
   throw InputError({"", "", std::move(problem), std::move(hint)});
 }
 
-// The programs of one kind of rank: a worker, a server, or both on one GPU.
+// The duties of a rank: worker, server, or both on one GPU. Ranks with equal duties share a
+// program.
 struct RankDuty {
-  std::optional<std::uint32_t> worker = {};  // its number; any for one without a server beside it
-  std::optional<std::uint32_t> server = {};
+  std::optional<std::uint32_t> worker = {};  // worker number, if the rank is a worker
+  std::optional<std::uint32_t> server = {};  // server number, if it is a server
 };
 
-// A step of a worker.
+// One step of one worker.
 struct Turn {
   std::uint32_t worker = 0;
   std::uint32_t step = 0;
 };
-// Turns that a server takes together, by worker.
+// The steps of several workers that a server serves together, ordered by worker.
 using Round = std::vector<Turn>;
 
 class Builder {
@@ -70,7 +71,7 @@ class Builder {
 
   OpIndex add(Program& program, Operation op, Name name, std::uint32_t step,
               const std::vector<OpIndex>& after) const;
-  // The call that moves the parameters of one server.
+  // The call that moves the parameters held by one server.
   [[nodiscard]] std::uint32_t part(std::uint32_t server) const { return parts_[server]; }
   std::uint32_t call(std::int64_t bytes);
   std::uint32_t delay(Seconds time);
@@ -82,7 +83,7 @@ class Builder {
     return traffic_.steps_of_worker.empty() ? traffic_.steps : traffic_.steps_of_worker[worker];
   }
   [[nodiscard]] bool runs_ahead() const { return !traffic_.staleness || *traffic_.staleness > 0; }
-  // The updates that the pulls of a step wait for.
+  // The updates for which the pulls of a step wait.
   [[nodiscard]] std::vector<OpIndex> awaited(std::uint32_t step) const;
 
   [[nodiscard]] std::uint8_t stream_to_server(std::uint32_t server) const {
@@ -91,7 +92,7 @@ class Builder {
   [[nodiscard]] std::uint8_t stream_to_worker(std::uint32_t worker) const {
     return static_cast<std::uint8_t>(kFirstPartner + servers_ + worker);
   }
-  // Slots: what a worker pushes and pulls, then what a server does.
+  // Slots: first the pushes and pulls of a worker, by server; then those of a server, by worker.
   [[nodiscard]] std::uint16_t pushes_to(std::uint32_t server) const { return slot(2 * server); }
   [[nodiscard]] std::uint16_t pulls_from(std::uint32_t server) const {
     return slot(2 * server + 1);
@@ -108,11 +109,11 @@ class Builder {
   std::uint32_t workers_;
   std::uint32_t servers_;
   Workload workload_;
-  std::vector<std::uint32_t> parts_;  // calls, by server
+  std::vector<std::uint32_t> parts_;  // index into the calls, by server
   std::map<std::tuple<double, std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
       programs_;
-  std::map<std::uint32_t, std::vector<OpIndex>> updates_;  // by step, of the program being written
-  OpIndex computed_ = 0;  // the last compute of the program being written
+  std::map<std::uint32_t, std::vector<OpIndex>> updates_;  // by step, of the current program
+  OpIndex computed_ = 0;  // the last compute of the current program
   std::vector<RankId> server_ranks_;
 };
 
@@ -145,7 +146,7 @@ void Builder::name_tables() {
     workload_.streams.push_back(fmt::format("server {}", server));
     workload_.slots.push_back(fmt::format("push to server {}", server));
     workload_.slots.push_back(fmt::format("pull from server {}", server));
-    // The parts add up to the whole.
+    // First byte of server i's part. The parts sum to the whole.
     const auto edge = [&](std::int64_t i) {
       return traffic_.bytes / servers_ * i + traffic_.bytes % servers_ * i / servers_;
     };
@@ -168,6 +169,7 @@ std::uint32_t Builder::call(std::int64_t bytes) {
   return static_cast<std::uint32_t>(workload_.calls.size() - 1);
 }
 
+// Workers come first. A server on the GPU of a worker shares the rank of the worker.
 void Builder::add_ranks() {
   std::map<std::uint32_t, std::uint32_t> server_on;
   for (std::uint32_t i = 0; i < servers_; ++i) server_on[traffic_.servers[i]] = i;
@@ -196,8 +198,8 @@ void Builder::add_rank(const RankDuty& duty, std::uint32_t gpu) {
                              .label = std::move(label)});
 }
 
-// Ranks of one kind share a program: all workers of one pace that make as many steps, all servers
-// that hold equal parts.
+// Returns the program of a rank. All workers with equal compute time and number of steps share one,
+// and all servers with parts of equal size share one. A rank that is both has its own.
 std::uint32_t Builder::program_of(const RankDuty& duty) {
   const bool shared = duty.worker && duty.server;
   const double seconds = duty.worker ? compute(*duty.worker).value() : -1.0;
@@ -217,6 +219,8 @@ std::uint32_t Builder::write(const RankDuty& duty) {
   if (!duty.server) {
     for (std::uint32_t step = 0; step < steps_of(*duty.worker); ++step) work(program, duty, step);
   } else {
+    // A server serves all pulls of a round, then its own worker runs the step, then it serves the
+    // pushes.
     for (const Round& round : rounds()) {
       serve_pulls(program, duty, round);
       const auto own =
@@ -229,8 +233,10 @@ std::uint32_t Builder::write(const RankDuty& duty) {
   return static_cast<std::uint32_t>(workload_.programs.size() - 1);
 }
 
-// Step by step. Without a bound, workers that make twice as many steps have two turns while the
-// others have one: nobody awaits an update, but they are made in this order.
+// The order in which a server serves the steps of the workers. With a staleness bound, round s
+// contains step s of every worker. Without a bound, steps are ordered by the completed fraction of
+// their worker: a worker with twice as many steps has two rounds while the others have one. No pull
+// waits for an update then; the order only fixes the order of operations in the program.
 std::vector<Round> Builder::rounds() const {
   std::vector<Turn> turns;
   for (std::uint32_t worker = 0; worker < workers_; ++worker)
@@ -248,6 +254,8 @@ std::vector<Round> Builder::rounds() const {
   return rounds;
 }
 
+// The pull of step s waits for the updates of step s - staleness - 1. The first steps wait for
+// none.
 std::vector<OpIndex> Builder::awaited(std::uint32_t step) const {
   if (!traffic_.staleness || step <= *traffic_.staleness) return {};
   return updates_.at(step - *traffic_.staleness - 1);
@@ -308,6 +316,8 @@ void Builder::serve_pushes(Program& program, const RankDuty& duty, const Round& 
                            kServePush, turn.step, {}));
     }
   }
+  // The synchronous form updates once, with all gradients of the round; the other forms update once
+  // per push.
   if (!runs_ahead()) return update(program, round.front().step, pushed);
   for (std::size_t turn = 0; turn < round.size(); ++turn)
     update(program, round[turn].step, {pushed[turn]});

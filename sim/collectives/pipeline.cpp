@@ -12,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-// A member on another node than group rank 0, or the next one.
+// The first member that is on another node than group rank 0, or group rank 1 if there is none.
 std::uint32_t far_neighbour(const GroupPlace& place) {
   for (std::uint32_t group_rank = 1; group_rank < place.gpus.size(); ++group_rank)
     if (crosses_nodes(place, 0, group_rank)) return group_rank;

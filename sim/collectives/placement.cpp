@@ -12,7 +12,8 @@ namespace trainyard {
 
 namespace {
 
-// Members of a node by the NIC they send through; those nearest to it first.
+// Members of a node by the NIC through which they send; those with the fewest hops to it come
+// first.
 std::map<DeviceId, std::vector<std::uint32_t>> members_of_nics(
     const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks,
     std::uint32_t elsewhere) {
@@ -72,8 +73,8 @@ std::vector<std::uint32_t> rails_of(const GroupPlace& place, const Placement& pl
   std::vector<std::uint32_t> all(placement.smallest());
   std::iota(all.begin(), all.end(), 0U);
   if (placement.nodes.size() == 1 || place.cluster.nic_of_gpu().empty()) return all;
-  std::size_t most = 1;  // members that share a NIC, with all rails and with those that are kept
-  std::size_t kept_most = 1;
+  std::size_t most = 1;       // members that share one NIC, with all rails
+  std::size_t kept_most = 1;  // the same with the kept rails
   std::vector<std::uint32_t> kept = all;
   for (std::size_t node = 0; node < placement.nodes.size(); ++node) {
     const std::size_t other = node == 0 ? 1 : 0;
@@ -84,11 +85,15 @@ std::vector<std::uint32_t> rails_of(const GroupPlace& place, const Placement& pl
     };
     const auto [least, greatest] = std::ranges::minmax_element(nics, fewer);
     most = std::max(most, greatest->second.size());
+    // Every NIC of the node keeps as many members as its least used NIC has; the others are left
+    // out.
     const std::size_t each = least->second.size();
     kept_most = std::max(kept_most, each);
     for (const auto& [nic, positions] : nics)
       for (std::size_t i = each; i < positions.size(); ++i) std::erase(kept, positions[i]);
   }
+  // The rate of a rail is that of a NIC divided by the members that share it, so compare rails /
+  // sharers.
   return kept.size() * most > all.size() * kept_most ? kept : all;
 }
 
@@ -131,7 +136,9 @@ bool NodeMembers::holds(std::span<const LinkLoad> loads) const {
   });
 }
 
-// Devices of a pattern are numbered in a row, and the links within it come first of each device's.
+// Devices of a pattern have consecutive numbers, and the links within it are the first links of
+// each device. A link therefore keeps its index among the links of its device, and the device keeps
+// its distance from the first GPU of the node.
 void NodeMembers::append_moved(std::span<const LinkLoad> loads, const NodeMembers& other,
                                std::vector<LinkLoad>& all) const {
   const Wiring& wiring = cluster_->wiring();

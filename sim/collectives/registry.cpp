@@ -1,4 +1,4 @@
-// The table of collective algorithms, and what follows from a name in it.
+// The registry: a table of all collective algorithms, and the functions that find one by name.
 #include <fmt/format.h>
 
 #include <array>
@@ -99,7 +99,8 @@ const CollectiveAlgorithm* find_row(CollectiveOp op, std::string_view name) {
   return nullptr;
 }
 
-// Algorithms with arguments are made once and kept, as rows are.
+// Creates an algorithm with an argument on its first use and caches it until the program ends. The
+// mutex makes this safe for several threads.
 const CollectiveAlgorithm* find_with_argument(CollectiveOp op, std::string_view name) {
   const std::size_t colon = name.find(':');
   if (colon == std::string_view::npos) return nullptr;

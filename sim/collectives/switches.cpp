@@ -16,6 +16,7 @@ std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
                                      std::span<const std::uint32_t> group_ranks) {
   std::optional<DeviceId> known;
   if (group_ranks.size() < 2) return known;
+  // Every route from the first member must consist of two links through the same NVSwitch.
   for (std::size_t i = 1; i < group_ranks.size(); ++i) {
     const Route route =
         place.cluster.router().route(place.gpus[group_ranks[0]], place.gpus[group_ranks[i]]);
@@ -38,6 +39,7 @@ Route SwitchRoutes::between(std::uint32_t from, std::uint32_t to) const {
     const DeviceId gpu = place_.cluster.gpus()[place_.gpus[group_rank]];
     return is_rank(from) ? cables(gpu, switch_device) : cables(switch_device, gpu);
   }
+  // A fabric switch is reached through the NIC of the member.
   const std::optional<DeviceId> nic = nic_of(group_rank);
   TY_CHECK(nic.has_value(), group_rank);
   Route route = is_rank(from) ? to_nic(group_rank) : cables(switch_device, *nic);
@@ -69,7 +71,7 @@ std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t group_rank) const {
   return {};
 }
 
-// Any member of another node: the way to one's own NIC is the same to all of them.
+// Any member on another node. The route from a member to its NIC is the same for all of them.
 std::optional<std::uint32_t> SwitchRoutes::abroad(std::uint32_t group_rank) const {
   const std::uint32_t node = place_.cluster.node_of(place_.gpus[group_rank]);
   for (std::uint32_t other = 0; other < place_.gpus.size(); ++other)
@@ -77,6 +79,7 @@ std::optional<std::uint32_t> SwitchRoutes::abroad(std::uint32_t group_rank) cons
   return {};
 }
 
+// The links of the member's route to another node before the port of its NIC.
 Route SwitchRoutes::to_nic(std::uint32_t group_rank) const {
   Route route = place_.cluster.router().route(place_.gpus[group_rank],
                                               place_.gpus[abroad(group_rank).value()]);
@@ -87,6 +90,7 @@ Route SwitchRoutes::to_nic(std::uint32_t group_rank) const {
   return route;
 }
 
+// The links of a route from another node after the port of the member's NIC.
 Route SwitchRoutes::from_nic(std::uint32_t group_rank) const {
   Route route = place_.cluster.router().route(place_.gpus[abroad(group_rank).value()],
                                               place_.gpus[group_rank]);
@@ -97,7 +101,7 @@ Route SwitchRoutes::from_nic(std::uint32_t group_rank) const {
   return route;
 }
 
-// All links from one to the other, in equal shares per cable.
+// All links from one device to another. Each cable carries an equal share.
 Route SwitchRoutes::cables(DeviceId from, DeviceId to) const {
   Route route;
   double all = 0.0;
@@ -121,6 +125,8 @@ Route hop_between(const GroupPlace& place, std::span<const DeviceId> switches, s
   return routes.between(end(from), end(to));
 }
 
+// A message out of a switch meets all messages in its `after`, which arrived at this switch. The
+// connected components of this relation (union-find) are the relays.
 std::vector<std::uint32_t> relay_keys(std::span<const Message> messages, std::uint32_t ranks) {
   boost::disjoint_sets_with_storage<> sets(messages.size());
   for (std::uint32_t index = 0; index < messages.size(); ++index) {
@@ -189,6 +195,7 @@ std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place) 
   Phase phase;
   bool across = false;
   for (const RelayHop& hop : call.hops) {
+    // All hops of the relay load their links at the same time, so their sum is one flow.
     loads.add(routes.between(hop.from, hop.to), static_cast<double>(hop.bytes));
     if (!routes.is_rank(hop.from)) continue;
     const DeviceId switch_device{hop.to - routes.end_of(0)};

@@ -1,24 +1,25 @@
-// Switches that add or copy take part in a collective: the routes to them, one pass of a part of
-// the buffer through one as messages, and the flow (a relay) that messages through them form.
+// Switches that add or copy and so take part in a collective: the routes to them, the messages of
+// one pass of a part of the buffer through such a switch, and the flow (a relay) that the messages
+// through switches form.
 //
-// Router::route joins GPUs. A switch that takes part in a collective is an end of its own: in a
-// node the NVSwitch, on the fabric the switches of a reduction tree. Ends are numbered as in
-// sim/workload/workload.hpp: the members of the group by group rank, then the devices of the
+// Router::route joins GPUs. A switch that takes part in a collective is an endpoint: the NVSwitch
+// within a node, or the switches of a reduction tree on the fabric. Endpoints are numbered as in
+// sim/workload/workload.hpp: first the members of the group by group rank, then the devices of the
 // cluster.
 //
-// A switch passes on what it receives while it still arrives, so messages into it and out of it are
-// one relay. Eight GPUs send a part to their NVSwitch, which adds the parts and sends the sum to
-// one of them: nine messages, one relay that moves at the pace of its slowest wire. Messages
-// between ranks alone stay as they are.
+// A switch forwards data while it still arrives, so the messages into it and out of it are one
+// relay. Example: eight GPUs send a part to their NVSwitch, which adds the parts and sends the sum
+// to one of them. These are nine messages and one relay, which proceeds at the rate of its slowest
+// link. Messages between two ranks are not part of a relay.
 //
-//   T = alpha + max over links of its bytes / rate      alpha: the step latency of its senders
+//    T = alpha + max over links of its bytes / rate      alpha: the step latency of its senders
 //
-//   const SwitchRoutes routes(place);
-//   Route up = routes.between(0, routes.end_of(leaf));
-//   SwitchPass pass{.members = ranks, .hub = n, .head = 2, .begin = 2, .end = 3, .channel = 2};
-//   pass.reduce(list, 0);    // all to the hub, which adds; the sum to the head: steps 0 and 1
-//   pass.copy(list, 2);      // the head to the hub; the hub to all: steps 2 and 3
-//   for (const Relay& relay : relays_of(messages, relay_keys(messages, ranks), ranks)) ...
+//    const SwitchRoutes routes(place);
+//    Route up = routes.between(0, routes.end_of(leaf));
+//    SwitchPass pass{.members = ranks, .hub = n, .head = 2, .begin = 2, .end = 3, .channel = 2};
+//    pass.reduce(list, 0);    // steps 0 and 1: all to the hub, which adds; the sum to the head
+//    pass.copy(list, 2);      // steps 2 and 3: the head to the hub; the hub to all
+//    for (const Relay& relay : relays_of(messages, relay_keys(messages, ranks), ranks)) ...
 #pragma once
 
 #include <span>
@@ -28,7 +29,7 @@
 
 namespace trainyard {
 
-// The switch that joins the members on one node by NVLink, if one switch does.
+// The NVSwitch that joins the members on one node, if one switch joins all of them.
 [[nodiscard]] std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
                                                    std::span<const std::uint32_t> group_ranks);
 
@@ -41,14 +42,15 @@ class SwitchRoutes {
   }
   [[nodiscard]] bool is_rank(std::uint32_t end) const { return end < place_.gpus.size(); }
 
-  // REQUIRES: two members; or a member and the NVSwitch of its node, or a switch its NIC is cabled
-  // to; or two switches of the fabric that are cabled to each other.
+  // The route between two endpoints. REQUIRES: two members; or a member and the NVSwitch of its
+  // node or a switch to which its NIC is cabled; or two switches of the fabric that are cabled to
+  // each other.
   [[nodiscard]] Route between(std::uint32_t from, std::uint32_t to) const;
 
-  // The switches of the fabric that the NIC of a member is cabled to, ascending. Empty where the
-  // group does not leave its node.
+  // The fabric switches to which the NIC of a member is cabled, ascending. Empty if the group does
+  // not leave its node.
   [[nodiscard]] std::vector<DeviceId> entries(std::uint32_t group_rank) const;
-  // The NIC by which a member reaches other nodes.
+  // The NIC through which a member reaches other nodes.
   [[nodiscard]] std::optional<DeviceId> nic_of(std::uint32_t group_rank) const;
 
  private:
@@ -60,17 +62,17 @@ class SwitchRoutes {
   const GroupPlace& place_;
 };
 
-// Returns what hop_route of loads.hpp does, for a message that may lead to or from a switch.
-// `switches` are the switches of the algorithm, with the group ranks from the number of ranks on.
+// Like hop_route of loads.hpp, for a message that may start or end at a switch. `switches` are the
+// switches of the algorithm; their group ranks start at the number of ranks.
 [[nodiscard]] Route hop_between(const GroupPlace& place, std::span<const DeviceId> switches,
                                 std::uint32_t from, std::uint32_t to);
 
 // One pass of a part of the buffer through a switch that adds or copies, as messages.
 struct SwitchPass {
   std::span<const std::uint32_t> members;
-  std::uint32_t hub = 0;  // group rank of the switch
-  std::uint32_t head = 0;
-  std::uint32_t begin = 0;  // pieces
+  std::uint32_t hub = 0;    // group rank of the switch
+  std::uint32_t head = 0;   // member that receives the sum, or sends the data to copy
+  std::uint32_t begin = 0;  // pieces [begin, end)
   std::uint32_t end = 0;
   std::uint32_t channel = 0;
 
@@ -96,29 +98,31 @@ struct SwitchPass {
   }
 };
 
-// Messages that meet in switches, ascending.
+// Messages that meet in switches and move as one flow, ascending.
 struct Relay {
-  std::uint32_t key =
-      0;  // the last of them that a rank sends: what its ranks wait for comes before
+  // The last of the messages that a rank sends: all messages that its ranks wait for come before.
+  std::uint32_t key = 0;
   std::vector<std::uint32_t> messages;
   std::vector<std::uint32_t> members;  // ranks that send or receive, ascending
-  CollectiveOp op =
-      CollectiveOp::AllReduce;  // reduce where one receives, broadcast where one sends
+  // Reduce if one rank receives, broadcast if one rank sends.
+  CollectiveOp op = CollectiveOp::AllReduce;
 };
 
-// By message, the key of its relay; kNone for one between two ranks. REQUIRES: in a relay, messages
-// out of switches to ranks stand after those of ranks.
+// By message, the key of its relay; kNone for a message between two ranks. REQUIRES: in a relay,
+// messages from switches to ranks follow those from ranks.
 [[nodiscard]] std::vector<std::uint32_t> relay_keys(std::span<const Message> messages,
                                                     std::uint32_t ranks);
 [[nodiscard]] std::vector<Relay> relays_of(std::span<const Message> messages,
                                            std::span<const std::uint32_t> keys,
                                            std::uint32_t ranks);
 
-// The relay as a call of its members, with sizes in whole bytes.
+// The relay as a call of its members. Sizes are whole bytes.
 [[nodiscard]] RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
                                    std::span<const DeviceId> switches, const Cut& cut,
                                    const Call& call);
 
+// One phase: the step latency of the senders (none if the call follows another one of the same
+// relay), and one flow over all links.
 [[nodiscard]] std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place);
 
 }  // namespace trainyard

@@ -12,7 +12,8 @@ namespace trainyard {
 
 namespace {
 
-// Ranks whose contribution a value holds; an empty set is nothing at all.
+// The set of ranks whose contributions a value contains. The empty set means that there is no
+// value.
 using Contributions = std::vector<bool>;
 
 bool is_nothing(const Contributions& set) {
@@ -29,6 +30,8 @@ class Player {
   std::optional<SymbolicFault> play() {
     for (std::uint32_t index = 0; index < messages_.size(); ++index)
       if (auto fault = shape_fault(index)) return SymbolicFault{*fault, index};
+    // Dependencies are earlier in the list, so one pass in the order of the list computes all
+    // values.
     for (std::uint32_t index = 0; index < messages_.size(); ++index)
       if (auto fault = send(index)) return SymbolicFault{*fault, index};
     return outcome_fault();
@@ -39,7 +42,8 @@ class Player {
     Contributions value;
     std::optional<std::string> fault;
   };
-  // The contributions that a group rank holds of a piece in the end, or why nobody can tell them.
+  // The contributions that a group rank holds in a piece at the end, or a fault if they are not
+  // determined.
   struct Outcome {
     Contributions value;
     std::optional<SymbolicFault> fault;
@@ -48,10 +52,10 @@ class Player {
   std::optional<std::string> shape_fault(std::uint32_t index) const;
   std::optional<std::string> send(std::uint32_t index);
   Contributions initial(std::uint32_t group_rank, std::uint32_t piece) const;
-  // Does the operation promise the group rank anything about the piece?
+  // True if the operation requires the group rank to hold the piece at the end.
   bool promises(std::uint32_t group_rank, std::uint32_t piece) const;
   Contributions wanted(std::uint32_t group_rank, std::uint32_t piece) const;
-  // `value` after the message arrived on it.
+  // `value` after the message has arrived.
   Applied apply(Contributions value, std::uint32_t message, std::uint32_t piece) const;
   Outcome outcome(std::uint32_t group_rank, std::uint32_t piece,
                   std::span<const std::uint32_t> received) const;
@@ -59,20 +63,20 @@ class Player {
   std::optional<SymbolicFault> outcome_fault(std::uint32_t group_rank, std::uint32_t piece,
                                              std::span<const std::uint32_t> received) const;
 
-  // Has it a part in the collective, or does it only serve?
+  // True for a member of the collective, false for a dedicated server.
   [[nodiscard]] bool is_member(std::uint32_t group_rank) const {
     return group_rank + case_.servers < case_.ranks;
   }
-  // The position of the piece among the message's, if it is one of them.
-  std::optional<std::uint32_t> place_in(std::uint32_t message, std::uint32_t piece) const;
+  // The index of the piece among the pieces of the message, if the message carries it.
+  std::optional<std::uint32_t> index_in(std::uint32_t message, std::uint32_t piece) const;
   bool carries(std::uint32_t message, std::uint32_t piece) const {
-    return place_in(message, piece).has_value();
+    return index_in(message, piece).has_value();
   }
   std::string name(std::uint32_t message) const {
     return message < case_.names.size() ? case_.names[message] : fmt::format("message {}", message);
   }
   std::uint32_t owner(std::uint32_t piece) const { return piece / (case_.pieces / case_.ranks); }
-  // The rank that a piece of an all_to_all is for.
+  // The rank to which a piece of an all_to_all is sent.
   std::uint32_t destination(std::uint32_t piece) const {
     const std::uint32_t of_sender = case_.pieces / case_.ranks;
     return piece % of_sender / (of_sender / case_.ranks);
@@ -80,10 +84,10 @@ class Player {
 
   SymbolicCase case_;
   std::span<const Message> messages_;
-  std::vector<std::vector<Contributions>> values_;  // [message][place among its pieces]
+  std::vector<std::vector<Contributions>> values_;  // [message][index among its pieces]
 };
 
-std::optional<std::uint32_t> Player::place_in(std::uint32_t message, std::uint32_t piece) const {
+std::optional<std::uint32_t> Player::index_in(std::uint32_t message, std::uint32_t piece) const {
   const Message& it = messages_[message];
   if (it.scattered.empty()) {
     if (piece < it.piece_begin || piece >= it.piece_end) return {};
@@ -94,6 +98,8 @@ std::optional<std::uint32_t> Player::place_in(std::uint32_t message, std::uint32
   return static_cast<std::uint32_t>(found - it.scattered.begin());
 }
 
+// Checks what does not need values: endpoints, pieces, bytes, and the order and receiver of the
+// dependencies.
 std::optional<std::string> Player::shape_fault(std::uint32_t index) const {
   const Message& message = messages_[index];
   const std::uint32_t group_ranks = case_.ranks + case_.switches;
@@ -121,6 +127,8 @@ std::optional<std::string> Player::shape_fault(std::uint32_t index) const {
   return {};
 }
 
+// The value before the collective: the rank's own contribution (reductions), its own pieces
+// (all_gather, all_to_all), or everything at the root (broadcast, send_recv).
 Contributions Player::initial(std::uint32_t group_rank, std::uint32_t piece) const {
   Contributions set(case_.ranks, false);
   if (!is_member(group_rank)) return set;
@@ -152,7 +160,7 @@ bool Player::promises(std::uint32_t group_rank, std::uint32_t piece) const {
   return case_.op != CollectiveOp::Reduce || group_rank == 0;
 }
 
-// The contributions that the operation promises; empty where it promises nothing.
+// The contributions that the operation requires; empty if it requires none.
 Contributions Player::wanted(std::uint32_t group_rank, std::uint32_t piece) const {
   Contributions set(case_.ranks, false);
   if (!is_member(group_rank)) return set;
@@ -184,9 +192,11 @@ Contributions Player::wanted(std::uint32_t group_rank, std::uint32_t piece) cons
   return set;
 }
 
+// A value replaces the old one, or is added to it. A contribution that both values contain would be
+// counted twice, which is a fault.
 Player::Applied Player::apply(Contributions value, std::uint32_t message,
                               std::uint32_t piece) const {
-  const Contributions& arrived = values_[message][place_in(message, piece).value()];
+  const Contributions& arrived = values_[message][index_in(message, piece).value()];
   if (!messages_[message].reduce) return {arrived, {}};
   for (std::uint32_t rank = 0; rank < case_.ranks; ++rank) {
     if (value[rank] && arrived[rank])
@@ -197,6 +207,9 @@ Player::Applied Player::apply(Contributions value, std::uint32_t message,
   return {std::move(value), {}};
 }
 
+// Computes the value that a message carries, for each piece: the initial value of the sender, with
+// the messages of `after` that carry the piece applied in order. Dependencies are earlier messages,
+// so their values are known.
 std::optional<std::string> Player::send(std::uint32_t index) {
   const Message& message = messages_[index];
   for (std::uint32_t i = 0; i < message.piece_count(); ++i) {
@@ -220,6 +233,8 @@ Player::Outcome Player::outcome(std::uint32_t group_rank, std::uint32_t piece,
                                 std::span<const std::uint32_t> received) const {
   Contributions value = initial(group_rank, piece);
   std::optional<std::uint32_t> latest;
+  // A message that replaces a value must be in a later step than the one before it; otherwise the
+  // result depends on the order of arrival.
   for (const std::uint32_t index : received) {
     if (latest && !messages_[index].reduce && messages_[index].step <= messages_[*latest].step)
       return {value, SymbolicFault{fmt::format("{} replaces piece {} while {} arrives", name(index),
@@ -233,7 +248,7 @@ Player::Outcome Player::outcome(std::uint32_t group_rank, std::uint32_t piece,
   return {std::move(value), {}};
 }
 
-// "without those of ranks 1, 2", "with those of rank 3 too many", or both.
+// "without what comes from ranks 1, 2", "with what is not wanted from rank 3", or both.
 std::string difference(const Contributions& value, const Contributions& want) {
   std::vector<std::uint32_t> missing;
   std::vector<std::uint32_t> unwanted;
@@ -264,8 +279,9 @@ std::optional<SymbolicFault> Player::outcome_fault(std::uint32_t group_rank, std
 }
 
 std::optional<SymbolicFault> Player::outcome_fault() const {
-  // By group rank: pieces that it receives and by which message, in the order of pieces, then
-  // messages.
+  // By group rank, the pairs (received piece, message), sorted by piece and then by message. One
+  // pass over them visits the messages of each piece, which is faster than a search per rank and
+  // piece.
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> received(case_.ranks);
   for (std::uint32_t index = 0; index < messages_.size(); ++index) {
     const Message& message = messages_[index];

@@ -10,11 +10,12 @@ namespace trainyard::nccl {
 
 namespace {
 
-constexpr double kPcieGen3 = 12.0;           // GB/s; a slower ring gets half the threads
+constexpr double kPcieGen3 = 12.0;           // GB/s; a ring at or below it gets half the threads
 constexpr double kNetRatePerChannel = 14.0;  // GB/s
 
-// Every search channel runs twice, the second time on the second tree; fast rings of few channels
-// between nodes twice again (src/graph/connect.cc).
+// Number of ring channels that NCCL creates. It duplicates every channel of the search; the second
+// copy uses the second tree. Fast rings with few channels between nodes are duplicated once more
+// (src/graph/connect.cc).
 std::uint32_t ring_channels_wanted(const Communicator& made) {
   std::uint32_t channels = 2 * std::min(made.graphs.ring.channels, made.graphs.tree.channels);
   const bool again = made.node.sm >= 90 && made.nodes > 1 && made.graphs.ring.intra > 45.0;
@@ -27,7 +28,8 @@ std::uint32_t nvls_channels_wanted(const Communicator& made) {
   return made.node.sm < 100 ? 16 : made.nodes > 1 ? 32 : 24;
 }
 
-// More channels than NCCL would take find no wires left for them; fewer leave some idle.
+// Applies the limits of the options. Additional channels find no free wires, so they do not raise
+// the rate; fewer channels leave wires idle, so the rates shrink in proportion.
 void bound_channels(Communicator& made) {
   const std::uint32_t most = made.options.channels_most.value_or(kChannelsMost);
   const std::uint32_t wanted = ring_channels_wanted(made);
@@ -39,7 +41,7 @@ void bound_channels(Communicator& made) {
   if (nvls > 0) made.nvls_channel_share = static_cast<double>(made.nvls_channels) / nvls;
 }
 
-// The lesser of each figure, and the farther type of path.
+// The minimum of each number, and the more distant type of path.
 ChannelGraph least_of(ChannelGraph graph, const ChannelGraph& other) {
   graph.channels = std::min(graph.channels, other.channels);
   graph.intra = std::min(graph.intra, other.intra);
@@ -50,8 +52,8 @@ ChannelGraph least_of(ChannelGraph graph, const ChannelGraph& other) {
   return graph;
 }
 
-// Every node searches its own graphs, then all take the least of each figure (initTransportsRank in
-// src/init.cc).
+// Every node searches its own graphs; then all nodes use the minimum of each number
+// (initTransportsRank in src/init.cc).
 Graphs graphs_of(const CommunicatorShape& shape) {
   Graphs graphs = search_graphs(shape.node);
   for (const NodeView& other : shape.others) {
@@ -64,8 +66,9 @@ Graphs graphs_of(const CommunicatorShape& shape) {
   return graphs;
 }
 
-// A peer over NVLink takes two channels for each of its links; over PCIe two; over the network one
-// for each NIC or 14 GB/s. All pairs take the least of their channels.
+// Number of channels per peer. A peer over NVLink uses two channels for each of its links; over
+// PCIe two; over the network one for each NIC or for each 14 GB/s. All pairs use the minimum over
+// their kinds.
 std::uint32_t channels_per_peer(const Communicator& made) {
   const NodeView& node = made.node;
   std::uint32_t least = kChannelsMost;
@@ -101,6 +104,7 @@ double bytes_per_thread(const Communicator& made, Algorithm algorithm, Protocol 
   return shared ? 8.0 * made.ranks : 8.0;
 }
 
+// The number of channels that NCCL plans for this traffic: at most one per bytes_per_channel_least.
 std::uint32_t worth_planning(const Communicator& made, CollectiveOp op, double bytes,
                              std::uint32_t channels) {
   const double least = made.constants.rules.bytes_per_channel_least;

@@ -32,7 +32,8 @@ constexpr Words<NvlsRate, 5> kNvlsRates{
      {NvlsRate::FiveSixthsGatherLessOwn, "five_sixths_gather_less_own"},
      {NvlsRate::Efficiency, "efficiency"}}};
 
-// The numbers under a key; a problem is reported where there are not `count` (0: any number).
+// The numbers under a key. Reports a problem unless there are exactly `count` (0: any number except
+// none).
 std::vector<double> numbers(JsonObject& object, std::string_view key, std::size_t count) {
   const Json& value = object.raw(key);
   std::vector<double> result;
@@ -112,7 +113,7 @@ TuningConstants read(const std::filesystem::path& path) {
   return made;
 }
 
-// Major and minor of "2.27", "2.27.3" or "v2.27.3-1".
+// Major and minor number of "2.27", "2.27.3" or "v2.27.3-1".
 std::optional<std::pair<int, int>> release(std::string_view text) {
   if (text.starts_with('v')) text.remove_prefix(1);
   std::pair<int, int> parts{0, 0};

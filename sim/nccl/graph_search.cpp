@@ -1,4 +1,9 @@
-// The search for graphs on a node (search_graphs() of communicator.hpp).
+// The search for graphs on a node (search_graphs() of communicator.hpp), after ncclTopoCompute in
+// NVIDIA/nccl src/graph/search.cc.
+//
+// A graph has a number of channels, each with the same rate. Search lowers the rate until enough
+// channels fit, then splits fast channels, then raises the rate again. Placer decides whether
+// channels fit: it adds them greedily, one by one, to the wires of the node (NodeLinks).
 #include <algorithm>
 #include <numeric>
 #include <string>
@@ -14,12 +19,12 @@ namespace trainyard::nccl {
 
 namespace {
 
-using Order = std::vector<std::uint32_t>;  // GPUs as a channel visits them
+using Order = std::vector<std::uint32_t>;  // the GPUs in the order in which a channel visits them
 
 constexpr std::uint32_t kRingChannelsMost = 32;  // half of MAXCHANNELS: each is used twice
 constexpr std::uint32_t kNvlsHeadsMost = 32;     // NCCL_MAX_NVLS_ARITY
-constexpr std::uint32_t kEveryOrderMost = 6;     // GPUs of a mesh
-constexpr double kRateOfNoPath = 0.1;            // GB/s, as ncclTopoCompute falls back to
+constexpr std::uint32_t kEveryOrderMost = 6;     // GPUs of a mesh for which every order is tried
+constexpr double kRateOfNoPath = 0.1;            // GB/s, the fallback of ncclTopoCompute
 
 enum class Pattern : std::uint8_t { Ring, BalancedTree, SimpleTree, Nvls };
 
@@ -38,7 +43,8 @@ std::vector<double> speeds_of(const NodeView& node) {
   return chosen.get<std::vector<double>>();
 }
 
-// Orders to try for a channel whose first GPU is given. In a mesh all of them share out the wires.
+// The orders to try for a channel with a given first GPU. In a mesh, different orders use different
+// wires.
 std::vector<Order> orders(const NodeView& node, std::uint32_t first) {
   const auto count = static_cast<std::uint32_t>(node.gpus.size());
   std::vector<Order> made;
@@ -58,16 +64,16 @@ std::vector<Order> orders(const NodeView& node, std::uint32_t first) {
   return made;
 }
 
-// The graph that one attempt looks for.
+// The graph for which one attempt searches.
 struct Attempt {
   Pattern pattern = Pattern::Ring;
   double intra = 0.0;
   double inter = 0.0;
-  PathType type_inter = PathType::Same;  // NICs no farther than this
+  PathType type_inter = PathType::Same;  // the most distant type of path to a NIC
   std::uint32_t channels_most = kRingChannelsMost;
 };
 
-// Places the channels of one attempt.
+// Adds the channels of one attempt to the wires.
 class Placer {
  public:
   Placer(const NodeView& node, NodeLinks& links, const Attempt& attempt)
@@ -75,7 +81,7 @@ class Placer {
     links_.free_all();
   }
 
-  // How many channels fit, and over how many wires.
+  // Returns the number of channels that fit, and the number of wires that they use.
   std::pair<std::uint32_t, std::size_t> run() {
     std::uint32_t placed = 0;
     while (placed < attempt_.channels_most && place(placed)) ++placed;
@@ -107,14 +113,15 @@ class Placer {
     return false;
   }
 
-  // The GPU that sends to the NIC: the last one of a ring, the second of a balanced tree.
+  // The GPU that sends to the NIC: the last one of a ring, the second one of a balanced tree.
   std::uint32_t exit_of(const Order& order) const {
     if (attempt_.pattern == Pattern::Ring) return order.back();
     if (attempt_.pattern == Pattern::SimpleTree || order.size() == 1) return order.front();
     return order[1];
   }
 
-  // Moves a GPU that shares the NIC's switch to where the channel leaves.
+  // Moves a GPU that is behind the same switch as the NIC to the position from which the channel
+  // leaves.
   void bring_exit_near(Order& order, std::uint32_t nic) const {
     if (order.size() < 3 || attempt_.pattern == Pattern::SimpleTree) return;
     for (std::size_t i = 1; i < order.size(); ++i) {
@@ -126,6 +133,9 @@ class Placer {
     }
   }
 
+  // The rate that the channel needs on each path: between consecutive GPUs, and from and to the NIC
+  // or back to the first GPU. A balanced tree sends to the NIC from two GPUs, half of the rate
+  // each.
   std::vector<Demand> demands(const Order& order, std::optional<std::uint32_t> nic) const {
     std::vector<Demand> made;
     for (std::size_t i = 0; i + 1 < order.size(); ++i)
@@ -145,8 +155,8 @@ class Placer {
     return made;
   }
 
-  // Channel h of NVLS is the part of the buffer that GPU h reduces: all GPUs read and write it
-  // through the switch, the head twice (its own data, and the sum).
+  // Channel h of NVLS is the part of the buffer that GPU h reduces. All GPUs read and write it
+  // through the switch; the head needs twice the rate (for its own data and for the sum).
   bool place_head(std::uint32_t channel) {
     if (channel >= node_.gpus.size()) return false;
     std::uint32_t head = channel;
@@ -179,14 +189,15 @@ class Placer {
   std::size_t hops_ = 0;
 };
 
-// Search for one pattern.
+// The search for one pattern of graph. `found_` is the best graph so far; Channels are the minimum
+// and maximum number of channels.
 class Search {
  public:
   struct Channels {
     std::uint32_t least = 1;
     std::uint32_t most = 1;
   };
-  // REQUIRES: `links` of the node.
+  // REQUIRES: `links` are those of `node`.
   Search(const NodeView& node, NodeLinks& links, Pattern pattern, Channels channels)
       : node_(node),
         links_(links),
@@ -209,6 +220,9 @@ class Search {
   }
 
  private:
+  // The first rate that can fit: no more than the best path carries, and the least number of
+  // channels no more than all links of a GPU carry. Trees and NVLS of n GPUs need (n-1)/n of the
+  // rate of a ring.
   std::size_t first_speed() const {
     const auto gpus = static_cast<double>(node_.gpus.size());
     const double share = gpus > 1.0 && pattern_ != Pattern::Ring ? gpus / (gpus - 1.0) : 1.0;
@@ -222,14 +236,16 @@ class Search {
   void lower_until_it_fits() {
     for (std::size_t index = first_speed();; ++index) {
       if (try_types(speeds_[index])) return;
+      // Continue as long as nothing fits, or the next rate is more than about half of the rate
+      // found: twice as many channels at a lower rate can be better.
       const bool goes_on = index + 1 < speeds_.size() &&
                            (found_.channels == 0 || speeds_[index + 1] / found_.inter > 0.49);
       if (!goes_on) return;
     }
   }
 
-  // True when no better graph is to be expected. A balanced tree is sought over all types of path
-  // before a simple one, which the worked numbers of NCCL's model imply.
+  // Returns true if no better graph can be expected. A balanced tree is searched over all types of
+  // path before a simple one; the worked numbers of NCCL's model imply this order.
   bool try_types(double speed) {
     if (try_types(pattern_, speed)) return true;
     const bool simpler = node_.sm >= 90 && pattern_ == Pattern::BalancedTree && !node_.nics.empty();
@@ -290,8 +306,8 @@ class Search {
     found_.inter /= 2.0;
   }
 
-  // Rings rise as a whole, NVLS towards the NIC, trees between GPUs; each further step only from
-  // where the last one succeeded, except for rings.
+  // Raises the rate of the whole graph for rings, towards the NIC for NVLS, and between GPUs for
+  // trees. Except for rings, a further step requires that the last one succeeded.
   void raise_while_it_fits() {
     least_ = found_.channels;
     const std::uint32_t most = pattern_ == Pattern::Nvls ? found_.channels : most_;
@@ -324,8 +340,8 @@ class Search {
     if (!node_.nics.empty()) found_.net_latency_us = node_.nics.front().latency_us;
   }
 
-  // NCCL runs on, on one channel, where the wires are slower than the least rate it looks for. (Its
-  // tuning then reckons with 0.1 GB/s, but messages take as long as the wires need.)
+  // If the wires are slower than the lowest rate of the search, NCCL uses one channel. (Its tuning
+  // model then assumes 0.1 GB/s, but messages take the time that the wires need.)
   ChannelGraph fallback() const {
     if (pattern_ == Pattern::Nvls) return {};
     double intra = speeds_.back();

@@ -1,4 +1,4 @@
-// From NCCL's choice to phases (lower() of communication_model.hpp).
+// Converts NCCL's choice to phases (lower() of nccl_model.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,14 +18,14 @@ namespace trainyard::nccl {
 
 namespace {
 
-constexpr double kTreeChannelBytes = 32.0 * 1024.0;  // below, "tree" keeps to fewer channels
-constexpr double kFewBytes = 64.0;  // one rail takes them in nanoseconds, like NCCL's one channel
+constexpr double kTreeChannelBytes = 32.0 * 1024.0;  // "tree" uses fewer channels for fewer bytes
+constexpr double kFewBytes = 64.0;  // one rail carries them in nanoseconds, as NCCL's one channel
 
 bool is_rooted(CollectiveOp op) {
   return op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
 }
 
-// All flows that a registered algorithm puts on the links.
+// All flows of a registered algorithm.
 std::vector<MultiLinkFlow> registered(const GroupPlace& place, CollectiveOp op,
                                       std::string_view name, double bytes) {
   const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
@@ -33,7 +33,8 @@ std::vector<MultiLinkFlow> registered(const GroupPlace& place, CollectiveOp op,
   return all_flows(algorithm->phases(place, Bytes{bytes}));
 }
 
-// The whole buffer over every hop but the one that closes the ring: from the root on, or up to it.
+// Flows of a broadcast or reduce: each ring carries its share of the whole buffer over every hop
+// except the one that closes the ring, starting at the root (broadcast) or ending there (reduce).
 std::vector<MultiLinkFlow> rooted_flows(const GroupPlace& place, CollectiveOp op, double bytes) {
   const std::vector<Ring> rings = rings_of(place);
   LoadSum loads(place.cluster);
@@ -51,7 +52,7 @@ std::vector<MultiLinkFlow> rooted_flows(const GroupPlace& place, CollectiveOp op
   return flows;
 }
 
-// A pass that reduces, one that gathers, or both.
+// Flows of a reducing pass, a gathering pass, or both.
 std::vector<MultiLinkFlow> passing_flows(const GroupPlace& place, CollectiveOp op, double bytes) {
   LoadSum loads(place.cluster);
   return ring_flows(place, rings_of(place), bytes, op == CollectiveOp::AllReduce ? 2 : 1, loads);
@@ -62,6 +63,8 @@ void scale(std::vector<MultiLinkFlow>& flows, double factor) {
     for (LinkLoad& load : flow.loads) load.bytes *= factor;
 }
 
+// double_tree_flows() uses fewer channels for a small buffer. To use every rail, compute the flows
+// of a buffer that is large enough and scale them down.
 std::vector<MultiLinkFlow> tree_flows(const GroupPlace& place, double bytes) {
   const std::size_t rails = bytes <= kFewBytes ? 1 : rails_of(place, placement_of(place)).size();
   const double enough = std::max(bytes, kTreeChannelBytes * static_cast<double>(rails));
@@ -70,8 +73,8 @@ std::vector<MultiLinkFlow> tree_flows(const GroupPlace& place, double bytes) {
   return flows;
 }
 
-// Over switches that reduce. A gather or scatter brings each NIC (N-1)/N of its share one way
-// whatever the switches do: that is the hierarchical one's load.
+// Flows over switches that reduce. In a gather or scatter each NIC carries (N-1)/N of its share in
+// one direction with or without such switches, which is the load of the hierarchical algorithm.
 std::vector<MultiLinkFlow> reduced_flows(const GroupPlace& place, CollectiveOp op, InNode in_node,
                                          double bytes) {
   if (op != CollectiveOp::AllReduce) return registered(place, op, "hierarchical", bytes);
@@ -114,6 +117,8 @@ std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double b
   phase.latency = Seconds{choice.prediction.latency_us * 1e-6};
   if (bytes <= 0.0) return phases;
   phase.flows = flows_of(place, choice, bytes);
+  // The links carry the overhead of the protocol as well. The cap below gives each flow the
+  // predicted time on an idle fabric.
   scale(phase.flows, 1.0 / wire_efficiency(choice.method.protocol));
   const double transfer_s = choice.prediction.transfer_us(bytes) * 1e-6;
   for (MultiLinkFlow& flow : phase.flows) flow.rate_cap_bytes_per_s = payload(flow) / transfer_s;

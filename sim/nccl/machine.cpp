@@ -125,7 +125,7 @@ MessageModel message_model() {
 
 namespace {
 
-// Members on different nodes, as far apart in the group as there are.
+// The first member, and the last member of the group that is on another node.
 std::pair<std::uint32_t, std::uint32_t> far_pair(const GroupPlace& place) {
   const std::uint32_t first = place.gpus.front();
   const auto other = std::find_if(place.gpus.rbegin(), place.gpus.rend(), [&](std::uint32_t gpu) {
@@ -139,7 +139,7 @@ bool is_inside(LinkKind kind) {
          kind == LinkKind::Socket;
 }
 
-// Usable share of a NIC's nominal rate.
+// The usable fraction of a NIC's nominal rate.
 double port_share(const Cluster& cluster, const Route& route) {
   for (const RouteHop& hop : route) {
     const Link& link = cluster.link(hop.link);
@@ -163,7 +163,7 @@ Network network_of(const GroupPlace& place, const Communicator& communicator) {
     if (!is_inside(link.kind))
       network.latency_us += 1e6 * hop.fraction * hop.alike * link.latency.value();
   }
-  // The communicator's view has the NICs at their nominal rate.
+  // The communicator's view has the nominal rates of the NICs.
   for (const NodeNic& nic : communicator.node.nics) network.rate += nic.rate;
   network.rate *= port_share(place.cluster, route);
   network.nics = static_cast<std::uint32_t>(communicator.node.nics.size());

@@ -1,39 +1,42 @@
-// The formulas of the machine model. n ranks on N nodes, g = n/N; S bytes; c channels; microseconds
-// and GB/s = 1000 bytes/us.
+// The formulas of the machine model. n ranks on N nodes, g = n/N; S bytes; c channels; times in
+// microseconds, rates in GB/s = 1000 bytes/us.
 //
-// Ring, s hops of every block (2(n-1) all_reduce; n-1 all_gather, reduce_scatter, broadcast and
-// reduce), of which x cross nodes: a block has to go round, so 2N or N do (none for N = 1).
+// Ring: every block takes s hops (2(n-1) for all_reduce; n-1 for all_gather, reduce_scatter,
+// broadcast and reduce). x of them cross nodes: 2N or N, because a block travels around the ring
+// (none for N = 1).
 //
-//   LL      launch + (s-x) ll_step + x (ll + L)              + V / min(1/(1/(c r) + 1/R), network)
-//   LL128   launch + (s-x+3) ll128_step + x (ll128 + L)      + V / min(ll128_share B, network)
-//   Simple  launch + (s-x+3) simple_step + x (simple + L)    + V / min(ring_share b, network)
-//                                                            + S/n / (own_share B)
+//    LL      launch + (s-x) ll_step + x (ll + L)              + V / min(1/(1/(c r) + 1/R), network)
+//    LL128   launch + (s-x+3) ll128_step + x (ll128 + L)      + V / min(ll128_share B, network)
+//    Simple  launch + (s-x+3) simple_step + x (simple + L)    + V / min(ring_share b, network)
+//                                                             + S/n / (own_share B)
 //
-// V = s S/n is what each GPU sends (S for broadcast and reduce, which flow through), B the NVLink
-// of a GPU, r the rate of one channel under LL and R = ll_share B of all, L the latency of the
-// network, 3 the steps that fill and drain the buffers. The network carries V at the rate of the
-// NICs that c channels reach, and 2 or 16/15 times as much under LL or LL128. The bus rate b is
-// the one that NCCL counts on, more where NVLink carries more than it counts, at most what it
-// carries.
+// V = s S/n is the number of bytes that each GPU sends (S for broadcast and reduce). B is the
+// NVLink rate of a GPU, r the rate of one channel with LL, R = ll_share B that of all channels, L
+// the latency of the network. 3 is the number of steps that fill and drain the buffers. The network
+// carries V at the rate of the NICs that c channels reach; with LL or LL128 it carries 2 or 16/15
+// times as much. The bus rate b is the one that NCCL assumes. It is larger where NVLink carries
+// more than NCCL assumes, but at most what NVLink carries.
 //
-// Where messages meet in pairs (libfabric's rendezvous on Slingshot, sockets), one that no buffer
-// was posted for holds up its channel: NCCL posts 8 (NCCL_STEPS; 4 under Simple, whose messages
-// take two). What moves then takes at least (s m - posted) c rendezvous, of m messages to a block.
+// Rendezvous: on some networks a message needs a posted buffer (libfabric's rendezvous on
+// Slingshot, sockets), and a message without one blocks its channel. NCCL posts 8 buffers
+// (NCCL_STEPS; 4 with Simple, whose messages take two). With m messages per block the transfer then
+// takes at least (s m - posted) c rendezvous.
 //
-//   Tree    launch + 2(g-1) step + 2 log2(N) (message + L) + t + pipeline * sqrt(t * 2 log2(N)
-//           (message + L)),   t = max(2S / rate, S / network for N = 2 and 2S / network beyond)
+//    Tree    launch + 2(g-1) step + 2 log2(N) (message + L) + t + pipeline * sqrt(t * 2 log2(N)
+//            (message + L)),   t = max(2S / rate, S / network for N = 2 and 2S / network beyond)
 //
-// The root is what a flow of chunks costs over the best size of chunk; a tree's Simple rate is
-// ring_share times its channels' or all of NVLink, whichever is less.
+// The square root is the cost of pipelining chunks of the best size. The Simple rate of a tree is
+// ring_share times the smaller of the rate of its channels and that of NVLink.
 //
-//   NVLS    launch + nvls + rounds * nvls_round_steps * simple_step + S / (nvls_share B),
-//           rounds = S / (c * 8 * chunk)
-//   NVLSTree  NVLS + 2 log2(N) (simple + L), and with m and h the greater and the lesser of the
-//           time above and of S (N = 2) or 2S / network: m + share h + nvls_pipeline sqrt(h * 2
-//           log2(N) (simple + L)) for what moves
+//    NVLS    launch + nvls + rounds * nvls_round_steps * simple_step + S / (nvls_share B),
+//            rounds = S / (c * 8 * chunk)
+//    NVLSTree  NVLS + 2 log2(N) (simple + L), and with m and h the greater and the lesser of the
+//            time above and of S (N = 2) or 2S / network: m + share h + nvls_pipeline sqrt(h * 2
+//            log2(N) (simple + L)) for the transfer
 //
-// chunk = 128 KiB, or 64, 32, 16 below 64, 8, 2 rounds of it (NVIDIA/nccl src/enqueue.cc). H100 x
-// 8: 16 channels, 8 heads: 1 GiB goes in 64 rounds of 16 MiB.
+// chunk = 128 KiB; it is 64, 32 or 16 KiB if there are fewer than 64, 8 or 2 rounds of the previous
+// size (NVIDIA/nccl src/enqueue.cc). H100 x 8: 16 channels, 8 heads: 1 GiB takes 64 rounds of 16
+// MiB.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -46,15 +49,14 @@ namespace trainyard::nccl {
 
 namespace {
 
-constexpr double kBytesPerUs = 1000.0;  // at 1 GB/s
+constexpr double kBytesPerUs = 1000.0;  // bytes/us at 1 GB/s
 constexpr double kFillSteps = 3.0;
 constexpr double kRoundHeads = 8.0;  // 4 to 72 GPUs take as long as 8
 constexpr double kKibi = 1024.0;
 constexpr double kExchangeLlBytes = 16.0 * kKibi;  // NCCL_P2P_LL_THRESHOLD
-constexpr int kExchangeLlInAll =
-    2029;  // the release from which that holds for all channels together
-// NVIDIA/nccl src/enqueue.cc, src/device/prims_simple.h: buffers of a channel, a slice of Simple at
-// the least, what a channel has under way of a block, and LL's.
+constexpr int kExchangeLlInAll = 2029;  // since 2.29 the threshold is for all channels together
+// NVIDIA/nccl src/enqueue.cc, src/device/prims_simple.h: number of buffers of a channel, smallest
+// slice of Simple, and the bytes of a block that a channel has in transit (Simple, LL, LL128).
 constexpr double kSteps = 8.0;
 constexpr double kSliceLeast = 32.0 * kKibi;
 constexpr double kSimpleChunk = 2048.0 * kKibi;
@@ -63,15 +65,15 @@ constexpr double kLl128Chunk = 512.0 * kKibi;
 
 double us(double bytes, double rate) { return bytes / (kBytesPerUs * rate); }
 
-// Major and minor as one number, 2.29 -> 2029.
+// Major and minor number as one number: 2.29 -> 2029.
 int release_number(const std::string& text) {
   const std::size_t dot = text.find('.');
   if (dot == std::string::npos) return 0;
   return 1000 * std::atoi(text.c_str()) + std::atoi(text.c_str() + dot + 1);
 }
 
-// NVLink of a GPU to all its peers, as it carries bytes, by what the fitted machines have; PCIe
-// where there is none.
+// The real rate of a GPU's NVLink to all its peers, relative to that of the fitted machines. PCIe
+// replaces it where there is no NVLink.
 double link_share(const MachineModel& gpu, const Communicator& communicator) {
   const NodeView& node = communicator.node;
   if (node.gpus.size() < 2) return 1.0;
@@ -85,7 +87,7 @@ double link_rate(const Machine& machine, const Communicator& communicator) {
   return machine.gpu.link_rate * link_share(machine.gpu, communicator);
 }
 
-// The NICs that so many channels reach.
+// The rate of the NICs that `channels` channels reach.
 double network_rate(const Machine& machine, const Communicator& communicator, double channels) {
   if (communicator.nodes == 1) return std::numeric_limits<double>::infinity();
   const double nics = std::max(1.0, static_cast<double>(machine.network.nics));
@@ -105,7 +107,7 @@ double message_us(const Machine& machine, Protocol protocol) {
   return once + machine.network.latency_us;
 }
 
-// The rate at which a GPU sends to the next one over NVLink, GB/s of user bytes.
+// The rate at which a GPU sends to the next one over NVLink, in GB/s of user bytes.
 double inside_rate(const Machine& machine, const Communicator& communicator, const Choice& choice,
                    double bus) {
   const ProtocolModel& protocols = machine.protocols;
@@ -118,7 +120,7 @@ double inside_rate(const Machine& machine, const Communicator& communicator, con
   return std::min(bus * std::max(1.0, communicator.node.nvlink_share), link) * protocols.ring_share;
 }
 
-// The rate of a ring, where the slowest hop sets the pace.
+// The rate of a ring, which is that of its slowest hop.
 double hop_rate(const Machine& machine, const Communicator& communicator, const Choice& choice) {
   const bool simple = choice.method.protocol == Protocol::Simple;
   const double bus = simple ? bus_rate(communicator, choice.op, choice.method) : 0.0;
@@ -127,7 +129,8 @@ double hop_rate(const Machine& machine, const Communicator& communicator, const 
                       wire_efficiency(choice.method.protocol));
 }
 
-// The least time that a ring's messages between nodes take, `bytes` a hop on all channels together.
+// The least time of a ring's messages between nodes. `bytes` is the data of one hop on all channels
+// together.
 double rendezvous_us(const Machine& machine, const Choice& choice, double hops, double bytes) {
   const Network& network = machine.network;
   if (network.rendezvous_us <= 0.0) return 0.0;
@@ -179,7 +182,7 @@ double levels_of(const Communicator& communicator) {
   return static_cast<double>(std::bit_width(communicator.nodes)) - 1.0;
 }
 
-// The time in which a node sends what a tree over the nodes asks of it.
+// The time in which the NICs of a node carry its traffic in a tree over the nodes.
 double tree_network_us(const Machine& machine, const Communicator& communicator, double channels,
                        Protocol protocol, double bytes) {
   if (communicator.nodes == 1) return 0.0;
@@ -234,7 +237,7 @@ Parts nvls_time(const Machine& machine, const Communicator& communicator, const 
   return parts;
 }
 
-// Without a byte to move nothing has a rate: all of it is latency.
+// Without bytes there is no rate, so all time is latency.
 Prediction as_prediction(const Parts& parts, double bytes) {
   constexpr double kNever = 1e12;
   if (bytes <= 0.0 || parts.transfer_us <= 0.0)
@@ -262,11 +265,11 @@ Prediction machine_time(const Machine& machine, const Communicator& communicator
   return choice.prediction;
 }
 
-// Each rank sends blocks of m bytes to its peers at once, those over NVLink beside those over the
-// NIC, and copies its own:
+// Each rank sends blocks of m bytes to all its peers at the same time, over NVLink and over the NIC
+// concurrently, and copies its own block:
 //
-//   launch + exchange_steps * simple_step (LL: exchange_ll) + (n-g) (message + L)
-//   + max(m (g-1) / (exchange_share B), m (n-g) / NIC) + m / copy_rate
+//    launch + exchange_steps * simple_step (LL: exchange_ll) + (n-g) (message + L)
+//    + max(m (g-1) / (exchange_share B), m (n-g) / NIC) + m / copy_rate
 Prediction exchange_time(const Machine& machine, const Communicator& communicator, CollectiveOp op,
                          double bytes) {
   const MachineModel& gpu = machine.gpu;

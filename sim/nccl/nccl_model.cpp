@@ -16,7 +16,7 @@ bool is_tuned(CollectiveOp op) {
   return op != CollectiveOp::AllToAll && op != CollectiveOp::SendRecv;
 }
 
-// The time of phases that share the fabric with no other call.
+// The time of the phases on an idle fabric.
 Seconds time_alone(const Cluster& cluster, const std::vector<Phase>& phases) {
   Seconds total;
   for (const Phase& phase : phases)
@@ -24,7 +24,8 @@ Seconds time_alone(const Cluster& cluster, const std::vector<Phase>& phases) {
   return total;
 }
 
-// Where NCCL's model tells the time as well, it has to know what the wires carry.
+// Scales the graphs to the real rate of NVLink. Needed if NCCL's tuning model also computes the
+// time, because NCCL assumes a fixed rate per link.
 void count_as_carried(Communicator& made) {
   const double share = made.node.nvlink_share;
   made.graphs.ring.intra *= share;
@@ -40,6 +41,8 @@ NcclModel::NcclModel(const Cluster& cluster, Options options)
       host_(host_facts(cluster.facts().gpu, cluster.facts().node)),
       others_(cluster) {
   options_.collnet = options_.collnet || cluster.facts().fabric_reduces;
+  // A GPU that NCCL's data do not contain can still be simulated if the options give its compute
+  // capability.
   if (!host_ && options_.sm) host_ = HostFacts{};
   if (!host_) return;
   if (options_.sm) {
@@ -77,6 +80,8 @@ const Communicator& NcclModel::communicator_like(std::span<const std::uint32_t> 
   const GroupPlace place{.cluster = cluster_, .gpus = gpus};
   const Placement placement = placement_of(place);
   const std::vector<NodeKind> kinds = node_kinds(place);
+  // Groups with the same local GPUs on each kind of node share a communicator, because it depends
+  // on nothing else.
   std::vector<std::uint32_t> local;
   for (const NodeKind& kind : kinds) {
     local.push_back(static_cast<std::uint32_t>(kind.nics));
@@ -90,7 +95,7 @@ const Communicator& NcclModel::communicator_like(std::span<const std::uint32_t> 
   for (const NodeKind& kind : kinds) wanted.others.push_back(node_view(place, kind, *host_));
   wanted.node = std::move(wanted.others.front());
   wanted.others.erase(wanted.others.begin());
-  // Switches add where all nodes are alike.
+  // CollNet requires the same number of members on every node.
   const Communicator& communicator =
       communicator_of(std::move(wanted), options_.collnet && placement.even());
   known_.emplace(std::move(shape), &communicator);
@@ -118,6 +123,8 @@ std::optional<Choice> NcclModel::choice(const Call& call,
   const Communicator& comm = communicator(gpus);
   const bool eight_bit_float = dtype_of(call) == DataType::Fp8;
   const Machine* pace = machine(gpus);
+  // The latency of the network is part of the key: groups that share a communicator can differ in
+  // it.
   const Question question{&comm, op_of(call), bytes_of(call), eight_bit_float,
                           pace ? pace->network.latency_us : 0.0};
   const auto known = chosen_.find(question);
@@ -147,6 +154,8 @@ std::vector<Phase> NcclModel::exchange(const Call& call,
   const Prediction price = exchange_time(*machine(gpus), communicator(gpus), op_of(call), bytes);
   Phase& phase = phases.front();
   phase.latency = Seconds{price.latency_us * 1e-6};
+  // The prediction is the time of the busiest GPU, so the cap of all flows is the rate of the
+  // largest one.
   double busiest = 0.0;
   for (const MultiLinkFlow& flow : phase.flows) busiest = std::max(busiest, payload(flow));
   for (MultiLinkFlow& flow : phase.flows)
@@ -154,7 +163,9 @@ std::vector<Phase> NcclModel::exchange(const Call& call,
   return phases;
 }
 
-// Depends on the size of the group, not on its place: one answer for all groups of a kind.
+// Selects the registered algorithm that replaces NCCL: the fastest one on an idle fabric. The
+// choice is cached by operation, bytes and number of ranks, so the placement of the first such
+// group determines it.
 Call NcclModel::stand_in(const Call& call, std::span<const std::uint32_t> gpus) const {
   const CollectiveOp op = op_of(call);
   const auto [entry, fresh] = stand_ins_.try_emplace({op, bytes_of(call), gpus.size()});
@@ -163,6 +174,7 @@ Call NcclModel::stand_in(const Call& call, std::span<const std::uint32_t> gpus) 
     const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
     for (const std::string_view name : {"ring", "tree", "chain", "direct"}) {
       const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
+      // "direct" is only the last resort, for operations that have none of the others.
       if (algorithm == nullptr || algorithm->refusal(place) || (best && name == "direct")) continue;
       const Call played = with_algorithm(call, std::string(name));
       const Seconds time = time_alone(cluster_, others_.phases(played, gpus));

@@ -1,15 +1,16 @@
-// The CommunicationModel that does what NCCL would: calls whose algorithm is "nccl" run by NCCL's
-// own choice.
+// The CommunicationModel of NCCL: calls whose algorithm is "nccl" run with the algorithm, protocol
+// and channels that NCCL would choose.
 //
-// NCCL's tuning model chooses, the machine model (machine.hpp) tells the time: the call takes its
-// latency, then moves its bytes on the links of the chosen algorithm, inflated by the protocol (LL
-// sends twice the bytes), and no faster than the model says. So alone on a fabric that gives what
-// the model counts on it takes exactly the model's time; where a link has less, or others use it,
-// it takes longer. Where no machine was measured (Volta), or Options::machine is false, the tuning
-// model tells the time as well. Calls with other algorithms are AlgorithmModel's.
+// NCCL's tuning model makes the choice, and the machine model (machine.hpp) computes the time. The
+// call takes its latency. Then it moves its bytes on the links of the chosen algorithm, increased
+// by the overhead of the protocol (LL sends twice the bytes), and no faster than the model
+// predicts. On an idle fabric with the rates that the model assumes, it takes exactly the predicted
+// time; if a link is slower or is shared, it takes longer. If no machine was measured (Volta), or
+// if Options::machine is false, the tuning model also computes the time. Calls with other
+// algorithms use AlgorithmModel.
 //
-//   NcclModel communication(cluster, {.version = "2.27"});
-//   communication.label(call, gpus);     // "nccl: NVLS/Simple, 16 channels"
+//    NcclModel communication(cluster, {.version = "2.27"});
+//    communication.label(call, gpus);     // "nccl: NVLS/Simple, 16 channels"
 #pragma once
 
 #include <list>
@@ -27,100 +28,105 @@ namespace trainyard::nccl {
 
 inline constexpr std::string_view kNcclName = "nccl";
 
-// The chosen algorithm's phases. All rails share the bytes, however few channels NCCL would use.
-// CollNet, and NVLS across nodes, go by SHARP (sharp.hpp), their gathers and scatters as the
-// hierarchical ones do. Throws RunError for what the fabric cannot do.
+// The phases of the chosen algorithm. All rails share the bytes, even if NCCL would use fewer
+// channels. CollNet, and NVLS across nodes, load links as SHARP does (sharp.hpp), their gathers and
+// scatters as the hierarchical algorithm does. Throws RunError if the fabric does not support the
+// algorithm.
 [[nodiscard]] std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double bytes);
 
-// The registry's name of the algorithm that plays the choice message by message.
+// The registered algorithm that runs the choice message by message.
 [[nodiscard]] std::optional<std::string> stepwise_algorithm(const Choice& choice,
                                                             bool crosses_nodes);
 
-// Times come from measurements of this GPU (or one with the same compute capability), of another of
-// its generation, or of no GPU: NCCL's own tuning model, or what stands in for NCCL.
+// Origin of the times: measurements of this GPU (or one with the same compute capability), of
+// another GPU of its generation, or of no GPU. In the last case they come from NCCL's tuning model
+// or from the algorithm that replaces NCCL.
 enum class PricedBy : std::uint8_t { ThisGpu, ItsGeneration, NoGpu };
 
 class NcclModel final : public CommunicationModel {
  public:
   NcclModel(const Cluster& cluster, Options options);
   ~NcclModel() override = default;
-  // It keeps what it knows of groups by their communicators' addresses.
+  // Not copyable: caches refer to communicators by their addresses.
   NcclModel(const NcclModel&) = delete;
   NcclModel& operator=(const NcclModel&) = delete;
   NcclModel(NcclModel&&) = default;
   NcclModel& operator=(NcclModel&&) = delete;
 
-  // Where the cluster's GPUs are not NVIDIA's and the options do not say what they are: throws
-  // RunError, or with Options::stands_in takes the registry's ring or tree, whichever is quicker
-  // for the call alone (flow and direct for the operations that have no ring).
+  // If the cluster's GPUs are not NVIDIA's and the options do not give a compute capability: throws
+  // RunError, or with Options::stands_in uses the registered ring or tree, whichever is faster for
+  // the call on an idle fabric (chain or direct for the operations without a ring).
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
 
-  // NCCL's choice, with the time it takes as its prediction; nothing for a group of one,
-  // another algorithm, and for send_recv and all_to_all, which it does not tune.
+  // NCCL's choice, with its time as the prediction. Nothing for a group of one, for another
+  // algorithm, and for send_recv and all_to_all, which NCCL does not tune.
   [[nodiscard]] std::optional<Choice> choice(const Call& call,
                                              std::span<const std::uint32_t> gpus) const;
 
-  // Labels: "nccl: Ring/LL, 1 channel"; "nccl: 32 channels, 32 a peer" (send_recv, all_to_all); the
-  // name of another algorithm, and of the one that stands in for NCCL.
+  // Labels: "nccl: Ring/LL, 1 channel"; "nccl: 32 channels, 32 a peer" (send_recv, all_to_all);
+  // otherwise the name of the other algorithm, or of the one that replaces NCCL.
   [[nodiscard]] SelectedAlgorithm selected_algorithm(
       const Call& call, std::span<const std::uint32_t> gpus) const override;
 
-  // The registry's name of what plays the call message by message. Throws RunError where the
-  // choice needs a switch that takes part.
+  // The name of the registered algorithm that runs the call message by message. Throws RunError if
+  // there is none for the choice.
   [[nodiscard]] std::string stepwise_name(const Call& call,
                                           std::span<const std::uint32_t> gpus) const;
 
-  // The facts in NCCL's data about the cluster's GPUs and host; nothing for other GPUs.
+  // NCCL's data about the GPUs and the host of the cluster; nothing for other GPUs.
   [[nodiscard]] const std::optional<HostFacts>& host() const { return host_; }
 
-  // The origin of the measurements that price NCCL's choices.
+  // The origin of the measurements that determine the times.
   [[nodiscard]] PricedBy priced_by() const;
 
   // The communicator of a group of two or more.
   [[nodiscard]] const Communicator& communicator(std::span<const std::uint32_t> gpus) const;
 
  private:
-  // Ranks, nodes, and of each kind of node its NICs and the GPUs that the group has of it.
+  // Number of ranks, number of nodes, and for each kind of node its NICs and the local indices of
+  // its GPUs.
   using Shape = std::tuple<std::size_t, std::size_t, std::vector<std::uint32_t>>;
 
-  // By shape, operation, bytes, whether it is of 8-bit floats, and the network's latency.
+  // Communicator, operation, bytes, whether the type is an 8-bit float, and the latency of the
+  // network.
   using Question = std::tuple<const Communicator*, CollectiveOp, std::int64_t, bool, double>;
 
-  // Does NCCL choose for the call? It does not for other algorithms and groups of one.
+  // True if NCCL chooses the algorithm of the call. False for other algorithms and for groups of
+  // one.
   [[nodiscard]] bool chooses(const Call& call, std::span<const std::uint32_t> gpus) const;
-  // The call by the registered algorithm that stands in for NCCL.
+  // The call with the registered algorithm that replaces NCCL.
   [[nodiscard]] Call stand_in(const Call& call, std::span<const std::uint32_t> gpus) const;
 
-  // The machine model of the group, valid until another group's is asked for; nothing where NCCL's
-  // own model tells the time.
+  // The machine model of the group, valid until the next call with another group; nullptr if NCCL's
+  // tuning model computes the time.
   [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_like(std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_of(CommunicatorShape shape, bool collnet) const;
-  // The registry's direct exchange at the machine's pace.
+  // The phases of the registered direct exchange, with the times of the machine model.
   [[nodiscard]] std::vector<Phase> exchange(const Call& call,
                                             std::span<const std::uint32_t> gpus) const;
 
   const Cluster& cluster_;
   Options options_;
   std::optional<HostFacts> host_;
-  // The group last asked for: its calls come in a row.
+  // The last group that was queried. Consecutive queries are often for the same group.
   struct LastGroup {
     std::vector<std::uint32_t> gpus = {};
     const Communicator* communicator = nullptr;
     std::optional<Machine> machine = {};
   };
-  std::optional<Machine> machine_;  // for any group, without its network
+  std::optional<Machine> machine_;  // for any group; its network is not set
   mutable LastGroup last_;
   AlgorithmModel others_;
-  // Communicators by what they are made of: those of all rails of a node are one.
+  // Communicators by their parameters: the groups on all rails of a node share one.
   struct Made {
     CommunicatorShape shape;
     bool collnet = false;
     Communicator communicator;
   };
   mutable std::list<Made> made_;
-  mutable std::map<Shape, const Communicator*> known_;  // in made_
+  mutable std::map<Shape, const Communicator*> known_;  // points into made_
   mutable std::map<Question, Choice> chosen_;
   mutable std::map<std::tuple<CollectiveOp, std::int64_t, std::size_t>, std::string> stand_ins_;
 };

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kGiga = 1e9;
 
-// The value of the longest key that the name begins with.
+// The value of the longest key that is a prefix of the name.
 template <class Value>
 std::optional<Value> by_prefix(const nlohmann::ordered_json& table, const std::string& name) {
   std::optional<Value> best;
@@ -31,13 +31,13 @@ std::optional<Value> by_prefix(const nlohmann::ordered_json& table, const std::s
   return best;
 }
 
-// Where a device hangs on the host side: the number of its PCIe switch and of its CPU, counted from
-// 0 as they appear.
+// Connection of devices to the host: the number of the PCIe switch and of the CPU of a device,
+// counted from 0 in the order of the queries.
 class HostSide {
  public:
   explicit HostSide(const Cluster& cluster) : cluster_(cluster) {}
 
-  // A GPU wired straight to its NIC counts as one switch with it.
+  // A GPU with a direct link to its NIC counts as being on one switch with it.
   std::uint32_t pcie_switch(DeviceId device) { return numbered(switches_, switch_device(device)); }
 
   std::uint32_t socket(DeviceId device) {
@@ -45,7 +45,7 @@ class HostSide {
     return cpu ? numbered(sockets_, *cpu) : 0;
   }
 
-  // The rate of its CPU to another of the server; 0 where there is none.
+  // Rate from the device's CPU to another CPU of the server, in GB/s; 0 if there is none.
   double socket_rate(DeviceId device) const {
     const std::optional<DeviceId> cpu = cpu_of(device);
     if (!cpu) return 0.0;
@@ -106,7 +106,7 @@ const Json& topology() {
   return read_once<Json>(data_file("sim/nccl/data", "topology"), read_lists);
 }
 
-// The entry of the newest generation that is no newer than the GPU; 0 where there is none.
+// The entry of the newest generation up to that of the GPU; 0 if there is none.
 double of_generation(const Json& table, std::uint32_t sm) {
   double value = 0.0;
   std::uint32_t nearest = 0;
@@ -119,9 +119,9 @@ double of_generation(const Json& table, std::uint32_t sm) {
   return value;
 }
 
-// NVLinks that NCCL finds in a wire: those bundled in it. A wire of one stands for a set of
-// parallel links that the cluster does not describe, which is the GPU's links or its part of them
-// for each peer.
+// Number of NVLinks that NCCL finds in a wire: the number of its cables. A wire with one cable
+// represents a set of parallel links that the cluster does not describe: all links of the GPU, or
+// an equal part of them for each peer.
 double links_of(const Link& link, std::size_t wires, const NvLinkFacts& facts) {
   if (link.cables > 1) return link.cables;
   return std::max(1.0, std::floor(facts.links / static_cast<double>(wires)));
@@ -130,6 +130,7 @@ double links_of(const Link& link, std::size_t wires, const NvLinkFacts& facts) {
 void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks,
                    const NvLinkFacts& facts, NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
+  // The links of the first GPU represent those of all GPUs of the node.
   const DeviceId gpu = place.cluster.gpus()[place.gpus[group_ranks.front()]];
   std::vector<Link> wires;
   for (const Link& link : place.cluster.links_from(gpu))
@@ -188,6 +189,8 @@ std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& n
 std::vector<NodeKind> node_kinds(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   TY_CHECK(!placement.nodes.empty());
+  // NCCL uses the minimum over all nodes, so the nodes with the fewest members determine the
+  // graphs.
   const std::size_t least = placement.smallest();
   std::map<std::size_t, const std::vector<std::uint32_t>*> by_nics;
   for (const std::vector<std::uint32_t>& group_ranks : placement.nodes) {
@@ -242,7 +245,7 @@ NodeView switched_node(const SwitchedNode& shape) {
 
 namespace {
 
-// NCCL rounds what is left to three digits, so that sums of rates close.
+// NCCL rounds the remaining rate to three digits, so that sums of rates are exact.
 double rounded(double rate) { return std::round(rate * 1000.0) / 1000.0; }
 
 template <class Places, class Field>
@@ -263,6 +266,8 @@ NodeLinks::NodeLinks(const NodeView& node) : node_(node) {
   find_paths();
 }
 
+// Each device has two directed wires, stored consecutively; the mesh and the CPUs have one for each
+// ordered pair.
 void NodeLinks::number_wires() {
   const NodeView& node = node_;
   const auto gpus = static_cast<std::uint32_t>(node.gpus.size());
@@ -304,6 +309,7 @@ void NodeLinks::find_paths() {
   }
 }
 
+// A path without wires, from a GPU to itself, has a rate that limits nothing.
 NodePath NodeLinks::path(PathType type, std::vector<std::uint32_t> wires) const {
   NodePath made{.type = type,
                 .rate = wires.empty() ? 5000.0 : rate_[wires.front()],
@@ -374,6 +380,8 @@ NodePath NodeLinks::over_pcie(std::uint32_t gpu, std::uint32_t nic) const {
   return path(host_type(from, to), std::move(wires));
 }
 
+// A GPU that reaches the NIC over the host only, but the NIC's nearest GPU over NVLink, sends
+// through that GPU (PXN).
 NodePath NodeLinks::way_out(std::uint32_t gpu, std::uint32_t nic) const {
   const NodePath& direct = out_[gpu * node_.nics.size() + nic];
   const std::uint32_t beside = gpu_beside(nic);
@@ -387,15 +395,18 @@ NodePath NodeLinks::way_out(std::uint32_t gpu, std::uint32_t nic) const {
   return path(PathType::NicByPeer, std::move(wires));
 }
 
+// The same wires in the other direction. The two directions of a device are neighbours, so the
+// reverse of an even wire (relative to the first) is the next one.
 NodePath NodeLinks::way_back(std::uint32_t nic, std::uint32_t gpu) const {
   NodePath back = out_[gpu * node_.nics.size() + nic];
   for (std::uint32_t& wire : back.wires) {
-    if (wire >= socket_) continue;  // between two sockets either way is alike
+    if (wire >= socket_) continue;  // both directions between two CPUs have the same rate
     wire = wire % 2 == gpu_pcie_ % 2 ? wire + 1 : wire - 1;
   }
   return back;
 }
 
+// The nearest GPU by the type of path.
 std::uint32_t NodeLinks::nearest_gpu(std::uint32_t nic) const {
   std::vector<std::uint32_t> nearest;
   PathType best = PathType::None;
@@ -405,7 +416,7 @@ std::uint32_t NodeLinks::nearest_gpu(std::uint32_t nic) const {
     best = std::min(best, type);
     if (type == best) nearest.push_back(gpu);
   }
-  // Which of the NICs that hang there is it?
+  // Several NICs on one PCIe switch are assigned to its GPUs in rotation.
   std::uint32_t turn = 0;
   for (std::uint32_t other = 0; other < nic; ++other)
     if (node_.nics[other].pcie_switch == node_.nics[nic].pcie_switch) ++turn;
@@ -433,6 +444,8 @@ double NodeLinks::total_rate() const {
   return std::max(nvlink, node_.pcie);
 }
 
+// Takes the demands in order and records the previous values, so that a failure restores them
+// exactly.
 bool NodeLinks::take(const std::vector<Demand>& demands) {
   taken_.clear();
   for (const Demand& demand : demands) {

@@ -1,12 +1,12 @@
-// A server as NCCL sees it: the GPUs of one communicator on it, what joins them, and its NICs; and
-// what is left of its wires while channels are placed on them. Rates are in GB/s (1e9 bytes/s) of
-// one direction.
+// A server as NCCL sees it: the GPUs of one communicator on it, the links between them, and its
+// NICs. Also the rates that remain on its wires while the graph search adds channels. Rates are in
+// GB/s (1e9 bytes/s) of one direction.
 //
-//   NodeView h100{.sm = 90, .nvlink = 370.8, .pcie = 48.0};
-//   h100.gpus.assign(8, {});  h100.nics.assign(8, {.rate = 50.0});   // or: see switched_node()
-//   NodeLinks links(h100);
-//   if (links.take({{&links.to_gpu(0, 1), 40.0}})) ...   // all or nothing
-//   links.free_all();                                    // for the next attempt
+//    NodeView h100{.sm = 90, .nvlink = 370.8, .pcie = 48.0};
+//    h100.gpus.assign(8, {});  h100.nics.assign(8, {.rate = 50.0});   // or: see switched_node()
+//    NodeLinks links(h100);
+//    if (links.take({{&links.to_gpu(0, 1), 40.0}})) ...   // all or nothing
+//    links.free_all();                                    // for the next attempt
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ struct NodeGpu {
 };
 
 struct NodeNic {
-  double rate = 50.0;       // the wire's, as its speed in Mb/s / 8000
-  double latency_us = 0.0;  // as its driver tells
+  double rate = 50.0;       // rate of the port: its speed in Mb/s / 8000
+  double latency_us = 0.0;  // reported by the driver
   std::uint32_t pcie_switch = 0;
   std::uint32_t socket = 0;
   bool operator==(const NodeNic&) const = default;
@@ -41,58 +41,60 @@ struct NodeView {
   std::uint32_t sm = 90;  // compute capability times 10
   CpuVendor cpu = CpuVendor::Intel;
   ScaleUp scale_up = ScaleUp::NvSwitch;
-  double nvlink = 0.0;        // from a GPU to the switch, or to one peer of a mesh, as counted
-  double nvlink_wire = 0.0;   // one of the links bundled in it
-  double nvlink_share = 1.0;  // the part of the counted rate that they carry
-  double pcie = 0.0;          // for a GPU, a NIC and a switch
-  double socket = 0.0;        // CPU to CPU
+  double nvlink = 0.0;        // NCCL's rate from a GPU to the switch, or to one peer of a mesh
+  double nvlink_wire = 0.0;   // NCCL's rate of one of the parallel links
+  double nvlink_share = 1.0;  // real rate / NCCL's rate
+  double pcie = 0.0;          // rate of a GPU, a NIC and a switch
+  double socket = 0.0;        // from CPU to CPU
   bool nics_by_chip_to_chip = false;  // Grace: GPUs reach the host's NICs over C2C
   std::vector<NodeGpu> gpus = {};
   std::vector<NodeNic> nics = {};
   bool operator==(const NodeView&) const = default;
 };
 
-// Vendors by the names that the data of this folder give them.
+// The vendors' names in the data of this folder.
 inline constexpr std::array<std::pair<CpuVendor, std::string_view>, 3> kCpuVendors{
     {{CpuVendor::Intel, "intel"}, {CpuVendor::Amd, "amd"}, {CpuVendor::Arm, "arm"}}};
 
-// The NVLinks of a GPU's generation, as NCCL counts them.
+// The NVLinks of a GPU generation, as NCCL counts them.
 struct NvLinkFacts {
-  double rate = 0.0;   // GB/s of a link; 0: unknown
-  double links = 0.0;  // of a GPU
+  double rate = 0.0;   // GB/s of one link; 0: unknown
+  double links = 0.0;  // number of links of a GPU
 };
 [[nodiscard]] NvLinkFacts nvlink_facts(std::uint32_t sm);
 
-// The facts that a node view needs beyond the cluster's wires.
+// Properties for a node view that the cluster's links do not contain.
 struct HostFacts {
   std::uint32_t sm = 0;
   NvLinkFacts nvlink = {};
   CpuVendor cpu = CpuVendor::Intel;
-  bool cpu_is_known = true;  // false: no such node type in the data, taken for Intel
+  bool cpu_is_known = true;  // false: the data do not contain the node type; Intel is assumed
 };
-// By the names of the GPU and the node type (data/topology.json); nothing for a GPU that is not
-// NVIDIA's.
+// Looks up the names of the GPU and the node type (data/topology.json). Nothing for a GPU that is
+// not NVIDIA's.
 [[nodiscard]] std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& node);
 
-// A node of a group as others of it are: its members, and how many NICs they send through.
+// A kind of node in a group: the members on one node of this kind, and the number of NICs through
+// which they send.
 struct NodeKind {
-  std::vector<std::uint32_t> group_ranks = {};
-  std::size_t nics = 0;  // 0 where the group stands on one node
+  std::vector<std::uint32_t> group_ranks = {};  // on a representative node
+  std::size_t nics = 0;                         // 0 if the group is on one node
 };
-// One of each kind among the nodes where the group has the fewest members: those with the fewest
-// NICs first, as where one is dead.
+// The kinds among the nodes that have the fewest members, sorted by their number of NICs, the
+// fewest first (as on a node with a dead NIC).
 [[nodiscard]] std::vector<NodeKind> node_kinds(const GroupPlace& place);
 
-// NCCL measures nothing: NICs count with their nominal rate, because it reads the port's speed, and
-// NVLinks with its own rate for the GPU's generation, whatever they carry. A wire of one link only
-// stands for a set of parallel links that the cluster does not describe: all links that a GPU of
-// the generation has, or as many of them for each peer.
+// The view of one node. NCCL measures no rates. A NIC has its nominal rate, because NCCL reads the
+// speed of the port. An NVLink has NCCL's fixed rate for the GPU's generation, whatever its real
+// rate is. A wire with one cable represents a set of parallel links that the cluster does not
+// describe: all links that a GPU of this generation has, or an equal part of them for each peer.
 [[nodiscard]] NodeView node_view(const GroupPlace& place, const NodeKind& kind,
                                  const HostFacts& facts);
 // The view of node_kinds(place).front().
 [[nodiscard]] NodeView node_view(const GroupPlace& place, const HostFacts& facts);
 
-// g GPUs behind an NVSwitch with as many NICs (0 GB/s: none), `per_switch` pairs to a PCIe switch.
+// A node with g GPUs behind an NVSwitch and as many NICs (a rate of 0: no NICs), with `per_switch`
+// pairs of GPU and NIC on each PCIe switch.
 struct SwitchedNode {
   std::uint32_t gpus = 8;
   std::uint32_t sm = 90;
@@ -106,41 +108,42 @@ struct SwitchedNode {
 
 struct NodePath {
   PathType type = PathType::None;
-  double rate = 0.0;                 // its slowest wire has this when nothing is taken
-  std::vector<std::uint32_t> wires;  // directed; indices of NodeLinks
+  double rate = 0.0;                 // rate of its slowest wire, when no channel uses it
+  std::vector<std::uint32_t> wires;  // directed wires; indices of NodeLinks
 };
 
-// A rate on every wire of a path.
+// A rate that a channel needs on every wire of a path.
 struct Demand {
   const NodePath* path = nullptr;
   double rate = 0.0;
 };
 
-// Every channel takes its rate from each directed wire on its way.
+// The directed wires of a node and their remaining rates. Every channel takes its rate from each
+// wire on its path.
 class NodeLinks {
  public:
   explicit NodeLinks(const NodeView& node);
 
-  // Paths are worked out once; references hold as long as this does.
+  // Paths are computed once; the references are valid during the lifetime of this object.
   [[nodiscard]] const NodePath& to_gpu(std::uint32_t from, std::uint32_t to) const;
-  // The nearer of the way over PCIe and the way through the GPU beside the NIC (PXN).
+  // The path over PCIe, or through the GPU next to the NIC (PXN) if that is nearer.
   [[nodiscard]] const NodePath& to_nic(std::uint32_t gpu, std::uint32_t nic) const;
-  // NCCL receives without detour.
+  // The direct path: NCCL does not receive through another GPU.
   [[nodiscard]] const NodePath& from_nic(std::uint32_t nic, std::uint32_t gpu) const;
-  [[nodiscard]] const NodePath& to_switch(std::uint32_t gpu) const;  // NVSwitch
+  [[nodiscard]] const NodePath& to_switch(std::uint32_t gpu) const;  // the NVSwitch
   [[nodiscard]] const NodePath& from_switch(std::uint32_t gpu) const;
 
-  // The GPU next to a NIC, dealt in turn where several are equally near.
+  // The GPU nearest to a NIC, assigned in rotation if several are equally near.
   [[nodiscard]] std::uint32_t gpu_beside(std::uint32_t nic) const { return beside_[nic]; }
 
-  // Best single path of any GPU to another one, or to a NIC where there are NICs.
+  // The highest rate of a single path from a GPU to another one, or to a NIC if there are NICs.
   [[nodiscard]] double best_rate() const;
-  // Sum of a GPU's NVLinks, or its PCIe rate where that is more.
+  // The sum of a GPU's NVLink rates, or its PCIe rate if that is larger.
   [[nodiscard]] double total_rate() const;
 
-  // Takes all demands, or nothing where a wire has too little left.
+  // Takes the rates of all demands. Returns false and takes nothing if a wire has too little left.
   bool take(const std::vector<Demand>& demands);
-  // Gives back all that was taken.
+  // Returns all rates that were taken.
   void free_all() { left_ = rate_; }
 
  private:
@@ -152,28 +155,28 @@ class NodeLinks {
   [[nodiscard]] std::uint32_t nearest_gpu(std::uint32_t nic) const;
   [[nodiscard]] NodePath path(PathType type, std::vector<std::uint32_t> wires) const;
   [[nodiscard]] NodePath over_pcie(std::uint32_t gpu, std::uint32_t nic) const;
-  // Wires between two PCIe switches, over CPUs where they differ; appended.
+  // Appends the wires between two PCIe switches, through the CPUs if these differ.
   void climb(std::vector<std::uint32_t>& wires, const NodeGpu& from, const NodeGpu& to) const;
   [[nodiscard]] PathType host_type(const NodeGpu& from, const NodeGpu& to) const;
 
   NodeView node_;
   std::vector<double> rate_;  // by wire
   std::vector<double> left_;
-  std::vector<std::pair<std::uint32_t, double>> taken_;  // by the demands looked at
-  std::vector<std::uint32_t> beside_;                    // by NIC
+  std::vector<std::pair<std::uint32_t, double>> taken_;  // wires of the current take(), for undo
+  std::vector<std::uint32_t> beside_;                    // nearest GPU, by NIC
   std::vector<NodePath> peers_;                          // by GPU and GPU
-  std::vector<NodePath> out_;                            // by GPU and NIC, directly
+  std::vector<NodePath> out_;                            // direct paths, by GPU and NIC
   std::vector<NodePath> to_nic_;                         // by GPU and NIC
   std::vector<NodePath> from_nic_;                       // by GPU and NIC
-  std::vector<NodePath> switch_ways_;                    // to it and from it, by GPU
-  // First wire of each kind; pairs are (up, down) or (out, in).
+  std::vector<NodePath> switch_ways_;                    // by GPU: to the switch, from the switch
+  // First wire of each kind. Wires of a device are stored as pairs (up, down) or (out, in).
   std::uint32_t nvlink_ = 0;
   std::uint32_t gpu_pcie_ = 0;
   std::uint32_t nic_pcie_ = 0;
   std::uint32_t port_ = 0;
   std::uint32_t switch_ = 0;
   std::uint32_t socket_ = 0;
-  std::uint32_t sockets_ = 0;  // CPUs
+  std::uint32_t sockets_ = 0;  // number of CPUs
 };
 
 }  // namespace trainyard::nccl

@@ -72,8 +72,8 @@ std::size_t index_of(const std::string& word, const std::vector<std::string>& na
                     fmt::format("known: {}", fmt::join(names, ", "))});
 }
 
-// Calls set(operation, which of the names, whether it is listed) for what the text says, in its
-// order.
+// Parses the text in its order. Calls set(operation, index of a name, allowed) for every name of
+// each operation that an entry covers.
 template <class Set>
 void parse(const std::string& text, const std::vector<std::string>& names, const char* variable,
            Set set) {

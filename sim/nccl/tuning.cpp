@@ -1,5 +1,6 @@
-// NCCL's tuning model asks three questions of every method (ncclTopoTuneModel): is it offered, at
-// what rate, with what latency. Then it takes the quickest.
+// NCCL's tuning model (ncclTopoTuneModel). It determines for every method whether it is available,
+// its rate and its latency, and selects the fastest one. The sections of this file follow this
+// order.
 #include "sim/nccl/tuning.hpp"
 
 #include <fmt/format.h>
@@ -19,8 +20,9 @@ bool is_gather(CollectiveOp op) {
   return op == CollectiveOp::AllGather || op == CollectiveOp::ReduceScatter;
 }
 
-constexpr double kGatherRanksMost = 32.0;  // on a node, for NVLS other than all_reduce
+constexpr double kGatherRanksMost = 32.0;  // per node, for NVLS operations other than all_reduce
 
+// Across nodes, NVLS needs switches in the network that reduce (CollNet).
 bool nvls_offered(const Communicator& communicator, CollectiveOp op) {
   if (!communicator.graphs.nvls || !communicator.options.nvls) return false;
   if (communicator.graphs.nvls->channels < 2) return false;
@@ -54,7 +56,7 @@ bool algorithm_offered(const Communicator& communicator, CollectiveOp op, Algori
   return false;
 }
 
-// LL128 relies on 128-byte stores that arrive whole, which holds over NVLink and nearby NICs.
+// LL128 needs 128-byte stores that arrive as a whole, which holds over NVLink and nearby NICs.
 bool ll128_by_default(const Communicator& communicator, Algorithm algorithm) {
   const ChannelGraph& graph =
       algorithm == Algorithm::Tree ? communicator.graphs.tree : communicator.graphs.ring;
@@ -64,7 +66,7 @@ bool ll128_by_default(const Communicator& communicator, Algorithm algorithm) {
          communicator.node.sm <= communicator.constants.rules.ll128_newest_sm;
 }
 
-// By the operation, the hardware, the release and the options.
+// Availability by the operation, the hardware, the release and the options.
 bool is_offered(const Communicator& communicator, CollectiveOp op, const Method& method) {
   const auto row = static_cast<std::size_t>(op);
   const auto algorithm = static_cast<std::size_t>(method.algorithm);
@@ -88,17 +90,18 @@ bool is_offered(const Communicator& communicator, CollectiveOp op, const Method&
 
 constexpr double kTreeShare = 0.92;
 constexpr double kRingLl128Share = 0.92;
-constexpr double kTreeLlShare = 3.8;  // a tree of LL reaches the 3.8th part
+constexpr double kTreeLlShare = 3.8;  // a tree with LL reaches 1/3.8 of the rate
 constexpr double kSimpleTreeShare = 0.85;
 constexpr double kPatShare = 0.75;
 constexpr double kFiveSixths = 5.0 / 6.0;
 
+// Properties of the communicator that select entries of the rate tables.
 struct Facts {
   const Communicator& communicator;
   std::size_t generation;
-  std::size_t column;  // one node, two, more
+  std::size_t column;  // 0: one node, 1: two, 2: more
   double nodes;
-  double local;  // ranks of a node
+  double local;  // ranks per node
 
   explicit Facts(const Communicator& of)
       : communicator(of),
@@ -109,17 +112,18 @@ struct Facts {
   double cap(const RateTable& table) const { return table[generation][column]; }
 };
 
+// Up to two nodes NCCL counts the rate between GPUs, beyond that the rate to the NIC.
 double graph_rate(const Facts& facts, const ChannelGraph& graph) {
   return facts.communicator.nodes <= 2 ? graph.intra : graph.inter;
 }
 
-// The graph's channels, or as many of them as NCCL_MAX_NCHANNELS leaves.
+// Channels of the graph, reduced to the fraction that NCCL_MAX_NCHANNELS leaves.
 double ring_channels(const Facts& facts, const ChannelGraph& graph) {
   return graph.channels * facts.communicator.channel_share;
 }
 
-// The rate of LL depends on the GPU within a node and on the CPU across (the same table, its first
-// two rows).
+// The rate of LL. It depends on the GPU within a node and on the CPU across nodes (NCCL uses the
+// first two rows of the same table for the CPUs).
 double ll_rate(const Facts& facts) {
   const bool amd = facts.communicator.node.cpu == CpuVendor::Amd;
   const std::size_t row = facts.column == 0 ? facts.generation : (amd ? 1U : 0U);
@@ -163,7 +167,8 @@ double pat_rate(const Facts& facts) {
   return ring_channels(facts, graph) * graph_rate(facts, graph) * kPatShare;
 }
 
-// From 2.28 on: all_reduce goes both ways at once, a gather does not send a rank its own part.
+// The rule since 2.28: all_reduce uses both directions at the same time, and a gather does not send
+// a rank its own part.
 double nvls_rate_by_efficiency(const Facts& facts, CollectiveOp op, bool tree) {
   const ChannelGraph& graph = *facts.communicator.graphs.nvls;
   const TuningConstants& constants = facts.communicator.constants;
@@ -176,7 +181,7 @@ double nvls_rate_by_efficiency(const Facts& facts, CollectiveOp op, bool tree) {
   return heads * std::min({intra, inter, cap});
 }
 
-// Before: the graph's rate as it is; the ratio that follows is 5/6.
+// The rules before 2.28: the unscaled rate of the graph; rate_ratio() then multiplies by 5/6.
 double nvls_rate_before(const Facts& facts, CollectiveOp op, bool tree) {
   const ChannelGraph& graph = *facts.communicator.graphs.nvls;
   const NvlsRate rule = facts.communicator.constants.rules.nvls_rate;
@@ -197,7 +202,7 @@ double nvls_rate(const Facts& facts, CollectiveOp op, bool tree) {
   return rate * facts.communicator.nvls_channel_share;
 }
 
-// The switches of the network reduce. Works at full speed only where every GPU has a NIC.
+// CollNetDirect: the switches of the network reduce. It has full speed only if every GPU has a NIC.
 double collnet_direct_rate(const Facts& facts, CollectiveOp op) {
   const ChannelGraph& graph = *facts.communicator.graphs.nvls;
   if (is_gather(op)) return facts.local * std::min(graph.intra, 0.9 * graph.inter);
@@ -253,15 +258,15 @@ double rate_ratio(const Communicator& communicator, CollectiveOp op, Algorithm a
 
 // Latencies, microseconds.
 
-constexpr double kFanOut = 0.4;  // a head's further GPUs, one after the other
+constexpr double kFanOut = 0.4;  // us for each other GPU of a head, one after the other
 constexpr double kPatPerRank = 2.8;
-constexpr double kPatNetwork = 3.5;  // PAT's steps overlap: the 3.5th part of the network's latency
+constexpr double kPatNetwork = 3.5;  // PAT's steps overlap: 1/3.5 of the network latency remains
 
 struct Steps {
   double base = 0.0;
   double intra = 0.0;
   double inter = 0.0;
-  double local = 1.0;   // ranks of a node
+  double local = 1.0;   // ranks per node
   double levels = 0.0;  // floor(log2 N)
 };
 
@@ -281,6 +286,8 @@ double step(const Communicator& communicator, Wire wire, Algorithm algorithm, Pr
       wire)][static_cast<std::size_t>(algorithm)][static_cast<std::size_t>(protocol)];
 }
 
+// Base and step latencies of a method. With one rank per node, newer releases use Tree's network
+// latency for every algorithm.
 Steps steps_of(const Communicator& communicator, const Method& method) {
   const ChannelGraph& graph = graph_of(communicator, method.algorithm);
   const double local = communicator.ranks_per_node();
@@ -291,21 +298,22 @@ Steps steps_of(const Communicator& communicator, const Method& method) {
   steps.intra = step(communicator, intra_wire(graph), method.algorithm, method.protocol);
   steps.inter =
       step(communicator, Wire::Network, lone ? Algorithm::Tree : method.algorithm, method.protocol);
-  // Simple flushes what the NIC wrote into the GPU: once more the network's latency.
+  // Simple also flushes the NIC's write into GPU memory, which takes the network latency once more.
   steps.inter += graph.net_latency_us * (method.protocol == Protocol::Simple ? 2.0 : 1.0);
   steps.local = std::floor(local);
   steps.levels = static_cast<double>(std::bit_width(communicator.nodes)) - 1.0;
   return steps;
 }
 
-// A proxy on the CPU posts every network message.
+// A proxy thread on the CPU posts every network message.
 double post_overhead(const Communicator& communicator, Protocol protocol) {
   if (communicator.nodes == 1) return 0.0;
   const double once = communicator.node.cpu == CpuVendor::Amd ? 2.0 : 1.0;
   return protocol == Protocol::Simple ? 3.0 * once : once;
 }
 
-// Chunks flow from the root on; where channels differ NCCL charges every rank.
+// Chunks are pipelined from the root, so one step is visible. If the channels differ, NCCL counts a
+// step for every rank.
 double rooted_ring_latency(const Communicator& communicator, const Method& method, double base) {
   const Wire wire = communicator.nodes == 1 ? intra_wire(communicator.graphs.ring) : Wire::Network;
   if (communicator.graphs.ring.same_channels)
@@ -329,7 +337,7 @@ double ring_latency_us(const Communicator& communicator, CollectiveOp op, const 
          crossing * steps.inter;
 }
 
-// Microseconds without any byte.
+// The latency in microseconds, without any bytes.
 double latency_us(const Communicator& communicator, CollectiveOp op, const Method& method) {
   const Steps steps = steps_of(communicator, method);
   const bool alone = communicator.nodes == 1;
@@ -358,14 +366,14 @@ double latency_us(const Communicator& communicator, CollectiveOp op, const Metho
   return 0.0;
 }
 
-constexpr double kRingPlateau = 1.4;  // times a Simple ring's latency between nodes
+constexpr double kRingPlateau = 1.4;  // factor on the latency of a Simple ring between nodes
 constexpr double kRingPlateauVolta = 1.9;
-constexpr double kPlateauBytes = 64.0;  // per channel and rank
-constexpr double kLongRing = 1024.0;    // NCCL's factor against rings of 8-bit floats
+constexpr double kPlateauBytes = 64.0;  // bytes per channel and rank from which it applies
+constexpr double kLongRing = 1024.0;    // NCCL's penalty for rings of 8-bit floats
 constexpr std::uint32_t kLongRingRanks = 8;
-constexpr std::size_t kTreeCorrections = 23;  // sizes in which trees are corrected
+constexpr std::size_t kTreeCorrections = 23;  // number of size classes with a tree correction
 
-// floor(log2(bytes / 64)), 0 for less.
+// floor(log2(bytes / 64)), at least 0.
 std::size_t size_class(double bytes) {
   const auto blocks = static_cast<std::uint64_t>(std::max(bytes, 0.0)) >> 6;
   return blocks == 0 ? 0 : static_cast<std::size_t>(std::bit_width(blocks)) - 1;

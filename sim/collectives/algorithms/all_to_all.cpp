@@ -1,21 +1,23 @@
-// all_to_all without levels: every block straight to where it belongs, all at once or in rounds.
+// all_to_all without levels: every block travels directly to its destination, all at once or in
+// rounds.
 //
-// "pairwise": in round k every rank sends a block to the rank k further on.
+// "pairwise": in round k every rank sends one block to the rank at distance k.
 //
-//   T = (n-1)(alpha + S/(nB)), S all that one rank sends, its own block included
+//    T = (n-1)(alpha + S/(nB))
 //
-// Uneven blocks: a round ends with its largest one, so T = sum over rounds of (alpha + largest/B).
-// Message by message no round waits for the one before, so that is an upper bound of the stepwise
-// time, and what the busiest member sends or receives a lower one.
+// S is the number of bytes that one rank sends, including its own block. With uneven blocks a round
+// ends with its largest block, so T = sum over rounds of (alpha + largest/B). In the stepwise model
+// no round waits for the round before. The sum is therefore an upper bound of the stepwise time;
+// the bytes that the busiest member sends or receives give a lower bound.
 //
-// "direct": all at once, as NCCL groups its sends: the messages of a sender share its port. Between
-// nodes each leaves through the NIC of the local GPU that has the receiver's index (NCCL's PXN), so
-// that the fabric is crossed on one rail.
+// "direct": all blocks at once, as NCCL groups its sends; the messages of a sender share its port.
+// Between nodes each message leaves through the NIC of the local GPU with the receiver's local
+// index (NCCL's PXN), so it crosses the fabric on one rail.
 //
-//   T = alpha + (n-1)/n S/B
+//    T = alpha + (n-1)/n S/B
 //
-// Uneven blocks: each sender is one flow over all its links, so T is at least alpha + the largest
-// sum of what one port sends or receives / B.
+// With uneven blocks each sender is one flow over all its links, so T is at least alpha plus the
+// largest number of bytes that one port sends or receives, divided by B.
 //
 // n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 9 430.240960 us and 9 400.240960 us
 // (tests/sim/collectives/exchange_test.cpp).
@@ -85,7 +87,8 @@ class FlatAllToAll final : public CollectiveAlgorithm {
   bool in_rounds_;
 };
 
-// A round is a step on one channel; at once, each distance has a channel of its own.
+// In rounds, each round is a step and all use one channel. At once, each distance has its own
+// channel, so the messages of a member run concurrently.
 std::vector<Message> FlatAllToAll::messages(const GroupPlace& place, Bytes bytes) const {
   const std::uint32_t n = ranks_of(place);
   AllToAllRounds rounds(place, bytes);

@@ -1,9 +1,9 @@
-// The all_to_all algorithms share this: one block from each member to each other one, even or as a
-// byte matrix says.
+// Functions that the all_to_all algorithms share. Each member sends one block to each other member;
+// the blocks are equal, or a byte matrix gives their sizes.
 //
-//   AllToAllRounds rounds(place, bytes);
-//   rounds.add({.from = 0, .to = 3, .step = 2});     // nothing where the matrix has a zero
-//   std::vector<Phase> phases = phases_of_all_to_all(place, messages, FlowOf::Message);
+//    AllToAllRounds rounds(place, bytes);
+//    rounds.add({.from = 0, .to = 3, .step = 2});     // no message if the matrix has a zero
+//    std::vector<Phase> phases = phases_of_all_to_all(place, messages, FlowOf::Message);
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace trainyard {
 
-// A message that carries one block straight to where it belongs.
+// A message that carries one block directly to its destination.
 struct BlockMessage {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -21,12 +21,12 @@ struct BlockMessage {
   std::uint32_t channel = 0;
 };
 
-// Messages that carry nothing on, in the order they were added. No MessageList with its n^3 pieces
-// is needed.
+// A list of messages without dependencies, in the order of addition. It avoids a MessageList, whose
+// table of n^3 entries (n ranks, n^2 pieces) these algorithms do not need.
 class AllToAllRounds {
  public:
   AllToAllRounds(const GroupPlace& place, Bytes bytes) : blocks_(blocks_of(place, bytes)) {}
-  // Leaves out a block that the matrix says is empty.
+  // Adds the message unless the matrix gives its block zero bytes.
   void add(const BlockMessage& message);
   [[nodiscard]] std::vector<Message> take() && { return std::move(messages_); }
 
@@ -35,13 +35,14 @@ class AllToAllRounds {
   std::vector<Message> messages_;
 };
 
-// `message` with the blocks of all these sources for all these destinations: pieces in ascending
-// order and bytes. Blocks that the matrix says are empty are left out; all empty: no pieces.
+// `message` with the blocks from all `sources` to all `destinations`: sets its pieces, in ascending
+// order, and its bytes. Blocks with zero bytes in the matrix are left out; if all are, the message
+// has no pieces.
 [[nodiscard]] Message carrying(const Blocks& blocks, Message message,
                                std::span<const std::uint32_t> sources,
                                std::span<const std::uint32_t> destinations);
 
-// phases_by_step, and the launch alone where no member has anything to send.
+// phases_by_step, or one phase with only the launch latency if no member sends anything.
 [[nodiscard]] std::vector<Phase> phases_of_all_to_all(const GroupPlace& place,
                                                       const std::vector<Message>& messages,
                                                       FlowOf flow_of);

@@ -1,9 +1,9 @@
-// broadcast and reduce by pipelined chains: the buffer in chunks along a ring that is cut at the
-// root.
+// broadcast and reduce by pipelined chains: the chunks of the buffer travel along a ring that is
+// cut at the root.
 //
-//   T = (n-2+C)(alpha + S/(CB))          C chunks of S bytes, n ranks
+//    T = (n-2+C)(alpha + S/(CB))          S bytes in C chunks, n ranks
 //
-// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: C = 64 12 094.051200 us; the best C is
+// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: C = 64 gives 12 094.051200 us; the best C is
 // sqrt(S(n-2)/(alpha B)) = 113.5 (tests/sim/collectives/exchange_test.cpp).
 #include <fmt/format.h>
 
@@ -18,8 +18,8 @@ namespace trainyard {
 
 namespace {
 
-// The ring cut so that group rank 0 is first (a broadcast starts there) or last (a reduction ends
-// there).
+// The ring, rotated so that group rank 0 is first (where a broadcast starts) or last (where a
+// reduction ends).
 Ring cut_at_root(Ring ring, bool root_last) {
   auto begin = std::find(ring.begin(), ring.end(), 0U);
   if (root_last) ++begin;
@@ -33,7 +33,7 @@ std::vector<Ring> cut_rings(const GroupPlace& place, bool root_last) {
   return rings;
 }
 
-// The hops that carry a chunk in a step, [begin, end): hop i carries chunk step - i.
+// The hops [begin, end) that carry a chunk in a step: hop i carries chunk step - i.
 struct HopRange {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
@@ -42,7 +42,7 @@ HopRange busy_hops(std::uint32_t step, std::uint32_t hops, std::uint32_t chunks)
   return {.begin = step < chunks ? 0 : step - chunks + 1, .end = std::min(hops, step + 1)};
 }
 
-// A chunk loads each hop of a ring with so much, the same in every step.
+// The flow of one chunk on each hop of a ring. It is the same in every step.
 std::vector<MultiLinkFlow> hop_flows(const GroupPlace& place, const Ring& ring, double chunk_bytes,
                                      LoadSum& loads) {
   std::vector<MultiLinkFlow> flows;
@@ -84,7 +84,7 @@ std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const 
 
 namespace {
 
-// Why the ranks are too many for chains, whatever the size.
+// The reason why the group has too many ranks for chains at any size, or nothing.
 std::optional<std::string> chain_refusal(const GroupPlace& place) {
   const std::size_t rings = rings_of(place).size();
   return too_many_messages(fmt::format("{} ranks that pass on {} chunks in each of {} chains",
@@ -92,7 +92,8 @@ std::optional<std::string> chain_refusal(const GroupPlace& place) {
                            (place.gpus.size() - 1) * rings * kChunksMost);
 }
 
-// The plan of the registered algorithms: chunks_of() the buffer.
+// The plan of the registered algorithms, with chunks_of() chunks. pieces() must not depend on the
+// size, so it always has kChunksMost pieces per ring, and a chunk has kChunksMost / chunks of them.
 ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce) {
   const std::size_t hops = place.gpus.size() - 1;
   const double share = bytes.value() / static_cast<double>(rings_of(place).size());
@@ -100,9 +101,9 @@ ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce) {
   return {.chunks = chunks, .pieces_per_chunk = kChunksMost / chunks, .reduce = reduce};
 }
 
-// A phase a step. While the pipeline fills, a step takes the latency of the hop that the first
-// chunk crosses, then that of the slowest hop: sum over hops of (alpha + S/(CB)) + (C-1)(alpha +
-// S/(CB)).
+// One phase per step. While the pipeline fills, a step takes the latency of the hop that the first
+// chunk crosses, afterwards that of the slowest hop: sum over hops of (alpha + S/(CB)) +
+// (C-1)(alpha + S/(CB)).
 std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
   const std::uint32_t hops = ranks_of(place) - 1;
   const double chunk_bytes = bytes.value() / chain_pieces(place, plan) * plan.pieces_per_chunk;

@@ -1,11 +1,11 @@
-// Collectives in which everyone sends straight to everyone at once, in one step or two.
+// Collectives in which every member sends directly to every other member, in one or two steps.
 //
-//   one_shot    all_reduce: all of S to all others, who add          T = alpha + (n-1) S/B
-//   two_shot    all_reduce: parts to their owners, sums to all       T = 2 alpha + 2(n-1)/n S/B
-//   direct      all_gather, reduce_scatter: one of these steps       T = alpha + (n-1)/n S/B
+//    one_shot    all_reduce: all of S to all others, who add          T = alpha + (n-1) S/B
+//    two_shot    all_reduce: parts to their owners, sums to all       T = 2 alpha + 2(n-1)/n S/B
+//    direct      all_gather, reduce_scatter: one of these steps       T = alpha + (n-1)/n S/B
 //
-// S is the whole buffer (gathered or scattered), B the rate of a member's port. n = 8, S = 2^30,
-// B = 100 GB/s, alpha = 5 us: 75 166.927680 us, 18 800.481920 us
+// S is the size of the whole buffer (gathered or scattered), B the rate of a member's port. n = 8,
+// S = 2^30, B = 100 GB/s, alpha = 5 us: 75 166.927680 us, 18 800.481920 us
 // (tests/sim/collectives/exchange_test.cpp) and 9 400.240960 us (new_algorithms_test.cpp).
 #include <algorithm>
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace trainyard {
 
 namespace {
 
-// Every rank sends pieces_of(from, to) to every other at once; each distance is a channel, so that
-// a member's sends run side by side.
+// Appends one step in which every rank sends pieces_of(from, to) to every other rank. Each distance
+// has its own channel, so the sends of a member run concurrently.
 template <class PiecesOf>
 void add_direct_step(MessageList& list, std::uint32_t ranks, std::uint32_t step, bool reduce,
                      PiecesOf pieces_of) {
@@ -40,8 +40,8 @@ void add_direct_step(MessageList& list, std::uint32_t ranks, std::uint32_t step,
   }
 }
 
-// The phase of such a step, in which every message has so many bytes: a flow per sender. Without a
-// list of messages, which for 2,000 ranks has four million rows.
+// The phase of such a step with `bytes` per message: one flow per sender. It needs no list of
+// messages, which would have four million entries for 2,000 ranks.
 Phase direct_phase(const GroupPlace& place, double bytes) {
   const std::uint32_t ranks = ranks_of(place);
   Phase phase;
@@ -57,7 +57,7 @@ Phase direct_phase(const GroupPlace& place, double bytes) {
   return phase;
 }
 
-// So many of these steps, the first with the launch latency.
+// The phases of `steps` such steps; the first one includes the launch latency.
 std::vector<Phase> direct_phases(const GroupPlace& place, double bytes, std::size_t steps) {
   std::vector<Phase> phases(steps, direct_phase(place, bytes));
   phases.front().latency += place.cluster.facts().latency.launch;

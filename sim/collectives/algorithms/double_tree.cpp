@@ -1,12 +1,12 @@
-// Double binary tree: half of the buffer is reduced up and broadcast down each of two trees over
-// the nodes; inside a node the tree is a flow.
+// all_reduce by NCCL's double binary tree. Each of two trees over the nodes reduces half of the
+// buffer up to its root and broadcasts it down. Within a node the tree is a chain of the ranks.
 //
-//   T = 2((g-1) a_i + floor(log2 N) a_e) + 2 S/B       pipelined, B the slowest edge of the trees
+//    T = 2((g-1) a_i + floor(log2 N) a_e) + 2 S/B       pipelined, B the slowest edge of the trees
 //
-// g ranks on each of N nodes, a_i and a_e the latency of a step within and across nodes
-// (NVIDIA/nccl src/graph/tuning.cc). What is small keeps to one channel: NCCL plans at least 32 KiB
-// for each. 4 bytes over 8 ranks on each of 2 048 nodes: 2(7 * 3.4 + 11 * 14) us = 0.36 ms, where a
-// ring would take 0.46 s.
+// g ranks on each of N nodes; a_i and a_e are the latencies of a step within and across nodes
+// (NVIDIA/nccl src/graph/tuning.cc). A small buffer uses one channel, because NCCL plans at least
+// 32 KiB per channel. 4 bytes over 8 ranks on each of 2 048 nodes: 2(7 * 3.4 + 11 * 14) us = 0.36
+// ms, where a ring would take 0.46 s.
 #include "sim/collectives/algorithms/double_tree.hpp"
 
 #include <algorithm>
@@ -23,6 +23,10 @@ namespace trainyard {
 
 namespace {
 
+// Tree 1 of NCCL (ncclGetBtree). The parent clears the lowest set bit b of the node and sets the
+// next higher bit; if that node does not exist, it only clears b. The first child is b/2 below the
+// node. The second child is b/2 above it, or at the largest smaller power of two above it where a
+// node exists.
 TreeNode first_tree(std::uint32_t nodes, std::uint32_t node) {
   TreeNode entry;
   if (node == 0) {
@@ -49,7 +53,8 @@ TreeNode first_tree(std::uint32_t nodes, std::uint32_t node) {
 TreeNode tree_node(const TreeShape& shape, std::uint32_t node) {
   if (!shape.mirrored) return first_tree(shape.nodes, node);
   const std::uint32_t n = shape.nodes;
-  // The mirror image of itself, or the shift by one and back.
+  // Tree 2 is tree 1 with the nodes renumbered: reversed for even n, shifted by one for odd n.
+  // `there` maps a node into tree 1 and `back` is its inverse.
   const auto there = [n](std::uint32_t i) { return n % 2 == 0 ? n - 1 - i : (i + n - 1) % n; };
   const auto back = [n](std::uint32_t i) { return n % 2 == 0 ? n - 1 - i : (i + 1) % n; };
   TreeNode entry = first_tree(n, there(node));
@@ -62,40 +67,42 @@ TreeNode tree_node(const TreeShape& shape, std::uint32_t node) {
 namespace {
 
 constexpr double kBytesPerChannel = 32.0 * 1024.0;
-constexpr std::uint32_t kChannelSetsMost = 16;  // more trees take turns on the channels
+constexpr std::uint32_t kChannelSetsMost = 16;  // trees beyond this number share channels
 
 constexpr std::uint32_t kNoGroupRank = std::numeric_limits<std::uint32_t>::max();
 
-// One tree over group ranks: the parent of each (kNoGroupRank: the root's), and the piece of the
-// buffer it carries.
+// One tree over group ranks: the parent of each rank (kNoGroupRank for the root), and the index of
+// the part of the buffer that the tree carries.
 struct GroupRankTree {
   std::vector<std::uint32_t> parent;
   std::uint32_t piece = 0;
 };
 
-// Two properties of a group rank's hop to its parent, which number its messages.
+// By group rank, the properties of its hop to its parent that determine step and channel of a
+// message.
 struct GroupRankHops {
   std::vector<std::uint32_t> depth;
-  std::vector<bool> second;  // the second child of its parent, served beside the first
+  std::vector<bool> second;  // second child of its parent; both children are served concurrently
 };
 
-// The members of a node in the order of a channel: each channel starts with another member, and so
-// leaves through another NIC.
+// The member of a node at index `place` of the chain of a channel. Each channel starts at another
+// member and therefore leaves the node through another NIC.
 std::uint32_t member(const Placement& placement, std::uint32_t node, std::size_t place,
                      std::uint32_t channel) {
   const std::vector<std::uint32_t>& group_ranks = placement.nodes[node];
   return group_ranks[(place + channel) % group_ranks.size()];
 }
 
-// Which members of a node no rail begins with, because their NIC is dead.
+// By index in a node, true for a member with which no rail begins, because its NIC is dead.
 std::vector<bool> left_out(const Placement& placement, const std::vector<std::uint32_t>& rails) {
   std::vector<bool> result(placement.smallest(), true);
   for (const std::uint32_t rail : rails) result[rail] = false;
   return result;
 }
 
-// The first member of a node faces the parent node, which takes its first child at its second
-// member and its second child at its first, to spread the work.
+// The member of the parent node to which a child node connects. The first member of a node connects
+// to the parent node. The parent node takes its first child at its second member and its second
+// child at its first member, which spreads the load. Members without a NIC are skipped.
 std::uint32_t attachment(const Placement& placement, const TreeShape& shape, std::uint32_t parent,
                          std::uint32_t child, const std::vector<bool>& without_nic,
                          std::uint32_t channel) {
@@ -110,7 +117,7 @@ std::uint32_t attachment(const Placement& placement, const TreeShape& shape, std
   return member(placement, parent, next, channel);
 }
 
-// The two trees of a channel begin with the member of its rail.
+// The tree of one channel: both trees of the channel begin with the member of its rail.
 GroupRankTree make_tree(const Placement& placement, std::size_t ranks, const TreeShape& shape,
                         const std::vector<bool>& without_nic, std::uint32_t channel,
                         std::uint32_t index) {
@@ -141,7 +148,7 @@ GroupRankHops hops_of(const GroupRankTree& tree) {
   return hops;
 }
 
-// Two for each channel, of at most one channel a rail.
+// The trees: two for each channel. There are at most as many channels as rails.
 std::vector<GroupRankTree> trees_of(const GroupPlace& place, const Placement& placement,
                                     double channels) {
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
@@ -165,7 +172,7 @@ std::vector<GroupRankTree> trees_of(const GroupPlace& place, const Placement& pl
   return trees_of(place, placement, bytes.value() / kBytesPerChannel);
 }
 
-// One channel for each rail.
+// The trees with one channel for each rail.
 std::vector<GroupRankTree> all_trees(const GroupPlace& place) {
   return trees_of(place, placement_of(place), std::numeric_limits<double>::infinity());
 }
@@ -188,7 +195,7 @@ class TreeAllReduce final : public CollectiveAlgorithm {
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
 };
 
-// The slowest edge of the trees within a node, and the slowest between nodes.
+// The slowest edge of the trees within a node, and the slowest one between nodes.
 struct EdgeLatencies {
   Seconds inside;
   Seconds across;
@@ -207,7 +214,8 @@ EdgeLatencies edge_latencies(const GroupPlace& place, const std::vector<GroupRan
   return edges;
 }
 
-// Up and down, the depth of the flows and that of the trees (ncclTopoTuneModel).
+// Latency of the way up and down: the depth of the chains within nodes and that of the trees
+// between nodes (ncclTopoTuneModel).
 Seconds tree_latency(const GroupPlace& place, const Placement& placement,
                      const std::vector<GroupRankTree>& trees) {
   const EdgeLatencies edges = edge_latencies(place, trees);
@@ -216,14 +224,14 @@ Seconds tree_latency(const GroupPlace& place, const Placement& placement,
          (static_cast<double>(placement.largest() - 1) * edges.inside + levels * edges.across);
 }
 
-// `bytes` up and down.
+// Adds `bytes` in both directions of an edge.
 void add_edge(const GroupPlace& place, std::uint32_t group_rank, std::uint32_t above, double bytes,
               LoadSum& loads) {
   loads.add(hop_route(place, group_rank, above), bytes);
   loads.add(hop_route(place, above, group_rank), bytes);
 }
 
-// `bytes` over each edge between nodes, and what else is in `loads`.
+// The flow of `bytes` over each edge between nodes, and of the loads already in `loads`.
 MultiLinkFlow loads_between_nodes(const GroupPlace& place, const GroupRankTree& tree, double bytes,
                                   LoadSum& loads) {
   for (std::uint32_t group_rank = 0; group_rank < tree.parent.size(); ++group_rank) {
@@ -234,7 +242,8 @@ MultiLinkFlow loads_between_nodes(const GroupPlace& place, const GroupRankTree& 
   return loads.take();
 }
 
-// The same for the edges within nodes: nodes alike are told by one of them.
+// The same for the edges within nodes. Isomorphic nodes have the same loads up to the numbers of
+// the links, so the routes are searched for one node of each kind only (NodeMembers).
 class LoadsWithinNodes {
  public:
   LoadsWithinNodes(const GroupPlace& place, const GroupRankTree& tree, double bytes, LoadSum& loads)
@@ -272,7 +281,8 @@ class LoadsWithinNodes {
     return loads_.take().loads;
   }
 
-  // Links of nodes come in the order of these but where a fabric joins GPUs of one node.
+  // The links of the nodes already ascend, as the nodes do, unless a fabric joins GPUs of one node.
+  // Only that case needs a sort.
   MultiLinkFlow sorted(MultiLinkFlow flow) {
     const auto falls = [](const LinkLoad& a, const LinkLoad& b) { return a.link >= b.link; };
     if (std::ranges::adjacent_find(flow.loads, falls) == flow.loads.end()) return flow;
@@ -293,7 +303,7 @@ std::vector<MultiLinkFlow> flows_of(const GroupPlace& place, const Placement& pl
   std::vector<MultiLinkFlow> flows;
   if (share <= 0.0) return flows;
   LoadSum loads(place.cluster);
-  // The two trees of a channel have the same edges within nodes.
+  // The two trees of a channel have the same edges within nodes, so `inside` is computed once.
   for (std::size_t i = 0; i < trees.size(); i += 2) {
     const MultiLinkFlow inside = LoadsWithinNodes(place, trees[i], share, loads).of_all(placement);
     for (const GroupRankTree& tree : {std::cref(trees[i]), std::cref(trees[i + 1])}) {
@@ -327,7 +337,7 @@ std::vector<GroupRankHops> hops_of(const std::vector<GroupRankTree>& trees) {
   return hops;
 }
 
-// Every hop of one tree of one level, up adding or down replacing, with one chunk.
+// The hops of one level of one tree for one chunk: up with reduction, or down with replacement.
 struct TreeHops {
   const GroupRankTree& tree;
   const GroupRankHops& of_group_rank;
@@ -352,8 +362,8 @@ void add_hops(MessageList& list, const TreeHops& hops) {
   }
 }
 
-// Chunk by chunk up to the root adding, then down; always one channel for each member of a node, so
-// that the pieces do not depend on the size of the buffer.
+// The chunks travel to the root and are reduced, then travel down. There is always one channel for
+// each rail, so that the number of pieces does not depend on the size of the buffer.
 std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes bytes) const {
   const std::vector<GroupRankTree> trees = all_trees(place);
   MessageList list({.ranks = ranks_of(place),
@@ -364,7 +374,7 @@ std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes byte
   const Bytes share{bytes.value() / static_cast<double>(trees.size())};
   const std::uint32_t chunks = stream_chunks(share, kChunksMost);
   const std::uint32_t size = kChunksMost / chunks;
-  // In step t the hop t-c of the way up and down carries chunk c.
+  // In step t, chunk c is on hop t-c of the way up and down.
   for (std::uint32_t step = 0; step + 1 < 2 * depth + chunks; ++step) {
     for (std::uint32_t chunk = 0; chunk < std::min(chunks, step + 1); ++chunk) {
       const std::uint32_t hop = step - chunk;
@@ -384,7 +394,7 @@ std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes byte
   return std::move(list).take();
 }
 
-// The way of the first chunk, up the longest branch and down again.
+// Latency of the first chunk: up the longest branch and down again, in seconds.
 double first_chunk_s(const GroupPlace& place, const std::vector<GroupRankTree>& trees) {
   Seconds longest;
   for (const GroupRankTree& tree : trees) {

@@ -1,12 +1,13 @@
-// NCCL's pair of binary trees over N nodes: each node is interior in at most one of them (N even).
+// NCCL's double binary tree over N nodes: each node is an inner node in at most one of the two
+// trees (N even).
 //
-// Tree 1, for node r > 0 with lowest set bit b: parent (r xor b) | 2b, or r xor b where that is not
-// below N. Node 0 is the root. Tree 2 is its mirror image (N even) or shifted by one (N odd).
-// Reference: NVIDIA/nccl src/graph/trees.cc (ncclGetBtree, ncclGetDtree), described in Sanders,
-// Speck and Traeff 2009.
+// Tree 1: the parent of node r > 0 with lowest set bit b is (r xor b) | 2b, or r xor b if the
+// former is not below N. Node 0 is the root. Tree 2 is the mirror image of tree 1 (N even), or tree
+// 1 shifted by one (N odd). Reference: NVIDIA/nccl src/graph/trees.cc (ncclGetBtree, ncclGetDtree),
+// described in Sanders, Speck and Traeff 2009.
 //
-//   TreeNode n = tree_node({.nodes = 8, .mirrored = false}, 6);   // parent 4, children 5 and 7
-//   const std::vector<MultiLinkFlow> flows = double_tree_flows(place, Bytes{4.0});
+//    TreeNode n = tree_node({.nodes = 8, .mirrored = false}, 6);   // parent 4, children 5 and 7
+//    const std::vector<MultiLinkFlow> flows = double_tree_flows(place, Bytes{4.0});
 #pragma once
 
 #include <array>
@@ -20,7 +21,7 @@ namespace trainyard {
 
 struct TreeShape {
   std::uint32_t nodes = 1;
-  bool mirrored = false;  // the second tree
+  bool mirrored = false;  // true: tree 2
 };
 
 struct TreeNode {
@@ -31,7 +32,7 @@ struct TreeNode {
 // REQUIRES: node < shape.nodes.
 [[nodiscard]] TreeNode tree_node(const TreeShape& shape, std::uint32_t node);
 
-// The flows of an all_reduce over both trees, for so many bytes of each member.
+// The flows of an all_reduce over both trees; `bytes` is the size of each member's buffer.
 [[nodiscard]] std::vector<MultiLinkFlow> double_tree_flows(const GroupPlace& place, Bytes bytes);
 
 }  // namespace trainyard

@@ -1,17 +1,18 @@
-// all_reduce by swaps at distances of powers of two (Thakur, Rabenseifner and Gropp 2005).
+// all_reduce by exchanges at distances of powers of two (Thakur, Rabenseifner and Gropp 2005).
 //
-// Recursive doubling: in step k every rank swaps its whole sum with the one at distance 2^k.
+// Recursive doubling: in step k every rank exchanges its whole sum with the rank at distance 2^k.
 //
-//   T = log2(n) (alpha + S/B)
+//    T = log2(n) (alpha + S/B)
 //
-// Halving and doubling: every rank swaps S/2, S/4, ..., S/n with the ranks at distances 1, 2, 4,
-// ... while reducing, then the same backwards while gathering, so it has the ring's bytes in few
-// steps. The largest swaps are the nearest: out of a node of 8 goes no more than S/8 of a rank.
+// Halving and doubling: every rank exchanges S/2, S/4, ..., S/n with the ranks at distances 1, 2,
+// 4, ... and reduces, then repeats the exchanges in reverse order and gathers. It transfers as many
+// bytes as a ring in fewer steps. The nearest ranks exchange the most bytes: out of a node of 8
+// ranks each rank sends at most S/8.
 //
-//   T = 2 log2(n) alpha + 2(n-1)/n S/B
+//    T = 2 log2(n) alpha + 2(n-1)/n S/B
 //
-// With other than a power of two of ranks both take two more steps of S, and p, the largest power
-// of two, stands in place of n.
+// If the number of ranks is not a power of two, both algorithms take two more steps of S bytes, and
+// the largest power of two p below n replaces n.
 //
 // n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: 32 227.254720 us and 18 820.481920 us
 // (tests/sim/collectives/exchange_test.cpp).
@@ -24,14 +25,14 @@ namespace trainyard {
 
 namespace {
 
-// Exchanges at distances of powers of two run among the first p ranks, the largest power of two. Of
-// the others rank p + i gives all it has to rank i in a step before, and gets the result from it in
-// a step after.
+// The number p of ranks that take part in the exchanges: the largest power of two up to `ranks`.
+// Each of the other ranks, p + i, sends all its data to rank i in a step before and receives the
+// result from it in a step after.
 std::uint32_t core_of(std::uint32_t ranks) { return std::bit_floor(ranks); }
 
 enum class Extra : std::uint8_t { Give, Get };
 
-// Appends that step, if there are others; returns the step after it.
+// Appends that step if there are such ranks; returns the number of the following step.
 std::uint32_t add_extra_step(MessageList& list, std::uint32_t ranks, PieceRange whole,
                              std::uint32_t step, Extra extra) {
   const std::uint32_t core = core_of(ranks);
@@ -78,8 +79,8 @@ std::vector<Message> RecursiveDoubling::messages(const GroupPlace& place, Bytes 
   return std::move(list).take();
 }
 
-// The pieces that `rank` adds up once it has met those at distances below `beyond`: at each
-// distance it keeps the half of the block that its own bit chooses.
+// The pieces that `rank` sums after the exchanges at all distances below `beyond`: at each distance
+// it keeps the half of the block that is selected by its own bit.
 PieceRange block_of(std::uint32_t rank, std::uint32_t beyond, std::uint32_t pieces) {
   std::uint32_t begin = 0;
   for (std::uint32_t distance = 1; distance < beyond; distance *= 2) {

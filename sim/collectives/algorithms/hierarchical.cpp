@@ -1,19 +1,21 @@
-// Level by level: reduce_scatter within every node, then within every unit of nodes, and so on
-// outwards on ever smaller parts; all_gather back inwards.
+// Collectives level by level. Reduce_scatter runs within every node, then within every unit of
+// nodes, and so on outwards, on smaller parts at each level. All_gather runs from the outermost
+// level inwards.
 //
-//   T(all_reduce) = sum over levels of 2(k_l - 1)(a_l + S/(K_l B_l)),  K_l = k_0 k_1 ... k_l
+//    T(all_reduce) = sum over levels of 2(k_l - 1)(a_l + S/(K_l B_l)),  K_l = k_0 k_1 ... k_l
 //
-// S bytes, k_l ranks that meet in a line of level l, a_l and B_l its step latency and rate;
-// reduce_scatter and all_gather take half. The levels wait for each other. "hierarchical" has two,
-// the nodes and the rails across them; "multi_level" takes those of the fabric (levels.hpp). g = 8
-// ranks on each of N = 4 nodes, S = 2^30, 370.8 GB/s and 4 us within, 48.5 GB/s and 14 us across:
-// 9 358.615511 us (tests/sim/collectives/hierarchical_test.cpp).
+// S bytes; k_l is the number of ranks in a line of level l, a_l and B_l are its step latency and
+// rate. Reduce_scatter and all_gather take half of that. A level starts when the level before has
+// ended. "hierarchical" has two levels, the nodes and the rails across them; "multi_level" has the
+// levels of the fabric (levels.hpp). g = 8 ranks on each of N = 4 nodes, S = 2^30, 370.8 GB/s and 4
+// us within, 48.5 GB/s and 14 us across: 9 358.615511 us
+// (tests/sim/collectives/hierarchical_test.cpp).
 //
-// Along a dimension of a torus a line goes round both ways, half of the bytes each, as the wires
-// lie (Jain and Sabharwal, "Optimal bucket algorithms for large MPI collectives on torus
-// interconnects", ICS 2010; two-way rings per axis on TPUs):
+// Along a dimension of a torus, half of the bytes travel around the line in each direction, so both
+// directions of the wires are used (Jain and Sabharwal, "Optimal bucket algorithms for large MPI
+// collectives on torus interconnects", ICS 2010; two-way rings per axis on TPUs):
 //
-//   T(all_reduce) = sum over dimensions of 2(k_d - 1)(a + S/(2 K_d B)),  B of a wire, one way
+//    T(all_reduce) = sum over dimensions of 2(k_d - 1)(a + S/(2 K_d B)),  B of a wire, one way
 //
 // 4 x 4 x 4 GPUs, S = 2^30, B = 50 GB/s, a = 3 us: 21 193.292160 us
 // (tests/sim/collectives/levels_test.cpp).
@@ -29,20 +31,20 @@ namespace trainyard {
 
 namespace {
 
-// The levels, and how each line of one goes round. Every member of a line owns the pieces
-// group rank * cycles + cycle; a cycle of a node's wires carries those of its number. Along a
-// dimension of a torus odd cycles go backwards.
+// The levels, and the cycles in which data travels along their lines. Every member of a line owns
+// the pieces group rank * cycles + cycle. Cycle c of a node's disjoint cycles carries the pieces of
+// cycle c. Along a dimension of a torus, odd cycles travel backwards.
 struct Plan {
   Levels levels;
   std::vector<std::vector<Ring>> node_rings;  // [node][cycle], as digits of level 0
-  std::uint32_t node_cycles = 1;              // disjoint ones of a node
-  std::uint32_t cycles = 1;  // a multiple of it; two ways round where there is a torus
+  std::uint32_t node_cycles = 1;              // disjoint cycles that every node has
+  std::uint32_t cycles = 1;  // a multiple of node_cycles; even where there is a torus dimension
 
   [[nodiscard]] std::uint32_t ranks() const {
     return static_cast<std::uint32_t>(levels.group_rank_at.size());
   }
   [[nodiscard]] std::uint32_t pieces() const { return ranks() * cycles; }
-  // The digits of a line in the order in which data visits them.
+  // The digits of a line, in the order in which data visits them.
   [[nodiscard]] Ring order(std::size_t level, std::uint32_t position, std::uint32_t cycle) const;
 };
 
@@ -72,15 +74,15 @@ Plan plan_of(const GroupPlace& place, LevelsOf which) {
   return plan;
 }
 
-// Calls visit(position) for the first position of every line of the level.
+// Calls visit(position) with the first position of every line of the level.
 template <class Visit>
 void for_each_line(const Levels& levels, std::size_t level, Visit visit) {
   for (std::uint32_t position = 0; position < levels.group_rank_at.size(); ++position)
     if (levels.digit(level, position) == 0) visit(position);
 }
 
-// Pieces of a cycle that the member with this digit of a line answers for: its own and those of
-// all that it stands for at the levels further out.
+// The pieces of a cycle for which a member is responsible at this level, given by its position: its
+// own pieces, and those of all ranks at outer levels that have the same digits up to this level.
 std::vector<std::uint32_t> block(const Plan& plan, std::size_t level, std::uint32_t position,
                                  std::uint32_t cycle) {
   const std::uint32_t apart = plan.levels.stride(level) * plan.levels.sizes[level];
@@ -99,8 +101,9 @@ void send_pieces(MessageList& list, Message message, const std::vector<std::uint
   list.send(std::move(message));
 }
 
-// One pass of one cycle round a line: in step s the member at place i of the order sends the block
-// of place i-1-s, which its owner adds up last, or i-s, which its owner sends first (ring.hpp).
+// One pass of one cycle over a line. In step s the member at index i of the order sends block
+// i-1-s, whose owner adds last (reduce), or block i-s, whose owner sends first (gather); see
+// ring.cpp.
 void add_line(MessageList& list, const Plan& plan, std::size_t level, std::uint32_t first,
               Message pattern) {
   const Ring order = plan.order(level, first, pattern.channel);
@@ -121,7 +124,7 @@ void add_line(MessageList& list, const Plan& plan, std::size_t level, std::uint3
   }
 }
 
-// One pass of every line of a level; returns the step after it.
+// Appends one pass over every line of a level; returns the number of the step after it.
 std::uint32_t add_level(MessageList& list, const Plan& plan, std::size_t level, bool reduce,
                         std::uint32_t step) {
   for_each_line(plan.levels, level, [&](std::uint32_t first) {
@@ -131,6 +134,8 @@ std::uint32_t add_level(MessageList& list, const Plan& plan, std::size_t level, 
   return step + plan.levels.sizes[level] - 1;
 }
 
+// The phase of one level: every line is a set of rings that run concurrently. Its latency is that
+// of all steps, each at the slowest hop of the level.
 Phase level_phase(const GroupPlace& place, const Plan& plan, std::size_t level, Bytes bytes,
                   std::uint32_t passes) {
   LoadSum loads(place.cluster);
@@ -186,8 +191,8 @@ std::string_view Hierarchical::summary() const {
   return "reduce_scatter in the node, all_reduce per rail, all_gather in the node";
 }
 
-// At the outermost level an all_reduce gathers at once what it has reduced: one phase of two
-// passes.
+// An all_reduce gathers immediately after the reduction at the outermost level, so that level is
+// one phase of two passes.
 std::vector<Phase> Hierarchical::phases(const GroupPlace& place, Bytes bytes) const {
   const Plan plan = plan_of(place, which_);
   const std::size_t outermost = plan.levels.sizes.size() - 1;

@@ -1,13 +1,13 @@
-// all_to_all in two levels: what is for the remote GPUs of local index j gathers on the local GPU
-// j over NVLink, then crosses the fabric on rail j; each level in pairwise rounds.
+// all_to_all in two levels. The data for all remote GPUs with local index j is first collected at
+// local GPU j over NVLink; then it crosses the fabric on rail j. Each level uses pairwise rounds.
 //
-//   T = (g-1)(alpha_i + S/(g B_i)) + (N-1)(alpha_e + S/(N B_e))
+//    T = (g-1)(alpha_i + S/(g B_i)) + (N-1)(alpha_e + S/(N B_e))
 //
-// g GPUs on each of N nodes, S all that one rank sends, its own block included. Compared with the
-// flat exchange it sends N-1 large messages per GPU over the fabric instead of (N-1)g small ones.
-// The form is that of NCCL 2.12's PXN and of the two-dimensional all_to_all of Tutel and
-// DeepSpeed-MoE. g = 8, N = 4, NVLink 370.8 GB/s and 4 us, NIC 48.5 GB/s and 14 us, S = 2^30:
-// 19 208.030889 us (tests/sim/collectives/all_to_all_test.cpp).
+// g GPUs on each of N nodes; S is the number of bytes that one rank sends, including its own block.
+// Compared with the flat algorithm, each GPU sends N-1 large messages over the fabric instead of
+// (N-1)g small ones. The form is that of PXN in NCCL 2.12 and of the two-dimensional all_to_all of
+// Tutel and DeepSpeed-MoE. g = 8, N = 4, NVLink 370.8 GB/s and 4 us, NIC 48.5 GB/s and 14 us, S =
+// 2^30: 19 208.030889 us (tests/sim/collectives/all_to_all_test.cpp).
 #include "sim/collectives/algorithms/all_to_all.hpp"
 #include "sim/collectives/placement.hpp"
 
@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-// The two levels: messages within nodes first, then along rails.
+// Builder for the messages of the two levels: first within nodes, then along rails.
 class TwoLevels {
  public:
   TwoLevels(const GroupPlace& place, Bytes bytes)
@@ -42,7 +42,8 @@ class TwoLevels {
     return placement_.nodes[node][member];
   }
 
-  // Member `from` gives `to` all it has for the GPUs of that local index, on every node.
+  // Member `from` sends to `to` all its blocks for the GPUs with the local index of `to`, on every
+  // node.
   void gather(std::uint32_t node, std::uint32_t from, std::uint32_t to, std::uint32_t step) {
     std::vector<std::uint32_t> likes;
     for (std::uint32_t remote = 0; remote < nodes_; ++remote)
@@ -56,7 +57,8 @@ class TwoLevels {
     messages_.push_back(std::move(message));
   }
 
-  // Sends what gathered on a member of node `from` to its like on node `to`.
+  // Sends the data collected at a member of node `from` to the member of node `to` with the same
+  // local index. It depends on all messages of the first level to its sender.
   void cross(std::uint32_t from, std::uint32_t to, std::uint32_t member, std::uint32_t step) {
     const std::uint32_t receiver = group_rank(to, member);
     Message message = carrying(
@@ -71,8 +73,8 @@ class TwoLevels {
   Blocks blocks_;
   std::uint32_t nodes_;
   std::uint32_t members_;
-  std::vector<std::vector<std::uint32_t>>
-      gathered_;  // by group rank: messages of the first level to it
+  // By group rank, the messages of the first level that it receives.
+  std::vector<std::vector<std::uint32_t>> gathered_;
   std::vector<Message> messages_;
 };
 

@@ -1,20 +1,21 @@
-// all_to_all of tokens to experts in which a token crosses to a node once, however many of its
-// experts are there, and is forwarded inside: on the rail of its sender, then over NVLink
-// (DeepSeek-AI 2412.19437, section 3.2.2; the library is DeepEP).
+// all_to_all of routed tokens to experts in which a token crosses to each node at most once, even
+// if several of its experts are there. It crosses on the rail of its sender and is then forwarded
+// within the node over NVLink (DeepSeek-AI 2412.19437, section 3.2.2; the library is DeepEP).
 //
-//   T = alpha + max(S d_n/K (N-1)/N / B_e, what a GPU sends inside its node / B_i)
+//    T = alpha + max(S d_n/K (N-1)/N / B_e, bytes that a GPU sends within its node / B_i)
 //
-// B_i is NVLink's, or less: what the SMs of the exchange copy, where alpha is as measured
-// (exchange_pace).
+// B_i is the rate of NVLink, or less: the rate at which the SMs of the dispatch kernel copy. alpha
+// is the measured latency of that kernel (exchange_pace).
 //
-// S bytes of all the K rows of each token, N nodes; a token's K experts lie on d_n of the nodes on
-// average (distinct_units). Forwarding runs beside crossing, token by token, so both are one flow a
-// sender. The name takes what says d_n: "node_limited:K-E-g-G", K experts a token out of E, which
-// stand in G groups of which it reaches g (DeepSeek-V3: 8-256-4-8, d_8 = 3.63). Without it every
-// row crosses by itself.
+// S is the size of all K copies of each token, N the number of nodes; the K experts of a token are
+// on d_n nodes on average (distinct_units). Forwarding runs concurrently with crossing, token by
+// token, so both are one flow per sender. The argument of the name determines d_n:
+// "node_limited:K-E-g-G" means K experts per token out of E, which are in G groups of which a token
+// reaches g (DeepSeek-V3: 8-256-4-8, d_8 = 3.63). Without an argument every copy crosses
+// separately.
 //
-// The way back (combine) is added up inside the node before it crosses, and is as large.
-// tests/sim/collectives/node_limited_test.cpp
+// On the way back, combine adds the results within the node before they cross; its messages have
+// the same sizes. See tests/sim/collectives/node_limited_test.cpp.
 #include "sim/collectives/algorithms/node_limited.hpp"
 
 #include <fmt/format.h>
@@ -67,7 +68,8 @@ ExchangePace exchange_pace(const ExchangeConstants& constants, std::int64_t node
 
 namespace {
 
-// The chance that none of `picks` different ones out of `pool` is among `part` of them.
+// The probability that none of `picks` distinct elements of a set of `pool` belongs to a subset of
+// `part` elements (hypergeometric distribution).
 double none_of(double pool, double part, std::int64_t picks) {
   double chance = 1.0;
   for (std::int64_t i = 0; i < picks; ++i) {
@@ -88,16 +90,22 @@ double choose(std::int64_t n, std::int64_t k) {
 
 }  // namespace
 
+// Expectation over the routing of a token. By symmetry it is the number of units times the
+// probability that a unit holds one of the K experts.
 double distinct_units(const TokenChoice& c, std::int64_t units) {
   TokenChoice choice = c;
   if (c.groups % units != 0 && units % c.groups != 0) choice.groups = choice.reached = 1;
   const double group = static_cast<double>(c.experts) / static_cast<double>(choice.groups);
   const double pool = group * static_cast<double>(choice.reached);
+  // Units within groups: only the units of reached groups can be hit, and all with equal
+  // probability.
   if (units >= choice.groups) {
     const double unit = static_cast<double>(c.experts) / static_cast<double>(units);
     const auto open = static_cast<double>(choice.reached * units / choice.groups);
     return open * (1.0 - none_of(pool, unit, c.picks));
   }
+  // Units of several groups: j of the reached groups belong to the unit with a hypergeometric
+  // probability; then its experts are those of j groups in the pool.
   const std::int64_t within = choice.groups / units;  // groups of one unit
   double hit = 0.0;
   for (std::int64_t j = 0; j <= within; ++j) {
@@ -111,7 +119,7 @@ double distinct_units(const TokenChoice& c, std::int64_t units) {
 
 namespace {
 
-// Crossing on the sender's rail, then forwarding inside the node.
+// Builder for the messages: crossing on the rail of the sender, then forwarding within the node.
 class Crossing {
  public:
   Crossing(const GroupPlace& place, Bytes bytes, const std::optional<TokenChoice>& choice)
@@ -148,21 +156,23 @@ class Crossing {
     return placement_.nodes[node][member];
   }
 
-  // Sends all that one member has for the GPUs of another node to its like there.
+  // Sends all blocks of one member for the GPUs of another node to the member there with the same
+  // local index.
   void cross(std::uint32_t member, std::uint32_t from, std::uint32_t to, std::uint32_t channel) {
     const std::uint32_t sender = group_rank(from, member);
     Message message = carrying(
         blocks_, {.from = sender, .to = group_rank(to, member), .step = 0, .channel = channel},
         std::span(&sender, 1), placement_.nodes[to]);
-    // However many of its experts are there, a token goes once.
+    // A token crosses once even if several of its experts are on the node. The second bound holds
+    // for uneven blocks: a sender has sent_ / K bytes of distinct tokens.
     message.bytes = std::min(message.bytes * crossing_, sent_[sender] * once_);
     if (message.scattered.empty()) return;
     arrived_[message.to].push_back(static_cast<std::uint32_t>(messages_.size()));
     messages_.push_back(std::move(message));
   }
 
-  // Forwards to a GPU of the node what arrived for it on this rail and what was here from the
-  // start.
+  // Forwards to a GPU of the node the blocks that arrived for it on this rail, and this member's
+  // own block for it.
   void forward(std::uint32_t node, std::uint32_t member, std::uint32_t to, std::uint32_t channel) {
     std::vector<std::uint32_t> rail;
     for (const auto& group_ranks : placement_.nodes) rail.push_back(group_ranks[member]);
@@ -178,17 +188,17 @@ class Crossing {
 
   Placement placement_;
   Blocks blocks_;
-  double crossing_ = 1.0;    // the share of a row's bytes that crosses for it
-  double forwarding_ = 1.0;  // and the share that is forwarded
-  double once_ = 1.0;        // the share of all bytes if each token goes once
+  double crossing_ = 1.0;    // fraction of a block's bytes that crosses
+  double forwarding_ = 1.0;  // fraction of a block's bytes that is forwarded
+  double once_ = 1.0;        // fraction of all bytes if each token is sent once
   std::vector<std::vector<std::uint32_t>> arrived_;  // by group rank: crossing messages to it
   std::vector<double> sent_;                         // by group rank: all its bytes
   std::vector<Message> messages_;
 };
 
-// The bytes that each sender copies inside its node, in the order of senders, without those that
+// The bytes that each sender copies within its node, by ascending sender, without the ranks that
 // send nothing.
-std::vector<double> handed_on_of(const std::vector<Message>& messages) {
+std::vector<double> forwarded_bytes_of(const std::vector<Message>& messages) {
   std::map<std::uint32_t, double> bytes;
   for (const Message& message : messages)
     bytes[message.from] += message.step == 1 ? message.bytes : 0.0;
@@ -197,8 +207,10 @@ std::vector<double> handed_on_of(const std::vector<Message>& messages) {
   return of_senders;
 }
 
-// A multi-link flow for each sender: none ends before the sender's SMs have copied its rows.
-void hold_back(Phase& phase, const std::vector<double>& handed_on, const ExchangePace& pace) {
+// The phase has one multi-link flow per sender. Limits the rate of each flow so that it does not
+// end before the SMs of the sender have copied its bytes: the rate of the most loaded link is
+// scaled to the copied bytes.
+void limit_rates(Phase& phase, const std::vector<double>& handed_on, const ExchangePace& pace) {
   TY_CHECK(phase.flows.size() == handed_on.size() || phase.flows.empty(), phase.flows.size(),
            handed_on.size());
   phase.latency = std::max(phase.latency, pace.start);
@@ -233,14 +245,14 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
     if (auto reason = placement_of(place).uneven("node_limited")) return reason;
     return too_many_to_all_send_to_all(place);
   }
-  // Forwarding runs beside crossing, token by token: one phase.
+  // Forwarding runs concurrently with crossing, token by token, so all messages form one phase.
   std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
     std::vector<Message> together = messages(place, bytes);
-    const std::vector<double> handed_on = handed_on_of(together);
+    const std::vector<double> handed_on = forwarded_bytes_of(together);
     for (Message& message : together) message.step = 0;
     std::vector<Phase> phases = phases_of_all_to_all(place, together, FlowOf::Sender);
     const auto nodes = static_cast<std::int64_t>(placement_of(place).nodes.size());
-    hold_back(phases.front(), handed_on, exchange_pace(exchange_constants(), nodes));
+    limit_rates(phases.front(), handed_on, exchange_pace(exchange_constants(), nodes));
     return phases;
   }
   std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {

@@ -1,18 +1,19 @@
-// The facts behind the exchange of tokens between nodes: how many nodes or GPUs the experts of one
-// token lie on, and how fast DeepEP's kernels move tokens.
+// Constants and formulas of the all_to_all between nodes for expert parallelism: on how many nodes
+// or GPUs the experts of one token are, and how fast DeepEP's kernels move tokens.
 //
-//   distinct_units({.picks = 8, .experts = 256, .reached = 4, .groups = 8}, 8);   // 3.625
+//    distinct_units({.picks = 8, .experts = 256, .reached = 4, .groups = 8}, 8);   // 3.625
 //
-// The SMs of DeepEP's kernels copy row by row, which is slower than NVLink:
+// The SMs of DeepEP's kernels copy token by token, which is slower than NVLink:
 //
-//   T = start + max(bytes a GPU hands on inside its node / (SMs * rate), NIC, NVLink)
+//    T = start + max(bytes a GPU forwards within its node / (SMs * rate), NIC, NVLink)
 //
-//   const ExchangePace pace = exchange_pace(exchange_constants(), 1);
-//   pace.start;   // 50.7 us from the call to the first rows, with the exchange of counts
-//   pace.rate;    // 295 GB/s: 20 SMs of 14.75 GB/s each
+//    const ExchangePace pace = exchange_pace(exchange_constants(), 1);
+//    pace.start;   // 50.7 us from the call to the first tokens, including the exchange of counts
+//    pace.rate;    // 295 GB/s: 20 SMs of 14.75 GB/s each
 //
-// The constants are fitted to DeepEP's normal kernels on H100 and B200, one to four nodes, by
-// fit_deepep (deepep/data/pace.json, with its errors); tests/sim/collectives/node_limited_test.cpp.
+// The constants are fitted to DeepEP's normal kernels on H100 and B200, on one to four nodes, by
+// fit_deepep (deepep/data/pace.json, with its errors). See
+// tests/sim/collectives/node_limited_test.cpp.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@
 
 namespace trainyard {
 
-// A token goes to `picks` different experts out of `experts`, alike for all, which stand in equal
-// `groups` of which it reaches `reached`.
+// The routing of a token: it selects `picks` distinct experts out of `experts` with equal
+// probability. The experts are in `groups` groups of equal size, and a token reaches `reached` of
+// them.
 struct TokenChoice {
   std::int64_t picks = 1;
   std::int64_t experts = 1;
@@ -30,12 +32,13 @@ struct TokenChoice {
   std::int64_t groups = 1;
 };
 
-// The mean number of units that hold one of the token's experts, where the experts are dealt to
-// `units` equal units in order. With one group of all: units (1 - C(E - E/units, K) / C(E, K)).
-// Where neither groups nor units divide the other, groups do not count.
+// The expected number of units that hold at least one of the token's experts, if the experts are
+// assigned to `units` equal units in order. With a single group: units (1 - C(E - E/units, K) /
+// C(E, K)). If neither the number of groups nor that of units divides the other, the groups are
+// ignored.
 [[nodiscard]] double distinct_units(const TokenChoice& choice, std::int64_t units);
 
-// The constants for groups inside one node and for groups on several.
+// The constants for groups within one node (in_node) and for groups on several nodes (across).
 struct ExchangeConstants {
   struct Reach {
     Seconds start{0.0};
@@ -51,7 +54,7 @@ struct ExchangePace {
   BytesPerSecond rate{0.0};
 };
 
-// Read once. Throws InputError.
+// Reads the constants on the first call and caches them. Throws InputError.
 [[nodiscard]] const ExchangeConstants& exchange_constants();
 [[nodiscard]] ExchangePace exchange_pace(const ExchangeConstants& constants, std::int64_t nodes);
 

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint32_t kNvlsChunksMost = 1024;
 constexpr std::uint32_t kTreeMessagesMost = 1U << 17U;
-constexpr std::uint32_t kTreeChannelsMost = 16;  // in each stage; more parts take turns on them
-constexpr std::uint32_t kMembershipsMost = 1U << 17U;  // members in all passes, one way
+constexpr std::uint32_t kTreeChannelsMost = 16;  // in each stage; parts beyond it share channels
+constexpr std::uint32_t kMembershipsMost = 1U << 17U;  // members of all passes, one direction
 
 std::vector<std::uint32_t> everyone(const GroupPlace& place) {
   std::vector<std::uint32_t> group_ranks(place.gpus.size());
@@ -27,6 +27,8 @@ std::vector<std::uint32_t> everyone(const GroupPlace& place) {
   return group_ranks;
 }
 
+// Steps 4c and 4c+1 read chunk c through the switch, steps 4c+2 and 4c+3 write it. Reads and writes
+// use different channels, so the read of a chunk overlaps with the write of the chunk before.
 void all_reduce(MessageList& list, std::span<const std::uint32_t> group_ranks, Bytes bytes) {
   const auto n = static_cast<std::uint32_t>(group_ranks.size());
   const std::uint32_t pieces = nvls_chunks_most(n);
@@ -47,7 +49,7 @@ void all_reduce(MessageList& list, std::span<const std::uint32_t> group_ranks, B
   }
 }
 
-// A double tree over the nodes for one piece: the parent of each node and its depth.
+// One tree over the nodes for one part: the parent and the depth of each node.
 struct NodeTree {
   std::vector<std::optional<std::uint32_t>> parent;
   std::vector<std::uint32_t> depth;
@@ -55,6 +57,8 @@ struct NodeTree {
   std::uint32_t deepest = 0;
 };
 
+// The parents, depths and child order of one tree. The depth of a node is the number of edges to
+// the root; all edges of one depth run in the same step.
 NodeTree node_tree(const TreeShape& shape) {
   NodeTree tree;
   for (std::uint32_t node = 0; node < shape.nodes; ++node) {
@@ -71,8 +75,8 @@ NodeTree node_tree(const TreeShape& shape) {
   return tree;
 }
 
-// The edges of one level, up or down, for one head's piece; those of second children on the channel
-// after the message's.
+// The edges of one level for one head's part, upwards or downwards. The edge of a second child uses
+// the channel set after that of the message.
 void add_level(MessageList& list, const Placement& placement, const NodeTree& tree,
                std::uint32_t level, const Message& message, std::size_t head) {
   for (std::uint32_t node = 0; node < tree.parent.size(); ++node) {
@@ -89,6 +93,8 @@ void add_level(MessageList& list, const Placement& placement, const NodeTree& tr
 
 }  // namespace
 
+// Each chunk has one pass per head (`ranks` of them), and each pass has `ranks` members, so the
+// number of memberships is chunks * ranks^2.
 std::uint32_t nvls_chunks_most(std::uint32_t ranks) {
   return std::bit_floor(std::clamp(kMembershipsMost / (ranks * ranks), 1U, kNvlsChunksMost));
 }
@@ -99,6 +105,8 @@ std::uint32_t nvls_chunks(std::uint32_t ranks, Bytes bytes) {
 
 std::uint32_t nvls_tree_chunks_most(const GroupPlace& place) {
   const Placement placement = placement_of(place);
+  // Messages of one chunk: for each head and tree, a read and a write pass on every node (members +
+  // 1 messages each), and every edge of the tree up and down.
   const std::size_t nodes = placement.nodes.size();
   const std::size_t of_chunk = 2 * rails_of(place, placement).size() *
                                (2 * nodes * (placement.largest() + 1) + 2 * (nodes - 1));
@@ -115,6 +123,7 @@ std::vector<Message> nvls_messages(const GroupPlace& place, CollectiveOp op, Byt
     all_reduce(list, group_ranks, bytes);
     return std::move(list).take();
   }
+  // The passes of all heads run at the same time, each on its own channel.
   for (std::uint32_t head = 0; head < n; ++head) {
     const SwitchPass pass{.members = group_ranks,
                           .hub = n,
@@ -132,8 +141,8 @@ std::vector<Message> nvls_messages(const GroupPlace& place, CollectiveOp op, Byt
 
 namespace {
 
-// One part of NVLSTree, chunk by chunk: read, up the tree, down the tree, write, each stage on a
-// channel of its own.
+// One part of NVLSTree, chunk by chunk. The stages are: read through the switch, up the tree, down
+// the tree, write through the switch. Each stage has its own channels.
 class TreePart {
  public:
   TreePart(const Placement& placement, std::uint32_t ranks, std::uint32_t head, std::uint32_t part)
@@ -145,6 +154,9 @@ class TreePart {
                          .mirrored = part % 2 == 1})) {}
 
   void add_chunk(MessageList& list, PieceRange chunk) const {
+    // Steps: 0 and 1 read; one step per level up, then one per level down; the last two write.
+    // Second children use the channel set after that of their stage, so the stages 1 and 3 have two
+    // sets each.
     const auto stage = [&](std::uint32_t number) { return number * kTreeChannelsMost + channel_; };
     for (std::uint32_t node = 0; node < placement_.nodes.size(); ++node)
       pass(node, chunk, stage(0)).reduce(list, 0);
@@ -210,13 +222,14 @@ namespace {
 
 using GroupRanks = std::vector<std::uint32_t>;
 
-// A GPU's two wires to the switch.
+// The links of a GPU to and from the switch.
 struct SwitchWires {
   Route up;
   Route down;
 };
 
-// By way of any other member on the node. REQUIRES: they are joined by a switch.
+// The route to any other member on the node begins and ends with these links. REQUIRES: a switch
+// joins the members.
 SwitchWires wires_of(const GroupPlace& place, const GroupRanks& group_ranks, std::size_t member) {
   const std::uint32_t self = place.gpus[group_ranks[member]];
   const std::uint32_t other = place.gpus[group_ranks[member == 0 ? 1 : 0]];
@@ -228,7 +241,7 @@ bool behind_switch(const GroupPlace& place, const GroupRanks& group_ranks) {
   return nv_switch_of(place, group_ranks).has_value();
 }
 
-// The bytes that every member puts on its wires, and those that a head adds.
+// The bytes that every member puts on its links, and the additional bytes of a head.
 struct SwitchBytes {
   double up = 0.0;
   double down = 0.0;
@@ -257,7 +270,7 @@ void add_tree(const GroupPlace& place, const Placement& placement, std::size_t h
   }
 }
 
-// The slowest edge of the trees between nodes.
+// Latency of the slowest edge of the trees between nodes.
 Seconds slowest_edge(const GroupPlace& place) {
   const Placement placement = placement_of(place);
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
@@ -325,10 +338,11 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
   bool tree_;
 };
 
-// In the worst case all of a later stage is done while the first chunk pays its latency, or the
-// pipeline fills and drains hop by hop. Steps without latency reach it with a single chunk.
+// Worst cases: a later stage has caught up completely while the first chunk pays its latency, or
+// the pipeline fills and drains hop by hop. Without step latency, a single chunk already reaches
+// the second one.
 FluidBound SwitchAlgorithm::fluid_bound(const GroupPlace& place) const {
-  constexpr double kSmall = 0.02;  // chunks of 4 KiB beside a step's latency
+  constexpr double kSmall = 0.02;  // chunks of 4 KiB compared with the latency of a step
   const bool free = place.cluster.facts().latency.intra_step.value() <= 0.0;
   if (tree_) {
     const auto levels = static_cast<double>(std::bit_width(placement_of(place).nodes.size()) - 1);
@@ -390,6 +404,8 @@ std::vector<MultiLinkFlow> nvls_tree_flows(const GroupPlace& place, double bytes
   const double part = bytes / (2.0 * static_cast<double>(heads.size()));
   LoadSum loads(place.cluster);
   std::vector<MultiLinkFlow> flows;
+  // The passes on all nodes and the edges of one tree form one pipeline, which moves in lockstep:
+  // one flow.
   for (const std::uint32_t head : heads) {
     for (const bool mirrored : {false, true}) {
       for (const GroupRanks& group_ranks : placement.nodes) {

@@ -1,35 +1,37 @@
-// NVLS: the NVSwitch reads one place of all GPUs and adds, or writes one value to all of them.
+// NVLS (NVLink SHARP): the NVSwitch reads the same address of all GPUs and adds the values, or
+// writes one value to all GPUs.
 //
 // GPU h is the head of the h-th n-th of the buffer: it reads the sum of that part through the
-// switch and writes it back to all. So each GPU's link carries, each way, the whole buffer once for
-// the others and its own part once as head:
+// switch and writes it back to all GPUs. Each GPU's link therefore carries, in each direction, the
+// whole buffer once for the others and its own part once as head:
 //
-//   all_reduce     S(1 + 1/n) up and down          T >= (n+1)/n S/B
-//   all_gather     S/n up, S down (its own part comes back too)
-//   reduce_scatter S up, S/n down
+//    all_reduce     S(1 + 1/n) up and down          T >= (n+1)/n S/B
+//    all_gather     S/n up, S down (its own part comes back too)
+//    reduce_scatter S up, S/n down
 //
-// n = 8, S = 2^30, B = 370.8 GB/s: 3 257.711845 us, a bus rate of 576.8 GB/s
-// (tests/sim/collectives/nvls_test.cpp). NVLSTree does the same within each node and runs a
-// double binary tree over the nodes for every head's part. In the messages of both the switches
-// take part with group ranks of their own.
+// n = 8, S = 2^30, B = 370.8 GB/s: 3 257.711845 us, a bus bandwidth of 576.8 GB/s
+// (tests/sim/collectives/nvls_test.cpp). NVLSTree does the same within each node and runs a double
+// binary tree over the nodes for the part of every head. In the messages of both algorithms the
+// switches take part and have group ranks.
 //
-// The switch does not store, so a pass is one flow (switches.hpp). all_gather and reduce_scatter
-// are one pass of each head's part, all at once, and take the fluid time. In all_reduce a part is
-// read before it is written; chunks overlap the two. With C chunks of c = S/(nC) bytes on links of
-// B bytes/s
+// The switch has no memory, so a pass is one flow (switches.hpp). all_gather and reduce_scatter
+// consist of one pass per head's part, all at once, and take the fluid time. In all_reduce a part
+// is read before it is written, and chunks overlap reading and writing. With C chunks of c = S/(nC)
+// bytes on links of B bytes/s
 //
-//   T = 2 alpha + ((n+1) C + n - 1) c/B        fluid: 2 alpha + (n+1) C c/B
+//    T = 2 alpha + ((n+1) C + n - 1) c/B        fluid: 2 alpha + (n+1) C c/B
 //
-// which is longer by (n-1) c/B: the read of the first chunk and the write of the last, alone. There
-// are nvls_chunks_most(n) chunks unless that makes them smaller than half a KiB (NCCL's are 128
-// KiB, NVIDIA/nccl src/init.cc nvlsChunkSize; more of them cost nothing where only the first pays
-// the latency). n = 8, S = 2^30, B = 370.8 GB/s: 1024 chunks, 2.47 us on 3 257.7 us, 0.08 %
-// (tests/sim/collectives/switch_stepwise_test.cpp).
+// The difference of (n-1) c/B is the read of the first chunk and the write of the last one, which
+// overlap with nothing. There are nvls_chunks_most(n) chunks, unless they would be smaller than 4
+// KiB (NCCL's chunks have 128 KiB, NVIDIA/nccl src/init.cc nvlsChunkSize; more chunks cost nothing
+// here, because only the first one pays the latency). n = 8, S = 2^30, B = 370.8 GB/s: 1024 chunks,
+// 2.47 us of 3 257.7 us, 0.08 % (tests/sim/collectives/switch_stepwise_test.cpp).
 //
-// NVLSTree reads, runs a double tree over the nodes for each head's part, and writes, chunk by
-// chunk: with L levels of the tree and C chunks at most (2 L + 1)/C longer than the fluid form.
+// NVLSTree reads, runs a double tree over the nodes for the part of each head, and writes, chunk by
+// chunk. With L levels of the tree and C chunks it takes at most (2 L + 1)/C longer than the fluid
+// form.
 //
-//   const std::vector<MultiLinkFlow> flows = nvls_flows(place, CollectiveOp::AllReduce, 1e9);
+//    const std::vector<MultiLinkFlow> flows = nvls_flows(place, CollectiveOp::AllReduce, 1e9);
 #pragma once
 
 #include <vector>
@@ -38,33 +40,38 @@
 
 namespace trainyard::nccl {
 
-// Why the switch cannot do it for this group, or nothing.
+// The reason why NVLS cannot run on this group, or nothing.
 [[nodiscard]] std::optional<std::string> nvls_refusal(const GroupPlace& place);
 [[nodiscard]] std::optional<std::string> nvls_tree_refusal(const GroupPlace& place);
 
-// REQUIRES: no refusal. One flow: the switch moves all GPUs' parts in step.
+// REQUIRES: no refusal. The result is one flow, because the switch processes the parts of all GPUs
+// in lockstep.
 [[nodiscard]] std::vector<MultiLinkFlow> nvls_flows(const GroupPlace& place, CollectiveOp op,
                                                     double bytes);
 // One flow for each head and tree.
 [[nodiscard]] std::vector<MultiLinkFlow> nvls_tree_flows(const GroupPlace& place, double bytes);
 
-// For the registry. Latency: the launch and one step within the node for each pass through the
-// switch; NVLSTree adds 2 floor(log2 N) steps across.
+// The registered algorithms. Latency: the launch, and one step within the node for each pass
+// through the switch; NVLSTree adds 2 floor(log2 N) steps across nodes.
 [[nodiscard]] const CollectiveAlgorithm& nvls_all_reduce();
 [[nodiscard]] const CollectiveAlgorithm& nvls_all_gather();
 [[nodiscard]] const CollectiveAlgorithm& nvls_reduce_scatter();
 [[nodiscard]] const CollectiveAlgorithm& nvls_tree_all_reduce();
 
-// A power of two; the passes of all members stay below about 260 000 operations.
+// The largest number of chunks, a power of two. The passes of all members have fewer than about 260
+// 000 operations.
 [[nodiscard]] std::uint32_t nvls_chunks_most(std::uint32_t ranks);
 [[nodiscard]] std::uint32_t nvls_chunks(std::uint32_t ranks, Bytes bytes);
 
-// Pieces: nvls_chunks_most() a rank for all_reduce, else one. REQUIRES: no refusal.
+// The messages of NVLS. Pieces: nvls_chunks_most() per rank for all_reduce, otherwise one per rank.
+// REQUIRES: no refusal.
 [[nodiscard]] std::vector<Message> nvls_messages(const GroupPlace& place, CollectiveOp op,
                                                  Bytes bytes);
-// Chunks of a part of NVLSTree, by the members and edges that take part in each.
+// The largest number of chunks of a part of NVLSTree. It bounds the number of messages of all
+// members and edges.
 [[nodiscard]] std::uint32_t nvls_tree_chunks_most(const GroupPlace& place);
-// Pieces: two parts a head, one for each tree, of nvls_tree_chunks_most() each.
+// The messages of NVLSTree. Pieces: two parts per head, one for each tree, of
+// nvls_tree_chunks_most() pieces each.
 [[nodiscard]] std::vector<Message> nvls_tree_messages(const GroupPlace& place, Bytes bytes);
 
 }  // namespace trainyard::nccl

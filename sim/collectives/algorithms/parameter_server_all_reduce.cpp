@@ -1,17 +1,17 @@
-// all_reduce by parameter servers: k members hold a k-th of the parameters each, everyone pushes
-// its gradients to them and pulls the sums back.
+// all_reduce by parameter servers: each of k members holds 1/k of the parameters; every worker
+// pushes its gradients to them and pulls the sums back.
 //
-//   T = 2 (alpha + (n-1) S/(k B))     the ports of the servers are the bottleneck
-//   T = 2 (alpha + (n-k) S/(k B))     dedicated servers
+//    T = 2 (alpha + (n-1) S/(k B))     the ports of the servers are the bottleneck
+//    T = 2 (alpha + (n-k) S/(k B))     dedicated servers
 //
-// "parameter_server" has one server, "parameter_server:4" four, on the first members of the group,
-// which are workers as well. Of "parameter_server:4-dedicated" the last four members only serve:
-// they have no gradients and need no sums, and the others are the n-4 workers (a data-parallel
-// group of a training step has no such members: scenarios refuse it there). Workers that do not
-// wait for each other are no collective of a group: parameter_server_traffic.hpp. Source: M. Li et
-// al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014. n = 8, k = 4, S
-// = 2^30, B = 100 GB/s, alpha = 5 us: 37 590.963840 us, dedicated 21 484.836480 us
-// (tests/sim/collectives/parameter_server_test.cpp).
+// "parameter_server" has one server, "parameter_server:4" has four. They are the first members of
+// the group, which are workers as well. In "parameter_server:4-dedicated" the last four members
+// only serve: they have no gradients and need no sums, and the others are the n-4 workers. (A
+// data-parallel group of a training step has no such members, so scenarios refuse it there.)
+// Workers that do not wait for each other do not form a collective; see
+// parameter_server_traffic.hpp. Source: M. Li et al., "Scaling Distributed Machine Learning with
+// the Parameter Server", OSDI 2014. n = 8, k = 4, S = 2^30, B = 100 GB/s, alpha = 5 us: 37
+// 590.963840 us, dedicated 21 484.836480 us (tests/sim/collectives/parameter_server_test.cpp).
 #include <fmt/format.h>
 
 #include <charconv>
@@ -67,8 +67,9 @@ class ParameterServer final : public CollectiveAlgorithm {
   std::string name_;
 };
 
-// Distance d is a channel: server s has the d-th member after it, of a ring of all members or, for
-// dedicated servers, of the workers.
+// Each distance d is one channel. Server s communicates with the member at distance d on a ring of
+// all members or, for dedicated servers, of the workers. All servers are therefore busy with
+// different workers.
 std::vector<Message> ParameterServer::listed(const GroupPlace& place, Bytes bytes,
                                              CarriedOn carried_on) const {
   const std::uint32_t n = ranks_of(place);

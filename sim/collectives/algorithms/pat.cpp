@@ -10,8 +10,8 @@ namespace trainyard::nccl {
 
 namespace {
 
-// Calls visit(offset) for the blocks that a rank holds and passes on in the step of this distance,
-// by how far behind it their owner is.
+// Calls visit(offset) for every block that a rank sends in the step of this distance. `offset` is
+// the distance from the owner of the block to the rank.
 template <class Visit>
 void for_each_block(std::uint32_t ranks, std::uint32_t distance, Visit visit) {
   for (std::uint32_t offset = 0; offset + distance < ranks; offset += 2 * distance) visit(offset);
@@ -46,8 +46,9 @@ class Pat final : public CollectiveAlgorithm {
   bool reduces_;
 };
 
-// The blocks that a rank sends in a step go to one rank. Links need not know them apart, and all
-// ranks together send as many as ranks squared.
+// The messages of a step with all blocks of a rank as one message. All blocks that a rank sends in
+// a step have the same receiver, and loads on links do not distinguish blocks. Separate messages
+// would be as many as ranks squared.
 std::vector<Message> Pat::together(const GroupPlace& place, Bytes bytes) const {
   const std::uint32_t ranks = ranks_of(place);
   const std::vector<PatSend> sends = pat_sends(ranks);
@@ -65,6 +66,7 @@ std::vector<Message> Pat::together(const GroupPlace& place, Bytes bytes) const {
   return messages;
 }
 
+// The blocks that a rank sends in one step have different channels, so they travel concurrently.
 std::vector<Message> Pat::messages(const GroupPlace& place, Bytes bytes) const {
   const std::uint32_t ranks = ranks_of(place);
   MessageList list({.ranks = ranks, .pieces = ranks, .piece_bytes = bytes.value() / ranks});

@@ -1,19 +1,20 @@
-// all_reduce, all_gather and reduce_scatter round rings, one way or both.
+// all_reduce, all_gather and reduce_scatter on rings, in one direction or in both.
 //
-// A reduce_scatter pass takes n-1 steps; in each, every member sends one n-th of the buffer to the
-// next one, which adds it to its own. An all_gather pass takes n-1 steps in which finished n-ths go
-// round. So each link of the ring carries (n-1)/n of the buffer per pass:
+// A reduce_scatter pass takes n-1 steps. In each step every member sends one n-th of the buffer to
+// the next member, which adds it to its own. An all_gather pass takes n-1 steps in which the
+// finished n-ths travel around the ring. Each link of the ring carries (n-1)/n of the buffer per
+// pass:
 //
-//   T(pass) = (n-1) * (alpha + S/(nB)),  T(all_reduce) = 2 T(pass)
+//    T(pass) = (n-1) * (alpha + S/(nB)),  T(all_reduce) = 2 T(pass)
 //
 // S bytes, B bytes/s of a link, alpha seconds per step (Patarasuk and Yuan 2009). n = 8, S = 2^30,
 // B = 100 GB/s, alpha = 5 us: 9 430.240960 us per pass (tests/sim/collectives/ring_test.cpp).
 //
-// "bidirectional_ring" sends half of the buffer each way round: for wires that join neighbours,
-// which a ring one way leaves half idle.
+// "bidirectional_ring" sends half of the buffer in each direction. It is for wires between
+// neighbours, of which a ring in one direction uses only half.
 //
-//   T = 2(n-1)(alpha + S/(2nB))         B of one wire, each way its own
-//   T = 2(n-1)(alpha + S/(nB))          B of a port, which both ways share: the ring's time
+//    T = 2(n-1)(alpha + S/(2nB))         B of one wire, full rate in each direction
+//    T = 2(n-1)(alpha + S/(nB))          B of a port that both directions share: the ring's time
 //
 // The same n, S, B and alpha: 9 465.240960 us on a ring of wires, 18 860.481920 us on a switch
 // (tests/sim/collectives/new_algorithms_test.cpp).
@@ -32,7 +33,7 @@ namespace {
 
 using GroupRanks = std::vector<std::uint32_t>;
 
-// Is every pair of these members joined by a wire of its own?
+// True if every pair of these members is joined by a direct wire.
 bool is_full_mesh(const GroupPlace& place, const GroupRanks& group_ranks) {
   const auto wired = [&](std::uint32_t from, std::uint32_t to) {
     const Route route = place.cluster.router().route(place.gpus[from], place.gpus[to]);
@@ -44,8 +45,7 @@ bool is_full_mesh(const GroupPlace& place, const GroupRanks& group_ranks) {
   return group_ranks.size() > 2;
 }
 
-// 0, 1, -1, 2, -2, ... modulo `modulus`, each turned by `turn`: the zigzag path through all of
-// Z_modulus.
+// The zigzag path 0, 1, -1, 2, -2, ... through all of Z_modulus, with `turn` added to each element.
 Ring zigzag(std::uint32_t modulus, std::uint32_t turn) {
   Ring path;
   path.reserve(modulus + 2);
@@ -56,7 +56,7 @@ Ring zigzag(std::uint32_t modulus, std::uint32_t turn) {
   return path;
 }
 
-// The cycles in which one node's members are visited, as positions among them.
+// The cycles in which the members of one node are visited, as indices among them.
 std::vector<Ring> local_cycles(const GroupPlace& place, const Placement& placement) {
   const auto mesh = [&](const GroupRanks& group_ranks) { return is_full_mesh(place, group_ranks); };
   const auto count = static_cast<std::uint32_t>(placement.nodes.front().size());
@@ -67,7 +67,8 @@ std::vector<Ring> local_cycles(const GroupPlace& place, const Placement& placeme
   return {natural};
 }
 
-// The local cycle, cut so that it begins with member `first`, for a node of `count` members.
+// Appends the members of one node in the order of the cycle, starting at member `first`. Indices of
+// the cycle that this node does not have are skipped.
 void append_node(Ring& ring, const GroupRanks& group_ranks, const Ring& cycle,
                  std::uint32_t first) {
   const auto start = std::find(cycle.begin(), cycle.end(), first) - cycle.begin();
@@ -85,9 +86,10 @@ std::vector<Ring> disjoint_cycles(std::uint32_t n) {
     std::iota(only.begin(), only.end(), 0U);
     return {only};
   }
-  // Walecki: with n odd, the zigzag paths of Z_{n-1}, turned by 0, 1, ..., each closed through one
-  // further vertex, use every edge once. With n even, a second further vertex sits in the middle of
-  // each path; the middle edges it replaces, all different, are the pairing that stays unused.
+  // Walecki's construction. For odd n, the zigzag paths of Z_{n-1}, with 0, 1, ... added, are each
+  // closed through one additional vertex; they use every edge once. For even n, a second additional
+  // vertex is inserted in the middle of each path. The middle edges that it replaces are all
+  // different; they form the perfect matching that stays unused.
   const std::uint32_t modulus = n % 2 == 1 ? n - 1 : n - 2;
   std::vector<Ring> cycles;
   cycles.reserve(modulus);
@@ -138,8 +140,8 @@ std::vector<MultiLinkFlow> ring_flows(const GroupPlace& place, std::span<const R
 
 namespace {
 
-// The slowest hop within a node and the slowest between nodes, and how many steps of a pass take
-// each.
+// The slowest hop within a node and the slowest one between nodes, and the number of steps of a
+// pass that each takes.
 struct StepLatencies {
   Seconds inside;
   Seconds across;
@@ -163,9 +165,10 @@ StepLatencies step_latencies(const GroupPlace& place, std::span<const Ring> ring
   return steps;
 }
 
-// Latency of `passes` passes of n ranks on N nodes: of the n-1 steps of a pass N-1 cross the
-// network (NCCL's tuning model, ncclTopoTuneModel: (nsteps - ni) * intra + ni * inter), each at the
-// latency of the slowest hop of its kind (hop_latency: switches beyond the first cost more).
+// Latency of `passes` passes of n ranks on N nodes. Of the n-1 steps of a pass, N-1 cross the
+// network (NCCL's tuning model, ncclTopoTuneModel: (nsteps - ni) * intra + ni * inter). Each step
+// has the latency of the slowest hop of its kind (hop_latency: each switch beyond the first one
+// adds to it).
 Seconds ring_latency(const GroupPlace& place, std::span<const Ring> rings, std::uint32_t passes) {
   return passes * step_latencies(place, rings).pass();
 }
@@ -187,8 +190,9 @@ bool even_hops(const GroupPlace& place, std::span<const Ring> rings) {
 
 namespace {
 
-// How far messages lie from the phases: not at all where all hops are of one kind; over nodes with
-// several ranks each a step waits for the slowest hop, which NCCL's model counts N-1 times only.
+// The bound between messages and phases. They agree if all hops are of one kind. On nodes with
+// several ranks each, a step of messages waits for the slowest hop, but NCCL's model counts only
+// N-1 such steps.
 FluidBound ring_bound(const GroupPlace& place) {
   const StepLatencies steps = step_latencies(place, rings_of(place));
   const double pass_s = steps.pass().value();
@@ -202,8 +206,8 @@ FluidBound ring_bound(const GroupPlace& place) {
   return bound;
 }
 
-// One ring's part of a pass: which pieces belong to the member at each position, and where in the
-// order of steps and channels the pass lies.
+// The part of a pass on one ring: the pieces that belong to the member at each position, and the
+// first step and the channel of the pass.
 struct RingPass {
   const Ring& ring;
   std::vector<PieceRange> blocks = {};  // by position in the ring
@@ -211,12 +215,12 @@ struct RingPass {
   std::uint32_t channel = 0;
 };
 
-// n-1 steps. In step s the member at position i sends block i-1-s to add, so block b starts at b+1
-// and arrives at b, its owner, reduced over all; or block i-s, until all hold every block that the
-// member at its position held.
+// Appends n-1 steps. When reducing, the member at position i sends block i-1-s in step s, so block
+// b starts at position b+1 and arrives at its owner b with the sum over all members. When
+// gathering, it sends block i-s, until all members hold every block.
 void add_pass(MessageList& list, const RingPass& pass, bool reduce) {
   const auto n = static_cast<std::uint32_t>(pass.ring.size());
-  const std::uint32_t first = reduce ? n - 1 : n;  // the block sent first, from the position on
+  const std::uint32_t first = reduce ? n - 1 : n;  // offset of the block sent first
   for (std::uint32_t step = 0; step + 1 < n; ++step) {
     for (std::uint32_t i = 0; i < n; ++i) {
       const PieceRange block = pass.blocks[(i + first + n - step) % n];
@@ -241,7 +245,9 @@ std::uint32_t ring_pieces(const GroupPlace& place) {
   return static_cast<std::uint32_t>(place.gpus.size() * rings_of(place).size());
 }
 
-bool is_left_alone(std::span<const Ring> rings, std::uint32_t turn) {
+// True if a rotation of all group ranks by `turn` maps every ring to itself, moved by `turn`
+// positions.
+bool is_rotation_invariant(std::span<const Ring> rings, std::uint32_t turn) {
   return std::ranges::all_of(rings, [&](const Ring& ring) {
     const std::size_t n = ring.size();
     for (std::size_t i = 0; i < n; ++i)
@@ -250,12 +256,13 @@ bool is_left_alone(std::span<const Ring> rings, std::uint32_t turn) {
   });
 }
 
-// Appends what the member at a position of one of `channels` rings does in a pass. Each step sends
-// on what came in the step before, of the pass before too.
+// Appends the messages that the member at a position of one of `channels` rings sends and receives
+// in a pass. Each step sends the block received in the step before; the first step sends the block
+// received in the last step of the pass before.
 void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t position,
                      bool reduce, std::vector<Message>& messages) {
   const std::size_t n = pass.ring.size();
-  const std::size_t first = reduce ? n - 1 : n;  // the block sent first, from the position on
+  const std::size_t first = reduce ? n - 1 : n;  // offset of the block sent first
   for (std::uint32_t step = 0; step + 1 < n; ++step) {
     const auto add = [&](std::size_t from, std::size_t to) {
       const std::uint32_t owner = pass.ring[(from + first + n - step) % n];
@@ -275,17 +282,17 @@ void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t p
   }
 }
 
-// The messages of the first member (one ring by the group ranks) or of the first node's members,
-// where turning the group by so many group ranks leaves every ring as it is.
+// The messages of the first member (if the rings follow the group ranks) or of the members of the
+// first node, if a rotation by that many group ranks maps every ring to itself. Otherwise empty.
 TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
   const std::vector<Ring> rings = rings_of(place);
   const std::uint32_t ranks = ranks_of(place);
   const auto channels = static_cast<std::uint32_t>(rings.size());
   const auto of_node = static_cast<std::uint32_t>(placement_of(place).nodes.front().size());
   TurnedMessages turned;
-  if (is_left_alone(rings, 1)) {
+  if (is_rotation_invariant(rings, 1)) {
     turned.of_group_rank.resize(1);
-  } else if (is_left_alone(rings, of_node)) {
+  } else if (is_rotation_invariant(rings, of_node)) {
     turned.of_group_rank.resize(of_node);
   }
   for (std::uint32_t group_rank = 0; group_rank < turned.turn(); ++group_rank) {

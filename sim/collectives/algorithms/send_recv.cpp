@@ -1,6 +1,6 @@
 // Point to point: one message from group rank 0 to group rank 1.
 //
-//   T = launch + alpha + S/B  ("direct");  T = alpha + S/B  ("step", part of a larger collective)
+//    T = launch + alpha + S/B  ("direct");  T = alpha + S/B  ("step", part of a larger collective)
 #include "sim/collectives/loads.hpp"
 
 namespace trainyard {

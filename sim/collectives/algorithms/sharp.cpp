@@ -1,4 +1,4 @@
-// The messages, phases and rows of SHARP.
+// The messages, phases and registered algorithms of SHARP.
 #include "sim/collectives/algorithms/sharp.hpp"
 
 #include <algorithm>
@@ -13,9 +13,13 @@ namespace trainyard {
 
 namespace {
 
-// Pieces by the node whose ranks own them; of an all_reduce, all under node 0.
+// Pieces by the node whose ranks own them. The pieces of an all_reduce have no owner and are all
+// listed under node 0.
 using NodePieces = std::vector<std::vector<std::uint32_t>>;
 
+// Builder for the messages of one call. Each chunk passes three stages: the exchange within nodes
+// towards the heads, the reduction trees of the fabric up and down, and the exchange within nodes
+// back.
 class SharpMessages {
  public:
   SharpMessages(const SharpPlan& plan, const SharpCall& call)
@@ -62,7 +66,7 @@ class SharpMessages {
                 .scattered = std::move(pieces)});
   }
 
-  // The pieces of the chunk that a head answers for, by the node that owns them.
+  // The pieces of the current chunk for which a head is responsible, by the node that owns them.
   [[nodiscard]] NodePieces pieces_of(std::uint32_t head) const {
     NodePieces pieces(nodes());
     if (!by_rank()) {
@@ -84,9 +88,9 @@ class SharpMessages {
       if (keep(node)) all.insert(all.end(), pieces[node].begin(), pieces[node].end());
     return all;
   }
-  // Each stage of a pipeline has channels of its own.
+  // The channel of a head in one stage of a pipeline. Each stage has its own channels.
   [[nodiscard]] std::uint32_t stage(std::uint32_t number, std::uint32_t head) const {
-    constexpr std::uint32_t kHeadsMost = 16;  // more take turns on their channels
+    constexpr std::uint32_t kHeadsMost = 16;  // heads beyond this number share channels
     return number * kHeadsMost + head % kHeadsMost;
   }
   static bool any(std::size_t /*node*/) { return true; }
@@ -98,7 +102,8 @@ class SharpMessages {
       pass(up);
   }
 
-  // Step k brings every head the part of the member k places before it, or back.
+  // Direct exchange within nodes. In step k every head receives its part from the member k
+  // positions before it, or sends its part back to the member k positions after it.
   void exchange(bool up) {
     const std::size_t members = plan_.placement.smallest();
     for (std::size_t shift = 1; shift < members; ++shift, ++step_) {
@@ -133,7 +138,8 @@ class SharpMessages {
     step_ += 2;
   }
 
-  // Where several ranks share a NIC: what they own, to their head or from it.
+  // If several ranks share a NIC, the pieces that they own move to their head (all_gather) or from
+  // it (reduce_scatter), one rank of each node per step.
   void hand_over(bool up) {
     for (std::size_t at = 0; at < plan_.head_of.size(); ++at) {
       const std::uint32_t head = plan_.head_of[at];
@@ -147,8 +153,8 @@ class SharpMessages {
     }
   }
 
-  // Heads to leaves, every switch to the one above it, and back: at most one step for each switch,
-  // each way, since the trees of all heads take them together.
+  // Heads send to leaves, every switch to the one above it, and back. The trees of all heads run in
+  // the same steps, so there is at most one step per switch and direction.
   void climb() {
     const std::uint32_t first = step_;
     std::uint32_t last = first;
@@ -160,8 +166,9 @@ class SharpMessages {
     step_ = last;
   }
 
-  // Up go all pieces, or those of the nodes below; down all, those of the nodes below, or those of
-  // the others.
+  // Messages of one tree. Upwards, all pieces (a reduction), or those of the nodes below the switch
+  // (all_gather). Downwards, all pieces (all_reduce), those of the nodes below (reduce_scatter), or
+  // those of the other nodes (all_gather).
   void climb_tree(std::uint32_t head) {
     const ReductionTree& tree = plan_.trees[head];
     const NodePieces pieces = pieces_of(head);
@@ -221,6 +228,8 @@ class SharpMessages {
 
 }  // namespace
 
+// Messages of one chunk: for each head, two passes on every node (members + 1 messages each), and
+// about four messages per node in the tree.
 std::uint32_t sharp_chunks_most(const SharpPlan& plan, InNode in_node) {
   if (in_node == InNode::Direct) return 1;
   constexpr std::size_t kMessagesMost = 1U << 16U;
@@ -287,7 +296,8 @@ std::string_view SharpCollective::summary() const {
   return "the fabric's switches add, after a direct exchange in the node";
 }
 
-// By piece, the head that answers for it: in an all_reduce each head has equally many in a row.
+// By piece, the head that is responsible for it. In an all_reduce each head has an equal number of
+// consecutive pieces.
 std::vector<std::uint32_t> heads_of_pieces(const SharpPlan& plan, CollectiveOp op,
                                            std::uint32_t pieces) {
   std::vector<std::uint32_t> heads(pieces);
@@ -300,8 +310,8 @@ std::vector<std::uint32_t> heads_of_pieces(const SharpPlan& plan, CollectiveOp o
   return heads;
 }
 
-// All messages in which switches take part are on the wires at once: a flow for each head, whose
-// messages meet in the switches of its tree.
+// All messages into and out of switches are in transit at the same time. Those of one head meet in
+// the switches of its tree, so they are one flow.
 Phase switched_phase(const GroupPlace& place, const SharpPlan& plan,
                      const std::vector<std::uint32_t>& head_of_piece,
                      std::span<const Message> messages) {
@@ -322,6 +332,9 @@ Phase switched_phase(const GroupPlace& place, const SharpPlan& plan,
 std::vector<Phase> SharpCollective::phases(const GroupPlace& place, Bytes bytes) const {
   const SharpPlan plan = sharp_plan(place, in_node_);
   const std::uint32_t ranks = ranks_of(place);
+  // `whole` gives the messages of a single chunk. Messages before the first and after the last one
+  // with a switch are the direct exchange; they are synchronous steps and become one phase each.
+  // The messages between them are one phase.
   const std::vector<Message> messages =
       sharp_messages(plan, {.op = op_, .in_node = in_node_, .bytes = bytes, .whole = true});
   const auto is_switched = [&](const Message& message) {
@@ -336,11 +349,15 @@ std::vector<Phase> SharpCollective::phases(const GroupPlace& place, Bytes bytes)
   Phase switched = switched_phase(place, plan, heads_of, std::span(first, last));
   for (const std::vector<std::uint32_t>& heads : plan.heads)
     switched.latency = std::max(switched.latency, fabric_latency(place, heads));
+  // The passes through the NVSwitch, one before the fabric and one after it, belong to the same
+  // pipeline.
   if (in_node_ == InNode::NvSwitch) switched.latency += 2.0 * latency.intra_step;
   if (phases.empty()) switched.latency += latency.launch;
   phases.push_back(std::move(switched));
   std::vector<Phase> gathers =
       phases_by_step(place, std::span(last, messages.end()), FlowOf::Message);
+  // phases_by_step adds the launch latency to its first phase; this is not the start of the
+  // collective.
   if (!gathers.empty()) gathers.front().latency -= latency.launch;
   for (Phase& phase : gathers) phases.push_back(std::move(phase));
   return phases;

@@ -1,29 +1,31 @@
-// SHARP: the fabric's switches add. Each node has one head per NIC; every head's part of the buffer
-// goes up a tree of switches, which add what arrives, and comes down again.
+// SHARP: the switches of the fabric add. Each node has one head per NIC. The part of the buffer of
+// every head goes up a tree of switches, which add the arriving data, and comes down again.
 //
 // With h heads per node a NIC sends S/h and receives S/h, where a ring sends 2 (N-1)/N S/h
-// (NVIDIA/nccl src/graph/tuning.cc, CollNet). "sharp" adds and gathers inside the node by direct
-// exchange as CollNetDirect does, "nvls_sharp" by the NVSwitch:
+// (NVIDIA/nccl src/graph/tuning.cc, CollNet). Within a node, "sharp" adds and gathers by direct
+// exchange as CollNetDirect does, and "nvls_sharp" by the NVSwitch:
 //
-//   sharp        2 (g-1) (a_i + S/(h B_i)) + a_e + S/(h B_e)
-//   nvls_sharp   2 a_i + a_e + max((h+1)/h S/B_i, S/(h B_e))
+//    sharp        2 (g-1) (a_i + S/(h B_i)) + a_e + S/(h B_e)
+//    nvls_sharp   2 a_i + a_e + max((h+1)/h S/B_i, S/(h B_e))
 //
-// reduce_scatter and all_gather are half an all_reduce in the node and one direction of the trees:
-// every head sends its S/h up, where the switches add, and gets back what its node's ranks own; or
-// sends those up, and the switches copy (multicast) to all other nodes.
+// reduce_scatter and all_gather are half an all_reduce in the node and one direction of the trees.
+// In reduce_scatter every head sends its S/h up, the switches add, and the head receives the parts
+// that the ranks of its node own. In all_gather it sends those parts up, and the switches copy
+// (multicast) them to all other nodes.
 //
-//   reduce_scatter  (g-1) (a_i + S/(h B_i)) + a_e + S/(h B_e)
-//   all_gather      (g-1) (a_i + S/(h B_i)) + a_e + (N-1)/N S/(h B_e)
+//    reduce_scatter  (g-1) (a_i + S/(h B_i)) + a_e + S/(h B_e)
+//    all_gather      (g-1) (a_i + S/(h B_i)) + a_e + (N-1)/N S/(h B_e)
 //
-// g ranks on each node, h = g of them heads; a the step latencies, B the rates of NVLink (i) and
-// NIC (e). 4 nodes of 8, S = 2^30, B_i = 370.8 and B_e = 48.5 GB/s without latency: sharp
-// 14 x 361.97 us + 2 767.38 us = 7 834.93 us, nvls_sharp 3 257.71 us
-// (tests/sim/collectives/sharp_test.cpp). a_e is that of the farthest two heads (hop_latency).
+// g ranks on each node, h of them heads; a are the step latencies and B the rates of NVLink (i) and
+// NIC (e). 4 nodes of 8 ranks, h = g, S = 2^30, B_i = 370.8 and B_e = 48.5 GB/s, without latency:
+// sharp 14 x 361.97 us + 2 767.38 us = 7 834.93 us, nvls_sharp 3 257.71 us
+// (tests/sim/collectives/sharp_test.cpp). a_e is the latency between the two heads that are
+// farthest apart (hop_latency).
 //
-//   const std::vector<MultiLinkFlow> flows = sharp_flows(place, InNode::Direct, 1e9);
-//   const SharpPlan plan = sharp_plan(place, InNode::Direct);
-//   plan.heads[1];                     // group ranks, one a node: their second NICs
-//   plan.group_rank_of(plan.trees[1].root);  // the group rank of the root switch
+//    const std::vector<MultiLinkFlow> flows = sharp_flows(place, InNode::Direct, 1e9);
+//    const SharpPlan plan = sharp_plan(place, InNode::Direct);
+//    plan.heads[1];                           // group ranks, one per node: their second NICs
+//    plan.group_rank_of(plan.trees[1].root);  // the group rank of the root switch
 #pragma once
 
 #include <map>
@@ -36,45 +38,45 @@ namespace trainyard {
 
 enum class InNode : std::uint8_t { Direct, NvSwitch };
 
-// Why the fabric cannot do it for this group, with what to do, or nothing.
+// The reason why SHARP cannot run on this group, with a remedy, or nothing.
 [[nodiscard]] std::optional<std::string> sharp_refusal(const GroupPlace& place, InNode in_node);
 
-// All that an all_reduce puts on links. REQUIRES: no refusal.
+// The loads of a whole all_reduce on links. REQUIRES: no refusal.
 [[nodiscard]] std::vector<MultiLinkFlow> sharp_flows(const GroupPlace& place, InNode in_node,
                                                      double bytes);
 
-// The tree of switches by which a fabric reduces: leaves add what their NICs send, the switches
-// above add what the leaves send, the root sends the sum back down.
+// The tree of switches along which a fabric reduces: leaves add the data of their NICs, the
+// switches above add the data of the leaves, and the root sends the sum back down.
 //
-//   const ReductionTree tree = reduction_tree(place, {0, 8, 16, 24}, 0);   // rail 0 of four nodes
-//   tree.parent.at(tree.leaf[2]);           // the switch above the one where group rank 16 enters
+//    const ReductionTree tree = reduction_tree(place, {0, 8, 16, 24}, 0);   // rail 0 of four nodes
+//    tree.parent.at(tree.leaf[2]);           // the switch above the one where group rank 16 enters
 struct ReductionTree {
-  std::vector<DeviceId> leaf;           // by group rank given, the switch its NIC sends to
-  std::map<DeviceId, DeviceId> parent;  // by switch of the tree, without the root
+  std::vector<DeviceId> leaf;           // by index of the group ranks: the switch of its NIC
+  std::map<DeviceId, DeviceId> parent;  // by switch of the tree, except for the root
   DeviceId root = 0;
 
-  // Is number `at` of the group ranks given at this switch or below it?
+  // True if group rank number `at` of those given enters at this switch or below it.
   [[nodiscard]] bool holds(DeviceId device, std::size_t at) const;
-  // Every switch, each before its parent.
+  // All switches of the tree, each before its parent.
   [[nodiscard]] std::vector<DeviceId> upwards() const;
 };
 
-// The tree that joins the members of `group ranks`. The root is the switch from which the farthest
-// leaf is nearest; where several are, number `turn` of them in turn, so that the trees of several
-// rails spread over the spines. Nothing where the fabric has no switches that join them (NICs
-// cabled to each other, planes that do not meet). REQUIRES: the group ranks stand on two nodes or
-// more.
+// The tree that joins the members of `group_ranks`. The root is a switch with the least distance to
+// its farthest leaf. If there are several, the result is number `turn` of them, modulo their
+// number, so that the trees of several rails are spread over the spine switches. Returns nothing if
+// no switches of the fabric join the members (NICs cabled to each other, planes that are not
+// connected). REQUIRES: the group ranks are on two nodes or more.
 [[nodiscard]] std::optional<ReductionTree> reduction_tree(
     const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks, std::uint32_t turn);
 
-// Who is a head, and by which switches the heads' parts are added or copied.
+// The heads of a group, and the switches that add or copy their parts.
 struct SharpPlan {
   Placement placement;
-  std::vector<std::uint32_t> head_index;          // position within the node of each head
-  std::vector<std::uint32_t> head_of;             // the head of each position, by its NIC
-  std::vector<std::vector<std::uint32_t>> heads;  // [head][node]
+  std::vector<std::uint32_t> head_index;          // by head, its index within the node
+  std::vector<std::uint32_t> head_of;             // by index within the node, the head at its NIC
+  std::vector<std::vector<std::uint32_t>> heads;  // group ranks, [head][node]
   std::vector<ReductionTree> trees;               // by head
-  std::vector<DeviceId> switches;  // NVSwitches node by node, then those of the fabric
+  std::vector<DeviceId> switches;  // NVSwitches node by node, then the switches of the fabric
   std::map<DeviceId, std::uint32_t> group_ranks;  // by switch
 
   [[nodiscard]] std::uint32_t group_rank_of(DeviceId device) const {
@@ -82,25 +84,26 @@ struct SharpPlan {
   }
 };
 
-// The members of a node that are heads: the first at each NIC, by position within the node. The
-// same on every node, or nothing.
+// The members of a node that are heads, as indices within the node: the first member at each NIC.
+// Returns nothing unless they are the same on every node.
 [[nodiscard]] std::optional<std::vector<std::uint32_t>> sharp_heads(const GroupPlace& place,
                                                                     const Placement& placement);
 
-// REQUIRES: sharp_refusal() has none.
+// REQUIRES: sharp_refusal() returns nothing.
 [[nodiscard]] SharpPlan sharp_plan(const GroupPlace& place, InNode in_node);
 
-// In how many chunks a head's part goes through the node's switch, the fabric and the switch again:
-// by the members that take part in each. One with a direct exchange in the node.
+// The number of chunks in which the part of a head passes the switch of the node, the fabric and
+// the switch again. It bounds the number of messages. It is 1 with a direct exchange in the node.
 [[nodiscard]] std::uint32_t sharp_chunks_most(const SharpPlan& plan, InNode in_node);
 
-// The messages of an all_reduce, with sharp_chunks_most() pieces a head; of a reduce_scatter or an
-// all_gather, with a piece a rank. REQUIRES: InNode::Direct but for all_reduce.
+// A call for sharp_messages(). The messages of an all_reduce have sharp_chunks_most() pieces per
+// head, those of a reduce_scatter or an all_gather one piece per rank. REQUIRES: InNode::Direct
+// except for all_reduce.
 struct SharpCall {
   CollectiveOp op = CollectiveOp::AllReduce;
   InNode in_node = InNode::Direct;
   Bytes bytes = {};
-  bool whole = false;  // in one chunk: what is sent, not when
+  bool whole = false;  // one chunk: for the volume of the messages, not their timing
 };
 [[nodiscard]] std::vector<Message> sharp_messages(const SharpPlan& plan, const SharpCall& call);
 

@@ -1,5 +1,5 @@
-// Which switches and heads a SHARP collective uses on a group: reduction trees, the plan, and why
-// there is none.
+// The switches and heads that a SHARP collective uses on a group: reduction trees, the plan, and
+// the reasons for a refusal.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
 
-// Hops over switches of the fabric alone, by device; kFar where there is no way.
+// Breadth-first search: by device, the number of hops over switches of the fabric; kFar if there is
+// no path.
 std::vector<std::uint32_t> hops_from(const Cluster& cluster, DeviceId start) {
   std::vector<std::uint32_t> hops(cluster.device_count(), kFar);
   std::vector<DeviceId> queue{start};
@@ -39,7 +40,8 @@ std::vector<std::uint32_t> farthest_leaf(const Cluster& cluster, const std::set<
   return farthest;
 }
 
-// Climbs from a leaf to the root, on switches that are in the tree already where there is a choice.
+// Adds the path from a leaf to the root. Where several switches are one hop nearer to the root, it
+// prefers one that already belongs to the tree, which keeps the tree small.
 void join(const Cluster& cluster, const std::vector<std::uint32_t>& to_root, DeviceId leaf,
           std::uint32_t turn, ReductionTree& tree) {
   for (DeviceId here = leaf; here != tree.root && !tree.parent.contains(here);) {
@@ -91,8 +93,10 @@ std::optional<ReductionTree> reduction_tree(const GroupPlace& place,
   for (const std::uint32_t group_rank : group_ranks) {
     const std::vector<DeviceId> entries = routes.entries(group_rank);
     if (entries.empty()) return {};
+    // A NIC may be cabled to several switches (planes); `turn` distributes the trees over them.
     tree.leaf.push_back(entries[turn % entries.size()]);
   }
+  // The root minimises the distance to the farthest leaf, so that the tree is as low as possible.
   const std::set<DeviceId> leaves(tree.leaf.begin(), tree.leaf.end());
   const std::vector<std::uint32_t> farthest = farthest_leaf(cluster, leaves);
   std::uint32_t least = kFar;
@@ -129,7 +133,7 @@ std::optional<std::vector<std::uint32_t>> sharp_heads(const GroupPlace& place,
 
 namespace {
 
-// By position in a node, which of the heads has the same NIC.
+// By index in a node, the head that has the same NIC.
 std::vector<std::uint32_t> heads_of(const GroupPlace& place,
                                     const std::vector<std::uint32_t>& group_ranks,
                                     const std::vector<std::uint32_t>& head_index) {
@@ -165,6 +169,7 @@ SharpPlan sharp_plan(const GroupPlace& place, InNode in_node) {
     plan.heads.push_back(std::move(group_ranks));
   }
   plan.switches.insert(plan.switches.end(), of_trees.begin(), of_trees.end());
+  // The switches get the group ranks that follow those of the ranks.
   for (const DeviceId device : plan.switches)
     plan.group_ranks.emplace(
         device, static_cast<std::uint32_t>(place.gpus.size() + plan.group_ranks.size()));

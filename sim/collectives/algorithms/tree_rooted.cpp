@@ -1,12 +1,13 @@
-// broadcast and reduce by two pipelined binary trees, each for half of the buffer: the bytes of a
-// flow in log2 n hops.
+// broadcast and reduce by two pipelined binary trees, each for half of the buffer: as many bytes
+// per port as a chain, but only log2 n hops.
 //
-// The trees are NCCL's (double_tree.hpp) over all members but the root, which feeds both; a member
-// passes on in one of them and is a leaf of the other, so no port carries more than the buffer.
+// The trees are NCCL's (double_tree.hpp) over all members except the root, which feeds both. A
+// member forwards data in one tree and is a leaf of the other, so no port carries more than the
+// buffer.
 //
-//   T = (D-1+C)(alpha + S/(CB))         D levels of hops, C chunks of each half
+//    T = (D-1+C)(alpha + S/(CB))         D levels of hops, C chunks of each half
 //
-// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: D = 4, C = 64: 11 575.734720 us, where a flow takes
+// n = 8, S = 2^30, B = 100 GB/s, alpha = 5 us: D = 4, C = 64: 11 575.734720 us, where a chain takes
 // 12 094.051200 us (tests/sim/collectives/new_algorithms_test.cpp). Source: Sanders, Speck and
 // Traeff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan" (2009).
 #include <fmt/format.h>
@@ -23,16 +24,16 @@ namespace trainyard {
 
 namespace {
 
-// A hop of a tree, away from the root.
+// One hop of a tree, away from the root.
 struct Hop {
   std::uint32_t from = 0;  // group rank
   std::uint32_t to = 0;
-  std::uint32_t depth = 0;    // hops before it
-  std::uint32_t channel = 0;  // one for each child of each tree: they are served side by side
+  std::uint32_t depth = 0;    // number of hops before it
+  std::uint32_t channel = 0;  // one per child and tree: children are served concurrently
   std::uint32_t tree = 0;
 };
 
-// The group ranks node by node, the root first.
+// The group ranks in node order, rotated so that the root is first.
 std::vector<std::uint32_t> from_root_on(const GroupPlace& place) {
   std::vector<std::uint32_t> order;
   for (const std::vector<std::uint32_t>& group_ranks : placement_of(place).nodes)
@@ -108,7 +109,8 @@ class TreeRooted final : public CollectiveAlgorithm {
   bool reduces_;
 };
 
-// Chunk c crosses a hop of depth d in step c+d; a reduction plays the same film backwards.
+// Chunk c crosses a hop of depth d in step c+d. A reduction runs the steps of a broadcast in
+// reverse order with sender and receiver exchanged.
 std::vector<Message> TreeRooted::listed(const GroupPlace& place, Bytes bytes,
                                         CarriedOn carried_on) const {
   const std::vector<Hop> hops = hops_of(place);

@@ -45,8 +45,8 @@ bool names_algorithm_file(std::string_view name) {
   return name.ends_with(".json") || name.ends_with(".xml");
 }
 
-// The one place that remembers: phases are asked for once per group and call, and a file must not
-// be read and proved each time.
+// Caches each file's algorithm, because phases are queried once per group and call and a file must
+// not be read and checked each time.
 const CollectiveAlgorithm& algorithm_of_file(const std::string& path) {
   static std::mutex mutex;
   static std::map<std::string, std::unique_ptr<CustomAlgorithm>> known;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint32_t kGpusMost = 1024;
 constexpr std::uint32_t kMscclChunksMost = 1 << 20;
 
-// One element with its place in the file, for messages.
+// One element of the file with its location, for error messages.
 struct Element {
   const std::string& file;
   std::string where;  // "/algo/gpu 3/tb 1/step 2"
@@ -44,14 +44,15 @@ struct Element {
                                     std::optional<std::int64_t> fallback = {}) const {
     return static_cast<std::uint32_t>(number(key, 0, most, fallback));
   }
-  // -1 where there is none.
+  // The value, or nothing if the attribute is missing or negative (MSCCL writes -1).
   [[nodiscard]] std::optional<std::uint32_t> maybe(const char* key, std::int64_t most) const {
     const std::int64_t value = number(key, -1, most, -1);
     return value < 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(value));
   }
 };
 
-// The children of that name, with each one's id (or position) in its place.
+// The children with that name. The location of each contains its id attribute, or its index if it
+// has none.
 std::vector<Element> children(const Element& parent, const char* name, const char* id) {
   std::vector<Element> found;
   for (const XmlElement& child : parent.element.children) {
@@ -116,7 +117,7 @@ MscclStep read_step(const Element& element, const MscclBlock& block) {
   step.destination = read_buffer(element, "dstbuf");
   const auto offset = [&](const char* key) {
     return static_cast<std::uint32_t>(std::max<std::int64_t>(
-        0, element.number(key, -1, kMscclChunksMost, -1)));  // -1: the step does not use it
+        0, element.number(key, -1, kMscclChunksMost, -1)));  // -1: unused by the step
   };
   step.source_offset = offset("srcoff");
   step.destination_offset = offset("dstoff");
@@ -142,7 +143,8 @@ MscclBlock read_block(const Element& element, std::uint32_t gpu, std::uint32_t g
   return block;
 }
 
-// From thread block ids to positions; and every step waited for must exist.
+// Replaces the ids of the thread blocks in waits by their indices, and checks that every awaited
+// step exists.
 void resolve_waits(const Element& element, MscclGpu& gpu) {
   std::map<std::uint32_t, std::uint32_t> position;
   for (std::uint32_t i = 0; i < gpu.blocks.size(); ++i)

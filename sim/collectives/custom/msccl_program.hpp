@@ -1,8 +1,9 @@
-// An algorithm of MSCCL's runtime as its XML says it: per GPU, thread blocks that run their steps
-// in order, send to one peer and receive from one.
+// An algorithm of MSCCL's runtime, as its XML file describes it. Each GPU has thread blocks. A
+// thread block executes its steps in order, sends to at most one peer and receives from at most
+// one.
 //
-//   MscclProgram program = read_msccl_program("ring.xml", text);
-//   program.gpus[0].blocks[1].steps[2].kind.sends;
+//    MscclProgram program = read_msccl_program("ring.xml", text);
+//    program.gpus[0].blocks[1].steps[2].kind.sends;
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,10 @@
 
 namespace trainyard {
 
-// The effects of a step. MSCCL's letters for its kinds are s, r, rcs, rrc, rrs, rrcs, cpy, re, nop.
+// The effects of a step. MSCCL names the kinds s, r, rcs, rrc, rrs, rrcs, cpy, re and nop.
 struct MscclStepKind {
   bool receives = false;
-  bool reduces = false;  // adds what arrives, or what it reads, to the destination
+  bool reduces = false;  // adds the received data, or the data that it reads, to the destination
   bool stores = false;   // writes the destination
   bool sends = false;
 };
@@ -25,15 +26,16 @@ struct MscclStepKind {
 enum class MscclBuffer : std::uint8_t { Input, Output, Scratch };
 
 struct MscclStep {
-  std::string type = {};  // as in the file
+  std::string type = {};  // the name in the file
   MscclStepKind kind = {};
   MscclBuffer source = MscclBuffer::Input;
   MscclBuffer destination = MscclBuffer::Input;
   std::uint32_t source_offset = 0;  // in chunks
   std::uint32_t destination_offset = 0;
   std::uint32_t count = 0;
-  std::optional<std::uint32_t> wait_block = {};  // a thread block of the same GPU, by position,
-  std::uint32_t wait_step = 0;                   // and the step of it that must be over
+  // Index of a thread block of the same GPU, and its step that must be complete first.
+  std::optional<std::uint32_t> wait_block = {};
+  std::uint32_t wait_step = 0;
 };
 
 struct MscclBlock {
@@ -54,12 +56,12 @@ struct MscclProgram {
   std::string name;
   CollectiveOp op = CollectiveOp::AllReduce;
   bool in_place = false;
-  std::uint32_t chunks = 0;  // the larger of the two buffers has so many (nchunksperloop)
+  std::uint32_t chunks = 0;  // nchunksperloop: chunks of the larger of the two buffers
   std::vector<MscclGpu> gpus;
 };
 
-// Throws InputError for what is no such file, or names GPUs, thread blocks or steps that are not
-// there.
+// Throws InputError for a text that is not an MSCCL algorithm, and for references to GPUs, thread
+// blocks or steps that do not exist.
 [[nodiscard]] MscclProgram read_msccl_program(const std::string& file, const std::string& text);
 
 }  // namespace trainyard

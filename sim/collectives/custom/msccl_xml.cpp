@@ -1,6 +1,9 @@
-// From an MSCCL program to messages (declared in custom_algorithm.hpp): it is played buffer by
-// buffer, so that each message is known by the pieces it carries and by what it waits for, and in
-// the end every output chunk must hold exactly what the collective promises.
+// Conversion of an MSCCL program to messages (declared in custom_algorithm.hpp).
+//
+// The program is executed symbolically, chunk by chunk. Each chunk of a buffer records its piece,
+// the ranks whose contributions it contains, and the messages that brought them. A send therefore
+// determines the pieces and the dependencies of its message. At the end every output chunk must
+// contain exactly what the collective requires.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,12 +21,12 @@ namespace trainyard {
 
 namespace {
 
-// The content of a chunk of a buffer.
+// The content of one chunk of a buffer.
 struct Chunk {
   bool held = false;
   std::uint32_t piece = 0;
-  std::vector<bool> ranks = {};             // those with a contribution in it
-  std::vector<std::uint32_t> made_by = {};  // messages that brought them here
+  std::vector<bool> ranks = {};             // ranks whose contributions it contains
+  std::vector<std::uint32_t> made_by = {};  // messages that brought these contributions
 };
 
 struct Place {
@@ -31,17 +34,17 @@ struct Place {
   std::uint32_t block = 0;
 };
 
-// How far a thread block has come.
+// Progress of a thread block.
 struct Run {
-  std::uint32_t next = 0;                  // step
-  std::uint32_t level = 0;                 // the earliest message step for what it sends next
-  std::vector<std::uint32_t> received;     // the last message it got, and those it waited for
+  std::uint32_t next = 0;                  // index of the next step
+  std::uint32_t level = 0;                 // the earliest message step for its next send
+  std::vector<std::uint32_t> received;     // messages it has received or waited for
   std::vector<std::uint32_t> level_after;  // by finished step
   std::vector<std::vector<std::uint32_t>> received_after;  // by finished step
 };
 
-// Messages that some step has seen arrive, and chunks with the ranks in them, are kept for every
-// step; a program whose lists would fill more memory than this is refused.
+// Limit of the memory for the lists that are stored for every step: messages whose arrival a step
+// has seen, and chunks with their ranks. A program that needs more is refused.
 constexpr std::size_t kBytesMost = std::size_t{1} << 30;
 
 struct InFlight {
@@ -96,7 +99,7 @@ class MscclPlayer {
 
   void check_shape() const;
   void fill_buffers();
-  // Counts memory that is about to be taken.
+  // Adds `bytes` to the memory in use; refuses the program above the limit.
   void take(std::size_t bytes);
   [[nodiscard]] std::size_t chunk_bytes() const { return sizeof(Chunk) + ranks_ / 8; }
   [[nodiscard]] std::uint32_t input_chunks() const {
@@ -124,10 +127,10 @@ class MscclPlayer {
 
   const MscclProgram& program_;
   std::uint32_t ranks_;
-  // [gpu][buffer]; an in-place output is its input and the other way about.
+  // [gpu][buffer]. In an in-place program, input and output share one buffer (see chunk()).
   std::vector<std::array<std::vector<Chunk>, 3>> buffers_;
   std::vector<std::vector<Run>> runs_;
-  // By sender, receiver and channel: connections, each first in, first out.
+  // By sender, receiver and channel: connections, which deliver messages first in, first out.
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::deque<InFlight>> wires_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t> channels_;
   FreeChannels free_channels_;
@@ -144,12 +147,15 @@ void MscclPlayer::check_shape() const {
            "give it two buffers (inplace=\"0\")");
 }
 
+// The piece in an input chunk. GPU g of an all_gather starts with its own pieces; in an all_to_all
+// the piece is source * chunks + offset.
 std::uint32_t MscclPlayer::input_piece(std::uint32_t gpu, std::uint32_t offset) const {
   if (program_.op == CollectiveOp::AllGather) return gpu * per_rank() + offset;
   if (program_.op == CollectiveOp::AllToAll) return gpu * program_.chunks + offset;
   return offset;
 }
 
+// The piece that an output chunk must hold at the end.
 std::uint32_t MscclPlayer::output_piece(std::uint32_t gpu, std::uint32_t offset) const {
   if (program_.op == CollectiveOp::ReduceScatter) return gpu * per_rank() + offset;
   if (program_.op != CollectiveOp::AllToAll) return offset;
@@ -166,7 +172,8 @@ void MscclPlayer::take(std::size_t bytes) {
          "give a program of fewer chunks; they may be larger");
 }
 
-// In place, the larger of the two buffers is there and the other is a part of it.
+// In an in-place program the larger of the two buffers is stored, and the other one is a part of
+// it.
 void MscclPlayer::fill_buffers() {
   for (const MscclGpu& gpu : program_.gpus)
     take((input_chunks() + output_chunks() + std::size_t{gpu.scratch_chunks}) * chunk_bytes());
@@ -206,6 +213,8 @@ Chunk& MscclPlayer::output(std::uint32_t gpu, std::uint32_t offset) {
   return chunk({.gpu = gpu}, MscclBuffer::Output, offset);
 }
 
+// Executes steps until no thread block can proceed. If steps remain then, the program has a
+// deadlock; if messages remain, no step receives them.
 void MscclPlayer::play() {
   for (bool moved = true; moved;) {
     moved = false;
@@ -224,11 +233,13 @@ void MscclPlayer::play() {
                          std::get<0>(wire), waiting.size(), std::get<1>(wire), std::get<2>(wire)));
 }
 
-// Runs the next step of the thread block, or says that it cannot run yet.
+// Executes the next step of the thread block. Returns false if the step cannot run yet.
 bool MscclPlayer::step(const Place& at) {
   Run& here = run(at);
   if (here.next >= block(at).steps.size()) return false;
   const MscclStep& next = block(at).steps[here.next];
+  // The step waits until the awaited step is complete. Its messages then follow all messages that
+  // the other thread block has received up to that step.
   if (next.wait_block) {
     const Run& other = runs_[at.gpu][*next.wait_block];
     if (other.next <= next.wait_step) return false;
@@ -270,7 +281,7 @@ std::vector<Chunk> MscclPlayer::operands(const Place& at, const MscclStep& step)
     if (!read.held)
       refuse(where(at), fmt::format("{} reads chunk {}, which nothing has been written to",
                                     step.type, step.source_offset + i));
-    // `re` adds what it reads to what it writes.
+    // `re` adds the chunk that it reads to the chunk that it writes.
     if (step.type == "re") {
       for (const std::uint32_t message : read.made_by) messages_[message].reduce = true;
       combine(at, read, chunk(at, step.destination, step.destination_offset + i));
@@ -315,8 +326,12 @@ void MscclPlayer::send(const Place& at, std::vector<Chunk> chunks) {
   Run& here = run(at);
   const auto index = static_cast<std::uint32_t>(messages_.size());
   const std::tuple wire{at.gpu, *block(at).to, block(at).channel};
+  // A connection of the program (sender, receiver, MSCCL channel) gets its own channel, because a
+  // member sends the messages of one channel one after the other.
   const auto [channel, fresh] = channels_.try_emplace(wire, 0);
   if (fresh) channel->second = free_channels_.take(at.gpu, *block(at).to);
+  // The message depends on the messages that its thread block received before and on those that
+  // made its chunks.
   Message message{
       .from = at.gpu, .to = *block(at).to, .channel = channel->second, .after = here.received};
   for (const Chunk& chunk : chunks) {
@@ -331,7 +346,7 @@ void MscclPlayer::send(const Place& at, std::vector<Chunk> chunks) {
   message.step = here.level;
   for (const std::uint32_t before : message.after)
     message.step = std::max(message.step, messages_[before].step + 1);
-  here.level = message.step + 1;  // its next message leaves after this one
+  here.level = message.step + 1;  // the next message of this thread block is in a later step
   messages_.push_back(std::move(message));
   take(chunks.size() * chunk_bytes());
   wires_[wire].push_back({.message = index, .chunks = std::move(chunks)});
@@ -381,6 +396,8 @@ void MscclPlayer::check_output(std::uint32_t gpu, std::uint32_t offset) {
                      to_string(program_.op), offset, piece, holds));
 }
 
+// Message steps must not decrease in the list. Each message is in a later step than its
+// dependencies, so a stable sort by step keeps every dependency before its message.
 void MscclPlayer::sort_by_step() {
   std::vector<std::uint32_t> order(messages_.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -1,4 +1,5 @@
-// Reading of a list of sends (declared in custom_algorithm.hpp, form in algorithm_format.md).
+// Reader for a list of sends (declared in custom_algorithm.hpp; the format is in
+// algorithm_format.md).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,13 +18,14 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kRanksMost = 1024;
 constexpr std::int64_t kPiecesMost = 1 << 20;
-// Who brought what a rank holds of a piece is followed for each: a gigabyte for so many.
+// For each rank and piece the check stores the messages that wrote it. This limit corresponds to
+// about one gigabyte.
 constexpr std::int64_t kHoldingsMost = 1 << 25;
 
-// One element of "sends".
+// One element of "sends" in the file.
 struct Send {
-  std::uint32_t number = 0;  // its place in the file
-  Message message = {};      // pieces always scattered
+  std::uint32_t number = 0;  // its index in the file
+  Message message = {};      // its pieces are always in `scattered`
   bool has_step = false;
   bool has_channel = false;
 };
@@ -41,11 +43,12 @@ CollectiveOp operation_of(const std::string& name) {
   for (auto op = CollectiveOp::AllReduce; op != CollectiveOp::SendRecv;
        op = static_cast<CollectiveOp>(static_cast<int>(op) + 1))
     if (to_string(op) == name) return op;
-  return CollectiveOp::AllReduce;  // a word that is none was reported
+  return CollectiveOp::AllReduce;  // choice() has reported an unknown word
 }
 
-// The earliest step for a send whose file leaves steps out: after all earlier sends that brought
-// the sender what it carries, and not before what it would overwrite has been read.
+// Computes the earliest step of each send if the file gives no steps. A send must be after all
+// earlier sends that brought its sender the pieces that it carries. If it overwrites a piece, it
+// must be after the steps in which the old content is written or read.
 class EarliestSteps {
  public:
   explicit EarliestSteps(std::uint32_t pieces) : pieces_(pieces) {}
@@ -70,17 +73,17 @@ class EarliestSteps {
 
  private:
   struct State {
-    std::uint32_t written = 0;   // the first step that sees all that was brought so far
-    std::uint32_t replaced = 0;  // the same of what was brought in place of the old
-    std::uint32_t read = 0;      // the last step in which it was sent
-    std::uint32_t is_read = 0;   // 1: it was sent
+    std::uint32_t written = 0;   // first step after all messages that wrote the piece so far
+    std::uint32_t replaced = 0;  // first step after the last message that replaced it
+    std::uint32_t read = 0;      // last step in which it was sent
+    std::uint32_t is_read = 0;   // 1 if it was sent, else 0
   };
   State& state(std::uint32_t group_rank, std::uint32_t piece) {
     return known_[std::uint64_t{group_rank} * pieces_ + piece];
   }
 
   std::uint32_t pieces_;
-  std::unordered_map<std::uint64_t, State> known_;  // only what some send touches
+  std::unordered_map<std::uint64_t, State> known_;  // only pieces that some send uses
 };
 
 class SendListReader {
@@ -184,7 +187,7 @@ class SendListReader {
     return pieces.empty() ? std::vector<std::uint32_t>{0} : pieces;
   }
 
-  // All sends say their step, or none does.
+  // Either all sends give their step, or none does.
   void set_steps() {
     const auto odd = std::ranges::find_if(
         sends_, [&](const Send& send) { return send.has_step != sends_[0].has_step; });
@@ -200,7 +203,7 @@ class SendListReader {
     std::ranges::stable_sort(sends_, {}, [](const Send& send) { return send.message.step; });
   }
 
-  // Sends of one step that leave their channel out run side by side.
+  // Sends of one step without a channel run concurrently.
   void set_channels() {
     for (std::size_t begin = 0; begin < sends_.size();) {
       FreeChannels free;
@@ -213,6 +216,7 @@ class SendListReader {
     }
   }
 
+  // Checks the plan symbolically, with one byte per piece.
   SendPlan proved() {
     MessageList list({.ranks = plan_.ranks, .pieces = plan_.pieces, .piece_bytes = 1.0});
     std::vector<std::string> names;

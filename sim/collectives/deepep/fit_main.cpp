@@ -1,10 +1,11 @@
-// fit_deepep TABLE [FILE DATE]: fits the pace of DeepEP's normal kernels and prints how well.
+// fit_deepep TABLE [FILE DATE]: fits the latency and the copy rate of DeepEP's normal kernels to
+// measurements and prints the errors of the fit.
 //
-//   fit_deepep deepep_normal.csv sim/collectives/deepep/data/pace.json 2026-11-22
+//    fit_deepep deepep_normal.csv sim/collectives/deepep/data/pace.json 2026-11-22
 //
-// Least squares of relative errors, each GPU and number of nodes weighing alike. Across nodes only
-// rows with few SMs count, where the copies set the pace and not the NIC. The same rows give the
-// same bytes.
+// The fit is least squares of relative errors, with equal weight for each GPU and number of nodes.
+// Across nodes it uses only table rows with few SMs, where the SMs and not the NIC limit the rate.
+// The output is deterministic: the same table gives the same bytes.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -25,24 +26,24 @@ using namespace trainyard;
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kRanksOfNode = 8;
-constexpr std::int64_t kTokensLeast = 256;   // fewer are latency alone
-constexpr std::int64_t kFewSms = 8;          // across nodes
-constexpr std::int64_t kNodesMost = 4;       // eight nodes share a fabric that is not described
-constexpr double kFp8Row = 1.0 + 4.0 / 128;  // dispatched: a byte, and 4 of scale for 128 numbers
-constexpr double kBf16Row = 2.0;             // combined
+constexpr std::int64_t kTokensLeast = 256;   // with fewer tokens the time is only latency
+constexpr std::int64_t kFewSms = 8;          // limit for rows across nodes
+constexpr std::int64_t kNodesMost = 4;       // the fabric of the eight nodes is not described
+constexpr double kFp8Row = 1.0 + 4.0 / 128;  // dispatch: 1 byte, and a 4-byte scale per 128 numbers
+constexpr double kBf16Row = 2.0;             // combine
 
-// One call: `bytes` that a GPU hands on to others of its node.
+// One measured call. `bytes` is what a GPU forwards to others of its node.
 struct Row {
   double bytes = 0.0;
   double seconds = 0.0;
   std::int64_t sms = 0;
 };
 
-// By GPU and nodes.
+// Table rows by GPU and number of nodes.
 using Rows = std::map<std::pair<std::string, std::int64_t>, std::vector<Row>>;
 
-// The H200's rows across nodes are those of the H100; the GB200's do not say how many GPUs take
-// part.
+// Selects the rows for the fit. The table's H200 rows across nodes are copies of the H100 rows, and
+// its GB200 rows do not give the number of GPUs, so neither is used.
 bool is_used(const std::string& gpu, std::int64_t nodes, std::int64_t sms, std::int64_t tokens) {
   const bool known = gpu == "h100_sxm" || gpu == "b200_sxm";
   return known && tokens >= kTokensLeast && nodes <= kNodesMost && (nodes == 1 || sms <= kFewSms);
@@ -80,7 +81,8 @@ struct Pace {
   }
 };
 
-// start / t + (bytes / SMs) / (rate t) = 1 in the least squares.
+// Solves start / t + (bytes / SMs) / (rate t) = 1 for start and 1 / rate by weighted least squares,
+// with the normal equations.
 Pace fit(const std::vector<const std::vector<Row>*>& groups) {
   double aa = 0.0, ab = 0.0, bb = 0.0, a1 = 0.0, b1 = 0.0;
   for (const auto* group : groups)

@@ -64,7 +64,7 @@ Json fit_json(const MeasuredCurve& curve) {
     part["from_bytes"] = segment.from_bytes;
     part["to_bytes"] = segment.to_bytes;
     part["latency_us"] = segment.latency_s * 1e6;
-    part["algbw_GBps"] = nullptr;  // none: the size makes no difference
+    part["algbw_GBps"] = nullptr;  // null: the time does not depend on the size
     if (segment.seconds_per_byte > 0.0) part["algbw_GBps"] = 1e-9 / segment.seconds_per_byte;
     part["error"] = segment.error;
     object["segments"].push_back(std::move(part));
@@ -78,7 +78,7 @@ CollectiveOp read_op(JsonObject& object) {
   const std::string name = object.choice("op", names);
   for (const CollectiveOp op : kOps)
     if (to_string(op) == name) return op;
-  return CollectiveOp::AllReduce;  // reported
+  return CollectiveOp::AllReduce;  // choice() has reported the error
 }
 
 RunRow read_row(JsonFile& file, JsonObject& object, CollectiveOp op) {

@@ -1,15 +1,20 @@
-// A collective profile: what nccl-tests measured on somebody's cluster, as a file later runs use.
+// A collective profile: a file with times that nccl-tests measured on a cluster, for use in later
+// simulations.
 //
-//   {"schema": "trainyard.collective_profile", "version": 1, "source": "nccl-tests logs: a.log",
-//    "imported": "2026-11-21", "runs": [{"file": "a.log", "op": "all_reduce", "gpu": ..., "ranks":
-//    8, "nodes": 1, "nccl_version": "2.27.3", "cuda_graph": false, "rows": [{"op": "all_reduce",
-//    "dtype": "float", "size_bytes": 1024, "time_us": 9.8, "algbw_GBps": 0.1, "busbw_GBps": 0.18,
-//    "in_place": false}]}], "fits": [...]}
+//    {"schema": "trainyard.collective_profile", "version": 1,
+//     "source": "nccl-tests logs: a.log", "imported": "2026-11-21",
+//     "runs": [{"file": "a.log", "op": "all_reduce", "gpu": ..., "ranks": 8, "nodes": 1,
+//               "nccl_version": "2.27.3", "cuda_graph": false,
+//               "rows": [{"op": "all_reduce", "dtype": "float", "size_bytes": 1024,
+//                         "time_us": 9.8, "algbw_GBps": 0.1, "busbw_GBps": 0.18,
+//                         "in_place": false}]}],
+//     "fits": [...]}
 //
-// "fits" are there to be read by people and other programs; reading the profile fits the rows anew.
+// "fits" is information for people and for other programs; the reader of a profile ignores it and
+// fits the rows again.
 //
-//   CollectiveProfile profile = read_collective_profile("profile.json");
-//   profile.find({.op = CollectiveOp::AllReduce, .ranks = 8, .nodes = 1});
+//    CollectiveProfile profile = read_collective_profile("profile.json");
+//    profile.find({.op = CollectiveOp::AllReduce, .ranks = 8, .nodes = 1});
 #pragma once
 
 #include <filesystem>
@@ -32,10 +37,10 @@ struct CollectiveProfile {
   std::string source = {};
   std::string imported = {};  // a date, "2026-11-21"
   std::vector<MeasuredRun> runs = {};
-  std::vector<MeasuredCurve> curves = {};  // made of the runs
+  std::vector<MeasuredCurve> curves = {};  // computed from the runs
 
-  // The curve of this operation with as many ranks on as many nodes: of the same type where there
-  // is one, out of place where there is one; else nullptr.
+  // The curve of this operation with the same number of ranks and nodes, or nullptr. It prefers a
+  // curve of the same data type, then an out-of-place one.
   [[nodiscard]] const MeasuredCurve* find(const ProfileQuestion& question) const;
 };
 
@@ -44,10 +49,10 @@ struct CollectiveProfile {
 
 [[nodiscard]] nlohmann::ordered_json to_json(const CollectiveProfile& profile);
 
-// Throws InputError, with every problem of the file.
+// Throws InputError with all problems of the file.
 [[nodiscard]] CollectiveProfile read_collective_profile(const std::filesystem::path& file);
 
-// Is this text a profile (of any version), and not a log?
+// True if the text is a profile (of any version) and not a log.
 [[nodiscard]] bool is_collective_profile(std::string_view text);
 
 }  // namespace trainyard

@@ -41,6 +41,8 @@ CurveTime MeasuredCurve::at(double bytes) const {
       [](const SizeTime& point, double size) { return static_cast<double>(point.bytes) < size; });
   const bool within = above != points.end() &&
                       (above != points.begin() || static_cast<double>(above->bytes) == bytes);
+  // The ratio measured / fitted at `bytes`: interpolated in log(bytes) between measured sizes,
+  // constant beyond the smallest and the largest one.
   double r = 0.0;
   if (above == points.end()) {
     r = ratio(fit, points.back());

@@ -1,4 +1,5 @@
-// Tests as nccl-tests measured them (rows and their source), and the curves that their times make.
+// Results of nccl-tests (table rows and their source), and the curves of time over size computed
+// from them.
 //
 // scenarios/import/nccl_log.hpp reads the rows from logs.
 #pragma once
@@ -14,9 +15,10 @@
 
 namespace trainyard {
 
-// One time of the table. The bandwidths are as printed, so 0.00 for the smallest sizes.
+// One time of the table. The bandwidths have the precision of the log, so they are 0.00 for the
+// smallest sizes.
 struct RunRow {
-  std::int64_t bytes = 0;  // nccl-tests' size, as in Call
+  std::int64_t bytes = 0;  // size as nccl-tests prints it, same meaning as in Call
   std::string dtype = {};  // nccl-tests' name: "float", "half", "bfloat16"
   double time_us = 0.0;
   double algbw_GBps = 0.0;
@@ -24,7 +26,8 @@ struct RunRow {
   bool in_place = false;
 };
 
-// Sizes, times and rates outside these bounds are no measurements, and no fit can divide by them.
+// Sizes, times and rates outside these bounds cannot be measurements, and a fit cannot divide by
+// them.
 inline constexpr double kLogBytesMost = 1e15;
 [[nodiscard]] constexpr bool is_measured_time(double time_us) {
   return time_us >= 1e-3 && time_us <= 1e12;
@@ -33,20 +36,20 @@ inline constexpr double kLogBytesMost = 1e15;
   return rate_GBps >= 0.0 && rate_GBps <= 1e12;
 }
 
-// One test of nccl-tests.
+// One run of one test of nccl-tests.
 struct MeasuredRun {
-  std::string file = {};  // as the user named it
+  std::string file = {};  // path as the user gave it
   CollectiveOp op = CollectiveOp::AllReduce;
-  std::string gpu = {};  // as the driver names it, "NVIDIA H100 80GB HBM3"; empty: not told
+  std::string gpu = {};  // name from the driver, "NVIDIA H100 80GB HBM3"; empty: unknown
   std::uint32_t ranks = 0;
   std::uint32_t nodes = 0;
-  std::string nccl_version = {};  // "2.27.3"; empty: not told
+  std::string nccl_version = {};  // "2.27.3"; empty: unknown
   bool cuda_graph = false;        // -G: launched from a CUDA graph
   std::vector<RunRow> rows = {};
-  std::vector<std::string> notes = {};  // one sentence for each thing left out
+  std::vector<std::string> notes = {};  // one sentence for each omitted part of the log
 };
 
-// nccl-tests' name of a type: "float" of Fp32.
+// The name that nccl-tests uses for a type: "float" for Fp32.
 [[nodiscard]] std::string_view nccl_type_name(DataType dtype);
 
 struct CurveTime {
@@ -55,15 +58,15 @@ struct CurveTime {
   bool measured_range = true;  // within the sizes that were measured
 };
 
-// The times of one collective on groups of one shape, and what they say of any size.
+// The times of one collective on groups of one shape, and the time that they predict for any size.
 //
-//   latency(S) = r(S) a      transfer(S) = r(S) S / B      r = measured / fitted
+//    latency(S) = r(S) a      transfer(S) = r(S) S / B      r = measured / fitted
 //
-// a and B are those of the range the size is in (time_fit.hpp). r is 1 but for noise and rounding;
-// between two measured sizes it is interpolated in log S, beyond the smallest and the largest it
-// stays what it was there. So a measured size takes exactly its measured time. Worked: a measured
-// 21 us where the fit says 20 (a = 8 us, S / B = 12 us): r = 1.05, 8.4 us of latency, 12.6 us of
-// transfer.
+// a and B are those of the segment that contains the size (time_fit.hpp). r differs from 1 by noise
+// and rounding. Between two measured sizes it is interpolated in log S; beyond the smallest and the
+// largest size it is constant. A measured size therefore takes exactly its measured time. Example:
+// a measured time of 21 us where the fit gives 20 us (a = 8 us, S / B = 12 us): r = 1.05, 8.4 us of
+// latency, 12.6 us of transfer.
 struct MeasuredCurve {
   CollectiveOp op = CollectiveOp::AllReduce;
   std::string gpu = {};
@@ -71,14 +74,15 @@ struct MeasuredCurve {
   std::uint32_t nodes = 0;
   std::string dtype = {};
   bool in_place = false;
-  std::vector<SizeTime> points = {};  // by size; the median where there are several
+  std::vector<SizeTime> points = {};  // by size; the median of repeated times
   TimeFit fit = {};
 
   // REQUIRES: bytes above zero.
   [[nodiscard]] CurveTime at(double bytes) const;
 };
 
-// One curve for each operation, shape, GPU, type and place. Sorted by these.
+// One curve for each combination of operation, shape, GPU, type, and in-place or out-of-place.
+// Sorted by these.
 [[nodiscard]] std::vector<MeasuredCurve> curves_of(std::span<const MeasuredRun> runs);
 
 }  // namespace trainyard

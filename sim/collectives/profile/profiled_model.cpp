@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-// The algorithm that loads the links where NCCL's data do not know the GPU.
+// The algorithm that loads the links if NCCL's data do not contain the GPU.
 std::string plain_algorithm(CollectiveOp op) {
   switch (op) {
     case CollectiveOp::AllReduce:
@@ -39,7 +39,7 @@ const MeasuredCurve* ProfiledModel::curve(const Call& call,
                                           std::span<const std::uint32_t> gpus) const {
   if (algorithm_of(call) != nccl::kNcclName || gpus.size() <= 1 || bytes_of(call) <= 0)
     return nullptr;
-  if (!matrix_of(call).empty()) return nullptr;  // nccl-tests sends alike to all
+  if (!matrix_of(call).empty()) return nullptr;  // nccl-tests sends equal blocks only
   const Placement placement = placement_of({.cluster = cluster_, .gpus = gpus});
   return profile_.find({.op = op_of(call),
                         .ranks = static_cast<std::uint32_t>(gpus.size()),
@@ -66,7 +66,8 @@ std::vector<Phase> ProfiledModel::phases(const Call& call,
   const CurveTime time = measured->at(static_cast<double>(bytes_of(call)));
   const double total_s = time.latency_s + time.transfer_s;
   Phase phase{.latency = {}, .flows = flows(call, gpus)};
-  // Bytes take as long as the links need, also where the fit sees none of it.
+  // Bytes take at least the time that the links need, even where the fit attributes all of the time
+  // to latency.
   const double needed_s = links_need(cluster_, phase.flows).value();
   const double transfer_s = std::max(time.transfer_s, std::min(needed_s, total_s));
   phase.latency = Seconds{total_s - transfer_s};

@@ -1,18 +1,19 @@
-// The CommunicationModel that takes times from a collective profile where there are some.
+// The CommunicationModel that takes times from a collective profile where the profile has them.
 //
-// A call whose algorithm is "nccl" (nccl-tests measures what NCCL does), on a group with as many
-// ranks on as many nodes as a measured one, takes the measured latency and then moves its bytes on
-// the links that NCCL's model loads, no faster than measured. So alone it takes the measured time,
-// and beside others it contends like any call. Where the links cannot carry the bytes as fast as
-// measured (the cluster described is slower than the one measured), the links decide. Where NCCL's
-// data do not know the GPU (other makers'), a ring, a flow or direct messages load the links.
-// Everything else is the other communication's.
+// It applies to a call whose algorithm is "nccl" (nccl-tests measures NCCL) on a group with as many
+// ranks and nodes as a measured one. Such a call takes the measured latency; then it moves its
+// bytes on the links that NCCL's model loads, no faster than measured. On an idle fabric it
+// therefore takes the measured time, and with other calls it contends like any call. If the links
+// cannot carry the bytes as fast as measured (the simulated cluster is slower than the measured
+// one), the links determine the time. If NCCL's data do not contain the GPU (other vendors), a
+// ring, a chain or direct messages load the links. All other calls use the other communication
+// model.
 //
-//   ProfiledModel communication(cluster, nccl_model, profile, "profile.json");
-//   communication.label(call, gpus);     // "profile: profile.json"
+//    ProfiledModel communication(cluster, nccl_model, profile, "profile.json");
+//    communication.label(call, gpus);     // "profile: profile.json"
 //
-//   const ChosenModel chosen(cluster, options, profile, "profile.json");
-//   chosen.get().phases(call, gpus);     // with NCCL's choices
+//    const ChosenModel chosen(cluster, options, profile, "profile.json");
+//    chosen.get().phases(call, gpus);     // with NCCL's choices
 #pragma once
 
 #include <optional>
@@ -27,19 +28,19 @@ namespace trainyard {
 
 class ProfiledModel final : public CommunicationModel {
  public:
-  // All are referred to and must outlive it.
+  // All reference arguments must outlive this object.
   ProfiledModel(const Cluster& cluster, const CommunicationModel& other,
                 const CollectiveProfile& profile, std::string name);
 
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
 
-  // Labels: "profile: FILE", with what is stretched: ", beyond the sizes measured"; else the
-  // other's.
+  // Label: "profile: FILE", with ", beyond the sizes measured" if the time is extrapolated;
+  // otherwise the label of the other model.
   [[nodiscard]] SelectedAlgorithm selected_algorithm(
       const Call& call, std::span<const std::uint32_t> gpus) const override;
 
-  // The curve that the call takes its times from, or nullptr.
+  // The curve from which the call takes its times, or nullptr.
   [[nodiscard]] const MeasuredCurve* curve(const Call& call,
                                            std::span<const std::uint32_t> gpus) const;
 
@@ -53,11 +54,11 @@ class ProfiledModel final : public CommunicationModel {
   std::string name_;
 };
 
-// The CommunicationModel of a cluster as a user chose it: NCCL's choices and the registry's
-// algorithms, and a profile's times where one is given.
+// The CommunicationModel of a cluster according to the user's options: NCCL's choices, the
+// registered algorithms, and the times of a profile if there is one.
 class ChosenModel {
  public:
-  // `profile` may be nullptr; it and the cluster must outlive this.
+  // `profile` may be nullptr. The profile and the cluster must outlive this object.
   ChosenModel(const Cluster& cluster, nccl::Options options, const CollectiveProfile* profile,
               std::string profile_name)
       : nccl_(cluster, std::move(options)) {
@@ -71,7 +72,7 @@ class ChosenModel {
     return nccl_;
   }
   [[nodiscard]] const nccl::NcclModel& nccl() const { return nccl_; }
-  // Does a profile say how long the call takes?
+  // True if a profile determines the time of the call.
   [[nodiscard]] bool is_profiled(const Call& call, std::span<const std::uint32_t> gpus) const {
     return profiled_ && profiled_->curve(call, gpus) != nullptr;
   }

@@ -10,11 +10,11 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::size_t kSizesLeast = 3;    // in a range
-constexpr std::size_t kSegmentsMost = 8;  // more than any library has protocols
-constexpr double kErrorLeast = 2e-3;      // finer is not told apart
+constexpr std::size_t kSizesLeast = 3;    // sizes in a segment
+constexpr std::size_t kSegmentsMost = 8;  // more than the protocols of any library
+constexpr double kErrorLeast = 2e-3;      // smaller relative errors are not distinguished
 constexpr std::size_t kSizesMost = 512;   // the search is quadratic
-constexpr double kStall = 1.5;            // times the quickest of the larger sizes
+constexpr double kStall = 1.5;            // factor over the shortest time of any larger size
 
 struct Line {
   double latency_s = 0.0;
@@ -28,8 +28,8 @@ double relative_error(const Line& line, const SizeTime& point) {
          1.0;
 }
 
-// The best a u + b v for targets of 1, with u = 1 / t and v = S / t: least squares of a line in
-// relative errors.
+// Least squares in relative errors: the best a and b for a u + b v = 1 with u = 1 / t and v = S /
+// t. A negative a or b is set to zero and the other one is fitted alone.
 Line fitted_line(std::span<const SizeTime> points) {
   double uu = 0.0, uv = 0.0, vv = 0.0, u1 = 0.0, v1 = 0.0;
   for (const SizeTime& point : points) {
@@ -52,6 +52,8 @@ Line fitted_line(std::span<const SizeTime> points) {
   return line;
 }
 
+// Removes stalls (see the header). The scan goes from the largest size to the smallest and keeps
+// the shortest time of all larger sizes.
 std::vector<SizeTime> without_stalls(std::span<const SizeTime> points) {
   std::vector<SizeTime> kept;
   double quickest_s = std::numeric_limits<double>::infinity();
@@ -65,7 +67,10 @@ std::vector<SizeTime> without_stalls(std::span<const SizeTime> points) {
   return kept;
 }
 
-// Where each range of the best cut into `count` ranges begins.
+// The best partition of the sizes into a given number of segments, by dynamic programming:
+// best[k][end] = min over begin of best[k-1][begin] + error(begin, end). The partition is optimal.
+// With n sizes the table of segment errors has n^2 entries, and each additional segment takes n^2
+// steps.
 class Cuts {
  public:
   explicit Cuts(std::span<const SizeTime> points) : points_(points) {
@@ -81,7 +86,7 @@ class Cuts {
     from_.emplace_back(n + 1, 0);
   }
 
-  // The sum of squared errors of the best cut; infinite where there are too few sizes.
+  // The sum of squared errors of the best partition; infinite if there are too few sizes for it.
   double error_with(std::size_t count) {
     while (best_.size() <= count) add_range();
     return best_[count].back();
@@ -113,11 +118,12 @@ class Cuts {
   }
 
   std::span<const SizeTime> points_;
-  std::vector<double> errors_;                  // one line from begin to end
-  std::vector<std::vector<double>> best_;       // [ranges][end]
-  std::vector<std::vector<std::size_t>> from_;  // where the last of them begins
+  std::vector<double> errors_;                  // error of one segment [begin, end)
+  std::vector<std::vector<double>> best_;       // [segments][end]
+  std::vector<std::vector<std::size_t>> from_;  // where the last segment begins
 };
 
+// Schwarz's criterion (see the header).
 double criterion(double error_squared, std::size_t sizes, std::size_t segments) {
   const auto n = static_cast<double>(sizes);
   const double mean = std::max(error_squared / n, kErrorLeast * kErrorLeast);
@@ -149,6 +155,7 @@ FitSegment segment_of(std::span<const SizeTime> points) {
   return segment;
 }
 
+// The size from which the upper segment applies.
 double threshold(const FitSegment& below, const FitSegment& above) {
   const auto low = static_cast<double>(below.to_bytes);
   const auto high = static_cast<double>(above.from_bytes);

@@ -59,6 +59,7 @@ Prediction predicted(const Constants& constants, const Sample& sample) {
                        .inject_us = fabric.inject_us,
                        .inject_bytes = sample.inject_bytes.value_or(0.0)};
   }
+  // NCCL's tuning model does not cover all_to_all and send_recv, so they have their own formula.
   const bool exchange = sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv;
   return exchange ? exchange_time(machine, *sample.communicator, sample.op, sample.bytes)
                   : machine_time(machine, *sample.communicator, sample.choice, sample.bytes);
@@ -115,7 +116,7 @@ std::string ErrorTable::to_markdown() const {
 
 namespace {
 
-// Guesses of the right order; the same for all generations.
+// Initial values of the right order of magnitude, equal for all generations.
 MachineModel first_machine(double link_rate, std::vector<std::uint32_t> measured_on) {
   return {.launch_us = 6.0,
           .ll_step_us = 0.9,
@@ -145,8 +146,8 @@ constexpr MessageModel kFirstMessages{.ll_us = 3.5,
                                       .pipeline = 2.0,
                                       .nvls_tree_share = 0.1,
                                       .nvls_pipeline = 0.7};
-// Latency and rate of its adapters are known (1.0 to 1.3 us over one switch, 48.5 of 50 GB/s); the
-// others' are fitted.
+// Latency and rate of these adapters are known (1.0 to 1.3 us over one switch, 48.5 of 50 GB/s);
+// those of the other fabrics are fitted.
 constexpr const char* kReference = "infiniband";
 constexpr Fabric kReferenceFabric{.latency_us = 1.15, .efficiency = 0.97, .exchange_share = 0.9};
 constexpr Fabric kFirstFabric{.latency_us = 5.0, .efficiency = 0.85, .exchange_share = 0.9};
@@ -154,7 +155,7 @@ constexpr double kEfficiencyMost = 0.97;
 constexpr double kFirstRendezvousUs = 4.0;
 constexpr double kFirstInjectUs = 12.0;
 
-// Constants as one list of positive numbers.
+// Pointers to the constants that a fit changes; their values are positive.
 using Handles = std::vector<double*>;
 
 std::vector<double> values_of(const Handles& handles) {
@@ -167,7 +168,7 @@ void assign(const Handles& handles, const std::vector<double>& values) {
   for (std::size_t i = 0; i < handles.size(); ++i) *handles[i] = values[i];
 }
 
-// Improves what the handles point at within `constants`.
+// Fits the constants to which the handles point; they are members of `constants`.
 void fit(Constants& constants, const Handles& handles, const Selection& rows) {
   if (rows.empty()) return;
   const Residuals residuals = [&](const std::vector<double>& values) {
@@ -186,7 +187,7 @@ void add_handles(Handles& handles, Model& model, std::span<const Parameter<Model
   for (const auto& parameter : parameters) handles.push_back(&(model.*parameter.value));
 }
 
-// All generations at once, for the protocols are theirs together.
+// Fits all generations in one step, because they share the constants of the protocols.
 void fit_nodes(Constants& constants, const Selection& rows) {
   constants.machines = {{Generation::Ampere, first_machine(240.0, {80})},
                         {Generation::Hopper, first_machine(370.8, {90})},
@@ -202,6 +203,9 @@ void fit_nodes(Constants& constants, const Selection& rows) {
   fit(constants, handles, own);
 }
 
+// Fits the constants of messages and fabrics to rows of several nodes, with the constants of the
+// nodes held fixed. Rendezvous and inject times are fitted only for fabrics that have their
+// thresholds.
 void fit_networks(Constants& constants, const Selection& rows) {
   constants.messages = kFirstMessages;
   Selection own;
@@ -228,7 +232,8 @@ void fit_networks(Constants& constants, const Selection& rows) {
     fabric.efficiency = std::min(fabric.efficiency, kEfficiencyMost);
 }
 
-// The kind of a row decides what its time depends on: rows of other kinds teach nothing about it.
+// The kind of a row: the properties that select the constants on which its time depends. Rows of
+// other kinds do not determine these constants.
 std::string kind_of(const Sample& sample, Split split) {
   const bool exchange = sample.op == CollectiveOp::AllToAll || sample.op == CollectiveOp::SendRecv;
   const bool large = sample.one_node() && sample.communicator->ranks > 8;
@@ -237,6 +242,7 @@ std::string kind_of(const Sample& sample, Split split) {
                      split == Split::Ranks && large ? "large" : sample.fabric);
 }
 
+// Split::Ranks leaves out only numbers of ranks up to 8; rows with more are always in the fit.
 bool may_leave(const Sample& sample, Split split) {
   return split != Split::Ranks || sample.communicator->ranks <= 8;
 }
@@ -281,6 +287,8 @@ Constants fit_constants(const Selection& rows) {
   return constants;
 }
 
+// Every part is left out once and predicted with constants fitted to the rest. A row counts only if
+// the rest contains rows of its kind.
 ErrorTable cross_validate(const Selection& rows, Split split, const Selection* judged) {
   std::set<std::string> parts;
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -325,7 +333,7 @@ ErrorTable unfitted_errors(const Selection& rows) {
 std::string machine_name(const Sample& sample) {
   if (!sample.one_node()) return sample.source;
   constexpr std::array kNames{"V100", "A100", "H100", "B200"};
-  constexpr std::uint32_t kServer = 8;  // more GPUs on one switch are a rack's
+  constexpr std::uint32_t kServer = 8;  // more GPUs behind one switch are a rack
   const char* rack = sample.communicator->ranks > kServer ? ", rack" : "";
   return std::string(kNames.at(static_cast<std::size_t>(sample.generation()))) + rack;
 }

@@ -17,11 +17,13 @@ ArrayXd read(const Residuals& residuals, const ArrayXd& at) {
   return Eigen::Map<const ArrayXd>(made.data(), static_cast<Eigen::Index>(made.size()));
 }
 
+// The pseudo-Huber loss: quadratic for |r| below the scale, linear beyond.
 double loss(const ArrayXd& residuals, double scale) {
   return scale * scale * ((1.0 + (residuals / scale).square()).sqrt() - 1.0).sum();
 }
 
-// The weighted normal equations J'WJ and -J'Wr, derivatives by the logarithm of each parameter.
+// The weighted normal equations: J'WJ and -J'Wr. Derivatives are with respect to the logarithms of
+// the parameters, by forward differences; the weights are those of the robust loss.
 struct Normal {
   MatrixXd curvature;
   Eigen::VectorXd downhill;
@@ -43,6 +45,9 @@ Normal normal_equations(const ArrayXd& at, const ArrayXd& residuals, const Resid
 
 }  // namespace
 
+// Levenberg-Marquardt: the damping decreases after a successful step and grows after a failed one,
+// until the loss no longer improves. A step changes the logarithm of a parameter by at most 0.7, so
+// that a parameter at most doubles or halves.
 std::vector<double> fit_positive(std::vector<double> start, const Residuals& residuals,
                                  const FitRule& rule) {
   ArrayXd best = Eigen::Map<ArrayXd>(start.data(), static_cast<Eigen::Index>(start.size()));

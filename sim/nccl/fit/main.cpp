@@ -1,11 +1,12 @@
-// fit_nccl MEASURED [DATA DATE]: fits the machine model of NCCL and prints how well.
+// fit_nccl MEASURED [DATA DATE]: fits the machine model of NCCL to measurements and prints its
+// errors.
 //
-//   fit_nccl measured/collectives sim/nccl/data 2026-11-21
+//    fit_nccl measured/collectives sim/nccl/data 2026-11-21
 //
-// Reads the tables and logs below MEASURED and rewrites machine_ampere.json, machine_hopper.json,
+// Reads the tables and logs in MEASURED and rewrites machine_ampere.json, machine_hopper.json,
 // machine_blackwell.json, machine_protocols.json, machine_network.json and errors.md in DATA. With
-// MEASURED alone nothing is written, and the shipped constants are judged. The same rows give the
-// same bytes.
+// MEASURED alone it writes nothing and evaluates the shipped constants. The output is
+// deterministic: the same rows give the same bytes.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -43,8 +44,8 @@ std::string judged(const char* title, const Constants& constants, const Selectio
          line("machine model", table) + "\n" + table.to_markdown();
 }
 
-// Tables of the errors of `constants` on one node (by GPU), on a table that nobody fitted, and on
-// several nodes (by log), each beside NCCL's own model.
+// Tables with the errors of `constants` on one node (by GPU), on a table that was not fitted, and
+// on several nodes (by log), each compared with NCCL's own model.
 std::string errors_markdown(const Constants& constants, const Samples& samples) {
   return judged("One node", constants, select(samples, Rows::OneNode)) +
          judged("One node, a table that nobody fitted", constants,
@@ -52,7 +53,7 @@ std::string errors_markdown(const Constants& constants, const Samples& samples) 
          judged("Several nodes", constants, select(samples, Rows::SeveralNodes));
 }
 
-// Errors on rows that were left out of the fit, which is made anew for each part: seconds of time.
+// Errors on rows that were left out of the fit. Each part needs a new fit, which takes seconds.
 std::string left_out_markdown(const Samples& samples) {
   const Selection alone = select(samples, Rows::OneNode);
   const Selection several = select(samples, Rows::SeveralNodes);
@@ -68,7 +69,7 @@ std::string left_out_markdown(const Samples& samples) {
          tables.to_markdown() + "\nSeveral nodes, a log left out:\n\n" + logs.to_markdown();
 }
 
-// The page that goes beside the constants.
+// The text of errors.md, which is stored next to the constants.
 std::string page(const Constants& constants, const Samples& samples) {
   return "# Errors of the machine model of NCCL\n\n"
          "Predicted over measured times less one: the mean of its magnitude, its mean (bias), the "
@@ -79,7 +80,7 @@ std::string page(const Constants& constants, const Samples& samples) {
 
 constexpr const char* kCommand = "fit_nccl measured/collectives sim/nccl/data {}";
 
-// Rounds to four significant digits, as files have them.
+// Rounds to four significant digits, the precision of the files.
 double four_digits(double value) {
   if (value == 0.0) return 0.0;
   const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) - 3.0);
@@ -192,7 +193,7 @@ void write_network(const Constants& constants, const Selection& rows,
   write(json, destination, "machine_network.json");
 }
 
-// The constants to four significant digits.
+// The constants, rounded to four significant digits.
 Constants rounded(Constants constants) {
   for (auto& [generation, machine] : constants.machines) round_all(machine, machine_parameters());
   round_all(constants.protocols, protocol_parameters());
@@ -205,7 +206,7 @@ Constants rounded(Constants constants) {
 }
 
 // Rewrites machine_<generation>.json, machine_protocols.json and machine_network.json. Throws
-// InputError where the folder cannot be written.
+// InputError if the folder is not writable.
 void write_constants(const Constants& constants, const Selection& rows,
                      const Destination& destination) {
   write_machine(constants, Generation::Ampere, "ampere", rows, destination);

@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 struct Platform {
   std::uint32_t sm = 0;
-  double nvlink = 0.0;  // from a GPU to all peers
+  double nvlink = 0.0;  // GB/s from a GPU to all its peers
   std::uint32_t nvlinks = 1;
   double pcie = 0.0;
   std::uint32_t gpus = 8;
@@ -42,7 +42,7 @@ std::optional<double> optional_number(const Json& object, const char* key) {
   return object.at(key).get<double>();
 }
 
-// `document`: measured_platforms.json.
+// `document` is measured_platforms.json.
 Platform platform_of(const Json& entry, const Json& document) {
   const Json& gpu = document.at("gpus").at(entry.at("gpu").get<std::string>());
   const auto name = entry.value("fabric", std::string());
@@ -63,7 +63,7 @@ Platform platform_of(const Json& entry, const Json& document) {
           .inject_bytes = optional_number(fabric, "inject_bytes")};
 }
 
-// A full mesh shares out the wires of a GPU among its peers.
+// The view of one node. In a full mesh, the wires of a GPU are divided among its peers.
 NodeView view_of(const Platform& platform, std::uint32_t gpus, bool with_nics) {
   const double peers = platform.mesh ? platform.gpus - 1.0 : 1.0;
   NodeView view =
@@ -128,12 +128,12 @@ class Reader {
       known_;
 };
 
-// A column of counts of GPUs.
+// The value of the column of GPU counts.
 std::uint32_t ranks_of(const CsvTable& table, std::size_t row) {
   return static_cast<std::uint32_t>(table.integer(row, "gpus"));
 }
 
-// The points of a table, as medians of repeated ones.
+// The points of a table. Repeated points are replaced by their median.
 std::vector<MeasuredPoint> points_of_table(const std::filesystem::path& file) {
   std::map<std::tuple<std::string, std::string, std::uint32_t, std::string, double>,
            std::vector<double>>
@@ -161,7 +161,7 @@ void read_table(const std::filesystem::path& file, const Platform& platform, Rea
     reader.add(file.stem().string(), platform, point);
 }
 
-// The table has rows of all_reduce alone.
+// This table contains all_reduce only. Sizes up to kFloorBytes are left out (see the header).
 void read_unfitted(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
   constexpr double kFloorBytes = 4.0 * 1048576.0;
   const CsvTable table(file);
@@ -178,7 +178,7 @@ void read_unfitted(const std::filesystem::path& file, const Platform& platform, 
   }
 }
 
-// The points of a log: its out-of-place rows, where there are any.
+// The points of a log: its out-of-place rows if there are any, otherwise all rows.
 std::vector<MeasuredPoint> points_of_log(const std::filesystem::path& file) {
   JsonFile log = JsonFile::read(file);
   const Json& document = log.document();
@@ -205,8 +205,8 @@ void read_log(const std::filesystem::path& file, const Platform& platform, Reade
   }
 }
 
-// How a file of each part of measured_platforms.json is read, and where below "collectives" it
-// lies.
+// For each part of measured_platforms.json: the reader of its files, and their folder below
+// "collectives".
 struct Kind {
   const char* part;
   const char* folder;
@@ -226,7 +226,7 @@ const Kind* kind_of(const Json& document, const std::filesystem::path& file) {
   return nullptr;
 }
 
-// The words that an entry may hold are those of the data file.
+// Reads the user's description of a platform. The permitted words are those of the data file.
 Platform described_platform(JsonFile& file, const Json& document) {
   JsonObject root = file.root();
   const auto names = [&document](const char* part) {
@@ -282,7 +282,7 @@ Samples samples_on(JsonFile& platform, const std::string& source,
   const Platform described = described_platform(platform, known.document());
   Reader reader;
   for (MeasuredPoint point : points) {
-    if (point.ranks < 2) continue;  // one GPU has nobody to talk to
+    if (point.ranks < 2) continue;  // a single GPU does not communicate
     if (point.version.empty()) point.version = described.version;
     if ((point.nodes > 1 || point.ranks > described.gpus) && described.nics == 0)
       throw InputError(Problem{platform.name(), "/nics",

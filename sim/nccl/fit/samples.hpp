@@ -1,13 +1,14 @@
-// Measured collectives, each with what NCCL would choose for it on the machine it was measured on.
+// Measured collectives, each with the choice of NCCL on the machine where it was measured.
 //
-// Rows are read from tables (collectives/<gpu>_sxm.csv) and logs (collectives/logs/*.json); the
-// machines of both are in data/measured_platforms.json. Tables give medians of repeated points.
-// A log counts by its out-of-place rows, where it has any. Rows of RCCL, of DeepEP and of
-// switches that reduce (SHARP) are left out. One table is there to judge, not to fit: all_reduce on
-// 2 to 8 A100, without its sizes to 4 MiB, which show a floor of the tool.
+// Rows come from tables (collectives/<gpu>_sxm.csv) and logs (collectives/logs/*.json);
+// data/measured_platforms.json describes the machines of both. Tables give the medians of repeated
+// points. A log contributes its out-of-place rows if it has any. Rows of RCCL, of DeepEP, and of
+// switches that reduce (SHARP) are left out. One table is for evaluation only and not for the fit:
+// all_reduce on 2 to 8 A100. Its sizes up to 4 MiB are left out, because they show a minimum time
+// of the tool.
 //
-//   const Samples samples = read_samples("measured/collectives");
-//   for (const Sample& sample : samples.rows) use(sample.time_us);
+//    const Samples samples = read_samples("measured/collectives");
+//    for (const Sample& sample : samples.rows) use(sample.time_us);
 #pragma once
 
 #include <deque>
@@ -29,13 +30,13 @@ struct Sample {
   double time_us = 0.0;
   const Communicator* communicator = nullptr;
   Choice choice = {};     // set for the operations that NCCL tunes
-  std::string fabric;     // between its nodes; empty on one node
-  double nic_rate = 0.0;  // nominal, of all NICs of a node
+  std::string fabric;     // network between the nodes; empty on one node
+  double nic_rate = 0.0;  // nominal, sum of all NICs of a node
   std::uint32_t nics = 0;
-  // Thresholds of its messages (Network), where the fabric has them.
+  // Thresholds of the messages (see Network), if the fabric has them.
   std::optional<double> rendezvous_bytes = {};
   std::optional<double> inject_bytes = {};
-  bool fitted = true;  // false: only to judge
+  bool fitted = true;  // false: for evaluation only
 
   [[nodiscard]] Generation generation() const { return generation_of(communicator->node.sm); }
   [[nodiscard]] bool one_node() const { return communicator->nodes == 1; }
@@ -43,41 +44,42 @@ struct Sample {
 
 struct Samples {
   std::vector<Sample> rows;
-  std::deque<Communicator> communicators;  // samples point into it
+  std::deque<Communicator> communicators;  // samples point to these
 };
 
-// Throws InputError where the folder has no such files or a file is not as described.
+// Throws InputError if the folder has no such files or if a file has another format.
 [[nodiscard]] Samples read_samples(const std::filesystem::path& collectives);
 
 // One measured point of a table or log.
 struct MeasuredPoint {
   std::string op;  // "all_reduce", "alltoall" or "all_to_all", ...
   std::uint32_t ranks = 0;
-  std::uint32_t nodes = 0;  // 0: not told
-  std::string version;      // NCCL's; empty: the platform's
+  std::uint32_t nodes = 0;  // 0: unknown
+  std::string version;      // NCCL's version; empty: that of the platform
   double bytes = 0.0;
   double time_us = 0.0;
   bool floats = true;  // NVLS adds floats only
   bool fitted = true;
 };
 
-// The operation that a log calls so; nothing for another.
+// The operation with this name in logs, or nothing.
 [[nodiscard]] std::optional<CollectiveOp> op_of(const std::string& name);
 
-// The file's points, of a table (op,dtype,gpus,nccl_version,size_bytes,time_us) or a log whose
-// "rows" have op, size_bytes and time_us. Throws InputError.
+// The points of a table (op,dtype,gpus,nccl_version,size_bytes,time_us) or of a log whose "rows"
+// have op, size_bytes and time_us. Throws InputError.
 [[nodiscard]] std::vector<MeasuredPoint> read_points(const std::filesystem::path& file);
 
-// Points on a machine that its user describes as data/measured_platforms.json does its own:
-// {"gpu": "h100", "gpus": 8, "nccl": "2.27", "host": "amd", "nic": 50, "nics": 8,
-// "fabric": "infiniband"}, with rates in GB/s. Throws InputError, problems at their place in that
-// file.
+// Samples for points on a machine that the user describes in the format of
+// data/measured_platforms.json: {"gpu": "h100", "gpus": 8, "nccl": "2.27", "host": "amd", "nic":
+// 50, "nics": 8, "fabric": "infiniband"}, with rates in GB/s. Throws InputError with the location
+// of each problem in that file.
 [[nodiscard]] Samples samples_on(JsonFile& platform, const std::string& source,
                                  const std::vector<MeasuredPoint>& points);
 
-// Is the file, by its name, of a machine that data/measured_platforms.json describes?
+// True if the name of the file is that of a machine in data/measured_platforms.json.
 [[nodiscard]] bool is_measured_platform(const std::filesystem::path& file);
-// One of them. Throws InputError likewise. REQUIRES: is_measured_platform.
+// The samples of one such file. Throws InputError as read_samples() does. REQUIRES:
+// is_measured_platform.
 [[nodiscard]] Samples read_samples_of(const std::filesystem::path& file);
 
 }  // namespace trainyard::nccl::fit
