@@ -1,3 +1,4 @@
+// Builds a cluster from its description: nodes, fabric, routing, faults.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,13 +23,14 @@ namespace {
   throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
 }
 
+// Returns the description of a node by number, from `others` where it is listed there.
 const NodeSpec& node_at(const ClusterSpec& spec, std::uint32_t number) {
   for (const OtherNodes& others : spec.others)
     if (std::ranges::find(others.nodes, number) != others.nodes.end()) return others.node;
   return spec.node;
 }
 
-// Nodes may differ in what they are, not in how many GPUs and NICs they have.
+// Nodes may differ in their parts and rates, but not in the numbers of GPUs and NICs.
 void check_others(const ClusterSpec& spec) {
   std::set<std::uint32_t> seen;
   for (std::size_t i = 0; i < spec.others.size(); ++i) {
@@ -50,9 +52,9 @@ void check_others(const ClusterSpec& spec) {
   }
 }
 
-// Every kind of node once, then copies of it.
+// Draws every kind of node once and stamps copies of it.
 void stamp_nodes(const ClusterSpec& spec, Draft& draft) {
-  std::vector<DrawnNode> kinds;  // the usual node's, then those of `others`
+  std::vector<DrawnNode> kinds;  // the usual node first, then those of `others`
   std::vector<std::uint32_t> patterns;
   std::vector<std::uint32_t> kind_of(spec.nodes, 0);
   const auto add_kind = [&](const NodeSpec& node) {
@@ -75,12 +77,14 @@ void stamp_nodes(const ClusterSpec& spec, Draft& draft) {
   }
 }
 
-// Cables from a NIC are drawn at the usual node's rate; those of another kind have their own.
+// Gives the cables of other nodes' NICs their rates. The fabric has drawn all cables at the rate of
+// the usual node's NIC.
 void change_ports(const ClusterSpec& spec, Wiring& wiring) {
   if (spec.others.empty()) return;
   wiring.rewire([&](const Link& link) {
     Wire wire = wire_of(link);
     if (wire.kind != LinkKind::NicPort) return wire;
+    // A cable may carry half of a NIC's rate (DualTor), so the rate is scaled, not replaced.
     for (const DeviceId end : {link.from, link.to}) {
       if (wiring.device(end).kind != DeviceKind::Nic) continue;
       const NodeSpec& node = node_at(spec, static_cast<std::uint32_t>(wiring.device(end).node));
@@ -92,6 +96,7 @@ void change_ports(const ClusterSpec& spec, Wiring& wiring) {
   });
 }
 
+// Lists the GPUs where they differ. The host memory of the cluster is the smallest of its nodes.
 void describe_others(const ClusterSpec& spec, ClusterFacts& facts) {
   if (spec.others.empty() && spec.node.other_gpus.empty()) return;
   for (std::uint32_t number = 0; number < spec.nodes; ++number) {
@@ -138,7 +143,8 @@ void check_ratio(double oversubscription) {
     refuse("/fabric", "oversubscription is at least 1", "1 is full bandwidth");
 }
 
-// A fabric spec made in code may hold what a file cannot.
+// Checks what the reader of a file has checked already, because a spec built in code may violate
+// it.
 void check(const ClusterSpec& spec) {
   const NodeSpec& node = spec.node;
   if (spec.nodes == 0) refuse("/nodes", "a cluster has at least one node, not 0", "");
@@ -188,7 +194,7 @@ Cluster build_cluster(const ClusterSpec& spec) {
   std::vector<DeviceId> nic_of_gpu;
   if (spec.nodes > 1) {
     change_ports(spec, wiring);
-    std::vector<std::uint32_t> nics;  // of a node's GPUs
+    std::vector<std::uint32_t> nics;  // by local index of the GPU
     for (std::uint32_t gpu = 0; gpu < spec.node.gpus; ++gpu)
       nics.push_back(nic_index(spec.node, gpu));
     nic_of_gpu.reserve(draft.gpus.size());
@@ -203,15 +209,15 @@ Cluster build_cluster(const ClusterSpec& spec) {
 
 namespace {
 
-// The cluster that shared_cluster() was asked for last.
+// The cluster that shared_cluster() returned last.
 struct Kept {
   std::mutex mutex;
   ClusterSpec spec;
   std::shared_ptr<const Cluster> cluster;
 };
 
-// Never taken down: at its end a process gives back its memory at once, a hundred thousand devices
-// one by one take longer.
+// Returns the cached cluster. The object is never destroyed: at exit the process frees its memory
+// at once, while destroying a hundred thousand devices one by one takes longer.
 Kept& kept() {
   static Kept& last = *new Kept;
   return last;
@@ -223,7 +229,7 @@ std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec) {
   Kept& last = kept();
   const std::scoped_lock lock(last.mutex);
   if (last.cluster && last.spec == spec) return last.cluster;
-  last.cluster.reset();  // two large clusters need not be in memory at once
+  last.cluster.reset();  // avoids two large clusters in memory at once
   last.cluster = std::make_shared<const Cluster>(build_cluster(spec));
   last.spec = spec;
   return last.cluster;

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// Problems of a file that the object names, told at the place that names it.
+// Reports the problems of a file that the object names at the field that names the file.
 void pass_on(JsonObject& object, std::string_view key, const InputError& error) {
   for (const Problem& problem : error.problems()) {
     if (problem.file.empty() && problem.pointer.empty()) {
@@ -27,6 +27,7 @@ void pass_on(JsonObject& object, std::string_view key, const InputError& error) 
   }
 }
 
+// Returns the path relative to `folder` where such a file exists, else the name unchanged.
 std::string located(const std::string& name, const std::filesystem::path& folder) {
   std::error_code error;
   const bool is_path = name.ends_with(".json") || name.find('/') != std::string::npos;
@@ -48,7 +49,7 @@ NodeSpec node_of(JsonObject& cluster, const std::filesystem::path& folder) {
   }
 }
 
-// [{"nodes": [2, 3], "node": "dgx_a100_80gb"}]
+// Reads [{"nodes": [2, 3], "node": "dgx_a100_80gb"}].
 std::vector<OtherNodes> read_others(JsonObject& cluster, const std::filesystem::path& folder) {
   std::vector<OtherNodes> all;
   if (!cluster.has("others")) return all;
@@ -76,8 +77,8 @@ ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) 
   }
 }
 
-// By name; a node that was changed in code keeps its name and is no longer the one of the data
-// file.
+// Writes a node by its name if it equals the data file of that name, else inline: a node that code
+// has changed keeps its name.
 Json node_json(const NodeSpec& node) {
   const std::vector<std::string> names = node_names();
   const bool named = std::find(names.begin(), names.end(), node.name) != names.end();

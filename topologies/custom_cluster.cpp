@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+// Returns the names of an enumeration's values, by value.
 template <class Kind>
 std::vector<std::string> words(std::size_t count) {
   std::vector<std::string> all;
@@ -29,13 +30,14 @@ std::vector<std::string> words(std::size_t count) {
   return all;
 }
 
-// The kind of that name; the first kind when the name is not one (and was reported).
+// Returns the kind of that name; the first kind when the name is unknown (and has been reported).
 template <class Kind>
 Kind kind_of(const std::vector<std::string>& names, const std::string& name) {
   const auto found = std::find(names.begin(), names.end(), name);
   return static_cast<Kind>(found == names.end() ? 0 : found - names.begin());
 }
 
+// Reads a custom cluster. Devices come before links, because links refer to devices by name.
 class CustomReader {
  public:
   CustomReader(JsonObject object, std::string name) : object_(object), name_(std::move(name)) {}
@@ -61,7 +63,8 @@ class CustomReader {
   }
 
  private:
-  // With a device of no known kind, which has been reported, nothing can be said of the whole.
+  // Skips the checks of the whole cluster: with a device of unknown kind, which has been reported,
+  // they would only report consequences.
   ClusterSpec without_the_whole() {
     object_.ignore("torus");
     object_.ignore("node_torus");
@@ -87,6 +90,7 @@ class CustomReader {
           fmt::format("\"{}\" is a switch of the fabric and stands in no node", device.name),
           "leave the node out");
     }
+    // Indices count the devices of one kind within a node, or in the fabric.
     device.index = next_index_[{device.node, device.kind}]++;
     if (device.kind == DeviceKind::Gpu && !kind.empty()) read_gpu(object);
     if (!by_name_.emplace(device.name, DeviceId{static_cast<std::uint32_t>(custom_.devices.size())})
@@ -98,7 +102,7 @@ class CustomReader {
     objects_.push_back(object);
   }
 
-  // One of another kind than the cluster's says so, with its memory.
+  // Reads a GPU. One of another kind than the cluster's names its profile and memory.
   void read_gpu(JsonObject& object) {
     wanted_nic_.emplace_back(object.text("nic", ""));
     GpuKind kind{.profile = object.text("gpu", spec_.node.gpu)};
@@ -120,6 +124,7 @@ class CustomReader {
     return std::nullopt;
   }
 
+  // Reads a link; without "duplex": false it adds both directions.
   void read_link(JsonObject& object) {
     static const std::vector<std::string> kinds = words<LinkKind>(kLinkKinds);
     const std::optional<DeviceId> from = device(object, "from");
@@ -143,6 +148,8 @@ class CustomReader {
     custom_.links.push_back(link);
   }
 
+  // Checks that links of the fabric join NICs and fabric switches, and that other links stay in a
+  // node.
   void check_ends(JsonObject& object, const Link& link) {
     const NamedDevice& a = custom_.devices[link.from];
     const NamedDevice& b = custom_.devices[link.to];
@@ -164,7 +171,7 @@ class CustomReader {
     }
   }
 
-  // GPUs by node, then in the order of the list. Every node has as many as node 0.
+  // Orders the GPUs by node, then by the list, and checks that every node has as many as node 0.
   void number_nodes() {
     std::map<std::int32_t, std::uint32_t> gpus_of_node;
     std::vector<std::tuple<std::int32_t, DeviceId, std::size_t>> order;
@@ -202,8 +209,8 @@ class CustomReader {
     }
   }
 
-  // Which wires are of which dimension is not looked at: a collective goes dimension by dimension
-  // on the routes there are.
+  // Reads the dimensions. It does not check which wires belong to which dimension: a collective
+  // runs dimension by dimension on whatever routes exist.
   std::vector<std::uint32_t> read_torus(std::string_view key, std::uint32_t places,
                                         std::string_view of_what) {
     if (!object_.has(key)) return {};
@@ -216,7 +223,8 @@ class CustomReader {
     return {};
   }
 
-  // A GPU's NIC is the one it names, else NICs of its node are dealt out in order.
+  // Assigns each GPU the NIC that it names. Other GPUs share the NICs of their node evenly, in
+  // order.
   void choose_nics() {
     std::map<std::int32_t, std::vector<DeviceId>> nics;
     for (DeviceId id = 0; id < custom_.devices.size(); ++id) {
@@ -259,10 +267,10 @@ class CustomReader {
   std::map<std::string, DeviceId> by_name_;
   std::map<std::pair<std::int32_t, DeviceKind>, std::int32_t> next_index_;
   bool kinds_known_ = true;
-  std::vector<JsonObject> objects_;       // of every device, for messages
+  std::vector<JsonObject> objects_;       // by device, for messages
   std::vector<std::string> wanted_nic_;   // by GPU in the order of the list
-  std::vector<GpuKind> kinds_;            // likewise
-  std::vector<std::size_t> gpu_numbers_;  // place of each GPU in that order
+  std::vector<GpuKind> kinds_;            // by GPU in the order of the list
+  std::vector<std::size_t> gpu_numbers_;  // position in that order, by GPU in rank order
 };
 
 Json device_json(const Cluster& cluster, DeviceId id, const std::map<DeviceId, DeviceId>& nic) {
@@ -280,8 +288,11 @@ auto link_key(const Link& link, bool turned) {
                     link.capacity.value(), link.nominal.value(), link.latency.value(), link.cables);
 }
 
-// Both directions in one entry where they are alike.
+// Writes both directions of a link as one entry where they are equal. A multiset of links that have
+// no partner yet finds the opposite direction.
 Json links_json(const Cluster& cluster) {
+  // The counts by key make the pairing linear in the number of links, up to the logarithm of the
+  // map.
   std::map<decltype(link_key(Link{}, false)), int> unpaired;
   for (const Link& link : cluster.links()) ++unpaired[link_key(link, false)];
   Json all = Json::array();

@@ -12,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-constexpr double kRounding = 1e-9;  // of ratios that users write with a few digits
+constexpr double kRounding = 1e-9;  // tolerance for ratios that users write with a few digits
 
 std::uint32_t ceil_divide(std::uint32_t a, std::uint32_t b) { return (a + b - 1) / b; }
 
@@ -20,9 +20,11 @@ std::uint32_t ceil_divide(std::uint32_t a, std::uint32_t b) { return (a + b - 1)
 
 std::uint32_t uplinks(std::uint32_t down, double oversubscription) {
   const auto least = static_cast<std::uint32_t>(std::ceil(down / oversubscription - kRounding));
-  return down == 0 ? 0 : std::max(least, 1U);  // however thin, there is a way up
+  return down == 0 ? 0 : std::max(least, 1U);  // at least one uplink, however thin
 }
 
+// Takes the most downlinks that fit, then prefers a number with an exact ratio if it is larger than
+// three quarters of that.
 std::uint32_t downlinks(std::uint32_t radix, double oversubscription) {
   std::uint32_t most = radix;
   while (most > 0 && most + uplinks(most, oversubscription) > radix) --most;
@@ -72,6 +74,8 @@ Wire nic_wire(const ClusterSpec& spec) {
 bool join_two_tiers(const ClusterSpec& spec, const Switches& switches,
                     const std::vector<DeviceId>& leaves, std::uint32_t leaf_uplinks, Draft& draft) {
   const auto count = static_cast<std::uint32_t>(leaves.size());
+  // Each leaf has the same number of cables to each spine, so the number of spines divides the
+  // number of uplinks. The function takes the fewest spines that have a port for every cable.
   const std::uint32_t spines =
       divisor_at_least(leaf_uplinks, ceil_divide(count * leaf_uplinks, switches.radix));
   if (spines == 0) return false;
@@ -94,7 +98,8 @@ bool join_three_tiers(const ClusterSpec& spec, const Switches& switches,
       divisor_at_least(leaf_uplinks, ceil_divide(leaves * leaf_uplinks, downlinks(radix, ratio)));
   TY_CHECK(spines > 0, leaves, leaf_uplinks);
   const std::uint32_t spine_uplinks = uplinks(leaves * (leaf_uplinks / spines), ratio);
-  // Cores over spine j of all pods: each spine has spine_uplinks / group cables to each of them.
+  // The cores over spine j of all pods. Each such spine has spine_uplinks / group cables to each of
+  // them.
   const std::uint32_t group =
       divisor_at_least(spine_uplinks, ceil_divide(count * spine_uplinks, radix));
   if (group == 0) return false;
@@ -115,7 +120,7 @@ bool join_three_tiers(const ClusterSpec& spec, const Switches& switches,
   return true;
 }
 
-// The bound that no network beats: every NIC on one crossbar, of as many ports as it takes.
+// The upper bound of all networks: every NIC on one crossbar with as many ports as necessary.
 void draw_fabric(const SingleSwitch& /*fabric*/, const ClusterSpec& spec, Draft& draft) {
   const DeviceId all = add_switches(draft, DeviceKind::LeafSwitch, "leaf", 1).front();
   for (const DeviceId nic : draft.nics) draft.cable(nic, all, nic_wire(spec));

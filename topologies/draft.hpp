@@ -1,15 +1,15 @@
-// A cluster being drawn, while nodes and fabrics add their devices and cables to it, and the parts
-// that the fabrics share: switches, ports that go up, cables between two tiers.
+// A cluster under construction, to which nodes and fabrics add their devices and cables, and the
+// parts that fabrics share: switches, uplinks, cables between two tiers.
 //
-//   Draft draft;
-//   const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", 4);
-//   draft.cable(nic, leaves[0], nic_wire(spec));  // both directions
-//   std::uint32_t down = downlinks(64, 1.0);      // 32: half of the ports, the rest go up
-//   join_two_tiers(spec, {.radix = 64}, leaves, uplinks(down, 1.0), draft);
+//     Draft draft;
+//     const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", 4);
+//     draft.cable(nic, leaves[0], nic_wire(spec));  // both directions
+//     std::uint32_t down = downlinks(64, 1.0);      // 32: half of the ports, the rest go up
+//     join_two_tiers(spec, {.radix = 64}, leaves, uplinks(down, 1.0), draft);
 //
 // Cables are whole, so a ratio that ports cannot express is rounded in favour of bandwidth (more
-// uplinks). Parallel cables between two switches are one link with their joint capacity: ideal
-// routing loads them alike.
+// uplinks). Parallel cables between two switches are one link with their total capacity, because
+// ideal routing loads them equally.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct Draft {
   Blueprint blueprint = {};
   std::vector<DeviceId> gpus = {};                     // in rank order
   std::vector<DeviceId> nics = {};                     // node by node
-  std::array<std::uint32_t, kDeviceKinds> switches{};  // fabric switches so far, by kind
+  std::array<std::uint32_t, kDeviceKinds> switches{};  // number of fabric switches so far, by kind
 
   void cable(DeviceId a, DeviceId b, const Wire& wire) { blueprint.cable(a, b, wire); }
 };
@@ -36,7 +36,7 @@ struct Draft {
 // pointer relative to the cluster object, when the fabric cannot hold them.
 void draw_fabric(const ClusterSpec& spec, Draft& draft);
 
-// The same for each kind.
+// The same for each kind of fabric.
 void draw_fabric(const SingleSwitch& fabric, const ClusterSpec& spec, Draft& draft);
 void draw_fabric(const RailOptimized& fabric, const ClusterSpec& spec, Draft& draft);
 void draw_fabric(const FatTree& fabric, const ClusterSpec& spec, Draft& draft);
@@ -46,41 +46,43 @@ void draw_fabric(const DualTor& fabric, const ClusterSpec& spec, Draft& draft);
 void draw_fabric(const Torus& fabric, const ClusterSpec& spec, Draft& draft);
 void draw_fabric(const Dragonfly& fabric, const ClusterSpec& spec, Draft& draft);
 
-// Uplinks of a switch with so many downlinks: the ratio of both is the oversubscription, or a
-// little less.
+// Returns the uplinks of a switch with `down` downlinks. The ratio of both is the oversubscription,
+// or a little less.
 [[nodiscard]] std::uint32_t uplinks(std::uint32_t down, double oversubscription);
 
-// Most downlinks that leave room for their uplinks. An exact ratio is preferred as long as it
-// wastes less than a quarter of the ports: radix 64 gives 32 at 1:1, 48 at 3:1, 36 at 1.5:1.
+// Returns the most downlinks that leave enough ports for their uplinks. It prefers an exact ratio
+// if that costs less than a quarter of the downlinks: radix 64 gives 32 at 1:1, 48 at 3:1, 36 at
+// 1.5:1.
 [[nodiscard]] std::uint32_t downlinks(std::uint32_t radix, double oversubscription);
 
-// The smallest divisor of `whole` that is at least `least`; 0 when least exceeds whole. Uplinks are
-// shared out evenly only over a divisor of their number.
+// Returns the smallest divisor of `whole` that is at least `least`; 0 when least exceeds whole.
+// Uplinks are spread evenly only over a divisor of their number.
 [[nodiscard]] std::uint32_t divisor_at_least(std::uint32_t whole, std::uint32_t least);
 
-// `count` switches, numbered from the number of those the draft already has of that kind.
+// Adds `count` switches, numbered after those of that kind that the draft already has.
 [[nodiscard]] std::vector<DeviceId> add_switches(Draft& draft, DeviceKind kind,
                                                  std::string_view word, std::uint32_t count);
 
-// The switches of a fabric: their ports, and the time of a hop between two of them.
+// The switches of a fabric: the number of their ports, and the latency of a hop between two of
+// them.
 struct Switches {
   std::uint32_t radix = kUsualRadix;
   Seconds hop_latency = kUsualHopLatency;
 };
 
-// A port between switches: the NIC's speed.
+// Returns `cables` ports between switches. Each has the rate of a NIC.
 [[nodiscard]] Wire switch_wire(const ClusterSpec& spec, Seconds hop_latency, LinkKind kind,
                                std::uint32_t cables);
 [[nodiscard]] Wire nic_wire(const ClusterSpec& spec);
 
-// Spines over the leaves, each leaf to each spine. False when a spine has too few ports for the
-// leaves; nothing is drawn then.
+// Adds spines over the leaves and joins each leaf to each spine. Returns false, and draws nothing,
+// when a spine has too few ports for the leaves.
 [[nodiscard]] bool join_two_tiers(const ClusterSpec& spec, const Switches& switches,
                                   const std::vector<DeviceId>& leaves, std::uint32_t leaf_uplinks,
                                   Draft& draft);
 
-// Every pod gets spines of its own, and cores join spine j of every pod. False when a core has too
-// few ports for the pods. REQUIRES: no pod has more leaves than a spine has downlinks.
+// Adds separate spines to every pod, and cores that join spine j of every pod. Returns false when a
+// core has too few ports for the pods. REQUIRES: no pod has more leaves than a spine has downlinks.
 [[nodiscard]] bool join_three_tiers(const ClusterSpec& spec, const Switches& switches,
                                     double core_oversubscription,
                                     const std::vector<std::vector<DeviceId>>& pods,

@@ -1,11 +1,11 @@
-// Dragonfly (Kim, Dally, Scott, Abts, ISCA'08): groups of a routers, each router with p NICs, a
-// cable to every other router of its group and h global cables to other groups. Up to a h + 1
-// groups; balanced where a = 2p = 2h. Routers of 15 ports: p = 4, a = 8, h = 4, 33 groups, 1056
-// NICs.
+// Dragonfly (Kim, Dally, Scott, Abts, ISCA'08): groups of a routers. Each router has p NICs, a
+// cable to every other router of its group and h global cables to other groups. There are up to a h
+// + 1 groups; the fabric is balanced where a = 2p = 2h. Routers of 15 ports: p = 4, a = 8, h = 4,
+// 33 groups, 1056 NICs.
 //
 // Routes are minimal: within the group to the router with the global cable, over it, and within the
-// other group to the target (never through a third group). A group's global cables are shared out
-// evenly over the other groups, neighbouring groups on neighbouring routers.
+// other group to the target (never through a third group). A group's global cables are divided
+// evenly among the other groups, so that consecutive groups are on consecutive routers.
 
 #include <fmt/format.h>
 
@@ -25,6 +25,7 @@ struct Shape {
   std::uint32_t groups = 0;
 };
 
+// Chooses the parameters that the spec leaves open and checks that ports and groups suffice.
 Shape shape_of(const Dragonfly& fabric, const ClusterSpec& spec) {
   const auto chosen = [](std::uint32_t wanted, std::uint32_t otherwise) {
     return wanted > 0 ? wanted : std::max(otherwise, 1U);
@@ -63,8 +64,8 @@ Shape shape_of(const Dragonfly& fabric, const ClusterSpec& spec) {
 void join_groups(const Dragonfly& fabric, const ClusterSpec& spec, const Shape& shape,
                  const std::vector<DeviceId>& routers, Draft& draft) {
   if (shape.groups < 2) return;
-  // Cables between two groups; group g keeps ports (d - 1) * cables .. d * cables - 1 for the group
-  // d places on.
+  // The number of cables between any two groups. Group g has its ports (d - 1) * cables .. d *
+  // cables - 1 for group g + d (modulo the number of groups), so both ends of a cable agree.
   const std::uint32_t cables = shape.routers * shape.global / (shape.groups - 1);
   const auto router = [&](std::uint32_t group, std::uint32_t distance, std::uint32_t cable) {
     const std::uint32_t port = (distance - 1) * cables + cable;

@@ -1,3 +1,4 @@
+// The registry of fabrics: the fields of each kind, and how scenarios read and write them.
 #include "topologies/fabric.hpp"
 
 #include <fmt/format.h>
@@ -65,7 +66,7 @@ constexpr Field<D> kDragonfly[] = {
     {"hop_latency", kHopMeaning, time<&D::hop_latency>()},
 };
 
-// All fabrics have routing, but for a single switch, which has no choice of routes.
+// All fabrics have routing except a single switch, which has only one route.
 constexpr Own<FabricSpec> kRouting{
     [](JsonObject& object, std::string_view key, FabricSpec& fabric) {
       if (object.has(key)) fabric.routing = read_routing(object.object(key));
@@ -84,7 +85,7 @@ constexpr Field<FabricSpec> kCommon[] = {
     {"reduces", "its switches add what passes through them (SHARP)", kReduces},
 };
 
-// The row of one kind; its fields are those of a base where it has one.
+// Makes the entry of one kind. Its fields are those of its base class where it has one.
 template <class Kind, const auto& fields, class Owner = Kind>
 FabricEntry entry(std::string_view name, std::string_view summary) {
   std::vector<std::string_view> keys;
@@ -138,7 +139,7 @@ void refuse_field(JsonObject& object, std::string_view key, std::string_view of)
   object.report(key, fmt::format("{} has no such field", of), "leave it out");
 }
 
-// Fields of other fabrics, each once.
+// Returns the fields of other fabrics, each once.
 std::vector<std::string_view> fields_of_others(const FabricEntry& own) {
   std::vector<std::string_view> keys;
   for (const FabricEntry& other : fabrics())

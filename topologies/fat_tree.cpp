@@ -1,6 +1,6 @@
-// Fat-trees without rails: all NICs of a node on the same leaf (or on as few as hold them), leaves
-// filled in the order of the nodes. Two levels: every leaf to every spine. Three: pods of leaves
-// and spines, joined by cores.
+// Fat-trees without rails. All NICs of a node are on the same leaf (or on as few as hold them), and
+// leaves are filled in the order of the nodes. With two levels, every leaf is joined to every
+// spine. With three, cores join pods of leaves and spines.
 
 #include <fmt/format.h>
 
@@ -14,12 +14,13 @@ namespace trainyard {
 namespace {
 
 struct LeafPlan {
-  std::uint32_t nics = 0;     // of one leaf: its downlinks
+  std::uint32_t nics = 0;     // downlinks of one leaf
   std::uint32_t uplinks = 0;  // of one leaf
   std::uint32_t leaves = 0;
 };
 
-// Whole nodes on a leaf where one fits; else a node is split evenly over leaves of its own.
+// Puts whole nodes on a leaf where one fits; otherwise a node has several leaves and its NICs are
+// spread evenly over them.
 template <class Tree>
 LeafPlan plan_leaves(const Tree& fabric, const ClusterSpec& spec) {
   const std::uint32_t down = downlinks(fabric.radix, fabric.oversubscription);
@@ -102,10 +103,10 @@ void draw_fabric(const FatTree3& fabric, const ClusterSpec& spec, Draft& draft) 
   }
 }
 
-// Planes, as DeepSeek builds them (DeepSeek-V3, ISCA'25): NIC q of every node is in plane q, and
-// each plane is a two-level fat-tree of its own. With 64 ports a plane holds 64^2/2 = 2048 nodes,
-// so 8 planes hold 16 384 GPUs in two levels. No cable joins two planes: a GPU of the node passes
-// a message on over NVLink (PXN).
+// A multi-plane fabric as DeepSeek builds it (DeepSeek-V3, ISCA'25): NIC q of every node is in
+// plane q, and each plane is a separate two-level fat-tree. With 64 ports a plane holds 64^2/2 =
+// 2048 nodes, so 8 planes hold 16 384 GPUs in two levels. No cable joins two planes: a GPU of the
+// node forwards a message over NVLink (PXN).
 void draw_fabric(const MultiPlane& fabric, const ClusterSpec& spec, Draft& draft) {
   const std::uint32_t radix = fabric.radix;
   const std::uint32_t down = downlinks(radix, fabric.oversubscription);

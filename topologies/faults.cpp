@@ -21,7 +21,7 @@ namespace {
   throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
 }
 
-// Marks links as faults say; copies what is left.
+// Applies faults to the capacities of links, and copies the links that remain.
 class Breaker {
  public:
   explicit Breaker(const Wiring& whole) : whole_(whole), factor_(whole.link_count(), 1.0) {
@@ -47,16 +47,19 @@ class Breaker {
       wire.capacity *= factor_[link.id];
       blueprint.link(link.from, link.to, wire);
     };
+    // Faults of the fabric alone leave the inside of nodes as it is, which avoids redrawing every
+    // node.
     return inside_nodes_ ? redrawn(whole_, draw) : redrawn_outside(whole_, draw);
   }
 
  private:
-  // Scales every link for which `hit` holds; the number of them.
+  // Scales every link for which `hit` holds and returns the number of such links.
   template <class Hit>
   std::size_t scale(double factor, Hit hit) {
     std::size_t count = 0;
     for (const Link link : whole_.links()) {
       if (!hit(link)) continue;
+      // Several faults of one link multiply.
       factor_[link.id] *= factor;
       inside_nodes_ = inside_nodes_ || !is_fabric_side(link.kind);
       ++count;
@@ -122,12 +125,12 @@ class Breaker {
   }
 
   const Wiring& whole_;
-  std::vector<double> factor_;  // of the capacity that is left, by link
-  bool inside_nodes_ = false;   // some link that is not between nodes has less
+  std::vector<double> factor_;  // share of the capacity that is left, by link
+  bool inside_nodes_ = false;   // whether a link within a node has lost capacity
   std::map<std::string, DeviceId> by_name_;
 };
 
-// Who still has a cable there and one back.
+// Returns the NICs that still have a cable in each direction.
 std::vector<bool> cabled_nics(const Wiring& wiring) {
   std::vector<bool> up(wiring.device_count(), false);
   std::vector<bool> down(wiring.device_count(), false);
@@ -140,7 +143,8 @@ std::vector<bool> cabled_nics(const Wiring& wiring) {
   return up;
 }
 
-// Host-side hops from a GPU to the devices of its node; no other GPU or NIC stands in between.
+// Returns the number of host-side hops from a GPU to the devices of its node. Paths do not pass
+// through another GPU or NIC.
 std::map<DeviceId, std::uint32_t> host_hops(const Wiring& wiring, DeviceId gpu) {
   std::map<DeviceId, std::uint32_t> hops = {{gpu, 0}};
   std::deque<DeviceId> queue = {gpu};
@@ -156,7 +160,8 @@ std::map<DeviceId, std::uint32_t> host_hops(const Wiring& wiring, DeviceId gpu) 
   return hops;
 }
 
-// The NIC that takes the place of a dead one.
+// Returns the NIC that replaces a dead one: the nearest, then the one that serves the fewest GPUs,
+// then the one with the lowest id.
 std::optional<DeviceId> other_nic(const Wiring& wiring, DeviceId gpu,
                                   const std::vector<bool>& cabled,
                                   const std::map<DeviceId, std::uint32_t>& served) {
@@ -173,6 +178,8 @@ std::optional<DeviceId> other_nic(const Wiring& wiring, DeviceId gpu,
   return best;
 }
 
+// Returns the NIC of each GPU. GPUs with a usable NIC keep it and are counted first, so that the
+// choice for the others sees how many GPUs each NIC serves.
 std::vector<DeviceId> usable_nics(const Wiring& wiring, const std::vector<DeviceId>& gpus,
                                   std::vector<DeviceId> nic_of_gpu) {
   const std::vector<bool> cabled = cabled_nics(wiring);
@@ -186,6 +193,7 @@ std::vector<DeviceId> usable_nics(const Wiring& wiring, const std::vector<Device
       stranded.push_back(i);
     }
   }
+  // Each choice updates `served`, so the stranded GPUs of a node spread over its other NICs.
   for (const std::size_t i : stranded) {
     const std::optional<DeviceId> nic = other_nic(wiring, gpus[i], cabled, served);
     if (!nic) {

@@ -1,13 +1,13 @@
 // Broken parts of a cluster, read from "faults" and applied to a drawn cluster before it is built.
 //
-//   "faults": [{"link": {"from": "node 3 nic 2", "to": "leaf 2"}, "capacity_factor": 0.5},
-//              {"rail": 2, "dead": true}, {"device": "leaf 1", "dead": true}]
-//   Cluster hurt = build_with_faults(spec.faults, facts, std::move(graph), gpus, nics);
+//     "faults": [{"link": {"from": "node 3 nic 2", "to": "leaf 2"}, "capacity_factor": 0.5},
+//                {"rail": 2, "dead": true}, {"device": "leaf 1", "dead": true}]
+//     Cluster hurt = build_with_faults(spec.faults, facts, std::move(graph), gpus, nics);
 //
-// A dead link is left out, a slow one keeps its place and share of the traffic (nothing routes
-// around it). A GPU whose NIC is dead or cut off takes another NIC of its node: the nearest on the
-// host side, of equally near ones the one that serves the fewest GPUs, then the first. NCCL would
-// search its channels anew and come to the same NICs, or forward over NVLink.
+// A dead link is removed. A slow link keeps its position and its share of the traffic (nothing
+// routes around it). A GPU whose NIC is dead or cut off uses another NIC of its node: the nearest
+// on the host side; among equally near ones the one that serves the fewest GPUs, then the first.
+// NCCL would search its channels again and choose the same NICs, or forward over NVLink.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -19,14 +19,15 @@
 
 namespace trainyard {
 
-// The cluster that is left. Throws InputError, at /faults/..., for a fault that names nothing that
-// is there, for a dead GPU, and for a GPU that is left without a NIC. `nic_of_gpu` is empty where
-// there is one node.
+// Returns the cluster that remains. Throws InputError, at /faults/..., for a fault that names
+// something that does not exist, for a dead GPU, and for a GPU without a NIC. `nic_of_gpu` is empty
+// for a cluster of one node.
 [[nodiscard]] Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts,
                                         Wiring wiring, std::vector<DeviceId> gpus,
                                         std::vector<DeviceId> nic_of_gpu);
 
-// The list under "faults" of a cluster object, none where it is absent. Problems are reported.
+// Reads the list under "faults" of a cluster object; an absent list is empty. Problems are
+// reported.
 [[nodiscard]] std::vector<Fault> read_faults(JsonObject& cluster);
 [[nodiscard]] nlohmann::ordered_json to_json(std::span<const Fault> faults);
 

@@ -20,8 +20,8 @@ constexpr Field<L> kLatency[] = {
     {"inter_step", "of a step between nodes", time<&L::inter_step, Absent::Reported>()},
 };
 
-// Values that do not parse are reported already. Less than 1 B or 1 B/s is a typing error, and
-// steps would take as good as for ever.
+// Reports a value below 1 B or 1 B/s. Such a value is a typing error and would make steps
+// practically endless. Values that do not parse are reported already.
 template <class Parser>
 void report_zero(JsonObject& object, std::string_view key, std::string_view remedy, Parser parser,
                  const std::string& one) {

@@ -1,10 +1,10 @@
-// Kinds of fields that the descriptions of hardware share, for rows of tables (sim/base/field.hpp).
+// Kinds of fields that descriptions of hardware share, for entries of tables (sim/base/field.hpp).
 //
-//   {"radix", "ports of a switch", count<&FatTree::radix, 2>()},
-//   {"hop_latency", "of one cable", time<&FatTree::hop_latency>()},
+//     {"radix", "ports of a switch", count<&FatTree::radix, 2>()},
+//     {"hop_latency", "of one cable", time<&FatTree::hop_latency>()},
 //
-// Hardware is there or left out: a wire without capacity is a wire left out, and a GPU without
-// memory none.
+// A description leaves out hardware that does not exist: zero is no valid capacity of a wire and no
+// valid memory of a GPU.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 
 namespace trainyard {
 
-inline constexpr std::int64_t kPartsMost = 65536;  // of a kind in a node, or ports of a switch
+// The limit of parts of one kind in a node, and of ports of a switch.
+inline constexpr std::int64_t kPartsMost = 65536;
 
 template <auto member>
 struct MemberOf;
@@ -29,10 +30,10 @@ struct MemberOf<member> {
 template <auto member>
 using OwnerOf = typename MemberOf<member>::Owner;
 
-// A field that is left out keeps the member's default, or it is reported.
+// A field that is left out keeps the member's default, or is reported.
 enum class Absent : bool { Default, Reported };
 
-// A number of parts.
+// A field that holds a number of parts.
 template <auto member, std::int64_t least = 1, Absent absent = Absent::Default,
           std::int64_t most = kPartsMost>
 constexpr Own<OwnerOf<member>> count() {
@@ -45,6 +46,7 @@ constexpr Own<OwnerOf<member>> count() {
           [](const Owner& owner) { return nlohmann::ordered_json(owner.*member); }};
 }
 
+// A field that holds a time.
 template <auto member, Absent absent = Absent::Default>
 constexpr Own<OwnerOf<member>> time() {
   using Owner = OwnerOf<member>;
@@ -55,23 +57,23 @@ constexpr Own<OwnerOf<member>> time() {
           [](const Owner& owner) { return nlohmann::ordered_json(exact_text(owner.*member)); }};
 }
 
-// The "collective_latency" object: launch, intra_step, inter_step.
+// Reads the "collective_latency" object: launch, intra_step, inter_step.
 [[nodiscard]] CollectiveLatency read_latency(JsonObject object);
 [[nodiscard]] nlohmann::ordered_json to_json(const CollectiveLatency& latency);
 
-// Reads what JsonObject::rate() does; a zero is reported, with the remedy.
+// Reads a rate as JsonObject::rate() does, and reports a zero with the remedy.
 [[nodiscard]] BytesPerSecond positive_rate(JsonObject& object, std::string_view key,
                                            std::string_view remedy,
                                            std::optional<BytesPerSecond> fallback = {});
-// Reads what JsonObject::bytes() does; a zero, which would stand for memory nobody knows, is
-// reported.
+// Reads a size as JsonObject::bytes() does, and reports a zero, which would mean unknown memory.
 [[nodiscard]] Bytes gpu_memory(JsonObject& object, std::string_view key,
                                std::optional<Bytes> fallback = {});
 
-// Sizes of the dimensions of a torus: [4, 4, 2]. Empty where what stands there was reported.
+// Reads the sizes of the dimensions of a torus: [4, 4, 2]. Returns an empty list, after a report,
+// where the value is not such a list.
 [[nodiscard]] std::vector<std::uint32_t> read_dims(JsonObject& object, std::string_view key);
 
-// A list such as [2, 3]; `what` they number, for the message.
+// Reads a list such as [2, 3]; `what` names the numbered things in the message.
 [[nodiscard]] std::vector<std::uint32_t> read_numbers(JsonObject& object, std::string_view key,
                                                       std::string_view what);
 

@@ -24,7 +24,8 @@ constexpr const char* kFolder = "topologies/data";
 
 using N = NodeSpec;
 
-// A rate that must be positive; the other member's where it is left out.
+// A field for a rate, which must be positive. Where it is left out, it has the other member's
+// value.
 template <auto member, auto otherwise = nullptr>
 constexpr Own<OwnerOf<member>> rate() {
   using Owner = OwnerOf<member>;
@@ -37,6 +38,7 @@ constexpr Own<OwnerOf<member>> rate() {
           [](const Owner& owner) { return Json(exact_text(owner.*member)); }};
 }
 
+// A field for a size of memory.
 template <auto member, auto reader>
 constexpr Own<OwnerOf<member>> memory() {
   using Owner = OwnerOf<member>;
@@ -61,7 +63,7 @@ constexpr Own<Owner> part() {
   return {read_part<Owner, fields>,
           [](const Owner& owner) { return write_fields<Owner>(fields, owner); }};
 }
-// One that a node has where the member is not zero.
+// An object that a node has only where the member is not zero.
 template <auto member, const auto& fields>
 constexpr Own<OwnerOf<member>> part_with() {
   using Owner = OwnerOf<member>;
@@ -102,7 +104,7 @@ constexpr Field<O> kOtherGpus[] = {
     {"pcie", "where it is not the node's", part_with<&O::pcie, kOtherPcie>()},
 };
 
-// [{"gpus": [1], "gpu": "l40s", "gpu_memory": {"usable": "46068 MiB"}}]
+// Reads [{"gpus": [1], "gpu": "l40s", "gpu_memory": {"usable": "46068 MiB"}}].
 void read_other_gpus(JsonObject& object, std::string_view key, NodeSpec& node) {
   constexpr std::span<const Field<O>> rows = kOtherGpus;
   std::set<std::uint32_t> seen;
@@ -266,15 +268,14 @@ std::vector<std::string> node_names() { return data_names(kFolder); }
 
 namespace {
 
-// The entry that the GPU stands in, if it is not one of the node's usual ones.
+// Returns the entry of the GPU in `other_gpus`; nullptr if it is one of the node's usual GPUs.
 const OtherGpus* other_gpus(const NodeSpec& node, std::uint32_t gpu) {
   for (const OtherGpus& other : node.other_gpus)
     if (std::ranges::find(other.gpus, gpu) != other.gpus.end()) return &other;
   return nullptr;
 }
 
-// One server while it is drawn. A PCIe switch, a CPU and a NIC each serve a run of neighbouring
-// GPUs.
+// Draws one node. Each PCIe switch, CPU and NIC serves consecutive GPUs.
 class NodeDraft {
  public:
   explicit NodeDraft(const NodeSpec& node) : node_(node) {}
@@ -301,8 +302,9 @@ class NodeDraft {
     return ids;
   }
 
-  // The switches of an NVLink domain are one non-blocking crossbar: every GPU has a link to each of
-  // the chips and spreads over them, so one vertex with the GPU's whole rate says the same.
+  // The switch chips of an NVLink domain are one non-blocking crossbar: every GPU has a link to
+  // each chip and spreads its traffic over them, so one vertex with the GPU's total rate is the
+  // same constraint.
   void scale_up() {
     if (node_.scale_up == NodeSpec::ScaleUp::None || node_.gpus < 2) return;
     if (node_.scale_up == NodeSpec::ScaleUp::NvSwitch) {
@@ -316,6 +318,7 @@ class NodeDraft {
       return;
     }
     if (node_.scale_up == NodeSpec::ScaleUp::Torus) return join_torus();
+    // In a full mesh a GPU divides its rate and its links evenly among its peers.
     const double peers = node_.gpus - 1.0;
     const Wire wire{.kind = LinkKind::NvLink,
                     .capacity = node_.nvlink / peers,
@@ -343,6 +346,7 @@ class NodeDraft {
     }
   }
 
+  // Joins the CPUs of a server all to all. CPUs of different servers of a node have no direct link.
   void join_cpus() {
     const Wire wire{.kind = LinkKind::Socket,
                     .capacity = node_.socket,
@@ -373,12 +377,14 @@ class NodeDraft {
       if (node_.chip_to_chip.value() > 0.0) blueprint_.cable(gpus_[i], cpu_of(i), chip);
     }
     for (std::size_t i = 0; i < nics_.size(); ++i) {
+      // A NIC is connected at the first of the GPUs that it serves.
       const std::size_t gpu = i * node_.gpus / node_.nics;
       blueprint_.cable(nics_[i], switches_.empty() ? cpu_of(gpu) : switch_of(gpu), pcie);
     }
   }
 
-  // The card's own rate, where it differs from the slot's.
+  // Returns the wire of a GPU to its switch, with the card's rate where that differs from the
+  // node's.
   [[nodiscard]] Wire pcie_of(std::size_t gpu, Wire wire) const {
     const OtherGpus* other = other_gpus(node_, static_cast<std::uint32_t>(gpu));
     if (other == nullptr || other->pcie.value() <= 0.0) return wire;
@@ -400,7 +406,8 @@ class NodeDraft {
   std::vector<DeviceId> nics_;
 };
 
-// A GPU of a full mesh has a wire to each of its peers.
+// Reduces the NVLink rate to the wires to the remaining peers: a GPU of a full mesh has a wire to
+// each peer.
 void keep_wires(NodeSpec& node, std::uint32_t peers, std::uint32_t before) {
   if (peers == 0) {
     node.scale_up = NodeSpec::ScaleUp::None;
@@ -426,6 +433,7 @@ void forget_if_alike(ClusterFacts& facts) {
   if (std::ranges::none_of(facts.mixed_gpus, differs)) facts.mixed_gpus.clear();
 }
 
+// Keeps proportions where it can: NICs and CPUs serve a number of GPUs that divides the new number.
 NodeSpec part_of(NodeSpec node, std::uint32_t gpus) {
   const std::uint32_t whole = node.gpus;
   if (gpus == whole) return node;

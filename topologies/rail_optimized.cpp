@@ -1,10 +1,11 @@
-// Rail-optimised leaf-spine, as in the DGX SuperPOD reference architectures: servers form units,
-// and NIC q of every server of a unit goes to leaf q of that unit, so GPUs with equal index are one
-// switch apart. A node that is one NVLink domain of several servers (NVL72: 18 compute trays of 4
-// GPUs) has as many rails as one of its servers has NICs.
+// Rail-optimised leaf-spine, as in the DGX SuperPOD reference architectures. Servers form units,
+// and NIC q of every server of a unit is connected to leaf q of that unit, so GPUs with equal index
+// are one switch apart. A node that is one NVLink domain of several servers (NVL72: 18 compute
+// trays of 4 GPUs) has as many rails as one of its servers has NICs.
 //
-// While spines have ports for all leaves there is one spine tier. Beyond, each rail gets pods of
-// its own (equal rails stay below the cores) and a third tier joins them.
+// While spines have ports for all leaves there is one spine tier. For larger clusters each rail has
+// separate pods, and a third tier joins them, so that traffic of one rail within a pod stays below
+// the cores.
 
 #include <fmt/format.h>
 
@@ -19,21 +20,22 @@ namespace trainyard {
 namespace {
 
 struct Units {
-  std::uint32_t servers = 0;  // of one unit: the downlinks of a leaf
+  std::uint32_t servers = 0;  // of one unit, which is the number of downlinks of a leaf
   std::uint32_t uplinks = 0;  // of a leaf
   std::uint32_t count = 0;
   std::uint32_t rails = 0;        // NICs of one server
   std::uint32_t all_servers = 0;  // of the cluster
 };
 
-// Servers of one node, which share its NICs evenly.
+// Returns the number of servers of one node, which share its NICs evenly.
 std::uint32_t servers_per_node(const NodeSpec& node) {
   const std::uint32_t gpus = node.gpus_per_cpu * node.cpus_per_host;
   if (gpus == 0 || node.gpus % gpus != 0 || node.nics % (node.gpus / gpus) != 0) return 1;
   return node.gpus / gpus;
 }
 
-// Servers under one set of leaves: whole nodes, where a leaf has ports for one.
+// Returns the number of servers under one set of leaves: whole nodes, where a leaf has ports for
+// one.
 std::uint32_t servers_per_unit(const RailOptimized& fabric, std::uint32_t of_node) {
   if (fabric.nodes_per_unit > 0) return fabric.nodes_per_unit * of_node;
   const std::uint32_t most = downlinks(fabric.radix, fabric.oversubscription);
@@ -57,7 +59,7 @@ Units divide(const RailOptimized& fabric, const ClusterSpec& spec) {
   return units;
 }
 
-// Leaves by unit, then rail; the NICs are cabled to them.
+// Adds the leaves, by unit and then by rail, and cables the NICs to them.
 std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, Draft& draft) {
   const std::uint32_t rails = units.rails;
   const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", units.count * rails);
@@ -74,8 +76,8 @@ std::vector<DeviceId> draw_leaves(const ClusterSpec& spec, const Units& units, D
   return leaves;
 }
 
-// Pods of one rail each: the leaves of that rail in a block of neighbouring units, blocks of equal
-// size.
+// Returns pods of one rail each. A pod has the leaves of its rail in a block of consecutive units;
+// blocks have equal size.
 std::vector<std::vector<DeviceId>> pods_by_rail(const RailOptimized& fabric, const Units& units,
                                                 const std::vector<DeviceId>& leaves) {
   const std::uint32_t rails = units.rails;
@@ -98,7 +100,7 @@ std::vector<std::vector<DeviceId>> pods_by_rail(const RailOptimized& fabric, con
 
 void draw_fabric(const RailOptimized& fabric, const ClusterSpec& spec, Draft& draft) {
   const Units units = divide(fabric, spec);
-  // Refused before anything is drawn: pods x one cable must fit a core.
+  // Fails before anything is drawn. A core needs a port for at least one cable of each pod.
   const std::uint32_t radix = fabric.radix;
   const std::uint32_t most = downlinks(radix, fabric.core_oversubscription);
   const std::uint64_t nodes_most =
@@ -124,10 +126,10 @@ void draw_fabric(const RailOptimized& fabric, const ClusterSpec& spec, Draft& dr
                            "raise fabric.radix or an oversubscription, or use fewer nodes"});
 }
 
-// Two leaves (top-of-rack switches) for every NIC, as Alibaba's HPN has them (Qian et al.,
-// SIGCOMM'24): each of a NIC's two ports has half of its rate and hangs on a leaf of its own plane,
-// and the planes meet nowhere but in the NICs. Each plane is rail-optimised. With one leaf dead a
-// NIC keeps half of its rate.
+// Two leaves (top-of-rack switches) for every NIC, as in Alibaba's HPN (Qian et al., SIGCOMM'24).
+// Each of a NIC's two ports has half of its rate and is connected to a leaf of a separate plane;
+// only the NICs join the planes. Each plane is rail-optimised. With one leaf dead a NIC keeps half
+// of its rate.
 //
 // HPN itself: 2 x 200 Gb/s a NIC, 8 rails, leaves of 128 downlinks at 200 Gb/s: 1024 GPUs in a unit
 // of 16 leaves.

@@ -1,8 +1,8 @@
-// Clusters from descriptions: a node type (data) repeated and joined by a fabric (registry).
+// Descriptions of clusters: a node type (data), repeated and joined by a fabric (registry).
 //
-//   ClusterSpec spec{
-//       .node = load_node("dgx_h100"), .nodes = 16, .fabric = {.kind = RailOptimized{}}};
-//   Cluster cluster = build_cluster(spec);
+//     ClusterSpec spec{
+//         .node = load_node("dgx_h100"), .nodes = 16, .fabric = {.kind = RailOptimized{}}};
+//     Cluster cluster = build_cluster(spec);
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@
 
 namespace trainyard {
 
-// GPUs of a node that are of another kind than the rest, such as the second card of a workstation.
+// GPUs of a node that differ in kind from the others, such as the second card of a workstation.
 struct OtherGpus {
-  std::vector<std::uint32_t> gpus = {};  // their local indices
+  std::vector<std::uint32_t> gpus = {};  // local indices
   GpuKind kind = {};
   BytesPerSecond pcie = {};  // usable, to its switch; zero: as the node's
   BytesPerSecond pcie_nominal = {};
   bool operator==(const OtherGpus&) const = default;
 };
 
-// One server, or one NVLink domain of several (NVL72). Rates are per direction. `usable` figures
-// are what collectives reach, `nominal` as sold.
+// One server, or one NVLink domain of several servers (NVL72). Rates are per direction. Usable
+// rates are those that collectives reach; nominal rates are as sold.
 struct NodeSpec {
   std::string name = {};
   std::string gpu = {};  // GPU profile (kernels/profiles)
@@ -44,57 +44,57 @@ struct NodeSpec {
   } scale_up = ScaleUp::NvSwitch;
   // Torus: GPUs along each dimension, fastest first; their product is `gpus`.
   std::vector<std::uint32_t> scale_up_dims = {};
-  // Usable, of one GPU to the switch (NvSwitch), to all peers (FullMesh) or in all directions
-  // together (Torus: 1/2n of it each way along each of n dimensions).
+  // Usable rate of one GPU: to the switch (NvSwitch), to all peers together (FullMesh), or in all
+  // directions together (Torus: 1/2n of it each way along each of n dimensions).
   BytesPerSecond nvlink = {};
   BytesPerSecond nvlink_nominal = {};
   std::uint32_t nvlinks = 0;               // links of one GPU (12 on A100)
-  std::uint32_t gpus_per_pcie_switch = 2;  // 0: NICs hang on the CPU
+  std::uint32_t gpus_per_pcie_switch = 2;  // 0: NICs are connected to the CPU
   BytesPerSecond pcie = {};                // usable, GPU or NIC to its switch
   BytesPerSecond pcie_nominal = {};
   std::uint32_t gpus_per_cpu = 4;
   std::uint32_t cpus_per_host = 2;  // CPUs of one server; joined by `socket`
   BytesPerSecond socket = {};       // usable, CPU to CPU
   BytesPerSecond socket_nominal = {};
-  BytesPerSecond chip_to_chip = {};  // usable, GPU to its CPU beside PCIe; zero: there is none
+  BytesPerSecond chip_to_chip = {};  // usable, GPU to its CPU in addition to PCIe; zero: none
   BytesPerSecond chip_to_chip_nominal = {};
   Bytes host_memory = {};              // of all CPUs together; zero: not known
   BytesPerSecond host_bandwidth = {};  // of that memory, as sold; zero: not known
   std::uint32_t nics = 8;
   BytesPerSecond nic = {};  // usable, of one NIC
   BytesPerSecond nic_nominal = {};
-  Seconds nvlink_latency = {};  // one traversal of a wire
+  Seconds nvlink_latency = {};  // of one traversal of a wire
   Seconds pcie_latency = {};
   Seconds nic_latency = {};
   CollectiveLatency latency = {};  // of collective steps
-  std::string source = {};  // of the figures; every number's own source stands in the data file
+  std::string source = {};  // of the figures; the data file has the source of every single number
   bool operator==(const NodeSpec&) const = default;
 };
 
-// Something of a built cluster that is dead or slower than it should be.
+// A part of a cluster that is dead or slower than it should be.
 struct Fault {
   enum class Part : std::uint8_t { Link, Rail, Device } part = Part::Link;
   std::string from = {};  // Link: both directions between two devices
   std::string to = {};
   std::uint32_t rail = 0;        // Rail: NIC `rail` of every node
   std::string device = {};       // Device: all its links
-  double capacity_factor = 0.0;  // of the links' capacity that is left; 0: dead
+  double capacity_factor = 0.0;  // share of the links' capacity that is left; 0: dead
   bool operator==(const Fault&) const = default;
 };
 
-// Nodes of another kind than the others: as many GPUs and NICs, other figures.
+// Nodes of another kind: they have the same numbers of GPUs and NICs, but other figures.
 struct OtherNodes {
-  std::vector<std::uint32_t> nodes = {};  // their numbers
+  std::vector<std::uint32_t> nodes = {};  // node numbers
   NodeSpec node = {};
   bool operator==(const OtherNodes&) const = default;
 };
 
-// A cluster spelled out device by device (custom_cluster.hpp).
+// A cluster described device by device (custom_cluster.hpp).
 struct CustomSpec {
   std::vector<NamedDevice> devices = {};
   std::vector<Link> links = {};           // directed; ids are not used
   std::vector<DeviceId> gpus = {};        // in rank order
-  std::vector<GpuKind> kinds = {};        // of them; empty: all as the node says
+  std::vector<GpuKind> kinds = {};        // by GPU in rank order; empty: all as in the node
   std::vector<DeviceId> nic_of_gpu = {};  // empty where the cluster has one node
   CollectiveLatency latency = {};
   std::vector<std::uint32_t> torus = {};       // ClusterFacts::torus
@@ -116,16 +116,17 @@ struct ClusterSpec {
   return spec.nodes * spec.node.gpus;
 }
 
-// By name from topologies/data, or a path ending in .json. Throws InputError.
+// Loads a node by its name in topologies/data, or by a path that ends in .json. Throws InputError.
 [[nodiscard]] NodeSpec load_node(const std::string& name_or_path);
 [[nodiscard]] std::vector<std::string> node_names();
 
-// Throws InputError when the fabric cannot hold the nodes or a fault names what is not there or
-// leaves GPUs without a way to each other (pointers relative to the cluster object).
+// Throws InputError (pointers relative to the cluster object) when the fabric cannot hold the
+// nodes, when a fault names something that does not exist, or when GPUs cannot reach each other.
 [[nodiscard]] Cluster build_cluster(const ClusterSpec& spec);
 
-// The same, built once for all who ask for it in a row: the check of a scenario, its bounds, its
-// run. The last one is kept. Any thread may ask; who asks while it is built waits.
+// Returns the same cluster, built once for consecutive callers with an equal spec: the check of a
+// scenario, its bounds, its run. Only the last cluster is cached. Thread-safe; a caller waits while
+// another thread builds.
 [[nodiscard]] std::shared_ptr<const Cluster> shared_cluster(const ClusterSpec& spec);
 
 }  // namespace trainyard

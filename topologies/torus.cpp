@@ -14,7 +14,8 @@ namespace trainyard {
 
 namespace {
 
-// Factors from `least` upwards, none smaller than the one before it.
+// Returns the `count` factors of `places` with the least sum, each at least `least`, in descending
+// order. The recursion enumerates all factorisations in ascending order, so the result is exact.
 std::vector<std::uint32_t> least_sum(std::uint32_t places, std::uint32_t count,
                                      std::uint32_t least) {
   if (count == 1) return {places};
@@ -43,7 +44,8 @@ std::vector<TorusWire> torus_wires(std::span<const std::uint32_t> dims) {
     for (const std::uint32_t size : dims) {
       const std::uint32_t at = place / stride % size;
       const std::uint32_t next = place - at * stride + (at + 1) % size * stride;
-      // Only the first of a pair draws the wire.
+      // In a dimension of two positions only the first draws the wire, because both neighbours are
+      // the same.
       if (size > 2 || (size == 2 && at == 0)) {
         wires.push_back({.from = place, .to = next, .times = size == 2 ? 2U : 1U});
       }
@@ -64,12 +66,12 @@ std::uint64_t torus_places(std::span<const std::uint32_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), std::uint64_t{1}, std::multiplies<>{});
 }
 
-// A torus of nodes: each node has a router that its NICs hang on, and `cables` of a NIC's rate lead
-// to each neighbour. Routes are the shortest ones; at every router they part evenly over the
+// A torus of nodes: each node has a router for its NICs, and `cables` cables of a NIC's rate lead
+// to each neighbour. Routes are the shortest ones; at every router they divide evenly over the
 // dimensions still to go, and where the target is half-way around a ring over both directions.
 //
-// A ring of n nodes with an exchange of S between every two: every directed link carries n^2 S / 8
-// (n even), so n = 8 takes at least 8 S / B (held by tests/topologies/torus_test.cpp).
+// In a ring of n nodes in which every node sends S to every other, every directed link carries n^2
+// S / 8 (n even), so n = 8 takes at least 8 S / B (checked by tests/topologies/torus_test.cpp).
 
 std::vector<std::uint32_t> torus_dims(const Torus& fabric, std::uint32_t nodes) {
   if (fabric.dims.empty()) return balanced_dims(nodes, std::max(fabric.dimensions, 1U));

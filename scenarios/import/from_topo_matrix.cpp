@@ -17,10 +17,11 @@ namespace trainyard {
 
 namespace {
 
+// One row of the matrix.
 struct Row {
   std::string name;
   std::vector<std::string> relations;  // to every device of the header
-  std::string numa;                    // what stands last among the affinities, if anything
+  std::string numa;  // NUMA node, the last of the affinities; empty where there is none
   std::size_t line = 0;
 };
 
@@ -35,7 +36,7 @@ bool is_number(std::string_view word) {
   return !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// GPU0, NIC0, mlx5_0 or mlx5.
+// Returns whether the word names a device: GPU0, NIC0, mlx5_0 or mlx5.
 bool is_device(std::string_view word) {
   if (word.starts_with("GPU") || word.starts_with("NIC")) return is_number(word.substr(3));
   if (!word.starts_with("mlx")) return false;
@@ -45,7 +46,7 @@ bool is_device(std::string_view word) {
          (line == std::string_view::npos || is_number(word.substr(line + 1)));
 }
 
-// Without the colours of a terminal: ESC, [, numbers and an m.
+// Removes the colour codes of a terminal: ESC, [, numbers and an m.
 std::string without_colours(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -64,7 +65,7 @@ std::string without_colours(const std::string& text) {
 constexpr std::uint32_t kNvLinksMost = 1000;
 constexpr std::size_t kDevicesMost = 2048;
 
-// How many links "NV18" stands for; 0 where the word is none such.
+// Returns the number of links in "NV18"; 0 where the word does not have this form.
 std::uint32_t nvlinks_of(std::string_view relation) {
   if (!relation.starts_with("NV")) return 0;
   std::uint32_t links = 0;
@@ -138,13 +139,14 @@ class Matrix {
 
   MatrixSource source_;
   std::vector<std::string> header_;
-  std::unordered_map<std::string, bool> seen_;  // by name: has it had its row?
+  std::unordered_map<std::string, bool> seen_;  // by name: whether its row has been read
   std::size_t header_line_ = 0;
   std::vector<Row> rows_;
 };
 
 using RowSets = boost::disjoint_sets_with_storage<>;
 
+// Returns the connected components of the relations in `joining`.
 RowSets sets_of(const std::vector<Row>& rows, const std::vector<std::string>& joining) {
   RowSets sets(rows.size());
   for (std::size_t a = 0; a < rows.size(); ++a)
@@ -153,7 +155,7 @@ RowSets sets_of(const std::vector<Row>& rows, const std::vector<std::string>& jo
   return sets;
 }
 
-// Finds for each row the first one of its set.
+// Returns for each row the first row of its set.
 std::vector<std::size_t> firsts(RowSets sets, std::size_t rows) {
   const auto all = std::views::iota(std::size_t{0}, rows);
   sets.compress_sets(all.begin(), all.end());
@@ -161,6 +163,7 @@ std::vector<std::size_t> firsts(RowSets sets, std::size_t rows) {
   return sets.parents();
 }
 
+// Builds the node: NVLinks first, then PCIe switches, CPUs and sockets from the relations.
 class Builder {
  public:
   Builder(const Matrix& matrix, const MatrixSource& source)
@@ -200,7 +203,8 @@ class Builder {
         all += to[b];
         most = std::max(most, to[b]);
       }
-      const bool switched = all > std::max(like_.nvlinks, 1U);  // more than a GPU has
+      // A row with more links than a GPU has: the GPU is connected to an NVSwitch.
+      const bool switched = all > std::max(like_.nvlinks, 1U);
       if (switched && !hub) hub = add(DeviceKind::NvSwitch, "nvswitch 0");
       if (switched) wire(a, *hub, LinkKind::NvLink, each * most, most);
       for (std::size_t b = a + 1; b < to.size() && !switched; ++b)
@@ -208,17 +212,19 @@ class Builder {
     }
   }
 
-  // A switch for what shares one, a CPU for what does not cross sockets.
+  // Adds a PCIe switch for devices that share one, and a CPU for devices whose path crosses no
+  // socket.
   void join_host() {
     const std::vector<std::size_t> switch_of = firsts(sets_of(rows_, {"PIX", "PXB"}), rows_.size());
     RowSets cpu_set = sets_of(rows_, {"PIX", "PXB", "PHB", "NODE"});
     std::map<std::string, std::size_t> first_gpu;  // by NUMA node
-    // NVLink hides how GPUs are joined otherwise.
+    // The matrix shows NVLink instead of the PCIe path between GPUs, so GPUs of one NUMA node get
+    // the same CPU.
     for (std::size_t row = 0; row < rows_.size(); ++row)
       if (!rows_[row].numa.empty() && is_gpu(rows_[row].name))
         cpu_set.union_set(first_gpu.try_emplace(rows_[row].numa, row).first->second, row);
     const std::vector<std::size_t> cpu_of = firsts(std::move(cpu_set), rows_.size());
-    std::map<std::size_t, std::size_t> sharers;  // by switch
+    std::map<std::size_t, std::size_t> sharers;  // number of rows, by switch
     for (std::size_t row = 0; row < rows_.size(); ++row) ++sharers[switch_of[row]];
     std::map<std::size_t, std::size_t> cpus;
     std::map<std::size_t, std::size_t> switches;

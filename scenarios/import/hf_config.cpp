@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Reads the keys of a configuration and remembers what it did not find.
+// Reads the keys of a configuration and records the missing ones.
 class Config {
  public:
   explicit Config(const Json& json) : json_(json) {}
@@ -57,7 +57,7 @@ class Config {
   [[nodiscard]] const std::vector<std::string>& missing() const { return missing_; }
 
  private:
-  // A null is as good as absent.
+  // A null counts as absent.
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const {
     const auto found = json_.find(key);
     if (found == json_.end() || !found->is_number_integer()) return {};
@@ -68,13 +68,13 @@ class Config {
   std::vector<std::string> missing_;
 };
 
-// Shapes that were made here begin their source with it.
+// The source of every shape that this file makes begins with this text.
 constexpr std::string_view kSource = "Hugging Face config.json, model_type ";
 constexpr std::string_view kWindow =
     "attention within a sliding window or a chunk is counted over the whole sequence";
 
-// Every how many layers the last sees all: 0 where none does, nothing where the layers named in
-// layer_types follow no such rule.
+// Returns the period of full attention: every n-th layer has it. Returns 0 where no layer has it,
+// and nothing where the list of layer types has no such period.
 std::optional<std::int64_t> full_attention_every(const std::vector<std::string>& types) {
   std::int64_t every = 0;
   for (std::size_t layer = 0; layer < types.size(); ++layer) {
@@ -87,8 +87,8 @@ std::optional<std::int64_t> full_attention_every(const std::vector<std::string>&
   return every;
 }
 
-// A window wider than all positions is none. `every`: what the family does where the file does not
-// name its layers.
+// Sets the attention window. A window that covers all positions counts as none. `every` is the
+// period of full attention of the model family, for a file that does not list layer types.
 void fill_window(Config& config, HfShape& made, std::int64_t every) {
   made.shape.erase("window");
   made.shape.erase("full_attention_every");
@@ -108,7 +108,7 @@ void fill_window(Config& config, HfShape& made, std::int64_t every) {
   if (*rule > 0) made.shape["full_attention_every"] = *rule;
 }
 
-// Settings of a configuration of the Llama line that the shape cannot say.
+// Adds notes on settings of a Llama-like configuration that the shape cannot express.
 void note_switches(const Config& config, HfShape& made) {
   if (config.flag("mlp_bias", false))
     made.notes.emplace_back("the biases of the feed-forward part are left out");
@@ -123,7 +123,7 @@ void note_switches(const Config& config, HfShape& made) {
     made.notes.emplace_back("the cap of the logits (a tanh of each) is left out");
 }
 
-// The fields that all decoders of the Llama line share.
+// Fills in the fields that all Llama-like decoders share.
 void fill_llama(Config& config, HfShape& made) {
   Json& shape = made.shape;
   shape["layers"] = config.need("num_hidden_layers");
@@ -189,6 +189,7 @@ void fill_deepseek(Config& config, HfShape& made) {
   fill_llama(config, made);
   Json& shape = made.shape;
   const std::int64_t rope = config.need("qk_rope_head_dim");
+  // A query head has a part without and a part with rotary positions.
   shape["head_dim"] = config.need("qk_nope_head_dim") + rope;
   shape["kv_heads"] = shape["heads"];
   if (config.has("q_lora_rank")) shape["query_latent"] = config.need("q_lora_rank");
@@ -230,7 +231,7 @@ void fill_gpt2(Config& config, HfShape& made) {
   shape["norm"] = "layer_norm";
 }
 
-// Two linear layers with biases, LayerNorm, rotary positions.
+// GPT-NeoX: two linear layers with biases, LayerNorm, rotary positions.
 void fill_neox(Config& config, HfShape& made) {
   fill_llama(config, made);
   made.shape["gated_ffn"] = false;
@@ -257,20 +258,20 @@ void fill_four_norms(Config& config, HfShape& made) {
   made.shape["post_norms"] = true;
 }
 
-// Every second layer sees all.
+// Gemma 2: every second layer has full attention.
 void fill_gemma2(Config& config, HfShape& made) {
   fill_four_norms(config, made);
   fill_window(config, made, 2);
 }
 
-// Every sixth.
+// Gemma 3: every sixth layer has full attention.
 void fill_gemma3(Config& config, HfShape& made) {
   fill_four_norms(config, made);
   fill_window(config, made, config.get("sliding_window_pattern", 6));
   made.shape["qk_norm"] = true;
 }
 
-// Biases everywhere, experts cut off before the activation, every second layer sees all.
+// GPT-OSS: biases everywhere, clamped experts, full attention in every second layer.
 void fill_gpt_oss(Config& config, HfShape& made) {
   fill_mixtral(config, made);
   fill_window(config, made, 2);

@@ -1,10 +1,10 @@
-// The shape of a model from the config.json that Hugging Face keeps beside its weights.
+// Reads the shape of a model from the config.json that Hugging Face stores with its weights.
 //
-//   if (is_hf_config(document)) shape = shape_of_hf_config(document, "config.json").shape;
+//     if (is_hf_config(document)) shape = shape_of_hf_config(document, "config.json").shape;
 //
-// Keys are those of the transformers library's configurations, with the defaults it has for what a
-// file leaves out (huggingface.co/docs/transformers, "model documentation"); keys that say nothing
-// about cost are passed over. A model of several parts (vision and text) counts with its text part.
+// Keys and defaults are those of the transformers library's configurations
+// (huggingface.co/docs/transformers, "model documentation"); keys that do not affect cost are
+// ignored. A model of several parts (vision and text) is represented by its text part.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,17 +17,17 @@ namespace trainyard {
 
 struct HfShape {
   nlohmann::ordered_json shape;    // the fields of a models/data file, with its source
-  std::vector<std::string> notes;  // what of the model the shape does not say, a sentence each
+  std::vector<std::string> notes;  // properties of the model that the shape omits, a sentence each
 };
-// Throws InputError with all that is missing at once, and for a model_type that is not known.
+// Throws InputError that lists everything missing, and for an unknown model_type.
 [[nodiscard]] HfShape shape_of_hf_config(const nlohmann::ordered_json& document,
                                          const std::string& file);
 
-// The notes of a shape again, from the source that it was given: a scenario may name a config.json
-// as its model. Empty for models from elsewhere.
+// Returns the notes of a shape, parsed from its source, because a scenario may name a config.json
+// as its model. Empty for other models.
 [[nodiscard]] std::vector<std::string> notes_of_source(const std::string& source);
 
-// The model types that are known, in alphabetical order.
+// Returns the known model types in alphabetical order.
 [[nodiscard]] std::vector<std::string> hf_model_types();
 
 }  // namespace trainyard

@@ -22,7 +22,7 @@ Seconds latency_of(LinkKind kind, const NodeSpec& like) {
   return kind == LinkKind::NvLink ? like.nvlink_latency : like.pcie_latency;
 }
 
-// By part, the device it hangs on: its PCIe switch or CPU.
+// Returns the device above each part: its PCIe switch or CPU.
 std::vector<std::optional<std::size_t>> parents_of(const ImportedNode& node) {
   std::vector<std::optional<std::size_t>> parents(node.parts.size());
   const auto note = [&](std::size_t part, std::size_t other) {
@@ -45,8 +45,8 @@ std::vector<std::size_t> parts_of(const ImportedNode& node, DeviceKind kind) {
   return found;
 }
 
-// By GPU, which NIC of the node is its own: one on the same switch, dealt out in turn, else as many
-// GPUs to each NIC in their order.
+// Returns the NIC of each GPU. A GPU prefers the NICs on its switch, in turn. GPUs without such a
+// NIC are spread evenly over all NICs in their order.
 std::vector<std::size_t> nic_numbers(const ImportedNode& node) {
   const std::vector<std::size_t> gpus = parts_of(node, DeviceKind::Gpu);
   const std::vector<std::size_t> nics = parts_of(node, DeviceKind::Nic);
@@ -86,7 +86,8 @@ void add_copy(const ImportedNode& node, std::uint32_t number, const NodeSpec& li
                  .cables = wire.cables});
 }
 
-// The fabric was drawn for NICs that are all alike: each gets the rate of its own port.
+// The fabric is drawn for NICs of one rate. This function gives each cable the rate of its NIC's
+// port.
 void set_port_rates(const ImportedNode& node, Wiring& wiring) {
   wiring.rewire([&](const Link& link) {
     Wire wire = wire_of(link);
@@ -106,7 +107,8 @@ ClusterSpec spec_of(const ImportedNode& node, const ImportChoice& choice, const 
   return spec;
 }
 
-// Every GPU's own, where the description tells and nobody chose one for all.
+// Returns the kind of every GPU, where the description names kinds and the caller chose none for
+// all.
 std::vector<GpuKind> kinds_of(const ImportedNode& node, const ImportChoice& choice) {
   std::vector<GpuKind> kinds;
   if (!choice.gpu.empty()) return kinds;

@@ -1,11 +1,11 @@
-// A real server as a tool described it, before it becomes a cluster.
+// A real server as a tool describes it, before it becomes a cluster.
 //
-// The readers (nccl_xml.hpp, from_topo_matrix.hpp) fill it; imported_cluster() repeats it,
-// joins the copies by a fabric and adds what no description says: memory and collective latencies,
+// The readers (nccl_xml.hpp, from_topo_matrix.hpp) fill it in. imported_cluster() repeats it, joins
+// the copies by a fabric and adds what no description contains: memory and collective latencies,
 // from the node type in topologies/data with the same GPU.
 //
-//   const ImportedNode node = from_nccl_xml(read_file("topo.xml"), "topo.xml");
-//   const Cluster cluster = imported_cluster(node, {.nodes = 4, .fabric = "rail_optimized"});
+//     const ImportedNode node = from_nccl_xml(read_file("topo.xml"), "topo.xml");
+//     const Cluster cluster = imported_cluster(node, {.nodes = 4, .fabric = "rail_optimized"});
 #pragma once
 
 #include <optional>
@@ -20,20 +20,20 @@ struct ImportedNode {
   struct Part {
     DeviceKind kind = DeviceKind::Gpu;
     std::string name = {};
-    std::string gpu = {};  // profile of a GPU; empty: as the node's
+    std::string gpu = {};  // GPU profile; empty: as the node's
   };
-  struct Wire {  // both directions
+  struct Wire {  // in both directions
     std::size_t from = 0;
     std::size_t to = 0;
     LinkKind kind = LinkKind::Pcie;
     BytesPerSecond capacity = {};
     std::uint32_t cables = 1;
   };
-  std::string gpu = {};            // GPU profile of the first; empty: not told
+  std::string gpu = {};            // GPU profile of the first GPU; empty: not known
   std::vector<Part> parts = {};    // GPUs in the order of their ranks
   std::vector<Wire> wires = {};    // between parts
   std::vector<double> ports = {};  // bytes per second to the network, by NIC in order
-  std::string file = {};           // that it was read from, for messages
+  std::string file = {};           // file that it was read from, for messages
 };
 
 struct ImportChoice {
@@ -42,11 +42,12 @@ struct ImportChoice {
   std::string gpu = {};  // GPU profile; empty: that of the description
 };
 
-// Throws InputError for a GPU that neither the description nor the choice tells, or that no node
-// type has, and for what build_cluster refuses.
+// Throws InputError for a GPU that neither the description nor the choice names, for a GPU without
+// a node type, and for what build_cluster refuses.
 [[nodiscard]] Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice);
 
-// The node type of topologies/data with that GPU alone, for what a description leaves out.
+// Returns the first node type in topologies/data with that GPU, for values that a description
+// omits.
 [[nodiscard]] NodeSpec node_with_gpu(const std::string& gpu, const std::string& file);
 
 }  // namespace trainyard

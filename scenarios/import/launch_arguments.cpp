@@ -31,12 +31,12 @@ bool is_space(char letter) {
   return std::string_view(" \t\r\n\f\v").find(letter) != std::string_view::npos;
 }
 
-bool is_letter(char letter) {  // of a name of the shell
+bool is_letter(char letter) {  // of a shell variable's name
   return letter == '_' || (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
          (letter >= 'A' && letter <= 'Z');
 }
 
-// The letters of a name at the beginning of the text.
+// Returns the shell name at the beginning of the text.
 std::string_view name_at(std::string_view text) {
   std::size_t length = 0;
   while (length < text.size() && is_letter(text[length])) ++length;
@@ -48,14 +48,14 @@ std::string_view without_spaces_before(std::string_view text) {
   return text;
 }
 
-// A # in a word is no comment.
+// Removes a comment. A # within a word begins no comment.
 std::string_view without_comment(std::string_view line) {
   for (std::size_t at = 0; at < line.size(); ++at)
     if (line[at] == '#' && (at == 0 || is_space(line[at - 1]))) return line.substr(0, at);
   return line;
 }
 
-// Without comments, with continued lines joined.
+// Removes comments and joins continued lines.
 std::string joined_lines(const std::string& text) {
   std::istringstream lines(text);
   std::string joined;
@@ -73,7 +73,7 @@ std::string joined_lines(const std::string& text) {
 struct Reference {
   std::string_view name;
   std::optional<std::string_view> otherwise = {};
-  std::size_t length = 0;  // with the $; 0: it is no variable
+  std::size_t length = 0;  // including the $; 0: not a variable
 };
 
 Reference reference_at(std::string_view text) {
@@ -95,14 +95,15 @@ Reference reference_at(std::string_view text) {
 
 constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 
-// Limits of one text, and of all variables of a script together.
+// Limits the size of one text and of all variables of a script together, because variables that
+// refer to each other may grow exponentially.
 void check_size(std::size_t bytes, const std::string& file) {
   if (bytes <= kMostBytes) return;
   refuse(file, fmt::format("its variables make more than {} MiB of text", kMostBytes >> 20U),
          "do variables stand for each other?");
 }
 
-// Variables may stand for text with variables; each round puts in one level.
+// Substitutes variables. Their values may contain variables; each round substitutes one level.
 std::string expanded(std::string text, const Variables& variables, const std::string& file) {
   constexpr int kLevels = 8;
   for (int level = 0; level < kLevels; ++level) {
@@ -132,7 +133,7 @@ std::string expanded(std::string text, const Variables& variables, const std::st
   return text;
 }
 
-// The value at the beginning of the text, in quotes or not; nothing for an array.
+// Returns the value at the beginning of the text, in quotes or not; nothing for an array.
 std::optional<std::string_view> value_at(std::string_view text) {
   if (text.empty()) return {};
   if (text.front() == '"' || text.front() == '\'') {
@@ -146,8 +147,8 @@ std::optional<std::string_view> value_at(std::string_view text) {
   return text.substr(0, length);
 }
 
-// NAME=value at the beginning of a line, with what it refers to put in as the shell would, so that
-// X=${X:-8} is 8; arrays are no variables.
+// Reads NAME=value at the beginning of lines and substitutes the variables known so far, as the
+// shell does, so that X=${X:-8} is 8. Arrays are not variables.
 Variables variables_of(const std::string& script, const std::string& file,
                        const Variables& defined) {
   Variables variables = defined;
@@ -170,7 +171,7 @@ Variables variables_of(const std::string& script, const std::string& file,
   return variables;
 }
 
-// The one flag read here that takes several words, and those that it takes (Megatron-LM
+// The only flag here that takes several words, and the words that it accepts (Megatron-LM
 // core/transformer/transformer_config.py, allowed_modules).
 constexpr std::string_view kListFlag = "recompute_modules";
 constexpr auto kListWords =
@@ -179,6 +180,8 @@ constexpr auto kListWords =
 
 std::map<std::string, std::string> flags_of(const std::string& text, const std::string& file,
                                             const Variables& defined) {
+  // Parentheses and quotes become spaces, so flags in arrays and in quoted variables read like
+  // plain flags. A word after a flag is its value; further words belong to the list flag only.
   const std::string script = joined_lines(text);
   std::string plain = expanded(script, variables_of(script, file, defined), file);
   for (char& letter : plain)
@@ -207,7 +210,8 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
   return values;
 }
 
-// Whether the text is a rank's prefix of a line: empty, a number ("3:") or a name ("[default0]:").
+// Returns whether the text is the rank that prefixes a line: empty, a number ("3:") or a name
+// ("[default0]:").
 bool is_rank(std::string_view text) {
   if (text.starts_with('[')) text.remove_prefix(1);
   const std::size_t length = std::min(text.find_first_of("] \t"), text.size());
@@ -219,8 +223,8 @@ bool is_rank(std::string_view text) {
   return without_spaces_before(text).empty();
 }
 
-// "  hidden_size ..................................... 12288" as Megatron-LM prints them, alike
-// with a rank's number before it.
+// Reads settings as Megatron-LM prints them, with or without a rank's number in front:
+//     hidden_size ..................................... 12288
 std::map<std::string, std::string> printed_settings(const std::string& text) {
   std::map<std::string, std::string> values;
   std::istringstream lines(text);

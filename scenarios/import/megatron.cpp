@@ -22,16 +22,16 @@ namespace trainyard {
 
 namespace {
 
-// The numbers that a launch states; each may be missing.
+// The sizes that a launch states; each may be missing.
 struct LaunchedSizes {
-  std::optional<std::int64_t> chosen = {};    // nodes of the simulated kind, as the user says
+  std::optional<std::int64_t> chosen = {};    // nodes of the simulated kind, chosen by the user
   std::optional<std::int64_t> hosts = {};     // --nnodes
   std::optional<std::int64_t> per_host = {};  // --nproc-per-node
-  std::optional<std::int64_t> world = {};     // of a log
+  std::optional<std::int64_t> world = {};     // from a log
 };
 
-// The nodes a launch runs on, and the GPUs it takes of each: --nnodes 2 with --nproc-per-node 4 on
-// a DGX H100 are two nodes of four GPUs, a world of 8.
+// The nodes that a launch uses, and the GPUs that it uses on each: --nnodes 2 with --nproc-per-node
+// 4 on a DGX H100 are two nodes of four GPUs, a world of 8.
 struct LaunchedNodes {
   std::int64_t nodes = 1;
   std::int64_t gpus = 1;  // of each node
@@ -48,13 +48,15 @@ std::int64_t gpus_per_host(const NodeSpec& node) {
                                   node.gpus);
 }
 
-// The smallest number of nodes, of `most` units each, that hold equally many units.
+// Returns the smallest number of nodes, of `most` units each, that divides the units evenly.
 std::int64_t equal_nodes(std::int64_t units, std::int64_t most) {
   std::int64_t nodes = (units + most - 1) / most;
   while (units % nodes != 0) ++nodes;
   return nodes;
 }
 
+// The user chooses the nodes. The GPUs of each are an equal part of the world if that is known,
+// else those of the hosts in a node.
 LaunchedNodes chosen_nodes(const NodeSpec& node, const LaunchedSizes& sizes, std::int64_t hosts) {
   const std::int64_t nodes = *sizes.chosen;
   if (sizes.world) return {.nodes = nodes, .gpus = *sizes.world / nodes};
@@ -67,9 +69,9 @@ void check_size(const std::string& file, const std::string& flag, std::optional<
   refuse_launch(file, fmt::format("{} must be from 1 to {}, not {}", flag, most, *given), "");
 }
 
-// A node of the simulator may hold several hosts of the launch (18 in an NVL72 rack). Throws
-// InputError, with `file` as its place, for a world that such nodes cannot hold in equal parts, and
-// where nothing says how large the world is.
+// Derives the nodes from the sizes of a launch. A node of the simulator may hold several hosts of
+// the launch (18 in an NVL72 rack). Throws InputError for `file` where such nodes cannot hold the
+// world in equal parts, and where no argument determines the size of the world.
 LaunchedNodes launched_nodes(const NodeSpec& node, const LaunchedSizes& sizes,
                              const std::string& file) {
   check_size(file, "--nproc-per-node", sizes.per_host, node.gpus);
@@ -77,6 +79,7 @@ LaunchedNodes launched_nodes(const NodeSpec& node, const LaunchedSizes& sizes,
   check_size(file, "--nnodes", sizes.hosts, kNodesMost);
   check_size(file, "world_size", sizes.world, kNodesMost * node.gpus);
   const std::int64_t host = gpus_per_host(node);
+  // A node holds several hosts only where the processes of a host fit one server.
   const std::int64_t per_host = sizes.per_host.value_or(host);
   const std::int64_t hosts = per_host <= host ? node.gpus / host : 1;
   LaunchedNodes launched;
@@ -108,7 +111,7 @@ LaunchedNodes launched_nodes(const NodeSpec& node, const LaunchedSizes& sizes,
 
 using Json = nlohmann::ordered_json;
 
-// Arguments that say nothing about a step's time and memory, by how they begin.
+// Prefixes of arguments that do not affect the time and memory of a step.
 constexpr auto kWithoutCost = std::to_array<std::string_view>({"adam_beta",
                                                                "adam_eps",
                                                                "async_save",
@@ -182,8 +185,8 @@ std::optional<std::int64_t> whole_number(std::string_view text) {
   return value >= 1 && value <= kLayersMost ? std::optional(value) : std::nullopt;
 }
 
-// Which layers have experts: sums of lists of 0 and 1 that may be repeated, "[0]*3+[1]*58" or
-// "[0, 1, 1]"; empty for what is none such.
+// Parses the layers with experts: sums of lists of 0 and 1 that may be repeated, "[0]*3+[1]*58" or
+// "[0, 1, 1]". Returns an empty list for other text.
 std::vector<bool> layer_pattern(std::string text) {
   std::erase_if(text, [](char letter) { return letter == ' '; });
   std::vector<bool> layers;
@@ -207,6 +210,7 @@ std::vector<bool> layer_pattern(std::string text) {
   return layers;
 }
 
+// Converts the arguments section by section. Notes become assumptions of the scenario.
 class Launch {
  public:
   Launch(LaunchArguments arguments, const LaunchMachine& machine)
@@ -250,7 +254,8 @@ class Launch {
     m["kv_heads"] = on("group_query_attention") ? arguments_.need("num_query_groups") : heads;
     m["head_dim"] = get("kv_channels", hidden / std::max<std::int64_t>(heads, 1));
     m["gated_ffn"] = on("swiglu");
-    // Gated layers keep the parameters of 4h: two thirds, rounded down to a multiple of 64.
+    // As in Megatron-LM, gated layers keep the number of parameters of a width of 4h: two thirds of
+    // it, rounded down to a multiple of 64.
     const std::int64_t wide = on("swiglu") ? hidden * 8 / 3 / 64 * 64 : 4 * hidden;
     ffn_ = get("ffn_hidden_size", wide);
     m["ffn"] = ffn_;
@@ -292,7 +297,7 @@ class Launch {
     m["kv_latent"] = get("kv_lora_rank", 32);
     m["rope_dim"] = rope;
     m["value_dim"] = get("v_head_dim", 128);
-    m.erase("qk_norm");  // the latents' own norms, which the shape has
+    m.erase("qk_norm");  // the latents have separate norms, which the shape implies
   }
 
   void add_experts(Json& m) {
@@ -312,7 +317,8 @@ class Launch {
     if (on("moe_router_enable_expert_bias")) m["router_bias"] = true;
   }
 
-  // "2", "([0]*3+[1]*58)" (three layers without experts, then 58 with) or a list of all layers.
+  // Parses "2", "([0]*3+[1]*58)" (three layers without experts, then 58 with them) or a list of all
+  // layers.
   void add_layer_pattern(Json& m, const std::string& pattern) {
     if (const auto every = whole_number(pattern)) {
       m["moe_every"] = *every;
@@ -361,8 +367,8 @@ class Launch {
     }
   }
 
-  // Data parallelism is what tensor, pipeline and context parallelism leave of the world
-  // (validate_args of arguments.py).
+  // Returns the data-parallel size: the world divided by tensor, pipeline and context parallelism
+  // (validate_args of arguments.py). The product saturates at world + 1, so it cannot overflow.
   std::int64_t replicas(std::int64_t tensor, std::int64_t pipeline, std::int64_t context) {
     std::int64_t model = 1;
     for (const auto& [flag, size] : {std::pair{"--tensor-model-parallel-size", tensor},
@@ -389,7 +395,7 @@ class Launch {
     const std::int64_t context = get("context_parallel_size", 1);
     replicas_ = replicas(tensors, pipeline, context);
     p["tensor"] = tensors;
-    p["sequence_parallel"] = on("sequence_parallel") && tensors > 1;  // as Megatron-LM turns it off
+    p["sequence_parallel"] = on("sequence_parallel") && tensors > 1;  // as Megatron-LM does
     p["pipeline"] = pipeline;
     if (context > 1) p["context"] = context;
     p["data"] = replicas_;
@@ -414,7 +420,7 @@ class Launch {
     return p;
   }
 
-  // Messages between stages are overlapped only where the schedule is interleaved.
+  // Messages between stages overlap only where the schedule is interleaved.
   void add_interleaving(Json& p, std::int64_t pipeline) {
     std::int64_t chunks = get("num_virtual_stages_per_pipeline_rank", 1);
     if (const auto per_chunk = arguments_.integer("num_layers_per_virtual_pipeline_stage"))
@@ -436,7 +442,7 @@ class Launch {
     t["micro_batch_size"] = micro;
     t["global_batch_size"] = get("global_batch_size", micro * replicas_);
     t["precision"] = on("bf16") ? "bf16" : on("fp16") ? "fp16" : "fp32";
-    // Gradients in bf16 are summed in fp32, those in fp16 only where the flag says so.
+    // Gradients in bf16 are accumulated in fp32 by default, those in fp16 only with the flag.
     const bool wide = on("accumulate_allreduce_grads_in_fp32");
     if (on("bf16") && on("grad_reduce_in_bf16")) t["gradient_precision"] = "bf16";
     if (on("fp16") && !on("bf16") && !wide) t["gradient_precision"] = "fp16";
@@ -451,7 +457,7 @@ class Launch {
     t["gradient_clipping"] = arguments_.number("clip_grad").value_or(1.0) > 0.0;
     if (on("ddp_average_in_collective")) t["gradient_average"] = "collective";
     const auto check = arguments_.text("check_for_nan_in_loss_and_grad");
-    // The scaler of fp16 looks for NaN itself.
+    // The loss scaler of fp16 checks for NaN itself.
     const bool scaled = on("fp16") && !arguments_.text("loss_scale");
     if (on("no_check_for_nan_in_loss_and_grad") || check == "False" || scaled)
       t["gradient_check"] = "off";
@@ -471,7 +477,7 @@ class Launch {
     }
   }
 
-  // "mlp layernorm" in a script, "['mlp', 'layernorm']" in a log.
+  // Parses "mlp layernorm" of a script, or "['mlp', 'layernorm']" of a log.
   void add_modules(std::string said, Json& t) {
     if (said.empty()) return;
     for (char& letter : said)

@@ -1,8 +1,8 @@
-// A scenario from a launch of Megatron-LM (megatron/training/arguments.py, version 0.12: names,
-// defaults, and what follows from what).
+// Converts a launch of Megatron-LM to a scenario (megatron/training/arguments.py, version 0.12:
+// names, defaults, and derived values).
 //
-//   MegatronLaunch launch = scenario_of_megatron(arguments, {.node = "dgx_h100", .nodes = 16});
-//   write_file("mine.json", launch.scenario.dump(2));
+//     MegatronLaunch launch = scenario_of_megatron(arguments, {.node = "dgx_h100", .nodes = 16});
+//     write_file("mine.json", launch.scenario.dump(2));
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace trainyard {
 
-// The machine and the vocabulary, which a launch does not say.
+// The machine and the vocabulary, which a launch does not specify.
 struct LaunchMachine {
-  std::string node = {};                   // of topologies/data
-  std::optional<std::int64_t> nodes = {};  // else the launch's own number
+  std::string node = {};                   // name in topologies/data
+  std::optional<std::int64_t> nodes = {};  // else the launch's number
   std::optional<std::int64_t> vocab = {};  // else --vocab-size or that of GPT-2's tokenizer
 };
 
 struct MegatronLaunch {
   nlohmann::ordered_json scenario;
-  std::vector<std::string> notes;    // what was supposed, or could not be said
-  std::vector<std::string> unknown;  // arguments that nothing here looks at and that may matter
+  std::vector<std::string> notes;    // assumptions, and properties that a scenario cannot express
+  std::vector<std::string> unknown;  // arguments that this reader does not use and that may matter
 };
-// Throws InputError for what is missing or contradicts itself.
+// Throws InputError for missing or contradictory arguments.
 [[nodiscard]] MegatronLaunch scenario_of_megatron(LaunchArguments arguments,
                                                   const LaunchMachine& machine);
 

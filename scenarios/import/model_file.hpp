@@ -1,8 +1,8 @@
-// A model by the name that a scenario gives it: from models/data, a file in that form, or the
+// Loads a model by the name that a scenario gives: a name in models/data, a file in that form, or a
 // config.json of Hugging Face.
 //
-//   load_model("llama3-8b") == load_model("tests/scenarios/import/hf/llama3_8b.json")   // but for
-//   names
+//     load_model("llama3-8b");
+//     load_model("tests/scenarios/import/hf/llama3_8b.json");   // equal except for names
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,10 +12,10 @@
 
 namespace trainyard {
 
-// Throws InputError for what cannot be found or read.
+// Throws InputError for a model that cannot be found or read.
 [[nodiscard]] Architecture load_model(const std::string& name_or_path);
 
-// Its fields as models/data has them, with its name among them.
+// Returns its fields in the form of models/data, including its name.
 [[nodiscard]] nlohmann::ordered_json model_fields(const std::string& name_or_path);
 
 }  // namespace trainyard

@@ -21,17 +21,17 @@ namespace trainyard {
 
 namespace {
 
-// A test of the log while it is read.
+// A test of the log, while it is read.
 struct LogRun {
-  std::string test = {};  // the program, "all_reduce_perf"; empty: not told
+  std::string test = {};  // the program, "all_reduce_perf"; empty: not known
   std::uint32_t ranks = 0;
   std::set<std::string> hosts = {};
   std::string gpu = {};
   std::string nccl_version = {};
   bool cuda_graph = false;
-  bool concluded = false;  // its last line is there
-  std::size_t broken = 0;  // rows that could not be read
-  std::size_t wrong = 0;   // times left out because the data were wrong
+  bool concluded = false;  // its last line is present
+  std::size_t broken = 0;  // number of unreadable rows
+  std::size_t wrong = 0;   // number of times left out because the data were wrong
   std::vector<RunRow> rows = {};
 };
 
@@ -60,7 +60,8 @@ bool is_word(char letter) {
   return letter == '_' || (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
 }
 
-// "broadcast_n2.log" is of broadcast_perf. Longer names first: all_reduce before reduce.
+// Derives the test from a file name: "broadcast_n2.log" is of broadcast_perf. Longer names are
+// tried first, all_reduce before reduce.
 std::string test_of_file(const std::string& file) {
   const std::string name = std::filesystem::path(file).filename().string();
   for (const TestName& known : kTests) {
@@ -72,7 +73,7 @@ std::string test_of_file(const std::string& file) {
 
 std::string first_told(const std::string& a, const std::string& b) { return a.empty() ? b : a; }
 
-// Nothing where the test is known and not simulated.
+// Returns nothing where the test is known and not simulated.
 std::optional<CollectiveOp> op_of(const std::string& file, const LogRun& run,
                                   const LogHints& hints) {
   if (hints.op) return hints.op;
@@ -113,7 +114,7 @@ std::vector<std::string> notes_of(const LogRun& run) {
   return notes;
 }
 
-// "all_reduce_perf", where the text holds the name of a test; empty elsewhere.
+// Returns the name of a test in the text, "all_reduce_perf"; empty where there is none.
 std::string test_named_in(std::string_view text) {
   for (std::size_t at = text.find("_perf"); at != std::string_view::npos;
        at = text.find("_perf", at + 1)) {
@@ -126,7 +127,7 @@ std::string test_named_in(std::string_view text) {
   return {};
 }
 
-// Runs with rows, completed by the hints and the file's name. Throws as read_nccl_log.
+// Returns the runs with rows, completed by the hints and the file name. Throws as read_nccl_log.
 std::vector<MeasuredRun> finished_runs(const std::string& file, const std::vector<LogRun>& runs,
                                        const LogHints& hints) {
   std::vector<MeasuredRun> finished;
@@ -162,10 +163,10 @@ std::vector<MeasuredRun> finished_runs(const std::string& file, const std::vecto
 
 // The table of nccl-tests as text.
 //
-// A row is told by its first word, a number, and by how many words it has: what the line of titles
-// announces from "time" on, after three to five leading words (size, count, type, and a reduction
-// and a root where the release prints them). NCCL's own lines may stand between the rows or within
-// one; a row they cut in two is put together again.
+// The reader recognises a row by its first word, a number, and by its number of words: those that
+// the line of titles announces from "time" on, after three to five leading words (size, count,
+// type, and a reduction and a root where the release prints them). NCCL's own lines may appear
+// between rows or within a row; the reader joins the two halves of such a row.
 
 using Words = std::vector<std::string_view>;
 
@@ -191,7 +192,7 @@ std::optional<Number> number(std::string_view text) {
   return value;
 }
 
-// The digits after a mark: "graph: 1" gives 1.
+// Returns the number after a mark: "graph: 1" gives 1.
 std::optional<std::int64_t> number_after(std::string_view line, std::string_view mark) {
   const std::size_t at = line.find(mark);
   if (at == std::string_view::npos) return {};
@@ -200,7 +201,7 @@ std::optional<std::int64_t> number_after(std::string_view line, std::string_view
   return number<std::int64_t>(rest.substr(0, rest.find_first_not_of("0123456789")));
 }
 
-// Without "[1,0]<stdout>:" of mpirun or "0: " of srun.
+// Removes "[1,0]<stdout>:" of mpirun or "0: " of srun.
 std::string_view without_label(std::string_view line) {
   for (const std::string_view mark : {"<stdout>:", "<stderr>:", "<stdout>", "<stderr>"})
     if (line.starts_with('['))
@@ -214,8 +215,8 @@ std::string_view without_label(std::string_view line) {
   return line;
 }
 
-// The part of a line that nccl-tests wrote before NCCL's own message began, up to the word that
-// names host, process and thread.
+// Returns the part of a line that nccl-tests wrote before NCCL's own message, which begins at the
+// word with host, process and thread.
 std::string_view before_message(std::string_view line) {
   std::size_t at = std::string_view::npos;
   for (const std::string_view mark : {" NCCL INFO", " NCCL WARN", " NCCL TRACE"})
@@ -235,7 +236,7 @@ struct Columns {
   std::size_t blocks = 2;  // out of place and in place
   std::size_t width = 4;   // words of a block
   std::size_t algbw = 1, busbw = 2;
-  std::optional<std::size_t> wrong = 3;  // a count of wrong elements, not an error of rounding
+  std::optional<std::size_t> wrong = 3;  // a count of wrong elements, not a rounding error
 };
 
 bool is_time(std::string_view word) { return word == "time" || word == "cputime"; }
@@ -286,7 +287,7 @@ class TextReader {
     }
   }
 
-  // A test begins, unless all that is known so far is its head.
+  // Begins a test, unless only the header of the present one has been read.
   void begin_run() {
     drop_pending();
     if (runs_.back().rows.empty() && !runs_.back().concluded) return;
@@ -327,7 +328,7 @@ class TextReader {
     }
   }
 
-  // "Rank  8 Group  0 Pid 6733 on host device  0 [0000:04:00] NVIDIA H100 80GB HBM3"
+  // Reads "Rank  8 Group  0 Pid 6733 on host device  0 [0000:04:00] NVIDIA H100 80GB HBM3".
   void device(std::string_view text, const Words& words) {
     LogRun& run = runs_.back();
     if (words.size() < 2) return;
@@ -345,12 +346,12 @@ class TextReader {
 
   void row(Words words) {
     const bool begins = words.size() >= 3 && is_digits(words[1]) && !number<double>(words[2]);
-    if (!begins && !pending_.empty()) {  // the other half of a row
+    if (!begins && !pending_.empty()) {  // the second half of a row
       words.insert(words.begin(), pending_.begin(), pending_.end());
       pending_.clear();
     } else {
       drop_pending();
-      if (!begins) return;  // a line of something else that begins with a number
+      if (!begins) return;  // another kind of line that begins with a number
     }
     drop_timestamp(words);
     constexpr std::size_t kLeadingLeast = 3, kLeadingMost = 5;
@@ -370,7 +371,8 @@ class TextReader {
     }
   }
 
-  // Is the first block blank before the last `count` words? A row that was cut has no such gap.
+  // Returns whether the first block is blank before the last `count` words. A truncated row has no
+  // such gap.
   static bool is_gap_before(const Words& words, std::size_t count) {
     constexpr std::ptrdiff_t kLeast = 16, kMost = 200;
     const std::string_view before = words[words.size() - count - 1];
@@ -383,7 +385,8 @@ class TextReader {
     words.resize(words.size() - 2);
   }
 
-  // One block of a row, counted from its end: block 1 is the last.
+  // Reads one block of a row. Blocks are counted from the end of the row, because the number of
+  // leading words varies.
   void cell(const Words& words, std::size_t block) {
     LogRun& run = runs_.back();
     const std::size_t begin = words.size() - (columns_.blocks - block) * columns_.width;
@@ -394,7 +397,7 @@ class TextReader {
     const bool sized = bytes && *bytes > 0 && static_cast<double>(*bytes) <= kLogBytesMost;
     if (!sized || !time || !algbw || !busbw || !is_measured_time(*time) ||
         !is_measured_rate(*algbw) || !is_measured_rate(*busbw)) {
-      if (!bytes || *bytes > 0) ++run.broken;  // a size of 0 is no fault, and no measurement
+      if (!bytes || *bytes > 0) ++run.broken;  // a size of 0 is neither an error nor a measurement
       return;
     }
     if (columns_.wrong && number<double>(words[begin + *columns_.wrong]).value_or(0.0) > 0.0) {
@@ -425,7 +428,8 @@ class TextReader {
 
 using Json = nlohmann::ordered_json;
 
-// A file that was cut: closed after the last whole element of the list in the outermost object.
+// Repairs a truncated file: cuts it after the last complete element of the list in the outermost
+// object and closes both.
 std::string closed(std::string_view text) {
   std::string open;
   std::size_t whole = 0;
@@ -504,7 +508,8 @@ void read_config(LogRun& run, const Json& config) {
   if (ranks > 0.0 && ranks < 1e7) run.ranks = static_cast<std::uint32_t>(ranks);
 }
 
-// Throws InputError for JSON that is not nccl-tests'. It keeps what a cut leaves whole.
+// Throws InputError for JSON that nccl-tests did not write. Keeps the complete results of a
+// truncated file.
 std::vector<LogRun> parse_log_json(const std::string& file, std::string_view text) {
   const std::optional<Json> whole = try_parse_json(text);
   const bool cut = !whole;

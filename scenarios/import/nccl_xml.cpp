@@ -21,15 +21,15 @@ namespace trainyard {
 
 namespace {
 
-// The rates that NCCL gives to links, and the links that have a rate: nvlink_rate(90) is 20.6 GB/s
-// a link, pcie_rate("32.0 GT/s PCIe", 16) is 48 GB/s.
+// The rates that NCCL assigns to links, and the inverse: nvlink_rate(90) is 20.6 GB/s per link,
+// pcie_rate("32.0 GT/s PCIe", 16) is 48 GB/s.
 
 struct PcieLink {
   std::string speed;
   std::uint32_t width = 16;
 };
 
-// Between two CPUs (src/graph/topo.h, topo.cc).
+// A CPU model, which determines the rate between two CPUs (src/graph/topo.h, topo.cc).
 struct CpuName {
   std::string arch = "x86_64";
   std::string vendor = "GenuineIntel";
@@ -38,8 +38,9 @@ struct CpuName {
 };
 
 constexpr double kGiga = 1e9;
-constexpr double kTolerance = 1e-6;  // of rates that went through a text
+constexpr double kTolerance = 1e-6;  // relative, for rates that were written as text
 
+// The rate of one NVLink in GB/s, by compute capability times ten.
 struct NvLink {
   std::uint32_t sm;
   double gigabytes;
@@ -49,7 +50,7 @@ constexpr std::array<NvLink, 6> kNvLinks = {
 
 struct Lane {
   std::string_view speed;
-  double rate;  // 100 Mb/s
+  double rate;  // in units of 100 Mb/s
 };
 constexpr std::array<Lane, 6> kLanes = {{{"2.5 GT/s PCIe", 15.0},
                                          {"5.0 GT/s PCIe", 30.0},
@@ -60,7 +61,7 @@ constexpr std::array<Lane, 6> kLanes = {{{"2.5 GT/s PCIe", 15.0},
 constexpr double kUnknownLane = 60.0;
 constexpr std::uint32_t kUnknownWidth = 16;
 
-// The first of a profile is the one that files are written with.
+// PCI device ids and GPU profiles. The writer uses the first id of a profile.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kProfiles = {{
     {"0x1db1", "v100"},
     {"0x1db5", "v100"},
@@ -78,7 +79,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kProfile
 
 bool equal(double a, double b) { return std::abs(a - b) <= kTolerance * std::abs(b); }
 
-// "32.0 GT/s PCIe", "32 GT/s": the number is what counts.
+// Returns the number in "32.0 GT/s PCIe" or "32 GT/s".
 std::optional<double> transfers(std::string_view speed) {
   double number = 0.0;
   const auto read = std::from_chars(speed.data(), speed.data() + speed.size(), number);
@@ -86,26 +87,26 @@ std::optional<double> transfers(std::string_view speed) {
   return number;
 }
 
-// The rate of one NVLink, one direction, by compute capability times ten (NVIDIA/nccl v2.30
+// Returns the rate of one NVLink, one direction, by compute capability times ten (NVIDIA/nccl v2.30
 // src/graph/topo.h).
 BytesPerSecond nvlink_rate(std::uint32_t sm) {
   double rate = kNvLinks.front().gigabytes;
   for (const NvLink& link : kNvLinks) {
-    const bool own_only = link.sm == 86;  // links of one chip, not of those after it
+    const bool own_only = link.sm == 86;  // for these chips only, not for later ones
     if (own_only ? sm == link.sm || sm == 89 : sm >= link.sm) rate = link.gigabytes;
   }
   return BytesPerSecond{rate * kGiga};
 }
 
-// The compute capability whose links have that rate.
+// Returns the compute capability whose links have that rate.
 std::optional<std::uint32_t> sm_of_rate(BytesPerSecond rate) {
   for (auto link = kNvLinks.rbegin(); link != kNvLinks.rend(); ++link)
     if (link->sm != 70 && equal(rate.value(), link->gigabytes * kGiga)) return link->sm;
   return {};
 }
 
-// Width x lane rate / 80, lane rates in 100 Mb/s (src/graph/topo.cc). An unknown speed counts as
-// 8 GT/s, a width of zero as 16.
+// Returns width x lane rate / 80, with lane rates in 100 Mb/s (src/graph/topo.cc). An unknown speed
+// counts as 8 GT/s, a width of zero as 16.
 BytesPerSecond pcie_rate(std::string_view speed, std::uint32_t width) {
   double lane = kUnknownLane;
   if (const auto number = transfers(speed))
@@ -114,7 +115,7 @@ BytesPerSecond pcie_rate(std::string_view speed, std::uint32_t width) {
   return BytesPerSecond{(width == 0 ? kUnknownWidth : width) * lane / 80.0 * kGiga};
 }
 
-// The link that has that rate, as files write it; nothing where none has.
+// Returns the link with that rate, as files write it; nothing where there is none.
 std::optional<PcieLink> pcie_link(BytesPerSecond rate) {
   for (const std::uint32_t width : {16U, 8U, 4U, 2U, 1U, 32U})
     for (const Lane& lane : kLanes)
@@ -123,6 +124,7 @@ std::optional<PcieLink> pcie_link(BytesPerSecond rate) {
   return {};
 }
 
+// The rates in GB/s by vendor and model of the CPU; later models are faster.
 BytesPerSecond socket_rate(const CpuName& cpu) {
   double rate = 6.0;
   if (cpu.arch == "ppc64") rate = 32.0;
@@ -147,8 +149,8 @@ std::optional<CpuName> cpu_of_rate(BytesPerSecond rate) {
   return {};
 }
 
-// The GPU profile of a PCI device id such as "0x2330" (the PCI ID database of Nvidia's GPUs), and
-// the other way round; empty where it is none of those known.
+// Return the GPU profile of a PCI device id such as "0x2330" (the PCI ID database of Nvidia's
+// GPUs), and the inverse; empty where the id or profile is not known.
 std::string_view gpu_of_device(std::string_view id) {
   for (const auto& [device, profile] : kProfiles)
     if (device == id) return profile;
@@ -162,11 +164,12 @@ std::string_view device_of_gpu(std::string_view profile) {
 }
 
 constexpr std::string_view kSwitchClass = "0x068000";
-constexpr double kDefaultSpeed = 10000.0;  // Mb/s of a net that does not tell
+constexpr double kDefaultSpeed = 10000.0;  // Mb/s of a net without a speed
 
 constexpr double kAttributeMost = 1e6;
 
-// The fallback where the attribute does not begin with a finite number that is not negative.
+// Returns the fallback where the attribute does not begin with a finite number that is not
+// negative.
 double number(const XmlElement& element, const char* name, double fallback) {
   const std::string text = element.attribute(name);
   double value = 0.0;
@@ -221,7 +224,7 @@ class Reader {
     read_children(cpu, part, part, "");
   }
 
-  // `above`: the PCIe switch or CPU; `device`: the id of that switch.
+  // `above` is the PCIe switch or CPU; `device` is the id of that switch.
   void read_children(const XmlElement& element, std::size_t above, std::size_t cpu,
                      const std::string& device) {
     for (const XmlElement& child : element.children)
@@ -244,7 +247,7 @@ class Reader {
     } else {
       const std::string own = pci.attribute("device");
       const bool same_switch = !own.empty() && own == device;
-      if (pci.child("pci") == nullptr) return;  // nothing that matters hangs on it
+      if (pci.child("pci") == nullptr) return;  // no relevant device below
       const std::size_t part = same_switch ? above : add(DeviceKind::PcieSwitch, "pcie switch");
       if (!same_switch) wire(part, above, LinkKind::Pcie, rate);
       read_children(pci, part, cpu, own);
@@ -288,6 +291,7 @@ class Reader {
           continue;
         }
         const auto peer = std::ranges::find(gpus_, link.attribute("target"), &Gpu::busid);
+        // Both GPUs list the link; the one with the lower number adds the wire.
         if (peer != gpus_.end() && gpu.part < peer->part)
           wire(gpu.part, peer->part, LinkKind::NvLink, each * links, links);
       }
@@ -320,7 +324,7 @@ ImportedNode from_nccl_xml(const std::string& text, const std::string& file) {
 
 namespace {
 
-// Writes one node of a cluster in the form that the reader above takes.
+// Writes one node of a cluster in the format that the reader above accepts.
 
 class Writer {
  public:
@@ -372,6 +376,7 @@ class Writer {
     text_ += "  </cpu>\n";
   }
 
+  // Links have two directions, so `written_` prevents a walk back to the device above.
   void write_children(DeviceId above, std::size_t depth) {
     written_.insert(above);
     for (const Link& link : links(above, LinkKind::Pcie)) {
@@ -398,7 +403,7 @@ class Writer {
     }
   }
 
-  // A number of its own for a switch: levels of one switch have the same.
+  // Returns a distinct number for each switch, because the reader merges levels with one device id.
   std::string device_id(DeviceId device) const {
     const DeviceKind kind = cluster_.device(device).kind;
     if (kind == DeviceKind::PcieSwitch) return fmt::format("0x{:04x}", device);

@@ -16,18 +16,18 @@ namespace trainyard {
 
 namespace {
 
-// Ranks are numbered in 32 bits.
+// Ranks have 32-bit numbers.
 constexpr double kRanksMost = 0x1p31;
 
-// Bytes are counted in 64 bits with a sign. All sums of a step stay below the bound by a factor of
-// two, which covers its own rounding.
+// The code counts bytes in signed 64-bit integers. The limit is half of their range, which covers
+// the rounding of the estimates below.
 constexpr double kBytesMost = 0x1p62;
 
-// More than any kept or sent number takes, with its gradient, its optimizer's state and the copies
-// that a norm or a loss makes of it.
+// An upper bound of the bytes for any number that a step stores or sends, with its gradient, its
+// optimizer state, and the copies that a norm or a loss makes of it.
 constexpr double kBytesOfNumber = 64.0;
 
-// A field that a product is made of.
+// A field that is a factor of a product.
 struct Factor {
   std::string pointer;
   std::int64_t value = 1;
@@ -40,7 +40,8 @@ const Factor& largest(const std::vector<Factor>& factors) {
 
 double number(std::int64_t value) { return static_cast<double>(value); }
 
-// Numbers that one token makes in one layer, and at the ends.
+// Returns an upper bound of the numbers that one token produces in one layer, in the embedding and
+// in the LM head.
 double width(const TrainingPlan& plan) {
   const Architecture& a = plan.architecture;
   const double heads = number(a.heads) * (2.0 * number(a.head_dim) + 2.0 * number(a.value_head()));
@@ -54,6 +55,7 @@ double width(const TrainingPlan& plan) {
          number(a.query_latent) + number(a.kv_latent) + number(plan.training.lora_rank);
 }
 
+// Returns an upper bound of the parameters of the model, adapters included.
 double parameters(const TrainingPlan& plan) {
   const Architecture& a = plan.architecture;
   const double heads = number(a.heads) * (2.0 * number(a.head_dim) + 2.0 * number(a.value_head()));
@@ -73,12 +75,13 @@ double ranks(const TrainingPlan& plan) {
          number(plan.servers.servers);
 }
 
-// All activations that one replica makes in a step; tokens of all replicas may meet in one expert.
+// Returns an upper bound of the activations that one replica produces in a step. With experts, the
+// tokens of all replicas may reach one expert.
 double activations(const TrainingPlan& plan) {
   const Training& t = plan.training;
   const Architecture& a = plan.architecture;
   const double data = number(plan.parallelism.data);
-  // More microbatches have a refusal of their own.
+  // check_batch refuses more microbatches.
   const double replica = std::min(number(t.global_batch_size) / data,
                                   number(kMicrobatchesMost) * number(t.micro_batch_size));
   const double sequences = a.has_experts() ? replica * data : replica;
@@ -89,7 +92,7 @@ double activations(const TrainingPlan& plan) {
 }
 
 std::vector<Factor> model_factors(JsonFile& file, const Architecture& a) {
-  // A model that is named has no fields in this file.
+  // A model given by name has no fields in this file.
   const bool written = file.document()["model"].is_object();
   const auto at = [written](const char* field) {
     return written ? std::string("/model/") + field : std::string("/model");
@@ -100,8 +103,9 @@ std::vector<Factor> model_factors(JsonFile& file, const Architecture& a) {
           {at("experts"), a.experts}, {at("expert_ffn"), std::max(a.expert_ffn, a.shared_ffn)}};
 }
 
-// Reports the field to blame where the ranks, the parameters or the activations of the step are
-// more than can be counted; false then, and no further rule may multiply them.
+// Checks that ranks, bytes of weights and bytes of activations fit their types. Otherwise it
+// reports the largest factor and returns false; no further rule may multiply the sizes then.
+// Doubles hold the products, so the check itself cannot overflow.
 bool check_sizes(const Check& check) {
   if (!check.model || !check.parallelism || !check.training) return true;
   const TrainingPlan& plan = check.scenario.plan;

@@ -1,6 +1,6 @@
-// The rules that hold between the fields of a scenario, beyond each field alone.
+// The rules between the fields of a scenario, in addition to the rules of each single field.
 //
-// check_scenario() calls the rules one after the other. They stand in one file for each group of
+// check_scenario() applies the rules one after the other. There is one file for each group of
 // sections: parallelism_checks.cpp, training_checks.cpp, expert_checks.cpp and cluster_checks.cpp.
 #pragma once
 
@@ -9,15 +9,16 @@
 
 namespace trainyard {
 
-// Reports every broken rule to the file. A rule is tried only where the sections that it joins were
-// read without a problem, so that one mistake is not reported twice.
+// Reports every violated rule to the file. A rule applies only where the sections that it joins
+// were read without a problem, so that one mistake is not reported twice.
 void check_scenario(JsonFile& file, const Scenario& scenario);
 
-// A step of more microbatches has many millions of operations; no real run has.
+// The limit of microbatches. Steps with more would have many millions of operations, and no real
+// run has them.
 constexpr std::int64_t kMicrobatchesMost = 100'000;
 
-// The scenario, and which of its sections were read without a problem before any rule was tried. A
-// problem that one rule reports does not silence the next rule.
+// A scenario, and which of its sections were read without a problem before any rule was applied. A
+// problem that one rule reports does not suppress the next rule.
 struct Check {
   JsonFile& file;
   const Scenario& scenario;
@@ -29,68 +30,73 @@ struct Check {
   [[nodiscard]] const Architecture& architecture() const { return scenario.plan.architecture; }
   [[nodiscard]] const Parallelism& sizes() const { return scenario.plan.parallelism; }
   [[nodiscard]] const Training& batch() const { return scenario.plan.training; }
-  // Sequences in one microbatch of every replica together.
+  // Returns the number of sequences in one microbatch of all replicas together.
   [[nodiscard]] std::int64_t round() const { return batch().micro_batch_size * sizes().data; }
-  // Reports the problems of an error at their places in this file, below the pointer `at`.
+  // Reports the problems of an error at their pointers in this file, below the pointer `at`.
   void report(const InputError& error, const std::string& at = "") const;
 };
 
-// The divisors of a number up to a limit, for "choose one of".
+// Returns the divisors of a number up to a limit, for hints.
 [[nodiscard]] std::string divisors(std::int64_t number, std::int64_t most);
 
 // parallelism_checks.cpp
-// The order names every dimension once.
+// Checks that the order names every dimension once.
 void check_rank_order(const Check& check);
-// Heads and columns divide among the tensor ranks.
+// Checks that heads and columns divide among the tensor ranks.
 void check_tensor(const Check& check);
-// Sequences and heads divide among the ranks that share a sequence.
+// Checks that sequences and heads divide among the ranks that share a sequence.
 void check_context(const Check& check);
-// Gathers and reductions in pieces need sequence parallelism.
+// Checks that gathers and reductions in pieces come with sequence parallelism.
 void check_chunked_tensor(const Check& check);
-// Layers divide over the stages, and one way of splitting them is given.
+// Checks that layers divide over the stages, and that the scenario gives one way to split them.
 void check_layers(const Check& check);
-// Interleaving needs stages, and the schedule accepts the shape. The schedule is asked only where
-// the batch divides, since it needs the number of microbatches.
+// Checks that interleaving has stages and that the schedule accepts the shape. The schedule needs
+// the number of microbatches, so this rule applies only where the batch divides into microbatches.
 void check_schedule_shape(const Check& check);
-// Sharded copies divide the replicas evenly, and settings of sharding are refused without it.
+// Checks that sharded copies divide the replicas evenly, and refuses settings of sharding without
+// it.
 void check_shards(const Check& check);
-// A model split by hand, operator by operator, has one microbatch in it at a time and every
-// operator on a device; only replicas are allowed beside it.
+// Checks a model that is split by hand, operator by operator: it has one microbatch at a time and
+// every operator on a device. It can be combined with replicas only.
 void check_operator_devices(const Check& check);
 
 // training_checks.cpp
-// The global batch divides into microbatches of the replicas.
+// Checks that the global batch divides into microbatches of the replicas.
 void check_batch(const Check& check);
-// Sequences divide among the tensor ranks and fit the positions that the model has learned.
+// Checks that sequences divide among the tensor ranks and fit the model's learned positions.
 void check_sequence(const Check& check);
-// The fraction of layers to compute again is one layer at least. REQUIRES: layers divide over the
-// stages.
+// Checks that the fraction of recomputed layers is at least one layer. REQUIRES: layers divide over
+// the stages.
 void check_recomputed_fraction(const Check& check);
-// The modules and layers to compute again exist, and the chosen method reads the given fields.
+// Checks that the modules and layers to recompute exist, and that the method reads the given
+// fields.
 void check_recomputation(const Check& check);
-// Layers of multi-token prediction stand beside nothing that they are not modelled with.
+// Refuses MTP layers (multi-token prediction) together with features that are not modelled with
+// them.
 void check_mtp_layers(const Check& check);
-// Adapters stand on matrices that exist, of models that can have them.
+// Checks that adapters are on matrices that exist, and on models that support them.
 void check_adapters(const Check& check);
-// Frozen layers exist, and something is left to train.
+// Checks that frozen layers exist, and that some weights remain to train.
 void check_frozen(const Check& check);
-// Documents fill their sequences, and attention can skip other documents.
+// Checks that documents fill their sequences, and that attention can skip other documents.
 void check_documents(const Check& check);
 
 // expert_checks.cpp
-// Experts divide among their groups, and settings of experts fit the model and the schedule.
+// Checks that experts divide among their groups, and that their settings fit the model and
+// schedule.
 void check_experts(const Check& check);
 
 // cluster_checks.cpp
-// The cluster has one GPU for each rank.
+// Checks that the cluster has one GPU for each rank.
 void check_gpus(const Check& check);
-// A placement names every GPU once. The rule is asked only where ranks and GPUs are equally many.
+// Checks that a placement names every GPU once, where there are as many ranks as GPUs.
 void check_placement(const Check& check);
-// Every GPU has a profile, and multiplies numbers of the training's precision and of its recipe.
+// Checks that every GPU has a profile and supports the precisions of the training and its recipe.
 void check_gpu_profiles(const Check& check);
-// Workers of parameter servers hold the whole model, and the servers have GPUs.
+// Checks that workers of parameter servers hold the whole model, and that the servers have GPUs.
 void check_servers(const Check& check);
-// The speed of host memory is known, and offloaded weights are not gathered by sharding.
+// Checks that the speed of host memory is known, and that sharding does not gather offloaded
+// weights.
 void check_offload(const Check& check);
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// Rules between a scenario and its cluster: enough GPUs, GPUs that know the numbers they multiply,
-// and what stands on parameter servers or in the memory of the CPUs.
+// Rules between a scenario and its cluster: the number of GPUs, the precisions that the GPUs
+// support, parameter servers, and offloading to host memory.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,6 +19,7 @@ namespace trainyard {
 
 namespace {
 
+// A GPU profile and the pointer to the field that names it.
 struct PlacedGpu {
   std::string pointer;
   std::string profile;
@@ -42,7 +43,8 @@ std::vector<PlacedGpu> gpus_of(const ClusterSpec& cluster) {
   return gpus;
 }
 
-// The place itself, or what of it stands in this file: a node may be named.
+// Returns the longest prefix of the pointer that exists in this file, because a node given by name
+// has no fields here.
 std::string written(JsonFile& file, std::string pointer) {
   while (!pointer.empty() &&
          !file.document().contains(nlohmann::ordered_json::json_pointer(pointer)))
@@ -50,12 +52,14 @@ std::string written(JsonFile& file, std::string pointer) {
   return pointer;
 }
 
+// Problems inside a profile are reported with the profile's file. A profile that cannot be opened
+// is reported at the field that names it.
 std::optional<GpuSheet> sheet_of(JsonFile& file, const PlacedGpu& gpu) {
   try {
     return load_gpu_sheet(gpu.profile);
   } catch (const InputError& error) {
     for (Problem problem : error.problems()) {
-      const bool own_file = !problem.pointer.empty();  // what is wrong inside the profile
+      const bool own_file = !problem.pointer.empty();  // a problem inside the profile
       if (!own_file) {
         if (problem.file.empty())
           problem.hint += "; or the path of a profile of your own, as kernels/README.md tells";
@@ -70,7 +74,7 @@ std::optional<GpuSheet> sheet_of(JsonFile& file, const PlacedGpu& gpu) {
   }
 }
 
-// The types that a GPU's data sheet has a rate for.
+// Returns the precisions for which the GPU's data sheet has a rate.
 std::vector<std::string_view> known_types(const GpuSheet& sheet) {
   std::vector<std::string_view> names;
   for (const DataType dtype : {DataType::Fp32, DataType::Bf16, DataType::Fp16, DataType::Fp8})

@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kRecord = "applied_defaults";
 constexpr const char* kGradients = "/training/gradient_precision";
 
-// "/parallelism/overlap_p2p" -> "parallelism.overlap_p2p", as --set takes it.
+// Converts "/parallelism/overlap_p2p" to "parallelism.overlap_p2p", the form that --set takes.
 std::string field_of(std::string pointer) {
   std::replace(pointer.begin(), pointer.end(), '/', '.');
   return pointer.substr(1);
@@ -33,7 +33,7 @@ std::string pointer_of(std::string field) {
   return "/" + field;
 }
 
-// The text at the place, or the fallback where there is none.
+// Returns the text at the pointer, or the fallback where there is none.
 std::string text_at(const Json& document, const char* place, const char* fallback) {
   const Json::json_pointer pointer(place);
   return document.contains(pointer) && document.at(pointer).is_string()
@@ -41,7 +41,7 @@ std::string text_at(const Json& document, const char* place, const char* fallbac
              : fallback;
 }
 
-// False too for a model that cannot be read, of which the reader of scenarios tells.
+// Returns false too for a model that cannot be read; the reader of scenarios reports that.
 bool has_experts(const Json& document, const std::filesystem::path& folder) {
   if (!document.contains("model")) return false;
   const Json& model = document.at("model");
@@ -57,7 +57,8 @@ bool has_experts(const Json& document, const std::filesystem::path& folder) {
   }
 }
 
-// A recipe that keeps gradients in so many bytes says how they are sent, too.
+// Returns whether the recipe determines the bytes of gradients, and so the precision in which they
+// are sent.
 bool recipe_says_gradients(const Json& document) {
   const std::string recipe = text_at(document, "/training/recipe", Training{}.recipe.c_str());
   const std::vector<std::string> known = data_names("models/recipes");
@@ -65,7 +66,7 @@ bool recipe_says_gradients(const Json& document) {
          load_recipe(recipe).gradient_bytes.has_value();
 }
 
-// May the field be filled in? Not in a section that the reader will refuse.
+// Returns whether the field may be filled in. A section that the reader will refuse stays as it is.
 bool is_open(const Json& document, const std::string& section, const Json::json_pointer& field) {
   if (document.contains(field)) return false;
   if (section.empty()) return true;
@@ -73,6 +74,7 @@ bool is_open(const Json& document, const std::string& section, const Json::json_
   return document.at(section).is_object();
 }
 
+// Fills in the fields of one practice that the document leaves open.
 void apply(const Practice& practice, Json& document, std::vector<AppliedDefault>& applied) {
   const auto fill = [&](const std::string& section, const std::string& pointer, const Json& value) {
     const Json::json_pointer place(pointer);
@@ -90,7 +92,7 @@ void apply(const Practice& practice, Json& document, std::vector<AppliedDefault>
   }
 }
 
-// The recorded defaults that still stand in the document.
+// Returns the recorded defaults whose values are still in the document.
 std::vector<AppliedDefault> recorded(JsonFile& file) {
   std::vector<AppliedDefault> record;
   JsonObject root = file.root();
@@ -98,7 +100,7 @@ std::vector<AppliedDefault> recorded(JsonFile& file) {
     AppliedDefault one{.field = entry.text("field"),
                        .value = entry.raw("value").dump(),
                        .source = entry.text("source")};
-    if (one.field.find('~') != std::string::npos) continue;  // none of ours
+    if (one.field.find('~') != std::string::npos) continue;  // no field of a scenario
     const Json::json_pointer place(pointer_of(one.field));
     if (file.document().contains(place) && file.document().at(place).dump() == one.value)
       record.push_back(std::move(one));
@@ -114,8 +116,8 @@ void take_out(Json& document, const std::vector<AppliedDefault>& record) {
   }
 }
 
-// Takes the recorded defaults of another framework, which the file named before, out of document
-// and record.
+// Removes the recorded defaults of another framework, which the file named before, from the
+// document and from the record.
 void forget_others(const std::vector<Practice>& practices, Json& document,
                    std::vector<AppliedDefault>& record) {
   const auto is_other = [&](const AppliedDefault& one) {
@@ -132,6 +134,8 @@ void forget_others(const std::vector<Practice>& practices, Json& document,
 std::vector<AppliedDefault> apply_defaults(JsonFile& file, const std::filesystem::path& folder) {
   Json& document = file.document();
   if (!document.is_object()) return {};
+  // A resolved scenario contains its defaults as ordinary fields. Its record shows which fields
+  // they are, so that another framework or "ideal" can replace them.
   std::vector<AppliedDefault> applied = recorded(file);
   if (text_at(document, "/defaults", "framework") == "ideal") {
     take_out(document, applied);

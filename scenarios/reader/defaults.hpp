@@ -1,14 +1,14 @@
-// Fields that a scenario leaves out, as its framework's practices have them
+// Fills in the fields that a scenario leaves out, with the practices of its framework
 // (models/framework_file.hpp).
 //
-// This is the one place where practices become settings: `run`, `validate` and all other commands
-// read scenarios through it. What the file says itself always wins. "defaults": "ideal" goes
-// without practices: what is left out then has the values of the schema, with a host that issues in
-// no time and replicas that keep pace.
+// No other code turns practices into settings: `run`, `validate` and all other commands read
+// scenarios through this function. A value in the file has precedence. "defaults": "ideal" applies
+// no practices: fields that are left out then have the values of the schema, with a host that
+// issues kernels in no time and replicas that do not wait for the slowest.
 //
-//   {"framework": "megatron_2022", ...}     // no word of attention
-//   const AppliedDefaults applied = apply_defaults(file, folder);
-//   applied.front().field;                  // "training.attention", now "unfused" in the document
+//     {"framework": "megatron_2022", ...}   // attention is left out
+//     const auto applied = apply_defaults(file, folder);
+//     applied.front().field;   // "training.attention", now "unfused" in the document
 #pragma once
 
 #include <filesystem>
@@ -20,18 +20,18 @@
 
 namespace trainyard {
 
-// Fills the file's document in; says what it filled in. A scenario that was written out keeps the
-// record of its defaults ("applied_defaults"): those whose field has another value by now are
-// dropped from it. Recorded fields are taken out of the document again under "ideal", and where the
-// framework that is named now has no practice of their source. Problems go to the file.
+// Fills in the file's document and returns what it filled in. A scenario that was written out
+// contains the record of its defaults ("applied_defaults"). The function drops records whose field
+// has another value now. It removes recorded fields from the document under "ideal", and where the
+// present framework has no practice of their source. Problems are reported to the file.
 [[nodiscard]] std::vector<AppliedDefault> apply_defaults(JsonFile& file,
                                                          const std::filesystem::path& folder);
 
-// Problems at a field that a default filled in say so.
+// Adds a remark to problems at fields that a default filled in.
 [[nodiscard]] std::vector<Problem> blame_defaults(std::vector<Problem> problems,
                                                   const std::vector<AppliedDefault>& applied);
 
-// "stragglers = true: SOURCE", the fields of one source together.
+// Returns "stragglers = true: SOURCE", with the fields of one source in one sentence.
 [[nodiscard]] std::vector<std::string> default_sentences(
     const std::vector<AppliedDefault>& applied);
 

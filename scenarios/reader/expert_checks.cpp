@@ -1,4 +1,4 @@
-// Rules of a mixture of experts: which sizes divide which, and which settings go together.
+// Rules of a mixture of experts: which sizes divide each other, and which settings are compatible.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -12,7 +12,7 @@ namespace trainyard {
 
 namespace {
 
-// Which schedules can have each backward and the forward before it as one block.
+// Checks that the schedule can run each backward and the forward before it as one block.
 void check_expert_overlap(const Check& check) {
   const Parallelism& p = check.sizes();
   if (!check.file.is_sound("/experts") || !check.scenario.plan.experts.overlap_dispatch) return;
@@ -62,7 +62,8 @@ void check_expert_sizes(const Check& check) {
   }
 }
 
-// A sharded copy, and what is kept between forward and backward, are of whole sets of experts.
+// Checks that a sharded copy, and a group that holds weights between forward and backward, consists
+// of whole sets of experts.
 void check_expert_shards(JsonFile& file, const Parallelism& p) {
   const std::int64_t set = p.expert * p.expert_tensor_size();
   const auto check = [&](const char* field, std::int64_t replicas) {

@@ -1,4 +1,5 @@
-// The words that other programs have for fields of a scenario, each with the hint that names ours.
+// The names that other programs have for fields of a scenario, each with a hint to Trainyard's
+// field.
 
 #include <fmt/format.h>
 
@@ -15,7 +16,7 @@ namespace {
 
 using Word = std::pair<std::string_view, std::string_view>;
 
-// Words with an equivalent: "here: <what follows>".
+// Names with an equivalent; the hint is "here: " and the second text.
 constexpr Word kEquivalents[] = {
     {"tensor_model_parallel_size", "\"parallelism\": {\"tensor\": ...}"},
     {"tensor_parallel_size", "\"parallelism\": {\"tensor\": ...}"},
@@ -138,7 +139,7 @@ constexpr Word kEquivalents[] = {
     {"nnodes", "\"cluster\": {\"nodes\": ...}"},
 };
 
-// Our own keys in another section than their own; those that stand in several places say nothing.
+// Adds hints for Trainyard's keys in the wrong section. Keys of several sections get no hint.
 void add_section(std::map<std::string, std::string>& words, std::string_view section,
                  const std::vector<std::string_view>& keys) {
   for (const std::string_view key : keys) {

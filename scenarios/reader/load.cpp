@@ -1,4 +1,5 @@
-// Reading a scenario: overrides, then every section by its table, then the rules between them.
+// Reads a scenario: overrides first, then every section by its table, then the rules between
+// sections.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ Architecture load_named_model(JsonFile& file, const fs::path& folder, const std:
     return load_model(located(folder, name));
   } catch (const InputError& error) {
     for (const Problem& problem : error.problems()) {
-      // A fault inside the model's own file keeps that file's name.
+      // A problem inside the model's file is reported with the name of that file.
       if (problem.pointer.empty()) {
         file.report("/model",
                     is_path(name) ? fmt::format("\"{}\": {}", name, problem.problem)
@@ -68,7 +69,7 @@ nccl::Settings read_nccl(JsonObject object) {
   return read_fields(object, nccl_fields(), nccl::Settings{});
 }
 
-// A name of the registry, one with an argument ("parameter_server:4"), or a file of the user's.
+// Reads a name of the registry, a name with an argument ("parameter_server:4"), or a user's file.
 std::string read_algorithm(JsonObject& group, CollectiveOp op) {
   const std::string operation(to_string(op));
   const nlohmann::ordered_json& word = group.raw(operation);
@@ -86,7 +87,7 @@ std::string read_algorithm(JsonObject& group, CollectiveOp op) {
   return group.choice(operation, algorithm_names(op));
 }
 
-// Opens a file that a field names; its problems stand at the field.
+// Opens a file that a field names, and reports its problems at the field.
 template <class Open>
 void try_file(JsonObject& object, std::string_view key, const Open& open) {
   try {
@@ -126,8 +127,8 @@ void read_recipe(JsonFile& file, TrainingPlan& plan) {
   }
 }
 
-// A recipe that says how wide gradients are kept sends them as wide. Where the scenario says it
-// too, both must agree.
+// Derives the precision in which gradients are sent from the recipe, if the recipe determines the
+// bytes of gradients. Where the scenario sets it too, both must agree.
 void settle_gradients(JsonFile& file, TrainingPlan& plan) {
   if (!plan.recipe.gradient_bytes || !file.is_sound("/training")) return;
   const bool chosen = file.document().contains("/training/gradient_precision"_json_pointer);
@@ -160,7 +161,7 @@ void read_framework(JsonFile& file, Scenario& scenario) {
   }
 }
 
-// A placement may stand in a file of its own: its list takes the place of the name.
+// Replaces the name of a placement file by the list in that file.
 void include_placement(JsonFile& file) {
   nlohmann::ordered_json& document = file.document();
   if (!document.is_object() || !document.contains("parallelism")) return;
@@ -192,7 +193,7 @@ void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
   }
 }
 
-// The sections that are tables, and what follows from their fields.
+// Reads the sections that have tables, and the files that their fields name.
 void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan) {
   for (const Section& section : sections()) {
     if (!root.has(section.key)) continue;
@@ -211,7 +212,7 @@ void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan)
     plan.experts.counts = run_concurrently(folder, plan.experts.counts);
 }
 
-// The host's share of one GPU, on the least of the nodes where they differ.
+// Returns the host memory and bandwidth per GPU, the least of the nodes where they differ.
 HostShare host_share(const ClusterSpec& cluster) {
   const auto of = [](const NodeSpec& node) {
     const double gpus = std::max(1U, node.gpus);
@@ -231,8 +232,8 @@ Scenario read_scenario(JsonFile& file) {
   scenario.file = file.name();
   const fs::path folder = fs::path(file.name()).parent_path();
   JsonObject root = file.root();
-  root.ignore("applied_defaults");          // defaults.hpp
-  if (!file.is_sound("")) return scenario;  // no object at all: every field would be missing
+  root.ignore("applied_defaults");          // defaults.hpp reads it
+  if (!file.is_sound("")) return scenario;  // not an object: every field would be missing
   scenario = read_fields(root, heading_fields(), std::move(scenario));
   scenario.plan.architecture = read_model(file, root, folder);
   if (root.has("cluster")) {

@@ -1,7 +1,7 @@
-// Parts that a scenario names instead of writing them out: files beside it, and the model and the
-// node whose fields `--set` may change.
+// Parts that a scenario refers to by name: files, and the model and the node whose fields `--set`
+// may change.
 //
-//   spell_out(document, "/model/layers", folder);   // "model": "llama3-8b" becomes its shape
+//     spell_out(document, "/model/layers", folder);   // "model": "llama3-8b" becomes its shape
 #pragma once
 
 #include <filesystem>
@@ -10,19 +10,20 @@
 
 namespace trainyard {
 
-// Is it the path of a file, and no name of what is shipped?
+// Returns whether the text is the path of a file, not a name from Trainyard's data.
 [[nodiscard]] bool is_path(const std::string& text);
 
-// A file named in a scenario is looked for beside the scenario, then in the working folder.
+// Returns the path of a file that a scenario names: in the folder of the scenario where it exists
+// there, else relative to the working folder.
 [[nodiscard]] std::string run_concurrently(const std::filesystem::path& folder,
                                            const std::string& name);
 
-// The name of something shipped as it is, the path of a file as run_concurrently() finds it.
+// Returns a name from Trainyard's data unchanged, and a path as run_concurrently() finds it.
 [[nodiscard]] std::string located(const std::filesystem::path& folder, const std::string& name);
 
-// Where the pointer leads below a model or a node that the document names, their fields take the
-// name's place; they keep the name, a model's with a word that it was changed. Any other document
-// stays as it is. Throws InputError for a name or file that is not there.
+// Replaces the name of a model or a node by its fields, if the pointer leads below it. The name
+// remains as a field; that of a model gets the suffix ", changed". Any other document stays as it
+// is. Throws InputError for a name or file that does not exist.
 void spell_out(nlohmann::ordered_json& document, const std::string& pointer,
                const std::filesystem::path& folder);
 

@@ -24,8 +24,9 @@ std::string option_text(const Override& change) {
       Problem{option_text(change), std::move(pointer), std::move(problem), std::move(hint)});
 }
 
-// A value is JSON where it can be, so that 8, true, [..] and {..} mean what they look like; what is
-// no JSON and does not begin like a structure is a word ("selective", "500 ns").
+// Parses a value as JSON where that is possible, so that 8, true, [..] and {..} have their JSON
+// meaning. Text that is not JSON and does not begin like a structure is a word ("selective", "500
+// ns").
 Json parse_value(const Override& change) {
   try {
     return parse_json(option_text(change), change.value);
@@ -59,7 +60,7 @@ std::vector<std::string> keys_of(const Override& change) {
   return keys;
 }
 
-// The element of an array that a key such as "0" names.
+// Returns the element of an array that a key such as "0" names.
 Json& element(Json& array, const std::string& key, const Override& change,
               const std::string& pointer) {
   std::size_t index = array.size();
@@ -71,7 +72,7 @@ Json& element(Json& array, const std::string& key, const Override& change,
   return array[index];
 }
 
-// Sets the value below `here`, making objects on the way.
+// Sets the value below `here` and creates objects on the way.
 void set(Json& here, std::span<const std::string> keys, const Override& change,
          const std::string& pointer, const Json& value) {
   const std::string& key = keys.front();

@@ -1,4 +1,4 @@
-// `--set path=value`: changes to a scenario before it is read.
+// Applies `--set path=value` to a scenario before it is read.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,16 +10,18 @@
 
 namespace trainyard {
 
-// "parallelism.tensor" and "/parallelism/tensor" -> "/parallelism/tensor" (RFC 6901, escapes kept).
+// Converts "parallelism.tensor" and "/parallelism/tensor" to "/parallelism/tensor" (RFC 6901;
+// escapes are kept).
 [[nodiscard]] std::string override_pointer(const std::string& path);
 
-// The document with the override's value at its path; objects on the way are made. A value of null
-// removes the key. Throws InputError when the path leads through something that is no object, or
-// the value is broken JSON. Whether the key is known is for the reader to say.
+// Returns the document with the override's value at its path and creates missing objects on the
+// way. A value of null removes the key. Throws InputError when the path leads through something
+// that is neither an object nor a list, or when the value is broken JSON. The reader checks whether
+// the key is known.
 [[nodiscard]] nlohmann::ordered_json with_override(nlohmann::ordered_json document,
                                                    const Override& change);
 
-// Problems at or below an override's path name it instead of the file.
+// Replaces the file by the override in problems at or below the override's path.
 [[nodiscard]] std::vector<Problem> blame_overrides(std::vector<Problem> problems,
                                                    const std::vector<Override>& changes);
 

@@ -1,5 +1,5 @@
-// Rules of the parallelism section: what divides among ranks, what the schedule allows, and how a
-// model is split by hand.
+// Rules of the parallelism section: what divides among ranks, what the schedule allows, and models
+// that are split by hand.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ void check_tensor_divides(const Check& check, std::int64_t amount, std::string_v
                     fmt::format("divisors: {}", divisors(amount, 64)));
 }
 
-// Each key-value head stands on the same number of ranks, among which its columns are divided.
+// Checks tensor ranks that replicate key-value heads: each head is on the same number of ranks,
+// among which its columns are divided.
 void check_copied_heads(const Check& check) {
   const Architecture& model = check.architecture();
   const std::int64_t tensor = check.sizes().tensor;
@@ -40,7 +41,8 @@ void check_copied_heads(const Check& check) {
   }
 }
 
-// How many pieces a sequence is cut into over the context ranks (and then over the tensor ranks).
+// Checks that a sequence divides into pieces over the context ranks (and then over the tensor
+// ranks).
 void check_context_length(const Check& check) {
   const Parallelism& p = check.sizes();
   if (p.context == 1 || !check.training) return;
@@ -63,7 +65,8 @@ void check_context_length(const Check& check) {
   }
 }
 
-// Heads are traded for positions: each rank of the exchange takes some of a tensor rank's heads.
+// Checks that heads divide among the ranks of an all_to_all, which trades heads for positions: each
+// rank gets some of a tensor rank's heads.
 void check_context_heads(const Check& check, std::int64_t traders) {
   const Parallelism& p = check.sizes();
   const Architecture& model = check.architecture();
@@ -86,7 +89,8 @@ void check_context_heads(const Check& check, std::int64_t traders) {
                     "one of the two numbers must divide the other");
 }
 
-// A schedule whose gradients can be reduced while it runs. REQUIRES: the schedule has this shape.
+// Checks that gradients can be reduced while the schedule runs: both ranks of a stage must finish
+// their stages in the same order. REQUIRES: the schedule accepts this shape.
 void check_reduction_order(const Check& check, const Schedule& schedule) {
   const TrainingPlan& plan = check.scenario.plan;
   if (schedule.placement() != StagePlacement::Bidirectional ||
@@ -99,7 +103,7 @@ void check_reduction_order(const Check& check, const Schedule& schedule) {
                       "overlap_grad_reduce to false");
 }
 
-// Slots of a rank are numbered in 16 bits, and a device has four for each other one.
+// Slots of a rank have 16-bit numbers, and a device has four slots for each other device.
 constexpr std::int64_t kDevicesMost = (65536 - static_cast<std::int64_t>(Slot::Peers)) / 4;
 
 void check_devices_parallelism(JsonFile& file, const Parallelism& p) {
@@ -189,6 +193,7 @@ void check_tensor(const Check& check) {
   const Architecture& model = check.architecture();
   check_tensor_divides(check, model.heads, "heads");
   if (model.kv_heads < model.heads) {
+    // With more tensor ranks than key-value heads, ranks hold copies of the heads.
     if (replicates_kv_heads(model, check.sizes().tensor))
       check_copied_heads(check);
     else
@@ -268,7 +273,7 @@ void check_schedule_shape(const Check& check) {
   if (check.batch().global_batch_size % check.round() != 0) return;
   const Parallelism& p = check.sizes();
   const FoundSchedule schedule = open_schedule(p.schedule);
-  if (!schedule) return;  // the reader has said so
+  if (!schedule) return;  // the reader has reported it
   const auto refusal = schedule->refusal({.stages = p.pipeline,
                                           .microbatches = check.scenario.plan.microbatches(),
                                           .chunks = p.interleave,

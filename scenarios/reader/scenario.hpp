@@ -1,7 +1,7 @@
-// A scenario: the question, read from a file, checked, with every default filled in.
+// A scenario: what to simulate, read from a file, checked, with every default filled in.
 //
-//   Scenario s = load_scenario("scenarios/megatron/gpt3_175b_64xa100_selective.json", {});
-//   s.plan.parallelism.tensor;   // 8
+//     Scenario s = load_scenario("scenarios/megatron/gpt3_175b_64xa100_selective.json", {});
+//     s.plan.parallelism.tensor;   // 8
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -16,7 +16,7 @@
 
 namespace trainyard {
 
-// A published result to stand beside the prediction. Absent figures are not published.
+// A published result to compare with the prediction. Figures that were not published are absent.
 struct Published {
   std::string source;
   std::optional<Seconds> step_time;
@@ -28,63 +28,66 @@ struct Published {
   bool operator==(const Published&) const = default;
 };
 
-// A field that the scenario left out and a practice of its framework filled in.
+// A field that the scenario leaves out and that a practice of its framework filled in.
 struct AppliedDefault {
   std::string field;   // "parallelism.overlap_p2p"
   std::string value;   // as JSON
-  std::string source;  // of the practice
+  std::string source;  // source of the practice
   bool operator==(const AppliedDefault&) const = default;
 };
 
+// The origin of fields that a scenario leaves out.
 enum class Defaults : std::uint8_t { Framework, Ideal };
 
 // Collectives as flows, or message by message.
 enum class CollectiveModel : std::uint8_t { Fluid, Stepwise };
 
 struct Scenario {
-  std::string file;  // where it was read from, for messages
+  std::string file;  // file that it was read from, for messages
   std::string description;
-  std::string source;                    // where its settings come from
-  std::vector<std::string> assumptions;  // what the source does not say and this file supposes
+  std::string source;  // where its settings come from
+  // Settings that the source does not give and this file assumes.
+  std::vector<std::string> assumptions;
   TrainingPlan plan;
   ClusterSpec cluster;
-  std::string framework = "megatron";  // models/frameworks; plan.framework is read from it
-  // Where fields that the file leaves out come from: "framework" (its practices, defaults.hpp) or
-  // "ideal" (the values of this structure).
+  std::string framework = "megatron";  // name in models/frameworks; plan.framework is read from it
+  // The origin of fields that the file leaves out: the framework's practices (defaults.hpp), or the
+  // values of this structure.
   Defaults defaults = Defaults::Framework;
   std::vector<AppliedDefault> applied_defaults = {};
-  std::string host = "none";  // models/hosts, a file, or "none"
-  HostCosts host_costs = {};  // read from it
+  std::string host = "none";  // a name in models/hosts, a file, or "none"
+  HostCosts host_costs = {};  // read from `host`
   std::string engine = "simgrid";
   CollectiveModel collective_model = CollectiveModel::Fluid;
-  bool interference = true;  // communication takes SMs from computation beside it
-  bool stragglers = false;   // replicas wait for the last of them
+  bool interference = true;  // communication takes SMs from concurrent computation
+  bool stragglers = false;   // replicas wait for the slowest of them
   AttentionCount flops_convention = AttentionCount::Causal;
   std::uint64_t seed = 0;
   std::optional<Published> published;
   bool operator==(const Scenario&) const = default;
 };
 
-// An override from the command line: "parallelism.tensor" or "/parallelism/tensor", and its value
-// as JSON (a bare word is a string).
+// An override from the command line: a path, "parallelism.tensor" or "/parallelism/tensor", and a
+// value as JSON (a bare word is a string).
 struct Override {
   std::string path;
   std::string value;
 };
 
-// Reads, applies the overrides, checks. All problems of the file are reported in one InputError.
+// Reads a file, applies the overrides and checks the result. One InputError holds all problems.
 [[nodiscard]] Scenario load_scenario(const std::string& file,
                                      const std::vector<Override>& overrides);
 
-// Reads and checks a document in memory, with `name` in the place of the file's. Files that it
-// names are looked for in the working folder. Throws InputError with all problems.
+// Reads and checks a document in memory; messages use `name` as the file name. Files that it
+// names are looked up in the folder of `name`, then in the working folder. Throws InputError with
+// all problems.
 [[nodiscard]] Scenario read_scenario_document(const std::string& name,
                                               const nlohmann::ordered_json& document);
 
-// The scenario with every default written out; reading it again gives the same scenario.
+// Writes the scenario with every default; reading it again gives the same scenario.
 [[nodiscard]] nlohmann::ordered_json resolved(const Scenario& scenario);
 
-// JSON Schema (draft 2020-12) of a scenario file, made from the same tables as the reader.
+// Returns the JSON Schema (draft 2020-12) of a scenario file, generated from the reader's tables.
 [[nodiscard]] nlohmann::ordered_json scenario_schema();
 
 }  // namespace trainyard

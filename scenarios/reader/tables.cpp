@@ -37,6 +37,7 @@ std::vector<std::string> schedule_names() {
   return names;
 }
 
+// The limit of the size of a gradient bucket, in parameters.
 constexpr std::int64_t kParametersMost = 1'000'000'000'000'000;
 
 using P = Parallelism;
@@ -458,7 +459,7 @@ bool packs_documents(const TrainingPlan& plan) { return plan.documents.kind != D
 template <auto member>
 using Part = std::remove_cvref_t<decltype(std::declval<TrainingPlan>().*member)>;
 
-// The section of that member of a plan.
+// Makes the section of that member of a plan.
 template <auto member, auto fields>
 constexpr Section section_of(std::string_view key, std::string_view meaning,
                              bool (*is_used)(const TrainingPlan&)) {

@@ -1,7 +1,7 @@
-// The tables of a scenario's fields, section by section (field.hpp says what a row is), and the
-// list of the sections. A scenario is read, written out and described in the schema by them.
+// The tables of a scenario's fields, section by section (sim/base/field.hpp defines their entries),
+// and the list of the sections. Reading, writing and the schema of scenarios use them.
 //
-//   for (const Section& section : sections()) fmt::print("{}: {}\n", section.key, section.meaning);
+//     for (const Section& one : sections()) fmt::print("{}: {}\n", one.key, one.meaning);
 #pragma once
 
 #include <map>
@@ -26,30 +26,32 @@ namespace trainyard {
 [[nodiscard]] std::span<const Field<nccl::Settings>> nccl_fields();
 [[nodiscard]] std::span<const Field<Published>> published_fields();
 
-// Fields at the root of the file, before and after the sections.
+// Return the fields at the root of the file, before and after the sections.
 [[nodiscard]] std::span<const Field<Scenario>> heading_fields();
 [[nodiscard]] std::span<const Field<Scenario>> run_fields();
 
-// The kinds of groups and the operations whose algorithm a scenario may choose.
+// Return the kinds of groups and the operations whose algorithm a scenario may choose.
 [[nodiscard]] std::span<const GroupKind> group_kinds();
 [[nodiscard]] std::vector<CollectiveOp> chosen_operations();
-// "nccl", then the registry's.
+// Returns "nccl" and the names in the registry.
 [[nodiscard]] std::vector<std::string> algorithm_names(CollectiveOp op);
 [[nodiscard]] bool is_algorithm(CollectiveOp op, const std::string& name);
 
+// A section of a scenario that is a table of fields.
 struct Section {
   std::string_view key;
-  std::string_view meaning;  // for editors; a phrase
+  std::string_view meaning;  // a phrase for editors
   void (*read)(JsonObject& section, TrainingPlan& plan);
   nlohmann::ordered_json (*write)(const TrainingPlan& plan);
   nlohmann::ordered_json (*schema)();
   std::vector<std::string_view> (*keys)();
-  bool (*is_used)(const TrainingPlan& plan);  // else it is not written out
+  bool (*is_used)(const TrainingPlan& plan);  // an unused section is not written out
 };
 [[nodiscard]] std::span<const Section> sections();
 
-// From a word (lower case, underscores) to the sentence that names ours: Megatron's flags, Hugging
-// Face's fields, usual abbreviations, and our own keys where they stand in the wrong section.
+// Maps a name (lower case, underscores) to a hint that names Trainyard's field. The names are
+// Megatron's flags, Hugging Face's fields, usual abbreviations, and Trainyard's own keys, which may
+// stand in the wrong section.
 [[nodiscard]] std::map<std::string, std::string> foreign_words();
 
 }  // namespace trainyard

@@ -1,5 +1,5 @@
-// Rules of the sections about one step: its batch and sequences, what is computed again, which
-// weights are trained, and how documents are packed.
+// Rules of the sections about one step: its batch and sequences, recomputation, trained weights,
+// and packed documents.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace trainyard {
 
 namespace {
 
-// Which product is every second one is known of some kinds of blocks.
+// Returns whether every kind of layer block in the model defines which of its GEMMs are every
+// second one.
 bool knows_second_gemms(const Architecture& architecture) {
   return std::ranges::all_of(layer_kinds(architecture), [](const CountedKind& counted) {
     return block_of(counted.kind, LayerHalf::Attention).second_gemms != nullptr &&
@@ -40,8 +41,9 @@ void check_second_gemms(const Check& check) {
       "choose modules by name, or recompute \"full\"");
 }
 
-// A field that only one method reads. Where nothing is computed again as a whole, a run says that
-// it has no effect: sweeps and searches leave it beside other recomputation.
+// Checks a field that only one method reads. Without full recomputation the field has no effect,
+// and the run reports that as an approximation instead: sweeps and searches leave the field in
+// place.
 void check_method_field(JsonFile& file, const Training& training, RecomputeMethod method,
                         bool given) {
   if (training.recompute != Recompute::Full) return;
@@ -75,7 +77,7 @@ void check_listed_layers(const Check& check) {
   }
 }
 
-// A fraction, in four digits, that is one of so many layers and not a little less.
+// Returns the least fraction of four digits that is at least one of `layers` layers.
 double one_of(std::int64_t layers) {
   constexpr double kDigits = 1e4;
   return std::ceil(kDigits / static_cast<double>(layers)) / kDigits;

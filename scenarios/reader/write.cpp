@@ -1,5 +1,5 @@
-// A scenario written out in full, and the JSON Schema of a scenario file, both by the tables that
-// the reader reads by.
+// Writes a scenario in full, and the JSON Schema of a scenario file. Both use the tables of the
+// reader.
 #include <nlohmann/json.hpp>
 
 #include "models/architecture/architecture.hpp"
@@ -10,7 +10,7 @@
 
 namespace trainyard {
 
-// A scenario written out in full: what ran is what this file says, whatever defaults change later.
+// The resolved scenario documents what ran, whatever defaults change later.
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -45,8 +45,8 @@ Json resolved(const Scenario& scenario) {
   return json;
 }
 
-// JSON Schema of a scenario file, for editors. The reader is the authority: a schema cannot say
-// that heads divide by tensor; but what it says, it says from the same tables.
+// The JSON Schema of a scenario file, for editors. The reader has precedence: a schema cannot
+// express that heads divide by tensor. The schema is generated from the reader's tables.
 namespace {
 
 Json with_description(std::string_view description, Json schema) {
@@ -65,8 +65,8 @@ Json model_schema() {
           {"anyOf", Json::array({std::move(name), std::move(shape)})}};
 }
 
-// The parts of a node and the devices of a custom cluster are read by topologies/, which has the
-// last word on them; the schema leaves them open.
+// The schema leaves the parts of a node and the devices of a custom cluster open, because
+// topologies/ reads and checks them.
 Json cluster_schema() {
   Json kinds = Json::array();
   Json properties = Json::object();
@@ -102,7 +102,7 @@ Json operations_schema() {
   Json operations = Json::object();
   for (const CollectiveOp op : chosen_operations()) {
     Json& operation = operations[std::string(to_string(op))];
-    // A name, one with an argument ("parameter_server:4"), or a file of the user's.
+    // A name, a name with an argument ("parameter_server:4"), or a user's file.
     const Json names{{"enum", algorithm_names(op)}};
     const Json others{{"type", "string"}, {"pattern", ":|\\.(json|xml)$"}};
     operation = {{"anyOf", Json::array({names, others})}, {"default", CollectiveChoice::kStandard}};

@@ -18,7 +18,7 @@ namespace trainyard {
 
 namespace {
 
-// Counted in layers. Even loads fill experts of a capacity of 1 and drop nothing.
+// Counts layers. Balanced loads fill experts of capacity factor 1 exactly and drop nothing.
 void add_dropped_rows(const TrainingPlan& plan, Approximations& found) {
   const ExpertSettings& experts = plan.experts;
   const bool even = experts.routing == RoutingKind::Balanced;
@@ -31,13 +31,13 @@ void add_dropped_rows(const TrainingPlan& plan, Approximations& found) {
                    "MFU count all experts of every token: compare step times, not MFU"});
 }
 
-// Adds what exchanges between experts leave out, counted in exchanges and chunks.
+// Adds what the model of dispatch and combine omits, counted in calls and in chunks.
 void add_expert_approximations(const TrainingPlan& plan, Approximations& found) {
   const Parallelism& p = plan.parallelism;
   if (!divides_experts(p, plan.architecture)) return;
   const std::int64_t layers = layers_with_experts(plan.architecture);
   if (plan.experts.dispatcher == Dispatcher::NodeLimited) {
-    constexpr std::int64_t kDispatches = 4;  // dispatch and combine, both ways
+    constexpr std::int64_t kDispatches = 4;  // dispatch and combine, forward and backward
     found.push_back(
         {.name = "node_limited_mean_token",
          .count = static_cast<std::uint64_t>(kDispatches * layers * plan.microbatches()),
@@ -70,7 +70,7 @@ void add_straggler_approximations(const Scenario& scenario, Approximations& foun
        .sentence = fmt::format(fmt::runtime(sentence), 100.0 * (last - 1.0))});
 }
 
-// Settings that do not do what one sets them for.
+// Reports settings that do not have their intended effect.
 void add_settings_without_effect(const TrainingPlan& plan, Approximations& found) {
   const Training& t = plan.training;
   const Parallelism& p = plan.parallelism;
@@ -138,7 +138,8 @@ Approximations plan_approximations(const Scenario& scenario) {
 
 Approximations cluster_approximations(const Cluster& cluster) {
   Approximations found;
-  constexpr double kWorthSaying = 1.05;  // a NIC is often some percent above its PCIe slot
+  // Tolerance: a NIC is often some per cent faster than its PCIe slot.
+  constexpr double kWorthSaying = 1.05;
   const std::uint32_t per_node = cluster.facts().gpus_per_node;
   if (cluster.gpus().size() <= per_node) return {};
   double nic = 0.0;
@@ -163,7 +164,8 @@ Approximations cluster_approximations(const Cluster& cluster) {
 
 namespace {
 
-// Returns the kernels that the program's computations name, each once.
+// Returns the kernels that the program computes, each once. It reads each block once, not each
+// instance.
 std::vector<std::uint32_t> payloads_computed(const Program& program) {
   std::uint32_t most = 0;
   for (const Operation& op : program.operations.written()) most = std::max(most, op.payload);
@@ -184,7 +186,8 @@ std::vector<bool> kernels_used(const Workload& workload) {
   std::vector<bool> runs(workload.programs.size(), false);
   for (const Rank& rank : workload.ranks) runs[rank.program] = true;
   const std::vector<std::uint32_t> templates = program_templates(workload.programs);
-  std::map<std::uint32_t, std::vector<std::uint32_t>> payloads;  // by template
+  // By template: programs of one template have equal payloads.
+  std::map<std::uint32_t, std::vector<std::uint32_t>> payloads;
   for (std::uint32_t index = 0; index < runs.size(); ++index) {
     if (!runs[index]) continue;
     const Program& program = workload.programs[index];

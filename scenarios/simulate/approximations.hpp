@@ -1,4 +1,4 @@
-// The simplifications of a run, counted, each with a sentence that a user can act on (design D10).
+// The simplifications of a run, counted, each with a sentence that a user can act on.
 #pragma once
 
 #include <span>
@@ -12,29 +12,29 @@ namespace trainyard {
 
 using Approximations = std::vector<Approximation>;
 
-// Names the parts of this plan that the lowering leaves out, and settings without effect.
+// Returns the parts of this plan that the lowering omits, and settings without effect.
 [[nodiscard]] Approximations plan_approximations(const Scenario& scenario);
-// Says which link slower than the NIC a message crosses on its way to it.
+// Reports a link that is slower than the NIC and that a message crosses before it reaches the NIC.
 [[nodiscard]] Approximations cluster_approximations(const Cluster& cluster);
 
-// Says of a workload without a scenario that the software around its kernels is not known.
+// Reports, for a workload without a scenario, that the software around its kernels is not known.
 [[nodiscard]] Approximations software_approximations(const Workload& workload);
 
-// By kernel: whether a rank's program computes it.
+// Returns for each kernel whether a rank's program computes it.
 [[nodiscard]] std::vector<bool> kernels_used(const Workload& workload);
 
-// How many of the kernels that are `used` have durations that were not measured.
+// Counts the kernels, among those `used`, whose durations are not measured.
 [[nodiscard]] Approximations cost_approximations(const std::vector<bool>& used,
                                                  std::span<const Cost> costs);
 
-// Where NCCL's data do not know the cluster: what is taken for it.
+// Reports the replacement that the simulator uses where NCCL's data do not cover the cluster.
 [[nodiscard]] Approximations nccl_approximations(const Workload& workload, const Cluster& cluster,
                                                  const nccl::NcclModel& communication);
 
-// The steps of workers that run ahead of each other, where they are not the same for all.
+// Reports the steps of workers that run ahead of each other, where the workers differ in steps.
 [[nodiscard]] Approximations pace_approximations(const std::vector<std::uint32_t>& steps_of_worker);
 
-// Counts what the engine had to round.
+// Counts the weights of flows that the engine rounded.
 [[nodiscard]] Approximations engine_approximations(const Timeline& timeline);
 
 }  // namespace trainyard

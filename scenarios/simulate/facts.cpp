@@ -32,8 +32,8 @@ AttentionCount other(AttentionCount attention) {
   return attention == AttentionCount::Causal ? AttentionCount::Full : AttentionCount::Causal;
 }
 
-// How much of a whole sequence's attention packed documents leave: the squares of their lengths
-// over that of the sequence, on average over the step.
+// Returns the share of a sequence's attention that packed documents leave: the sum of the squares
+// of their lengths over the square of the sequence length, on average over the step.
 double attention_share(const TrainingPlan& plan) {
   if (plan.documents.kind == DocumentKind::None) return 1.0;
   double squares = 0.0;
@@ -50,13 +50,15 @@ double attention_share(const TrainingPlan& plan) {
   return squares / (sequences * whole * whole);
 }
 
-// Counts one layer's forward for a token, of whose attention packed documents leave `share`.
+// Returns the FLOPs of one layer's forward for a token; packed documents leave `share` of its
+// attention.
 double forward_flops(const LayerFlops& layer, double share) {
   return layer.matrices + share * layer.attention;
 }
 
-// Forward: 2 FLOPs a parameter and token. Backward as much for the gradient of the input, where a
-// gradient goes on; and for the weight's, where the weight is trained. Adapters add theirs.
+// Forward: 2 FLOPs per parameter and token. Backward: as much for the gradient of the input, where
+// a gradient is needed below, and as much for the gradient of the weight, where the weight is
+// trained. Adapters add theirs. Attention has no weights, so its backward takes twice its forward.
 Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   const TrainingPlan& plan = scenario.plan;
   const FlopsQuery query = flops_query(scenario, convention);
@@ -88,7 +90,7 @@ Flops trained_flops(const Scenario& scenario, AttentionCount convention) {
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
 }
 
-// The forward of the layers that run again as a whole.
+// Returns the forward FLOPs of the layers that are recomputed as a whole.
 Flops recomputed_whole(const TrainingPlan& plan, const FlopsQuery& query) {
   const TokenFlops token = token_flops(plan.architecture, {.sequence_length = query.sequence_length,
                                                            .vocab = query.vocab,
@@ -102,6 +104,7 @@ Flops recomputed_whole(const TrainingPlan& plan, const FlopsQuery& query) {
   return Flops{sum * static_cast<double>(query.sequences * query.sequence_length)};
 }
 
+// Packed documents reduce the recomputed attention core only, so the core is scaled separately.
 Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   const Training& training = scenario.plan.training;
   const FlopsQuery query = flops_query(scenario, attention);
@@ -117,7 +120,7 @@ Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   return all + cores * (attention_share(scenario.plan) - 1.0);
 }
 
-// One GPU's, or where they differ what they reach on average.
+// Returns the peak of the cluster's GPU, or the mean over its GPUs where they differ.
 FlopsPerSecond mean_peak(const Cluster& cluster,
                          const std::function<FlopsPerSecond(const GpuSheet&)>& peak) {
   const ClusterFacts& facts = cluster.facts();
@@ -178,7 +181,8 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   return facts;
 }
 
-// The resolved scenario takes most of it, some tens of kilobytes.
+// The estimate covers the resolved scenario, some tens of kilobytes, which takes most of the
+// memory.
 std::size_t footprint(const RunFacts& /*facts*/) {
   constexpr std::size_t kResolvedScenario = 65'536;
   return kResolvedScenario;

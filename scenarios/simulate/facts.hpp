@@ -1,4 +1,4 @@
-// Figures of a scenario that sim/ cannot know: tokens, FLOPs, peaks, and what was published.
+// The figures of a scenario that sim/ cannot derive: tokens, FLOPs, peaks, and published results.
 #pragma once
 
 #include <chrono>
@@ -11,21 +11,21 @@
 
 namespace trainyard {
 
-// Everything known before the run.
+// Returns everything that is known before the run.
 [[nodiscard]] RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster);
 [[nodiscard]] std::size_t footprint(const RunFacts& facts);
 
-// Adds what the run tells to the facts: engine, memory of a GPU, and approximations, in order.
+// Adds the results of the run to the facts: engine, memory of a GPU, and approximations, in order.
 [[nodiscard]] RunFacts with_run(RunFacts facts, const Cluster& cluster, const Timeline& timeline,
                                 const std::vector<Approximation>& of_fold,
                                 const std::vector<Approximation>& of_costs);
 
-// The published figures beside the predictions of a run that took `step_time`.
+// Returns the published figures with the predictions of a run that took `step_time`.
 [[nodiscard]] std::vector<PublishedComparison> compare_published(const Scenario& scenario,
                                                                  const RunFacts& facts,
                                                                  Seconds step_time);
 
-// Writes wall time since its making, and the peak memory of the process, into the facts.
+// Records the wall time since its construction and the peak memory of the process.
 class Stopwatch {
  public:
   void record(RunFacts& facts) const;

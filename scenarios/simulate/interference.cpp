@@ -38,11 +38,12 @@ std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Wo
     const auto& calls = partition.phases[group_class];
     losses[group_class].assign(calls.size(), 0.0);
     for (std::uint32_t call = 0; call < calls.size(); ++call) {
-      if (calls[call].empty()) continue;  // the class never makes it
+      if (calls[call].empty()) continue;  // the class never makes this call
       const CollectiveOp op = op_of(workload.calls[call]);
-      if (op == CollectiveOp::HostCopy) continue;  // copy engines, which hold no SMs
+      if (op == CollectiveOp::HostCopy) continue;  // copy engines hold no SMs
       if (dispatch_sms > 0 && group.kind == GroupKind::Expert && op == CollectiveOp::AllToAll)
         continue;
+      // A collective of NCCL holds one SM per channel.
       const std::uint32_t channels =
           is_dispatch(op)
               ? 0

@@ -18,6 +18,8 @@ KernelSoftware kernel_software(const Scenario& scenario) {
           .memory_efficient = scenario.plan.training.attention == AttentionKind::MemoryEfficient};
 }
 
+// Loads the GPU and applies the changes of the software to the framework's times: fused experts,
+// attention by xFormers, 4-bit GEMMs.
 KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& software)
     : gpu(load_gpu(name)), last_replica(software.last_replica) {
   const GpuSheet& sheet = gpu.sheet;
@@ -28,7 +30,7 @@ KernelPricing::KernelPricing(const std::string& name, const KernelSoftware& soft
   if (software.four_bit_gemms) times.narrow(four_bit_share(sheet));
 }
 
-// The tables of measured shapes, of which a GPU has some thousands.
+// The estimate covers the tables of measured shapes, some thousands per GPU.
 std::size_t footprint(const KernelPricing& /*pricing*/) {
   constexpr std::size_t kMeasured = std::size_t{1} << 20U;
   return kMeasured;
@@ -42,6 +44,9 @@ const KernelPricing& KernelPricings::of(const std::string& gpu) {
   return *pricing;
 }
 
+// The elementwise passes of ring attention grow with the queries of a block, but its kernel grows
+// with queries times keys. A constant factor cannot express that, so the passes are priced as a
+// memory-bound kernel and added.
 double framework_factor(const KernelPricing& pricing, const Kernel& kernel, const Cost& profile) {
   const FrameworkTimes& times = pricing.times;
   const MemoryBound beside{.bytes = times.ring_bytes(kernel)};
@@ -88,6 +93,7 @@ std::vector<Cost> price_kernels(const Lowered& lowered, KernelPricings& pricings
   return costs;
 }
 
+// Prices are computed as in a run (simulate.cpp), so the table shows the times that a run uses.
 std::vector<KernelRow> kernel_table(const Scenario& scenario, const Cluster& cluster) {
   const auto [workload, gpu_of_kernel] = specialise(scenario_workload(scenario, cluster), cluster);
   Memo memo;

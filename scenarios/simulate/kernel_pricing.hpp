@@ -1,4 +1,4 @@
-// How long every kernel of a workload takes, on the GPU and with the framework it runs on.
+// The time of every kernel of a workload, on its GPU and with the framework that issues it.
 #pragma once
 
 #include <cstddef>
@@ -19,25 +19,26 @@
 
 namespace trainyard {
 
-// The software of a run: whose kernels, whether its 8-bit products multiply 4-bit numbers, and
-// whether its experts' products have everything around them inside.
+// The software properties that affect kernel times: the framework, whether 8-bit GEMMs multiply
+// 4-bit numbers, and whether the GEMMs of experts are fused with the operations around them.
 struct KernelSoftware {
   std::string framework = {};  // empty: kernels as in the GPU's profile
-  double last_replica = 1.0;   // the time of the last of the replicas over that of one
+  double last_replica = 1.0;   // time of the slowest replica over that of one
   bool four_bit_gemms = false;
   bool fused_experts = false;
-  bool memory_efficient = false;  // attention, by kernels of xFormers
+  bool memory_efficient = false;  // attention by the kernels of xFormers
   bool operator==(const KernelSoftware&) const = default;
 };
 
 [[nodiscard]] KernelSoftware kernel_software(const Scenario& scenario);
 
-// The software that the scenario assumes; none where it leaves it out. Throws InputError.
+// Returns the straggler model that the scenario selects; none where it disables it. Throws
+// InputError.
 [[nodiscard]] Stragglers stragglers_of(const Scenario& scenario);
 
-// Kernels of a kind of GPU as software runs them. 4-bit products take the time of the same in 8
-// bits by the data sheet's rates: 10 over 5 PFLOP/s (GB200) halve it. Nothing in 4 bits is
-// measured. Throws InputError where the GPU has no such rate.
+// The kernels of one kind of GPU as the software runs them. The time of a 4-bit GEMM is that of the
+// 8-bit GEMM, scaled by the rates of the data sheet: 10 over 5 PFLOP/s (GB200) halve it. No 4-bit
+// GEMM is measured. Throws InputError where the GPU has no such rate.
 struct KernelPricing {
   explicit KernelPricing(const std::string& name, const KernelSoftware& software);
   PricedGpu gpu;
@@ -45,16 +46,17 @@ struct KernelPricing {
   double last_replica = 1.0;
 };
 
-// A framework's kernel, with what a block of a context ring has beside it, over the profile's.
+// Returns the time of the framework's kernel over that of the profile. It includes the elementwise
+// kernels that a block of ring attention adds.
 [[nodiscard]] double framework_factor(const KernelPricing& pricing, const Kernel& kernel,
                                       const Cost& profile);
 
 [[nodiscard]] std::size_t footprint(const KernelPricing& pricing);
 
-// The prices of each kind of GPU, found once, when they are first asked for.
+// The prices of each kind of GPU, loaded once, on first use.
 class KernelPricings {
  public:
-  // REQUIRES: the memo outlives it.
+  // REQUIRES: the memo outlives this object.
   KernelPricings(KernelSoftware software, Memo& memo)
       : software_(std::move(software)), memo_(memo) {}
 
@@ -66,40 +68,40 @@ class KernelPricings {
   std::map<std::string, std::shared_ptr<const KernelPricing>> pricings_;
 };
 
-// How the time of a kernel in a run comes about: the profile's time, times the factors of the
-// software. A factor of 1 changes nothing.
+// The time of a kernel in a run: the profile's time, times the factors of the software. A factor of
+// 1 changes nothing.
 struct KernelPrice {
-  Cost profile;                  // alone on the GPU, as its profile says
+  Cost profile;                  // alone on the GPU, from the profile
   double framework = 1.0;        // the framework's kernel over the profile's
-  double four_bits = 1.0;        // a 4-bit product over the 8-bit one in the profile
-  double last_replica = 1.0;     // the last of the replicas over one alone
-  double beside_dispatch = 1.0;  // on the SMs that exchanges of experts leave
-  // The profile's cost with all factors applied.
+  double four_bits = 1.0;        // a 4-bit GEMM over the 8-bit GEMM in the profile
+  double last_replica = 1.0;     // the slowest replica over a single one
+  double beside_dispatch = 1.0;  // slowdown by the SMs that dispatch and combine reserve
+  // Returns the profile's cost with all factors applied.
   [[nodiscard]] Cost cost() const;
 };
 
-// `gpu_of_kernel`: on which GPU each of them runs, there on the slowest rank. `keeps_sms`: whether
-// exchanges of experts keep the SMs that the framework gives them.
+// `gpu_of_kernel` names the GPU of each kernel; the price is that on the slowest rank. `keeps_sms`:
+// whether dispatch and combine reserve the SMs that the framework gives them.
 [[nodiscard]] std::vector<KernelPrice> kernel_prices(const Workload& workload,
                                                      const std::vector<std::string>& gpu_of_kernel,
                                                      KernelPricings& pricings, bool keeps_sms);
 
-// The same as costs, as a what-if has them.
+// Returns the same as costs, with the changes of the what-if.
 [[nodiscard]] std::vector<Cost> price_kernels(const Lowered& lowered, KernelPricings& pricings,
                                               bool interferes, const WhatIf& what_if);
 
-// Every kernel of a scenario with the time that a run gives it, and the factors that make it.
+// A kernel of a scenario with its time in a run, and the factors of that time.
 //
-//   for (const KernelRow& row : kernel_table(scenario, *shared_cluster(scenario.cluster)))
-//     fmt::print("{} {}\n", to_text(row.kernel), to_text(row.price.cost().time));
+//     for (const KernelRow& row : kernel_table(scenario, *shared_cluster(scenario.cluster)))
+//       fmt::print("{} {}\n", to_text(row.kernel), to_text(row.price.cost().time));
 struct KernelRow {
   Kernel kernel;
-  std::string gpu;  // the profile of the GPU that it runs on
+  std::string gpu;  // profile of the GPU that it runs on
   KernelPrice price;
 };
 
-// The kernels that some rank computes, in the workload's order; where GPUs differ, once for each
-// kind. Throws InputError.
+// Returns the kernels that some rank computes, in the workload's order; on GPUs of several kinds,
+// once for each kind. Throws InputError.
 [[nodiscard]] std::vector<KernelRow> kernel_table(const Scenario& scenario, const Cluster& cluster);
 
 }  // namespace trainyard

@@ -16,7 +16,7 @@ int bits_of(const TrainingPlan& plan) {
   return static_cast<int>(8.0 * element_bytes(gemms));
 }
 
-// An entry of the table; a kind without bits is every run on that generation.
+// An entry of the table. Without a kind it covers every run on that generation.
 struct Entry {
   std::string generation;
   std::optional<RunKind> kind = {};

@@ -19,12 +19,13 @@ std::int64_t sum(const std::vector<std::int64_t>& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }
 
-// Counts what came and went, at its most.
+// Returns the peak without resident memory.
 std::int64_t dynamic_bytes(const RunView& view, std::size_t rank_class, const MemoryPeak& peak) {
   const Program& program = view.workload.programs[view.partition.ranks[rank_class].program];
   return peak.bytes - sum(resident_bytes(view.workload, program));
 }
 
+// A distinct call of a program.
 struct CallMade {
   std::uint16_t slot = 0;
   std::uint32_t call = 0;
@@ -32,10 +33,11 @@ struct CallMade {
   auto operator<=>(const CallMade&) const = default;
 };
 
-// Lists what a program communicates, each once.
+// Returns the distinct calls of a program.
 std::vector<CallMade> calls_made(const Program& program) {
   std::vector<CallMade> calls;
-  std::array<CallMade, 8> recent{};  // microbatches make the same few in turn
+  // Microbatches repeat a few calls, which this cache filters out.
+  std::array<CallMade, 8> recent{};
   recent.fill({.slot = 0, .call = kNone, .message = false});
   std::size_t next = 0;
   for (const Operation& op : program.operations.written()) {
@@ -84,7 +86,8 @@ MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework) {
                                     std::vector<std::int64_t>(view.workload.categories.size(), 0))};
   std::vector<std::int64_t> dynamic(view.workload.programs.size(), 0);
   const std::vector<std::uint32_t> templates = program_templates(view.workload.programs);
-  std::map<std::uint32_t, std::vector<CallMade>> calls;  // by template
+  // By template: programs of one template have equal calls.
+  std::map<std::uint32_t, std::vector<CallMade>> calls;
   constexpr auto kCommunication = static_cast<std::size_t>(Category::Communication);
   for (std::size_t rank_class = 0; rank_class < view.partition.ranks.size(); ++rank_class) {
     const std::uint32_t program = view.partition.ranks[rank_class].program;
@@ -96,10 +99,11 @@ MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework) {
     dynamic[program] =
         std::max(dynamic[program], dynamic_bytes(view, rank_class, found.peaks.back()));
   }
+  // The allocator's unused reserve is a fraction of the largest peak without resident memory.
   for (std::size_t program = 0; program < dynamic.size(); ++program)
     found.software[program].at(static_cast<std::size_t>(Category::Fragmentation)) =
         std::llround(framework.fragmentation * static_cast<double>(dynamic[program]));
-  // Memory that is held all along makes peaks higher, and moves none.
+  // Memory that is held throughout raises every peak and moves none in time.
   for (std::size_t rank_class = 0; rank_class < found.peaks.size(); ++rank_class) {
     MemoryPeak& peak = found.peaks[rank_class];
     const auto& held = found.software[view.partition.ranks[rank_class].program];

@@ -1,5 +1,5 @@
-// Memory that the software around a step takes and that only the run can tell: NCCL's buffers, by
-// the channels that its communicators opened, and what the caching allocator reserves beyond use.
+// Memory of the software around a step that only the run determines: NCCL's buffers, by the
+// channels that its communicators open, and what the caching allocator reserves beyond its use.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,18 @@
 
 namespace trainyard {
 
-// The buffers of the group that a slot names: channels x 2 peers x bytes of a channel, the most
-// over its calls. 24 channels of 9.2 MiB: 441.6 MiB. Groups that only exchange messages open two
-// channels to their one peer.
+// Returns the bytes of the communicators of a rank class. A communicator has channels x 2 peers x
+// bytes of a channel, the maximum over its calls: 24 channels of 9.2 MiB are 441.6 MiB. A
+// communicator that only exchanges messages opens two channels to its one peer.
 [[nodiscard]] std::int64_t communicator_bytes(const RunView& view, std::size_t rank_class,
                                               const FrameworkMemory& framework);
 
 struct MemoryFound {
   std::vector<std::vector<std::int64_t>> software = {};  // RunView::software_memory
-  std::vector<MemoryPeak> peaks = {};                    // by rank class, with both
+  std::vector<MemoryPeak> peaks = {};                    // by rank class, software memory included
 };
-// Finds what the software holds throughout, and the peaks with it. `view` knows neither yet.
+// Finds what the software holds throughout, and the memory peaks with it. REQUIRES: `view` has
+// neither.
 [[nodiscard]] MemoryFound find_memory(const RunView& view, const FrameworkMemory& framework);
 
 }  // namespace trainyard

@@ -14,9 +14,10 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint8_t kComputeStream = 0;
-constexpr std::uint32_t kPacesTaken = 4;  // the second differs from the first by a step or none
+// The limit of iterations. The second pace differs from the first by at most a step.
+constexpr std::uint32_t kPacesTaken = 4;
 
-// Steps made by a date, the one under way in part.
+// Returns the steps made by a date, with the fraction of the step in progress.
 double made_by(const std::vector<double>& ends, double date_s) {
   const auto next = std::ranges::upper_bound(ends, date_s);
   const auto made = static_cast<double>(next - ends.begin());
@@ -25,7 +26,8 @@ double made_by(const std::vector<double>& ends, double date_s) {
   return made + (date_s - since_s) / (*next - since_s);
 }
 
-// In millionths of the fastest worker's: equal workers stay equal whatever was rounded in a run.
+// Returns paces in millionths of the fastest worker's, so that equally fast workers have equal
+// paces in spite of rounding in the run.
 std::vector<std::uint64_t> paces(std::span<const std::vector<double>> ends) {
   double first_s = std::numeric_limits<double>::infinity();
   for (const std::vector<double>& worker : ends) first_s = std::min(first_s, worker.back());
@@ -63,12 +65,14 @@ std::vector<std::vector<double>> step_ends(const Result& run, const TrainingPlan
   return ends;
 }
 
+// Gives one step after another to the worker that finishes it first. The dates are compared
+// exactly, as products of integers.
 std::vector<std::uint32_t> shared_out(std::span<const std::vector<double>> ends,
                                       std::uint64_t total, std::optional<std::uint32_t> staleness) {
   TY_CHECK(!ends.empty() && total >= ends.size(), ends.size(), total);
   const std::vector<std::uint64_t> pace = paces(ends);
   std::vector<std::uint32_t> steps(ends.size(), 1);
-  // A worker's next step ends at (steps + 1) / pace. Of equal dates the first worker's is earlier.
+  // Worker a ends its next step at (steps[a] + 1) / pace[a]. Ties go to the lower number.
   const auto later = [&](std::size_t a, std::size_t b) {
     const std::uint64_t date_a = (steps[a] + 1) * pace[b];
     const std::uint64_t date_b = (steps[b] + 1) * pace[a];
@@ -76,9 +80,9 @@ std::vector<std::uint32_t> shared_out(std::span<const std::vector<double>> ends,
   };
   std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> next(later);
   for (std::size_t worker = 0; worker < steps.size(); ++worker) next.push(worker);
-  std::vector<std::size_t> held;  // too far ahead until the slowest move on
+  std::vector<std::size_t> held;  // workers that wait until the slowest make their next step
   std::uint64_t least = 1;
-  std::size_t slowest = steps.size();  // workers with the least steps
+  std::size_t slowest = steps.size();  // number of workers with the least steps
   for (std::uint64_t made = ends.size(); made < total; ++made) {
     const std::size_t worker = next.top();
     next.pop();
@@ -107,7 +111,7 @@ Result simulate_at_own_pace(const Scenario& scenario,
   const auto steps = static_cast<std::uint32_t>(servers.steps);
   std::vector<std::uint32_t> made(workers, steps);
   Result result = simulate(paced);
-  for (std::uint32_t recomputed = 0; recomputed < kPacesTaken; ++recomputed) {
+  for (std::uint32_t iteration = 0; iteration < kPacesTaken; ++iteration) {
     std::vector<std::uint32_t> own =
         shared_out(step_ends(result, paced.plan), std::uint64_t{steps} * workers, staleness);
     if (own == made) break;

@@ -10,7 +10,8 @@ namespace trainyard {
 
 namespace {
 
-// Who has waited longest, and for whom: the first line below the headline.
+// Returns the first line below the headline: the operation that has waited longest, and its
+// partner.
 std::string longest_wait(const std::string& deadlock) {
   constexpr std::size_t kIndent = 3;  // "\n  "
   const std::size_t begin = deadlock.find('\n');

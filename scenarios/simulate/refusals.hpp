@@ -1,13 +1,15 @@
-// Where in a scenario the cause lies of what stopped its simulation.
+// Reports failures of a simulation at the field of the scenario that causes them.
 //
-// Whether "nvls" can run is a question of where a group stands, which only the communication model
-// finds out; whether a schedule's messages hold each other up, only the run. Neither knows file and
-// path:
+// Only the communication model finds out whether "nvls" can run on the GPUs of a group, and only
+// the run finds out whether the messages of a schedule block each other. Neither knows the file and
+// the field, which this module adds:
 //
-//   scenarios/mine.json: /collectives/data/all_reduce: all_reduce of 8 ranks on GPUs 0, 2, ..., 14
-//   cannot use "nvls": nvls runs within one node, here are 2 (choose one of: ring, tree, ...)
-//   scenarios/mine.json: /parallelism/overlap_p2p: zb_auto cannot go on where false lets messages
-//   hold up their stage: stage 0 (rank 0): recv ... waits for stage 1 ... (set overlap_p2p to true)
+//     scenarios/mine.json: /collectives/data/all_reduce: all_reduce of 8 ranks on GPUs 0, 2, ...,
+//     14 cannot use "nvls": nvls runs within one node, here are 2 (choose one of: ring, tree, ...)
+//
+//     scenarios/mine.json: /parallelism/overlap_p2p: zb_auto cannot go on where false lets
+//     messages hold up their stage: stage 0 (rank 0): recv ... waits for stage 1 ... (set
+//     overlap_p2p to true)
 #pragma once
 
 #include "scenarios/reader/scenario.hpp"
@@ -16,13 +18,13 @@
 
 namespace trainyard {
 
-// Throws InputError at the field that chose the algorithm, as the call carries it; does nothing
-// where no field did.
+// Throws InputError at the field that chose the algorithm, which the refused call contains; does
+// nothing where no field chose it.
 void name_refused_choice(const Scenario& scenario, const RefusedCall& refused);
 
-// Throws InputError where the messages between the scenario's stages block: zero-bubble schedules
-// put several forwards ahead of what a neighbour sends back, and where a stage holds still until
-// each message is taken, two of them may wait for each other. Does nothing otherwise.
+// Throws InputError where blocking messages between the scenario's stages cause the deadlock.
+// Zero-bubble schedules run several forwards before a neighbour's reply. If each send blocks its
+// stage until the receive, two stages may wait for each other. Does nothing otherwise.
 void refuse_blocked_sends(const Scenario& scenario, const Deadlock& deadlock);
 
 }  // namespace trainyard

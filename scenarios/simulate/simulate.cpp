@@ -1,12 +1,12 @@
-// The main line: how a scenario becomes a result, stage by stage. A stage (stages.hpp) takes values
-// and returns a value; the memo has what a stage gave before for equal inputs.
+// The main line: converts a scenario to a result, stage by stage. A stage (stages.hpp) takes values
+// and returns a value; the memo returns the earlier value for equal inputs.
 //
-//   cluster  = build_cluster(scenario.cluster)    where it runs
-//   step     = lower_step(scenario, cluster)      what each rank does
-//   folded   = fold_step(step)                    who is interchangeable, and how calls load links
-//   costs    = price_kernels(step.lowered)        how long kernels take
-//   timeline = play(folded, costs)                when everything happens
-//   result   = memory, breakdown, facts           what the run says
+//     cluster  = build_cluster(scenario.cluster)    topology, routes
+//     step     = lower_step(scenario, cluster)      the program of each rank
+//     folded   = fold_step(step)                    equivalence classes, and how calls load links
+//     costs    = price_kernels(step.lowered)        kernel times
+//     timeline = play(folded, costs)                start and end of every operation
+//     result   = memory, breakdown, facts           the figures of the run
 #include "scenarios/simulate/simulate.hpp"
 
 #include <utility>
@@ -26,13 +26,14 @@ namespace trainyard {
 
 namespace {
 
+// Below this number a second thread costs more than it saves.
 constexpr std::uint64_t kOperationsWorthAThread = 10'000;
 
 void check_stop(const SimulateOptions& options) {
   if (options.stop.stop_requested()) throw Cancelled("the simulation was stopped");
 }
 
-// Plays the step: the timeline says when everything happens.
+// Runs the engine: the timeline has the start and end of every operation.
 Timeline play(const Result& result, const Lowered& lowered, const Interference& losses,
               const SimulateOptions& options) {
   std::vector<double> seconds;
@@ -53,7 +54,7 @@ Timeline play(const Result& result, const Lowered& lowered, const Interference& 
              .known = lowered.known.get()});
 }
 
-// Finds the peaks of memory, and where time went.
+// Computes the memory peaks and the breakdown of time.
 void add_figures(Result& result, const Scenario* software, const SimulateOptions& options) {
   const bool worth = result.timeline.counters.operations > kOperationsWorthAThread;
   MemoryFound memory;
@@ -72,7 +73,7 @@ void add_figures(Result& result, const Scenario* software, const SimulateOptions
   result.breakdowns = std::move(found);
 }
 
-// Folds, prices and plays what was lowered. `facts` are what is known before.
+// Folds, prices and runs a lowered step. `facts` are known before the run.
 Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& options,
                 Memo& memo) {
   check_stop(options);
@@ -108,7 +109,7 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
   return result;
 }
 
-// Simulates the scenario with as many steps of each worker as its plan says.
+// Simulates the scenario with the steps of each worker that its plan contains.
 Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   try {
     const auto cluster = build_cluster(scenario.cluster, options.what_if, memo);
@@ -149,7 +150,7 @@ Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& 
   Result result;
   if (scenario.plan.servers.run_ahead()) {
     SimulateOptions recorded = options;
-    recorded.figures = true;  // the ends of steps say how many each worker makes
+    recorded.figures = true;  // the ends of steps determine how many each worker makes
     result = simulate_at_own_pace(scenario, [&](const Scenario& paced) {
       return simulate_as_planned(paced, recorded, memo);
     });

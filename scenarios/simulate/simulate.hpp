@@ -1,18 +1,18 @@
-// A scenario becomes a result: the main line of Trainyard, and its library.
+// Simulates a scenario: the main function of Trainyard and of its C++ library.
 //
-//   const Scenario scenario = load_scenario("scenarios/first/two_gpus.json", {});
-//   const Result result = simulate(scenario);
-//   fmt::print("{}", summary_text(result.view()));
+//     const Scenario scenario = load_scenario("scenarios/first/two_gpus.json", {});
+//     const Result result = simulate(scenario);
+//     fmt::print("{}", summary_text(result.view()));
 //
-// What-ifs share a memo, which keeps what they do not change:
+// What-ifs share a memo, which caches the results of stages that they do not change:
 //
-//   Memo memo;
-//   for (double factor : {1.0, 2.0, 4.0})
-//     simulate(scenario, {.what_if = {.network = factor}}, memo).timeline.makespan_s;
+//     Memo memo;
+//     for (double factor : {1.0, 2.0, 4.0})
+//       simulate(scenario, {.what_if = {.network = factor}}, memo).timeline.makespan_s;
 //
-// simulate() changes nothing but the memo and writes nothing. Several threads may call it, with one
-// memo or several; those whose transfers need SimGrid, of which a process has one, take turns. It
-// throws InputError and RunError (sim/base/error.hpp), and Cancelled.
+// simulate() changes only the memo and writes no files. Thread-safe, with one memo or several.
+// SimGrid has one instance per process, so simulations whose transfers need it run one at a time.
+// Throws InputError and RunError (sim/base/error.hpp), and Cancelled.
 #pragma once
 
 #include <cstdint>
@@ -32,41 +32,40 @@ namespace trainyard {
 
 struct SimulateOptions {
   bool fold = true;           // false: every rank is simulated
-  bool contract = true;       // false: every operation has events of its own
+  bool contract = true;       // false: every operation has separate events
   bool interference = true;   // false: communication never slows computation
-  bool fold_reasons = false;  // say why ranks are not of one class. REQUIRES: fold
-  // false: the step time alone, without the times of operations, peaks of memory and use of links
+  bool fold_reasons = false;  // report why ranks are not in one class. REQUIRES: fold
+  // False: only the step time, without the times of operations, memory peaks and use of links.
   bool figures = true;
-  bool breakdowns = false;  // Result::breakdowns are found beside the peaks of memory
-  bool timing = false;      // wall time and memory of the run itself go into the facts
-  std::function<void(double)> progress = {};  // is told the fraction done, now and then
-  std::stop_token stop = {};                  // a stop ends the simulation soon by Cancelled
-  WhatIf what_if = {};                        // what is not as the scenario says
+  bool breakdowns = false;  // compute Result::breakdowns too
+  bool timing = false;      // record wall time and memory of the simulator in the facts
+  std::function<void(double)> progress = {};  // receives the completed fraction from time to time
+  std::stop_token stop = {};  // a stop request ends the simulation soon, with Cancelled
+  WhatIf what_if = {};        // changes with respect to the scenario
 };
 
-// A result owns all that a RunView refers to; parts of it are shared with others of the same memo.
+// A result owns everything that a RunView refers to; results of one memo share parts of it.
 struct Result {
   RunFacts facts = {};
   std::shared_ptr<const Cluster> cluster = {};
   std::shared_ptr<const Workload> workload = {};
   std::shared_ptr<const Partition> partition = {};
   std::shared_ptr<const SelectedAlgorithms> selected_algorithms = {};
-  std::vector<ClassReason> fold_reasons = {};  // where they were asked for
+  std::vector<ClassReason> fold_reasons = {};  // empty unless requested
   std::vector<Cost> kernel_costs = {};
   Timeline timeline = {};
-  // By program and memory category: what the software around the step holds throughout.
+  // The bytes that the software around the step holds throughout, by program and memory category.
   std::vector<std::vector<std::int64_t>> software_memory = {};
-  std::vector<MemoryPeak> memory_peaks =
-      {};                                  // by rank class; empty for a workload that is not ours
-  std::vector<Breakdown> breakdowns = {};  // by rank class, where they were asked for
+  std::vector<MemoryPeak> memory_peaks = {};  // by rank class; empty without software
+  std::vector<Breakdown> breakdowns = {};     // by rank class; empty unless requested
 
   [[nodiscard]] RunView view() const;
 };
 
-// A workload that no model of ours made, on a cluster. `engine` as in a scenario. What ranks do
-// says nothing of the software around it: a scenario may, whose framework (kernels, memory), host,
-// interference and settings of NCCL then hold; without one kernels take the profile's time, no
-// host issues them, and the result says so.
+// A workload without a scenario, on a cluster. `engine` is as in a scenario. The workload does not
+// determine the software around it. If `software` is given, its framework (kernels, memory), host,
+// interference and NCCL settings apply. Otherwise kernels take the profile's time, no host issues
+// them, and the result reports that.
 struct WorkloadQuestion {
   std::string title;
   Workload workload;

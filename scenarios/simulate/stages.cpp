@@ -20,7 +20,8 @@ namespace trainyard {
 
 namespace {
 
-// Copies of the first `count` kernels for each kind but the usual one: where they begin, by kind.
+// Appends copies of the first `count` kernels for each kind of GPU but the usual one, and returns
+// the index of the first copy by kind.
 std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Cluster& cluster,
                                                   std::vector<std::string>& gpu_of_kernel) {
   const std::size_t count = workload.kernels.size();
@@ -35,8 +36,8 @@ std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Clus
   return first;
 }
 
-// Makes the program compute with the kernels from number `first` on. There are `count` kernels for
-// each kind of GPU.
+// Makes the program use the kernels from number `first` on. There are `count` kernels for each kind
+// of GPU.
 void move_kernels(Program& program, std::size_t count, std::uint32_t first) {
   if (first == 0) return;
   if (program.kernels.empty()) {
@@ -63,7 +64,7 @@ Specialised specialise(Workload given, const Cluster& cluster) {
     const GpuKind kind = cluster.gpu_kind(rank.gpu);
     const auto [entry, fresh] = made.try_emplace({from, kind}, from);
     if (fresh) {
-      if (taken[from]) {  // another kind has the program's own place
+      if (taken[from]) {  // another kind uses the original program
         entry->second = static_cast<std::uint32_t>(workload.programs.size());
         workload.programs.push_back(plain[from]);
         workload.programs.back().name += " on " + kind.profile;
@@ -140,7 +141,7 @@ std::size_t footprint(const Lowered& lowered) {
   for (const Rank& rank : workload.ranks)
     bytes += sizeof(Rank) + rank.label.size() + rank.slots.size() * sizeof(SlotBinding);
   for (const Program& program : workload.programs) {
-    // Order, regions and successors take about as much as the operations themselves.
+    // Order, regions and successors take about as much memory as the operations themselves.
     constexpr std::size_t kWithWhatFollows = 3;
     bytes += kWithWhatFollows * program.operations.written().size() * sizeof(Operation) +
              program.operations.size() * sizeof(std::uint64_t) +
@@ -165,8 +166,8 @@ nccl::Options nccl_options(const CollectiveChoice& choice) {
   return options;
 }
 
-// The intermediate results of a large cluster's fold take as much memory as the fold itself, and
-// are dropped with it.
+// The intermediate results of a large cluster's fold take as much memory as the fold itself, so
+// they are not cached.
 Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQuestion& question,
                      std::shared_ptr<IsomorphicPlacements> places, Memo& memo) {
   const CollectiveChoice& choice = question.collectives;
@@ -215,7 +216,8 @@ std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec, const What
 
 namespace {
 
-// A plan whatever its number of microbatches, as long as there are several.
+// A cache key that is equal for all plans that differ only in the number of microbatches, if that
+// is two or more.
 struct AnyLength {
   explicit AnyLength(TrainingPlan of) : plan(std::move(of)) {
     Training& training = plan.training;
@@ -237,10 +239,11 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
         true, [&] { step.places = std::make_shared<IsomorphicPlacements>(*cluster); },
         [&] { return lower_scenario(scenario, *cluster); });
   };
-  // Stepwise collectives are spelled out in the workload, as NCCL chooses them on these links.
+  // Stepwise collectives are expanded in the workload as NCCL chooses them on these links, so the
+  // key contains the cluster.
   const bool stepwise = scenario.collective_model == CollectiveModel::Stepwise;
   const auto links = stepwise ? cluster : nullptr;
-  // The first of its length is there for all others to be arranged from.
+  // The first plan of its key is lowered; the others are rearranged from it.
   bool is_first = false;
   const auto first = memo.get<Lowered>(
       [&] {
@@ -261,7 +264,7 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
 std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldQuestion question,
                                         Memo& memo) {
   if (step.software) question.collectives = step.software->plan.collectives;
-  // Reasons name programs, which workloads that call alike need not share.
+  // Reasons name programs, which workloads with equal calls need not share.
   const auto named = question.reasons ? step.lowered : nullptr;
   return memo.get<Folded>(
       [&] { return fold_workload(*step.lowered, *step.cluster, question, step.places, memo); },

@@ -29,7 +29,8 @@ double time_factor(const WhatIf& what_if, const Kernel& kernel) {
   if (std::holds_alternative<Attention>(kernel)) return what_if.attention;
   if (const auto* copy = std::get_if<Copy>(&kernel))
     return copy->kind == CopyKind::DeviceToDevice ? what_if.memory_bound : 1.0;
-  if (flops(kernel).value() > 0.0) return what_if.gemm;  // a recorded one that computes
+  // A recorded kernel with FLOPs counts as a GEMM.
+  if (flops(kernel).value() > 0.0) return what_if.gemm;
   return what_if.memory_bound;
 }
 

@@ -27,7 +27,7 @@ ClusterSpec read_cluster_file(const std::filesystem::path& file) {
 
 namespace {
 
-// `place` is where the cluster comes from.
+// `place` names the source of the cluster in messages.
 WorkloadQuestion question_of(const std::filesystem::path& workload, ClusterSpec cluster,
                              const std::string& place) {
   WorkloadQuestion question;

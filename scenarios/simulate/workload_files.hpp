@@ -1,4 +1,4 @@
-// A workload file and a cluster file, as one question.
+// Reads a workload file and a cluster file for a simulation.
 #pragma once
 
 #include <filesystem>
@@ -7,17 +7,18 @@
 
 namespace trainyard {
 
-// `cluster`: a file that holds a scenario's "cluster" object, as `trainyard show topology --json`
-// prints it. Throws InputError: for either file, or when the workload uses GPUs the cluster does
-// not have.
+// `cluster` is a file with a scenario's "cluster" object, as `trainyard show topology --json`
+// prints it. Throws InputError for either file, and when the workload uses GPUs that the cluster
+// does not have.
 [[nodiscard]] WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
                                                       const std::filesystem::path& cluster);
 
-// The same with a scenario in place of the cluster's file: its cluster, engine and software hold.
+// Does the same with a scenario instead of the cluster file: its cluster, engine and software
+// apply.
 [[nodiscard]] WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
                                                       const Scenario& scenario);
 
-// A scenario's "cluster" object, from a file of its own or from the scenario's.
+// Reads a scenario's "cluster" object from a separate file or from a scenario file.
 [[nodiscard]] ClusterSpec read_cluster_file(const std::filesystem::path& file);
 
 }  // namespace trainyard

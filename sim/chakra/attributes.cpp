@@ -1,5 +1,5 @@
-// The attributes of a Chakra trace: the kinds that they must have, and their words for collectives
-// and groups.
+// The attributes of a Chakra trace: the types that their values must have, and Chakra's names of
+// collectives and groups.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@ namespace trainyard::chakra {
 
 namespace {
 
+// The type that an attribute must have. An Amount is a number that is not negative.
 enum class Read : std::uint8_t { Number, Amount, Text, Numbers };
 
 struct ReadAttribute {
@@ -22,6 +23,7 @@ struct ReadAttribute {
   Read as;
 };
 
+// The attributes that an import reads.
 constexpr std::array<ReadAttribute, 12> kRead = {{{"is_cpu_op", Read::Number},
                                                   {"stream", Read::Number},
                                                   {"num_ops", Read::Amount},
@@ -35,6 +37,7 @@ constexpr std::array<ReadAttribute, 12> kRead = {{{"is_cpu_op", Read::Number},
                                                   {"involved_dim", Read::Numbers},
                                                   {"trainyard", Read::Text}}};
 
+// Describes a value in an error message.
 struct Shown {
   std::string operator()(double value) const { return fmt::format("the fraction {}", value); }
   std::string operator()(const std::string& value) const {
@@ -46,7 +49,7 @@ struct Shown {
   std::string operator()(auto number) const { return fmt::format("{}", number); }
 };
 
-// Says what the value must be and is not; empty where it is.
+// Returns a description of the type that the value must have; empty where the value has it.
 std::string_view lacks(Read as, const Attributes& attributes, const std::string& name) {
   const Value& value = attributes.at(name);
   const auto number = integer(attributes, name);
@@ -70,7 +73,7 @@ struct CollectiveRow {
   std::optional<CollectiveOp> op;
 };
 
-// By Chakra's number; the first row of an operation of ours is how we write it.
+// The collectives by Chakra's number. An export writes the first entry that has the operation.
 constexpr std::array<CollectiveRow, 10> kCollectives{
     {{"ALL_REDUCE", CollectiveOp::AllReduce},
      {"REDUCE", CollectiveOp::Reduce},
@@ -160,7 +163,8 @@ GroupKind kind_of(const std::string& description) {
   std::string words = description;
   std::transform(words.begin(), words.end(), words.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  // An expert's data-parallel group is one of the experts; the words before others decide.
+  // The group of an expert's data-parallel replicas counts as Expert, so Expert is tried before
+  // Data. The words decide in this order, whatever else the description contains.
   for (const GroupKind kind : {GroupKind::Expert, GroupKind::Pipeline, GroupKind::Data,
                                GroupKind::Tensor, GroupKind::Context, GroupKind::Host})
     if (words.find(to_string(kind)) != std::string::npos) return kind;

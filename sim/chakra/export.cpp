@@ -21,6 +21,7 @@ std::uint64_t microseconds(double seconds) {
   return static_cast<std::uint64_t>(std::llround(seconds * 1e6));
 }
 
+// Converts the simulated step of one rank. Times are those of the rank's class.
 class RankExport {
  public:
   RankExport(const RunView& view, RankId rank)
@@ -40,6 +41,7 @@ class RankExport {
                             .name = "process groups",
                             .type = NodeType::Metadata,
                             .input_values = groups_json().dump()});
+    // A control dependency on the previous operation expresses the order of a stream.
     std::vector<OpIndex> last_on_stream(view_.workload.streams.size(), kNone);
     for (OpIndex op = 0; op < program_.operations.size(); ++op) {
       OpIndex& before = last_on_stream.at(program_.operations[op].stream);
@@ -50,7 +52,7 @@ class RankExport {
   }
 
  private:
-  // Node 0 is the metadata; operations follow.
+  // Node 0 is the metadata, so the nodes of operations start at 1.
   static std::uint64_t node_id(OpIndex op) { return std::uint64_t{op} + 1; }
 
   [[nodiscard]] Json program_json() const {
@@ -66,7 +68,7 @@ class RankExport {
             {"resident", std::move(resident)}};
   }
 
-  // In the words of PyTorch's process groups.
+  // Uses the field names of PyTorch's process groups.
   [[nodiscard]] Json groups_json() const {
     std::set<GroupId> groups;
     for (const SlotBinding& binding : rank_.slots)
@@ -112,7 +114,8 @@ class RankExport {
     }
   }
 
-  // The duration is that of the kernel alone: what slows it is for the next simulator to find.
+  // Writes the duration of the kernel alone. The importing simulator models what slows the kernel
+  // down.
   void describe_kernel(const Operation& op, Node& node, Json& exact) const {
     const std::uint32_t number = program_.kernel_of(op);
     const Kernel& kernel = view_.workload.kernels.at(number);

@@ -1,4 +1,4 @@
-// Between protobuf's messages and our values: the only file that knows protobuf.
+// Converts between protobuf messages and RankTrace. No other file includes protobuf.
 #include "sim/chakra/trace_file.hpp"
 
 #include <fmt/format.h>
@@ -34,14 +34,14 @@ std::vector<std::string> texts(const List& list) {
   return {list.values().begin(), list.values().end()};
 }
 
-// A number beyond int64 stays what it is.
+// Keeps a number beyond int64 as uint64.
 template <class Integer>
 Value whole(Integer value) {
   if (!std::in_range<std::int64_t>(value)) return static_cast<std::uint64_t>(value);
   return static_cast<std::int64_t>(value);
 }
 
-// Nothing for a list of fractions, which no attribute we read is.
+// Returns nothing for a list of fractions; no attribute that an import reads has this type.
 std::optional<Value> value_of(const wire::AttributeProto& attribute) {
   switch (attribute.value_case()) {
     case wire::AttributeProto::kDoubleVal:
@@ -152,12 +152,13 @@ wire::Node message_of(const Node& node) {
   return message;
 }
 
-// False at the end of the file.
+// Returns false at the end of the file.
 template <class Message>
 bool read_message(CodedInputStream& in, const std::string& file, Message& message) {
   std::uint32_t length = 0;
   const int at = in.CurrentPosition();
   if (!in.ReadVarint32(&length)) return false;
+  // A message has no end marker: its length, a varint, comes before it.
   const auto limit = in.PushLimit(static_cast<int>(length));
   if (!message.ParseFromCodedStream(&in) || in.BytesUntilLimit() != 0) {
     fail(file, fmt::format("holds no message of a Chakra trace at byte {}", at),

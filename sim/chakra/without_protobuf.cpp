@@ -1,4 +1,4 @@
-// Stands in for trace_file.cpp where protobuf was not found when this was built.
+// Replaces trace_file.cpp in a build without protobuf: every function throws InputError.
 #include "sim/base/error.hpp"
 #include "sim/chakra/trace_file.hpp"
 

@@ -11,9 +11,9 @@
 namespace trainyard {
 namespace {
 
-// zlib writes both kinds: 'T' passes bytes through. Level 4 takes half the time of the default
-// level for a tenth more bytes on traces. zlib puts no time stamp in the header, so equal contents
-// give equal files.
+// zlib writes both kinds of file; 'T' writes plain bytes. Level 4 takes half the time of the
+// default level for a tenth more bytes on traces. zlib writes no time stamp into the header, so
+// equal contents give equal files.
 constexpr const char* kCompressed = "wb4";
 constexpr const char* kPlain = "wbT";
 constexpr unsigned kZlibBuffer = 1 << 17;
@@ -23,7 +23,7 @@ gzFile handle(void* stream) { return static_cast<gzFile>(stream); }
 }  // namespace
 
 OutputStream::OutputStream(std::filesystem::path file) : name_(std::move(file)), file_(name_) {
-  const int descriptor = ::dup(file_.descriptor());  // zlib closes what it is given
+  const int descriptor = ::dup(file_.descriptor());  // gzclose closes the descriptor that it got
   stream_ = gzdopen(descriptor, name_.extension() == ".gz" ? kCompressed : kPlain);
   TY_CHECK(stream_ != nullptr, descriptor);
   gzbuffer(handle(stream_), kZlibBuffer);

@@ -1,10 +1,10 @@
-// A file written piece by piece, for outputs too large to hold: bounded memory, compressed when the
-// name ends in ".gz", in place only once it is closed, so that an interrupted run leaves no half
-// file (NewFile, sim/base/files.hpp).
+// A file that is written piece by piece, for outputs too large to hold in memory. Memory is
+// bounded. The stream compresses when the name ends in ".gz". The file appears at its path only
+// after close(), so that an interrupted run leaves no partial file (NewFile, sim/base/files.hpp).
 //
-//   OutputStream out("trace.json.gz");
-//   out.print("{},\n", 3);
-//   out.close();               // without it the file is dropped
+//     OutputStream out("trace.json.gz");
+//     out.print("{},\n", 3);
+//     out.close();               // without this call the file is discarded
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ namespace trainyard {
 
 class OutputStream {
  public:
-  // Creates missing folders. Throws InputError when the place cannot be written.
+  // Creates missing folders. Throws InputError when the file cannot be written.
   explicit OutputStream(std::filesystem::path file);
   ~OutputStream();
   OutputStream(const OutputStream&) = delete;
@@ -42,7 +42,7 @@ class OutputStream {
 
   std::filesystem::path name_;
   NewFile file_;
-  void* stream_ = nullptr;  // zlib's handle, whose type stays out of this header
+  void* stream_ = nullptr;  // zlib's handle; void, so that this header does not include zlib
   fmt::memory_buffer buffer_;
 };
 

@@ -1,8 +1,8 @@
-// Tables for people: cells aligned in columns, plain ASCII, no colour.
+// Text tables for people: cells aligned in columns, plain ASCII, no colour.
 //
-//   TextTable table({"stage", "peak"});
-//   table.row({"0", "61.2 GiB"});
-//   out += table.text();     // the first column to the left, the others to the right
+//     TextTable table({"stage", "peak"});
+//     table.row({"0", "61.2 GiB"});
+//     out += table.text();     // the first column is left-aligned, the others right-aligned
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class TextTable {
 
   // REQUIRES: as many cells as titles.
   void row(std::vector<std::string> cells);
-  // One line per row, indented by two; the line of titles first unless they are all empty.
+  // Returns one line per row, indented by two. The titles come first unless all are empty.
   [[nodiscard]] std::string text() const;
 
  private:
@@ -28,14 +28,14 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// The text broken into lines of at most kTextWidth; lines after the first are indented.
+// Breaks the text into lines of at most kTextWidth; lines after the first are indented.
 [[nodiscard]] std::string wrapped(std::string_view text, std::size_t indent);
 
-// "23.4 %"; a published difference with its sign, "+3.9 %".
+// Return "23.4 %", and with its sign, as for the difference from a published figure, "+3.9 %".
 [[nodiscard]] std::string percent(double fraction);
 [[nodiscard]] std::string signed_percent(double fraction);
 
-// A bar of '#', one per 2 %.
+// Returns a bar of '#', one per 2 %.
 [[nodiscard]] std::string bar(double fraction);
 
 }  // namespace trainyard

@@ -15,6 +15,8 @@ namespace trainyard {
 namespace {
 
 using Key = std::tuple<GroupKind, CollectiveOp, std::string, std::uint64_t>;
+// The sums over all calls of one table entry. They are doubles because a rank class adds fractions
+// of calls.
 struct Sums {
   std::string requested = {};
   SelectedAlgorithm selected_algorithm = {};
@@ -23,14 +25,15 @@ struct Sums {
   double time_s = 0.0;
 };
 
-// A collective is seen by each of its n members, a message once by its sender; each member of a
-// rank class then stands for this much of a call.
+// Returns the number of calls that one member of a rank class contributes. A collective appears in
+// the program of each of its n members, so each member contributes 1/n. A message is counted at its
+// sender only. The sum over the members of all classes is then the number of calls.
 double calls_per_rank(const Operation& op, std::uint64_t ranks) {
   if (op.kind == OpKind::Send) return 1.0;
   return op.kind == OpKind::Collective ? 1.0 / static_cast<double>(ranks) : 0.0;
 }
 
-// The row of a call in a group.
+// Returns the table entry of a call in a group.
 Sums& row_of(const RunView& view, GroupId id, std::uint32_t index, std::map<Key, Sums>& rows) {
   const Group& group = view.workload.groups.at(id);
   const Call& call = view.workload.calls.at(index);
@@ -41,21 +44,26 @@ Sums& row_of(const RunView& view, GroupId id, std::uint32_t index, std::map<Key,
   return sums;
 }
 
+// Adds the calls of one rank class. The representative's operations represent those of all
+// members.
 void add_class(const RunView& view, std::size_t index, std::map<Key, Sums>& rows) {
   const RankClass& ranks = view.partition.ranks[index];
   const Program& program = view.workload.programs.at(ranks.program);
   const Rank& rank = view.workload.ranks.at(ranks.representative);
   const OpTimes& times = view.timeline.classes.at(index);
   std::map<std::pair<GroupId, std::uint32_t>, Sums*> known;
+  // The last call looked up at a hash position, with the table entry that it adds to.
   struct Met {
     OpKind kind = OpKind::Collective;
     std::uint16_t slot = 0;
     std::uint32_t call = 0;
     Sums* sums = nullptr;
-    double calls = 0.0;  // that one operation stands for
-    double bytes = 0.0;
+    double calls = 0.0;  // calls that one operation of the class counts for
+    double bytes = 0.0;  // of these calls together
   };
-  std::array<Met, 16> recent{};  // they are few, and met again and again
+  // A program repeats few distinct calls, so a small direct-mapped cache saves most lookups in
+  // `known`.
+  std::array<Met, 16> recent{};
   OpIndex next = 0;
   for (const Operation& op : program.operations) {
     const OpIndex i = next++;
@@ -81,7 +89,8 @@ void add_class(const RunView& view, std::size_t index, std::map<Key, Sums>& rows
   }
 }
 
-// Switches between GPUs. Those whose NICs hang on the same two switches are as far apart.
+// Counts the fabric switches between GPUs. The count depends only on the devices to which the two
+// NICs attach, so it is computed once per pair of them.
 class SwitchCounts {
  public:
   explicit SwitchCounts(const RunView& view) : view_(view) {
@@ -105,8 +114,8 @@ class SwitchCounts {
     std::uint32_t node = 0;
     DeviceId attached = 0;
   };
-  // The count that was asked for lately: groups in a row have their neighbours on the same
-  // switches.
+  // A count that was looked up recently. Consecutive groups have neighbours on the same switches,
+  // so this cache avoids most lookups in the hash map.
   struct Recent {
     DeviceId from = kNone;
     DeviceId to = kNone;
@@ -125,7 +134,8 @@ class SwitchCounts {
     return known->second;
   }
 
-  // The first switch on a GPU's way out, or its NIC.
+  // Returns the first fabric switch behind the GPU's NIC; the NIC where there is none; the GPU
+  // where the cluster has no NICs.
   [[nodiscard]] DeviceId attachment(std::uint32_t gpu) const {
     const Cluster& cluster = view_.cluster;
     if (cluster.nic_of_gpu().empty()) return cluster.gpus()[gpu];
@@ -138,8 +148,9 @@ class SwitchCounts {
     return nic;
   }
 
-  // Every path of a message enters as many switches, so the shares of the links into switches add
-  // up to that number.
+  // Counts the switches on the route itself, where the router has no count. All paths of a message
+  // enter the same number of switches, so the traffic shares of the links that lead into a switch
+  // add up to that number.
   [[nodiscard]] std::uint32_t on_route(std::uint32_t from, std::uint32_t to) const {
     const Cluster& cluster = view_.cluster;
     double entered = 0.0;
@@ -150,11 +161,12 @@ class SwitchCounts {
   }
 
   const RunView& view_;
-  std::vector<Place> places_;  // by rank
-  std::unordered_map<std::uint64_t, std::uint32_t> known_;
+  std::vector<Place> places_;                               // by rank
+  std::unordered_map<std::uint64_t, std::uint32_t> known_;  // by the two devices of attachment
   std::vector<Recent> recent_ = std::vector<Recent>(4096);
 };
 
+// Collects the placement of groups, one table entry per kind and size of group.
 class Spans {
  public:
   explicit Spans(const RunView& view) : switches_(view) {}
@@ -176,6 +188,8 @@ class Spans {
   }
 
  private:
+  // Sorts the nodes of the members, so that members on one node are adjacent and each run is one
+  // node.
   void count_nodes(const Group& group, GroupSpan& row) {
     nodes_.clear();
     for (const RankId rank : group.members) nodes_.push_back(switches_.node_of(rank));
@@ -190,7 +204,7 @@ class Spans {
     row.nodes_most = std::max(row.nodes_most, nodes);
   }
 
-  // A group of two has one pair of neighbours, not two.
+  // Counts pairs of neighbours in the ring of the members. A group of two has one pair, not two.
   void count_neighbours(const Group& group, GroupSpan& row) {
     const std::size_t size = group.members.size();
     const std::size_t pairs = size == 2 ? 1 : size;
@@ -207,8 +221,9 @@ class Spans {
   SwitchCounts switches_;
   using Rows = std::map<std::pair<GroupKind, std::uint32_t>, GroupSpan>;
   Rows rows_;
-  Rows::iterator last_ = rows_.end();  // most groups are like the one before
-  std::vector<std::uint32_t> nodes_;   // of the group at hand
+  // The entry of the last group. Consecutive groups mostly share it.
+  Rows::iterator last_ = rows_.end();
+  std::vector<std::uint32_t> nodes_;  // node of each member of the current group
 };
 
 }  // namespace
@@ -251,7 +266,7 @@ std::vector<LinkSummary> link_summary(const RunView& view) {
     row.capacity_bytes_per_s = link.capacity.value();
     row.links += links.members;
     row.bytes += members * use.bytes;
-    row.busy_fraction += members * busy;  // a sum until all are in, then a mean
+    row.busy_fraction += members * busy;  // a sum first; divided by the links below
     row.busiest_bytes = std::max(row.busiest_bytes, use.bytes);
     row.busiest_fraction = std::max(row.busiest_fraction, busy);
     row.peak_utilisation = std::max(row.peak_utilisation, use.peak_utilisation);

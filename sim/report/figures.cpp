@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kTera = 1e12;
 
-// FLOPs of one step as one convention counts them.
+// The FLOPs of one step under one convention for attention ("causal" or "full").
 struct CountedFlops {
   std::string attention;
   Flops model;
@@ -25,7 +25,7 @@ std::vector<CountedFlops> counted_flops(const RunFacts& facts) {
           {other, facts.model_flops_other, facts.hardware_flops_other}};
 }
 
-// `tflops` says how many TFLOP/s of one GPU so many FLOPs are; nothing where there are none.
+// `tflops` converts FLOPs of a step to TFLOP/s of one GPU; it returns nothing where there are none.
 std::vector<Utilisation> utilisations(const RunFacts& facts,
                                       const std::function<std::optional<double>(Flops)>& tflops) {
   std::vector<Utilisation> rows;
@@ -43,7 +43,7 @@ std::vector<Utilisation> utilisations(const RunFacts& facts,
   return rows;
 }
 
-// The seconds of all ranks together, by kernel.
+// Returns the time of each kernel, summed over all ranks. Index: Workload::kernels.
 std::vector<double> kernel_time(const RunView& view) {
   std::vector<double> seconds(view.workload.kernels.size(), 0.0);
   for (std::size_t index = 0; index < view.partition.ranks.size(); ++index) {
@@ -102,6 +102,7 @@ CostSummary cost_summary(const RunView& view, std::size_t shapes) {
     summary.worth_measuring.push_back(
         {.kernel = kernel, .provenance = provenance, .time_s = seconds[kernel], .share = share});
   }
+  // A stable sort keeps the order of the workload among equals, so reports are reproducible.
   std::stable_sort(summary.worth_measuring.begin(), summary.worth_measuring.end(),
                    [](const KernelUse& a, const KernelUse& b) { return a.time_s > b.time_s; });
   if (summary.worth_measuring.size() > shapes) summary.worth_measuring.resize(shapes);

@@ -1,3 +1,5 @@
+// The report of the folding: the classes of ranks, and why they are not one class, as text and
+// JSON.
 #include <fmt/format.h>
 
 #include <vector>
@@ -13,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// By rank class, ascending.
+// Returns the ranks of each rank class, ascending.
 std::vector<std::vector<RankId>> members_of(const Partition& partition) {
   std::vector<std::vector<RankId>> members(partition.ranks.size());
   for (RankId rank = 0; rank < partition.class_of_rank.size(); ++rank)

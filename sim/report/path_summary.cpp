@@ -18,11 +18,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The time of one piece of the path: its own work, and the time that it took beyond that.
+// The time of one path piece: the time that the operation takes alone, and the rest.
 struct Split {
-  std::string own = {};
+  std::string own = {};  // cause of the first part: "gemm"
   double own_s = 0.0;
-  std::string beyond = {};
+  std::string beyond = {};  // cause of the rest; empty where there is none
   double beyond_s = 0.0;
 };
 
@@ -32,6 +32,7 @@ std::string_view kind_of(const Kernel& kernel) {
   return kernel.index() < std::size(kNames) ? kNames[kernel.index()] : "kernels";
 }
 
+// Names the causes of path pieces.
 class PathNames {
  public:
   PathNames(const RunView& view, const EventGraph& graph) : view_(view), graph_(graph) {}
@@ -46,11 +47,14 @@ class PathNames {
       return divided(piece, kernel_name(op, kernel), alone_s, "kernels slowed by communication");
     }
     const std::uint32_t group = graph_.group_class(piece.event);
+    // A call that takes longer than alone shares a link with other flows.
     const double alone_s = call_seconds_alone(view_.cluster, view_.partition, group, op.payload);
     return divided(piece, call_name(group, op.payload), alone_s, "waiting for links others use");
   }
 
  private:
+  // Attributes up to `alone_s` to the operation and the rest to `beyond`. A contended operation
+  // takes at least `alone_s`; the minimum covers rounding.
   static Split divided(const PathPiece& piece, std::string own, double alone_s,
                        std::string beyond) {
     const double own_s = std::min(piece.seconds(), alone_s);
@@ -69,7 +73,7 @@ class PathNames {
     return fmt::format("{} {} on {}", to_string(view_.workload.groups[group].kind),
                        to_string(op_of(view_.workload.calls[call])), medium(group_class, call));
   }
-  // The network where the call touches it, else NVLink where it uses that.
+  // Returns the network where the call uses a NIC, else NVLink where it uses that, else PCIe.
   [[nodiscard]] std::string_view medium(std::uint32_t group_class, std::uint32_t call) const {
     bool nvlink = false;
     for (const FoldedPhase& phase : view_.partition.phases[group_class][call]) {
@@ -100,6 +104,7 @@ std::vector<PathCause> sorted_causes(const std::map<std::string, double>& sums, 
   return causes;
 }
 
+// Sums the slack of operations by name, over all ranks.
 std::vector<OperationSlack> slack_by_name(const RunView& view, const EventGraph& graph,
                                           const std::vector<PathPiece>& path) {
   const auto slack = slack_seconds(graph, view.partition, view.timeline);
@@ -117,6 +122,7 @@ std::vector<OperationSlack> slack_by_name(const RunView& view, const EventGraph&
         kind.name = view.workload.names.at(name);
         kind.least_slack_s = std::numeric_limits<double>::infinity();
       }
+      // Rounding may make the slack of an operation on the path slightly negative.
       const double room = std::max(0.0, slack[rank_class][op]);
       kind.count += members;
       kind.seconds += members * (times.end_s[op] - times.start_s[op]);
@@ -171,6 +177,7 @@ PathSummary path_summary(const RunView& view) {
     stages[graph.program(piece.event.rank_class).stage] += piece.seconds();
   }
   summary.causes = sorted_causes(sums, summary.seconds);
+  // Among stages of equal time the first one is the busiest, because `stages` is ordered.
   double most = -1.0;
   for (const auto& [stage, seconds] : stages) {
     summary.stages.push_back({stage, seconds});

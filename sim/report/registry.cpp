@@ -1,3 +1,4 @@
+// The table of all reports.
 #include <algorithm>
 #include <array>
 

@@ -1,3 +1,4 @@
+// The reports as CSV files.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -14,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of flat objects that all have the keys of the first.
+// Converts an array of flat objects to CSV. REQUIRES: all objects have the keys of the first.
 std::string csv_of(const Json& rows) {
   check_numbers(rows);
   std::string text;
@@ -33,6 +34,7 @@ std::string csv_of(const Json& rows) {
 
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
+// Writes a line per operation of the class's representative.
 void write_class_spans(const RunView& view, std::size_t index, OutputStream& out) {
   const RankClass& ranks = view.partition.ranks[index];
   const Program& program = view.workload.programs.at(ranks.program);

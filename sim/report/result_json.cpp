@@ -17,8 +17,8 @@ using Json = nlohmann::ordered_json;
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-// Counts up whenever a key of the result is renamed or goes. 2: fold.contracted_regions, which was
-// fold.stretches.
+// The version of the result's format. It increases whenever a key of the result is renamed or
+// removed. Version 2 has fold.contracted_regions, formerly fold.stretches.
 constexpr int kResultFormat = 2;
 
 Json provenance_json(const RunFacts& facts) {

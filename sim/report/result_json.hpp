@@ -1,9 +1,9 @@
-// The machine-readable result of a run: one JSON object whose keys are stable (design section 6).
-// SI units stand in the names; null where a thing does not apply. Where several steps were played
-// (parameter servers) there are also `steps` and `all_steps_time_s`: times are then means over the
-// steps, while the moment of the peak, counts and bytes are of all of them.
+// The machine-readable result of a run: one JSON object whose keys are stable. Names of keys
+// contain the SI unit. A value is null where it does not apply. Where the run plays several steps
+// (parameter servers), the result also has `steps` and `all_steps_time_s`: times are then means
+// over the steps, while the moment of the peak, counts and bytes cover all steps.
 //
-//   write_file("result.json", to_text(result_json(view)));
+//     write_file("result.json", to_text(result_json(view)));
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace trainyard {
 
 [[nodiscard]] nlohmann::ordered_json result_json(const RunView& view);
 
-// The parts that are reports of their own.
+// The parts of the result that are separate reports.
 [[nodiscard]] nlohmann::ordered_json breakdown_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json memory_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json links_json(const RunView& view);
@@ -24,21 +24,22 @@ namespace trainyard {
 [[nodiscard]] nlohmann::ordered_json placement_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json costs_json(const RunView& view);
 
-// The classes that ranks were folded into: [{class, ranks, members: [{first, length, every,
-// times}], program, unlike, cause, path: [{kind, here, there}], because}]. REQUIRES: the run was
-// asked for its reasons.
+// Returns the rank classes: [{class, ranks, members: [{first, length, every, times}], program,
+// unlike, cause, path: [{kind, here, there}], because}]. REQUIRES: the run recorded the reasons of
+// its fold (RunView::fold_reasons); the array is empty otherwise.
 [[nodiscard]] nlohmann::ordered_json rank_classes_json(const RunView& view);
 
-// An assertion at the writers: every number is finite, and a number whose name ends in "bytes" is
-// not negative. (JSON would print a null for a number that is not finite, and nobody would know.)
+// Asserts that every number is finite and that no number whose key ends in "bytes" is negative.
+// Without this check JSON would print null for a number that is not finite, and the fault would
+// pass unnoticed.
 void check_numbers(const nlohmann::ordered_json& json, std::string_view key = {});
 
-// Indented, with a last newline; numbers in their shortest form that reads back the same. REQUIRES:
-// check_numbers.
+// Prints indented JSON with a final newline. Each number has its shortest form that reads back the
+// same. REQUIRES: check_numbers.
 [[nodiscard]] std::string to_text(const nlohmann::ordered_json& json, int indentation = 2);
 
-// The same as one line without its end, as a journal's row or a worker's answer. REQUIRES:
-// check_numbers.
+// Prints the same on one line without a newline, for a line of a journal or the reply of a worker
+// process. REQUIRES: check_numbers.
 [[nodiscard]] std::string to_line(const nlohmann::ordered_json& json);
 
 }  // namespace trainyard

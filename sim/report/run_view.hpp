@@ -1,7 +1,8 @@
-// Everything a report may say about one run: what was asked (facts), what ran, what came out.
+// The input of all reports on one run: what was simulated (facts, cluster, workload) and the
+// results.
 //
-// sim/ knows nothing of transformers, so figures such as tokens and model FLOPs arrive as facts
-// from scenarios/simulate/. A report is a function from a RunView to text, JSON or files.
+// sim/ knows nothing of transformers, so scenarios/simulate/ passes figures such as tokens and
+// model FLOPs in as facts. A report is a function from a RunView to text, JSON or files.
 #pragma once
 
 #include <array>
@@ -25,14 +26,14 @@
 
 namespace trainyard {
 
-// A thing simplified, counted, and said in a sentence that a user can act on (design D10).
+// A simplification of the run, how often it applies, and a sentence that a user can act on.
 struct Approximation {
   std::string name;  // "profile_extrapolated"
   std::uint64_t count = 0;
   std::string sentence;
 };
 
-// A published figure beside the prediction.
+// A published figure and its prediction.
 struct PublishedComparison {
   std::string figure;  // "step_time_s", "mfu", "hardware_tflops_per_gpu"
   std::string title;   // "step time"
@@ -42,49 +43,55 @@ struct PublishedComparison {
   [[nodiscard]] double error() const { return predicted / published - 1.0; }  // +0.05: 5 % too high
 };
 
-// How far off predictions of measured runs like this one were, on average.
+// The mean error of predictions for measured runs of the same kind as this one.
 struct MeasuredError {
-  std::string kind;      // of what runs: "16-bit dense models on ampere"
-  std::size_t runs = 0;  // how many
+  std::string kind;      // kind of these runs: "16-bit dense models on ampere"
+  std::size_t runs = 0;  // number of these runs
   double mape = 0.0;     // mean |predicted / measured - 1|
-  double bias = 0.0;     // mean, below 0: predicted too fast
-  double p90 = 0.0;      // nine in ten are no further off
+  double bias = 0.0;     // mean of predicted / measured - 1; below 0: predicted too fast
+  double p90 = 0.0;      // 90th percentile of |predicted / measured - 1|
 };
 
-// A dense peak of one GPU that its FLOP/s are set against.
+// A dense peak of one GPU to which a report relates its FLOP/s.
 struct PeakRate {
   std::string precision;  // "bf16"
   FlopsPerSecond rate;
 };
 
+// Facts about a run that sim/ cannot derive.
 struct RunFacts {
   std::string title;                // first line of a report
   nlohmann::ordered_json scenario;  // resolved; null for a bare workload file
   std::string engine;
-  std::string engine_version;  // "SimGrid 3.32"; empty: the engine is our own
+  std::string engine_version;  // "SimGrid 3.32"; empty: the engine is part of Trainyard
   std::uint64_t seed = 0;
-  double steps = 1.0;            // played one after the other; figures are means over them
+  double steps = 1.0;  // steps that the run plays one after the other; figures are means over them
   double tokens_per_step = 0.0;  // 0: a bare workload has none
   Flops model_flops;             // of one step, all GPUs, in the convention below
   Flops model_flops_other;       // in the other convention
   Flops hardware_flops;          // model_flops plus recomputation
   Flops hardware_flops_other;    // the same in the other convention
   std::string flops_convention;  // "causal" or "full"
-  // The peak of the training precision; then, where products multiply in fewer bits, theirs.
+  // The peak of the training precision; then, where GEMMs use fewer bits, the peak of their
+  // precision.
   std::vector<PeakRate> peaks;
   Bytes gpu_memory;  // usable capacity
   std::vector<PublishedComparison> published;
   std::string published_source;
   std::string published_note;
-  std::optional<MeasuredError> measured_error;  // absent: no such run was measured, or not asked
+  // Absent: no such run was measured, or the comparison was not requested.
+  std::optional<MeasuredError> measured_error;
   std::vector<std::string> assumptions;
-  std::vector<std::string> defaults;  // fields that the scenario left to them, with their sources
+  // Fields that the scenario leaves to defaults, with their sources.
+  std::vector<std::string> defaults;
   std::vector<Approximation> approximations;
-  // Timing of the run itself, printed only with --timing (results are byte-identical without).
+  // Wall time and memory of the simulator, printed only with --timing, because results are
+  // byte-identical without them.
   std::optional<double> wall_s;
   std::optional<std::uint64_t> peak_rss_bytes;
 };
 
+// References to everything that reports read. REQUIRES: all of it outlives the view.
 struct RunView {
   const RunFacts& facts;
   const Cluster& cluster;
@@ -93,19 +100,19 @@ struct RunView {
   const SelectedAlgorithms& selected_algorithms;
   const Timeline& timeline;
   std::span<const Cost> kernel_costs;              // by index into Workload::kernels
-  std::span<const ClassReason> fold_reasons = {};  // by rank class; empty: not asked for
-  // By program and memory category: what the software around the step holds throughout; empty:
-  // nothing is known of it.
+  std::span<const ClassReason> fold_reasons = {};  // by rank class; empty: not requested
+  // The bytes that the software around the step holds throughout, by program and memory category.
+  // Empty: not known.
   std::span<const std::vector<std::int64_t>> software_memory = {};
-  std::span<const MemoryPeak> memory_peaks = {};  // by rank class; empty: not looked for yet
-  std::span<const Breakdown> breakdowns = {};     // likewise
+  std::span<const MemoryPeak> memory_peaks = {};  // by rank class; empty: computed on request
+  std::span<const Breakdown> breakdowns = {};     // by rank class; empty: computed on request
 
   [[nodiscard]] SelectedAlgorithm selected_algorithm(GroupId group, std::uint32_t call) const {
     const std::uint32_t group_class =
         selected_algorithms.empty() ? 0 : partition.class_of_group.at(group);
     return selected_algorithm_of(selected_algorithms, workload, group_class, call);
   }
-  // The time of one step: the mean of the steps that were played.
+  // Returns the time of one step: the mean over the steps that the run plays.
   [[nodiscard]] double step_s() const { return timeline.makespan_s / facts.steps; }
   [[nodiscard]] Breakdown breakdown_of(std::size_t rank_class) const {
     Breakdown times = breakdowns.empty() ? breakdown(workload, partition, timeline, rank_class)
@@ -113,9 +120,9 @@ struct RunView {
     for (double& seconds : times.seconds) seconds /= facts.steps;
     return times;
   }
-  // Adds up what a program and the software around it hold throughout, by category.
+  // Returns the bytes that a program and the software around it hold throughout, by category.
   [[nodiscard]] std::vector<std::int64_t> resident_bytes_of(std::uint32_t program) const;
-  // The curve of memory, with what the software holds.
+  // Returns the memory curve of a rank class, including the bytes of the software around the step.
   [[nodiscard]] std::vector<MemoryPoint> memory_curve_of(std::size_t rank_class) const;
   [[nodiscard]] MemoryPeak memory_peak_of(std::size_t rank_class) const {
     if (!memory_peaks.empty()) return memory_peaks[rank_class];

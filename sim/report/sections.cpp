@@ -1,3 +1,4 @@
+// The sections of the text report.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace {
 
 std::string gib(std::int64_t bytes) { return to_text(Bytes{static_cast<double>(bytes)}); }
 
-// "9 931": digits in groups of three, as the tables of this project print counts.
+// Groups digits in threes, as the tables of this project print counts: "9 931".
 std::string grouped(double value) {
   const std::string digits = fmt::format("{:.0f}", value);
   std::string text;
@@ -28,20 +29,20 @@ std::string grouped(double value) {
 }
 
 struct FigureRow {
-  std::string figure;  // key of a published comparison; empty: nothing can stand beside it
+  std::string figure;  // key of the published figure to compare with; empty: none applies
   std::string title;
   std::optional<double> value;
   std::string text;
 };
 
-// The peak is named where there are several.
+// Names the peak only where there are several.
 std::string utilisation_title(std::string_view name, const Utilisation& row, std::size_t peaks) {
   if (row.attention.empty()) return std::string(name);
   const std::string peak = peaks > 1 ? fmt::format(", {} peak", row.peak.precision) : "";
   return fmt::format("{} ({} attention{})", name, row.attention, peak);
 }
 
-// A published figure stands beside the first row alone.
+// Only the first row is compared with a published figure.
 void add_utilisation(const RunView& view, const Figures& key, std::vector<FigureRow>& rows) {
   const std::size_t peaks = view.facts.peaks.size();
   for (const Utilisation& row : key.utilisation) {
@@ -128,7 +129,7 @@ constexpr std::array<std::string_view, kTimeShares> kShortTitles{
     "compute", "optim.", "TP",      "PP",     "DP",   "EP",  "CP",
     "CPU",     "other",  "waiting", "bubble", "host", "idle"};
 
-// Shares of the step, mean over all ranks.
+// Returns the table of shares of the step, mean over all ranks.
 std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double step_s) {
   Breakdown mean;
   double ranks = 0.0;
@@ -143,7 +144,7 @@ std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double ste
     const double seconds = mean.seconds[share] / ranks;
     if (seconds <= 0.0) continue;
     const double fraction = seconds / step_s;
-    // The bar stands left-aligned in its own column: padded to the longest there can be.
+    // The table aligns cells right. Padding the bar to its greatest length aligns it left.
     table.row({std::string(to_string(static_cast<TimeShare>(share))),
                fmt::format("{:.6g}", seconds), percent(fraction),
                fmt::format("{:<50}", bar(fraction))});
@@ -172,8 +173,9 @@ std::string breakdown_by_stage(const std::vector<StageBreakdown>& stages, double
   return table.text();
 }
 
-// "weights 12.1 GiB, activations 30 GiB": what a peak is made of, largest first.
+// Returns the composition of a memory peak, largest first: "activations 30 GiB, weights 12.1 GiB".
 std::string composition(const RunView& view, const MemoryPeak& peak) {
+  // A multimap, because categories may have equal sizes.
   std::multimap<std::int64_t, std::string, std::greater<>> parts;
   for (std::size_t category = 0; category < peak.by_category.size(); ++category) {
     if (peak.by_category[category] == 0) continue;
@@ -193,7 +195,7 @@ std::string host_text(const HostMemory& host) {
              : fmt::format("{} of host memory on node {}", gib(host.bytes), host.node);
 }
 
-// Counts and bytes, unlike times, are of all steps that were played. `one`: where there is one.
+// Counts and bytes cover all steps that the run plays, unlike times. Returns `one` for one step.
 std::string in_steps(const RunView& view, const char* one) {
   return view.facts.steps > 1.0 ? fmt::format(" in all {} steps", view.facts.steps) : one;
 }

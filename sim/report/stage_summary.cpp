@@ -11,7 +11,7 @@ namespace trainyard {
 
 namespace {
 
-// The GPUs of a rank class are all of one kind.
+// Returns the GPU kind of a rank class. All GPUs of a class have the same kind.
 GpuKind gpu_of(const RunView& view, std::uint32_t rank_class) {
   if (!view.cluster.has_mixed_gpus()) return {.profile = {}, .memory = view.facts.gpu_memory};
   const RankId rank = view.partition.ranks[rank_class].representative;
@@ -49,6 +49,8 @@ std::vector<StageMemory> stage_memory(const RunView& view) {
     const auto capacity = static_cast<std::int64_t>(std::floor(gpu.memory.value()));
     MemoryPeak peak = view.memory_peak_of(index);
     const auto known = worst.find(stage);
+    // The worst class is the one with the least headroom, since capacities differ on mixed
+    // clusters.
     if (known != worst.end() &&
         known->second.peak.bytes - known->second.capacity_bytes >= peak.bytes - capacity)
       continue;
@@ -77,6 +79,7 @@ const StageMemory* worst_stage(const std::vector<StageMemory>& stages) {
 std::optional<HostMemory> host_memory(const RunView& view) {
   const auto& categories = view.workload.categories;
   if (std::ranges::find(categories, kHostCategory) == categories.end()) return std::nullopt;
+  // Each rank counts with its own peak, so the sum is an upper bound of what a node holds at once.
   std::vector<std::int64_t> of_class;
   for (std::size_t index = 0; index < view.partition.ranks.size(); ++index)
     of_class.push_back(host_memory_peak(view.workload, view.partition, view.timeline, index));

@@ -1,6 +1,6 @@
-// The run by pipeline stage: where the time of its ranks goes, and their peak memory.
+// The summary of a run by pipeline stage: where the time of its ranks goes, and their peak memory.
 //
-//   for (const StageMemory& stage : stage_memory(view)) stage.fits;
+//     for (const StageMemory& stage : stage_memory(view)) stage.fits;
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,45 @@
 
 namespace trainyard {
 
-// The breakdown (sim/timeline/breakdown.hpp) as the mean over the ranks of a stage.
+// The breakdown (sim/timeline/breakdown.hpp), averaged over the ranks of a stage.
 struct StageBreakdown {
   std::uint32_t stage = 0;
   std::uint64_t ranks = 0;
   Breakdown mean;
 };
 
-// Sorted by stage number.
+// Returns the entries sorted by stage number.
 [[nodiscard]] std::vector<StageBreakdown> stage_breakdown(const RunView& view);
 
-// The peak memory of a stage: the worst of its rank classes, and whether it fits.
+// The peak memory of the stage's worst rank class, and whether it fits. The worst class has the
+// least headroom (capacity minus peak).
 struct StageMemory {
   std::uint32_t stage = 0;
-  std::uint32_t rank_class = 0;  // the worst, the lowest among equals
+  std::uint32_t rank_class = 0;  // the worst class; the lowest among equals
   MemoryPeak peak;
   std::int64_t capacity_bytes = 0;  // 0: not known, then `fits` is true
   bool fits = true;
-  std::string gpu = {};  // profile, where the cluster's GPUs are not all alike
+  std::string gpu = {};  // GPU profile; empty where all GPUs of the cluster are of one kind
 };
 
-// Sorted by stage number.
+// Returns the entries sorted by stage number.
 [[nodiscard]] std::vector<StageMemory> stage_memory(const RunView& view);
 
-// The stage with the highest peak; nullptr when there is none.
+// Returns the stage with the least headroom; nullptr when the list is empty.
 [[nodiscard]] const StageMemory* worst_stage(const std::vector<StageMemory>& stages);
 
-// "backward layer 3, microbatch 7": the operation that reached the peak.
+// Names the operation whose allocation reaches the peak: "backward layer 3, microbatch 7".
 [[nodiscard]] std::string peak_operation(const RunView& view, const StageMemory& stage);
 
-// The bytes that the ranks of a node keep in the memory of its CPUs, each rank at its own peak, on
-// the node where they are most.
+// The host memory that the ranks of one node hold, each rank at its own peak, for the node that
+// holds most.
 struct HostMemory {
   std::uint32_t node = 0;
   std::int64_t bytes = 0;
   std::int64_t capacity_bytes = 0;  // 0: not known
   bool fits = true;
 };
-// Nothing where the step keeps nothing there.
+// Returns nothing where the step holds nothing in host memory.
 [[nodiscard]] std::optional<HostMemory> host_memory(const RunView& view);
 
 }  // namespace trainyard

@@ -1,5 +1,4 @@
-// Traces become the text of a workload file, which the one reader of such files then reads and
-// checks.
+// Converts traces to the text of a workload file, which the reader of such files parses and checks.
 #include "scenarios/import/chakra/import.hpp"
 
 #include <fmt/format.h>
@@ -23,9 +22,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A rank's trace as operations of a workload file.
+// A rank's trace as a program of a workload file.
 struct RankProgram {
-  std::string text = {};  // without what only the rank knows
+  std::string text = {};  // identical text for ranks that run the same program
   std::vector<std::pair<std::string, GroupKey>> slots = {};
   std::string label = {};
   std::uint32_t gpu = 0;
@@ -45,7 +44,8 @@ class Importer {
   }
 
  private:
-  // An attribute of ours that somebody changed may hold a value of another kind.
+  // Converts a trace. The attribute "trainyard" may have been edited and hold a value of another
+  // type.
   RankProgram checked_program(RankId rank) {
     try {
       return program(rank);
@@ -95,7 +95,7 @@ class Importer {
       streams.push_back(stream_of(*issued.node, op));
       op["stream"] = streams.back();
       if (issued.node->type != NodeType::Compute) meet(rank, *issued.node, made, op);
-      // Streams are in order by themselves.
+      // Operations on one stream are in order already.
       for (const std::size_t before : issued.after)
         if (streams[before] != streams.back()) op["after"].push_back(before);
       operations += (operations.empty() ? "\n" : ",\n") + op.dump();
@@ -109,7 +109,7 @@ class Importer {
     return made;
   }
 
-  // The attribute that we write beside Chakra's own; an empty object in traces of others.
+  // Returns the attribute that Trainyard's export adds; an empty object for traces of other tools.
   static Json exact(const Attributes& attributes, const std::string& file) {
     const std::string words = text(attributes, "trainyard");
     if (words.empty()) return Json::object();
@@ -159,6 +159,9 @@ class Importer {
     return op;
   }
 
+  // With Durations::Best a kernel shape has precedence over a recorded time, because it is priced
+  // for the GPU that replays the trace. With Durations::Roofline a recorded time is used only where
+  // the node has no work.
   Json compute(const Node& node, Json op) {
     const double seconds = op.value("seconds", recorded_seconds(node));
     op.erase("seconds");
@@ -206,8 +209,8 @@ class Importer {
     return name;
   }
 
-  // One lane for each resource; sends and receives apart, or two ranks that exchange would each
-  // wait.
+  // Returns one stream per resource. Sends and receives have separate streams, since two ranks that
+  // send to each other would otherwise deadlock.
   static std::string stream_of_kind(NodeType type, bool on_cpu) {
     if (on_cpu) return "cpu";
     switch (type) {
@@ -225,8 +228,8 @@ class Importer {
     }
   }
 
-  // The rank's name for a group: the first of a kind has the kind's name, so that ranks that do the
-  // same share a program wherever they are.
+  // Returns the rank's name for a group. The first group of a kind has the name of the kind, so
+  // that ranks with the same operations share a program regardless of their groups.
   [[nodiscard]] std::string slot(RankProgram& program, const GroupKey& key, const Json& op) {
     for (const auto& [name, known] : program.slots)
       if (known == key) return name;
@@ -249,7 +252,7 @@ class Importer {
     if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
   }
 
-  // The compute stream first: the one that computes most.
+  // Returns the streams, those that the traces list first, then those with most computations.
   [[nodiscard]] std::vector<std::string> streams() const {
     std::vector<std::string> names;
     for (const auto& [name, count] : uses_) names.push_back(name);
@@ -275,6 +278,7 @@ class Importer {
     std::string programs, ranks;
     for (RankId rank = 0; rank < programs_.size(); ++rank) {
       const RankProgram& made = programs_[rank];
+      // Ranks with identical text share a program, which makes folding possible.
       const auto [entry, fresh] = distinct.try_emplace(made.text, distinct.size());
       if (fresh) programs += (programs.empty() ? "\n" : ",\n") + made.text;
       Json slots = Json::object();
@@ -299,8 +303,8 @@ class Importer {
   std::vector<RankProgram> programs_;
   std::vector<std::string> slots_;
   std::vector<std::string> categories_;
-  std::map<std::string, std::size_t> uses_;      // nodes by stream
-  std::map<std::string, std::size_t> computes_;  // computations by stream
+  std::map<std::string, std::size_t> uses_;      // number of nodes, by stream
+  std::map<std::string, std::size_t> computes_;  // number of computations, by stream
 };
 
 }  // namespace

@@ -31,7 +31,7 @@ std::optional<std::uint64_t> whole_number(const std::string& text) {
   return number;
 }
 
-// PyTorch writes the table as text within a list, or as the list itself.
+// Parses a table of groups. PyTorch writes it as text within a list, or as the list itself.
 Json group_table(const std::string& words) {
   Json table = try_parse_json(words).value_or(Json());
   if (table.is_array() && !table.empty() && table[0].is_string())
@@ -39,10 +39,10 @@ Json group_table(const std::string& words) {
   return table.is_array() ? table : Json::array();
 }
 
-// A rank as a trace writes it, which may be none of the ranks there are.
+// A rank as a trace writes it, which may not exist.
 using RankNumber = std::uint64_t;
 
-// [0, 1], or {"0": 0, "1": 1} as older releases wrote it.
+// Parses [0, 1], or {"0": 0, "1": 1} as older releases wrote it.
 std::vector<RankNumber> members_of(const Json& ranks) {
   std::vector<RankNumber> members;
   for (const auto& [key, value] : ranks.items()) {
@@ -58,7 +58,8 @@ std::string text_of(const Json& row, const char* key) {
   return found != row.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// The rank as the trace writes it. A negative number becomes larger than every rank.
+// Returns the rank at an endpoint of a message. The conversion makes a negative number larger than
+// every rank.
 RankNumber end_of(const Node& node, const char* name, RankId otherwise) {
   return static_cast<RankNumber>(integer(node.attributes, name).value_or(otherwise));
 }
@@ -120,7 +121,8 @@ void Matching::read_groups_file() {
   for (const auto& [name, ranks] : table.items()) define(name, {{"ranks", ranks}});
 }
 
-// Where both ends of a pair tag their messages in one order, they are one queue.
+// Pairs whose sender and receiver tag their messages in the same order have one queue. Other pairs
+// are matched tag by tag.
 void Matching::find_tagged_pairs() {
   std::map<std::pair<RankNumber, RankNumber>, std::array<std::vector<std::int64_t>, 2>> tags;
   for (RankId rank = 0; rank < folder_.ranks.size(); ++rank) {
@@ -140,7 +142,8 @@ std::vector<RankId> Matching::world() const {
   return all;
 }
 
-// Ranks that agree with this one in every dimension that is not involved.
+// Returns the ranks that have the same coordinates as this one in every dimension that is not
+// involved.
 std::vector<RankId> Matching::along_dimensions(RankId rank, const Node& node) {
   const auto found = node.attributes.find("involved_dim");
   const auto* involved = found == node.attributes.end()
@@ -148,10 +151,10 @@ std::vector<RankId> Matching::along_dimensions(RankId rank, const Node& node) {
                              : std::get_if<std::vector<std::int64_t>>(&found->second);
   const auto chosen = [](std::int64_t one) { return one != 0; };
   if (involved == nullptr || std::ranges::all_of(*involved, chosen)) return world();
-  std::int64_t gemm = 1;
-  for (const std::int64_t size : conventions_.dimensions) gemm *= size;
+  std::int64_t network_size = 1;
+  for (const std::int64_t size : conventions_.dimensions) network_size *= size;
   if (conventions_.dimensions.size() != involved->size() ||
-      gemm != static_cast<std::int64_t>(folder_.ranks.size())) {
+      network_size != static_cast<std::int64_t>(folder_.ranks.size())) {
     report(file_of(rank),
            fmt::format("{} takes part in some of {} dimensions", described(rank, node),
                        involved->size()),
@@ -231,13 +234,15 @@ std::int64_t Matching::whole_bytes(CollectiveOp op, std::int64_t bytes, std::siz
 }
 
 Json Matching::call(const GroupKey& key, RankId rank, const Node& node) {
+  // An unreadable call is reported and replaced by a valid one, so that the import finds further
+  // problems.
   std::int64_t bytes = integer(node.attributes, "comm_size").value_or(-1);
   if (bytes < 0) {
     report(file_of(rank), fmt::format("{} has no comm_size", described(rank, node)),
            "every communication says its bytes");
     bytes = 0;
   }
-  // The bytes of all members are summed.
+  // The limit applies to the sum over all members.
   if (bytes > kBytesMost / static_cast<std::int64_t>(key.members.size())) {
     report(file_of(rank),
            fmt::format("{} has a comm_size of {} for {} ranks", described(rank, node), bytes,
@@ -265,12 +270,14 @@ Json Matching::call(const GroupKey& key, RankId rank, const Node& node) {
         "all_reduce, reduce, all_gather, broadcast, all_to_all, reduce_scatter and barriers can");
     return {{"op", "all_reduce"}, {"bytes", bytes}};
   }
-  if (type == kBarrier) bytes = std::max<std::int64_t>(bytes, 4);  // PyTorch reduces one number
+  // PyTorch's barrier reduces one number.
+  if (type == kBarrier) bytes = std::max<std::int64_t>(bytes, 4);
   return {{"op", to_string(*op)},
           {"bytes", whole_bytes(*op, bytes, key.members.size())},
           {"algorithm", conventions_.algorithm}};
 }
 
+// Members must agree on operation and bytes; the algorithm is not compared.
 void Matching::meet(const GroupKey& key, RankId rank, const Node& node, const Json& call) {
   groups_[key][rank].push_back(
       {.node = &node,
@@ -281,6 +288,8 @@ void Matching::meet(const GroupKey& key, RankId rank, const Node& node, const Js
          "correct the group's ranks");
 }
 
+// Compares each member's calls with those of the first member, in order, and reports the first
+// difference of the group only.
 void Matching::check_group(const GroupKey& key, const MemberCalls& calls,
                            std::vector<Problem>& problems) const {
   static const std::vector<MemberCall> kNothing;

@@ -1,10 +1,10 @@
-// Who meets whom in a folder of traces: process groups, the calls their members make, and what does
-// not match.
+// Matches communication in a folder of traces: process groups, the calls of their members, and
+// calls without a partner.
 //
-//   Matching matching(folder, conventions);
-//   const GroupKey key = matching.key_of(rank, node);
-//   matching.meet(key, rank, node, call);        // for every communication, in issue order
-//   matching.check();                            // all mismatches, named, in one InputError
+//     Matching matching(folder, conventions);
+//     const GroupKey key = matching.key_of(rank, node);
+//     matching.meet(key, rank, node, call);        // for every communication, in issue order
+//     matching.check();                            // all mismatches, named, in one InputError
 #pragma once
 
 #include <compare>
@@ -21,13 +21,14 @@
 
 namespace trainyard::chakra {
 
-// A group as traces tell it: by name and members, by the two ends of messages (and their tag, where
-// the two do not send and receive in one order), or a rank and the memory of its host.
+// Identifies a group as traces describe it: by name and members, by the two endpoints of messages
+// (and their tag, where sender and receiver tag their messages in different orders), or by a rank
+// whose host memory it uses.
 struct GroupKey {
   enum class Form : std::uint8_t { Numbered, Named, Message, Host } form = Form::Numbered;
-  std::uint64_t number = 0;  // of a numbered group; of a message its tag
+  std::uint64_t number = 0;  // number of a numbered group; tag of a message
   std::string name = {};
-  std::vector<RankId> members = {};  // the sender first
+  std::vector<RankId> members = {};  // sender first
   auto operator<=>(const GroupKey&) const = default;
 };
 
@@ -38,13 +39,16 @@ class Matching {
 
   // REQUIRES: the node communicates, or loads or stores.
   [[nodiscard]] GroupKey key_of(RankId rank, const Node& node);
-  // The call of a trace of others, as in a workload file.
+  // Converts the call of a node to the form of a workload file, for traces of other tools.
   [[nodiscard]] nlohmann::ordered_json call(const GroupKey& key, RankId rank, const Node& node);
+  // Records a call of a rank on a group.
   void meet(const GroupKey& key, RankId rank, const Node& node, const nlohmann::ordered_json& call);
+  // Throws InputError with all problems so far and all calls that do not match.
   void check() const;
 
   [[nodiscard]] GroupKind kind_of_group(const GroupKey& key) const;
-  [[nodiscard]] std::map<GroupKey, std::size_t> numbers() const;  // of all groups that were met
+  // Position in groups_json(), for all groups with calls.
+  [[nodiscard]] std::map<GroupKey, std::size_t> numbers() const;
   [[nodiscard]] nlohmann::ordered_json groups_json() const;
 
  private:
@@ -52,7 +56,7 @@ class Matching {
     std::vector<RankId> members;
     std::string description;
   };
-  // One call as a member makes it; `content` is what must be equal.
+  // One call of a member; `content` must be equal on all members.
   struct MemberCall {
     const Node* node = nullptr;
     std::string content;

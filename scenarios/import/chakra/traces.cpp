@@ -21,7 +21,7 @@ namespace {
   throw InputError(Problem{folder.string(), "", std::move(problem), std::move(hint)});
 }
 
-// 12 of "step.12.et" and "step.12.et.gz"; nothing for other names.
+// Returns 12 for "step.12.et" and "step.12.et.gz"; nothing for other names.
 std::optional<std::size_t> rank_of(const fs::path& file) {
   fs::path name = file.filename();
   if (name.extension() == ".gz") name = name.stem();
@@ -87,6 +87,7 @@ std::string described(const Node& node) {
   return fmt::format("node {} \"{}\"", node.id, node.name);
 }
 
+// The dependency graph of a trace. Nodes are identified by their position in the file.
 class Order {
  public:
   Order(const RankTrace& trace, const std::string& file) : nodes_(trace.nodes), file_(file) {
@@ -106,7 +107,8 @@ class Order {
     if (!problems_.empty()) throw InputError(problems_);
   }
 
-  // Places in the file, each after what it waits for.
+  // Returns the positions in a topological order (Kahn's algorithm, with a queue ordered by id).
+  // Cost: O((nodes + dependencies) log nodes).
   std::vector<std::size_t> sorted() {
     const auto later = [this](std::size_t a, std::size_t b) { return nodes_[a].id > nodes_[b].id; };
     std::priority_queue<std::size_t, std::vector<std::size_t>, decltype(later)> free(later);
@@ -151,7 +153,8 @@ class Order {
     }
   }
 
-  // Some node is left open; going back through open ones must come round.
+  // Finds a cycle: every open node waits for another open one, so a walk backwards must return to a
+  // node that it has visited.
   [[noreturn]] void refuse_cycle(const std::vector<std::size_t>& open) const {
     std::size_t at = 0;
     while (open[at] == 0) ++at;
@@ -174,8 +177,8 @@ class Order {
   const std::vector<Node>& nodes_;
   std::string file_;
   std::map<std::uint64_t, std::size_t> place_of_;
-  std::vector<std::vector<std::size_t>> waits_;  // by place in the file
-  std::vector<std::vector<std::size_t>> users_;
+  std::vector<std::vector<std::size_t>> waits_;  // by position in the file
+  std::vector<std::vector<std::size_t>> users_;  // inverse of waits_
   std::vector<Problem> problems_;
 };
 
@@ -186,7 +189,7 @@ std::vector<Issued> issue_order(const RankTrace& trace,
                                 const std::string& file) {
   Order order(trace, file);
   std::vector<Issued> issued;
-  // By place in the file: the issued ones whose end is that of the node.
+  // By position in the file: the positions in `issued` whose ends a user of the node must wait for.
   std::vector<std::vector<std::size_t>> ends(trace.nodes.size());
   for (const std::size_t place : order.sorted()) {
     std::vector<std::size_t> after;

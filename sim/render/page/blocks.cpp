@@ -54,11 +54,13 @@ BlockKind kind_of(const RunView& view, const Rank& rank, const Operation& op) {
   return kind_of(view.workload.groups.at(rank.slots.at(op.slot).group).kind);
 }
 
+// Decides whether a block continues the previous one. Blocks are sorted by stream, then by start.
 bool joins(const Bar& before, const Bar& block, double gap_s) {
   return before.stream == block.stream && before.kind == block.kind &&
          before.microbatch == block.microbatch && block.start_s - before.end_s <= gap_s;
 }
 
+// Joins consecutive blocks of one stream, kind and microbatch whose gap is at most `gap_s`.
 std::vector<Bar> joined(const std::vector<Bar>& blocks, double gap_s) {
   std::vector<Bar> result;
   for (const Bar& block : blocks) {
@@ -77,8 +79,8 @@ std::vector<Bar> joined(const std::vector<Bar>& blocks, double gap_s) {
 }  // namespace
 
 const std::array<BlockStyle, kBlockKinds>& block_styles() {
-  // After Okabe and Ito (Color Universal Design, 2008), darker and lighter for the second of a
-  // pair.
+  // Colours after Okabe and Ito (Color Universal Design, 2008); the second kind of a pair has a
+  // darker or lighter variant.
   static constexpr std::array<BlockStyle, kBlockKinds> kStyles{{
       {"forward", "#56B4E9"},
       {"backward", "#0072B2"},
@@ -123,7 +125,7 @@ std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail d
 }
 
 std::vector<std::uint32_t> chosen_lanes(const RunView& view, std::size_t most) {
-  std::map<std::uint32_t, std::uint32_t> first;  // by stage
+  std::map<std::uint32_t, std::uint32_t> first;  // lowest rank class, by stage
   for (std::uint32_t one = 0; one < view.partition.ranks.size(); ++one)
     first.try_emplace(view.workload.programs.at(view.partition.ranks[one].program).stage, one);
   std::vector<std::uint32_t> all;

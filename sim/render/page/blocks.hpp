@@ -1,7 +1,7 @@
-// The operations of one rank class as coloured blocks on its streams, for drawing.
+// The operations of one rank class as coloured bars on its streams, for drawing.
 //
-//   LaneChoice lanes = chosen_lanes(view, 16);          // one rank class for each stage
-//   std::vector<Bar> blocks = bars_of(view, lanes.front(), Detail::Microbatch);
+//     const auto lanes = chosen_lanes(view, 16);          // one rank class for each stage
+//     std::vector<Bar> blocks = bars_of(view, lanes.front(), Detail::Microbatch);
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace trainyard {
 
-// The property that a block is coloured by: the part of the step that it computes, or the group
-// that it talks to.
+// The property that determines the colour of a bar: the part of the step that it computes, or the
+// kind of its group.
 enum class BlockKind : std::uint8_t {
   Forward,
   Backward,
@@ -39,27 +39,28 @@ struct BlockStyle {
 };
 [[nodiscard]] const std::array<BlockStyle, kBlockKinds>& block_styles();
 
+// One bar: an operation, or consecutive operations joined.
 struct Bar {
   BlockKind kind = BlockKind::Forward;
   std::uint8_t stream = 0;
   std::int32_t microbatch = -1;
-  std::int32_t layer = -1;  // -1: none, or several in one block
-  std::uint16_t name = 0;   // index into Workload::names; of the first of several
+  std::int32_t layer = -1;  // -1: none, or several in one bar
+  std::uint16_t name = 0;   // index into Workload::names; of the first operation
   std::uint32_t operations = 1;
   double start_s = 0.0;
   double end_s = 0.0;
 };
 
-// Every operation its own block, or neighbours on a stream that are of one kind and one microbatch
-// joined, with the gaps between them that are under a thousandth of the step.
+// Operation: one bar per operation. Microbatch: consecutive bars of one stream, kind and microbatch
+// are joined across gaps of up to a thousandth of the step.
 enum class Detail : std::uint8_t { Operation, Microbatch };
 
-// By stream, then by start. Operations without length are left out.
+// Returns the bars sorted by stream, then by start. Operations of length zero are left out.
 [[nodiscard]] std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class,
                                        Detail detail);
 
-// The first rank class of each pipeline stage, by stage; of more stages than `most`, that many at
-// even distances, the first and the last among them.
+// Returns the first rank class of each pipeline stage, by stage. With more stages than `most` it
+// returns `most` stages at even distances, including the first and the last.
 [[nodiscard]] std::vector<std::uint32_t> chosen_lanes(const RunView& view, std::size_t most);
 
 }  // namespace trainyard

@@ -18,11 +18,11 @@ namespace trainyard {
 namespace {
 
 constexpr double kWidth = 960.0;
-constexpr double kLabels = 150.0;  // left of every chart
+constexpr double kLabels = 150.0;  // space for labels at the left of every chart
 constexpr double kRow = 22.0;
 constexpr double kSpan = kWidth - kLabels;
 
-// The colours by TimeShare. BlockStyle gives the same things the same colours.
+// The colours by TimeShare. BlockStyle uses the same colours for the same causes.
 constexpr std::array<std::string_view, kTimeShares> kShareColours{
     "#0072B2", "#CC79A7", "#E69F00", "#009E73", "#D55E00", "#7A3E9D", "#8B6D00",
     "#56B4E9", "#5F5F5F", "#B8860B", "#DDDDDD", "#A0A0A0", "#EEEEEE"};
@@ -76,6 +76,7 @@ std::string block_row(const std::vector<Bar>& blocks, double step_s, double y) {
     if (block.stream != 0) continue;
     const double x = kLabels + block.start_s / step_s * kSpan;
     const double width = (block.end_s - block.start_s) / step_s * kSpan;
+    // A narrower bar is invisible.
     if (width < 0.05) continue;
     const BlockStyle& style = block_styles()[static_cast<std::size_t>(block.kind)];
     body +=
@@ -95,7 +96,7 @@ std::string block_row(const std::vector<Bar>& blocks, double step_s, double y) {
 // ---- pipeline
 
 struct PipelineRows {
-  std::string body;  // the stages and the axis below them; empty for a step without length
+  std::string body;  // the stages and the axis below them; empty for a step of length zero
   double height = 0.0;
   std::set<BlockKind> used;
 };
@@ -126,7 +127,8 @@ constexpr std::size_t kColumns = 100;
 using LinkKey = std::pair<LinkKind, double>;  // kind, capacity in bytes/s
 using Row = std::array<double, kColumns>;
 
-// Mean use of one link of each class in each hundredth of the step, 0..1.
+// Returns the mean use (0 to 1) of one link of each class in each hundredth of the step. A flow
+// counts with its mean rate over its duration.
 std::vector<Row> use_of_classes(const RunView& view) {
   std::vector<Row> use(view.partition.links.size(), Row{});
   const double column_s = view.timeline.makespan_s / static_cast<double>(kColumns);
@@ -164,6 +166,7 @@ std::string heat_row(const Row& row, double y) {
   std::string body;
   const double width = kSpan / static_cast<double>(kColumns);
   for (std::size_t column = 0; column < kColumns; ++column) {
+    // A flow counts with its mean rate, so the sum may exceed the capacity.
     const double use = std::min(row[column], 1.0);
     if (use < 0.005) continue;
     body += fmt::format(
@@ -189,9 +192,11 @@ constexpr std::array<Tier, kDeviceKinds> kTiers{{{DeviceKind::CoreSwitch, "core 
                                                  {DeviceKind::NvSwitch, "NVSwitches"},
                                                  {DeviceKind::Gpu, "GPUs"}}};
 
-// Links from one kind of device to another, alike in kind and capacity.
+// Links from one kind of device to another that have the same kind and capacity.
 using ParallelSet = std::tuple<DeviceKind, DeviceKind, LinkKind, double>;
 
+// Counts the links from a lower to a higher kind of device, one per cable. Links between devices of
+// one kind count in both directions.
 std::map<ParallelSet, std::uint64_t> parallel_links_of(const Cluster& cluster) {
   std::map<ParallelSet, std::uint64_t> parallel_links;
   for (const Link& link : cluster.links()) {
@@ -210,7 +215,7 @@ std::string tier_row(const Tier& tier, std::uint64_t count, double y) {
       y, y + 17.0, count, tier.name);
 }
 
-// An arc at the side from tier to tier, with its text beside.
+// Draws a line at the side from tier to tier, with its number and text.
 std::string parallel_line(double from_y, double to_y, std::size_t number, const std::string& text) {
   const double x = 500.0 + 26.0 * static_cast<double>(number + 1);
   return fmt::format(
@@ -235,7 +240,8 @@ struct MemoryScale {
   [[nodiscard]] double y(double bytes) const { return kMemoryHeight * (1.0 - bytes / most_bytes); }
 };
 
-// Everything up to and including a category, as one filled outline; later ones are drawn beneath.
+// Draws the sum of the categories up to `category` as one filled outline. Callers draw the last
+// category first, so that each outline covers the larger ones before it.
 std::string area(const std::vector<MemoryPoint>& curve, std::size_t category,
                  const MemoryScale& scale) {
   std::string path = fmt::format("M0,{:.1f}", kMemoryHeight);
@@ -296,7 +302,7 @@ std::string pipeline_chart(const RunView& view) {
 std::string pipeline_picture(const RunView& view) {
   constexpr double kTitle = 44.0;
   constexpr double kLegend = 26.0;
-  constexpr double kKey = 150.0;  // from one key of the legend to the next
+  constexpr double kKey = 150.0;  // distance from one legend entry to the next
   constexpr double kMargin = 12.0;
   const PipelineRows rows = pipeline_rows(view);
   std::string body = fmt::format("<g transform=\"translate(0 {})\">\n{}</g>\n", kTitle, rows.body);

@@ -22,6 +22,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Limits that keep a page at a size that a browser handles.
 constexpr std::size_t kMostBlocks = 60'000;
 constexpr std::size_t kMostLanes = 16;
 constexpr std::size_t kMostPoints = 1'000;
@@ -32,6 +33,7 @@ struct Lane {
   std::vector<Bar> blocks;
 };
 
+// One lane per pipeline stage shown.
 std::vector<Lane> lanes_in(const RunView& view, Detail detail) {
   std::vector<Lane> lanes;
   for (const std::uint32_t one : chosen_lanes(view, kMostLanes))
@@ -63,7 +65,8 @@ Json lane_json(const RunView& view, const Lane& lane) {
           {"blocks", std::move(blocks)}};
 }
 
-// The point with most memory of each part of the step, so that no peak is lost.
+// Divides the curve into parts and keeps the point with most memory of each, so that no peak is
+// lost.
 std::vector<MemoryPoint> thinned(const std::vector<MemoryPoint>& curve) {
   if (curve.size() <= kMostPoints) return curve;
   const auto total = [](const MemoryPoint& point) {
@@ -109,7 +112,8 @@ std::string text_block(const std::string& text) {
   return text.empty() ? "" : "<pre>" + html_escaped(text) + "</pre>\n";
 }
 
-// A picture with its figures as text below, for those who want them to the digit or cannot see it.
+// Returns a picture with its figures as text below, for readers who need exact values or cannot see
+// the picture.
 std::string with_figures(const std::string& picture, const std::string& text) {
   if (text.empty()) return picture;
   return picture + "<details><summary>The same in figures</summary>\n" + text_block(text) +
@@ -128,7 +132,7 @@ std::string card(std::string_view name, const std::string& value) {
   return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", svg_escaped(name), svg_escaped(value));
 }
 
-// The figures people ask for first, large; nothing for what a bare workload has not.
+// Returns the key figures as large cards. A bare workload has fewer of them.
 std::string cards(const RunView& view) {
   const Figures key = figures(view);
   std::string html =
@@ -178,7 +182,7 @@ std::string timeline() {
          "<p id=\"timeline-here\" aria-live=\"polite\">&nbsp;</p>\n";
 }
 
-// Draws a bar for what each what-if would save.
+// Returns a table of what each what-if would save, with bars.
 std::string gain_bars(std::span<const PageGain> rows) {
   if (rows.empty()) return "";
   double most = 1e-12;
@@ -219,8 +223,9 @@ std::string sections(const PageRequest& request) {
          section("scenario", "Scenario", scenario(view));
 }
 
-// JSON inside a script element: nothing in it may end the element, or begin a comment in which its
-// end would not count ("<!--<script>", HTML, restrictions on the contents of script elements).
+// Prints JSON for a script element. The text may contain no "<", which could end the element or
+// begin a comment in which the end tag would not count ("<!--<script>"; HTML, restrictions on the
+// contents of script elements).
 std::string script_json(const Json& json) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
@@ -231,6 +236,8 @@ std::string script_json(const Json& json) {
 }  // namespace
 
 Json page_data(const RunView& view) {
+  // Bars of single operations are the first choice, then bars per microbatch. If these are too many
+  // as well, lanes in the middle are dropped, so that the first and the last stage remain.
   std::vector<Lane> lanes = lanes_in(view, Detail::Operation);
   const bool joined = count(lanes) > kMostBlocks;
   if (joined) lanes = lanes_in(view, Detail::Microbatch);

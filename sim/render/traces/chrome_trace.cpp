@@ -16,7 +16,7 @@
 namespace trainyard {
 namespace {
 
-// The text quoted and escaped.
+// Returns the text quoted and escaped.
 std::string json_text(std::string_view text) {
   const auto plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
   if (!std::ranges::all_of(text, plain)) return nlohmann::json(text).dump();
@@ -28,6 +28,7 @@ std::string json_text(std::string_view text) {
   return quoted;
 }
 
+// A time in microseconds with three decimals, split so that it prints exactly.
 struct Microseconds {
   std::int64_t whole;
   std::int64_t thousandths;
@@ -40,10 +41,10 @@ struct TraceFlowEnd {
   std::int64_t at_ns = 0;
 };
 
-// The events of a trace, written one after another straight to a file. Times are printed as
-// microseconds with three decimals, so that the end of a span and the start of the next are equal
-// digit by digit: viewers drop spans of one thread that overlap by even a rounding error. Names and
-// args come as JSON text, made once and printed often.
+// Writes the events of a trace one after another to a file. Times are printed as microseconds with
+// three decimals, so that the end of a span and the start of the next are digit by digit equal:
+// viewers drop spans of one thread that overlap by even a rounding error. Names and args arrive as
+// JSON text, so that callers format them once and print them often.
 class TraceEvents {
  public:
   explicit TraceEvents(OutputStream& out) : out_(out) {}
@@ -51,12 +52,12 @@ class TraceEvents {
   void process(std::uint64_t process, const std::string& name, std::uint64_t position);
   void thread(std::uint64_t process, std::uint64_t thread, const std::string& name,
               std::uint64_t position);
-  // An arrow. REQUIRES: both ends lie within slices, and the end is not before the start.
+  // Draws an arrow. REQUIRES: both ends lie within slices, and the end is not before the start.
   void flow(const TraceFlowEnd& from, const TraceFlowEnd& to);
-  // New values of some series of a counter: {"weights":12}.
+  // Writes new values of some series of a counter: {"weights":12}.
   void counter(std::uint64_t process, std::string_view name_json, std::int64_t at_ns,
                std::string_view series_json);
-  // Counts events that were written beside, `times` times.
+  // Adds `times` times the counts of events that the caller wrote directly to the file.
   void add(const TraceCounts& counts, std::uint64_t times);
 
   [[nodiscard]] const TraceCounts& counts() const { return counts_; }
@@ -123,13 +124,13 @@ void TraceEvents::add(const TraceCounts& counts, std::uint64_t times) {
   counts_.counters += times * counts.counters;
 }
 
-// Text that the ranks of a class have in common but for a few places, which each fills with its
-// own.
+// Text that the ranks of a class share except at a few positions, which each rank fills with its
+// own value.
 //
-//   SharedText text;
-//   text.append("\"pid\":");
-//   text.append_value(0);
-//   text.write(values_of_a_rank, out);      // "pid":3
+//     SharedText text;
+//     text.append("\"pid\":");
+//     text.append_value(0);
+//     text.write(values_of_a_rank, out);      // "pid":3
 class SharedText {
  public:
   void append(std::string_view text) { text_ += text; }
@@ -137,7 +138,7 @@ class SharedText {
   void print(fmt::format_string<Values...> format, Values&&... values) {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Values>(values)...);
   }
-  // The value of that index stands here.
+  // Inserts the rank's value of that index here.
   void append_value(std::size_t index) { places_.push_back({text_.size(), index}); }
 
   [[nodiscard]] std::size_t size() const { return text_.size(); }
@@ -165,7 +166,8 @@ class SharedText {
   std::vector<Place> places_;
 };
 
-// A send or a receive of a shown rank, by the call it is: the i-th on its group.
+// A send or a receive of a shown rank, identified by its group and its position among the calls of
+// the group.
 struct MessageEnd {
   GroupId group = 0;
   std::uint32_t call = 0;
@@ -178,10 +180,11 @@ struct MessageEnd {
 
 using What = RankValue::What;
 
+// The text of a class is written in pieces of this size, so that memory stays bounded.
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
-// Processes, threads, spans and memory counters of the ranks of one class. The text is made once
-// for all of them, in pieces of about a mebibyte.
+// Writes processes, threads, spans and memory counters of the ranks of one class. The text is
+// formatted once for all of them, in pieces of about a mebibyte.
 class ClassJson {
  public:
   ClassJson(const RunView& view, const ShownClass& shown, TraceEvents& events, OutputStream& out)
@@ -294,14 +297,14 @@ class ClassJson {
   ClassTrace trace_;
   TraceEvents& events_;
   OutputStream& out_;
-  std::vector<std::vector<std::string>> values_;  // of each rank
+  std::vector<std::vector<std::string>> values_;  // by rank
   std::vector<std::string> categories_;           // as JSON text
   std::vector<MessageEnd> messages_;
   SharedText text_;
-  TraceCounts piece_;  // what the text holds
+  TraceCounts piece_;  // counts of the events that `text_` holds
 };
 
-// Writes everything of the ranks and returns their messages, from which flows are drawn.
+// Writes everything of the ranks and returns their messages, from which write_flows draws arrows.
 std::vector<MessageEnd> write_class_trace(const RunView& view, const ShownClass& shown,
                                           bool memory_counters, TraceEvents& events,
                                           OutputStream& out) {
@@ -312,7 +315,7 @@ std::vector<MessageEnd> write_class_trace(const RunView& view, const ShownClass&
   return json.take_messages();
 }
 
-// Metadata stands before the events, for readers that stream.
+// Writes the metadata before the events, for readers that stream the file.
 void write_head(const RunView& view, const std::set<RankId>& ranks, OutputStream& out) {
   out.print("{{\n\"schemaVersion\": 1,\n\"deviceProperties\": [");
   const ClusterFacts& facts = view.cluster.facts();
@@ -325,7 +328,7 @@ void write_head(const RunView& view, const std::set<RankId>& ranks, OutputStream
     for (const SlotBinding& slot : view.workload.ranks[rank].slots) {
       if (slot.group == kNone) continue;
       const bool host = view.workload.groups[slot.group].kind == GroupKind::Host;
-      if (!host) groups.insert(slot.group);  // a copy to the CPU joins no processes
+      if (!host) groups.insert(slot.group);  // a copy to the CPU is no process group
     }
   }
   out.print(
@@ -345,8 +348,9 @@ void write_head(const RunView& view, const std::set<RankId>& ranks, OutputStream
   out.print("]}},\n\"displayTimeUnit\": \"ms\",\n\"baseTimeNanoseconds\": 0,\n\"traceEvents\": [");
 }
 
-// An arrow starts with the message and ends in the middle of its receipt: at the very end, the next
-// span of the thread may have begun and would take it.
+// Draws an arrow from the start of each send to the middle of its receive. At the end of the
+// receive the next span of the thread may already have begun, and a viewer would attach the arrow
+// to that one. Sorting by group and call puts a send directly before its receive.
 void write_flows(std::vector<MessageEnd> ends, TraceEvents& events) {
   const auto key = [](const MessageEnd& end) {
     return std::make_tuple(end.group, end.call, end.receives);
@@ -364,7 +368,7 @@ void write_flows(std::vector<MessageEnd> ends, TraceEvents& events) {
   }
 }
 
-// The counts of what was written, for tools/web/check_trace.
+// Writes the counts of all events, which tools/web/check_trace compares.
 void write_tail(const std::filesystem::path& file, const TraceCounts& counts, OutputStream& out) {
   out.print("\n],\n\"traceName\": {},\n", json_text(file.filename().string()));
   out.print(

@@ -1,15 +1,17 @@
-// The run as a Chrome trace with the PyTorch profiler's words, for Perfetto and chrome://tracing.
+// Writes a run as a Chrome trace with the PyTorch profiler's names, for Perfetto and
+// chrome://tracing.
 //
-// One process per shown rank, one thread per stream, arrows from each send to its receive where
-// both ranks are shown, counters of memory by category and of link use. A rank shows the spans of
-// its class. A communication's kernel spans the time it moves; the time it awaits others stands
-// before it as "wait".
+// The trace has one process per shown rank, one thread per stream, an arrow from each send to its
+// receive where both ranks are shown, and counters of memory by category and of link use. A rank
+// shows the spans of its class. The span of a communication kernel covers the time in which it
+// moves data; a span "wait" before it covers the time in which the rank waits for the other
+// members.
 //
-//   write_chrome_trace(view, "trace.json.gz", {});    // one rank of each class
+//     write_chrome_trace(view, "trace.json.gz", {});    // one rank of each class
 //
-// Ranks of one class stand together, in order of time on each thread. Written piece by piece:
-// memory does not grow with the trace (but for one record per message). For a trace of many ranks
-// perfetto/perfetto_trace.hpp is smaller and much faster to write.
+// Ranks of one class are adjacent, and each thread is in order of time. The file is written piece
+// by piece, so memory does not grow with the trace (except for one record per message). For a trace
+// of many ranks the format of perfetto/perfetto_trace.hpp is smaller and much faster to write.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +25,7 @@ namespace trainyard {
 TraceCounts write_chrome_trace(const RunView& view, const std::filesystem::path& file,
                                const TraceOptions& options);
 
-// One file per shown rank, rank_<n>.json.gz, as HolisticTraceAnalysis reads them.
+// Writes one file per shown rank, rank_<n>.json.gz, as HolisticTraceAnalysis expects.
 void write_trace_directory(const RunView& view, const std::filesystem::path& directory,
                            const TraceOptions& options);
 

@@ -12,16 +12,17 @@
 namespace trainyard {
 namespace {
 
-// Thread numbers: PyTorch's default stream is 7; the others follow. The step annotation is a CPU
-// thread.
+// Thread numbers. PyTorch's default stream has number 7, and the other streams follow. The
+// annotation of the step is on a CPU thread.
 constexpr std::uint64_t kStepThread = 1;
 constexpr std::uint64_t kFirstStream = 7;
 
 using What = RankValue::What;
-constexpr std::size_t kValuesOfRank = 2;  // Rank and Device, then those of each slot
+// Values Rank and Device come first, then those of each slot.
+constexpr std::size_t kValuesOfRank = 2;
 constexpr std::size_t kValuesOfSlot = 4;
 
-// Work and traffic are shown in whole operations and bytes.
+// A trace shows work and traffic as whole operations and bytes.
 std::int64_t whole(double value) { return static_cast<std::int64_t>(std::nearbyint(value)); }
 
 }  // namespace
@@ -113,6 +114,7 @@ void ClassTrace::for_each_memory(const std::function<void(const ShownMemory&)>& 
   show(0);
   const std::vector<MemoryChange> changes =
       memory_changes(view_.workload, view_.partition, view_.timeline, class_);
+  // Memory changes of one nanosecond are shown as one point, as the trace cannot order them.
   std::vector<std::int64_t> before;
   for (auto change = changes.begin(); change != changes.end();) {
     const std::int64_t instant_ns = trace_ns(change->time_s);
@@ -143,7 +145,7 @@ void ClassTrace::common_arguments(const Operation& op) {
   if (op.layer >= 0) arguments_.push_back({"layer", std::int64_t{op.layer}});
 }
 
-// A kernel, or a delay of the host.
+// Returns the slice of a kernel or of a delay of the host.
 ShownSlice ClassTrace::kernel(OpIndex index) {
   const Operation& op = program_.operations[index];
   common_arguments(op);
@@ -170,6 +172,7 @@ const std::string& ClassTrace::kernel_text(std::uint32_t kernel) {
   return text;
 }
 
+// A class repeats few distinct calls, so their names are formatted once.
 const ClassTrace::CallTexts& ClassTrace::call_texts(const Operation& op) {
   constexpr unsigned kPayloadBits = 32;
   const auto [place, first] =
@@ -191,6 +194,8 @@ void ClassTrace::group_arguments(std::uint16_t slot) {
   arguments_.push_back({"Process Group Ranks", RankValue{What::GroupRanks, slot}});
 }
 
+// Messages are numbered per slot in issue order. Sender and receiver make the calls of a group in
+// the same order, so the i-th send on a group belongs to the i-th receive.
 ShownSlice ClassTrace::communication(OpIndex index) {
   const Operation& op = program_.operations[index];
   const Call& call = view_.workload.calls.at(op.payload);
@@ -219,7 +224,8 @@ ShownSlice ClassTrace::communication(OpIndex index) {
   return slice;
 }
 
-// The region in which the rank was there and others were not.
+// Returns the time in which the rank was ready and waited for other members; nothing where it did
+// not.
 std::optional<ShownSlice> ClassTrace::wait(OpIndex index) {
   ShownSlice slice = slice_of(index, "wait");
   slice.end_ns = slice.start_ns;

@@ -7,6 +7,7 @@
 namespace trainyard {
 namespace {
 
+// Kineto truncates lists of ranks after this many.
 constexpr std::size_t kRanksListed = 30;
 
 std::string_view nccl_dtype(DataType dtype) {
@@ -24,7 +25,7 @@ std::string_view nccl_dtype(DataType dtype) {
   return "";
 }
 
-// The kernel's stem; the reducing ones carry the operator and the type.
+// Returns the operation part of the kernel's name. Reductions include the operator and the type.
 std::string nccl_stem(const Call& call) {
   switch (op_of(call)) {
     case CollectiveOp::AllReduce:

@@ -13,7 +13,7 @@
 namespace trainyard {
 namespace {
 
-// The moment a transfer stops using a link class.
+// The time at which a flow stops using a link class.
 struct Release {
   std::int64_t at_ns;
   std::uint32_t link_class;
@@ -21,8 +21,8 @@ struct Release {
   auto operator<=>(const Release&) const = default;
 };
 
-// Sweeps over the transfers in order of start, holding only those alive. Rates are whole bytes per
-// second, so that what is added is taken away again to the last digit.
+// Sweeps over the flows in order of start and holds only those alive, in a heap ordered by end.
+// Rates are whole bytes per second, so that a flow's end subtracts exactly what its start added.
 class LinkSweep {
  public:
   LinkSweep(const RunView& view, const std::vector<std::string>& names,
@@ -67,7 +67,7 @@ class LinkSweep {
     changed_.insert(link_class);
   }
 
-  // Values are written once per instant, when it is over.
+  // Writes the values of an instant once, when the sweep leaves it.
   void move_to(std::int64_t now_ns) {
     if (now_ns == now_ns_) return;
     emit();

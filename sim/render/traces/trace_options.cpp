@@ -10,8 +10,8 @@
 namespace trainyard {
 namespace {
 
-// One rank of each class; where there are too many, the lowest rank of each program (a pipeline
-// stage).
+// Returns one rank of each class. Where there are too many classes, it returns the lowest rank of
+// each program (a pipeline stage).
 std::set<RankId> default_ranks(const RunView& view) {
   std::set<RankId> ranks;
   std::set<std::uint32_t> programs;

@@ -1,4 +1,4 @@
-// A cluster as a platform file of SimGrid (declared in views.hpp).
+// Writes a cluster as a SimGrid platform file (declared in views.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,15 +14,15 @@ namespace trainyard {
 
 namespace {
 
-// Links that a message is dealt to in equal shares, as SimGrid, which knows one path, must see
-// them: one link as fast as they are together.
+// Links over which a message is spread in equal shares. SimGrid's routes have one path, so these
+// links become one link that is as fast as all of them together.
 struct ParallelSet {
   std::vector<LinkId> links;
   double fraction = 1.0;
   auto operator<=>(const ParallelSet&) const = default;
 };
 
-// Two dashes would end it.
+// Writes an XML comment. Two dashes would end it.
 std::string comment(std::string text) {
   for (std::size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at))
     text.replace(at, 2, "- -");
@@ -63,7 +63,8 @@ class PlatformText {
     return text + "</route>\n";
   }
 
-  // Hops in order; those that share the message between the same tiers of devices are one.
+  // Returns the hops in order. Hops that share the message between the same tiers of devices are
+  // merged.
   std::vector<ParallelSet> parallel_links(const Route& route) const {
     std::vector<ParallelSet> all;
     std::map<std::pair<DeviceKind, DeviceKind>, std::size_t> shared;
@@ -84,7 +85,7 @@ class PlatformText {
     return all;
   }
 
-  // Writes the link when it is first used.
+  // Returns the name of a link and defines the link on first use.
   const std::string& link(const ParallelSet& set) {
     const auto [entry, fresh] = names_.try_emplace(set, fmt::format("l{}", names_.size()));
     if (!fresh) return entry->second;
@@ -92,6 +93,8 @@ class PlatformText {
     double latency = 0.0;
     for (const LinkId id : set.links) {
       const Link& one = cluster_.link(id);
+      // A link of capacity c that carries the fraction f of a message limits the message to c / f.
+      // The slowest link of the set determines the rate.
       const double whole = one.capacity.value() / set.fraction;
       bandwidth = id == set.links.front() ? whole : std::min(bandwidth, whole);
       latency = std::max(latency, one.latency.value());

@@ -1,3 +1,4 @@
+// Draws a cluster for Graphviz (declared in views.hpp).
 #include <fmt/format.h>
 
 #include <boost/graph/graphviz.hpp>
@@ -18,7 +19,7 @@ struct Box {
 struct Line {
   std::string label = {};
 };
-// One vertex per drawn thing, one edge per pair of directions.
+// One vertex per box, and one edge for both directions of a link.
 using Drawing = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS, Box, Line>;
 
 std::string shape_of(DeviceKind kind) {
@@ -40,7 +41,7 @@ std::string shape_of(DeviceKind kind) {
   return "box";
 }
 
-// Where each device is drawn: by itself, or in the box of its node.
+// The vertex of each device: its own, or the box of its node.
 struct Places {
   Drawing drawing = {};
   std::vector<std::size_t> of_device = {};
@@ -66,7 +67,8 @@ Places place(const Cluster& cluster, bool collapsed) {
 }
 
 void draw_lines(const Cluster& cluster, Places& places) {
-  // Links of one kind and rate between the same two boxes, both directions, are one line.
+  // Parallel links of one kind and rate between the same two boxes are one line, for both
+  // directions.
   std::map<std::tuple<std::size_t, std::size_t, LinkKind, double>, std::uint32_t> lines;
   for (const Link& link : cluster.links()) {
     const auto [a, b] = std::minmax(places.of_device[link.from], places.of_device[link.to]);

@@ -1,3 +1,4 @@
+// Prints the topology of a node as `nvidia-smi topo -m` does (declared in views.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,14 +29,15 @@ bool carries(LinkKind kind, bool nvlink) {
   return kind == LinkKind::Pcie || kind == LinkKind::ChipToChip || kind == LinkKind::Socket;
 }
 
-// The way here from the start of a search.
+// The last step of the path from the start of a search to a device.
 struct Step {
   DeviceId before = 0;
   std::uint32_t cables = 0;  // the fewest on one link so far
 };
 
-// Fewest hops from one device to all that NVLink (or the host side) reaches, not through end
-// points: another GPU may pass NVLink traffic on, but no GPU or NIC stands between PCIe devices.
+// Breadth-first search over NVLink, or over the host side (PCIe, chip-to-chip, socket links). Paths
+// do not pass through endpoints: another GPU may forward NVLink traffic, but no GPU or NIC forwards
+// traffic between PCIe devices.
 std::map<DeviceId, Step> reach(const Cluster& cluster, DeviceId start, bool nvlink) {
   std::map<DeviceId, Step> reached = {{start, {start, std::numeric_limits<std::uint32_t>::max()}}};
   std::deque<DeviceId> queue = {start};
@@ -55,6 +57,7 @@ std::map<DeviceId, Step> reach(const Cluster& cluster, DeviceId start, bool nvli
   return reached;
 }
 
+// Classifies the host path by the PCIe switches and CPUs on it, as nvidia-smi does.
 std::string host_word(const Cluster& cluster, const std::map<DeviceId, Step>& reached,
                       DeviceId to) {
   if (!reached.contains(to)) return "-";

@@ -1,3 +1,4 @@
+// Prints the devices and links of a cluster as a table (declared in views.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,8 +12,8 @@ namespace trainyard {
 
 namespace {
 
-// Rows of a table are links that differ in nothing but their place. Both directions of a cable are
-// counted, as the simulator does.
+// One line of the table of links. Links that differ only in their endpoints share a line. Both
+// directions of a cable are counted, as in the simulator.
 struct Row {
   LinkKind kind = LinkKind::NvLink;
   DeviceKind low = DeviceKind::Gpu;
@@ -88,7 +89,8 @@ std::string routing_text(const Cluster& cluster) {
   return "";
 }
 
-// "7 x a100_80gb, 80 GiB usable each; 1 x l40s, 44.99 GiB": in the order they first appear.
+// Returns "7 x a100_80gb, 80 GiB usable each; 1 x l40s, 44.99 GiB usable each", in order of first
+// appearance.
 std::string gpus_text(const Cluster& cluster) {
   std::vector<std::pair<GpuKind, std::size_t>> kinds;
   for (std::uint32_t gpu = 0; gpu < cluster.gpus().size(); ++gpu) {

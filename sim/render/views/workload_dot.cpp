@@ -1,3 +1,4 @@
+// Draws a workload for Graphviz (declared in views.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -104,8 +105,8 @@ class Drawer {
     return {std::move(label), std::string(colour_of(op.part)), false};
   }
 
-  // Lines from the program's operations, as its lowest rank makes them, to those they meet in
-  // others.
+  // Draws lines from the program's operations to the operations of other programs that they meet.
+  // The lowest rank of the program determines the groups.
   void draw_all_rendezvous(std::uint32_t program) {
     const auto rank = std::ranges::find(workload_.ranks, program, &Rank::program);
     if (rank == workload_.ranks.end()) return;
@@ -117,6 +118,8 @@ class Drawer {
     for (const GroupId group : groups) draw_all_rendezvous(group, id);
   }
 
+  // Operation i of one member meets operation i of every other member: the calls of a group are in
+  // the same order on all members. Members that run the same program would add no line.
   void draw_all_rendezvous(GroupId group, RankId rank) {
     const std::vector<RankId>& members = workload_.groups[group].members;
     const auto group_rank =
@@ -136,6 +139,8 @@ class Drawer {
   void draw_rendezvous(std::uint32_t from, OpIndex a, std::uint32_t to, OpIndex b) {
     if (!first_.contains(to) || a >= each_ || b >= each_) return;
     const OpKind kind = workload_.programs[from].operations[a].kind;
+    // Both programs reach this function for one rendezvous. A canonical order, from send to
+    // receive, makes their edges equal, and `met_` keeps one.
     std::pair<std::size_t, std::size_t> ends{first_[from] + a, first_[to] + b};
     if (kind == OpKind::Recv || (kind == OpKind::Collective && ends.first > ends.second)) {
       std::swap(ends.first, ends.second);
@@ -149,12 +154,12 @@ class Drawer {
   CallSequences sequences_;
   std::vector<std::uint32_t> programs_;
   std::size_t each_ = 0;                        // operations drawn of each program
-  std::map<std::uint32_t, std::size_t> first_;  // program -> its first box
+  std::map<std::uint32_t, std::size_t> first_;  // first box, by program
   std::set<std::pair<std::size_t, std::size_t>> met_;
   Drawing drawing_;
 };
 
-// Text between quotation marks: "\n" starts a line.
+// Quotes a text for Graphviz, where "\n" starts a new line.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (const char letter : text) {

@@ -9,7 +9,7 @@
 namespace trainyard::perfetto {
 namespace {
 
-// How a field's value is written, in the low three bits of its tag.
+// The encoding of a field's value, in the low three bits of its tag.
 enum WireType : std::uint64_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2 };
 constexpr unsigned kTypeBits = 3;
 constexpr unsigned kVarintBits = 7;
@@ -21,7 +21,7 @@ std::uint64_t tag(std::uint32_t field, WireType type) {
   return (std::uint64_t{field} << kTypeBits) | type;
 }
 
-// Numbers of fields, as in the .proto files named.
+// Field numbers, as in the .proto files named.
 namespace trace {  // trace.proto
 constexpr std::uint32_t kPacket = 1;
 }
@@ -91,15 +91,15 @@ constexpr std::uint64_t kSliceBegin = 1;
 constexpr std::uint64_t kSliceEnd = 2;
 constexpr std::uint64_t kCounterValue = 4;
 constexpr std::uint64_t kUnitBytes = 3;
-constexpr std::uint64_t kTraceClock = 6;        // BOOTTIME, the clock of a trace that says no other
-constexpr std::uint64_t kDifferenceClock = 64;  // the first that a sequence may define
+constexpr std::uint64_t kTraceClock = 6;        // BOOTTIME, the default clock of a trace
+constexpr std::uint64_t kDifferenceClock = 64;  // the first clock that a sequence may define
 
 constexpr std::uint64_t kTheSequence = 1;
 
-// "Each compressed_packets TracePacket should be less than 512KB": as much before compression,
-// whatever it then comes to.
+// The .proto file requires: "Each compressed_packets TracePacket should be less than 512KB". The
+// limit applies before compression here, so that it holds for any contents.
 constexpr std::size_t kCompressedMost = 448 * 1024;
-constexpr int kCompression = 4;  // as sim/render/output_stream.cpp
+constexpr int kCompression = 4;  // as in sim/render/output_stream.cpp
 
 std::string framed(const WireMessage& one) {
   WireMessage file;
@@ -185,6 +185,8 @@ std::string thread_packet(const Track& track, std::uint64_t parent_uuid, std::ui
   return descriptor_packet(descriptor);
 }
 
+// Memory counters have unit bytes and are written as differences; link counters are written as
+// values.
 std::string counter_packet(const Track& track, std::uint64_t parent_uuid, CounterUnit unit) {
   WireMessage counter, descriptor;
   if (unit == CounterUnit::Bytes) {
@@ -198,6 +200,8 @@ std::string counter_packet(const Track& track, std::uint64_t parent_uuid, Counte
   return descriptor_packet(descriptor);
 }
 
+// Writes two packets. The first clears the state of the sequence and sets the track, the clock and
+// the rank's values as defaults. The second sets the incremental clock to 0.
 std::string track_head(std::uint64_t uuid, std::span<const std::string> rank_values,
                        const std::set<std::size_t>& used) {
   WireMessage track, defaults, texts, state;
@@ -227,6 +231,7 @@ std::string remark_packet(std::string_view text) {
   return framed(one);
 }
 
+// Returns the number of a text in an interning table and adds new texts to the next packet.
 std::uint64_t TrackBody::number_of(Table& table, std::string_view text, std::uint64_t first) {
   const auto [place, is_new] = table.numbers.try_emplace(text, first + table.numbers.size());
   if (is_new) new_texts_.message(table.field, entry(place->second, text));
@@ -276,6 +281,7 @@ void TrackBody::value(std::int64_t at_ns, std::uint64_t track_uuid, double value
   write_event(at_ns);
 }
 
+// Finishes the packet of the current event. Its time is the difference from the previous event.
 void TrackBody::write_event(std::int64_t at_ns) {
   TY_CHECK(at_ns >= last_ns_, at_ns, last_ns_);
   packet_.number(packet::kTimestamp, static_cast<std::uint64_t>(at_ns - last_ns_));
@@ -295,7 +301,7 @@ void TrackBody::compress() {
   const std::string& plain = packets_.bytes();
   uLongf size = compressBound(plain.size());
   std::string bytes(size, '\0');
-  const auto* from = reinterpret_cast<const Bytef*>(plain.data());  // zlib counts in Bytef
+  const auto* from = reinterpret_cast<const Bytef*>(plain.data());  // zlib's type for bytes
   const int status =
       compress2(reinterpret_cast<Bytef*>(bytes.data()), &size, from, plain.size(), kCompression);
   TY_CHECK(status == Z_OK, status);

@@ -13,15 +13,15 @@ namespace {
 
 using namespace perfetto;
 
-// Tracks of a process are numbered within it: 0 itself, its threads by their number, its counters
-// from kFirstCounter.
+// A track's uuid combines its process and its number in the process: 0 for the process itself, the
+// thread number for a thread, and numbers from kFirstCounter for counters.
 constexpr unsigned kTrackBits = 20;
 constexpr std::uint64_t kFirstCounter = 1 << 16;
 std::uint64_t uuid_of(std::uint64_t process, std::uint64_t track) {
   return ((process + 1) << kTrackBits) | track;
 }
 
-// The section of a track without the rank's values.
+// The section of a track without its head, which holds the values of a rank.
 struct Section {
   std::set<std::size_t> used_values;
   std::string body;
@@ -31,14 +31,15 @@ Section section_of(TrackBody& body) {
   return {.used_values = body.used_values(), .body = std::move(bytes)};
 }
 
-// The slice with arguments of its own, to be shown later.
+// A slice with a copy of its arguments, to be written later.
 struct KeptSlice {
   ShownSlice slice;
   std::vector<ShownArgument> arguments;
 };
 
-// The packets that all ranks of a class have in common, ready for the file: by thread and by
-// counter.
+// The encoded packets that all ranks of a class share, by thread and by counter. Threads with
+// messages are not encoded here, because the numbers of their arrows differ between ranks; their
+// slices are stored instead.
 class ClassPackets {
  public:
   ClassPackets(const RunView& view, const ShownClass& shown, bool memory_counters)
@@ -50,13 +51,13 @@ class ClassPackets {
 
   [[nodiscard]] const std::vector<ShownThread>& threads() const { return trace_.threads(); }
   [[nodiscard]] const TraceCounts& counts() const { return counts_; }  // of one rank
-  // A thread without messages.
+  // Returns the section of a thread without messages.
   [[nodiscard]] const Section& section(std::uint64_t thread) const { return sections_.at(thread); }
-  // The slices of a thread with messages.
+  // Returns the slices of a thread with messages.
   [[nodiscard]] const std::vector<KeptSlice>& kept(std::uint64_t thread) const {
     return kept_.at(thread);
   }
-  // By counter: the categories, then their total.
+  // By counter: the categories, then the total.
   [[nodiscard]] const std::vector<Section>& memory() const { return memory_; }
   [[nodiscard]] std::size_t values_of_rank() const { return values_of_rank_; }
 
@@ -165,7 +166,7 @@ class PerfettoFile {
     write_section(uuid_of(kLinksProcess, 0), {}, section_of(body));
   }
 
-  // Writes and returns the counts of what was written, for tools/web/check_trace.
+  // Writes the counts of all events, which tools/web/check_trace compares, and returns them.
   TraceCounts finish(std::size_t classes) {
     counts_.classes_left_out = view_.partition.ranks.size() - classes;
     out_.write(remark_packet(fmt::format(
@@ -194,7 +195,7 @@ class PerfettoFile {
     }
   }
 
-  // A thread whose arrows have numbers of their own for each rank.
+  // Encodes a thread with messages for one rank, with the rank's arrow numbers.
   Section messages(RankId rank, std::uint64_t thread, const ClassPackets& packets) {
     TrackBody body(packets.values_of_rank());
     for (const KeptSlice& kept : packets.kept(thread)) {
@@ -211,8 +212,9 @@ class PerfettoFile {
     return section_of(body);
   }
 
-  // The number of a message, the same on both sides; 0 where no arrow is drawn. Viewers tell start
-  // and end of an arrow by time, so that one without duration could be drawn backwards.
+  // Returns the number of a message, which is equal on both sides; 0 where no arrow is drawn.
+  // Viewers distinguish the start of an arrow from its end by time, so a message of no duration
+  // gets none: its arrow could point backwards.
   [[nodiscard]] std::uint64_t flow_of(RankId rank, const ShownSlice& slice) const {
     if (!slice.message || slice.end_ns == slice.start_ns) return 0;
     const GroupId id = view_.workload.ranks[rank].slots.at(slice.message->slot).group;

@@ -1,11 +1,12 @@
-// The run as a trace in Perfetto's own format, for as many ranks as there are.
+// Writes a run as a trace in Perfetto's own format, for any number of ranks.
 //
-// It shows what the Chrome trace shows (chrome_trace.hpp), in a hundredth of its bytes, and takes
-// seconds where that takes minutes: what ranks of one class share is made and compressed once and
-// copied for each. Left out are the arguments that the track itself says (device, context, stream)
-// and the correlation numbers. A message that takes no time has no arrow.
+// The trace shows what the Chrome trace shows (chrome_trace.hpp), in a hundredth of its bytes, and
+// is written in seconds where that takes minutes: the packets that ranks of one class share are
+// encoded and compressed once and copied for each rank. It omits the arguments that the track
+// implies (device, context, stream) and the correlation numbers. A message that takes no time has
+// no arrow.
 //
-//   write_perfetto_trace(view, "trace.pftrace", {.all_ranks = true});
+//     write_perfetto_trace(view, "trace.pftrace", {.all_ranks = true});
 #pragma once
 
 #include <filesystem>
@@ -15,11 +16,12 @@
 
 namespace trainyard {
 
-// Does the name ask for this format? ".pftrace" and ".perfetto-trace" do, with or without ".gz".
+// Returns whether the file name selects this format: ".pftrace" or ".perfetto-trace", with or
+// without ".gz".
 [[nodiscard]] bool is_perfetto_trace(const std::filesystem::path& file);
 
-// Throws InputError when a rank does not exist or the file cannot be written. Counters are counted
-// value by value.
+// Throws InputError when a rank does not exist or the file cannot be written. The counts include
+// every value of a counter.
 TraceCounts write_perfetto_trace(const RunView& view, const std::filesystem::path& file,
                                  const TraceOptions& options);
 
