@@ -1,9 +1,9 @@
-// The commands of `trainyard`, and what they share: options of a scenario, the verdict on memory,
-// the explanation of a step, errors of usage. Each file command_<name>.cpp adds one subcommand to
-// the parser and says what it does when chosen; main.cpp runs the choice and turns errors into exit
-// codes.
+// The subcommands of `trainyard` and what they share: the options of a scenario, the verdict on
+// memory, the explanation of a step, and the messages for usage errors. Each file
+// command_<name>.cpp adds one subcommand to the parser and sets the action that runs when the user
+// chooses it. main.cpp runs this action and turns errors into exit codes.
 //
-// To add a command: one file, one line here, one row in main.cpp.
+// To add a command, write one file, add one declaration here, and add one table entry in main.cpp.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -19,13 +19,14 @@
 
 namespace trainyard {
 
-// Exit codes of the command (design section 3).
+// Exit codes of the command: success (0), a negative result (1: the step does not fit in memory, or
+// it deadlocks), bad input or usage (2), and an internal error (70).
 enum class Exit : int { Fine = 0, RunSaysNo = 1, BadInput = 2, Internal = 70 };
 
 // The work of the chosen subcommand; the parser's callback sets it.
 using Action = std::function<Exit()>;
 
-// Each adds one subcommand to the parser.
+// Each function adds one subcommand to the parser.
 void add_run(CLI::App& app, Action& action);
 void add_memory(CLI::App& app, Action& action);
 void add_schedule(CLI::App& app, Action& action);
@@ -33,7 +34,7 @@ void add_collective(CLI::App& app, Action& action);
 void add_import(CLI::App& app, Action& action);
 void add_show(CLI::App& app, Action& action);
 void add_list(CLI::App& app, Action& action);
-void add_pages(CLI::App& app, Action& action);  // man, completion
+void add_pages(CLI::App& app, Action& action);  // adds `man` and `completion`
 void add_schema(CLI::App& app, Action& action);
 void add_validate(CLI::App& app, Action& action);
 void add_calibrate(CLI::App& app, Action& action);
@@ -44,8 +45,8 @@ void add_explain(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 
-// The formats of `trainyard import`. Each is one function here, its file import_<what>.cpp, a row
-// in command_import.cpp, and a line in CMakeLists.txt.
+// The formats of `trainyard import`. Each format has one function here, one file import_<what>.cpp,
+// one table entry in command_import.cpp, and one line in CMakeLists.txt.
 void add_import_chakra(CLI::App& import, Action& action);
 void add_import_hf_config(CLI::App& import, Action& action);
 void add_import_megatron(CLI::App& import, Action& action);
@@ -53,46 +54,52 @@ void add_import_nccl_tests(CLI::App& import, Action& action);
 void add_import_nccl_topo(CLI::App& import, Action& action);
 void add_import_topo_m(CLI::App& import, Action& action);
 
-// "--set parallelism.tensor=8" on a subcommand that reads a scenario.
+// The options of a subcommand that reads a scenario: the file, and overrides such as "--set
+// parallelism.tensor=8".
 struct ScenarioChoice {
   std::string file;
   std::vector<std::string> sets;
-  bool ideal = false;  // "defaults": "ideal"
+  bool ideal = false;  // sets "defaults" to "ideal"
 };
 void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required = true);
-// Adds the option --ideal alone.
+// Adds only the option --ideal.
 void add_ideal_option(CLI::App& command, bool& ideal);
-// The change that --ideal makes in a scenario.
+// The override that --ideal applies to a scenario.
 [[nodiscard]] Override ideal_override();
-// The overrides as they were given. Throws InputError for one without "=".
+// The overrides in the order of the command line, after that of --ideal. Throws InputError for an
+// override without "=".
 [[nodiscard]] std::vector<Override> overrides_of(const ScenarioChoice& choice);
-// Reads the chosen scenario. Throws InputError; an override without "=" is one.
+// Reads the chosen scenario. Throws InputError, also for an override without "=".
 [[nodiscard]] Scenario read(const ScenarioChoice& choice);
 
-// Fine when every stage fits its GPU, else RunSaysNo.
+// Exit::Fine if every stage fits its GPU and the offloaded state fits the host, else
+// Exit::RunSaysNo.
 [[nodiscard]] Exit verdict(const RunView& view);
 
-// Why the step takes as long as it does and what would make it shorter, for `explain` and
-// `run --explain`.
+// Explains why the step takes as long as it does, and which changes make it shorter. `explain` and
+// `run --explain` print it.
 struct Explanation {
   std::string text;             // critical path, slack, sensitivities
   nlohmann::ordered_json json;  // {critical_path, sensitivities}
   std::vector<PageGain> gains;
 };
-// Simulates each what-if, on `processes` cores (0: all).
+// Simulates each what-if, on `processes` cores (0: all cores).
 [[nodiscard]] Explanation explanation(const Scenario& scenario, const Result& run,
                                       std::size_t processes);
 
-// The date of SOURCE_DATE_EPOCH where it is set, for files that are the same every day
-// (reproducible-builds.org); else today, in UTC.
+// The date for the header of an imported file, as YYYY-MM-DD in UTC. It is the date of
+// SOURCE_DATE_EPOCH if that variable is set, so that the file is the same on every day
+// (reproducible-builds.org), and today otherwise.
 [[nodiscard]] std::string import_date();
 
-// Says what is wrong with a command line, in one line with its remedy: "there is no option --enigne
-// here (did you mean --engine?)". `error` is what parsing threw; `app` is the parser afterwards.
+// One line that names the error in a command line and its remedy: "there is no option --enigne here
+// (did you mean --engine?)". `error` is the exception of the parser, and `app` is the parser after
+// it has thrown.
 [[nodiscard]] std::string usage_problem(const CLI::App& app, const CLI::ParseError& error);
 
-// Says what is wrong with the arguments of a line that was parsed: one is empty, as a shell's
-// variable that is not set, or is no text in UTF-8. The answer is empty where nothing is wrong.
+// The error in the arguments of a command line that the parser has accepted: an argument that is
+// empty, for example because a shell variable is not set, or that is not UTF-8. The result is empty
+// if there is no error.
 [[nodiscard]] std::string argument_problem(const CLI::App& app);
 
 }  // namespace trainyard

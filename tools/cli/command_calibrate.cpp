@@ -43,7 +43,8 @@ std::vector<MeasuredRow> chosen_rows(const CalibrateChoice& choice) {
   return rows;
 }
 
-// The command that found the values, for the data file's source.
+// The command line that found the values and the errors of the fit, for the "source" field of the
+// data file.
 std::string record(const CalibrateChoice& choice, const Calibration& calibration) {
   std::string names;
   for (const std::string& file : choice.datasets) {
@@ -65,7 +66,7 @@ std::string record(const CalibrateChoice& choice, const Calibration& calibration
     }
     return sum / rows;
   };
-  if (!choice.level_of.empty()) {  // of the deviations from the levels, all three
+  if (!choice.level_of.empty()) {  // all three errors are then deviations from the fitted levels
     before = mean(&SourceCheck::before);
     after = mean(&SourceCheck::within);
   }

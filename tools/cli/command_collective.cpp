@@ -1,5 +1,5 @@
-// `trainyard collective`: one collective by several algorithms and at several sizes, or several
-// groups at once.
+// `trainyard collective`: simulates one collective with several algorithms and message sizes, or
+// several groups that communicate at the same time.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ namespace trainyard {
 
 namespace {
 
-// The options as typed; empty where they were not.
+// The options as the user typed them. An option that was not given is empty.
 struct StudyChoice {
   std::string op;
   std::string cluster;
@@ -45,7 +45,7 @@ struct StudyChoice {
   std::uint32_t nodes = 1;
   std::string fabric = "rail_optimized";
   std::string ranks;
-  std::uint32_t ranks_per_node = 0;  // 0: all
+  std::uint32_t ranks_per_node = 0;  // 0: all GPUs of each node
   std::vector<std::string> groups, splits;
   std::vector<std::string> algorithms;
   std::string sizes;
@@ -76,15 +76,16 @@ DataType chosen_type(const std::string& name) {
   refuse({}, fmt::format("there is no type \"{}\"", name), suggestion(name, names));
 }
 
-// A user's own algorithm is a file; a row may take an argument ("parameter_server:4").
-bool is_no_row(const std::string& name) {
+// Whether the name is more than a name of the registry: the file of a user's algorithm, or a
+// registered algorithm with an argument ("parameter_server:4").
+bool is_file_or_has_argument(const std::string& name) {
   return name.ends_with(".json") || name.ends_with(".xml") || name.find(':') != std::string::npos;
 }
 
 void check_algorithm(const std::string& name, CollectiveOp op, const std::string& option) {
   const std::vector<std::string> known = study_algorithms(op);
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  if (is_no_row(name) && find_algorithm(op, name) != nullptr) return;
+  if (is_file_or_has_argument(name) && find_algorithm(op, name) != nullptr) return;
   refuse(option, fmt::format("there is no algorithm \"{}\" for {}", name, to_string(op)),
          suggestion(name, known));
 }
@@ -99,7 +100,7 @@ std::vector<std::string> chosen_algorithms(const StudyChoice& choice, Collective
   return chosen;
 }
 
-// The first GPUs of every node; all where none are chosen.
+// The first `per_node` GPUs of every node, or all GPUs if `per_node` is 0.
 std::vector<std::uint32_t> ranks_of_nodes(const Cluster& cluster, std::uint32_t per_node) {
   const std::uint32_t most = cluster.facts().gpus_per_node;
   if (per_node > most) {
@@ -139,7 +140,8 @@ nccl::Options chosen_nccl(const StudyChoice& choice) {
     return nccl::options_of(settings);
   } catch (const InputError& error) {
     std::vector<Problem> problems = error.problems();
-    for (Problem& problem : problems) {  // "/min_channels" is --nccl-min-nchannels
+    // the pointer "/min_channels" belongs to --nccl-min-nchannels
+    for (Problem& problem : problems) {
       std::string name = problem.pointer.empty() ? std::string() : problem.pointer.substr(1);
       if (name == "min_channels") name = "min-nchannels";
       if (name == "max_channels") name = "max-nchannels";
@@ -186,7 +188,8 @@ ClusterSpec chosen_cluster(const StudyChoice& choice) {
       .node = load_node(choice.node), .nodes = choice.nodes, .fabric = {.kind = fabric->defaults}};
 }
 
-// The log or profile of --measured for the operation; nothing without that option.
+// The times of the operation in the log or profile of --measured. There is no value without that
+// option.
 std::optional<MeasuredTimes> chosen_measured(const StudyChoice& choice) {
   if (choice.measured.empty()) return {};
   const CollectiveOp op = collective_named(choice.op, {});
@@ -196,14 +199,14 @@ std::optional<MeasuredTimes> chosen_measured(const StudyChoice& choice) {
   return measured_times(read_nccl_log(choice.measured, text, {}), op);
 }
 
-// The profile of --profile; nullptr without that option.
+// The profile of --profile. The result is nullptr without that option.
 std::unique_ptr<CollectiveProfile> chosen_profile(const StudyChoice& choice) {
   if (choice.profile.empty()) return nullptr;
   return std::make_unique<CollectiveProfile>(read_collective_profile(choice.profile));
 }
 
-// One group by several algorithms. `profile` may be nullptr and must outlive the study. All throw
-// InputError.
+// The study of one group with several algorithms. `profile` may be nullptr, and must outlive the
+// study. This function and the ones that it calls throw InputError.
 CollectiveQuestion chosen_question(const StudyChoice& choice, const Cluster& cluster,
                                    const CollectiveProfile* profile,
                                    const MeasuredTimes* measured) {
@@ -224,7 +227,7 @@ CollectiveQuestion chosen_question(const StudyChoice& choice, const Cluster& clu
   return question;
 }
 
-// Several groups at once: one question for each algorithm.
+// The study of several groups at the same time: one question for each algorithm.
 std::vector<InterferenceQuestion> chosen_groups(const StudyChoice& choice, const Cluster& cluster,
                                                 const CollectiveProfile* profile) {
   if (!choice.measured.empty())
@@ -260,7 +263,7 @@ std::vector<InterferenceQuestion> chosen_groups(const StudyChoice& choice, const
   return questions;
 }
 
-// Fine where at least one algorithm could run.
+// Studies one group. The result is Exit::Fine if at least one algorithm could run.
 Exit one_group(const StudyChoice& choice, const Cluster& cluster,
                const CollectiveProfile* profile) {
   const std::optional<MeasuredTimes> log = chosen_measured(choice);
@@ -300,7 +303,7 @@ Exit groups_at_once(const StudyChoice& choice, const Cluster& cluster,
 }
 
 Exit study(const StudyChoice& choice) {
-  // Each is one file, also that of CSV, which is a folder of tables elsewhere.
+  // Each output of this command is one file. This includes CSV, which is a folder in `run`.
   for (const std::string& file : {choice.json, choice.csv, choice.svg}) refuse_unwritable(file);
   const std::shared_ptr<const Cluster> cluster = shared_cluster(chosen_cluster(choice));
   const std::unique_ptr<CollectiveProfile> profile = chosen_profile(choice);

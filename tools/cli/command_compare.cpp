@@ -1,4 +1,4 @@
-// `trainyard compare`: scenarios, or changes to one, side by side.
+// `trainyard compare`: shows several scenarios, or several changes to one scenario, side by side.
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"

@@ -1,4 +1,5 @@
-// `trainyard explain`: the critical path of a step, slack, and what would make it shorter.
+// `trainyard explain`: shows the critical path of a step, the slack of the other operations, and
+// the changes that would shorten the step.
 #include <fmt/format.h>
 
 #include <utility>

@@ -1,4 +1,4 @@
-// `trainyard import`: what other programs measured or found, as files that trainyard reads.
+// `trainyard import`: converts files of other programs into files that trainyard reads.
 #include <array>
 
 #include "tools/cli/command.hpp"
@@ -7,7 +7,7 @@ namespace trainyard {
 
 namespace {
 
-// Each adds one subcommand of `import`.
+// Each function adds one subcommand of `import`.
 constexpr std::array kFormats{add_import_chakra,     add_import_hf_config, add_import_megatron,
                               add_import_nccl_tests, add_import_nccl_topo, add_import_topo_m};
 

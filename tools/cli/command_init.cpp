@@ -1,4 +1,5 @@
-// `trainyard init`: a commented scenario from a few answers, with a layout that fits.
+// `trainyard init`: writes a commented scenario from a few answers, with a layout that fits in
+// memory.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -34,18 +35,19 @@ struct InitChoice {
   std::string model = "llama3-8b";
   std::string node = "dgx_h100";
   std::int64_t nodes = 1;
-  std::int64_t sequence = 0;  // 0: as many as the model takes, kUsualSequence at most
-  std::int64_t batch = 0;     // 0: the tokens of published runs (models/batches)
+  std::int64_t sequence = 0;  // 0: the limit of the model, but at most kUsualSequence
+  std::int64_t batch = 0;     // 0: the tokens per step of published runs (models/batches)
   bool yes = false;
   bool force = false;
 };
 
-// The sequence length of Llama 3's training (Grattafiori et al. 2024, arXiv 2407.21783,
-// section 3.4.1).
+// The sequence length of Llama 3's training (Grattafiori et al. 2024, arXiv 2407.21783, section
+// 3.4.1).
 constexpr std::int64_t kUsualSequence = 8192;
 
-// A layout of the GPUs: tensor ranks within a node, stages across, replicas of what is left;
-// experts over replicas of a node.
+// A division of the GPUs: tensor ranks within a node, pipeline stages across nodes, and
+// data-parallel replicas on the remaining GPUs. Experts are divided over the replicas within a
+// node.
 struct Layout {
   std::int64_t tensor = 1;
   std::int64_t pipeline = 1;
@@ -80,8 +82,8 @@ std::string asked_name(const std::string& question, const std::string& otherwise
   }
 }
 
-// Fills in what the user did not choose, from the model.
-InitChoice settled(InitChoice choice, const Architecture& model) {
+// Fills in the values that the user did not choose, from the model.
+InitChoice with_defaults(InitChoice choice, const Architecture& model) {
   const bool unbounded = model.max_positions <= 0;
   if (choice.sequence == 0)
     choice.sequence = unbounded ? kUsualSequence : std::min(kUsualSequence, model.max_positions);
@@ -93,14 +95,14 @@ std::int64_t usual_batch(const InitChoice& choice, const Architecture& model, st
   return sequences_of_step({.tokens = tokens, .sequence_length = choice.sequence, .gpus = gpus});
 }
 
-InitChoice answered(InitChoice choice) {
+InitChoice with_answers(InitChoice choice) {
   choice.model = asked_name("Which model (a name of `trainyard list models`, or a config.json)?",
                             choice.model, architecture_names());
   choice.node =
       asked_name("Which nodes (a name of `trainyard list nodes`)?", choice.node, node_names());
   choice.nodes = asked_number("How many nodes?", choice.nodes);
-  choice.sequence =
-      asked_number("Tokens in a sequence?", settled(choice, load_model(choice.model)).sequence);
+  choice.sequence = asked_number("Tokens in a sequence?",
+                                 with_defaults(choice, load_model(choice.model)).sequence);
   return choice;
 }
 
@@ -124,14 +126,17 @@ Json document_of(const InitChoice& choice, const Layout& layout, std::int64_t gp
             {"recompute", layout.recompute}}}};
 }
 
-// The most ranks of a node that share the experts evenly.
+// The largest number of ranks of a node, among powers of two, that divides both the experts and the
+// replicas evenly.
 std::int64_t expert_ranks(std::int64_t experts, std::int64_t replicas, std::int64_t most) {
   std::int64_t ranks = 1;
   while (2 * ranks <= most && experts % (2 * ranks) == 0 && replicas % (2 * ranks) == 0) ranks *= 2;
   return ranks;
 }
 
-// Least communication first: fewer tensor ranks, then fewer stages, then recomputation.
+// All candidate layouts, in the order of their communication: less tensor x pipeline parallelism
+// first; for an equal product, less recomputation, then fewer stages. The sort is stable and keeps
+// the order of the loops among equal products.
 std::vector<Layout> layouts(std::int64_t gpus, std::int64_t gpus_per_node, std::int64_t experts) {
   std::vector<Layout> all;
   for (const char* recompute : {"none", "selective", "full"})
@@ -162,7 +167,7 @@ struct Found {
   double step_time_s = 0.0;
 };
 
-// The first layout that is legal and fits. Throws RunError where none does.
+// The first layout that is legal and fits in memory. Throws RunError if no layout fits.
 Found first_that_fits(const InitChoice& choice, const ClusterFacts& facts,
                       const Architecture& model) {
   const auto gpus = static_cast<std::int64_t>(facts.nodes) * facts.gpus_per_node;
@@ -175,7 +180,7 @@ Found first_that_fits(const InitChoice& choice, const ClusterFacts& facts,
       ran = true;
       if (fits(run)) return {layout, document, run.timeline.makespan_s};
     } catch (const InputError& error) {
-      refused = error;  // not legal for this model; another may be
+      refused = error;  // illegal for this model; the next layout may be legal
     }
   }
   if (!ran && refused) throw InputError(*refused);
@@ -185,7 +190,7 @@ Found first_that_fits(const InitChoice& choice, const ClusterFacts& facts,
                   choice.model, gpus));
 }
 
-// A section of the document as text, after a comment.
+// One field of the document as text, after a comment line.
 std::string commented(const std::string& comment, const std::string& key, const Json& value,
                       bool last = false) {
   return fmt::format("\n  // {}\n  \"{}\": {}{}\n", comment, key, value.dump(), last ? "" : ",");
@@ -223,7 +228,7 @@ ClusterFacts facts_of(const InitChoice& choice) {
 }
 
 bool is_there(const std::filesystem::path& file) {
-  std::error_code error;  // refuse_unwritable() has told of places that cannot be looked at
+  std::error_code error;  // refuse_unwritable() has reported paths that cannot be read
   return std::filesystem::exists(file, error);
 }
 
@@ -235,9 +240,9 @@ Exit init(InitChoice choice) {
                              .problem = "is already there",
                              .hint = "name another file with --out, or say --force"});
   }
-  if (!choice.yes && isatty(STDIN_FILENO) != 0) choice = answered(std::move(choice));
+  if (!choice.yes && isatty(STDIN_FILENO) != 0) choice = with_answers(std::move(choice));
   const Architecture model = load_model(choice.model);
-  choice = settled(std::move(choice), model);
+  choice = with_defaults(std::move(choice), model);
   const ClusterFacts facts = facts_of(choice);
   if (choice.batch == 0)
     choice.batch = usual_batch(choice, model, std::int64_t{facts.nodes} * facts.gpus_per_node);

@@ -1,4 +1,5 @@
-// `trainyard list`: every name a scenario may use, from the registries and data folders themselves.
+// `trainyard list`: prints every name that a scenario may use, from the registries and the data
+// folders themselves.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +37,7 @@ std::vector<Row> plain(const std::vector<std::string>& names) {
   return rows;
 }
 
-// Rows of any registry whose entries have a name and a summary.
+// The table of any registry whose entries have a name and a summary.
 template <class Entries>
 std::vector<Row> entries(const Entries& registry) {
   std::vector<Row> rows;
@@ -62,7 +63,7 @@ std::vector<Row> collective_rows() {
   return rows;
 }
 
-// The frameworks, each with the title that its file gives.
+// The frameworks, each with the title in its file.
 std::vector<Row> framework_rows() {
   std::vector<Row> rows;
   for (const std::string& name : data_names("models/frameworks")) {

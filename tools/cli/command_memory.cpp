@@ -1,4 +1,5 @@
-// `trainyard memory`: what every stage holds over the step, whether it fits, and what would.
+// `trainyard memory`: shows the memory of every stage over the step, whether it fits, and which
+// changes would make it fit.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
-// `trainyard man`, `completion` and `schema`: the manual page and bash's completion, made of the
-// very options that the program parses, so that neither can lag behind them; and the JSON Schema of
-// a scenario, for editors.
+// `trainyard man`, `completion` and `schema`: the manual page, the completion script of bash, and
+// the JSON Schema of a scenario for editors. The first two are generated from the options that the
+// program parses, so they are never out of date.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,8 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-// Every command below the program with its words: "run", "show topology".
+// Visits every command with its words, such as "run" or "show topology". The program itself comes
+// first, with empty words.
 void walk(const CLI::App& app, const std::string& words,
           const std::function<void(const CLI::App&, const std::string&)>& visit) {
   visit(app, words);
@@ -26,7 +27,8 @@ void walk(const CLI::App& app, const std::string& words,
     walk(*command, words.empty() ? command->get_name() : words + " " + command->get_name(), visit);
 }
 
-// For roff: a backslash, a hyphen and a leading dot or quote mean something else there.
+// Escapes text for roff, where a backslash, a hyphen, and a dot or quote at the start of a line
+// have a special meaning.
 std::string roff(const std::string& text) {
   std::string escaped;
   bool begins = true;
@@ -51,7 +53,7 @@ std::string joined_names(const CLI::Option& option) {
   return names.empty() ? option.get_name(true) : names;
 }
 
-// Flags take no value.
+// The placeholder of the option's value. A flag takes no value and has none.
 std::string value_of(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return "";
   const std::string type = option.get_type_name();
@@ -65,7 +67,7 @@ std::string option_entry(const CLI::Option& option) {
                      roff(option.get_description()));
 }
 
-// A footer's lines: those that are indented are commands, the others prose.
+// The lines of a footer: indented lines are commands and are set verbatim, the others are prose.
 std::string footer_text(const std::string& footer) {
   std::string text;
   bool verbatim = false;
@@ -104,7 +106,7 @@ std::string manual(const CLI::App& app) {
          "kernels/, where it is not the installed one\n";
 }
 
-// "{simgrid,ideal}" in the type of an option: what it may be.
+// The allowed values of an option, from its type such as "{simgrid,ideal}".
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{');
@@ -117,7 +119,8 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return choices;
 }
 
-// The script around the cases: the command so far is `path`, the word before is `before`.
+// The parts of the bash script around the generated `case` entries. In it, `path` is the command
+// typed so far, and `before` is the word before the cursor.
 constexpr const char* kCompletionHead =
     R"bash(# bash completion: eval "$(trainyard completion bash)"
 _trainyard() {
@@ -149,7 +152,7 @@ constexpr const char* kCompletionEnd = R"bash(  esac
 complete -o default -F _trainyard trainyard
 )bash";
 
-// Cases of one `case` of the shell: pattern and words.
+// One entry of a shell `case`: the pattern and the words that it offers.
 std::string shell_case(const std::string& pattern, const std::vector<std::string>& words) {
   return fmt::format("    '{}') words='{}' ;;\n", pattern, fmt::join(words, " "));
 }
@@ -188,7 +191,7 @@ void add_pages(CLI::App& app, Action& action) {
     };
   });
   CLI::App* complete = app.add_subcommand("completion", "Print what completes commands in a shell");
-  // Bash is the one choice, so the parser checks the word and nobody stores it.
+  // Bash is the only choice: the parser checks the word, and the program does not store it.
   complete->add_option("shell", "Which one")->required()->check(CLI::IsMember({"bash"}));
   complete->footer("Example:\n  trainyard completion bash > trainyard.bash");
   complete->callback([&app, &action] {

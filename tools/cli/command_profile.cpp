@@ -1,5 +1,5 @@
-// `trainyard profile`: measured kernels. Measuring itself is done by programs of their own, built
-// where nvcc is found; reading, merging, comparing and judging needs no GPU.
+// `trainyard profile`: measured kernels. Separate programs do the measuring, and they are built
+// where nvcc is found. Reading, merging, comparing and judging profiles needs no GPU.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -46,7 +46,7 @@ struct ProfileChoice {
   throw InputError(Problem{{}, {}, std::move(problem), std::move(hint)});
 }
 
-// Runs a profiler that was built beside this program. It replaces this process.
+// Starts a profiler that was built next to this program. It replaces this process.
 Exit run_program(const char* name, const std::vector<std::string>& arguments) {
   const fs::path self = program_file();
   for (const fs::path& folder : {self.parent_path(), self.parent_path() / "kernels" / "bench"}) {
@@ -65,7 +65,8 @@ Exit run_program(const char* name, const std::vector<std::string>& arguments) {
       "{} is not beside this program: it is built where nvcc and its library are found", name));
 }
 
-// The sizes of "tensor=8,pipeline=2" as {"tensor": 8, "pipeline": 2}, and how many GPUs they take.
+// The sizes of "tensor=8,pipeline=2" as {"tensor": 8, "pipeline": 2}, and the number of GPUs that
+// they take.
 struct AskedLayout {
   nlohmann::ordered_json sizes = nlohmann::ordered_json::object();
   std::int64_t gpus = 1;
@@ -87,8 +88,8 @@ AskedLayout asked_layout(const std::string& text) {
   return layout;
 }
 
-// A step of the model so divided, on whole nodes: one microbatch for each replica names every
-// shape.
+// Writes a scenario of the model with this layout, on whole nodes. One microbatch for each replica
+// is enough, because it contains every kernel shape.
 void write_scenario(const ProfileChoice& choice, const std::string& file) {
   AskedLayout layout = asked_layout(choice.parallelism);
   constexpr std::int64_t gpus_of_node = 8;
@@ -120,7 +121,7 @@ std::vector<bench::WantedShape> shapes_of(const ScenarioChoice& choice, std::str
   return shapes;
 }
 
-// Options that are not ours are passed on to the profiler.
+// Measures kernels. Options that this command does not define are passed on to the profiler.
 Exit measure_kernels(const ProfileChoice& given) {
   ProfileChoice choice = given;
   std::vector<std::string> arguments = choice.passed_on;
@@ -179,8 +180,8 @@ Exit import_table(const ProfileChoice& choice) {
   return Exit::Fine;
 }
 
-// The profile that a user's table is judged by: the one asked for, or that of the GPU which the
-// table's own provenance names.
+// The name of the profile that judges a user's table: the one of --gpu, or that of the GPU in the
+// provenance of the table.
 std::string judged_gpu(const ProfileChoice& choice, const bench::MeasuredProfile& rows) {
   if (!choice.gpu.empty()) return choice.gpu;
   const auto gpu = rows.provenance.find("gpu");
@@ -194,7 +195,7 @@ std::string judged_gpu(const ProfileChoice& choice, const bench::MeasuredProfile
       "add --gpu with a name of `trainyard list gpus`, or a profile of your own (my_gpu.json)");
 }
 
-// Reads the rows of a user: a measured profile, or a table.
+// Judges the rows of a user, from a measured profile (.json) or a table (.csv).
 std::vector<fit::Judgement> judge_own_rows(const ProfileChoice& choice) {
   std::vector<fit::Judgement> all;
   for (const std::string& file : choice.files) {

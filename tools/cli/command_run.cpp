@@ -1,4 +1,4 @@
-// `trainyard run`: simulates one step and reports it.
+// `trainyard run`: simulates one training step and reports it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,11 +38,11 @@ std::optional<RankId> rank_of(std::string_view text) {
   return RankId{rank};
 }
 
-// The ranks that a trace shows, from the words between the commas of "0,8-15" or "all". Throws
-// InputError for a word that is neither a rank, a range nor "all"; whether the ranks exist is asked
-// when the trace is written.
+// The ranks that a trace shows, from the comma-separated words of "0,8-15" or "all". Throws
+// InputError for a word that is neither a rank, a range nor "all". The writer of the trace checks
+// whether the ranks exist.
 TraceOptions trace_options_of(const std::vector<std::string>& words) {
-  // A range up to the largest number would fill the memory before anybody asked for its ranks.
+  // A range up to the largest integer would fill the memory before the writer checks its ranks.
   constexpr std::uint32_t kRangeMost = 1 << 20;
   TraceOptions options;
   for (const std::string_view word : words) {
@@ -82,7 +82,7 @@ struct RunChoice {
   bool no_search = false;
 };
 
-// The scenario, with the engine of the command line; nothing for a bare workload.
+// The scenario, with the engine of the command line. A --workload without scenario has no value.
 std::optional<Scenario> scenario_of(const RunChoice& choice) {
   if (!choice.workload.empty()) return std::nullopt;
   Scenario scenario = read(choice.scenario);
@@ -110,7 +110,8 @@ Result simulated(const RunChoice& choice, const std::optional<Scenario>& scenari
   return simulate(std::move(question), options);
 }
 
-// Refuses options that contradict each other, and a command without exactly one thing to run.
+// Refuses options that contradict each other, and a command that does not have exactly one input to
+// run.
 void refuse_contradictions(const RunChoice& choice) {
   const auto fail = [](std::string problem, std::string hint) {
     throw InputError(
@@ -143,13 +144,14 @@ void refuse_contradictions(const RunChoice& choice) {
   }
 }
 
-// Writes every shape that was not measured, the largest share of the busy time first.
+// Writes every kernel shape that was not measured, the largest share of the busy time first.
 std::string write_missing(const std::string& file, const RunView& view) {
   const CostSummary costs = cost_summary(view, view.workload.kernels.size());
   std::vector<bench::WantedShape> shapes;
   for (const KernelUse& use : costs.worth_measuring) {
     const Kernel& kernel = view.workload.kernels[use.kernel];
-    if (std::holds_alternative<Recorded>(kernel)) continue;  // without a shape to measure
+    // a recorded kernel has no shape to measure
+    if (std::holds_alternative<Recorded>(kernel)) continue;
     shapes.push_back({kernel, std::string(to_string(use.provenance)), use.share});
   }
   write_file(file, bench::shapes_to_json(shapes, view.cluster.facts().gpu).dump(1) + "\n");
@@ -157,11 +159,12 @@ std::string write_missing(const std::string& file, const RunView& view) {
                      file, shapes.size(), file);
 }
 
-// Some thirty changes are simulated: on more GPUs that takes many times as long as the run.
+// The search simulates about thirty changes. On more GPUs than this it takes many times as long as
+// the run itself.
 constexpr std::size_t kSearchedGpusMost = 128;
 
-// For a scenario that does not fit: the smallest single change with which it would fit, or, for a
-// large one, the command that looks for it.
+// For a scenario that does not fit: the smallest single change that makes it fit. For a large
+// scenario it is the command that searches for this change.
 std::string what_would_fit(const RunChoice& choice, const Scenario& scenario,
                            const Result& result) {
   if (result.workload->ranks.size() > kSearchedGpusMost)
@@ -191,7 +194,8 @@ Exit run(const RunChoice& choice) {
   const RunView view = result.view();
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
   const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};
-  // Files first: where one cannot be written, nothing is printed that looks like success.
+  // The files are written first: if one cannot be written, nothing is printed that looks like
+  // success.
   std::string places = write(outputs, view, trace, why.gains);
   if (!choice.missing.empty()) places += write_missing(choice.missing, view);
   const Exit exit = verdict(view);
@@ -209,7 +213,7 @@ std::vector<std::string> names(auto registry) {
   return all;
 }
 
-// The name of a report, or of a page to write.
+// Accepts the name of a report, or of a page (.html) to write.
 CLI::Validator a_report() {
   const std::vector<std::string> known = names(reports());
   return {[known](const std::string& text) {

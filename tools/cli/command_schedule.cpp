@@ -1,4 +1,4 @@
-// `trainyard schedule`: any pipeline schedule as a chart, with its bubble and memory.
+// `trainyard schedule`: draws any pipeline schedule as a chart, with its bubble and memory.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -29,7 +29,8 @@ std::string_view opacity(StepKind kind) {
   return kind == StepKind::BackwardWeight ? "0.6" : "0.85";
 }
 
-// An overlapped pair shares its time: the forward above, the backward below.
+// Which half of the height a box takes. A forward and a backward that overlap share their time: the
+// forward is the upper half, the backward the lower half.
 struct Half {
   bool first = false;
   bool second = false;
@@ -53,9 +54,9 @@ std::string box(const PlayedStep& played, const Half& half, double row, double p
                             x + width / 2.0, y + height / 2.0 + 4.0, height < kBox ? 9 : 11, label);
 }
 
-// A played schedule as a complete SVG document: one row for each rank, one box for each step.
-// Forwards are light and backwards dark, in a colour for each chunk; the number of the microbatch
-// stands in a box that has room for it.
+// A played schedule as a complete SVG document, with one line for each rank and one box for each
+// step. Forwards are light and backwards are dark, in one colour for each chunk. A box shows the
+// number of its microbatch if it is wide enough.
 std::string schedule_svg(const PlayedSchedule& played, const PipelineShape& shape,
                          const std::string& title) {
   const double per_s = kWidth / std::max(played.makespan_s, 1e-12);
@@ -83,13 +84,14 @@ std::string schedule_svg(const PlayedSchedule& played, const PipelineShape& shap
 
 struct ScheduleChoice {
   std::string name;
-  PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 0};  // 0: its own
+  // chunks 0: the usual number of the schedule
+  PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 0};
   double forward_s = 1.0;
   double backward_s = 2.0;
   double weight_s = 0.0;  // 0: half of the backward
   double transfer_s = 0.0;
-  std::size_t width = 0;  // 0: the terminal's, or 100
-  std::string svg = {};   // a file for the picture; empty: none
+  std::size_t width = 0;  // 0: the width of the terminal, or 100
+  std::string svg = {};   // the file of the picture; empty: no picture
 };
 
 std::size_t terminal_width() {
@@ -110,7 +112,8 @@ FoundSchedule chosen_schedule(const ScheduleChoice& choice) {
                                                 : "did you mean " + near + "?"});
 }
 
-// A chart of more steps than this could not be read, and would take gigabytes.
+// Refuses a chart with more steps than this, because nobody could read it and it would take
+// gigabytes.
 void refuse_too_large(const PipelineShape& shape) {
   constexpr std::int64_t kStepsMost = 1'000'000;
   const std::int64_t steps = 2 * shape.stages * shape.microbatches * shape.chunks;
@@ -122,7 +125,7 @@ void refuse_too_large(const PipelineShape& shape) {
               .hint = "use fewer stages, microbatches or chunks"});
 }
 
-// CLI11's own ranges let "nan" pass.
+// Refuses durations that are not numbers or out of range. CLI11's own range check accepts "nan".
 void refuse_durations(const ScheduleChoice& choice) {
   const auto refuse = [](const char* option, double seconds, bool may_be_zero) {
     constexpr double kMost = 1e6;
@@ -145,8 +148,8 @@ void refuse_durations(const ScheduleChoice& choice) {
                            .hint = "give less than --backward"});
 }
 
-// The shape that was asked for, with what the schedule itself decides: its chunks, its placement,
-// for a file all of it. A planning schedule is told the times.
+// The requested shape, completed by the schedule: its chunks and the placement of its stages. A
+// schedule from a file decides the whole shape. Schedules that plan by durations receive the times.
 PipelineShape resolved_shape(const ScheduleChoice& choice, const Schedule& schedule) {
   if (const auto own = schedule.own_shape()) return *own;
   PipelineShape shape = placed(schedule, choice.shape);

@@ -1,4 +1,4 @@
-// `trainyard search`: the best layouts of a model on a cluster under the memory limit.
+// `trainyard search`: finds the best layouts of a model on a cluster under the memory limit.
 #include <fmt/format.h>
 #include <pthread.h>
 
@@ -19,12 +19,14 @@ namespace trainyard {
 
 namespace {
 
-// Turns Ctrl-C into a question to the search, which then ends with what it has. SIGINT is held back
-// while this object lives, also in processes that are forked meanwhile.
+// Lets Ctrl-C end the search early with the best layouts so far. SIGINT is blocked while this
+// object lives, also in child processes that are forked meanwhile. The search polls
+// pending_interrupt() and returns when a signal is pending.
 class Interrupt {
  public:
   Interrupt() { pthread_sigmask(SIG_BLOCK, &held_, &before_); }
-  // An interrupt that came was answered; it must not end the process when it is let through.
+  // The search has already handled a pending signal. It is taken out of the queue here, because it
+  // would end the process when the mask is restored.
   ~Interrupt() {
     const timespec now{};
     (void)sigtimedwait(&held_, nullptr, &now);
@@ -33,7 +35,7 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  [[nodiscard]] bool came() const {
+  [[nodiscard]] bool pending_interrupt() const {
     sigset_t pending{};
     sigpending(&pending);
     return sigismember(&pending, SIGINT) == 1;
@@ -59,7 +61,7 @@ struct SearchChoice {
   std::size_t processes = 0;
   double price = 0.0;
   double seconds = 0.0;
-  double headroom = 0.0;  // %
+  double headroom = 0.0;  // percent
   bool exhaustive = false;
   bool no_refine = false;
   bool ideal = false;
@@ -82,7 +84,7 @@ Exit search_layouts(const SearchChoice& choice) {
               .processes = choice.processes,
               .headroom = choice.headroom / 100.0,
               .seconds = choice.seconds,
-              .end = [&] { return interrupt.came(); },
+              .end = [&] { return interrupt.pending_interrupt(); },
               .progress = [&](const std::string&, double fraction) { progress.show(fraction); },
               .better =
                   [&](const FoundLayout& found) {

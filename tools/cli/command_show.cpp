@@ -1,5 +1,5 @@
-// `trainyard show`: the cluster, the workload or the kernel costs of a scenario, to look at or to
-// keep.
+// `trainyard show`: prints the cluster, the workload or the kernel costs of a scenario, for reading
+// or as a file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::string group_table(const Workload& workload) {
   return table.text();
 }
 
-// A workload in a page: its programs and groups, counted.
+// The programs and the groups of a workload, as two tables of counts.
 std::string workload_table(const Workload& workload) {
   return fmt::format("{}\n{}\n{} distinct kernels, {} distinct calls\n", program_table(workload),
                      group_table(workload), workload.kernels.size(), workload.calls.size());
@@ -124,8 +124,8 @@ Exit show_workload(const ShowChoice& choice) {
   return Exit::Fine;
 }
 
-// A factor of the software on kernel times. Columns whose factor is 1 for every kernel are left
-// out.
+// A factor of the software on kernel times. The table leaves out a column whose factor is 1 for
+// every kernel.
 struct FactorColumn {
   const char* title;
   double KernelPrice::*factor;
@@ -144,8 +144,8 @@ std::vector<FactorColumn> factor_columns(const std::vector<KernelRow>& rows) {
   return columns;
 }
 
-// Every kernel of the workload with its time in a run, most expensive first: the profile's time and
-// the factors it is multiplied by.
+// Prints every kernel of the workload with its time in a run, most expensive first: the time in the
+// profile and the factors that multiply it.
 Exit show_cost(const ShowChoice& choice) {
   const Scenario scenario = read(choice.scenario);
   const std::shared_ptr<const Cluster> cluster = shared_cluster(scenario.cluster);

@@ -1,4 +1,5 @@
-// `trainyard sweep`: many runs of one scenario, on all cores, into JSON Lines, tables and plots.
+// `trainyard sweep`: runs one scenario with many settings, on all cores, and writes JSON Lines,
+// tables and plots.
 #include <fmt/format.h>
 
 #include "sim/base/error.hpp"
@@ -80,7 +81,7 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
   return places.empty() ? places : "\n" + places;
 }
 
-// Fine where a run fits. Otherwise the exit code says whether a run was simulated at all.
+// Exit::Fine if any run fits. Otherwise the exit code shows whether any run was simulated at all.
 Exit exit_of(const SweepRows& rows) {
   bool ran = false;
   for (const SweepRow& row : rows) {

@@ -1,4 +1,4 @@
-// `trainyard validate`: predicts measured runs and says how far off it is.
+// `trainyard validate`: predicts measured runs and reports the errors of the predictions.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -49,8 +49,8 @@ bool chosen(const ValidateChoice& choice, const MeasuredRow& row) {
   return (row.complete || choice.all) && named(choice, row.id);
 }
 
-// Rows of runs of training, which are simulated, and of collectives, which are priced at once;
-// files of measured memory.
+// The chosen input: rows of training runs, which are simulated; outcomes of collectives, which are
+// predicted while their file is read; and files of measured memory.
 struct ChosenRows {
   std::vector<MeasuredRow> runs;
   std::vector<Outcome> collectives;
@@ -160,7 +160,7 @@ Exit validate_rows(const ValidateChoice& choice) {
   return any ? Exit::Fine : Exit::RunSaysNo;
 }
 
-// Compares a scenario with a user's own trace.
+// Compares the prediction of a scenario with a user's own trace.
 Exit compare_with_trace(const ValidateChoice& choice) {
   if (choice.datasets.size() != 1) {
     throw InputError(Problem{"--against", "", "needs one scenario to predict",

@@ -1,4 +1,5 @@
-// `trainyard import chakra`: execution traces of other simulators and of PyTorch, as a workload.
+// `trainyard import chakra`: converts execution traces of other simulators and of PyTorch to a
+// workload.
 #include <fmt/format.h>
 
 #include "scenarios/import/chakra/import.hpp"

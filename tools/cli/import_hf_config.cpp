@@ -1,4 +1,5 @@
-// `trainyard import hf-config`: a model's shape from the config.json beside its weights.
+// `trainyard import hf-config`: reads a model's shape from the config.json that is stored with its
+// weights.
 #include <fmt/format.h>
 
 #include "models/architecture/architecture.hpp"
@@ -24,7 +25,8 @@ Exit import_config(const ConfigChoice& choice) {
   const HfShape made =
       shape_of_hf_config(parse_json(choice.file, read_file(choice.file)), choice.file);
   const std::string text = made.shape.dump(2) + "\n";
-  const Architecture architecture = load_model(choice.file);  // refuses what cannot be
+  // throws for a shape that no model can have
+  const Architecture architecture = load_model(choice.file);
   if (choice.out.empty()) {
     say("{}", text);
     for (const std::string& note : made.notes) tell(fmt::format("note: {}\n", note));

@@ -1,4 +1,5 @@
-// `trainyard import megatron`: a scenario from a launch script of Megatron-LM, or from its log.
+// `trainyard import megatron`: makes a scenario from a launch script of Megatron-LM, or from its
+// log.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// `trainyard import nccl-tests`: logs of nccl-tests as a collective profile.
+// `trainyard import nccl-tests`: converts logs of nccl-tests to a collective profile.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -80,7 +80,7 @@ struct LogChoice {
   std::vector<std::string> logs;
   std::string out;
   std::string op;
-  std::uint32_t ranks = 0;  // 0: as the log says
+  std::uint32_t ranks = 0;  // 0: as in the log
   std::uint32_t nodes = 0;
   std::string gpu;
 };

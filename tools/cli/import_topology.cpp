@@ -1,4 +1,5 @@
-// `trainyard import nccl-topo` and `import topo-m`: clusters from descriptions of real servers.
+// `trainyard import nccl-topo` and `import topo-m`: make clusters from descriptions of real
+// servers.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -23,8 +24,8 @@ struct TopologyChoice {
   ImportChoice import;
 };
 
-// The cluster as JSON, or written and summed up in a table.
-Exit put_out(const TopologyChoice& choice, const ImportedNode& node) {
+// Prints the cluster as JSON, or writes it to a file and prints a summary table.
+Exit write_cluster(const TopologyChoice& choice, const ImportedNode& node) {
   const Cluster cluster = imported_cluster(node, choice.import);
   const std::string json = spelled_out(cluster).dump(1) + "\n";
   if (choice.out.empty()) {
@@ -39,13 +40,13 @@ Exit put_out(const TopologyChoice& choice, const ImportedNode& node) {
 
 Exit import_xml(const TopologyChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
-  return put_out(choice, from_nccl_xml(read_file(choice.file), choice.file));
+  return write_cluster(choice, from_nccl_xml(read_file(choice.file), choice.file));
 }
 
 Exit import_matrix(const TopologyChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
-  return put_out(choice, from_topo_matrix(as_utf8(read_file(choice.file)),
-                                          {.file = choice.file, .gpu = choice.import.gpu}));
+  return write_cluster(choice, from_topo_matrix(as_utf8(read_file(choice.file)),
+                                                {.file = choice.file, .gpu = choice.import.gpu}));
 }
 
 void add_options(CLI::App& command, TopologyChoice& choice) {

@@ -1,4 +1,5 @@
-// The command: reads the arguments, runs the chosen subcommand, turns errors into exit codes.
+// The main program of `trainyard`: reads the arguments, runs the chosen subcommand, and turns
+// errors into exit codes.
 #include <fmt/format.h>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -44,11 +45,12 @@ int parse_failed(const CLI::App& app, const CLI::ParseError& error) {
   return code(Exit::BadInput);
 }
 
-// Printed text may still be on its way; a full disk shows only now.
+// Flushes standard output and returns `exit`, or the code of an error: the C library buffers
+// printed text, so a full disk may show only now.
 int printed(int exit) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return exit;
-  // An earlier failure left no reason to tell.
+  // errno is 0 if an earlier write failed; the reason is then lost.
   tell(fmt::format("trainyard: standard output cannot be written: {}\n",
                    std::strerror(errno != 0 ? errno : EIO)));
   return code(Exit::BadInput);
@@ -69,7 +71,7 @@ int run(const trainyard::Action& action) {
         "a machine with more, or take a smaller batch: --set training.global_batch_size=N)\n");
     return code(Exit::RunSaysNo);
   } catch (const std::filesystem::filesystem_error& error) {
-    // A name that is too long, a loop of links, a folder that may not be entered.
+    // for example a name that is too long, a loop of symbolic links, or a folder without access
     tell(fmt::format("trainyard: {}: {}\n", error.path1().string(), error.code().message()));
     return code(Exit::BadInput);
   } catch (const std::exception& error) {
@@ -81,26 +83,26 @@ int run(const trainyard::Action& action) {
   }
 }
 
-// Asks for memory in large pages. A step of 1 024 GPUs writes some 60 MiB once, and page by page
-// the kernel takes as long to hand them out as the engine takes to replay the step: 15 000 faults,
-// 20 to 30 ms. The heap is therefore grown in one piece and the kernel is asked for pages of 2 MiB
-// in it, which it is free to refuse. Memory that is not touched is not taken. This does nothing
-// where the C library or the kernel has no large pages. REQUIRES: called at the start of the
-// program.
+// Asks the kernel for large pages. A step of 1 024 GPUs writes about 60 MiB once. With small pages
+// the kernel takes as long to hand them out as the engine takes to replay the step: 15 000 page
+// faults, 20 to 30 ms. Therefore the heap grows in one piece, and madvise() requests pages of 2 MiB
+// for it, which the kernel may refuse. Memory that the program does not touch is not allocated. The
+// function does nothing if the C library or the kernel has no large pages. REQUIRES: called at the
+// start of the program.
 void prefer_large_pages() {
 #if defined(__GLIBC__) && defined(MADV_HUGEPAGE)
   constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
   constexpr std::size_t kLargePage = 2 * kMebibyte;
   constexpr std::size_t kHeap = 128 * kMebibyte;
-  // Blocks below 32 MiB, the most that the C library allows here, come from the heap, and what is
-  // given back to it stays there.
-  mallopt(M_ARENA_MAX, 1);  // for all threads: heaps of their own would have small pages
+  // Blocks below 32 MiB, the largest threshold that the C library accepts, come from the heap.
+  // Freed memory stays in the heap.
+  mallopt(M_ARENA_MAX, 1);  // for all threads: separate arenas would have small pages
   mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
   mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
   mallopt(M_TOP_PAD, kHeap);
   const auto first = reinterpret_cast<std::uintptr_t>(sbrk(0));
-  // More than what is left of the heap that the program began with: it grows. Volatile, or the
-  // compiler would leave out what nobody reads.
+  // This allocation is larger than the rest of the initial heap, so the heap grows. The pointer is
+  // volatile, because the compiler would remove an allocation that nobody reads.
   void* volatile grown = std::malloc(kMebibyte);
   const auto last = reinterpret_cast<std::uintptr_t>(sbrk(0));
   std::free(grown);

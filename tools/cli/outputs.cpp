@@ -28,9 +28,10 @@ namespace {
                            .hint = std::move(hint)});
 }
 
-// Missing folders are made later, so the nearest one that is there must take a new name.
+// Throws if the file cannot be created. Missing folders are created later, so the nearest existing
+// folder must allow a new entry.
 void refuse_unwritable_place(const fs::path& place) {
-  std::error_code error;  // what cannot be looked at is no folder to write to
+  std::error_code error;  // a path that cannot be read is no folder to write to
   fs::path folder = fs::absolute(place, error).parent_path();
   while (!fs::exists(folder, error) && folder != folder.root_path()) folder = folder.parent_path();
   if (!fs::is_directory(folder, error)) {
@@ -73,7 +74,7 @@ Outputs outputs_of(const OutputChoice& choice) {
 
 void refuse_unwritable(const fs::path& file) {
   if (file.empty()) return;
-  std::error_code error;  // below a folder that may not be entered nothing is known
+  std::error_code error;  // nothing is known about a file in a folder without access
   const fs::file_status status = fs::status(file, error);
   if (fs::is_directory(status)) fail(file, "is a folder", "name a file in it");
   if (!fs::exists(status) || fs::is_regular_file(status)) refuse_unwritable_place(file);
@@ -89,8 +90,8 @@ void refuse_unwritable(const Outputs& outputs) {
   if (outputs.chakra) chakra::refuse_unless_built_in(outputs.chakra->string());
 }
 
-// The trace is written first: it alone may refuse its options (a rank that is not there), and then
-// no other file is left behind.
+// Writes the trace first: only the trace may refuse its options (a rank that does not exist), and
+// then no other file is left behind.
 std::string write(const Outputs& outputs, const RunView& view, const TraceOptions& options,
                   std::span<const PageGain> gains) {
   std::string text;
@@ -109,7 +110,7 @@ std::string write(const Outputs& outputs, const RunView& view, const TraceOption
     say("Traces", *outputs.trace_folder, "   (a file for each rank, for HolisticTraceAnalysis)");
   }
   if (outputs.chakra) {
-    const std::vector<RankId> all;  // as it writes where no rank is named
+    const std::vector<RankId> all;  // empty: the exporter then chooses the ranks itself
     chakra::write_traces(view, *outputs.chakra, options.all_ranks ? all : options.ranks);
     say("Chakra traces", *outputs.chakra, "   (a file for each rank; trainyard import chakra)");
   }

@@ -1,9 +1,9 @@
-// Where the results of a run go, and the writing of them.
+// The files that a run writes, and the function that writes them.
 //
-//   Outputs outputs = outputs_of({.out = "out"});   // out/scenario.json, result.json, csv/,
-//   trace.json.gz, report.html
-//   refuse_unwritable(outputs);                     // before the run, which may be long
-//   std::string text = write(outputs, view, {});    // "Result  out/result.json\n..."
+//    Outputs outputs = outputs_of({.out = "out"});   // out/scenario.json, result.json, csv/,
+//                                                    // trace.json.gz, report.html
+//    refuse_unwritable(outputs);                     // before the run, which may be long
+//    std::string text = write(outputs, view, {});    // "Result  out/result.json\n..."
 #pragma once
 
 #include <filesystem>
@@ -17,9 +17,9 @@
 
 namespace trainyard {
 
-// The outputs that the command line asks for; empty where it does not.
+// The values of the output options on the command line. An option that was not given is empty.
 struct OutputChoice {
-  std::string out = {};  // a folder for everything
+  std::string out = {};  // a folder for all outputs
   std::string trace = {};
   std::string json = {};
   std::string csv = {};
@@ -29,7 +29,7 @@ struct OutputChoice {
   std::string chakra = {};
 };
 
-// Where each result goes; nothing where it was not asked for.
+// The path of each output. An output that was not requested has no value.
 struct Outputs {
   std::optional<std::filesystem::path> trace = {}, trace_folder = {}, json = {}, csv = {},
                                        scenario = {}, html = {}, svg = {}, chakra = {};
@@ -37,12 +37,14 @@ struct Outputs {
 
 [[nodiscard]] Outputs outputs_of(const OutputChoice& choice);
 
-// Throws InputError when a place can be seen to take no file: nothing has been computed yet.
+// Throws InputError if an output path cannot be written, as far as the file system shows it. The
+// command calls this before the simulation, so that no computation is lost.
 void refuse_unwritable(const Outputs& outputs);
-// The same for one file; nothing where the name is empty.
+// Checks one file in the same way. An empty name passes.
 void refuse_unwritable(const std::filesystem::path& file);
 
-// Writes all; returns the lines that say where things are. `gains` are for the page.
+// Writes all requested outputs and returns one line for each, with its path. `gains` are the
+// what-ifs that the report page shows.
 [[nodiscard]] std::string write(const Outputs& outputs, const RunView& view,
                                 const TraceOptions& options, std::span<const PageGain> gains = {});
 

@@ -27,8 +27,8 @@ void tell(std::string_view text) { (void)std::fputs(printable(text).c_str(), std
 
 namespace {
 
-// Writes printable(text) over the line of the terminal that the last such call wrote, cut to its
-// length; an empty text clears the line.
+// Writes printable(text) over the progress line on the terminal, cut to the length of that line. An
+// empty text clears the line.
 void tell_over(std::string_view text) {
   constexpr std::size_t kColumns = 79;
   const std::string line = printable(text).substr(0, kColumns);
@@ -42,7 +42,7 @@ void tell_over(std::string_view text) {
 void keep_standard_streams_apart() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) >= 0 || errno != EBADF) continue;
-    // The lowest free number is the closed one: those below it are open by now.
+    // open() returns the lowest free number. That is this stream, because all lower ones are open.
     (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
   }
 }

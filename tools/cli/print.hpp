@@ -1,8 +1,8 @@
-// The output of the command: its answer on standard output, errors and the progress of a long run
-// on standard error. Names in scenarios and files may hold characters that steer a terminal, so
-// everything that is printed goes through here.
+// The output of the command: the answer on standard output, errors and the progress of a long run
+// on standard error. Names in scenarios and files may contain terminal control characters, so all
+// text is printed through these functions, which escape them.
 //
-//   say("{} rows  {}\n", rows.size(), file);
+//    say("{} rows  {}\n", rows.size(), file);
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace trainyard {
 
-// Prints printable(text). Throws InputError where standard output takes no more.
+// Prints printable(text). Throws InputError if standard output cannot be written.
 void print_text(std::string_view text);
 
 template <class... Values>
@@ -23,16 +23,17 @@ void say(fmt::format_string<Values...> format, Values&&... values) {
   print_text(fmt::format(format, std::forward<Values>(values)...));
 }
 
-// Prints printable(text) to standard error. It may be closed or full: then nobody can be told, and
-// the exit code says enough.
+// Prints printable(text) to standard error. If standard error is closed or full, the text is lost;
+// the exit code still reports the error.
 void tell(std::string_view text);
 
-// A stream that was closed (`trainyard ... >&-`) is opened so that using it fails as before: the
-// first file that the command opens must not become its standard output.
+// Opens /dev/null in place of each standard stream that is closed (`trainyard ... >&-`), with the
+// access mode that makes its use fail as before. Otherwise the first file that the command opens
+// would take the number of the closed stream and would receive what the command prints.
 void keep_standard_streams_apart();
 
-// One line on the terminal that says how far a long run is. Nothing is shown when standard error is
-// not a terminal or the run takes under a second.
+// A progress line of a long run on the terminal. Nothing is shown if standard error is not a
+// terminal or if the run takes less than a second.
 class Progress {
  public:
   explicit Progress(std::string what);
@@ -40,9 +41,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `fraction` in 0..1.
+  // Updates the line. `fraction` is the part of the run that is done, in 0..1.
   void show(double fraction);
-  // A few words to stand behind it from now on.
+  // Sets a short text that is shown behind the progress from now on.
   void note(std::string text) { note_ = std::move(text); }
 
  private:
@@ -54,7 +55,8 @@ class Progress {
   std::chrono::steady_clock::time_point last_ = start_;
 };
 
-// One line on standard error: so many rows of a journal do not hold any more.
+// Prints one line on standard error: `rows` rows of the journal are no longer valid and are
+// simulated once more.
 void tell_redone(std::size_t rows, const std::string& journal);
 
 }  // namespace trainyard

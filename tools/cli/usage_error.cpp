@@ -10,14 +10,14 @@ namespace trainyard {
 
 namespace {
 
-// The command as the user began it: "trainyard show topology".
-struct Begun {
+// The command that the user typed so far, such as "trainyard show topology".
+struct TypedCommand {
   const CLI::App* command = nullptr;
   std::string words;
 };
 
-Begun started(const CLI::App& app) {
-  Begun result{.command = &app, .words = app.get_name()};
+TypedCommand typed_command(const CLI::App& app) {
+  TypedCommand result{.command = &app, .words = app.get_name()};
   while (!result.command->get_subcommands().empty()) {
     result.command = result.command->get_subcommands().back();
     result.words += " " + result.command->get_name();
@@ -41,7 +41,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-std::string unknown_option(const Begun& at, const std::string& argument) {
+std::string unknown_option(const TypedCommand& at, const std::string& argument) {
   const std::string word = argument.substr(0, argument.find('='));
   const std::string near = nearest(word, option_names(*at.command));
   const std::string hint = near.empty() ? fmt::format("`{} --help` shows the options", at.words)
@@ -52,7 +52,7 @@ std::string unknown_option(const Begun& at, const std::string& argument) {
 }  // namespace
 
 std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
-  const Begun at = started(app);
+  const TypedCommand at = typed_command(app);
   const std::vector<std::string> rest = app.remaining(true);
   const std::vector<std::string> commands = command_names(*at.command);
   const std::string help = fmt::format("`{} --help` shows what it takes", at.words);
@@ -71,10 +71,10 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 std::string argument_problem(const CLI::App& app) {
-  const Begun at = started(app);
+  const TypedCommand at = typed_command(app);
   for (const CLI::Option* option : at.command->get_options()) {
     for (const std::string& value : option->results()) {
-      // Between lists of lists (`compare --set`) the parser puts empty values of its own.
+      // Between lists of lists (`compare --set`) the parser inserts empty values itself.
       if (value.empty() && !option->get_inject_separator())
         return fmt::format("{} is empty (`{} --help` shows what it takes)", option->get_name(),
                            at.words);

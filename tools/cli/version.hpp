@@ -5,9 +5,10 @@
 
 namespace trainyard {
 
-// "trainyard 0.1.0 (revision ..., SimGrid 3.32, Boost 1.74, nlohmann/json 3.11.2)".
+// The version, the revision and the libraries as one line: "trainyard 0.1.0 (revision ..., SimGrid
+// 3.32, Boost 1.74, nlohmann/json 3.11.2)".
 [[nodiscard]] std::string version_text();
-// "0.1.0".
+// The version alone: "0.1.0".
 [[nodiscard]] std::string version_number();
 
 }  // namespace trainyard

@@ -68,8 +68,8 @@ std::string loaded_fingerprint(const std::string& state, const Scenario& scenari
                               std::filesystem::path(scenario.file).parent_path());
 }
 
-// The keys of rows without a fingerprint. Earlier versions wrote none, and a worker that crashes
-// leaves none.
+// The keys of rows without a fingerprint. Earlier versions wrote rows without one, and a worker
+// that crashes leaves a row without one.
 std::set<std::string> bare_keys(const Journal& journal) {
   std::set<std::string> keys;
   for (const Json& row : journal.rows())
@@ -77,29 +77,29 @@ std::set<std::string> bare_keys(const Journal& journal) {
   return keys;
 }
 
-// Reads what most variants of a batch share before workers are forked, which then have it.
+// Loads the data that most variants of a batch share before the workers are forked, so that each
+// worker inherits it through copy-on-write memory.
 void read_ahead(const Variant& variant) {
   try {
     const Scenario scenario = load_scenario(variant.file, variant.changes);
     (void)load_gpu_sheet(scenario.cluster.node.gpu);
     (void)load_cost_model(scenario.cluster.node.gpu);
-  } catch (const std::exception&) {  // told of each variant that it concerns
+  } catch (const std::exception&) {  // the row of each variant that it concerns reports it
   }
 }
 
-// A fingerprint of what the variant's row is computed from: the resolved scenario, the files that
-// it names, and the state of program and data. A refused variant has the fingerprint of its
-// message.
+// The fingerprint of all inputs of a variant's row: the resolved scenario, the files that it names,
+// and the state of program and data. A refused variant has the fingerprint of its error message.
 std::string variant_fingerprint(const std::string& state, const Variant& variant) {
   try {
     return loaded_fingerprint(state, load_scenario(variant.file, variant.changes));
-  } catch (const std::exception& error) {  // a fault too: the worker tells of it
+  } catch (const std::exception& error) {  // also an internal error: the worker reports it
     return text_fingerprint(state + error.what());
   }
 }
 
-// The row (row.hpp) of a variant, simulated here and now; without a fingerprint where `state` is
-// empty.
+// Simulates a variant in this process and returns its row (row.hpp). The row has no fingerprint if
+// `state` is empty.
 Json variant_row(const Variant& variant, const std::string& state) {
   std::string fingerprint;
   try {
@@ -142,8 +142,8 @@ std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants
   for (const Variant& variant : variants) {
     const std::string key = variant_key(variant);
     if (!journal.is_unchecked(key) || fingerprints.contains(key)) continue;
-    // A row without a fingerprint is done again in any case. Loading a scenario that made a worker
-    // crash could end this process, too.
+    // A row without a fingerprint is computed once more in any case. Its scenario is not loaded
+    // here: if it made a worker crash, loading it could end this process, too.
     fingerprints[key] =
         bare.contains(key) ? journal.state() : variant_fingerprint(journal.state(), variant);
   }
@@ -164,8 +164,8 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
   std::size_t done = seen.size() - open.size();
   const auto keep = [&](std::size_t number, const Answer& answer) {
     const Variant& variant = *open[number];
-    // A scenario that made a worker crash is not loaded here. Its row has no fingerprint and is
-    // done again.
+    // A scenario that made a worker crash is not loaded here. Its row has no fingerprint, so the
+    // next batch computes it once more.
     const bool loads = !state.empty() && answer.kind != Answer::Kind::Crash;
     options.journal.append(answer.kind == Answer::Kind::Fine
                                ? Json::parse(answer.text)
@@ -175,6 +175,8 @@ void run_batch(const std::vector<Variant>& variants, const BatchOptions& options
     if (options.progress) options.progress(++done, seen.size());
   };
   load_fluid_solver();
+  // The worker processes share data that this process has loaded before the fork. The variant that
+  // is loaded here must not be one that crashed before.
   const auto sound = std::ranges::find_if(
       open, [&](const Variant* variant) { return !bare.contains(variant_key(*variant)); });
   if (open.size() > 1 && sound != open.end()) read_ahead(**sound);

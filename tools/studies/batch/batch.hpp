@@ -1,8 +1,9 @@
-// Many runs: scenarios with changes, each simulated in a process of its own, into one row each.
+// Batches: many scenarios with changes, each simulated in a separate process, one result row for
+// each.
 //
-//   std::vector<Variant> variants = {{"a.json", {}}, {"a.json", {{"parallelism.tensor", "4"}}}};
-//   Journal journal = open_journal("out.jsonl");
-//   run_batch(variants, {.journal = journal});
+//    std::vector<Variant> variants = {{"a.json", {}}, {"a.json", {{"parallelism.tensor", "4"}}}};
+//    Journal journal = open_journal("out.jsonl");
+//    run_batch(variants, {.journal = journal});
 #pragma once
 
 #include <cstddef>
@@ -22,31 +23,32 @@ struct Variant {
   std::vector<Override> changes = {};
 };
 
-// The name of a variant in a journal: its file and its changes, in their order.
+// The key of a variant in a journal: its file and its changes, in their order.
 [[nodiscard]] std::string variant_key(const Variant& variant);
 
-// The journal of a file whose rows carry fingerprints; of no file, one in memory. Throws InputError
-// as Journal does.
+// Opens the journal of a file, with rows that carry fingerprints. Without a file the journal is in
+// memory only. Throws InputError as Journal does.
 [[nodiscard]] Journal open_journal(const std::filesystem::path& file);
 
 struct BatchOptions {
   Journal& journal;
   std::size_t processes = 0;  // 0: one per core
-  // After each row: how many are done, of how many; what the journal had counts as done.
+  // Called after each row with the number of rows done and of all rows. Rows that the journal
+  // already had count as done.
   std::function<void(std::size_t, std::size_t)> progress = {};
-  std::function<bool()> stop = {};  // true: start no more
-  std::function<bool()> end = {};   // true: what is under way is ended, and leaves no row
-  // Told before the first run: how many rows the journal had that no longer hold.
+  std::function<bool()> stop = {};  // true: start no further simulation
+  std::function<bool()> end = {};   // true: end the running simulations; they leave no row
+  // Called before the first run with the number of rows in the journal that are no longer valid.
   std::function<void(std::size_t)> redone = {};
 };
 
-// Drops the rows of these variants that were computed from another scenario, other files, data or
-// another program, or by a version that wrote no fingerprints, and returns how many these were. A
-// journal without a state drops nothing.
+// Drops the rows of these variants that are out of date, and returns their number. A row is out of
+// date if it was computed from another scenario, other files or data, or by another program, or by
+// a version that wrote no fingerprints. A journal without a state drops nothing.
 std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants);
 
-// Runs the variants that the journal does not have, outdated rows again. A worker that crashes
-// leaves a row with status "crashed" and the reason.
+// Runs the variants that the journal does not have or whose rows are out of date. A worker that
+// crashes leaves a row with status "crashed" and the reason.
 void run_batch(const std::vector<Variant>& variants, const BatchOptions& options);
 
 }  // namespace trainyard

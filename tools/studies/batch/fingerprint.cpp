@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// FNV-1a of 64 bits (G. Fowler, L. Noll, K. Vo; draft-eastlake-fnv): offset basis and prime.
+// FNV-1a of 64 bits (G. Fowler, L. Noll, K. Vo; draft-eastlake-fnv): offset basis and prime. It
+// guards against accidental changes, not against an attacker.
 class Hash {
  public:
   void add(std::string_view text) {
@@ -42,7 +43,9 @@ std::set<fs::path> data_files(const fs::path& folder) {
   return files;
 }
 
-// Adds the contents of every file that a document names, each file once.
+// Adds the contents of every file that a document names to a hash, each file once. Every string of
+// the document that is the path of an existing file counts as a name, and JSON files are searched
+// recursively.
 class NamedFiles {
  public:
   explicit NamedFiles(Hash& hash) : hash_(hash) {}
@@ -59,7 +62,7 @@ class NamedFiles {
 
  private:
   static bool is_file(const fs::path& file) {
-    std::error_code error;  // a sentence is too long for a name
+    std::error_code error;  // a string that is too long for a file name is an error, not a file
     return fs::is_regular_file(file, error);
   }
 
@@ -73,7 +76,7 @@ class NamedFiles {
       hash_.add(text);
       if (file.extension() == ".json")
         add_named_in(parse_json(file.string(), text), file.parent_path());
-    } catch (const InputError& refused) {  // as the run will say
+    } catch (const InputError& refused) {  // the run reports the same error
       hash_.add(refused.what());
     }
   }

@@ -1,7 +1,7 @@
-// Fingerprints of everything a result depends on: equal ones give equal results.
+// Fingerprints of all inputs of a result: equal fingerprints mean equal results.
 //
-//   const std::string state = state_fingerprint(data_directory());
-//   row["fingerprint"] = document_fingerprint(state, resolved(scenario), folder_of_the_file);
+//    const std::string state = state_fingerprint(data_directory());
+//    row["fingerprint"] = document_fingerprint(state, resolved(scenario), folder_of_the_file);
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,13 @@
 
 namespace trainyard {
 
-// A number (hexadecimal) for the program and its data files (JSON below `data`: models, kernels,
-// topologies, and what validation reads).
+// A hexadecimal fingerprint of the program and its data files (JSON below `data`: models, kernels,
+// topologies, and the files that validation reads).
 [[nodiscard]] std::string state_fingerprint(const std::filesystem::path& data);
 
-// The same for a document, in that state, and for every file that it names: a text in it that is
-// the path of a file, from `folder` or from the working folder. JSON files are searched for
-// further names.
+// A fingerprint of a document, in that state, and of every file that it names. A string in the
+// document is a file name if it is the path of a file, relative to `folder` or to the working
+// directory. JSON files are searched for further names.
 [[nodiscard]] std::string document_fingerprint(const std::string& state,
                                                const nlohmann::ordered_json& document,
                                                const std::filesystem::path& folder);

@@ -41,13 +41,13 @@ void write_whole(int descriptor, std::string_view text, const std::filesystem::p
     if (written < 0 && errno != EINTR) fail();
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
   }
-  // A pipe or a terminal cannot be synchronised, and keeps nothing that could be lost.
+  // A pipe or a terminal cannot be synchronised, and stores nothing that could be lost.
   if (::fsync(descriptor) != 0 && errno != EINVAL && errno != EROFS) fail();
 }
 
-// Whether this process has the lock of the open file. A process that was killed a moment ago may
-// leave workers behind that end only now, so the lock is tried for a second.
-bool is_locked(int descriptor) {
+// Whether this process has the lock of the open file. The workers of a process that was killed a
+// moment ago may still hold it for a short time, so the function tries for one second.
+bool takes_lock(int descriptor) {
   using namespace std::chrono_literals;
   const auto end = std::chrono::steady_clock::now() + 1s;
   while (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
@@ -58,8 +58,9 @@ bool is_locked(int descriptor) {
   return true;
 }
 
-// Another process may have put a new file in the place of this one before the lock was had.
-bool has_the_name(int descriptor, const std::filesystem::path& file) {
+// Whether the name of the file still belongs to the open descriptor. Another process may have
+// replaced the file before this one got the lock.
+bool is_still_the_file(int descriptor, const std::filesystem::path& file) {
   struct stat named {};
   struct stat open {};
   return ::stat(file.c_str(), &named) == 0 && ::fstat(descriptor, &open) == 0 &&
@@ -78,7 +79,8 @@ Journal::Journal(std::filesystem::path file, std::string state)
   if (file_.empty()) return;
   open();
   try {
-    if (!is_written_as_it_stands(file_)) read(read_file(file_));  // else it has no rows yet
+    // a device or a pipe has no rows yet
+    if (!is_written_as_it_stands(file_)) read(read_file(file_));
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -92,14 +94,14 @@ Journal::~Journal() {
 void Journal::open() {
   make_folder_of(file_);
   for (;;) {
-    constexpr mode_t kMode = 0666;  // less what the user's umask takes away
+    constexpr mode_t kMode = 0666;  // minus the bits of the user's umask
     descriptor_ = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, kMode);
     if (descriptor_ < 0)
       refuse(file_, fmt::format("cannot be opened: {}", std::strerror(errno)),
              "name a file in a folder you may write to");
     if (is_written_as_it_stands(file_)) return;
-    const bool locked = is_locked(descriptor_);
-    if (locked && has_the_name(descriptor_, file_)) return;
+    const bool locked = takes_lock(descriptor_);
+    if (locked && is_still_the_file(descriptor_, file_)) return;
     ::close(std::exchange(descriptor_, -1));
     if (!locked)
       refuse(file_, "is being written by another process",
@@ -111,7 +113,7 @@ void Journal::read(const std::string& text) {
   std::size_t begin = 0;
   for (std::size_t number = 1; begin < text.size(); ++number) {
     const std::size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // cut short: that run is done again
+    if (end == std::string::npos) break;  // an incomplete line: that run is done once more
     Json row = try_parse_json(std::string_view(text).substr(begin, end - begin)).value_or(Json());
     if (!row.is_object() || !row.contains("key") || !row["key"].is_string())
       refuse(file_, fmt::format("line {} is no row of a batch", number),
@@ -127,7 +129,8 @@ void Journal::read(const std::string& text) {
 
 void Journal::keep(Json row) {
   const bool fresh = keys_.insert(row.at("key").get<std::string>()).second;
-  if (fresh) rows_.push_back(std::move(row));  // shards that overlap say the same twice
+  // concatenated shards that overlap contain the same row twice
+  if (fresh) rows_.push_back(std::move(row));
 }
 
 std::size_t Journal::drop_unlike(const std::map<std::string, std::string>& fingerprints) {
@@ -143,22 +146,24 @@ std::size_t Journal::drop_unlike(const std::map<std::string, std::string>& finge
   return dropped;
 }
 
-// The new file is locked before it takes the place of the old one.
+// Writes the remaining rows to a new file and renames it over the old one. The new file is locked
+// before the rename, so no other process can open it in between.
 void Journal::rewrite() {
   NewFile made(file_);
-  // Rows are written as they were read. Some may come from older programs, and this one does not
-  // check them.
+  // The rows are written as they were read. Some of them may come from older programs, and this one
+  // does not check them.
   for (const Json& row : rows_) made.write(row.dump() + "\n");
   const int fresh = ::fcntl(made.descriptor(), F_DUPFD_CLOEXEC, 0);
   if (fresh < 0) made.fail(errno);
   try {
-    if (!is_locked(fresh) || ::fcntl(fresh, F_SETFL, O_APPEND) != 0) made.fail(errno);
+    if (!takes_lock(fresh) || ::fcntl(fresh, F_SETFL, O_APPEND) != 0) made.fail(errno);
     made.put_in_place();
   } catch (...) {
     ::close(fresh);
     throw;
   }
-  ::close(std::exchange(descriptor_, fresh));  // only now: the old lock keeps others out until here
+  // only now: the old lock excludes other processes up to this point
+  ::close(std::exchange(descriptor_, fresh));
 }
 
 void Journal::append(const Json& row) {

@@ -1,13 +1,13 @@
-// Results of many runs as JSON Lines: one object a line, appended as each run ends.
+// Results of many runs as JSON Lines: one object per line, appended as each run ends.
 //
-// The file is also the memory of an interrupted batch: opened again it knows what is done, and a
-// last line cut short by the interruption is dropped. Files of several shards are merged by
-// concatenation. A row may carry a fingerprint of what it was computed from ("fingerprint"), by
-// which batch.hpp tells rows that still hold from those that do not. One process at a time has the
-// file open.
+// The file also makes a batch resumable. A journal that is opened once more knows which runs are
+// done, and drops a last line that an interruption has cut short. The files of several shards are
+// merged by concatenation. A row may carry a fingerprint of its inputs ("fingerprint"), by which
+// batch.hpp separates rows that are still valid from outdated ones. Only one process at a time can
+// open the file.
 //
-//   Journal journal("sweep.jsonl");
-//   if (!journal.has(key)) journal.append(row);     // row["key"] == key
+//    Journal journal("sweep.jsonl");
+//    if (!journal.has(key)) journal.append(row);     // row["key"] == key
 #pragma once
 
 #include <filesystem>
@@ -21,9 +21,10 @@ namespace trainyard {
 
 class Journal {
  public:
-  // Without a file rows are kept in memory alone. Throws InputError where the file holds a line
-  // that is no row (an object with a "key"), cannot be written, or is open in another process.
-  // `state`: the fingerprint of program and data that rows are computed in; empty: rows carry none.
+  // Opens the journal. Without a file the rows are only in memory. Throws InputError if the file
+  // contains a line that is not a row (an object with a "key"), if it cannot be written, or if
+  // another process has it open. `state` is the fingerprint of the program and data that compute
+  // the rows; with an empty state rows carry no fingerprint.
   explicit Journal(std::filesystem::path file, std::string state = {});
   ~Journal();
   Journal(const Journal&) = delete;
@@ -33,16 +34,17 @@ class Journal {
 
   [[nodiscard]] const std::string& state() const { return state_; }
   [[nodiscard]] bool has(const std::string& key) const { return keys_.contains(key); }
-  // Whether the row of this key is from an earlier process and drop_unlike() was not asked of it.
+  // Whether the row of this key comes from an earlier process and drop_unlike() has not checked it
+  // yet.
   [[nodiscard]] bool is_unchecked(const std::string& key) const { return unchecked_.contains(key); }
-  // Takes out the rows whose fingerprint is not the one given for their key, from the file as well,
-  // and returns how many these were.
+  // Removes the rows whose fingerprint differs from the given one of their key, also from the file,
+  // and returns their number.
   std::size_t drop_unlike(const std::map<std::string, std::string>& fingerprints);
-  // On disk when it returns. Throws InputError where it cannot be written. REQUIRES: a new key;
-  // check_numbers (sim/report/result_json.hpp).
+  // Appends a row. The row is on disk when the function returns. Throws InputError if it cannot be
+  // written. REQUIRES: a new key; the row passes check_numbers (sim/report/result_json.hpp).
   void append(const nlohmann::ordered_json& row);
 
-  // In the order of their ends, what earlier processes wrote first.
+  // Rows in the order in which their runs ended. The rows of earlier processes come first.
   [[nodiscard]] const std::vector<nlohmann::ordered_json>& rows() const { return rows_; }
 
  private:

@@ -1,16 +1,16 @@
 // A row of a batch (batch.hpp): its inputs and its result as a flat list of paths and scalars, and
-// the key figures that tables and plots take of it.
+// the key figures that tables and plots take from it.
 //
-//   key, scenario (file), set (path: value as given)
-//   fingerprint  where the journal has a state; not in the row of a worker that crashed
-//   status       "fits", "does_not_fit", "deadlock" (the run says no), "refused" (bad input) or
-//                "crashed"
-//   message      why there is no result; null where there is one
-//   inputs       the resolved scenario, flattened ("parallelism.tensor": 8); null without a result
-//   result       its scalars, flattened ("step_time_s", "memory.0.peak_bytes"); null without one
+//    key, scenario (file), set (path: value as given)
+//    fingerprint  if the journal has a state; not in the row of a worker that crashed
+//    status       "fits", "does_not_fit", "deadlock" (the run cannot proceed),
+//                 "refused" (bad input) or "crashed"
+//    message      why there is no result; null if there is one
+//    inputs       the resolved scenario, flattened ("parallelism.tensor": 8); null without a result
+//    result       its scalars, flattened ("step_time_s", "memory.0.peak_bytes"); null without one
 //
-//   RowFigures f = row_figures(journal.rows().front());
-//   f.ran; f.step_time_s; f.peak_bytes;
+//    RowFigures f = row_figures(journal.rows().front());
+//    f.ran; f.step_time_s; f.peak_bytes;
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@
 namespace trainyard {
 
 // A JSON value as paths and scalars: flattened({{"model", {{"layers", 2}}}}) is {"model.layers":
-// 2}. Keys are joined by '.', the elements of arrays by number. Empty objects and arrays leave
-// nothing; a scalar at the top has the empty path.
+// 2}. Keys are joined by '.', and elements of arrays have their index as key. Empty objects and
+// arrays leave nothing. A scalar at the top has the empty path.
 [[nodiscard]] nlohmann::ordered_json flattened(const nlohmann::ordered_json& value);
 
 enum class RunStatus : std::uint8_t { Fits, DoesNotFit, Deadlock, Refused, Crashed };
@@ -39,22 +39,23 @@ inline constexpr Words<RunStatus, 5> kRunStatus{{{RunStatus::Fits, "fits"},
 
 struct RowFigures {
   RunStatus status = RunStatus::Crashed;
-  bool ran = false;  // there is a result: the first two
+  bool ran = false;  // there is a result: the first two statuses
   double step_time_s = 0.0;
   std::optional<double> tokens_per_s_per_gpu = {};
   std::optional<double> mfu = {};
-  double peak_bytes = 0.0;      // of the stage that needs most
+  double peak_bytes = 0.0;      // of the stage that needs most memory
   double capacity_bytes = 0.0;  // of its GPU; 0: not known
-  double fullest_share = 0.0;   // most of a GPU's capacity that a stage needs; 0: none is known
+  // largest share of a GPU's capacity that any stage needs; 0: no capacity is known
+  double fullest_share = 0.0;
 };
 [[nodiscard]] RowFigures row_figures(const nlohmann::ordered_json& row);
 
-// A number of a row's result by its flattened path ("links.0.busy_fraction"), "peak_bytes" for the
-// worst stage; nothing where the row has none.
+// A number of a row's result by its flattened path ("links.0.busy_fraction"). The path "peak_bytes"
+// is the peak of the worst stage. There is no value if the row does not have the number.
 [[nodiscard]] std::optional<double> row_number(const nlohmann::ordered_json& row,
                                                std::string_view path);
 
-// Mean over the ranks of a row's breakdown, in seconds, in the order of the result's keys.
+// The breakdown of a row as the mean over its ranks, in seconds, in the order of the result's keys.
 [[nodiscard]] std::vector<std::pair<std::string, double>> mean_breakdown(
     const nlohmann::ordered_json& row);
 

@@ -47,7 +47,8 @@ constexpr const char* kSizes = "--sizes";
                            .hint = std::move(hint)});
 }
 
-// The number at the start of a text; nothing is left of a text that has none.
+// The number at the start of a text and the rest of the text. Without a number it is NaN, and the
+// rest is empty.
 struct Leading {
   double number = std::nan("");
   std::string_view rest;
@@ -61,7 +62,7 @@ Leading leading_number(std::string_view text) {
   return result;
 }
 
-// The one size of a text. `examples` are for the message of a text that is none.
+// Parses one size. `examples` are for the error message.
 std::int64_t size_of(std::string_view text, const std::string& option, const char* examples) {
   const Leading leading = leading_number(text);
   const auto unit = std::find_if(kUnits.begin(), kUnits.end(), [&](const Unit& candidate) {
@@ -119,7 +120,7 @@ std::vector<std::int64_t> parse_sizes(std::string_view text) {
       refuse(kSizes, fmt::format("\"{}\" are more than {} sizes", text, kSizesMost),
              "use a larger factor");
     }
-    // A factor near 1 still moves on by a byte.
+    // A factor close to 1 still advances by at least one byte.
     size = std::max(size + 1, std::int64_t{std::llround(static_cast<double>(size) * factor)});
   }
   return sizes;
@@ -151,7 +152,7 @@ std::uint32_t rank_of(std::string_view text, std::size_t gpus, const std::string
          fmt::format("use 0 to {}, or more nodes", gpus - 1));
 }
 
-// "A", "A-B" or "A-B/STEP".
+// A range of ranks: "A", "A-B" or "A-B/STEP".
 struct Range {
   std::uint32_t first = 0, last = 0, step = 1;
 };

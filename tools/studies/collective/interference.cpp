@@ -20,11 +20,11 @@ namespace {
 
 constexpr std::uint32_t kStreamsMost = 250;
 
-// The operations of a rank: (stream, call, kind), by stream.
+// The operations of a rank as tuples (stream, call, kind), in the order of their streams.
 using Part = std::tuple<std::uint8_t, std::uint32_t, OpKind>;
 
-// Groups at once as one workload: a rank has a stream and a slot for each of its groups, and
-// nothing orders them.
+// Several groups as one workload. A rank has a separate stream and slot for each of its groups, and
+// no dependency between them, so all calls start at time 0.
 class Joined {
  public:
   Joined(std::span<const CollectiveGroup* const> groups, std::span<const Call> calls) {
@@ -36,7 +36,7 @@ class Joined {
 
   [[nodiscard]] const Workload& workload() const { return workload_; }
 
-  // When the i-th group's call ended.
+  // The time at which the call of the i-th group ended.
   [[nodiscard]] double end_s(std::size_t group, const Partition& partition,
                              const Timeline& timeline) const {
     const RankId rank = workload_.groups[group].members.front();
@@ -96,7 +96,7 @@ class Joined {
     workload_.groups.push_back(std::move(added));
   }
 
-  // Ranks with the same operations share a program.
+  // Ranks with the same operations share a program, so that folding can put them in one class.
   void finish() {
     std::map<std::vector<Part>, std::uint32_t> programs;
     for (RankId rank = 0; rank < workload_.ranks.size(); ++rank) {
@@ -122,6 +122,7 @@ class Joined {
   std::vector<std::uint8_t> streams_;      // by group
 };
 
+// Simulates the groups at one size after another: all together, and each class of groups alone.
 class Runs {
  public:
   Runs(const Cluster& cluster, const InterferenceQuestion& question)
@@ -183,7 +184,7 @@ class Runs {
     return run(joined.workload(), folded(joined.workload())).makespan_s;
   }
 
-  // Collects how many bytes each group puts on each link.
+  // Adds up the bytes that each group puts on each link.
   void note_uses() {
     uses_.clear();
     links_.assign(question_.groups.size(), {});
@@ -201,6 +202,8 @@ class Runs {
     }
   }
 
+  // The link that a group shares with another one and that needs the most time for all its bytes.
+  // Its load is this time divided by the time until the last of its groups ends.
   [[nodiscard]] std::optional<SharedLink> shared(std::size_t group,
                                                  const std::vector<double>& ends) const {
     std::optional<SharedLink> busiest;
@@ -245,7 +248,7 @@ InterferenceStudy study_interference(const Cluster& cluster, const InterferenceQ
     TY_CHECK(group.gpus.size() > 1, group.gpus.size());
   Runs runs(cluster, question);
   InterferenceStudy study;
-  // Groups that all name their size give the same rows at any size of the study's.
+  // If every group names its size, all sizes of the study give the same rows, so one is enough.
   const bool named = std::ranges::all_of(
       question.groups, [](const CollectiveGroup& group) { return group.bytes.has_value(); });
   for (const std::int64_t bytes :

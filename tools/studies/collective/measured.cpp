@@ -52,12 +52,12 @@ MeasuredTimes measured_times(std::span<const MeasuredRun> runs, CollectiveOp op)
                                          result.ranks, result.nodes, run.ranks, run.nodes),
                   .hint = "give one log for each group"});
     }
-    run.gpu.clear();  // one curve of all
+    run.gpu.clear();  // merges the runs of all GPU names into one curve
     for (RunRow& row : run.rows) row.dtype.clear();
   }
   const std::vector<MeasuredCurve> curves = curves_of(of_op);
   const double factor = bus_bandwidth_factor(op, result.ranks);
-  for (const SizeTime& point : curves.front().points) {  // out of place is first
+  for (const SizeTime& point : curves.front().points) {  // the out-of-place curve is the first
     result.times.push_back({.bytes = point.bytes,
                             .time_s = point.time_s,
                             .busbw = static_cast<double>(point.bytes) / point.time_s * factor});

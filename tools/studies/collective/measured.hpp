@@ -1,11 +1,11 @@
-// Measured times beside a study's: how far off is the prediction, size by size and on average.
+// Measured times next to the predictions of a study: the error of each size and the mean errors.
 //
-//   error = predicted / measured - 1        MAPE = mean of |error|, bias = mean of error
+//    error = predicted / measured - 1        MAPE = mean of |error|, bias = mean of error
 //
-// Worked: 10 us predicted where 8 us were measured is +25 %.
+// Example: a prediction of 10 us for a measured time of 8 us has an error of +25 %.
 //
-//   const MeasuredTimes measured = measured_times(runs, CollectiveOp::AllReduce);
-//   const Agreement agreement = agreement_of(study.algorithms[0], measured);
+//    const MeasuredTimes measured = measured_times(runs, CollectiveOp::AllReduce);
+//    const Agreement agreement = agreement_of(study.algorithms[0], measured);
 #pragma once
 
 #include <cstdint>
@@ -29,18 +29,19 @@ struct MeasuredTimes {
   std::string file = {};
   std::uint32_t ranks = 0;
   std::uint32_t nodes = 0;
-  std::vector<MeasuredTime> times = {};  // by size, each once: the median
+  std::vector<MeasuredTime> times = {};  // by size, each size once, with its median time
 
   [[nodiscard]] const MeasuredTime* at(std::int64_t bytes) const;  // nullptr: not measured
 };
 
-// The times of one operation; out of place where there are such. Throws InputError where no run
-// measured it, or runs on groups of different shape did. REQUIRES: at least one run.
+// The measured times of one operation, out of place if there are such runs. Throws InputError if no
+// run measured the operation, or if its runs have groups of different shape. REQUIRES: at least one
+// run.
 [[nodiscard]] MeasuredTimes measured_times(std::span<const MeasuredRun> runs, CollectiveOp op);
 
 struct Agreement {
-  std::vector<std::optional<double>> errors = {};  // by row of the study; nothing: not measured
-  std::size_t sizes = 0;                           // that were measured
+  std::vector<std::optional<double>> errors = {};  // by row of the study; no value: not measured
+  std::size_t sizes = 0;                           // number of sizes that were measured
   double mape = 0.0;
   double bias = 0.0;
 };

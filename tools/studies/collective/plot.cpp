@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-// A logarithmic axis from `least` to `most`, in cells.
+// A logarithmic axis from `least` to `most`, divided into cells.
 struct CellAxis {
   double least = std::numeric_limits<double>::infinity();
   double most = 0.0;
@@ -50,7 +50,7 @@ CellAxes cell_axes_of(const CollectiveStudy& study) {
   return axes;
 }
 
-// Lines of the plot, the highest bandwidth first.
+// The lines of the plot, the highest bandwidth first.
 std::vector<std::string> drawn(const CollectiveStudy& study, const CellAxes& axes,
                                const PlotArea& area) {
   const std::string letters = plot_letters(study);
@@ -111,7 +111,7 @@ namespace {
 constexpr double kLeft = 80.0, kTop = 50.0, kWidth = 600.0, kHeight = 400.0;
 constexpr double kLegendLeft = kLeft + kWidth + 20.0, kLineHeight = 20.0;
 
-// A logarithmic axis whose ends are powers of `base`.
+// A logarithmic axis whose limits are powers of `base`.
 class Axis {
  public:
   explicit Axis(double base) : base_(base) {}
@@ -125,7 +125,7 @@ class Axis {
   [[nodiscard]] double place(double value) const {  // 0..1
     return (power_of(value) - least_) / std::max(most_ - least_, 1.0);
   }
-  // Powers of the base, at most about twelve.
+  // Powers of the base, about twelve at most.
   [[nodiscard]] std::vector<double> ticks() const {
     std::vector<double> values;
     if (!any()) return values;

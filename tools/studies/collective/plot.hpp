@@ -1,9 +1,9 @@
 // Bus bandwidth over size as a chart: in characters for a terminal, or as an SVG picture. Both axes
 // are logarithmic.
 //
-//   say("{}", plot_text(study, {.columns = 64, .lines = 20}));
-//   write_file("busbw.svg", svg_plot({.title = "all_reduce", .series = series_of(study,
-//   nullptr)}));
+//    say("{}", plot_text(study, {.columns = 64, .lines = 20}));
+//    write_file("busbw.svg",
+//               svg_plot({.title = "all_reduce", .series = series_of(study, nullptr)}));
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,12 @@ struct PlotArea {
   std::size_t lines = 18;
 };
 
-// The first letter of its name that is still free, else any that is; by algorithm.
+// One letter for each algorithm: the first letter of its name that is not taken yet, else any
+// letter that is not taken.
 [[nodiscard]] std::string plot_letters(const CollectiveStudy& study);
 
-// '*' where several meet. Empty where no algorithm has rows.
+// The chart in characters, with '*' where several algorithms share a cell. The result is empty if
+// no algorithm has rows.
 [[nodiscard]] std::string plot_text(const CollectiveStudy& study, const PlotArea& area);
 
 struct PlotPoint {
@@ -36,7 +38,7 @@ struct PlotSeries {
   std::string name = {};
   std::vector<PlotPoint> points = {};
   bool dashed = false;
-  bool measured = false;  // circles without a line
+  bool measured = false;  // drawn as circles without a line
 };
 
 struct SvgPlot {
@@ -44,13 +46,14 @@ struct SvgPlot {
   std::vector<PlotSeries> series = {};
 };
 
-// One line for each algorithm that runs, and the measured points where there are some.
+// One series for each algorithm that runs, and the measured points if there are any.
 [[nodiscard]] std::vector<PlotSeries> series_of(const CollectiveStudy& study,
                                                 const MeasuredTimes* measured);
-// The series of groups that run at once: alone (dashed) and together, for each kind of group.
+// The series of groups that run at the same time: alone (dashed) and together, for each kind of
+// group.
 [[nodiscard]] std::vector<PlotSeries> series_of(const InterferenceStudy& study);
 
-// A complete document, also without any point.
+// A complete SVG document, even if there is no point.
 [[nodiscard]] std::string svg_plot(const SvgPlot& plot);
 
 }  // namespace trainyard

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kEqual = 1e-9;
 
-// The quickest at one size, without one of them.
+// The index of the quickest algorithm at one size, optionally without one of them.
 std::optional<std::size_t> quickest(const CollectiveStudy& study, std::size_t size,
                                     std::optional<std::size_t> without) {
   std::optional<std::size_t> best;
@@ -28,7 +28,7 @@ std::optional<std::size_t> quickest(const CollectiveStudy& study, std::size_t si
   return best;
 }
 
-// By how much `a` is slower than `b`.
+// The time by which algorithm `a` is slower than `b`.
 double lead_s(const CollectiveStudy& study, std::size_t a, std::size_t b, std::size_t size) {
   return study.algorithms[a].rows[size].time_s - study.algorithms[b].rows[size].time_s;
 }
@@ -46,6 +46,8 @@ std::vector<Winner> winners(const CollectiveStudy& study) {
   return result;
 }
 
+// A crossover lies between two neighbouring sizes with different winners. On this interval both
+// times are taken as straight lines, whose intersection is the crossover.
 std::vector<Crossover> crossovers(const CollectiveStudy& study) {
   const std::vector<Winner> best = winners(study);
   std::vector<Crossover> result;
@@ -82,7 +84,7 @@ void add_measured(nlohmann::ordered_json& object, const CollectiveRow& row,
   object["error"] = row.time_s / time->time_s - 1.0;
 }
 
-// Three cells with a comma before each.
+// The three measured cells of a CSV line, each with a comma before it.
 std::string measured_cells(const CollectiveRow& row, const MeasuredTime* time) {
   if (time == nullptr) return ",,,";
   return fmt::format(",{},{},{}", time->time_s * kMicro, time->busbw * kGiga,
@@ -193,7 +195,7 @@ bool has_root(CollectiveOp op) {
   return op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
 }
 
-// "-" where the size was not measured.
+// Adds the measured cells, or "-" if the size was not measured.
 void add_measured(std::vector<std::string>& cells, const CollectiveRow& row,
                   const MeasuredTime* time) {
   if (time == nullptr) {

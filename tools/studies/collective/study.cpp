@@ -28,7 +28,7 @@ constexpr double kFull = 1.0 - 1e-9;
 
 enum class Compared : std::uint8_t { All, Loads };
 
-// Is `b` what `a` becomes when every byte is `factor` bytes?
+// Whether the phases `b` are the phases `a` with every byte count multiplied by `factor`.
 bool scales(const std::vector<Phase>& a, const std::vector<Phase>& b, double factor,
             Compared compared) {
   const bool all = compared == Compared::All;
@@ -45,7 +45,8 @@ bool scales(const std::vector<Phase>& a, const std::vector<Phase>& b, double fac
   });
 }
 
-// Weights are relative to the payload, and rates do not change with the size.
+// A fold with all byte counts multiplied by `factor`. Weights stay: they are relative to the
+// payload. Rates stay: they do not depend on the size.
 Partition scaled(Partition partition, double factor) {
   for (FlowClass& flow : partition.flows) {
     flow.payload_bytes *= factor;
@@ -54,7 +55,7 @@ Partition scaled(Partition partition, double factor) {
   return partition;
 }
 
-// The time that the links need for a phase when nothing else holds its flows back.
+// The time that the busiest link needs for the bytes of a phase if nothing else limits its flows.
 double links_need_s(const Cluster& cluster, const Phase& phase) {
   std::map<LinkId, double> bytes;
   for (const MultiLinkFlow& link_flow : phase.flows)
@@ -65,7 +66,8 @@ double links_need_s(const Cluster& cluster, const Phase& phase) {
   return longest;
 }
 
-// Do the phases move at the rate that NCCL's model says, after its latency?
+// Whether the phases consist of one phase that moves at the rate of NCCL's model, after its
+// latency.
 bool follows(const std::vector<Phase>& phases, const nccl::Choice& choice, std::int64_t bytes) {
   if (phases.size() != 1) return false;
   const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); };
@@ -82,7 +84,8 @@ bool same_method(const nccl::Choice& a, const nccl::Choice& b) {
   return a.method.algorithm == b.method.algorithm && a.method.protocol == b.method.protocol;
 }
 
-// Answers with the phases that are known of the one call, and asks for those of all others.
+// A communication model that returns known phases for the call of one size, and passes all other
+// calls on.
 class KnownPhases final : public CommunicationModel {
  public:
   KnownPhases(const CommunicationModel& communication, std::int64_t bytes,
@@ -110,7 +113,8 @@ Program one_call(OpKind kind) {
   return program;
 }
 
-// Every GPU of the question makes the one call. A send_recv has a program for each end.
+// A workload in which every GPU of the question makes the one call. A send_recv has one program for
+// the sender and one for the receiver.
 Workload workload_of(const CollectiveQuestion& question, const Call& call) {
   const bool sends = question.op == CollectiveOp::SendRecv;
   Workload workload;
@@ -136,15 +140,18 @@ Workload workload_of(const CollectiveQuestion& question, const Call& call) {
 
 // Folds the one call of a question for many sizes, at little more than the cost of one fold.
 //
-// Most algorithms put the same loads on the same links at every size, only more of them. So the
-// sizes are cut into ranges over which the phases are alike but for the bytes (found by halving:
-// alike at both ends is alike between). Each range is folded once, at its largest size, and scaled.
-// NCCL's tuning also changes the latency and the rate with the size. There the fold is kept and
-// both are put in, as long as no link is asked for more than it has: then every flow moves at the
-// rate of NCCL's model, whatever that is. Where a link would be full, the size is folded by itself.
+// Most algorithms load the same links in the same proportions at every size. So the sizes are
+// divided into ranges over which the phases differ only in their bytes. The ranges are found by
+// bisection: if the phases at both ends are equal up to scale, they are taken as equal at every
+// size between. Each range is folded once, at its largest size, and scaled to the others.
+//
+// NCCL's tuning also changes the latency and the rate with the size. In such a range the fold is
+// reused, and the latency and rate of each size are put in. This is valid as long as no link is
+// loaded beyond its capacity, because then every flow moves at the rate of NCCL's model. If a link
+// would be full at some size, this size is folded by itself.
 class Folding {
  public:
-  // `call` is made by the question's group; its bytes do not matter.
+  // Folds `call`, which the group of the question makes. The bytes of `call` do not matter.
   Folding(const Cluster& cluster, const ChosenModel& communication,
           const CollectiveQuestion& question, Call call)
       : cluster_(cluster),
@@ -172,25 +179,25 @@ class Folding {
   [[nodiscard]] bool is_profiled(std::int64_t bytes) const {
     return communication_.is_profiled(call(bytes), question_.gpus);
   }
-  // The choice of NCCL; nothing where it does not choose or a profile says how long it takes.
+  // The choice of NCCL. There is no value if NCCL does not choose, or if a profile gives the time.
   [[nodiscard]] std::optional<nccl::Choice> choice(std::int64_t bytes) const {
     if (is_profiled(bytes)) return {};
     return communication_.nccl().choice(call(bytes), question_.gpus);
   }
-  // Each size's phases are asked for once.
+  // The phases of each size, which the communication model computes once.
   const std::vector<Phase>& phases(std::int64_t bytes) {
     const auto [entry, fresh] = phases_.try_emplace(bytes);
     if (fresh) entry->second = communication_.get().phases(call(bytes), question_.gpus);
     return entry->second;
   }
 
-  // Sizes from `first` to `last`, both included.
+  // Folds the sizes from index `first` to `last`, both included.
   void range(std::size_t first, std::size_t last) {
     const std::int64_t least = ascending_[first];
     const std::int64_t most = ascending_[last];
     if (first == last) {
       folds_.emplace(most, folded(most));
-    } else if (is_alike(least, most)) {
+    } else if (is_scaled(least, most)) {
       fill(first, last);
       phases_.clear();
     } else {
@@ -200,7 +207,9 @@ class Folding {
     }
   }
 
-  bool is_alike(std::int64_t least, std::int64_t most) {
+  // Whether the phases of two sizes differ only in their bytes (and, for a choice of NCCL, in
+  // latency and rate).
+  bool is_scaled(std::int64_t least, std::int64_t most) {
     const auto before = choice(least);
     const auto after = choice(most);
     if (before.has_value() != after.has_value() || is_profiled(least) != is_profiled(most))
@@ -212,6 +221,8 @@ class Folding {
     return scales(phases(least), phases(most), factor, before ? Compared::Loads : Compared::All);
   }
 
+  // Folds the largest size of a range and derives all others from it. A size for which NCCL chooses
+  // another method, although both ends of the range have the same, is folded by itself.
   void fill(std::size_t first, std::size_t last) {
     const std::int64_t most = ascending_[last];
     const Partition whole = folded(most);
@@ -230,6 +241,9 @@ class Folding {
     }
   }
 
+  // Puts the latency and rate of NCCL's model into a scaled fold. `needed_s` is the time that the
+  // busiest link needs; if it reaches the transfer time of the model, the links limit the flows,
+  // and the size is folded by itself.
   [[nodiscard]] Partition tuned_fold(Partition partition, const nccl::Choice& chosen,
                                      std::int64_t bytes, double needed_s) {
     const double transfer_s = chosen.prediction.transfer_us(static_cast<double>(bytes)) * 1e-6;
@@ -271,7 +285,7 @@ double latency_of(const Partition& partition) {
   return latency;
 }
 
-// The calls of one algorithm, one after the other.
+// Simulates the calls of one algorithm, one size after the other.
 class AlgorithmRuns {
  public:
   AlgorithmRuns(const Cluster& cluster, const CollectiveQuestion& question, std::string algorithm)
@@ -328,8 +342,8 @@ class AlgorithmRuns {
   }
 
   void add_choice(CollectiveRow& row, const Call& made) const {
-    // A call that NCCL tunes or a profile tells is one phase: its busiest link is full throughout
-    // or never.
+    // A call that NCCL's model or a profile times is one phase, so its busiest link is either full
+    // all the time or never. If it is not full, the protocol limits the call.
     constexpr double kThroughout = 0.99;
     const bool one_phase = communication_.is_profiled(made, question_.gpus) ||
                            communication_.nccl().choice(made, question_.gpus).has_value();

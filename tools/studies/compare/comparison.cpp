@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Fields that say nothing about the run.
+// Whether a field has no effect on the run.
 bool is_remark(const std::string& path) {
   constexpr std::string_view kRemarks[] = {"description",  "source",           "assumptions",
                                            "published",    "applied_defaults", "model.name",
@@ -25,8 +25,8 @@ bool is_remark(const std::string& path) {
   return std::find(std::begin(kRemarks), std::end(kRemarks), path) != std::end(kRemarks);
 }
 
-// A resolved scenario cut into the parts that are compared: sections by their keys, the model and
-// everything else whole.
+// A resolved scenario divided into the parts that are compared. Each field of a section is a part;
+// a field within it, such as a node, is not divided further.
 std::map<std::string, Json> parts_of(const Json& scenario) {
   std::map<std::string, Json> parts;
   for (const auto& [key, value] : scenario.items()) {
@@ -43,7 +43,7 @@ std::map<std::string, Json> parts_of(const Json& scenario) {
   return parts;
 }
 
-// The order in which inputs are changed. Sizes that must fit each other stand next to each other,
+// The position of an input in the order of changes. Sizes that must fit each other are neighbours,
 // because the layouts between them are often not legal.
 std::size_t rank_of(const std::string& path) {
   constexpr std::array<std::string_view, 14> kOrder = {"model",
@@ -91,7 +91,7 @@ std::vector<InputDifference> differences_of(const std::vector<Json>& scenarios) 
 }
 
 // The changes that lead from the first side to side `to`, in order.
-std::vector<Override> way_to(const std::vector<InputDifference>& differences, std::size_t to) {
+std::vector<Override> changes_to(const std::vector<InputDifference>& differences, std::size_t to) {
   std::vector<Override> way;
   for (const InputDifference& difference : differences) {
     if (difference.values[to] == difference.values.front()) continue;
@@ -117,11 +117,11 @@ std::map<std::string, Json> run_all(const std::vector<Variant>& variants,
   return rows;
 }
 
-// The steps from the first side to another; a combination that is no legal scenario is joined with
-// the next.
+// The steps from the first side to side `to`. A combination that is not a legal scenario, or has no
+// result, is joined with the next change.
 std::vector<ChangeStep> steps_to(const Comparison& comparison, std::size_t to,
                                  const std::map<std::string, Json>& rows) {
-  const std::vector<Override> way = way_to(comparison.differences, to);
+  const std::vector<Override> way = changes_to(comparison.differences, to);
   std::vector<ChangeStep> steps;
   ChangeStep step;
   for (std::size_t count = 1; count <= way.size(); ++count) {
@@ -137,11 +137,13 @@ std::vector<ChangeStep> steps_to(const Comparison& comparison, std::size_t to,
   return steps;
 }
 
+// Simulates the scenarios between the first side and each other side, and computes the steps. The
+// gain of a change is its gain after all changes before it, so the order matters.
 void explain(Comparison& comparison, const CompareOptions& options) {
   std::vector<Variant> between;
   for (std::size_t to = 1; to < comparison.sides.size(); ++to) {
     if (!comparison.sides[to].figures.ran || !comparison.sides[0].figures.ran) continue;
-    const std::vector<Override> way = way_to(comparison.differences, to);
+    const std::vector<Override> way = changes_to(comparison.differences, to);
     for (std::size_t count = 1; count < way.size(); ++count)
       between.push_back(after(comparison.sides[0].variant, way, count));
   }
@@ -149,7 +151,7 @@ void explain(Comparison& comparison, const CompareOptions& options) {
   comparison.steps.resize(comparison.sides.size());
   for (std::size_t to = 1; to < comparison.sides.size(); ++to) {
     if (!comparison.sides[to].figures.ran || !comparison.sides[0].figures.ran) continue;
-    if (way_to(comparison.differences, to).size() > 1)
+    if (changes_to(comparison.differences, to).size() > 1)
       comparison.steps[to] = steps_to(comparison, to, rows);
   }
 }

@@ -1,9 +1,9 @@
-// Runs side by side: what differs between them and which difference does what, as text, JSON, CSV
-// and a page.
+// Compares runs side by side: the inputs that differ, and the effect of each difference, as text,
+// JSON, CSV and a page.
 //
-//   Journal journal("");
-//   Comparison c = compare({{"a.json"}, {"a.json", {{"parallelism.tensor", "4"}}}}, {});
-//   c.sides[1].figures.step_time_s; c.steps[1];   // from side 0 to side 1, change by change
+//    Journal journal("");
+//    Comparison c = compare({{"a.json"}, {"a.json", {{"parallelism.tensor", "4"}}}}, {});
+//    c.sides[1].figures.step_time_s; c.steps[1];   // from side 0 to side 1, change by change
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,16 @@ struct ComparedSide {
   RowFigures figures;
 };
 
-// An input that is not the same everywhere, by its path in the resolved scenario: a part of a
-// section ("parallelism.tensor", "cluster.fabric"), whole. Null where a side does not have it.
+// An input that differs between sides, by its path in the resolved scenario. A field of a section
+// ("parallelism.tensor", "cluster.fabric") is one input. The value is null for a side that does not
+// have it.
 struct InputDifference {
   std::string path;
   std::vector<nlohmann::ordered_json> values;  // by side
 };
 
-// One step of the way from the first side to another: these inputs changed (together, where one
-// alone is not a scenario), and the step time was afterwards this.
+// One step between the first side and another: the inputs that change, and the step time after the
+// change. Several inputs change together if one of them alone is not a legal scenario.
 struct ChangeStep {
   std::vector<std::string> paths;
   double step_time_s = 0.0;
@@ -41,41 +42,45 @@ struct ChangeStep {
 struct Comparison {
   std::vector<ComparedSide> sides;
   std::vector<InputDifference> differences;
-  // By side; empty for the first one, for those without a result, and where one input differs.
+  // By side. The list is empty for the first side, for sides without a result, and for sides that
+  // differ in one input only.
   std::vector<std::vector<ChangeStep>> steps;
 };
 
 struct CompareOptions {
   std::size_t processes = 0;                                    // 0: one per core
-  std::function<void(std::size_t, std::size_t)> progress = {};  // runs done, of how many
+  std::function<void(std::size_t, std::size_t)> progress = {};  // runs done, and all runs
 };
 
-// Runs all sides. Then, for each side that differs from the first in several inputs, the scenarios
-// between them: inputs are changed one after the other in the order of `differences`, so what a
-// step gains is what it gains after those before it. Throws InputError where a side is no scenario.
+// Runs all sides. For each side that differs from the first one in several inputs it also runs the
+// scenarios between them. The inputs change one after the other in the order of `differences`, so
+// the gain of a step is its gain after the steps before it. Throws InputError if a side is not a
+// legal scenario.
 [[nodiscard]] Comparison compare(const std::vector<Variant>& variants,
                                  const CompareOptions& options);
 
-// The parts of comparison_text, each a table; empty where there is nothing to say.
+// The parts of comparison_text, each of them a table. A part without content is empty.
 struct ComparisonSections {
   std::string sides, inputs, figures, breakdown, collectives, links, steps;
 };
 [[nodiscard]] ComparisonSections comparison_sections(const Comparison& comparison);
 
-// Side by side: the sides, the inputs that differ, key figures with their change against the first
-// side, where the time goes, collectives, links, and the way from the first side to each other one.
+// The report as text: the sides, the inputs that differ, the key figures with their change against
+// the first side, the breakdown of the time, collectives, links, and the steps from the first side
+// to each other one.
 [[nodiscard]] std::string comparison_text(const Comparison& comparison);
 
+// The comparison as JSON:
 // {"sides": [{name, scenario, set, status, message, result}], "differences": [{path, values}],
-//  "steps": [{from, to, changes: [{paths, step_time_s, change}]}]}; change is relative: -0.1 is
-// 10 % quicker than before it.
+//  "steps": [{from, to, changes: [{paths, step_time_s, change}]}]}
+// `change` is relative to the step before: -0.1 means that it takes 10 % less time.
 [[nodiscard]] nlohmann::ordered_json comparison_json(const Comparison& comparison);
 
-// One line for each input that differs and each number of the results: section, name, then a column
-// for each side.
+// One line for each input that differs and each number of the results: section, name, and one
+// column for each side.
 [[nodiscard]] std::string comparison_csv(const Comparison& comparison);
 
-// "B is 12.3 % quicker than A", for a side against the first.
+// The verdict on a side against the first: "B is 12.3 % quicker than A".
 [[nodiscard]] std::string comparison_verdict(const Comparison& comparison, std::size_t side);
 
 // The comparison as one HTML page that opens from disk, in the style of the report of a run.

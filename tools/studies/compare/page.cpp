@@ -55,7 +55,7 @@ double longest_step(const Comparison& comparison) {
   return longest;
 }
 
-// A bar for each side, on one scale: where the time of the mean rank goes.
+// One bar for each side, all on one scale: the breakdown of the time of the mean rank.
 std::string breakdown_bars(const Comparison& comparison) {
   const double longest = longest_step(comparison);
   std::string body;
@@ -81,9 +81,9 @@ std::string breakdown_bars(const Comparison& comparison) {
   return html + "</p>\n";
 }
 
-// Step time after each change on the way from the first side to another. A colour shows the part
-// that a change takes away or adds.
-std::string way_chart(const Comparison& comparison, std::size_t to) {
+// The step time after each change between the first side and another. A colour marks the part that
+// a change removes or adds.
+std::string steps_chart(const Comparison& comparison, std::size_t to) {
   const double longest = longest_step(comparison);
   const ComparedSide& first = comparison.sides.front();
   double before = first.figures.step_time_s;
@@ -132,7 +132,7 @@ std::string verdicts(const Comparison& comparison) {
 std::string ways(const Comparison& comparison, const std::string& text) {
   std::string html;
   for (std::size_t to = 1; to < comparison.steps.size(); ++to)
-    if (!comparison.steps[to].empty()) html += way_chart(comparison, to);
+    if (!comparison.steps[to].empty()) html += steps_chart(comparison, to);
   return html.empty() ? html : html + block(text);
 }
 

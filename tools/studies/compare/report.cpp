@@ -42,7 +42,7 @@ std::string sides_text(const Comparison& comparison) {
   return text;
 }
 
-// A value as people write it; a structure by its length.
+// A value as people write it. A long value is cut, and an object with a name is shown by its name.
 std::string shown_value(const Json& value) {
   constexpr std::size_t kMost = 28;
   if (value.is_null()) return "-";
@@ -64,7 +64,7 @@ std::string differences_text(const Comparison& comparison) {
   return table.text();
 }
 
-// "1.234 s (-4.5 %)": the value, and against the first side.
+// A value, and its change against the first side: "1.234 s (-4.5 %)".
 std::string against(double value, double first, const std::string& text, bool is_first) {
   if (is_first || !(first > 0.0)) return text;
   return fmt::format("{} ({})", text, signed_percent(value / first - 1.0));
@@ -108,7 +108,8 @@ std::string figures_text(const Comparison& comparison) {
   return table.text();
 }
 
-// Shares of the breakdown that take at least a thousandth of any step, the largest change first.
+// The shares of the breakdown that take at least a thousandth of any step, the largest change
+// first.
 std::string breakdown_text(const Comparison& comparison) {
   std::vector<std::map<std::string, double>> sides;
   std::vector<std::string> names;
@@ -159,7 +160,8 @@ std::string text_of(const Json& row, const std::string& path) {
   return found != row["result"].end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// Rows of one list of the result ("collectives", "links") by a name made of their fields.
+// A table of one list of the result ("collectives", "links"), whose entries have names made of
+// their fields.
 template <class Name, class Cell>
 std::string list_text(const Comparison& comparison, const std::string& title,
                       const std::string& list, const Name& name_of, const Cell& cell_of) {

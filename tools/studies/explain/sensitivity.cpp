@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Kinds of groups that communicate in the run.
+// The kinds of groups that communicate in the run.
 std::vector<GroupKind> kinds_of(const Result& run) {
   std::set<GroupKind> kinds;
   for (std::size_t group = 0; group < run.partition->groups.size(); ++group) {
@@ -63,6 +63,8 @@ std::vector<Sensitivity> what_ifs(const Scenario& scenario, const Result& run) {
     add("no transfer waits for links others use", {.contention = false});
   if (scenario.interference)
     add("communication takes no SMs from computation", {.interference = false});
+  // The what-ifs above change one resource. The ones below remove the communication of one kind of
+  // group, or of all groups: the most that perfect overlap can gain.
   for (const GroupKind kind : kinds)
     add(fmt::format("{} communication free (perfect overlap)", to_string(kind)), {.free = {kind}});
   if (kinds.size() > 1) add("all communication free (perfect overlap)", {.free = kinds});

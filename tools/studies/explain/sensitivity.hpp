@@ -1,7 +1,7 @@
-// Tells what would make the step shorter: the step simulated again with one thing changed at a
-// time, the most rewarding first.
+// Sensitivities: the step simulated with one change at a time, the largest saving first. They show
+// what would make the step shorter.
 //
-//   for (const Sensitivity& s : sensitivities(scenario, run, {})) fmt::print("{}\n", s.name);
+//    for (const Sensitivity& s : sensitivities(scenario, run, {})) fmt::print("{}\n", s.name);
 #pragma once
 
 #include <cstddef>
@@ -19,24 +19,26 @@ namespace trainyard {
 struct Sensitivity {
   std::string name;  // "GEMMs twice as fast"
   WhatIf what_if = {};
-  bool without_faults = false;  // the cluster as it should be
+  bool without_faults = false;  // the cluster without its faults
   double step_time_s = 0.0;
-  double base_s = 0.0;  // of the scenario as it is
-  // The share of the step that it saves; 0.1: 10 % shorter.
+  double base_s = 0.0;  // step time of the unchanged scenario
+  // The share of the step that the change saves; 0.1 means 10 % shorter.
   [[nodiscard]] double saving() const { return base_s > 0.0 ? 1.0 - step_time_s / base_s : 0.0; }
 };
 
-// The what-ifs that can change this run: what is bought (network, NVLink, faster arithmetic,
-// memory), what is fixed (latency, contention, faults), what overlap could hide at most
-// (communication of each kind of group, all of it, free of charge). Times are zero.
+// The what-ifs that can change this run: faster hardware (network, NVLink, arithmetic, memory),
+// removed obstacles (latency, contention, faults), and perfect overlap (communication of each kind
+// of group, and of all groups, at no cost). Their times are zero.
 [[nodiscard]] std::vector<Sensitivity> what_ifs(const Scenario& scenario, const Result& run);
 
 struct SensitivityOptions {
-  std::size_t processes = 0;                                    // 0: one per core
-  std::function<void(std::size_t, std::size_t)> progress = {};  // done, of how many
+  std::size_t processes = 0;  // 0: one per core
+  // simulations done, and all simulations
+  std::function<void(std::size_t, std::size_t)> progress = {};
 };
 
-// Each of them simulated, the largest saving first. `run` is the scenario's own.
+// Simulates each what-if and returns them with the largest saving first. `run` is the result of the
+// unchanged scenario.
 [[nodiscard]] std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Result& run,
                                                      const SensitivityOptions& options);
 

@@ -20,7 +20,7 @@ bool recompute_modules_of(Knobs& knobs, const RecomputeModules& modules) {
   return true;
 }
 
-// Every `every`-th layer; 1 is all of them, one checkpoint each.
+// Recomputes every `every`-th layer. 1 means all layers, with one checkpoint each.
 bool recompute_layers(Knobs& knobs, std::int64_t every) {
   Training& t = knobs.training;
   const bool all = t.recompute == Recompute::Full &&
@@ -35,7 +35,7 @@ bool recompute_layers(Knobs& knobs, std::int64_t every) {
   return true;
 }
 
-// One checkpoint for so many layers, where each has its own.
+// Uses one checkpoint for a group of `layers` layers, if each layer has its own checkpoint so far.
 bool recompute_groups(Knobs& knobs, std::int64_t layers) {
   Training& t = knobs.training;
   const bool single = t.recompute == Recompute::Full &&
@@ -58,7 +58,7 @@ bool divide_micro_batch(Knobs& knobs, std::int64_t by) {
   return true;
 }
 
-// Takes half of the replicas for twice the ranks of another dimension.
+// Halves the replicas and doubles the ranks of another dimension.
 bool trade(Knobs& knobs, std::int64_t Parallelism::*dimension) {
   Parallelism& p = knobs.parallelism;
   if (p.data % 2 != 0) return false;
@@ -80,7 +80,7 @@ bool one_chunk(Knobs& knobs) {
   return true;
 }
 
-// Schedules that give a microbatch's activations back sooner, at the cost of bubbles.
+// Uses a schedule that frees the activations of a microbatch earlier, at the cost of bubbles.
 bool controlled_schedule(Knobs& knobs, const char* name) {
   Parallelism& p = knobs.parallelism;
   if (p.pipeline == 1 || !is_one_f_one_b(p)) return false;
@@ -89,7 +89,7 @@ bool controlled_schedule(Knobs& knobs, const char* name) {
   return true;
 }
 
-// The same step with smaller moments.
+// Uses an optimizer with the same step but smaller moments.
 bool smaller_states(Knobs& knobs, const std::string& name) {
   const auto moments = [](const Optimizer& o) {
     return o.first_moment_bytes + o.second_moment_bytes;

@@ -30,7 +30,8 @@ namespace {
 
 constexpr double kGib = 1073741824.0;
 
-// "rule of thumb: ...". One line. `gpu_memory`: usable bytes; 80 GiB are sold as 80 GB.
+// The rule of thumb as one line, "rule of thumb: ...". `gpu_memory` is in usable bytes; 80 GiB are
+// sold as 80 GB.
 std::string rule_of_thumb_line(const TrainingPlan& plan, Bytes gpu_memory) {
   const double parameters = static_cast<double>(parameter_count(plan.architecture));
   const double gigabytes = std::round(gpu_memory.value() / kGib);
@@ -66,7 +67,8 @@ std::vector<std::int64_t> peaks_over_time(const RunView& view, std::uint32_t ran
   return peaks;
 }
 
-// One digit for each part of the step: tenths of the GPU's memory, '!' beyond it.
+// Memory over time as one digit for each part of the step: tenths of the GPU's memory, '!' above
+// it.
 std::string over_time(const RunView& view) {
   constexpr std::size_t kColumns = 80;
   std::string text = "Memory over the step, in tenths of the GPU's (! is more than it has)\n";
@@ -110,8 +112,8 @@ std::string categories(const RunView& view) {
 
 constexpr std::size_t kShown = 8;
 
-// Each way in two lines: its figures below the titles, and its changes, which may be long. GPU
-// time: step time x GPUs, which a change may double.
+// Each way takes two lines: its figures under the titles, and its changes, which may be long. GPU
+// time is step time x GPUs, because a change may double the GPUs.
 std::string way_table(const FitSearch& search, const std::vector<WayToFit>& ways) {
   TextTable table({"peak", "frees", "step", "against now", "GPU time"});
   const FitFigures& now = search.now;
@@ -172,7 +174,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// By category: bytes at each time of the curve.
+// The memory curve of a stage: for each category the bytes at each time of the curve.
 Json curve_json(const RunView& view, const StageMemory& stage) {
   Json times = Json::array();
   std::vector<Json> columns(view.workload.categories.size(), Json::array());

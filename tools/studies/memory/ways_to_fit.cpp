@@ -30,11 +30,11 @@ struct Effect {
   double time_factor = 1.0;
 };
 
-// Changes made together, checked but not simulated.
+// A set of changes made together: checked, but not simulated yet.
 struct Candidate {
   Chosen chosen;
   WayToFit way;
-  double least_bytes = 0.0;  // proven; 0: not known
+  double least_bytes = 0.0;  // proven lower bound of the peak; 0: not known
 };
 
 std::string simulated(const Scenario& scenario) {
@@ -42,6 +42,8 @@ std::string simulated(const Scenario& scenario) {
   return to_line(Json{figures.peak_bytes, figures.step_time_s, figures.gpus, figures.fits});
 }
 
+// The search in rounds: all single changes first, then pairs, then triples, and so on until some
+// set fits or a limit is reached. The effects of the single changes order the larger sets.
 class Search {
  public:
   Search(const FitQuestion& question, const Scenario& scenario, const FitFigures& now)
@@ -65,7 +67,8 @@ class Search {
     keep_those_that_fit(tried);
     for (std::size_t size = 2; size <= question_.changes_most && found_.ways.empty(); ++size) {
       if (spent()) break;
-      constexpr std::size_t kMost = 16;  // of one size: what follows promises less
+      // sets of one size; later sets in the order are less promising
+      constexpr std::size_t kMost = 16;
       found_.changes_at_once = size;
       keep_those_that_fit(attempt(combinations(size), kMost));
     }
@@ -75,8 +78,8 @@ class Search {
  private:
   [[nodiscard]] bool spent() const { return found_.runs >= question_.runs_most; }
 
-  // The plan with the changes; nothing where they cannot be made, or where the scenario's checks
-  // refuse them.
+  // The plan with the changes. There is no value if a change is not possible, or if the scenario's
+  // checks refuse the plan.
   std::optional<Candidate> prepare(const Chosen& chosen) const {
     Knobs knobs = knobs_of(scenario_);
     for (const std::size_t i : chosen)
@@ -102,13 +105,13 @@ class Search {
     return load_scenario(question_.file, overrides);
   }
 
-  // The first of the choices that can be made, simulated unless they cannot fit: at most `most`
-  // simulations.
+  // Prepares the choices in order and simulates those that their lower bound does not exclude,
+  // `most` simulations at most. Choices that are not possible are skipped.
   std::vector<Candidate> attempt(const std::vector<Chosen>& choices, std::size_t most) {
     std::vector<Candidate> all;
     std::vector<std::size_t> open;
     most = std::min(most, question_.runs_most - found_.runs);
-    std::size_t looks = 8 * most;  // each lowers a plan for its bound
+    std::size_t looks = 8 * most;  // each check lowers the plan to compute its bound
     for (const Chosen& chosen : choices) {
       if (open.size() == most || looks-- == 0) break;
       std::optional<Candidate> candidate = prepare(chosen);
@@ -118,7 +121,8 @@ class Search {
     }
     simulate(all, open);
     std::erase_if(all, [](const Candidate& candidate) {
-      return !candidate.way.simulated && candidate.way.figures.peak_bytes == 0;  // refused
+      // refused by the simulation
+      return !candidate.way.simulated && candidate.way.figures.peak_bytes == 0;
     });
     return all;
   }
@@ -147,6 +151,8 @@ class Search {
          .processes = question_.processes});
   }
 
+  // Records the effect of a single change. A change whose bound excludes it is not simulated; its
+  // effect is estimated by the difference of the bounds, and its time by 1.
   void learn(const Candidate& candidate) {
     const FitFigures& figures = candidate.way.figures;
     Effect& effect = effects_[candidate.chosen.front()];
@@ -174,8 +180,10 @@ class Search {
     });
   }
 
-  // Combinations of changes of different kinds that each free something alone: those that together
-  // seem to free enough, the quickest first; then the others, those that free most first.
+  // Combinations of `size` changes of different kinds that each free memory alone. First come those
+  // whose effects add up to enough memory, the quickest first, then the others, the largest saving
+  // first. The sums and products of single effects only order the candidates; they are never
+  // reported.
   [[nodiscard]] std::vector<Chosen> combinations(std::size_t size) const {
     struct Promise {
       Chosen chosen;
@@ -213,7 +221,7 @@ class Search {
 
   const FitQuestion& question_;
   const Scenario& scenario_;
-  std::optional<Bounder> bounder_;  // where its bounds hold
+  std::optional<Bounder> bounder_;  // if its bounds hold for the scenario
   double least_now_ = 0.0;
   std::vector<Effect> effects_;  // by change
   FitSearch found_;

@@ -25,19 +25,19 @@ namespace trainyard {
 
 namespace {
 
-// A few steps that stand for all of a schedule. One of each kind is read for its least time and
-// memory, so only so many have to be lowered. Two microbatches go through each chunk, one after the
-// other: the last one reduces gradients. A schedule that splits some backwards and not others has
-// one of each.
+// A few steps that represent all steps of a schedule. The bounds need the least time and memory of
+// each kind of step, so only the steps of the sample are lowered. Two microbatches go through each
+// chunk, one after the other; the last one reduces gradients. If a schedule splits some backwards
+// and not others, the sample has one backward of each kind.
 struct StepSample {
-  TrainingPlan plan;  // with the microbatches of the sample
+  TrainingPlan plan;  // with the number of microbatches of the sample
   ScheduleLists lists;
 };
 
 constexpr std::int64_t kOfEachChunk = 2;
 
-// Whether every microbatch has the kernels and the memory of every other one.
-bool microbatches_alike(const TrainingPlan& plan) {
+// Whether all microbatches have the same kernels and the same memory.
+bool microbatches_are_equal(const TrainingPlan& plan) {
   const bool even = plan.experts.routing == RoutingKind::Balanced;
   return (even || !plan.architecture.has_experts()) && !plan.documents.drawn();
 }
@@ -47,7 +47,8 @@ bool has(const std::vector<ScheduleStep>& list, StepKind kind, std::int64_t chun
       list, [&](const ScheduleStep& step) { return step.kind == kind && step.chunk == chunk; });
 }
 
-// The sample of one rank: each microbatch goes forward through the chunks and back through them.
+// The sample of one rank: each microbatch goes forward through all chunks and then back through
+// them.
 std::vector<ScheduleStep> sample_list(const std::vector<ScheduleStep>& list,
                                       const PipelineShape& shape) {
   std::vector<ScheduleStep> sample;
@@ -74,11 +75,11 @@ std::vector<ScheduleStep> sample_list(const std::vector<ScheduleStep>& list,
   return sample;
 }
 
-// The sample of a plan whose lists are `lists`. Lists are their own sample where microbatches
+// The sample of a plan with the schedule `lists`. The whole lists are the sample if microbatches
 // differ (documents are drawn, experts are loaded unevenly) or are few.
 StepSample sample_of(const TrainingPlan& plan, const ScheduleLists& lists) {
   const std::int64_t count = kOfEachChunk * weight_copies(plan.parallelism);
-  if (!microbatches_alike(plan) || plan.microbatches() <= count) return {plan, lists};
+  if (!microbatches_are_equal(plan) || plan.microbatches() <= count) return {plan, lists};
   StepSample sample{.plan = plan, .lists = {}};
   sample.plan.training.global_batch_size =
       plan.training.micro_batch_size * plan.parallelism.data * count;
@@ -90,8 +91,11 @@ StepSample sample_of(const TrainingPlan& plan, const ScheduleLists& lists) {
 
 constexpr double kNotYet = -1.0;
 
-// Plays the lists of a schedule with the least that each step takes: messages take no time, and a
-// step's output may be there before the step has ended.
+// Plays the lists of a schedule with the least time of each step. Messages take no time, and the
+// output of a step may be available before the step ends. Every start and end is therefore a lower
+// bound of its time in the simulation: a step starts at the later of the time at which its rank is
+// free and the time at which its input is available, and both are lower bounds by induction over
+// the steps.
 class Play {
  public:
   Play(const ScheduleLists& lists, const PipelineShape& shape, const std::vector<RankLeast>& ranks)
@@ -104,6 +108,8 @@ class Play {
     blocks_.resize(ranks.size());
   }
 
+  // Advances every rank as far as its inputs allow, until no rank can advance. A schedule without
+  // deadlock plays to its end.
   [[nodiscard]] double end_s() {
     for (bool moved = true; moved;) {
       moved = false;
@@ -124,8 +130,9 @@ class Play {
     return times[static_cast<std::size_t>(stage * shape_.microbatches + step.microbatch)];
   }
 
-  // Plays the next step; false where an input is missing. The backward of a block need not wait for
-  // the forward's input, but the rank is not free before it has done both.
+  // Plays the next step of a rank, and returns false if its input is missing. The backward of a
+  // block does not wait for the input of the forward, but the rank is not free before it has done
+  // both steps.
   bool play_next(std::size_t rank) {
     const ScheduleStep& step = lists_[rank][next_[rank]];
     const std::int64_t stage =
@@ -148,9 +155,10 @@ class Play {
     return true;
   }
 
-  // The time at which the step's input from another stage is there; nothing while it is not known.
+  // The time at which the step's input from another stage is available. There is no value while it
+  // is not known.
   [[nodiscard]] std::optional<double> input_s(std::int64_t stage, const ScheduleStep& step) {
-    if (step.kind == StepKind::BackwardWeight) return 0.0;  // its rank's own input part
+    if (step.kind == StepKind::BackwardWeight) return 0.0;  // needs only its rank's own input part
     const bool forward = step.kind == StepKind::Forward;
     const std::int64_t source = forward ? stage - 1 : stage + 1;
     if (source < 0 || source >= virtual_stages(shape_)) return 0.0;
@@ -158,7 +166,8 @@ class Play {
     return input == kNotYet ? std::nullopt : std::optional(input);
   }
 
-  // The times of the outputs of such steps; nullptr for a weight gradient, which hands nothing on.
+  // The output times of steps of this kind; nullptr for a weight gradient, which has no output for
+  // other stages.
   [[nodiscard]] std::vector<double>* outputs_of(StepKind kind) {
     if (kind == StepKind::BackwardWeight) return nullptr;
     return kind == StepKind::Forward ? &forward_s_ : &backward_s_;
@@ -174,34 +183,37 @@ class Play {
   const std::vector<RankLeast>& ranks_;
   std::vector<std::size_t> next_;
   std::vector<double> free_s_;
-  std::vector<Block> blocks_;                   // of each rank, the latest
-  std::vector<double> forward_s_, backward_s_;  // [virtual stage][microbatch]: outputs are there
+  std::vector<Block> blocks_;  // the latest block of each rank
+  // [virtual stage][microbatch]: when outputs are available
+  std::vector<double> forward_s_, backward_s_;
 };
 
-// The bytes that a microbatch holds of a chunk when the step begins.
+// The bytes of a chunk that a microbatch holds when the step begins.
 double held_before(const RankLeast& rank, ScheduleStep step) {
   if (step.kind == StepKind::Forward) return 0.0;
   step.kind = step.kind == StepKind::BackwardWeight ? StepKind::BackwardInput : StepKind::Forward;
   return rank.of(step).left_bytes;
 }
 
-// Within a block the backward may have freed all of its own before the forward allocates.
+// The least peak of a rank along its list: the memory that it always holds, plus the memory of the
+// microbatches under way, plus the need of the running step. Within a block the backward may have
+// freed its memory before the forward allocates, so this memory is subtracted.
 double peak_bytes(const std::vector<ScheduleStep>& steps, const RankLeast& rank) {
   double under_way = 0.0;
   double peak = rank.held_bytes;
-  double of_block = 0.0;  // left by the forward that the block began with
+  double block_bytes = 0.0;  // left by the forward at the beginning of the block
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const StepLeast& least = rank.of(steps[i]);
     const bool begins_block = steps[i].overlapped && i + 1 < steps.size();
     const double freed = begins_block ? held_before(rank, steps[i + 1]) : 0.0;
-    peak = std::max(peak, rank.held_bytes + under_way - of_block - freed + least.needed_bytes);
+    peak = std::max(peak, rank.held_bytes + under_way - block_bytes - freed + least.needed_bytes);
     under_way += least.left_bytes - held_before(rank, steps[i]);
-    of_block = begins_block ? least.left_bytes : 0.0;
+    block_bytes = begins_block ? least.left_bytes : 0.0;
   }
   return peak;
 }
 
-// REQUIRES: check_schedule is silent about the lists; one RankLeast for each rank.
+// REQUIRES: check_schedule finds no fault in the lists; one RankLeast for each rank.
 LayoutBound least_play(const ScheduleLists& lists, const PipelineShape& shape,
                        const std::vector<RankLeast>& ranks) {
   LayoutBound bound{.step_time_s = Play(lists, shape, ranks).end_s()};
@@ -216,7 +228,7 @@ nccl::NcclModel model_of(const Cluster& cluster, const Scenario& scenario) {
   return {cluster, std::move(options)};
 }
 
-// Forwards and backwards that exchange experts' rows run as one block where the schedule says so.
+// Whether forwards and backwards with dispatch and combine run as one block in this schedule.
 bool may_overlap(const TrainingPlan& plan, const ScheduleLists& lists) {
   if (!divides_experts(plan.parallelism, plan.architecture)) return false;
   return std::ranges::any_of(lists, [](const std::vector<ScheduleStep>& list) {
@@ -224,15 +236,15 @@ bool may_overlap(const TrainingPlan& plan, const ScheduleLists& lists) {
   });
 }
 
-// The programs that some rank runs. Where ranks that share a sequence share experts too, not every
-// place in the one group meets every place in the other, so no rank runs some programs.
+// The programs that some rank runs. If ranks that share a sequence share experts too, not every
+// index in one group occurs with every index in the other, so no rank runs some of the programs.
 std::set<std::uint32_t> programs_run(const Workload& workload) {
   std::set<std::uint32_t> programs;
   for (const Rank& rank : workload.ranks) programs.insert(rank.program);
   return programs;
 }
 
-// A rank's kernels one after the other, and what it always holds.
+// A coarse bound: the sum of a rank's kernels, and the memory that it always holds.
 LayoutBound coarse_bound(const Workload& workload, std::span<const double> kernel_seconds) {
   LayoutBound bound;
   for (const Program& program : workload.programs) {
@@ -271,16 +283,18 @@ struct Bounder::Machine {
         software(load_framework_times(scenario.framework, gpu.sheet.generation)),
         stragglers(scenario.stragglers ? load_stragglers() : Stragglers{}),
         communication(model_of(*cluster, scenario)),
-        // Groups are alike only on a cluster without faults that was built from one node type; what
-        // a profile measured may be quicker than the model.
+        // Groups with the same position within their nodes are isomorphic only on a cluster without
+        // faults that was built from one node type. A call that a profile measured may be quicker
+        // than the model.
         times(*cluster, communication,
               scenario.cluster.faults.empty() && !scenario.cluster.custom &&
                   scenario.plan.collectives.profile.empty() &&
                   scenario.collective_model == CollectiveModel::Fluid) {}
 
   // Prices kernels as a run does (scenarios/simulate/kernel_pricing.hpp, which searches may not
-  // include): with the same stragglers and the same passes beside a block of a context ring.
-  // A search may try recipes, and a recipe decides how wide products are.
+  // include): with the same stragglers and the same memory passes for a block of a context ring.
+  // The plan is an argument, because a search may try recipes, and a recipe decides the precision
+  // of GEMMs.
   [[nodiscard]] std::vector<double> seconds(const Workload& workload,
                                             const TrainingPlan& plan) const {
     FrameworkTimes factors = software;

@@ -1,28 +1,29 @@
-// Lower bounds on the time and memory of a layout, known before it is simulated.
+// Lower bounds on the time and memory of a layout, computed without a simulation.
 //
-//   Bounder bounder(scenario);                    // its cluster, kernels and NCCL, once
-//   LayoutBound least = bounder.bound(plan);      // least.step_time_s <= the simulated step
+//    Bounder bounder(scenario);                    // reads cluster, kernels and NCCL once
+//    LayoutBound least = bounder.bound(plan);      // least.step_time_s <= the simulated step
 //
 // Time. Each step of the schedule (a forward or backward of one microbatch on one chunk) occupies
-// its rank for at least D: the longest path through its kernels and those collectives of its
-// tensor, context and expert groups that stay within a node, which have their links for themselves
-// and slow nothing. Its output is there after O <= D. The schedule's lists are then played with D
-// and O and messages that take no time, and what a rank does before and after its steps (clearing
-// gradients, the optimizer) is added:
+// its rank for at least D. D is the longest path through its kernels and through those collectives
+// of its tensor, context and expert groups that stay within a node; these have their links for
+// themselves and slow nothing. The output of the step is available after O <= D. The schedule's
+// lists are played with D and O, and messages take no time. The time of a rank before and after its
+// steps (clearing gradients, the optimizer) is added:
 //
-//     T >= max over ranks of head + end of its last step + tail
+//    T >= max over ranks of head + end of its last step + tail
 //
-// The bound is the step on an ideal cluster without interference, less all that waits for
-// data-parallel, pipeline and wider communication. Durations are read from a few steps lowered but
-// not simulated: microbatches are alike, and the least of each kind counts.
+// The bound is the step on an ideal cluster without interference, minus all waiting for
+// data-parallel, pipeline and wider communication. Durations come from a few steps that are lowered
+// but not simulated: microbatches are equal, and the least duration of each kind of step counts.
 //
-// Memory. What a rank holds all the time, plus, along its list, what each microbatch under way
-// keeps of its forward and what the running step needs beyond that.
+// Memory. The bound is the memory that a rank holds all the time, plus, along its list, the part
+// that each microbatch under way keeps from its forward, plus the additional need of the running
+// step.
 //
 // A split backward is two kinds of steps. Two steps that run as one block are bounded by their
-// kernels alone, and may hide under each other's. A model split by hand is bounded more coarsely:
-// by each rank's kernels, and by what it holds all the time. Held against simulations by
-// tests/tools/studies/search/search_test.cpp.
+// kernels alone, and may hide under each other's kernels. A model split by hand has a coarser
+// bound: each rank's kernels, and the memory that it holds all the time.
+// tests/tools/studies/search/search_test.cpp compares the bounds with simulations.
 #pragma once
 
 #include <memory>
@@ -39,7 +40,8 @@ struct LayoutBound {
   double peak_bytes = 0.0;
 };
 
-// The place of what the bounds do not hold for; nothing where they hold.
+// The JSON pointer of the part of the scenario for which the bounds do not hold. There is no value
+// if they hold.
 [[nodiscard]] std::optional<std::string_view> unbounded_part(const Scenario& scenario);
 
 class Bounder {
@@ -52,7 +54,8 @@ class Bounder {
   Bounder& operator=(Bounder&&) noexcept;
   ~Bounder();
 
-  // Throws InputError where the plan cannot be lowered. REQUIRES: it is of the scenario's cluster.
+  // The bound of a plan. Throws InputError if the plan cannot be lowered. REQUIRES: the plan is for
+  // the scenario's cluster.
   [[nodiscard]] LayoutBound bound(const TrainingPlan& plan) const;
   // Usable bytes of one GPU.
   [[nodiscard]] double capacity_bytes() const;

@@ -16,9 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Layouts bounded in one worker process, which remembers what its calls take.
+// Layouts that one worker process bounds. The worker caches the times of its collectives, so a
+// large number reuses more of them, and a small number balances the load better.
 constexpr std::size_t kBoundsAtOnce = 128;
-// The cluster of a layout is that of its family; one bounder serves all that share it.
+// The bounds of a piece of the layouts, as a JSON array for the parent process. One bounder serves
+// all layouts, because they share the cluster of their family.
 std::string bounds_text(const SearchQuestion& question, const Bounder& bounder,
                         const std::vector<const Layout*>& layouts, std::size_t begin) {
   const std::size_t end = std::min(begin + kBoundsAtOnce, layouts.size());
@@ -49,7 +51,7 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
   const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
   std::size_t done = 0;
   load_fluid_solver();
-  // The bounder also reads the GPU's profile, which the workers that simulate later need.
+  // The bounder also reads the GPU's profile. The workers that simulate later inherit it.
   const Bounder bounder(scenario);
   run_in_processes(pieces, {.work =
                                 [&](std::size_t i) {

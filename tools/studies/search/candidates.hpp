@@ -1,6 +1,6 @@
-// Layouts on their way through a search: bounded, then simulated, then put in order.
+// The layouts of a search and their states: bounded, simulated, sorted.
 //
-//   for (const Candidate& candidate : bounded(question, scenario, layouts)) ...
+//    for (const Candidate& candidate : bounded(question, scenario, layouts)) ...
 #pragma once
 
 #include <functional>
@@ -14,25 +14,26 @@ namespace trainyard {
 struct Candidate {
   const Layout* layout = nullptr;
   LayoutBound bound;
-  std::string refusal;   // why it is none; empty for all others
-  bool reached = false;  // false: bounding was ended before, and nothing is known of it
+  std::string refusal;   // why it is no layout; empty for all others
+  bool reached = false;  // false: bounding was ended before it, and nothing is known about it
 };
 
-// Each layout with its bounds, or why it has none. The cluster of a layout is that of its family;
-// one bounder in each worker process serves all that share it. `end` is asked as
+// Each layout with its bounds, or with the reason why it has none. The cluster of a layout is that
+// of its family, so one bounder in each worker process serves all layouts. `end` is polled as
 // ProcessWork::end.
 [[nodiscard]] std::vector<Candidate> bounded(const SearchQuestion& question,
                                              const Scenario& scenario,
                                              const std::vector<const Layout*>& layouts,
                                              const std::function<bool()>& end = {});
 
-// Their rows, in the same order (batch/row.hpp); those that the journal has are not run again. Null
-// for those that `end` left without one.
+// The rows of the layouts, in the same order (batch/row.hpp). Layouts with a row in the journal are
+// not simulated once more. The row is null for layouts that `end` left without one.
 [[nodiscard]] std::vector<nlohmann::ordered_json> simulated(
     const SearchQuestion& question, const std::vector<const Layout*>& layouts,
     const std::function<bool()>& end = {});
 
-// By time, then by memory, then by name: the same order whatever came first.
+// Sorts by time, then by memory, then by name, so the order does not depend on the order of the
+// input.
 void sort_by_time(std::vector<FoundLayout>& layouts);
 
 }  // namespace trainyard

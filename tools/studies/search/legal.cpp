@@ -80,7 +80,8 @@ bool replicas_divide_into_copies(const TrainingPlan& plan) {
   if (p.reshard_group > 0 && p.shard_size() % p.reshard_group != 0) return false;
   const std::int64_t set = p.expert * p.expert_tensor_size();
   const auto holds_whole_sets = [&](std::int64_t replicas) {
-    return p.tensor * p.context * replicas % set == 0;  // none named: 0, which does
+    // a size of 0 means that none is named, and passes
+    return p.tensor * p.context * replicas % set == 0;
   };
   return holds_whole_sets(p.shard) && holds_whole_sets(p.reshard_group);
 }

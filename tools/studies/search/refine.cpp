@@ -14,22 +14,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The share of the step that must wait for a kind of group before its algorithms are tried.
+// The algorithms of a kind of group are tried if the step waits for it at least this share of its
+// time.
 constexpr double kLeastExposed = 0.01;
-// A layout that is quicker by less counts as equally quick.
+// A layout that is quicker by less than this share counts as equally quick.
 constexpr double kLeastGain = 1e-6;
 // The least gain over the plain algorithm, as a share of the step.
 constexpr double kLeastFairGain = 1e-3;
 
-// Two things may be changed, each apart from the other: the placement, or the collectives of a kind
-// of group.
+// Two kinds of changes are tried independently: the placement, and the collectives of one kind of
+// group.
 constexpr const char* kPlacement = "placement";
 
 struct Try {
-  std::size_t layout = 0;  // index into the best
+  std::size_t layout = 0;  // index into the best layouts
   std::string what;        // kPlacement or the kind of group
   std::vector<Override> changes;
-  bool plain = false;  // it names the plain algorithm (CollectiveAlgorithm::is_plain)
+  bool plain = false;  // whether it names the plain algorithm (CollectiveAlgorithm::is_plain)
 };
 
 void apply(TrainingPlan& plan, const Try& change, const std::vector<CollectiveOp>& ops,
@@ -49,7 +50,8 @@ Layout changed(const Layout& layout, const std::vector<Override>& changes) {
   return next;
 }
 
-// The collectives by which a kind of group holds up a step of the plan; none where it only sends.
+// The collectives of a kind of group for which a step of the plan waits. The list is empty if the
+// group only sends.
 std::vector<CollectiveOp> operations_of(const TrainingPlan& plan, GroupKind kind) {
   const Parallelism& p = plan.parallelism;
   const std::vector<CollectiveOp> sharded{CollectiveOp::AllGather, CollectiveOp::ReduceScatter};
@@ -70,8 +72,8 @@ std::vector<CollectiveOp> operations_of(const TrainingPlan& plan, GroupKind kind
   }
 }
 
-// Names of algorithms that all of the operations have. Parameter servers are left out: they are
-// another way to train.
+// Names of the algorithms that exist for all of the operations. Parameter servers are left out,
+// because they are another way to train.
 std::vector<std::string> algorithms_of(const std::vector<CollectiveOp>& ops) {
   std::vector<std::string> names{CollectiveChoice::kStandard};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
@@ -84,7 +86,8 @@ std::vector<std::string> algorithms_of(const std::vector<CollectiveOp>& ops) {
   return names;
 }
 
-// The order with stages and replicas exchanged: which of them stay within a node, or a leaf.
+// The rank order with pipeline stages and replicas exchanged. It decides which of them stay within
+// a node, or a leaf switch.
 std::string other_order(const std::string& order) {
   std::string other = order;
   const std::size_t data = other.find("dp"), pipeline = other.find("pp");
@@ -100,10 +103,10 @@ double exposed_share(const FoundLayout& found, GroupKind kind) {
   return 0.0;
 }
 
-// All single changes of the best layouts, and the layouts that they give.
+// All single changes of the best layouts, and the resulting layouts.
 struct Tries {
   std::vector<Try> tries;
-  std::vector<Layout> layouts;  // of each
+  std::vector<Layout> layouts;  // one for each change
 
   void add(const FoundLayout& found, Try change, const std::vector<CollectiveOp>& ops = {},
            GroupKind kind = GroupKind::Other) {
@@ -155,6 +158,9 @@ bool gains(double step_time_s, const FoundLayout& found) {
   return step_time_s < found.figures.step_time_s * (1.0 - kLeastGain);
 }
 
+// The second stage of a search: simulates single changes of the best layouts, then combines the
+// quickest change of each kind. It is a heuristic: the number of simulations grows with the sum of
+// the choices and not with their product.
 class Refining {
  public:
   Refining(const SearchQuestion& question, const std::vector<FoundLayout>& best,
@@ -202,14 +208,15 @@ class Refining {
   }
 
  private:
-  using Place = std::pair<std::size_t, std::string>;  // layout and kind of change
+  using ChangeKey = std::pair<std::size_t, std::string>;  // index of the layout, and kind of change
 
   struct Outcome {
     const Try* change = nullptr;
     FoundLayout found;
   };
 
-  // The outcomes that fit and are quicker than the layout they came from.
+  // Simulates the candidates and returns the outcomes that fit and are quicker than their original
+  // layout.
   std::vector<Outcome> simulate(const std::vector<Candidate>& candidates,
                                 const std::vector<const Try*>& tries) {
     std::vector<const Layout*> layouts;
@@ -229,9 +236,9 @@ class Refining {
     return outcomes;
   }
 
-  // The quickest change of a kind, and the plain algorithm beside it.
+  // Records the quickest change of each kind, and the time with the plain algorithm for comparison.
   void note(Outcome outcome) {
-    const Place place{outcome.change->layout, outcome.change->what};
+    const ChangeKey place{outcome.change->layout, outcome.change->what};
     const double seconds = outcome.found.figures.step_time_s;
     if (outcome.change->plain) plain_s_[place] = seconds;
     const auto known = gains_.find(place);
@@ -242,8 +249,8 @@ class Refining {
     }
   }
 
-  // NCCL moves at its measured pace and algorithms by name at the links' full rates. So a gain over
-  // NCCL counts only where the layout is quicker than with the plain algorithm by name, too.
+  // NCCL is simulated at its measured rates, but algorithms by name at the links' full rates. So a
+  // gain over NCCL counts only if the layout is also quicker than with the plain algorithm by name.
   void keep_fair_gains() {
     std::erase_if(gains_, [&](const auto& entry) {
       const auto plain = plain_s_.find(entry.first);
@@ -259,7 +266,7 @@ class Refining {
     });
   }
 
-  // Combines the quickest change of each kind, for each layout that gains by several kinds.
+  // The quickest changes of all kinds together, for each layout that gains by several kinds.
   [[nodiscard]] std::vector<Try> combined() {
     std::map<std::size_t, Try> by_layout;
     std::map<std::size_t, std::size_t> kinds;
@@ -280,8 +287,8 @@ class Refining {
   const std::vector<FoundLayout>& best_;
   const std::function<bool()>& end_;
   RefinedLayouts result_;
-  std::map<Place, Outcome> gains_;  // the quickest of each
-  std::map<Place, double> plain_s_;
+  std::map<ChangeKey, Outcome> gains_;  // the quickest change of each kind
+  std::map<ChangeKey, double> plain_s_;
 };
 
 }  // namespace

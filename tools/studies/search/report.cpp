@@ -16,9 +16,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Where a layout's time goes, in shares of its step.
+// The breakdown of a layout's step, in shares of the step.
 struct Shares {
-  double compute = 0.0;  // kernels, the optimizer's too
+  double compute = 0.0;  // kernels, including the optimizer's
   double tensor = 0.0;
   double pipeline = 0.0;  // bubble, waiting, messages, idle at the end
   double data = 0.0;
@@ -80,7 +80,8 @@ std::string best_table(const SearchResult& result, const SearchPrice& price) {
   return table.text();
 }
 
-// Compares the first with another, part by part in seconds: what it saves and what it pays.
+// Compares the first layout with another, part by part in seconds: the parts that it saves and the
+// parts that take longer.
 std::string against(const FoundLayout& first, const FoundLayout& other) {
   std::map<std::string, double> gains;
   for (const auto& [name, seconds] : mean_breakdown(other.row)) gains[name] += seconds;
@@ -101,7 +102,7 @@ std::string against(const FoundLayout& first, const FoundLayout& other) {
   return text;
 }
 
-// Compares the first with the second, and with the best that differs in one size only.
+// Compares the first layout with the best other layout that differs in a given size, for each size.
 std::string why_text(const SearchResult& result) {
   if (result.best.size() < 2) return "";
   const FoundLayout& first = result.best.front();
@@ -141,7 +142,7 @@ std::string front_table(const SearchResult& result) {
   return table.text();
 }
 
-// Values of `--over` that were not read before the search was ended.
+// The number of combinations of `--over` values that were not read before the search was ended.
 std::string more_text(const SearchCounts& counts) {
   if (counts.more_not_reached == 0) return "";
   return fmt::format("; of {} combinations of values of further fields it did not read {}",
@@ -170,7 +171,7 @@ bool leaves_nccl(const FoundLayout& found) {
   });
 }
 
-// The text of the second stage, which says that it is no proven search.
+// The text of the second stage. It states that this stage does not try every combination.
 std::string refined_text(const SearchResult& result) {
   if (!result.refined) return "";
   const RefinedLayouts& refined = *result.refined;
@@ -203,7 +204,7 @@ std::string refined_text(const SearchResult& result) {
 }
 
 // The command that runs a layout.
-std::string recomputed_text(const char* what, const FoundLayout& found) {
+std::string command_text(const char* what, const FoundLayout& found) {
   std::string command;
   for (const Override& change : found.layout.variant.changes)
     command += fmt::format(" --set {}={}", change.path, change.value);
@@ -211,7 +212,7 @@ std::string recomputed_text(const char* what, const FoundLayout& found) {
                  4);
 }
 
-// The reason why a layout that the search takes for legal is refused.
+// The reason why the first refused layout, which the search takes for legal, is refused.
 std::string refusal_text(const SearchResult& result) {
   if (!result.refused_first) return "";
   return wrapped("The first refused, " + layout_name(result.refused_first->layout) + ": " +
@@ -277,10 +278,10 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
                      best_table(result, price) + tight_text(result) + why_text(result);
   text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result);
   text += refined_text(result) + "\n";
-  text += recomputed_text("The first again", result.best.front());
+  text += command_text("The first again", result.best.front());
   if (result.refined && !result.refined->best.empty() &&
       result.refined->best.front().figures.step_time_s < result.best.front().figures.step_time_s)
-    text += recomputed_text("The quickest with its changes", result.refined->best.front());
+    text += command_text("The quickest with its changes", result.refined->best.front());
   return text + counts;
 }
 

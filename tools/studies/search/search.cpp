@@ -19,7 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The name of a layout, the same for all layouts that differ in their interleaving alone.
+// The name of a layout without its interleaving: all layouts that differ only in their interleaving
+// have the same name, and are one row of the answer.
 std::string row_name(const Layout& layout) {
   Layout row = layout;
   Parallelism& p = row.plan.parallelism;
@@ -31,23 +32,23 @@ std::string row_name(const Layout& layout) {
   return layout_name(row);
 }
 
-// Layouts simulated before the bounds are asked again. The same on every machine, so that the same
-// layouts are simulated.
+// The number of layouts that are simulated before the bounds are checked once more. It does not
+// depend on the number of cores, so that every machine simulates the same layouts.
 constexpr std::size_t kRunsAtOnce = 16;
 
 using Clock = std::chrono::steady_clock;
 
-// Whether a search may go on: until it is ended, or until a share of its time is over.
-class Patience {
+// Whether a search may continue: until it is ended, or until a share of its time is over.
+class TimeBudget {
  public:
-  explicit Patience(const SearchQuestion& question) : question_(question) {}
+  explicit TimeBudget(const SearchQuestion& question) : question_(question) {}
 
   [[nodiscard]] bool is_over(double share = 1.0) const {
     if (question_.end && question_.end()) return true;
     const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
     return question_.seconds > 0.0 && seconds > share * question_.seconds;
   }
-  // The same question as a function, for work that asks it by itself.
+  // The same check as a function, for code that polls it.
   [[nodiscard]] std::function<bool()> question(double share = 1.0) const {
     if (!question_.end && !(question_.seconds > 0.0)) return {};
     return [this, share] { return is_over(share); };
@@ -67,7 +68,8 @@ bool no_worse(const RowFigures& figures, const LayoutBound& bound) {
   return figures.step_time_s <= bound.step_time_s && figures.peak_bytes <= bound.peak_bytes;
 }
 
-// The layouts that fit, as far as they are known.
+// The layouts that are known to fit. A candidate is pruned only by proven bounds, so a pruned
+// layout cannot be part of the answer.
 class Known {
  public:
   explicit Known(std::size_t top) : top_(top) {}
@@ -80,7 +82,7 @@ class Known {
     for (const auto& [name, seconds] : best_s_) times_s_.push_back(seconds);
     std::ranges::sort(times_s_);
   }
-  // Can the layout be neither one of the best rows nor on the front?
+  // Whether the layout can be neither one of the best rows nor on the Pareto front.
   [[nodiscard]] bool excludes(const std::string& row, const LayoutBound& bound) const {
     return is_no_row(row, bound) && std::ranges::any_of(fitting_, [&](const RowFigures& known) {
              return no_worse(known, bound);
@@ -91,7 +93,7 @@ class Known {
   }
 
  private:
-  // Whether another interleaving of it is quicker, or enough other rows are.
+  // Whether a quicker interleaving of the same row is known, or enough quicker rows are known.
   [[nodiscard]] bool is_no_row(const std::string& row, const LayoutBound& bound) const {
     const auto same = best_s_.find(row);
     if (same != best_s_.end() && bound.step_time_s > same->second) return true;
@@ -101,16 +103,16 @@ class Known {
   std::size_t top_;
   std::vector<RowFigures> fitting_;
   std::map<std::string, double> best_s_;  // by row
-  std::vector<double> times_s_;           // the same, sorted
+  std::vector<double> times_s_;           // the values of best_s_, sorted
 };
 
 class Simulation {
  public:
-  Simulation(const SearchQuestion& question, const Patience& patience, SearchResult& result)
+  Simulation(const SearchQuestion& question, const TimeBudget& patience, SearchResult& result)
       : question_(question), patience_(patience), result_(result), known_(question.top) {}
 
-  // Simulates the candidates that may be in the answer, in their order. `last`: they are all that
-  // is left to do.
+  // Simulates the candidates that may be in the answer, in their order. `last` means that no other
+  // work is left after them, so that the progress can be shown.
   void run(const std::vector<Candidate>& candidates, bool last) {
     std::vector<const Candidate*> wave;
     for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -162,13 +164,13 @@ class Simulation {
   }
 
   const SearchQuestion& question_;
-  const Patience& patience_;
+  const TimeBudget& patience_;
   SearchResult& result_;
   Known known_;
 };
 
-// Drops outdated rows of all layouts at once. Otherwise the journal would be written anew for every
-// few layouts.
+// Drops the outdated rows of all layouts at once. Otherwise the journal would be rewritten for
+// every few layouts.
 void drop_outdated(const SearchQuestion& question, const std::vector<Layout>& layouts) {
   std::vector<Variant> variants;
   for (const Layout& layout : layouts) variants.push_back(layout.variant);
@@ -176,6 +178,8 @@ void drop_outdated(const SearchQuestion& question, const std::vector<Layout>& la
   if (outdated > 0 && question.redone) question.redone(outdated);
 }
 
+// The Pareto front: a layout is on it if no quicker layout needs less or equal memory. `by_time` is
+// sorted by time.
 std::vector<FoundLayout> pareto(const std::vector<FoundLayout>& by_time) {
   std::vector<FoundLayout> front;
   for (const FoundLayout& found : by_time) {
@@ -185,7 +189,7 @@ std::vector<FoundLayout> pareto(const std::vector<FoundLayout>& by_time) {
   return front;
 }
 
-// The quickest layout of each row, `top` at most. `by_time` is sorted.
+// The quickest layout of each row, at most `top` rows. `by_time` is sorted by time.
 std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& by_time, std::size_t top) {
   std::vector<FoundLayout> best;
   std::set<std::string> rows;
@@ -194,16 +198,16 @@ std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& by_time, std:
   return best;
 }
 
-// The plainest layouts have one sequence at a time, 1F1B, and shard no more than the optimizer's
-// state. They often fit and are not far from the best.
+// Whether a layout is plain: one sequence per microbatch, 1F1B, and at most the optimizer state
+// sharded. Plain layouts often fit and are not far from the best.
 bool is_plain(const Layout& layout, const Scenario& scenario) {
   const Parallelism& p = layout.plan.parallelism;
   return layout.plan.training.micro_batch_size == 1 && p.schedule == one_f_one_b(1).name() &&
          p.zero_stage <= 1 && p.context == scenario.plan.parallelism.context;
 }
 
-// The distance of a layout from the one that the scenario names: the number of doublings and
-// halvings of its sizes and of other words; 0 for that layout itself.
+// The distance of two layouts: the number of doublings and halvings of their sizes, plus 0.5 if
+// other settings differ. It is 0 for equal layouts.
 double distance(const TrainingPlan& a, const TrainingPlan& b) {
   const auto doublings = [](std::int64_t size, std::int64_t other) {
     return std::abs(std::log2(static_cast<double>(size) / static_cast<double>(other)));
@@ -219,10 +223,10 @@ double distance(const TrainingPlan& a, const TrainingPlan& b) {
          (same_words ? 0.0 : 0.5);
 }
 
-// One search: bounds what it is given, and simulates what is left of it.
+// One search: bounds the layouts and simulates those that the bounds do not prune.
 class Searching {
  public:
-  Searching(const SearchQuestion& question, const Patience& patience, const Scenario& scenario,
+  Searching(const SearchQuestion& question, const TimeBudget& patience, const Scenario& scenario,
             SearchResult& result)
       : question_(question),
         scenario_(scenario),
@@ -230,6 +234,9 @@ class Searching {
         patience_(patience),
         simulation_(question, patience_, result) {}
 
+  // Looks at the layouts in three groups: the scenario's own layout, plain ones, all others. A few
+  // layouts of the first two groups are simulated at once. Their results are a first answer, and
+  // they prune many of the layouts that follow.
   void run(const std::vector<Layout>& layouts) {
     std::vector<const Layout*> own, plain, others;
     for (const Layout& layout : layouts) {
@@ -255,14 +262,14 @@ class Searching {
   // Shares of the search's time after which bounding stops.
   static constexpr double kPlainShare = 0.35, kBoundsShare = 0.5;
 
-  // The layouts most like the scenario's own come first, for the case that the time ends before all
-  // are looked at.
+  // Sorts the layouts by their distance from the scenario's own layout, in case the time ends
+  // before all of them are examined.
   void nearest_first(std::vector<const Layout*>& layouts) const {
     std::ranges::stable_sort(
         layouts, {}, [&](const Layout* layout) { return distance(layout->plan, scenario_.plan); });
   }
 
-  // Takes a first answer from the open layouts; those that are taken are no longer open.
+  // Simulates the first open layouts for a first answer, and removes them from the open ones.
   void simulate_first() {
     const std::size_t count = std::min(open_.size(), kRunsAtOnce);
     const auto end = open_.begin() + static_cast<std::ptrdiff_t>(count);
@@ -270,7 +277,8 @@ class Searching {
     open_.erase(open_.begin(), end);
   }
 
-  // Adds the layouts that their bounds leave, in the order of their least time.
+  // Bounds the layouts and adds those that may fit to the open ones, which are sorted by their
+  // least time.
   void open(const std::vector<const Layout*>& layouts, double share) {
     const double most_bytes = (1.0 - question_.headroom) * Bounder(scenario_).capacity_bytes();
     for (const Candidate& candidate :
@@ -291,7 +299,7 @@ class Searching {
   const SearchQuestion& question_;
   const Scenario& scenario_;
   SearchResult& result_;
-  const Patience& patience_;
+  const TimeBudget& patience_;
   Simulation simulation_;
   std::vector<Candidate> open_;
 };
@@ -299,8 +307,8 @@ class Searching {
 }  // namespace
 
 SearchResult search(const SearchQuestion& question) {
-  constexpr double kReadingShare = 0.15;  // of the search's time
-  const Patience patience(question);
+  constexpr double kReadingShare = 0.15;  // share of the search's time
+  const TimeBudget patience(question);
   Enumeration enumeration{.end = patience.question(kReadingShare)};
   if (question.progress)
     enumeration.progress = [&](double fraction) { question.progress("reading", fraction); };
@@ -322,8 +330,8 @@ SearchResult search(const SearchQuestion& question) {
 
 namespace {
 
-// ", rank_order=tp-dp-pp, data.all_reduce=ring", and ", data=ring" where all operations of a group
-// that are named have one algorithm.
+// The further changes of a layout as text: ", rank_order=tp-dp-pp, data.all_reduce=ring". It is ",
+// data=ring" if all named operations of a group have the same algorithm.
 std::string more_text(const std::vector<Override>& changes) {
   const auto group_of = [](const Override& change) {
     const std::string prefix = "collectives.";

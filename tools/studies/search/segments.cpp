@@ -42,7 +42,8 @@ double CallTimes::least_seconds(const Workload& workload, GroupId group, std::ui
   for (const RankId member : workload.groups.at(group).members)
     gpus.push_back(workload.ranks.at(member).gpu);
   if (gpus.size() < 2) return 0.0;
-  // The members are neighbours within a node, so the place of the first says where the others are.
+  // The members are neighbours within one node, so the local index of the first one determines the
+  // positions of all.
   for (std::size_t i = 1; i < gpus.size(); ++i) {
     if (gpus[i] != gpus[0] + i || cluster_.node_of(gpus[i]) != cluster_.node_of(gpus[0]))
       return 0.0;
@@ -59,8 +60,8 @@ namespace {
 
 constexpr std::uint8_t kComputeStream = 0;
 
-// Operations begin..end of a program: one step, from its first kernel on; of a block of two steps,
-// those of its direction.
+// The operations begin..end of a program that belong to one step, from its first kernel on. A block
+// of two steps is shared; then only the operations of the step's direction belong to it.
 struct Segment {
   OpIndex begin = 0;
   OpIndex end = 0;
@@ -76,12 +77,15 @@ bool is_kernel(const Operation& op) {
   return op.stream == kComputeStream && op.kind == OpKind::Compute;
 }
 
-// A kernel of a microbatch, rather than of the optimizer or of gradients that are put together.
+// Whether an operation is a kernel of a microbatch. Kernels of the optimizer and of combined
+// gradients are not.
 bool is_step_kernel(const Operation& op) { return is_kernel(op) && op.microbatch >= 0; }
 
-class Reading {
+// Reads the least times and memory of a rank's steps from its lowered program. Everything that may
+// be faster in some simulation counts as 0, so the results are lower bounds.
+class RankReader {
  public:
-  explicit Reading(const RankQuestion& question)
+  explicit RankReader(const RankQuestion& question)
       : question_(question),
         program_(question.workload.programs[question.program]),
         end_s_(program_.operations.size(), 0.0) {
@@ -90,7 +94,7 @@ class Reading {
     TY_CHECK(rank != question.workload.ranks.end(), question.program);
     rank_ = &*rank;
     program_.for_each_effect([&](OpIndex, const Operation& op, const MemoryEffect& effect) {
-      if (!is_kernel(op) && effect.bytes < 0) given_back_elsewhere_.insert(effect.category);
+      if (!is_kernel(op) && effect.bytes < 0) freed_by_others_.insert(effect.category);
     });
   }
 
@@ -109,15 +113,16 @@ class Reading {
       known = seen.at(kind).at(chunk) ? least_of(known, now) : now;
       seen.at(kind).at(chunk) = true;
     }
-    add_ends(least);
+    add_head_and_tail(least);
     for (const ResidentMemory& part : program_.resident)
       least.held_bytes += static_cast<double>(part.bytes);
     return least;
   }
 
  private:
-  // Whether a step and the next are one block, which both begin. One that begins with the next may
-  // as well have no operation at all, as the backward of frozen layers that hand nothing on.
+  // Whether a step and the next one form one block, which begins with both. A step that begins
+  // together with the next may also have no operation at all, such as the backward of frozen layers
+  // that pass nothing on.
   [[nodiscard]] bool is_overlapped(std::size_t i) const {
     return question_.steps[i].overlapped && question_.begins[i] == question_.begins[i + 1];
   }
@@ -153,14 +158,14 @@ class Reading {
     return least;
   }
 
-  // The longest path within the segment; what lies before it counts as done.
+  // Computes the longest path within the segment. Operations before the segment count as done.
   void add_path(const Segment& segment, StepLeast& least) {
     std::vector<double> stream_s(question_.workload.streams.size(), 0.0);
     double sent_s = -1.0;
     for (OpIndex i = segment.begin; i < segment.end; ++i) {
       const Operation& op = program_.operations[i];
       double start_s = stream_s[op.stream];
-      bool follows = is_kernel(op);  // or it may have begun before the step did
+      bool follows = is_kernel(op);  // other operations may have begun before the step
       for (const OpIndex other : program_.dependencies_of(i)) {
         if (other < segment.begin) continue;
         start_s = std::max(start_s, end_s_[other]);
@@ -187,9 +192,9 @@ class Reading {
   }
 
   // Only the effects of kernels count, because the times of others depend on communication. Memory
-  // that communication gives back, such as whole gradients once they are reduced, may be gone at
-  // once and does not count. A microbatch never holds less than nothing: a step that frees more
-  // than it holds frees memory of others.
+  // that communication frees, such as whole gradients after their reduction, may be freed at once
+  // and does not count. A microbatch never holds less than nothing: a step that frees more than its
+  // microbatch holds frees memory of others.
   void add_memory(const Segment& segment, const ScheduleStep& step, StepLeast& least) {
     double here = 0.0;
     for (OpIndex i = segment.begin; i < segment.end; ++i) {
@@ -198,7 +203,7 @@ class Reading {
       const std::vector<MemoryEffect> effects = program_.effects_of(i);
       for (const bool at_end : {false, true}) {
         for (const MemoryEffect& effect : effects)
-          if (effect.at_end == at_end && !given_back_elsewhere_.contains(effect.category))
+          if (effect.at_end == at_end && !freed_by_others_.contains(effect.category))
             here += static_cast<double>(effect.bytes);
         least.needed_bytes = std::max(least.needed_bytes, here);
       }
@@ -210,7 +215,7 @@ class Reading {
     least.left_bytes = leaves ? std::max(0.0, here) : 0.0;
   }
 
-  void add_ends(RankLeast& least) const {
+  void add_head_and_tail(RankLeast& least) const {
     for (OpIndex i = 0; i < program_.operations.size(); ++i) {
       const Operation& op = program_.operations[i];
       if (!is_kernel(op)) continue;
@@ -225,8 +230,9 @@ class Reading {
   const Program& program_;
   const Rank* rank_ = nullptr;
   std::vector<double> end_s_;
-  std::set<decltype(MemoryEffect::category)> given_back_elsewhere_;
-  std::map<std::pair<std::int32_t, std::int32_t>, double> forward_bytes_;  // by chunk, microbatch
+  std::set<decltype(MemoryEffect::category)> freed_by_others_;
+  // by chunk and microbatch
+  std::map<std::pair<std::int32_t, std::int32_t>, double> forward_bytes_;
 };
 
 }  // namespace
@@ -249,6 +255,6 @@ RankLeast least_of(RankLeast a, const RankLeast& b) {
   return a;
 }
 
-RankLeast rank_least(const RankQuestion& question) { return Reading(question).read(); }
+RankLeast rank_least(const RankQuestion& question) { return RankReader(question).read(); }
 
 }  // namespace trainyard

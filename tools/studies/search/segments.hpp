@@ -1,12 +1,11 @@
-// The least that each step of a schedule takes of a rank in time and memory, read from a lowered
-// program.
+// The least time and memory that each step of a schedule takes on a rank, from a lowered program.
 //
-//   const ScheduleLists lists = step_lists(plan);
-//   const SteppedWorkload step = lower_steps(plan, lists);
-//   RankLeast least = rank_least({.workload = step.workload, .program = 0,
-//                                 .kernel_seconds = seconds, .begins = step.begins[0],
-//                                 .steps = lists[0], .chunks = 1, .times = times});
-//   least.of({.kind = StepKind::Forward, .chunk = 0}).occupied_s;
+//    const ScheduleLists lists = step_lists(plan);
+//    const SteppedWorkload step = lower_steps(plan, lists);
+//    RankLeast least = rank_least({.workload = step.workload, .program = 0,
+//                                  .kernel_seconds = seconds, .begins = step.begins[0],
+//                                  .steps = lists[0], .chunks = 1, .times = times});
+//    least.of({.kind = StepKind::Forward, .chunk = 0}).occupied_s;
 #pragma once
 
 #include <array>
@@ -24,16 +23,18 @@
 
 namespace trainyard {
 
-// How long collectives take that have their links for themselves, asked of the communication model
-// once for each kind of call and group.
+// The times of collectives that have their links for themselves. The communication model computes
+// each kind of call and group once.
 class CallTimes {
  public:
-  // Both must outlive this. `alike`: groups that lie alike in their nodes take alike long; else
-  // nothing is known, and every answer is 0, which is a bound too.
+  // Both references must outlive this object. `alike` means that groups with equal positions in
+  // their nodes take equally long. Otherwise nothing is known, and every result is 0, which is also
+  // a lower bound.
   CallTimes(const Cluster& cluster, const CommunicationModel& communication, bool alike)
       : cluster_(cluster), communication_(communication), alike_(alike) {}
 
-  // The least time of a collective of the group; 0 where the call is not the same for all members.
+  // The least time of a collective of the group. It is 0 if the call is not the same for all
+  // members, or if the group is not a run of neighbours within one node.
   [[nodiscard]] double least_seconds(const Workload& workload, GroupId group,
                                      std::uint32_t call) const;
 
@@ -46,19 +47,19 @@ class CallTimes {
   mutable std::map<Key, double> known_;
 };
 
-// One kind of step of one chunk: the least of its microbatches.
+// One kind of step of one chunk, as the least over its microbatches.
 struct StepLeast {
-  double occupied_s = 0.0;    // from its first kernel's start to its last kernel's end
-  double output_s = 0.0;      // from its first kernel's start to when its message may leave
-  double left_bytes = 0.0;    // what its microbatch holds of the chunk after it
-  double needed_bytes = 0.0;  // the most it holds while it runs, beyond what was there
+  double occupied_s = 0.0;    // from the start of its first kernel to the end of its last kernel
+  double output_s = 0.0;      // from the start of its first kernel to when its message may be sent
+  double left_bytes = 0.0;    // memory of the chunk that its microbatch holds after the step
+  double needed_bytes = 0.0;  // most additional memory that it holds while it runs
 };
 
 [[nodiscard]] StepLeast least_of(const StepLeast& a, const StepLeast& b);
 
 struct RankLeast {
   double head_s = 0.0;  // kernels before the first step
-  double tail_s = 0.0;  // kernels after the last
+  double tail_s = 0.0;  // kernels after the last step
   double held_bytes = 0.0;
   std::array<std::vector<StepLeast>, 4> steps = {};  // by kind, then by chunk
 
@@ -67,8 +68,8 @@ struct RankLeast {
   }
 };
 
-// The least of two ranks of one stage that run different programs, as ranks that share a sequence
-// do.
+// The least of two ranks of one stage that run different programs, such as ranks that share a
+// sequence.
 [[nodiscard]] RankLeast least_of(RankLeast a, const RankLeast& b);
 
 struct RankQuestion {
@@ -79,12 +80,12 @@ struct RankQuestion {
   const std::vector<ScheduleStep>& steps;  // of the same rank and number of microbatches
   std::size_t chunks = 1;
   const CallTimes& times;
-  // Steps may run as one block with others, under whose kernels their collectives hide.
+  // Steps may run as one block with other steps, whose kernels hide their collectives.
   bool kernels_only = false;
 };
 
-// REQUIRES: the program was lowered from these steps, and a rank runs it. A kind of step that is
-// not among them takes nothing.
+// REQUIRES: the program was lowered from these steps, and a rank runs it. A kind of step that does
+// not occur takes nothing.
 [[nodiscard]] RankLeast rank_least(const RankQuestion& question);
 
 }  // namespace trainyard

@@ -37,25 +37,26 @@ struct RecomputeChoice {
   const char* word = "none";
 };
 
-// The values that a search tries of each size of a layout: those of `--over` where there are some,
-// else the usual ones. The usual values (what is not among them is left to `--over`):
+// The values that a search tries for each size of a layout: those of `--over` if there are any,
+// else the usual ones. The usual values are these (all others are left to `--over`):
 //
 // - tensor: powers of two within a node
 // - context: powers of two that leave each rank 8 192 tokens of a sequence, with fused attention
-// - pipeline: every number of stages that deals the layers evenly
-// - schedule: 1F1B, interleaved at every depth, and each one that splits backwards or runs both
-//   ways. naive and gpipe are 1F1B with more waiting or more memory, zb_auto is zb_h1 where no
-//   times are given, and a file is the user's own
+// - pipeline: every number of stages that divides the layers evenly
+// - schedule: 1F1B, interleaved at every depth, and each schedule that splits backwards or runs in
+//   both directions. naive and gpipe are 1F1B with more waiting or more memory, zb_auto is zb_h1 if
+//   no times are given, and a file is the user's own schedule
 // - expert: every divisor of the experts, each expert on one rank or on the tensor group
-// - zero_stage: 0 to 3; up to 1 with a pipeline, whose microbatches would gather again each time
+// - zero_stage: 0 to 3; with a pipeline up to 1, because higher stages would gather the weights for
+//   every microbatch
 // - micro_batch_size: 1 to 8
-// - recompute: none, full, and selective where the attention core is not fused, which a fused one
-//   does by itself
+// - recompute: none, full, and selective if the attention core is not fused; a fused core
+//   recomputes by itself
 class Choices {
  public:
   using Sizes = std::vector<std::int64_t>;
 
-  // `plan` and `over` must outlive this. Each axis is of one path.
+  // `plan` and `over` must outlive this object. Each axis has one path.
   Choices(const TrainingPlan& plan, std::int64_t gpus_per_node, const std::vector<Axis>& over);
 
   // Whether the search itself sets the field.
@@ -64,7 +65,8 @@ class Choices {
   [[nodiscard]] Sizes tensor() const;
   [[nodiscard]] Sizes context() const;
   [[nodiscard]] Sizes pipeline() const;
-  // The choices below are of a plan with the sizes above. Some of them may be no layout (is_legal).
+  // The choices below are for a plan with the sizes above. Some of them may not be a layout
+  // (is_legal).
   [[nodiscard]] std::vector<ScheduleChoice> schedules(const TrainingPlan& plan) const;
   [[nodiscard]] std::vector<ExpertChoice> experts(const TrainingPlan& plan) const;
   [[nodiscard]] Sizes zero_stages(const TrainingPlan& plan) const;
@@ -80,7 +82,8 @@ class Choices {
   std::map<std::string, const Axis*> over_;
 };
 
-// Tokens of a sequence on one rank: fewer leave kernels too short to hide what the ranks exchange.
+// Least tokens of a sequence on one rank. With fewer tokens the kernels are too short to hide the
+// communication between the ranks.
 constexpr std::int64_t kLeastTokens = 8192;
 
 constexpr std::array<const char*, 10> kOwnPaths = {
@@ -119,7 +122,8 @@ Choices::Sizes powers_of_two(std::int64_t most) {
   return all;
 }
 
-// The embedding and the loss count as layers of a split that is uneven by intent.
+// The layers that a pipeline divides. The embedding and the loss count as layers in a split that is
+// uneven on purpose.
 std::int64_t split_layers(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   return plan.architecture.layers + std::int64_t{p.embedding_in_split} +
@@ -237,8 +241,9 @@ std::vector<RecomputeChoice> Choices::recomputations() const {
   return all;
 }
 
-// Axes of fields that the search does not know: each combination is a family of layouts. The
-// cluster, the model and NCCL are the same for all, as the bounds assume.
+// The axes of fields that the search does not set itself. Each combination of their values is a
+// family of layouts. The cluster, the model and NCCL are the same for all families, because the
+// bounds assume it.
 std::vector<Axis> foreign_axes(const std::vector<Axis>& over) {
   std::vector<Axis> axes;
   for (const Axis& axis : over) {
@@ -257,10 +262,10 @@ std::vector<Axis> foreign_axes(const std::vector<Axis>& over) {
   return axes;
 }
 
-// One family: everything but the sizes is as in `base`.
+// One family of layouts: everything except the sizes is as in `base`.
 class Family {
  public:
-  // `further`: the changes of the variant that distinguish this family from the others.
+  // `further` are the changes of the variant that distinguish this family from the others.
   Family(const Scenario& base, Variant variant, const std::vector<Axis>& over,
          std::vector<Override> further = {})
       : base_(base),
@@ -345,15 +350,15 @@ class Family {
   std::vector<Override> more_;
 };
 
-// Reads the scenario with a family's own fields. Alone they may be no scenario (a size that needs
-// another one), so sizes of the search are tried with them until it is one: first those that the
-// family before needed.
+// Reads the scenario with the fields of a family. These fields alone may not be a legal scenario
+// (for example a size that needs another one). Then the sizes of the search are tried with them
+// until the scenario is legal, first those that the previous family needed.
 class FamilyReader {
  public:
   FamilyReader(const SearchSpace& space, const Scenario& scenario)
       : space_(space), scenario_(scenario) {}
 
-  // Throws what the reader says of the last sizes tried where there is no scenario.
+  // Throws the error of the last sizes tried if no scenario is legal.
   Scenario read(const std::vector<Override>& further) {
     std::optional<InputError> refusal;
     try {
@@ -396,10 +401,10 @@ class FamilyReader {
   const SearchSpace& space_;
   const Scenario& scenario_;
   std::optional<std::vector<Variant>> tries_;
-  std::size_t last_ = 0;  // of the tries, the one that made the last scenario
+  std::size_t last_ = 0;  // index of the sizes that made the last legal scenario
 };
 
-// Refuses a model that is split by hand: every other size would make it another split.
+// Refuses a model that is split by hand, because every other size would make it another split.
 void refuse_split_by_hand(const Scenario& scenario) {
   if (scenario.plan.parallelism.operator_devices.empty()) return;
   throw InputError(
@@ -442,7 +447,7 @@ Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
   const std::vector<Variant> combinations = grid("", foreign_axes(space.over));
   Layouts layouts{.legal = {}, .further = combinations.size()};
   FamilyReader reader(space, scenario);
-  std::optional<InputError> refusal;  // of the last family that is none
+  std::optional<InputError> refusal;  // of the last family that is not legal
   for (std::size_t i = 0; i < combinations.size(); ++i) {
     if (i > 0 && enumeration.end && enumeration.end()) {
       layouts.more_not_reached = combinations.size() - i;

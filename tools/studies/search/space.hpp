@@ -1,12 +1,11 @@
-// The layouts that a search looks at: every legal combination of sizes for a model, a cluster and a
-// batch.
+// The layouts of a search: every legal combination of sizes for a model, a cluster and a batch.
 //
-//   SearchSpace space{.scenario = {.file = "a.json"}};
-//   std::vector<Layout> layouts = enumerate(space);   // each with the --set changes that make it
+//    SearchSpace space{.scenario = {.file = "a.json"}};
+//    Layouts layouts = enumerate(space);   // each legal layout with the --set changes that make it
 //
-// space.cpp says which values of each size are tried, and is_legal() which combinations are
-// layouts. `over` gives other values for these fields, or further fields to try. Sequence
-// parallelism goes with tensor parallelism; `data` is what is left of the GPUs.
+// space.cpp defines the values that are tried for each size, and is_legal() which combinations are
+// layouts. `over` replaces the values of these fields, or adds further fields. Sequence parallelism
+// is used with tensor parallelism, and `data` is the number of remaining GPUs.
 #pragma once
 
 #include <cstddef>
@@ -23,43 +22,45 @@ namespace trainyard {
 
 struct SearchSpace {
   Variant scenario;
-  std::vector<Axis> over = {};  // each of one path
+  std::vector<Axis> over = {};  // each with one path
 };
 
 struct Layout {
-  Variant variant;                     // the scenario with the changes that make this layout
-  TrainingPlan plan;                   // the same as a plan; unchecked beyond what enumerate() says
-  std::vector<Override> further = {};  // of the changes: values of `over` for further fields
+  Variant variant;    // the scenario with the changes that make this layout
+  TrainingPlan plan;  // the same as a plan; checked only as enumerate() documents
+  // those of the changes that are values of `over` for further fields
+  std::vector<Override> further = {};
 };
 
 struct Layouts {
   std::vector<Layout> legal;
-  std::size_t looked_at = 0;  // combinations of values, most of them no layout at all
-  // Combinations of values of further fields: all, and those not read before the end.
+  std::size_t looked_at = 0;  // combinations of values, most of which are no layouts
+  // Combinations of values of further fields: all of them, and those that were not read before the
+  // end.
   std::size_t further = 1;
   std::size_t more_not_reached = 0;
 };
 
 struct Enumeration {
-  std::function<bool()> end = {};             // asked often; true: the rest is not reached
-  std::function<void(double)> progress = {};  // the fraction that is done
+  std::function<bool()> end = {};             // polled often; true: the rest is not read
+  std::function<void(double)> progress = {};  // called with the fraction that is done
 };
 
-// The layouts whose sizes divide what they must and whose schedule exists; rules of the reader
-// beyond that may still refuse one when it is simulated. Throws InputError for a scenario at fault,
-// or where nothing is legal. The scenario is read anew for each combination of values of further
-// fields, a few milliseconds each; at least the first is read.
+// The layouts whose sizes divide evenly and whose schedule exists. Further rules of the reader may
+// still refuse a layout when it is simulated. Throws InputError for an invalid scenario, or if no
+// layout is legal. The scenario is read anew for each combination of values of further fields, a
+// few milliseconds each; at least the first combination is read.
 [[nodiscard]] Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration = {});
 
-// Whether a combination of sizes is a layout: the sizes divide what they must and the schedule
-// exists. These are the rules of scenarios/reader/checks.cpp that sizes alone decide, without a
-// file to report to: a search asks them of thousands of plans. What the reader refuses beyond that
-// is counted when a layout is simulated.
+// Whether a combination of sizes is a layout: the sizes divide evenly and the schedule exists.
+// These are the rules of scenarios/reader/checks.cpp that depend on sizes alone, without a file for
+// messages: a search checks thousands of plans. What the reader refuses beyond that is counted when
+// a layout is simulated.
 [[nodiscard]] bool is_legal(const TrainingPlan& plan);
 
-// Whether replicas divide into the sharded copies that the scenario names (`shard`,
-// `reshard_group`), and these hold whole sets of experts. Where they do not, nothing can be
-// lowered, and so nothing bounded; the reader says so when the layout is simulated.
+// Whether the replicas divide into the sharded copies that the scenario names (`shard`,
+// `reshard_group`), and these hold whole sets of experts. If they do not, the plan can neither be
+// lowered nor bounded, and the reader reports it when the layout is simulated.
 [[nodiscard]] bool replicas_divide_into_copies(const TrainingPlan& plan);
 
 }  // namespace trainyard

@@ -18,7 +18,7 @@ namespace {
                            .hint = std::move(hint)});
 }
 
-// The parts between separators that stand outside brackets, braces and quotes.
+// The parts of a text between separators that are outside brackets, braces and quotes.
 std::vector<std::string> split_outside(const std::string& text, char separator) {
   std::vector<std::string> parts(1);
   int depth = 0;
@@ -38,7 +38,8 @@ std::vector<std::string> split_outside(const std::string& text, char separator) 
   return parts;
 }
 
-// A word after a space that holds no "=" belongs to the value before it ("500 ns").
+// The overrides of one line. A word without "=" after a space belongs to the value before it ("500
+// ns").
 std::vector<Override> overrides_of(const std::string& line, const std::string& place) {
   std::vector<std::string> texts;
   for (const std::string& word : split_outside(line, ' ')) {

@@ -1,8 +1,9 @@
-// The runs of a sweep: all combinations of values along axes, or a list, and which part of it.
+// The runs of a sweep: all combinations of values along axes, or a list, and the part of them that
+// a shard runs.
 //
-//   const std::vector<Axis> axes = {axis_of({"parallelism.tensor=4,8"})};
-//   std::vector<Variant> variants = grid("a.json", axes);                  // two of them
-//   variants = shard_of(variants, shard_from("1/2"));                      // the first half
+//    const std::vector<Axis> axes = {axis_of({"parallelism.tensor=4,8"})};
+//    std::vector<Variant> variants = grid("a.json", axes);                  // two of them
+//    variants = shard_of(variants, shard_from("1/2"));                      // every second one
 #pragma once
 
 #include <cstddef>
@@ -14,35 +15,36 @@
 
 namespace trainyard {
 
-// A direction of the grid: at each point some fields have some values.
+// One dimension of the grid. At each of its points some fields have given values.
 struct Axis {
   std::vector<std::string> paths;             // the fields that change along it
   std::vector<std::vector<Override>> points;  // one override for each path
 };
 
-// "parallelism.tensor=2,4,8" is one axis of three points. Several such texts are one axis along
-// which all change together, and must have as many values each. A comma within brackets, braces or
-// quotes separates nothing. Throws InputError for what is not PATH=VALUE,VALUE,...
+// Parses "parallelism.tensor=2,4,8" as one axis with three points. Several such texts make one axis
+// along which all fields change together, and must have equally many values. A comma within
+// brackets, braces or quotes does not separate values. Throws InputError for a text that is not
+// PATH=VALUE,VALUE,...
 [[nodiscard]] Axis axis_of(const std::vector<std::string>& texts);
 
-// Every combination; the last axis changes fastest. No axis: the scenario itself.
+// Every combination; the last axis changes fastest. Without an axis it is the scenario itself.
 [[nodiscard]] std::vector<Variant> grid(const std::string& file, std::span<const Axis> axes);
 
-// One variant for each line "PATH=VALUE PATH=VALUE ..."; empty lines and lines that begin with '#'
-// are none. `name` is the file's, for messages.
+// One variant for each line "PATH=VALUE PATH=VALUE ...". Empty lines and lines that begin with '#'
+// are skipped. `name` is the name of the file for messages.
 [[nodiscard]] std::vector<Variant> listed(const std::string& file, const std::string& name,
                                           const std::string& text);
 
-// The i-th of n parts, 1 <= i <= n: every n-th variant, so that parts take alike long.
+// The i-th of n parts, 1 <= i <= n: every n-th variant, so that the parts take about equally long.
 struct Shard {
   std::size_t number = 1;
   std::size_t of = 1;
 };
-// "2/8". Throws InputError for anything else.
+// Parses "2/8". Throws InputError for any other text.
 [[nodiscard]] Shard shard_from(const std::string& text);
 [[nodiscard]] std::vector<Variant> shard_of(const std::vector<Variant>& variants, Shard shard);
 
-// "PATH=VALUE" in its two parts. Throws InputError.
+// Splits "PATH=VALUE" into its two parts. Throws InputError.
 [[nodiscard]] Override override_of(const std::string& text);
 
 }  // namespace trainyard

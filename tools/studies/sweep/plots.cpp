@@ -22,7 +22,7 @@ constexpr double kLeft = 80.0, kTop = 50.0, kWidth = 600.0, kHeight = 400.0;
       Problem{.file = {}, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
 }
 
-// "8", or "8 + 4" where several fields change together.
+// The values of a point: "8", or "8 + 4" if several fields change together.
 std::string label(const std::vector<Override>& point) {
   std::string text;
   for (const Override& change : point) text += (text.empty() ? "" : " + ") + change.value;
@@ -40,10 +40,10 @@ struct Cell {
   bool fits = false;
 };
 
-// The runs of a grid by their place in it.
-class Places {
+// The results of a grid by the key of their variant.
+class GridCells {
  public:
-  Places(const SweepRows& rows, const SweepPlot& plot) {
+  GridCells(const SweepRows& rows, const SweepPlot& plot) {
     for (const SweepRow& row : rows) {
       if (row.row.is_null()) continue;
       const auto value = row_number(row.row, plot.metric);
@@ -71,7 +71,7 @@ class Places {
   double most_ = -std::numeric_limits<double>::infinity();
 };
 
-// 1, 2 or 5 times a power of ten: about five of them up to `most`.
+// The distance of ticks: 1, 2 or 5 times a power of ten, so that there are about five up to `most`.
 double tick_step(double most) {
   const double rough = most / 5.0;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
@@ -142,7 +142,7 @@ std::string drawn(const Line& line, std::size_t number, double top_value) {
       key_y + 4.0, svg_escaped(line.name));
 }
 
-std::vector<Line> lines_of(const SweepRows& rows, const SweepPlot& plot, const Places& places) {
+std::vector<Line> lines_of(const SweepRows& rows, const SweepPlot& plot, const GridCells& places) {
   const std::string file = rows.front().variant.file;
   std::vector<Line> lines;
   for (const Variant& others : grid("", plot.axes.subspan(1))) {
@@ -159,7 +159,7 @@ std::vector<Line> lines_of(const SweepRows& rows, const SweepPlot& plot, const P
   return lines;
 }
 
-// From a light to a dark blue; the text on it stays readable.
+// A colour from light to dark blue, and a readable text colour for it.
 struct Shade {
   std::string fill;
   std::string_view text;
@@ -174,7 +174,7 @@ Shade shade(double share) {
 
 constexpr double kCellWidth = 92.0, kCellHeight = 44.0, kRowTitles = 200.0;
 
-std::string heat_cell(const Cell& cell, const Places& places, double x, double y) {
+std::string heat_cell(const Cell& cell, const GridCells& places, double x, double y) {
   const double range = places.most() - places.least();
   const Shade colour = cell.value
                            ? shade(range > 0.0 ? (*cell.value - places.least()) / range : 0.0)
@@ -200,7 +200,7 @@ std::string heat_cell(const Cell& cell, const Places& places, double x, double y
 std::string line_plot(const SweepRows& rows, const SweepPlot& plot) {
   if (plot.axes.empty() || rows.empty())
     refuse("a line plot needs an axis", "add --set PATH=VALUE,VALUE,...");
-  const Places places(rows, plot);
+  const GridCells places(rows, plot);
   const double top_value = places.most() > 0.0 ? places.most() * 1.05 : 1.0;
   const std::vector<Line> lines = lines_of(rows, plot, places);
   std::string body = frame(plot, top_value);
@@ -218,7 +218,7 @@ std::string heat_map(const SweepRows& rows, const SweepPlot& plot) {
     refuse(fmt::format("a heat map needs two axes, not {}", plot.axes.size()),
            "give two --set (or --zip) with several values each");
   }
-  const Places places(rows, plot);
+  const GridCells places(rows, plot);
   const Axis& down = plot.axes[0];
   const Axis& right = plot.axes[1];
   std::string body = fmt::format(

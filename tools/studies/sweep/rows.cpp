@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Paths in the order in which variants first name them.
+// The changed paths in the order in which variants first name them.
 std::vector<std::string> changed_paths(const SweepRows& rows) {
   std::vector<std::string> paths;
   for (const SweepRow& row : rows) {
@@ -29,7 +29,7 @@ std::vector<std::string> changed_paths(const SweepRows& rows) {
   return paths;
 }
 
-// The last part of a path where that is the only one of its name.
+// The last part of a path if no other path has the same last part, else the whole path.
 std::string short_name(const std::string& path, const std::vector<std::string>& paths) {
   const auto last = [](const std::string& text) {
     return text.substr(text.find_last_of("./") + 1);
@@ -57,7 +57,7 @@ std::vector<std::string> figure_cells(const Json& row) {
           figures.status == RunStatus::Fits ? "yes" : "no"};
 }
 
-// The quickest run that fits; nullptr when there is none.
+// The quickest run that fits; nullptr if there is none.
 const SweepRow* quickest(const SweepRows& rows) {
   const SweepRow* best = nullptr;
   double best_s = 0.0;
@@ -73,7 +73,7 @@ const SweepRow* quickest(const SweepRows& rows) {
 }
 
 std::string counts_text(const SweepRows& rows) {
-  std::map<std::optional<RunStatus>, std::size_t> counts;  // none: still to do
+  std::map<std::optional<RunStatus>, std::size_t> counts;  // no status: not run yet
   for (const SweepRow& row : rows)
     ++counts[row.row.is_null() ? std::nullopt : std::optional(row_figures(row.row).status)];
   std::string text = fmt::format("{} runs: ", rows.size());
@@ -93,7 +93,7 @@ std::string counts_text(const SweepRows& rows) {
   return text + "\n";
 }
 
-// Each reason once, with how many runs it stopped.
+// Each reason once, with the number of runs that it stopped.
 std::string reasons_text(const SweepRows& rows) {
   std::vector<std::pair<std::string, std::size_t>> reasons;
   for (const SweepRow& row : rows) {

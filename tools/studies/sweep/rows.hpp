@@ -1,10 +1,10 @@
-// The rows of a sweep in the order in which it was asked: as a table, as CSV, and as pictures of
-// lines over one axis or a heat map over two.
+// The rows of a sweep in the order of its variants: as a table, as CSV, and as plots (lines over
+// one axis, or a heat map over two).
 //
-//   SweepRows rows = sweep_rows(variants, journal);
-//   fmt::print("{}", sweep_text(rows));
-//   write_file("sweep.csv", sweep_csv(rows));
-//   write_file("lines.svg", line_plot(rows, {.axes = axes, .metric = "step_time_s"}));
+//    SweepRows rows = sweep_rows(variants, journal);
+//    fmt::print("{}", sweep_text(rows));
+//    write_file("sweep.csv", sweep_csv(rows));
+//    write_file("lines.svg", line_plot(rows, {.axes = axes, .metric = "step_time_s"}));
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -26,13 +26,13 @@ using SweepRows = std::vector<SweepRow>;
 // Each variant once, with its row.
 [[nodiscard]] SweepRows sweep_rows(const std::vector<Variant>& variants, const Journal& journal);
 
-// A line for each run: what was changed, step time, tokens/s/GPU, MFU, peak memory, whether it
-// fits; the quickest that fits is marked. Then how many runs ended how, and why those without a
-// result have none.
+// A table with one line for each run: the changed fields, step time, tokens/s/GPU, MFU, peak
+// memory, whether it fits. The quickest run that fits is marked. The number of runs by status
+// follows, and the reasons of those without a result.
 [[nodiscard]] std::string sweep_text(const SweepRows& rows);
 
-// One line for each run that is done and one column for every change, input and figure that any of
-// them has; empty where it has none. RFC 4180.
+// One line for each finished run and one column for every change, input and figure that any of them
+// has. A cell is empty if the run does not have the value. RFC 4180.
 [[nodiscard]] std::string sweep_csv(const SweepRows& rows);
 
 struct SweepPlot {
@@ -42,14 +42,15 @@ struct SweepPlot {
   std::string metric = "step_time_s";
 };
 
-// The metric over the first axis, one line for each combination of the others. Values along the
-// axis stand at equal distances, in their order. Runs without the metric leave a gap; what does not
-// fit is hollow. An SVG document. Throws InputError without an axis and where no run has the
-// metric.
+// The metric over the first axis, one line for each combination of the others, as an SVG document.
+// The values of the axis are drawn at equal distances, in their order. Runs without the metric
+// leave a gap, and runs that do not fit are hollow. Throws InputError without an axis or a row, and
+// if no run has the metric.
 [[nodiscard]] std::string line_plot(const SweepRows& rows, const SweepPlot& plot);
 
-// The first axis downwards, the second to the right, the metric as colour and number; what does not
-// fit is hatched. REQUIRES nothing; throws InputError unless exactly two axes have several values.
+// A heat map with the first axis downwards, the second axis to the right, and the metric as colour
+// and number. Runs that do not fit are crossed by a diagonal line. Throws InputError unless there
+// are exactly two axes and at least one row.
 [[nodiscard]] std::string heat_map(const SweepRows& rows, const SweepPlot& plot);
 
 }  // namespace trainyard

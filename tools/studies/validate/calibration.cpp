@@ -17,9 +17,10 @@ namespace trainyard {
 
 namespace {
 
-constexpr int kRounds = 50;            // of reweighting
-constexpr double kTellable = 1e-3;     // a pivot below this share of the first tells nothing
-constexpr double kSlopeLeast = 0.005;  // of the mean: half a percent of the time
+constexpr int kRounds = 50;  // of reweighting
+// a pivot below this share of the first one means that the rows cannot separate the constants
+constexpr double kTellable = 1e-3;
+constexpr double kSlopeLeast = 0.005;  // least mean slope: half a percent of the time
 
 using Matrix = std::vector<std::vector<double>>;
 
@@ -28,7 +29,9 @@ using Matrix = std::vector<std::vector<double>>;
                            "fit fewer constants, or choose rows that depend on them"});
 }
 
-// Solves A x = b for a symmetric positive A by Gaussian elimination in order.
+// Solves A x = b for a symmetric positive definite A by Gaussian elimination without pivoting. The
+// order of the constants is kept, so a small pivot names the first constant that the rows cannot
+// separate from those before it.
 std::vector<double> solved(Matrix a, std::vector<double> b, const std::vector<std::string>& names) {
   const std::size_t size = b.size();
   std::vector<double> diagonal(size);
@@ -50,7 +53,8 @@ std::vector<double> solved(Matrix a, std::vector<double> b, const std::vector<st
   return b;
 }
 
-// A series of n rows counts as sqrt(n) independent ones.
+// The weight of each row: a series of n rows counts as sqrt(n) independent rows, because its errors
+// are correlated.
 std::vector<double> series_weights(const std::vector<FitRow>& rows) {
   std::map<std::string, double> counts;
   for (const FitRow& row : rows) counts[row.source] += 1.0;
@@ -75,6 +79,8 @@ void refuse_idle(const std::vector<FitRow>& rows, const std::vector<std::string>
   }
 }
 
+// The logarithms of the factors that minimise the robust loss of calibration.hpp, by iteratively
+// reweighted least squares: the weight of a row falls with its residual in units of `scale`.
 std::vector<double> logs_of(const std::vector<FitRow>& rows, const std::vector<std::string>& names,
                             double scale) {
   const std::size_t size = names.size();
@@ -116,7 +122,7 @@ std::vector<FitRow> without_levels(const std::vector<FitRow>& rows,
   TY_CHECK(levels.size() == rows.size(), levels.size(), rows.size());
   std::map<std::string, std::vector<FitRow>> members;
   for (std::size_t r = 0; r < rows.size(); ++r) members[levels[r]].push_back(rows[r]);
-  std::vector<FitRow> told;
+  std::vector<FitRow> centred;
   for (auto& [level, alike] : members) {
     if (alike.size() < 2) continue;
     const auto centre = [&alike = alike](const auto& value_of) {
@@ -127,9 +133,9 @@ std::vector<FitRow> without_levels(const std::vector<FitRow>& rows,
     centre([](FitRow& row) -> double& { return row.residual; });
     for (std::size_t i = 0; i < alike.front().slopes.size(); ++i)
       centre([i](FitRow& row) -> double& { return row.slopes[i]; });
-    told.insert(told.end(), alike.begin(), alike.end());
+    centred.insert(centred.end(), alike.begin(), alike.end());
   }
-  return told;
+  return centred;
 }
 
 std::vector<double> fit_factors(const std::vector<FitRow>& rows,
@@ -171,9 +177,9 @@ ConstantFit fit_constants(const std::vector<FitRow>& rows, const std::vector<std
 
 namespace {
 
-constexpr double kProbe = 1.05;       // a constant's factor when slopes are taken
+constexpr double kProbe = 1.05;       // the factor of a constant when its slope is measured
 constexpr double kFactorMost = 1.5;   // in one round
-constexpr double kConfidence = 1.96;  // standard errors of 95 %
+constexpr double kConfidence = 1.96;  // standard errors of a 95 % interval
 
 std::vector<std::string> names_of(const std::vector<Setting>& settings) {
   std::vector<std::string> names;
@@ -190,7 +196,7 @@ std::vector<Outcome> outcomes_at(const std::vector<MeasuredRow>& rows,
   return validate(rows, chosen);
 }
 
-// Rows that are predicted at all, and are worth simulating again.
+// The rows that are predicted at all, and are worth simulating once more.
 std::vector<MeasuredRow> predicted_rows(const std::vector<Outcome>& outcomes) {
   std::vector<MeasuredRow> rows;
   for (const Outcome& outcome : outcomes) {
@@ -199,9 +205,9 @@ std::vector<MeasuredRow> predicted_rows(const std::vector<Outcome>& outcomes) {
   return rows;
 }
 
-// The rows whose level another row has too; all rows where they have no levels.
-std::vector<MeasuredRow> telling_rows(std::vector<MeasuredRow> rows,
-                                      std::optional<Feature> level_of) {
+// The rows whose level another row has too. Without levels these are all rows.
+std::vector<MeasuredRow> rows_with_shared_levels(std::vector<MeasuredRow> rows,
+                                                 std::optional<Feature> level_of) {
   if (!level_of) return rows;
   std::map<std::string, std::size_t> counts;
   for (const MeasuredRow& row : rows) ++counts[feature_of(row, *level_of)];
@@ -232,6 +238,8 @@ void refuse_unsupported(const std::vector<MeasuredRow>& rows, std::size_t consta
   }
 }
 
+// The rows of the linearised fit. The slope of a row in a constant is the logarithmic derivative of
+// its predicted time, by a finite difference: one simulation of all rows for each constant.
 std::vector<FitRow> fit_rows(const std::vector<MeasuredRow>& rows,
                              const std::vector<Setting>& settings, const std::vector<Outcome>& here,
                              const CalibrateOptions& options) {
@@ -286,7 +294,7 @@ std::string sources_text(const Calibration& calibration) {
   return table.text();
 }
 
-// The value of each constant when one source is left out, as data/left_out.json keeps it.
+// The value of each constant when one source is left out, as data/left_out.json stores it.
 std::string values_without_text(const Calibration& calibration) {
   std::vector<std::string> head = {"left out"};
   for (const Setting& setting : calibration.settings) head.push_back(setting.constant.pointer);
@@ -310,7 +318,7 @@ Calibration calibrate(const std::vector<MeasuredRow>& all, const std::vector<Con
     result.settings.push_back({.constant = constant, .value = constant.value});
   }
   const std::vector<MeasuredRow> rows =
-      telling_rows(predicted_rows(validate(all, options.validate)), options.level_of);
+      rows_with_shared_levels(predicted_rows(validate(all, options.validate)), options.level_of);
   refuse_unsupported(rows, constants.size(), options);
   result.rows = rows.size();
   result.before = outcomes_at(rows, result.settings, options);

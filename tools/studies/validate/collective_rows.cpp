@@ -66,7 +66,7 @@ Outcome outcome_of(const nccl::fit::Constants& constants, const Sample& sample) 
   return outcome;
 }
 
-// Output of nccl-tests as it was printed, or as -J wrote it.
+// Whether a text is output of nccl-tests, as printed or as written by -J.
 bool is_nccl_log(const std::string& text) {
   const auto has = [&](const char* key) { return text.find(key) != std::string::npos; };
   const bool json = text.find_first_of("[{") == text.find_first_not_of(" \t\r\n");
@@ -80,7 +80,7 @@ bool is_points_log(const std::string& text) {
   return has("\"rows\"") && has("\"op\"") && has("\"size_bytes\"");
 }
 
-// The out-of-place times of each test; the in-place ones where it has no others.
+// The out-of-place times of each test, or the in-place times if it has no others.
 std::vector<MeasuredPoint> points_of(const std::vector<MeasuredRun>& runs) {
   std::vector<MeasuredPoint> points;
   for (const MeasuredRun& run : runs) {
@@ -106,7 +106,7 @@ std::vector<MeasuredPoint> own_points(const std::filesystem::path& file) {
   return points_of(read_nccl_log(file.string(), text, {}));
 }
 
-// The first GPUs of the first nodes, as many of each.
+// The first GPUs of the first nodes, the same number on each node.
 std::vector<std::uint32_t> group_on(const Cluster& cluster, const MeasuredPoint& point,
                                     const std::string& machine) {
   const std::uint32_t filled = cluster.facts().gpus_per_node;
@@ -121,7 +121,7 @@ std::vector<std::uint32_t> group_on(const Cluster& cluster, const MeasuredPoint&
                            "describe the machine that the log was measured on"});
 }
 
-// Prices the call as `trainyard collective` does, on the cluster's own links.
+// The outcome of a call that is simulated as by `trainyard collective`, on the cluster's own links.
 Outcome outcome_on(const Cluster& cluster, const std::string& source, const MeasuredPoint& point,
                    const CollectiveRow& row) {
   Outcome outcome;

@@ -1,13 +1,13 @@
-// Measured collectives as rows of a validation: tables and logs of nccl-tests (as printed, of -J,
-// or imported) whose machine is described beside them (dataset.hpp), or by the file's name in
-// sim/nccl/data/measured_platforms.json.
+// Measured collectives as rows of a validation: tables and logs of nccl-tests (as printed, from -J,
+// or imported). Their machine is described in a file next to them (dataset.hpp), or by the file's
+// name in sim/nccl/data/measured_platforms.json.
 //
-// The prediction is the machine model's (sim/nccl/machine.hpp) for what NCCL chooses
-// on that machine: what a run takes where nothing else uses the links. On a described cluster it is
-// that of `trainyard collective`: the same on the cluster's own links.
+// The prediction is that of the machine model (sim/nccl/machine.hpp) for NCCL's choice on that
+// machine: the time if nothing else uses the links. On a described cluster it is the prediction of
+// `trainyard collective`: the same on the cluster's own links.
 //
-//   if (is_collective_dataset("h100_sxm.csv"))
-//     for (const Outcome& outcome : validate_collectives("h100_sxm.csv")) use(outcome.error());
+//    if (is_collective_dataset("h100_sxm.csv"))
+//      for (const Outcome& outcome : validate_collectives("h100_sxm.csv")) use(outcome.error());
 #pragma once
 
 #include <filesystem>
@@ -17,12 +17,13 @@
 
 namespace trainyard {
 
-// By its contents: a table that begins with op,dtype,gpus, or a log whose rows have an op and
-// bytes. Throws InputError where it cannot be read.
+// Whether a file contains collectives, by its contents: a table that begins with op,dtype,gpus, a
+// log of nccl-tests, a collective profile, or a log whose rows have an op and bytes. Throws
+// InputError if the file cannot be read.
 [[nodiscard]] bool is_collective_dataset(const std::filesystem::path& file);
 
-// One for each measured point, repeated ones as their median; with latency and transfer as the
-// parts. Throws InputError where nobody described the machine, or the file is not as it should be.
+// One outcome for each measured point (repeated points as their median), with latency and transfer
+// as the parts. Throws InputError if the machine is not described, or the file is malformed.
 [[nodiscard]] std::vector<Outcome> validate_collectives(const std::filesystem::path& file);
 
 }  // namespace trainyard

@@ -41,9 +41,10 @@ void take_value(Constant& constant, const Json& value) {
     refuse_constant(constant.name, "is not positive, as what is fitted must be");
 }
 
-// Links to everything below `from`, but for what is in `changed` (paths from the top).
-void mirror(const fs::path& from, const fs::path& to, const fs::path& place,
-            const std::map<fs::path, std::string>& changed) {
+// Creates links in `to` to all JSON files below `from`, except for the files in `changed` (paths
+// from the top), which get new contents.
+void link_data_files(const fs::path& from, const fs::path& to, const fs::path& place,
+                     const std::map<fs::path, std::string>& changed) {
   fs::create_directories(to / place);
   for (const auto& entry : fs::directory_iterator(from / place)) {
     const fs::path path = place / entry.path().filename();
@@ -51,7 +52,7 @@ void mirror(const fs::path& from, const fs::path& to, const fs::path& place,
     if (text != changed.end()) {
       write_file(to / path, text->second);
     } else if (entry.is_directory()) {
-      mirror(from, to, path, changed);
+      link_data_files(from, to, path, changed);
     } else if (path.extension() == ".json") {
       fs::create_symlink(fs::absolute(entry.path()), to / path);
     }
@@ -123,7 +124,7 @@ DataOverlay::DataOverlay(const std::vector<Setting>& settings) {
   }
   folder_ = pattern;
   for (const std::string_view part : data_folders()) {
-    mirror(data_directory(), folder_, part, changed);
+    link_data_files(data_directory(), folder_, part, changed);
   }
 }
 

@@ -1,8 +1,8 @@
-// Constants of the data files by name, and a data folder in which some have other values.
+// Constants of the data files by name, and a data folder in which some of them have other values.
 //
-//   Constant c = read_constant("kernels/profiles/h100.json#/gemm/sustained_time/value");
-//   DataOverlay data({{c, 1.05}});
-//   validate(rows, {.data = data.folder()});    // as if the file said 1.05
+//    Constant c = read_constant("kernels/profiles/h100.json#/gemm/sustained_time/value");
+//    DataOverlay data({{c, 1.05}});
+//    validate(rows, {.data = data.folder()});    // as if the file had the value 1.05
 #pragma once
 
 #include <filesystem>
@@ -11,19 +11,20 @@
 
 namespace trainyard {
 
-// A number, or a text that begins with one ("8.4 us"), in a data file.
+// A number in a data file, or a text that begins with one ("8.4 us").
 struct Constant {
-  std::string name;  // FILE#/JSON/POINTER, the file below the data folder; more of them after a +
+  // FILE#/JSON/POINTER, the file relative to the data folder; further constants follow after a +
+  std::string name;
   std::string file;
   std::string pointer;
   double value = 0.0;
-  std::string unit = {};  // what follows the number in a text, with its blank
+  std::string unit = {};  // text after the number, with its blank
   bool text = false;
-  // The constant that keeps its ratio to this one, because one cause is behind both.
+  // Constants that keep their ratio to this one, because they have the same physical cause.
   std::vector<Constant> also = {};
 };
 
-// Throws InputError: no such file or place, no number, or one that is not positive.
+// Throws InputError if there is no such file or field, or if it is not a positive number.
 [[nodiscard]] Constant read_constant(const std::string& name);
 
 struct Setting {
@@ -31,15 +32,17 @@ struct Setting {
   double value = 0.0;
 };
 
-// The settings, and after each one those that go along with it, in its ratio.
+// The settings, each one followed by the constants that keep their ratio to it.
 [[nodiscard]] std::vector<Setting> with_what_goes_along(const std::vector<Setting>& settings);
 
-// The file's text with the settings that are in it; where the object that holds a constant has a
-// "source", it becomes `source` (kept where that is empty). REQUIRES: all are of one file.
+// The text of the data file with the settings applied. If the object that holds a constant has a
+// "source", it becomes `source` (an empty `source` changes nothing). REQUIRES: all settings are in
+// one file.
 [[nodiscard]] std::string file_with(const std::vector<Setting>& settings,
                                     const std::string& source);
 
-// A copy of the data folder, of links but for the changed files, that goes when the object goes.
+// A temporary copy of the data folder, with links to all files except the changed ones. The
+// destructor removes it.
 class DataOverlay {
  public:
   explicit DataOverlay(const std::vector<Setting>& settings);

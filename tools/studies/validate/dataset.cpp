@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, kFeatures> kNames{
     "source", "gpu",       "parallelism", "precision", "scale", "framework",
     "model",  "recompute", "operation",   "size",      "group", "replica"};
 
-// The text up to the first of the letters.
+// The text before the first of the letters.
 std::string until(const std::string& text, const char* letters) {
   std::string part = text.substr(0, text.find_first_of(letters));
   while (!part.empty() && part.back() == ' ') part.pop_back();
@@ -47,8 +47,8 @@ std::string dimensions(const Json& row) {
   return text;
 }
 
-// "titan-llama3_8b-h100 H100 torchtitan (FSDP2) BF16 none tp1 pp1 vp1 cp1 ep1 zero1_group1 2x8192";
-// no commas, which part columns.
+// The name of a replica's settings: "titan-llama3_8b-h100 H100 torchtitan (FSDP2) BF16 none tp1 pp1
+// vp1 cp1 ep1 zero1_group1 2x8192". It contains no commas, because they separate columns.
 std::string replica(const MeasuredRow& row) {
   const Json& json = row.description;
   std::string text = feature_of(row, Feature::Group) + ' ' + feature_of(row, Feature::Gpu) + ' ' +
@@ -204,8 +204,8 @@ Line line_of(const std::string& file, std::size_t number, std::string text) {
               fmt::format("{} numbers: {}", kColumns.size(), fmt::join(kColumns, ","))});
 }
 
-// GPT with 1F1B, activation recomputation, unfused attention, fp16, vocabulary 50257, as the table
-// says of itself.
+// The row of vTrain's table as a description: GPT with 1F1B, activation recomputation, unfused
+// attention, fp16 and a vocabulary of 50257, as the documentation of the table states.
 Json description(const Line& line) {
   const auto [gpus, batch, micro, hidden, heads, layers, seq, tp, dp, pp] = line.whole;
   return {{"model",
@@ -255,8 +255,8 @@ namespace {
   throw InputError(Problem{file, pointer, problem, hint});
 }
 
-// The data set recommends its `headline` for comparison. Otherwise the time is the published one,
-// or it follows from the throughput.
+// The measured step time. The data set recommends its `headline` for comparison. Otherwise the time
+// is the published one, or follows from the throughput.
 double measured_time(const Json& row) {
   for (const char* place : {"/headline/iter_time_s", "/measured/iter_time_s"}) {
     const double seconds = number_at(row, place, 0.0);
@@ -270,7 +270,8 @@ double measured_time(const Json& row) {
   return rate > 0.0 && gpus > 0.0 ? tokens / (rate * gpus) : 0.0;
 }
 
-// "bf16 (amp)" is "BF16 (amp)": how tables write types, and what they are told apart by.
+// Capitalises the data type: "bf16 (amp)" becomes "BF16 (amp)". Tables write types so, and they are
+// compared in this form.
 void capitalise_type(Json& row) {
   const std::string said = text_at(row, "/precision");
   const std::string type = said.substr(0, said.find(' '));

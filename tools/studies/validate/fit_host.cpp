@@ -1,17 +1,18 @@
-// fit_host TABLE HOST [STRIDE]: fits the costs of issuing kernels of a CPU to measured steps that
-// wait for it, and prints how well that does.
+// fit_host TABLE HOST [STRIDE]: fits the kernel issue times of a CPU to measured steps that are
+// limited by it, and prints the errors of the fit.
 //
-//   fit_host measured/training/vtrain_single.csv eager 3
+//    fit_host measured/training/vtrain_single.csv eager 3
 //
-// Reads every STRIDE-th row of a table of measured steps (tools/studies/validate/dataset.hpp),
-// starts from a host of models/hosts and prints the fitted constants in microseconds, their errors,
-// and the errors on fifths of the rows that were left out of the fit.
+// It reads every STRIDE-th row of a table of measured steps (tools/studies/validate/dataset.hpp),
+// starts from a host of models/hosts, and prints the fitted constants in microseconds, their
+// errors, and the errors on fifths of the rows that were left out of the fit.
 //
-// A row's step is lowered, folded and priced once; only the replay is repeated with other costs of
-// issuing. One constant is fitted, the seconds of a forward kernel. A backward kernel keeps its
-// share of it, because steps that all recompute every layer issue both in one proportion and cannot
-// tell them apart. A collective keeps its cost: a layer has four to six beside some forty kernels,
-// and left free they end at none. Everything else of the prediction stays as it is.
+// The step of a row is lowered, folded and priced once. Only the replay is repeated with other
+// issue times. One constant is fitted: the seconds of a forward kernel. A backward kernel keeps its
+// ratio to it, because steps that all recompute every layer issue both in a fixed proportion and
+// cannot separate them. A collective keeps its cost: a layer has four to six collectives and about
+// forty kernels, and a free fit of their cost ends at zero. All other parts of the prediction stay
+// unchanged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ using namespace trainyard;
 constexpr std::size_t kFolds = 5;
 constexpr double kScale = 0.1;  // errors beyond it no longer count as squares
 
-// A row's step, ready to be replayed.
+// The step of a row, ready for a replay.
 struct PreparedStep {
   Scenario scenario;
   Result run;
@@ -53,14 +54,14 @@ struct PreparedStep {
 
 struct HostRows {
   std::vector<PreparedStep> steps;
-  std::size_t refused = 0;  // rows that no scenario expresses
+  std::size_t refused = 0;  // rows that no scenario can express
 };
 using RowChoice = std::vector<std::size_t>;  // indices into HostRows::steps
 
 struct HostErrors {
   std::size_t rows = 0;
   double mape = 0.0;    // mean of |predicted / measured - 1|
-  double median = 0.0;  // of the same
+  double median = 0.0;  // median of |predicted / measured - 1|
   double bias = 0.0;    // mean of predicted / measured - 1
 };
 
@@ -80,7 +81,7 @@ PreparedStep prepare(const RowTables& tables, const MeasuredRow& row) {
   return step;
 }
 
-// Predicted over measured time of a step under a host.
+// The predicted time of a step under a host, divided by its measured time.
 double ratio(const PreparedStep& step, const HostCosts& costs) {
   const std::vector<HostLane> hosts =
       host_lanes(*step.run.workload, costs, host_habits(step.scenario.plan.parallelism));
@@ -94,7 +95,7 @@ double ratio(const PreparedStep& step, const HostCosts& costs) {
   return timeline.makespan_s / step.measured_s;
 }
 
-// Every `stride`-th row that can be simulated. Throws InputError when none can.
+// Prepares every `stride`-th row that can be simulated. Throws InputError if none can.
 HostRows prepare_host_rows(const std::vector<MeasuredRow>& rows, std::size_t stride) {
   const RowTables tables = load_row_tables();
   HostRows prepared;
@@ -103,7 +104,8 @@ HostRows prepare_host_rows(const std::vector<MeasuredRow>& rows, std::size_t str
     try {
       prepared.steps.push_back(prepare(tables, rows[row]));
     } catch (const InputError&) {
-      // `trainyard validate` names it. Where no row can be simulated the fault is not the rows'.
+      // `trainyard validate` reports the row. If no row can be simulated, the error does not come
+      // from the rows and is thrown.
       ++prepared.refused;
       if (row + stride >= rows.size() && prepared.steps.empty()) throw;
     }
@@ -118,8 +120,8 @@ HostCosts with(HostCosts costs, double microseconds) {
   return costs;
 }
 
-// The constant that serves the chosen rows best, by robust least squares on logarithms, starting
-// from that of `start`, whose other figures are kept.
+// The constant that fits the chosen rows best, by robust least squares on logarithms. The fit
+// starts at `start`, whose other values are kept.
 HostCosts fit_host(const HostRows& rows, const RowChoice& chosen, const HostCosts& start) {
   const auto residuals = [&](const std::vector<double>& microseconds) {
     const HostCosts costs = with(start, microseconds.at(0));

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// A figure to predict, and the run it was measured on.
+// A figure to predict, and the run on which it was measured.
 struct MemoryRow {
   MemoryOutcome outcome;
   double (*read)(const Outcome& run) = nullptr;

@@ -1,14 +1,16 @@
 // Measured memory as rows of a validation: peaks of runs that another data set describes, and
 // figures of published breakdowns.
 //
-// A row holds either the id of a run of training/published.json beside it ("training_id") with its
-// peak in GiB ("metric", "value"): peak_mem_allocated_gib is what PyTorch's allocator gave out,
-// peak_mem_gib what it reserved (torchtitan prints the latter); or the settings of a figure
-// ("config", "mode") with the state and the activations of its first pipeline stage. The scenario
-// that predicts it is simulated like any other.
+// A row has one of two forms. It contains the id of a run in training/published.json next to the
+// file ("training_id") and its peak in GiB ("metric", "value"): peak_mem_allocated_gib is the
+// memory that PyTorch's allocator has given out, peak_mem_gib the memory that it has reserved
+// (torchtitan prints the latter). Or it contains the settings of a figure ("config", "mode") with
+// the state and the activations of its first pipeline stage. The scenario that predicts the row is
+// simulated like any other.
 //
-//   if (is_memory_dataset("memory.json"))
-//     for (const MemoryOutcome& row : validate_memory("memory.json", choice)) use(row.error());
+//    if (is_memory_dataset("memory.json"))
+//      for (const MemoryOutcome& row : validate_memory("memory.json", choice, {}))
+//        use(row.error());
 #pragma once
 
 #include <filesystem>
@@ -23,9 +25,9 @@ namespace trainyard {
 
 struct MemoryOutcome {
   std::string id;
-  std::string source;  // what stands before the second '-' of the id
+  std::string source;  // the part of the id between its first and second '-'
   std::string figure;  // "allocated", "reserved", "state of the first stage", "activations of ..."
-  std::string reason = {};  // why there is no prediction; empty where there is one
+  std::string reason = {};  // why there is no prediction; empty if there is one
   double measured_gib = 0.0;
   double predicted_gib = 0.0;
 
@@ -34,18 +36,19 @@ struct MemoryOutcome {
   [[nodiscard]] double error() const { return predicted_gib / measured_gib - 1.0; }
 };
 
-// By its contents: a list whose first row has a "training_id" or a "mode". Throws InputError where
-// it cannot be read.
+// Whether a file contains measured memory, by its contents: a list whose first row has a
+// "training_id" or a "mode". Throws InputError if the file cannot be read.
 [[nodiscard]] bool is_memory_dataset(const std::filesystem::path& file);
 
 using RowChosen = std::function<bool(const std::string& id)>;
-// One for each figure of the chosen rows, in their order. Throws InputError where a row is not as
-// it should be, or nothing is chosen.
+// One outcome for each figure of the chosen rows, in their order. Throws InputError if a row is
+// malformed, or if no row is chosen.
 [[nodiscard]] std::vector<MemoryOutcome> validate_memory(const std::filesystem::path& file,
                                                          const RowChosen& chosen,
                                                          const ValidateOptions& options);
 
-// Errors by source and figure, every row, and what was not predicted and why.
+// The report as text: errors by source and figure, every row, and the figures without prediction
+// with the reason.
 [[nodiscard]] std::string memory_rows_text(const std::vector<MemoryOutcome>& outcomes);
 [[nodiscard]] nlohmann::ordered_json memory_rows_json(const std::vector<MemoryOutcome>& outcomes);
 

@@ -29,7 +29,7 @@ std::string kernel_kind(const Kernel& kernel) {
   return "copy";
 }
 
-// Seconds of each kind of kernel on one rank of the class.
+// The seconds of each kind of kernel on one rank of the class.
 std::map<std::string, double> kernel_seconds(const Result& run, std::size_t rank_class) {
   std::map<std::string, double> seconds;
   const RankClass& ranks = run.partition->ranks[rank_class];
@@ -44,8 +44,8 @@ std::map<std::string, double> kernel_seconds(const Result& run, std::size_t rank
   return seconds;
 }
 
-// The step of one class: shares of the breakdown, with computation (the optimizer's too) divided
-// in proportion to the kernels that ran.
+// Adds the step of one class to the parts: the shares of its breakdown, times its members.
+// Computation (including the optimizer's) is divided in proportion to the time of its kernels.
 void add_parts(const Result& run, std::size_t rank_class, std::map<std::string, double>& parts) {
   const double members = run.partition->ranks[rank_class].members;
   const Breakdown times = breakdown(*run.workload, *run.partition, run.timeline, rank_class);
@@ -95,8 +95,9 @@ Json simulate_document(const std::string& name, const Json& document) {
   const Scenario scenario = read_scenario_document(name, document);
   const Result run = simulate(scenario, {.timing = true, .progress = {}});
   const FrameworkMemory& framework = scenario.plan.framework;
-  double peak = 0.0;      // of what the allocator gave out: not the context, NCCL's buffers
-  double reserved = 0.0;  // and what it kept beside that
+  // memory that the allocator gave out, without the CUDA context and NCCL's buffers
+  double peak = 0.0;
+  double reserved = 0.0;  // the same plus fragmentation
   bool fits = true;
   const std::vector<StageMemory> stages = stage_memory(run.view());
   for (const StageMemory& stage : stages) {

@@ -1,7 +1,8 @@
-// The outcome of a measured row: a prediction beside the measurement, or the reason there is none.
+// The outcome of a measured row: its prediction and measurement, or the reason why there is no
+// prediction.
 //
-//   const Outcome outcome = outcome_of(row, answer);
-//   outcome.error();     // -0.031: 3.1 % too fast
+//    const Outcome outcome = outcome_of(row, answer);
+//    outcome.error();     // -0.031: 3.1 % too fast
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,7 +20,7 @@ struct TimePart {
   double seconds = 0.0;
 };
 
-// The memory that a rank is predicted to hold, in GiB.
+// The predicted memory of a rank, in GiB.
 struct PredictedMemory {
   double reserved = 0.0;  // by the allocator, on the fullest rank
   // The first stage at its peak: weights, gradients and optimizer state; activations.
@@ -29,14 +30,14 @@ struct PredictedMemory {
 
 struct Outcome {
   MeasuredRow row;
-  std::string reason = {};  // why there is no prediction; empty where there is one
+  std::string reason = {};  // why there is no prediction; empty if there is one
   double predicted_s = 0.0;
   double peak_memory_gib = 0.0;  // given out by the allocator on the fullest rank
   PredictedMemory memory = {};
   bool fits = true;
-  double wall_s = 0.0;                   // that the simulation took
-  std::vector<TimePart> parts = {};      // largest first; together the step
-  nlohmann::ordered_json scenario = {};  // as simulated; null where none could be made
+  double wall_s = 0.0;                   // duration of the simulation
+  std::vector<TimePart> parts = {};      // largest first; their sum is the step
+  nlohmann::ordered_json scenario = {};  // as simulated; null if no scenario could be made
 
   [[nodiscard]] bool predicted() const { return reason.empty(); }
   // predicted / measured - 1. REQUIRES: predicted(), and the row has a time.
@@ -44,15 +45,15 @@ struct Outcome {
   [[nodiscard]] std::optional<double> memory_error() const;
 };
 
-// Simulates a scenario here and now: step_time_s, parts, peak_memory_gib, memory_gib, fits, wall_s.
-// Throws what reading and running a scenario throw.
+// Simulates a scenario in this process and returns step_time_s, parts, peak_memory_gib, memory_gib,
+// fits, wall_s. Throws the exceptions of reading and running a scenario.
 [[nodiscard]] nlohmann::ordered_json simulate_document(const std::string& name,
                                                        const nlohmann::ordered_json& document);
 
-// The outcome of a row from what simulate_document returned.
+// The outcome of a row, from the result of simulate_document.
 [[nodiscard]] Outcome outcome_of(const MeasuredRow& row, const nlohmann::ordered_json& answer);
 
-// "compute: gemm 61 %, exposed_tensor 20 %, bubble 9 %": the `most` largest.
+// The `most` largest parts as text: "compute: gemm 61 %, exposed_tensor 20 %, bubble 9 %".
 [[nodiscard]] std::string parts_text(const Outcome& outcome, std::size_t most);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// A validation as text for a terminal, and as the accuracy page of a README.
+// A validation as text for a terminal, and as Markdown for the accuracy page.
 #include "tools/studies/validate/report.hpp"
 
 #include <fmt/format.h>
@@ -63,7 +63,7 @@ std::string refusals_text(const std::vector<Outcome>& outcomes) {
   return text.empty() ? "" : "Not predicted, and why\n" + text + "\n";
 }
 
-// How far peaks of memory are off, in a line and an empty one; nothing where none was measured.
+// The errors of peak memory as one line and an empty line. It is empty if no memory was measured.
 std::string memory_line(const std::vector<Outcome>& outcomes) {
   std::vector<double> errors;
   for (const Outcome& outcome : outcomes) {
@@ -144,7 +144,8 @@ std::string worst_rows(const std::vector<Outcome>& outcomes, std::size_t most) {
   return text;
 }
 
-// A recorded command stands as "command" beside what it fitted, or begins a figure's "source".
+// Collects the commands that fitted constants. A recorded command is the "command" of an object
+// with fitted constants, or the beginning of a constant's "source".
 void collect_fits(const Json& json, std::set<std::string>& commands) {
   if (!json.is_structured()) return;
   for (const auto& [key, value] : json.items()) {
@@ -156,7 +157,7 @@ void collect_fits(const Json& json, std::set<std::string>& commands) {
   }
 }
 
-// Every command that fitted constants of the data files, with the files it fitted.
+// Every command that fitted constants of the data files, with the files that contain its constants.
 std::string recorded_fits() {
   namespace fs = std::filesystem;
   std::map<std::string, std::set<std::string>> files;

@@ -1,6 +1,6 @@
 // A validation as text, Markdown, CSV, JSON and a picture.
 //
-//   fmt::print("{}", validation_text(outcomes, {.groups = {Feature::Source, Feature::Gpu}}));
+//    fmt::print("{}", validation_text(outcomes, {.groups = {Feature::Source, Feature::Gpu}}));
 #pragma once
 
 #include <cstddef>
@@ -17,40 +17,41 @@ namespace trainyard {
 struct ReportChoice {
   std::vector<Feature> groups = {Feature::Source, Feature::Gpu, Feature::Parallelism,
                                  Feature::Precision, Feature::Scale};
-  std::size_t worst = 10;    // rows named one by one
-  std::string program = {};  // which version predicted
+  std::size_t worst = 10;    // rows listed one by one
+  std::string program = {};  // the version that predicted
   std::string date = {};
-  // The same rows, each source predicted without what its own rows fitted (validate_left_out);
-  // empty: that was not asked.
+  // The same rows, each source predicted without the constants that its own rows fitted
+  // (validate_left_out). Empty if this was not requested.
   std::vector<Outcome> left_out = {};
 };
 
-// Scores, worst rows with where their predicted time goes, and what could not be predicted and why;
-// in Markdown also the commands that fitted constants of the data files.
+// Scores, the worst rows with the parts of their predicted time, and the rows without prediction
+// with the reason. The Markdown also lists the commands that fitted constants of the data files.
 [[nodiscard]] std::string validation_text(const std::vector<Outcome>& outcomes,
                                           const ReportChoice& choice);
 [[nodiscard]] std::string validation_markdown(const std::vector<Outcome>& outcomes,
                                               const ReportChoice& choice);
 
-// One line a row: its features, measured, predicted, error, parts of the step, or the reason. Rows
-// of measured memory follow in the same columns: the figure is their operation, and error that of
-// the memory.
+// One line per row: its features, measured, predicted, error, and the parts of the step or the
+// reason. Rows of measured memory follow in the same columns: their figure is the operation, and
+// their error is that of the memory.
 [[nodiscard]] std::string validation_csv(const std::vector<Outcome>& outcomes,
                                          const std::vector<MemoryOutcome>& memory = {});
 [[nodiscard]] nlohmann::ordered_json validation_json(const std::vector<Outcome>& outcomes,
                                                      const ReportChoice& choice);
 
-// Predicted over measured step time, both logarithmic, a colour for each source, the diagonal and
-// 10 % to its sides; a complete SVG document.
+// A scatter plot of predicted over measured step time as a complete SVG document: both axes
+// logarithmic, one colour for each source, the diagonal, and a band of 10 % on both sides of it.
 [[nodiscard]] std::string scatter_svg(const std::vector<Outcome>& outcomes);
 
-// A kind with fewer runs is told by its generation of GPUs; a generation with fewer is not told.
+// Least number of runs of a kind. A kind with fewer runs is reported by its generation of GPUs, and
+// a generation with fewer runs is not reported.
 inline constexpr std::size_t kRunsLeast = 5;
 
-// How far off each kind of run is, as `trainyard run` tells it of a prediction
+// The errors of each kind of run, which `trainyard run` prints with a prediction
 // (scenarios/simulate/measured_error.hpp reads the table): runs, mape, bias and p90 of the
-// predicted runs (collectives have no scenario and are no runs), by kind and by generation of GPUs.
-// `source` says how they were made.
+// predicted runs by kind and by generation of GPUs. Collectives have no scenario and are not
+// included. `source` states how the table was made.
 [[nodiscard]] nlohmann::ordered_json error_table(const std::vector<Outcome>& outcomes,
                                                  const std::string& source);
 

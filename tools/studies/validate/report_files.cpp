@@ -47,7 +47,7 @@ Json row_json(const Outcome& outcome) {
   return json;
 }
 
-// A row of memory in the columns of a run. Columns that memory does not have are empty.
+// A row of measured memory in the columns of a run. Columns that memory does not have are empty.
 std::string memory_csv_line(const MemoryOutcome& outcome) {
   std::string text = csv_field(outcome.id);
   for (std::size_t feature = 0; feature < kFeatures; ++feature) {
@@ -116,7 +116,7 @@ Json validation_json(const std::vector<Outcome>& outcomes, const ReportChoice& c
 
 namespace {
 
-// Rounds to a thousandth, so that a rerun on another machine gives the same.
+// Rounds to a thousandth, so that a rerun on another machine gives the same value.
 double rounded(double share) { return std::round(1e3 * share) / 1e3; }
 
 void add(Json& kinds, Json entry, const std::vector<double>& errors) {

@@ -21,13 +21,13 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::int64_t kPositionsLeast = 2048;
-constexpr double kLayersMost = 1e6;  // of a whole number that a row can say
+constexpr double kLayersMost = 1e6;  // upper limit of a number of layers in a row
 constexpr const char* kSelective =
     "nothing is said of what selective recomputation computes again: it is core_attn, as where "
     "--recompute-modules is left out (Megatron-LM core/transformer/transformer_config.py), unless "
     "the framework has another default";
 
-// A row on its way to a scenario.
+// A scenario under construction from a row.
 struct Draft {
   const Json& row;
   Json document = Json::object();
@@ -72,7 +72,8 @@ void add_latent_attention(const Json& row, Json& model) {
   model["value_dim"] = needed(*mla, "/v");
 }
 
-// "alternating sliding-window(128)/full": every second layer sees the last 128 positions.
+// Reads the attention window: in "alternating sliding-window(128)/full" every second layer attends
+// to the last 128 positions.
 void add_window(const std::string& attention, Json& model) {
   constexpr std::string_view kWindow = "sliding-window(";
   const std::size_t at = attention.find(kWindow);
@@ -81,8 +82,8 @@ void add_window(const std::string& attention, Json& model) {
   if (attention.starts_with("alternating")) model["full_attention_every"] = 2;
 }
 
-// GPT's parts (two-matrix feed-forward, LayerNorm, biases, learned positions, dropout) go together,
-// and so do Llama's.
+// Adds the model. The parts of GPT occur together (two-matrix feed-forward, LayerNorm, biases,
+// learned positions, dropout), and so do those of Llama.
 void add_model(Draft& draft) {
   const Json& row = draft.row;
   const bool gated = truth_at(row, "/model/gated_mlp", true);
@@ -118,9 +119,10 @@ void add_model(Draft& draft) {
   draft.document["model"] = std::move(model);
 }
 
-// Layers of `parts` virtual stages split by hand: alike but for the last, which has the head beside
-// its fewer layers (61 in 16: fifteen times 4 and 1), or one more in the first ones where so none
-// would be left for it.
+// The layers of `parts` virtual stages that are split by hand. All stages have the same number of
+// layers, except the last one, which has fewer layers and the head (61 layers in 16 stages: fifteen
+// times 4, and 1). If this would leave no layer for the last stage, the first stages have one layer
+// more instead.
 std::vector<std::int64_t> split_by_hand(std::int64_t layers, std::int64_t parts) {
   const std::int64_t each = (layers + parts - 1) / parts;
   const std::int64_t last = layers - each * (parts - 1);
@@ -133,8 +135,9 @@ std::vector<std::int64_t> split_by_hand(std::int64_t layers, std::int64_t parts)
   return split;
 }
 
-// Megatron's ways to make layers divide: embedding, or embedding and loss, count as one layer each;
-// else the run's stages were laid out by hand, which rows do not tell.
+// Adds the split of the layers. Megatron has two ways to make layers divide evenly: the embedding,
+// or the embedding and the loss, count as one layer each. Otherwise the stages of the run were
+// split by hand, and rows do not state how.
 void add_split(Draft& draft, Json& parallelism) {
   const std::int64_t layers = needed(draft.row, "/model/layers");
   const std::int64_t parts =
@@ -154,8 +157,9 @@ void add_split(Draft& draft, Json& parallelism) {
   }
 }
 
-// How many ranks share one sharded copy, where a row says so and it is not all of them. FSDP's
-// SHARD_GRAD_OP gathers each layer's weights once a step and keeps them for the backward.
+// Adds the number of ranks that share one sharded copy, if a row states it and it is not all of
+// them. FSDP's SHARD_GRAD_OP gathers each layer's weights once per step and keeps them for the
+// backward.
 void add_shards(const Json& row, Json& parallelism) {
   if (text_at(row, "/parallel/fsdp") == "SHARD_GRAD_OP") {
     parallelism["zero_stage"] = 3;
@@ -194,11 +198,10 @@ void add_parallelism(Draft& draft) {
   draft.document["parallelism"] = std::move(parallelism);
 }
 
-// Where the run's recipe had the exchanges of experts overlap, a forward is paired with the
-// backward before it, which 1F1B on one stage and the interleaved schedule can do. What a recipe
-// says of its dispatcher (DeepEP, HybridEP) is not followed: runs with and without it took the same
-// time.
-void add_exchanges(Draft& draft) {
+// If the run's recipe overlapped the dispatch and combine of experts, a forward is paired with the
+// backward before it. 1F1B on one stage and the interleaved schedule can do this. The dispatcher of
+// a recipe (DeepEP, HybridEP) is ignored: runs with and without it took the same time.
+void add_dispatch_overlap(Draft& draft) {
   const Json& row = draft.row;
   if (!truth_at(row, "/recipe/moe_a2a_overlap")) return;
   const bool chunks = whole_at(row, "/parallel/vp", 1) > 1;
@@ -210,12 +213,13 @@ void add_exchanges(Draft& draft) {
   if (chunks) draft.document["parallelism"]["overlap_p2p"] = true;
 }
 
-// Recipes of mixtures whose whole step is one CUDA graph in MXFP8 also multiply in 8 bits within
-// attention and have Transformer Engine fuse the experts' kernels (Megatron-Bridge perf_recipes:
-// cuda_graph_impl full_iteration, fp8_dot_product_attention, use_transformer_engine_op_fuser). Its
-// fuser knows SwiGLU alone (Megatron-LM TEGroupedMLP._is_fused_impl_supported); cut-off activations
-// stay kernels of their own. Either way products are one launch: a graph cannot wait for a host
-// that reads how many rows each expert has. No host issues what is in a graph.
+// Some recipes of mixture-of-experts models run the whole step as one CUDA graph in MXFP8. They
+// also multiply in 8 bits within attention, and Transformer Engine fuses the kernels of the experts
+// (Megatron-Bridge perf_recipes: cuda_graph_impl full_iteration, fp8_dot_product_attention,
+// use_transformer_engine_op_fuser). Its fuser supports only SwiGLU (Megatron-LM
+// TEGroupedMLP._is_fused_impl_supported); clamped activations stay separate kernels. In both cases
+// the GEMMs of the experts are one launch, because a graph cannot wait for a host that reads the
+// number of tokens of each expert. No host issues the kernels of a graph.
 void add_whole_graph(Draft& draft) {
   const Json& row = draft.row;
   const bool whole = text_at(row, "/recipe/cuda_graph_impl") == "full_iteration";
@@ -239,7 +243,7 @@ Json quoted_words(const std::string& text) {
   return words;
 }
 
-// Refuses numbers in quotes, which would read as unknown.
+// Refuses numbers in quotes, which would be read as unknown.
 void check_numbers(const Json& row) {
   constexpr std::array kSections{
       std::pair{"/model/", "layers hidden heads kv_heads head_dim ffn vocab"},
@@ -256,7 +260,7 @@ void check_numbers(const Json& row) {
   }
 }
 
-// The numbers of "0, 3 and 7" or "5 layers"; none where it says something else.
+// The numbers in "0, 3 and 7" or "5 layers". The result is empty if the text contains other words.
 std::vector<double> numbers_in(std::string text) {
   std::ranges::replace(text, ',', ' ');
   std::istringstream words(text);
@@ -272,8 +276,8 @@ std::vector<double> numbers_in(std::string text) {
   return numbers;
 }
 
-// "full (block, 5 layers)", "full (fraction, 0.5)", "full (layers, 0 3 7)": a method of full
-// recomputation, and of which layers. False where it is none of them.
+// Parses a method of full recomputation with its layers: "full (block, 5 layers)", "full (fraction,
+// 0.5)", "full (layers, 0 3 7)". Returns false for any other text.
 bool add_recompute_method(const std::string& said, Json& training) {
   for (const auto& [method, word] : kRecomputeMethods) {
     const std::string begins = fmt::format("full ({}, ", word);
@@ -298,7 +302,7 @@ bool add_recompute_method(const std::string& said, Json& training) {
   return false;
 }
 
-// The attention kernel that the row names; otherwise the one that runs of its framework have.
+// Adds the attention kernel that the row names. Otherwise it is the default of the framework.
 void add_attention(Draft& draft, Json& training) {
   const std::string said = text_at(draft.row, "/model/attention");
   for (const auto& [word, kind] :
@@ -392,7 +396,7 @@ Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
   draft.document["cluster"] = cluster_of(tables, row);
   add_parallelism(draft);
   add_training(draft);
-  add_exchanges(draft);
+  add_dispatch_overlap(draft);
   if (row.step_time_s > 0.0)
     draft.document["published"] = {{"source", source_of(row.description)},
                                    {"step_time", fmt::format("{} s", row.step_time_s)}};

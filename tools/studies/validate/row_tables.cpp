@@ -81,8 +81,9 @@ RowPlatform platform_of(const RowTables& tables, const MeasuredRow& row) {
                            ""});
 }
 
-// GPUs of each node: all of a node where the job fills nodes, the job where it is smaller; of
-// NVLink domains the largest equal share in whole trays. 2,496 GPUs take 64 of each of 39 domains.
+// The GPUs that a job uses in each node: the whole node if the job fills nodes, or the job if it is
+// smaller than a node. In NVLink domains it is the largest equal share in whole trays: 2,496 GPUs
+// use 64 in each of 39 domains.
 std::int64_t gpus_of_node(std::int64_t gpus, std::int64_t node, bool domain) {
   if (gpus <= node) return gpus;
   if (!domain || gpus % node == 0) return node;
@@ -99,13 +100,13 @@ NodeSpec node_of(const Json& json, const MeasuredRow& row) {
   return node;
 }
 
-// The node with as many of its GPUs.
+// The node with only `gpus` of its GPUs.
 Json with_gpus(Json node, std::int64_t gpus, const MeasuredRow& row) {
   if (node.at("gpus").get<std::int64_t>() == gpus) return node;
   return to_json(part_of(node_of(node, row), static_cast<std::uint32_t>(gpus)));
 }
 
-// The GPU of a profile of the user's own in place of the node's, with the memory of its data sheet.
+// Replaces the node's GPU by one of a user's own profile, with the memory of its data sheet.
 void give_gpu(const std::string& profile, Json& node) {
   const GpuSheet sheet = load_gpu_sheet(profile);
   node["gpu"] = profile;
@@ -113,8 +114,8 @@ void give_gpu(const std::string& profile, Json& node) {
                         {"source", "memory of the data sheet of " + sheet.title}};
 }
 
-// The described machine with as many nodes as the row's GPUs take; all of it where the row does not
-// say, and where nodes are not alike.
+// The described machine with as many nodes as the row's GPUs need. It is the whole machine if the
+// row does not state its GPUs, or if the nodes differ.
 Json described_cluster(const MeasuredRow& row) {
   Json cluster = read_machine(row.machine);
   const std::int64_t gpus = whole_at(row.description, "/hardware/num_gpus", 0);

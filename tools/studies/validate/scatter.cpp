@@ -12,9 +12,9 @@ namespace trainyard {
 namespace {
 
 constexpr double kLeft = 70.0, kTop = 40.0, kSide = 520.0;
-constexpr double kBand = 0.10;  // drawn to both sides of the diagonal
+constexpr double kBand = 0.10;  // drawn on both sides of the diagonal
 
-constexpr std::size_t kColours = 8;  // of svg_colour; more sources share them with another mark
+constexpr std::size_t kColours = 8;  // of svg_colour; further sources reuse them with another mark
 
 // Powers of ten around all times.
 struct Frame {
@@ -40,7 +40,7 @@ Frame frame_of(const std::vector<const Outcome*>& shown) {
   return frame;
 }
 
-// The line predicted = factor * measured, as far as it stays inside.
+// The part of the line predicted = factor * measured inside the frame.
 std::string ratio_line(const Frame& frame, double factor, std::string_view stroke) {
   const double first = std::pow(10.0, frame.least) * std::max(1.0, 1.0 / factor);
   const double last = std::pow(10.0, frame.most) * std::min(1.0, 1.0 / factor);
@@ -71,7 +71,7 @@ std::string axes(const Frame& frame) {
                     kTop + kSide / 2.0);
 }
 
-// Circles, and rings for the sources after the eighth.
+// The mark of a source: a filled circle, or a ring for the sources after the eighth.
 std::string mark(double x, double y, std::size_t source) {
   const std::string_view colour = svg_colour(source);
   const bool ring = source >= kColours;

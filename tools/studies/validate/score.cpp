@@ -8,7 +8,8 @@ namespace trainyard {
 
 namespace {
 
-// The smallest value that at least `fraction` of them do not exceed. REQUIRES: sorted, not empty.
+// The smallest value that is not exceeded by at least `fraction` of the values. REQUIRES: sorted,
+// not empty.
 double at_rank(const std::vector<double>& sorted, double fraction) {
   const double rank = std::ceil(fraction * static_cast<double>(sorted.size()) - 1e-9);
   const auto index = static_cast<std::size_t>(std::max(rank, 1.0)) - 1;

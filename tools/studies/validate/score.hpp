@@ -1,11 +1,11 @@
-// How far predictions are off: the figures by which simulators are judged.
+// Scores of predictions: the figures by which simulators are judged.
 //
-//   error = predicted / measured - 1;  MAPE = mean |error|, bias = mean error,
-//   median and p90 of |error| (nearest rank), worst = largest |error|
+//    error = predicted / measured - 1;  MAPE = mean |error|, bias = mean error,
+//    median and p90 of |error| (nearest rank), worst = largest |error|
 //
-// Worked: errors of +10 %, -2 % and -3 % have MAPE 5 %, bias +1.67 %, median 3 %, p90 10 %.
+// Example: errors of +10 %, -2 % and -3 % have MAPE 5 %, bias +1.67 %, median 3 %, p90 10 %.
 //
-//   const Score score = score_of(std::vector<double>{0.10, -0.02, -0.03});
+//    const Score score = score_of(std::vector<double>{0.10, -0.02, -0.03});
 #pragma once
 
 #include <cstddef>
@@ -34,16 +34,16 @@ struct GroupScore {
   std::size_t refused = 0;
 };
 
-// By the value of a feature, sorted by it; rows without a prediction are counted as refused.
+// The scores by the value of a feature, sorted by it. Rows without a prediction count as refused.
 [[nodiscard]] std::vector<GroupScore> scores_by(const std::vector<Outcome>& outcomes,
                                                 Feature feature);
-// All of them in one.
+// The score of all rows together.
 [[nodiscard]] GroupScore score_of_all(const std::vector<Outcome>& outcomes);
 
-// The predictions by size of error, worst first.
+// The predicted rows, sorted by the absolute error, the largest first.
 [[nodiscard]] std::vector<const Outcome*> worst_first(const std::vector<Outcome>& outcomes);
 
-// Each reason with the rows it holds for, the most frequent first.
+// A reason with the rows to which it applies. refusals() returns the most frequent reason first.
 struct Refusal {
   std::string reason;
   std::vector<std::string> ids;

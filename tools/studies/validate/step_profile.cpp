@@ -17,7 +17,8 @@ namespace trainyard {
 
 namespace {
 
-// Names are compared in small letters; the first that occurs decides.
+// Parts of kernel names and their classes. Names are compared in lower case, and the first part
+// that occurs decides, so the order matters.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 44> kClasses{{
     {"allreduce", "all_reduce"},
     {"allgather", "all_gather"},
@@ -205,7 +206,7 @@ std::vector<Gap> gaps_of(const StepProfile& predicted, const StepProfile& measur
   return gaps;
 }
 
-// The change with which the class would take what was measured.
+// The change of a constant that would close the gap of the class.
 std::string remedy(const Gap& gap, const std::string& gpu) {
   if (gap.kind == "(no kernel)")
     return "\"host\" (models/hosts): how fast the CPU issues kernels, and the time between steps";

@@ -1,4 +1,4 @@
-// Reading measured steps: a trace of PyTorch's profiler, or a list of times.
+// Reads measured steps: a trace of PyTorch's profiler, or a list of times.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ StepProfile of_lines(const std::string& file, const std::string& text) {
   return of_times(file, times);
 }
 
-// Throws InputError where the event has no time, or ends before it begins.
+// Throws InputError if the event has no time, or a negative duration.
 TimeSpan span_of(const std::string& file, std::size_t index, const Json& event) {
   const auto number = [&](const char* key) {
     const auto found = event.find(key);
@@ -78,8 +78,8 @@ TimeSpan span_of(const std::string& file, std::size_t index, const Json& event) 
 
 struct Events {
   std::vector<ClassSpan> kernels;
-  std::set<double> ranks;       // processes of a trace of our own
-  std::vector<TimeSpan> steps;  // as the CPU saw them
+  std::set<double> ranks;       // processes of a trace that Trainyard wrote
+  std::vector<TimeSpan> steps;  // as seen by the CPU
 };
 
 // A stream of a process.
@@ -88,8 +88,9 @@ Lane lane_of(const Json& event) {
   return {number_at(event, "/pid", 0.0), number_at(event, "/tid", 0.0)};
 }
 
-// A kernel's time begins where the slice of its waiting begins, which stands before it in its lane.
-// `simulated` is the text that a trace of our own has of it; empty for other traces.
+// The span of a kernel. It begins where the slice of its waiting begins, which precedes it in its
+// lane. `simulated` is the kernel's text in a trace that Trainyard wrote; it is empty for other
+// traces.
 ClassSpan kernel_of(const Json& event, TimeSpan time, const std::string& simulated,
                     std::map<Lane, double>& waits) {
   ClassSpan kernel{
@@ -104,7 +105,7 @@ ClassSpan kernel_of(const Json& event, TimeSpan time, const std::string& simulat
 
 Events events_of(const std::string& file, const Json& all) {
   Events events;
-  std::map<Lane, double> waits;  // where one has begun
+  std::map<Lane, double> waits;  // start of the waiting slice of each lane
   for (std::size_t index = 0; index < all.size(); ++index) {
     const Json& event = all[index];
     if (text_at(event, "/ph") != "X") continue;
@@ -126,7 +127,7 @@ Events events_of(const std::string& file, const Json& all) {
   return events;
 }
 
-// From the start of the first kernel to the end of the last.
+// The time from the start of the first kernel to the end of the last one.
 TimeSpan span_of(const std::vector<ClassSpan>& kernels) {
   TimeSpan window = kernels.front().time;
   for (const ClassSpan& kernel : kernels) {
@@ -136,8 +137,8 @@ TimeSpan span_of(const std::vector<ClassSpan>& kernels) {
   return window;
 }
 
-// Marked steps are those of the CPU, which the GPU follows: the kernels that start in them are
-// counted, and the median length is a step.
+// The profile of a trace. Marked steps are those of the CPU, which the GPU follows: the kernels
+// that start within them are counted, and the median of their lengths is the step time.
 StepProfile of_trace(const std::string& file, const Json& all) {
   const Events events = events_of(file, all);
   if (events.kernels.empty()) refuse(file, "/traceEvents", "holds no event of category \"kernel\"");

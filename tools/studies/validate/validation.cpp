@@ -24,20 +24,21 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-// A row with its scenario, or the reason there is none.
+// A row with its scenario, or with the reason why there is none.
 struct Task {
   Json scenario = nullptr;
   std::string reason = {};
-  std::string key = {};  // of its answer
+  std::string key = {};  // of its answer in the journal
 };
 
-// The text of an error without file and place, which belong to our scenario and not to the row.
+// The text of an error without file and position, which refer to the generated scenario and not to
+// the row.
 std::string reason_of(const InputError& error) {
   std::string text;
-  std::set<std::string> told;
+  std::set<std::string> reported;
   for (const Problem& problem : error.problems()) {
     const std::string part = problem.pointer + ' ' + problem.problem;
-    if (told.insert(part).second) text += (text.empty() ? "" : "; ") + part;
+    if (reported.insert(part).second) text += (text.empty() ? "" : "; ") + part;
   }
   return text;
 }
@@ -88,8 +89,8 @@ std::string answer_in_child(const Task& task, const std::string& name,
   }
 }
 
-// Simulates the scenarios that the journal does not have, equal ones once. Failures that are the
-// machine's are returned and not kept in the journal.
+// Simulates the scenarios that the journal does not have, and equal scenarios once. Failures of the
+// machine (a crash, no memory) are returned but not stored in the journal.
 std::map<std::string, Json> simulate(const std::vector<MeasuredRow>& rows,
                                      const std::vector<Task>& tasks, const ValidateOptions& options,
                                      Journal& journal) {
@@ -160,15 +161,15 @@ namespace {
 
 constexpr const char* kLeftOutFolder = "tools/studies/validate/data";
 
-bool speaks_of(const LeftOut& entry, const MeasuredRow& row) {
+bool applies_to(const LeftOut& entry, const MeasuredRow& row) {
   return std::find(entry.sources.begin(), entry.sources.end(), row.source) != entry.sources.end();
 }
 
-// The entries that speak of a row, by their place in the list.
+// The indices of the entries that apply to a row.
 std::vector<std::size_t> entries_of(const std::vector<LeftOut>& all, const MeasuredRow& row) {
   std::vector<std::size_t> places;
   for (std::size_t place = 0; place < all.size(); ++place)
-    if (speaks_of(all[place], row)) places.push_back(place);
+    if (applies_to(all[place], row)) places.push_back(place);
   return places;
 }
 
@@ -202,7 +203,8 @@ std::vector<LeftOut> load_left_out() {
 std::vector<Outcome> validate_left_out(const std::vector<MeasuredRow>& rows,
                                        const ValidateOptions& options) {
   const std::vector<LeftOut> all = load_left_out();
-  std::map<std::vector<std::size_t>, std::vector<std::size_t>> rows_of;  // entries -> rows
+  // from sets of entries to rows
+  std::map<std::vector<std::size_t>, std::vector<std::size_t>> rows_of;
   for (std::size_t index = 0; index < rows.size(); ++index)
     rows_of[entries_of(all, rows[index])].push_back(index);
   std::vector<Outcome> outcomes(rows.size());

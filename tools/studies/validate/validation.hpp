@@ -1,7 +1,8 @@
-// Predicts many measured rows: each becomes a scenario, which is simulated in a process of its own.
+// Predicts many measured rows: each row becomes a scenario, which is simulated in a separate
+// process.
 //
-//   const std::vector<Outcome> outcomes = validate(read_dataset("published.json"), {});
-//   score_of_all(outcomes).score.mape;
+//    const std::vector<Outcome> outcomes = validate(read_dataset("published.json"), {});
+//    score_of_all(outcomes).score.mape;
 #pragma once
 
 #include <cstddef>
@@ -17,15 +18,15 @@ namespace trainyard {
 
 struct ValidateOptions {
   std::size_t processes = 0;  // 0: one per core
-  // Answers by scenario, the files it names, program and data (JSON Lines, tools/studies/batch);
-  // what it has is not simulated again. Empty: none is kept.
+  // A cache of answers (JSON Lines, tools/studies/batch) by the scenario, the files it names, the
+  // program and the data. Cached scenarios are not simulated once more. Empty: no cache.
   std::filesystem::path cache = {};
   std::filesystem::path scenarios = {};  // a folder for each row's scenario; empty: none
   std::filesystem::path data = {};       // data directory of the simulations; empty: the usual one
   std::function<void(double)> progress = {};
 };
 
-// In the order of the rows. Throws InputError where a file cannot be written.
+// One outcome for each row, in their order. Throws InputError if a file cannot be written.
 [[nodiscard]] std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
                                             const ValidateOptions& options);
 
@@ -35,16 +36,16 @@ struct LeftOut {
   std::vector<Setting> settings;
 };
 
-// Reads data/left_out.json. Throws InputError, also where a constant is not in its file.
+// Reads data/left_out.json. Throws InputError, also if a constant is not in its file.
 [[nodiscard]] std::vector<LeftOut> load_left_out();
 
-// Predicts each source as if its rows had never been seen, in the order of the rows.
+// Predicts each source as if its rows had never been used for a fit, in the order of the rows.
 //
-// Some constants of the data files were fitted on measured steps. For each of them
-// data/left_out.json says by whose rows, and what is known without these: published rates of
-// kernels, tables of single kernels, the same constant as fitted on another source. A source is
-// then predicted with those values in the place of what its own rows gave up; the other sources
-// keep theirs.
+// Some constants of the data files were fitted to measured steps. For each of them
+// data/left_out.json states which rows fitted it, and its best known value without these rows:
+// published rates of kernels, tables of single kernels, or the same constant fitted to another
+// source. A source is then predicted with those values instead of the ones that its own rows
+// fitted; the other sources keep theirs.
 //
 // This is validate() with the constants of load_left_out() for the rows of their sources. It writes
 // no scenarios. Throws InputError.
