@@ -18,10 +18,11 @@ struct Correction {
   Provenance provenance = Provenance::Extrapolated;
 };
 
-// The causal square that stands for a kernel: as many keys for a query on average, s_eq =
-// 2*pairs/s_q - 1, and as many rows in all, b*a*s_q/s_eq heads. A square is its own. 2048 queries
-// of 8 heads against 8192 earlier keys are as a square of 16383 with one head; a batch packed of
-// four documents of 2048, as one of 2048 with four times the heads.
+// The causal square that represents a kernel in the tables. It has the same average number of keys
+// per query, s_eq = 2*pairs/s_q - 1, and the same total number of rows, b*a*s_q/s_eq heads. A
+// square represents itself. 2048 queries of 8 heads with 8192 earlier keys are equivalent to a
+// square of 16383 with one head; a batch that packs four documents of 2048 is equivalent to a
+// square of 2048 with four times the heads.
 std::array<std::int64_t, 2> equal_square(const Attention& a) {
   const auto queries = static_cast<double>(a.query_length);
   const double length = std::max(1.0, 2.0 * static_cast<double>(a.pairs) / queries - 1.0);
@@ -30,7 +31,7 @@ std::array<std::int64_t, 2> equal_square(const Attention& a) {
           std::max<std::int64_t>(1, std::llround(heads))};
 }
 
-// Between the tables of the two nearest head sizes, in the logarithm of the size.
+// Interpolates between the tables of the two nearest head sizes, in the logarithm of the size.
 Correction correction_at(const AttentionModel& model, const Attention& a) {
   if (model.tables.empty()) return {};
   const std::array<std::int64_t, 2> shape = equal_square(a);
@@ -50,7 +51,7 @@ Correction correction_at(const AttentionModel& model, const Attention& a) {
           : 1.0;
   const bool spanned =
       above != model.tables.end() && model.tables.front().head_dim <= a.head_dim_qk;
-  // The tables are of causal forward passes in half precision with equal head sizes.
+  // The tables contain causal forward passes in half precision with equal head sizes.
   const bool same_kind = !a.backward && a.causal && a.head_dim_qk == a.head_dim_v &&
                          a.query_length == a.kv_length &&
                          a.pairs == a.query_length * (a.query_length + 1) / 2 &&
@@ -86,7 +87,7 @@ Seconds attention_model_time(const GpuSheet& sheet, const AttentionModel& model,
   const double even = flops(a).value() / rate;
   const double longest =
       per_key * static_cast<double>(a.kv_length) * static_cast<double>(sheet.sms) / rate;
-  // A block never holds more work than the whole kernel (windows and documents shorten it).
+  // No block has more work than the whole kernel (windows and documents shorten it).
   const double one = flops(a).value() * static_cast<double>(sheet.sms) / rate;
   const Seconds arithmetic{std::max(even, std::min(longest, one))};
   const Seconds traffic =
@@ -101,6 +102,7 @@ Cost attention_cost(const GpuSheet& sheet, const AttentionModel& model,
   const double wide = attention.backward ? model.latent_backward : model.latent_forward;
   const Seconds tabled =
       attention_model_time(sheet, model, attention) * (found.factor * (latent ? wide : 1.0));
+  // The clock slows only the time after the launch.
   const Seconds launch = std::min(model.launch, tabled);
   const Seconds time = launch + (tabled - launch) * model.clock_time;
   const Seconds bound =

@@ -20,7 +20,7 @@ constexpr const char* module_folder = "kernels/modules";
 constexpr std::int64_t schema_version = 1;
 constexpr double bf16_bytes = 2.0;
 
-// Round figures: what they are off by is what the measurements say.
+// Round figures are enough, because the measurements give the deviation from this trend.
 constexpr Seconds trend_start{20e-6};
 constexpr double trend_rate_share = 0.6;
 constexpr double trend_bandwidth_share = 0.8;
@@ -53,7 +53,7 @@ Spot spot_of(const ExpertModule& m, std::size_t family) {
           .along = log(static_cast<double>(m.tokens))};
 }
 
-// "2048 768 1 8 128 1 4: 57.2 ~ 80.1": the shape, then microseconds at each number of tokens.
+// Reads "2048 768 1 8 128 1 4: 57.2 ~ 80.1": the shape, then microseconds at each number of tokens.
 void read_line(const std::string& line, const std::vector<std::int64_t>& tokens, ModuleKind kind,
                JsonObject& section, ExpertTable& table) {
   std::istringstream words(line);
@@ -100,10 +100,11 @@ Seconds module_rest_time(const GpuProfile& profile, const ExpertModule& m) {
   const auto rows = static_cast<double>(m.rows());
   const auto hidden = static_cast<double>(m.hidden);
   const auto inner = static_cast<double>(m.local_inner());
-  // Rows are written in order and read again to be added up into every token of the group.
+  // Permute writes the routed tokens in expert order; unpermute reads them and adds them up into
+  // the tokens.
   const double permuting = (3.0 * rows + static_cast<double>(m.tokens)) * hidden * bf16_bytes +
                            (m.gated ? 3.0 : 2.0) * rows * inner * bf16_bytes;
-  // In 8 bits both inputs are quantised: two bytes read, one written, of each number.
+  // In 8 bits both inputs are quantised: two bytes read and one written for each number.
   const double quantising = dtype_of(m) == DataType::Fp8 ? 3.0 * rows * (hidden + inner) : 0.0;
   const BytesPerSecond bandwidth{profile.sheet.hbm.value() * profile.memory.bandwidth_efficiency};
   return profile.grouped.module_overhead +
@@ -210,6 +211,7 @@ std::vector<std::string> table_lines(const ExpertTable& table,
 
 Cost module_cost(const GpuProfile& profile, const ExpertTable& table, const ExpertModule& module) {
   TY_CHECK(module.tokens > 0 && module.hidden > 0 && module.inner > 0, module.tokens);
+  // In this order: the measured time, kriging from the table's observations, the profile's models.
   const auto found = table.series.find(kind_of(module));
   const bool known = found != table.series.end();
   if (known)

@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-// cuBLAS on Ampere and Volta: DU-09799-001 section 4.1 lists the sizes.
+// cuBLAS on Ampere and Volta. DU-09799-001 section 4.1 lists the sizes.
 constexpr std::array ampere_tiles = {Tile{256, 128, 32}, Tile{128, 256, 32}, Tile{128, 128, 32},
                                      Tile{256, 64, 32},  Tile{64, 256, 32},  Tile{128, 64, 32},
                                      Tile{64, 128, 32},  Tile{64, 64, 32}};
@@ -71,7 +71,8 @@ std::vector<std::string> tile_generations() {
 
 std::string to_text(const Tile& tile) { return fmt::format("{}x{}", tile.m, tile.n); }
 
-// Share of an SM's peak that a tile reaches: large tiles reuse operands more per byte loaded.
+// Large tiles reuse operands more per byte loaded, so a tile of at least 2^15 elements reaches
+// most.
 double tile_rate(const TileModel& model, const Tile& tile) {
   constexpr double largest = 32768.0;
   const double elements = static_cast<double>(tile.m * tile.n);
@@ -97,10 +98,11 @@ Seconds accumulation_time(const GpuSheet& sheet, const GemmModel& model, Bytes f
 
 namespace {
 
-// Parts of k that separate thread blocks sum, for products with too few tiles to fill the GPU.
+// Numbers of parts of k that separate thread blocks sum. They help GEMMs with too few tiles to fill
+// the GPU.
 constexpr std::array<std::int64_t, 5> splits = {1, 2, 4, 8, 16};
 
-// Time of `tiles` tiles whose main loop runs over `depth`, at `rate` on each SM.
+// Time of `tiles` tiles whose main loop has depth `depth`, at `rate` on each SM.
 Seconds waves_time(double sms, FlopsPerSecond rate, const TileModel& model, const Tile& tile,
                    std::int64_t tiles, std::int64_t depth) {
   const double waves = std::ceil(static_cast<double>(tiles) / sms);
@@ -110,9 +112,9 @@ Seconds waves_time(double sms, FlopsPerSecond rate, const TileModel& model, cons
   return (work / rate) * waves + model.prologue;
 }
 
-// The best over tiles and splits of k. `tiles_of(tile)` counts the tiles of the whole launch,
-// `partial` is the fp32 traffic of one extra part of k, `slowdown` what arithmetic takes over that
-// of the tables.
+// The minimum over tiles and splits of k. `tiles_of(tile)` counts the tiles of the whole launch.
+// `partial` is the fp32 traffic of one additional part of k. `slowdown` is the time of arithmetic
+// over that in the tables.
 template <class TilesOf>
 Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& kernel,
                   DataType dtype, std::int64_t k, Bytes partial, double slowdown,
@@ -122,8 +124,8 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
   const double sms = static_cast<double>(sheet.sms);
   const double peak_of_sm = sheet.peak(dtype).value() / sms;
   Seconds best{std::numeric_limits<double>::infinity()};
-  // A product that takes as long as its traffic alone gets no better, and parts of k only add
-  // traffic.
+  // Stops early without changing the result: no choice is faster than its traffic, and splitting k
+  // only adds traffic.
   for (const Tile& tile : tile_set(sheet.generation)) {
     if (best <= unsplit / bandwidth) break;
     const std::int64_t tiles = tiles_of(tile);
@@ -147,13 +149,13 @@ const GemmTable* find_table(const GemmModel& model, DataType dtype) {
   return model.tables.empty() ? nullptr : &model.tables.front();
 }
 
-// Both run on the same tensor-core path at the same rate.
+// True if both types use the same tensor-core path at the same rate.
 bool same_path(DataType a, DataType b) {
   const auto half = [](DataType t) { return t == DataType::Bf16 || t == DataType::Fp16; };
   return a == b || (half(a) && half(b));
 }
 
-// The factor that measurements put on the model's time at a point, and how well it is known.
+// The factor of the measurements on the model's time at a point, and its provenance.
 struct Correction {
   double factor = 1.0;
   Provenance provenance = Provenance::Extrapolated;
@@ -188,7 +190,7 @@ Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gem
 }
 
 Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) {
-  // Equal products side by side fill the GPU like one product of all their rows.
+  // A batch of equal GEMMs fills the GPU like one GEMM with all their rows.
   const auto found =
       correction_at(model, gemm.dtype, gemm.pass, {gemm.m * gemm.batch, gemm.n, gemm.k});
   Gemm alone = gemm;

@@ -1,23 +1,21 @@
-// How long a matrix product takes: the best tile of the generation's set, plus what measurements
-// add.
+// Time of a GEMM: a tile model of the GPU generation, corrected by measurements.
 //
-//   GemmModel model = ...;                                     // from a profile
-//   Seconds t = gemm_time(sheet, model, Gemm{.m = 4096, .n = 12288, .k = 4096});
+//    const GpuProfile h100 = load_profile("h100");
+//    Seconds t = gemm_cost(h100.sheet, h100.gemm, Gemm{.m = 4096, .n = 12288, .k = 4096}).time;
 //
-// The model answers from physics first: t = launch + max(waves of tiles, traffic), the best tile
-// and split of k chosen (reference: NVIDIA DU-09799-001). Measurements then correct it: at every
-// node of a grid of shapes the profile holds the measured share of the roofline; the logarithm of
-// (measured / model) is read between the nodes, so a query keeps its own tile and wave
-// quantisation.
+// The physical model comes first: t = launch + max(waves of tiles, traffic), with the best tile and
+// split of k (reference: NVIDIA DU-09799-001). Measurements then correct it. The profile stores the
+// measured share of the roofline at every node of a grid of shapes. log(measured / model) is
+// interpolated between the nodes, so that a query keeps its own tile and wave quantisation.
 //
-// A GPU computes a product tile by tile, one tile per SM at a time. Two kinds of waste follow: the
-// last row and column of tiles hang over the edge (tile quantisation), and the last wave leaves SMs
-// idle (wave quantisation, sections 4.1 and 4.2 of DU-09799-001):
+// A GPU computes a GEMM tile by tile, one tile per SM at a time. This causes two kinds of waste.
+// The last row and column of tiles extend beyond the result (tile quantisation), and the last wave
+// leaves SMs idle (wave quantisation, sections 4.1 and 4.2 of DU-09799-001):
 //
-//   TileCount c = count_tiles({.m = 1793, .n = 1793}, {.m = 256, .n = 128}, 108);
-//   c.tiles;             // 8 * 15 = 120
-//   c.waves;             // 2: the second wave runs 12 tiles on 108 SMs
-//   c.wave_efficiency;   // 120 / 216 = 0.555556
+//    TileCount c = count_tiles({.m = 1793, .n = 1793}, {.m = 256, .n = 128}, 108);
+//    c.tiles;             // 8 * 15 = 120
+//    c.waves;             // 2: the second wave runs 12 tiles on 108 SMs
+//    c.wave_efficiency;   // 120 / 216 = 0.555556
 #pragma once
 
 #include <cstdint>
@@ -32,7 +30,8 @@
 
 namespace trainyard {
 
-// The block of the result one thread block computes, and the depth of one step of its main loop.
+// The block of the result that one thread block computes, and the depth of one step of its main
+// loop.
 struct Tile {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -46,7 +45,7 @@ struct TileCount {
   double tile_efficiency = 0.0;  // share of the computed elements that belong to the result
 };
 
-// The extent of the result matrix; `batch` counts equal products and split-K parts alike.
+// The size of the result matrix. `batch` counts equal GEMMs, and also split-K parts.
 struct ResultShape {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -55,23 +54,22 @@ struct ResultShape {
 
 [[nodiscard]] TileCount count_tiles(const ResultShape& result, const Tile& tile, std::int64_t sms);
 
-// The tiles the libraries of a GPU generation choose from, largest first. The set belongs to the
-// generation ("volta", "ampere", "ada", "hopper", "blackwell", "cdna3"); empty for an unknown one.
+// The tiles that the libraries of a GPU generation choose from, largest first. Each generation
+// ("volta", "ampere", "ada", "hopper", "blackwell", "cdna3") has its set; an unknown one has none.
 [[nodiscard]] std::span<const Tile> tile_set(std::string_view generation);
 
-// The names tile_set knows.
+// The names of the generations that tile_set has tiles for.
 [[nodiscard]] std::vector<std::string> tile_generations();
 
 // "256x128".
 [[nodiscard]] std::string to_text(const Tile& tile);
 
-// The constants of the tile model. The defaults are the mid-points of published ranges: a 256x128
-// tile reaches 0.9 to 1 of an SM's rate, 128x128 0.8 to 0.9, 64x64 0.5 to 0.6 (DU-09799-001 figure
-// 5).
+// Constants of the tile model. The defaults are the mid-points of published ranges: a 256x128 tile
+// reaches 0.9 to 1 of an SM's rate, 128x128 0.8 to 0.9, 64x64 0.5 to 0.6 (DU-09799-001 figure 5).
 struct TileModel {
   Seconds launch{2.5e-6};              // of an empty kernel, launch to launch
   Seconds prologue{1.0e-6};            // pipeline fill and drain of one tile
-  double bandwidth_efficiency = 0.85;  // share of HBM bandwidth that a streaming product reaches
+  double bandwidth_efficiency = 0.85;  // share of HBM bandwidth that a memory-bound GEMM reaches
   double largest_tile = 0.95;          // share of an SM's peak reached by tiles of >= 2^15 elements
   double tile_exponent = 0.2;          // a tile of half the elements reaches 2^-exponent of that
 };
@@ -79,8 +77,8 @@ struct TileModel {
 struct GemmTable {
   DataType dtype = DataType::Bf16;
   Surface correction;          // log(measured / model) over (m, n, k)
-  std::vector<bool> measured;  // of each node: false where the fit filled a hole
-  double best_share = 1.0;     // the largest share of the peak that any product reaches
+  std::vector<bool> measured;  // by node: false where the fit filled a hole
+  double best_share = 1.0;     // the largest share of the peak that any GEMM reaches
 };
 
 // Time relative to the forward layout (TN) at equal shape.
@@ -92,30 +90,31 @@ struct PassFactors {
 struct GemmModel {
   TileModel tile{};
   PassFactors pass{};
-  // Time of the same arithmetic where layers follow each other without pause, relative to the
-  // tables, which were taken in short bursts at boost clock. 1 where nobody compared the two. The
-  // memory keeps its clock.
+  // Time of the same arithmetic where layers run back to back, relative to the tables, which were
+  // measured in short bursts at boost clock. 1 where nobody compared the two. The memory clock does
+  // not change.
   double sustained_time = 1.0;
-  // Adding to fp32 gradients reads and writes 8 bytes of each where a product by itself writes 2:
-  // the share of what this further traffic takes at the data sheet's bandwidth that arithmetic does
-  // not hide, since a tile adds when its main loop is over.
+  // Adding to fp32 gradients reads and writes 8 bytes of each gradient, where the GEMM alone writes
+  // 2. This is the share of the time of this additional traffic, at the data sheet's bandwidth,
+  // that arithmetic does not hide. A tile adds only after its main loop.
   double accumulation_exposed = 1.0;
   std::vector<GemmTable> tables{};
 };
 
-// The physical model alone: never faster than the roofline, and never faster for a larger m, n or
-// k. The arithmetic takes `slowdown` times as long as at the clock of the tables.
+// The physical model alone. It is never faster than the roofline, and never faster for a larger m,
+// n or k. The arithmetic takes `slowdown` times as long as at the clock of the tables.
 [[nodiscard]] Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model,
                                       const Gemm& gemm, double slowdown = 1.0);
 
-// Model and measurements together, at least the roofline. Measured: an exact node of the table of
-// this dtype, forward, unbatched and at the tables' own burst clock. Interpolated: inside the grid.
-// Roofline: both would beat the data sheet. Extrapolated: everything else.
+// Model and measurements together, at least the roofline. Provenance: Measured at an exact node of
+// the table of this dtype, forward, unbatched and at the tables' burst clock. Interpolated inside
+// the grid. Roofline where the corrected model would be faster than the data sheet allows.
+// Extrapolated for everything else.
 [[nodiscard]] Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm);
 
-// For products made otherwise of the same tiles (grouped_gemm.hpp): the share of an SM's peak that
-// a tile reaches, the factor of a pass, and the time that adding to fp32 gradients takes beside the
-// product.
+// For other kernels that use the same tiles (grouped_gemm.hpp): the share of an SM's peak that a
+// tile reaches, the factor of a pass, and the time that adding to fp32 gradients takes in addition
+// to the GEMM.
 [[nodiscard]] double tile_rate(const TileModel& model, const Tile& tile);
 [[nodiscard]] double pass_factor(const PassFactors& factors, GemmPass pass);
 [[nodiscard]] Seconds accumulation_time(const GpuSheet& sheet, const GemmModel& model,

@@ -15,10 +15,13 @@ namespace {
 
 constexpr const char* kProfileFolder = "kernels/profiles";
 
-// Answers from a profile. What a derived GPU says was never measured on it.
+// Cost model of a profile. Times of a derived GPU were never measured on it, so they are
+// extrapolated.
 class ProfileCostModel final : public CostModel {
  public:
   ProfileCostModel(GpuProfile profile, Clock clock) : profile_(std::move(profile)) {
+    // Measured kernels are compared with the models at burst clock, because they were measured at
+    // it.
     const double steady = profile_.gemm.sustained_time;
     const double held = profile_.attention.clock_time;
     profile_.gemm.sustained_time = 1.0;
@@ -30,6 +33,8 @@ class ProfileCostModel final : public CostModel {
     profile_.attention.clock_time = held;
   }
 
+  // An exact measurement has priority. Otherwise the models' time is corrected by near
+  // measurements, and stays at least at the roofline.
   [[nodiscard]] Cost cost(const Kernel& kernel) const override {
     if (const auto exact = measured_.exact(kernel))
       return {at_clock(kernel, *exact), Provenance::Measured};
@@ -43,7 +48,7 @@ class ProfileCostModel final : public CostModel {
   }
 
  private:
-  // The answer of the profile's models, without the measured kernels.
+  // Time from the profile's models, without the measured kernels.
   [[nodiscard]] Cost modelled(const Kernel& kernel) const {
     Cost found = std::visit([this](const auto& k) { return of(k); }, kernel);
     const bool own_memory = profile_.memory.measured_here && flops(kernel).value() == 0.0;
@@ -52,8 +57,8 @@ class ProfileCostModel final : public CostModel {
       found.provenance = Provenance::Extrapolated;
     return found;
   }
-  // Measurements are single kernels at burst clock; products slow down in a step, their launch does
-  // not.
+  // Measurements are single kernels at burst clock. In a step GEMMs slow down, but their launches
+  // do not.
   [[nodiscard]] Seconds at_clock(const Kernel& kernel, Seconds burst) const {
     const bool gemm =
         std::holds_alternative<Gemm>(kernel) || std::holds_alternative<GroupedGemm>(kernel);
@@ -61,7 +66,7 @@ class ProfileCostModel final : public CostModel {
     const Seconds launch = std::min(profile_.gemm.tile.launch, burst);
     return launch + (burst - launch) * profile_.gemm.sustained_time;
   }
-  // The roofline of what has arithmetic.
+  // The roofline of a kernel with arithmetic.
   [[nodiscard]] Seconds bound_of(const Kernel& kernel) const {
     const auto bound = [&](DataType dtype) {
       return roofline(flops(kernel), hbm_bytes(kernel), profile_.sheet.peak(dtype),
@@ -131,8 +136,8 @@ FlopsPerSecond GpuSheet::peak(DataType dtype) const {
 
 double four_bit_share(const GpuSheet& sheet) {
   if (sheet.fp4.value() > 0.0) return sheet.fp8.value() / sheet.fp4.value();
-  throw InputError(Problem{"", "/training/recipe", sheet.title + " multiplies nothing in 4 bits",
-                           "choose a recipe with 8-bit products, such as fp8_cached"});
+  throw InputError(Problem{"", "/training/recipe", sheet.title + " has no 4-bit GEMMs",
+                           "choose a recipe with 8-bit GEMMs, such as fp8_cached"});
 }
 
 GpuSheet load_gpu_sheet(const std::string& name_or_path) {

@@ -20,13 +20,15 @@ double steps_of(std::int64_t depth, const Tile& tile) {
   return std::ceil(static_cast<double>(depth) / static_cast<double>(tile.k));
 }
 
-// Steps of the main loop of all tiles of all experts, and of the deepest tile.
+// Steps of the main loop: of all tiles of all experts, and of the deepest tile.
 struct Work {
   double steps = 0.0;
   double deepest = 0.0;
   double tiles = 0.0;
 };
 
+// A weight gradient has results of n x k and the expert's rows as depth; the other passes have one
+// result row per routed token.
 Work work_of(const GroupedGemm& gemm, const Tile& tile, std::int64_t sms) {
   const bool weight = gemm.pass == GemmPass::WeightGrad;
   Work work;
@@ -42,8 +44,8 @@ Work work_of(const GroupedGemm& gemm, const Tile& tile, std::int64_t sms) {
   return work;
 }
 
-// Tiles of equal depth go in whole waves; of unequal depth they fill each other's gaps, down to the
-// deepest one.
+// Steps that one SM runs. Tiles of equal depth run in whole waves. Tiles of different depth fill
+// each other's gaps, but not below the depth of the deepest tile.
 double wave_steps(const GroupedGemm& gemm, const Work& work, double sms) {
   if (gemm.pass == GemmPass::WeightGrad) return std::max(work.deepest, work.steps / sms);
   return std::ceil(work.tiles / sms) * work.deepest;
@@ -56,8 +58,8 @@ const GroupedTable* find_table(const GroupedModel& model, DataType dtype) {
   return nullptr;
 }
 
-// The time taken out of a module for permuting may have been fused: no group of products runs
-// faster than the best single one.
+// The permute time that is removed from a module may have been fused and hidden. The table's factor
+// must therefore not make a group faster than the best single GEMM.
 double best_share(const GemmModel& model, DataType dtype) {
   const DataType wanted = dtype == DataType::Fp16 ? DataType::Bf16 : dtype;
   for (const GemmTable& table : model.tables)
@@ -105,7 +107,7 @@ Gemm gemm_of_expert(const GroupedGemm& gemm, std::int64_t rows) {
 
 namespace {
 
-// Experts with as many rows as the one before cost as much.
+// The cost is reused for experts with the same number of rows as the one before.
 Cost cost_per_expert(const GpuSheet& sheet, const GemmModel& gemm_model, const GroupedModel& model,
                      const GroupedGemm& gemm) {
   Cost all{Seconds{0.0}, Provenance::Measured};
@@ -136,6 +138,7 @@ Cost cost_in_one_launch(const GpuSheet& sheet, const GemmModel& gemm_model,
   const double slowdown = gemm_model.sustained_time;
   const FlopsPerSecond reached{sheet.peak(gemm.dtype).value() * best_share(gemm_model, gemm.dtype) /
                                slowdown};
+  // The correction must not make the group faster than the best single GEMM would be.
   const Seconds time = std::max(tile_model_time(sheet, gemm_model.tile, alone, slowdown) * factor,
                                 roofline(flops(gemm), hbm_bytes(alone), reached, sheet.hbm)) +
                        accumulation_time(sheet, gemm_model, hbm_bytes(gemm) - hbm_bytes(alone));

@@ -12,6 +12,7 @@ namespace trainyard {
 
 namespace {
 
+// The sum of the covariances of the smooth field and, within a family, of its offset.
 double covariance(const Spot& a, const Spot& b, const KrigingRule& rule) {
   double squares = 0.0;
   for (std::size_t d = 0; d < kriging_dimensions; ++d)
@@ -27,6 +28,8 @@ struct Near {
   std::size_t index = 0;
 };
 
+// The observations with the largest covariance with the query. Ties are broken by index, so that
+// the result is deterministic.
 std::vector<Near> nearest(std::span<const Observation> observations, const Spot& query,
                           const KrigingRule& rule) {
   std::vector<Near> near;
@@ -62,7 +65,7 @@ double kriged(std::span<const Observation> observations, const Spot& query,
     return observations[near[static_cast<std::size_t>(i)].index];
   };
   const auto n = static_cast<Eigen::Index>(near.size());
-  Eigen::MatrixXd covariances(n, n);  // only the lower half is read
+  Eigen::MatrixXd covariances(n, n);  // LLT reads only the lower half
   Eigen::VectorXd deviations(n);
   Eigen::VectorXd to_query(n);
   for (Eigen::Index row = 0; row < n; ++row) {
@@ -72,6 +75,8 @@ double kriged(std::span<const Observation> observations, const Spot& query,
     deviations[row] = seen(row).value - mean;
     to_query[row] = near[static_cast<std::size_t>(row)].covariance;
   }
+  // Cholesky decomposition of at most rule.nearest (160) observations; the noise on the diagonal
+  // keeps the matrix positive definite.
   const Eigen::LLT<Eigen::MatrixXd> decomposed(covariances);
   TY_CHECK(decomposed.info() == Eigen::Success, n);
   return mean + to_query.dot(decomposed.solve(deviations));

@@ -10,15 +10,15 @@ namespace trainyard {
 
 namespace {
 
-// Efficiencies change over an octave or two; nothing is known of offsets of families.
+// Efficiencies change over an octave or two; there is no information about offsets of families.
 constexpr KrigingRule rule{
     .place_length = 3.0, .family_variance = 0.0, .noise = 0.002, .nearest = 40, .mean = 0.0};
 
 double octaves(double extent) { return std::log2(std::max(extent, 1.0)); }
 double octaves(std::int64_t extent) { return octaves(static_cast<double>(extent)); }
 
-// A kernel tells something about another one only if `kind` agrees; the distance between their
-// places tells how much.
+// Point of a kernel in the interpolation. Two kernels influence each other only if their `kind` is
+// equal, and the more the closer their points are.
 struct Place {
   std::string kind;
   std::array<double, kriging_dimensions> at{};
@@ -51,17 +51,17 @@ struct PlaceOf {
   Place operator()(const Copy& c) const {
     return {fmt::format("copy {}", to_string(c.kind)), {octaves(c.bytes)}};
   }
-  // Nothing is learnt from one trace's kernels for another's: each is a kind of its own.
+  // Kernels of one trace give no information about those of another, so each is a separate kind.
   Place operator()(const Recorded& r) const { return {to_text(r), {}}; }
 };
 
-// A block of a ring is measured as any other attention of its shape.
+// A block of a ring has the same measurement as any other attention of its shape.
 Kernel measured_alone(Kernel kernel) {
   if (auto* attention = std::get_if<Attention>(&kernel)) attention->of_ring = false;
   return kernel;
 }
 
-// The text of a group of products tells their rows in sum; here each counts.
+// The text of a grouped GEMM contains only the sum of its rows; the key needs each of them.
 std::string key_of(const Kernel& kernel) {
   const auto* grouped = std::get_if<GroupedGemm>(&kernel);
   if (grouped == nullptr) return to_text(measured_alone(kernel));

@@ -1,15 +1,16 @@
-// Kernels that someone measured on the very GPU: they are answered as measured, and shapes near
-// them lean on them.
+// Kernels that were measured on the GPU itself. They have exactly the measured time, and similar
+// shapes are corrected by them.
 //
-//   MeasuredKernels rows;
-//   rows.add(Gemm{.m = 8192, .n = 1280, .k = 8192}, Seconds{190e-6}, model_time);
-//   rows.exact(kernel);        // 190 us, or nothing
-//   rows.correction(kernel);   // log(measured / modelled) near by; 0 far from everything measured
+//    MeasuredKernels rows;
+//    const Kernel kernel = Gemm{.m = 8192, .n = 1280, .k = 8192};
+//    rows.add({.kernel = kernel, .time = Seconds{190e-6}}, Seconds{200e-6});   // modelled: 200 us
+//    rows.exact(kernel);                   // 190 us; nothing for a kernel that was not measured
+//    rows.correction(kernel).log_factor;   // about log(190 / 200); near 0 for distant shapes
 //
-// A profile holds them in its section "measured" (`trainyard profile merge` writes it). What is
-// read between them is the logarithm of measured over modelled time, by kriging (kriging.hpp) among
-// kernels of the same kind, precision and pass; the mean is zero, so that a shape several octaves
-// away from every measurement keeps what the profile says.
+// A profile stores them in its section "measured" (`trainyard profile merge` writes it). The
+// logarithm of measured over modelled time is interpolated by kriging (kriging.hpp) among kernels
+// of the same kind, precision and pass. The mean is zero, so that a shape several octaves away from
+// every measurement keeps the time of the profile.
 #pragma once
 
 #include <map>
@@ -36,12 +37,12 @@ class MeasuredKernels {
 
   struct Reading {
     double log_factor = 0.0;
-    bool near = false;  // a measurement lies within an octave in every extent
+    bool near = false;  // a measurement is within an octave in every dimension
   };
   [[nodiscard]] Reading correction(const Kernel& kernel) const;
 
  private:
-  std::map<std::string, Seconds> exact_;  // by shape
+  std::map<std::string, Seconds> exact_;  // by the text of the shape
   std::map<std::string, std::vector<Observation>> by_kind_;
 };
 

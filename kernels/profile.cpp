@@ -76,8 +76,8 @@ std::vector<std::int64_t> read_axis(JsonObject& axes, const char* key) {
   return nodes;
 }
 
-// Efficiencies in ten-thousandths, one line per value of the first axes; "~" marks a node the fit
-// filled.
+// Efficiencies in ten-thousandths, one line per value of the first axes. "~" marks a node that the
+// fit filled.
 struct EfficiencyTable {
   std::vector<double> share;
   std::vector<bool> measured;
@@ -128,7 +128,7 @@ DataType read_dtype(JsonObject& table) {
   return DataType::Bf16;
 }
 
-// The stored share of the roofline at each node becomes log(measured / model).
+// Converts the stored share of the roofline at each node into log(measured / model).
 GemmTable gemm_table(const GpuSheet& sheet, const TileModel& model, DataType dtype,
                      const std::array<std::vector<std::int64_t>, 3>& axes, EfficiencyTable read) {
   std::vector<double> corrections;
@@ -272,14 +272,13 @@ MemoryModel read_memory(JsonObject& root) {
   return model;
 }
 
-// How much slower products are here than the sibling's efficiencies promise, where that was
-// measured.
+// Slowdown of GEMMs on this GPU over the sibling's efficiencies, where it was measured.
 double read_gemm_time(JsonObject& root) {
   if (!root.has("gemm_time")) return 1.0;
   return sourced(root, "gemm_time").number("value", {.least = 1, .most = 10});
 }
 
-// Kernels in the words of workload files, as `trainyard profile merge` writes them.
+// Kernels in the format of workload files, as `trainyard profile merge` writes them.
 std::vector<MeasuredKernel> read_measured_kernels(JsonObject& root) {
   std::vector<MeasuredKernel> measured;
   if (!root.has("measured")) return measured;
@@ -320,7 +319,8 @@ std::vector<std::string> measured_gpus() {
   return names;
 }
 
-// A data sheet alone names a GPU that was measured: what it does not tell itself is as there.
+// A data sheet without tables names a measured GPU and inherits from it the figures that it does
+// not give.
 JsonFile profile_file(const std::filesystem::path& path) {
   JsonFile file = JsonFile::read(path);
   const nlohmann::ordered_json own = file.document();
@@ -339,14 +339,14 @@ JsonFile profile_file(const std::filesystem::path& path) {
   nlohmann::ordered_json whole = nlohmann::ordered_json::object();
   for (const char* key : {"generation", "sheet", "communication_sms"})
     if (told.contains(key)) whole[key] = told[key];
-  // Power scales clocks only beside the peak of the same GPU (sustained_at), so that of another GPU
-  // is not taken.
+  // Power scales clocks only together with the peak of the same GPU (sustained_at), so the power of
+  // another GPU is not inherited.
   if (whole.contains("sheet")) whole["sheet"].erase("power_w");
   whole.merge_patch(own);
   return JsonFile::parse(path.string(), whole.dump());
 }
 
-// A measured GPU's tables are shares of *its* roofline, so its own sheet turns them into
+// The tables of a measured GPU are shares of *its* roofline, so its own sheet converts them into
 // corrections.
 GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
   JsonObject root = file.root();
@@ -364,7 +364,8 @@ GpuProfile read_measured(const std::filesystem::path& path, JsonFile& file) {
   return profile;
 }
 
-// Most of what a small run takes besides its engine, were it read by each.
+// Reading profiles would take most of the time of a small run apart from its engine, so they are
+// cached.
 const GpuProfile& load_one(const std::string& name_or_path) {
   const auto read = [](const std::filesystem::path& path) {
     JsonFile file = profile_file(path);
@@ -375,15 +376,18 @@ const GpuProfile& load_one(const std::string& name_or_path) {
   return read_once<GpuProfile>(data_file(profile_folder, name_or_path), read);
 }
 
-// Back-to-back products take longer than single ones at boost clock because of power: of what the
-// GPU may draw, a part that no clock changes (leakage, memory, fabric) comes first; the rest is
-// dynamic and goes with frequency times voltage squared. So a sibling of other power holds a clock
-// that differs by a power of what is left: a third where the voltage falls with the clock, one
-// where it cannot fall further. The boost clock that its data sheet's peak is of does not enter: of
-// a peak that is higher at equal power it reaches the less. 1.34 at 1000 W, of which 300 W are
-// static, is 1.24 at 1200 W by the third and an equal peak. Nowhere below 1: boost clock is the
-// highest. Attention, whose tables hold in training on the GPU they were measured on (1.0 at 700 W,
-// 210 W of them static), is 1.19 at 500 W.
+// The sustained time of a sibling GPU with another power limit. Back-to-back GEMMs take longer than
+// single ones at boost clock because of power. A part of the power does not depend on the clock
+// (leakage, memory, fabric). The rest is dynamic and proportional to frequency times voltage
+// squared. The clock that a GPU holds therefore scales as a power of its limit minus the static
+// part: the exponent is a third where the voltage falls with the clock, and one where the voltage
+// cannot fall further. The boost clock behind the data sheet's peak does not enter: at equal power,
+// a GPU with a higher peak reaches a smaller share of it. The result is at least 1, because boost
+// clock is the highest.
+//
+// Example: 1.343 at 1000 W, of which 300 W are static, becomes 1.235 at 1200 W with an exponent of
+// a third and an equal peak. Attention, whose tables hold in training on the GPU they were measured
+// on (1.0 at 700 W, 210 W of them static), becomes 1.19 at 500 W.
 double sustained_at(double sustained_time, const GpuProfile& measured, const GpuSheet& sheet) {
   const double own_w = measured.sheet.power_w;
   const double fixed_w = measured.static_power_w;
@@ -404,6 +408,8 @@ GpuProfile load_profile(const std::string& name_or_path) {
     throw InputError(Problem{name_or_path, "/derived_from",
                              "names " + sibling.sheet.name + ", which is derived itself",
                              "name the GPU that was measured: " + sibling.sheet.derived_from});
+  // The derived GPU has its own data sheet, GEMM factor and measured kernels. Everything fitted is
+  // the sibling's, at the clock that this GPU's power allows.
   sibling.gemm.sustained_time = sustained_at(sibling.gemm.sustained_time, sibling, profile.sheet);
   sibling.attention.clock_time = sustained_at(sibling.attention.clock_time, sibling, profile.sheet);
   sibling.sheet = profile.sheet;

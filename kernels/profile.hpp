@@ -1,11 +1,11 @@
-// A GPU's profile as read from kernels/profiles/<gpu>.json: data sheet plus fitted models.
+// The profile of a GPU, as read from kernels/profiles/<gpu>.json: data sheet and fitted models.
 //
-//   GpuProfile h200 = load_profile("h200");   // own data sheet, models fitted on the H100
-//   h200.sheet.derived_from;                  // "h100"
+//    GpuProfile h200 = load_profile("h200");   // own data sheet, models fitted on the H100
+//    h200.sheet.derived_from;                  // "h100"
 //
-// The format is described in kernels/README.md. Efficiencies are stored (shares of the roofline),
-// so that a table moves to a sibling GPU with another clock or memory; here they become corrections
-// of the model.
+// kernels/README.md describes the format. A file stores efficiencies (shares of the roofline), so
+// that a table can be used for a sibling GPU with another clock or memory. This reader converts
+// them into corrections of the model.
 #pragma once
 
 #include <filesystem>
@@ -26,18 +26,19 @@ struct GpuProfile {
   GroupedModel grouped;
   AttentionModel attention;
   MemoryModel memory;
-  // The power that the GPU draws at full load whatever its clock; 0: not told, nothing.
+  // Power that the GPU draws at full load at any clock; 0: unknown, taken as none.
   double static_power_w = 0.0;
-  // The clock that siblings hold under load goes with the rest of their power to this power.
+  // Exponent that relates the clock of a sibling under load to its power without the static part.
   double clock_exponent = 1.0 / 3.0;
-  double gemm_time = 1.0;  // of a derived GPU's products over what the sibling's tables say
-  std::vector<MeasuredKernel> measured{};  // on this very GPU, by `trainyard profile`
+  // Derived GPUs: measured time of a GEMM over the time from the sibling's tables.
+  double gemm_time = 1.0;
+  std::vector<MeasuredKernel> measured{};  // measured on this GPU itself, by `trainyard profile`
 };
 
-// Throws InputError for an unknown name or a malformed file, all problems together.
+// Throws InputError for an unknown name or a malformed file; one error lists all problems.
 [[nodiscard]] GpuProfile load_profile(const std::string& name_or_path);
 
-// The data sheet alone; what was fitted is not looked at.
+// The data sheet alone; fitted sections are not read.
 [[nodiscard]] GpuSheet read_profile_sheet(const std::filesystem::path& path);
 
 }  // namespace trainyard

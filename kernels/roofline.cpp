@@ -11,7 +11,8 @@ Seconds roofline(Flops flops, Bytes bytes, FlopsPerSecond peak, BytesPerSecond h
 }
 
 Cost at_least(const Cost& found, Seconds bound) {
-  // Tables hold shares of the roofline in ten-thousandths: equal up to rounding is no correction.
+  // Tables store shares of the roofline in ten-thousandths, so equality up to rounding is no
+  // correction.
   constexpr double rounding = 1.0 + 1e-9;
   if (bound.value() > found.time.value() * rounding) return {bound, Provenance::Roofline};
   return {std::max(found.time, bound), found.provenance};
@@ -21,7 +22,7 @@ double ridge(FlopsPerSecond peak, BytesPerSecond hbm) { return peak.value() / hb
 
 namespace {
 
-// Payload share of a PCIe packet: 256 bytes behind 26 of header, framing and check (PCI Express
+// Payload share of a PCIe packet: 256 bytes after 26 of header, framing and checksum (PCI Express
 // Base Specification, transaction and data link layers).
 constexpr double packet_payload_share = 256.0 / 282.0;
 

@@ -15,13 +15,15 @@ std::size_t node_count(const std::vector<std::vector<std::int64_t>>& axes) {
                          [](std::size_t n, const auto& axis) { return n * axis.size(); });
 }
 
-// Where a coordinate lies on an axis: between node `low` and the next, `share` of the way in logs.
+// Position of a coordinate on an axis: between node `low` and the next, at `share` of their
+// distance in logarithms.
 struct Place {
   std::size_t low = 0;
   double share = 0.0;
   bool inside = true;
 };
 
+// A coordinate outside the axis is moved to its border.
 Place place_on(const std::vector<std::int64_t>& axis, std::int64_t x) {
   if (x <= axis.front() || axis.size() == 1) return {0, 0.0, x == axis.front()};
   if (x >= axis.back()) return {axis.size() - 2, 1.0, x == axis.back()};
@@ -51,6 +53,7 @@ Surface::Reading Surface::at(std::span<const std::int64_t> point) const {
     places.push_back(place_on(axes_[d], point[d]));
     reading.inside = reading.inside && places.back().inside;
   }
+  // Sums the 2^d corners of the cell, each weighted by the product of its shares.
   const std::size_t corners = std::size_t{1} << point.size();
   for (std::size_t corner = 0; corner < corners; ++corner) {
     double weight = 1.0;
@@ -79,7 +82,7 @@ std::optional<std::size_t> Surface::node(std::span<const std::int64_t> point) co
 
 namespace {
 
-// Two neighbours of a node on one axis with their weights.
+// A neighbour of a node along one axis, with its weight.
 struct Neighbour {
   std::size_t index = 0;
   double weight = 0.0;
@@ -116,6 +119,8 @@ std::vector<double> fill_holes(const std::vector<std::vector<std::int64_t>>& axe
   TY_CHECK(known > 0.0);
   std::vector<double> filled(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) filled[i] = values[i].value_or(sum / known);
+  // Gauss-Seidel iteration: the equations are diagonally dominant, so it converges, and tables are
+  // small.
   constexpr int sweeps_max = 2000;
   constexpr double still = 1e-9;
   for (int sweep = 0; sweep < sweeps_max; ++sweep) {

@@ -1,11 +1,12 @@
-// A table over a grid of logarithms, read between its nodes: how measured efficiencies are kept.
+// A table over a grid with logarithmic axes, interpolated between its nodes. It stores measured
+// efficiencies.
 //
-//   Surface s({{64, 128, 256}, {64, 4096}}, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6});
-//   s.at({{128, 512}}).value;    // between 0.3 and 0.4, half way in log2(512/64) of log2(4096/64)
-//   s.at({{512, 64}}).inside;    // false: beyond 256, the border's value is returned
+//    Surface s({{64, 128, 256}, {64, 4096}}, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6});
+//    s.at({{128, 512}}).value;    // between 0.3 and 0.4, half way in log2(512/64) of log2(4096/64)
+//    s.at({{512, 64}}).inside;    // false: beyond 256, the value at the border is returned
 //
-// Values vary smoothly with the logarithm of a dimension, so interpolation is multilinear in the
-// logs.
+// Values vary smoothly with the logarithm of a dimension, so the interpolation is multilinear in
+// the logarithms.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ class Surface {
  public:
   struct Reading {
     double value = 0.0;
-    bool inside = true;  // false: a coordinate lay outside the grid and was moved to its border
+    bool inside = true;  // false: a coordinate was outside the grid and was moved to its border
   };
 
   Surface() = default;
@@ -28,7 +29,7 @@ class Surface {
   Surface(std::vector<std::vector<std::int64_t>> axes, std::vector<double> values);
 
   [[nodiscard]] Reading at(std::span<const std::int64_t> point) const;
-  // Index of the node when the point is one exactly.
+  // Index of the node, if the point is exactly a node.
   [[nodiscard]] std::optional<std::size_t> node(std::span<const std::int64_t> point) const;
 
   [[nodiscard]] const std::vector<std::vector<std::int64_t>>& axes() const { return axes_; }
@@ -41,8 +42,8 @@ class Surface {
 };
 
 // Fills the holes of a table: each becomes the mean of its neighbours along the axes, weighted by
-// the inverse of their distance in logs (the discrete harmonic function through the known values).
-// Known values are kept. REQUIRES: at least one known value.
+// the inverse of their distance in logarithms (the discrete harmonic function through the known
+// values). Known values do not change. REQUIRES: at least one known value.
 [[nodiscard]] std::vector<double> fill_holes(const std::vector<std::vector<std::int64_t>>& axes,
                                              const std::vector<std::optional<double>>& values);
 

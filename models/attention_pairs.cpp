@@ -11,7 +11,8 @@ namespace trainyard {
 
 namespace {
 
-// One sequence filled from a stream of its own; the mean of a lognormal is exp(mu + sigma^2/2).
+// Fills one sequence from a separate random stream. The mean of a lognormal distribution is exp(mu
+// + sigma^2/2).
 void fill(std::int64_t sequence, const Documents& documents, Random random,
           std::vector<std::int64_t>& lengths) {
   const double mu = std::log(static_cast<double>(documents.mean_length)) -
@@ -32,7 +33,7 @@ DocumentDraw document_draw(const TrainingPlan& plan) {
           .length = plan.training.sequence_length};
 }
 
-std::vector<std::int64_t> microbatch_documents(const DocumentDraw& draw, const DocumentsOf& of) {
+std::vector<std::int64_t> microbatch_documents(const DocumentDraw& draw, const DocumentQuery& of) {
   const Documents& documents = draw.documents;
   const std::int64_t replica = documents.independent_replicas ? of.replica : 0;
   std::vector<std::int64_t> lengths;
@@ -75,7 +76,7 @@ AttentionBlock rectangle(std::int64_t queries, std::int64_t keys) {
   return {.queries = queries, .keys = keys, .pairs = queries * keys, .causal = false};
 }
 
-// The last `queries` of the first `keys` positions.
+// The last `queries` of the first `keys` positions, causal.
 AttentionBlock up_to_here(std::int64_t queries, std::int64_t keys) {
   const std::int64_t before = keys - queries;
   return {.queries = queries,
@@ -89,15 +90,15 @@ void check_divides(const SequenceCut& cut) {
   TY_CHECK(cut.ranks == 1 || cut.sequence % pieces == 0, cut.sequence, pieces);
 }
 
-// The rectangle with so many of its pairs computed.
+// The same rectangle, of which only this number of pairs is computed.
 AttentionBlock masked(AttentionBlock block, std::int64_t pairs) {
   block.pairs = pairs;
   block.causal = pairs < block.queries * block.keys;
   return block;
 }
 
-// Counts, document by document, the pairs of a rank's two chunks with the two of one rank: its own,
-// or another.
+// Counts, document by document, the pairs of a rank's two chunks with the two chunks of one rank:
+// itself (`own`) or another rank.
 std::int64_t zigzag_pairs(const SequenceCut& cut, bool own) {
   double pairs = 0.0;
   for (const std::int64_t document : cut.documents) {
@@ -107,7 +108,7 @@ std::int64_t zigzag_pairs(const SequenceCut& cut, bool own) {
   return std::llround(pairs);
 }
 
-// How much of [begin, begin + length) falls into the part of a rank.
+// Length of the overlap of [begin, begin + length) with the part of a rank.
 std::int64_t overlap(std::int64_t begin, std::int64_t length, std::int64_t rank,
                      std::int64_t part) {
   const std::int64_t from = std::max(begin, rank * part);
@@ -115,7 +116,8 @@ std::int64_t overlap(std::int64_t begin, std::int64_t length, std::int64_t rank,
   return std::max<std::int64_t>(0, to - from);
 }
 
-// Document by document the queries in one rank's part of a sequence and the keys in another's.
+// Counts, document by document, the pairs of queries in one rank's part of a sequence and keys in
+// another rank's part.
 std::int64_t contiguous_pairs(const SequenceCut& cut, const RingStep& step) {
   if (step.source > step.rank) return 0;
   const std::int64_t sequence = cut.sequence / cut.packed;
@@ -126,12 +128,13 @@ std::int64_t contiguous_pairs(const SequenceCut& cut, const RingStep& step) {
     const std::int64_t queries = overlap(begin, document, step.rank, part);
     const std::int64_t keys = overlap(begin, document, step.source, part);
     pairs += step.source == step.rank ? queries * (queries + 1) / 2 : queries * keys;
+    // The documents fill `packed` sequences one after another.
     begin = (begin + document) % sequence;
   }
   return pairs;
 }
 
-// The rectangle is that of one document; what lies between two documents is not computed.
+// The rectangle is that of one document. Pairs that cross documents are not computed.
 std::optional<AttentionBlock> packed_ring_block(const SequenceCut& cut, const RingStep& step) {
   const std::int64_t local = cut.local();
   if (cut.split == ContextSplit::Contiguous) {
@@ -159,6 +162,8 @@ AttentionBlock packed_gathered_block(const SequenceCut& cut, std::int64_t rank) 
 
 }  // namespace
 
+// With gathered keys and a zigzag, all ranks compute equal blocks and share one program. On a ring,
+// the blocks depend on the position.
 ContextShape context_shape(const Parallelism& p) {
   if (p.context == 1) return {};
   switch (p.context_exchange) {
@@ -199,6 +204,7 @@ AttentionBlock gathered_block(const SequenceCut& cut, std::int64_t rank) {
   const std::int64_t local = cut.local();
   if (cut.ranks == 1) return causal_square(local);
   if (cut.split == ContextSplit::Contiguous) return up_to_here(local, (rank + 1) * local);
+  // Chunks r and 2c-1-r end after r+1 and 2c-r chunks of the sequence.
   const std::int64_t chunk = local / 2;
   const std::int64_t pairs = up_to_here(chunk, (rank + 1) * chunk).pairs +
                              up_to_here(chunk, (2 * cut.ranks - rank) * chunk).pairs;

@@ -16,20 +16,20 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::size_t kRememberedMost = 4096;  // vectors of rows: 8 MiB for 256 experts
+constexpr std::size_t kRememberedMost = 4096;  // cached vectors: 8 MiB for 256 experts
 
 std::int64_t sum_of(std::span<const std::int64_t> numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), std::int64_t{0});
 }
 
-// `total` in `parts` as equal as whole numbers allow, the larger ones first.
+// `total` in `parts` parts as equal as integers allow, the larger ones first.
 std::vector<std::int64_t> evenly(std::int64_t total, std::int64_t parts) {
   std::vector<std::int64_t> share(static_cast<std::size_t>(parts), total / parts);
   for (std::int64_t i = 0; i < total % parts; ++i) ++share[static_cast<std::size_t>(i)];
   return share;
 }
 
-// Whole rows of exact quotas, so that they add up to `total`.
+// Rounds exact quotas to integers that add up to `total`, by largest remainders.
 void round_to(std::vector<std::int64_t>& rows, const std::vector<double>& quotas,
               std::int64_t total, std::int64_t most) {
   std::vector<std::size_t> order(rows.size());
@@ -38,7 +38,8 @@ void round_to(std::vector<std::int64_t>& rows, const std::vector<double>& quotas
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return quotas[a] - std::floor(quotas[a]) > quotas[b] - std::floor(quotas[b]);
   });
-  // Quotas that rounding errors lifted or left short need more than one turn.
+  // One pass is enough in exact arithmetic. Rounding errors in the quotas can make more passes
+  // necessary.
   for (std::int64_t left = total - sum_of(rows); left > 0;) {
     for (const std::size_t i : order) {
       if (left == 0 || rows[i] == most) continue;
@@ -50,7 +51,7 @@ void round_to(std::vector<std::int64_t>& rows, const std::vector<double>& quotas
 
 using Json = nlohmann::ordered_json;
 
-// One list of counts; problems go to the file.
+// Reads one list of counts. Errors are reported to the file.
 std::vector<double> read_layer(JsonObject& root, const Json& list, std::int64_t experts) {
   std::vector<double> counts;
   double sum = 0.0;
@@ -66,6 +67,7 @@ std::vector<double> read_layer(JsonObject& root, const Json& list, std::int64_t 
   root.report("counts",
               fmt::format("has {} where the counts of {} experts belong", shown(list), experts),
               "give one number of tokens for each expert, not all zero");
+  // After an error the reader continues with equal shares, to report all problems of the file.
   return std::vector<double>(static_cast<std::size_t>(experts), 1.0);
 }
 
@@ -114,6 +116,8 @@ std::vector<std::int64_t> apportion(std::span<const double> shares, std::int64_t
   TY_CHECK(!shares.empty() && total >= 0 && most >= 0, total, most);
   const auto count = static_cast<std::int64_t>(shares.size());
   total = std::min(total, most * count);
+  // Quotas above `most` are cut to it, and the rest is redistributed among the other experts. Every
+  // pass fills at least one more expert, so the loop ends after at most shares.size() + 1 passes.
   std::vector<double> quotas(shares.size(), 0.0);
   std::vector<bool> full(shares.size(), false);
   auto left = static_cast<double>(total);
@@ -126,7 +130,7 @@ std::vector<std::int64_t> apportion(std::span<const double> shares, std::int64_t
     const double available = left;
     for (std::size_t i = 0; i < shares.size(); ++i) {
       if (full[i]) continue;
-      // Where only experts without any share are left, they share alike.
+      // If only experts with a share of zero are left, they get equal quotas.
       quotas[i] = available * (weight > 0.0 ? shares[i] / weight : 1.0 / open);
       if (quotas[i] <= static_cast<double>(most)) continue;
       quotas[i] = static_cast<double>(most);
@@ -155,6 +159,7 @@ bool ExpertRouting::by_microbatch() const {
   return kind == RoutingKind::Dirichlet || kind == RoutingKind::Recorded;
 }
 
+// The capacity is ceil(capacity_factor * tokens * k / experts), per expert and sending rank.
 std::int64_t ExpertRouting::capacity() const {
   const Architecture& a = plan_.architecture;
   if (plan_.experts.capacity_factor <= 0.0) return 0;
@@ -165,6 +170,8 @@ std::int64_t ExpertRouting::capacity() const {
 
 std::vector<double> ExpertRouting::shares(const RoutingQuery& query) const {
   const auto experts = static_cast<std::size_t>(plan_.architecture.experts);
+  // The random stream depends only on the seed and the query, so every rank draws the same shares,
+  // in any order of calls.
   Random random = Random(plan_.seed)
                       .split("routing")
                       .split(static_cast<std::uint64_t>(by_replica() ? query.replica : 0))
@@ -178,12 +185,13 @@ std::vector<double> ExpertRouting::shares(const RoutingQuery& query) const {
     random = random.split(static_cast<std::uint64_t>(query.microbatch));
     for (double& share : shares) share = random.gamma(plan_.experts.dirichlet_alpha);
   } else if (plan_.experts.routing == RoutingKind::Recorded) {
-    std::size_t number = 0;  // of the layer among those with experts
+    std::size_t number = 0;  // index of the layer among the layers with experts
     for (std::int64_t layer = 0; layer < query.layer; ++layer)
       if (routes_tokens(layer_kind(plan_.architecture, layer))) ++number;
     const auto& table =
         counts_.tables[static_cast<std::size_t>(query.microbatch) % counts_.tables.size()];
-    shares = table[number % table.size()];  // a layer behind the last predicts further tokens
+    // MTP layers follow the last layer and use the lists cyclically.
+    shares = table[number % table.size()];
   }
   return shares;
 }
@@ -204,6 +212,7 @@ std::vector<std::int64_t> ExpertRouting::rows_by_expert(const RoutingQuery& quer
   return remembered(query);
 }
 
+// Tokens above the capacity are dropped; with padding every expert has exactly its capacity.
 std::vector<std::int64_t> ExpertRouting::dealt(const RoutingQuery& query) const {
   const Architecture& a = plan_.architecture;
   const std::int64_t cap = capacity();
@@ -214,16 +223,18 @@ std::vector<std::int64_t> ExpertRouting::dealt(const RoutingQuery& query) const 
   return rows;
 }
 
-// Equal on every rank, whether or not the experts' shares are whole numbers.
+// The loads are equal on every rank, even if the experts' shares are not integers.
 ExpertRows ExpertRouting::balanced_rows() const {
   const Architecture& a = plan_.architecture;
   const Parallelism& p = plan_.parallelism;
-  const std::int64_t cap = capacity() * a.experts;  // of all experts
+  const std::int64_t cap = capacity() * a.experts;  // capacity of all experts together
   std::int64_t sent = tokens_ * a.experts_per_token;
   if (cap > 0) sent = plan_.experts.pad_to_capacity ? cap : std::min(sent, cap);
   return {.received = evenly(sent * p.expert_tensor_size(), a.experts / p.expert), .sent = sent};
 }
 
+// All ranks of the group send the same numbers, so an expert receives one rank's number times the
+// size of its EP and expert tensor groups.
 ExpertRows ExpertRouting::of(const RoutingQuery& query) const {
   if (balanced()) return balanced_rows();
   const Parallelism& p = plan_.parallelism;
@@ -236,6 +247,7 @@ ExpertRows ExpertRouting::of(const RoutingQuery& query) const {
   return rows;
 }
 
+// All ranks send the same numbers, so all rows of the matrix are equal.
 std::vector<std::int64_t> ExpertRouting::between(const RoutingQuery& query) const {
   std::vector<std::int64_t> between;
   if (balanced()) return between;

@@ -21,7 +21,8 @@ bool truth(JsonObject& object, std::string_view key) {
   return object.has(key) && sourced(object, key).boolean("value", false);
 }
 
-// Several functions read one object, each some of its keys; load_framework refuses strange ones.
+// Each of several functions reads some keys of one object and ignores the others. load_framework
+// rejects unknown keys.
 void ignore_but(JsonObject& object, std::initializer_list<std::string_view> keys) {
   for (const std::string& key : object.keys())
     if (std::ranges::find(keys, std::string_view(key)) == keys.end()) object.ignore(key);
@@ -45,7 +46,7 @@ FrameworkMemory load_framework(const std::string& name) {
   };
   static_cast<void>(root.text("title"));
   for (const char* others :
-       {"kernel_time", "exchange_sms", "gradient_passes", "streaming", "practices"})
+       {"kernel_time", "dispatch_sms", "gradient_passes", "elementwise", "practices"})
     root.ignore(others);
   const FrameworkMemory memory{.context_bytes = bytes("context"),
                                .workspace_bytes = bytes("workspace"),
@@ -90,11 +91,11 @@ GradientPasses load_gradient_passes(const std::string& name) {
   return passes;
 }
 
-// ---- streaming operations
+// ---- elementwise kernels
 
 namespace {
 
-constexpr std::int64_t kTouchesMost = 100;  // one operation reads or writes a number so often
+constexpr std::int64_t kTouchesMost = 100;  // most reads and writes of a number by one operation
 
 ElementwisePass read_pass(JsonObject object) {
   const IntegerRule times{.fallback = 0, .least = 0, .most = kTouchesMost};
@@ -108,8 +109,9 @@ KeptTensors read_kept(JsonObject object) {
   return {.narrow = object.integer("narrow", rule), .wide = object.integer("wide", rule)};
 }
 
-// {"eager": {"forward": {...}, "backward": {...}, "kept": {...}}, "compiled": {...}, "source":
-// ...}: as it is where this way of running it is not there.
+// Reads {"eager": {"forward": {...}, "backward": {...}, "kept": {...}}, "compiled": {...},
+// "source": ...}. The operation stays unchanged where the key or the selected way of running it is
+// absent.
 void read_operation(JsonObject& all, const char* key, bool compiled,
                     ElementwiseOperation& operation) {
   if (!all.has(key)) return;
@@ -128,17 +130,17 @@ void read_operation(JsonObject& all, const char* key, bool compiled,
 ElementwiseKernels load_elementwise_kernels(const std::string& name, bool compiled) {
   JsonFile file = framework_file(name);
   JsonObject root = file.root();
-  ignore_but(root, {"streaming"});
+  ignore_but(root, {"elementwise"});
   ElementwiseKernels kernels{.compiled = compiled};
-  if (root.has("streaming")) {
-    JsonObject all = root.object("streaming");
+  if (root.has("elementwise")) {
+    JsonObject all = root.object("elementwise");
     read_operation(all, "rms_norm", compiled, kernels.rms_norm);
     read_operation(all, "layer_norm", compiled, kernels.layer_norm);
     read_operation(all, "rotary", compiled, kernels.rotary);
     read_operation(all, "activation", compiled, kernels.activation);
     read_operation(all, "gated_activation", compiled, kernels.gated_activation);
     kernels.repeated_heads = truth(all, "repeated_heads");
-    kernels.separate_gemms = truth(all, "separate_products");
+    kernels.separate_gemms = truth(all, "separate_gemms");
     kernels.sequence_copies = truth(all, "sequence_copies");
     kernels.keeps_gathered = truth(all, "keeps_gathered");
     kernels.recompute_stops_early = truth(all, "recompute_stops_early");
@@ -155,10 +157,11 @@ ElementwiseKernels load_elementwise_kernels(const std::string& name, bool compil
 namespace {
 
 constexpr double kTimesMost = 20.0;
+// Limits the slowdown by dispatch_sms to a factor of 10.
 constexpr double kLossMost = 0.9;
 constexpr double kPassesMost = 1000.0;
 
-// {"value": ..., "source": ...}; `otherwise` where it is not there.
+// Reads {"value": ..., "source": ...}; returns `otherwise` where the key is absent.
 double figure(JsonObject& object, const char* key, double otherwise, const NumberRule& rule) {
   return object.has(key) ? sourced(object, key).number("value", rule) : otherwise;
 }
@@ -169,6 +172,7 @@ double FrameworkTimes::as_wide(const Kernel& kernel) const {
   if (const auto* matrices = std::get_if<Gemm>(&kernel))
     return matrices->dtype == DataType::Fp8 ? fp8_gemm : gemm;
   if (const auto* gemms = std::get_if<GroupedGemm>(&kernel)) {
+    // The tables of grouped GEMMs are of single launches, so these need no factor.
     if (!gemms->per_expert) return 1.0;
     return gemms->dtype == DataType::Fp8 ? fp8_grouped_gemm : grouped_gemm;
   }
@@ -193,8 +197,8 @@ std::int64_t FrameworkTimes::ring_bytes(const Kernel& kernel) const {
   return std::llround(ring_passes * numbers * element_bytes(block->dtype));
 }
 
-double FrameworkTimes::beside_dispatch(const Kernel& kernel, std::int64_t sms,
-                                       double compute_loss) const {
+double FrameworkTimes::dispatch_slowdown(const Kernel& kernel, std::int64_t sms,
+                                         double compute_loss) const {
   TY_CHECK(dispatch_sms < sms, dispatch_sms, sms);
   const bool on_sms = std::holds_alternative<Gemm>(kernel) ||
                       std::holds_alternative<GroupedGemm>(kernel) ||
@@ -207,10 +211,10 @@ double FrameworkTimes::beside_dispatch(const Kernel& kernel, std::int64_t sms,
 FrameworkTimes load_framework_times(const std::string& name, const std::string& generation) {
   JsonFile file = framework_file(name);
   JsonObject root = file.root();
-  ignore_but(root, {"kernel_time", "exchange_sms"});
+  ignore_but(root, {"kernel_time", "dispatch_sms"});
   FrameworkTimes times;
-  if (root.has("exchange_sms")) {
-    times.dispatch_sms = sourced(root, "exchange_sms").integer("value", {.least = 0, .most = 64});
+  if (root.has("dispatch_sms")) {
+    times.dispatch_sms = sourced(root, "dispatch_sms").integer("value", {.least = 0, .most = 64});
   }
   if (root.has("kernel_time")) {
     JsonObject all = root.object("kernel_time");

@@ -19,10 +19,10 @@ namespace {
 constexpr const char* kFolder = "models/frameworks";
 constexpr const char* kLike = "like";
 
-// A search asks for it with every scenario that it reads.
+// The parsed file is cached, because a search reads it for every scenario.
 const nlohmann::json& parsed(const std::filesystem::path& file) {
   return read_once<nlohmann::json>(file, [](const std::filesystem::path& read) {
-    static_cast<void>(JsonFile::read(read));  // says what is wrong, and where
+    static_cast<void>(JsonFile::read(read));  // reports syntax errors with their position
     return nlohmann::json::parse(read_file(read), nullptr, true, true);
   });
 }
@@ -55,6 +55,7 @@ void read_practices(JsonFile file, std::vector<Practice>& practices) {
 
 }  // namespace
 
+// Only one level of "like" is allowed, so that a figure is in one of two files.
 JsonFile framework_file(const std::string& name) {
   const std::filesystem::path file = data_file(kFolder, name);
   const nlohmann::json& own = parsed(file);

@@ -1,26 +1,28 @@
-// A framework's file, with what it leaves to the one that it is like.
+// The file of a framework, merged with the file that it is "like".
 //
-//   {"title": "Megatron-Core of 2023", "like": "megatron", "kernel_time": {...}}
+//    {"title": "Megatron-Core of 2023", "like": "megatron", "kernel_time": {...}}
 //
-// has all that megatron.json has, but for what it says itself, down to single figures (a JSON merge
-// patch, RFC 7386: null takes something away).
+// has everything that megatron.json has, except for its own entries, down to single figures (a JSON
+// merge patch, RFC 7386: null removes an entry).
 //
-// The practices of a framework: how its runs are set up where nobody says otherwise.
+// The file also holds the practices of a framework: the defaults of its runs where the scenario
+// gives no value.
 //
-// Frameworks are data (models/frameworks/*.json, "practices"), each practice with its source:
-// fields of a scenario (scenarios/scenario.schema.json) and their values, and the kind of run that
-// they hold for. A framework that is like another has the other's practices but for those that it
-// names itself. What holds for every framework stands in models/stragglers/replicas.json.
+// Frameworks are data (models/frameworks/*.json, "practices"). Each practice has its source, fields
+// of a scenario (scenarios/scenario.schema.json) with their values, and the kind of run that it
+// applies to. A framework that is like another one has the practices of the other, except for those
+// that it defines itself. Practices of every framework are in models/stragglers/replicas.json.
 //
-//   "practices": {
-//     "gradient_precision": {
-//       "when": {"precision": "bf16"},
-//       "scenario": {"training": {"gradient_precision": "bf16"}},
-//       "source": "..."
-//     }
-//   }
+//    "practices": {
+//      "gradient_precision": {
+//        "when": {"precision": "bf16"},
+//        "scenario": {"training": {"gradient_precision": "bf16"}},
+//        "source": "..."
+//      }
+//    }
 //
-//   for (const Practice& practice : load_practices("megatron_bridge")) ...
+//    for (const Practice& practice : load_practices("megatron_bridge"))
+//      fmt::print("{} ({})\n", practice.name, practice.source);
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -32,23 +34,23 @@
 
 namespace trainyard {
 
-// By name from models/frameworks, or a path. Throws InputError: no such file, no JSON, a "like"
-// that is no name of a framework or names one that is like another itself.
+// By name from models/frameworks, or a path. Throws InputError if there is no such file, if it is
+// not JSON, or if its "like" is not the name of a framework or names one that has a "like" itself.
 [[nodiscard]] JsonFile framework_file(const std::string& name);
 
 // ---- practices
 
-// The runs that a practice holds for; what is not said holds for all.
+// The runs that a practice applies to. An absent condition holds for all runs.
 struct PracticeCondition {
-  std::string precision = {};        // of training: "bf16"
-  std::optional<bool> experts = {};  // the model is a mixture of experts
+  std::string precision = {};        // precision of training: "bf16"
+  std::optional<bool> experts = {};  // whether the model is a mixture of experts
   [[nodiscard]] bool holds(const std::string& precision, bool experts) const;
 };
 
 struct Practice {
   std::string name;
   PracticeCondition when;
-  nlohmann::ordered_json scenario;  // sections and fields, as a scenario file has them
+  nlohmann::ordered_json scenario;  // sections and fields, as in a scenario file
   std::string source;
 };
 

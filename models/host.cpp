@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kKernelsMost = 100.0;
 
-// Experts without rows have no product.
+// Experts without routed tokens launch no GEMM.
 double gemms_of(const GroupedGemm& experts) {
   return static_cast<double>(std::count_if(experts.rows.begin(), experts.rows.end(),
                                            [](std::int64_t rows) { return rows > 0; }));
@@ -89,10 +89,11 @@ bool is_gradient_norm(const Workload& workload, const Program& program, const Op
   return kernel != nullptr && kernel->kind == MemoryBoundKind::GradNorm;
 }
 
+// Writes the lane of one program: the cumulative launch times and the points of synchronisation.
 class LaneWriter {
  public:
   LaneWriter(const Workload& workload, const Program& program, const HostCosts& costs,
-             const HostHabits& habits)
+             const HostSyncRules& habits)
       : workload_(workload), program_(program), costs_(costs), habits_(habits) {}
 
   [[nodiscard]] HostLane write() {
@@ -106,8 +107,9 @@ class LaneWriter {
  private:
   void issue(OpIndex index) {
     const Operation& op = program_.operations[index];
-    // A collective written out message by message stands between two delays (expand.cpp); it is
-    // issued as one, by the first. An optimizer's delay is work that the CPU does.
+    // A collective that is expanded into messages is enclosed by two delays (expand.cpp). The host
+    // launches it as one call, at the first delay. A delay of the optimizer is work of the CPU and
+    // does not enclose anything.
     const bool edge = op.kind == OpKind::Delay && op.work != WorkClass::Optimizer;
     const bool opens = edge && !inside_;
     if (edge) inside_ = !inside_;
@@ -118,10 +120,12 @@ class LaneWriter {
     if (!inside_) finish(index, edge || op.kind == OpKind::Collective);
   }
 
-  // After an operation, or the last message of a collective.
+  // Called after an operation, or after the last message of an expanded collective; adds a
+  // synchronisation if the host waits there.
   void finish(OpIndex index, bool collective) {
     const Operation& op = program_.operations[index];
     if (op.kind == OpKind::Compute && op.stream == 0) last_compute_ = index;
+    // If ranks sum the gradient norm, the host waits for the sum, which is the next operation.
     const bool norm = is_gradient_norm(workload_, program_, op);
     if (norm && shared_by_more(index)) {
       norm_ = true;
@@ -130,14 +134,15 @@ class LaneWriter {
     const bool sum = norm_ && collective;
     norm_ = false;
     const bool received = habits_.waits_for_receives && op.kind == OpKind::Recv;
-    // A message that its receiver is not ready for would hold the sender's host for good.
+    // The host must not wait here: a message whose receiver is not ready would block the sender's
+    // host forever.
     const bool ahead = habits_.posts_receives_ahead && op.kind == OpKind::Recv;
     const bool blocked = costs_.blocking && op.kind != OpKind::Send && !ahead;
     const bool counts = collective && workload_.names[op.name] == kExpertCountsOperation;
     if (norm || sum || received || counts || blocked) wait(index);
   }
 
-  // Is the norm of this rank summed over others at once?
+  // True if the norm of this rank is summed over other ranks in the next operation.
   [[nodiscard]] bool shared_by_more(OpIndex norm) const {
     if (norm + 1 == program_.operations.size()) return false;
     const OpKind next = program_.operations[norm + 1].kind;
@@ -149,6 +154,8 @@ class LaneWriter {
     return costs_.seconds(workload_.kernels[program_.kernel_of(op)], op.part);
   }
 
+  // The awaited operation may run on another stream, so the host also waits for the last compute
+  // operation.
   void wait(OpIndex after) {
     std::vector<OpIndex> awaited{after};
     if (last_compute_ != kNone && last_compute_ != after) awaited.push_back(last_compute_);
@@ -159,23 +166,23 @@ class LaneWriter {
   const Workload& workload_;
   const Program& program_;
   const HostCosts& costs_;
-  const HostHabits& habits_;
+  const HostSyncRules& habits_;
   HostLane lane_;
   double issued_s_ = 0.0;
   OpIndex last_compute_ = kNone;
-  bool inside_ = false;  // a collective of several messages
-  bool norm_ = false;    // the gradient norm was issued last, and its sum comes next
+  bool inside_ = false;  // inside a collective that is expanded into messages
+  bool norm_ = false;    // the gradient norm was launched last, and its sum follows
 };
 
 }  // namespace
 
-HostHabits host_habits(const Parallelism& parallelism) {
+HostSyncRules host_habits(const Parallelism& parallelism) {
   return {.waits_for_receives = !parallelism.overlap_p2p && parallelism.interleave == 1,
           .posts_receives_ahead = !parallelism.overlap_p2p && parallelism.interleave > 1};
 }
 
 std::vector<HostLane> host_lanes(const Workload& workload, const HostCosts& costs,
-                                 const HostHabits& habits) {
+                                 const HostSyncRules& habits) {
   std::vector<HostLane> lanes;
   if (costs.free()) return lanes;
   lanes.reserve(workload.programs.size());

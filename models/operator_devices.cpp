@@ -23,8 +23,8 @@ constexpr const char* kField = "/parallelism/operator_devices";
   throw InputError(Problem{{}, pointer, std::move(problem), std::move(hint)});
 }
 
-// A word of rules, and the run of operators it stands for; of one kind of block alone, where kinds
-// of that half have words of their own.
+// A word of rules and the range of operators that it means. `of_kind`: the word means only one kind
+// of block; kinds with the same half have separate words.
 struct Word {
   std::string_view text;
   Operator first;
@@ -65,14 +65,14 @@ bool is_of_layers(const Word& word) {
   return word.first >= Operator::AttentionNorm && word.last <= Operator::FeedForward;
 }
 
-// An operator of the model, where it stands and which rule says so.
+// One operator of the model, and the rule that assigns its device.
 struct Place {
   Operator one;
   std::int32_t layer = -1;
   std::optional<std::size_t> rule = {};
 };
 
-// The word for the block of that layer; REQUIRES: attention or feed-forward.
+// The word for the block of that layer. REQUIRES: attention or feed-forward.
 std::string_view word_of_block(const Place& place, const Architecture& architecture) {
   const LayerHalf half =
       place.one == Operator::Attention ? LayerHalf::Attention : LayerHalf::FeedForward;
@@ -96,6 +96,8 @@ struct LayerRange {
   std::int64_t last = 0;
 };
 
+// Assigns a rule to every operator, in the order of the forward pass, and merges operators into
+// segments. The first error throws.
 class RuleReader {
  public:
   explicit RuleReader(const TrainingPlan& plan)
@@ -118,6 +120,8 @@ class RuleReader {
   }
 
  private:
+  // Applies one rule to the operators that its word means. With explicit layers, a layer of another
+  // kind of block is an error; without, such layers are skipped.
   void apply(std::size_t rule) {
     const std::string& text = rules_[rule].operators;
     const std::size_t end = text.find(' ');
@@ -166,7 +170,7 @@ class RuleReader {
            fmt::format("write \"{}\", or \"layer\" for all of it", word));
   }
 
-  // "7" or "0-11".
+  // Parses "7" or "0-11".
   [[nodiscard]] LayerRange range_of(const std::string& text, const Word& word,
                                     std::size_t rule) const {
     const std::int64_t layers = plan_.architecture.layers;
@@ -187,6 +191,7 @@ class RuleReader {
     return range;
   }
 
+  // Reports operators without a rule.
   void check_places() const {
     std::vector<std::string> missing;
     for (const Place& place : places_)
@@ -197,12 +202,13 @@ class RuleReader {
     for (std::size_t i = 0; i < std::min(kShown, missing.size()); ++i)
       text += (text.empty() ? "" : ", ") + missing[i];
     if (missing.size() > kShown) text += fmt::format(" and {} more", missing.size() - kShown);
-    refuse(
-        kField, fmt::format("{} operators have no device: {}", missing.size(), text),
-        "place every operator: \"layer\" stands for all of a layer, \"head_block\" for final_norm, "
-        "head and loss");
+    refuse(kField, fmt::format("{} operators have no device: {}", missing.size(), text),
+           "give every operator a device: \"layer\" means all operators of a layer, \"head_block\" "
+           "final_norm, "
+           "head and loss");
   }
 
+  // Reports devices without an operator.
   void check_devices() const {
     std::set<std::int64_t> used;
     for (const OperatorRule& rule : rules_) used.insert(rule.device);
@@ -213,6 +219,7 @@ class RuleReader {
                "set pipeline to the number of devices that hold something");
   }
 
+  // Reports a tied embedding on another device than the LM head.
   void check_tied() const {
     if (!plan_.architecture.tied_embeddings) return;
     const auto device_of = [&](Operator one) {
@@ -220,13 +227,15 @@ class RuleReader {
     };
     if (device_of(Operator::Embedding) == device_of(Operator::Head)) return;
     refuse(kField,
-           fmt::format("{} has one table for embedding and head, which stands on one device",
+           fmt::format("{} has one table for embedding and head, which must be on one device",
                        plan_.architecture.name),
            "place embedding and head on the same device");
   }
 
   [[nodiscard]] std::int64_t device(const Place& place) const { return rules_[*place.rule].device; }
 
+  // Consecutive operators of one layer on one device form a segment. The embedding is always a
+  // segment alone.
   [[nodiscard]] std::vector<Segment> segments() const {
     std::vector<Segment> all;
     for (const Place& place : places_) {
@@ -247,31 +256,36 @@ class RuleReader {
   std::vector<Place> places_;
 };
 
+// True if the segment writes the residual stream.
 bool changes_stream(const Segment& segment) {
   return segment.holds(Operator::Embedding) || segment.holds(Operator::Attention) ||
          segment.holds(Operator::FeedForward);
 }
 
+// Each output is copied to a device once, for the first segment on that device that reads it.
 std::vector<Transfer> transfers_of(const std::vector<Segment>& segments) {
   std::vector<Transfer> transfers;
-  std::set<std::pair<SegmentOutput, std::int64_t>> there;
+  std::set<std::pair<SegmentOutput, std::int64_t>> already_copied;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     for (const SegmentOutput& input : inputs_of(segments, i)) {
       const std::int64_t from = segments[input.segment].device;
       const std::int64_t to = segments[i].device;
-      if (from != to && there.insert({input, to}).second)
+      if (from != to && already_copied.insert({input, to}).second)
         transfers.push_back({.output = input, .from = from, .to = to, .before = i});
     }
   }
   return transfers;
 }
 
+// Collects for each segment the devices that compute a gradient of each of its outputs. The first
+// gradient of an output needs no addition.
 std::vector<std::int64_t> gradient_sums(const std::vector<Segment>& segments) {
   std::vector<std::set<std::pair<SegmentOutput, std::int64_t>>> makers(segments.size());
   std::vector<std::set<SegmentOutput>> outputs(segments.size());
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Segment& own = segments[i];
-    // The norm behind an attention on the same device reads what that leaves.
+    // The norm after an attention on the same device also reads the stream that the attention
+    // writes.
     if (own.last == Operator::FeedForwardNorm && own.holds(Operator::Attention))
       makers[i].insert({{.segment = i, .stream = true}, own.device});
     for (const SegmentOutput& input : inputs_of(segments, i)) {
@@ -293,6 +307,8 @@ std::vector<std::string> operator_words() {
   return texts;
 }
 
+// A segment reads the residual stream from the last segment before it that changed the stream. If
+// it does not start with a norm, it also reads the output of the segment before it.
 std::vector<SegmentOutput> inputs_of(const std::vector<Segment>& segments, std::size_t segment) {
   const Operator first = segments[segment].first;
   if (first == Operator::Embedding) return {};

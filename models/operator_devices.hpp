@@ -1,14 +1,16 @@
-// A model split by hand, operator by operator, over the devices of one replica.
+// A model that the user splits by hand, operator by operator, over the devices of one replica.
 //
-// Rules such as {"attention_block 0-15", 0} say where operators stand (Parallelism, the scenario's
-// parallelism.operator_devices). Here they become segments, the operators of a layer that follow
-// each other on one device, and what travels between them. The residual stream goes along: an
-// attention or a feed-forward part adds its output to it where it stands, so that it needs the
-// stream beside what its norm made of it. One microbatch is in the model at a time.
+// Rules such as {"attention_block 0-15", 0} assign operators to devices (Parallelism, the
+// scenario's parallelism.operator_devices). This module converts them into segments, which are
+// consecutive operators of one layer on one device, and the transfers between segments. The
+// residual stream is transferred too: an attention or a feed-forward part adds its output to the
+// stream on its own device, so it needs the stream in addition to the output of its norm. One
+// microbatch is in the model at a time. An example with the rules {"embedding", 0},
+// {"attention_block", 0}, {"mlp_block", 1} and {"head_block", 0}:
 //
-//   const OperatorSplit split = operator_split(plan);
-//   split.segments[3];    // {.device = 1, .layer = 0, .first = Operator::FeedForwardNorm, ...}
-//   split.transfers[0];   // the stream that segment 0 leaves, from device 0 to 1, before segment 1
+//    const OperatorSplit split = operator_split(plan);
+//    split.segments[2];    // device 1, layer 0: FeedForwardNorm and FeedForward
+//    split.transfers[0];   // the stream that segment 1 writes, device 0 to 1, before segment 2
 #pragma once
 
 #include <cstddef>
@@ -20,11 +22,11 @@
 
 namespace trainyard {
 
-// In the order of the forward pass.
+// The operators in the order of the forward pass.
 enum class Operator : std::uint8_t {
   Embedding,
   AttentionNorm,
-  Attention,  // with the residual addition behind it
+  Attention,  // with the residual addition after it
   FeedForwardNorm,
   FeedForward,  // a dense layer's, or router and experts; with the residual addition
   FinalNorm,
@@ -32,52 +34,53 @@ enum class Operator : std::uint8_t {
   Loss
 };
 
-// Operators that follow each other on one device: of one layer, or of one end of the model.
+// Consecutive operators on one device: of one layer, or before or after all layers.
 struct Segment {
   std::int64_t device = 0;
-  std::int32_t layer = -1;  // -1: before or behind the layers
+  std::int32_t layer = -1;  // -1: before or after the layers
   Operator first = Operator::Embedding;
   Operator last = Operator::Embedding;
   [[nodiscard]] bool holds(Operator one) const { return first <= one && one <= last; }
   bool operator==(const Segment&) const = default;
 };
 
-// A segment leaves the residual stream for others, or what its last operator hands on beside it: a
-// norm its rows, the head its logits.
+// An output of a segment: the residual stream (`stream`), or the other output of its last operator:
+// the activations of a norm, the logits of the LM head.
 struct SegmentOutput {
   std::size_t segment = 0;
   bool stream = true;
   auto operator<=>(const SegmentOutput&) const = default;
 };
 
-// An output that another device needs. It is copied there once, before the first segment that reads
-// it; its gradient comes back once, when that segment's backward, the last to add to it, is done.
+// An output that another device needs. It is copied to that device once, before the first segment
+// that reads it. Its gradient is sent back once, after the backward of that segment, which is the
+// last to add to it.
 struct Transfer {
   SegmentOutput output;
-  std::int64_t from = 0;  // devices
+  std::int64_t from = 0;  // source and destination device
   std::int64_t to = 0;
-  std::size_t before = 0;  // segment
+  std::size_t before = 0;  // the segment before which the copy is made
 };
 
 struct OperatorSplit {
   std::vector<Segment> segments = {};    // in the order of the forward pass
   std::vector<Transfer> transfers = {};  // by `before`
-  // By segment: devices that make gradients of one of its outputs, less one for each output. So
-  // many sums are taken before its backward.
+  // By segment: the number of devices that compute gradients of its outputs, minus one per output.
+  // This is the number of additions before its backward.
   std::vector<std::int64_t> gradient_sums = {};
-  // Whether a transfer carries logits, which are wider than the model.
+  // True if a transfer carries logits, which are wider than the hidden size.
   [[nodiscard]] bool carries_logits(const Transfer& transfer) const {
     return segments[transfer.output.segment].last == Operator::Head && !transfer.output.stream;
   }
 };
 
-// The outputs that the segment reads, in the order they become available.
+// The outputs that the segment reads, in the order in which they become available.
 [[nodiscard]] std::vector<SegmentOutput> inputs_of(const std::vector<Segment>& segments,
                                                    std::size_t segment);
 
-// Throws InputError at /parallelism/operator_devices for a rule that names what is not there, an
-// operator that no rule or two rules place, a device that is none or holds nothing, and a tied
-// embedding away from its head. REQUIRES: rules.
+// Throws InputError at /parallelism/operator_devices for a rule with an unknown name or layer, an
+// operator without a rule or with two rules, a device that does not exist or holds nothing, and a
+// tied embedding on another device than the LM head. REQUIRES: the plan has rules.
 [[nodiscard]] OperatorSplit operator_split(const TrainingPlan& plan);
 
 // The words of rules: operators, and groups of them ("layer", "attention_block", ...).

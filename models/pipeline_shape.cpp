@@ -14,8 +14,10 @@ namespace trainyard {
 
 namespace {
 
-// Counts the layers of an even chunk, since the split itself is made by the shape that is asked for
-// here. Chunks have more or fewer of listed layers: the mean stands for all.
+// Share of the layers that are recomputed as a whole. It is computed for a chunk with an equal
+// share of the layers, because the real split needs the shape that is being computed here. Where
+// the recomputed layers are listed, chunks have different numbers of them, and the mean over the
+// model is used for all.
 double recomputed_share_of_a_chunk(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   const std::int64_t chunks =
@@ -28,10 +30,11 @@ double recomputed_share_of_a_chunk(const TrainingPlan& plan) {
   return recomputed / static_cast<double>(layers);
 }
 
-// FLOPs of one layer and token, of the last one, which has the experts where there are any; the
-// core is that of a layer without a window. products with weights 2 per weight and pass; the causal
-// attention core s*(q + o) forward and 2.5 times that backward (reference: Dao 2307.08691,
-// section 3.1).
+// Relative times of F, B and W, from the FLOPs of one layer and one token. The GEMMs are those of
+// the last layer, which has the experts where there are any; the attention core is that of a layer
+// without a window. GEMMs count 2 per weight and pass. The causal attention core counts s*(q + o)
+// forward and 2.5 times that backward (reference: Dao 2307.08691, section 3.1). Recomputed forwards
+// count as part of the input gradient.
 StepCosts costs_of(const TrainingPlan& plan) {
   const Architecture& a = plan.architecture;
   const TokenFlops token =
@@ -54,11 +57,12 @@ StepCosts costs_of(const TrainingPlan& plan) {
       Problem{.file = {}, .pointer = "/parallelism/" + field, .problem = problem, .hint = hint});
 }
 
-// First and last ranks given by hand; the ranks between them share the rest equally.
+// First and last ranks have the given numbers of layers; the ranks between them share the rest
+// equally.
 std::vector<std::int64_t> split_by_ranks(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   if (p.pipeline == 1 && p.first_stage_layers && p.last_stage_layers) {
-    refuse_field("last_stage_layers", "a pipeline of one stage has no last stage beside its first",
+    refuse_field("last_stage_layers", "a pipeline of one stage has no separate last stage",
                  "leave first_stage_layers and last_stage_layers out");
   }
   std::int64_t rest = plan.architecture.layers;
@@ -92,7 +96,7 @@ std::vector<std::int64_t> split_by_hand(const TrainingPlan& plan, std::int64_t s
     refuse_field("layers_per_stage",
                  fmt::format("adds up to {} layers; {} has {}", sum, plan.architecture.name,
                              plan.architecture.layers),
-                 "every layer stands on one stage");
+                 "each layer belongs to one stage");
   }
   return given;
 }
@@ -122,8 +126,9 @@ std::int64_t expert_copies(const Parallelism& parallelism) {
   return parallelism.expert_replicas() * weight_copies(parallelism);
 }
 
-bool ends_on_one_rank(const Parallelism& parallelism) {
-  if (!parallelism.operator_devices.empty()) return true;  // where a table is tied
+bool embedding_and_head_on_one_rank(const Parallelism& parallelism) {
+  // Also where an embedding is tied: operator_split requires one device for it.
+  if (!parallelism.operator_devices.empty()) return true;
   return parallelism.pipeline == 1 || placement_of(parallelism) != StagePlacement::Wrap;
 }
 
@@ -138,7 +143,7 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
     std::vector<std::int64_t> split;
     for (std::int64_t stage = 0; stage < stages; ++stage) {
       const std::int64_t layers =
-          by_rank[static_cast<std::size_t>(place_of(shape, stage, {}).rank)];
+          by_rank[static_cast<std::size_t>(holder_of(shape, stage, {}).rank)];
       if (layers % chunks != 0) {
         refuse_field(
             "interleave",
@@ -149,7 +154,7 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
     }
     return split;
   }
-  // Where asked for, the embedding and the loss each take the place of one layer (Megatron's
+  // Where the plan requests it, the embedding and the loss each count as one layer (Megatron's
   // account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split).
   const std::int64_t places =
       plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);

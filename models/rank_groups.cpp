@@ -11,6 +11,8 @@
 
 namespace trainyard {
 
+// Mixed-radix numbers: the stride of a dimension is the product of the sizes of those before it in
+// `order`. A dimension that is not listed has stride 0.
 RankOrder::RankOrder(const std::string& order,
                      const std::array<std::string_view, kDimensions>& names, const Place& size)
     : size_(size) {
@@ -68,7 +70,7 @@ RankId ExpertGrid::rank(const ExpertPosition& at) const {
   return order_.rank({at.tensor, at.expert, at.replica, at.pipeline});
 }
 
-bool ExpertGrid::keeps_stages(const Parallelism& parallelism) {
+bool ExpertGrid::same_stages(const Parallelism& parallelism) {
   const RankGrid dense(parallelism);
   const ExpertGrid experts(parallelism);
   for (RankId rank = 0; rank < static_cast<RankId>(dense.world()); ++rank)
@@ -80,15 +82,16 @@ bool ExpertGrid::keeps_stages(const Parallelism& parallelism) {
 
 namespace {
 
-// The binding of a slot, with room made for it where the rank has fewer slots so far.
+// The binding of a slot. The rank gets more slots if it has too few.
 SlotBinding& slot_of(Rank& rank, Slot slot) {
   const std::size_t at = number(slot);
   if (rank.slots.size() <= at) rank.slots.resize(at + 1);
   return rank.slots[at];
 }
 
-// One group for every rank that is somebody's first, in their order; `first` by rank. Members come
-// in rank order; one rank alone is no group.
+// Makes one group for every rank that is the first of a group, in their order. `first[r]` is the
+// first rank of the group of rank r. Members are in rank order; a single rank forms no group. Two
+// passes over the ranks, so the cost is linear in their number.
 void add_groups_of(Workload& workload, GroupKind kind, Slot slot,
                    const std::vector<RankId>& first) {
   std::vector<std::uint32_t> size(first.size(), 0);
@@ -110,8 +113,8 @@ void add_groups_of(Workload& workload, GroupKind kind, Slot slot,
   }
 }
 
-// One group for every distinct key of the ranks' positions. Grid gives position(rank) and
-// rank(position); key takes a position and returns that of the group's first.
+// Makes one group for every distinct key of the ranks' positions. Grid provides position(rank) and
+// rank(position). `key` maps a position to that of the first rank of its group.
 template <class Grid, class Key>
 void add_groups_by(Workload& workload, const Grid& grid, GroupKind kind, Slot slot,
                    const Key& key) {
@@ -122,7 +125,7 @@ void add_groups_by(Workload& workload, const Grid& grid, GroupKind kind, Slot sl
   add_groups_of(workload, kind, slot, first);
 }
 
-// Two ranks; of a sender and a receiver the slots differ.
+// A group of two ranks. The sender and the receiver bind it to different slots.
 void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
               GroupKind kind = GroupKind::Pipeline) {
   const auto id = static_cast<GroupId>(workload.groups.size());
@@ -131,8 +134,8 @@ void add_pair(Workload& workload, RankId from, Slot send, RankId to, Slot recv,
   slot_of(workload.ranks[to], recv) = {.group = id, .group_rank = 1};
 }
 
-// Replicas; and where two directions share the ranks, both holders of a stage, once for the stages
-// of the first half and once for the others.
+// Replicas of the data-parallel group. Where two directions share the ranks, the group contains
+// both holders of a stage; there is one for the stages of the first half and one for the others.
 void add_data_groups(const Parallelism& parallelism, const RankGrid& grid, StagePlacement placement,
                      Workload& workload) {
   if (placement != StagePlacement::Bidirectional) {
@@ -148,7 +151,7 @@ void add_data_groups(const Parallelism& parallelism, const RankGrid& grid, Stage
   }
 }
 
-// The first of the ranks that share one sharded copy of what the rank holds.
+// The position of the first of the ranks that share one sharded copy of what the rank holds.
 GridPosition first_of_copy(GridPosition position, std::int64_t shard) {
   position.data -= position.data % shard;
   position.context = 0;
@@ -171,7 +174,8 @@ void add_shard_groups(const Parallelism& parallelism, const RankGrid& grid, Work
   }
 }
 
-// Ranks that trade heads, or gather; and on a ring the next rank, both ways.
+// Groups of ranks that trade heads or gather; on a ring, pairs with the next rank in both
+// directions.
 void add_context_groups(const Parallelism& parallelism, const ContextShape& shape,
                         const RankGrid& grid, Workload& workload) {
   if (parallelism.context == 1) return;
@@ -191,7 +195,7 @@ void add_context_groups(const Parallelism& parallelism, const ContextShape& shap
   }
 }
 
-// The next rank of the tensor group, where products run in pieces round a ring.
+// Pairs with the next rank of the tensor group, where GEMMs run in pieces round a ring.
 void add_tensor_pairs(const Parallelism& parallelism, const RankGrid& grid, Workload& workload) {
   if (!parallelism.chunked_tensor || parallelism.tensor == 1) return;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
@@ -218,7 +222,8 @@ void add_pipeline_pairs(const Parallelism& parallelism, const RankGrid& grid,
   const std::int64_t stages = parallelism.pipeline;
   if (stages == 1 || !parallelism.operator_devices.empty()) return;
   const bool wraps = parallelism.interleave > 1 && placement == StagePlacement::Wrap;
-  // With those that come behind them, one for every replica at most, so that nothing moves.
+  // Room also for the groups that follow, at most one per replica, so that the vector is not
+  // reallocated.
   const std::int64_t replicas = grid.world() / (parallelism.tensor * stages);
   workload.groups.reserve(workload.groups.size() + 2 * workload.ranks.size() +
                           static_cast<std::size_t>(replicas));
@@ -245,7 +250,8 @@ void add_embedding_groups(const Parallelism& parallelism, const RankGrid& grid,
   }
 }
 
-// Each sharded copy of the model has its part of an expert's replicas; as add_shard_groups.
+// Each sharded copy of the model holds its part of an expert's replicas; the same as
+// add_shard_groups.
 void add_expert_shard_groups(const Parallelism& p, const ExpertGrid& grid, Workload& workload) {
   if (p.zero_stage == 0) return;
   if (p.copies() > 1) {
@@ -262,7 +268,7 @@ void add_expert_shard_groups(const Parallelism& p, const ExpertGrid& grid, Workl
   }
 }
 
-// The experts' tensor group, the group among which they are divided, and their replicas.
+// The tensor group of the experts, the group among which they are divided, and their replicas.
 void add_expert_groups(const Parallelism& p, StagePlacement placement, Workload& workload) {
   const ExpertGrid grid(p);
   add_groups_by(workload, grid, GroupKind::Expert, Slot::Expert,
@@ -284,10 +290,10 @@ void add_expert_groups(const Parallelism& p, StagePlacement placement, Workload&
   }
 }
 
-// Slots that every step has.
+// Number of slots that every step has.
 constexpr std::size_t kSlotsLeast = 8;
 
-// Every rank has those up to the last that one of them uses.
+// Gives every rank the slots up to the last one that any rank uses.
 void level_slots(Workload& workload) {
   std::size_t used = kSlotsLeast;
   for (const Rank& rank : workload.ranks) used = std::max(used, rank.slots.size());
@@ -363,8 +369,8 @@ void add_groups(const GroupOptions& options, Workload& workload) {
   add_pipeline_pairs(parallelism, grid, placement, workload);
   if (shares_embedding) add_embedding_groups(parallelism, grid, workload);
   if (architecture.has_experts()) add_expert_groups(parallelism, placement, workload);
-  // A distributed optimizer leaves every rank with a share of the norm of its own, and so do
-  // divided experts; otherwise replicas agree.
+  // With a distributed optimizer or divided experts, every rank has its own share of the norm, so
+  // more ranks sum it. Otherwise replicas have equal shares.
   const bool everyone = divides_experts(parallelism, architecture);
   const std::int64_t shard = parallelism.zero_stage > 0 ? parallelism.shard_size() : 0;
   add_groups_by(workload, grid, GroupKind::Other, Slot::Model, [=](GridPosition p) {

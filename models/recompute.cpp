@@ -10,13 +10,14 @@ namespace trainyard {
 
 namespace {
 
-// A fraction that is k / n of n layers is k of them, whatever the last bit of the product says.
+// Number of layers of a fraction, rounded down. The tolerance makes a fraction that was written as
+// k / n of n layers give k, in spite of floating-point rounding.
 std::int64_t layers_of_fraction(double fraction, std::int64_t layers) {
   constexpr double kRounding = 1e-9;
   return static_cast<std::int64_t>(std::floor(fraction * static_cast<double>(layers) + kRounding));
 }
 
-// Which layers of a chunk are computed again as a whole.
+// The layers of a chunk that are recomputed as a whole.
 std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span) {
   const std::int64_t count = span.layers + span.mtp_layers;
   std::vector<bool> chosen(static_cast<std::size_t>(count), false);
@@ -35,8 +36,8 @@ std::vector<bool> chosen_layers(const Training& training, const LayerSpan& span)
   if (method == RecomputeMethod::Block) end = std::min(n, span.layers);
   if (method == RecomputeMethod::Fraction)
     end = layers_of_fraction(training.recompute_fraction.value_or(1), count);
-  for (std::int64_t place = 0; place < end; place += step)
-    chosen[static_cast<std::size_t>(place)] = true;
+  for (std::int64_t layer_in_chunk = 0; layer_in_chunk < end; layer_in_chunk += step)
+    chosen[static_cast<std::size_t>(layer_in_chunk)] = true;
   return chosen;
 }
 
@@ -47,13 +48,14 @@ std::vector<RecomputeUnit> recompute_units(const Training& training, const Layer
   const bool grouped = training.recompute == Recompute::Full &&
                        training.recompute_method == RecomputeMethod::Uniform;
   std::vector<RecomputeUnit> units;
-  for (std::int64_t place = 0; place < span.layers + span.mtp_layers;) {
-    const bool groups = grouped && place < span.layers;
+  for (std::int64_t layer_in_chunk = 0; layer_in_chunk < span.layers + span.mtp_layers;) {
+    const bool groups = grouped && layer_in_chunk < span.layers;
     const std::int64_t count =
-        groups ? std::min(training.recompute_num_layers, span.layers - place) : 1;
-    units.push_back(
-        {.first = place, .layers = count, .recomputed = chosen[static_cast<std::size_t>(place)]});
-    place += count;
+        groups ? std::min(training.recompute_num_layers, span.layers - layer_in_chunk) : 1;
+    units.push_back({.first = layer_in_chunk,
+                     .layers = count,
+                     .recomputed = chosen[static_cast<std::size_t>(layer_in_chunk)]});
+    layer_in_chunk += count;
   }
   return units;
 }

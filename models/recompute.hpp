@@ -1,21 +1,22 @@
-// The layers of a model chunk, and the modules of a layer, that the backward pass computes again.
+// The layers of a model chunk, and the modules of a layer, that the backward recomputes.
 //
-//   Training training{.recompute = Recompute::Full, .recompute_num_layers = 4};
-//   recompute_units(training, {.layers = 10});   // {0, 4, true}, {4, 4, true}, {8, 2, true}
+//    Training training{.recompute = Recompute::Full, .recompute_num_layers = 4};
+//    recompute_units(training, {.layers = 10});   // {0, 4, true}, {4, 4, true}, {8, 2, true}
 //
-// Methods of Recompute::Full, by n = recompute_num_layers (Megatron-LM --recompute-method):
-//   uniform   groups of n layers with one checkpoint each; the whole group is computed again before
-//             its backward. n = 1 keeps every layer's input; n = sqrt(layers) keeps least
-//             (Chen et al. 1604.06174: 2 sqrt(L) layers' worth).
-//   block     the first n layers of every chunk are checkpointed one by one, the others keep all,
-//             and so do those of multi-token prediction (Megatron-LM's _checkpointed_forward
-//             there).
-//   every     every n-th layer is checkpointed, the others keep all (torchtitan's selective
-//             activation checkpointing by layer).
-//   fraction  as block, with this fraction of each chunk's layers, rounded down (InternEvo's
-//             modeling_internlm.py: checkpoint_layer_num = int(num_layers * checkpoint)).
-//   layers    the listed layers of the model are checkpointed one by one, on whichever stage.
-// Other methods count layers of multi-token prediction behind those of the last chunk.
+// Methods of Recompute::Full, with n = recompute_num_layers (Megatron-LM --recompute-method):
+//
+//    uniform   Groups of n layers with one checkpoint each; the whole group is recomputed before
+//              its backward. n = 1 stores every layer's input; n = sqrt(layers) stores least
+//              (Chen et al. 1604.06174: 2 sqrt(L) layers' worth).
+//    block     The first n layers of every chunk are checkpointed one by one. The others store all
+//              activations, and so do MTP layers (Megatron-LM's _checkpointed_forward there).
+//    every     Every n-th layer is checkpointed; the others store all activations (torchtitan's
+//              selective activation checkpointing by layer).
+//    fraction  Like block, with this fraction of each chunk's layers, rounded down (InternEvo's
+//              modeling_internlm.py: checkpoint_layer_num = int(num_layers * checkpoint)).
+//    layers    The listed layers of the model are checkpointed one by one, on any stage.
+//
+// Methods other than block count MTP layers as the last layers of the last chunk.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ inline constexpr Words<RecomputeMethod, 5> kRecomputeMethods{
      {RecomputeMethod::Fraction, "fraction"},
      {RecomputeMethod::Layers, "layers"}}};
 
-// In Megatron-LM's words.
+// Words of the modules, as Megatron-LM names them.
 inline constexpr Words<bool RecomputeModules::*, 8> kRecomputeModules{
     {{&RecomputeModules::core, "core_attn"},
      {&RecomputeModules::norms, "layernorm"},
@@ -42,10 +43,10 @@ inline constexpr Words<bool RecomputeModules::*, 8> kRecomputeModules{
      {&RecomputeModules::expert_activation, "moe_act"},
      {&RecomputeModules::shared_experts, "shared_experts"},
      {&RecomputeModules::latent_up, "mla_up_proj"},
-     {&RecomputeModules::second_gemms, "second_products"}}};
+     {&RecomputeModules::second_gemms, "every_second_gemm"}}};
 
-// Consecutive layers of a chunk. Where they are `recomputed`, they keep the
-// first one's input and run again together; else each keeps what its modules keep.
+// Consecutive layers of a chunk. If they are `recomputed`, they store the input of the first one
+// and are recomputed together. Otherwise each of them stores the activations of its modules.
 struct RecomputeUnit {
   std::int64_t first = 0;
   std::int64_t layers = 0;
@@ -53,18 +54,18 @@ struct RecomputeUnit {
   bool operator==(const RecomputeUnit&) const = default;
 };
 
-// Layers of a chunk of the model.
+// Consecutive layers of the model in one chunk.
 struct LayerSpan {
-  std::int64_t first = 0;  // the number of the first one in the model
+  std::int64_t first = 0;  // index in the model of the first one
   std::int64_t layers = 0;
-  std::int64_t mtp_layers = 0;  // of multi-token prediction, behind them
+  std::int64_t mtp_layers = 0;  // MTP layers after them
 };
 
-// All layers of a chunk, in order; those of multi-token prediction are units of their own.
+// All layers of a chunk, in order. Each MTP layer is a separate unit.
 [[nodiscard]] std::vector<RecomputeUnit> recompute_units(const Training& training,
                                                          const LayerSpan& span);
-// Is a layer computed again as a whole? One entry for each layer of the model, then for each of
-// multi-token prediction.
+// True for each layer that is recomputed as a whole: one entry for each layer of the model, then
+// one for each MTP layer.
 [[nodiscard]] std::vector<bool> recomputed_layers(const TrainingPlan& plan);
 
 }  // namespace trainyard

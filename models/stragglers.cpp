@@ -8,7 +8,7 @@ namespace trainyard {
 
 double Stragglers::last_of(std::int64_t replicas) const {
   TY_CHECK(replicas >= 1, replicas);
-  double further = 0.0;  // H_n - 1, smallest terms first
+  double further = 0.0;  // H_n - 1, smallest terms first to keep the rounding error small
   for (std::int64_t n = replicas; n >= 2; --n) further += 1.0 / static_cast<double>(n);
   return 1.0 + delay * further;
 }
@@ -21,7 +21,7 @@ Stragglers load_stragglers() {
   JsonFile file = JsonFile::read(data_file("models/stragglers", "replicas"));
   JsonObject root = file.root();
   static_cast<void>(root.text("title"));
-  root.ignore("practices");  // framework_file.hpp
+  root.ignore("practices");  // read by framework_file.hpp
   const Stragglers stragglers{
       .delay = sourced(root, "delay").number("value", {.least = 0.0, .most = 1.0})};
   file.finish();

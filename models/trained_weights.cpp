@@ -91,6 +91,7 @@ std::int64_t adapter_parameters(const Architecture& architecture, const Training
 
 double frozen_bytes(const Training& training) {
   if (!dequantises(training)) return element_bytes(training.precision);
+  // NF4: 4 bits, an 8-bit constant per block of 64, and a 32-bit constant per 256 of these blocks.
   constexpr double kBlock = 64.0;
   constexpr double kBlocks = 256.0;
   constexpr double kBitsPerByte = 8.0;

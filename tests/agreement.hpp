@@ -1,4 +1,4 @@
-// How near two ways to compute the same must come (design section 5): relative.
+// The relative tolerance within which two computations of the same result must agree.
 #pragma once
 
 namespace trainyard {

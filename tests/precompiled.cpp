@@ -1,1 +1,2 @@
-// Empty: the headers of other projects, precompiled for every test (see CMakeLists.txt here).
+// Empty source for the precompiled headers of external libraries that all tests use (see
+// CMakeLists.txt here).

@@ -106,7 +106,7 @@ void describe_others(const ClusterSpec& spec, ClusterFacts& facts) {
     facts.host_memory =
         number == 0 ? node.host_memory : std::min(facts.host_memory, node.host_memory);
   }
-  forget_if_alike(facts);
+  clear_if_uniform(facts);
 }
 
 ClusterFacts facts_of(const ClusterSpec& spec) {
@@ -157,11 +157,11 @@ void check(const ClusterSpec& spec) {
     refuse("/node", fmt::format("{} NICs do not divide {} GPUs", node.nics, node.gpus),
            "use a divisor of the number of GPUs");
   }
-  if (node.scale_up == NodeSpec::ScaleUp::Torus && torus_places(node.scale_up_dims) != node.gpus) {
-    refuse("/node",
-           fmt::format("a torus of {} places for {} GPUs", torus_places(node.scale_up_dims),
-                       node.gpus),
-           "the product of the dimensions is the number of GPUs");
+  if (node.scale_up == NodeSpec::ScaleUp::Torus && torus_size(node.scale_up_dims) != node.gpus) {
+    refuse(
+        "/node",
+        fmt::format("a torus of {} places for {} GPUs", torus_size(node.scale_up_dims), node.gpus),
+        "the product of the dimensions is the number of GPUs");
   }
   if (spec.fabric.routing.flows_per_connection == 0) {
     refuse("/fabric/routing/flows_per_connection", "a connection has at least one flow, not 0", "");

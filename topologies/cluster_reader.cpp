@@ -116,7 +116,7 @@ void check_cluster_builds(JsonFile& file, std::string_view pointer, const Cluste
 }
 
 Json to_json(const ClusterSpec& spec) {
-  if (spec.custom) return spelled_out(build_custom(spec));
+  if (spec.custom) return to_custom_json(build_custom(spec));
   Json json;
   json["node"] = node_json(spec.node);
   json["nodes"] = spec.nodes;

@@ -1,11 +1,11 @@
 // Reads the "cluster" object of a scenario strictly.
 //
-//     {"node": "dgx_h100", "nodes": 16, "fabric": {"kind": "rail_optimized"}}
-//     {"file": "my_cluster.json"}                a custom cluster in a file
-//     {"devices": [...], "links": [...], ...}    the same inline
-//     each with "faults": [{"rail": 2, "dead": true}] where something is broken
+//    {"node": "dgx_h100", "nodes": 16, "fabric": {"kind": "rail_optimized"}}
+//    {"file": "my_cluster.json"}                a custom cluster in a file
+//    {"devices": [...], "links": [...], ...}    the same inline
+//    each with "faults": [{"rail": 2, "dead": true}] where something is broken
 //
-//     ClusterSpec spec = read_cluster(root.object("cluster"));  // collects problems in the file
+//    ClusterSpec spec = read_cluster(root.object("cluster"));  // collects problems in the file
 #pragma once
 
 #include <cstdint>

@@ -87,7 +87,7 @@ class CustomReader {
       object.ignore("node");
       object.report(
           "node",
-          fmt::format("\"{}\" is a switch of the fabric and stands in no node", device.name),
+          fmt::format("\"{}\" is a switch of the fabric and belongs to no node", device.name),
           "leave the node out");
     }
     // Indices count the devices of one kind within a node, or in the fabric.
@@ -215,10 +215,10 @@ class CustomReader {
                                         std::string_view of_what) {
     if (!object_.has(key)) return {};
     std::vector<std::uint32_t> dims = read_dims(object_, key);
-    if (dims.empty() || torus_places(dims) == places) return dims;
+    if (dims.empty() || torus_size(dims) == places) return dims;
     object_.report(key,
                    fmt::format("a torus of {} has {} places for {} {}", fmt::join(dims, " x "),
-                               torus_places(dims), places, of_what),
+                               torus_size(dims), places, of_what),
                    "write the number along each dimension, the fastest first");
     return {};
   }
@@ -340,7 +340,7 @@ Cluster build_custom(const ClusterSpec& spec) {
                      .fabric_reduces = spec.fabric.reduces,
                      .torus = custom.torus,
                      .node_torus = custom.node_torus};
-  forget_if_alike(facts);
+  clear_if_uniform(facts);
   return build_with_faults(spec.faults, std::move(facts), std::move(blueprint).wiring(),
                            custom.gpus, custom.nic_of_gpu);
 }
@@ -353,7 +353,7 @@ Cluster custom_cluster(JsonFile& file) {
   return build_custom(spec);
 }
 
-Json spelled_out(const Cluster& cluster) {
+Json to_custom_json(const Cluster& cluster) {
   const ClusterFacts& facts = cluster.facts();
   Json json = {
       {"name", facts.name}, {"gpu", facts.gpu}, {"gpu_memory", exact_text(facts.gpu_memory)}};

@@ -1,11 +1,11 @@
 // A cluster that a user describes device by device.
 //
-//     {"gpu": "h100", "gpu_memory": "80 GB", "collective_latency": {...},
-//      "devices": [{"name": "g0", "kind": "gpu", "node": 0, "nic": "n0"},
-//                  {"name": "n0", "kind": "nic", "node": 0},
-//                  {"name": "tor", "kind": "leaf"}],
-//      "links": [{"from": "g0", "to": "n0", "kind": "pcie", "capacity": "48 GB/s",
-//                 "latency": "0.45 us"}, ...]}
+//    {"gpu": "h100", "gpu_memory": "80 GB", "collective_latency": {...},
+//     "devices": [{"name": "g0", "kind": "gpu", "node": 0, "nic": "n0"},
+//                 {"name": "n0", "kind": "nic", "node": 0},
+//                 {"name": "tor", "kind": "leaf"}],
+//     "links": [{"from": "g0", "to": "n0", "kind": "pcie", "capacity": "48 GB/s",
+//                "latency": "0.45 us"}, ...]}
 //
 // A link has both directions unless it has "duplex": false. GPUs are numbered node by node in the
 // order of the list. README.md documents every field.
@@ -29,6 +29,6 @@ namespace trainyard {
 [[nodiscard]] Cluster custom_cluster(JsonFile& file);
 
 // Writes any cluster in this form; reading it again gives the same devices, links and routes.
-[[nodiscard]] nlohmann::ordered_json spelled_out(const Cluster& cluster);
+[[nodiscard]] nlohmann::ordered_json to_custom_json(const Cluster& cluster);
 
 }  // namespace trainyard

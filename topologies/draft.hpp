@@ -1,11 +1,11 @@
 // A cluster under construction, to which nodes and fabrics add their devices and cables, and the
 // parts that fabrics share: switches, uplinks, cables between two tiers.
 //
-//     Draft draft;
-//     const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", 4);
-//     draft.cable(nic, leaves[0], nic_wire(spec));  // both directions
-//     std::uint32_t down = downlinks(64, 1.0);      // 32: half of the ports, the rest go up
-//     join_two_tiers(spec, {.radix = 64}, leaves, uplinks(down, 1.0), draft);
+//    Draft draft;
+//    const auto leaves = add_switches(draft, DeviceKind::LeafSwitch, "leaf", 4);
+//    draft.cable(nic, leaves[0], nic_wire(spec));  // both directions
+//    std::uint32_t down = downlinks(64, 1.0);      // 32: half of the ports, the rest go up
+//    const bool fits = join_two_tiers(spec, {.radix = 64}, leaves, uplinks(down, 1.0), draft);
 //
 // Cables are whole, so a ratio that ports cannot express is rounded in favour of bandwidth (more
 // uplinks). Parallel cables between two switches are one link with their total capacity, because

@@ -1,7 +1,7 @@
 // The fabrics that join the nodes of a cluster, each with the parameters of its kind.
 //
-//     FabricSpec fabric{.kind = RailOptimized{.radix = 128}};
-//     FabricSpec same = read_fabric(cluster.object("fabric"));  // {"kind": "rail_optimized", ...}
+//    FabricSpec fabric{.kind = RailOptimized{.radix = 128}};
+//    FabricSpec same = read_fabric(cluster.object("fabric"));  // {"kind": "rail_optimized", ...}
 //
 // A new fabric is a structure here, its draw_fabric() (draft.hpp) in a separate file, and a table
 // of its fields with an entry in fabric.cpp.

@@ -1,8 +1,9 @@
 // Broken parts of a cluster, read from "faults" and applied to a drawn cluster before it is built.
 //
-//     "faults": [{"link": {"from": "node 3 nic 2", "to": "leaf 2"}, "capacity_factor": 0.5},
-//                {"rail": 2, "dead": true}, {"device": "leaf 1", "dead": true}]
-//     Cluster hurt = build_with_faults(spec.faults, facts, std::move(graph), gpus, nics);
+//    "faults": [{"link": {"from": "node 3 nic 2", "to": "leaf 2"}, "capacity_factor": 0.5},
+//               {"rail": 2, "dead": true}, {"device": "leaf 1", "dead": true}]
+//
+//    Cluster hurt = build_with_faults(spec.faults, facts, std::move(wiring), gpus, nic_of_gpu);
 //
 // A dead link is removed. A slow link keeps its position and its share of the traffic (nothing
 // routes around it). A GPU whose NIC is dead or cut off uses another NIC of its node: the nearest

@@ -1,7 +1,7 @@
 // Kinds of fields that descriptions of hardware share, for entries of tables (sim/base/field.hpp).
 //
-//     {"radix", "ports of a switch", count<&FatTree::radix, 2>()},
-//     {"hop_latency", "of one cable", time<&FatTree::hop_latency>()},
+//    {"radix", "ports of a switch", count<&FatTree::radix, 2>()},
+//    {"hop_latency", "of one cable", time<&FatTree::hop_latency>()},
 //
 // A description leaves out hardware that does not exist: zero is no valid capacity of a wire and no
 // valid memory of a GPU.

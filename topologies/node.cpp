@@ -141,9 +141,9 @@ bool is_torus(const N& node) { return node.scale_up == ScaleUp::Torus; }
 
 void read_torus(JsonObject& object, std::string_view key, N& node) {
   node.scale_up_dims = object.has(key) ? read_dims(object, key) : balanced_dims(node.gpus, 3);
-  if (node.scale_up_dims.empty() || torus_places(node.scale_up_dims) == node.gpus) return;
+  if (node.scale_up_dims.empty() || torus_size(node.scale_up_dims) == node.gpus) return;
   object.report(
-      key, fmt::format("have {} places for {} GPUs", torus_places(node.scale_up_dims), node.gpus),
+      key, fmt::format("have {} places for {} GPUs", torus_size(node.scale_up_dims), node.gpus),
       "the product of the dimensions is the number of GPUs");
 }
 constexpr Own<N> kScaleUpKind = [] {
@@ -181,7 +181,7 @@ constexpr Field<N> kCpu[] = {
     {"nominal", "as sold", rate<&N::socket_nominal, &N::socket>()},
 };
 constexpr Field<N> kChipToChip[] = {
-    {"usable", "GPU to its CPU, beside PCIe", rate<&N::chip_to_chip>()},
+    {"usable", "GPU to its CPU, in addition to PCIe", rate<&N::chip_to_chip>()},
     {"nominal", "as sold", rate<&N::chip_to_chip_nominal, &N::chip_to_chip>()},
 };
 constexpr Field<N> kHostMemory[] = {
@@ -427,7 +427,7 @@ GpuKind gpu_kind(const NodeSpec& node, std::uint32_t gpu) {
   return {.profile = node.gpu, .memory = node.gpu_memory};
 }
 
-void forget_if_alike(ClusterFacts& facts) {
+void clear_if_uniform(ClusterFacts& facts) {
   const GpuKind usual{.profile = facts.gpu, .memory = facts.gpu_memory};
   const auto differs = [&](const GpuKind& kind) { return kind != usual; };
   if (std::ranges::none_of(facts.mixed_gpus, differs)) facts.mixed_gpus.clear();

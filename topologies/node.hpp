@@ -1,7 +1,7 @@
 // The inside of a server: GPUs, their scale-up network, PCIe switches, CPUs and NICs.
 //
-//     const DrawnNode node = draw_node(load_node("dgx_h100"));
-//     // 8 GPUs, 1 NVSwitch plane, 8 PCIe switches, 8 NICs, 2 CPUs
+//    const DrawnNode node = draw_node(load_node("dgx_h100"));
+//    // 8 GPUs, 1 NVSwitch plane, 8 PCIe switches, 8 NICs, 2 CPUs
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -27,7 +27,7 @@ void change_nics(JsonObject object, NodeSpec& node);
 // Returns the kind of a GPU of the node, by local index.
 [[nodiscard]] GpuKind gpu_kind(const NodeSpec& node, std::uint32_t gpu);
 // Empties mixed_gpus where all its entries equal the cluster's usual GPU.
-void forget_if_alike(ClusterFacts& facts);
+void clear_if_uniform(ClusterFacts& facts);
 
 // A separate drawing of one node, to be stamped into other drawings, and its GPUs and NICs.
 struct DrawnNode {

@@ -1,8 +1,8 @@
 // Descriptions of clusters: a node type (data), repeated and joined by a fabric (registry).
 //
-//     ClusterSpec spec{
-//         .node = load_node("dgx_h100"), .nodes = 16, .fabric = {.kind = RailOptimized{}}};
-//     Cluster cluster = build_cluster(spec);
+//    ClusterSpec spec{
+//        .node = load_node("dgx_h100"), .nodes = 16, .fabric = {.kind = RailOptimized{}}};
+//    Cluster cluster = build_cluster(spec);
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ std::vector<std::uint32_t> least_sum(std::uint32_t places, std::uint32_t count,
 
 std::vector<TorusWire> torus_wires(std::span<const std::uint32_t> dims) {
   std::vector<TorusWire> wires;
-  const auto places = static_cast<std::uint32_t>(torus_places(dims));
+  const auto places = static_cast<std::uint32_t>(torus_size(dims));
   for (std::uint32_t place = 0; place < places; ++place) {
     std::uint32_t stride = 1;
     for (const std::uint32_t size : dims) {
@@ -62,7 +62,7 @@ std::vector<std::uint32_t> balanced_dims(std::uint32_t places, std::uint32_t cou
   return dims;
 }
 
-std::uint64_t torus_places(std::span<const std::uint32_t> dims) {
+std::uint64_t torus_size(std::span<const std::uint32_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), std::uint64_t{1}, std::multiplies<>{});
 }
 
@@ -75,7 +75,7 @@ std::uint64_t torus_places(std::span<const std::uint32_t> dims) {
 
 std::vector<std::uint32_t> torus_dims(const Torus& fabric, std::uint32_t nodes) {
   if (fabric.dims.empty()) return balanced_dims(nodes, std::max(fabric.dimensions, 1U));
-  const std::uint64_t places = torus_places(fabric.dims);
+  const std::uint64_t places = torus_size(fabric.dims);
   if (places == nodes) return fabric.dims;
   const auto count = static_cast<std::uint32_t>(fabric.dims.size());
   throw InputError(Problem{

@@ -1,7 +1,7 @@
 // The arithmetic of tori, for nodes in a fabric and for GPUs in a node.
 //
-//     balanced_dims(64, 3);         // {4, 4, 4}
-//     torus_wires({4, 2});          // 8 wires around the rings of four, 4 double ones across
+//    balanced_dims(64, 3);              // {4, 4, 4}
+//    torus_wires(std::array{4U, 2U});   // 8 wires around the rings of four, 4 double ones across
 //
 // The position with coordinates x0, x1, x2, ... has number x0 + d0 * (x1 + d1 * (x2 + ...)): the
 // first dimension varies fastest.
@@ -29,6 +29,6 @@ struct TorusWire {
 [[nodiscard]] std::vector<std::uint32_t> balanced_dims(std::uint32_t places, std::uint32_t count);
 
 // Returns the product of the dimensions.
-[[nodiscard]] std::uint64_t torus_places(std::span<const std::uint32_t> dims);
+[[nodiscard]] std::uint64_t torus_size(std::span<const std::uint32_t> dims);
 
 }  // namespace trainyard

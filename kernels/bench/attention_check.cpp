@@ -29,7 +29,7 @@ reference::AttentionOperands operands_of(const Attention& a) {
           .v = filled(a, attention_seeds.v)};
 }
 
-// Reads what the GPU wrote part by part, since the reference asks for one value after another.
+// Reads the GPU's results in blocks, because the reference requests one value at a time.
 StoredValue read_ahead(const DeviceMemory& memory, DataType dtype) {
   struct StoredPart {
     std::int64_t first = -1;
@@ -49,8 +49,9 @@ StoredValue read_ahead(const DeviceMemory& memory, DataType dtype) {
   };
 }
 
-// Weights are rounded to 8 bits before they meet the values, sums are fp32: a right row is off by
-// about a hundredth of its root mean square, and a wrong one by once its root mean square.
+// Weights are rounded to 8 bits before they are multiplied with the values, and sums are fp32. A
+// correct row deviates by about a hundredth of its root mean square; a wrong row deviates by about
+// its root mean square.
 void compare(const DeviceMemory& memory, DataType dtype, std::int64_t first,
              const std::vector<double>& expected, const std::string& what) {
   double squares = 0.0;
@@ -99,8 +100,8 @@ void check_attention(const Attention& a, const AttentionResults& results) {
   }
 }
 
-// The first query has nothing to weigh, so its gradient is noise. A late key of a causal attention
-// has few queries, which keeps the reference quick.
+// The first query has only one key, so its gradient is noise and is not checked. A late key of a
+// causal attention has few queries, which limits the time of the reference.
 void check_attention_gradients(const Attention& a, const AttentionResults& results) {
   reference::GradientOperands operands{
       .forward = operands_of(a),

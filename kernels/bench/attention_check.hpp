@@ -1,9 +1,9 @@
-// Attention on the GPU against its CPU reference, by rows.
+// Checks attention on the GPU against its CPU reference, at selected rows.
 //
-//   check_attention(attention, {.result = memory, .log_sum = &sums});   // throws WrongResult
+//    check_attention(attention, {.result = memory, .log_sum = &sums});   // throws WrongResult
 //
-// Forward, three rows are computed anew from the operands, which seeds tell. Gradients are judged
-// by the result and the sums that forward left, since these were judged before.
+// Forward, three rows are computed from the operands, which follow from the seeds. Gradients are
+// checked with the result and the sums that the forward wrote, because these were checked before.
 #pragma once
 
 #include "kernels/bench/measure.hpp"
@@ -15,8 +15,9 @@ struct AttentionSeeds {
 };
 inline constexpr AttentionSeeds attention_seeds;
 
-// On the GPU, [batch, position, head, column] in the attention's dtype; sums fp32 [batch, head,
-// position], and null where the variant does not keep them (then gradients compute them anew).
+// Results on the GPU, [batch, position, head, column] in the attention's dtype. The sums are fp32
+// [batch, head, position], and null where the variant does not store them; the check of gradients
+// then computes them.
 struct AttentionResults {
   const DeviceMemory& result;
   const DeviceMemory* log_sum = nullptr;

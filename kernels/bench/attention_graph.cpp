@@ -163,7 +163,8 @@ void CudnnGraph::matmul(Tensor a, Tensor b, Tensor into) {
   operations_.push_back(std::move(made));
 }
 
-// 0: no such operand. The axis is that of an index, the flag that of a choice between x and y.
+// Operands of a pointwise operation; 0: none. `axis` is that of an index operation, `flag` that of
+// a selection between x and y.
 struct CudnnGraph::Operands {
   Tensor x = 0, y = 0, flag = 0, into = 0;
   std::int64_t axis = -1;
@@ -214,7 +215,7 @@ void CudnnGraph::transpose(Tensor x, Tensor into) {
 }
 
 CudnnGraph::Tensor CudnnGraph::causal(Tensor x, const TensorShape& shape) {
-  // exp of it is zero, and it stays finite in fp32 when scores are subtracted from it.
+  // exp of this value is zero, and it stays finite in fp32 when scores are subtracted from it.
   constexpr float far_below = -1e30F;
   constexpr std::int64_t rows = 2, columns = 3;
   const Tensor row = flags(shape, CUDNN_DATA_INT32);
@@ -242,6 +243,7 @@ CudnnEngines::CudnnEngines(const CudnnGraph& graph, const CudnnTarget& target)
   set(heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
   if (target.device != nullptr) link(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target.device);
   finish(heuristic);
+  // Two queries: the number of results, and then the results into descriptors that exist.
   std::int64_t offered = 0;
   check(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &offered, nullptr),
@@ -272,8 +274,8 @@ CudnnPlan::CudnnPlan(const CudnnGraph& graph, cudnnHandle_t handle)
       plan_(make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)),
       numbers_(graph.numbers()) {
   if (engines_.size() == 0) throw Unsupported("cuDNN has no engine for it on this GPU");
-  // CUDNN_ATTR_EXECUTION_PLAN_HANDLE by its number: the name is deprecated in favour of described
-  // devices, which older libraries do not know.
+  // CUDNN_ATTR_EXECUTION_PLAN_HANDLE by its number. The name is deprecated in favour of described
+  // devices, which older libraries do not have.
   constexpr auto plan_handle = static_cast<cudnnBackendAttributeName_t>(400);
   set(plan_, plan_handle, CUDNN_TYPE_HANDLE, handle);
   link(plan_, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engines_.configuration(0));
@@ -291,6 +293,7 @@ void CudnnPlan::run(cudnnHandle_t handle, const std::map<CudnnGraph::Tensor, voi
     ids.push_back(id);
     places.push_back(place);
   }
+  // Constants are passed by the address of a host copy, which lives until the call returns.
   std::map<CudnnGraph::Tensor, float> numbers = numbers_;
   for (auto& [id, value] : numbers) {
     ids.push_back(id);
@@ -313,7 +316,7 @@ cudnnDataType_t stored_type(DataType dtype) {
   return dtype == DataType::Fp16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-// The shapes of one attention: rows are queries, columns of scores are keys.
+// Tensor shapes of one attention. Rows are queries; columns of scores are keys.
 struct Shapes {
   explicit Shapes(const Attention& a)
       : q(heads_inside({a.batch, a.query_heads, a.query_length, a.head_dim_qk})),
@@ -330,7 +333,7 @@ struct Shapes {
 
 float scale_of(const Attention& a) { return 1.0F / std::sqrt(static_cast<float>(a.head_dim_qk)); }
 
-// scale Q K^T, masked; `k` is the keys' memory with rows and columns exchanged.
+// scale Q K^T, masked. `k` is the keys' memory with rows and columns exchanged.
 Tensor scores_of(CudnnGraph& graph, const Attention& a, const Shapes& shapes, Tensor q, Tensor k) {
   const Tensor gemm = graph.inner(shapes.scores);
   const Tensor scaled = graph.inner(shapes.scores);
@@ -339,7 +342,7 @@ Tensor scores_of(CudnnGraph& graph, const Attention& a, const Shapes& shapes, Te
   return a.causal ? graph.causal(scaled, shapes.scores) : scaled;
 }
 
-// The gradients of keys or values: straight into memory, or by query head and summed.
+// Gradients of keys or values: directly into memory, or per query head and then summed.
 void add_grouped(CudnnGraph& graph, Tensor a, Tensor b, Tensor shares, Tensor into) {
   graph.matmul(a, b, shares != 0 ? shares : into);
   if (shares != 0) graph.reduce(CUDNN_REDUCE_TENSOR_ADD, shares, into);
@@ -349,7 +352,7 @@ void add_grouped(CudnnGraph& graph, Tensor a, Tensor b, Tensor shares, Tensor in
 
 std::optional<std::string> unfit_for_cudnn(const Attention& a) {
   if (a.dtype != DataType::Bf16 && a.dtype != DataType::Fp16)
-    return "only bf16 and fp16 are asked of cuDNN";
+    return "cuDNN is used for bf16 and fp16 only";
   if (a.kv_heads <= 0 || a.query_heads % a.kv_heads != 0)
     return "the query heads do not divide into groups of one key head each";
   if (a.causal && a.query_length != a.kv_length)
@@ -357,12 +360,14 @@ std::optional<std::string> unfit_for_cudnn(const Attention& a) {
   const std::int64_t pairs =
       a.causal ? a.query_length * (a.query_length + 1) / 2 : a.query_length * a.kv_length;
   if (a.pairs != pairs) return "several documents in a sequence are not measured";
-  constexpr std::int64_t columns = 8;  // of 2 bytes: the 16 that a load takes
+  constexpr std::int64_t columns = 8;  // of 2 bytes each: the 16 bytes of a load
   if (a.head_dim_qk % columns != 0 || a.head_dim_v % columns != 0)
     return "columns of a head must be divisible by 8";
   return std::nullopt;
 }
 
+// The softmax in the form that cuDNN's flash engines recognise: subtract the row's maximum, take
+// exp, divide by the sum. The backward reads the logarithm of the sum.
 ForwardAttention forward_attention(const Attention& a) {
   const Shapes shapes(a);
   CudnnGraph graph(stored_type(a.dtype));
@@ -406,10 +411,12 @@ BackwardAttention backward_attention(const Attention& a) {
     made.k_shares = graph.memory(shapes.k_shares);
     made.v_shares = graph.memory(shapes.v_shares);
   }
+  // D: the sums over each row of dO O.
   const Tensor gemms = graph.inner(shapes.result), sums = graph.inner(shapes.row);
   graph.pointwise(CUDNN_POINTWISE_MUL, made.result_gradient, made.result, gemms);
   graph.reduce(CUDNN_REDUCE_TENSOR_ADD, gemms, sums);
 
+  // P from the stored log sums, and dV = P^T dO.
   const Tensor scores = scores_of(graph, a, shapes, made.q, made.k);
   const Tensor below = graph.inner(shapes.scores), weights = graph.inner_stored(shapes.scores);
   const Tensor weights_turned = graph.inner_stored(transposed(shapes.scores));
@@ -418,6 +425,7 @@ BackwardAttention backward_attention(const Attention& a) {
   graph.transpose(weights, weights_turned);
   add_grouped(graph, weights_turned, made.result_gradient, made.v_shares, made.v_gradient);
 
+  // dP = dO V^T, and scale dS = scale P (dP - D).
   const Tensor weight_gradient = graph.inner(shapes.scores), centred = graph.inner(shapes.scores);
   const Tensor unscaled = graph.inner(shapes.scores), gradient = graph.inner_stored(shapes.scores);
   graph.matmul(made.result_gradient, made.v, weight_gradient);
@@ -425,6 +433,7 @@ BackwardAttention backward_attention(const Attention& a) {
   graph.pointwise(CUDNN_POINTWISE_MUL, centred, weights, unscaled);
   graph.pointwise(CUDNN_POINTWISE_MUL, unscaled, graph.number(scale_of(a)), gradient);
 
+  // dQ from dS K, accumulated in fp32, and dK = dS^T Q.
   const Tensor keys = graph.inner_stored(shapes.k);
   const Tensor gradient_turned = graph.inner_stored(transposed(shapes.scores));
   graph.transpose(made.k, keys);

@@ -16,7 +16,8 @@ void check(cudaError_t code, std::string_view doing) {
   if (code == cudaSuccess) return;
   const std::string problem = fmt::format("{}: {}", doing, cudaGetErrorString(code));
   if (code != cudaErrorMemoryAllocation) throw RunError(problem);
-  (void)cudaGetLastError();  // or the next kernel's check would find this error again
+  // Clears the error, which the next kernel's check would otherwise find again.
+  (void)cudaGetLastError();
   throw Unsupported(problem);
 }
 
@@ -30,10 +31,10 @@ void check(cublasStatus_t code, std::string_view doing) {
 
 namespace {
 
-// Clocks, power and temperature from NVIDIA's management library, which comes with the driver. It
-// is loaded while running, so that the profilers also build and run where it is not.
+// Clocks, power and temperature from NVIDIA's management library (NVML), which comes with the
+// driver. It is loaded at run time, so that the profilers also build and run without it.
 //
-//   nvml_readings("0000:1b:00.0");   // {"driver": "580.65.06", "sm_clock_mhz": 1980, ...}
+//    nvml_readings("0000:1b:00.0");   // {"driver": "580.65.06", "sm_clock_mhz": 1980, ...}
 
 using Json = nlohmann::ordered_json;
 using Device = struct NvmlDevice*;
@@ -42,7 +43,7 @@ struct CloseLibrary {
   void operator()(void* library) const { (void)dlclose(library); }
 };
 
-// The few functions used, declared as NVML's reference does; all return 0 on success.
+// The few NVML functions that are used, declared as in its reference. All return 0 on success.
 class Nvml {
  public:
   Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
@@ -71,7 +72,7 @@ class Nvml {
 struct Reading {
   const char* key;
   const char* function;
-  unsigned which;  // clock domain: 1 SM, 2 memory; temperature sensor: 0 the GPU
+  unsigned which;  // clock domain: 1 SM, 2 memory; temperature sensor: 0 GPU
 };
 constexpr std::array selected_readings = {
     Reading{"sm_clock_mhz", "nvmlDeviceGetClockInfo", 1},
@@ -82,7 +83,7 @@ constexpr std::array plain_readings = {
     Reading{"power_mw", "nvmlDeviceGetPowerUsage", 0},
     Reading{"power_limit_mw", "nvmlDeviceGetEnforcedPowerLimit", 0}};
 
-// An empty object without NVML; a reading that the GPU does not offer is left out.
+// An empty object without NVML. A reading that the GPU does not offer is left out.
 Json nvml_readings(const std::string& pci_bus_id) {
   Json json = Json::object();
   const Nvml nvml;
@@ -100,7 +101,7 @@ Json nvml_readings(const std::string& pci_bus_id) {
   return json;
 }
 
-// CUDA counts 1000 a major version, cuBLAS 10000 with a patch number.
+// CUDA's version number is 1000 per major version; cuBLAS's is 10000, with a patch number.
 std::string cuda_version(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }

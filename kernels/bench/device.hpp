@@ -1,13 +1,14 @@
-// The GPU as the profilers use it: which one it is, checked calls, and memory, streams and events
-// that free themselves. Return codes of the CUDA libraries become RunError: nothing that failed is
-// measured.
+// The GPU as the profilers use it: its identity, checked calls, and memory, streams and events that
+// are freed automatically. An error code of a CUDA library becomes a RunError, so that no failed
+// call is measured.
 //
-//   check(cudaStreamSynchronize(stream), "waiting for the product");
-//   const DeviceMemory weights(2 * 8192 * 8192);
-//   cudaMemsetAsync(weights.get(), 0, weights.bytes(), stream.get());
+//    const Stream stream = make_stream();
+//    const DeviceMemory weights(2 * 8192 * 8192);   // bytes
+//    check(cudaMemsetAsync(weights.get(), 0, weights.bytes(), stream.get()), "clearing weights");
+//    check(cudaStreamSynchronize(stream.get()), "waiting for the GPU");
 //
-//   select_device();   // throws RunError "no CUDA device: ..." without one
-//   profile.provenance = provenance({"trainyard-profile", "--out", "h200.json"});
+//    select_device();   // throws RunError "no CUDA device: ..." without one
+//    profile.provenance = provenance({"trainyard-profile", "--out", "h200.json"});
 #pragma once
 
 #include <cublasLt.h>
@@ -26,11 +27,11 @@
 
 namespace trainyard::bench {
 
-// Throws RunError "DOING: what CUDA says"; Unsupported when memory ran out, after which a GPU is as
-// good as before.
+// Throws RunError with `doing` and CUDA's message. Throws Unsupported when memory is exhausted,
+// because the GPU can still be used after that.
 void check(cudaError_t code, std::string_view doing);
 
-// Unsupported too for what cuBLASLt says it does not have.
+// Also throws Unsupported for operations that cuBLASLt does not support.
 void check(cublasStatus_t code, std::string_view doing);
 
 struct FreeDevice {
@@ -59,7 +60,7 @@ class DeviceMemory {
   std::size_t bytes_;
 };
 
-// Pinned, as the staging buffers of training frameworks are.
+// Pinned memory, like the staging buffers of training frameworks.
 class HostMemory {
  public:
   explicit HostMemory(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
@@ -99,17 +100,18 @@ using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
   return Event(event);
 }
 
-// Throws RunError when there is no device, no driver, or one older than this program's CUDA.
+// Throws RunError when there is no device, no driver, or a driver that is older than this program's
+// CUDA.
 void select_device();
 
-// The provenance of rows that the selected device measures. Without NVML it has no driver, clocks,
-// power and temperature.
+// The provenance of rows that are measured on the selected device. Without NVML it contains no
+// driver, clocks, power or temperature.
 [[nodiscard]] nlohmann::ordered_json provenance(const std::vector<std::string>& command);
 
-// The selected device's driver, clocks, power and temperature now, as NVML gives them.
+// Current driver, clocks, power and temperature of the selected device, as reported by NVML.
 [[nodiscard]] nlohmann::ordered_json device_readings();
 
-// "trainyard-profile 0.1.0, CUDA 13.0, cuBLASLt 13.0.2": needs no device.
+// "trainyard-profile 0.1.0, CUDA 13.0, cuBLASLt 13.0.2". It needs no device.
 [[nodiscard]] std::string version_text();
 
 }  // namespace trainyard::bench

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int exit_usage = 2;
 
-// Parses; what CLI11 has to say goes to the terminal.
+// Parses the command line; CLI11 prints its messages to the terminal.
 std::optional<int> parsed(CLI::App& app, int count, char** values) {
   try {
     app.parse(count, values);

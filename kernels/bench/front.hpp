@@ -1,9 +1,9 @@
-// The command lines of both profilers. They are read in one file, since the compiler takes long for
-// CLI11, and passed on as plain values.
+// Command lines of both profilers. One file parses them, because CLI11 is slow to compile, and
+// returns plain values.
 //
-//   const auto read = read_kernel_options(count, values, version_text());
-//   if (read.exit_code) return *read.exit_code;   // --help, --version or wrong usage, said already
-//   measure(read.options);
+//    const auto read = read_kernel_options(count, values, "trainyard-profile 0.1.0");
+//    if (read.exit_code) return *read.exit_code;   // --help, --version or wrong usage
+//    const std::vector<Task> tasks = grid_tasks(read.options.grid);
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct CommandLine {
   std::optional<int> exit_code;
 };
 
-// The options of trainyard-profile.
+// Options of trainyard-profile.
 struct KernelOptions {
   std::string out;
   std::vector<std::string> only;
@@ -33,13 +33,13 @@ struct KernelOptions {
 [[nodiscard]] CommandLine<KernelOptions> read_kernel_options(int count, char** values,
                                                              const std::string& version);
 
-// The options of trainyard-profile-nccl.
+// Options of trainyard-profile-nccl.
 struct CollectiveOptions {
   std::string out, least = "8", most = "8GiB", id_file;
   std::int64_t factor = 2;
   std::vector<std::string> operations, algorithms, protocols;
 };
-// Throws InputError for sizes that are none.
+// Throws InputError for invalid sizes.
 [[nodiscard]] CommandLine<CollectiveOptions> read_collective_options(int count, char** values);
 
 }  // namespace trainyard::bench

@@ -42,8 +42,8 @@ DataType result_dtype(const Gemm& gemm) {
                                         : gemm.dtype;
 }
 
-// cuBLASLt counts column-major: a row-major [r, c] matrix is its c x r one, and the row-major
-// product A B is its B' A'. So B goes first.
+// cuBLASLt is column-major. A row-major [r, c] matrix is its c x r matrix, and the row-major
+// product A B is its B' A', so B is the first operand.
 struct GemmPlan::Shape {
   DataType dtype;
   std::int64_t rows, columns;  // as stored, row-major
@@ -72,18 +72,18 @@ void GemmPlan::describe_operation() {
   cublasLtMatmulDesc_t made = nullptr;
   check(cublasLtMatmulDescCreate(&made, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                                  CUDA_R_32F),
-        "describing the product");
+        "describing the GEMM");
   operation_.reset(made);
   const auto transposed = [made](cublasLtMatmulDescAttributes_t name, bool yes) {
     const cublasOperation_t operation = yes ? CUBLAS_OP_T : CUBLAS_OP_N;
     check(cublasLtMatmulDescSetAttribute(made, name, &operation, sizeof operation),
-          "describing the product");
+          "describing the GEMM");
   };
   transposed(CUBLASLT_MATMUL_DESC_TRANSA, reference::b_is_transposed(gemm_));
   transposed(CUBLASLT_MATMUL_DESC_TRANSB, reference::a_is_transposed(gemm_));
   if (gemm_.dtype == DataType::Fp8 && gemm_.pass == GemmPass::Forward) {
-    // Training frameworks let forward products accumulate fast and gradients precisely
-    // (Transformer Engine, documentation of the fp8 recipes).
+    // Training frameworks use fast accumulation for forward GEMMs and precise accumulation for
+    // gradients (Transformer Engine, documentation of the fp8 recipes).
     const std::int8_t fast = 1;
     check(cublasLtMatmulDescSetAttribute(made, CUBLASLT_MATMUL_DESC_FAST_ACCUM, &fast, sizeof fast),
           "asking for fast accumulation");
@@ -108,7 +108,8 @@ void GemmPlan::ask_heuristic() {
   const cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(
       bench_.cublaslt.get(), operation_.get(), first_.get(), second_.get(), result_.get(),
       result_.get(), made, algorithms_tried, algorithms_.data(), &found);
-  // So it answers shapes that tensor cores cannot take, such as fp8 extents not divisible by 16.
+  // cuBLASLt returns this code for shapes that tensor cores do not support, such as fp8 extents not
+  // divisible by 16.
   if (code == CUBLAS_STATUS_INVALID_VALUE) throw Unsupported("cuBLASLt does not take this shape");
   check(code, "asking for an algorithm");
   algorithms_.resize(static_cast<std::size_t>(found));
@@ -117,7 +118,8 @@ void GemmPlan::ask_heuristic() {
 }
 
 void GemmPlan::describe_epilogue(Epilogue epilogue, const void* bias) {
-  // GeLU is cuBLASLt's tanh form. The result's columns are rows to it, and so has a bias each.
+  // GeLU is cuBLASLt's tanh form. The columns of the result are rows for cuBLASLt, so each of them
+  // has one bias.
   const cublasLtEpilogue_t name =
       epilogue == Epilogue::Bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
   check(cublasLtMatmulDescSetAttribute(operation_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, &name,

@@ -1,7 +1,7 @@
-// A product as cuBLASLt knows it: its description, and the algorithms that the heuristic offers.
+// A GEMM as cuBLASLt describes it, and the algorithms that its heuristic offers.
 //
-//   const GemmPlan plan(bench, gemm);
-//   plan.run(plan.algorithms().front(), operands);
+//    const GemmPlan plan(bench, gemm);
+//    plan.run(plan.algorithms().front(), operands);
 #pragma once
 
 #include <cublasLt.h>
@@ -15,7 +15,8 @@
 
 namespace trainyard::bench {
 
-// The product's result: fp32 where it adds into a gradient, bf16 of fp8 operands, else as operands.
+// Type of the result: fp32 where it accumulates into a gradient or has tf32 operands, bf16 for fp8
+// operands, otherwise that of the operands.
 [[nodiscard]] DataType result_dtype(const Gemm& gemm);
 
 struct GemmOperands {
@@ -26,14 +27,14 @@ struct GemmOperands {
 
 class GemmPlan {
  public:
-  // Throws Unsupported when this GPU has no algorithm for it.
+  // Throws Unsupported when this GPU has no algorithm for the GEMM.
   GemmPlan(const Bench& bench, const Gemm& gemm);
-  // The same with an epilogue over the result; `bias` has n elements of its dtype.
+  // The same with an epilogue on the result. `bias` has n elements of the result's type.
   GemmPlan(const Bench& bench, const FusedGemm& fused, const void* bias);
   [[nodiscard]] const std::vector<cublasLtMatmulHeuristicResult_t>& algorithms() const {
     return algorithms_;
   }
-  // Queues result = A B, or result += A B when the product accumulates.
+  // Queues result = A B, or result += A B when the GEMM accumulates.
   void run(const cublasLtMatmulHeuristicResult_t& algorithm, const GemmOperands& operands) const;
 
  private:
@@ -58,7 +59,7 @@ class GemmPlan {
   std::vector<cublasLtMatmulHeuristicResult_t> algorithms_;
 };
 
-// "tile 20, stages 7, split_k 1, waves 0.97": cuBLASLt's numbers of what an algorithm does.
+// "tile 20, stages 7, split_k 1, waves 0.97": cuBLASLt's settings of an algorithm.
 [[nodiscard]] std::string algorithm_text(const cublasLtMatmulHeuristicResult_t& algorithm);
 
 }  // namespace trainyard::bench

@@ -12,7 +12,7 @@ namespace {
 
 using Extents = std::initializer_list<std::int64_t>;
 
-// Linear layers as tensor parallelism cuts them: (n, k) of one rank's weight.
+// Linear layers under tensor parallelism: (n, k) of one rank's weight.
 struct Weight {
   std::int64_t n;
   std::int64_t k;
@@ -38,7 +38,7 @@ void add_cubes(std::vector<Task>& tasks, const Extents& extents, DataType dtype)
   for (const std::int64_t m : extents)
     for (const std::int64_t n : extents)
       for (const std::int64_t k : extents) {
-        // Elongated corners of the cube occur in no model and cost the most.
+        // Very elongated shapes occur in no model and cost the most.
         if (std::max({m, n, k}) > 64 * std::min({m, n, k})) continue;
         tasks.emplace_back(Gemm{.m = m, .n = n, .k = k, .dtype = dtype});
       }
@@ -57,7 +57,7 @@ void add_default_gemms(std::vector<Task>& tasks) {
   for (const Epilogue epilogue : {Epilogue::Bias, Epilogue::GeluBias})
     for (const std::int64_t n : {1024, 4096, 16384})
       tasks.emplace_back(FusedGemm{.epilogue = epilogue, .gemm = {.m = 8192, .n = n, .k = 4096}});
-  // Unfused attention (scores and values of 32 to 128 heads) and equally filled experts.
+  // Unfused attention (scores and values of 32 to 128 heads) and equally loaded experts.
   for (const std::int64_t batch : {8, 32, 128})
     for (const std::int64_t length : {512, 2048}) {
       tasks.emplace_back(Gemm{.m = length, .n = length, .k = 128, .batch = batch});
@@ -66,8 +66,8 @@ void add_default_gemms(std::vector<Task>& tasks) {
     }
 }
 
-// The experts of one rank, evenly and unevenly filled; both products and their gradients, in one
-// launch and, evenly filled, one product after another with gradients that add up in fp32.
+// The experts of one rank, evenly and unevenly loaded; both GEMMs and their gradients, in one
+// launch and, evenly loaded, one GEMM after another with gradients that accumulate in fp32.
 void add_experts(std::vector<Task>& tasks, std::int64_t experts, std::int64_t rows,
                  const Weight& weight, DataType dtype = DataType::Bf16) {
   GroupedGemm gemm{.rows = std::vector<std::int64_t>(static_cast<std::size_t>(experts), rows),
@@ -118,8 +118,8 @@ Attention attention_of(const Heads& heads, std::int64_t length) {
           .head_dim_v = heads.dim_v};
 }
 
-// Heads of one rank: of many sizes, grouped, those of latent attention (192 and 128), long
-// sequences, one without a mask; and the parts that an unfused one is made of, as a whole.
+// Heads of one rank: several sizes, grouped, those of latent attention (192 and 128), long
+// sequences, and one without a mask; and unfused attention as a whole.
 void add_attentions(std::vector<Task>& tasks) {
   constexpr Heads plain{32, 32, 128, 128}, grouped{32, 8, 128, 128}, one_group{8, 1, 128, 128};
   constexpr Heads small{32, 32, 64, 64}, latent{16, 16, 192, 128};
@@ -159,7 +159,7 @@ void add_launches(std::vector<Task>& tasks, const Extents& counts) {
 
 struct OneRun {
   double operator()(const Gemm& gemm) const {
-    // The share of bf16's rate: tf32 has half, fp32 a sixteenth (and no tensor core); fp8 counts as
+    // Share of bf16's rate: tf32 has half, fp32 a sixteenth (it uses no tensor core); fp8 counts as
     // bf16.
     const double share = gemm.dtype == DataType::Fp32   ? 1.0 / 16
                          : gemm.dtype == DataType::Tf32 ? 0.5
@@ -176,7 +176,7 @@ struct OneRun {
     return 5e-6 * static_cast<double>(launches.count);
   }
   double operator()(const Interference& task) const {
-    constexpr double held = 4e-3;  // about how long the SMs are held, and waiting
+    constexpr double held = 4e-3;  // about the time that the SMs are occupied, with waiting
     return 5.0 * (*this)(task.gemm) + held;
   }
   double operator()(const FusedGemm& task) const { return (*this)(task.gemm); }
@@ -187,7 +187,7 @@ struct OneRun {
     return flops(attention).value() / (312e12 * 0.3) + hbm_bytes(attention).value() / 1.3e12;
   }
   double operator()(const UnfusedAttention& task) const {
-    // Scores and weights go through memory about four times, and no product skips the masked half.
+    // Scores and weights cross memory about four times, and no GEMM skips the masked half.
     const Attention& a = task.attention;
     const double entries = static_cast<double>(a.batch * a.query_heads) *
                            static_cast<double>(a.query_length) * static_cast<double>(a.kv_length);
@@ -233,8 +233,8 @@ std::vector<Task> grid_tasks(Grid grid) {
 }
 
 Seconds estimated_duration(const Task& task) {
-  // Allocation, operands, the heuristic; and the check's sums on the CPU: about 100 ns a term.
-  // cuDNN compiles attention for the shape, a second or two each way.
+  // Allocation, operands and the heuristic; and the check's sums on the CPU, at about 100 ns per
+  // term. cuDNN compiles attention for the shape, which takes a second or two for each direction.
   const bool fused = std::holds_alternative<Attention>(task);
   const double preparation = fused ? 3.0 : 0.1;
   constexpr double checked_entries = 34;

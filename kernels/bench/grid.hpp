@@ -1,6 +1,6 @@
-// The grid is measured when nothing else is asked for: shapes that span those of training steps.
+// The tasks that are measured by default: shapes that cover those of training steps.
 //
-//   for (const Task& task : grid_tasks(Grid::Default)) ...
+//    for (const Task& task : grid_tasks(Grid::Default)) fmt::print("{}\n", task_text(task));
 #pragma once
 
 #include <vector>
@@ -11,16 +11,16 @@
 namespace trainyard::bench {
 
 enum class Grid : std::uint8_t {
-  Default,  // under eight minutes on one GPU
-  Small     // a few shapes of each kind, under half a minute: does everything work here?
+  Default,  // takes less than eight minutes on one GPU
+  Small     // a few shapes of each kind, in less than half a minute, as a quick check of everything
 };
 
-// No task twice; the same order every time.
+// Contains no task twice, and is in the same order every time.
 [[nodiscard]] std::vector<Task> grid_tasks(Grid grid);
 
-// About how long measuring takes on a slow GPU of today's kind (an A100's 312 TFLOP/s bf16 at half
-// of peak, 1.3 TB/s, PCIe at 20 GB/s), warm-up, choice of algorithm, cache flushes and check
-// included. Sizes the default grid; no simulation uses it.
+// Rough time to measure a task on a slow current GPU (an A100's 312 TFLOP/s bf16 at half of peak,
+// 1.3 TB/s, PCIe at 20 GB/s), with warm-up, choice of algorithm, cache flushes and check. It sizes
+// the default grid; no simulation uses it.
 [[nodiscard]] Seconds estimated_duration(const Task& task);
 
 }  // namespace trainyard::bench

@@ -1,11 +1,12 @@
-// trainyard-profile: measures kernels on the GPU at hand and writes them as a profile.
+// trainyard-profile: measures kernels on the GPU of this machine and writes them as a profile.
 //
-//   trainyard-profile --out h200.json                        the default grid, under eight minutes
-//   trainyard-profile --out h200.json --only gemm,copy       part of it
-//   trainyard-profile --out mine.json --shape "gemm m8192 n1280 k8192 bf16 wgrad accumulate_fp32"
+//    trainyard-profile --out h200.json                        the default grid, under eight minutes
+//    trainyard-profile --out h200.json --only gemm,copy       part of it
+//    trainyard-profile --out mine.json --shape "gemm m8192 n1280 k8192 bf16 wgrad accumulate_fp32"
 //
-// Interrupted or started again with the same file, it goes on where it stopped. Exit codes: 0
-// measured; 1 no GPU, or a result that the reference contradicts; 2 usage; 130 interrupted.
+// If it was interrupted or is started again with the same file, it continues where it stopped. Exit
+// codes: 0 measured; 1 no GPU, or a result that differs from the reference; 2 usage; 130
+// interrupted.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,9 +27,10 @@ namespace trainyard::bench {
 namespace {
 
 constexpr int exit_wrong = 1;
-constexpr int exit_interrupted = 130;  // 128 + SIGINT, as shells say it
+constexpr int exit_interrupted = 130;  // 128 + SIGINT, as in shells
 
-// SIGINT and SIGTERM wait until asked for: a task is finished, its row written, then the run stops.
+// SIGINT and SIGTERM stay pending until the run checks for them: it finishes the current task,
+// writes its row, and then stops.
 sigset_t interruptions() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -50,7 +52,7 @@ std::vector<Task> wanted_tasks(const KernelOptions& options) {
   if (options.shapes.empty() && options.shapes_file.empty()) tasks = grid_tasks(options.grid);
   std::erase_if(tasks, [&options](const Task& task) {
     return !options.only.empty() &&
-           std::ranges::find(options.only, task_group(task)) == options.only.end();
+           std::ranges::find(options.only, task_category(task)) == options.only.end();
   });
   return tasks;
 }
@@ -122,7 +124,7 @@ int main(int count, char** values) {
   if (line.exit_code) return *line.exit_code;
   try {
     const sigset_t signals = bench::interruptions();
-    // Before CUDA starts its threads, so that they inherit the mask.
+    // The mask is set before CUDA starts its threads, so that they inherit it.
     sigprocmask(SIG_BLOCK, &signals, nullptr);
     return bench::profile(line.options, {values, values + count});
   } catch (const trainyard::InputError& error) {

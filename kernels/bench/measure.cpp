@@ -16,7 +16,7 @@ std::int64_t flush_bytes() {
   int l2_bytes = 0;
   check(cudaGetDevice(&device), "asking for the device");
   check(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device), "asking for the L2");
-  // At least 128 MiB: the write then outlasts the queueing of the work behind it.
+  // At least 128 MiB, so that the write takes longer than queueing the work after it.
   return std::max<std::int64_t>(2 * std::int64_t{l2_bytes}, std::int64_t{128} << 20);
 }
 

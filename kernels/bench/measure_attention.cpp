@@ -18,7 +18,7 @@ constexpr std::int64_t fp32_bytes = 4;
 
 std::int64_t queries(const Attention& a) { return a.batch * a.query_heads * a.query_length; }
 std::int64_t keys(const Attention& a) { return a.batch * a.kv_heads * a.kv_length; }
-// A byte where there are no gradients.
+// One byte where there are no gradients.
 std::int64_t only_backward(const Attention& a, std::int64_t bytes) {
   return a.backward ? bytes : 1;
 }
@@ -102,7 +102,7 @@ class BackwardCall {
     if (asked_.k_shares != 0) places_[asked_.k_shares] = m.k_shares.get();
     if (asked_.v_shares != 0) places_[asked_.v_shares] = m.v_shares.get();
   }
-  // With the zeroing, which every backward pass pays for.
+  // The time includes the zeroing, because every backward needs it.
   void run() const {
     check(cudaMemsetAsync(q_sum_.get(), 0, q_sum_.bytes(), stream_), "clearing a sum");
     plan_.run(handle_, places_, workspace_.get());
@@ -122,7 +122,7 @@ class BackwardCall {
 }  // namespace
 
 std::string cudnn_version() {
-  constexpr std::size_t major = 10'000, minor = 100;  // as CUDNN_VERSION is put together
+  constexpr std::size_t major = 10'000, minor = 100;  // the format of CUDNN_VERSION
   const std::size_t version = cudnnGetVersion();
   return fmt::format("{}.{}.{}", version / major, version % major / minor, version % minor);
 }

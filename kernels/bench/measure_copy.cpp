@@ -11,7 +11,8 @@ namespace trainyard::bench {
 namespace {
 
 constexpr std::uint64_t source_seed = 8;
-// Compared at both ends of the copy: a lost or shifted piece shows at one of them.
+// Number of bytes compared at the beginning and at the end of the copy, where a lost or shifted
+// piece would be visible.
 constexpr std::int64_t compared_most = 65536;
 
 void fill_source(const Bench& bench, const DeviceMemory& source) {
@@ -45,13 +46,14 @@ void check_copy(const Ends& ends, std::int64_t bytes) {
 }  // namespace
 
 MeasuredRow measure_copy(const Bench& bench, const Copy& copy) {
-  // Rounded up, so that the source can be filled with whole numbers.
+  // Rounded up, so that the source can be filled with whole fp32 numbers.
   const std::int64_t allocated = (copy.bytes + 3) / 4 * 4;
   const DeviceMemory source(allocated);
   fill_source(bench, source);
   const DeviceMemory target(allocated);
   const HostMemory host(copy.kind == CopyKind::DeviceToDevice ? 4 : allocated);
-  // Pinned memory is handed out again as it was left: an earlier copy must not pass for this one.
+  // Pinned memory is reused without being cleared; an earlier copy must not be mistaken for this
+  // one.
   std::memset(host.get(), 0, host.bytes());
   Ends ends{.from = source.get(), .to = target.get()};
   if (copy.kind == CopyKind::DeviceToHost) ends.to = host.get();
@@ -65,7 +67,8 @@ MeasuredRow measure_copy(const Bench& bench, const Copy& copy) {
                           cudaMemcpyDefault, bench.watch.stream()),
           "copying");
   };
-  // In the stream of the copies: a memset elsewhere may run after them.
+  // The target is cleared in the stream of the copies, because a memset in another stream might run
+  // after them.
   check(cudaMemsetAsync(target.get(), 0, target.bytes(), bench.watch.stream()),
         "clearing the target");
   run();

@@ -50,7 +50,7 @@ void fill_operands(const Bench& bench, const Gemm& g, const GemmMemory& memory) 
   fill(memory.result, g.batch * g.m * g.n, result_dtype(g), gradient_seed);
 }
 
-// Changes an entry of a product after the product, as the library call does.
+// Transforms an entry of a GEMM after the multiplication, as the library call does.
 using Finish = std::function<double(const reference::GemmEntry& entry, double value)>;
 
 void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::GemmEntry& entry,
@@ -71,7 +71,7 @@ void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::Ge
                                   entry.row, entry.column, computed, expected));
 }
 
-// The corners and entries between them, drawn by the same generator every time.
+// Checks the first and the last entry, and entries drawn by the same generator every time.
 void check_result(const Gemm& gemm, const GemmMemory& memory, const Finish& finish = {}) {
   check_entry(gemm, memory, {0, 0, 0}, finish);
   check_entry(gemm, memory, {gemm.batch - 1, gemm.m - 1, gemm.n - 1}, finish);
@@ -100,10 +100,10 @@ std::size_t fastest(const Bench& bench, const GemmPlan& plan, const GemmMemory& 
 
 }  // namespace
 
-// The error that one entry may have. Operands have deviation 1.155, so a product's entries
-// have 1.33 sqrt(k) and a wrong one is off by about that; tensor cores' sums are off by less than a
-// thousandth of it (fp8 on Hopper: by less than a hundredth, their sums keep 14 bits), and storing
-// rounds once more.
+// Allowed error of one entry. Operands have deviation 1.155, so the entries of a GEMM have
+// deviation 1.33 sqrt(k), and a wrong entry deviates by about that. Sums of tensor cores deviate by
+// less than a thousandth of it (fp8 on Hopper: by less than a hundredth, because its sums keep 14
+// bits), and storing rounds once more.
 double gemm_tolerance(const Gemm& gemm, double expected) {
   const double summing = gemm.dtype == DataType::Fp8 ? 0.02 : 0.002;
   const int bits = reference::number_format(result_dtype(gemm)).fraction_bits;
@@ -116,7 +116,7 @@ MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm) {
   const GemmMemory memory = allocate(gemm);
   fill_operands(bench, gemm, memory);
   const auto& chosen = plan.algorithms()[fastest(bench, plan, memory)];
-  // The trials have added into the gradient; the one checked run starts from known values.
+  // The trials have added into the gradient; the checked run starts from known values.
   fill_operands(bench, gemm, memory);
   const auto run = [&] { plan.run(chosen, memory.operands()); };
   run();
@@ -129,7 +129,7 @@ MeasuredRow measure_gemm(const Bench& bench, const Gemm& gemm) {
 MeasuredRow measure_fused(const Bench& bench, const FusedGemm& fused) {
   const Gemm& gemm = fused.gemm;
   if (gemm.batch != 1 || gemm.accumulate_fp32 || gemm.pass != GemmPass::Forward)
-    throw Unsupported("an epilogue goes with one forward product");
+    throw Unsupported("an epilogue needs a single forward GEMM");
   const DataType dtype = result_dtype(gemm);
   const DeviceMemory bias(stored_bytes(gemm.n, dtype));
   check(fill_random({bias.get(), gemm.n, dtype, bias_seed}, bench.watch.stream()),
@@ -153,7 +153,7 @@ MeasuredRow measure_fused(const Bench& bench, const FusedGemm& fused) {
 
 namespace {
 
-// Holds SMs and copies memory on a stream of its own.
+// Occupies SMs and copies memory on a separate stream.
 class Occupier {
  public:
   explicit Occupier(std::int64_t sms)
@@ -174,11 +174,11 @@ class Occupier {
                              .copied_bytes = static_cast<unsigned long long*>(copied_.get())},
                             stream_.get()),
           "holding SMs");
-    // It is on its SMs long before this is over.
+    // The kernel is resident on its SMs long before this time has passed.
     std::this_thread::sleep_for(std::chrono::microseconds(300));
   }
   [[nodiscard]] bool running() const { return cudaStreamQuery(stream_.get()) == cudaErrorNotReady; }
-  // Bytes copied since the start.
+  // Waits for the kernel and returns the bytes that it copied since the start.
   [[nodiscard]] double finish() const {
     check(cudaStreamSynchronize(stream_.get()), "waiting for the kernel that holds SMs");
     unsigned long long copied = 0;
@@ -194,7 +194,7 @@ class Occupier {
   Stream stream_;
 };
 
-// Bytes a second that it copies while the work runs again and again, or nothing else does.
+// Bytes per second that the occupier copies while `work` runs `times` times.
 double copied_rate(const Bench& bench, const Occupier& occupier, const std::function<void()>& work,
                    int times) {
   constexpr double microseconds = 10'000.0;
@@ -222,25 +222,26 @@ MeasuredRow measure_interference(const Bench& bench, const Interference& task) {
   const Occupier occupier(task.sms);
   std::vector<double> times;
   for (int i = 0; i < timed_runs; ++i) {
-    // Longer than flushing the cache and the product however slow it becomes.
+    // Longer than the cache flush and the GEMM, however much the GEMM slows down.
     constexpr double flushing_us = 3000.0;
     occupier.start(4.0 * alone_us + flushing_us);
     times.push_back(bench.watch.times_us(run, 1).front());
     const bool lasted = occupier.running();
     (void)occupier.finish();
-    if (!lasted) throw Unsupported("the kernel that holds SMs ended before the product");
+    if (!lasted) throw Unsupported("the kernel that holds SMs ended before the GEMM");
   }
+  // Enough runs of the GEMM to fill the 10 ms of the copy.
   const int filling = static_cast<int>(10'000.0 / alone_us) + 1;
-  const double beside = copied_rate(bench, occupier, run, filling);
+  const double interference = copied_rate(bench, occupier, run, filling);
   const double by_itself = copied_rate(bench, occupier, run, 0);
   return {task, spread_of(std::move(times)), algorithm_text(chosen),
-          Beside{.alone_us = alone_us,
-                 .copied_bytes_per_s = beside,
-                 .copied_alone_bytes_per_s = by_itself}};
+          InterferenceResult{.alone_us = alone_us,
+                             .copied_bytes_per_s = interference,
+                             .copied_alone_bytes_per_s = by_itself}};
 }
 
 nlohmann::ordered_json readings_under_load(const Bench& bench) {
-  // About 0.5 s on an H100, 1.1 s on an A100; NVML averages power over up to 0.1 s.
+  // Takes about 0.5 s on an H100, 1.1 s on an A100. NVML averages power over up to 0.1 s.
   constexpr int gemms = 300;
   const Gemm gemm{.m = 8192, .n = 8192, .k = 8192};
   const GemmPlan plan(bench, gemm);
@@ -252,7 +253,7 @@ nlohmann::ordered_json readings_under_load(const Bench& bench) {
       check(cudaEventRecord(middle.get(), bench.watch.stream()), "recording an event");
     plan.run(plan.algorithms().front(), memory.operands());
   }
-  check(cudaEventSynchronize(middle.get()), "waiting for half of the products");
+  check(cudaEventSynchronize(middle.get()), "waiting for half of the GEMMs");
   nlohmann::ordered_json readings = device_readings();
   bench.watch.wait();
   return readings;

@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::uint64_t grouped_a_seed = 8;
 constexpr std::uint64_t grouped_b_seed = 9;
-constexpr int expert_entries_checked = 8;  // of each expert that is looked at
-// fp8 tensor cores take extents in sixteens, so training pads the rows of each expert
+constexpr int expert_entries_checked = 8;  // of each checked expert
+// fp8 tensor cores require extents in multiples of 16, so training pads the rows of each expert
 // (Transformer Engine, documentation of fp8 padding).
 constexpr std::int64_t fp8_rows = 16;
 
@@ -28,7 +28,7 @@ struct DestroyCublas {
 };
 using Cublas = std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, DestroyCublas>;
 
-// One expert's product and where its operands begin in the memory of all.
+// One expert's GEMM, and the offsets of its operands in the memory of all experts.
 struct Expert {
   Gemm gemm;
   std::int64_t a = 0, b = 0, result = 0;  // elements
@@ -38,7 +38,7 @@ std::int64_t padded(const GroupedGemm& grouped, std::int64_t rows) {
   return grouped.dtype == DataType::Fp8 ? (rows + fp8_rows - 1) / fp8_rows * fp8_rows : rows;
 }
 
-// Experts without rows have no product. A weight gradient multiplies over an expert's rows.
+// Experts without rows have no GEMM. A weight gradient sums over an expert's rows.
 std::vector<Expert> experts_of(const GroupedGemm& grouped) {
   std::vector<Expert> experts;
   Expert next;
@@ -46,8 +46,8 @@ std::vector<Expert> experts_of(const GroupedGemm& grouped) {
     if (filled == 0) continue;
     next.gemm = gemm_of_expert(grouped, padded(grouped, filled));
     experts.push_back(next);
-    // 16 bytes: what tensor cores want of an operand's beginning.
-    constexpr std::int64_t elements_aligned = 16;  // of fp8, and more than enough of two bytes
+    // Tensor cores require operands that start at a multiple of 16 bytes.
+    constexpr std::int64_t elements_aligned = 16;  // exact for fp8, more than enough for two bytes
     const auto after = [](std::int64_t begin, std::int64_t count) {
       return (begin + count + elements_aligned - 1) / elements_aligned * elements_aligned;
     };
@@ -55,7 +55,7 @@ std::vector<Expert> experts_of(const GroupedGemm& grouped) {
     next.b = after(next.b, next.gemm.k * next.gemm.n);
     next.result = after(next.result, next.gemm.m * next.gemm.n);
   }
-  // The last one's end, for the sizes of the memory.
+  // The last entry marks the end of the memory.
   experts.push_back(next);
   return experts;
 }
@@ -72,7 +72,7 @@ struct ExpertMemory {
     };
     fill(a, end.a, grouped_a_seed);
     fill(b, end.b, grouped_b_seed);
-    // Gradients to add to begin at nothing, so that one run leaves the product alone.
+    // Gradients that are accumulated start at zero, so that one run leaves the GEMM's result alone.
     check(cudaMemsetAsync(result.get(), 0,
                           static_cast<std::size_t>(end.result) *
                               static_cast<std::size_t>(element_bytes(result_dtype(end.gemm))),
@@ -82,7 +82,7 @@ struct ExpertMemory {
   DeviceMemory a, b, result;
 };
 
-// One call of cuBLAS for all, of bf16 or fp16: the arrays that it takes, an entry for each expert.
+// One call of cuBLAS for all experts, in bf16 or fp16, with arrays that have one entry per expert.
 class GroupedCall {
  public:
   GroupedCall(const Bench& bench, DataType dtype, const std::vector<Expert>& experts,
@@ -100,7 +100,7 @@ class GroupedCall {
     describe(experts, memory);
   }
 
-  // cuBLAS counts column-major: the row-major product A B is its B' A' (gemm_plan.cpp).
+  // cuBLAS is column-major: the row-major product A B is its B' A' (gemm_plan.cpp).
   void run() const {
     const auto* first = static_cast<const void* const*>(pointers_.get());
     auto* last = static_cast<void* const*>(pointers_.get()) + 2 * count_;
@@ -130,6 +130,7 @@ class GroupedCall {
       places[count_ + i] = memory.a.at(2 * e.a);
       places[2 * count_ + i] = memory.result.at(2 * e.result);
     }
+    // cuBLAS reads the addresses of the operands from GPU memory.
     check(cudaMemcpy(pointers_.get(), places.data(), places.size() * sizeof(void*),
                      cudaMemcpyHostToDevice),
           "copying the experts' places");
@@ -145,8 +146,8 @@ class GroupedCall {
   std::vector<int> m_, n_, k_, first_step_, second_step_;
 };
 
-// One product of cuBLASLt after another on one stream, as frameworks issue them, and where cuBLAS
-// has no call for all: each by the algorithm that the heuristic puts first for its height.
+// One GEMM of cuBLASLt after another on one stream, as frameworks launch them, and for types for
+// which cuBLAS has no grouped call. Each uses the heuristic's first algorithm for its shape.
 class GemmsInTurn {
  public:
   GemmsInTurn(const Bench& bench, const std::vector<Expert>& experts, const ExpertMemory& memory) {
@@ -198,7 +199,7 @@ void check_expert(const Expert& expert, const DeviceMemory& result) {
   }
 }
 
-// The result of one run is checked, then the call is timed.
+// Checks the result of one run, then times the call.
 template <class Call>
 MeasuredRow measured(const Bench& bench, const GroupedGemm& gemm, const Call& call,
                      const std::vector<Expert>& experts, const ExpertMemory& memory) {
@@ -224,9 +225,8 @@ MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm) {
     row.chosen = "cublasGemmGroupedBatchedEx, one call";
   } else {
     row = measured(bench, gemm, GemmsInTurn(bench, experts, memory), experts, memory);
-    row.chosen = gemm.dtype == DataType::Fp8
-                     ? "cuBLASLt, one product after another, rows padded to 16"
-                     : "cuBLASLt, one product after another";
+    row.chosen = gemm.dtype == DataType::Fp8 ? "cuBLASLt, one GEMM after another, rows padded to 16"
+                                             : "cuBLASLt, one GEMM after another";
   }
   return row;
 }

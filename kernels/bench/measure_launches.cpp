@@ -55,7 +55,7 @@ GraphExec capture(const Bench& bench, const Counter& counter, std::int64_t count
   return GraphExec(made);
 }
 
-// The CPU's time to put all kernels into the stream.
+// CPU time to queue all kernels in the stream.
 std::vector<double> issue_times_us(const Bench& bench, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> times;

@@ -32,7 +32,7 @@ std::int64_t second_count(const RowKernel& k) {
   return k.operation == RowOperation::Add ? k.rows * k.columns : 1;
 }
 
-// Only Adam has state; of the others these are a byte.
+// Only Adam has state; for other kernels these buffers have one byte.
 struct RowMemory {
   explicit RowMemory(const RowKernel& k)
       : x(k.rows * x_columns(k) * (operand_dtype(k) == DataType::Fp32 ? 4 : 2)),
@@ -57,7 +57,7 @@ void fill(const Bench& bench, const RowKernel& k, const RowMemory& memory) {
   if (!is_adam(k)) return;
   random(memory.weight, k.rows * k.columns, DataType::Fp32, weight_seed);
   random(memory.momentum, k.rows * k.columns, DataType::Fp32, momentum_seed);
-  // A variance is no random number: it is never negative, and zero before the first step.
+  // A variance is never negative, and it is zero before the first step, so it is not random.
   check(cudaMemsetAsync(memory.variance.get(), 0, memory.variance.bytes(), bench.watch.stream()),
         "filling operands");
 }
@@ -70,6 +70,7 @@ std::vector<double> operand_row(DataType dtype, std::uint64_t seed, std::int64_t
   return values;
 }
 
+// One row of the result, computed on the CPU from the operands' seeds.
 std::vector<double> expected_row(const RowKernel& k, std::int64_t row) {
   const bool permutes = k.operation == RowOperation::Permute;
   const std::int64_t from = permutes || k.operation == RowOperation::Embedding
@@ -113,18 +114,18 @@ std::vector<double> expected_row(const RowKernel& k, std::int64_t row) {
   return {};
 }
 
-// RoPE subtracts products of up to 12, a LayerNorm means and adds a bias; a target's gradient is a
-// softmax less one.
-double slack(const RowKernel& k) {
+// Absolute tolerance for cancellation: RoPE subtracts products of up to 12, a LayerNorm subtracts
+// means and adds a bias, and the gradient at a target is a softmax minus one.
+double absolute_tolerance(const RowKernel& k) {
   const bool cancels = k.operation == RowOperation::Rope ||
                        k.operation == RowOperation::LayerNorm ||
                        k.operation == RowOperation::CrossEntropy;
   return cancels ? 1e-5 : 1e-9;
 }
 
-// bf16 results have 8 significant bits (off by 2^-9 of the value when rounded); GPU exponentials
-// and roots add far less. Adam's weights are stored in fp32, and Adam divides by roots of small
-// squares.
+// bf16 results have 8 significant bits (rounding changes them by 2^-9 of the value); GPU
+// exponentials and roots add much less. Adam's weights are stored in fp32, and Adam divides by
+// roots of small squares.
 void check_row(const RowKernel& k, const RowMemory& memory, std::int64_t row) {
   const std::vector<double> expected = expected_row(k, row);
   const StoredRange range{.dtype = is_adam(k) ? DataType::Fp32 : DataType::Bf16,
@@ -132,8 +133,9 @@ void check_row(const RowKernel& k, const RowMemory& memory, std::int64_t row) {
                           .count = k.columns};
   const auto computed = read_stored(is_adam(k) ? memory.weight : memory.result, range);
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double tolerance = is_adam(k) ? 1e-5 * (1.0 + std::abs(expected[i]))
-                                        : std::ldexp(std::abs(expected[i]), -8) + slack(k);
+    const double tolerance = is_adam(k)
+                                 ? 1e-5 * (1.0 + std::abs(expected[i]))
+                                 : std::ldexp(std::abs(expected[i]), -8) + absolute_tolerance(k);
     if (!(std::abs(computed[i] - expected[i]) <= tolerance))
       throw WrongResult(fmt::format("row {} column {} is {}, the reference says {}", row, i,
                                     computed[i], expected[i]));

@@ -12,7 +12,7 @@ namespace trainyard::bench {
 
 namespace {
 
-// A batched product of attention, with the algorithm that cuBLASLt's heuristic puts first.
+// A batched GEMM of attention, with the first algorithm of cuBLASLt's heuristic.
 class HeadGemm {
  public:
   HeadGemm(const Bench& bench, const Gemm& gemm) : plan_(bench, gemm) {}
@@ -24,7 +24,7 @@ class HeadGemm {
   GemmPlan plan_;
 };
 
-// All heads of all sequences as one batch, each head's rows one after another.
+// All heads of all sequences form one batch; the rows of each head are contiguous.
 struct UnfusedMemory {
   UnfusedMemory(const Attention& a, std::int64_t heads)
       : q(heads * a.query_length * a.head_dim_qk * 2),
@@ -38,7 +38,7 @@ struct UnfusedMemory {
         scores(heads * a.query_length * a.kv_length * 2),
         weights(static_cast<std::int64_t>(scores.bytes())) {}
   DeviceMemory q, k, v, result, result_gradient, q_gradient, k_gradient, v_gradient;
-  DeviceMemory scores, weights;  // the scores' memory serves their gradient as well
+  DeviceMemory scores, weights;  // the memory of the scores also holds their gradient
 };
 
 class UnfusedCall {
@@ -78,7 +78,7 @@ class UnfusedCall {
     result_.run(memory_.weights, memory_.v, memory_.result);
   }
 
-  // Needs the weights of forward.
+  // Needs the weights that forward() computed.
   void backward() const {
     v_.run(memory_.weights, memory_.result_gradient, memory_.v_gradient);
     weights_.run(memory_.result_gradient, memory_.v, memory_.scores);
@@ -94,8 +94,7 @@ class UnfusedCall {
     k_.run(memory_.scores, memory_.q, memory_.k_gradient);
   }
 
-  // Returns the attention as the reference sees it: heads one after another are sequences of one
-  // head.
+  // The attention in the form of the reference: contiguous heads are sequences of one head.
   [[nodiscard]] Attention as_sequences() const {
     Attention apart = a_;
     apart.batch = heads_;

@@ -34,7 +34,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* schema_name = "trainyard.measured_kernels";
 constexpr std::int64_t schema_version = 1;
 
-// Rows compare where these are equal. Date, clocks and command may differ.
+// Rows are comparable where these are equal. Date, clocks and command may differ.
 constexpr std::array same_throughout = {"gpu", "driver", "cuda_runtime", "cublaslt", "cudnn"};
 
 Json row_to_json(const MeasuredRow& row) {
@@ -43,10 +43,11 @@ Json row_to_json(const MeasuredRow& row) {
                {"time_us_p10", row.time_us.p10},
                {"time_us_p90", row.time_us.p90}};
   if (!row.chosen.empty()) json["chosen"] = row.chosen;
-  if (row.beside)
-    json["beside"] = {{"alone_us", row.beside->alone_us},
-                      {"copied_bytes_per_s", row.beside->copied_bytes_per_s},
-                      {"copied_alone_bytes_per_s", row.beside->copied_alone_bytes_per_s}};
+  if (row.interference)
+    json["interference"] = {
+        {"alone_us", row.interference->alone_us},
+        {"copied_bytes_per_s", row.interference->copied_bytes_per_s},
+        {"copied_alone_bytes_per_s", row.interference->copied_alone_bytes_per_s}};
   json["checked"] = true;
   return json;
 }
@@ -58,14 +59,14 @@ MeasuredRow read_row(JsonObject& row) {
                                .p90 = row.number("time_us_p90", {.least = 0})},
                    .chosen = row.text("chosen", "")};
   if (std::holds_alternative<Interference>(read.task)) {
-    JsonObject beside = row.object("beside");
+    JsonObject interference = row.object("interference");
     constexpr double positive = 1e-6;
-    const auto figure = [&beside](const char* key) {
-      return beside.number(key, {.least = positive});
+    const auto figure = [&interference](const char* key) {
+      return interference.number(key, {.least = positive});
     };
-    read.beside = {.alone_us = figure("alone_us"),
-                   .copied_bytes_per_s = figure("copied_bytes_per_s"),
-                   .copied_alone_bytes_per_s = figure("copied_alone_bytes_per_s")};
+    read.interference = {.alone_us = figure("alone_us"),
+                         .copied_bytes_per_s = figure("copied_bytes_per_s"),
+                         .copied_alone_bytes_per_s = figure("copied_alone_bytes_per_s")};
   }
   if (!row.boolean("checked"))
     row.report("checked", "is false", "a row is kept only when its result was checked");
@@ -139,6 +140,7 @@ void write_partial(const MeasuredProfile& profile, const std::filesystem::path& 
 }
 
 void finish_profile(const MeasuredProfile& profile, const std::filesystem::path& file) {
+  // A rename replaces the file at once, so that an interruption leaves the old or the new profile.
   write_partial(profile, file);
   std::filesystem::rename(partial_name(file), file);
 }

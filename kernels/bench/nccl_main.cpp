@@ -1,14 +1,13 @@
 // trainyard-profile-nccl: measures NCCL's collectives on all GPUs of this node.
 //
-//   trainyard-profile-nccl --out nccl.json                                  every operation, 8 B to
-//   8 GiB trainyard-profile-nccl --out nccl.json --algorithms ring,tree,nvls --protocols
-//   ll,ll128,simple mpirun -np 2 -npernode 1 trainyard-profile-nccl --out nccl.json --id-file
-//   /shared/nccl.id
+//    trainyard-profile-nccl --out nccl.json                 every operation, 8 B to 8 GiB
+//    trainyard-profile-nccl --out nccl.json --algorithms ring,tree,nvls --protocols ll,ll128,simple
+//    mpirun -np 2 -npernode 1 trainyard-profile-nccl --out nccl.json --id-file /shared/nccl.id
 //
-// One process drives all GPUs of its node. Under mpirun or srun, one process a node: they find each
-// other through --id-file on a shared file system. Each forced algorithm and protocol is measured
-// by a process of its own, since NCCL reads them once. Exit codes: 0 measured; 1 no GPU, or a
-// wrong result; 2 usage.
+// One process drives all GPUs of its node. Under mpirun or srun there is one process per node; the
+// processes find each other through --id-file on a shared file system. A separate process measures
+// each forced algorithm and protocol, because NCCL reads these settings once. Exit codes: 0
+// measured; 1 no GPU, or a wrong result; 2 usage.
 #include <fmt/format.h>
 #include <nccl.h>
 #include <sys/wait.h>
@@ -39,14 +38,14 @@ constexpr int large_iterations = 5;
 constexpr int small_iterations = 20;
 constexpr std::int64_t large_bytes = std::int64_t{64} << 20;
 
-using bench::check;  // of CUDA's codes
+using bench::check;  // for CUDA's codes
 void check(ncclResult_t code, std::string_view doing) {
   if (code != ncclSuccess)
     throw RunError(
         fmt::format("{}: {} ({})", doing, ncclGetErrorString(code), ncclGetLastError(nullptr)));
 }
 
-// The place of this process among the nodes, as launchers tell it.
+// Index of this process among the nodes, from the environment of the launcher.
 struct Place {
   int node = 0;
   int nodes = 1;
@@ -64,7 +63,7 @@ Place place_among_nodes() {
   return {};
 }
 
-// The first node writes the id, the others wait for it.
+// The first node writes the id, and the others wait for it.
 ncclUniqueId shared_id(const CollectiveOptions& options, const Place& place,
                        const std::string& suffix) {
   ncclUniqueId id{};
@@ -132,8 +131,8 @@ class Node {
   [[nodiscard]] int ranks() const { return devices_ * place_.nodes; }
   [[nodiscard]] const Place& place() const { return place_; }
 
-  // Microseconds of one operation of that many bytes: of the slowest rank of this node, back to
-  // back, the median of some repeats.
+  // Microseconds of one operation of that size: the slowest rank of this node, operations back to
+  // back, and the median of some repeats.
   [[nodiscard]] double time_us(CollectiveOp op, std::int64_t bytes) const {
     const int iterations = bytes > large_bytes ? large_iterations : small_iterations;
     for (int i = 0; i < warm_ups; ++i) queue(op, bytes, ncclFloat32);
@@ -155,7 +154,7 @@ class Node {
     return spread_of(std::move(times)).median;
   }
 
-  // Every rank sends bytes of the value number + 1; what must arrive is known.
+  // Every rank sends bytes with the value number + 1, so the values that must arrive are known.
   void verify(CollectiveOp op) const {
     const std::int64_t block = 4096;
     const std::int64_t bytes = block * ranks();
@@ -180,7 +179,7 @@ class Node {
   }
 
  private:
-  // The value in a rank's block `other`; -1: this rank receives nothing there.
+  // The expected value in block `other` of a rank; -1 if this rank receives nothing there.
   [[nodiscard]] int expected_byte(CollectiveOp op, int rank, int other) const {
     const int n = ranks();
     switch (op) {
@@ -213,7 +212,7 @@ class Node {
     for_each([](const Rank& r) { check(cudaStreamSynchronize(r.stream.get()), "waiting"); });
   }
 
-  // A point-to-point pair with each of the ranks `first` to `last` away.
+  // A point-to-point pair with each of the ranks at distance `first` to `last`.
   void exchange(const Rank& r, std::size_t count, ncclDataType_t type, int first, int last) const {
     const auto size = static_cast<std::int64_t>(count * (type == ncclFloat32 ? 4 : 1));
     for (int away = first; away <= last; ++away) {
@@ -289,7 +288,7 @@ std::vector<CollectiveRun> measure_all(const CollectiveOptions& options, const s
                       .forced = forced,
                       .rows = {}};
     for (const std::int64_t bytes : sizes) {
-      // Blocks of all ranks must be whole floats.
+      // The block of each rank must be a whole number of floats.
       if (bytes < 4 * node.ranks()) continue;
       if (isatty(STDERR_FILENO) == 1) fmt::print(stderr, "\r\033[K{} {} {} B", forced, word, bytes);
       run.rows.push_back({.bytes = bytes, .time_us = node.time_us(op, bytes), .in_place = false});
@@ -300,8 +299,8 @@ std::vector<CollectiveRun> measure_all(const CollectiveOptions& options, const s
   return runs;
 }
 
-// NCCL reads what is forced once in a process, so each combination has its own. Its file is empty
-// of runs when NCCL does not offer the combination here.
+// NCCL reads the forced settings once per process, so each combination runs in a separate one. Its
+// file has no runs when NCCL does not offer the combination here.
 void measure_part(const CollectiveOptions& options, const std::string& algorithm,
                   const std::string& protocol, const std::string& file) {
   const auto upper = [](std::string word) {
@@ -323,6 +322,7 @@ void measure_part(const CollectiveOptions& options, const std::string& algorithm
   if (!runs.empty()) write_file(file, collective_json(runs, origin).dump(1) + "\n");
 }
 
+// The parent process never initialises CUDA, so that each forked child can.
 int run_parts(const CollectiveOptions& options) {
   const std::vector<std::string> any = {""};
   Json all;

@@ -51,7 +51,7 @@ GroupChange group_change(const std::string& name, const std::vector<RowChange>& 
   GroupChange group{.group = name};
   std::vector<double> ratios;
   for (const RowChange& row : rows) {
-    if (task_group(row.task) != name) continue;
+    if (task_category(row.task) != name) continue;
     ratios.push_back(row.ratio());
     if (row.beyond_spread) ++(row.ratio() > 1.0 ? group.slower : group.faster);
   }
@@ -74,7 +74,7 @@ std::optional<DataType> dtype_named(const std::string& name) {
   return static_cast<DataType>(found - names.begin());
 }
 
-// A size or a time: above 0.
+// Reports a size or a time that is not above 0.
 template <class Number>
 Number positive(const CsvTable& table, std::size_t row, const std::string& column, Number value) {
   if (value <= Number{0})
@@ -107,7 +107,7 @@ Attention csv_attention(const CsvTable& table, std::size_t row, DataType dtype) 
           .dtype = dtype};
 }
 
-// The profile's counts of channels stay; how much they cost becomes what was measured.
+// Sets the measured cost of communication. The profile's channel counts do not change.
 void add_interference(Json& gpu_profile, const MeasuredProfile& rows) {
   const auto sms = gpu_profile["sheet"]["sms"]["value"].get<std::int64_t>();
   const auto factors = interference_factors(rows, sms);
@@ -149,6 +149,7 @@ MeasuredProfile merged(const std::vector<MeasuredProfile>& profiles) {
 
 Json with_measured(Json gpu_profile, const MeasuredProfile& rows) {
   Json& section = gpu_profile["measured"];
+  // Index of each stored row, by the JSON text of its kernel.
   std::map<std::string, std::size_t> place;
   Json kept = section.contains("rows") ? section["rows"] : Json::array();
   for (std::size_t i = 0; i < kept.size(); ++i) place[kept[i]["kernel"].dump()] = i;
@@ -174,11 +175,11 @@ std::optional<InterferenceFactors> interference_factors(const MeasuredProfile& r
   std::vector<double> slowed, losses;
   for (const MeasuredRow& row : rows.rows) {
     const auto* task = std::get_if<Interference>(&row.task);
-    if (task == nullptr || !row.beside) continue;
+    if (task == nullptr || !row.interference) continue;
     const double held = static_cast<double>(task->sms) / static_cast<double>(sms);
-    slowed.push_back(
-        std::max(0.0, 1.0 - row.beside->copied_bytes_per_s / row.beside->copied_alone_bytes_per_s));
-    losses.push_back(std::max(0.0, 1.0 - row.beside->alone_us / row.time_us.median) / held);
+    slowed.push_back(std::max(0.0, 1.0 - row.interference->copied_bytes_per_s /
+                                             row.interference->copied_alone_bytes_per_s));
+    losses.push_back(std::max(0.0, 1.0 - row.interference->alone_us / row.time_us.median) / held);
   }
   if (slowed.empty()) return std::nullopt;
   const std::size_t count = slowed.size();
@@ -195,6 +196,7 @@ ProfileDiff compared(const MeasuredProfile& before, const MeasuredProfile& after
     if (old != now)
       diff.provenance.push_back(fmt::format("{}: {} -> {}", key, shown(old), shown(now)));
   }
+  // Rows of the later profile, by the text of their task.
   std::map<std::string, const MeasuredRow*> later;
   for (const MeasuredRow& row : after.rows) later[task_text(row.task)] = &row;
   std::vector<std::string> groups;
@@ -210,7 +212,7 @@ ProfileDiff compared(const MeasuredProfile& before, const MeasuredProfile& after
                          .before_us = old.median,
                          .after_us = now.median,
                          .beyond_spread = now.p10 > old.p90 || now.p90 < old.p10});
-    const std::string group(task_group(row.task));
+    const std::string group(task_category(row.task));
     if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
   }
   diff.only_after = after.rows.size() - diff.rows.size();
@@ -245,7 +247,8 @@ MeasuredProfile from_csv(const std::filesystem::path& file, const CsvOrigin& ori
   const bool attention = table.has("head_dim");
   if (!attention && !table.has("n"))
     throw InputError(Problem{file.string(), "", "has neither columns m, n, k nor seq, head_dim",
-                             "give a table of products or of causal attention"});
+                             "give a table of GEMMs or of causal attention"});
+  // Times of equal rows are collected under the text of their task.
   std::map<std::string, std::pair<Task, std::vector<double>>> by_task;
   std::size_t left_out = 0;
   for (std::size_t row = 0; row < table.rows(); ++row) {
@@ -284,9 +287,9 @@ namespace {
 
 constexpr double kSecondsPerUs = 1e-6;
 
-// "gemm bf16", "attention bf16"; of others the group alone.
+// "gemm bf16", "attention bf16"; for other tasks only the group.
 std::string kind_of(const Task& task, const Kernel& kernel) {
-  std::string name(task_group(task));
+  std::string name(task_category(task));
   if (const auto* gemm = std::get_if<Gemm>(&kernel))
     name += " " + std::string(to_string(gemm->dtype));
   if (const auto* attention = std::get_if<Attention>(&kernel))
@@ -319,6 +322,7 @@ std::vector<fit::Judgement> judge_rows(const MeasuredProfile& rows,
                   "leave the row out"});
     }
     const Cost cost = gpu.model->cost(*kernel);
+    // Measured kernels count as known, and their errors count too: they compare two machines.
     Kind& kind = kinds[kind_of(row.task, *kernel)];
     kind.known += cost.provenance == Provenance::Measured ? 1 : 0;
     kind.ratios.push_back(cost.time.value() / (row.time_us.median * kSecondsPerUs));
@@ -327,7 +331,7 @@ std::vector<fit::Judgement> judge_rows(const MeasuredProfile& rows,
     throw InputError(Problem{{},
                              {},
                              "no row is of a kernel that a simulation runs",
-                             "measure products, attention or copies"});
+                             "measure GEMMs, attention or copies"});
   std::vector<fit::Judgement> judgements;
   for (auto& [name, kind] : kinds) {
     judgements.push_back(

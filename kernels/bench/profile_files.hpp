@@ -1,10 +1,9 @@
-// Measured profiles put together, compared, taken from tables, judged and made part of a GPU's
-// profile.
+// Operations on measured profiles: merge, compare, import from tables, evaluate, and insert into a
+// GPU's profile.
 //
-//   MeasuredProfile both = merged({read_profile("gemm.json"), read_profile("attention.json")});
-//   auto document = with_measured(json_of_h200, both);    // kernels/profiles/h200.json and the
-//                                                           // rows
-//   ProfileDiff diff = compared(before, after);           // where did this driver get slower?
+//    MeasuredProfile both = merged({read_profile("gemm.json"), read_profile("attention.json")});
+//    auto document = with_measured(json_of_h200, both);   // kernels/profiles/h200.json with rows
+//    ProfileDiff diff = compared(before, after);          // where did this driver get slower?
 #pragma once
 
 #include <filesystem>
@@ -18,16 +17,17 @@
 
 namespace trainyard::bench {
 
-// The kernel that a row answers in a simulation; launches, interference, fused products and
-// unfused attention answer none.
+// The simulated kernel that a row measures. Launches, interference, fused GEMMs and unfused
+// attention have none.
 [[nodiscard]] std::optional<Kernel> kernel_of(const Task& task);
 
-// The rows of all; of a task that several measured, the last one's. Throws InputError where they
-// were measured on different GPUs, drivers or libraries. REQUIRES: at least one.
+// The rows of all profiles. If several profiles measured a task, the row of the last one is used.
+// Throws InputError where they were measured on different GPUs, drivers or libraries. REQUIRES: at
+// least one profile.
 [[nodiscard]] MeasuredProfile merged(const std::vector<MeasuredProfile>& profiles);
 
-// A GPU's profile (`kernels/profiles/<gpu>.json`) whose section "measured" holds the rows, besides
-// those it held before; of a kernel in both, the new one. Rows of interference become its
+// A GPU's profile (`kernels/profiles/<gpu>.json`) whose section "measured" contains the new rows in
+// addition to its old ones. If both contain a kernel, the new row is used. Rows of interference set
 // `communication_sms.slowed` and `compute_loss`.
 [[nodiscard]] nlohmann::ordered_json with_measured(nlohmann::ordered_json gpu_profile,
                                                    const MeasuredProfile& rows);
@@ -37,7 +37,7 @@ struct RowChange {
   Task task;
   double before_us = 0.0;
   double after_us = 0.0;
-  bool beyond_spread = false;  // the middle eighty percent of the runs do not meet
+  bool beyond_spread = false;  // the middle eighty percent of the two sets of runs do not overlap
   [[nodiscard]] double ratio() const { return after_us / before_us; }
 };
 struct GroupChange {
@@ -53,14 +53,15 @@ struct ProfileDiff {
   std::size_t only_before = 0, only_after = 0;
 };
 [[nodiscard]] ProfileDiff compared(const MeasuredProfile& before, const MeasuredProfile& after);
-// For a terminal: what differs in provenance, each group, the `most` rows that changed most.
+// Text for a terminal: the differences in provenance, each group, and the `most` rows that changed
+// most.
 [[nodiscard]] std::string diff_text(const ProfileDiff& diff, std::size_t most);
 
-// The factors that rows of interference give, medians of all of them: `slowed` is the share of its
-// rate that the copying kernel loses beside the product; `compute_loss` the share of its speed that
-// the product loses, for each share of the GPU's SMs that were held. 16 of 132 SMs held, 100 us
-// alone and 116 beside: (1 - 100 / 116) / (16 / 132) = 1.138. Nothing without such rows. REQUIRES:
-// sms > 0.
+// Factors from the rows of interference, as medians over all of them. `slowed` is the share of its
+// rate that the copying kernel loses while the GEMM runs. `compute_loss` is the share of its speed
+// that the GEMM loses, per share of the GPU's SMs that are occupied. Example: 16 of 132 SMs are
+// occupied, the GEMM takes 100 us alone and 116 us with the copy: (1 - 100 / 116) / (16 / 132) =
+// 1.138. Nothing without such rows. REQUIRES: sms > 0.
 struct InterferenceFactors {
   std::size_t rows = 0;
   double slowed = 0.0;
@@ -69,21 +70,22 @@ struct InterferenceFactors {
 [[nodiscard]] std::optional<InterferenceFactors> interference_factors(const MeasuredProfile& rows,
                                                                       std::int64_t sms);
 
-// A table of kernels measured elsewhere (comma-separated, a header line). Columns of products:
-// dtype, m, n, k, time_us; of attention: dtype, batch, seq, heads, kv_heads, head_dim, time_us
-// (causal, forward, window 0). Equal rows become their median; rows of a precision unknown here
-// are left out and counted in the provenance. Throws InputError for other columns.
+// Reads a table of kernels that were measured elsewhere (comma-separated, a header line). Columns
+// of GEMMs: dtype, m, n, k, time_us; of attention: dtype, batch, seq, heads, kv_heads, head_dim,
+// time_us (causal, forward, window 0). Equal rows are replaced by their median. Rows with an
+// unknown precision are left out and counted in the provenance. Throws InputError for other
+// columns.
 struct CsvOrigin {
-  std::string gpu;     // as the provenance is to say
-  std::string source;  // where the table comes from
+  std::string gpu;     // name for the provenance
+  std::string source;  // source of the table
   std::string date;
 };
 [[nodiscard]] MeasuredProfile from_csv(const std::filesystem::path& file, const CsvOrigin& origin);
 
-// By kind of kernel and precision, at burst clock. All rows are judged: `known` of them have shapes
-// that the profile holds as measured, on its own machine. Rows that no simulated kernel answers
-// (launches, interference) are left out. Throws InputError for a profile that is not there, a
-// precision that the GPU lacks, or no row.
+// Errors by kind of kernel and precision, at burst clock. All rows are evaluated; for `known` of
+// them the profile contains a measurement, from its own machine. Rows that have no simulated kernel
+// (launches, interference) are left out. Throws InputError for a missing profile, a precision that
+// the GPU lacks, or if there is no row.
 [[nodiscard]] std::vector<fit::Judgement> judge_rows(const MeasuredProfile& rows,
                                                      const std::string& gpu_profile);
 

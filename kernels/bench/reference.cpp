@@ -29,14 +29,14 @@ double rounded(DataType dtype, double value) {
   if (value == 0.0) return value;
   const NumberFormat format = number_format(dtype);
   const int exponent = std::max(std::ilogb(value), format.least_exponent);
-  // The distance of neighbours at this magnitude; nearbyint rounds ties to even.
+  // Distance of neighbouring values at this magnitude. nearbyint rounds ties to even.
   const double quantum = std::ldexp(1.0, exponent - format.fraction_bits);
   return std::clamp(std::nearbyint(value / quantum) * quantum, -format.largest, format.largest);
 }
 
 double decoded(DataType dtype, std::uint32_t bits) {
   const int width = 8 * static_cast<int>(element_bytes(dtype));
-  // tf32 is stored as fp32, of which it leaves the last fraction bits zero.
+  // tf32 is stored as fp32, with the last fraction bits zero.
   const int fraction_bits =
       number_format(dtype == DataType::Tf32 ? DataType::Fp32 : dtype).fraction_bits;
   const std::uint32_t one = 1;
@@ -47,6 +47,7 @@ double decoded(DataType dtype, std::uint32_t bits) {
   if (dtype == DataType::Fp8 ? (bits & 0x7fU) == 0x7fU : raised == all_raised)
     return dtype != DataType::Fp8 && fraction == 0 ? sign * std::numeric_limits<double>::infinity()
                                                    : std::numeric_limits<double>::quiet_NaN();
+  // An exponent field of 0 means a subnormal number: no leading one, and the exponent of field 1.
   const double leading = raised == 0 ? 0.0 : std::ldexp(1.0, fraction_bits);
   const int exponent = std::max(static_cast<int>(raised), 1) - 1 +
                        number_format(dtype).least_exponent - fraction_bits;
@@ -61,13 +62,13 @@ bool b_is_transposed(const Gemm& gemm) {
   return gemm.pass == GemmPass::Forward || gemm.dtype == DataType::Fp8;
 }
 
-std::int64_t a_place(const Gemm& gemm, const GemmEntry& entry, std::int64_t l) {
+std::int64_t a_index(const Gemm& gemm, const GemmEntry& entry, std::int64_t l) {
   const std::int64_t inside =
       a_is_transposed(gemm) ? l * gemm.m + entry.row : entry.row * gemm.k + l;
   return entry.batch * gemm.m * gemm.k + inside;
 }
 
-std::int64_t b_place(const Gemm& gemm, const GemmEntry& entry, std::int64_t l) {
+std::int64_t b_index(const Gemm& gemm, const GemmEntry& entry, std::int64_t l) {
   const std::int64_t inside =
       b_is_transposed(gemm) ? entry.column * gemm.k + l : l * gemm.n + entry.column;
   return entry.batch * gemm.k * gemm.n + inside;
@@ -86,7 +87,7 @@ double gemm_entry(const Gemm& gemm, const GemmEntry& entry, const StoredValue& a
                   const StoredValue& b) {
   double sum = 0.0;
   for (std::int64_t l = 0; l < gemm.k; ++l)
-    sum += a(a_place(gemm, entry, l)) * b(b_place(gemm, entry, l));
+    sum += a(a_index(gemm, entry, l)) * b(b_index(gemm, entry, l));
   return sum;
 }
 
@@ -120,7 +121,7 @@ std::int64_t keys_seen(const Attention& a, std::int64_t query) {
   return a.causal ? std::min(query + 1, a.kv_length) : a.kv_length;
 }
 
-// One attention's rows by what they are.
+// Reads the rows of one attention's operands.
 struct Rows {
   const Attention& a;
   const AttentionOperands& from;
@@ -139,7 +140,7 @@ struct Rows {
   }
 };
 
-// The values of one query that all keys need.
+// Values of one query that the gradients of all its keys need.
 struct QueryGradient {
   Row query, result_gradient;
   double log_sum = 0.0, sum = 0.0;
@@ -171,6 +172,7 @@ ResultRow attention_row(const Attention& a, const AttentionRow& row,
   Row scores;
   for (std::int64_t key = 0; key < keys_seen(a, row.position); ++key)
     scores.push_back(scale_of(a) * dot(query, rows.key(key_seen(a, row, key))));
+  // The largest score is subtracted before exp, so that no weight overflows.
   const double largest = *std::ranges::max_element(scores);
   ResultRow found{.values = Row(static_cast<std::size_t>(a.head_dim_v), 0.0)};
   double sum = 0.0;
@@ -193,12 +195,14 @@ std::vector<double> query_gradient_row(const Attention& a, const AttentionRow& r
     const AttentionRow seen = key_seen(a, row, position);
     const Row key = rows.key(seen);
     const double weight = std::exp(scale_of(a) * dot(query.query, key) - query.log_sum);
+    // One entry of dS = P (dP - D), with D in query.sum.
     const double change = weight * (dot(query.result_gradient, rows.value(seen)) - query.sum);
     add_scaled(gradient, scale_of(a) * change, key);
   }
   return gradient;
 }
 
+// With a causal mask only the queries from the key's position on attend to it.
 KeyGradientRow key_gradient_row(const Attention& a, const AttentionRow& row,
                                 const GradientOperands& operands) {
   const Rows rows{a, operands.forward};

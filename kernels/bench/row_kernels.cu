@@ -13,15 +13,16 @@ namespace trainyard::bench {
 
 namespace {
 
-// Kernels on rows of bf16 take eight elements at a time, and a block's sum or maximum.
+// The kernels process rows of bf16 in vectors of eight elements, and reduce a sum or maximum over a
+// block.
 //
-//   Eight x = load(from, vector);   // 16 bytes, the widest load
-//   const float sum = over_block(part, Sum{});   // the same in every thread
+//    Eight x = load(from, vector);   // 16 bytes, the widest load
+//    const float sum = over_block(part, Sum{});   // the same in every thread
 constexpr int block_threads = 256;
 
 constexpr int vector_elements = 8;  // of bf16: 16 bytes, the widest load
 
-// Each thread of a reducing kernel keeps its part of the row in registers.
+// Each thread of a reducing kernel holds its part of the row in registers.
 constexpr int vectors_per_thread =
     static_cast<int>(row_columns_most) / (block_threads * vector_elements);
 
@@ -57,13 +58,14 @@ struct Largest {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// The same value in every thread of the block.
+// Reduces over the block: within each warp by shuffles, then over the warps in shared memory. Every
+// thread gets the same value.
 template <class Combine>
 __device__ float over_block(float value, Combine combine) {
   __shared__ float of_warp[block_threads / 32];
   for (int step = 16; step > 0; step /= 2)
     value = combine(value, __shfl_xor_sync(0xffffffffU, value, step));
-  __syncthreads();  // the last reduction's readers are done
+  __syncthreads();  // all threads have read the result of the previous reduction
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
   __syncthreads();
   value = of_warp[0];
@@ -71,8 +73,8 @@ __device__ float over_block(float value, Combine combine) {
   return value;
 }
 
-// The softmax of a row of `row_vectors` vectors from `first` on that the block has read, each
-// thread its part in `kept` and the largest of them in `largest`.
+// Stores the softmax of a row of `row_vectors` vectors from `first` on. The block has read the row:
+// each thread holds its part in `kept` and the maximum of that part in `largest`.
 __device__ void store_softmax(__nv_bfloat16* to, std::int64_t first, int row_vectors,
                               Eight (&kept)[vectors_per_thread], float largest) {
   largest = over_block(largest, Largest{});
@@ -95,7 +97,7 @@ __device__ void store_softmax(__nv_bfloat16* to, std::int64_t first, int row_vec
   }
 }
 
-// One thread for each vector of eight results.
+// One thread processes one vector of eight results; the same for add and swiglu.
 __global__ void copy_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, std::int64_t vectors) {
   const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
   if (i < vectors) reinterpret_cast<uint4*>(result)[i] = reinterpret_cast<const uint4*>(x)[i];
@@ -115,6 +117,7 @@ __global__ void swiglu_kernel(const __nv_bfloat16* gate_and_up, __nv_bfloat16* r
                               std::int64_t vectors, std::int64_t row_vectors) {
   const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
   if (i >= vectors) return;
+  // A row of the input has 2 * row_vectors vectors: the gate's, then those of up.
   const std::int64_t row = i / row_vectors;
   Eight gate = load(gate_and_up, i + row * row_vectors);
   const Eight up = load(gate_and_up, i + (row + 1) * row_vectors);
@@ -123,7 +126,7 @@ __global__ void swiglu_kernel(const __nv_bfloat16* gate_and_up, __nv_bfloat16* r
   store(result, i, gate);
 }
 
-// One block for each row. The row is read once and kept.
+// One block per row. The row is read once and held in registers.
 __global__ void rms_norm_kernel(const __nv_bfloat16* x, const __nv_bfloat16* weight,
                                 __nv_bfloat16* result, int row_vectors) {
   const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
@@ -148,7 +151,7 @@ __global__ void rms_norm_kernel(const __nv_bfloat16* x, const __nv_bfloat16* wei
   }
 }
 
-// As rms_norm_kernel; the bias stands behind the weight.
+// Same as rms_norm_kernel; the bias follows the weight in memory.
 __global__ void layer_norm_kernel(const __nv_bfloat16* x, const __nv_bfloat16* weight_and_bias,
                                   __nv_bfloat16* result, int row_vectors) {
   const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
@@ -190,7 +193,7 @@ __global__ void layer_norm_kernel(const __nv_bfloat16* x, const __nv_bfloat16* w
 __global__ void softmax_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, int row_vectors) {
   const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
   Eight kept[vectors_per_thread];
-  float largest = -3.4e38F;  // below every bf16 that is filled in
+  float largest = -3.4e38F;  // below every bf16 value that is filled in
 #pragma unroll
   for (int part = 0; part < vectors_per_thread; ++part) {
     const int i = part * block_threads + static_cast<int>(threadIdx.x);
@@ -201,7 +204,8 @@ __global__ void softmax_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, in
   store_softmax(result, first, row_vectors, kept, largest);
 }
 
-// One thread turns eight columns of the first half of a head and their partners in the second.
+// One thread rotates eight columns of the first half of a head with their partners in the second
+// half.
 __global__ void rope_kernel(const __nv_bfloat16* x, const __nv_bfloat16* table,
                             __nv_bfloat16* result, std::int64_t pairs, std::int64_t row_vectors) {
   constexpr int head_vectors = static_cast<int>(rope_head_columns) / vector_elements;
@@ -224,7 +228,9 @@ __global__ void rope_kernel(const __nv_bfloat16* x, const __nv_bfloat16* table,
   store(result, low + half, turned_b);
 }
 
-// One block for each row, of any length: the row is read for its maximum and sum, and once more.
+// One block per row, of any length. The row is read once for its maximum and sum, and once more for
+// the gradient. The maximum and the sum come from one pass: the sum is rescaled whenever the
+// maximum grows (online softmax).
 __global__ void cross_entropy_kernel(const __nv_bfloat16* x, __nv_bfloat16* result,
                                      int row_vectors) {
   const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
@@ -250,6 +256,7 @@ __global__ void cross_entropy_kernel(const __nv_bfloat16* x, __nv_bfloat16* resu
   }
 }
 
+// Copies rows in the order of gathered_row, one vector per thread.
 __global__ void gather_kernel(const __nv_bfloat16* x, __nv_bfloat16* result, std::int64_t rows,
                               std::int64_t row_vectors, bool each_once) {
   const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
@@ -271,6 +278,7 @@ struct AdamSingles {
   float rate, beta1, beta2, epsilon, decay, momentum_scale, variance_scale;
 };
 
+// One step of AdamW. The scales are the bias corrections of step 1.
 __device__ float adam_weight(const AdamSingles& c, float gradient, float weight, float& momentum,
                              float& variance) {
   momentum = c.beta1 * momentum + (1.0F - c.beta1) * gradient;
@@ -280,7 +288,7 @@ __device__ float adam_weight(const AdamSingles& c, float gradient, float weight,
   return weight - c.rate * (direction + c.decay * weight);
 }
 
-// Four parameters a thread: 16 bytes of each fp32 array.
+// Four parameters per thread: 16 bytes of each fp32 array.
 __global__ void adam_kernel(const float4* gradient, float4* weight, float4* momentum,
                             float4* variance, uint2* result, std::int64_t vectors, AdamSingles c) {
   const std::int64_t i = std::int64_t{blockIdx.x} * block_threads + threadIdx.x;
@@ -315,7 +323,7 @@ AdamSingles adam_singles() {
 
 struct Tf32 {
   float value;
-  // Round to nearest, ties to even, at bit 13 of the fp32 fraction.
+  // Rounds to nearest, ties to even, at bit 13 of the fp32 fraction.
   __device__ explicit Tf32(float x) {
     const unsigned bits = __float_as_uint(x);
     value = __uint_as_float((bits + 0xfffU + ((bits >> 13) & 1U)) & ~0x1fffU);
@@ -429,7 +437,7 @@ cudaError_t launch_count(unsigned* counter, cudaStream_t stream) {
 
 namespace {
 
-// One block for each row, which is read once and kept.
+// One block per row, which is read once and held in registers.
 __global__ void weights_kernel(const __nv_bfloat16* scores, __nv_bfloat16* weights, int row_vectors,
                                int rows_of_head, float scale, bool causal) {
   const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
@@ -450,6 +458,8 @@ __global__ void weights_kernel(const __nv_bfloat16* scores, __nv_bfloat16* weigh
   store_softmax(weights, first, row_vectors, kept, largest);
 }
 
+// One block per row. The gradient stays in registers between its two uses; the weights are loaded
+// twice.
 __global__ void weights_gradient_kernel(const __nv_bfloat16* weights, const __nv_bfloat16* gradient,
                                         __nv_bfloat16* result, int row_vectors, float scale) {
   const std::int64_t first = std::int64_t{blockIdx.x} * row_vectors;
@@ -496,7 +506,7 @@ cudaError_t launch_attention_weights_gradient(const AttentionWeightsGradient& g,
 
 namespace {
 
-constexpr int occupying_threads = 512;  // as NCCL's kernels have
+constexpr int occupying_threads = 512;  // the number of threads of NCCL's kernels
 
 __device__ unsigned long long nanoseconds_now() {
   unsigned long long now = 0;
@@ -504,6 +514,7 @@ __device__ unsigned long long nanoseconds_now() {
   return now;
 }
 
+// Copies vectors until the time is over. The clock is read once per 16 vectors.
 __global__ void occupation_kernel(const uint4* from, uint4* into, std::int64_t vectors,
                                   unsigned long long nanoseconds, unsigned long long* copied) {
   const unsigned long long end = nanoseconds_now() + nanoseconds;
@@ -532,7 +543,7 @@ cudaError_t launch_occupation(const Occupation& o, cudaStream_t stream) {
     code = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   if (code == cudaSuccess)
     code = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
-  // All of an SM's shared memory: no other block finds room beside it.
+  // The block takes all of an SM's shared memory, so no other block fits on the SM.
   if (code == cudaSuccess)
     code = cudaFuncSetAttribute(occupation_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 shared_bytes);

@@ -1,8 +1,8 @@
-// The profilers' own GPU kernels, and the random operands of all tasks. Launchers return the
-// launch's error code; the work is queued in the stream.
+// GPU kernels of the profilers, and the random operands of all tasks. The launchers queue the work
+// in the stream and return the error code of the launch.
 //
-//   check(fill_random({.memory = x, .count = 1024, .dtype = DataType::Bf16, .seed = 1}, stream),
-//         "filling x");
+//    check(fill_random({.memory = x, .count = 1024, .dtype = DataType::Bf16, .seed = 1}, stream),
+//          "filling x");
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,11 +22,12 @@ struct RandomFill {
 };
 [[nodiscard]] cudaError_t fill_random(const RandomFill& fill, cudaStream_t stream);
 
-// Operands of a RowKernel; all bf16 but Adam's, which are fp32 and the bf16 copy `result`.
+// Operands of a RowKernel. All are bf16, except those of Adam, which are fp32 with a bf16 copy in
+// `result`.
 struct RowOperands {
-  const void* x = nullptr;  // Adam: gradient; cast: fp32
-  const void* second =
-      nullptr;  // add: the other summand; norms: weight (and bias); RoPE: the table
+  const void* x = nullptr;  // Adam: gradient; cast: fp32 input
+  // Add: the other summand. Norms: weight (and bias). RoPE: the table.
+  const void* second = nullptr;
   void* result = nullptr;
   void* weight = nullptr;    // Adam: master weight, updated
   void* momentum = nullptr;  // Adam: updated
@@ -38,8 +39,8 @@ inline constexpr std::int64_t row_columns_most = 16384;
 [[nodiscard]] cudaError_t launch_row_kernel(const RowKernel& kernel, const RowOperands& operands,
                                             cudaStream_t stream);
 
-// The middle of unfused attention, one row of bf16 scores at a time: softmax of scale * scores over
-// the columns that a query may see (causal: up to its own), 0 elsewhere.
+// The middle part of unfused attention, one row of bf16 scores at a time: softmax of scale * scores
+// over the columns that a query may attend to (causal: up to its own), and 0 elsewhere.
 struct AttentionWeights {
   const void* scores = nullptr;
   void* weights = nullptr;
@@ -49,11 +50,12 @@ struct AttentionWeights {
   float scale = 1.0F;
   bool causal = true;
 };
-// REQUIRES: columns divisible by 8 and at most row_columns_most; likewise below.
+// REQUIRES: columns divisible by 8 and at most row_columns_most; the same for the gradient below.
 [[nodiscard]] cudaError_t launch_attention_weights(const AttentionWeights& weights,
                                                    cudaStream_t stream);
 
-// Its gradient: result = scale * weights * (gradient - the row's sum of weights * gradient).
+// The gradient of these weights: result = scale * weights * (gradient - the row's sum of weights *
+// gradient).
 struct AttentionWeightsGradient {
   const void* weights = nullptr;
   const void* gradient = nullptr;
@@ -65,19 +67,22 @@ struct AttentionWeightsGradient {
 [[nodiscard]] cudaError_t launch_attention_weights_gradient(const AttentionWeightsGradient& g,
                                                             cudaStream_t stream);
 
-// A kernel as a communication's: it holds `sms` SMs alone for that long and copies memory on them.
+// A kernel like that of a communication: it occupies `sms` SMs exclusively for a given time and
+// copies memory on them.
 struct Occupation {
   const void* from = nullptr;
   void* into = nullptr;
-  std::int64_t bytes = 0;  // of each; walked again and again
+  std::int64_t bytes = 0;  // size of each buffer; the kernel passes over it repeatedly
   std::int64_t sms = 0;
   std::int64_t nanoseconds = 0;
-  unsigned long long* copied_bytes = nullptr;  // added to at the end
+  unsigned long long* copied_bytes = nullptr;  // the kernel adds its bytes when it ends
 };
-// REQUIRES: bytes divisible by 16 * 512 * sms. The error says where the GPU has fewer SMs.
+// REQUIRES: bytes divisible by 16 * 512 * sms. Returns an error if the GPU does not have more SMs
+// than that.
 [[nodiscard]] cudaError_t launch_occupation(const Occupation& occupation, cudaStream_t stream);
 
-// Adds one to the counter: what is launched to time launches, so that each is seen to have run.
+// Adds one to the counter. This kernel is launched to time launches, so that each launch is known
+// to have run.
 [[nodiscard]] cudaError_t launch_count(unsigned* counter, cudaStream_t stream);
 
 }  // namespace trainyard::bench

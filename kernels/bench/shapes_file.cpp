@@ -42,7 +42,8 @@ RowOperation operation_for(MemoryBoundKind kind) {
 }
 
 RowKernel row_kernel_for(const MemoryBound& kernel) {
-  // Rows as wide as hidden states are; a smaller kernel has one that is narrower, of whole heads.
+  // Rows have the width of typical hidden states. A smaller kernel has one narrower row of whole
+  // heads.
   constexpr std::int64_t usual_columns = 4096;
   const std::int64_t wanted = kernel.bytes / std::max<std::int64_t>(1, kernel.launches);
   RowKernel row{.operation = operation_for(kernel.kind), .rows = 1, .columns = usual_columns};
@@ -52,7 +53,7 @@ RowKernel row_kernel_for(const MemoryBound& kernel) {
         rope_head_columns, wanted * usual_columns / one / rope_head_columns * rope_head_columns);
     return row;
   }
-  // The difference is what a row adds; a weight is read once.
+  // The difference is the cost of one more row; a weight is read only once.
   row.rows = 2;
   const std::int64_t further = as_memory_bound(row).bytes - one;
   row.rows = 1 + (wanted - one + further / 2) / further;

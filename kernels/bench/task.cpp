@@ -19,7 +19,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TextOf {
-  // "experts rows256x8 n4096 k7168 bf16 forward per_expert", or each expert's rows: "rows300,212".
+  // "experts rows256x8 n4096 k7168 bf16 forward per_expert", or the rows of each expert:
+  // "rows300,212".
   std::string operator()(const GroupedGemm& gemm) const {
     const bool even = !gemm.rows.empty() && std::ranges::count(gemm.rows, gemm.rows.front()) ==
                                                 static_cast<std::ptrdiff_t>(gemm.rows.size());
@@ -114,7 +115,7 @@ Wanted read_part(JsonObject& object, const std::string& kind) {
   return {};
 }
 
-// A memory-bound kernel is one of ours (read_row_kernel) and has been read.
+// A memory-bound kernel is one of ours and has already been read by read_row_kernel.
 struct TaskOf {
   Task operator()(const MemoryBound&) const { return RowKernel{}; }
   Task operator()(const Recorded& kernel) const { return refuse_recorded(kernel); }
@@ -180,7 +181,7 @@ MemoryBound as_memory_bound(const RowKernel& kernel) {
     case RowOperation::Add:
       return {.kind = MemoryBoundKind::Elementwise, .bytes = elements * (2 + 2 + 2)};
     case RowOperation::RmsNorm:
-      // The weight is read once: all rows but the first find it in a cache.
+      // The weight is read once; all rows but the first find it in a cache.
       return {.kind = MemoryBoundKind::Norm, .bytes = elements * (2 + 2) + 2 * kernel.columns};
     case RowOperation::LayerNorm:
       return {.kind = MemoryBoundKind::Norm, .bytes = elements * (2 + 2) + 4 * kernel.columns};
@@ -189,7 +190,7 @@ MemoryBound as_memory_bound(const RowKernel& kernel) {
     case RowOperation::Softmax:
       return {.kind = MemoryBoundKind::Softmax, .bytes = elements * (2 + 2)};
     case RowOperation::Rope:
-      // A row's table serves all its heads.
+      // The table of a row is shared by all its heads.
       return {.kind = MemoryBoundKind::Rope,
               .bytes = elements * (2 + 2) + kernel.rows * rope_head_columns * 2};
     case RowOperation::CrossEntropy:
@@ -208,7 +209,7 @@ MemoryBound as_memory_bound(const RowKernel& kernel) {
 }
 
 std::string task_text(const Task& task) { return std::visit(TextOf{}, task); }
-std::string_view task_group(const Task& task) { return std::visit(GroupOf{}, task); }
+std::string_view task_category(const Task& task) { return std::visit(GroupOf{}, task); }
 nlohmann::ordered_json task_to_json(const Task& task) { return std::visit(JsonOf{}, task); }
 
 Task refuse_recorded(const Recorded& kernel) {
@@ -243,7 +244,7 @@ constexpr const char* forms =
     "\"attention heads32/8 q4096 d128 backward\", \"swiglu rows4096 columns14336\", \"copy "
     "host_to_device 1048576 B\" or \"launch stream count1000\"";
 
-// The words of a line, taken one by one; what nobody took is a problem.
+// The words of a line. The parser takes them one by one; a word that remains is an error.
 class Words {
  public:
   explicit Words(const std::string& line) : line_(line) {
@@ -255,7 +256,7 @@ class Words {
     throw InputError(Problem{"--shape", "", "\"" + line_ + "\" " + problem, forms});
   }
 
-  // Takes the word if it is there.
+  // Removes the word and returns true if it is there.
   bool take(std::string_view wanted) {
     const auto found = std::find(words_.begin(), words_.end(), wanted);
     if (found == words_.end()) return false;
@@ -263,7 +264,7 @@ class Words {
     return true;
   }
 
-  // The numbers behind a name: "rows256x8" is 256 eight times, "rows300,212" are two.
+  // The numbers after a name: "rows256x8" is 256 eight times, "rows300,212" are two numbers.
   std::vector<std::int64_t> numbers(const std::string& name) {
     for (auto word = words_.begin(); word != words_.end(); ++word) {
       if (!word->starts_with(name)) continue;
@@ -287,7 +288,7 @@ class Words {
     fail("has no " + name + " with numbers");
   }
 
-  // The number behind a name, "rows4096".
+  // The number after a name, as in "rows4096".
   std::int64_t number(const std::string& name, std::optional<std::int64_t> fallback = {}) {
     for (auto word = words_.begin(); word != words_.end(); ++word) {
       if (!word->starts_with(name)) continue;
@@ -303,7 +304,8 @@ class Words {
     return *fallback;
   }
 
-  // Two numbers, "heads32/8", or twice the same, "heads32".
+  // Two numbers, "heads32/8", or the same number twice, "heads32".
+  // The part after the slash becomes a word with the same name, which number() then reads.
   std::pair<std::int64_t, std::int64_t> pair(const std::string& name) {
     for (std::size_t i = 0; i < words_.size(); ++i) {
       const std::size_t slash = words_[i].find('/');
@@ -356,8 +358,9 @@ Task read_experts(Words& words) {
       .per_expert = words.take("per_expert")};
 }
 
-// "heads32/8" and "d192/128" are two numbers, "heads32" and "d128" twice the same; without kv as
-// many keys as queries. No documents: all pairs that the mask leaves.
+// "heads32/8" and "d192/128" are two numbers; "heads32" and "d128" are the same number twice.
+// Without kv there are as many keys as queries. There are no documents: all pairs that the mask
+// allows are computed.
 Attention read_attention(Words& words) {
   Attention read{.batch = words.number("batch", 1), .causal = !words.take("full")};
   (void)words.take("causal");

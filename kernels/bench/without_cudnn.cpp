@@ -1,4 +1,4 @@
-// Stands in for measure_attention.cpp where cuDNN was not found.
+// Replaces measure_attention.cpp where cuDNN was not found.
 #include "kernels/bench/measure.hpp"
 
 namespace trainyard::bench {

@@ -52,6 +52,7 @@ constexpr std::array constants = {
     Constant{[](const AttentionFit& f) { return f.append.value(); },
              [](AttentionFit& f, double x) { f.append = BytesPerSecond{x}; }, 1e11, 4e12}};
 
+// Coordinate search with a step that halves, as in fit_tile_model.
 void fit_constants(const GpuSheet& sheet, const std::vector<AttentionSample>& samples,
                    AttentionFit& best) {
   double least = mean_error(sheet, best, samples);
@@ -72,13 +73,15 @@ void fit_constants(const GpuSheet& sheet, const std::vector<AttentionSample>& sa
     }
     if (!improved) step /= 2.0;
   }
-  // The constants are rounded as the profile writes them, so that the tables fit what will be read.
+  // The constants are rounded as they are written to the profile, so that the tables correct the
+  // model that will be read.
   best.model.forward_efficiency = std::round(best.model.forward_efficiency * 1e4) / 1e4;
   best.model.launch = Seconds{std::round(best.model.launch.value() * 1e9) / 1e9};
   best.append = BytesPerSecond{std::round(best.append.value() / 1e9) * 1e9};
 }
 
-// Powers of two, and the products of the 40 and 96 heads that large models have.
+// All values of batch x heads that occur: powers of two, and multiples of the 40 and 96 heads of
+// large models.
 std::vector<std::int64_t> batch_heads_axis(const std::vector<AttentionSample>& samples) {
   std::set<std::int64_t> nodes;
   for (const auto& s : samples) nodes.insert(s.batch * s.heads);
@@ -96,6 +99,8 @@ void fit_tables(const GpuSheet& sheet, const std::vector<AttentionSample>& sampl
       if (s.head_dim != dim) continue;
       const auto node = index.node(std::array{s.sequence, s.batch * s.heads});
       const double kernel = s.seconds - append_time(fit.append, s).value();
+      // Where storing keys and values takes most of the time, the sample does not determine the
+      // kernel.
       if (!node || kernel < 0.2 * s.seconds) continue;
       at[*node].push_back(kernel / attention_model_time(sheet, fit.model, attention_of(s)).value());
     }
@@ -117,9 +122,9 @@ void fit_tables(const GpuSheet& sheet, const std::vector<AttentionSample>& sampl
   }
 }
 
-// The rate of storing keys and values that leaves the least unexplained once the tables are in
-// place: products of equal batch x heads that differ in key heads share a node, so only this rate
-// tells them apart.
+// Chooses the rate of storing keys and values that leaves the smallest error after the tables are
+// fitted. Samples with equal batch x heads and different key heads share a node, so only this rate
+// distinguishes them.
 AttentionFit with_best_append(const GpuSheet& sheet, const std::vector<AttentionSample>& samples,
                               const AttentionFit& constants_only) {
   std::optional<AttentionFit> best;

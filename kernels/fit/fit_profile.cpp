@@ -27,16 +27,16 @@ namespace trainyard::fit {
 
 namespace {
 
-// Fitted numbers and their evidence as a profile's JSON holds them:
+// Fitted numbers and their evidence, as they are written to a profile's JSON:
 //
-//   {{"unseen_shapes", errors_json(errors)}, {"data_grad_time", figure_json(figure)}}
+//    {{"unseen_shapes", errors_json(errors)}, {"data_grad_time", figure_json(figure)}}
 
 using json = nlohmann::ordered_json;
 
 constexpr const char* command = "fit_kernels measured/kernels kernels/profiles";
 constexpr const char* csv_source = "ai-dynamo/aiconfigurator tables (Apache-2.0, NVIDIA)";
 
-// Shares to four decimals; times to a nanosecond.
+// Shares are rounded to four decimals, times to a nanosecond.
 double rounded(double x) { return std::round(x * 1e4) / 1e4; }
 Seconds rounded(Seconds t) { return Seconds{std::round(t.value() * 1e9) / 1e9}; }
 
@@ -51,12 +51,12 @@ json figure_json(const Figure& figure) {
   return {{"value", rounded(figure.value)}, {"source", figure.source}};
 }
 
-// "1 64 128".
+// For example "1 64 128".
 std::string axis_text(const std::vector<std::int64_t>& axis) {
   return fmt::format("{}", fmt::join(axis, " "));
 }
 
-// Every module of a GPU's table, and how well those left out are predicted.
+// Every module of a GPU's table, and the errors on modules that were left out of the fit.
 struct ModulePart {
   ExpertTable table;
   json errors = json::object();
@@ -115,13 +115,13 @@ void write_modules(const Target& target, const FitRequest& request, const Module
              document.dump(1) + "\n");
 }
 
-// Prints how well the modules of each precision and routing are predicted where left out, and
-// writes the document where profiles are written at all.
+// Prints the errors on left-out modules of each precision and routing, and writes the document if
+// profiles are written.
 void fit_modules(const Target& target, const FitRequest& request, const GpuProfile& profile) {
   write_modules(target, request, judged_modules(target, request, profile));
 }
 
-// STREAM rows that serve a profile: of which GPU, and that GPU's bandwidth on its data sheet.
+// The STREAM rows of a profile: the GPU of the rows, and that GPU's bandwidth on its data sheet.
 struct StreamTarget {
   const char* profile;
   const char* gpu;
@@ -134,7 +134,7 @@ constexpr std::array streams = {StreamTarget{"a100_80gb", "A100-80GB", 2.039e12,
                                 StreamTarget{"h100", "H100-PCIe", 2.0e12, false},
                                 StreamTarget{"b200", "H100-PCIe", 2.0e12, false}};
 
-// A derived GPU on which a search over shapes found far less than the sibling's efficiency.
+// A derived GPU on which a search over shapes found much less than the sibling's efficiency.
 struct BestTarget {
   const char* profile;
   const char* sibling;
@@ -161,7 +161,7 @@ json efficiency_json(const std::vector<double>& share, const std::vector<bool>& 
   return lines;
 }
 
-// Everything about products of one GPU.
+// The fitted GEMM parts of one GPU.
 struct GemmPart {
   GemmModel model;
   std::array<std::vector<std::int64_t>, 3> axes;
@@ -202,7 +202,8 @@ GemmPart fit_gemm(const Target& target, const GpuSheet& sheet, const FitRequest&
   for (const DataType dtype : {DataType::Bf16, DataType::Fp8}) {
     const auto samples = read_gemm_samples(file, std::string(to_string(dtype)));
     if (samples.medians.empty() || sheet.peak(dtype).value() <= 0.0) continue;
-    // The constants of the tile model are those of bf16; fp8 rows also quantise their operands.
+    // The constants of the tile model are fitted on bf16, because fp8 rows also quantise their
+    // operands.
     if (part.model.tables.empty()) {
       part.axes = grid_of(samples.medians);
       part.model.tile = fit_tile_model(sheet, dtype, samples.medians);
@@ -213,7 +214,8 @@ GemmPart fit_gemm(const Target& target, const GpuSheet& sheet, const FitRequest&
   return part;
 }
 
-// The factors of the gradients' layouts, from rows of a GPU whose profile has been fitted by now.
+// Fits the factors of the gradient layouts, from rows of a GPU whose profile has already been
+// fitted.
 void fit_passes(const Target& target, const GpuSheet& timed, const GemmModel& timed_model,
                 const Published& published, GemmPart& part) {
   GemmModel plain = timed_model;
@@ -270,7 +272,7 @@ json factors_json(const GroupedFit& fit) {
   return lines;
 }
 
-// Products of experts, beside what the memory model of the profile says of the rest of a module.
+// Fits the experts' GEMMs, with the profile's memory model for the rest of a module.
 json grouped_section(const Target& target, const GpuSheet& sheet, const FitRequest& request,
                      const GemmPart& gemm, const Figure& issue) {
   const auto file = request.measured / "moe" / target.table;
@@ -312,7 +314,7 @@ json grouped_section(const Target& target, const GpuSheet& sheet, const FitReque
       {"tables", tables}};
 }
 
-// Predicted over published rates of rows the tables were not fitted on.
+// Prints errors against published rows that were not part of the fit of the tables.
 void print_attention_check(const Target& target, const GpuSheet& sheet, const AttentionFit& fit,
                            const Published& published) {
   if (!target.own_attention_pairs) return;
@@ -399,7 +401,7 @@ json memory_section(const StreamTarget& target, const FitRequest& request,
       {"measured_here", target.measured_here}};
 }
 
-// Sets sections of a profile, when profiles are written at all.
+// Sets sections of a profile, if profiles are written.
 void update(const FitRequest& request, const char* name, const json& sections) {
   if (request.profiles.empty()) return;
   const auto file = profile_file(request, name);
@@ -415,6 +417,8 @@ void fit_profiles(const FitRequest& request) {
   const auto sheet_of = [&](const char* profile) {
     return read_profile_sheet(profile_file(request, profile));
   };
+  // All GEMM tables are fitted first, because the layouts of one GPU may be priced by the profile
+  // of another.
   std::map<std::string, GemmPart> gemms;
   for (const Target& target : targets)
     gemms[target.profile] = fit_gemm(target, sheet_of(target.profile), request, published);
@@ -424,7 +428,8 @@ void fit_profiles(const FitRequest& request) {
   const Figure issue =
       issue_time(sheet_of(training_rows_profile), gemms.at(training_rows_profile).model, published,
                  training_rows_gpu);
-  fmt::print("experts' products: {:.1f} us from one to the next at least\n", issue.value * 1e6);
+  fmt::print("GEMMs of experts: at least {:.1f} us from one launch to the next\n",
+             issue.value * 1e6);
   for (const Target& target : targets) {
     const GpuSheet sheet = sheet_of(target.profile);
     const GemmPart& gemm = gemms.at(target.profile);

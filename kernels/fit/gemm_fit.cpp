@@ -24,7 +24,7 @@ double mean_error(const GpuSheet& sheet, DataType dtype, const TileModel& model,
   return sum / static_cast<double>(samples.size());
 }
 
-// One constant of the model with the range it may take.
+// One constant of the model, with its range.
 struct Constant {
   double (*get)(const TileModel&);
   void (*set)(TileModel&, double);
@@ -44,7 +44,8 @@ constexpr std::array constants = {
     Constant{[](const TileModel& m) { return m.tile_exponent; },
              [](TileModel& m, double x) { m.tile_exponent = x; }, 0.0, 0.6}};
 
-// Rounds the constants as the profile writes them, so that the table fits what will be read.
+// Rounds the constants as they are written to the profile, so that the table corrects the model
+// that will be read.
 TileModel rounded(TileModel model) {
   const auto to = [](double x, double unit) { return std::round(x / unit) * unit; };
   for (const Constant& constant : constants)
@@ -55,13 +56,15 @@ TileModel rounded(TileModel model) {
 }  // namespace
 
 TileModel fit_tile_model(const GpuSheet& sheet, DataType dtype,
+                         // The error is not differentiable in the constants (waves and tiles jump),
+                         // so the search uses no gradients.
                          const std::vector<Sample>& samples) {
-  // Every fifth sample suffices for five constants.
+  // Every fifth sample is enough for five constants.
   std::vector<Sample> few;
   for (std::size_t i = 0; i < samples.size(); i += 5) few.push_back(samples[i]);
   TileModel best;
   double least = mean_error(sheet, dtype, best, few);
-  // Coordinate search with a step that halves when no constant improves.
+  // Coordinate search. The step halves when no constant improves the error.
   for (double step = 0.25; step > 0.01;) {
     bool improved = false;
     for (const Constant& constant : constants) {
@@ -113,6 +116,8 @@ GemmFit fit_gemm_table(const GpuSheet& sheet, DataType dtype, const TileModel& t
       for (const std::int64_t k : axes[2]) {
         const Gemm gemm{.m = m, .n = n, .k = k, .dtype = dtype};
         const Seconds bound = roofline(flops(gemm), hbm_bytes(gemm), sheet.peak(dtype), sheet.hbm);
+        // The profile stores shares of the roofline, so that a sibling can use them with its own
+        // data sheet.
         const Seconds time = tile_model_time(sheet, tile, gemm) * std::exp(corrections[node]);
         fit.share.push_back(std::clamp(bound / time, 1e-4, 1.0));
         fit.measured.push_back(known[node].has_value());
@@ -167,7 +172,7 @@ Errors unseen_gemm(const GpuSheet& sheet, DataType dtype, const std::vector<Samp
 }
 
 Errors held_out_widths(const GpuSheet& sheet, DataType dtype, const std::vector<Sample>& samples) {
-  // Inner values of the grid, one octave and more apart, so that each hole has both neighbours.
+  // Inner values of the grid, at least one octave apart, so that each hole has both neighbours.
   const std::set<std::int64_t> widths = {1536, 3584, 6144, 10240};
   std::vector<Sample> seen;
   std::vector<Sample> unseen;

@@ -16,7 +16,7 @@ namespace trainyard::fit {
 
 namespace {
 
-// Nodes an octave or two apart: finer ones have too few modules each.
+// Nodes are an octave or two apart. Finer nodes would have too few modules each.
 const std::array<std::vector<std::int64_t>, 3> kAxes = {
     {{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384},
      {1, 2, 4, 8, 16, 32, 64, 128, 256, 512},
@@ -24,13 +24,13 @@ const std::array<std::vector<std::int64_t>, 3> kAxes = {
 constexpr double kSmoothness = 0.05;  // weight of a difference between neighbours, per sample
 constexpr int kGaussNewtonSteps = 6;
 
-// The nodes around a point with their shares.
+// The nodes around a point, with their interpolation weights.
 struct Stencil {
   std::array<std::pair<int, double>, 8> nodes{};
 };
 
 Stencil stencil_of(const std::array<std::int64_t, 3>& point) {
-  std::array<std::pair<std::size_t, double>, 3> at;  // lower node, share of the next
+  std::array<std::pair<std::size_t, double>, 3> at;  // lower node, and weight of the next
   for (std::size_t d = 0; d < 3; ++d) {
     const auto& axis = kAxes[d];
     const std::int64_t x = std::clamp(point[d], axis.front(), axis.back());
@@ -60,7 +60,7 @@ double read_at(const Eigen::VectorXd& values, const Stencil& stencil) {
   return sum;
 }
 
-// One module with everything that does not change during the fit.
+// One module, with everything that does not change during the fit.
 struct Prepared {
   std::array<double, 2> gemm{};  // seconds of the tile model
   std::array<Stencil, 2> at{};
@@ -79,15 +79,17 @@ Prepared prepared(const GpuProfile& profile, const ModuleSample& sample) {
   return ready;
 }
 
-// Linear equations in the nodes, one a row: sum of weight * value = target.
+// Linear equations in the node values: for each row, sum of weight * value = target.
 struct Equations {
-  std::vector<Eigen::Triplet<double>> terms;  // row, node, weight; those of one node add up
+  // Row, node, weight; triplets of the same entry add up.
+  std::vector<Eigen::Triplet<double>> terms;
   std::vector<double> targets;
 
   [[nodiscard]] int rows() const { return static_cast<int>(targets.size()); }
 };
 
-// log(prediction) around the present factors: it changes with each product's share of the module.
+// Linearises log(prediction) around the current factors: the slope of a node is its weight times
+// the share of the GEMM in the time of the module.
 void add_linearised(Equations& equations, const Prepared& module, const Eigen::VectorXd& values) {
   double sum = module.rest;
   std::array<double, 2> part{};
@@ -96,7 +98,7 @@ void add_linearised(Equations& equations, const Prepared& module, const Eigen::V
     sum += part[i];
   }
   double target = std::log(module.measured / sum);
-  // Huber's loss by reweighting: beyond the width an error counts linearly.
+  // Huber's loss by reweighting: an error above the width counts linearly.
   constexpr double width = 0.1;
   const double trust = std::sqrt(width / std::max(width, std::abs(target)));
   for (const std::size_t i : {0U, 1U})
@@ -108,7 +110,7 @@ void add_linearised(Equations& equations, const Prepared& module, const Eigen::V
   equations.targets.push_back(trust * target);
 }
 
-// Neighbours along each axis are to be alike.
+// Penalises differences between neighbours along each axis.
 void add_smoothness(Equations& equations, double weight) {
   const std::array stride = {kAxes[1].size() * kAxes[2].size(), kAxes[2].size(), std::size_t{1}};
   for (std::size_t a = 0; a < kAxes[0].size(); ++a)
@@ -125,7 +127,7 @@ void add_smoothness(Equations& equations, double weight) {
       }
 }
 
-// Least squares by the normal equations.
+// Solves the least-squares problem by its normal equations, which are sparse.
 Eigen::VectorXd solved(const Equations& equations, Eigen::Index nodes) {
   Eigen::SparseMatrix<double> matrix(equations.rows(), nodes);
   matrix.setFromTriplets(equations.terms.begin(), equations.terms.end());
@@ -174,8 +176,8 @@ std::vector<std::string> read_routings(const std::filesystem::path& file) {
 
 namespace {
 
-// Mean absolute logarithmic error when one factor stands for all products; the factor is the median
-// of what the samples ask for.
+// Mean absolute logarithmic error when one factor is applied to all GEMMs. The factor is the median
+// of those that each sample needs.
 double error_with_one_factor(const std::vector<Prepared>& modules, double overhead, double share) {
   std::vector<double> factors;
   for (const Prepared& m : modules)
@@ -213,6 +215,8 @@ GroupedFit fit_grouped(const GpuProfile& profile, const std::vector<ModuleSample
   for (const ModuleSample& sample : samples) modules.push_back(prepared(profile, sample));
   GroupedFit fit{.axes = kAxes};
   const std::size_t nodes = kAxes[0].size() * kAxes[1].size() * kAxes[2].size();
+  // Gauss-Newton iteration: the factors enter the time of a module as a sum of exponentials, so the
+  // problem is not linear. The bounds keep nodes without data finite.
   Eigen::VectorXd values = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(nodes));
   for (int step = 0; step < kGaussNewtonSteps; ++step) {
     Equations equations;
@@ -220,7 +224,7 @@ GroupedFit fit_grouped(const GpuProfile& profile, const std::vector<ModuleSample
     for (const Prepared& module : modules) add_linearised(equations, module, values);
     values = solved(equations, values.size()).cwiseMax(-2.0).cwiseMin(4.0);
   }
-  for (const double value : values)  // as written in the profile
+  for (const double value : values)  // rounded as in the profile
     fit.log_factor.push_back(std::round(value * 1e3) / 1e3);
   return fit;
 }

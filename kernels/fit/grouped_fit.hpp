@@ -1,9 +1,9 @@
-// Fits the factors of grouped products to measured modules of experts, and judges them on modules
-// they have not seen.
+// Fits the factors of grouped GEMMs to measured modules of experts, and evaluates them on modules
+// that were not part of the fit.
 //
-// A row of the tables times one rank's whole module without communication (expert_module.hpp). The
-// parts that are no products are taken from the memory model and one constant; what is left decides
-// the factors of the two products together.
+// An entry of the tables times one rank's whole module without communication (expert_module.hpp).
+// The memory model and one constant give the time of the parts that are not GEMMs. The remaining
+// time determines the factors of the two GEMMs together.
 #pragma once
 
 #include <array>
@@ -27,11 +27,12 @@ struct ModuleSamples {
   std::size_t rows = 0;
 };
 
-// Rows that are not suspect, of one precision and routing; equal modules become their median.
+// Reads entries that are not marked as suspect, of one precision and routing. Equal modules are
+// replaced by their median.
 [[nodiscard]] ModuleSamples read_module_samples(const std::filesystem::path& file,
                                                 const std::string& precision,
                                                 const std::string& routing = "balanced");
-// The routings of a table, in the order of their names.
+// The routings of a table, sorted by name.
 [[nodiscard]] std::vector<std::string> read_routings(const std::filesystem::path& file);
 
 struct GroupedFit {
@@ -39,24 +40,24 @@ struct GroupedFit {
   std::vector<double> log_factor{};
 };
 
-// The cost of a module beside its products: the constant part, and the share of permuting and
-// activation that the kernels of the tables did not fuse; those that leave the least unexplained by
-// one factor on the products.
+// Fits the time of a module in addition to its GEMMs: the constant part, and the share of permute
+// and activation traffic that the kernels of the tables did not fuse. The result leaves the
+// smallest error when one factor is applied to all GEMMs.
 [[nodiscard]] GroupedModel fit_module_rest(GpuProfile profile,
                                            const std::vector<ModuleSample>& samples);
-// The factors of the products, that rest taken out. A module that one bad choice of
-// kernels made slow pulls no harder than others (Huber's loss, 10 %).
+// Fits the factors of the GEMMs, after that time is removed. A module that is slow because of one
+// bad choice of kernels has no more influence than others (Huber's loss, 10 %).
 [[nodiscard]] GroupedFit fit_grouped(const GpuProfile& profile,
                                      const std::vector<ModuleSample>& samples);
 [[nodiscard]] GroupedTable table_of(DataType dtype, const GroupedFit& fit);
 void add_series(ExpertTable& table, const std::vector<ModuleSample>& samples);
 
-// Errors on modules that took no part: neither in the factors (fitted on balanced rows only) nor in
-// the series.
+// Errors on modules that were not part of the fit, neither of the factors (fitted only on balanced
+// routing) nor of the series.
 struct ModuleErrors {
-  Errors series;               // module_cost
-  Errors model;                // without the series, as for a module nobody measured
-  std::vector<double> ratios;  // predicted / measured of which `series` are the errors
+  Errors series;               // of module_cost
+  Errors model;                // without the series, as for a kind that was never measured
+  std::vector<double> ratios;  // predicted / measured, from which `series` is computed
 };
 [[nodiscard]] ModuleErrors held_out_modules(const GpuProfile& profile,
                                             const std::vector<ModuleSample>& samples,

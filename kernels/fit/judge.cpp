@@ -29,15 +29,15 @@ struct GemmRows {
   std::vector<Sample> medians;
 };
 
-// The rows of one GPU in a folder; empty where it has no table.
+// The rows of one GPU in a folder; empty where there is no table.
 struct Rows {
   std::vector<GemmRows> gemms;
   std::vector<AttentionSample> attention;
   std::vector<std::vector<ModuleSample>> modules;  // of one precision and routing each
-  std::vector<PublishedExperts> in_turn;  // experts' products as a training framework issues them
+  std::vector<PublishedExperts> in_turn;  // experts' GEMMs as a training framework launches them
 };
 
-// Rows with layouts that were timed on this very generation.
+// True if the rows with layouts were timed on the profile's own generation.
 bool own_layouts(const Target& target) {
   return std::string_view(target.layouts_profile) == target.profile;
 }
@@ -72,7 +72,7 @@ std::string name_of(const std::vector<ModuleSample>& samples) {
 
 std::string name_of(const GemmRows& rows) { return fmt::format("gemm {}", to_string(rows.dtype)); }
 
-// Sorts answers into known ones and errors.
+// Counts the shapes that the profile has measured, and collects the errors of the others.
 class Tally {
  public:
   Tally(std::string gpu, std::string what) : judgement_{std::move(gpu), std::move(what), 0, {}} {}
@@ -131,18 +131,18 @@ void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& j
   judgements.push_back(std::move(tally).judged());
 }
 
-// Products fitted again without the drawn shapes, and so the quantisation that is taken out of
-// their rows: nothing of a shape that is judged goes into a constant.
+// Fits the GEMMs, and the quantisation that is removed from their rows, without the drawn shapes.
+// Nothing of an evaluated shape contributes to a constant.
 Errors held_out_gemms(const GpuSheet& sheet, const GemmRows& rows, const HoldOut& hold_out) {
   const std::vector<bool> drawn = draw(rows.medians.size(), hold_out);
   std::set<std::array<std::int64_t, 3>> shapes;
   for (std::size_t i = 0; i < drawn.size(); ++i)
     if (drawn[i]) shapes.insert(rows.medians[i].shape);
   const std::string dtype(to_string(rows.dtype));
-  const Quantisations beside =
+  const Quantisations quantisation_costs =
       rows.dtype == DataType::Fp8 ? quantisations(CsvTable(rows.file), shapes) : Quantisations{};
   std::vector<Sample> seen, unseen;
-  for (const Sample& sample : read_gemm_samples(rows.file, dtype, beside).medians)
+  for (const Sample& sample : read_gemm_samples(rows.file, dtype, quantisation_costs).medians)
     (shapes.contains(sample.shape) ? unseen : seen).push_back(sample);
   return unseen_gemm(sheet, rows.dtype, seen, unseen);
 }

@@ -1,11 +1,12 @@
-// fit_kernels MEASURED PROFILES DATE: fits the measured parts of kernels/profiles and prints how
-// well.
+// fit_kernels MEASURED PROFILES DATE: fits the measured parts of kernels/profiles and prints the
+// errors.
 //
-//   fit_kernels measured/kernels kernels/profiles 2026-11-21
+//    fit_kernels measured/kernels kernels/profiles 2026-11-21
 //
-// Reads gemm/*.csv, attention/*.csv and other.json below MEASURED and rewrites the sections "gemm",
-// "attention" and "memory_bound" of the profiles of the GPUs measured there. With MEASURED alone
-// nothing is written. The same tables give the same bytes.
+// It reads gemm/*.csv, attention/*.csv and other.json below MEASURED and rewrites the sections
+// "gemm", "grouped_gemm", "attention" and "memory_bound" of the profiles of the GPUs measured
+// there, and kernels/modules. With MEASURED alone it writes nothing. The same tables give the same
+// bytes.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -43,7 +43,7 @@ std::string to_text(const Errors& errors) {
 std::vector<bool> draw(std::size_t count, const HoldOut& hold_out) {
   std::mt19937_64 generator(hold_out.seed);
   std::vector<bool> left_out(count);
-  // The generator's own words: distributions differ between standard libraries.
+  // Uses the raw output of the generator, because distributions differ between standard libraries.
   constexpr double words = 18446744073709551616.0;
   for (std::size_t i = 0; i < count; ++i)
     left_out[i] = static_cast<double>(generator()) / words < hold_out.share;
@@ -76,15 +76,15 @@ struct TimedGemm {
 using TimedGemms = std::map<std::array<std::int64_t, 3>, std::vector<TimedGemm>>;
 
 TimedGemms read_gemm_rows(const CsvTable& table, const std::string& dtype,
-                          const Quantisations& beside) {
+                          const Quantisations& quantisation_costs) {
   TimedGemms rows;
   for (std::size_t row = 0; row < table.rows(); ++row) {
     if (table.text(row, "dtype") != dtype) continue;
     const std::int64_t m = table.integer(row, "m"), k = table.integer(row, "k");
-    const auto cost = beside.find(table.text(row, "backend"));
+    const auto cost = quantisation_costs.find(table.text(row, "backend"));
     rows[{m, table.integer(row, "n"), k}].push_back(
         {table.number(row, "time_us") * microsecond,
-         cost == beside.end() ? 0.0 : cost->second.seconds(m, k)});
+         cost == quantisation_costs.end() ? 0.0 : cost->second.seconds(m, k)});
   }
   return rows;
 }
@@ -93,13 +93,14 @@ Sample gemm_alone(const std::array<std::int64_t, 3>& shape, const std::vector<Ti
   Sample mean{.shape = shape};
   double weights = 0.0;
   for (const TimedGemm& row : rows) {
+    // Weights of 1 / time^2 give all backends the same relative error.
     const double weight = 1.0 / (row.whole_s * row.whole_s);
     weights += weight;
     mean.seconds += weight * (row.whole_s - row.quantising_s);
-    mean.beside_s += weight * row.quantising_s;
+    mean.other_s += weight * row.quantising_s;
   }
   mean.seconds /= weights;
-  mean.beside_s /= weights;
+  mean.other_s /= weights;
   return mean;
 }
 
@@ -113,20 +114,20 @@ GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::stri
 GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::string& dtype,
                               const Quantisations& taken_out) {
   const CsvTable table(file);
-  const Quantisations beside = dtype == "fp8" ? taken_out : Quantisations{};
+  const Quantisations quantisation_costs = dtype == "fp8" ? taken_out : Quantisations{};
   GemmSamples samples;
-  samples.taken_out = beside;
+  samples.taken_out = quantisation_costs;
   constexpr double gemm_share_least = 1.0 / 3.0;
-  for (const auto& [shape, rows] : read_gemm_rows(table, dtype, beside)) {
+  for (const auto& [shape, rows] : read_gemm_rows(table, dtype, quantisation_costs)) {
     samples.rows += rows.size();
-    if (beside.empty()) {
+    if (quantisation_costs.empty()) {
       std::vector<double> times;
       for (const TimedGemm& row : rows) times.push_back(row.whole_s);
       samples.medians.push_back({shape, median(std::move(times))});
       continue;
     }
     const Sample alone = gemm_alone(shape, rows);
-    if (alone.seconds < gemm_share_least * (alone.seconds + alone.beside_s))
+    if (alone.seconds < gemm_share_least * (alone.seconds + alone.other_s))
       ++samples.left_out;
     else
       samples.medians.push_back(alone);
@@ -162,15 +163,15 @@ namespace {
 using Widths = std::map<std::int64_t, std::vector<double>>;             // seconds by n
 using Lines = std::map<std::pair<std::int64_t, std::int64_t>, Widths>;  // by m and k
 
-// Wider products run in several waves at falling clocks: their line is another one.
+// Wider GEMMs run in several waves at falling clocks, so they are on another line.
 constexpr std::int64_t width_most = 8192;
 constexpr std::size_t widths_least = 5;
 constexpr std::size_t lines_least = 8;
-// Elements of x below which the constant is nearly all, and above which the rest is.
+// Below few_elements the constant dominates; above many_elements the time per element does.
 constexpr double few_elements = 1 << 19;
 constexpr double many_elements = 1 << 23;
 
-// Where the line of least relative error through the points meets n = 0.
+// Value at n = 0 of the line with the least squared relative error through the points.
 double at_no_width(const std::vector<std::pair<double, double>>& points) {
   double weights = 0.0, n = 0.0, t = 0.0;
   for (const auto& [width, seconds] : points) {
@@ -190,7 +191,7 @@ double at_no_width(const std::vector<std::pair<double, double>>& points) {
   return t - rise / run * n;
 }
 
-// How much higher fp8 meets n = 0 than bf16, over the widths that both have.
+// Difference between fp8 and bf16 at n = 0, over the widths that both have.
 std::optional<double> difference(const Widths& fp8, const Widths& bf16) {
   std::vector<std::pair<double, double>> eight, sixteen;
   for (const auto& [n, seconds] : fp8) {
@@ -203,6 +204,8 @@ std::optional<double> difference(const Widths& fp8, const Widths& bf16) {
   return at_no_width(eight) - at_no_width(sixteen);
 }
 
+// Fits a constant and a time per element to the differences at n = 0, over all (m, k). Nothing
+// where there are too few small or large x.
 std::optional<Quantisation> quantisation_of(const Lines& fp8, const Lines& bf16) {
   std::vector<std::pair<double, double>> found;  // elements, seconds
   for (const auto& [place, widths] : fp8) {
@@ -212,7 +215,8 @@ std::optional<Quantisation> quantisation_of(const Lines& fp8, const Lines& bf16)
       found.emplace_back(static_cast<double>(place.first * place.second), *more);
   }
   Quantisation cost{.lines = found.size()};
-  // Each of the two is read off where the other hardly matters; a few rounds take that rest out.
+  // Each of the two constants is estimated where the other has little influence. A few rounds
+  // remove that remaining influence.
   for (int round = 0; round < 4; ++round) {
     std::vector<double> at_rest, by_element;
     for (const auto& [elements, seconds] : found) {

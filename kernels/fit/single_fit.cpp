@@ -46,8 +46,8 @@ std::int64_t field(const std::string& shape, const std::string& name) {
   return std::stoll(shape.substr(shape.find(name + "=") + name.size() + 1));
 }
 
-// "ng=160, M=154, N=3072, K=5120, ..., main_grad_dtype=fp32, stage=bwd_grad_w, accumulate=True":
-// N and K are those of the forward product y[M, N] = x[M, K] W[K, N].
+// Reads "ng=160, M=154, N=3072, K=5120, ..., main_grad_dtype=fp32, stage=bwd_grad_w,
+// accumulate=True". N and K are those of the forward GEMM y[M, N] = x[M, K] W[K, N].
 PublishedExperts experts_of(const json& row) {
   const std::string shape = row["shape"];
   const auto says = [&shape](const char* text) { return shape.find(text) != std::string::npos; };
@@ -112,18 +112,20 @@ Published read_published(const std::filesystem::path& file) {
 
 namespace {
 
-// Below this a product is too short to heat the chip; launch gaps would be counted as clock.
+// A GEMM with fewer FLOPs is too short to heat the chip, and launch gaps would be counted as a
+// lower clock.
 constexpr double sustained_flops_least = 1e11;
 
-// A loop over a shorter product ends before the power limit has lowered the clock: forward products
-// of 0.1 to 0.5 ms run at up to 1.46 PFLOP/s on a B200, longer ones at 1.06 to 1.2.
+// A loop over a shorter GEMM ends before the power limit has lowered the clock: forward GEMMs of
+// 0.1 to 0.5 ms run at up to 1.46 PFLOP/s on a B200, longer ones at 1.06 to 1.2.
 constexpr double settled_seconds_least = 0.5e-3;
 
-// Query rows that fill every SM many times over; below, forward and backward differ in parallelism.
+// Query rows that fill every SM many times. With fewer rows, forward and backward differ in
+// parallelism.
 constexpr std::int64_t saturating_rows_least = 64 * 4096;
 
-// A row's time over the model's, both without what adding into fp32 takes: that is traffic, which
-// the clock does not slow.
+// Measured time over the model's time, both without the time of accumulating in fp32. That time is
+// memory traffic, which the clock does not slow.
 double ratio_of(const GpuSheet& sheet, const GemmModel& model, const PublishedGemm& row) {
   Gemm alone = row.gemm;
   alone.accumulate_fp32 = false;
@@ -132,7 +134,7 @@ double ratio_of(const GpuSheet& sheet, const GemmModel& model, const PublishedGe
   return (row.seconds - adding) / gemm;
 }
 
-// The ratios of a GPU's products of one layout that took at least so long.
+// The ratios of a GPU's GEMMs of one layout that took at least `seconds_least`.
 std::vector<double> ratios_of(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
                               std::string_view gpu, GemmPass pass, double seconds_least) {
   std::vector<double> ratios;
@@ -170,7 +172,7 @@ Figure pass_time(const GpuSheet& sheet, const GemmModel& model, const Published&
 
 namespace {
 
-// The one of 0, step, 2 step, ... up to 200 steps that has the least error.
+// The multiple of `step`, from 0 to 200, with the smallest error.
 template <class Error>
 double best_multiple(double step, const Error& error) {
   double best = 0.0;
@@ -184,10 +186,11 @@ double best_multiple(double step, const Error& error) {
   return best;
 }
 
-// fp32 is read and written, 8 bytes; so are 16 bits, 4 bytes.
+// fp32 gradients are read and written, 8 bytes; 16-bit gradients take 4 bytes.
 constexpr double further_bytes = 4.0;
 
-// Each product that adds into fp32, in excess of the median of the same that add into 16 bits.
+// For each GEMM with fp32 accumulation, its excess over the median of the same GEMM with 16-bit
+// accumulation.
 std::vector<double> shares_of_pairs(const Published& rows, std::string_view gpu,
                                     BytesPerSecond hbm) {
   std::map<std::array<std::int64_t, 3>, std::vector<double>> in_half;
@@ -206,6 +209,8 @@ std::vector<double> shares_of_pairs(const Published& rows, std::string_view gpu,
 
 }  // namespace
 
+// The first method needs pairs of measurements. The second searches the value that makes weight
+// gradients as slow as data gradients.
 Figure accumulation_exposed(const GpuSheet& sheet, GemmModel model, const Published& rows,
                             std::string_view gpu, double data_grad) {
   const auto shares = shares_of_pairs(rows, gpu, sheet.hbm);
@@ -244,6 +249,7 @@ Figure issue_time(const GpuSheet& sheet, const GemmModel& model, const Published
   }
   if (groups.empty()) return {0.0, "no experts' products of a training framework"};
   constexpr double step = 1e-7;  // seconds
+  // The model of an expert's time: its own time, but at least the time in which the host launches.
   const double issue = best_multiple(step, [&](double after) {
     double error = 0.0;
     for (const Group& group : groups)

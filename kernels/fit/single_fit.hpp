@@ -1,10 +1,11 @@
-// Constants read off single measurements: layouts, sustained speed, backward attention, bandwidth.
+// Constants that are derived from single measurements: layouts, sustained speed, backward
+// attention, bandwidth.
 //
-// Each is a median of ratios between rows of one source, so that the source's own conditions cancel
-// out; the text says which rows, and goes into the profile beside the number.
+// Each is a median of ratios between rows of one source, so that the conditions of that source
+// cancel out. The `source` text names the rows and is stored in the profile next to the number.
 //
-//   const Published rows = read_published(directory / "other.json");
-//   const Figure exposed = sustained_time(sheet, model, rows, "A100-SXM4-80GB");
+//    const Published rows = read_published(directory / "other.json");
+//    const Figure exposed = sustained_time(sheet, model, rows, "A100-SXM4-80GB");
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,14 @@
 namespace trainyard::fit {
 
 struct PublishedGemm {
-  std::string gpu;     // as the source names it: "A100-SXM4-80GB"
+  std::string gpu;     // the name in the source: "A100-SXM4-80GB"
   std::string source;  // repository
   Gemm gemm;
   double seconds = 0.0;
-  bool adds_to_half = false;  // a weight gradient that adds into 16-bit gradients
+  bool adds_to_half = false;  // a weight gradient that accumulates into 16-bit gradients
 };
 
-// The products of equally filled experts as a training framework issues them, expert by expert.
+// The GEMMs of equally loaded experts as a training framework launches them, expert by expert.
 struct PublishedExperts {
   std::string gpu;
   GroupedGemm gemm;
@@ -36,7 +37,7 @@ struct PublishedExperts {
   bool adds_to_half = false;
 };
 
-// FLOP/s of one call, causal FLOPs counted once.
+// FLOP/s of one call; only the FLOPs of the causal half count.
 struct PublishedAttention {
   std::string gpu;
   std::int64_t sequence = 0;
@@ -59,7 +60,7 @@ struct PublishedLaunch {
   double seconds = 0.0;
 };
 
-// The fastest product a search over shapes found.
+// The fastest GEMM that a search over shapes found.
 struct PublishedBest {
   std::string gpu;
   Gemm gemm;
@@ -79,41 +80,45 @@ struct Published {
 
 struct Figure {
   double value = 1.0;
-  std::string source;  // the rows it was read off, or why there are none
+  std::string source;  // the rows it was derived from, or the reason why there are none
   bool measured = false;
 };
 
-// Time of a gradient product over the forward one of the same m, n and k as the model prices both,
-// read off products that took 0.5 ms or more, for both then run at the clock that power allows.
+// Time of a gradient GEMM over the forward GEMM of the same m, n and k, both as predicted by the
+// model. It is derived from GEMMs of 0.5 ms or more, because both then run at the clock that power
+// allows.
 [[nodiscard]] Figure pass_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
                                std::string_view gpu, GemmPass pass);
-// Time that adding weight gradients into fp32 takes beside the product, in units of what its
-// further traffic takes at the data sheet's bandwidth. Read off products that were timed adding
-// into fp32 and into 16 bits; where a GPU has none, what makes weight gradients otherwise as slow
-// as data gradients (on the GPU that has such pairs the two agree within 1 %).
+// Time that accumulating weight gradients in fp32 takes in addition to the GEMM, in units of the
+// time of its additional traffic at the data sheet's bandwidth. It is derived from GEMMs that were
+// timed both with fp32 and with 16-bit accumulation. For a GPU without such pairs, it is the value
+// at which weight gradients are otherwise as slow as data gradients (on the GPU that has pairs, the
+// two methods agree within 1 %).
 [[nodiscard]] Figure accumulation_exposed(const GpuSheet& sheet, GemmModel model,
                                           const Published& rows, std::string_view gpu,
                                           double data_grad);
-// The time between two experts' products, however small, that explains those of a GPU best (mean
-// absolute logarithmic error) beside the model's own times.
+// The minimum time between two experts' GEMMs that explains the measurements of a GPU best (mean
+// absolute logarithmic error), together with the model's own times.
 [[nodiscard]] Figure issue_time(const GpuSheet& sheet, const GemmModel& model,
                                 const Published& rows, std::string_view gpu);
-// Time of products in layers run back to back (forward, at least 1e11 FLOP) over the burst table's.
+// Time of GEMMs in layers run back to back (forward, at least 1e11 FLOP) over that of the burst
+// table.
 [[nodiscard]] Figure sustained_time(const GpuSheet& sheet, const GemmModel& model,
                                     const Published& rows, std::string_view gpu);
-// Backward FLOP/s over forward FLOP/s of the same attention, head size 128, large enough to fill
+// Backward FLOP/s over forward FLOP/s of the same attention, for head size 128 and shapes that fill
 // the GPU.
 [[nodiscard]] Figure backward_relative(const Published& rows, std::string_view gpu);
-// Time of attention whose queries and keys are wider than its values, as measured on a GPU, over
-// what the model says of it, where it fills the GPU.
+// Measured time, over the model's time, of attention whose queries and keys are wider than its
+// values, for shapes that fill the GPU.
 [[nodiscard]] Figure latent_time(const GpuSheet& sheet, const AttentionModel& model,
                                  const Published& rows, std::string_view gpu, bool backward);
-// Time of the fastest product found on a GPU over what a sibling's efficiencies promise for it.
+// Time of the fastest GEMM found on a GPU over the time that a sibling's efficiencies predict for
+// it.
 [[nodiscard]] Figure best_gemm_time(const GpuSheet& sheet, const GemmModel& sibling,
                                     const Published& rows, std::string_view gpu);
-// Share of the data sheet's bandwidth in the scale and triad kernels.
+// Share of the data sheet's bandwidth that the scale and triad kernels reach.
 [[nodiscard]] Figure stream_share(const Published& rows, std::string_view gpu, double sheet_rate);
-// Shortest time from one kernel to the next, replayed from a graph.
+// Shortest time from one kernel to the next, replayed from a CUDA graph.
 [[nodiscard]] Figure launch_floor(const Published& rows);
 
 }  // namespace trainyard::fit

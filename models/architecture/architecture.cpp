@@ -27,7 +27,7 @@ constexpr Words<NormKind, 2> kNorm{
     {{NormKind::LayerNorm, "layer_norm"}, {NormKind::RmsNorm, "rms_norm"}}};
 
 using A = Architecture;
-// Every model has these fields; each kind of block adds its own.
+// Every model has these fields. Each kind of block adds its own.
 const Field<A> kCommon[] = {
     {"name", "how reports call it", Text<A>{&A::name}},
     {"source", "where the numbers come from", Text<A>{&A::source}},

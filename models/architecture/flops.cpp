@@ -23,14 +23,14 @@ TokenFlops token_flops_of(const Architecture& architecture, const FlopsQuery& qu
                                     .mtp_layers = query.mtp_layers});
 }
 
-// The part of a matrix's product that the modules compute again.
+// The share of the matrix's GEMM that recomputation of these modules repeats.
 double repeated_part(const Weight& weight, const RecomputeModules& recomputed) {
   if (recomputed.second_gemms) return weight.second_gemm;
   const auto runs = [&](bool RecomputeModules::*module) { return module && recomputed.*module; };
   return std::ranges::any_of(weight.modules, runs) ? 1.0 : 0.0;
 }
 
-// The matrices of the modules that run again, of all layers, for one token.
+// FLOPs of the repeated GEMMs of all layers, for one token.
 double repeated_linear(const Architecture& a, const RecomputeModules& recomputed,
                        std::int64_t mtp_layers) {
   double sum = 0.0;
@@ -75,6 +75,7 @@ TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query
       .layers = {},
       .head = 2.0 * number(a.hidden) * number(query.vocab) * number(1 + query.mtp_layers),
       .projection = 4.0 * number(a.hidden) * number(a.hidden) * number(query.mtp_layers)};
+  // Layers of one kind have the same matrices, so the sum is computed once per kind.
   std::map<LayerKind, double> matrices;
   for (std::int64_t layer = 0; layer < a.layers + query.mtp_layers; ++layer) {
     const LayerKind kind = layer_kind(a, layer);

@@ -1,8 +1,8 @@
-// The FLOPs of one token and of one step, and the published rules of thumb made of them.
+// FLOPs of one token and of one optimizer step, and the published formulas for them.
 //
-//   TokenFlops f = token_flops(load_architecture("llama3-8b"),
-//                              {.sequence_length = 8192, .vocab = 128256});
-//   f.forward();   // 1.715680e10
+//    TokenFlops f = token_flops(load_architecture("llama3-8b"),
+//                               {.sequence_length = 8192, .vocab = 128256});
+//    f.forward();   // 1.715680e10
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,32 @@
 
 namespace trainyard {
 
-// How attention's square is counted: in full (Narayanan et al. 2021) or its causal half.
+// Whether attention counts the full square of scores (Narayanan et al. 2021) or its causal half.
 enum class AttentionCount : std::uint8_t { Full, Causal };
 
 // Forward FLOPs of one token in one layer.
 struct LayerFlops {
-  double matrices = 0.0;  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf; of experts those the token goes to
-  // Attention: 2*s*(q + o)*chi, chi = 1/2 causal, 1 full: scores and weighted sum. Within a window
-  // of w <= s keys: 2*(q + o)*w(1 - (1 - chi)w/s).
+  // 2h(q + 2 kappa) + 2qh + 2{2,3}hf; of experts those that the token is routed to.
+  double matrices = 0.0;
+  // Attention: 2*s*(q + o)*chi, with chi = 1/2 causal, 1 full: scores and weighted sum. Within a
+  // window of w <= s keys: 2*(q + o)*w(1 - (1 - chi)w/s).
   double attention = 0.0;
 };
 
-// Forward FLOPs of one token. A product of m x k by k x n counts 2mkn; norms, activations and the
+// Forward FLOPs of one token. A GEMM of m x k by k x n counts 2mkn. Norms, activations and the
 // optimizer count nothing, as in every published MFU. Attention over s keys counts s of them for
 // each query (the full square) or s/2 (its causal half). A window of w keys counts w, or w -
-// w^2/2s: the first w queries see fewer. A window of w = s is no window. MaxText counts windows
-// alike (maxtext_utils.py, calculate_gemma4_tflops_training_per_device).
+// w^2/2s, because the first w queries have fewer keys. A window of w = s is no window. MaxText
+// counts windows in the same way (maxtext_utils.py, calculate_gemma4_tflops_training_per_device).
 struct TokenFlops {
-  std::vector<LayerFlops> layers;  // those of multi-token prediction behind the model's
-  double head = 0.0;               // 2hV, once more for each layer of multi-token prediction
-  double projection = 0.0;         // 2h to h before each of those: 4h^2
+  std::vector<LayerFlops> layers;  // layers of the model, then MTP layers
+  double head = 0.0;               // 2hV, once more for each MTP layer
+  double projection = 0.0;         // of 2h to h before each MTP layer: 4h^2
 
   [[nodiscard]] double linear() const;
   [[nodiscard]] double attention() const;
   [[nodiscard]] double forward() const { return linear() + attention() + projection + head; }
-  // Backward costs twice the forward: one product for the input's gradient, one for the weight's.
+  // Backward costs twice the forward: one GEMM for the input gradient, one for the weight gradient.
   [[nodiscard]] double train() const { return 3.0 * forward(); }
 };
 
@@ -46,28 +47,29 @@ struct TokenQuery {
   std::int64_t sequence_length = 0;
   std::int64_t vocab = 0;
   AttentionCount attention = AttentionCount::Causal;
-  std::int64_t mtp_layers = 0;  // that predict tokens further ahead
+  std::int64_t mtp_layers = 0;  // number of MTP layers
 };
 [[nodiscard]] TokenFlops token_flops(const Architecture& architecture, const TokenQuery& query);
 
 // Model FLOPs of one optimizer step: forward and backward without recomputation, 3 times the
-// forward, forward = sum over layers of 2*tokens*active weights + 2*tokens*s*(q + o)*chi, plus
-// 2*tokens*h*V; o is the width of all heads' values, q but for latent attention.
-// Narayanan et al. 2104.04473 eq. 3 and Korthikanti et al. 2205.05198 eq. 7 for the GPT shape.
+// forward. forward = sum over layers of 2*tokens*active weights + 2*tokens*s*(q + o)*chi, plus
+// 2*tokens*h*V. o is the width of the values of all heads; it equals q except for latent attention.
+// For the GPT shape this is Narayanan et al. 2104.04473 eq. 3 and Korthikanti et al. 2205.05198 eq.
+// 7.
 struct FlopsQuery {
   std::int64_t sequences = 0;  // global batch
   std::int64_t sequence_length = 0;
-  std::int64_t vocab = 0;  // padded or not, as the source counts
+  std::int64_t vocab = 0;  // padded or not, as the source counts it
   AttentionCount attention = AttentionCount::Causal;
-  std::int64_t mtp_layers = 0;  // that predict tokens further ahead (flops.hpp)
+  std::int64_t mtp_layers = 0;  // number of MTP layers
 };
 [[nodiscard]] Flops model_flops(const Architecture& architecture, const FlopsQuery& query);
 
-// FLOPs that recomputation adds to model_flops: the forward of all layers (Full, not of the head),
-// of the modules that run again (Selective; the cores by default), or nothing. For a GPT, Full is
-// Narayanan et al. 2104.04473 eq. 3, 96BsLh^2(1 + s/(6h) + V/(16Lh)). For Selective, Korthikanti et
-// al. 2205.05198 print 72BsLh^2(1 + s/(3h) + V/(12hL)), which adds the core's forward and backward;
-// executed is its forward.
+// FLOPs that recomputation adds to model_flops. Full: the forward of all layers, but not of the LM
+// head. Selective: the forward of the recomputed modules, by default the attention cores. None:
+// nothing. For a GPT, Full agrees with Narayanan et al. 2104.04473 eq. 3, 96BsLh^2(1 + s/(6h) +
+// V/(16Lh)). For Selective, Korthikanti et al. 2205.05198 print 72BsLh^2(1 + s/(3h) + V/(12hL)),
+// which adds the core's forward and backward; only its forward is executed and counted here.
 [[nodiscard]] Flops recomputed_flops(const Architecture& architecture, const FlopsQuery& query,
                                      Recompute recompute, const RecomputeModules& modules = {});
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kIdBytes = 8;  // of a token id
 
-// Bytes that are kept for each number that is normed.
+// Bytes stored for each number that enters a norm.
 std::int64_t norm_bytes(const ActivationQuery& query, const ActivationSizes& sizes) {
   return query.norm_kept_narrow * sizes.element + query.norm_kept_wide * kFp32Bytes;
 }
@@ -29,7 +29,7 @@ ActivationSizes::ActivationSizes(const ActivationQuery& query)
       element(static_cast<std::int64_t>(element_bytes(query.precision))),
       gemm_input(query.gemm_input.value_or(element_bytes(query.precision))),
       activation_input(query.activation_input.value_or(element_bytes(query.precision))),
-      activation_kept_beside(query.activation_kept_beside),
+      extra_activation_tensors(query.extra_activation_tensors),
       gathered_inputs(query.gathered_inputs),
       narrow_inputs(query.gemm_input.has_value()) {}
 
@@ -54,7 +54,7 @@ std::int64_t ActivationSizes::activated(std::int64_t numbers) const {
 }
 
 std::int64_t ActivationSizes::dropout_mask(const Architecture& architecture) const {
-  return architecture.dropout ? outside(architecture.hidden) : 0;  // a byte for each number
+  return architecture.dropout ? outside(architecture.hidden) : 0;  // one byte per number
 }
 
 RecomputeModules recomputed_modules(const ActivationQuery& query) {
@@ -72,7 +72,7 @@ LayerActivations& LayerActivations::operator+=(const LayerActivations& more) {
   return *this;
 }
 
-// Where the output of every second GEMM is kept, the norms keep the layer's input alone.
+// Where the output of every second GEMM is stored, the norms store only the layer's input.
 LayerActivations layer_activations(const Architecture& a, LayerKind kind,
                                    const ActivationQuery& query) {
   const ActivationSizes sizes(query);
@@ -108,7 +108,7 @@ HeadActivations head_activations(const Architecture& architecture, const Activat
 
 namespace {
 
-// Before anything is divided.
+// State of a parameter before sharding.
 StateBytes whole_state(const StateRecipe& recipe) {
   constexpr double kFp32 = 4.0;
   const bool mixed = element_bytes(recipe.precision) < kFp32;

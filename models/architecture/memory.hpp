@@ -1,10 +1,11 @@
-// Bytes that training keeps: activations of a layer between its forward and its backward, what
-// stands before and after the layers, and the state of each parameter. Pure formulas; times are
-// elsewhere.
+// Bytes that training holds: activations of a layer between its forward and its backward,
+// activations before and after the layers, and the state of each parameter. These are pure formulas
+// without times.
 //
-//   LayerActivations kept = layer_activations(a, layer_kind(a, 0),   // a: Llama-3 70B
-//       {.tensor = 8, .sequence_parallel = true, .micro_batch = 1, .sequence_length = 8192});
-//   kept.total();   // 281 280 512
+//    const Architecture a = load_architecture("llama3-70b");
+//    LayerActivations kept = layer_activations(a, layer_kind(a, 0),
+//        {.tensor = 8, .sequence_parallel = true, .micro_batch = 1, .sequence_length = 8192});
+//    kept.total();   // 281 280 512
 //
 // Symbols: s sequence, b microbatch, h hidden, a heads, q = a*d, kappa = key-value width, f ffn, t
 // tensor. Sources: Korthikanti et al. 2205.05198 sections 4 and 5; Rajbhandari et al. 1910.02054
@@ -33,53 +34,56 @@ struct ActivationQuery {
   RecomputeModules modules = {};  // of Recompute::Selective
   AttentionKind attention = AttentionKind::Flash;
   DataType precision = DataType::Bf16;
-  // Rows of tokens that this rank's experts work on; none: as many as its own tokens make, which is
-  // balanced routing.
+  // Routed tokens that this rank's experts process. Empty: as many as its own tokens produce, which
+  // is balanced routing.
   std::optional<std::int64_t> expert_rows = {};
   std::int64_t expert_tensor = 1;
-  // Context ranks trade heads for positions: attention keeps its output as it is before it is
-  // traded back, and the projection its input as it is after.
+  // Context ranks trade heads for positions. Attention stores its output before it is traded back,
+  // and the projection stores its input after that.
   bool heads_traded = false;
-  // A fused loss writes the gradient over the 16-bit logits and makes no fp32 ones.
+  // A fused loss writes the gradient over the 16-bit logits and creates no fp32 logits.
   bool fused_loss = false;
-  // Bytes of a number among the inputs of products and of activation functions (Recipe); none: as
-  // wide as `precision`.
+  // Bytes per number of the inputs of GEMMs and of activation functions (Recipe). Empty: the width
+  // of `precision`.
   std::optional<double> gemm_input = {};
   std::optional<double> activation_input = {};
-  // Tensors that a norm keeps, and an activation function with what goes into and comes out of it:
-  // 16 bits and fp32 of each number (models/framework.hpp); fused ones their inputs, and
-  // the latter its output as the next product's.
+  // Tensors of 16 bits and of fp32 that a norm stores for each number (models/framework.hpp). A
+  // fused norm stores its input. `extra_activation_tensors` counts the tensors that an activation
+  // function stores in addition to its inputs and its output; the output is the input of the next
+  // GEMM.
   std::int64_t norm_kept_narrow = 1;
   std::int64_t norm_kept_wide = 0;
-  std::int64_t activation_kept_beside =
-      0;                         // more than inputs and output, each as wide as precision
-  bool gathered_inputs = false;  // products keep what was gathered, not the rank's part of it
-  bool repeated_heads = false;   // keys and values stand once for every query head
-  // Selective recomputation keeps every second product's output, compiled only if it is read again:
-  // not that of the last where that is added to the stream as it is.
+  // Number of tensors stored in addition to inputs and output, each as wide as `precision`.
+  std::int64_t extra_activation_tensors = 0;
+  bool gathered_inputs = false;  // GEMMs store the gathered input, not the rank's part of it
+  bool repeated_heads = false;   // keys and values are stored once for every query head
+  // Selective recomputation stores the output of every second GEMM. Compiled code stores it only if
+  // it is read later, which the output of the last GEMM is not where it is added to the residual
+  // stream unchanged.
   bool compiled = false;
-  // Bytes of a number of attention's output, where one copy serves its backward and the
-  // projection's.
+  // Bytes per number of the output of attention, where one copy serves its own backward and that of
+  // the projection.
   std::optional<double> attention_output = {};
 };
 
-// Bytes that one rank keeps of one layer for one microbatch, by the part that made them. At 16
-// bits a GPT with dropout and unfused attention keeps sbh(34 + 5as/h): norms 4, attention 11, ffn
-// 19, core 5as/h. A Llama with flash attention keeps sb(8h + 4q + 4kappa + 6f) + 4asb. Latent
-// attention keeps its latents before and after their norms as well, and keys and values per head.
-// Norms behind attention and feed-forward (Gemma 2) keep 4sbh more.
-// Inputs of products kept in w bytes each instead of 2 make a Llama sb(4h + 2wh + (4+w)q + 4kappa +
-// (4+w)f) + 4asb: the output of attention, which its backward reads, stays in 16 bits beside them.
+// Bytes that one rank stores of one layer for one microbatch, by the part that produces them. At 16
+// bits a GPT with dropout and unfused attention stores sbh(34 + 5as/h): norms 4, attention 11, ffn
+// 19, core 5as/h. A Llama with flash attention stores sb(8h + 4q + 4kappa + 6f) + 4asb. Latent
+// attention also stores its latents before and after their norms, and keys and values per head.
+// Norms after attention and feed-forward (Gemma 2) store 4sbh more. If GEMM inputs are stored in w
+// bytes each instead of 2, a Llama stores sb(4h + 2wh + (4+w)q + 4kappa + (4+w)f) + 4asb: the
+// output of attention, which its backward reads, is also stored in 16 bits.
 struct LayerActivations {
-  std::int64_t norms = 0;       // inputs of the two norms before attention and feed-forward
-  std::int64_t post_norms = 0;  // of the two behind them, where the model has such
-  std::int64_t attention = 0;   // input of QKV, Q, K, V, input of the projection, dropout mask
-  std::int64_t core = 0;  // unfused: softmax, its mask, its dropped output; flash: log-sum-exp
-  std::int64_t ffn = 0;   // input, input of the activation, its output, dropout mask
-  // A layer with experts keeps instead: its input, the router's scores (fp32), the shared experts,
-  // and for each row of an expert its input, the activation's input and output.
+  std::int64_t norms = 0;  // inputs of the two norms before attention and feed-forward
+  // Inputs of the two norms after them, where the model has such norms.
+  std::int64_t post_norms = 0;
+  std::int64_t attention = 0;  // input of QKV, Q, K, V, input of the projection, dropout mask
+  std::int64_t core = 0;       // unfused: softmax, its mask, its dropped output; flash: log-sum-exp
+  std::int64_t ffn = 0;        // input, input of the activation, its output, dropout mask
+  // A layer with experts stores instead: its input, the router's scores (fp32), the shared experts,
+  // and for each routed token the expert's input, and the input and output of the activation.
   std::int64_t experts = 0;
-  std::int64_t checkpoint = 0;  // Recompute::Full: the layer's input, and then nothing else
+  std::int64_t checkpoint = 0;  // Recompute::Full: the input of the layer, and nothing else
   LayerActivations& operator+=(const LayerActivations& more);
   [[nodiscard]] std::int64_t total() const {
     return norms + post_norms + attention + core + ffn + experts + checkpoint;
@@ -88,38 +92,40 @@ struct LayerActivations {
 [[nodiscard]] LayerActivations layer_activations(const Architecture& architecture, LayerKind kind,
                                                  const ActivationQuery& query);
 
-// The modules that run again under selective recomputation; none under any other.
+// The modules that selective recomputation runs a second time. None under any other mode.
 [[nodiscard]] RecomputeModules recomputed_modules(const ActivationQuery& query);
 
-// The sizes that the formulas of kinds of blocks are made of (models/layers).
+// The sizes from which the formulas of the kinds of blocks are built (models/layers).
 struct ActivationSizes {
   // REQUIRES: at least one tensor and one context rank.
   explicit ActivationSizes(const ActivationQuery& query);
 
   std::int64_t tokens = 0;  // s*b of this rank
-  std::int64_t region = 1;  // what norms, dropout and residuals are divided by: t with SP, else 1
+  std::int64_t region = 1;  // divisor of norms, dropout and residuals: t with SP, else 1
   std::int64_t tensor = 1;
   std::int64_t element = 2;  // bytes
   double gemm_input = 2.0;
   double activation_input = 2.0;
-  std::int64_t activation_kept_beside = 0;
+  std::int64_t extra_activation_tensors = 0;
   bool gathered_inputs = false;
-  bool narrow_inputs = false;  // inputs of products are kept apart from what they were made of
+  // GEMM inputs are stored separately from the tensors they were made from.
+  bool narrow_inputs = false;
 
-  // Bytes of so many of every token, where a rank works on its own part of the sequence.
+  // Bytes for all tokens in a region where each rank works on its own part of the sequence.
   [[nodiscard]] std::int64_t outside(std::int64_t bytes_per_token) const;
-  // Bytes of so many of every token, where tensor ranks share the heads or columns.
+  // Bytes for all tokens in a region where tensor ranks share the heads or columns.
   [[nodiscard]] std::int64_t inside(std::int64_t bytes_per_token) const;
-  // Bytes of so many numbers of every token, which enter a GEMM that gathers the sequence.
+  // Bytes of this many numbers per token that enter a GEMM which gathers the sequence.
   [[nodiscard]] std::int64_t gemm_inputs(std::int64_t numbers) const;
-  // Bytes of so many numbers of one token that enter a GEMM, or an activation function.
+  // Bytes of this many numbers of one token that enter a GEMM (entering) or an activation function
+  // (activated).
   [[nodiscard]] std::int64_t entering(std::int64_t numbers) const;
   [[nodiscard]] std::int64_t activated(std::int64_t numbers) const;
-  // The mask of dropout behind a block; 0 without dropout.
+  // Bytes of the dropout mask after a block; 0 without dropout.
   [[nodiscard]] std::int64_t dropout_mask(const Architecture& architecture) const;
 };
 
-// Bytes are rounded up to whole ones.
+// Rounds up to whole bytes.
 [[nodiscard]] inline std::int64_t rounded_up(double bytes) {
   return std::llround(std::ceil(bytes));
 }
@@ -127,18 +133,18 @@ struct ActivationSizes {
   return (bytes + parts - 1) / parts;
 }
 
-// Before the first layer, per microbatch: token and position ids (8 bytes each), and with dropout
-// the mask of the embeddings, sbh (/t with sequence parallelism).
+// Stored before the first layer, per microbatch: ids (8 bytes per token), and with dropout the mask
+// of the embeddings, sbh (/t with sequence parallelism).
 [[nodiscard]] std::int64_t embedding_activations(const Architecture& architecture,
                                                  const ActivationQuery& query);
 
-// After the last layer, per microbatch.
+// Bytes stored after the last layer, per microbatch.
 struct HeadActivations {
-  std::int64_t final_norm = 0;  // its input
+  std::int64_t final_norm = 0;  // input of the final norm
   std::int64_t head_input = 0;
   std::int64_t logits = 0;  // in the precision of training: 2sbV/t at 16 bits
-  std::int64_t logits_fp32 =
-      0;  // in the loss: 4sbV/t, their gradient takes the same place; 0 fused
+  // In the loss: 4sbV/t; the gradient overwrites them. 0 if the loss is fused.
+  std::int64_t logits_fp32 = 0;
   [[nodiscard]] std::int64_t total() const {
     return final_norm + head_input + logits + logits_fp32;
   }
@@ -146,21 +152,22 @@ struct HeadActivations {
 [[nodiscard]] HeadActivations head_activations(const Architecture& architecture,
                                                const ActivationQuery& query, std::int64_t vocab);
 
-// How the state of a parameter is kept.
+// Precision and sharding of the state of a parameter.
 struct StateRecipe {
   DataType precision = DataType::Bf16;           // of the weights
-  DataType gradient_precision = DataType::Fp32;  // as accumulated
-  // 16-bit gradients copied to 32 bits for the optimizer, as Megatron does for fp16: 4 bytes more.
+  DataType gradient_precision = DataType::Fp32;  // precision of accumulation
+  // 16-bit gradients are copied to 32 bits for the optimizer, as Megatron does for fp16: 4 bytes
+  // more.
   bool fp32_gradient_copy = false;
-  std::int64_t zero_stage = 0;  // 0..3: what is divided over the shards
+  std::int64_t zero_stage = 0;  // 0..3: which state is divided over the shards
   std::int64_t shards = 1;      // data-parallel ranks, d
-  Recipe recipe = {};           // what departs from the above
+  Recipe recipe = {};           // deviations from the fields above
   Optimizer optimizer = {};
 };
 
-// Bytes by what they are, per parameter or for many. ZeRO 1 divides the optimizer's (master,
-// moments, gradient copy) by d, ZeRO 2 also the gradients, ZeRO 3 also the weights. bf16 with fp32
-// gradients: 18, and 6 + 12/d with ZeRO 1.
+// Bytes by kind of state, for one parameter or for many. ZeRO 1 divides the optimizer state
+// (master, moments, gradient copy) by d, ZeRO 2 also the gradients, ZeRO 3 also the weights. bf16
+// with fp32 gradients: 18, and 6 + 12/d with ZeRO 1.
 struct StateBytes {
   double weights = 0.0;
   double gradients = 0.0;
@@ -171,12 +178,13 @@ struct StateBytes {
     return weights + gradients + master + first_moment + second_moment;
   }
 };
-// Throws nothing; 7.5e9 parameters at 64 shards, 16-bit gradients: 120, 31.40625, 16.640625, 1.875
-// GB for stages 0 to 3.
+// Bytes per parameter; throws nothing. Example: 7.5e9 parameters on 64 shards with 16-bit gradients
+// take 120, 31.40625, 16.640625 and 1.875 GB for stages 0 to 3.
 [[nodiscard]] StateBytes state_bytes_per_parameter(const StateRecipe& recipe);
-// HBM traffic of one step for each parameter of the local shard, without the clipping of the
-// gradient: what the optimizer keeps is read and written, the gradient read, the weight written and
-// read if it is the only copy. Mixed precision with fp32 gradients: 2 (4 + 4 + 4) + 4 + 2 = 30.
+// HBM traffic of one optimizer step for each parameter of the local shard, without gradient
+// clipping. The optimizer's state is read and written, the gradient is read, the weight is written,
+// and also read if it is the only copy. Mixed precision with fp32 gradients: 2 (4 + 4 + 4) + 4 + 2
+// = 30.
 [[nodiscard]] double optimizer_step_bytes(const StateRecipe& recipe);
 [[nodiscard]] StateBytes state_bytes(const StateRecipe& recipe, std::int64_t parameters);
 

@@ -41,6 +41,7 @@ double published_tokens(double parameters) {
   TY_CHECK(parameters > 0.0, parameters);
   constexpr std::ptrdiff_t kNearest = 5;
   std::vector<PublishedRun> runs = published_runs();
+  // Distance in the logarithm, so that half and twice the size are equally near.
   const auto distance = [parameters](const PublishedRun& run) {
     return std::abs(std::log(run.parameters / parameters));
   };

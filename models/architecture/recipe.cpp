@@ -29,7 +29,7 @@ std::optional<DataType> optional_type(JsonObject& object, std::string_view key) 
   return value_of(kTypes, object.choice(key, all_words<kTypes>()));
 }
 
-// Reads past what is said for people, not for the program.
+// Reads the title and the source, which are for people and have no effect.
 void read_heading(JsonObject& object) {
   static_cast<void>(object.text("title"));
   static_cast<void>(object.text("source"));
@@ -47,11 +47,11 @@ Recipe load_recipe(const std::string& name) {
                       .weight_cache_bytes = bytes(root, "weight_cache_bytes", 0.0),
                       .gradient_copy_bytes = bytes(root, "gradient_copy_bytes", 0.0),
                       .weight_wire = optional_type(root, "weight_wire"),
-                      .gemms = optional_type(root, "products"),
-                      .four_bit_gemms = root.boolean("four_bit_products", false),
+                      .gemms = optional_type(root, "gemms"),
+                      .four_bit_gemms = root.boolean("four_bit_gemms", false),
                       .attention = optional_type(root, "attention"),
                       .sequence_wire = optional_type(root, "sequence_wire"),
-                      .gemm_input_bytes = optional_bytes(root, "product_input_bytes"),
+                      .gemm_input_bytes = optional_bytes(root, "gemm_input_bytes"),
                       .activation_input_bytes = optional_bytes(root, "activation_input_bytes"),
                       .attention_output_bytes = optional_bytes(root, "attention_output_bytes")};
   file.finish();

@@ -35,7 +35,7 @@ std::int64_t split_parameters(const Weight& weight, std::int64_t tensor) {
       const std::int64_t outputs = weight.outputs / weight.units * units;
       return weight.inputs * outputs + (weight.bias ? outputs : 0);
     }
-    case Split::Row:  // the bias is added once, after the partial sums are joined
+    case Split::Row:  // each rank adds the bias once, after the all_reduce
       return weight.inputs / weight.units * units * weight.outputs;
     case Split::None:
       return 0;
@@ -47,7 +47,7 @@ std::int64_t split_parameters(const Weight& weight, std::int64_t tensor) {
 
 namespace {
 
-// From latents every query head gets keys and values of its own.
+// In latent attention every query head has separate keys and values.
 std::int64_t key_heads(const Architecture& a) { return a.latent() ? a.heads : a.kv_heads; }
 
 }  // namespace

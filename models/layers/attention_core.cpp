@@ -22,18 +22,22 @@ namespace {
 // ---- ranks that share a sequence: which keys and values travel, when, and what is computed
 // meanwhile
 //
-// Ring (Liu et al. 2310.01889): step i sends the keys and values at hand to the next rank while it
-// attends to them; partial results are joined by their log-sum-exp. Backward they go round the
-// other way together with their gradients, and end at their owner. Two buffers: what is attended
-// to, and what arrives. Bytes of one step 2b(s/c)(kappa/t)w, forward (c-1) of them, backward
-// 2(c-1): s = 32768, c = 4, kappa = 1024, 16 bits: 33 554 432, 100 663 296, 201 326 592.
-// All-gather (Grattafiori et al. 2407.21783 section 3.3.2): keys and values are gathered, and again
-// backward, where their gradients are reduced and scattered.
-// All-to-all (Ulysses, Jacobs et al. 2309.14509): Q, K and V trade heads for positions, the output
-// trades back: ((u-1)/u) b(s/u)(2q + 2kappa)/t w bytes sent each way; where u exceeds the key-value
-// heads of a rank these are copied first. Hierarchical: that within `heads` ranks, a ring between.
+// Ring (Liu et al. 2310.01889): step i sends the current keys and values to the next rank while the
+// rank attends to them. Partial results are merged by their log-sum-exp. Backward, keys and values
+// travel in the opposite direction together with their gradients, and return to their owner. There
+// are two buffers: the block that is attended to, and the block that arrives. One step sends
+// 2b(s/c)(kappa/t)w bytes; there are (c-1) steps forward and 2(c-1) backward: s = 32768, c = 4,
+// kappa = 1024, 16 bits: 33 554 432, 100 663 296, 201 326 592.
+//
+// All-gather (Grattafiori et al. 2407.21783 section 3.3.2): keys and values are gathered forward
+// and backward; backward their gradients are reduced and scattered.
+//
+// All-to-all (Ulysses, Jacobs et al. 2309.14509): Q, K and V trade heads for positions, and the
+// output trades back: ((u-1)/u) b(s/u)(2q + 2kappa)/t w bytes are sent in each direction. Where u
+// exceeds the key-value heads of a rank, these are copied first. Hierarchical: all-to-all within
+// `heads` ranks, and a ring between such groups.
 
-// A rank's part of a sequence, once heads have been traded.
+// The part of a sequence that a rank works on, after heads have been traded.
 struct SequencePart {
   SequenceCut cut;  // over the ring
   std::int64_t batch = 1;
@@ -42,9 +46,9 @@ struct SequencePart {
   std::int64_t qk = 1;  // of a head of queries and keys
   std::int64_t v = 1;   // of a head of values
   std::int64_t element = 2;
-  bool of_ring = false;  // keys and values come round in blocks
+  bool of_ring = false;  // keys and values arrive in blocks
 
-  // Bytes of one position, and of the keys and values of one ring step.
+  // Bytes of one position, and bytes of the keys and values of one ring step.
   [[nodiscard]] std::int64_t query_row_bytes() const { return query_heads * qk * element; }
   [[nodiscard]] std::int64_t output_row_bytes() const { return query_heads * v * element; }
   [[nodiscard]] std::int64_t kv_row_bytes() const { return kv_heads * (qk + v) * element; }
@@ -69,13 +73,13 @@ class ContextAttention {
   SequencePart part_;
 };
 
-// The rank whose keys are at hand at step i: forward they come from the rank before, backward from
-// the one behind, and one's own are the first and the last.
+// The rank whose keys are used at step i. Forward they come from the rank before, backward from the
+// rank after. A rank uses its own keys in the first step forward and in the last step backward.
 std::int64_t source_at(std::int64_t step, std::int64_t rank, std::int64_t ring, bool backward) {
   return backward ? (rank + 1 + step) % ring : (rank - step + ring) % ring;
 }
 
-// Kernels and calls that all ways to share a sequence write.
+// Kernels and calls that all communication schemes of a shared sequence use.
 class SharedSequence {
  public:
   SharedSequence(const ContextOptions& options, const SequencePart& part, const StepShape& shape,
@@ -95,6 +99,7 @@ class SharedSequence {
   ProgramBuilder& build_;
 };
 
+// One kernel per block; its cost follows from the number of pairs.
 OpIndex SharedSequence::attend(std::string_view name, const AttentionBlock& block, bool backward) {
   return build_.compute(name, Attention{.batch = part_.batch,
                                         .query_heads = part_.query_heads,
@@ -121,7 +126,7 @@ void SharedSequence::memory_bound(std::string_view name, MemoryBoundKind kind, s
   build_.compute(name, MemoryBound{.kind = kind, .bytes = bytes, .launches = launches});
 }
 
-// Keys and values go round a ring.
+// Keys and values travel round a ring.
 class RingAttention : SharedSequence {
  public:
   using SharedSequence::SharedSequence;
@@ -132,18 +137,20 @@ class RingAttention : SharedSequence {
   void pack_keys();
   void join_output(const AttentionBlock& block, bool first);
   void join_gradients(const AttentionBlock& block, OpIndex arrived, bool first);
-  // Sends to the next rank (back: to the one before) and receives as much; the receive.
+  // Sends to the next rank (`back`: to the one before) and receives the same size. Returns the
+  // receive.
   OpIndex pass_on(std::string_view what, std::int64_t bytes, bool back);
 };
 
-// Keys and values are copied into one buffer, which is what travels.
+// Copies keys and values into one buffer, which is then sent.
 void RingAttention::pack_keys() {
   memory_bound("keys_values_pack", MemoryBoundKind::Elementwise, 2 * part_.step_bytes());
 }
 
-// A block's partial output and its log-sum-exp (fp32) join those so far. The first output is scaled
-// into a new tensor and its log-sum-exp copied; a later one is scaled and added. The log-sum-exp of
-// block and sum are read for the outputs, and once more for their own sum, which is written.
+// Merges a block's partial output and its log-sum-exp (fp32) with the result so far. The first
+// output is scaled into a new tensor and its log-sum-exp is copied; a later output is scaled and
+// added. The log-sum-exps of block and result are read for the outputs, and once more for their own
+// sum, which is written.
 void RingAttention::join_output(const AttentionBlock& block, bool first) {
   const std::int64_t rows = part_.batch * block.queries;
   const std::int64_t outputs = (first ? 2 : 3) * part_.output_row_bytes();
@@ -151,8 +158,9 @@ void RingAttention::join_output(const AttentionBlock& block, bool first) {
   memory_bound("attention_merge", MemoryBoundKind::Elementwise, rows * (outputs + log_sums), 2);
 }
 
-// The first gradients are copied into the sum's tensor, later ones are added to it: queries' here,
-// keys' and values' to those that have arrived (kNone: none come), each with a kernel of its own.
+// The first gradients are copied into the tensor of the sum; later ones are added to it. Gradients
+// of queries are added locally, those of keys and values to the gradients that have arrived (kNone:
+// none arrive), each in a separate kernel.
 void RingAttention::join_gradients(const AttentionBlock& block, OpIndex arrived, bool first) {
   memory_bound("query_gradient_add", MemoryBoundKind::Elementwise,
                (first ? 2 : 3) * part_.batch * block.queries * part_.query_row_bytes());
@@ -161,10 +169,11 @@ void RingAttention::join_gradients(const AttentionBlock& block, OpIndex arrived,
                (arrived == kNone ? 2 : 3) * part_.batch * block.keys * part_.kv_row_bytes(), 2);
 }
 
-// The ring is that of TransformerEngine's AttnFuncWithCPAndKVP2P (pytorch/attention/
-// dot_product_attention/context_parallel.py), whose corrections are compiled into one kernel each.
-// The two buffers are counted from the first kernel to the last: a message may start later than the
-// kernel beside it, where the neighbour is late.
+// The ring is that of TransformerEngine's AttnFuncWithCPAndKVP2P
+// (pytorch/attention/dot_product_attention/context_parallel.py), whose corrections are compiled
+// into one kernel each. The two buffers count as allocated from the first kernel to the last,
+// because a message may start later than the kernel that runs concurrently, where the neighbour is
+// late.
 void RingAttention::forward() {
   OpIndex first = kNone;
   OpIndex arrived = kNone;
@@ -172,9 +181,9 @@ void RingAttention::forward() {
   for (std::int64_t i = 0; i < part_.cut.ranks; ++i) {
     build_.wait_for(arrived);
     if (i + 1 < part_.cut.ranks) arrived = pass_on("keys_values", part_.step_bytes(), false);
-    const auto block =
-        ring_block(part_.cut, {.rank = shape_.ring_place,
-                               .source = source_at(i, shape_.ring_place, part_.cut.ranks, false)});
+    const auto block = ring_block(
+        part_.cut, {.rank = shape_.ring_position,
+                    .source = source_at(i, shape_.ring_position, part_.cut.ranks, false)});
     if (!block) continue;
     const OpIndex core = attend("attention", *block, false);
     join_output(*block, first == kNone);
@@ -184,9 +193,9 @@ void RingAttention::forward() {
   build_.memory().release(build_.last_compute(), Category::Communication, 2 * part_.step_bytes());
 }
 
-// The backward is TransformerEngine's, too: at step i keys and values leave for the rank before
-// unless they have been everywhere, and with them, from the second step on, the gradient that was
-// summed up to here.
+// The backward also follows TransformerEngine. At step i keys and values are sent to the rank
+// before, except in the last step, when every rank has had them. From the second step on, the
+// gradient that has been summed so far is sent with them.
 void RingAttention::backward() {
   OpIndex first = kNone;
   const std::int64_t last = part_.cut.ranks - 1;
@@ -196,9 +205,9 @@ void RingAttention::backward() {
     build_.wait_for(arrived);
     const std::int64_t both = (i < last ? 1 : 0) + (i > 0 ? 1 : 0);
     arrived = pass_on("keys_values_gradients", both * part_.step_bytes(), true);
-    const auto block =
-        ring_block(part_.cut, {.rank = shape_.ring_place,
-                               .source = source_at(i, shape_.ring_place, part_.cut.ranks, true)});
+    const auto block = ring_block(
+        part_.cut, {.rank = shape_.ring_position,
+                    .source = source_at(i, shape_.ring_position, part_.cut.ranks, true)});
     if (!block) continue;
     const OpIndex core = attend("attention_backward", *block, true);
     join_gradients(*block, i > 0 ? arrived : kNone, first == kNone);
@@ -219,7 +228,7 @@ OpIndex RingAttention::pass_on(std::string_view what, std::int64_t bytes, bool b
                      back ? Slot::RecvContextBack : Slot::RecvContext, call, {ready});
 }
 
-// Keys and values are gathered whole.
+// Keys and values are gathered completely.
 class GatheredAttention : SharedSequence {
  public:
   using SharedSequence::SharedSequence;
@@ -230,7 +239,8 @@ class GatheredAttention : SharedSequence {
   void gather_keys(std::string_view part);
 };
 
-// Gathered rank by rank, a zigzag's chunks are put in their order.
+// An all_gather orders the result by rank, so the chunks of a zigzag are permuted into sequence
+// order.
 void GatheredAttention::gather_keys(std::string_view part) {
   const std::int64_t rows = part_.batch * part_.cut.sequence;
   const std::string prefix(part);
@@ -247,7 +257,7 @@ void GatheredAttention::forward() {
   const OpIndex first = build_.next();
   const std::int64_t held = part_.batch * part_.cut.sequence * part_.kv_row_bytes();
   gather_keys("");
-  attend("attention", gathered_block(part_.cut, shape_.ring_place), false);
+  attend("attention", gathered_block(part_.cut, shape_.ring_position), false);
   build_.memory().allocate(first, Category::Communication, held);
   build_.memory().release(build_.last_compute(), Category::Communication, held);
 }
@@ -255,9 +265,9 @@ void GatheredAttention::forward() {
 void GatheredAttention::backward() {
   const OpIndex first = build_.next();
   const std::int64_t rows = part_.batch * part_.cut.sequence;
-  const std::int64_t held = 2 * rows * part_.kv_row_bytes();  // and their gradients
+  const std::int64_t held = 2 * rows * part_.kv_row_bytes();  // with their gradients
   gather_keys("backward_");
-  attend("attention_backward", gathered_block(part_.cut, shape_.ring_place), true);
+  attend("attention_backward", gathered_block(part_.cut, shape_.ring_position), true);
   if (part_.cut.split == ContextSplit::Zigzag) {
     memory_bound("key_value_gradient_reorder", MemoryBoundKind::Permute,
                  2 * rows * part_.kv_row_bytes());
@@ -272,7 +282,8 @@ void GatheredAttention::backward() {
   build_.wait_for(value);
 }
 
-// Q, K and V trade heads for positions, and the output back; or their gradients, the other way.
+// Q, K and V trade heads for positions, and the output trades back. Backward, their gradients do
+// the reverse.
 class HeadTrade : SharedSequence {
  public:
   using SharedSequence::SharedSequence;
@@ -283,14 +294,14 @@ class HeadTrade : SharedSequence {
   void trade(std::string_view name, std::int64_t row_bytes);
 };
 
-// One rank's part of a tensor, of so many bytes a position that it holds before the trade.
+// Trades one tensor. `row_bytes`: bytes per position that the rank holds before the trade.
 void HeadTrade::trade(std::string_view name, std::int64_t row_bytes) {
   const std::int64_t bytes = shape_.tokens * row_bytes;
   build_.wait_for(context_collective(name, CollectiveOp::AllToAll, bytes));
 }
 
-// Before and after an exchange the heads are moved next to their destination, or to their place:
-// every element is read and written.
+// Before and after the all_to_all the heads are permuted, into the order of the destination ranks
+// or into their final order. Every element is read and written.
 void HeadTrade::inputs(bool backward) {
   const std::int64_t query = options_.shape.heads * part_.query_row_bytes();
   const std::int64_t key = options_.shape.heads * part_.kv_heads * part_.qk * part_.element;
@@ -343,7 +354,7 @@ void ContextAttention::write(Pass pass) {
   HeadTrade heads(options_, part_, shape_, build_);
   const bool traded = options_.shape.heads > 1;
   if (traded) backward ? heads.output(true) : heads.inputs(false);
-  if (options_.shape.ring == 1) {  // all positions, some of the heads
+  if (options_.shape.ring == 1) {  // all positions, a part of the heads
     SharedSequence(options_, part_, shape_, build_)
         .attend(backward ? "attention_backward" : "attention", gathered_block(part_.cut, 0),
                 backward);
@@ -357,7 +368,7 @@ void ContextAttention::write(Pass pass) {
 
 // ---- one rank with the whole sequence
 
-// A query and the window - 1 keys before it, of which the first queries have fewer.
+// Pairs of each query with itself and the window - 1 keys before it; the first queries have fewer.
 std::int64_t window_pairs(std::int64_t length, std::int64_t window) {
   const std::int64_t seen = std::min(window, length);
   return seen * length - seen * (seen - 1) / 2;
@@ -369,8 +380,8 @@ std::int64_t AttentionCore::score_matrices() const {
   return options_.attention.microbatch.sequences * arch_.heads / shape_.tensor;
 }
 
-// Packed sequences are one kernel over all of their tokens, in which queries see their own document
-// alone.
+// Packed sequences are one kernel over all of their tokens, in which queries attend only to their
+// own document.
 Attention AttentionCore::flash(bool backward) const {
   const DocumentDraw& microbatch = options_.attention.microbatch;
   const bool packed = microbatch.documents.kind != DocumentKind::None;
@@ -394,10 +405,10 @@ Attention AttentionCore::flash(bool backward) const {
           .dtype = options_.attention.fused_dtype};
 }
 
-// Forward one kernel reads and writes each score; backward it reads the probabilities and their
-// gradient and writes that of the scores. In parts, PyTorch's five read and write each score in w
-// bytes or in fp32: to fp32 (w + 4), scaled (8), masked (8), softmax (8, backward 12), back (4 +
-// w).
+// Forward, one kernel reads and writes each score. Backward, it reads the probabilities and their
+// gradient and writes the gradient of the scores. The five separate kernels of PyTorch read and
+// write each score in w bytes or in fp32: cast to fp32 (w + 4), scale (8), mask (8), softmax (8,
+// backward 12), cast back (4 + w).
 MemoryBound AttentionCore::softmax(bool backward) const {
   const std::int64_t s = options_.attention.microbatch.length;
   const bool fused = softmax_fused(score_matrices());
@@ -408,7 +419,7 @@ MemoryBound AttentionCore::softmax(bool backward) const {
           .launches = fused ? 1 : 5};
 }
 
-// The products of unfused attention: one for each sequence and head of the rank.
+// The GEMMs of unfused attention: one for each sequence and head of the rank.
 Gemm AttentionCore::head_gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const {
   return {.m = m,
           .n = n,
@@ -439,9 +450,9 @@ void AttentionCore::forward() {
   build_.compute("attention_values", head_gemm(s, arch_.value_head(), s, GemmPass::Forward));
 }
 
-// Selective recomputation of the core repeats it from Q, K and V, which were kept (Korthikanti et
-// al., section 5). A fused kernel is run again as well, for no more than its log-sum-exp: so does
-// Megatron-LM, whose checkpoint stands round whatever computes the core.
+// Selective recomputation of the core repeats it from Q, K and V, which are stored (Korthikanti et
+// al., section 5). A fused kernel is also repeated, although this saves only its log-sum-exp.
+// Megatron-LM does the same, because its checkpoint wraps any implementation of the core.
 void AttentionCore::backward() {
   if (options_.recomputed.core) tools_.repeat([this] { forward(); });
   if (options_.attention.context.ranks > 1) {
@@ -467,7 +478,7 @@ void AttentionCore::backward() {
   build_.compute("attention_key_grad", head_gemm(s, d, s, GemmPass::WeightGrad));
 }
 
-// ---- what follows from the shape
+// ---- formulas of the shape
 
 Weight projection_weight(const Architecture& a) {
   return {.name = "projection",
@@ -479,7 +490,7 @@ Weight projection_weight(const Architecture& a) {
           .second_gemm = 1.0};
 }
 
-// A window of w of s keys leaves w - w^2/2s of them to a causal query.
+// A window of w of s keys leaves w - w^2/2s of them to a causal query on average.
 double core_flops(const Architecture& a, std::int64_t layer, const TokenQuery& query) {
   const double chi = query.attention == AttentionCount::Causal ? 0.5 : 1.0;
   const auto length = static_cast<double>(query.sequence_length);
@@ -492,7 +503,8 @@ double core_flops(const Architecture& a, std::int64_t layer, const TokenQuery& q
 std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query) {
   const ActivationSizes sizes(query);
   if (query.attention != AttentionKind::Unfused) return sizes.inside(kFp32Bytes * a.heads);
-  // The fp32 probabilities of a softmax in parts are not those that enter the next product.
+  // The fp32 probabilities of an unfused softmax are stored in addition to those that enter the
+  // next GEMM.
   constexpr std::int64_t kMaskBytes = 1;
   const bool fused = softmax_fused(query.micro_batch * a.heads / query.tensor);
   const std::int64_t own = a.dropout ? kMaskBytes + sizes.element : fused ? 0 : sizes.element;
@@ -502,7 +514,7 @@ std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query) {
 
 namespace {
 
-// One tensor for the core's backward and the projection's, unless the latter has its own.
+// One tensor serves the core's backward and the projection's, unless the latter has a separate one.
 std::int64_t output_bytes(const Architecture& a, const ActivationQuery& query) {
   const ActivationSizes sizes(query);
   const std::int64_t output = sizes.inside(sizes.element * a.output_width());

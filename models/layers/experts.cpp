@@ -1,5 +1,5 @@
-// The feed-forward block of a layer with experts, of one rank: router, dispatch, grouped products,
-// combine, and the experts that every token sees (expert_exchange.hpp).
+// The feed-forward block of a layer with experts, on one rank: router, dispatch, grouped GEMMs,
+// combine, and the shared experts (token_dispatcher.hpp).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ namespace {
 
 // ---- the router
 
-// Scores of all experts, then the best K. In the precision of training, whatever the recipe
-// multiplies the others in.
+// Computes the scores of all experts and selects the best K. Its GEMMs use the precision of
+// training, whatever the recipe uses for the others.
 class ExpertRouter : BlockWriter {
  public:
   explicit ExpertRouter(LayerTools& tools) : BlockWriter(tools) {}
@@ -41,8 +41,8 @@ Gemm ExpertRouter::gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass
   return gemm;
 }
 
-// Reads the scores, writes them as fp32 probabilities and reads those, writes a number and an index
-// for each of the K.
+// Reads the scores, writes them as fp32 probabilities, reads those, and writes a number and an
+// index for each of the K.
 void ExpertRouter::forward() {
   build_.compute("router_gemm",
                  gemm(shape_.local_tokens, arch_.experts, arch_.hidden, GemmPass::Forward));
@@ -65,25 +65,27 @@ OpIndex ExpertRouter::weight_backward() {
       "router_wgrad", gemm(arch_.experts, arch_.hidden, shape_.local_tokens, GemmPass::WeightGrad));
 }
 
-// ---- the products of a rank's experts
+// ---- the GEMMs of a rank's experts
 //
-// Grouped products run over the rows that have arrived, with what stands between them (reference 04
-// section 6; Megatron-LM core/transformer/moe).
+// Grouped GEMMs run over the received tokens, with the elementwise kernels between them
+// (Megatron-LM core/transformer/moe).
 //
-// Biases of experts and cut-off activations (GPT-OSS) are kernels of their own, as in Megatron-LM
+// Biases of experts and clamped activations (GPT-OSS) are separate kernels, as in Megatron-LM
 // core/transformer/moe/experts.py (TEGroupedMLP._apply_bias) and core/fusions/fused_bias_geglu.py
-// (weighted_bias_quick_geglu_impl), with e bytes a number and fp32 probabilities:
-// - a bias of the down product, scaled by each row's probability: product in fp32 (4), sum (e + 8),
-//   joined over the experts (8), cast (4 + e) = 2e + 24 bytes a number; backward two casts
-//   (2e + 8), the bias' gradient (12), the probability's (12), the rows' put together (2e) = 4e +
-//   32. The up product adds its own.
-// - gate and up: cut off (2e) and joined (2e); backward a comparison and a choice for the gate
-//   (3e + 2), two comparisons, their conjunction and a choice for up (4e + 6), both joined (2e).
-// R = 65 536 rows of h = f = 2880 in bf16: 5 284 823 040 bytes forward and 7 549 747 200 backward
-// for the biases, 3 019 898 880 and 5 662 310 400 for the cutting
+// (weighted_bias_quick_geglu_impl), with e bytes per number and fp32 probabilities:
+// - A bias of the down GEMM, scaled by the probability of each token: multiplication in fp32 (4),
+//   sum (e + 8), concatenation over the experts (8), cast (4 + e) = 2e + 24 bytes per number.
+//   Backward: two casts (2e + 8), the gradient of the bias (12), that of the probability (12),
+//   concatenation of the tokens' gradients (2e) = 4e + 32. The up GEMM adds its own bias.
+// - Gate and up: clamp (2e) and concatenation (2e). Backward: a comparison and a selection for the
+//   gate (3e + 2), two comparisons, their conjunction and a selection for up (4e + 6),
+//   concatenation of both (2e).
+// R = 65 536 tokens of h = f = 2880 in bf16: 5 284 823 040 bytes forward and 7 549 747 200 backward
+// for the biases, 3 019 898 880 and 5 662 310 400 for the clamping
 // (tests/models/lower/expert_biases_test.cpp).
 
-// Where the weight gradients of two products are final; kNone where they are not.
+// The operations after which the weight gradients of two GEMMs are final; kNone where there is
+// none.
 struct ExpertGradients {
   OpIndex down = kNone;
   OpIndex up = kNone;
@@ -98,7 +100,8 @@ class GroupedExperts : BlockWriter {
         settings_(options_.experts.settings),
         inner_(arch_.expert_ffn / options_.experts.tensor) {}
 
-  // From the rows that have arrived to those that leave, or from the gradients of the latter.
+  // From the received tokens to the outputs that are sent back; backward from the gradients of the
+  // latter.
   void forward();
   ExpertGradients backward(BackwardPart part);
   ExpertGradients weight_backward();
@@ -110,18 +113,17 @@ class GroupedExperts : BlockWriter {
   void quantise_rows(std::string_view name, std::int64_t width);
   void activate();
   void activate_backward();
-  // Biases of the down products, where they are kernels of their own.
+  // Biases of the down GEMMs, where they are separate kernels.
   void add_biases();
   void add_biases_backward();
   void kernel(std::string_view name, std::int64_t bytes, std::int64_t launches);
 
   TokenDispatcher& dispatcher_;
   const ExpertSettings& settings_;
-  const std::int64_t inner_;  // of one expert on this rank
+  const std::int64_t inner_;  // inner width of one expert on this rank
 };
 
-// Rows that came in 16 bits, or were made in them, on their way into an 8-bit product and its
-// weight gradient: 2 bytes read, 1 + 1 written.
+// Quantises 16-bit tokens for an 8-bit GEMM and its weight gradient: 2 bytes read, 1 + 1 written.
 void GroupedExperts::quantise_rows(std::string_view name, std::int64_t width) {
   if (!options_.experts.gemms_in_8_bits) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
@@ -138,7 +140,7 @@ OpIndex GroupedExperts::grouped(std::string_view name, std::int64_t n, std::int6
                                           .dtype = one.dtype,
                                           .pass = pass,
                                           .accumulate_fp32 = one.accumulate_fp32,
-                                          .per_expert = settings_.gemms != ExpertGemms::OneLaunch});
+                                          .per_expert = settings_.gemms != ExpertGemms::Grouped});
 }
 
 void GroupedExperts::kernel(std::string_view name, std::int64_t bytes, std::int64_t launches) {
@@ -164,7 +166,7 @@ void GroupedExperts::activate_backward() {
   kernel("expert_clamp_backward", half * (gate + up + 2 * 2 * shape_.element), 7);
 }
 
-// A product and a sum for each expert, then all of them joined and cast.
+// One multiplication and one sum for each expert, then one concatenation and one cast.
 void GroupedExperts::add_biases() {
   if (!arch_.biases || fused()) return;
   kernel("expert_bias", (2 * shape_.element + 6 * kFp32Bytes) * rows().total() * arch_.hidden,
@@ -227,7 +229,7 @@ ExpertGradients GroupedExperts::weight_backward() {
 
 // ---- the shared experts
 
-// The experts that every token sees; most models have none.
+// The experts that process every token. Most models have none.
 class SharedExperts : BlockWriter {
  public:
   explicit SharedExperts(LayerTools& tools)
@@ -235,7 +237,7 @@ class SharedExperts : BlockWriter {
 
   [[nodiscard]] bool any() const { return arch_.shared_ffn > 0; }
   void forward();
-  void add();  // their output to that of the others
+  void add();  // adds their output to that of the routed experts
   ExpertGradients backward(BackwardPart part);
 
  private:
@@ -288,7 +290,7 @@ class Experts : BlockWriter {
         grouped_(tools, dispatcher_),
         shared_(tools) {}
 
-  void forward();  // from the norm's output to what is added to the residual
+  void forward();  // from the norm's output to the tensor that is added to the residual stream
   std::vector<ReadyGradient> backward(BackwardPart part);
 
  private:
@@ -312,9 +314,10 @@ void Experts::forward() {
   router_.forward();
   dispatcher_.cast_rows("dispatch_cast");
   dispatcher_.permute("permute");
-  dispatcher_.tell_counts();
+  dispatcher_.exchange_counts();
   const OpIndex dispatched =
       dispatcher_.travel("dispatch", Way::ToExperts, settings_.dispatch_precision);
+  // Between the start of the dispatch and the wait for it, the shared experts overlap with it.
   if (settings_.overlap_shared) shared_.forward();
   build_.wait_for(dispatched);
   grouped_.forward();
@@ -353,8 +356,9 @@ Experts::Final Experts::weight_part() {
   return {.grouped = grouped, .shared = shared, .router = router_.weight_backward()};
 }
 
-// In the order of layer_entries (chunk_weights.hpp), those of experts marked as such. Beside
-// adapters nothing of it is trained: the entries are empty, and final with whatever came last.
+// The gradients in the order of layer_entries (chunk_weights.hpp); those of experts are marked.
+// With adapters nothing of this block is trained: the entries are empty, and final after the last
+// operation.
 std::vector<ReadyGradient> Experts::backward(BackwardPart part) {
   const Final final_at = part == BackwardPart::Weight ? weight_part() : input_part(part);
   const bool frozen = linear_.frozen();
@@ -372,7 +376,7 @@ std::vector<ReadyGradient> Experts::backward(BackwardPart part) {
   return ready;
 }
 
-// ---- the model's file
+// ---- the model file
 
 using A = Architecture;
 const Field<A> kFields[] = {
@@ -431,7 +435,7 @@ bool is_at(const Architecture& a, std::int64_t layer) {
          (layer - a.dense_layers) % a.moe_every == a.moe_every - 1;
 }
 
-// ---- what follows from the shape
+// ---- formulas of the shape
 
 void append(std::vector<Weight>& weights, const std::vector<Weight>& more) {
   weights.insert(weights.end(), more.begin(), more.end());
@@ -466,17 +470,17 @@ std::int64_t rows_of(const Architecture& a, const ActivationQuery& query) {
   return query.expert_rows.value_or(divided_up(sizes.tokens * a.experts_per_token, sizes.region));
 }
 
-// The norm's output, which the router reads as it is, and what the shared experts keep of it.
+// The norm's output, which the router reads unchanged, and what the shared experts store of it.
 std::int64_t router_input_bytes(const Architecture& a, const ActivationSizes& sizes) {
   const bool apart = sizes.narrow_inputs && a.shared_ffn > 0;
   return sizes.outside(sizes.element * a.hidden) +
          (apart ? sizes.outside(sizes.entering(a.hidden)) : 0);
 }
 
-// For each row of an expert its input, and the input and output of the activation.
+// For each routed token the expert's input, and the input and output of the activation.
 std::int64_t row_bytes(const Architecture& a, std::int64_t inner, const ActivationSizes& sizes) {
   return sizes.entering(a.hidden) + sizes.activated(a.ffn_inputs() * inner) +
-         sizes.entering(inner) + sizes.activation_kept_beside * sizes.element * inner;
+         sizes.entering(inner) + sizes.extra_activation_tensors * sizes.element * inner;
 }
 
 LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
@@ -493,8 +497,8 @@ LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
   return {.experts = bytes};
 }
 
-// The shared experts, the rows on their way to and from the experts, or the experts themselves hold
-// the most.
+// The maximum of three: the gradients of the shared experts, those of the routed tokens during
+// dispatch and combine, and those of the experts themselves.
 std::int64_t gradients(const BlockBackward& backward) {
   const Architecture& a = backward.architecture;
   const ActivationQuery& query = backward.query;
@@ -505,7 +509,7 @@ std::int64_t gradients(const BlockBackward& backward) {
                    activation_gradients(a, output, rows * a.expert_ffn / query.expert_tensor)});
 }
 
-// The rows, what lies between their two products, and the router's input.
+// The routed tokens, the tensor between their two GEMMs, and the router's input.
 std::int64_t frozen_inputs(const FrozenLayer& layer) {
   if (layer.recomputes_modules) return 0;
   const Architecture& a = layer.architecture;

@@ -19,7 +19,7 @@ class FeedForward : BlockWriter {
   void second_gemms();
 
  private:
-  using Weights = std::array<OpIndex, 2>;  // where their gradients are final
+  using Weights = std::array<OpIndex, 2>;  // operations after which their gradients are final
   [[nodiscard]] ColumnLayer up_layer() const {
     return {.name = "ffn_up",
             .outputs = arch_.ffn_inputs() * (arch_.ffn / shape_.tensor),
@@ -32,10 +32,10 @@ class FeedForward : BlockWriter {
   void down_forward();
 };
 
-// A layer that is checkpointed alone does not run its last product again, unless a norm reads it.
+// A layer that is recomputed as a whole omits its last GEMM, unless a norm reads the output.
 void FeedForward::forward() {
   up_forward();
-  if (!tools_.ends_early() || arch_.post_norms) down_forward();
+  if (!tools_.skips_last_gemm() || arch_.post_norms) down_forward();
 }
 
 void FeedForward::matrices() {
@@ -62,7 +62,7 @@ void FeedForward::down_forward() {
                       linear_.gemm(shape_.tokens, arch_.hidden, local_ffn, GemmPass::Forward));
 }
 
-// Up and the activation; gate and down were kept.
+// Recomputes up and the activation; the outputs of gate and down are stored.
 void FeedForward::second_gemms() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   tensor_.column_forward("ffn_all_gather", "ffn_up_gemm",
@@ -70,6 +70,7 @@ void FeedForward::second_gemms() {
   elementwise_.activation_forward("ffn_activation", shape_.tokens * local_ffn);
 }
 
+// Both gathers start before the first GEMM, so that the second one overlaps with it.
 FeedForward::Weights FeedForward::weight_part() {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   const OpIndex gradient = tensor_.gather_gradient("ffn_down");
@@ -106,7 +107,7 @@ std::vector<Weight> weights(const Architecture& a) {
       {.up = "up", .down = "down", .width = a.ffn, .modules = {&RecomputeModules::feed_forward}});
   Weight& up = both.front();
   Weight& down = both.back();
-  up.second_gemm = 0.5;  // the gate's half was kept
+  up.second_gemm = 0.5;  // the output of the gate's half is stored
   up.gemm = "ffn_up";
   down.gemm = "ffn_down";
   using Targets = AdapterTargets;
@@ -118,7 +119,7 @@ std::vector<Weight> weights(const Architecture& a) {
   return both;
 }
 
-// The layer's input, the gate's output, and the block's own where it is read again.
+// The output of the gate, and the block's own output where it is read later.
 std::int64_t second_gemm_bytes(const Architecture& a, const ActivationQuery& query) {
   const ActivationSizes sizes(query);
   const bool read_again = !query.compiled || a.post_norms;
@@ -141,7 +142,7 @@ std::int64_t gradients(const BlockBackward& backward) {
   return activation_gradients(a, backward.gathered, inner);
 }
 
-// The inputs of the way up and of the way down.
+// The inputs of the up and the down matrices.
 std::int64_t frozen_inputs(const FrozenLayer& layer) {
   if (layer.recomputes_modules) return 0;
   const Architecture& a = layer.architecture;
@@ -179,7 +180,7 @@ std::vector<Weight> feed_forward_weights(const Architecture& a, const FeedForwar
 std::int64_t activation_bytes(const Architecture& a, std::int64_t width,
                               const ActivationSizes& sizes) {
   return sizes.inside(sizes.activated(a.ffn_inputs() * width) + sizes.entering(width) +
-                      sizes.activation_kept_beside * sizes.element * width);
+                      sizes.extra_activation_tensors * sizes.element * width);
 }
 
 std::int64_t activation_gradients(const Architecture& a, std::int64_t output, std::int64_t width) {

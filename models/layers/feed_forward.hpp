@@ -1,5 +1,5 @@
-// The shape of a feed-forward part: matrices on the way up and down, and an activation function
-// between them. Dense layers have one, and so have the experts that see every token.
+// The shape of a feed-forward part: up and down matrices with an activation function between them.
+// Dense layers and shared experts have one.
 #pragma once
 
 #include <array>
@@ -22,13 +22,14 @@ struct FeedForwardShape {
 [[nodiscard]] std::vector<Weight> feed_forward_weights(const Architecture& architecture,
                                                        const FeedForwardShape& shape);
 
-// Bytes of the input and output of an activation function so wide, divided over the tensor ranks.
+// Bytes of the input and output of an activation function of this width, divided over the tensor
+// ranks.
 [[nodiscard]] std::int64_t activation_bytes(const Architecture& architecture, std::int64_t width,
                                             const ActivationSizes& sizes);
 
-// The most that the gradients of a part with an activation function hold beyond what they have
-// freed: the output's (gathered, where the sequence is split) beside that of the function's output,
-// or those of the function's inputs.
+// Largest number of elements that the gradients of a part with an activation function hold, beyond
+// what they have freed: the gradient of the output (gathered, where the sequence is split) together
+// with that of the function's output, or the gradients of the function's inputs.
 [[nodiscard]] std::int64_t activation_gradients(const Architecture& architecture,
                                                 std::int64_t output, std::int64_t width);
 

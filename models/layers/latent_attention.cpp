@@ -1,11 +1,10 @@
-// Multi-head latent attention (DeepSeek-AI 2405.04434 section 2.1; reference 04 section 5): queries
-// and keys with values are compressed to latents, normed, and expanded to heads again. Tensor ranks
-// share the heads. The down-projections stand on each of them and work on its part of the sequence,
-// so that under sequence parallelism it is the narrow latents that are gathered (Megatron-LM
-// multi_latent_attention.py).
+// Multi-head latent attention (DeepSeek-AI 2405.04434 section 2.1). Queries, and keys with values,
+// are compressed to latents, normed, and expanded to heads. Tensor ranks share the heads. Every
+// rank holds the down-projections and applies them to its part of the sequence, so that under
+// sequence parallelism the narrow latents are gathered (Megatron-LM multi_latent_attention.py).
 //
 // DeepSeek-V3, T tokens, t = 1: query_down T x 7168 x 1536, query T x 1536 x 24 576, key_value_down
-// T x 7168 x 576, key_value T x 512 x 32 768, projection T x 16 384 x 7168: 374 210 560 FLOPs a
+// T x 7168 x 576, key_value T x 512 x 32 768, projection T x 16 384 x 7168: 374 210 560 FLOPs per
 // token (tests/models/lower/moe_test.cpp).
 #include <fmt/format.h>
 
@@ -21,7 +20,7 @@ namespace trainyard {
 
 namespace {
 
-// Columns that keys without positions and values have on one tensor rank.
+// Columns of the values and of the keys without their positional part, on one tensor rank.
 std::int64_t key_value_columns(const Architecture& a, std::int64_t tensor) {
   return a.heads * (a.head_dim - a.rope_dim + a.value_head()) / tensor;
 }
@@ -34,16 +33,18 @@ class LatentAttention : BlockWriter {
   std::vector<ReadyGradient> backward(BackwardPart part);
 
  private:
-  // The expansion of a latent of `width` to `columns`; `beside` it, what else was gathered.
+  // The expansion of a latent of `width` to `columns`. `extra_width` is the width of other columns
+  // that
+  // were gathered together with the latent.
   struct LatentUp {
     std::int64_t width = 0;
-    std::int64_t beside = 0;
+    std::int64_t extra_width = 0;
     std::int64_t columns = 0;
   };
   void norm(std::string_view name, std::int64_t width, Pass pass);
-  void down(std::string_view name, std::int64_t width, std::int64_t beside);
+  void down(std::string_view name, std::int64_t width, std::int64_t extra_width);
   OpIndex up_backward(std::string_view name, const LatentUp& up, BackwardPart part);
-  OpIndex down_backward(std::string_view name, std::int64_t width, std::int64_t beside,
+  OpIndex down_backward(std::string_view name, std::int64_t width, std::int64_t extra_width,
                         BackwardPart part);
   void recompute_up();
   void heads(std::string_view rope, std::string_view assembly, Pass pass);
@@ -59,14 +60,15 @@ void LatentAttention::norm(std::string_view name, std::int64_t width, Pass pass)
                       shape_.local_tokens * width);
 }
 
-// Down to a latent and its norm, on this rank's part of the sequence, then the whole sequence.
-void LatentAttention::down(std::string_view name, std::int64_t width, std::int64_t beside) {
+// The down-projection to a latent and its norm, on this rank's part of the sequence, and then the
+// gather of the whole sequence.
+void LatentAttention::down(std::string_view name, std::int64_t width, std::int64_t extra_width) {
   const std::string text(name);
-  build_.compute(text + "_gemm", linear_.gemm(shape_.local_tokens, width + beside, arch_.hidden,
-                                              GemmPass::Forward));
+  build_.compute(text + "_gemm", linear_.gemm(shape_.local_tokens, width + extra_width,
+                                              arch_.hidden, GemmPass::Forward));
   norm(text + "_norm", width, Pass::Forward);
   if (!shape_.sequence_parallel) return;
-  group_.collective(CollectiveOp::AllGather, shape_.tokens * (width + beside) * shape_.element,
+  group_.collective(CollectiveOp::AllGather, shape_.tokens * (width + extra_width) * shape_.element,
                     text + "_all_gather", true);
 }
 
@@ -74,8 +76,9 @@ std::int64_t LatentAttention::query_inputs() const {
   return arch_.query_latent > 0 ? arch_.query_latent : arch_.hidden;
 }
 
-// Positions go into a part of each query head and one key part that all heads share; then every key
-// head is put together from its own part and the shared one, or its gradient taken apart.
+// The rotary embedding is applied to a part of each query head and to one key part that all heads
+// share. A second kernel assembles every key head from its own part and the shared one, or splits
+// its gradient.
 void LatentAttention::heads(std::string_view rope, std::string_view assembly, Pass pass) {
   const std::int64_t heads = arch_.heads / shape_.tensor;
   const ElementwiseOperation& turned = kernels_.rotary;
@@ -106,7 +109,7 @@ void LatentAttention::forward() {
   group_.join_partial_sums("attention_join");
 }
 
-// Queries, keys and values once more from the latents that were kept, which are normed again.
+// Recomputes queries, keys and values from the stored latents, with their norms.
 void LatentAttention::recompute_up() {
   if (arch_.query_latent > 0) {
     norm("query_down_norm", arch_.query_latent, Pass::Forward);
@@ -120,7 +123,8 @@ void LatentAttention::recompute_up() {
   heads("rope", "key_assembly", Pass::Forward);
 }
 
-// The expansion of a latent: its gradients are partial sums over the tensor ranks' heads.
+// Backward of the expansion of a latent. The gradients of the latent are partial sums over the
+// tensor ranks' heads.
 OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, BackwardPart part) {
   const std::string text(name);
   const auto wgrad = [&] {
@@ -136,24 +140,25 @@ OpIndex LatentAttention::up_backward(std::string_view name, const LatentUp& up, 
                  linear_.gemm(shape_.tokens, up.width, up.columns, GemmPass::DataGrad));
   const bool overlap = options_.tensor.overlaps;
   const CollectiveOp op = shape_.join_op();
-  const OpIndex reduced = group_.collective(
-      op, shape_.tokens * (up.width + up.beside) * shape_.element, text + "_dgrad_join", !overlap);
+  const OpIndex reduced =
+      group_.collective(op, shape_.tokens * (up.width + up.extra_width) * shape_.element,
+                        text + "_dgrad_join", !overlap);
   const OpIndex last = part == BackwardPart::Full ? wgrad() : kNone;
   if (overlap) build_.wait_for(reduced);
   return last;
 }
 
 OpIndex LatentAttention::down_backward(std::string_view name, std::int64_t width,
-                                       std::int64_t beside, BackwardPart part) {
+                                       std::int64_t extra_width, BackwardPart part) {
   const std::string text(name);
   const auto wgrad = [&] {
-    return build_.compute(text + "_wgrad", linear_.gemm(width + beside, arch_.hidden,
+    return build_.compute(text + "_wgrad", linear_.gemm(width + extra_width, arch_.hidden,
                                                         shape_.local_tokens, GemmPass::WeightGrad));
   };
   if (part == BackwardPart::Weight) return wgrad();
   norm(text + "_norm_backward", width, Pass::Backward);
-  build_.compute(text + "_dgrad", linear_.gemm(shape_.local_tokens, arch_.hidden, width + beside,
-                                               GemmPass::DataGrad));
+  build_.compute(text + "_dgrad", linear_.gemm(shape_.local_tokens, arch_.hidden,
+                                               width + extra_width, GemmPass::DataGrad));
   return part == BackwardPart::Full ? wgrad() : kNone;
 }
 
@@ -168,7 +173,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
   }
   const OpIndex key_value = up_backward("key_value",
                                         {.width = arch_.kv_latent,
-                                         .beside = arch_.rope_dim,
+                                         .extra_width = arch_.rope_dim,
                                          .columns = key_value_columns(arch_, shape_.tensor)},
                                         part);
   if (inputs && options_.recomputed.norms)
@@ -179,13 +184,13 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
   OpIndex query = kNone;
   OpIndex query_down = kNone;
   if (arch_.query_latent > 0) {
-    query =
-        up_backward("query", {.width = arch_.query_latent, .beside = 0, .columns = queries}, part);
+    query = up_backward("query",
+                        {.width = arch_.query_latent, .extra_width = 0, .columns = queries}, part);
     query_down = down_backward("query_down", arch_.query_latent, 0, part);
   } else {
     query = tensor_.column_backward({.name = "query", .outputs = queries}, part);
   }
-  if (inputs) {  // both ways lead to the same input
+  if (inputs) {  // queries and keys have the same input, so their gradients are added
     elementwise_.memory_bound("latent_gradient_add", MemoryBoundKind::Elementwise,
                               3 * shape_.element * shape_.local_tokens * arch_.hidden);
   }
@@ -196,7 +201,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
   return ready;
 }
 
-// ---- the model's file
+// ---- the model file
 
 using A = Architecture;
 const Field<A> kFields[] = {
@@ -224,9 +229,9 @@ void check(JsonObject& object, const Architecture& a) {
     object.report("biases", "latent attention with biases is not modelled", "leave it out");
 }
 
-// ---- what follows from the shape
+// ---- formulas of the shape
 
-// The down-projections stand on every tensor rank; heads are divided.
+// Every tensor rank holds the down-projections; the heads are divided.
 std::vector<Weight> weights(const Architecture& a) {
   using Modules = std::array<bool RecomputeModules::*, 2>;
   constexpr Modules kUp{&RecomputeModules::latent_up};
@@ -257,7 +262,7 @@ std::vector<Weight> weights(const Architecture& a) {
   return all;
 }
 
-// The input of both down-projections, the latents before and behind their norms, and the heads.
+// The input of both down-projections, the latents before and after their norms, and the heads.
 LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
   const RecomputeModules recomputed = recomputed_modules(query);
   const ActivationSizes sizes(query);

@@ -1,11 +1,11 @@
-// One transformer layer of one rank, forward and backward, as kernels and collectives, and the
-// memory that it holds meanwhile.
+// One transformer layer of one rank, forward and backward, as kernels and collectives, together
+// with the memory that it holds.
 //
-// The operations and their shapes are those of reference 04 section 1 (Shoeybi et al. 1909.08053;
-// Korthikanti et al. 2205.05198). Norms and the order of the halves are written here. What stands
-// in each half, attention and feed-forward, is a block of one kind (layer_block.hpp).
+// The operations and their shapes follow Shoeybi et al. 1909.08053 and Korthikanti et al.
+// 2205.05198. This class writes the norms and the order of the two halves. The content of each
+// half, attention and feed-forward, is a block of one kind (layer_block.hpp).
 //
-//   LayerLowering(options, shape, build).forward({.kept = memory.kept});
+//    LayerLowering(options, shape, build).forward({.kept = memory.kept});
 #pragma once
 
 #include <cstdint>
@@ -26,22 +26,24 @@ class LayerLowering {
   LayerLowering(const LayerOptions& options, const StepShape& shape, ProgramBuilder& build)
       : tools_(options, shape, build) {}
 
-  // Bytes of a forward: what it keeps for its backward, and what it holds until its end.
+  // Bytes of a forward: `kept` until its backward, and `workspace` (workspace) until the forward
+  // ends.
   struct ForwardMemory {
     std::int64_t kept = 0;
-    std::int64_t beside = 0;
+    std::int64_t workspace = 0;
   };
-  // Bytes of a backward: activations that it makes again and, until its end, what it works with;
-  // `freed` is given back at its end.
+  // Bytes of a backward: `rebuilt` is recomputed activations, `workspace` is workspace until the
+  // backward ends, and `freed` is released when it ends.
   struct BackwardMemory {
     std::int64_t rebuilt = 0;
-    std::int64_t beside = 0;
+    std::int64_t workspace = 0;
     std::int64_t freed = 0;
   };
-  // Forward of one layer, or of the parts of it that stand here; the tags say which, and whether it
-  // is the forward step or a recomputation.
+  // Writes the forward of one layer, or of the parts of it on this device. The builder's tags give
+  // the layer, and whether this is the forward step or a recomputation.
   void forward(const ForwardMemory& memory, const LayerParts& parts = {});
-  // Backward of one layer, or a part of it; its gradients in the order they become final.
+  // Writes the backward of one layer, or a part of it. Returns its gradients in the order in which
+  // they become final.
   std::vector<ReadyGradient> backward(BackwardPart part, const BackwardMemory& memory,
                                       const LayerParts& parts = {});
 

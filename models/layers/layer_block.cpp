@@ -60,7 +60,7 @@ std::int64_t layers_with_experts(const Architecture& architecture) {
   return sum;
 }
 
-// Zero is what a model without the part has.
+// A value of zero means that the model lacks the part.
 void report_orphans(JsonObject& object,
                     const std::vector<std::pair<std::string_view, std::int64_t>>& fields,
                     std::string_view of_what) {

@@ -14,16 +14,17 @@ namespace trainyard {
 
 namespace {
 
-// Numbers of a layer's products, input and output together, by what they grow with.
+// Widths of a layer's GEMMs, input and output together, by the tokens that they process.
 struct GemmWidths {
-  std::int64_t tokens = 0;  // of the sequence that the rank works on
-  std::int64_t local = 0;   // of its own part of it
-  std::int64_t inputs = 0;  // likewise, but for a framework that keeps them gathered
-  std::int64_t rows = 0;    // of its experts
+  std::int64_t tokens = 0;  // with all tokens of the sequence that the rank works on
+  std::int64_t local = 0;   // with the tokens of its own part of it
+  // Same as `local`, or as `tokens` for a framework that stores gathered inputs.
+  std::int64_t inputs = 0;
+  std::int64_t rows = 0;  // with the routed tokens of its experts
 };
 
-// A matrix that all ranks have works on the rank's own part of the sequence, as do the inputs of a
-// column-parallel one and the outputs of a row-parallel one.
+// A replicated matrix works on the rank's own part of the sequence. The same holds for the inputs
+// of a column-parallel matrix and the outputs of a row-parallel one.
 GemmWidths gemm_widths(const WeightDivision& division, LayerKind kind) {
   GemmWidths widths;
   for (const Weight& weight : layer_weights(division.architecture, kind)) {
@@ -48,7 +49,8 @@ std::int64_t held_for_weights(const MemoryOptions& options, LayerKind kind, std:
   const GemmWidths widths = gemm_widths(options.division, kind);
   const std::int64_t tokens = query.micro_batch * (query.sequence_length / query.context);
   const std::int64_t local = query.sequence_parallel ? tokens / query.tensor : tokens;
-  // Both sides of a product as it reads them: in 8 bits where it multiplies in 8 bits.
+  // Both operands have the width in which the GEMM reads them: 8 bits where it multiplies in 8
+  // bits.
   const double element = element_bytes(query.precision);
   const double each = query.gemm_input.value_or(element);
   const std::int64_t input_rows = query.gathered_inputs ? tokens : local;
@@ -57,7 +59,7 @@ std::int64_t held_for_weights(const MemoryOptions& options, LayerKind kind, std:
   return std::llround(each * static_cast<double>(numbers));
 }
 
-// The gradient of a row-parallel layer's output, and the next layer's input beside it.
+// The gathered gradient of a row-parallel layer's output, and the gathered input of the next layer.
 std::int64_t gathered_for_weights(const MemoryOptions& options) {
   const ActivationQuery& query = options.query;
   if (!query.sequence_parallel || query.tensor == 1) return 0;
@@ -67,6 +69,8 @@ std::int64_t gathered_for_weights(const MemoryOptions& options) {
   return query.gathered_inputs ? whole : 2 * whole;
 }
 
+// Peak of the two halves' gradients. The backward of the attention comes after that of the
+// feed-forward part, whose activations are free by then.
 std::int64_t gradient_workspace(const MemoryOptions& options, LayerKind kind, std::int64_t rows,
                                 const LayerParts& parts) {
   const Architecture& a = options.division.architecture;
@@ -83,7 +87,8 @@ std::int64_t gradient_workspace(const MemoryOptions& options, LayerKind kind, st
   const std::int64_t attention = block_of(kind, LayerHalf::Attention).gradients(backward);
   const LayerActivations kept = layer_activations(a, kind, everything);
   const auto element = static_cast<std::int64_t>(element_bytes(query.precision));
-  const std::int64_t freed = parts.ffn ? kept.ffn + kept.experts : 0;  // by the attention's turn
+  // Released before the attention's backward.
+  const std::int64_t freed = parts.ffn ? kept.ffn + kept.experts : 0;
   return element * stream + std::max(parts.ffn ? element * numbers : 0,
                                      parts.attention ? element * attention - freed : 0);
 }
@@ -96,8 +101,8 @@ std::int64_t bytes_of(const LayerActivations& all, const LayerParts& parts) {
          (parts.ffn ? all.ffn + all.experts : 0) + all.checkpoint;
 }
 
-// Frozen matrices change what is kept. Those without an adapter do not need their input again, and
-// each adapter keeps what lies between its factors.
+// Bytes by which frozen matrices change the stored activations. A frozen matrix without an adapter
+// does not store its input, and each adapter stores the tensor between its factors.
 std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind, std::int64_t rows,
                                 bool trained) {
   const AdapterSet& adapters = options.adapters;
@@ -117,7 +122,7 @@ std::int64_t adapter_difference(const MemoryOptions& options, LayerKind kind, st
          ffn.frozen_inputs(layer);
 }
 
-// Parameters of a tensor that stands in for the gradient of one rank's part of a matrix.
+// Parameters of the placeholder tensor for the gradient of one rank's part of a matrix.
 std::int64_t placeholder(const WeightDivision& division, const Weight& weight) {
   if (weight.split == Split::None) return weight.parameters();
   return split_parameters(weight, weight.expert() ? division.expert_tensor : division.tensor);
@@ -130,12 +135,13 @@ std::int64_t layer_placeholders(const MemoryOptions& options, std::span<const Pl
   const Architecture& a = options.division.architecture;
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;  // inputs, parameters
   for (const auto& [kind, parts] : layers) {
-    std::int64_t gemm = 0;  // of matrices that are multiplied together
+    std::int64_t gemm = 0;  // of matrices that are multiplied in one GEMM
     const std::vector<Weight> weights = layer_weights(a, kind);
     for (std::size_t i = 0; i < weights.size(); ++i) {
       const Weight& weight = weights[i];
       const bool here = weight.part == WeightPart::Attention ? parts.attention : parts.ffn;
-      if (!here || weight.part == WeightPart::Router) continue;  // that is an ordinary product
+      // The router is an ordinary GEMM without a placeholder.
+      if (!here || weight.part == WeightPart::Router) continue;
       gemm += placeholder(options.division, weight);
       if (i + 1 < weights.size() && weights[i + 1].joined) continue;
       shapes.emplace(weight.inputs, gemm);
@@ -147,6 +153,8 @@ std::int64_t layer_placeholders(const MemoryOptions& options, std::span<const Pl
   return numbers * static_cast<std::int64_t>(element_bytes(options.query.precision));
 }
 
+// `working` is the difference between the activations without and with recomputation, because the
+// backward rebuilds what the forward did not store.
 LayerMemory layer_memory(const MemoryOptions& options, LayerKind kind,
                          std::optional<std::int64_t> expert_rows, bool trained,
                          const LayerParts& parts) {

@@ -35,13 +35,13 @@ void Elementwise::activation_backward(std::string_view name, std::int64_t number
   stream(name, MemoryBoundKind::Activation, kernels_.activation_of(arch_).backward, numbers);
 }
 
-// Into the order of the ranks before a scatter, out of it after a gather.
+// Copies a tensor into the order of the ranks before a scatter, or out of it after a gather.
 void Elementwise::copy_sequence(std::string_view name, std::int64_t bytes) {
   if (!kernels_.sequence_copies || !shape_.sequence_parallel) return;
   memory_bound(std::string(name) + "_copy", MemoryBoundKind::Elementwise, 2 * bytes);
 }
 
-// The gradients are added two read and one written at a time, or all read at once.
+// Each addition reads two gradients and writes one; a compiled kernel reads all of them at once.
 void Elementwise::join_input_gradients(std::string_view name, std::int64_t gemms) {
   const std::int64_t further = gemms - 1;
   if (!kernels_.separate_gemms || further == 0) return;
@@ -52,8 +52,8 @@ void Elementwise::join_input_gradients(std::string_view name, std::int64_t gemms
          shape_.tokens * arch_.hidden);
 }
 
-// Bias, dropout and residual in one kernel: reads two, writes one, and a byte of mask under
-// dropout.
+// Bias, dropout and residual addition in one kernel: it reads two numbers and writes one, and a
+// byte of mask with dropout.
 void Elementwise::residual_forward(std::string_view block, bool added) {
   const std::string text(block);
   if (arch_.post_norms) norm_forward(text + "_post_norm");
@@ -63,7 +63,7 @@ void Elementwise::residual_forward(std::string_view block, bool added) {
                bytes * shape_.local_tokens * arch_.hidden);
 }
 
-// The dropout mask applied to the gradient; without dropout the gradient passes as it is.
+// Applies the dropout mask to the gradient. Without dropout the gradient passes unchanged.
 std::vector<ReadyGradient> Elementwise::residual_backward(std::string_view block,
                                                           BackwardPart part) {
   const std::string text(block);
@@ -71,12 +71,11 @@ std::vector<ReadyGradient> Elementwise::residual_backward(std::string_view block
     memory_bound(text + "_residual_backward", MemoryBoundKind::Elementwise,
                  (2 * shape_.element + 1) * shape_.local_tokens * arch_.hidden);
   if (!arch_.post_norms) return {};
-  return {norm_back(text + "_post_norm_backward", {.part = part, .before_block = false})};
+  return {norm_backward_step(text + "_post_norm_backward", {.part = part, .before_block = false})};
 }
 
-// The gradient of a norm was final with the input gradients: those are all done before any weight
-// part.
-ReadyGradient Elementwise::norm_back(std::string_view name, const NormBack& norm) {
+// In the weight part the gradient of a norm is already final, because the input parts come before.
+ReadyGradient Elementwise::norm_backward_step(std::string_view name, const NormBack& norm) {
   OpIndex op = build_.last_compute();
   if (norm.part != BackwardPart::Weight) {
     ElementwisePass pass = kernels_.norm(arch_).backward;
@@ -86,11 +85,12 @@ ReadyGradient Elementwise::norm_back(std::string_view name, const NormBack& norm
   return {.op = op};
 }
 
-// ---- products of linear layers
+// ---- GEMMs of linear layers
 //
-// Forward x A, then (x A) B; backward the gradient of x A from B, of x from A, and the gradients of
-// both factors. A frozen matrix has no weight gradient. What adapters add on a row-parallel matrix
-// is a partial sum like the matrix's own and is joined with it.
+// An adapter computes x A forward, then (x A) B. Backward it computes the gradient of x A from B,
+// that of x from A, and the gradients of both factors. A frozen matrix has no weight gradient. The
+// output of an adapter on a row-parallel matrix is a partial sum, like that of the matrix itself,
+// and is reduced together with it.
 
 namespace {
 
@@ -127,8 +127,8 @@ void LinearLayers::adapters_forward(std::string_view name) {
   });
 }
 
-// Back through both factors, the last one first: the products of the input gradient where `weights`
-// is false, else those of the factors' own gradients.
+// Backward through both factors, the last one first: the GEMMs of the input gradient, or with
+// `weights` those of the gradients of the factors.
 void LinearLayers::adapters_back(std::string_view name, bool weights) {
   const GemmPass pass = weights ? GemmPass::WeightGrad : GemmPass::DataGrad;
   const std::string_view suffix = weights ? "_wgrad" : "_dgrad";
@@ -157,9 +157,10 @@ void LinearLayers::dequantise(std::string_view name, std::int64_t parameters) {
                             std::llround(static_cast<double>(parameters) * bytes));
 }
 
-// Quantised as it stands and transposed, for the product and for the weight gradient: 2 bytes read,
-// 1 + 1 written. What is gathered in 8 bits is quantised before, 2 bytes read and 1 written of each
-// rank's share, and transposed after, 1 read and 1 written of all.
+// An operand is quantised directly and transposed, for this GEMM and for the weight gradient: 2
+// bytes read, 1 + 1 written. An operand that is gathered in 8 bits is quantised before, with 2
+// bytes read and 1 written for each rank's share, and transposed after, with 1 byte read and 1
+// written for all of it.
 void LinearLayers::prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
                            Rows rows) {
   const std::string text(name);

@@ -1,10 +1,11 @@
-// The choices of training that all writers of a layer's blocks read, and the tools that they write
-// with. The tools are elementwise kernels, products of linear layers, and collectives of the tensor
-// group with the products around them.
+// The training options that all block writers of a layer read, and the tools that they write with.
+// The tools are elementwise kernels, GEMMs of linear layers, and collectives of the tensor group
+// together with the GEMMs around them.
 //
-//   tools.elementwise.norm_forward("attention_norm");
-//   tools.linear.prepare("ffn_down", hidden * ffn, tokens * ffn);
-//   tools.tensor.column_forward("ffn_all_gather", "ffn_up_gemm", linear.product(...));
+//    tools.elementwise.norm_forward("attention_norm");
+//    tools.linear.prepare("ffn_down", hidden * ffn, tokens * ffn);
+//    tools.tensor.column_forward("ffn_all_gather", "ffn_up_gemm",
+//                                tools.linear.gemm(tokens, ffn, hidden, GemmPass::Forward));
 #pragma once
 
 #include <cstdint>
@@ -23,18 +24,18 @@
 
 namespace trainyard {
 
-// ---- options: made once for all programs of a step (options.hpp)
+// ---- options, built once for all programs of a step (models/lower/options.hpp)
 
-// Products of linear layers.
+// Options of the GEMMs of linear layers.
 struct GemmOptions {
   const Architecture& architecture;
   const Recipe& recipe;
-  bool accumulates = false;  // those of weight gradients add to what there is, in fp32
+  bool accumulates = false;  // GEMMs of weight gradients add to the accumulated gradients, in fp32
   AdapterSet adapters = {};
   TrainedWeights trained = {};
 };
 
-// Collectives of the tensor group.
+// Options of the collectives of the tensor group.
 struct TensorOptions {
   const Recipe& recipe;
   const CollectiveChoice& collectives;
@@ -44,7 +45,7 @@ struct TensorOptions {
   bool keeps_gathered = false;  // ElementwiseKernels::keeps_gathered
 };
 
-// Attention among ranks that share a sequence.
+// Options of attention over ranks that share a sequence.
 struct ContextOptions {
   const CollectiveChoice& collectives;
   std::int64_t ranks = 1;
@@ -55,7 +56,7 @@ struct ContextOptions {
 
 struct AttentionOptions {
   AttentionKind kind = AttentionKind::Flash;
-  DataType fused_dtype = DataType::Bf16;  // of the products inside a fused core
+  DataType fused_dtype = DataType::Bf16;  // of the GEMMs inside a fused core
   DocumentDraw microbatch;
   ContextOptions context;
 };
@@ -75,13 +76,14 @@ struct LayerOptions {
   TensorOptions tensor;
   AttentionOptions attention;
   ExpertOptions experts;
-  RecomputeModules recomputed = {};  // what a layer's backward runs again: none but under Selective
-  // A layer that is computed again as a whole leaves its last product out.
+  // Modules that a backward recomputes; none except under Selective.
+  RecomputeModules recomputed = {};
+  // A layer that is recomputed as a whole omits its last GEMM.
   bool stops_early = false;
 };
 
-// ---- kernels whose time is what they read and write: norms, activation functions, residual
-// additions, copies. A framework runs each as one kernel or as several (models/framework.hpp).
+// ---- memory-bound kernels: norms, activation functions, residual additions, copies. A framework
+// runs each as one kernel or as several (models/framework.hpp).
 
 class Elementwise {
  public:
@@ -95,23 +97,24 @@ class Elementwise {
                  std::int64_t numbers);
   void norm_forward(std::string_view name);
   OpIndex norm_backward(std::string_view name);
-  // Before the block it norms the input of, a norm's input also goes round that: what comes back
-  // through both is the gradient of one tensor, which autograd reads twice and writes as a sum.
+  // A norm before a block is also bypassed by the residual stream. Its input therefore gets two
+  // gradients, and autograd reads both and writes their sum.
   struct NormBack {
     BackwardPart part = BackwardPart::Full;
     bool before_block = true;
   };
-  // Writes a norm's part of a layer's backward; returns where the gradient of its weights is final.
-  ReadyGradient norm_back(std::string_view name, const NormBack& norm);
-  // The activation function gives so many numbers.
+  // Writes a norm's part of a layer's backward. Returns the operation after which the gradient of
+  // its weights is final.
+  ReadyGradient norm_backward_step(std::string_view name, const NormBack& norm);
+  // `numbers` is the number of outputs of the activation function.
   void activation_forward(std::string_view name, std::int64_t numbers);
   void activation_backward(std::string_view name, std::int64_t numbers);
-  // Behind a block, "attention" or "ffn": its output, normed where the model has post_norms, is
-  // added to what went round it; or only normed, where nothing reads the sum.
+  // After a block, "attention" or "ffn": its output is normed where the model has post_norms, and
+  // then added to the residual stream. `added` is false where nothing reads the sum.
   void residual_forward(std::string_view block, bool added);
   std::vector<ReadyGradient> residual_backward(std::string_view block, BackwardPart part);
-  // Adds the gradients of one input that came back through so many products of their own, such as
-  // those of queries, keys and values.
+  // Adds the gradients of one input that come from several separate GEMMs, such as those of
+  // queries, keys and values.
   void join_input_gradients(std::string_view name, std::int64_t gemms);
   void copy_sequence(std::string_view name, std::int64_t bytes);
 
@@ -122,8 +125,8 @@ class Elementwise {
   ProgramBuilder& build_;
 };
 
-// ---- products of linear layers and what stands beside them: low-rank adapters on frozen matrices
-// (models/trained_weights.hpp), and the casts that their storage and the recipe's precision need
+// ---- GEMMs of linear layers, low-rank adapters on frozen matrices (models/trained_weights.hpp),
+// and the casts that their storage and the recipe's precision need
 
 class LinearLayers {
  public:
@@ -131,26 +134,27 @@ class LinearLayers {
                Elementwise& elementwise)
       : options_(options), shape_(shape), build_(build), elementwise_(elementwise) {}
 
-  // m x k by k x n.
+  // A GEMM of m x k by k x n.
   [[nodiscard]] Gemm gemm(std::int64_t m, std::int64_t n, std::int64_t k, GemmPass pass) const;
-  // Adapters are trained, and no matrix itself.
+  // True if adapters are trained and the matrices themselves are not.
   [[nodiscard]] bool frozen() const { return options_.adapters.any(); }
-  // Writes out so many numbers of a frozen matrix that is kept in four bits.
+  // Dequantises this number of parameters of a frozen matrix that is stored in four bits.
   void dequantise(std::string_view name, std::int64_t parameters);
-  // Writes what a product needs first: a frozen matrix kept in four bits is written out, and where
-  // the recipe multiplies in 8 bits the activation or gradient of so many elements is quantised,
-  // each rank its own rows where these are gathered in 8 bits.
+  // Writes the casts that a GEMM needs first. A frozen matrix that is stored in four bits is
+  // dequantised. Where the recipe multiplies in 8 bits, the activation or gradient of `elements`
+  // elements is quantised; if the operand is gathered in 8 bits, each rank quantises only its own
+  // rows.
   enum class Rows : std::uint8_t { OwnedWhole, Gathered };
   void prepare(std::string_view name, std::int64_t parameters, std::int64_t elements,
                Rows rows = Rows::OwnedWhole);
-  // Products of the adapters on the matrices that a kernel's name stands for.
+  // GEMMs of the adapters on the matrices that the kernel of this name computes.
   void adapters_forward(std::string_view name);
   void adapters_dgrad(std::string_view name);
   OpIndex adapters_wgrad(std::string_view name);
 
  private:
   void adapters_back(std::string_view name, bool weights);
-  [[nodiscard]] std::vector<Adapter> adapters_here() const;  // on the layer that the tags name
+  [[nodiscard]] std::vector<Adapter> adapters_here() const;  // on the layer that the tags give
 
   const GemmOptions& options_;
   const StepShape& shape_;
@@ -158,11 +162,11 @@ class LinearLayers {
   Elementwise& elementwise_;
 };
 
-// ---- collectives of the tensor-parallel group, and the products whose operand they gather or
-// whose result they join
+// ---- collectives of the tensor-parallel group, and the GEMMs whose operand they gather or whose
+// result they reduce
 //
-// The order and what overlaps are Megatron-LM's: in a column-parallel backward the input is
-// gathered again while dgrad runs, and its gradient is reduced while wgrad runs.
+// The order and the overlap are those of Megatron-LM: in a column-parallel backward the input is
+// gathered a second time while dgrad runs, and its gradient is reduced while wgrad runs.
 
 // Collectives of the tensor group.
 class TensorGroup {
@@ -172,18 +176,18 @@ class TensorGroup {
       : options_(options), shape_(shape), build_(build), elementwise_(elementwise) {}
 
   // A collective over `bytes` after the last compute operation; kNone without tensor parallelism.
-  // `blocking`: the next compute operation waits for it. In the precision of training unless `wire`
-  // says otherwise.
+  // `blocking`: the next compute operation waits for it. The type is the precision of training
+  // unless `wire` is given.
   OpIndex collective(CollectiveOp op, std::int64_t bytes, std::string_view name, bool blocking,
                      std::optional<DataType> wire = {});
-  // Joins the partial sums of a row-parallel product, as all_reduce, or reduce_scatter over the
+  // Reduces the partial sums of a row-parallel GEMM, by all_reduce, or by reduce_scatter over the
   // sequence.
   void join_partial_sums(std::string_view name);
-  void gather_sequence(std::string_view name);  // nothing without sequence parallelism
-  // Gathers the rows of an operand of a linear layer's product, in the recipe's sequence_wire if
-  // this product is one of the recipe's; kNone without sequence parallelism.
+  void gather_sequence(std::string_view name);  // no operation without sequence parallelism
+  // Gathers the rows of an operand of a linear layer's GEMM, in the recipe's sequence_wire if the
+  // recipe sets the precision of this GEMM. kNone without sequence parallelism.
   OpIndex gather_operand(std::string_view name, DataType gemm, bool blocking);
-  // Bytes of all rows of an operand as they are gathered for a product of the recipe.
+  // Bytes of all rows of an operand that is gathered for a GEMM of the recipe.
   [[nodiscard]] std::int64_t wire_bytes() const;
 
  private:
@@ -196,12 +200,13 @@ class TensorGroup {
 // A column-parallel linear layer.
 struct ColumnLayer {
   std::string_view name = {};
-  std::int64_t outputs = 0;   // columns of a rank
-  std::int64_t matrices = 1;  // that multiply the same input, as those of queries, keys and values
-  bool is_head = false;       // stays in the precision of training, whatever the recipe says
+  std::int64_t outputs = 0;  // columns on one rank
+  // Matrices with the same input, such as those of queries, keys and values.
+  std::int64_t matrices = 1;
+  bool is_head = false;  // the LM head stays in the precision of training, whatever the recipe is
 };
 
-// Products of linear layers that are divided over the tensor group.
+// GEMMs of linear layers that are divided over the tensor group.
 class TensorParallel {
  public:
   TensorParallel(const TensorOptions& options, const StepShape& shape, ProgramBuilder& build,
@@ -213,16 +218,16 @@ class TensorParallel {
         linear_(linear),
         group_(group) {}
 
-  // A product of gathered rows, or one whose result is joined; in pieces with `in_pieces`.
+  // A GEMM of gathered rows, or one whose result is reduced; in pieces with `in_pieces`.
   void column_forward(std::string_view gather, std::string_view name, const Gemm& gemm);
   void row_forward(std::string_view join, std::string_view name, const Gemm& gemm);
-  // dgrad and wgrad of a linear layer and their communication; the wgrad, or kNone for the input
-  // part. A row-parallel layer has `inputs` rows per rank.
+  // dgrad and wgrad of a linear layer and their communication. They return the wgrad, or kNone for
+  // the input part. A row-parallel layer has `inputs` rows of its matrix per rank.
   OpIndex column_backward(const ColumnLayer& layer, BackwardPart part);
   OpIndex row_backward(std::string_view name, std::int64_t inputs, BackwardPart part);
-  // Operands of weight gradients that sequence-parallel ranks keep their own parts of: the input
-  // of a column-parallel layer, and between the two parts of a split backward the gradient of a
-  // row-parallel one's output. The next product of the weight gradient waits for them.
+  // Gather operands of weight gradients of which a sequence-parallel rank stores only its part: the
+  // input of a column-parallel layer, and, between the two parts of a split backward, the gradient
+  // of a row-parallel layer's output. The next GEMM of a weight gradient waits for the result.
   OpIndex gather_input(const ColumnLayer& layer);
   OpIndex gather_gradient(std::string_view layer);
   OpIndex column_wgrad(const ColumnLayer& layer);
@@ -241,7 +246,7 @@ class TensorParallel {
   TensorGroup& group_;
 };
 
-// ---- all of them together
+// ---- all tools together
 
 struct LayerTools {
   LayerTools(const LayerOptions& of_layer, const StepShape& step, ProgramBuilder& builder)
@@ -255,12 +260,12 @@ struct LayerTools {
   LayerTools(const LayerTools&) = delete;  // its parts refer to each other
   LayerTools& operator=(const LayerTools&) = delete;
 
-  // A layer is computed again as a whole, and nothing reads what its last product makes.
-  [[nodiscard]] bool ends_early() const {
+  // True if the layer is recomputed as a whole and nothing reads the output of its last GEMM.
+  [[nodiscard]] bool skips_last_gemm() const {
     return options.stops_early && build.tags().part == StepPart::Recompute;
   }
 
-  // Runs what it is given as recomputation.
+  // Runs `module` with its operations tagged as recomputation.
   template <typename Module>
   void repeat(const Module& module) {
     const Tags tags = build.tags();
@@ -280,7 +285,7 @@ struct LayerTools {
   TensorParallel tensor;
 };
 
-// A writer of a part of a layer, with the tools at hand.
+// Base class of a writer of a part of a layer; gives access to the tools.
 class BlockWriter {
  protected:
   using Rows = LinearLayers::Rows;

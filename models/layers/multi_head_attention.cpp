@@ -1,5 +1,5 @@
-// Attention whose queries, keys and values come from one product, heads shared out to tensor ranks;
-// with fewer key-value heads than query heads where the model says so.
+// Attention whose queries, keys and values come from one GEMM, with heads divided over the tensor
+// ranks, and with fewer key-value heads than query heads where the model has them (GQA).
 #include <array>
 #include <string_view>
 
@@ -20,7 +20,7 @@ class MultiHeadAttention : BlockWriter {
   void second_gemms();
 
  private:
-  using Weights = std::array<OpIndex, 2>;  // where their gradients are final
+  using Weights = std::array<OpIndex, 2>;  // operations after which their gradients are final
   [[nodiscard]] ColumnLayer qkv_layer() const {
     const std::int64_t width = arch_.query_width() + 2 * arch_.kv_width();
     return {.name = "qkv", .outputs = width / shape_.tensor, .matrices = 3};
@@ -32,8 +32,9 @@ class MultiHeadAttention : BlockWriter {
   void rotary(std::string_view name, Pass pass);
   void repeat_heads(std::string_view name);
   void join_attention_gradients();
-  // Where several tensor ranks have the same key-value head (architecture/weights.hpp): what the
-  // QKV product made of all heads comes to every rank, and backward their gradients are summed.
+  // Where several tensor ranks have the same key-value head (architecture/weights.hpp), the outputs
+  // of the QKV GEMM for all heads are gathered on every rank, and backward their gradients are
+  // summed.
   void gather_heads();
   void scatter_head_gradients();
   [[nodiscard]] std::int64_t all_heads_bytes() const;
@@ -60,7 +61,7 @@ std::int64_t MultiHeadAttention::query_and_key_width() const {
   return arch_.query_width() / shape_.tensor + kv_width_per_rank(arch_, shape_.tensor);
 }
 
-// Over each head of queries and of keys, where the model has such norms.
+// Norms over each head of queries and of keys, where the model has them.
 void MultiHeadAttention::head_norms(std::string_view name, Pass pass) {
   if (!arch_.qk_norm) return;
   const ElementwiseOperation& norm = kernels_.rms_norm;
@@ -78,8 +79,8 @@ void MultiHeadAttention::rotary(std::string_view name, Pass pass) {
                       shape_.tokens * width);
 }
 
-// Keys and values, each read once and written for all query heads; or their gradients, read for all
-// and written once.
+// Expands keys and values: each is read once and written for all query heads. Backward, the
+// gradients of all query heads are read and one sum is written.
 void MultiHeadAttention::repeat_heads(std::string_view name) {
   if (!kernels_.repeated_heads || arch_.heads == arch_.kv_heads) return;
   const std::int64_t width = 2 * query_and_key_width();
@@ -115,8 +116,8 @@ void MultiHeadAttention::forward() {
                                    GemmPass::Forward));
 }
 
-// The core's output was kept, with queries and values; the sum over the tensor ranks was kept too,
-// and what is gathered is gathered again.
+// The core's output is stored, together with queries and values; so is the sum over the tensor
+// ranks. A gathered tensor is gathered a second time.
 void MultiHeadAttention::second_gemms() {
   const std::int64_t keys = arch_.kv_width() / shape_.tensor;
   tensor_.column_forward("attention_all_gather", "key_gemm",
@@ -130,6 +131,7 @@ void MultiHeadAttention::second_gemms() {
                               GemmPass::Forward));
 }
 
+// Both gathers start before the first GEMM, so that the second one overlaps with it.
 MultiHeadAttention::Weights MultiHeadAttention::weight_part() {
   const OpIndex gradient = tensor_.gather_gradient("projection");
   const OpIndex input = tensor_.gather_input(qkv_layer());
@@ -162,7 +164,7 @@ std::vector<ReadyGradient> MultiHeadAttention::backward(BackwardPart part) {
   return ready;
 }
 
-// ---- what follows from the shape
+// ---- formulas of the shape
 
 std::vector<Weight> weights(const Architecture& a) {
   const bool bias = a.biases || a.qkv_biases;
@@ -184,18 +186,18 @@ std::vector<Weight> weights(const Architecture& a) {
            .inputs = a.hidden,
            .outputs = 2 * a.kv_width(),
            .split = Split::Column,
-           .units = 2 * a.kv_width(),  // a head may be cut (kv_heads_per_rank)
+           .units = 2 * a.kv_width(),  // a head may be split (kv_heads_per_rank)
            .bias = bias,
            .joined = true,
            .parts = 2,
            .vector = norm,
-           .second_gemm = 0.5,  // the values' half was kept
+           .second_gemm = 0.5,  // the output of the values' half is stored
            .gemm = kGemm,
            .adapters = {&AdapterTargets::key, &AdapterTargets::value}},
           projection};
 }
 
-// Queries, values and the core's output, where the outputs of every second product are kept.
+// Queries, values and the core's output, where the output of every second GEMM is stored.
 std::int64_t second_gemm_bytes(const Architecture& a, const ActivationQuery& query) {
   const ActivationSizes sizes(query);
   const std::int64_t values = kv_heads_per_rank(a, query.tensor) * a.head_dim * query.tensor;
@@ -216,8 +218,8 @@ LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
           .core = recomputed.core ? 0 : core_bytes(a, query)};
 }
 
-// The input of queries, keys and values. The projection's is the fused core's output, which its
-// backward reads.
+// The input of queries, keys and values. The input of the projection is the output of the fused
+// core, which the core's backward reads anyway.
 std::int64_t frozen_inputs(const FrozenLayer& layer) {
   const AdapterTargets& on = layer.adapted;
   if (layer.recomputes_modules || on.query || on.key || on.value) return 0;

@@ -1,4 +1,4 @@
-// The tensor-parallel products of a layer and their collectives (layer_tools.hpp).
+// The tensor-parallel GEMMs of a layer and their collectives (layer_tools.hpp).
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,33 +12,36 @@ namespace trainyard {
 
 namespace {
 
-// A gather and the product it feeds, or a product and the reduction after it, in t pieces: while
-// one piece is computed the next one travels round the ring of the tensor group.
+// A gather and the GEMM that it feeds, or a GEMM and the reduction after it, in t pieces. While one
+// piece is computed, the next one travels round the ring of the tensor group.
 //
-// With sequence parallelism every column-parallel product waits for an all_gather of its input and
+// With sequence parallelism every column-parallel GEMM waits for an all_gather of its input and
 // every row-parallel one for a reduce_scatter of its output, T*h*w bytes each. Cut into t pieces of
-// T/t rows, piece j is multiplied while piece j + 1 arrives (Wang et al., ASPLOS 2023,
-// doi 10.1145/3567955.3567959; Megatron-LM's tp_comm_overlap). With g seconds for a piece of the
-// product and m for a message of T*h*w/t bytes
-//   gather, product:   max(t*g, (t-1)*m + g)
-//   product, scatter:  the same, and t-1 sums of a piece, which are memory traffic
-// against t*g + (t-1)*m one after the other: t = 8, g = 100 us, m = 50 us: 800 instead of 1150.
-// Held by tests/models/lower/tensor_pipeline_test.cpp.
+// T/t rows, piece j is multiplied while piece j + 1 arrives (Wang et al., ASPLOS 2023, doi
+// 10.1145/3567955.3567959; Megatron-LM's tp_comm_overlap). With g seconds for a piece of the GEMM
+// and m for a message of T*h*w/t bytes, the times are
+//
+//    gather, GEMM:    max(t*g, (t-1)*m + g)
+//    GEMM, scatter:   the same, and t-1 sums of a piece, which are memory traffic
+//
+// compared with t*g + (t-1)*m in sequence: t = 8, g = 100 us, m = 50 us give 800 instead of 1150.
+// tests/models/lower/tensor_pipeline_test.cpp checks this.
 class TensorPipeline {
  public:
-  // `algorithm` is that of the pieces' send_recv. REQUIRES: sequence parallelism over more than one
-  // rank.
+  // `algorithm` is the algorithm of the send_recv of a piece. REQUIRES: sequence parallelism over
+  // more than one rank.
   TensorPipeline(const StepShape& shape, ProgramBuilder& build, ChosenAlgorithm algorithm)
       : shape_(shape), build_(build), algorithm_(std::move(algorithm)) {}
 
-  // The product over all rows of an input of which every rank holds T/t, all of it `input_bytes`;
-  // its last piece.
+  // Writes a GEMM over all rows of an input of which every rank holds T/t rows; the complete input
+  // has `input_bytes`. Returns its last piece.
   OpIndex gather_then(std::string_view name, const Gemm& gemm, std::int64_t input_bytes);
-  // The product whose result is summed over the ranks and of which each keeps T/t rows.
+  // Writes a GEMM whose result is summed over the ranks and of which each rank keeps T/t rows.
   OpIndex then_scatter(std::string_view name, const Gemm& gemm);
 
  private:
-  // A piece to the next rank once `after` is done; the piece from the rank before.
+  // Sends a piece to the next rank after `after`, and receives a piece from the rank before.
+  // Returns the receive.
   OpIndex pass_on(std::string_view name, std::int64_t bytes, OpIndex after);
   OpIndex piece(std::string_view name, const Gemm& gemm);
 
@@ -61,8 +64,8 @@ OpIndex TensorPipeline::gather_then(std::string_view name, const Gemm& gemm,
   return last;
 }
 
-// The piece that goes on first is the one for the rank before, which it reaches last; every rank
-// ends with its own.
+// The first piece that a rank computes and sends is that of the rank before, which it reaches last.
+// Every rank computes its own piece last.
 OpIndex TensorPipeline::then_scatter(std::string_view name, const Gemm& gemm) {
   const std::int64_t bytes = shape_.message / shape_.tensor;
   OpIndex arrived = kNone;
@@ -135,13 +138,13 @@ OpIndex TensorGroup::gather_operand(std::string_view name, DataType gemm, bool b
                     *options_.recipe.sequence_wire);
 }
 
-// Counts the bytes of all rows of an operand as they are gathered.
+// Bytes of all rows of an operand that is gathered.
 std::int64_t TensorGroup::wire_bytes() const {
   const DataType wire = options_.recipe.sequence_wire.value_or(shape_.dtype);
   return shape_.message / shape_.element * static_cast<std::int64_t>(element_bytes(wire));
 }
 
-// ---- products
+// ---- GEMMs
 
 bool TensorParallel::chunked() const { return options_.in_pieces && shape_.sequence_parallel; }
 
@@ -166,8 +169,8 @@ void TensorParallel::row_forward(std::string_view join, std::string_view name, c
   group_.join_partial_sums(join);
 }
 
-// Gathers an operand of a weight gradient that each rank keeps a part of. With overlap the caller
-// waits for the result; without, this call does.
+// Gathers an operand of a weight gradient of which each rank stores a part. With overlap the caller
+// waits for the result; without, this call waits.
 OpIndex TensorParallel::gather_kept(std::string_view operand, DataType type) {
   const bool overlap = options_.overlaps;
   const OpIndex gathered =

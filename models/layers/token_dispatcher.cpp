@@ -11,9 +11,9 @@ namespace trainyard {
 
 namespace {
 
-constexpr std::int64_t kScaledTogether = 128;  // numbers that share one scale in fp8
+constexpr std::int64_t kScaledTogether = 128;  // numbers that share one fp8 scale
 
-// The matrix of the way back.
+// The matrix of the opposite direction.
 std::vector<std::int64_t> transposed(const std::vector<std::int64_t>& matrix, std::size_t n) {
   std::vector<std::int64_t> result(matrix.size());
   for (std::size_t from = 0; from < n; ++from)
@@ -56,6 +56,8 @@ TokenDispatcher::TokenDispatcher(LayerTools& tools)
 ChosenCall TokenDispatcher::all_to_all(Way way, DataType precision) const {
   const std::int64_t places = options_.experts.places;
   const RowBytes row = dispatch_row_bytes(arch_.hidden, precision);
+  // Every rank gathers all tokens of the group; the way back sums the experts' outputs and scatters
+  // them.
   if (settings_.dispatcher == Dispatcher::AllGather) {
     const CollectiveOp op =
         way == Way::ToExperts ? CollectiveOp::AllGather : CollectiveOp::ReduceScatter;
@@ -79,6 +81,7 @@ ChosenCall TokenDispatcher::all_to_all(Way way, DataType precision) const {
   const auto n = static_cast<std::size_t>(places);
   call.matrix = way == Way::ToExperts ? between : transposed(between, n);
   for (std::int64_t& block : call.matrix) block *= bytes;
+  // With different loads, the size of the call is that of the rank that sends most.
   call.bytes = largest_row(call.matrix, n);
   return {.call = std::move(call), .field = std::move(algorithm.field)};
 }
@@ -89,7 +92,8 @@ OpIndex TokenDispatcher::travel(std::string_view name, Way way, DataType precisi
     return build_.collective(name, Stream::Expert, Slot::Expert, all_to_all(way, precision),
                              {build_.last_compute()});
   }
-  // The matrix of a large group is long, and the same in all places and most microbatches.
+  // For a large group the matrix is long. It is equal on all EP ranks and in most microbatches, so
+  // the builder caches the call by this key.
   const auto [layer, microbatch, replica] = shape_.routing->key_of(query_);
   const CallKey key{layer, microbatch, replica, static_cast<std::int64_t>(way),
                     static_cast<std::int64_t>(precision)};
@@ -97,7 +101,7 @@ OpIndex TokenDispatcher::travel(std::string_view name, Way way, DataType precisi
                            [&] { return all_to_all(way, precision); }, {build_.last_compute()});
 }
 
-void TokenDispatcher::tell_counts() {
+void TokenDispatcher::exchange_counts() {
   const bool told = options_.experts.places > 1 && settings_.dispatcher != Dispatcher::AllGather &&
                     !settings_.pad_to_capacity;
   if (!told) return;
@@ -108,20 +112,20 @@ void TokenDispatcher::tell_counts() {
                                     {build_.last_compute()}));
 }
 
-// Tokens on one side, their rows on the other: one is read and the other written.
+// Reads tokens and writes their routed copies, or the reverse.
 void TokenDispatcher::permute(std::string_view name) {
   elementwise_.memory_bound(name, MemoryBoundKind::Permute,
                             shape_.element * (tokens_ + rows_.sent) * arch_.hidden);
 }
 
-// Reads the rows, writes a byte each.
+// Reads each number in training precision and writes one byte.
 void TokenDispatcher::cast_rows(std::string_view name) {
   if (settings_.dispatch_precision != DataType::Fp8) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Cast,
                             (shape_.element + 1) * tokens_ * arch_.hidden);
 }
 
-// Rows arrive by sender; grouped products want them by expert.
+// Received tokens are ordered by sender; grouped GEMMs need them by expert.
 void TokenDispatcher::sort_rows(std::string_view name) {
   if (options_.experts.places == 1 || rows_.received.size() == 1) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Permute,

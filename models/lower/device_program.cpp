@@ -162,7 +162,7 @@ class DeviceLowering {
   void hold_memory();
   void forward(std::int32_t microbatch);
   void backward(std::int32_t microbatch);
-  void forward_segment(std::size_t segment, const UnitPlace& place);
+  void forward_segment(std::size_t segment, const UnitIndex& place);
   void backward_segment(std::size_t segment, const UnitBackward& step);
   std::vector<ReadyGradient> segment_gradients(const Segment& segment);
   void sum_gradients(std::size_t segment);
@@ -229,7 +229,7 @@ Program DeviceLowering::lower() {
 
 void DeviceLowering::forward(std::int32_t microbatch) {
   Tags tags{.part = StepPart::Forward, .microbatch = microbatch};
-  UnitPlace place;
+  UnitIndex place;
   for (std::size_t segment = 0; segment < split_.segments.size(); ++segment) {
     tags.layer = -1;
     build_.tag(tags);
@@ -261,14 +261,14 @@ void DeviceLowering::backward(std::int32_t microbatch) {
   gradients_.end_backward(0);
 }
 
-void DeviceLowering::forward_segment(std::size_t number, const UnitPlace& place) {
+void DeviceLowering::forward_segment(std::size_t number, const UnitIndex& place) {
   const Segment& segment = split_.segments[number];
   replicas_->before_forward(place);
   if (segment.layer >= 0) {
     const LayerMemory memory = memory_of(segment);
-    layer_.forward(
-        {.kept = memory.kept, .beside = memory.forward_workspace + residual_stream_bytes(segment)},
-        layer_parts(segment));
+    layer_.forward({.kept = memory.kept,
+                    .workspace = memory.forward_workspace + residual_stream_bytes(segment)},
+                   layer_parts(segment));
   } else if (is_head(segment)) {
     ends_.head.forward(head_parts(segment));
   } else {
@@ -306,7 +306,7 @@ std::vector<ReadyGradient> DeviceLowering::segment_gradients(const Segment& segm
   const LayerMemory memory = memory_of(segment);
   return layer_.backward(
       BackwardPart::Full,
-      {.rebuilt = memory.working, .beside = memory.workspace, .freed = memory.everything()},
+      {.rebuilt = memory.working, .workspace = memory.workspace, .freed = memory.everything()},
       layer_parts(segment));
 }
 

@@ -136,9 +136,9 @@ void Head::loss_backward() {
       "cross_entropy_backward", MemoryBoundKind::CrossEntropy, loss_bytes().backward * logits());
   build_.memory().release(loss, Category::Logits, memory.logits_fp32);
   if (options_.loss_copies == 1) return;
-  const std::int64_t beside = (options_.loss_copies - 1) * memory.logits_fp32;
-  build_.memory().allocate(loss, Category::Workspace, beside);
-  build_.memory().release(loss, Category::Workspace, beside);
+  const std::int64_t loss_copies = (options_.loss_copies - 1) * memory.logits_fp32;
+  build_.memory().allocate(loss, Category::Workspace, loss_copies);
+  build_.memory().release(loss, Category::Workspace, loss_copies);
   build_.memory().allocate(build_.next(), Category::Logits, memory.logits);
 }
 
@@ -210,37 +210,35 @@ OpIndex Head::matrix_backward(BackwardPart part, const HeadParts& parts) {
 void MtpInput::forward() {
   const std::int64_t hidden = arch_.hidden;
   const OpIndex first = tools_.elementwise.memory_bound(
-      "further_embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
+      "mtp_embedding", MemoryBoundKind::Embedding, 2 * shape_.element * shape_.tokens * hidden);
   build_.memory().allocate(first, Category::Activations, kept());
-  tools_.group.join_partial_sums("further_embedding_join");
-  tools_.elementwise.norm_forward("further_token_norm");
-  tools_.elementwise.norm_forward("further_hidden_norm");
+  tools_.group.join_partial_sums("mtp_embedding_join");
+  tools_.elementwise.norm_forward("mtp_token_norm");
+  tools_.elementwise.norm_forward("mtp_hidden_norm");
   if (shape_.sequence_parallel)
-    tools_.group.collective(CollectiveOp::AllGather, 2 * shape_.message, "further_all_gather",
-                            true);
-  build_.compute(
-      "further_projection_gemm",
-      tools_.linear.gemm(shape_.tokens, hidden / shape_.tensor, 2 * hidden, GemmPass::Forward));
-  tools_.group.collective(CollectiveOp::AllGather, shape_.message, "further_join", true);
+    tools_.group.collective(CollectiveOp::AllGather, 2 * shape_.message, "mtp_all_gather", true);
+  build_.compute("mtp_projection_gemm", tools_.linear.gemm(shape_.tokens, hidden / shape_.tensor,
+                                                           2 * hidden, GemmPass::Forward));
+  tools_.group.collective(CollectiveOp::AllGather, shape_.message, "mtp_join", true);
 }
 
 std::vector<ReadyGradient> MtpInput::backward(BackwardPart part) {
   const std::int64_t hidden = arch_.hidden;
   const std::int64_t columns = hidden / shape_.tensor;
   if (part != BackwardPart::Weight) {
-    build_.compute("further_projection_dgrad",
+    build_.compute("mtp_projection_dgrad",
                    tools_.linear.gemm(shape_.tokens, 2 * hidden, columns, GemmPass::DataGrad));
     const CollectiveOp op = shape_.join_op();
-    tools_.group.collective(op, 2 * shape_.message, "further_dgrad_join", true);
-    tools_.elementwise.norm_backward("further_hidden_norm_backward");
-    tools_.elementwise.norm_backward("further_token_norm_backward");
+    tools_.group.collective(op, 2 * shape_.message, "mtp_dgrad_join", true);
+    tools_.elementwise.norm_backward("mtp_hidden_norm_backward");
+    tools_.elementwise.norm_backward("mtp_token_norm_backward");
   }
   OpIndex last = build_.last_compute();
   if (part != BackwardPart::Input) {
     last = build_.compute(
-        "further_projection_wgrad",
+        "mtp_projection_wgrad",
         tools_.linear.gemm(columns, 2 * hidden, shape_.tokens, GemmPass::WeightGrad));
-    last = table_gradient("further_embedding_backward");
+    last = table_gradient("mtp_embedding_backward");
     build_.memory().release(last, Category::Activations, kept());
   }
   return std::vector<ReadyGradient>(options_.mtp_entries, {.op = last});

@@ -1,7 +1,7 @@
 // Writes the operations before and after the layers of a model: the embedding on the first virtual
 // stage, LM head and loss on the last, and the input of layers of multi-token prediction.
 //
-// Shapes and collectives follow reference 04 section 2 (Megatron-LM core/tensor_parallel).
+// Shapes and collectives follow Megatron-LM core/tensor_parallel: layers.py and cross_entropy.py.
 #pragma once
 
 #include <cstdint>

@@ -80,8 +80,8 @@ struct HeldState {
   bool gradients_sharded = false;  // a rank keeps only its own shard of the gradients
 };
 // Adds the memory of weights, gradients and optimizer state, which is held for the whole step
-// (reference 05 section 1). With zero_stage 3 the weights are the fp32 master weights themselves,
-// and gradients are in fp32, too.
+// (Rajbhandari et al. 2019, arXiv 1910.02054, sections 3.1 and 5). With zero_stage 3 the weights
+// are the fp32 master weights themselves, and gradients are in fp32, too.
 void hold_state(const GradientOptions& options, const StageParameters& parameters,
                 const HeldState& held, ProgramBuilder& build);
 

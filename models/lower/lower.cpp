@@ -116,7 +116,7 @@ SteppedWorkload lower_stepped(const TrainingPlan& plan) {
 
 // Programs of one template share an operation list, so that only the first of them is arranged.
 std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
-                                               std::span<const StageBook> books,
+                                               std::span<const BlockCatalogue> books,
                                                const TrainingPlan& plan) {
   if (books.empty()) return std::nullopt;
   const ScheduleLists lists = step_lists(plan);
@@ -177,7 +177,7 @@ class StageRange {
         StageLowering lowering(
             options_, pipeline_,
             {.stage = stage,
-             .ring_place = place,
+             .ring_position = place,
              .expert_rank = {.place = variant.place, .replica = variant.expert_replica},
              .replica = variant.replica,
              .routing = routing_ ? &*routing_ : nullptr},

@@ -52,7 +52,7 @@ struct SteppedWorkload {
   // operation after the last step. Two steps that run as one overlapped block have the same first
   // operation.
   std::vector<std::vector<OpIndex>> begins = {};
-  std::vector<StageBook> books = {};  // by program
+  std::vector<BlockCatalogue> books = {};  // by program
 };
 // Lowers the plan with these step lists, by pipeline rank, instead of those of its schedule. The
 // lists may be a sample of the schedule, for a workload that is inspected and not run. REQUIRES: no
@@ -70,7 +70,7 @@ struct SteppedWorkload {
 // an earlier one share the rearranged list, too. REQUIRES: lower() returned `known` for a plan that
 // differs only in the size of the global batch.
 [[nodiscard]] std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
-                                                             std::span<const StageBook> books,
+                                                             std::span<const BlockCatalogue> books,
                                                              const TrainingPlan& plan);
 
 // The steps of every pipeline rank in the order of the plan's schedule. Throws as lower().
@@ -96,7 +96,7 @@ struct SteppedWorkload {
 // n(C + U) if no worker may run ahead, and nC + WU if workers may be one step ahead and WU <= C
 // (tests/models/lower/server_steps_test.cpp).
 //
-//   Workload w = server_steps(plan, {.servers = {0, 1}, .steps = 8, .staleness = 2});
+//    Workload w = server_steps(plan, {.servers = {0, 1}, .steps = 8, .staleness = 2});
 struct ServerSteps {
   // GPUs; a server shares its GPU with a worker where the number is below plan.parallelism.data.
   std::vector<std::uint32_t> servers = {0};

@@ -34,7 +34,7 @@ void StageMessages::begin_step() {
 
 void StageMessages::receive(const StageChunk& chunk, Pass pass) {
   const bool forward = pass == Pass::Forward;
-  const bool comes = forward ? layout_.comes_from_rank(chunk) : layout_.goes_to_rank(chunk);
+  const bool comes = forward ? layout_.receives_from_rank(chunk) : layout_.goes_to_rank(chunk);
   if (!comes) return;  // the neighbouring stage is on this rank, or there is none
   const std::int64_t end_of_ring = forward ? 0 : options_.ranks - 1;
   const bool comes_round = options_.ring && chunk.place.rank == end_of_ring;
@@ -61,7 +61,7 @@ void StageMessages::receive(const StageChunk& chunk, Pass pass) {
 
 void StageMessages::send(const StageChunk& chunk, Pass pass) {
   const bool forward = pass == Pass::Forward;
-  const bool goes = forward ? layout_.goes_to_rank(chunk) : layout_.comes_from_rank(chunk);
+  const bool goes = forward ? layout_.goes_to_rank(chunk) : layout_.receives_from_rank(chunk);
   if (!goes) return;
   const bool reverse = layout_.backwards(chunk);
   const Stream stream = forward ? (reverse ? Stream::SendForwardReverse : Stream::SendForward)

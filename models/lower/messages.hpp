@@ -1,8 +1,11 @@
 // Point-to-point messages between ranks that hold consecutive parts of the model: activations in
 // the forward, their gradients in the backward.
 //
-//   messages.begin_step();  messages.receive(chunk, Pass::Forward);  ...
-//   messages.send(chunk, Pass::Forward);  messages.end_step();
+//    messages.begin_step();
+//    messages.receive(chunk, Pass::Forward);
+//    layer.forward({.kept = kept});   // once for each layer of the chunk
+//    messages.send(chunk, Pass::Forward);
+//    messages.end_step();
 #pragma once
 
 #include <array>

@@ -39,7 +39,8 @@ OpIndex copy_from_host(ProgramBuilder& build, std::string_view name, std::int64_
 // takes them from the end, so that the list is a stack. Two rules bound the memory on the GPU:
 // - a forward waits for the store of the layer two before it, so that at most two stores are under
 //   way;
-// - a fetch starts at most one layer ahead of its use, unless checkpoints are small (far_apart).
+// - a fetch starts at most one layer ahead of its use, unless checkpoints are small
+// (small_checkpoints).
 
 void OffloadLowering::forward_enters(std::size_t chunk) {
   const std::vector<WeightUnit>& units = weights_[chunk].units;
@@ -55,7 +56,7 @@ void OffloadLowering::backward_enters(std::size_t chunk, std::int64_t layers,
   if (found != held_.end()) fetch_ahead(found->second, layers);
 }
 
-void OffloadLowering::forward_begins(const OffloadPlace& place) {
+void OffloadLowering::forward_begins(const OffloadedLayer& place) {
   const std::size_t units = weights_[place.chunk].units.size();
   const bool more =
       place.unit + 1 < units && weights_[place.chunk].units[place.unit + 1].is_layer();
@@ -64,7 +65,7 @@ void OffloadLowering::forward_begins(const OffloadPlace& place) {
 }
 
 // The GPU frees the bytes at the end of the store. The host holds them from its start.
-void OffloadLowering::forward_ended(const OffloadPlace& place, std::int64_t kept) {
+void OffloadLowering::forward_ended(const OffloadedLayer& place, std::int64_t kept) {
   weights_used();
   const OffloadSettings& offload = options_.settings;
   if (offload.activation_layers > 0 && place.layer >= offload.activation_layers) return;
@@ -92,12 +93,12 @@ void OffloadLowering::fetch(Stored& stored) {
 // Checkpoints are small and may be several layers apart, so that they are fetched in any case.
 void OffloadLowering::fetch_ahead(Held& held, std::int64_t layer) {
   const bool near = held.back().layer + 1 >= layer;
-  if (near || options_.far_apart) fetch(held.back());
+  if (near || options_.small_checkpoints) fetch(held.back());
 }
 
 // Waits for the fetch of this layer, and starts that of the next one. A layer without stored bytes
 // is not on the stack.
-void OffloadLowering::backward_begins(const OffloadPlace& place) {
+void OffloadLowering::backward_begins(const OffloadedLayer& place) {
   const auto found = held_.find({place.chunk, place.microbatch});
   if (found == held_.end()) return;
   Held& held = found->second;

@@ -11,9 +11,14 @@
 // 2F + (k - 2) t: 8 s instead of 4 for k = 4, F = 1 s, t = 3 s
 // (tests/models/lower/offload_test.cpp).
 //
-//   offload.forward_begins(place);  layer.forward();  offload.forward_ended(place, kept);
-//   offload.weights_begin(chunk, unit, next); offload.backward_begins(place);
-//   layer.backward(); offload.weights_used();
+//    offload.forward_begins(place);
+//    layer.forward({.kept = kept});
+//    offload.forward_ended(place, kept);
+//
+//    offload.weights_begin(place.chunk, place.unit, next);   // prefetches the weights of `next`
+//    offload.backward_begins(place);
+//    layer.backward(BackwardPart::Full, {.freed = kept});
+//    offload.weights_used();
 //
 // A group of k layers that are recomputed together reads its weights three times: there are k
 // fetches for the forward, k for the recomputation and k - 1 for the backward, since the weights of
@@ -40,7 +45,7 @@ struct OffloadOptions {
   OffloadSettings settings = {};
   bool fetches_weights = false;  // weights are not sharded, and are fetched layer by layer
   // Full recomputation: checkpoints are small and may be several layers apart.
-  bool far_apart = false;
+  bool small_checkpoints = false;
 };
 
 // The optimizer step on the parameters of one rank.
@@ -54,7 +59,7 @@ struct OptimizerOptions {
 };
 
 // One layer of one microbatch.
-struct OffloadPlace {
+struct OffloadedLayer {
   std::size_t chunk = 0;
   std::int64_t layer = 0;  // within the chunk
   std::size_t unit = 0;    // of the chunk's weights (WeightUnit in chunk_weights.hpp)
@@ -75,11 +80,11 @@ class OffloadLowering {
                        std::optional<std::size_t> first);
   // Called before the first kernel of a layer, and after its last one. `kept`: bytes that the layer
   // keeps for its backward.
-  void forward_begins(const OffloadPlace& place);
-  void forward_ended(const OffloadPlace& place, std::int64_t kept);
+  void forward_begins(const OffloadedLayer& place);
+  void forward_ended(const OffloadedLayer& place, std::int64_t kept);
   // Called before the kernels of a backward or recomputation that read the bytes which
   // forward_ended stored: once for each of those layers, from the last to the first.
-  void backward_begins(const OffloadPlace& place);
+  void backward_begins(const OffloadedLayer& place);
   // Called before the kernels that read the weights of a unit. Prefetches the weights of `next`,
   // the unit that is used after it.
   void weights_begin(std::size_t chunk, std::size_t unit, std::optional<std::size_t> next);

@@ -84,7 +84,7 @@ ActivationQuery activation_query(const TrainingPlan& plan, const ContextShape& c
           .activation_input = plan.recipe.activation_input_bytes,
           .norm_kept_narrow = norm.narrow,
           .norm_kept_wide = norm.wide,
-          .activation_kept_beside = activation.narrow - architecture.ffn_inputs() - 1,
+          .extra_activation_tensors = activation.narrow - architecture.ffn_inputs() - 1,
           .gathered_inputs = plan.elementwise_kernels.keeps_gathered,
           .repeated_heads = plan.elementwise_kernels.repeated_heads,
           .compiled = plan.elementwise_kernels.compiled,
@@ -250,7 +250,7 @@ WeightOptions weight_options(const TrainingPlan& plan) {
                         .trained = trained_weights(plan),
                         .adapters = adapter_set(plan.architecture, plan.training, p.tensor),
                         .element = element_bytes(plan.training.precision)};
-  const bool together = ends_on_one_rank(p);
+  const bool together = embedding_and_head_on_one_rank(p);
   const bool twice = plan.architecture.tied_embeddings || options.mtp_layers > 0;
   options.ends = end_parameters(plan, together);
   options.shares_embedding = twice && !together;
@@ -286,7 +286,7 @@ LoweringOptions lowering_options(const TrainingPlan& plan) {
       .replicas = replica_options(plan, weights),
       .offload = {.settings = plan.offload,
                   .fetches_weights = plan.offload.weights && p.zero_stage < 3,
-                  .far_apart = plan.training.recompute == Recompute::Full},
+                  .small_checkpoints = plan.training.recompute == Recompute::Full},
       .messages = {.overlap = p.overlap_p2p,
                    .ring = p.interleave > 1,
                    .ranks = p.pipeline,

@@ -1,8 +1,8 @@
 // Options of each part of the lowering, derived from a training plan once for all programs of a
 // step. Each part defines its options struct in its own header; only this file reads the plan.
 //
-//   const LoweringOptions options = lowering_options(plan);
-//   StageLowering stage(options, pipeline_options(plan, options), {.stage = 3}, interner);
+//    const LoweringOptions options = lowering_options(plan);
+//    StageLowering stage(options, pipeline_options(plan, options), {.stage = 3}, interner);
 #pragma once
 
 #include <cstdint>

@@ -4,11 +4,11 @@
 // that the next compute operation waits for, as cudaStreamWaitEvent does. Communication operations
 // get the operations that they wait for in `after`.
 //
-//   Interner interner(workload);
-//   ProgramBuilder build(interner, "stage 0", 0);
-//   OpIndex gemm = build.compute("qkv_gemm", Gemm{...});
-//   OpIndex gather = build.collective("all_gather", Stream::Tensor, Slot::Tensor, call, {gemm});
-//   build.wait_for(gather);
+//    Interner interner(workload);
+//    ProgramBuilder build(interner, "stage 0", 0);
+//    OpIndex gemm = build.compute("qkv_gemm", Gemm{.m = 8192, .n = 1280, .k = 8192});
+//    OpIndex gather = build.collective("all_gather", Stream::Tensor, Slot::Tensor, call, {gemm});
+//    build.wait_for(gather);
 #pragma once
 
 #include <array>

@@ -174,7 +174,7 @@ void MemoryEffects::renumber(OpIndex first, std::span<const OpIndex> numbers) {
   }
 }
 
-void MemoryEffects::came_with(std::uint32_t block, OpIndex first, std::size_t effect) {
+void MemoryEffects::record_block_effects(std::uint32_t block, OpIndex first, std::size_t effect) {
   ranges_.resize(block + std::size_t{1});
   ranges_[block] = {.first = first, .begin = effect, .end = effects_.size()};
 }
@@ -231,7 +231,7 @@ void write_effects(std::span<Operation> operations,
 
 // Effects that belong to a block apply to all its instances. Any other effect applies to one
 // operation of one instance. If its block has no other instance, it is written as an effect of the
-// block; otherwise it goes to Program::more_effects.
+// block; otherwise it goes to Program::single_effects.
 void MemoryEffects::place(OperationBlocks& operations, Program& program) {
   const OperationList::Content& content = operations.content();
   std::vector<std::uint32_t> uses(content.blocks.size(), 0);
@@ -248,10 +248,10 @@ void MemoryEffects::place(OperationBlocks& operations, Program& program) {
     if (uses[instance.block] == 1) {
       of_block[instance.block].emplace_back(op - instance.first, effect);
     } else {
-      program.more_effects.push_back(effects_[i]);
+      program.single_effects.push_back(effects_[i]);
     }
   }
-  std::ranges::stable_sort(program.more_effects, {}, &Effect::first);
+  std::ranges::stable_sort(program.single_effects, {}, &Effect::first);
   for (std::uint32_t block = 0; block < of_block.size(); ++block)
     write_effects(operations.operations_of(content.blocks[block]), std::move(of_block[block]),
                   program);

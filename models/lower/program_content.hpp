@@ -2,9 +2,10 @@
 // and their effects on memory. ProgramBuilder appends to both. BlockRecorder replaces identical
 // blocks by instances.
 //
-//   OperationBlocks operations(streams);
-//   const OpIndex gemm = operations.append(op, {});
-//   memory.allocate(gemm, Category::Activations, bytes);
+//    OperationBlocks operations(stream_names().size());
+//    MemoryEffects memory;
+//    const OpIndex gemm = operations.append(op, {});
+//    memory.allocate(gemm, Category::Activations, bytes);
 #pragma once
 
 #include <cstddef>
@@ -100,7 +101,7 @@ class MemoryEffects {
 
   // Records that the effects from index `effect` on were added while the block was written.
   // `first`: the first operation of the block.
-  void came_with(std::uint32_t block, OpIndex first, std::size_t effect);
+  void record_block_effects(std::uint32_t block, OpIndex first, std::size_t effect);
   // Whether both blocks have the same effects at the same operations.
   [[nodiscard]] bool same(std::uint32_t one, std::uint32_t other) const {
     return own(one) == own(other);

@@ -16,7 +16,7 @@ constexpr std::uint8_t kNoStream = 0xFF;
 // omitted (OperationBlocks::append), so that streams matter. Equality matters, because
 // ProgramBuilder::with_waits compares dependencies with the last computation, and because equal
 // operations are one input of a block (OperationBlocks::close).
-bool RecordingBorder::alike(const RecordingBorder& other) const {
+bool RecordingBorder::equivalent(const RecordingBorder& other) const {
   if (waits != other.waits || streams != other.streams) return false;
   for (std::size_t i = 0; i < outside.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
@@ -96,13 +96,13 @@ RecordingBorder BlockRecorder::border(std::span<const OpIndex> named) const {
 }
 
 RecordedBlock BlockRecorder::begin_block(RecordingBorder border,
-                                         std::optional<std::int32_t> beside) const {
+                                         std::optional<std::int32_t> second_microbatch) const {
   const Tags& tags = build_.tags();
   return {.begin = std::move(border),
           .part = tags.part,
           .work = tags.work,
           .microbatch = tags.microbatch,
-          .beside = beside.value_or(tags.microbatch)};
+          .second_microbatch = second_microbatch.value_or(tags.microbatch)};
 }
 
 // A block is closed if its operations are tagged with its own microbatches, its memory effects
@@ -113,8 +113,8 @@ bool BlockRecorder::is_closed(const RecordedBlock& block) const {
   const RecordingBorder& begin = block.begin;
   const auto known = [&](OpIndex op) { return begin.inside(op) != kNone; };
   const auto own = [&](const Operation& op) {
-    const bool named =
-        op.microbatch < 0 || op.microbatch == block.microbatch || op.microbatch == block.beside;
+    const bool named = op.microbatch < 0 || op.microbatch == block.microbatch ||
+                       op.microbatch == block.second_microbatch;
     return named && std::ranges::all_of(operations.dependencies_of(op), known);
   };
   return std::ranges::all_of(operations.written_from(begin.next), own) &&
@@ -140,7 +140,7 @@ bool BlockRecorder::end_block(RecordedBlock& block, std::span<const std::uint32_
   const OperationList::Content& content = operations.content();
   block.block = content.instances.back().block;
   microbatch_of_[block.block] = block.written_for = block.microbatch;
-  build_.memory().came_with(block.block, first, block.begin.next_effect);
+  build_.memory().record_block_effects(block.block, first, block.begin.next_effect);
   if (block.closed)
     for (std::size_t i = content.instances.back().bindings; i < content.bindings.size(); ++i)
       block.inputs.push_back(block.begin.inside(content.bindings[i]) - kBlockInput);
@@ -176,22 +176,24 @@ bool BlockRecorder::same_block(std::uint32_t fresh, std::uint32_t known, std::in
 
 // The block may be an instance of one that was written for another microbatch. The distance between
 // its two microbatches is the same there.
-bool BlockRecorder::names_own(const RecordedBlock& block) const {
+bool BlockRecorder::tags_own_microbatches(const RecordedBlock& block) const {
   const OperationBlocks& operations = build_.operations();
-  const std::int32_t beside = block.written_for + (block.beside - block.microbatch);
-  return std::ranges::all_of(
-      operations.operations_of(operations.content().blocks[block.block]), [&](const Operation& op) {
-        return op.microbatch < 0 || op.microbatch == block.written_for || op.microbatch == beside;
-      });
+  const std::int32_t second_microbatch =
+      block.written_for + (block.second_microbatch - block.microbatch);
+  return std::ranges::all_of(operations.operations_of(operations.content().blocks[block.block]),
+                             [&](const Operation& op) {
+                               return op.microbatch < 0 || op.microbatch == block.written_for ||
+                                      op.microbatch == second_microbatch;
+                             });
 }
 
-bool BlockRecorder::stands_alike(const RecordedBlock& block, const RecordingBorder& now) const {
+bool BlockRecorder::is_equivalent(const RecordedBlock& block, const RecordingBorder& now) const {
   const Tags& tags = build_.tags();
-  return block.part == tags.part && block.work == tags.work && block.begin.alike(now);
+  return block.part == tags.part && block.work == tags.work && block.begin.equivalent(now);
 }
 
 bool BlockRecorder::instantiate(const RecordedBlock& block, const RecordingBorder& now) {
-  if (!block.closed || !stands_alike(block, now)) return false;
+  if (!block.closed || !is_equivalent(block, now)) return false;
   std::vector<OpIndex> inputs;
   inputs.reserve(block.inputs.size());
   for (const std::size_t which : block.inputs) inputs.push_back(now.outside[which]);

@@ -8,12 +8,11 @@
 // instance of the block, whose inputs are bound to the operations of the later border. Memory and
 // time for a repeated microbatch do not depend on the number of its operations.
 //
-//   BlockRecorder recorder(build);
-//   RecordedBlock block = recorder.begin_block(recorder.border({}));
-//   ...                                               // writes operations
-//   (void)recorder.end_block(block, {});
-//   build.tag({.microbatch = 1});
-//   if (!recorder.instantiate(block, recorder.border({}))) ...;   // writes the next microbatch
+//    RecordedBlock block = recorder.begin_block(recorder.border({}));
+//    build.compute("qkv_gemm", gemm);              // and the other operations of microbatch 0
+//    if (!recorder.end_block(block, {})) return;   // the microbatch has no operations
+//    build.tag({.microbatch = 1});
+//    const bool added = recorder.instantiate(block, recorder.border({}));   // false: write them
 #pragma once
 
 #include <cstddef>
@@ -43,7 +42,7 @@ struct RecordingBorder {
   // Whether the borders are equivalent for the operations that follow: the operations in `outside`
   // are on the same streams, and any two of them are equal at one border if and only if they are
   // equal at the other.
-  [[nodiscard]] bool alike(const RecordingBorder& other) const;
+  [[nodiscard]] bool equivalent(const RecordingBorder& other) const;
   // The number of an operation relative to this border: its distance from `next`, or for an earlier
   // operation kBlockInput plus its index in `outside`. kNone: it may not be referred to.
   [[nodiscard]] OpIndex inside(OpIndex op) const;
@@ -58,7 +57,8 @@ struct RecordedBlock {
   StepPart part = StepPart::Other;  // tag at its begin
   WorkClass work = WorkClass::Compute;
   std::int32_t microbatch = -1;
-  std::int32_t beside = -1;  // its second microbatch (an overlapped pair), or `microbatch`
+  std::int32_t second_microbatch =
+      -1;  // its second microbatch (an overlapped pair), or `microbatch`
   // Operations that the computation after the block waits for, as by RecordingBorder::inside.
   std::vector<OpIndex> waits = {};
   std::uint32_t block = 0;        // number of the block in the program
@@ -89,11 +89,12 @@ class BlockRecorder {
   // may refer to, in addition to the last computation and to those that the next computation waits
   // for; kNone: no operation.
   [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named) const;
-  // Begins a block. `border`: the border at the current position. `beside`: the second microbatch
+  // Begins a block. `border`: the border at the current position. `second_microbatch`: the second
+  // microbatch
   // of the block, whose distance from the tagged one is the same in every instance. REQUIRES: until
   // the block ends, overlap() is called for operations of the block only.
   [[nodiscard]] RecordedBlock begin_block(RecordingBorder border,
-                                          std::optional<std::int32_t> beside = {}) const;
+                                          std::optional<std::int32_t> second_microbatch = {}) const;
   // Ends the block. If it is identical to a block whose number is in `known`, it becomes an
   // instance of that block. Returns false if the block has no operations.
   [[nodiscard]] bool end_block(RecordedBlock& block, std::span<const std::uint32_t> known);
@@ -102,11 +103,11 @@ class BlockRecorder {
   // closed.
   [[nodiscard]] bool instantiate(const RecordedBlock& block, const RecordingBorder& now);
   // Whether the block's border and tags are equivalent to the current ones.
-  [[nodiscard]] bool stands_alike(const RecordedBlock& block, const RecordingBorder& now) const;
+  [[nodiscard]] bool is_equivalent(const RecordedBlock& block, const RecordingBorder& now) const;
   // Whether all operations of the block are tagged with a microbatch of the block, or with none.
-  [[nodiscard]] bool names_own(const RecordedBlock& block) const;
+  [[nodiscard]] bool tags_own_microbatches(const RecordedBlock& block) const;
   // Adds an instance with these inputs; the next computation waits for `waits`. REQUIRES: the
-  // borders are equivalent (stands_alike).
+  // borders are equivalent (is_equivalent).
   void add_instance(const RecordedBlock& block, const RecordingBorder& now,
                     std::span<const OpIndex> inputs, std::vector<OpIndex> waits);
 

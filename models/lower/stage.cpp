@@ -20,12 +20,12 @@ constexpr std::size_t kMaxBlocksPerKind = 8;
 
 std::string program_name(const PipelineOptions& pipeline, const StagePlace& place) {
   if (pipeline.ring_programs == 1) return fmt::format("stage {}", place.stage);
-  return fmt::format("stage {} ring {}", place.stage, place.ring_place);
+  return fmt::format("stage {} ring {}", place.stage, place.ring_position);
 }
 
 StepShape shape_at(const StepShape& anywhere, const StagePlace& place) {
   StepShape shape = anywhere;
-  shape.ring_place = place.ring_place;
+  shape.ring_position = place.ring_position;
   shape.routing = place.routing;
   shape.expert_rank = place.expert_rank;
   shape.replica = place.replica;
@@ -62,7 +62,7 @@ StageMessages::Ended ended_of(const StepBlock& block, const RecordingBorder& now
 //
 // Every run of steps becomes one block or one more instance of a known block. There are two ways to
 // find the known block:
-// - before writing: only its border distinguishes a repeatable run (goes_as_others) from other runs
+// - before writing: only its border distinguishes a repeatable run (is_repeatable) from other runs
 //   of its kind. If a stored block begins at an equivalent border, the run is an instance of it,
 //   and none of its layers is lowered.
 // - after writing: a run that had to be written may still be identical to a stored block.
@@ -80,17 +80,17 @@ StageLowering::StageLowering(const LoweringOptions& options, const PipelineOptio
       build_(interner, program_name(pipeline, place), static_cast<std::uint32_t>(place.stage)),
       recorder_(build_),
       writer_({options, shape_, layout_, build_}),
-      differ_(pipeline.microbatches_differ ||
-              (place.routing != nullptr && place.routing->by_microbatch())) {
+      microbatches_differ_(pipeline.microbatches_differ ||
+                           (place.routing != nullptr && place.routing->by_microbatch())) {
   book_.overlaps = pipeline.overlaps_steps;
   book_.names_steps = writer_.messages().receives_name_steps();
-  book_.complete =
-      !differ_ && writer_.replicas().leaves_forwards() && writer_.replicas().leaves_backwards();
+  book_.complete = !microbatches_differ_ && writer_.replicas().ignores_repeated_forwards() &&
+                   writer_.replicas().ignores_repeated_backwards();
 }
 
 Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   book_.complete = book_.complete && repeats_;
-  write_around([this] { writer_.begin(); });
+  write_outside_steps([this] { writer_.begin(); });
   StepRuns runs(layout_, book_.overlaps);
   for (std::size_t at = 0; at < steps.size();) {
     const StepRun run = runs.next(steps, at);
@@ -100,26 +100,26 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
   step_begins_.push_back(build_.next());
   // The operations after the last step start with its tags, as Arrangement::end_at assumes.
   if (!steps.empty() && build_.tags().microbatch != steps.back().microbatch) book_.complete = false;
-  write_around([this] { writer_.end(); });
+  write_outside_steps([this] { writer_.end(); });
   if (!build_.memory().all_of_blocks()) book_.complete = false;
   if (!book_.complete) book_ = {};
   return build_.take();
 }
 
 // Writes the operations before the first step or after the last one, as a single block.
-void StageLowering::write_around(const std::function<void()>& write) {
+void StageLowering::write_outside_steps(const std::function<void()>& write) {
   SingleBlock block{{recorder_.begin_block(border())}};
   write();
-  if (repeats_ && recorder_.end_block(block, {})) keep_single(std::move(block));
+  if (repeats_ && recorder_.end_block(block, {})) record_single(std::move(block));
 }
 
 // Adds a run as an instance of a known block if possible, otherwise writes its operations.
 void StageLowering::write_run(const StepRun& run) {
   build_.tag(tags_of(run));
-  const bool alike = goes_as_others(run);
+  const bool repeatable = is_repeatable(run);
   RecordingBorder now = border();
   std::vector<StepBlock>& written = book_.blocks[run.kind];
-  if (alike && repeats_ && instantiated(written, now)) return;
+  if (repeatable && repeats_ && instantiated(written, now)) return;
   SingleBlock fresh{{recorder_.begin_block(std::move(now), run.steps.back().microbatch)}};
   write_out(run, fresh);
   if (!repeats_) return;
@@ -132,13 +132,13 @@ void StageLowering::write_run(const StepRun& run) {
   }
   // The block of a run that is not repeatable stays in the list for comparisons in end_block, but
   // is never instantiated.
-  fresh.closed = fresh.closed && alike;
+  fresh.closed = fresh.closed && repeatable;
   if (written.size() == kMaxBlocksPerKind) written.erase(written.begin());
   written.push_back(fresh);
-  if (alike) return;
+  if (repeatable) return;
   fresh.kind = run.kind;
   fresh.turns = run.turns;
-  keep_single(std::move(fresh));
+  record_single(std::move(fresh));
 }
 
 // Returns true if a block of `written` has become the next instance. Restores the state that the
@@ -182,11 +182,11 @@ void StageLowering::write_out(const StepRun& run, StepBlock& block) {
 // Whether the run is repeatable: its operations depend only on its kind and its border. This holds
 // if microbatches do not differ, no step is the first or last of its chunk, and the data-parallel
 // scheme writes nothing around these steps.
-bool StageLowering::goes_as_others(const StepRun& run) const {
-  if (differ_ || run.singular) return false;
+bool StageLowering::is_repeatable(const StepRun& run) const {
+  if (microbatches_differ_ || run.not_repeatable) return false;
   return std::ranges::all_of(run.steps, [this](const ScheduleStep& step) {
-    return step.kind == StepKind::Forward ? writer_.replicas().leaves_forwards()
-                                          : writer_.replicas().leaves_backwards();
+    return step.kind == StepKind::Forward ? writer_.replicas().ignores_repeated_forwards()
+                                          : writer_.replicas().ignores_repeated_backwards();
   });
 }
 
@@ -196,7 +196,7 @@ RecordingBorder StageLowering::border() {
 
 // Puts the block that has just ended into the book, with references from which arranged() finds its
 // inputs in a longer or shorter program.
-void StageLowering::keep_single(SingleBlock single) {
+void StageLowering::record_single(SingleBlock single) {
   if (!book_.complete) return;
   const OperationBlocks& operations = build_.operations();
   const Instance& instance = operations.content().instances.back();
@@ -207,7 +207,7 @@ void StageLowering::keep_single(SingleBlock single) {
   for (const OpIndex op : operations.waits()) single.named_waits.push_back(named(op, single.begin));
   // An instance adds one offset to the microbatches of all operations. This is wrong for operations
   // that are tagged with a microbatch that is not the block's.
-  if (!recorder_.names_own(single)) book_.complete = false;
+  if (!recorder_.tags_own_microbatches(single)) book_.complete = false;
   book_.singles.push_back(std::move(single));
 }
 
@@ -241,7 +241,7 @@ namespace {
 // return bool return false if the schedule needs another block.
 class Arrangement {
  public:
-  Arrangement(const StageBook& book, const OperationList& known)
+  Arrangement(const BlockCatalogue& book, const OperationList& known)
       : book_(book), interner_(scratch_), build_(interner_, {}, 0), recorder_(build_) {
     build_.operations().begin_with(known);
   }
@@ -266,7 +266,7 @@ class Arrangement {
   bool add(const StepRun& run) {
     build_.tag(tags_of(run));
     const RecordingBorder now = border();
-    if (run.singular) return add_single(run, now);
+    if (run.not_repeatable) return add_single(run, now);
     const auto blocks = book_.blocks.find(run.kind);
     if (blocks == book_.blocks.end()) return false;
     const auto known = std::ranges::find_if(
@@ -300,7 +300,7 @@ class Arrangement {
     if (next_single_ == book_.singles.size()) return false;
     const SingleBlock& single = book_.singles[next_single_++];
     if (single.kind != run.kind || single.turns != run.turns ||
-        !recorder_.stands_alike(single, now))
+        !recorder_.is_equivalent(single, now))
       return false;
     begins_.push_back(now.next);
     std::vector<OpIndex> inputs;
@@ -325,7 +325,7 @@ class Arrangement {
     return true;
   }
 
-  const StageBook& book_;
+  const BlockCatalogue& book_;
   Workload scratch_;  // stays empty: the builder needs one, but arranging adds no names or kernels
   Interner interner_;
   ProgramBuilder build_;
@@ -337,7 +337,7 @@ class Arrangement {
 
 }  // namespace
 
-std::optional<OperationList> arranged(const StageBook& book, const OperationList& known,
+std::optional<OperationList> arranged(const BlockCatalogue& book, const OperationList& known,
                                       const StageLayout& layout,
                                       const std::vector<ScheduleStep>& steps) {
   if (!book.complete) return std::nullopt;

@@ -4,9 +4,9 @@
 //
 // A program for another number of microbatches is arranged from the blocks of the first program.
 //
-//   StageLowering lowering(options, pipeline, {.stage = 3}, interner);
-//   const Program program = lowering.lower(steps);
-//   const auto longer = arranged(lowering.take_book(), program.operations, layout, more_steps);
+//    StageLowering lowering(options, pipeline, {.stage = 3}, interner);
+//    const Program program = lowering.lower(steps);
+//    const auto longer = arranged(lowering.take_book(), program.operations, layout, more_steps);
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace trainyard {
 
 // The ranks that a program is written for.
 struct StagePlace {
-  std::int64_t stage = 0;       // pipeline rank
-  std::int64_t ring_place = 0;  // position on the ring of the context group
+  std::int64_t stage = 0;          // pipeline rank
+  std::int64_t ring_position = 0;  // position on the ring of the context group
   ExpertRank expert_rank = {};
   std::int64_t replica = 0;                // replica whose documents the program reads
   const ExpertRouting* routing = nullptr;  // null for a model without experts
@@ -49,17 +49,17 @@ struct SingleBlock : StepBlock {
   // one of these.
   struct Named {
     OpIndex inside = kNone;        // RecordingBorder::inside
-    std::uint32_t single = kNone;  // index in StageBook::singles
+    std::uint32_t single = kNone;  // index in BlockCatalogue::singles
     OpIndex place = 0;             // index in the block of that single
   };
   StepsKind kind = {};
-  std::vector<StepTurn> turns = {};
+  std::vector<FirstOrLast> turns = {};
   std::vector<Named> named_inputs = {};  // inputs of the block
   std::vector<Named> named_waits = {};   // operations that the computation after it waits for
 };
 
 // All blocks of a stage's program, by the kind of their steps.
-struct StageBook {
+struct BlockCatalogue {
   std::map<StepsKind, std::vector<StepBlock>> blocks = {};
   std::vector<SingleBlock> singles = {};  // in program order
   bool overlaps = false;                  // a forward and a backward may run as one block
@@ -73,7 +73,7 @@ struct StageBook {
 // nullopt if that needs a block that `known` does not have, or if the first instances of the blocks
 // would come in another order. `layout`: of the other schedule. REQUIRES: `book` is the book of
 // `known`.
-[[nodiscard]] std::optional<OperationList> arranged(const StageBook& book,
+[[nodiscard]] std::optional<OperationList> arranged(const BlockCatalogue& book,
                                                     const OperationList& known,
                                                     const StageLayout& layout,
                                                     const std::vector<ScheduleStep>& steps);
@@ -92,17 +92,17 @@ class StageLowering {
   // SteppedWorkload::begins of the program that lower() returned.
   [[nodiscard]] const std::vector<OpIndex>& step_begins() const { return step_begins_; }
   // The blocks of that program.
-  [[nodiscard]] StageBook take_book() { return std::move(book_); }
+  [[nodiscard]] BlockCatalogue take_book() { return std::move(book_); }
 
  private:
-  void write_around(const std::function<void()>& write);
+  void write_outside_steps(const std::function<void()>& write);
   void write_run(const StepRun& run);
   [[nodiscard]] bool instantiated(const std::vector<StepBlock>& written,
                                   const RecordingBorder& now);
   void write_out(const StepRun& run, StepBlock& block);
-  [[nodiscard]] bool goes_as_others(const StepRun& run) const;
+  [[nodiscard]] bool is_repeatable(const StepRun& run) const;
   [[nodiscard]] RecordingBorder border();
-  void keep_single(SingleBlock single);
+  void record_single(SingleBlock single);
   [[nodiscard]] SingleBlock::Named named(OpIndex op, const RecordingBorder& begin);
 
   const StepShape shape_;
@@ -110,9 +110,9 @@ class StageLowering {
   ProgramBuilder build_;
   BlockRecorder recorder_;
   StageWriter writer_;
-  const bool differ_;  // microbatches have different operations
+  const bool microbatches_differ_;  // microbatches have different operations
   bool repeats_ = true;
-  StageBook book_;
+  BlockCatalogue book_;
   std::vector<OpIndex> single_begins_;  // first operations of the singles in the book, ascending
   std::vector<OpIndex> step_begins_;
 };

@@ -7,7 +7,7 @@ namespace trainyard {
 
 namespace {
 
-StageChunk make_chunk(const PipelineOptions& options, const ChunkPlace& place) {
+StageChunk make_chunk(const PipelineOptions& options, const ChunkId& place) {
   const std::int64_t stage = stage_of(options.shape, place);
   StageChunk chunk{options.stages[static_cast<std::size_t>(stage)]};
   chunk.place = place;
@@ -27,7 +27,7 @@ StageLayout::StageLayout(const PipelineOptions& options, std::int64_t rank)
     chunks_.push_back(make_chunk(options, {.rank = rank, .chunk = chunk}));
 }
 
-bool StageLayout::comes_from_rank(const StageChunk& chunk) const {
+bool StageLayout::receives_from_rank(const StageChunk& chunk) const {
   const auto source = place_before(pipeline_, chunk.place);
   return source && source->rank != chunk.place.rank;
 }
@@ -52,7 +52,7 @@ bool StageLayout::has_backward(const StageChunk& chunk) const {
   return reaches(chunk, chunk.has_embedding ? std::max<std::int64_t>(last, -1) : last);
 }
 
-bool StageLayout::hands_on(const StageChunk& chunk) const {
+bool StageLayout::sends_gradient(const StageChunk& chunk) const {
   return !chunk.has_embedding && reaches(chunk, -1);
 }
 

@@ -2,8 +2,8 @@
 // embedding or the LM head, which ranks hold the chunks before and after it, and how far back its
 // backward goes.
 //
-//   const StageLayout layout(pipeline_options(plan, options), 3);
-//   layout.chunks().front().first_layer;
+//    const StageLayout layout(pipeline_options(plan, options), 3);
+//    layout.chunks().front().first_layer;
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct PipelineOptions {
 // Consecutive layers of the model on one rank. The units of its weights are, in this order: the
 // embedding, each layer, the head, each layer of multi-token prediction.
 struct StageChunk : StageSpan {
-  ChunkPlace place = {};
+  ChunkId place = {};
   std::int64_t stage = 0;  // its virtual stage
   bool has_embedding = false;
   bool has_head = false;
@@ -62,7 +62,7 @@ class StageLayout {
     return chunks_[static_cast<std::size_t>(number)];
   }
   // Whether another rank holds the layers before this chunk, or those after it.
-  [[nodiscard]] bool comes_from_rank(const StageChunk& chunk) const;
+  [[nodiscard]] bool receives_from_rank(const StageChunk& chunk) const;
   [[nodiscard]] bool goes_to_rank(const StageChunk& chunk) const;
   [[nodiscard]] bool backwards(const StageChunk& chunk) const;  // runs_backwards
   // Whether the backward goes back as far as this layer of the chunk. -1: as far as the embedding
@@ -70,7 +70,7 @@ class StageLayout {
   [[nodiscard]] bool reaches(const StageChunk& chunk, std::int64_t layer) const;
   // Whether the chunk has a backward, and whether it sends a gradient to the stage before it.
   [[nodiscard]] bool has_backward(const StageChunk& chunk) const;
-  [[nodiscard]] bool hands_on(const StageChunk& chunk) const;
+  [[nodiscard]] bool sends_gradient(const StageChunk& chunk) const;
   // Order in which a backward reads the weights of units, for prefetching. used_first: the unit
   // that the backward of the layers in `unit` reads first. used_after: the unit that is read next
   // after the backward of `layer`. recomputed_after: the unit that is read next after the

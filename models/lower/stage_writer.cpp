@@ -40,14 +40,14 @@ std::int64_t StageLayers::kept_by(const StageLayer& at, const LayerMemory& memor
 }
 
 // A layer that the backward does not reach keeps nothing; its inner tensors are freed at its end.
-void StageLayers::forward(const StageLayer& at, const UnitPlace& place) {
+void StageLayers::forward(const StageLayer& at, const UnitIndex& place) {
   const Tags& tags = parts_.build.tags();
-  const OffloadPlace stored{
+  const OffloadedLayer stored{
       .chunk = place.chunk, .layer = at.layer, .unit = place.unit, .microbatch = tags.microbatch};
   const LayerMemory& memory = memory_of(tags);
-  LayerLowering::ForwardMemory held{.beside = memory.workspace};
+  LayerLowering::ForwardMemory held{.workspace = memory.workspace};
   if (parts_.layout.reaches(at.chunk, at.layer))
-    held = {.kept = kept_by(at, memory), .beside = memory.forward_workspace};
+    held = {.kept = kept_by(at, memory), .workspace = memory.forward_workspace};
   parts_.replicas.before_forward(place);
   parts_.offload.forward_begins(stored);
   layer_.forward(held);
@@ -57,7 +57,7 @@ void StageLayers::forward(const StageLayer& at, const UnitPlace& place) {
 
 void StageLayers::mtp_forward(const StageLayer& at) {
   const LayerMemory& memory = memory_of(parts_.build.tags());
-  layer_.forward({.kept = kept_by(at, memory), .beside = memory.forward_workspace});
+  layer_.forward({.kept = kept_by(at, memory), .workspace = memory.forward_workspace});
 }
 
 // Writes the forward of all layers of a recompute unit once more. Each layer then holds all that
@@ -72,7 +72,7 @@ void StageLayers::recompute(const StageLayer& at) {
   for (StageLayer inner{at.chunk, at.unit, at.unit.first}; inner.layer < end; ++inner.layer) {
     tags.layer = at.chunk.in_model(inner.layer);
     build.tag(tags);
-    const UnitPlace place{.chunk = at.chunk.number(), .unit = at.chunk.unit_of(inner.layer)};
+    const UnitIndex place{.chunk = at.chunk.number(), .unit = at.chunk.unit_of(inner.layer)};
     if (inner.layer > at.unit.first)
       parts_.offload.weights_begin(place.chunk, place.unit,
                                    parts_.layout.recomputed_after(at.chunk, at.unit, inner.layer));
@@ -90,7 +90,7 @@ void StageLayers::recompute(const StageLayer& at) {
 // Fetches from the host what the next kernels read, and recomputes the unit before the backward of
 // its last layer. The only activation that such a unit has stored is the input of its first layer,
 // so that only that one is fetched.
-void StageLayers::begin_backward(const StageLayer& at, const UnitPlace& place) {
+void StageLayers::begin_backward(const StageLayer& at, const UnitIndex& place) {
   const RecomputeUnit& unit = at.unit;
   const bool begins = at.layer == unit.first + unit.layers - 1;
   const bool repeats = unit.recomputed && begins;
@@ -114,10 +114,10 @@ LayerLowering::BackwardMemory StageLayers::backward_memory(const StageLayer& at,
                                                            bool trained) {
   const LayerMemory& memory = memory_of(parts_.build.tags());
   if (part == BackwardPart::Weight)
-    return {.beside = memory.weight_workspace, .freed = memory.for_weights};
+    return {.workspace = memory.weight_workspace, .freed = memory.for_weights};
   const std::int64_t stays = trained && part == BackwardPart::Input ? memory.for_weights : 0;
   return {.rebuilt = at.unit.recomputed ? 0 : memory.everything() - kept_by(at, memory),
-          .beside = memory.workspace,
+          .workspace = memory.workspace,
           .freed = memory.everything() - stays};
 }
 
@@ -163,7 +163,7 @@ void StageWriter::tag_layer(std::int32_t layer) {
 
 void StageWriter::forward(const ScheduleStep& step) {
   const StageChunk& chunk = parts_.layout.chunk(step.chunk);
-  UnitPlace place{.chunk = chunk.number()};
+  UnitIndex place{.chunk = chunk.number()};
   build_.tag({.part = StepPart::Forward, .microbatch = step.microbatch});
   offload_.forward_enters(place.chunk);
   if (chunk.has_embedding) {
@@ -182,7 +182,7 @@ void StageWriter::forward(const ScheduleStep& step) {
   }
 }
 
-void StageWriter::layers_forward(const StageChunk& chunk, UnitPlace& place) {
+void StageWriter::layers_forward(const StageChunk& chunk, UnitIndex& place) {
   for (const RecomputeUnit& unit : chunk.units) {
     for (std::int64_t i = unit.first; i < unit.first + unit.layers; ++i, ++place.unit) {
       tag_layer(chunk.in_model(i));
@@ -195,7 +195,7 @@ void StageWriter::layers_forward(const StageChunk& chunk, UnitPlace& place) {
 // The LM head, then the layers of multi-token prediction. Each of these takes the output of the one
 // before it, and its own output goes through the head once more (DeepSeek-AI 2412.19437 section
 // 2.2).
-void StageWriter::head_forward(const StageChunk& chunk, UnitPlace& place) {
+void StageWriter::head_forward(const StageChunk& chunk, UnitIndex& place) {
   replicas_->before_forward(place);
   ends_.head.forward();
   replicas_->after_forward(place);
@@ -211,7 +211,7 @@ void StageWriter::head_forward(const StageChunk& chunk, UnitPlace& place) {
   tag_layer(-1);
 }
 
-void StageWriter::backward(const ScheduleStep& step, const StepTurn& turn) {
+void StageWriter::backward(const ScheduleStep& step, const FirstOrLast& turn) {
   const StageChunk& chunk = parts_.layout.chunk(step.chunk);
   if (!parts_.layout.has_backward(chunk)) return;
   const std::size_t number = chunk.number();
@@ -291,7 +291,7 @@ void StageWriter::leave_backward(const StageChunk& chunk, UnitBackward& step) {
     replicas_->before_backward(step);
     gradients_.add(ends_.embedding.backward());
     gradients_.end_unit(step);
-  } else if (step.part != BackwardPart::Weight && parts_.layout.hands_on(chunk)) {
+  } else if (step.part != BackwardPart::Weight && parts_.layout.sends_gradient(chunk)) {
     messages_.send(chunk, Pass::Backward);
   }
 }

@@ -2,9 +2,9 @@
 // its backward. Combines embedding and LM head, layers, sends and receives between stages, and the
 // operations of the data-parallel scheme around each of them.
 //
-//   StageWriter writer({options, shape, layout, build});
-//   writer.begin();
-//   writer.forward({.kind = StepKind::Forward, .microbatch = 0, .chunk = 0});
+//    StageWriter writer({options, shape, layout, build});
+//    writer.begin();
+//    writer.forward({.kind = StepKind::Forward, .microbatch = 0, .chunk = 0});
 #pragma once
 
 #include <cstdint>
@@ -59,14 +59,14 @@ class StageLayers {
   };
   explicit StageLayers(const Parts& parts);
 
-  void forward(const StageLayer& at, const UnitPlace& place);
+  void forward(const StageLayer& at, const UnitIndex& place);
   // The forward of a layer of multi-token prediction, of which nothing is copied to the host.
   void mtp_forward(const StageLayer& at);
   // Returns the gradients that become final. REQUIRES: the backward reaches the layer.
   std::vector<ReadyGradient> backward(const StageLayer& at, const UnitBackward& step);
 
  private:
-  void begin_backward(const StageLayer& at, const UnitPlace& place);
+  void begin_backward(const StageLayer& at, const UnitIndex& place);
   void recompute(const StageLayer& at);
   [[nodiscard]] const LayerMemory& memory_of(const Tags& tags);
   [[nodiscard]] std::int64_t kept_by(const StageLayer& at, const LayerMemory& memory) const;
@@ -97,14 +97,14 @@ class StageWriter {
   void begin();
   void end() { replicas_->end_step(); }
   void forward(const ScheduleStep& step);
-  void backward(const ScheduleStep& step, const StepTurn& turn);
+  void backward(const ScheduleStep& step, const FirstOrLast& turn);
 
   [[nodiscard]] StageMessages& messages() { return messages_; }
   [[nodiscard]] const DataParallel& replicas() const { return *replicas_; }
 
  private:
-  void layers_forward(const StageChunk& chunk, UnitPlace& place);
-  void head_forward(const StageChunk& chunk, UnitPlace& place);
+  void layers_forward(const StageChunk& chunk, UnitIndex& place);
+  void head_forward(const StageChunk& chunk, UnitIndex& place);
   // On entry, step.place is the unit after those that the function handles; on return, it is the
   // first of them.
   void mtp_backward(const StageChunk& chunk, UnitBackward& step);

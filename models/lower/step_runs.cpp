@@ -17,12 +17,12 @@ StepRun StepRuns::next(const std::vector<ScheduleStep>& steps, std::size_t at) {
       ++end;
   run.steps = std::span(steps).subspan(at, end - at);
   for (const ScheduleStep& step : run.steps) {
-    const StepTurn turn = next_turn(step);
+    const FirstOrLast turn = next_turn(step);
     run.turns.push_back(turn);
     run.kind.steps.emplace_back(step.kind, step.chunk, step.microbatch - steps[at].microbatch);
     const bool writes =
         step.kind == StepKind::Forward || layout_.has_backward(layout_.chunk(step.chunk));
-    run.singular = run.singular || turn.first || turn.last || !writes;
+    run.not_repeatable = run.not_repeatable || turn.first || turn.last || !writes;
   }
   return run;
 }
@@ -37,7 +37,7 @@ bool StepRuns::is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t
 
 // The input part of a split backward computes no weight gradient, so that it does not count. The
 // gradients of a chunk are final after the last of the other backwards.
-StepTurn StepRuns::next_turn(const ScheduleStep& step) {
+FirstOrLast StepRuns::next_turn(const ScheduleStep& step) {
   const StageChunk& chunk = layout_.chunk(step.chunk);
   if (step.kind == StepKind::Forward) {
     const bool first = !entered_[chunk.number()];

@@ -1,8 +1,11 @@
 // Divides the steps of a pipeline rank's schedule into runs. A run is written as one block, and
 // runs with identical operations are instances of one block.
 //
-//   StepRuns runs(layout, overlaps);
-//   for (std::size_t at = 0; at < steps.size(); at += run.steps.size()) run = runs.next(steps, at);
+//    StepRuns runs(layout, overlaps);
+//    for (std::size_t at = 0; at < steps.size();) {
+//      const StepRun run = runs.next(steps, at);
+//      at += run.steps.size();
+//    }
 #pragma once
 
 #include <compare>
@@ -19,10 +22,10 @@ namespace trainyard {
 
 // Whether a forward or a backward is the first or the last of its chunk. Among backwards, only
 // those that compute weight gradients count. No forward is marked as the last.
-struct StepTurn {
+struct FirstOrLast {
   bool first = false;
   bool last = false;
-  bool operator==(const StepTurn&) const = default;
+  bool operator==(const FirstOrLast&) const = default;
 };
 
 // Only runs of the same kind can have identical operations.
@@ -37,9 +40,9 @@ struct StepsKind {
 struct StepRun {
   std::span<const ScheduleStep> steps = {};
   StepsKind kind = {};
-  std::vector<StepTurn> turns = {};  // by step
+  std::vector<FirstOrLast> turns = {};  // by step
   // A step is the first or the last of its chunk, or a backward of a chunk that has none.
-  bool singular = false;
+  bool not_repeatable = false;
 };
 
 class StepRuns {
@@ -53,7 +56,7 @@ class StepRuns {
 
  private:
   [[nodiscard]] bool is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const;
-  [[nodiscard]] StepTurn next_turn(const ScheduleStep& step);
+  [[nodiscard]] FirstOrLast next_turn(const ScheduleStep& step);
 
   const StageLayout& layout_;
   const bool overlaps_;

@@ -67,7 +67,7 @@ void drop_unused_names(Workload& workload) {
       categories = std::max<std::size_t>(categories, effect.category + std::size_t{1});
     };
     for (const MemoryEffect& effect : program.effects) use(effect);
-    for (const auto& [op, effect] : program.more_effects) use(effect);
+    for (const auto& [op, effect] : program.single_effects) use(effect);
     for (const ResidentMemory& resident : program.resident)
       categories = std::max<std::size_t>(categories, resident.category + std::size_t{1});
   }

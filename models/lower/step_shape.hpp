@@ -100,8 +100,9 @@ struct StepShape {
     return sequence_parallel ? CollectiveOp::ReduceScatter : CollectiveOp::AllReduce;
   }
 
-  std::int64_t tokens = 0;      // of one microbatch on one context rank, b*s/c
-  std::int64_t ring_place = 0;  // position on the ring of the context group (attention_pairs.hpp)
+  std::int64_t tokens = 0;  // of one microbatch on one context rank, b*s/c
+  std::int64_t ring_position =
+      0;  // position on the ring of the context group (attention_pairs.hpp)
   // Tokens of a rank outside tensor-parallel regions: tokens/t with sequence parallelism.
   std::int64_t local_tokens = 0;
   std::int64_t tensor = 1;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kWidthLeast = 40;
 
-// The letter of a step. Beyond 26 chunks the alphabet starts again.
+// The letter of a step. After 26 chunks the alphabet starts again.
 char letter(const ScheduleStep& step, const PipelineShape& shape) {
   const bool forward = step.kind == StepKind::Forward;
   if (shape.chunks > 1) return static_cast<char>((forward ? 'A' : 'a') + step.chunk % 26);
@@ -39,7 +39,7 @@ std::string label(const ScheduleStep& step, const PipelineShape& shape) {
   return fmt::format("{}{}", weight ? '~' : letter(step, shape), step.microbatch);
 }
 
-// Columns of the whole chart: wide enough for the label of the shortest step, if that fits.
+// Columns of the chart: enough for the label of the shortest step, but at most `most`.
 std::size_t chart_columns(const PlayedSchedule& played, const PipelineShape& shape,
                           std::size_t most) {
   double shortest = std::numeric_limits<double>::infinity();
@@ -69,7 +69,7 @@ class Row {
       text_[at] = at - begin < text.size() ? text[at - begin] : fill(played.step.kind);
     }
   }
-  // An overlapped pair shares its time: the forward is drawn in the first half, the backward in the
+  // An overlapped pair shares its time. The forward is drawn in the first half, the backward in the
   // second.
   void draw_all(const std::vector<PlayedStep>& steps, const PipelineShape& shape) {
     bool second = false;

@@ -1,13 +1,15 @@
-// Pipelines that fill their bubble from both ends, after deepseek-ai/DualPipe.
+// DualPipe and DualPipeV: pipelines that feed microbatches from both sides to fill the bubble,
+// after deepseek-ai/DualPipe.
 //
-// DualPipe (DeepSeek-V3 2412.19437, section 3.2.1; deepseek-ai/DualPipe): two copies of the model
-// in opposite directions, half of the microbatches entering at each end; forwards overlap with
-// backwards of the other direction. Bubble (p/2-1)(F&B + Bt - 3W), at most p+1 activations held. p
-// = 8, m = 20, F = B = W = 1, F&B = 3: 66 (tests/models/schedules/dualpipe_test.cpp).
+// DualPipe (DeepSeek-V3 2412.19437, section 3.2.1; deepseek-ai/DualPipe) holds two copies of the
+// model in opposite directions. Half of the microbatches enter at each side. Forwards overlap with
+// backwards of the other direction. The bubble is (p/2-1)(F&B + Bt - 3W), with at most p+1
+// activations held. Example: p = 8, m = 20, F = B = W = 1, F&B = 3 give 66
+// (tests/models/schedules/dualpipe_test.cpp).
 //
-// DualPipeV (deepseek-ai/DualPipe, dualpipev.py): DualPipe cut in half. The p ranks hold 2p stages
-// in a V, so that one copy of the model suffices; the last rank hands over to itself. p ranks, m >=
-// 2p: the phases below (tests/models/schedules/dualpipe_test.cpp).
+// DualPipeV (deepseek-ai/DualPipe, dualpipev.py) is one half of DualPipe. The p ranks hold 2p
+// stages in a V, so that one copy of the model is enough; the last rank hands its activations to
+// itself. It needs m >= 2p. The phases are those below (tests/models/schedules/dualpipe_test.cpp).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,15 +24,19 @@ namespace trainyard {
 
 namespace {
 
+// Position of one rank in the pipeline, and the numbers that follow from it. Phase 0 is the
+// direction whose microbatches enter on the rank's side of the pipeline (DualPipeV: chunk 0); phase
+// 1 is the opposite direction.
 struct DualRank {
-  std::int64_t ahead = 0;                      // ranks between this one and the middle
-  std::int64_t inner = 0;                      // ranks between this one and its end of the pipeline
-  std::int64_t steady = 0;                     // rounds of two overlapped pairs
-  bool middle = false;                         // its very first pair runs one after the other
-  std::array<std::int32_t, 2> chunk = {0, 1};  // of phase 0 and phase 1
+  std::int64_t ahead = 0;   // ranks between this one and the middle
+  std::int64_t inner = 0;   // ranks between this one and the side where phase 0 enters
+  std::int64_t steady = 0;  // rounds of two overlapped pairs
+  bool middle = false;      // the first pair of this rank runs without overlap
+  std::array<std::int32_t, 2> chunk = {0, 1};             // of phase 0 and phase 1
   std::array<std::int32_t, 2> first_microbatch = {0, 0};  // of phase 0 and phase 1
 };
 
+// Builds the list of one rank. It numbers the microbatches of each phase in order.
 class DualList {
  public:
   explicit DualList(const DualRank& rank)
@@ -43,7 +49,7 @@ class DualList {
                       .overlapped = overlapped});
   }
   void backward(std::size_t phase) { add_backward(StepKind::Backward, phase); }
-  // The input gradient now; the weight gradient waits its turn.
+  // Appends the input gradient and queues the weight gradient.
   void input(std::size_t phase) {
     add_backward(StepKind::BackwardInput, phase);
     waiting_.push(steps_.back());
@@ -73,7 +79,7 @@ class DualList {
   std::vector<ScheduleStep> steps_;
 };
 
-// Forwards ahead of the first backward, and the first backwards, split.
+// Phases 1 to 3: the forwards before the first backward, and the first backwards, which are split.
 void fill(const DualRank& rank, DualList& list) {
   for (std::int64_t i = 0; i < 2 * rank.ahead; ++i) list.forward(0);
   for (std::int64_t i = 0; i < rank.inner + 1; ++i) {
@@ -87,6 +93,8 @@ void fill(const DualRank& rank, DualList& list) {
   }
 }
 
+// Phases 4 and 5: rounds of overlapped pairs in the steady state, then pairs without new forwards
+// of phase 0.
 void overlap(const DualRank& rank, DualList& list) {
   for (std::int64_t i = 0; i < rank.steady; ++i) {
     if (i == 0 && rank.middle) {
@@ -103,7 +111,8 @@ void overlap(const DualRank& rank, DualList& list) {
   }
 }
 
-// The last backwards; from half-way on they are split, and their weight gradients fill the bubble.
+// Phases 6 to 8: the last backwards. The second half of them is split, and their weight gradients
+// fill the bubble.
 void drain(const DualRank& rank, DualList& list) {
   bool split = false;
   const auto backward = [&](std::size_t phase) {
@@ -123,7 +132,7 @@ void drain(const DualRank& rank, DualList& list) {
   for (std::int64_t i = 0; i < rank.inner + 1; ++i) list.weight();
 }
 
-// Lists the eight phases that both schedules share (deepseek-ai/DualPipe, README), for one rank.
+// Lists for one rank the eight phases that both schedules share (deepseek-ai/DualPipe, README).
 std::vector<ScheduleStep> dual_steps(const DualRank& rank) {
   DualList list(rank);
   fill(rank, list);

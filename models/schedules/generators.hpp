@@ -1,6 +1,6 @@
-// The schedules of this folder, for the registry. A new schedule adds its declaration here, its row
-// in schedule.cpp, its file and a line in CMakeLists.txt; tests of the planner alone include this
-// header as well.
+// Declarations of the schedules of this folder, for the registry in schedule.cpp. A new schedule
+// needs a declaration here, an entry in schedule.cpp, its own file and a line in CMakeLists.txt.
+// The tests of the planner also include this header.
 #pragma once
 
 #include <optional>
@@ -23,34 +23,36 @@ namespace trainyard {
 [[nodiscard]] const Schedule& dualpipe_schedule();
 [[nodiscard]] const Schedule& dualpipe_v_schedule();
 
-// The refusal of a shape that no schedule has: a count below 1.
+// Returns the refusal of a shape that no schedule supports: a count below 1.
 [[nodiscard]] std::optional<std::string> refuse_counts(const PipelineShape& shape);
 
-// refuse_counts, and the refusal of a schedule that has one chunk per rank and no microbatch
+// refuse_counts, and the refusal for a schedule that has one chunk per rank and no microbatch
 // groups.
 [[nodiscard]] std::optional<std::string> refuse_chunks(std::string_view name,
                                                        const PipelineShape& shape);
 
-// refuse_counts, and the refusal of a schedule that has exactly two chunks per rank.
+// refuse_counts, and the refusal for a schedule that has exactly two chunks per rank.
 [[nodiscard]] std::optional<std::string> refuse_not_two_chunks(std::string_view name,
                                                                const PipelineShape& shape);
 
 // ---- schedules planned with times
 //
-// The planner (Qi et al. 2401.10241, section 3): every rank in turn takes the forward or backward
-// whose input is there, fills its waits with weight gradients, and runs those first when its memory
-// is full.
+// The planner is a greedy list scheduler (Qi et al. 2401.10241, section 3). Each rank starts the
+// forward or backward whose input has arrived, fills idle time with weight gradients, and runs
+// those first when its memory is full.
 //
-//   zero_bubble_lists({.stages = 4, .microbatches = 8, .activation_limit = 4}, durations);
+//    const PipelineShape shape{.stages = 4, .microbatches = 8, .activation_limit = 4};
+//    const ScheduleLists lists = zero_bubble_lists(shape, durations_of(shape));
 
-// Several rules of choice are tried and the shortest result kept (then the one with the least
-// waiting). A rank never holds more than `shape.activation_limit` chunk activations, from their
-// forward to their weight gradient. Durations as for play_schedule.
+// Plans with several priority rules and returns the shortest result (of equal ones, that with the
+// least waiting). A rank never holds more than `shape.activation_limit` chunk activations; each is
+// held from its forward to its weight gradient. Durations have the meaning of play_schedule.
 // REQUIRES: shape.activation_limit >= shape.chunks.
 [[nodiscard]] ScheduleLists zero_bubble_lists(const PipelineShape& shape,
                                               const StepDurations& durations);
 
-// The shape's costs, the same on every rank, as play_schedule takes them.
+// Converts the costs of the shape, equal on every rank, into the durations that play_schedule
+// takes.
 [[nodiscard]] StepDurations durations_of(const PipelineShape& shape);
 
 }  // namespace trainyard

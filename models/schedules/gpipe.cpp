@@ -1,6 +1,6 @@
-// GPipe (Huang et al. 1811.06965): all forwards, then all backwards in reverse order.
-// Makespan (m+p-1)(F+B) for equal stages, and every rank holds all m microbatches at the turn.
-// p = 4, m = 8, F = 1, B = 2: 33 (tests/models/schedules/schedules_test.cpp).
+// GPipe (Huang et al. 1811.06965): all forwards, then all backwards in reverse order. The makespan
+// is (m+p-1)(F+B) for equal stages, and every rank holds all m microbatches after the last forward.
+// Example: p = 4, m = 8, F = 1, B = 2 give 33 (tests/models/schedules/schedules_test.cpp).
 #include "models/schedules/generators.hpp"
 
 namespace trainyard {

@@ -1,8 +1,8 @@
-// Interleaved 1F1B (Narayanan et al. 2104.04473, section 2.2; the order of Megatron-LM's
-// core/pipeline_parallel/schedules.py). A rank holds v chunks of the model; virtual stage k*p + r
-// is chunk k of rank r, so that a microbatch goes round the ranks v times and the bubble shrinks
-// v-fold: makespan m(F+B) + (p-1)(F+B)/v when G = p divides m. p = 4, v = 2, m = 8, F = 1, B =
-// 2: 28.5 (tests/models/schedules/schedules_test.cpp).
+// Interleaved 1F1B (Narayanan et al. 2104.04473, section 2.2; the order is that of Megatron-LM's
+// core/pipeline_parallel/schedules.py). A rank holds v chunks of the model. Virtual stage k*p + r
+// is chunk k of rank r, so that a microbatch passes all ranks v times and the bubble is v times
+// smaller: the makespan is m(F+B) + (p-1)(F+B)/v when G = p divides m. Example: p = 4, v = 2, m =
+// 8, F = 1, B = 2 give 28.5 (tests/models/schedules/schedules_test.cpp).
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ std::int64_t group_size(const PipelineShape& shape) {
   return shape.group_size == 0 ? shape.stages : shape.group_size;
 }
 
-// The order of forwards on every rank: groups of G microbatches go through chunk 0, then chunk 1,
-// ...
+// The order of forwards, equal on every rank: groups of G microbatches go through chunk 0, then
+// through chunk 1, and so on.
 std::vector<ScheduleStep> forward_order(const PipelineShape& shape) {
   std::vector<ScheduleStep> order;
   for (std::int64_t first = 0; first < shape.microbatches; first += group_size(shape)) {
@@ -33,6 +33,7 @@ std::vector<ScheduleStep> forward_order(const PipelineShape& shape) {
   return order;
 }
 
+// The k-th backward is the k-th forward with the order of the chunks reversed.
 ScheduleStep mirrored(ScheduleStep forward, std::int64_t chunks) {
   return {.kind = StepKind::Backward,
           .microbatch = forward.microbatch,
@@ -78,7 +79,8 @@ class Interleaved1F1B final : public Schedule {
   [[nodiscard]] std::vector<ScheduleStep> steps(const PipelineShape& shape,
                                                 std::int64_t rank) const override {
     const std::vector<ScheduleStep> order = forward_order(shape);
-    // Enough forwards for the last chunk of the first microbatch to have come round to this rank.
+    // After this number of forwards the first microbatch has come back to this rank for its last
+    // chunk.
     const std::int64_t ahead =
         2 * (shape.stages - rank - 1) + (shape.chunks - 1) * group_size(shape);
     const std::size_t warm_up = std::min(static_cast<std::size_t>(ahead), order.size());

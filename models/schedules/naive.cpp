@@ -1,5 +1,6 @@
-// Naive model parallelism: one microbatch in the whole pipeline, so one rank works at a time.
-// Makespan m*p*(F+B); p = 4, m = 8, F = 1, B = 2: 96 (tests/models/schedules/schedules_test.cpp).
+// Naive model parallelism: one microbatch is in the pipeline, so one rank works at a time. The
+// makespan is m*p*(F+B). Example: p = 4, m = 8, F = 1, B = 2 give 96
+// (tests/models/schedules/schedules_test.cpp).
 #include "models/schedules/generators.hpp"
 
 namespace trainyard {
@@ -14,8 +15,8 @@ class Naive final : public Schedule {
   [[nodiscard]] std::optional<std::string> refusal(const PipelineShape& shape) const override {
     return refuse_chunks(name(), shape);
   }
-  // Forward and backward alternate. The first rank's backward is the last thing of a microbatch, so
-  // the order alone keeps the next one out until then.
+  // Forward and backward alternate. The backward on the first rank is the last step of a
+  // microbatch, so this order alone delays the next microbatch until then.
   [[nodiscard]] std::vector<ScheduleStep> steps(const PipelineShape& shape,
                                                 std::int64_t /*rank*/) const override {
     std::vector<ScheduleStep> result;

@@ -1,7 +1,7 @@
-// 1F1B, PipeDream-flush (Narayanan et al. 2104.04473, figure 4 top): rank r runs min(p-r-1, m)
-// forwards ahead, then one forward and one backward in turn, then drains. Same makespan as GPipe,
-// (m+p-1)(F+B), with at most min(p-r, m) microbatches held. p = 4, m = 8, F = 1, B = 2: 33, held 4
-// 3 2 1 (tests/models/schedules/schedules_test.cpp).
+// 1F1B, PipeDream-flush (Narayanan et al. 2104.04473, figure 4 top). Rank r runs min(p-r-1, m)
+// forwards ahead, then alternates one forward and one backward, then drains. The makespan is that
+// of GPipe, (m+p-1)(F+B), with at most min(p-r, m) microbatches held. Example: p = 4, m = 8, F = 1,
+// B = 2 give 33, with 4 3 2 1 microbatches held (tests/models/schedules/schedules_test.cpp).
 #include <algorithm>
 
 #include "models/schedules/generators.hpp"
@@ -19,7 +19,7 @@ class OneForwardOneBackward final : public Schedule {
     return refuse_chunks(name(), shape);
   }
   [[nodiscard]] bool is_one_f_one_b() const override { return true; }
-  // On several stages every block would wait for the whole block of its neighbour.
+  // On several stages each overlapped block would wait for the complete block of its neighbour.
   [[nodiscard]] bool may_overlap_pairs(std::int64_t stages) const override { return stages == 1; }
   [[nodiscard]] std::vector<ScheduleStep> steps(const PipelineShape& shape,
                                                 std::int64_t rank) const override {

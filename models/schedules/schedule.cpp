@@ -14,7 +14,7 @@ std::int64_t virtual_stages(const PipelineShape& shape) {
   return shape.stages * chunks_per_share(shape);
 }
 
-std::int64_t stage_of(const PipelineShape& shape, const ChunkPlace& place) {
+std::int64_t stage_of(const PipelineShape& shape, const ChunkId& place) {
   TY_CHECK(place.rank >= 0 && place.rank < shape.stages, place.rank, shape.stages);
   TY_CHECK(place.chunk >= 0 && place.chunk < shape.chunks, place.chunk, shape.chunks);
   switch (shape.placement) {
@@ -28,7 +28,7 @@ std::int64_t stage_of(const PipelineShape& shape, const ChunkPlace& place) {
   return 0;
 }
 
-ChunkPlace place_of(const PipelineShape& shape, std::int64_t stage, const ChunkPlace& neighbour) {
+ChunkId holder_of(const PipelineShape& shape, std::int64_t stage, const ChunkId& neighbour) {
   TY_CHECK(stage >= 0 && stage < virtual_stages(shape), stage, virtual_stages(shape));
   switch (shape.placement) {
     case StagePlacement::Wrap:
@@ -37,22 +37,24 @@ ChunkPlace place_of(const PipelineShape& shape, std::int64_t stage, const ChunkP
       if (stage < shape.stages) return {.rank = stage, .chunk = 0};
       return {.rank = 2 * shape.stages - 1 - stage, .chunk = 1};
     case StagePlacement::Bidirectional:
+      // Two chunks hold the stage. Messages stay within one direction, so the chunk is that of the
+      // neighbour.
       return {.rank = neighbour.chunk == 0 ? stage : shape.stages - 1 - stage,
               .chunk = neighbour.chunk};
   }
   return {};
 }
 
-std::optional<ChunkPlace> place_before(const PipelineShape& shape, const ChunkPlace& place) {
+std::optional<ChunkId> place_before(const PipelineShape& shape, const ChunkId& place) {
   const std::int64_t stage = stage_of(shape, place);
   if (stage == 0) return std::nullopt;
-  return place_of(shape, stage - 1, place);
+  return holder_of(shape, stage - 1, place);
 }
 
-std::optional<ChunkPlace> place_after(const PipelineShape& shape, const ChunkPlace& place) {
+std::optional<ChunkId> place_after(const PipelineShape& shape, const ChunkId& place) {
   const std::int64_t stage = stage_of(shape, place);
   if (stage == virtual_stages(shape) - 1) return std::nullopt;
-  return place_of(shape, stage + 1, place);
+  return holder_of(shape, stage + 1, place);
 }
 
 bool runs_backwards(const PipelineShape& shape, std::int64_t chunk) {
@@ -94,9 +96,11 @@ const Schedule& one_f_one_b(std::int64_t chunks) {
 
 namespace {
 
+// Moves one more forward in front of each backward and marks that forward as overlapped. A backward
+// that has no forward left to put in front of it stays alone.
 std::vector<ScheduleStep> with_overlapped_pairs(const std::vector<ScheduleStep>& steps) {
   std::vector<ScheduleStep> forwards;
-  std::vector<std::size_t> ahead;  // forwards before each backward
+  std::vector<std::size_t> ahead;  // number of forwards before each backward in the original list
   std::vector<ScheduleStep> backwards;
   for (const ScheduleStep& step : steps) {
     if (step.kind == StepKind::Forward) {

@@ -1,16 +1,16 @@
-// A user's own schedule, read from a JSON file. `schedule` in a scenario, or the name given to
-// `trainyard schedule`, is then its path (it ends in ".json").
+// Reads a user's own schedule from a JSON file. `schedule` in a scenario, or the name given to
+// `trainyard schedule`, is then the path of the file (it ends in ".json").
 //
-//   {
-//     "placement": "wrap",             // or "vee", "bidirectional" (schedule.hpp); default wrap
-//     "ranks": ["F0 F1 B0 W0 B1 W1",   // program order of rank 0
-//               "F0 B0 F1 B1 W0 W1"]   // one list for each pipeline rank
-//   }
+//    {
+//      "placement": "wrap",             // or "vee", "bidirectional" (schedule.hpp); default wrap
+//      "ranks": ["F0 F1 B0 W0 B1 W1",   // program order of rank 0
+//                "F0 B0 F1 B1 W0 W1"]   // one list for each pipeline rank
+//    }
 //
-// A step is a letter, a microbatch from 0 and, where ranks have several chunks, ".chunk": F3 is a
+// A step is a letter, a microbatch from 0 and, where ranks have several chunks, ".chunk". F3 is a
 // forward, B3 the backward, b3 its input-gradient part and W3 (or w3) its weight-gradient part. A B
-// whose W stands in the same list is the input-gradient part. "F4.0&B1.1" runs a forward and a full
-// backward as one overlapped block. Microbatches and chunks are counted from the steps.
+// is the input-gradient part if the same list contains its W. "F4.0&B1.1" runs a forward and a full
+// backward as one overlapped block. The reader counts microbatches and chunks from the steps.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -97,7 +97,8 @@ std::optional<ScheduleStep> step_of(std::string_view word) {
   return ScheduleStep{.kind = *kind, .microbatch = *microbatch, .chunk = *chunk};
 }
 
-// A backward whose weight part has a step of its own is the input part.
+// A backward is the input-gradient part if the list has a separate step for its weight-gradient
+// part.
 void split_backwards(std::vector<ScheduleStep>& list) {
   std::set<std::pair<std::int32_t, std::int32_t>> weights;
   for (const ScheduleStep& step : list) {
@@ -109,7 +110,7 @@ void split_backwards(std::vector<ScheduleStep>& list) {
   }
 }
 
-// The steps of one rank; what cannot be read is reported once.
+// Parses the steps of one rank. It reports the first word that is not a step and then stops.
 std::vector<ScheduleStep> list_of(const std::string& text, std::size_t rank, JsonFile& file) {
   std::vector<ScheduleStep> list;
   std::istringstream words(text);

@@ -1,20 +1,24 @@
-// Schedules of two chunks a rank in a V, with a split backward: the loss is on rank 0 and every
-// rank holds the same. All are laid out for equal times (F = B = W), as published.
+// Schedules with two chunks per rank in a V and a split backward. The loss is on rank 0, and every
+// rank holds the same number of activations. As published, all are laid out for equal times (F = B
+// = W).
 //
-//   zb_v    Qi et al. 2401.10241, section 6: at most 2p half-size activations, as much as rank 0 of
-//           1F1B, and no rank waits once it has begun. From 2p - 1 microbatches on all ranks repeat
-//           one round, F0 B0 W0 F1 B1 W1, so that where F, B and W are not of one length it still
-//           loses no more than a longer step a rank. With fewer it is the shorter, at the times of
-//           the plan, of what is planned and of that round without the microbatches too many.
-//   v_half  Qi et al. 2405.15362: about half of the activations and half of the bubble of 1F1B.
-//   v_min   the same, every pass as fast as it can be: a third of the activations, two thirds of
-//           the bubble. A round is three forwards or three backwards in turn on neighbouring ranks,
-//           so that where times differ it takes max(F + B + W, 3F, 3B) for a microbatch, 3.6 in
-//           place of 3 at F = 1, B = 1.2, W = 0.8: as published (the paper's O(n)), and of v_half
-//           and zb_v not true.
+//    zb_v    Qi et al. 2401.10241, section 6. It holds at most 2p half-size activations, as many
+//            as rank 0 of 1F1B, and no rank waits once it has started. From 2p - 1 microbatches on,
+//            all ranks repeat one round, F0 B0 W0 F1 B1 W1. Where F, B and W differ, the schedule
+//            then loses at most one longer step per rank. With fewer microbatches the schedule is
+//            the shorter of two, at the times of the plan: the planned order, and that round
+//            without the microbatches that do not exist.
+//    v_half  Qi et al. 2405.15362. It has about half of the activations and half of the bubble of
+//            1F1B.
+//    v_min   The same paper, every pass as fast as possible: a third of the activations, two
+//            thirds of the bubble. A round is three forwards or three backwards in sequence on
+//            neighbouring ranks. Where times differ, a microbatch therefore takes
+//            max(F + B + W, 3F, 3B), which is 3.6 instead of 3 at F = 1, B = 1.2, W = 0.8. This
+//            is as published (the paper's O(n)), and it does not hold for v_half and zb_v.
 //
-// p = 4, m = 8, a step of a chunk 1: 51, 57 and 59 against 66 of 1F1B, with 8, 6 and 4 half-size
-// activations against its 8 (tests/models/schedules/zero_bubble_test.cpp).
+// Example: p = 4, m = 8, each step of a chunk takes 1: 51, 57 and 59, compared with 66 of 1F1B,
+// with 8, 6 and 4 half-size activations, compared with 8
+// (tests/models/schedules/zero_bubble_test.cpp).
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -33,17 +37,18 @@ namespace {
 
 // ---- a repeated block
 //
-// A block (Qi et al. 2405.15362, section 3) is the six steps of one microbatch on each rank,
-// repeated every six steps' time. How fast the four passes travel over the ranks sets how long an
-// activation lives, and so the memory.
+// A block (Qi et al. 2405.15362, section 3) is the six steps of one microbatch on each rank. It is
+// repeated with a period of six steps. The speed at which the four passes travel over the ranks
+// sets how long an activation lives, and therefore the memory.
 //
-//   vee_block_lists(shape, {.speed_sums = {4}, .activations_most = 4});
+//    vee_block_lists(shape, {.speed_sums = {4}, .activations_most = 4});
 
 struct VeeBlockGoal {
   // Steps that the four passes (F0 down, F1 up, B1 down, B0 up) take together from one rank to the
-  // next: an activation of rank 0 lives about p times that. 12 is ZB-V, 6 half of it, 4 a third.
+  // next. An activation of rank 0 lives about p times that. 12 is ZB-V, 6 is half of it, 4 a third.
   std::vector<std::int64_t> speed_sums;
-  std::int64_t activations_most = 0;  // chunk activations; kept to as closely as any block does
+  // Limit of chunk activations. If no block meets it, the nearest one is taken.
+  std::int64_t activations_most = 0;
 };
 
 constexpr std::int64_t kPeriod = 6;  // F, B and W of two chunks
@@ -55,9 +60,11 @@ struct BlockStep {
   std::int32_t chunk = 0;
 };
 
-// The block's steps on one rank; no two at one time modulo the period, so that repetitions fit.
+// The steps of the block on one rank. No two have the same time modulo the period, so that
+// repetitions do not collide.
 class BlockRank {
  public:
+  // Adds the step at the first free time from `earliest` on, and returns that time.
   std::int64_t put(StepKind kind, std::int32_t chunk, std::int64_t earliest) {
     const auto residue = [](std::int64_t time) { return static_cast<std::size_t>(time % kPeriod); };
     while (taken_[residue(earliest)]) ++earliest;
@@ -66,6 +73,7 @@ class BlockRank {
     return earliest;
   }
 
+  // The steps of all microbatches, sorted by time.
   [[nodiscard]] std::vector<ScheduleStep> repeated(std::int64_t microbatches) const {
     std::vector<std::pair<std::int64_t, ScheduleStep>> timed;
     for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
@@ -87,9 +95,9 @@ class BlockRank {
   std::array<bool, kPeriod> taken_{};
 };
 
-// `turn`: from the last forward to the first backward, on rank 0. Where the passes of neighbouring
-// microbatches would meet on a rank, a later one lets them by, as the published blocks do for an
-// even p (v_half) or one that 3 divides (v_min).
+// `turn` in lists_of is the time from the last forward to the first backward on rank 0. Where the
+// passes of neighbouring microbatches would collide on a rank, a later turn lets them pass. The
+// published blocks do the same for an even p (v_half) or one that 3 divides (v_min).
 constexpr std::int64_t kTurnMost = 3;
 
 ScheduleLists lists_of(const PipelineShape& shape, const Speeds& speeds, std::int64_t turn) {
@@ -118,6 +126,7 @@ ScheduleLists lists_of(const PipelineShape& shape, const Speeds& speeds, std::in
   return lists;
 }
 
+// All combinations of four speeds whose sum is one of the goal's.
 std::vector<Speeds> speeds_of(const VeeBlockGoal& goal) {
   std::vector<Speeds> all;
   const std::int64_t most = *std::max_element(goal.speed_sums.begin(), goal.speed_sums.end()) - 3;
@@ -136,13 +145,15 @@ std::vector<Speeds> speeds_of(const VeeBlockGoal& goal) {
   return all;
 }
 
-// The shortest of the blocks that meet the goal, for F = B = W.
+// Returns the shortest of the blocks that meet the goal, for F = B = W. It tries every combination
+// of speeds and turns, and plays each; activations above the limit count before the makespan.
 ScheduleLists vee_block_lists(const PipelineShape& shape, const VeeBlockGoal& goal) {
   TY_CHECK(shape.placement == StagePlacement::Vee && shape.chunks == 2, shape.chunks);
   const StepDurations equal = durations_of(shape);
   std::optional<ScheduleLists> best;
   std::tuple<std::int64_t, double, std::int64_t> best_cost;
-  // Later turns are taken to be shorter, not to hold less: at p = 16 one activation costs 3 steps.
+  // A later turn is accepted only if it is shorter, not if it only holds fewer activations: at p =
+  // 16 one activation less costs 3 steps.
   std::int64_t excess_least = 0;
   for (std::int64_t turn = 1; turn <= kTurnMost; ++turn) {
     for (const Speeds& speeds : speeds_of(goal)) {
@@ -167,7 +178,7 @@ ScheduleLists vee_block_lists(const PipelineShape& shape, const VeeBlockGoal& go
 struct VeeRow {
   std::string_view name;
   std::string_view summary;
-  // REQUIRES: placed in a V; `planned` has equal times, `costs` are those of the plan.
+  // REQUIRES: the placement is Vee; `planned` has equal times; `costs` are those of the plan.
   ScheduleLists (*lists)(PipelineShape planned, const StepCosts& costs);
 };
 
@@ -195,8 +206,8 @@ class Vee final : public Schedule {
   VeeRow row_;
 };
 
-// One rank of zb_v where there are microbatches enough for its round. Chunk 0 goes down the ranks,
-// chunk 1 comes back.
+// One rank of zb_v where there are enough microbatches for its round. Chunk 0 runs down the ranks,
+// chunk 1 back up.
 class VeeRound {
  public:
   VeeRound(const PipelineShape& shape, std::int64_t rank)
@@ -244,6 +255,7 @@ class VeeRound {
   std::vector<ScheduleStep> steps_;
 };
 
+// Builds the round for `microbatches` and removes the steps of those that the shape does not have.
 ScheduleLists round_lists(PipelineShape shape, std::int64_t microbatches) {
   const std::int64_t kept = std::exchange(shape.microbatches, microbatches);
   ScheduleLists lists;
@@ -255,8 +267,9 @@ ScheduleLists round_lists(PipelineShape shape, std::int64_t microbatches) {
   return lists;
 }
 
-// An order planned for equal times may lose much at others, where the round is the shorter; it
-// keeps its order among fewer microbatches, so that one less never takes longer.
+// With few microbatches, an order that is planned for equal times may be much longer at other
+// times; the round is then the shorter one. The round has the same order for fewer microbatches, so
+// that one microbatch less never takes longer.
 ScheduleLists zb_v_lists(PipelineShape planned, const StepCosts& costs) {
   const std::int64_t round = 2 * planned.stages - 1;
   if (planned.microbatches >= round) return round_lists(planned, planned.microbatches);

@@ -1,5 +1,9 @@
-// Executing a schedule's lists by one rule: a step starts when its rank is free and its inputs have
-// arrived. play_schedule reads the times of the walk, check_schedule reads where it stops.
+// Executes the lists of a schedule by one rule: a step starts when its rank is free and its inputs
+// have arrived. play_schedule reads the times of this execution; check_schedule reads where it
+// stops.
+//
+// The order in which ranks are tried does not change the result: the start of a step depends only
+// on the end of the step before it on its rank and on the arrival of its inputs.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,19 +26,21 @@ namespace trainyard {
 namespace {
 
 struct Walk {
-  std::vector<std::vector<PlayedStep>> played;  // by rank, what was executed
-  std::vector<std::size_t> next;                // by rank, the first step not executed
-  // The input that the rank's next step misses; nothing for a rank that reached its end.
+  std::vector<std::vector<PlayedStep>> played;  // executed steps, by rank
+  std::vector<std::size_t> next;  // index of the first step that is not executed, by rank
+  // The missing input of the rank's next step; nothing for a rank that has executed its whole list.
   struct Missing {
     ScheduleStep input;
-    std::int64_t rank = 0;  // who produces it
+    std::int64_t rank = 0;  // the rank that produces it
   };
   std::vector<std::optional<Missing>> missing;
 };
 
+// Time of an output that does not exist yet.
 constexpr double kNotYet = std::numeric_limits<double>::infinity();
 
-// A step's output is either an activation (Forward) or an input gradient (Backward, BackwardInput).
+// True if the step's output is an activation (Forward), false if it is an input gradient (Backward,
+// BackwardInput).
 bool is_forward(StepKind kind) { return kind == StepKind::Forward; }
 
 class Walker {
@@ -52,9 +58,12 @@ class Walker {
     walk_.missing.resize(lists.size());
   }
 
-  // A rank that misses an input is tried again when the rank that produces it has come further.
+  // Executes every list as far as it goes. A rank that misses an input is queued at the rank that
+  // produces it, and is retried when that rank has executed at least one more step. Ranks in a
+  // deadlock stay in these queues.
   Walk run() {
-    std::vector<std::vector<std::size_t>> waiting(lists_.size());  // by producer
+    // Blocked ranks, by the rank they wait for.
+    std::vector<std::vector<std::size_t>> waiting(lists_.size());
     std::vector<std::size_t> ready(lists_.size());
     std::iota(ready.rbegin(), ready.rend(), std::size_t{0});
     while (!ready.empty()) {
@@ -73,7 +82,7 @@ class Walker {
   }
 
  private:
-  // Executes the rank's next step, or overlapped pair, if its inputs exist.
+  // Executes the rank's next step, or overlapped pair, if all its inputs exist.
   bool try_next(std::size_t rank) {
     const std::size_t index = walk_.next[rank];
     walk_.missing[rank].reset();
@@ -100,28 +109,31 @@ class Walker {
     return true;
   }
 
-  // When everything the step reads is there; kNotYet, and walk_.missing set, when something is not.
+  // Returns the time at which everything that the step reads is present. Returns kNotYet and sets
+  // walk_.missing when an input does not exist.
   double arrival(const ScheduleStep& step, std::int64_t rank) {
-    const ChunkPlace here{.rank = rank, .chunk = step.chunk};
+    const ChunkId here{.rank = rank, .chunk = step.chunk};
     if (is_forward(step.kind)) {
-      const std::optional<ChunkPlace> before = place_before(shape_, here);
+      const std::optional<ChunkId> before = place_before(shape_, here);
       return before ? input(step, StepKind::Forward, {.reader = rank, .producer = *before}) : 0.0;
     }
     if (step.kind == StepKind::BackwardWeight) {
       return input(step, StepKind::BackwardInput, {.reader = rank, .producer = here});
     }
     const double own = input(step, StepKind::Forward, {.reader = rank, .producer = here});
-    const std::optional<ChunkPlace> after = place_after(shape_, here);
+    const std::optional<ChunkId> after = place_after(shape_, here);
     if (own == kNotYet || !after) return own;
     return std::max(own, input(step, StepKind::Backward, {.reader = rank, .producer = *after}));
   }
 
   struct Source {
     std::int64_t reader = 0;  // rank
-    ChunkPlace producer;
+    ChunkId producer;
   };
+  // Arrival of one input. A message between two ranks takes transfer_s; a value of the same rank
+  // takes no time.
   double input(const ScheduleStep& step, StepKind producer_kind, const Source& source) {
-    const ChunkPlace& producer = source.producer;
+    const ChunkId& producer = source.producer;
     const auto& times = is_forward(producer_kind) ? activation_at_ : gradient_at_;
     const double at = times[slot(stage_of(shape_, producer), step.microbatch)];
     if (at == kNotYet) {
@@ -184,10 +196,11 @@ Walk walk_schedule(const ScheduleLists& lists, const PipelineShape& shape,
   return Walker(lists, shape, durations).run();
 }
 
-// ---- playing: the times
+// ---- play_schedule: the times
 
-// A forward's activations live until its backward, or where that is split its weight part, has
-// ended. A rank does one thing at a time, so counting along its list is counting along its time.
+// An activation lives from its forward until the end of its backward, or of the weight part where
+// the backward is split. A rank executes one step at a time, so the order of its list is the order
+// in time.
 std::int64_t peak_activations(const std::vector<PlayedStep>& steps) {
   std::int64_t held = 0;
   std::int64_t peak = 0;
@@ -210,7 +223,8 @@ PlayedSchedule play_schedule(const ScheduleLists& lists, const PipelineShape& sh
     double busy = 0.0;
     bool second_of_pair = false;
     for (const PlayedStep& played : walk.played[rank]) {
-      // The second of an overlapped pair has the times of the first.
+      // Both steps of an overlapped pair have the same times, so the busy time counts only the
+      // first.
       if (!second_of_pair) busy += played.end_s - played.start_s;
       second_of_pair = !second_of_pair && played.step.overlapped;
       result.makespan_s = std::max(result.makespan_s, played.end_s);
@@ -222,13 +236,13 @@ PlayedSchedule play_schedule(const ScheduleLists& lists, const PipelineShape& sh
   return result;
 }
 
-// ---- checking: where it stops
+// ---- check_schedule: where the execution stops
 
 namespace {
 
 using Complaint = std::optional<std::string>;
 
-// Where each step of one (microbatch, chunk) stands in its rank's list.
+// Index of each step of one (microbatch, chunk) in its rank's list.
 struct Positions {
   static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
   std::array<std::size_t, 4> of = {kAbsent, kAbsent, kAbsent, kAbsent};  // by StepKind
@@ -239,7 +253,7 @@ struct Positions {
   }
 };
 
-// One rank's list against its duties.
+// Checks that one rank's list contains every step exactly once and in a possible order.
 class RankChecker {
  public:
   RankChecker(const PipelineShape& shape, std::size_t rank)
@@ -263,6 +277,7 @@ class RankChecker {
   }
 
  private:
+  // Records the position of a step; reports a step that is out of range or that appears twice.
   Complaint enter(const ScheduleStep& step, std::size_t index) {
     if (step.microbatch < 0 || step.microbatch >= shape_.microbatches || step.chunk < 0 ||
         step.chunk >= shape_.chunks) {
@@ -285,6 +300,8 @@ class RankChecker {
     return std::nullopt;
   }
 
+  // Checks that an overlapped forward is followed by the full backward of another microbatch or
+  // chunk.
   Complaint check_pair(const std::vector<ScheduleStep>& list, std::size_t index) {
     const ScheduleStep& first = list[index];
     if (!first.overlapped) return std::nullopt;
@@ -300,6 +317,7 @@ class RankChecker {
         rank_, to_text(first, shape_));
   }
 
+  // Checks that one (microbatch, chunk) has a forward and then a full or a split backward.
   Complaint check_place(std::int32_t microbatch, std::int32_t chunk) {
     const auto text = [&](StepKind kind) {
       return to_text({.kind = kind, .microbatch = microbatch, .chunk = chunk}, shape_);
@@ -338,11 +356,12 @@ class RankChecker {
   std::vector<Positions> places_;
 };
 
-// One message of a channel: what travels from one rank to another, in one direction of the model.
+// One message of a channel. A channel carries the messages from one rank to another in one
+// direction of the model.
 struct Message {
   StepKind kind = StepKind::Forward;  // Forward or Backward
   std::int32_t microbatch = 0;
-  std::int64_t stage = 0;  // that made it
+  std::int64_t stage = 0;  // the stage that produced the message
   bool operator==(const Message&) const = default;
 };
 struct Channel {
@@ -357,8 +376,8 @@ struct Traffic {
   std::vector<Message> received;
 };
 
-// Lists for each channel what is sent and received, in the order of the ranks. Chunks that run down
-// the ranks and chunks that run up have channels of their own.
+// Lists for each channel the messages sent and received, each in the order of the rank's list.
+// Chunks that run down the ranks and chunks that run up have separate channels.
 std::map<Channel, Traffic> traffic_of(const ScheduleLists& lists, const PipelineShape& shape) {
   std::map<Channel, Traffic> traffic;
   for (std::size_t index = 0; index < lists.size(); ++index) {
@@ -367,14 +386,15 @@ std::map<Channel, Traffic> traffic_of(const ScheduleLists& lists, const Pipeline
       if (step.kind == StepKind::BackwardWeight) continue;
       const bool forward = step.kind == StepKind::Forward;
       const StepKind kind = forward ? StepKind::Forward : StepKind::Backward;
-      const ChunkPlace here{.rank = rank, .chunk = step.chunk};
+      const ChunkId here{.rank = rank, .chunk = step.chunk};
       const auto before = place_before(shape, here);
       const auto after = place_after(shape, here);
       const auto& source = forward ? before : after;
       const auto& target = forward ? after : before;
       if (source && source->rank != rank) {
-        // A chunk's own direction names the channel at both ends: only the turn of a vee changes
-        // it, and there nothing travels.
+        // Sender and receiver name the channel by the direction of their own chunk. The two
+        // directions differ only at the turn of a V, and there no message is sent because both
+        // chunks are on one rank.
         traffic[{source->rank, rank, forward, runs_backwards(shape, step.chunk)}]
             .received.push_back({kind, step.microbatch, stage_of(shape, *source)});
       }
@@ -387,6 +407,8 @@ std::map<Channel, Traffic> traffic_of(const ScheduleLists& lists, const Pipeline
   return traffic;
 }
 
+// Messages of a channel are delivered in order, so the sender and the receiver must have them in
+// the same order.
 Complaint check_message_order(const ScheduleLists& lists, const PipelineShape& shape) {
   for (const auto& [channel, traffic] : traffic_of(lists, shape)) {
     const auto [sent, received] = std::mismatch(traffic.sent.begin(), traffic.sent.end(),
@@ -401,8 +423,8 @@ Complaint check_message_order(const ScheduleLists& lists, const PipelineShape& s
   return std::nullopt;
 }
 
-// Every list is complete, so whoever is stuck waits for another stuck rank, and following the waits
-// ends in a circle. Names the circle.
+// Names the cycle of waiting ranks. At this point every list is complete, so each blocked rank
+// waits for another blocked rank, and following these edges from any of them reaches a cycle.
 std::string deadlock_text(const Walk& walk, const ScheduleLists& lists, const PipelineShape& shape,
                           std::size_t stuck) {
   std::vector<std::size_t> path;
@@ -445,6 +467,7 @@ std::optional<std::string> check_schedule(const ScheduleLists& lists, const Pipe
   for (std::size_t rank = 0; rank < lists.size(); ++rank) {
     if (Complaint complaint = RankChecker(shape, rank).check(lists[rank])) return complaint;
   }
+  // Durations of zero are enough: whether the execution stops does not depend on the durations.
   const std::vector<double> no_time(lists.size(), 0.0);
   const Walk walk =
       walk_schedule(lists, shape, {.forward_s = no_time, .backward_s = no_time, .weight_s = {}});
@@ -464,10 +487,11 @@ std::optional<std::string> check_reductions(const ScheduleLists& lists,
       if (step.kind == StepKind::Forward || step.kind == StepKind::BackwardInput) continue;
       const std::int64_t stage =
           stage_of(shape, {.rank = static_cast<std::int64_t>(rank), .chunk = step.chunk});
-      std::erase(order, stage);  // final with the last of its backwards
+      std::erase(order, stage);  // the gradients are final after the last backward of the stage
       order.push_back(stage);
     }
   }
+  // Ranks r and p-1-r hold the same two stages, so they must finish them in the same order.
   for (std::size_t rank = 0; 2 * rank < orders.size(); ++rank) {
     const std::size_t mirror = orders.size() - 1 - rank;
     const auto [here, there] = std::mismatch(orders[rank].begin(), orders[rank].end(),

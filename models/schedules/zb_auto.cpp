@@ -1,6 +1,10 @@
-// The automatic zero-bubble schedule (Qi et al. 2401.10241, section 3): planned with the times of
-// F, B, W and a message, under a limit of activations held. A limit of p has the time of ZB-H1, 2p
-// of ZB-H2 (tests/models/schedules/zero_bubble_test.cpp).
+// The automatic zero-bubble schedule (Qi et al. 2401.10241, section 3). It is planned with the
+// times of F, B, W and of a message, under a limit of held activations. With a limit of p it takes
+// the time of ZB-H1, with 2p that of ZB-H2 (tests/models/schedules/zero_bubble_test.cpp).
+//
+// The planner is a heuristic: a greedy list scheduler that runs once for each of 4 to 16 priority
+// rules. The result is the best of these lists and of the schedules written by hand, so it is legal
+// but not proven optimal.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,13 +22,18 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// Priorities of the greedy planner.
 struct Rule {
-  bool forward_first = false;            // where a forward and a backward are both ready
-  bool late_chunk_backward = false;      // the later chunk's backward first
-  bool patient = false;                  // rather wait than start W before an input due sooner
-  std::int64_t kept_for_last_chunk = 0;  // activations that the other chunks' forwards leave free
+  bool forward_first = false;  // prefers the forward where a forward and a backward are both ready
+  bool late_chunk_backward = false;  // prefers the backward of the later chunk
+  // Waits, rather than start a W when an input arrives before that W would end.
+  bool patient = false;
+  // Number of activations that the forwards of the other chunks leave free.
+  std::int64_t kept_for_last_chunk = 0;
 };
 
+// Simulates all ranks in order of time and lets each choose its next step by the rule. A rank is
+// woken when it becomes free and when an input arrives.
 class Planner {
  public:
   Planner(const PipelineShape& shape, const StepDurations& durations, const Rule& rule)
@@ -41,7 +50,7 @@ class Planner {
     }
   }
 
-  // Nothing when the memory limit stops the rule before its end.
+  // Returns nothing when the rule blocks on the memory limit before all steps are done.
   std::optional<ScheduleLists> run() {
     for (std::int64_t rank = 0; rank < shape_.stages; ++rank) wakes_.emplace(0.0, rank);
     while (!wakes_.empty()) {
@@ -58,10 +67,11 @@ class Planner {
   }
 
  private:
+  // State of one rank at the current time.
   struct RankState {
-    std::vector<std::int64_t> forwards;  // done, by chunk
+    std::vector<std::int64_t> forwards;  // number done, by chunk
     std::vector<std::int64_t> inputs;
-    std::queue<ScheduleStep> weights;  // waiting
+    std::queue<ScheduleStep> weights;  // input gradient done, weight gradient not started
     std::int64_t held = 0;
     double free_at = 0.0;
     std::vector<ScheduleStep> list;
@@ -79,7 +89,8 @@ class Planner {
     if (step) start(*step, rank, now);
   }
 
-  // The forward or backward to start now. `due`: when the earliest input known to come arrives.
+  // The forward or backward to start now. `due` receives the time at which the earliest known input
+  // arrives.
   std::optional<ScheduleStep> ready_step(std::int64_t rank, double now, double& due) {
     const auto last = static_cast<std::int32_t>(shape_.chunks - 1);
     std::vector<ScheduleStep> wanted;
@@ -103,6 +114,7 @@ class Planner {
     return std::nullopt;
   }
 
+  // The next forward of a chunk, unless the memory limit forbids it.
   std::optional<ScheduleStep> next_forward(std::int64_t rank, std::int32_t chunk) {
     const RankState& own = state(rank);
     const std::int64_t next = own.forwards[static_cast<std::size_t>(chunk)];
@@ -122,18 +134,19 @@ class Planner {
   }
 
   [[nodiscard]] double arrival(const ScheduleStep& step, std::int64_t rank) const {
-    const ChunkPlace here{.rank = rank, .chunk = step.chunk};
+    const ChunkId here{.rank = rank, .chunk = step.chunk};
     const bool forward = step.kind == StepKind::Forward;
     const auto source = forward ? place_before(shape_, here) : place_after(shape_, here);
-    if (!source) return 0.0;  // the rank is free only after its own forward
+    if (!source) return 0.0;  // no input from another chunk: the own forward is done before
     const double end = (forward ? forward_end_ : input_end_)[slot(*source, step.microbatch)];
     return source->rank == rank ? end : end + durations_.transfer_s;
   }
 
+  // Starts the step now: sets its end, updates memory, and wakes the rank that needs its output.
   void start(const ScheduleStep& step, std::int64_t rank, double now) {
     RankState& own = state(rank);
     const auto chunk = static_cast<std::size_t>(step.chunk);
-    const ChunkPlace here{.rank = rank, .chunk = step.chunk};
+    const ChunkId here{.rank = rank, .chunk = step.chunk};
     const double end = now + seconds(step.kind, rank);
     own.free_at = end;
     own.list.push_back(step);
@@ -165,7 +178,7 @@ class Planner {
     return (durations_.backward_s[at] - durations_.weight_s[at]) / chunks;
   }
 
-  [[nodiscard]] std::size_t slot(const ChunkPlace& place, std::int64_t microbatch) const {
+  [[nodiscard]] std::size_t slot(const ChunkId& place, std::int64_t microbatch) const {
     return static_cast<std::size_t>(stage_of(shape_, place) * shape_.microbatches + microbatch);
   }
 
@@ -173,13 +186,15 @@ class Planner {
   const StepDurations& durations_;
   Rule rule_;
   std::size_t slots_;
-  std::vector<double> forward_end_;  // by virtual stage and microbatch, known from its start
+  // By virtual stage and microbatch, set when the step starts.
+  std::vector<double> forward_end_;
   std::vector<double> input_end_;
   std::vector<RankState> ranks_;
   using Wake = std::pair<double, std::int64_t>;
   std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wakes_;
 };
 
+// All rules. With one chunk the two fields about chunks have no effect and are not varied.
 std::vector<Rule> rules(const PipelineShape& shape) {
   std::vector<Rule> all;
   for (const bool forward_first : {false, true}) {
@@ -198,7 +213,7 @@ std::vector<Rule> rules(const PipelineShape& shape) {
   return all;
 }
 
-// Waiting between the first and the last step of each rank.
+// Idle time between the first and the last step of each rank, summed over the ranks.
 double waiting(const PlayedSchedule& played) {
   double sum = 0.0;
   for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
@@ -234,7 +249,7 @@ ScheduleLists zero_bubble_lists(const PipelineShape& shape, const StepDurations&
   for (const Rule& rule : rules(shape)) {
     if (auto lists = Planner(shape, durations, rule).run()) consider(*std::move(lists));
   }
-  // The hand-made ones are candidates where their memory is granted.
+  // The schedules written by hand are candidates where the limit allows their memory.
   if (shape.chunks == 1 && shape.activation_limit >= shape.stages) {
     consider(zb_h1_schedule().lists(shape));
   }

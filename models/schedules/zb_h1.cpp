@@ -1,7 +1,7 @@
-// ZB-H1 (Qi et al. 2401.10241, section 2): 1F1B with the backward split. Rank r delays its weight
-// gradients by r microbatches, so that every rank holds at most p activations and the weight
-// gradients fill what was bubble: makespan m(F+B+W) + (p-1)(F+B-W). p = 4, m = 8, F = B = W = 1: 27
-// against 33 of 1F1B (tests/models/schedules/zero_bubble_test.cpp).
+// ZB-H1 (Qi et al. 2401.10241, section 2): 1F1B with a split backward. Rank r delays its weight
+// gradients by r microbatches. Every rank then holds at most p activations, and the weight
+// gradients fill a part of the bubble: the makespan is m(F+B+W) + (p-1)(F+B-W). Example: p = 4, m =
+// 8, F = B = W = 1 give 27, compared with 33 of 1F1B (tests/models/schedules/zero_bubble_test.cpp).
 #include <algorithm>
 
 #include "models/schedules/generators.hpp"

@@ -1,7 +1,7 @@
-// ZB-H2 (Qi et al. 2401.10241, section 2): rank r runs 2(p-r)-1 forwards before its first backward,
-// and no more than 2p activations are held. With F = B = W no rank idles between its first and its
-// last step: m(F+B+W), the ranks staggered by (p-1)F. p = 4, m = 8: 27 absolute, 24 each
-// (tests/models/schedules/zero_bubble_test.cpp).
+// ZB-H2 (Qi et al. 2401.10241, section 2). Rank r runs 2(p-r)-1 forwards before its first backward,
+// and holds at most 2p activations. With F = B = W no rank is idle between its first and its last
+// step: each works for m(F+B+W), and the ranks are staggered by (p-1)F. Example: p = 4, m = 8 give
+// 27 in total, 24 on each rank (tests/models/schedules/zero_bubble_test.cpp).
 #include <algorithm>
 
 #include "models/schedules/generators.hpp"
@@ -9,7 +9,7 @@
 namespace trainyard {
 namespace {
 
-// One rank's list as it grows.
+// The list of one rank while it is built.
 class Rank {
  public:
   explicit Rank(std::int64_t microbatches) : count_(static_cast<std::int32_t>(microbatches)) {}
@@ -53,7 +53,8 @@ class ZbH2 final : public Schedule {
     while (list.backwards_left()) {
       list.input();
       if (list.forwards_left()) {
-        // The first rank has its next gradient later than the others: it makes room at once.
+        // The first rank receives its next gradient later than the others, so it frees an
+        // activation at once.
         if (list.held() == limit) list.weight();
         list.forward();
         if (rank == 0 && list.held() == limit) list.weight();

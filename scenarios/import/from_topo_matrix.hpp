@@ -1,17 +1,17 @@
 // Reads a server from the output of `nvidia-smi topo -m`: the kind of connection between every two
 // of its GPUs and NICs.
 //
-//             GPU0  GPU1  NIC0  CPU Affinity  NUMA Affinity
-//     GPU0     X    NV18  PIX   0-51          0
-//     GPU1    NV18   X    SYS   52-103        1
-//     NIC0    PIX   SYS    X
+//            GPU0  GPU1  NIC0  CPU Affinity  NUMA Affinity
+//    GPU0     X    NV18  PIX   0-51          0
+//    GPU1    NV18   X    SYS   52-103        1
+//    NIC0    PIX   SYS    X
 //
 // NV# is # NVLinks: to an NVSwitch where the GPU has too few links for so many to every peer, else
 // to the peer itself. PIX and PXB share a PCIe switch, PHB and NODE share a CPU, and SYS shares
 // neither. The text contains no rates. They come from the node type in topologies/data with the
 // same GPU, so the caller must name the GPU.
 //
-//     const ImportedNode node = from_topo_matrix(text, {.file = "topo.txt", .gpu = "h100"});
+//    const ImportedNode node = from_topo_matrix(text, {.file = "topo.txt", .gpu = "h100"});
 #pragma once
 
 #include <string>

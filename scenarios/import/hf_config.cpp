@@ -378,7 +378,7 @@ HfShape shape_of_hf_config(const nlohmann::ordered_json& document, const std::st
         file, nested ? "/text_config" : "",
         fmt::format("a \"{}\" needs {}, which {} not there", name,
                     fmt::join(config.missing(), ", "), config.missing().size() == 1 ? "is" : "are"),
-        "give the config.json as it lies beside the weights");
+        "give the config.json of the weights' folder");
   }
   for (const char* tower : {"vision_config", "audio_config"})
     if (const auto found = document.find(tower); found != document.end() && !found->is_null())

@@ -1,6 +1,6 @@
 // Reads the shape of a model from the config.json that Hugging Face stores with its weights.
 //
-//     if (is_hf_config(document)) shape = shape_of_hf_config(document, "config.json").shape;
+//    if (is_hf_config(document)) shape = shape_of_hf_config(document, "config.json").shape;
 //
 // Keys and defaults are those of the transformers library's configurations
 // (huggingface.co/docs/transformers, "model documentation"); keys that do not affect cost are

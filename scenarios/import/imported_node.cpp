@@ -172,7 +172,7 @@ Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
                      .gpu_memory = like.gpu_memory,
                      .mixed_gpus = kinds_of(node, choice),
                      .latency = like.latency};
-  forget_if_alike(facts);
+  clear_if_uniform(facts);
   return {std::move(facts), std::move(wiring), std::move(draft.gpus), std::move(nic_of_gpu)};
 }
 

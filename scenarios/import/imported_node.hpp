@@ -4,8 +4,8 @@
 // the copies by a fabric and adds what no description contains: memory and collective latencies,
 // from the node type in topologies/data with the same GPU.
 //
-//     const ImportedNode node = from_nccl_xml(read_file("topo.xml"), "topo.xml");
-//     const Cluster cluster = imported_cluster(node, {.nodes = 4, .fabric = "rail_optimized"});
+//    const ImportedNode node = from_nccl_xml(read_file("topo.xml"), "topo.xml");
+//    const Cluster cluster = imported_cluster(node, {.nodes = 4, .fabric = "rail_optimized"});
 #pragma once
 
 #include <optional>

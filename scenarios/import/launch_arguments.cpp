@@ -100,7 +100,7 @@ constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 void check_size(std::size_t bytes, const std::string& file) {
   if (bytes <= kMostBytes) return;
   refuse(file, fmt::format("its variables make more than {} MiB of text", kMostBytes >> 20U),
-         "do variables stand for each other?");
+         "do variables refer to each other?");
 }
 
 // Substitutes variables. Their values may contain variables; each round substitutes one level.

@@ -1,8 +1,8 @@
 // Reads the arguments of a training launch, from a shell script that passes --flags or from the
 // list of settings that Megatron-LM prints at its start.
 //
-//     LaunchArguments arguments = read_launch_arguments(text, "pretrain.sh", {{"NNODES", "16"}});
-//     arguments.integer("num_layers");   // 96
+//    LaunchArguments arguments = read_launch_arguments(text, "pretrain.sh", {{"NNODES", "16"}});
+//    arguments.integer("num_layers");   // 96
 //
 // In a script, the reader handles comments and lines that continue after a backslash. It
 // substitutes variables that the script sets for $NAME, ${NAME} and ${NAME:-default}, and accepts

@@ -1,8 +1,8 @@
 // Converts a launch of Megatron-LM to a scenario (megatron/training/arguments.py, version 0.12:
 // names, defaults, and derived values).
 //
-//     MegatronLaunch launch = scenario_of_megatron(arguments, {.node = "dgx_h100", .nodes = 16});
-//     write_file("mine.json", launch.scenario.dump(2));
+//    MegatronLaunch launch = scenario_of_megatron(arguments, {.node = "dgx_h100", .nodes = 16});
+//    write_file("mine.json", launch.scenario.dump(2));
 #pragma once
 
 #include <cstdint>

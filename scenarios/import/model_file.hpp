@@ -1,8 +1,8 @@
 // Loads a model by the name that a scenario gives: a name in models/data, a file in that form, or a
 // config.json of Hugging Face.
 //
-//     load_model("llama3-8b");
-//     load_model("tests/scenarios/import/hf/llama3_8b.json");   // equal except for names
+//    load_model("llama3-8b");
+//    load_model("tests/scenarios/import/hf/llama3_8b.json");   // equal except for names
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

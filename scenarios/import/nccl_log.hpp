@@ -1,7 +1,7 @@
 // Reads the output of nccl-tests: its table, in the text of any release, or its JSON.
 //
-//     std::vector<MeasuredRun> runs = read_nccl_log("all_reduce.log", text, {});
-//     runs[0].rows[0].time_us;
+//    std::vector<MeasuredRun> runs = read_nccl_log("all_reduce.log", text, {});
+//    runs[0].rows[0].time_us;
 #pragma once
 
 #include <cstdint>

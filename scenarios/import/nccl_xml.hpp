@@ -6,8 +6,8 @@
 // NVSwitches end in one switch, and levels of PCIe switches with one device id are one switch. It
 // ignores attributes that do not describe links.
 //
-//     const ImportedNode node = from_nccl_xml(read_file(file), file);
-//     write_file("topo.xml", to_nccl_xml(cluster, 0));
+//    const ImportedNode node = from_nccl_xml(read_file(file), file);
+//    write_file("topo.xml", to_nccl_xml(cluster, 0));
 #pragma once
 
 #include <string>

@@ -59,11 +59,11 @@ double width(const TrainingPlan& plan) {
 double parameters(const TrainingPlan& plan) {
   const Architecture& a = plan.architecture;
   const double heads = number(a.heads) * (2.0 * number(a.head_dim) + 2.0 * number(a.value_head()));
-  const double beside = number(a.hidden) + number(a.query_latent) + number(a.kv_latent) +
+  const double inputs = number(a.hidden) + number(a.query_latent) + number(a.kv_latent) +
                         number(plan.training.lora_rank);
   const double experts = number(a.experts) * 3.0 * number(a.hidden) * number(a.expert_ffn);
   const double layer =
-      beside * (beside + heads + 3.0 * (number(a.ffn) + number(a.shared_ffn)) + number(a.experts)) +
+      inputs * (inputs + heads + 3.0 * (number(a.ffn) + number(a.shared_ffn)) + number(a.experts)) +
       experts;
   const double ends = number(a.hidden) * (2.0 * width(plan) + number(a.max_positions));
   return number(a.layers + plan.training.mtp_layers) * layer + ends;
@@ -117,7 +117,7 @@ bool check_sizes(const Check& check) {
     check.file.report(
         blamed.pointer,
         fmt::format("{} makes {:.2g} {}, more than {:.2g}", blamed.value, amount, makes, most),
-        "it is the largest number of the product: choose a smaller one");
+        "it is the largest of the factors; choose a smaller one");
     return false;
   };
   if (const double all = ranks(plan); all > kRanksMost)

@@ -62,7 +62,7 @@ std::optional<GpuSheet> sheet_of(JsonFile& file, const PlacedGpu& gpu) {
       const bool own_file = !problem.pointer.empty();  // a problem inside the profile
       if (!own_file) {
         if (problem.file.empty())
-          problem.hint += "; or the path of a profile of your own, as kernels/README.md tells";
+          problem.hint += "; or the path of your own profile, see kernels/README.md";
         else
           problem.problem = fmt::format("\"{}\": {}", problem.file, problem.problem);
         problem.file = file.name();
@@ -87,7 +87,7 @@ void check_type(JsonFile& file, const GpuSheet& sheet, std::optional<DataType> d
   if (!dtype || sheet.peak(*dtype).value() > 0.0) return;
   file.report(
       pointer, fmt::format("{} has no {}", sheet.title, to_string(*dtype)),
-      fmt::format("choose a precision it multiplies: {}", fmt::join(known_types(sheet), ", ")));
+      fmt::format("choose a precision that it has: {}", fmt::join(known_types(sheet), ", ")));
 }
 
 void check_types(JsonFile& file, const GpuSheet& sheet, const TrainingPlan& plan) {
@@ -98,8 +98,8 @@ void check_types(JsonFile& file, const GpuSheet& sheet, const TrainingPlan& plan
   if (recipe.attention != recipe.gemms) check_type(file, sheet, recipe.attention, kRecipe);
   if (!recipe.four_bit_gemms || sheet.fp4.value() > 0.0) return;
   const bool eight = sheet.fp8.value() > 0.0;
-  file.report(kRecipe, sheet.title + " multiplies nothing in 4 bits",
-              eight ? "choose a recipe with 8-bit products, such as fp8_cached"
+  file.report(kRecipe, sheet.title + " has no 4-bit GEMMs",
+              eight ? "choose a recipe with 8-bit GEMMs, such as fp8_cached"
                     : "choose a recipe of the training's own precision, such as standard");
 }
 
@@ -182,7 +182,7 @@ void check_servers(const Check& check) {
     check.file.report(std::string("/parameter_servers/") + field, problem, hint);
   };
   if (p.tensor * p.context * p.pipeline > 1 || p.zero_stage > 0)
-    refuse("servers", "workers hold the whole model, and nothing of it is sharded",
+    refuse("servers", "each worker holds the whole model, so nothing can be sharded",
            "leave all of /parallelism but data out");
   if (!p.placement.empty())
     refuse("servers", "worker i is on GPU i, the servers on the first GPUs or behind the workers",

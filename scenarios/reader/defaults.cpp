@@ -153,8 +153,8 @@ std::vector<AppliedDefault> apply_defaults(JsonFile& file, const std::filesystem
   return applied;
 }
 
-std::vector<Problem> blame_defaults(std::vector<Problem> problems,
-                                    const std::vector<AppliedDefault>& applied) {
+std::vector<Problem> attribute_to_defaults(std::vector<Problem> problems,
+                                           const std::vector<AppliedDefault>& applied) {
   for (Problem& problem : problems) {
     for (const AppliedDefault& one : applied)
       if (problem.pointer == pointer_of(one.field))

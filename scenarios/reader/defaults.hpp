@@ -6,9 +6,10 @@
 // no practices: fields that are left out then have the values of the schema, with a host that
 // issues kernels in no time and replicas that do not wait for the slowest.
 //
-//     {"framework": "megatron_2022", ...}   // attention is left out
-//     const auto applied = apply_defaults(file, folder);
-//     applied.front().field;   // "training.attention", now "unfused" in the document
+//    {"framework": "megatron_2022", ...}   only training.attention is left out
+//
+//    const auto applied = apply_defaults(file, folder);
+//    applied.front().field;   // "training.attention", now "unfused" in the document
 #pragma once
 
 #include <filesystem>
@@ -28,8 +29,8 @@ namespace trainyard {
                                                          const std::filesystem::path& folder);
 
 // Adds a remark to problems at fields that a default filled in.
-[[nodiscard]] std::vector<Problem> blame_defaults(std::vector<Problem> problems,
-                                                  const std::vector<AppliedDefault>& applied);
+[[nodiscard]] std::vector<Problem> attribute_to_defaults(
+    std::vector<Problem> problems, const std::vector<AppliedDefault>& applied);
 
 // Returns "stragglers = true: SOURCE", with the fields of one source in one sentence.
 [[nodiscard]] std::vector<std::string> default_sentences(

@@ -19,13 +19,13 @@ void check_expert_overlap(const Check& check) {
   const Schedule* const schedule = find_schedule(p.schedule);
   if (schedule == nullptr || !schedule->may_overlap_pairs(p.pipeline)) {
     check.file.report(
-        "/experts/overlap_exchanges",
+        "/experts/overlap_dispatch",
         "pairs the steps of interleaved_1f1b, or of 1f1b on one stage: on several stages without "
         "chunks every block would wait for the whole block of its neighbour",
         "choose interleaved_1f1b; dualpipe and dualpipe_v have pairs of their own");
   }
   if (p.pipeline > 1 && !p.overlap_p2p) {
-    check.file.report("/experts/overlap_exchanges",
+    check.file.report("/experts/overlap_dispatch",
                       "needs messages between stages that do not hold up the block",
                       "set /parallelism/overlap_p2p to true");
   }
@@ -54,7 +54,7 @@ void check_expert_sizes(const Check& check) {
                                   ranks, p.tensor, p.context, p.data, p.expert, shared),
                       fmt::format("with expert_tensor {}, expert divides {}", shared,
                                   ranks % shared == 0 ? ranks / shared : ranks));
-  } else if (check.file.is_sound("/parallelism/rank_order") && !ExpertGrid::keeps_stages(p)) {
+  } else if (check.file.is_sound("/parallelism/rank_order") && !ExpertGrid::same_stages(p)) {
     check.file.report(
         "/parallelism/rank_order",
         fmt::format("\"{}\" puts ranks of one expert on different pipeline stages", p.rank_order),
@@ -94,8 +94,8 @@ void check_experts(const Check& check) {
           fmt::format("{} has no experts to divide among {} groups", a.name, p.expert),
           "set it to 1, or choose a model with experts");
     if (check.file.is_sound("/experts") && check.scenario.plan.experts.overlap_dispatch)
-      check.file.report("/experts/overlap_exchanges",
-                        fmt::format("{} has no experts whose exchanges could overlap", a.name),
+      check.file.report("/experts/overlap_dispatch",
+                        fmt::format("{} has no experts whose dispatch could overlap", a.name),
                         "leave it out, or choose a model with experts");
     return;
   }

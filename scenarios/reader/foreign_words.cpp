@@ -126,6 +126,8 @@ constexpr Word kEquivalents[] = {
     {"moe_expert_capacity_factor", "\"experts\": {\"capacity_factor\": ...}"},
     {"moe_pad_expert_input_to_capacity", "\"experts\": {\"pad_to_capacity\": true}"},
     {"moe_shared_expert_overlap", "\"experts\": {\"overlap_shared\": true}"},
+    {"products", "\"experts\": {\"gemms\": ...}"},  // until 0.1.0, as the next
+    {"overlap_exchanges", "\"experts\": {\"overlap_dispatch\": ...}"},
     {"num_experts", "\"model\": {\"experts\": ...}"},
     {"moe_router_topk", "\"model\": {\"experts_per_token\": ...}"},
     {"nccl_algo", "\"collectives\": {\"nccl\": {\"algo\": ...}}"},

@@ -100,7 +100,7 @@ void try_file(JsonObject& object, std::string_view key, const Open& open) {
 CollectiveChoice read_collectives(JsonObject object, const fs::path& folder) {
   CollectiveChoice choice;
   choice.profile =
-      object.has("profile") ? run_concurrently(folder, object.text("profile")) : std::string();
+      object.has("profile") ? file_near(folder, object.text("profile")) : std::string();
   if (!choice.profile.empty())
     try_file(object, "profile", [&] { (void)read_collective_profile(choice.profile); });
   choice.nccl = read_nccl(object.object("nccl"));
@@ -170,7 +170,7 @@ void include_placement(JsonFile& file) {
   nlohmann::ordered_json& placement = parallelism["placement"];
   if (!placement.is_string()) return;
   const fs::path folder = fs::path(file.name()).parent_path();
-  const std::string name = run_concurrently(folder, placement.get<std::string>());
+  const std::string name = file_near(folder, placement.get<std::string>());
   placement = parse_json(name, read_file(name));
 }
 
@@ -204,12 +204,11 @@ void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan)
     root.report("training", "is missing",
                 "it must be an object with sequence_length and global_batch_size");
   if (std::string& schedule = plan.parallelism.schedule; schedule.ends_with(".json")) {
-    schedule = run_concurrently(folder, schedule);
+    schedule = file_near(folder, schedule);
     JsonObject parallelism = root.object("parallelism");
     try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
   }
-  if (!plan.experts.counts.empty())
-    plan.experts.counts = run_concurrently(folder, plan.experts.counts);
+  if (!plan.experts.counts.empty()) plan.experts.counts = file_near(folder, plan.experts.counts);
 }
 
 // Returns the host memory and bandwidth per GPU, the least of the nodes where they differ.
@@ -269,7 +268,7 @@ Scenario checked_scenario(JsonFile file) {
     scenario.applied_defaults = std::move(applied);
     return scenario;
   } catch (const InputError& error) {
-    throw InputError(blame_defaults(error.problems(), applied));
+    throw InputError(attribute_to_defaults(error.problems(), applied));
   }
 }
 
@@ -283,13 +282,13 @@ Scenario load_scenario(const std::string& name, const std::vector<Override>& ove
   JsonFile file = JsonFile::read(name);
   const fs::path folder = fs::path(name).parent_path();
   for (const Override& change : overrides) {
-    spell_out(file.document(), override_pointer(change.path), folder);
+    expand_named_part(file.document(), override_pointer(change.path), folder);
     file.document() = with_override(std::move(file.document()), change);
   }
   try {
     return checked_scenario(std::move(file));
   } catch (const InputError& error) {
-    throw InputError(blame_overrides(error.problems(), overrides));
+    throw InputError(attribute_to_overrides(error.problems(), overrides));
   }
 }
 

@@ -23,17 +23,18 @@ bool is_path(const std::string& text) {
   return text.ends_with(".json") || text.find('/') != std::string::npos;
 }
 
-std::string run_concurrently(const std::filesystem::path& folder, const std::string& name) {
+std::string file_near(const std::filesystem::path& folder, const std::string& name) {
   std::error_code error;
   const std::filesystem::path near = folder / name;
   return std::filesystem::is_regular_file(near, error) ? near.string() : name;
 }
 
 std::string located(const std::filesystem::path& folder, const std::string& name) {
-  return is_path(name) ? run_concurrently(folder, name) : name;
+  return is_path(name) ? file_near(folder, name) : name;
 }
 
-void spell_out(Json& document, const std::string& pointer, const std::filesystem::path& folder) {
+void expand_named_part(Json& document, const std::string& pointer,
+                       const std::filesystem::path& folder) {
   if (Json* const model = pointer.starts_with("/model/") ? text_at(document, "/model") : nullptr) {
     *model = model_fields(located(folder, model->get<std::string>()));
     (*model)["name"] = (*model)["name"].get<std::string>() + ", changed";

@@ -1,7 +1,8 @@
 // Parts that a scenario refers to by name: files, and the model and the node whose fields `--set`
 // may change.
 //
-//     spell_out(document, "/model/layers", folder);   // "model": "llama3-8b" becomes its shape
+//    expand_named_part(document, "/model/layers", folder);   // "model": "llama3-8b" becomes its
+//    shape
 #pragma once
 
 #include <filesystem>
@@ -15,16 +16,15 @@ namespace trainyard {
 
 // Returns the path of a file that a scenario names: in the folder of the scenario where it exists
 // there, else relative to the working folder.
-[[nodiscard]] std::string run_concurrently(const std::filesystem::path& folder,
-                                           const std::string& name);
+[[nodiscard]] std::string file_near(const std::filesystem::path& folder, const std::string& name);
 
-// Returns a name from Trainyard's data unchanged, and a path as run_concurrently() finds it.
+// Returns a name from Trainyard's data unchanged, and a path as file_near() finds it.
 [[nodiscard]] std::string located(const std::filesystem::path& folder, const std::string& name);
 
 // Replaces the name of a model or a node by its fields, if the pointer leads below it. The name
 // remains as a field; that of a model gets the suffix ", changed". Any other document stays as it
 // is. Throws InputError for a name or file that does not exist.
-void spell_out(nlohmann::ordered_json& document, const std::string& pointer,
-               const std::filesystem::path& folder);
+void expand_named_part(nlohmann::ordered_json& document, const std::string& pointer,
+                       const std::filesystem::path& folder);
 
 }  // namespace trainyard

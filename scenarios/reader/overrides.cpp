@@ -113,8 +113,8 @@ Json with_override(Json document, const Override& change) {
   return document;
 }
 
-std::vector<Problem> blame_overrides(std::vector<Problem> problems,
-                                     const std::vector<Override>& changes) {
+std::vector<Problem> attribute_to_overrides(std::vector<Problem> problems,
+                                            const std::vector<Override>& changes) {
   for (Problem& problem : problems) {
     for (const Override& change : changes) {
       const std::string pointer = override_pointer(change.path);

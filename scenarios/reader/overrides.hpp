@@ -22,7 +22,7 @@ namespace trainyard {
                                                    const Override& change);
 
 // Replaces the file by the override in problems at or below the override's path.
-[[nodiscard]] std::vector<Problem> blame_overrides(std::vector<Problem> problems,
-                                                   const std::vector<Override>& changes);
+[[nodiscard]] std::vector<Problem> attribute_to_overrides(std::vector<Problem> problems,
+                                                          const std::vector<Override>& changes);
 
 }  // namespace trainyard

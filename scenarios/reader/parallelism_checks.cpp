@@ -131,7 +131,7 @@ void check_devices_parallelism(JsonFile& file, const Parallelism& p) {
   divides("expert_tensor", p.expert_tensor);
   divides("interleave", p.interleave);
   if (p.zero_stage == 3)
-    refuse("zero_stage", "3 gathers whole layers, which operator_devices takes apart",
+    refuse("zero_stage", "3 gathers whole layers, which operator_devices splits",
            "set it to 2 or less");
   const bool split = !p.layers_per_stage.empty() || p.first_stage_layers || p.last_stage_layers ||
                      p.embedding_in_split || p.loss_in_split;
@@ -151,20 +151,19 @@ void check_devices_training(JsonFile& file, const TrainingPlan& plan) {
   const char* off = "leave it out, or split by layers_per_stage";
   if (training.lora_rank > 0) refuse("lora_rank", unknown("adapters"), off);
   if (freezes(training)) refuse("frozen_layers", unknown("weights that are not trained"), off);
-  if (training.mtp_layers > 0)
-    refuse("mtp_layers", unknown("layers that predict further tokens"), off);
+  if (training.mtp_layers > 0) refuse("mtp_layers", unknown("MTP layers"), off);
   if (plan.optimizer.orthogonalisations > 0)
     refuse("optimizer", unknown("optimizers that make whole matrices orthogonal"),
            "take another optimizer, or split by layers_per_stage");
   if (training.recompute == Recompute::Full)
-    refuse("recompute", "\"full\" computes whole layers again, which operator_devices takes apart",
+    refuse("recompute", "\"full\" recomputes whole layers, which operator_devices splits",
            "choose \"selective\" or \"none\", or split by layers_per_stage");
   if (training.recompute != Recompute::Selective) return;
   for (bool RecomputeModules::*const module :
        {&RecomputeModules::norms, &RecomputeModules::second_gemms})
     if (training.recompute_modules.*module)
       refuse("recompute_modules",
-             fmt::format("\"{}\" computes again for an operator that may stand elsewhere",
+             fmt::format("\"{}\" recomputes for an operator that may be on another device",
                          word_for(kRecomputeModules, module)),
              "leave it out, or split by layers_per_stage");
 }
@@ -241,7 +240,7 @@ void check_layers(const Check& check) {
   if (!p.layers_per_stage.empty() &&
       (p.embedding_in_split || p.loss_in_split || p.first_stage_layers || p.last_stage_layers)) {
     check.file.report("/parallelism/layers_per_stage",
-                      "says it all: no other field of the split can stand beside it",
+                      "defines the whole split: no other field of the split may be given",
                       "leave first_stage_layers, last_stage_layers and the *_in_split out");
     return;
   }
@@ -302,9 +301,9 @@ void check_shards(const Check& check) {
     refuse("shard", fmt::format("{} replicas do not divide into copies of {}", p.data, p.shard),
            fmt::format("divisors: {}", divisors(p.data, 1024)));
   } else if (p.shard > 0 && p.zero_stage == 0) {
-    refuse("shard", "has no meaning where nothing is sharded", "set zero_stage to 1, 2 or 3");
+    refuse("shard", "has no effect: nothing is sharded", "set zero_stage to 1, 2 or 3");
   } else if (p.reshard_group > 0 && p.zero_stage < 3) {
-    refuse("reshard_group", "has no meaning where weights are not sharded", "set zero_stage to 3");
+    refuse("reshard_group", "has no effect: weights are not sharded", "set zero_stage to 3");
   } else if (p.reshard_group > 0 && p.shard_size() % p.reshard_group != 0) {
     refuse("reshard_group",
            fmt::format("{} does not divide the {} replicas that share the weights", p.reshard_group,
@@ -338,8 +337,8 @@ void check_operator_devices(const Check& check) {
     check.file.report(section, fmt::format("{} not modelled together with operator_devices", what),
                       "leave one of them out");
   };
-  if (plan.offload.any()) refuse("/offload", "what stands on the host is");
-  if (plan.servers.servers > 0) refuse("/parameter_servers", "replicas that meet in servers are");
+  if (plan.offload.any()) refuse("/offload", "offloaded state is");
+  if (plan.servers.servers > 0) refuse("/parameter_servers", "parameter servers are");
   if (plan.documents.drawn() && plan.documents.independent_replicas && plan.parallelism.data > 1)
     refuse("/documents/independent_replicas", "documents that differ between replicas are");
   if (!check.model) return;

@@ -1,7 +1,7 @@
 // A scenario: what to simulate, read from a file, checked, with every default filled in.
 //
-//     Scenario s = load_scenario("scenarios/megatron/gpt3_175b_64xa100_selective.json", {});
-//     s.plan.parallelism.tensor;   // 8
+//    Scenario s = load_scenario("scenarios/megatron/gpt3_175b_64xa100_selective.json", {});
+//    s.plan.parallelism.tensor;   // 8
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -45,23 +45,27 @@ const Field<P> kParallelism[] = {
     {"tensor", "ranks that share every layer (TP)", Whole<P>{&P::tensor}},
     {"sequence_parallel", "norms and dropout are split along the sequence over the tensor ranks",
      Flag<P>{&P::sequence_parallel}},
-    {"pipeline", "stages that the layers are dealt to (PP)", Whole<P>{&P::pipeline}},
+    {"pipeline", "pipeline stages, ranks that divide the layers among them (PP)",
+     Whole<P>{&P::pipeline}},
     {"interleave", "model chunks per pipeline rank, for interleaved_1f1b",
      Whole<P>{&P::interleave}},
     {"data", "replicas of the model (DP)", Whole<P>{&P::data}},
     {"context", "ranks that share every sequence (CP)", Whole<P>{&P::context}},
     {"context_exchange",
-     "how they come by each other's keys and values: passed round a ring, gathered, heads traded "
-     "for positions, or heads within small groups and a ring between them",
+     "how context ranks get keys and values: passed around a ring (p2p), gathered (all_gather), "
+     "exchanged as heads against positions (a2a), or heads within small groups and a ring between "
+     "them (a2a+p2p)",
      word_of<P, &P::context_exchange, kContextExchange>()},
-    {"context_split", "causal work dealt evenly (2 x context chunks), or one piece for each rank",
+    {"context_split",
+     "causal work divided evenly (2 x context chunks), or one contiguous piece for each rank",
      word_of<P, &P::context_split, kContextSplit>()},
-    {"context_all_to_all", "context_exchange a2a+p2p: ranks that trade heads among themselves",
+    {"context_all_to_all", "context_exchange a2a+p2p: ranks of the groups that exchange heads",
      Whole<P>{&P::context_all_to_all, 0}},
-    {"expert", "groups of ranks that the experts are dealt to (EP)", Whole<P>{&P::expert}},
+    {"expert", "groups of ranks that divide the experts among them (EP)", Whole<P>{&P::expert}},
     {"expert_tensor", "ranks that share each expert; 0 means as many as tensor",
      Whole<P>{&P::expert_tensor, 0}},
-    {"schedule", "the order of forward and backward steps of a pipeline rank, or a file with one",
+    {"schedule",
+     "pipeline schedule: the order of forwards and backwards on each rank, or a file with one",
      name_or_file<P, &P::schedule, schedule_names>()},
     {"microbatch_group_size",
      "interleaved_1f1b: microbatches that go through one chunk before the next; "
@@ -73,14 +77,14 @@ const Field<P> kParallelism[] = {
     {"shard", "replicas that share one sharded copy (HSDP); 0 means all of them",
      Whole<P>{&P::shard, 0}},
     {"reshard_after_forward",
-     "zero_stage 3: weights are given back after a forward; auto: those of the layers, and not in "
+     "zero_stage 3: gathered weights are freed after a forward; auto: those of layers, and not in "
      "a pipeline",
      word_of<P, &P::reshard_after_forward, kReshard>()},
     {"reshard_group",
      "zero_stage 3: ranks over which weights stay sharded between forward and backward (ZeRO++ "
      "hpZ); 0 means all that share them",
      Whole<P>{&P::reshard_group, 0}},
-    {"forward_prefetch", "zero_stage 3: layers whose weights are asked for before a forward",
+    {"forward_prefetch", "zero_stage 3: layers whose weights are gathered in advance of a forward",
      Whole<P>{&P::forward_prefetch, 0}},
     {"backward_prefetch", "zero_stage 3: the next layer's weights are gathered during a backward",
      Flag<P>{&P::backward_prefetch}},
@@ -88,34 +92,34 @@ const Field<P> kParallelism[] = {
      "zero_stage 2 and 3: gradients are reduced after each microbatch, not once a step",
      Flag<P>{&P::reduce_every_microbatch}},
     {"gradient_buckets_in_flight",
-     "zero_stage 2: buckets of gradients that exist at once, computation waits before it fills "
-     "another one; 0 means as many as the framework has",
+     "zero_stage 2: gradient buckets that exist at once; computation waits before it fills "
+     "another; 0 means the default of the framework",
      Whole<P>{&P::gradient_buckets_in_flight, 0}},
-    {"gradient_buckets", "whose rules put gradients into buckets",
+    {"gradient_buckets", "framework whose rules form gradient buckets",
      word_of<P, &P::gradient_buckets, kBuckets>()},
     {"overlap_grad_reduce", "gradients are reduced bucket by bucket during the last backward",
      Flag<P>{&P::overlap_grad_reduce}},
     {"overlap_param_gather", "zero_stage 1 and 2: weights are gathered during the first forward",
      Flag<P>{&P::overlap_param_gather}},
     {"weight_exchange",
-     "zero_stage 1 and 2: updated weights are gathered bucket by bucket, or broadcast by one owner "
-     "after another",
+     "zero_stage 1 and 2: updated weights are gathered bucket by bucket, or broadcast by one "
+     "owner after another",
      word_of<P, &P::weight_exchange, kWeightExchange>()},
     {"bucket_parameters",
      "parameters of one gradient bucket; 0 means max(40e6, 1e6 x data), or 25 MiB by PyTorch's "
      "rules",
      Whole<P>{&P::bucket_parameters, 0, kParametersMost}},
-    {"first_stage_layers", "layers of the first pipeline rank where the split is uneven",
+    {"first_stage_layers", "layers of the first pipeline rank, for an uneven split",
      OptionalWhole<P>{&P::first_stage_layers, 0}},
-    {"last_stage_layers", "layers of the last pipeline rank where the split is uneven",
+    {"last_stage_layers", "layers of the last pipeline rank, for an uneven split",
      OptionalWhole<P>{&P::last_stage_layers, 0}},
-    {"layers_per_stage", "layers of every virtual stage in model order, where the split is by hand",
+    {"layers_per_stage", "layers of every virtual stage in model order, for a split by hand",
      Wholes<P>{&P::layers_per_stage, 0}},
     {"operator_devices",
-     "the device of every operator, where a model is split by hand over `pipeline` devices: "
-     "{\"attention_block 0-15\": 0}; operators are embedding, attention_norm, attention, mlp_norm, "
-     "mlp, experts, final_norm, head, loss, and layer, attention_block, mlp_block, head_block of "
-     "several",
+     "device of every operator, where a model is split by hand over `pipeline` devices: "
+     "{\"attention_block 0-15\": 0}; operators are embedding, attention_norm, attention, "
+     "mlp_norm, mlp, experts, final_norm, head, loss, and layer, attention_block, mlp_block, "
+     "head_block for several",
      NamedWholes<P>{[](const P& p) {
                       NamedWholes<P>::Entries entries;
                       for (const OperatorRule& rule : p.operator_devices)
@@ -125,26 +129,27 @@ const Field<P> kParallelism[] = {
                     [](P& p, const std::string& operators, std::int64_t device) {
                       p.operator_devices.push_back({.operators = operators, .device = device});
                     }}},
-    {"embedding_in_split", "the embedding takes the place of one layer of the split",
+    {"embedding_in_split", "the embedding counts as one layer when layers are divided over stages",
      Flag<P>{&P::embedding_in_split}},
-    {"loss_in_split", "head and loss take the place of one layer of the split",
+    {"loss_in_split", "head and loss count as one layer when layers are divided over stages",
      Flag<P>{&P::loss_in_split}},
     {"scatter_gather",
-     "without sequence_parallel: stages send 1/tensor of an activation each and gather it",
+     "without sequence_parallel: each rank sends 1/tensor of an activation to the next stage, "
+     "which gathers it",
      Flag<P>{&P::scatter_gather}},
     {"overlap_p2p", "messages between stages overlap with computation", Flag<P>{&P::overlap_p2p}},
     {"overlap_tensor",
      "input gradients are reduced over the tensor group during the weight gradient",
      Flag<P>{&P::overlap_tensor}},
     {"chunked_tensor",
-     "sequence_parallel: gathers and reductions run in pieces beside the products they belong to",
+     "sequence_parallel: gathers and reductions run in pieces, each during the GEMM of another "
+     "piece",
      Flag<P>{&P::chunked_tensor}},
-    {"rank_order", "dimensions from fastest to slowest, each of tp, cp, ep, dp, pp once",
+    {"rank_order", "dimensions from fastest to slowest; each of tp, cp, ep, dp, pp once",
      Text<P>{&P::rank_order}},
     {"placement",
-     "the GPU of every rank, counted node by node, each once; or the path of a .json file with "
-     "that "
-     "list; without it rank r runs on GPU r",
+     "GPU of every rank, counted node by node, each once; or the path of a .json file with that "
+     "list; by default rank r runs on GPU r",
      Wholes<P>{&P::placement}},
 };
 
@@ -176,7 +181,7 @@ constexpr Words<RoutingKind, 4> kRouting{{{RoutingKind::Balanced, "balanced"},
                                           {RoutingKind::Dirichlet, "dirichlet"},
                                           {RoutingKind::Recorded, "recorded"}}};
 constexpr Words<ExpertGemms, 3> kExpertGemms{{{ExpertGemms::PerExpert, "per_expert"},
-                                              {ExpertGemms::OneLaunch, "one_launch"},
+                                              {ExpertGemms::Grouped, "grouped"},
                                               {ExpertGemms::Fused, "fused"}}};
 constexpr Words<Dispatcher, 3> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"},
                                             {Dispatcher::AllGather, "all_gather"},
@@ -216,196 +221,207 @@ const Field<T> kTraining[] = {
     {"micro_batch_size", "sequences of one microbatch", Whole<T>{&T::micro_batch_size}},
     {"global_batch_size", "sequences of one optimizer step",
      Whole<T>{&T::global_batch_size, 1, kLengthMost, true}},
-    {"precision", "of weights and activations", word_of<T, &T::precision, kPrecision>()},
+    {"precision", "data type of weights and activations", word_of<T, &T::precision, kPrecision>()},
     {"gradient_precision",
-     "in which gradients are accumulated and sent; that of a recipe which has one, when left out",
+     "data type in which gradients are accumulated and reduced; without it, that of the recipe",
      word_of<T, &T::gradient_precision, kPrecision>()},
-    {"recompute", "what the backward pass computes again: nothing, some modules, whole layers",
+    {"recompute",
+     "activations that the backward recomputes: none, those of some modules, or those of whole "
+     "layers",
      word_of<T, &T::recompute, kRecompute>()},
     {"recompute_modules",
      "selective: core_attn, layernorm, mlp, moe, moe_act, shared_experts, mla_up_proj, or "
-     "second_products alone (PyTorch's checkpointing by operation); core_attn when left out",
+     "every_second_gemm alone (PyTorch's selective checkpointing by operation); default core_attn",
      words_of<T, &T::recompute_modules, kRecomputeModules>(
          "there is no module \"{}\" to recompute")},
     {"recompute_method",
-     "full: groups of recompute_num_layers with one checkpoint each (uniform), the first so many "
-     "of every chunk (block), each so-many-th (every), the first recompute_fraction of every chunk "
-     "(fraction), or the listed recompute_layers (layers)",
+     "full: one checkpoint for each group of recompute_num_layers layers (uniform), the first "
+     "recompute_num_layers layers of every chunk (block), every recompute_num_layers-th layer "
+     "(every), the first recompute_fraction of every chunk (fraction), or the layers in "
+     "recompute_layers (layers)",
      word_of<T, &T::recompute_method, kRecomputeMethods>()},
-    {"recompute_num_layers", "uniform, block and every: see recompute_method",
+    {"recompute_num_layers", "number of layers for the methods uniform, block and every",
      Whole<T>{&T::recompute_num_layers}},
-    {"recompute_fraction", "fraction: of each chunk's layers, rounded down; 0: none, 1: all",
+    {"recompute_fraction", "fraction: share of each chunk's layers, rounded down",
      OptionalNumber<T>{&T::recompute_fraction, 0.0, 1.0}},
-    {"recompute_layers", "layers: those of the model that are computed again, counted from 0",
+    {"recompute_layers", "layers: numbers of the recomputed layers, from 0",
      Wholes<T>{&T::recompute_layers, 0}},
-    {"recipe", "bytes of weights and gradients, precision of the products (models/recipes)",
+    {"recipe",
+     "precision recipe: bytes of weights and gradients, data type of GEMMs (models/recipes)",
      name_of<T, &T::recipe, recipe_names>()},
-    {"lora_rank", "rank of trained adapters on frozen weights; 0: every weight is trained",
+    {"lora_rank", "rank of trained LoRA adapters on frozen weights; 0 trains every weight",
      Whole<T>{&T::lora_rank, 0}},
     {"lora_targets",
-     "matrices with an adapter: query, key, value, projection, gate, up, down; all "
-     "when left out",
+     "matrices with an adapter: query, key, value, projection, gate, up, down; default all",
      words_of<T, &T::lora_targets, kAdapterTargets>("there is no matrix \"{}\" to adapt")},
-    {"frozen_weights", "how the layers' matrices are kept beside adapters: as_trained, or nf4",
+    {"frozen_weights", "storage of the layers' frozen matrices: as_trained, or nf4",
      word_of<T, &T::frozen_weights, kFrozenFormats>()},
-    {"optimizer", "bytes of its state and traffic of its step (models/optimizers)",
+    {"optimizer",
+     "optimizer: bytes of its state and memory traffic of its step (models/optimizers)",
      name_of<T, &T::optimizer, optimizer_names>()},
-    {"frozen_layers", "layers whose weights are not trained, counted from 0",
+    {"frozen_layers", "numbers of the layers whose weights are not trained, from 0",
      Wholes<T>{&T::frozen_layers, 0}},
     {"frozen_embedding", "the embedding is not trained", Flag<T>{&T::frozen_embedding}},
-    {"frozen_head", "head and last norm are not trained", Flag<T>{&T::frozen_head}},
+    {"frozen_head", "the head and the last norm are not trained", Flag<T>{&T::frozen_head}},
     {"attention",
-     "one fused kernel (flash), the slower one of xFormers (memory_efficient), or scores in memory "
-     "(unfused)",
+     "attention kernel: one fused kernel (flash), xFormers' slower one (memory_efficient), or "
+     "scores in memory (unfused)",
      word_of<T, &T::attention, kAttention>()},
-    {"vocab_multiple", "the vocabulary is padded to a multiple of this times tensor",
+    {"vocab_multiple", "the vocabulary is padded to a multiple of this number times tensor",
      Whole<T>{&T::vocab_multiple}},
-    {"mtp_layers", "layers behind the last that predict tokens further ahead, with the same head",
+    {"mtp_layers", "multi-token prediction (MTP) layers after the last layer; they share the head",
      Whole<T>{&T::mtp_layers, 0, 16}},
     {"fused_loss",
-     "the vocabulary-parallel loss reduces target and sum together and writes its gradient over "
-     "the "
-     "16-bit logits",
+     "the vocabulary-parallel loss reduces the target logit and the sum in one all_reduce and "
+     "writes its gradient over the 16-bit logits",
      Flag<T>{&T::fused_loss}},
     {"compiled",
-     "torch.compile fuses the norms, activations and other streaming operations that the framework "
-     "runs as separate kernels (those of a framework whose kernels are fused stay as they are)",
+     "torch.compile fuses norms, activations and other elementwise operations that the framework "
+     "runs as separate kernels",
      Flag<T>{&T::compiled}},
     {"gradient_clipping", "the gradient norm is reduced over all ranks",
      Flag<T>{&T::gradient_clipping}},
     {"gradient_average",
-     "who divides gradients by the number of replicas: the reduction (Megatron's "
-     "average_in_collective), a kernel before it, a kernel even for one replica, or as the "
+     "where gradients are divided by the number of replicas: in the reduction (Megatron's "
+     "average_in_collective), in a kernel before it, in a kernel even for one replica, or as the "
      "framework does",
      word_of<T, &T::gradient_average, kAverage>()},
     {"gradient_check",
-     "gradients are read for NaN before they are reduced (Megatron's check_for_nan_in_grad)",
+     "gradients are checked for NaN before they are reduced (Megatron's check_for_nan_in_grad)",
      word_of<T, &T::gradient_check, kCheck>()},
 };
 
 using E = ExpertSettings;
 const Field<E> kExperts[] = {
-    {"routing", "how tokens fall on the experts", word_of<E, &E::routing, kRouting>()},
-    {"zipf_exponent", "zipf: expert of rank i gets a share of i to the power of minus this",
+    {"routing", "distribution of tokens over experts", word_of<E, &E::routing, kRouting>()},
+    {"zipf_exponent",
+     "zipf: the expert of popularity rank i gets a share proportional to i to the power of minus "
+     "this number",
      Real<E>{&E::zipf_exponent, 0.0, 10.0}},
-    {"dirichlet_alpha", "dirichlet: smaller is more uneven",
+    {"dirichlet_alpha", "dirichlet: concentration; smaller is more uneven",
      Real<E>{&E::dirichlet_alpha, 0.01, 1e6}},
     {"counts", "recorded: a file with the tokens of each expert, layer by layer",
      Text<E>{&E::counts}},
     {"independent_replicas", "replicas of the experts have different loads",
      Flag<E>{&E::independent_replicas}},
-    {"capacity_factor", "rows an expert takes of a rank at most, over the even number; 0: all",
+    {"capacity_factor",
+     "most tokens that an expert takes from a rank, over the even number; 0: no limit",
      Real<E>{&E::capacity_factor, 0.0, 1e3}},
-    {"pad_to_capacity", "every expert gets as many rows as it takes at most",
+    {"pad_to_capacity", "every expert computes as many tokens as its capacity",
      Flag<E>{&E::pad_to_capacity}},
-    {"dispatcher", "how rows reach their experts", word_of<E, &E::dispatcher, kDispatcher>()},
-    {"dispatch_precision", "of the rows on their way to the experts",
+    {"dispatcher", "how tokens reach their experts", word_of<E, &E::dispatcher, kDispatcher>()},
+    {"dispatch_precision", "data type of dispatched tokens",
      word_of<E, &E::dispatch_precision, kDispatchPrecision>()},
-    {"products",
-     "the matrix products of a rank's experts: issued one by one, in one launch, or in one with "
-     "biases, activation and quantisation inside",
+    {"gemms",
+     "GEMMs of a rank's experts: one launch for each expert (per_expert), one grouped GEMM "
+     "(grouped), or a grouped GEMM with biases, activation and quantisation inside (fused)",
      word_of<E, &E::gemms, kExpertGemms>()},
-    {"overlap_shared", "the experts of all tokens compute while the rows travel",
+    {"overlap_shared", "shared experts compute during dispatch and combine",
      Flag<E>{&E::overlap_shared}},
-    {"overlap_exchanges",
-     "a backward and the forward before it run as one block, one forward further ahead: the rows "
-     "of "
-     "either travel under the other's computation",
+    {"overlap_dispatch",
+     "a backward and the next forward run as one block, so that dispatch and combine of one run "
+     "during the other's computation",
      Flag<E>{&E::overlap_dispatch}},
 };
 
 using V = ParameterServers;
 const Field<V> kServers[] = {
-    {"servers", "of them; each holds an equal part of the parameters and their state",
+    {"servers", "number of servers; each holds an equal part of the parameters and their state",
      Whole<V>{&V::servers, 1, 250, true}},
-    {"dedicated", "they have GPUs of their own, behind the workers'; else the workers' first ones",
+    {"dedicated",
+     "servers have their own GPUs, after those of the workers; otherwise they share the first "
+     "workers' GPUs",
      Flag<V>{&V::dedicated}},
-    {"staleness", "steps that a worker may be ahead of the slowest; 0 is the synchronous form",
+    {"staleness", "steps that a worker may be ahead of the slowest; 0 is synchronous",
      Whole<V>{&V::staleness, 0}},
-    {"asynchronous", "workers run ahead without a bound", Flag<V>{&V::asynchronous}},
-    {"steps", "played one after the other; figures are means over them",
+    {"asynchronous", "workers run ahead without a limit", Flag<V>{&V::asynchronous}},
+    {"steps", "number of simulated steps; figures are means over them",
      Whole<V>{&V::steps, 1, 1000}},
 };
 
 using O = OffloadSettings;
 const Field<O> kOffload[] = {
-    {"activations", "the share of what a layer keeps for its backward that goes to the host",
+    {"activations", "share of the activations kept for the backward that moves to host memory",
      Real<O>{&O::activations, 0.0, 1.0}},
-    {"activation_layers", "of the first so many layers of a chunk; 0: of all",
+    {"activation_layers", "number of layers at the start of a chunk whose activations move; 0: all",
      Whole<O>{&O::activation_layers, 0}},
-    {"optimizer", "its state stands on the host, updated by the CPU, or fetched for the GPU",
+    {"optimizer",
+     "optimizer state in host memory: updated by the CPU (cpu), or copied to the GPU for its step "
+     "(fetch)",
      word_of<O, &O::optimizer, kOffloadedOptimizer>()},
     {"weights",
-     "the layers' weights stand on the host and are fetched for every use; zero_stage 3: all "
-     "shards, fetched before they are gathered",
+     "the weights of the layers are in host memory and are copied to the GPU for each use; with "
+     "zero_stage 3 all shards, copied before they are gathered",
      Flag<O>{&O::weights}},
 };
 
 using D = Documents;
 const Field<D> kDocuments[] = {
     {"kind", "how documents are packed into sequences", word_of<D, &D::kind, kDocumentKind>()},
-    {"lengths", "list: of the documents of every sequence; they add up to sequence_length",
+    {"lengths", "list: lengths of the documents of every sequence; they add up to sequence_length",
      Wholes<D>{&D::lengths, 1, kLengthMost}},
-    {"mean_length", "lognormal: of a document, in tokens",
+    {"mean_length", "lognormal: mean length of a document in tokens",
      Whole<D>{&D::mean_length, 0, kLengthMost}},
-    {"sigma", "lognormal: of the logarithm of the length", Real<D>{&D::sigma, 0.0, 10.0}},
-    {"independent_replicas", "replicas draw documents of their own",
+    {"sigma", "lognormal: standard deviation of the logarithm of the length",
+     Real<D>{&D::sigma, 0.0, 10.0}},
+    {"independent_replicas", "replicas draw different documents",
      Flag<D>{&D::independent_replicas}},
 };
 
 using N = nccl::Settings;
 const Field<N> kNccl[] = {
-    {"version", "the release whose choices are taken, such as 2.27", Text<N>{&N::version}},
-    {"algo", "as NCCL_ALGO: Ring,Tree or ^NVLS or allreduce:Tree; empty: all", Text<N>{&N::algo}},
-    {"proto", "as NCCL_PROTO: LL,Simple or ^LL128; empty: NCCL's default", Text<N>{&N::proto}},
-    {"min_channels", "as NCCL_MIN_NCHANNELS",
+    {"version", "NCCL release whose choices are simulated, such as 2.27", Text<N>{&N::version}},
+    {"algo", "NCCL_ALGO: Ring,Tree or ^NVLS or allreduce:Tree; empty: all", Text<N>{&N::algo}},
+    {"proto", "NCCL_PROTO: LL,Simple or ^LL128; empty: NCCL's default", Text<N>{&N::proto}},
+    {"min_channels", "NCCL_MIN_NCHANNELS",
      OptionalWhole<N>{&N::min_channels, 1, nccl::kChannelsMost}},
-    {"max_channels", "as NCCL_MAX_NCHANNELS",
+    {"max_channels", "NCCL_MAX_NCHANNELS",
      OptionalWhole<N>{&N::max_channels, 1, nccl::kChannelsMost}},
 };
 
 const Field<Published> kPublished[] = {
     {"source", "where the figures are printed", Text<Published>{&Published::source, true}},
-    {"step_time", "of one optimizer step", OptionalTime<Published>{&Published::step_time}},
-    {"tokens_per_s_per_gpu", "training tokens",
+    {"step_time", "published time of one optimizer step",
+     OptionalTime<Published>{&Published::step_time}},
+    {"tokens_per_s_per_gpu", "published training tokens per second and GPU",
      OptionalNumber<Published>{&Published::tokens_per_s_per_gpu}},
-    {"model_flops_per_gpu", "without recomputation",
+    {"model_flops_per_gpu", "published FLOP/s per GPU, without recomputation",
      OptionalFlopsRate<Published>{&Published::model_flops_per_gpu}},
-    {"hardware_flops_per_gpu", "with recomputation",
+    {"hardware_flops_per_gpu", "published FLOP/s per GPU, with recomputation",
      OptionalFlopsRate<Published>{&Published::hardware_flops_per_gpu}},
-    {"mfu", "model FLOP/s over the peak, 0 to 1",
-     OptionalNumber<Published>{&Published::mfu, 0.0, 1.0}},
+    {"mfu", "published MFU, 0 to 1", OptionalNumber<Published>{&Published::mfu, 0.0, 1.0}},
     {"note", "what to know when comparing", Text<Published>{&Published::note}},
 };
 
 using S = Scenario;
 const Field<S> kHeading[] = {
-    {"description", "what the scenario is, in a sentence", Text<S>{&S::description}},
+    {"description", "a sentence about the scenario", Text<S>{&S::description}},
     {"source", "where its settings come from", Text<S>{&S::source}},
-    {"assumptions", "what the source does not say and this file supposes",
+    {"assumptions", "settings that the source does not state and this file assumes",
      Texts<S>{&S::assumptions}},
 };
 const Field<S> kRun[] = {
     {"framework",
-     "the software around the model, and its release: memory, kernels and practices "
-     "(models/frameworks)",
+     "training framework and its release: its memory, kernels and defaults (models/frameworks)",
      name_of<S, &S::framework, framework_names>()},
     {"defaults",
-     "what fields have that are left out: what runs of the framework have, or the ideal (a host "
-     "that issues in no time, replicas that keep pace)",
+     "values of fields that are left out: those of runs with the framework, or ideal ones (a host "
+     "that issues kernels in no time, replicas that never wait)",
      word_of<S, &S::defaults, kDefaults>()},
     {"host", "how the CPU issues kernels: a name of `trainyard list hosts`, a file, or none",
      Text<S>{&S::host}},
-    {"engine", "what prices communication", name_of<S, &S::engine, engine_names>()},
-    {"collective_model", "collectives as flows, or message by message",
+    {"engine", "engine that times communication: simgrid with contention, ideal without",
+     name_of<S, &S::engine, engine_names>()},
+    {"collective_model", "collectives as flows (fluid), or message by message (stepwise)",
      word_of<S, &S::collective_model, kCollectiveModels>()},
-    {"interference", "communication takes SMs from the computation beside it",
+    {"interference", "communication takes SMs from computation that runs at the same time",
      Flag<S>{&S::interference}},
-    {"stragglers", "replicas wait for the last of them, which is the later the more there are",
+    {"stragglers",
+     "replicas wait for the slowest of them, by measured slowdowns that grow with their number",
      Flag<S>{&S::stragglers}},
-    {"flops_convention", "how attention counts in MFU: its causal half, or the full square",
+    {"flops_convention", "attention FLOPs that MFU counts: the causal half, or the full square",
      word_of<S, &S::flops_convention, kConvention>()},
-    {"seed", "of the random choices of the run", Seed<S>{&S::seed}},
+    {"seed", "seed of the random choices", Seed<S>{&S::seed}},
 };
 
 constexpr std::array kGroupKinds = {GroupKind::Tensor, GroupKind::Pipeline, GroupKind::Data,
@@ -486,15 +502,15 @@ constexpr Section section_of(std::string_view key, std::string_view meaning,
 
 using Plan = TrainingPlan;
 constexpr Section kSections[] = {
-    section_of<&Plan::parallelism, parallelism_fields>("parallelism",
-                                                       "how the model is spread over GPUs", always),
+    section_of<&Plan::parallelism, parallelism_fields>(
+        "parallelism", "how the model is divided over GPUs", always),
     section_of<&Plan::training, training_fields>("training", "one optimizer step", always),
     section_of<&Plan::experts, expert_fields>("experts", "how a mixture of experts is run",
                                               has_experts),
     section_of<&Plan::servers, server_fields>(
-        "parameter_servers", "replicas that meet in servers instead of reducing among each other",
-        has_servers),
-    section_of<&Plan::offload, offload_fields>("offload", "what stands in the memory of the CPUs",
+        "parameter_servers",
+        "replicas that exchange gradients and weights through parameter servers", has_servers),
+    section_of<&Plan::offload, offload_fields>("offload", "state in the memory of the hosts",
                                                offloads),
     section_of<&Plan::documents, document_fields>("documents", "documents packed into sequences",
                                                   packs_documents),

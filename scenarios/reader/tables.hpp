@@ -1,7 +1,7 @@
 // The tables of a scenario's fields, section by section (sim/base/field.hpp defines their entries),
 // and the list of the sections. Reading, writing and the schema of scenarios use them.
 //
-//     for (const Section& one : sections()) fmt::print("{}: {}\n", one.key, one.meaning);
+//    for (const Section& one : sections()) fmt::print("{}: {}\n", one.key, one.meaning);
 #pragma once
 
 #include <map>

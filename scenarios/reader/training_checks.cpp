@@ -34,11 +34,11 @@ void check_second_gemms(const Check& check) {
   const bool known = a.gated_ffn && training.lora_rank == 0 && knows_second_gemms(a);
   const bool alone = chosen == RecomputeModules{.core = false, .second_gemms = true};
   if (alone && (known || !check.model)) return;
-  check.file.report(
-      "/training/recompute_modules",
-      "second_products stands alone, for dense layers with a gated feed-forward part and "
-      "ordinary attention whose weights are all trained",
-      "choose modules by name, or recompute \"full\"");
+  check.file.report("/training/recompute_modules",
+                    "every_second_gemm cannot be combined with others; it is for dense layers with "
+                    "a gated feed-forward part and "
+                    "ordinary attention whose weights are all trained",
+                    "choose modules by name, or recompute \"full\"");
 }
 
 // Checks a field that only one method reads. Without full recomputation the field has no effect,
@@ -171,10 +171,10 @@ void check_mtp_layers(const Check& check) {
     check.file.report("/training/mtp_layers", problem, hint);
   };
   if (check.batch().lora_rank > 0)
-    refuse("layers that predict further tokens are trained whole, not by adapters",
+    refuse("MTP layers are trained as a whole, not by adapters",
            "set mtp_layers or lora_rank to 0");
   if (freezes(check.batch()) || check.scenario.plan.offload.any())
-    refuse("layers that predict further tokens are neither frozen nor offloaded with the others",
+    refuse("MTP layers are neither frozen nor offloaded",
            "set mtp_layers to 0, or leave frozen weights and offload out");
   if (!check.parallelism) return;
   const Parallelism& p = check.sizes();
@@ -193,7 +193,7 @@ void check_adapters(const Check& check) {
       kinds, [&a](const CountedKind& counted) { return !takes_adapters(counted.kind, a); });
   if (refusing != kinds.end())
     check.file.report("/training/lora_rank",
-                      fmt::format("adapters stand on ordinary attention; this model has {}",
+                      fmt::format("adapters need multi-head attention; this model has {}",
                                   block_of(refusing->kind, LayerHalf::Attention).name),
                       "set lora_rank to 0, or take another model");
   else if (adapter_parameters(a, training) == 0)
@@ -225,7 +225,7 @@ void check_frozen(const Check& check) {
         "/training/frozen_embedding",
         fmt::format("{} has one matrix for embedding and head, which is trained or not",
                     plan.architecture.name),
-        "set frozen_embedding and frozen_head alike");
+        "set frozen_embedding and frozen_head to the same value");
 }
 
 void check_documents(const Check& check) {
@@ -244,7 +244,7 @@ void check_documents(const Check& check) {
   if (check.parallelism && plan.documents.drawn() && plan.documents.independent_replicas &&
       plan.parallelism.data > 1 && plan.servers.servers > 0)
     check.file.report("/documents/independent_replicas",
-                      "replicas cannot read other documents beside parameter servers",
+                      "replicas with parameter servers cannot have different documents",
                       "set it to false");
 }
 

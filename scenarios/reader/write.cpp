@@ -119,7 +119,8 @@ Json collectives_schema() {
   properties["nccl"] = with_description("how NCCL chooses, where it is left to NCCL",
                                         schema_of_fields(nccl_fields(), nccl::Settings{}));
   properties["profile"] = {
-      {"description", "a file of `trainyard import nccl-tests`: its times stand for NCCL's"},
+      {"description",
+       "a file of `trainyard import nccl-tests`: its times replace those of NCCL's model"},
       {"type", "string"}};
   return {{"description", "the algorithm of each operation, by kind of group"},
           {"type", "object"},

@@ -80,8 +80,8 @@ void add_settings_without_effect(const TrainingPlan& plan, Approximations& found
     found.push_back(
         {.name = "recomputation_without_effect",
          .count = static_cast<std::uint64_t>(plan.architecture.layers),
-         .sentence = "selective recomputation of core_attn runs the attention core again and saves "
-                     "next to nothing beside flash attention, which keeps no scores (set "
+         .sentence = "selective recomputation of core_attn recomputes the attention core and saves "
+                     "almost nothing with flash attention, which keeps no scores (set "
                      "training.recompute to none, or name other recompute_modules)"});
   if (t.recompute != Recompute::Full && (t.recompute_fraction || !t.recompute_layers.empty()))
     found.push_back(
@@ -114,17 +114,15 @@ Approximations plan_approximations(const Scenario& scenario) {
     found.push_back({.name = "overlap_without_interference",
                      .count = 1,
                      .sentence =
-                         "the scenario switches interference off: communication beside computation "
+                         "the scenario switches interference off: communication during computation "
                          "does not slow it"});
   }
   add_straggler_approximations(scenario, found);
   if (scenario.plan.recipe.four_bit_gemms) {
-    found.push_back(
-        {.name = "four_bit_products_by_data_sheet",
-         .count = 1,
-         .sentence =
-             "no product of 4-bit numbers was measured: they take the time of 8-bit ones by "
-             "the rates of the GPU's data sheet"});
+    found.push_back({.name = "four_bit_gemms_by_data_sheet",
+                     .count = 1,
+                     .sentence = "no 4-bit GEMM was measured: they take the time of 8-bit GEMMs by "
+                                 "the rates of the GPU's data sheet"});
   }
   if (scenario.host_costs.free()) {
     found.push_back({.name = "host_not_simulated",
@@ -221,8 +219,9 @@ Approximations software_approximations(const Workload& workload) {
   found.push_back(
       {.name = "software_unknown",
        .count = workload.programs.size(),
-       .sentence = "a workload says nothing of framework and host: kernels take their profile's "
-                   "time, issued in no time (name a scenario beside --workload for its software)"});
+       .sentence =
+           "a workload says nothing of framework and host: kernels take their profile's "
+           "time, issued in no time (name a scenario together with --workload for its software)"});
   return found;
 }
 
@@ -254,7 +253,7 @@ Approximations nccl_approximations(const Workload& workload, const Cluster& clus
   found.push_back(
       {.name = "nccl_times_of_another_gpu",
        .count = calls,
-       .sentence = fmt::format("no collective was measured on \"{}\": {} tells how long NCCL's "
+       .sentence = fmt::format("no collective was measured on \"{}\": {} says how long NCCL's "
                                "choices take",
                                cluster.facts().gpu,
                                generation ? "what another GPU of its generation needs, over links "

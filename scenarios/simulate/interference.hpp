@@ -1,9 +1,9 @@
 // The slowdown of computation during communication, which is the share of SMs that the
 // communication holds, and the slowdown of communication during computation.
 //
-//     const auto losses = compute_losses(cluster, workload, partition, selected,
-//                                        load_gpu_sheet("h100"));
-//     losses[group_class][call];     // NVLS on 16 of 132 SMs: 0.121
+//    const auto losses = compute_losses(cluster, workload, partition, selected,
+//                                       load_gpu_sheet("h100"));
+//    losses[group_class][call];     // NVLS on 16 of 132 SMs: 0.121
 #pragma once
 
 #include <cstdint>

@@ -49,20 +49,20 @@ const KernelPricing& KernelPricings::of(const std::string& gpu) {
 // memory-bound kernel and added.
 double framework_factor(const KernelPricing& pricing, const Kernel& kernel, const Cost& profile) {
   const FrameworkTimes& times = pricing.times;
-  const MemoryBound beside{.bytes = times.ring_bytes(kernel)};
-  if (beside.bytes == 0) return times.as_wide(kernel);
-  const Seconds passes = pricing.gpu.model->cost(beside).time * times.memory_bound;
+  const MemoryBound passes_of_ring{.bytes = times.ring_bytes(kernel)};
+  if (passes_of_ring.bytes == 0) return times.as_wide(kernel);
+  const Seconds passes = pricing.gpu.model->cost(passes_of_ring).time * times.memory_bound;
   return times.as_wide(kernel) + passes / profile.time;
 }
 
 Cost KernelPrice::cost() const {
   const double software = framework * four_bits * last_replica;
-  return {.time = profile.time * software * beside_dispatch, .provenance = profile.provenance};
+  return {.time = profile.time * software * dispatch_slowdown, .provenance = profile.provenance};
 }
 
 std::vector<KernelPrice> kernel_prices(const Workload& workload,
                                        const std::vector<std::string>& gpu_of_kernel,
-                                       KernelPricings& pricings, bool keeps_sms) {
+                                       KernelPricings& pricings, bool reserves_sms) {
   std::vector<KernelPrice> prices;
   prices.reserve(workload.kernels.size());
   for (std::size_t index = 0; index < workload.kernels.size(); ++index) {
@@ -71,13 +71,13 @@ std::vector<KernelPrice> kernel_prices(const Workload& workload,
     const GpuSheet& sheet = pricing.gpu.sheet;
     const double compute_loss = sheet.communication_sms.compute_loss;
     const Cost profile = pricing.gpu.model->cost(kernel);
-    prices.push_back(
-        {.profile = profile,
-         .framework = framework_factor(pricing, kernel, profile),
-         .four_bits = pricing.times.narrower(kernel),
-         .last_replica = pricing.last_replica,
-         .beside_dispatch =
-             keeps_sms ? pricing.times.beside_dispatch(kernel, sheet.sms, compute_loss) : 1.0});
+    prices.push_back({.profile = profile,
+                      .framework = framework_factor(pricing, kernel, profile),
+                      .four_bits = pricing.times.narrower(kernel),
+                      .last_replica = pricing.last_replica,
+                      .dispatch_slowdown = reserves_sms ? pricing.times.dispatch_slowdown(
+                                                              kernel, sheet.sms, compute_loss)
+                                                        : 1.0});
   }
   return prices;
 }
@@ -98,9 +98,9 @@ std::vector<KernelRow> kernel_table(const Scenario& scenario, const Cluster& clu
   const auto [workload, gpu_of_kernel] = specialise(scenario_workload(scenario, cluster), cluster);
   Memo memo;
   KernelPricings pricings(kernel_software(scenario), memo);
-  const bool keeps_sms = scenario.interference && dispatches_tokens(workload);
+  const bool reserves_sms = scenario.interference && dispatches_tokens(workload);
   const std::vector<KernelPrice> prices =
-      kernel_prices(workload, gpu_of_kernel, pricings, keeps_sms);
+      kernel_prices(workload, gpu_of_kernel, pricings, reserves_sms);
   const std::vector<bool> used = kernels_used(workload);
   std::vector<KernelRow> rows;
   for (std::size_t kernel = 0; kernel < prices.size(); ++kernel) {

@@ -71,20 +71,21 @@ class KernelPricings {
 // The time of a kernel in a run: the profile's time, times the factors of the software. A factor of
 // 1 changes nothing.
 struct KernelPrice {
-  Cost profile;                  // alone on the GPU, from the profile
-  double framework = 1.0;        // the framework's kernel over the profile's
-  double four_bits = 1.0;        // a 4-bit GEMM over the 8-bit GEMM in the profile
-  double last_replica = 1.0;     // the slowest replica over a single one
-  double beside_dispatch = 1.0;  // slowdown by the SMs that dispatch and combine reserve
+  Cost profile;                    // alone on the GPU, from the profile
+  double framework = 1.0;          // the framework's kernel over the profile's
+  double four_bits = 1.0;          // a 4-bit GEMM over the 8-bit GEMM in the profile
+  double last_replica = 1.0;       // the slowest replica over a single one
+  double dispatch_slowdown = 1.0;  // slowdown by the SMs that dispatch and combine reserve
   // Returns the profile's cost with all factors applied.
   [[nodiscard]] Cost cost() const;
 };
 
-// `gpu_of_kernel` names the GPU of each kernel; the price is that on the slowest rank. `keeps_sms`:
+// `gpu_of_kernel` names the GPU of each kernel; the price is that on the slowest rank.
+// `reserves_sms`:
 // whether dispatch and combine reserve the SMs that the framework gives them.
 [[nodiscard]] std::vector<KernelPrice> kernel_prices(const Workload& workload,
                                                      const std::vector<std::string>& gpu_of_kernel,
-                                                     KernelPricings& pricings, bool keeps_sms);
+                                                     KernelPricings& pricings, bool reserves_sms);
 
 // Returns the same as costs, with the changes of the what-if.
 [[nodiscard]] std::vector<Cost> price_kernels(const Lowered& lowered, KernelPricings& pricings,
@@ -92,8 +93,8 @@ struct KernelPrice {
 
 // A kernel of a scenario with its time in a run, and the factors of that time.
 //
-//     for (const KernelRow& row : kernel_table(scenario, *shared_cluster(scenario.cluster)))
-//       fmt::print("{} {}\n", to_text(row.kernel), to_text(row.price.cost().time));
+//    for (const KernelRow& row : kernel_table(scenario, *shared_cluster(scenario.cluster)))
+//      fmt::print("{} {}\n", to_text(row.kernel), to_text(row.price.cost().time));
 struct KernelRow {
   Kernel kernel;
   std::string gpu;  // profile of the GPU that it runs on

@@ -67,8 +67,9 @@ std::vector<std::vector<double>> step_ends(const Result& run, const TrainingPlan
 
 // Gives one step after another to the worker that finishes it first. The dates are compared
 // exactly, as products of integers.
-std::vector<std::uint32_t> shared_out(std::span<const std::vector<double>> ends,
-                                      std::uint64_t total, std::optional<std::uint32_t> staleness) {
+std::vector<std::uint32_t> divide_steps(std::span<const std::vector<double>> ends,
+                                        std::uint64_t total,
+                                        std::optional<std::uint32_t> staleness) {
   TY_CHECK(!ends.empty() && total >= ends.size(), ends.size(), total);
   const std::vector<std::uint64_t> pace = paces(ends);
   std::vector<std::uint32_t> steps(ends.size(), 1);
@@ -113,7 +114,7 @@ Result simulate_at_own_pace(const Scenario& scenario,
   Result result = simulate(paced);
   for (std::uint32_t iteration = 0; iteration < kPacesTaken; ++iteration) {
     std::vector<std::uint32_t> own =
-        shared_out(step_ends(result, paced.plan), std::uint64_t{steps} * workers, staleness);
+        divide_steps(step_ends(result, paced.plan), std::uint64_t{steps} * workers, staleness);
     if (own == made) break;
     servers.steps_of_worker = made = std::move(own);
     result = simulate(paced);

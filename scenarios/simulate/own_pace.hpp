@@ -7,7 +7,7 @@
 // of 1 and 2 steps a second, 30 steps on average: 20 and 40 steps, in 20 s; 30 steps each would
 // take 30 s (tests/scenarios/simulate/own_pace_test.cpp).
 //
-//     T = steps / sum of the workers' rates
+//    T = steps / sum of the workers' rates
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ namespace trainyard {
 // has made all its steps in `ends`. No worker is more than `staleness` + 1 steps ahead of the
 // slowest; nothing: no bound. REQUIRES: every worker has made a step; total is at least the number
 // of workers.
-[[nodiscard]] std::vector<std::uint32_t> shared_out(std::span<const std::vector<double>> ends,
-                                                    std::uint64_t total,
-                                                    std::optional<std::uint32_t> staleness);
+[[nodiscard]] std::vector<std::uint32_t> divide_steps(std::span<const std::vector<double>> ends,
+                                                      std::uint64_t total,
+                                                      std::optional<std::uint32_t> staleness);
 
 // Simulates the scenario with every worker at its own pace. Workers of one speed make the same
 // number of steps and are simulated once.

@@ -28,7 +28,7 @@ void name_refused_choice(const Scenario& scenario, const RefusedCall& refused) {
                     .pointer = refused.field,
                     .problem = refused.what(),
                     .hint = refused.field == CollectiveChoice::kNcclField
-                                ? "an algorithm of one operation alone stands in its group: "
+                                ? "an algorithm for a single operation is alone in its group: "
                                   "{\"data\": {\"all_reduce\": \"tree\"}}"
                                 : ""});
 }

@@ -4,12 +4,12 @@
 // the run finds out whether the messages of a schedule block each other. Neither knows the file and
 // the field, which this module adds:
 //
-//     scenarios/mine.json: /collectives/data/all_reduce: all_reduce of 8 ranks on GPUs 0, 2, ...,
-//     14 cannot use "nvls": nvls runs within one node, here are 2 (choose one of: ring, tree, ...)
+//    scenarios/mine.json: /collectives/data/all_reduce: all_reduce of 8 ranks on GPUs 0, 2, ...,
+//    14 cannot use "nvls": nvls runs within one node, here are 2 (choose one of: ring, tree, ...)
 //
-//     scenarios/mine.json: /parallelism/overlap_p2p: zb_auto cannot go on where false lets
-//     messages hold up their stage: stage 0 (rank 0): recv ... waits for stage 1 ... (set
-//     overlap_p2p to true)
+//    scenarios/mine.json: /parallelism/overlap_p2p: zb_auto cannot go on where false lets
+//    messages hold up their stage: stage 0 (rank 0): recv ... waits for stage 1 ... (set
+//    overlap_p2p to true)
 #pragma once
 
 #include "scenarios/reader/scenario.hpp"

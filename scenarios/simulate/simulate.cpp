@@ -166,7 +166,7 @@ Result simulate(const Scenario& scenario, const SimulateOptions& options) {
   return simulate(scenario, options, memo);
 }
 
-Result simulate(WorkloadQuestion question, const SimulateOptions& options) {
+Result simulate(WorkloadRun question, const SimulateOptions& options) {
   const Stopwatch stopwatch;
   Memo memo;
   const auto cluster = shared_cluster(question.cluster);

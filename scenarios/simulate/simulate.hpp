@@ -1,14 +1,14 @@
 // Simulates a scenario: the main function of Trainyard and of its C++ library.
 //
-//     const Scenario scenario = load_scenario("scenarios/first/two_gpus.json", {});
-//     const Result result = simulate(scenario);
-//     fmt::print("{}", summary_text(result.view()));
+//    const Scenario scenario = load_scenario("scenarios/first/two_gpus.json", {});
+//    const Result result = simulate(scenario);
+//    fmt::print("{}", summary_text(result.view()));
 //
 // What-ifs share a memo, which caches the results of stages that they do not change:
 //
-//     Memo memo;
-//     for (double factor : {1.0, 2.0, 4.0})
-//       simulate(scenario, {.what_if = {.network = factor}}, memo).timeline.makespan_s;
+//    Memo memo;
+//    for (double factor : {1.0, 2.0, 4.0})
+//      simulate(scenario, {.what_if = {.network = factor}}, memo).timeline.makespan_s;
 //
 // simulate() changes only the memo and writes no files. Thread-safe, with one memo or several.
 // SimGrid has one instance per process, so simulations whose transfers need it run one at a time.
@@ -66,7 +66,7 @@ struct Result {
 // determine the software around it. If `software` is given, its framework (kernels, memory), host,
 // interference and NCCL settings apply. Otherwise kernels take the profile's time, no host issues
 // them, and the result reports that.
-struct WorkloadQuestion {
+struct WorkloadRun {
   std::string title;
   Workload workload;
   ClusterSpec cluster;
@@ -76,6 +76,6 @@ struct WorkloadQuestion {
 
 [[nodiscard]] Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& memo);
 [[nodiscard]] Result simulate(const Scenario& scenario, const SimulateOptions& options = {});
-[[nodiscard]] Result simulate(WorkloadQuestion question, const SimulateOptions& options = {});
+[[nodiscard]] Result simulate(WorkloadRun question, const SimulateOptions& options = {});
 
 }  // namespace trainyard

@@ -162,13 +162,13 @@ Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
 
 nccl::Options nccl_options(const CollectiveChoice& choice) {
   nccl::Options options = nccl::options_of(choice.nccl);
-  options.stands_in = true;
+  options.allow_fallback = true;
   return options;
 }
 
 // The intermediate results of a large cluster's fold take as much memory as the fold itself, so
 // they are not cached.
-Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldQuestion& question,
+Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldRequest& question,
                      std::shared_ptr<IsomorphicPlacements> places, Memo& memo) {
   const CollectiveChoice& choice = question.collectives;
   std::optional<CollectiveProfile> profile;
@@ -202,7 +202,7 @@ std::size_t footprint(const Folded& folded) {
     bytes += sizeof(FlowClass) + flow.weights.size() * sizeof(FlowClass::Weight);
   for (const auto& calls : partition.phases)
     for (const auto& phases : calls) bytes += sizeof(phases) + phases.size() * sizeof(FoldedPhase);
-  for (const auto& places : partition.places) bytes += places.size() * sizeof(SlotPlace);
+  for (const auto& places : partition.places) bytes += places.size() * sizeof(SlotTarget);
   return bytes;
 }
 
@@ -261,8 +261,7 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
   return step;
 }
 
-std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldQuestion question,
-                                        Memo& memo) {
+std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldRequest question, Memo& memo) {
   if (step.software) question.collectives = step.software->plan.collectives;
   // Reasons name programs, which workloads with equal calls need not share.
   const auto named = question.reasons ? step.lowered : nullptr;

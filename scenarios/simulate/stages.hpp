@@ -1,9 +1,9 @@
 // The values that the stages of the main line (simulate.cpp) pass on: a workload with everything
 // that follows from it alone, and the same workload folded on its cluster.
 //
-//     const Lowered lowered = lower_scenario(scenario, cluster);
-//     const Folded folded = fold_workload(lowered, cluster, {}, nullptr, memo);
-//     folded.partition.ranks.size();   // classes of ranks
+//    const Lowered lowered = lower_scenario(scenario, cluster);
+//    const Folded folded = fold_workload(lowered, cluster, {}, nullptr, memo);
+//    folded.partition.ranks.size();   // classes of ranks
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@ namespace trainyard {
 
 // A workload for GPUs of several kinds, in which every program and kernel belongs to one kind.
 //
-//     const Specialised special = specialise(workload, cluster);
-//     load_cost_model(special.gpu_of_kernel[7])->cost(special.workload.kernels[7]);
+//    const Specialised special = specialise(workload, cluster);
+//    load_cost_model(special.gpu_of_kernel[7])->cost(special.workload.kernels[7]);
 struct Specialised {
   Workload workload = {};
   std::vector<std::string> gpu_of_kernel = {};  // GPU profile, by kernel
@@ -46,15 +46,15 @@ struct Specialised {
 
 // A workload as a simulation uses it, with everything that follows from it alone.
 //
-//     const Lowered lowered = lower_scenario(scenario, cluster);
-//     lowered.workload->kernels[7];   // runs on lowered.gpu_of_kernel[7]
+//    const Lowered lowered = lower_scenario(scenario, cluster);
+//    lowered.workload->kernels[7];   // runs on lowered.gpu_of_kernel[7]
 struct Lowered {
   std::shared_ptr<const Workload> workload;
   std::vector<std::string> gpu_of_kernel;  // GPU profile, by index into Workload::kernels
   std::vector<bool> used;                  // by kernel: whether a rank's program computes it
   bool dispatches_tokens = false;          // between experts
   std::vector<HostLane> hosts;             // by program; empty: issuing costs nothing
-  std::vector<StageBook> books;            // the input of rearranged(); empty: none
+  std::vector<BlockCatalogue> books;       // the input of rearranged(); empty: none
   // Computed on first use, by any thread.
   std::shared_ptr<ProgramAnalysis> analysis;
   std::unique_ptr<EnginePrograms> known;
@@ -89,18 +89,18 @@ struct Folded {
 // Estimates the bytes that the value holds.
 [[nodiscard]] std::size_t footprint(const Folded& folded);
 
-struct FoldQuestion {
+struct FoldRequest {
   CollectiveChoice collectives = {};
   bool fold = true;
   bool reasons = false;
-  bool operator==(const FoldQuestion&) const = default;
+  bool operator==(const FoldRequest&) const = default;
 };
 
 // `places` are the placements on this cluster; null: the function computes them. The memo provides
 // the results of equal workloads and clusters. Throws InputError for a malformed profile of
 // collectives, and RefusedCall for an algorithm that cannot run in its group.
 [[nodiscard]] Folded fold_workload(const Lowered& lowered, const Cluster& cluster,
-                                   const FoldQuestion& question,
+                                   const FoldRequest& question,
                                    std::shared_ptr<IsomorphicPlacements> places, Memo& memo);
 
 [[nodiscard]] nccl::Options nccl_options(const CollectiveChoice& choice);
@@ -125,8 +125,8 @@ struct LoweredStep {
                                      const std::shared_ptr<const Cluster>& cluster, Memo& memo);
 
 // Folds the step. The software provides the collectives of `question`.
-[[nodiscard]] std::shared_ptr<const Folded> fold_step(const LoweredStep& step,
-                                                      FoldQuestion question, Memo& memo);
+[[nodiscard]] std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldRequest question,
+                                                      Memo& memo);
 
 // Returns the partition, changed by the what-ifs on communication.
 [[nodiscard]] std::shared_ptr<const Partition> partition_of(

@@ -1,7 +1,7 @@
 // A simulation with changed hardware or software: for example a network twice as fast, no latency,
 // or free data-parallel communication.
 //
-//     simulate(scenario, {.what_if = {.network = 2.0}});
+//    simulate(scenario, {.what_if = {.network = 2.0}});
 #pragma once
 
 #include <vector>

@@ -28,9 +28,9 @@ ClusterSpec read_cluster_file(const std::filesystem::path& file) {
 namespace {
 
 // `place` names the source of the cluster in messages.
-WorkloadQuestion question_of(const std::filesystem::path& workload, ClusterSpec cluster,
-                             const std::string& place) {
-  WorkloadQuestion question;
+WorkloadRun question_of(const std::filesystem::path& workload, ClusterSpec cluster,
+                        const std::string& place) {
+  WorkloadRun question;
   question.title = fmt::format("Workload {}", workload.filename().string());
   question.cluster = std::move(cluster);
   question.workload = read_workload(workload);
@@ -49,14 +49,14 @@ WorkloadQuestion question_of(const std::filesystem::path& workload, ClusterSpec 
 
 }  // namespace
 
-WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
-                                        const std::filesystem::path& cluster) {
+WorkloadRun read_workload_question(const std::filesystem::path& workload,
+                                   const std::filesystem::path& cluster) {
   return question_of(workload, read_cluster_file(cluster), cluster.string());
 }
 
-WorkloadQuestion read_workload_question(const std::filesystem::path& workload,
-                                        const Scenario& scenario) {
-  WorkloadQuestion question = question_of(workload, scenario.cluster, scenario.file);
+WorkloadRun read_workload_question(const std::filesystem::path& workload,
+                                   const Scenario& scenario) {
+  WorkloadRun question = question_of(workload, scenario.cluster, scenario.file);
   question.engine = scenario.engine;
   question.software = scenario;
   return question;

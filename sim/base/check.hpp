@@ -1,7 +1,7 @@
 // TY_CHECK: an assertion that is also active in release builds. It guards against programming
 // errors. Errors of the user are reported as InputError (error.hpp).
 //
-//    TY_CHECK(op.stream < workload.streams.size(), op.stream, workload.streams.size());
+//    TY_CHECK(op.name < workload.names.size(), op.name, workload.names.size());
 //
 // A failed check throws InternalError with the expression, the printed values and the source
 // location. `main` turns it into exit code 70.

@@ -1,7 +1,7 @@
 // Concurrent execution of independent work on two threads.
 //
 //    const auto sums = run_concurrently(links > kMany, [&] { count(); }, [&] { return add_up(); });
-//    parallel_for(programs > 1, programs, [&](std::size_t program) { orders[program] = ...; });
+//    parallel_for(programs > 1, programs, [&](std::size_t program) { work_on(program); });
 #pragma once
 
 #include <atomic>

@@ -1,9 +1,9 @@
 // Descriptions of the fields of a JSON object. One description serves reading, writing and the JSON
 // Schema, so the three stay consistent.
 //
-//    const Field<Parallelism> row{"tensor", "ranks that share each layer",
-//                                 Whole{&Parallelism::tensor}};
-//    read_fields<Parallelism>(object, rows, Parallelism{});  // problems go to the object's file
+//    const Field<Parallelism> rows[] = {
+//        {"tensor", "ranks that share each layer", Whole<Parallelism>{&Parallelism::tensor}}};
+//    read_fields<Parallelism>(object, rows, {});   // problems go to the object's file
 //
 // The default of a field is the value of its member in a default-constructed structure. It is
 // defined nowhere else.

@@ -175,7 +175,7 @@ void make_folder_of(const fs::path& file) {
   }
 }
 
-bool is_written_as_it_stands(const fs::path& file) {
+bool is_irreplaceable(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   return fs::is_other(status) || is_standard_output(file);
@@ -188,7 +188,7 @@ NewFile::NewFile(fs::path file) : file_(std::move(file)) {
   if (is_standard_output(file_)) {
     std::fflush(stdout);
     descriptor_ = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
-  } else if (is_written_as_it_stands(file_)) {
+  } else if (is_irreplaceable(file_)) {
     descriptor_ = ::open(file_.c_str(), O_WRONLY | O_CLOEXEC);
   } else {
     target_ = behind_links(file_);

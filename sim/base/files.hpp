@@ -24,7 +24,7 @@ void write_file(const std::filesystem::path& file, std::string_view contents);
 
 // Returns the value that `read` makes of a data file. The process computes it once and caches it:
 //
-//    const Json& lists = read_once<Json>(data_file(folder, "topology"), parse);
+//    const Json& lists = read_once<Json>(data_file("sim/nccl/data", "topology"), parse);
 //
 // Calls `read(file)` if there is no value for this Value, Read and version of the file. If `read`
 // throws, nothing is cached and the next caller reads again. Thread-safe, but `read` itself must
@@ -48,7 +48,7 @@ template <class Value, class Read>
 // True for a file that must not be replaced: a device, a pipe, or the target of standard output
 // (`--json /dev/stdout >> log`: the shell holds the log open). No temporary file is made next to it
 // either.
-[[nodiscard]] bool is_written_as_it_stands(const std::filesystem::path& file);
+[[nodiscard]] bool is_irreplaceable(const std::filesystem::path& file);
 
 // Creates the missing parent folders of a file. Throws InputError if that fails.
 void make_folder_of(const std::filesystem::path& file);
@@ -88,7 +88,7 @@ class NewFile {
   void open_named();
 
   std::filesystem::path file_;  // as given by the caller
-  // The target of links; empty for a file that is_written_as_it_stands().
+  // The target of links; empty for a file that is_irreplaceable().
   std::filesystem::path target_;
   std::filesystem::path named_;  // the temporary file; empty while it has no name
   int descriptor_ = -1;

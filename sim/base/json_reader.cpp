@@ -72,7 +72,7 @@ std::optional<std::int64_t> whole_number(const Json& value) {
 
 // Normalises "--Tensor-Model-Parallel-Size" to "tensor_model_parallel_size" for the lookup.
 std::string as_word(std::string_view key) {
-  return plain_word(key.substr(std::min(key.find_first_not_of('-'), key.size())));
+  return normalised_word(key.substr(std::min(key.find_first_not_of('-'), key.size())));
 }
 
 // `free` has the known keys that are absent from the object.

@@ -6,10 +6,9 @@
 //
 //    JsonFile file = JsonFile::read("scenario.json");
 //    JsonObject root = file.root();
-//    JsonObject par = root.object("parallelism");
-//    std::int64_t tp = par.integer("tensor", {.fallback = 1, .least = 1});
-//    BytesPerSecond nic = root.rate("nic");                 // "50 GB/s"
-//    file.finish();   // throws unknown keys and all problems together
+//    std::int64_t ranks = root.object("parallelism").integer("tensor", {.fallback = 1});
+//    BytesPerSecond nic = root.rate("nic");   // "50 GB/s"
+//    file.finish();                           // throws unknown keys and all problems together
 #pragma once
 
 #include <cstdint>

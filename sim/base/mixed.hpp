@@ -14,7 +14,7 @@ inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;  // 2^64 ov
 
 // The finaliser of splitmix64 (Steele, Lea, Flood 2014, OOPSLA, figure 17): every input bit affects
 // every output bit.
-[[nodiscard]] constexpr std::uint64_t finalised(std::uint64_t word) {
+[[nodiscard]] constexpr std::uint64_t splitmix64_finaliser(std::uint64_t word) {
   word = (word ^ (word >> 30U)) * 0xbf58476d1ce4e5b9ULL;
   word = (word ^ (word >> 27U)) * 0x94d049bb133111ebULL;
   return word ^ (word >> 31U);
@@ -23,7 +23,7 @@ inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15ULL;  // 2^64 ov
 // Returns the output of splitmix64 for the state `word`. Chained over words, each combined with the
 // hash so far, it gives a separate random number for every list.
 [[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t word) {
-  return finalised(word + kGoldenGamma);
+  return splitmix64_finaliser(word + kGoldenGamma);
 }
 
 // Extends the hash of a list by one word. It is fast, and meant for tables that compare keys too.

@@ -34,7 +34,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string plain_word(std::string_view word) {
+std::string normalised_word(std::string_view word) {
   std::string text;
   for (const char letter : word) {
     const bool upper = letter >= 'A' && letter <= 'Z';
@@ -46,11 +46,11 @@ std::string plain_word(std::string_view word) {
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   // A longer word resembles no known name, and the cost is the product of the lengths.
   if (word.size() > 200) return "";
-  const std::string wanted = plain_word(word);
+  const std::string wanted = normalised_word(word);
   std::string best;
   std::size_t best_distance = word.size() / 3 + 1;
   for (const std::string& candidate : candidates) {
-    const std::size_t distance = edit_distance(wanted, plain_word(candidate));
+    const std::size_t distance = edit_distance(wanted, normalised_word(candidate));
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;

@@ -11,7 +11,7 @@
 namespace trainyard {
 
 // Returns the word in lower case, with '_' for '-'.
-[[nodiscard]] std::string plain_word(std::string_view word);
+[[nodiscard]] std::string normalised_word(std::string_view word);
 
 // Returns the candidate nearest to the word, or "" if none is near (edit distance of at most a
 // third of its length; case, '-' and '_' do not count). Among equally near candidates it returns

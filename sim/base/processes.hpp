@@ -4,7 +4,7 @@
 // children. Each child starts as a copy of the parent, works, and sends its answer back. A failure
 // of a child, even a crash, ends only its own piece of work.
 //
-//    run_in_processes(rows.size(), {.work = [&](std::size_t i) { return simulate(rows[i]); },
+//    run_in_processes(rows.size(), {.work = [&](std::size_t i) { return work_on(rows[i]); },
 //                                   .done = [&](std::size_t i, const Answer& a) { keep(i, a); }});
 #pragma once
 

@@ -11,17 +11,17 @@
 namespace trainyard {
 
 Random Random::split(std::uint64_t number) const {
-  return Random(finalised(mixed(state_) ^ (number + kGoldenGamma)));
+  return Random(splitmix64_finaliser(mixed(state_) ^ (number + kGoldenGamma)));
 }
 
 Random Random::split(std::string_view name) const {
   std::uint64_t hash = name.size();
   for (const char letter : name)
-    hash = finalised(hash ^ static_cast<unsigned char>(letter)) + kGoldenGamma;
+    hash = splitmix64_finaliser(hash ^ static_cast<unsigned char>(letter)) + kGoldenGamma;
   return split(hash);
 }
 
-std::uint64_t Random::word() { return finalised(state_ += kGoldenGamma); }
+std::uint64_t Random::word() { return splitmix64_finaliser(state_ += kGoldenGamma); }
 
 double Random::uniform() { return static_cast<double>(word() >> 11U) * 0x1p-53; }
 

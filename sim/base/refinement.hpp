@@ -3,8 +3,9 @@
 // A partition is equitable if all vertices of a class have, for every class and every edge label,
 // equally many edges with that label into that class. `fold` uses it to find interchangeable ranks.
 //
-//    LabelledGraph graph(4, edges);                       // edges are undirected
-//    std::vector<std::uint32_t> classes = refine(graph, {0, 0, 0, 1});
+//    const std::vector<LabelledEdge> edges{{0, 3}, {1, 3}, {2, 3}};   // undirected
+//    const LabelledGraph graph(4, edges);
+//    refine(graph, std::vector<std::uint32_t>{0, 0, 0, 1});   // {0, 0, 0, 1}: vertex 3 is alone
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // Choice and WordList fields (field.hpp) for enumerations, flags and registries.
 //
-//    constexpr Words<Reshard, 2> kReshard{{{Reshard::Auto, "auto"}, {Reshard::Never, "never"}}};
-//    word_of<Parallelism, &Parallelism::reshard_after_forward, kReshard>()
+//    static constexpr Words<Reshard, 3> kReshard{
+//        {{Reshard::Auto, "auto"}, {Reshard::Always, "always"}, {Reshard::Never, "never"}}};
+//    word_of<Parallelism, &Parallelism::reshard_after_forward, kReshard>();
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Exports a simulated step as Chakra execution traces, one per rank, for other simulators and for
 // Trainyard's own import.
 //
-//     write_traces(run.view(), "et", {});   // et/step.0.et, et/step.1.et ..., et/comm_groups.json
+//    write_traces(run.view(), "et", {});   // et/step.0.et, et/step.1.et ..., et/comm_groups.json
 //
 // A compute node holds FLOPs (`num_ops`), bytes (`tensor_size`) and its simulated duration. A node
 // of a collective or a message holds type, bytes and process group. CPU operations have

@@ -2,9 +2,9 @@
 // named attributes, and Chakra's names for Trainyard's collectives and groups. The file is a
 // sequence of protobuf messages, each preceded by its length; the first message is the metadata.
 //
-//     RankTrace trace = from_bytes(read_file("step.0.et"), "step.0.et");
-//     text(trace.nodes[0].attributes, "pg_name");    // "1"
-//     write_file("copy.0.et", to_bytes(trace));
+//    RankTrace trace = from_bytes(read_file("step.0.et"), "step.0.et");
+//    text(trace.nodes[0].attributes, "pg_name");    // "1"
+//    write_file("copy.0.et", to_bytes(trace));
 //
 // This library needs protobuf (Debian: libprotobuf-dev, protobuf-compiler). Without it everything
 // else builds, and reading or writing a trace fails with a message that names the packages to

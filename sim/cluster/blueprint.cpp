@@ -52,7 +52,7 @@ class Blueprint::OutletLists {
 
   Extent extent_;
   std::vector<std::vector<NodeRuns::Outlet>> lists_;  // by device, then k; for the first nodes
-  bool in_turn_ = true;
+  bool consecutive_ = true;
 };
 
 void Blueprint::OutletLists::add(const StridedRange& from, DeviceId to, const Far& far) {
@@ -82,12 +82,12 @@ void Blueprint::OutletLists::add_at(std::uint32_t place, const Nodes& nodes, Dev
   if (list.size() == nodes.begin) {
     list.append({to, 0, nodes.count}, far);
   } else {
-    in_turn_ = false;
+    consecutive_ = false;
   }
 }
 
 bool Blueprint::OutletLists::are_alike() const {
-  return in_turn_ && std::ranges::all_of(lists_, [&](const auto& lists) {
+  return consecutive_ && std::ranges::all_of(lists_, [&](const auto& lists) {
            return std::ranges::all_of(
                lists, [&](const NodeRuns::Outlet& list) { return list.size() == extent_.nodes; });
          });
@@ -198,7 +198,7 @@ std::uint32_t Blueprint::add_pattern(const Wiring& node) {
     pattern.devices.push_back(node.device(id));
   }
   for (LinkId id = 0; id < node.link_count(); ++id) {
-    const Strand strand = node.strand(id);
+    const LinkEnds strand = node.strand(id);
     pattern.inner.push_back({strand.from, strand.to, numbers[strand.wire]});
   }
   patterns_.push_back(std::move(pattern));
@@ -216,7 +216,7 @@ DeviceId Blueprint::stamp(std::uint32_t pattern, std::uint32_t node) {
   const DeviceId first = next_device(devices);
   if (!drawn_.devices_.empty()) {
     expand(copy, drawn_.devices_);
-    for (const Strand& strand : patterns_[pattern].inner)
+    for (const LinkEnds& strand : patterns_[pattern].inner)
       loose_.push_back({{first + strand.from}, {first + strand.to}, strand.wire});
     return first;
   }
@@ -242,8 +242,8 @@ void Blueprint::expand(const Stamps& stamps, std::vector<Device>& devices) const
 
 Wiring Blueprint::wiring() && {
   check_links();
-  lay_runs();
-  lay_strands();
+  build_runs();
+  build_links();
   return std::move(drawn_);
 }
 
@@ -269,7 +269,7 @@ void Blueprint::check_links() const {
 
 // Turns the leading stamps into runs, up to the first whose nodes differ in their outlets. The
 // stamps from there on become single devices.
-void Blueprint::lay_runs() {
+void Blueprint::build_runs() {
   std::vector<OutletLists> lists;
   for (const Stamps& stamps : stamps_) lists.emplace_back(stamps.extent);
   add_outlets(lists);
@@ -309,14 +309,14 @@ void Blueprint::add_outlets(std::vector<OutletLists>& lists) const {
 
 // Lays out the links of all devices after the runs: by device, inner links of its node first, then
 // the others in the order in which they were added.
-void Blueprint::lay_strands() {
+void Blueprint::build_links() {
   const DeviceId begin{drawn_.runs_.device_count()};
   StridedGroups<Far> leading(drawn_.devices_.size());
   const auto kind = [&](DeviceId id) { return drawn_.device(id).kind; };
   for (const Stamps& stamps : stamps_) {
     for (std::uint32_t i = 0; i < stamps.extent.nodes; ++i) {
       const DeviceId first = stamps.extent.first + i * stamps.extent.devices;
-      for (const Strand& strand : patterns_[stamps.pattern].inner)
+      for (const LinkEnds& strand : patterns_[stamps.pattern].inner)
         leading.append(first + strand.from - begin, {first + strand.to},
                        {strand.wire, kind(DeviceId{first + strand.to})});
     }
@@ -353,7 +353,7 @@ void Blueprint::redraw(const Link& link, const DrawLink& draw) {
     patterns[static_cast<std::size_t>(node)] = Wiring::kNoPattern;
 }
 
-Wiring redrawn(const Wiring& whole, const DrawLink& draw) {
+Wiring with_replaced_links(const Wiring& whole, const DrawLink& draw) {
   Blueprint blueprint(whole);
   for (const Link link : whole.links()) blueprint.redraw(link, draw);
   return std::move(blueprint).wiring();
@@ -365,7 +365,8 @@ Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw) {
   // Each run becomes a pattern and its stamps, with the same device numbers. Inner links are copied
   // with it, so only the other links are passed to `draw`.
   whole.runs_.for_each_run([&](NodeRuns::Node node, std::uint32_t first, std::uint32_t count) {
-    for (Strand& strand : node.inner) strand.wire = drawn.wires_.number(whole.wires_[strand.wire]);
+    for (LinkEnds& strand : node.inner)
+      strand.wire = drawn.wires_.number(whole.wires_[strand.wire]);
     const auto devices = static_cast<std::uint32_t>(node.devices.size());
     const auto pattern = static_cast<std::uint32_t>(blueprint.patterns_.size());
     blueprint.patterns_.push_back({std::move(node.devices), std::move(node.inner)});
@@ -376,7 +377,7 @@ Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw) {
   drawn.names_ = whole.names_;
   drawn.pattern_of_node_ = whole.pattern_of_node_;
   whole.for_each_outside_patterns(
-      [&](LinkId id, const Strand&) { blueprint.redraw(whole.link(id), draw); });
+      [&](LinkId id, const LinkEnds&) { blueprint.redraw(whole.link(id), draw); });
   return std::move(blueprint).wiring();
 }
 

@@ -50,11 +50,11 @@ class Blueprint {
   [[nodiscard]] Wiring wiring() &&;
 
  private:
-  friend Wiring redrawn(const Wiring& whole, const DrawLink& draw);
+  friend Wiring with_replaced_links(const Wiring& whole, const DrawLink& draw);
   friend Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
   struct Pattern {
     std::vector<Device> devices;
-    std::vector<Strand> inner;  // with wire numbers of this blueprint
+    std::vector<LinkEnds> inner;  // with wire numbers of this blueprint
   };
   struct Extent {
     DeviceId first = 0;
@@ -86,10 +86,10 @@ class Blueprint {
   void check_links() const;
   template <class Use>
   void for_each_way(Use use) const;
-  void lay_runs();
+  void build_runs();
   void add_outlets(std::vector<OutletLists>& lists) const;
   void expand(const Stamps& stamps, std::vector<Device>& devices) const;
-  void lay_strands();
+  void build_links();
 
   Wiring drawn_;  // its links are filled in by wiring()
   std::vector<Pattern> patterns_;
@@ -104,8 +104,9 @@ class Blueprint {
 // `draw` adds the links that replace it: one, several or none, between the same two devices. A node
 // loses its pattern unless each inner link is replaced by exactly one link of the same kind and
 // cables.
-[[nodiscard]] Wiring redrawn(const Wiring& whole, const DrawLink& draw);
-// As redrawn(), but links inside the nodes of runs stay as they are. `draw` receives all other
+[[nodiscard]] Wiring with_replaced_links(const Wiring& whole, const DrawLink& draw);
+// As with_replaced_links(), but links inside the nodes of runs stay as they are. `draw` receives
+// all other
 // links.
 [[nodiscard]] Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
 

@@ -7,8 +7,8 @@ namespace trainyard {
 std::vector<LinkLoad> every_link(const Cluster& cluster, std::span<const LinkLoad> loads) {
   std::vector<LinkLoad> each;
   for (const LinkLoad& load : loads) {
-    if (load.alike == 1) each.push_back(load);
-    if (load.alike > 1)
+    if (load.parallel_count == 1) each.push_back(load);
+    if (load.parallel_count > 1)
       for (const std::uint32_t link : cluster.router().parallel_links().links(load.link))
         each.push_back({LinkId{link}, load.bytes});
   }

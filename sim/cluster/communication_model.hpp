@@ -23,15 +23,17 @@
 
 namespace trainyard {
 
-// The bytes on a link. `alike` is the number of links that carry these bytes each: 1, or the size
+// The bytes on a link. `parallel_count` is the number of links that carry these bytes each: 1, or
+// the size
 // of the set of parallel links of which `link` is the lowest (as in RouteHop).
 struct LinkLoad {
   LinkId link = 0;
   double bytes = 0.0;
-  std::uint32_t alike = 1;
+  std::uint32_t parallel_count = 1;
 };
 
-// Expands every set of parallel links. The result has each link once, sorted, with `alike` 1.
+// Expands every set of parallel links. The result has each link once, sorted, with
+// `parallel_count` 1.
 [[nodiscard]] std::vector<LinkLoad> every_link(const Cluster& cluster,
                                                std::span<const LinkLoad> loads);
 

@@ -77,7 +77,7 @@ std::vector<NetLink> FabricNet::every_set(const Topology& topology,
     const auto links =
         static_cast<std::uint32_t>(std::max<std::size_t>(1, parallel_links.links(lowest).size()));
     result.push_back({.from = place(link.from),
-                      .to = place(parallel_links.wired_like(link.to)),
+                      .to = place(parallel_links.lowest_equivalent(link.to)),
                       .link = lowest,
                       .cables = link.cables * links,
                       .length = length_of(link.kind)});

@@ -173,7 +173,7 @@ Trunk FabricPaths::trunk(std::span<const Arc> starts, const Distances& hops,
     const std::size_t links = parallel_links_.links(hop.link).size();
     if (links == 0) continue;
     hop.fraction /= static_cast<double>(links);
-    hop.alike = static_cast<std::uint32_t>(links);
+    hop.parallel_count = static_cast<std::uint32_t>(links);
   }
   result.arriving.reserve(ports_.targets()[target].size());
   for (const std::uint32_t place : ports_.targets()[target])

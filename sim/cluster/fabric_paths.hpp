@@ -2,7 +2,8 @@
 // shares of a message on the way there, and which GPUs reach each other.
 //
 //    const FabricPaths fabric(topology, parallel_links);
-//    const Distances hops = fabric.distances(fabric.ports().target(to_gpu));
+//    const std::uint32_t target = fabric.ports().target(to_gpu);
+//    const Distances hops = fabric.distances(target);
 //    fabric.trunk(fabric.nearest_starts(from_gpu, hops), hops, target);
 #pragma once
 

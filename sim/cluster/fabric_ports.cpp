@@ -227,13 +227,13 @@ FabricPorts::Cables FabricPorts::cables() const {
 template <class Use>
 void FabricPorts::for_each_cable(Use use) const {
   // Reports a cable if one of its ends is part of the fabric and the other is not.
-  const auto tell = [&](DeviceId from, DeviceId to, const StridedRange& beside,
+  const auto tell = [&](DeviceId from, DeviceId to, const StridedRange& neighbours,
                         const StridedRange& links) {
     if (const std::uint32_t place = fabric_.place(to); place != FabricNet::kNoPlace) {
-      if (fabric_.place(DeviceId{beside.first}) == FabricNet::kNoPlace)
-        use(Way::Up, place, beside, links);
+      if (fabric_.place(DeviceId{neighbours.first}) == FabricNet::kNoPlace)
+        use(Way::Up, place, neighbours, links);
     } else if (const std::uint32_t start = fabric_.place(from); start != FabricNet::kNoPlace) {
-      use(Way::Down, start, beside, links);
+      use(Way::Down, start, neighbours, links);
     }
   };
   topology_.wiring().for_each_range([&](const auto& range) {
@@ -317,7 +317,7 @@ FabricPorts::Arcs FabricPorts::arcs(Way way, std::uint32_t gpu) const {
 
 Arc FabricPorts::arc(Way way, std::uint32_t gpu, LinkId link) const {
   if (link == kNoLink) return {.place = fabric_.place(topology_.nic_of_gpu()[gpu])};
-  const Strand strand = topology_.wiring().strand(link);
+  const LinkEnds strand = topology_.wiring().strand(link);
   return {.place = fabric_.place(way == Way::Up ? strand.to : strand.from),
           .link = link,
           .cables = topology_.wiring().wires()[strand.wire].cables};

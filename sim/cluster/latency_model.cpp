@@ -53,15 +53,15 @@ LatencyModel::LatencyModel(std::shared_ptr<const Router> router)
 double LatencyModel::fastest_port_s(Way way) const {
   const Topology& topology = router_->topology();
   std::optional<double> of_all;
-  bool alike = std::ranges::all_of(topology.nic_of_gpu(), [&](DeviceId nic) {
+  bool uniform = std::ranges::all_of(topology.nic_of_gpu(), [&](DeviceId nic) {
     return router_->fabric().fabric().place(nic) == FabricNet::kNoPlace;
   });
   for (const Wire& wire : topology.wiring().wires()) {
     if (wire.kind != LinkKind::NicPort) continue;
-    alike = alike && (!of_all || *of_all == wire.latency.value());
+    uniform = uniform && (!of_all || *of_all == wire.latency.value());
     of_all = wire.latency.value();
   }
-  if (alike && of_all) return *of_all;
+  if (uniform && of_all) return *of_all;
   double fastest = std::numeric_limits<double>::infinity();
   for (std::uint32_t gpu = 0; gpu < topology.gpus().size(); ++gpu)
     fastest = std::min(fastest, router_->fabric().ports().slowest_s(way, gpu));

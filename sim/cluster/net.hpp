@@ -101,7 +101,7 @@ struct RouteHop {
   // The number of links with this fraction each: 1, or, in a route by sets of parallel links
   // (RouteDetail::ParallelLinks), the size of the set of which `link` is the lowest
   // (parallel_links.hpp).
-  std::uint32_t alike = 1;
+  std::uint32_t parallel_count = 1;
 };
 using Route = std::vector<RouteHop>;
 

@@ -39,10 +39,10 @@ bool are_joined(const Net& net, std::span<const std::uint32_t> places) {
   if (places.empty()) return true;
   std::uint32_t middle = places.front();
   if (!net.relays[middle]) {
-    const std::span<const Arc> beside = net.out.of(middle);
+    const std::span<const Arc> arcs = net.out.of(middle);
     const auto relay =
-        std::ranges::find_if(beside, [&](const Arc& arc) { return net.relays[arc.place]; });
-    if (relay == beside.end()) return false;
+        std::ranges::find_if(arcs, [&](const Arc& arc) { return net.relays[arc.place]; });
+    if (relay == arcs.end()) return false;
     middle = relay->place;
   }
   const auto reaches_all = [&](const Adjacency& arcs) {
@@ -101,7 +101,7 @@ NodeShapes::Places NodeShapes::places_in(const Topology& topology) {
 }
 
 std::vector<DeviceId> NodeShapes::devices_of(std::uint32_t node) const {
-  if (!are_in_a_row())
+  if (!has_consecutive_devices())
     return {places_.devices.begin() + places_.first[node],
             places_.devices.begin() + places_.first[node + 1]};
   std::vector<DeviceId> devices(topology_.wiring().runs().devices_of(node));
@@ -279,10 +279,10 @@ bool NodePaths::has_devices_like(std::uint32_t node, std::uint32_t other) const 
   const std::uint32_t gpus = topology_.facts().gpus_per_node;
   const std::size_t here = std::size_t{node} * gpus;
   const std::size_t there = std::size_t{other} * gpus;
-  const bool in_a_row = shapes_.are_in_a_row();
+  const bool in_a_row = shapes_.has_consecutive_devices();
   const std::uint32_t apart =
       in_a_row ? shapes_.device_at(node, 0) - shapes_.device_at(other, 0) : 0;
-  const auto alike = [&](const std::vector<DeviceId>& devices) {
+  const auto consecutive = [&](const std::vector<DeviceId>& devices) {
     for (std::uint32_t i = 0; i < gpus; ++i) {
       const DeviceId a = devices[here + i];
       const DeviceId b = devices[there + i];
@@ -290,7 +290,7 @@ bool NodePaths::has_devices_like(std::uint32_t node, std::uint32_t other) const 
     }
     return true;
   };
-  return alike(topology_.gpus()) && alike(topology_.nic_of_gpu());
+  return consecutive(topology_.gpus()) && consecutive(topology_.nic_of_gpu());
 }
 
 }  // namespace trainyard

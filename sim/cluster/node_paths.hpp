@@ -44,14 +44,14 @@ class NodeShapes {
   }
   // Returns the index of a device in its node.
   [[nodiscard]] std::uint32_t place(DeviceId id) const {
-    return places_.of_device.empty() ? topology_.wiring().runs().place_of(id)
+    return places_.of_device.empty() ? topology_.wiring().runs().holder_of(id)
                                      : places_.of_device[id];
   }
   // True if the devices of every node have consecutive numbers, in the order of their indices.
-  [[nodiscard]] bool are_in_a_row() const { return places_.of_device.empty(); }
+  [[nodiscard]] bool has_consecutive_devices() const { return places_.of_device.empty(); }
   [[nodiscard]] DeviceId device_at(std::uint32_t node, std::uint32_t place) const {
-    return are_in_a_row() ? topology_.wiring().runs().first_device_of(node) + place
-                          : places_.devices[places_.first[node] + place];
+    return has_consecutive_devices() ? topology_.wiring().runs().first_device_of(node) + place
+                                     : places_.devices[places_.first[node] + place];
   }
   [[nodiscard]] LinkId link_of(std::uint32_t node, InnerLink link) const {
     return topology_.wiring().first_link_from(device_at(node, link.place)) + link.position;

@@ -270,16 +270,16 @@ class FabricGraph {
   }
 
   [[nodiscard]] std::vector<DeviceId> lowest_equivalents(std::uint32_t vertices) const {
-    std::vector<DeviceId> alike(first_vertex_.size());
-    std::iota(alike.begin(), alike.end(), begin_);
+    std::vector<DeviceId> result(first_vertex_.size());
+    std::iota(result.begin(), result.end(), begin_);
     std::vector<DeviceId> lowest(vertices, kNone);
-    for (std::uint32_t id = 0; id < alike.size(); ++id) {
+    for (std::uint32_t id = 0; id < result.size(); ++id) {
       if (class_[id] == kNone) continue;
       DeviceId& first = lowest[class_[id]];
-      if (first == kNone) first = alike[id];
-      alike[id] = first;
+      if (first == kNone) first = result[id];
+      result[id] = first;
     }
-    return alike;
+    return result;
   }
 
   static constexpr std::uint32_t kSameSwitch = std::numeric_limits<std::uint32_t>::max();

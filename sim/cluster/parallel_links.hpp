@@ -56,7 +56,7 @@ class ParallelLinks {
   // Returns of(link) for the links 0, 1, ..., links - 1.
   [[nodiscard]] std::vector<LinkId> of_each(std::uint32_t links) const;
   // Returns the lowest switch with equivalent wiring; the device itself if it is single.
-  [[nodiscard]] DeviceId wired_like(DeviceId device) const {
+  [[nodiscard]] DeviceId lowest_equivalent(DeviceId device) const {
     return device < parts_.first_device ? device : parts_.of_device[device - parts_.first_device];
   }
   // Returns all links of the set with this lowest link, ascending; none for a single link.

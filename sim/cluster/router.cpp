@@ -117,7 +117,7 @@ Route Router::across_fabric(Crossing ends, Route so_far, RouteDetail detail) con
          nodes_.route(NodePaths::Side::Host, gpus.at(ends.leaves_at), nics[ends.leaves_at]));
   Route route = topology_.facts().routing.kind == Routing::Kind::Ideal
                     ? all_paths(ends, std::move(so_far), detail)
-                    : dealt_paths(ends, std::move(so_far));
+                    : hashed_paths(ends, std::move(so_far));
   append(route, nodes_.route(NodePaths::Side::Host, nics.at(ends.enters_at), gpus[ends.enters_at]));
   return route;
 }
@@ -155,7 +155,7 @@ Route Router::all_paths(Crossing ends, Route so_far, RouteDetail detail) const {
   // each time.
   if (up.size() == 1) {
     if (up.front().link != kNoLink) so_far.push_back({up.front().link, 1.0});
-    arrive(*kept_trunk(up.front(), target));
+    arrive(*cached_trunk(up.front(), target));
   } else {
     const Distances hops = fabric_.distances(target);
     arrive(fabric_.trunk(fabric_.nearest_starts(ends.leaves_at, hops), hops, target));
@@ -163,7 +163,7 @@ Route Router::all_paths(Crossing ends, Route so_far, RouteDetail detail) const {
   return so_far;
 }
 
-Route Router::dealt_paths(Crossing ends, Route so_far) const {
+Route Router::hashed_paths(Crossing ends, Route so_far) const {
   const FabricNet& fabric = fabric_.fabric();
   const FabricPorts& ports = fabric_.ports();
   const Distances hops = fabric_.distances(ports.target(ends.enters_at));
@@ -213,7 +213,7 @@ Route Router::dealt_paths(Crossing ends, Route so_far) const {
 }
 
 // All NICs of a leaf share one cached trunk to a target.
-std::shared_ptr<const Trunk> Router::kept_trunk(const Arc& start, std::uint32_t target) const {
+std::shared_ptr<const Trunk> Router::cached_trunk(const Arc& start, std::uint32_t target) const {
   const std::uint64_t key = (std::uint64_t{start.place} << 32U) | target;
   const std::scoped_lock lock(mutex_);
   if (const auto known = trunks_.find(key); known != trunks_.end()) return known->second;
@@ -232,7 +232,7 @@ std::shared_ptr<const Trunk> Router::kept_trunk(const Arc& start, std::uint32_t 
 
 void Router::append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const {
   for (const RouteHop& hop : trunk.parallel_links) {
-    if (detail == RouteDetail::ParallelLinks || hop.alike == 1) {
+    if (detail == RouteDetail::ParallelLinks || hop.parallel_count == 1) {
       route.push_back(hop);
     } else {
       for (const std::uint32_t link : parallel_links_.links(hop.link))

@@ -69,9 +69,9 @@ class Router {
                                                         std::uint32_t to_gpu) const;
   [[nodiscard]] Route across_fabric(Crossing ends, Route so_far, RouteDetail detail) const;
   [[nodiscard]] Route all_paths(Crossing ends, Route so_far, RouteDetail detail) const;
-  [[nodiscard]] Route dealt_paths(Crossing ends, Route so_far) const;
-  [[nodiscard]] std::shared_ptr<const Trunk> kept_trunk(const Arc& start,
-                                                        std::uint32_t target) const;
+  [[nodiscard]] Route hashed_paths(Crossing ends, Route so_far) const;
+  [[nodiscard]] std::shared_ptr<const Trunk> cached_trunk(const Arc& start,
+                                                          std::uint32_t target) const;
   void append_trunk(Route& route, const Trunk& trunk, RouteDetail detail) const;
 
   Topology topology_;

@@ -105,7 +105,7 @@ struct Link {
 };
 
 // A link without its id. `wire` is the index of its wire in the wire table (wiring.hpp).
-struct Strand {
+struct LinkEnds {
   DeviceId from = 0;
   DeviceId to = 0;
   std::uint32_t wire = 0;

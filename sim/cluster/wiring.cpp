@@ -87,7 +87,7 @@ void Wiring::write_out() {
   if (runs_.device_count() == 0) return;
   StridedList<Near> strands;
   for (LinkId id = 0; id < link_count(); ++id) {
-    const Strand link = strand(id);
+    const LinkEnds link = strand(id);
     strands.append({.first = link.to}, {link.from, {link.wire, device(link.to).kind}});
   }
   // The loops above and below read through runs_, so runs_ is cleared only after both.

@@ -68,7 +68,7 @@ class NodeRuns {
   // One node of a run. Its devices are numbered from 0.
   struct Node {
     std::vector<Device> devices;               // `node` is ignored
-    std::vector<Strand> inner;                 // ascending by the device they start at
+    std::vector<LinkEnds> inner;               // ascending by the device they start at
     std::vector<std::vector<Outlet>> outlets;  // by device; they follow its inner links
   };
 
@@ -85,7 +85,7 @@ class NodeRuns {
     return device;
   }
   // Returns the index of a device in its node. REQUIRES: id < device_count().
-  [[nodiscard]] std::uint32_t place_of(DeviceId id) const {
+  [[nodiscard]] std::uint32_t holder_of(DeviceId id) const {
     const Run& run = of_device(id);
     return (id - run.first_device) % run.devices;
   }
@@ -125,7 +125,7 @@ class NodeRuns {
         for (const std::uint32_t link : run.outlet_links)
           use(run.first_link + node * run.links + link,
               read(run, node, link, [](DeviceId from, DeviceId to, std::uint32_t wire) {
-                return Strand{from, to, wire};
+                return LinkEnds{from, to, wire};
               }));
   }
   // Calls use(links) for each series of outlets. Each outlet is in one series.
@@ -228,9 +228,9 @@ class Wiring {
   [[nodiscard]] std::string name(DeviceId id) const;
 
   [[nodiscard]] std::uint32_t link_count() const { return runs_.link_count() + strands_.size(); }
-  [[nodiscard]] Strand strand(LinkId id) const {
+  [[nodiscard]] LinkEnds strand(LinkId id) const {
     return read(id, [](DeviceId from, DeviceId to, std::uint32_t wire) {
-      return Strand{from, to, wire};
+      return LinkEnds{from, to, wire};
     });
   }
   [[nodiscard]] Link link(LinkId id) const {
@@ -268,7 +268,7 @@ class Wiring {
     LinkId link{runs_.link_count()};
     for (const auto& [begin, to, near] : strands_.pieces())
       for (std::uint32_t i = 0; i < to.count; ++i, ++link)
-        use(link, Strand{near.from, DeviceId{to[i]}, near.far.wire});
+        use(link, LinkEnds{near.from, DeviceId{to[i]}, near.far.wire});
   }
   // Calls use(links) for each series of the same links. All devices that a series leads to have one
   // kind.
@@ -327,7 +327,8 @@ class Wiring {
   static constexpr std::uint32_t kNoPattern = std::numeric_limits<std::uint32_t>::max();
   void write_out();  // expands all runs to single devices and links
   [[nodiscard]] StridedLinks series_of(const StridedList<Near>::Piece& piece) const;
-  // Returns use(from, to, wire) for a link. It passes three values and not a Strand, because these
+  // Returns use(from, to, wire) for a link. It passes three values and not a LinkEnds, because
+  // these
   // stay in registers and a struct of twelve bytes does not.
   template <class Use>
   std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {

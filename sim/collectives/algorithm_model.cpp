@@ -17,26 +17,26 @@ std::string_view wanted_name(const Call& call) {
 }
 
 // Names of the algorithms of this operation that accept the group.
-std::string willing_names(CollectiveOp op, const GroupPlace& place) {
+std::string willing_names(CollectiveOp op, const PlacedGroup& placed) {
   std::vector<std::string_view> names;
   for (const CollectiveAlgorithm* algorithm : collective_algorithms())
-    if (algorithm->op() == op && !algorithm->refusal(place)) names.push_back(algorithm->name());
+    if (algorithm->op() == op && !algorithm->refusal(placed)) names.push_back(algorithm->name());
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace
 
-const CollectiveAlgorithm& select_algorithm(const Call& call, const GroupPlace& place) {
+const CollectiveAlgorithm& select_algorithm(const Call& call, const PlacedGroup& placed) {
   const std::string_view name = wanted_name(call);
   const CollectiveOp op = op_of(call);
   const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
   if (algorithm == nullptr)
     throw RunError(fmt::format("{} of {}: there is no algorithm \"{}\" (choose one of: {})",
-                               to_string(op), describe(place.gpus), name,
-                               willing_names(op, place)));
-  if (const auto reason = algorithm->refusal(place))
+                               to_string(op), describe(placed.gpus), name,
+                               willing_names(op, placed)));
+  if (const auto reason = algorithm->refusal(placed))
     throw RunError(fmt::format("{} of {} cannot use \"{}\": {} (choose one of: {})", to_string(op),
-                               describe(place.gpus), name, *reason, willing_names(op, place)));
+                               describe(placed.gpus), name, *reason, willing_names(op, placed)));
   return *algorithm;
 }
 
@@ -69,10 +69,10 @@ std::vector<Phase> AlgorithmModel::phases(const Call& call,
   if (const auto* copy = std::get_if<HostCopyCall>(&call))
     return host_copy(*copy, cluster_, gpus.front());
   if (gpus.size() <= 1) return {};
-  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
-  if (const auto* relay = std::get_if<RelayCall>(&call)) return relay_phases(*relay, place);
-  const CollectiveAlgorithm& algorithm = select_algorithm(call, place);
-  std::vector<Phase> phases = algorithm.phases(place, Bytes{static_cast<double>(bytes_of(call))});
+  const PlacedGroup placed{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
+  if (const auto* relay = std::get_if<RelayCall>(&call)) return relay_phases(*relay, placed);
+  const CollectiveAlgorithm& algorithm = select_algorithm(call, placed);
+  std::vector<Phase> phases = algorithm.phases(placed, Bytes{static_cast<double>(bytes_of(call))});
   const auto* transfer = std::get_if<TransferCall>(&call);
   if (transfer != nullptr && transfer->kind == MessageKind::FollowingStep)
     phases.front().latency = {};

@@ -24,15 +24,15 @@
 namespace trainyard {
 
 // The members of a group as GPUs of a cluster, indexed by group rank.
-struct GroupPlace {
+struct PlacedGroup {
   const Cluster& cluster;
   std::span<const std::uint32_t> gpus;
   // CollectiveCall::matrix; empty: every member sends the same number of bytes to every other one.
   std::span<const std::int64_t> matrix = {};
 };
 
-[[nodiscard]] inline std::uint32_t ranks_of(const GroupPlace& place) {
-  return static_cast<std::uint32_t>(place.gpus.size());
+[[nodiscard]] inline std::uint32_t ranks_of(const PlacedGroup& placed) {
+  return static_cast<std::uint32_t>(placed.gpus.size());
 }
 
 // One message. Its content is what the sender held at the start, with the messages listed in
@@ -70,7 +70,7 @@ struct Message {
 // list. Group rank r of n sends and receives the messages of group rank r mod turn, where d = r - r
 // mod turn is added to each group rank, and the same fraction d/n of all pieces is added to each
 // piece.
-struct TurnedMessages {
+struct RotatedMessages {
   std::vector<std::vector<Message>> of_group_rank = {};
   [[nodiscard]] std::uint32_t turn() const {
     return static_cast<std::uint32_t>(of_group_rank.size());
@@ -95,19 +95,19 @@ class CollectiveAlgorithm {
   // r-th n-th of the pieces. For all_to_all there are n*n pieces, and piece source*n + destination
   // is the block that one member sends to another; or there are c times as many, and each block is
   // cut into c pieces.
-  [[nodiscard]] virtual std::uint32_t pieces(const GroupPlace& place) const {
-    return ranks_of(place);
+  [[nodiscard]] virtual std::uint32_t pieces(const PlacedGroup& placed) const {
+    return ranks_of(placed);
   }
   // Switches that take part in messages() because they reduce or copy the data that they receive.
   // Their group ranks follow those of the ranks. They hold no data at the start and need none at
   // the end.
-  [[nodiscard]] virtual std::vector<DeviceId> switches(const GroupPlace& /*place*/) const {
+  [[nodiscard]] virtual std::vector<DeviceId> switches(const PlacedGroup& /*placed*/) const {
     return {};
   }
   // Number of members that only serve the others (dedicated parameter servers). They are the last
   // members of the group. They hold no data of the collective at the start and need none at the
   // end.
-  [[nodiscard]] virtual std::uint32_t servers(const GroupPlace& /*place*/) const { return 0; }
+  [[nodiscard]] virtual std::uint32_t servers(const PlacedGroup& /*placed*/) const { return 0; }
   // True if messages() form pipelines. A message that follows another one between the same two
   // members on the same channel then does not pay the step latency: it was sent while the earlier
   // one was in transit.
@@ -120,7 +120,7 @@ class CollectiveAlgorithm {
     return nullptr;
   }
   // tests/sim/collectives/fluid_stepwise_test.cpp checks this bound for every registered algorithm.
-  [[nodiscard]] virtual FluidBound fluid_bound(const GroupPlace& /*place*/) const { return {}; }
+  [[nodiscard]] virtual FluidBound fluid_bound(const PlacedGroup& /*placed*/) const { return {}; }
   // True for an algorithm that carries one message of a larger collective ("step"); no user selects
   // it by name.
   [[nodiscard]] virtual bool is_part() const { return false; }
@@ -132,16 +132,16 @@ class CollectiveAlgorithm {
   [[nodiscard]] virtual bool is_plain() const { return false; }
   // The reason why the algorithm cannot run on this group ("hierarchical needs the same number of
   // ranks on every node"), or nothing if it can.
-  [[nodiscard]] virtual std::optional<std::string> refusal(const GroupPlace& place) const = 0;
+  [[nodiscard]] virtual std::optional<std::string> refusal(const PlacedGroup& placed) const = 0;
   // REQUIRES: no refusal; more than one rank.
-  [[nodiscard]] virtual std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const = 0;
-  [[nodiscard]] virtual std::vector<Message> messages(const GroupPlace& place,
+  [[nodiscard]] virtual std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const = 0;
+  [[nodiscard]] virtual std::vector<Message> messages(const PlacedGroup& placed,
                                                       Bytes bytes) const = 0;
   // The messages of the first members, where the messages of all others are the same up to a
   // rotation. Empty where they are not, or where the algorithm does not override this function.
   // law_test.cpp checks it for every registered algorithm.
-  [[nodiscard]] virtual TurnedMessages turned_messages(const GroupPlace& /*place*/,
-                                                       Bytes /*bytes*/) const {
+  [[nodiscard]] virtual RotatedMessages rotated_messages(const PlacedGroup& /*placed*/,
+                                                         Bytes /*bytes*/) const {
     return {};
   }
 };
@@ -158,7 +158,7 @@ class CollectiveAlgorithm {
 // the registry has no such algorithm or if the algorithm refuses the group. A transfer uses
 // "direct", or "step" if it is one message of a larger collective.
 [[nodiscard]] const CollectiveAlgorithm& select_algorithm(const Call& call,
-                                                          const GroupPlace& place);
+                                                          const PlacedGroup& placed);
 
 // The CommunicationModel of a cluster: it finds the algorithm of the call and returns its phases.
 // Throws RunError if there is no such algorithm or if it refuses the group. A send_recv always uses
@@ -176,7 +176,7 @@ class AlgorithmModel final : public CommunicationModel {
 // The stepwise model: it replaces every collective of the workload by its messages. They become
 // sends and receives with their dependencies on separate streams, one for sends and one for
 // receives per channel. Ranks of one program share one expanded program if all members of their
-// groups send the same messages up to a rotation (turned_messages); every other rank gets its own
+// groups send the same messages up to a rotation (rotated_messages); every other rank gets its own
 // program. The launch latency is a Delay at the start of the collective, which also carries the
 // memory effects at the start. A Delay of zero joins the last messages; later operations depend on
 // it. README.md says where fluid and stepwise runs agree. Throws RunError like AlgorithmModel.

@@ -34,17 +34,18 @@ namespace {
 // One collective call as messages, with the list of messages that each group rank sends or
 // receives. Messages that meet in switches move as one relay; the list contains them once, under
 // the key of the relay.
-struct PlayedCall {
+struct CallMessages {
   std::vector<Message> messages = {};
   std::vector<std::uint32_t> calls = {};  // by message, index into the calls of the new workload
   std::vector<std::vector<std::uint32_t>> of_group_rank = {};
   std::unordered_map<std::uint32_t, Relay> relays = {};  // by key
   // Number of the equivalence class of this call, if every member's messages are those of one of
-  // the first members up to a rotation (TurnedMessages). Only the messages of the first members are
+  // the first members up to a rotation (RotatedMessages). Only the messages of the first members
+  // are
   // stored then, and calls of one class have equal messages. kNone: the members differ.
-  std::uint32_t likeness = kNone;
+  std::uint32_t equivalence_class = kNone;
 
-  [[nodiscard]] bool turns() const { return likeness != kNone; }
+  [[nodiscard]] bool turns() const { return equivalence_class != kNone; }
   // The group rank whose stored messages represent those of `group_rank`.
   [[nodiscard]] std::uint32_t like(std::uint32_t group_rank) const {
     return group_rank % static_cast<std::uint32_t>(of_group_rank.size());
@@ -73,16 +74,16 @@ class CallPlayer {
       : cluster_(cluster), algorithm_of_(algorithm_of), calls_(calls) {}
 
   // Throws RunError under the same conditions as AlgorithmModel.
-  [[nodiscard]] PlayedCall play(std::span<const std::uint32_t> gpus, const Call& call);
+  [[nodiscard]] CallMessages play(std::span<const std::uint32_t> gpus, const Call& call);
 
  private:
-  [[nodiscard]] PlayedCall play_turned(const Call& named, const Call& call, const Cut& cut,
-                                       TurnedMessages turned);
-  void list_messages(PlayedCall& played, const Call& call, const Cut& cut,
+  [[nodiscard]] CallMessages play_turned(const Call& named, const Call& call, const Cut& cut,
+                                         RotatedMessages turned);
+  void list_messages(CallMessages& played, const Call& call, const Cut& cut,
                      const std::vector<bool>& goes_on);
   // For an algorithm with switches: lists one call for each relay and one entry for each of its
   // members.
-  void list_relays(PlayedCall& played, const Call& call, const Cut& cut,
+  void list_relays(CallMessages& played, const Call& call, const Cut& cut,
                    std::span<const DeviceId> switches, const std::vector<bool>& goes_on);
   [[nodiscard]] std::uint32_t step_call(const Call& call, std::int64_t bytes, bool goes_on);
   [[nodiscard]] std::uint32_t known_call(const Call& call);
@@ -111,22 +112,22 @@ std::vector<bool> follows_on(const CollectiveAlgorithm& algorithm,
 
 // The rotated form needs pieces of equal size in whole bytes, because otherwise the members send
 // different numbers of bytes.
-PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& call) {
-  const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
+CallMessages CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& call) {
+  const PlacedGroup placed{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
   const Call named = algorithm_of_ ? with_algorithm(call, algorithm_of_(call, gpus)) : call;
-  const CollectiveAlgorithm& algorithm = select_algorithm(named, place);
+  const CollectiveAlgorithm& algorithm = select_algorithm(named, placed);
   const Bytes bytes{static_cast<double>(bytes_of(call))};
   const Cut cut{.op = op_of(call),
                 .ranks = static_cast<std::uint32_t>(gpus.size()),
-                .pieces = algorithm.pieces(place)};
-  TurnedMessages turned;
-  if (bytes_of(call) % cut.pieces == 0) turned = algorithm.turned_messages(place, bytes);
+                .pieces = algorithm.pieces(placed)};
+  RotatedMessages turned;
+  if (bytes_of(call) % cut.pieces == 0) turned = algorithm.rotated_messages(placed, bytes);
   if (turned.turn() > 0) return play_turned(named, call, cut, std::move(turned));
-  PlayedCall played;
-  played.messages = algorithm.messages(place, bytes);
+  CallMessages played;
+  played.messages = algorithm.messages(placed, bytes);
   played.of_group_rank.resize(cut.ranks);
   const std::vector<bool> goes_on = follows_on(algorithm, played.messages);
-  const std::vector<DeviceId> switches = algorithm.switches(place);
+  const std::vector<DeviceId> switches = algorithm.switches(placed);
   if (switches.empty()) {
     list_messages(played, call, cut, goes_on);
   } else {
@@ -136,13 +137,13 @@ PlayedCall CallPlayer::play(std::span<const std::uint32_t> gpus, const Call& cal
 }
 
 // `named` is the call with the name of the algorithm that carries it.
-PlayedCall CallPlayer::play_turned(const Call& named, const Call& call, const Cut& cut,
-                                   TurnedMessages turned) {
-  PlayedCall played;
-  played.likeness = likenesses_
-                        .try_emplace({named, cut.ranks, turned.turn()},
-                                     static_cast<std::uint32_t>(likenesses_.size()))
-                        .first->second;
+CallMessages CallPlayer::play_turned(const Call& named, const Call& call, const Cut& cut,
+                                     RotatedMessages turned) {
+  CallMessages played;
+  played.equivalence_class = likenesses_
+                                 .try_emplace({named, cut.ranks, turned.turn()},
+                                              static_cast<std::uint32_t>(likenesses_.size()))
+                                 .first->second;
   played.of_group_rank.resize(turned.turn());
   for (std::uint32_t group_rank = 0; group_rank < turned.turn(); ++group_rank) {
     const auto first = static_cast<std::uint32_t>(played.messages.size());
@@ -157,7 +158,7 @@ PlayedCall CallPlayer::play_turned(const Call& named, const Call& call, const Cu
   return played;
 }
 
-void CallPlayer::list_messages(PlayedCall& played, const Call& call, const Cut& cut,
+void CallPlayer::list_messages(CallMessages& played, const Call& call, const Cut& cut,
                                const std::vector<bool>& goes_on) {
   // Messages have few distinct sizes, so a table by size saves most look-ups of whole calls.
   std::unordered_map<std::int64_t, std::array<std::uint32_t, 2>> call_of_size;
@@ -174,7 +175,7 @@ void CallPlayer::list_messages(PlayedCall& played, const Call& call, const Cut& 
   }
 }
 
-void CallPlayer::list_relays(PlayedCall& played, const Call& call, const Cut& cut,
+void CallPlayer::list_relays(CallMessages& played, const Call& call, const Cut& cut,
                              std::span<const DeviceId> switches, const std::vector<bool>& goes_on) {
   const std::vector<std::uint32_t> keys = relay_keys(played.messages, cut.ranks);
   played.calls.resize(played.messages.size(), kNone);
@@ -263,16 +264,16 @@ class Expansion {
   RankProgram grown(const Rank& rank);
   // The key of the rank's shared program: the equivalence classes of its collectives, each with the
   // representative of its group rank. Nothing if some collective's members differ.
-  std::optional<std::vector<std::uint32_t>> likeness_of(const Rank& rank);
+  std::optional<std::vector<std::uint32_t>> equivalence_key_of(const Rank& rank);
   void copy(RankProgram& rank, const Program& program, const Operation& op);
   void expand(RankProgram& rank, const Program& program, const Operation& op);
   // Appends the messages of `played` that the group rank sends or receives. Returns the last
   // operation of each stream.
   std::map<std::uint8_t, OpIndex> add_messages(RankProgram& rank, const Operation& op,
-                                               const PlayedCall& played, OpIndex gate);
+                                               const CallMessages& played, OpIndex gate);
 
-  const PlayedCall& played(GroupId group, std::uint32_t call);
-  OpIndex add_relay(RankProgram& rank, Operation op, const PlayedCall& played, const Relay& relay,
+  const CallMessages& played(GroupId group, std::uint32_t call);
+  OpIndex add_relay(RankProgram& rank, Operation op, const CallMessages& played, const Relay& relay,
                     std::vector<OpIndex> dependencies,
                     std::unordered_map<std::uint32_t, OpIndex>& received);
   std::uint32_t delay(Seconds time);
@@ -281,14 +282,14 @@ class Expansion {
   GroupId relay_group(GroupId group, const Relay& relay, std::uint32_t channel);
   std::uint16_t slot(RankProgram& rank, GroupId group, std::uint32_t group_rank);
   // The slot of the pair between which a message of a collective travels.
-  std::uint16_t partner_slot(RankProgram& rank, std::uint16_t group_slot, const PlayedCall& played,
-                             const Message& message);
+  std::uint16_t partner_slot(RankProgram& rank, std::uint16_t group_slot,
+                             const CallMessages& played, const Message& message);
 
   const Workload& from_;
   const Cluster& cluster_;
   Workload to_;
   CallPlayer player_;
-  std::map<std::pair<GroupId, std::uint32_t>, PlayedCall> played_;
+  std::map<std::pair<GroupId, std::uint32_t>, CallMessages> played_;
   // By program: slot and call of each of its collectives.
   std::map<std::uint32_t, std::set<std::pair<std::uint16_t, std::uint32_t>>> collectives_;
   // By old program and equivalence classes.
@@ -360,16 +361,16 @@ void Expansion::expand_rank(RankId number) {
 
 std::uint32_t Expansion::program_of(RankId number, std::vector<SlotBinding>& slots) {
   const Rank& rank = from_.ranks[number];
-  const std::optional<std::vector<std::uint32_t>> likeness = likeness_of(rank);
+  const std::optional<std::vector<std::uint32_t>> equivalence_class = equivalence_key_of(rank);
   const auto next = static_cast<std::uint32_t>(to_.programs.size());
-  if (!likeness) {
+  if (!equivalence_class) {
     RankProgram made = grown(rank);
     made.program.name = fmt::format("{}, rank {}", made.program.name, number);
     slots = std::move(made.slots);
     to_.programs.push_back(std::move(made.program));
     return next;
   }
-  const auto [known, fresh] = shared_.try_emplace({rank.program, *likeness});
+  const auto [known, fresh] = shared_.try_emplace({rank.program, *equivalence_class});
   SharedProgram& shared = known->second;
   if (fresh) {
     RankProgram made = grown(rank);
@@ -408,23 +409,23 @@ RankProgram Expansion::grown(const Rank& rank) {
   return made;
 }
 
-std::optional<std::vector<std::uint32_t>> Expansion::likeness_of(const Rank& rank) {
+std::optional<std::vector<std::uint32_t>> Expansion::equivalence_key_of(const Rank& rank) {
   const auto [known, fresh] = collectives_.try_emplace(rank.program);
   if (fresh)
     for (const Operation& op : from_.programs.at(rank.program).operations.written())
       if (is_played(from_, op)) known->second.emplace(op.slot, op.payload);
-  std::vector<std::uint32_t> likeness;
+  std::vector<std::uint32_t> equivalence_class;
   for (const auto& [slot, call] : known->second) {
     const auto [group, group_rank] = rank.slots.at(slot);
     TY_CHECK(group != kNone, slot);
-    likeness.push_back(kNone);  // a group of one rank sends nothing
+    equivalence_class.push_back(kNone);  // a group of one rank sends nothing
     if (from_.groups.at(group).members.size() <= 1) continue;
-    const PlayedCall& call_here = played(group, call);
+    const CallMessages& call_here = played(group, call);
     if (!call_here.turns()) return {};
-    likeness.back() = call_here.likeness;
-    likeness.push_back(call_here.like(group_rank));
+    equivalence_class.back() = call_here.equivalence_class;
+    equivalence_class.push_back(call_here.like(group_rank));
   }
-  return likeness;
+  return equivalence_class;
 }
 
 void Expansion::copy(RankProgram& rank, const Program& program, const Operation& op) {
@@ -455,7 +456,7 @@ void Expansion::expand(RankProgram& rank, const Program& program, const Operatio
 }
 
 std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const Operation& op,
-                                                        const PlayedCall& played, OpIndex gate) {
+                                                        const CallMessages& played, OpIndex gate) {
   const SlotBinding here = rank.slots.at(op.slot);
   const std::uint32_t self = played.like(here.group_rank);
   std::map<std::uint8_t, OpIndex> last;
@@ -491,7 +492,7 @@ std::map<std::uint8_t, OpIndex> Expansion::add_messages(RankProgram& rank, const
 }
 
 std::uint16_t Expansion::partner_slot(RankProgram& rank, std::uint16_t group_slot,
-                                      const PlayedCall& played, const Message& message) {
+                                      const CallMessages& played, const Message& message) {
   const auto [group, group_rank] = rank.slots.at(group_slot);
   const std::uint32_t self = played.like(group_rank);
   const std::uint32_t end = message.to == self ? 1 : 0;
@@ -509,7 +510,7 @@ std::uint16_t Expansion::partner_slot(RankProgram& rank, std::uint16_t group_slo
   return number;
 }
 
-OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const PlayedCall& played,
+OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const CallMessages& played,
                              const Relay& relay, std::vector<OpIndex> dependencies,
                              std::unordered_map<std::uint32_t, OpIndex>& received) {
   const SlotBinding here = rank.slots.at(op.slot);
@@ -528,7 +529,7 @@ OpIndex Expansion::add_relay(RankProgram& rank, Operation op, const PlayedCall& 
   return made;
 }
 
-const PlayedCall& Expansion::played(GroupId group, std::uint32_t call) {
+const CallMessages& Expansion::played(GroupId group, std::uint32_t call) {
   const auto [entry, fresh] = played_.try_emplace({group, call});
   if (fresh) {
     std::vector<std::uint32_t> gpus;

@@ -31,11 +31,11 @@ Devices switches_above(const Cluster& cluster, const Devices& below) {
 }
 
 // NICs of the members on one node, through which the traffic of the group enters the fabric.
-Devices nics_of(const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks) {
+Devices nics_of(const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks) {
   Devices nics;
-  if (place.cluster.nic_of_gpu().empty()) return nics;
+  if (placed.cluster.nic_of_gpu().empty()) return nics;
   for (const std::uint32_t group_rank : group_ranks)
-    nics.insert(place.cluster.nic_of_gpu().at(place.gpus[group_rank]));
+    nics.insert(placed.cluster.nic_of_gpu().at(placed.gpus[group_rank]));
   return nics;
 }
 
@@ -91,10 +91,10 @@ struct Level {
 };
 
 // Adds one level per dimension: a unit contains all ranks that have equal coordinates in the
-// dimensions beyond. `place_of` returns the index of a group rank within its torus (the first
+// dimensions beyond. `holder_of` returns the index of a group rank within its torus (the first
 // dimension varies fastest), `torus_of` the number of its torus.
 template <class PlaceOf, class TorusOf>
-void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, PlaceOf place_of,
+void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, PlaceOf holder_of,
                     TorusOf torus_of, std::vector<Level>& levels) {
   std::uint32_t places = 1;
   for (const std::uint32_t size : dims) places *= size;
@@ -104,7 +104,7 @@ void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, P
     Level level{.kind = LevelKind::Dimension, .units = Units(ranks)};
     for (std::uint32_t group_rank = 0; group_rank < ranks; ++group_rank)
       level.units[group_rank] =
-          torus_of(group_rank) * (places / joined) + place_of(group_rank) / joined;
+          torus_of(group_rank) * (places / joined) + holder_of(group_rank) / joined;
     levels.push_back(std::move(level));
   }
 }
@@ -113,20 +113,20 @@ void add_dimensions(const std::vector<std::uint32_t>& dims, std::size_t ranks, P
 // enter the same set of switches, and nodes whose switches are in the same neighbourhood (a
 // dragonfly group). It stops at the first tier that some node does not reach. levels_of() drops the
 // candidates that join nothing.
-void add_tiers(const GroupPlace& place, const Placement& placement, std::vector<Level>& levels) {
+void add_tiers(const PlacedGroup& placed, const Placement& placement, std::vector<Level>& levels) {
   const auto add = [&](const Units& of_node) {
-    Level level{.units = Units(place.gpus.size())};
+    Level level{.units = Units(placed.gpus.size())};
     for (std::size_t node = 0; node < placement.nodes.size(); ++node)
       for (const std::uint32_t group_rank : placement.nodes[node])
         level.units[group_rank] = of_node[node];
     levels.push_back(std::move(level));
   };
-  const auto above = [&](const Devices& set) { return switches_above(place.cluster, set); };
-  const std::vector<DeviceId> neighbours = neighbourhoods(place.cluster);
+  const auto above = [&](const Devices& set) { return switches_above(placed.cluster, set); };
+  const std::vector<DeviceId> neighbours = neighbourhoods(placed.cluster);
   DeviceSets tier;
   for (const auto& group_ranks : placement.nodes) {
     tier.of_node.push_back(static_cast<std::uint32_t>(tier.sets.size()));
-    tier.sets.push_back(nics_of(place, group_ranks));
+    tier.sets.push_back(nics_of(placed, group_ranks));
   }
   tier = changed(tier, above);
   while (std::ranges::none_of(tier.sets, [](const Devices& set) { return set.empty(); })) {
@@ -141,19 +141,19 @@ void add_tiers(const GroupPlace& place, const Placement& placement, std::vector<
 }
 
 // All candidate levels from the innermost to the outermost; the last one joins all ranks.
-std::vector<Level> unit_levels(const GroupPlace& place, const Placement& placement,
+std::vector<Level> unit_levels(const PlacedGroup& placed, const Placement& placement,
                                LevelsOf which) {
-  const Cluster& cluster = place.cluster;
-  const std::size_t ranks = place.gpus.size();
+  const Cluster& cluster = placed.cluster;
+  const std::size_t ranks = placed.gpus.size();
   const auto node = [&](std::uint32_t group_rank) {
-    return cluster.node_of(place.gpus[group_rank]);
+    return cluster.node_of(placed.gpus[group_rank]);
   };
   std::vector<Level> levels;
   if (which == LevelsOf::All)
     add_dimensions(
         cluster.facts().node_torus, ranks,
-        [&](std::uint32_t group_rank) { return cluster.local_index(place.gpus[group_rank]); }, node,
-        levels);
+        [&](std::uint32_t group_rank) { return cluster.local_index(placed.gpus[group_rank]); },
+        node, levels);
   Level nodes{.kind = LevelKind::Node, .units = Units(ranks)};
   for (std::uint32_t group_rank = 0; group_rank < ranks; ++group_rank)
     nodes.units[group_rank] = node(group_rank);
@@ -162,7 +162,7 @@ std::vector<Level> unit_levels(const GroupPlace& place, const Placement& placeme
     add_dimensions(
         cluster.facts().torus, ranks, node, [](std::uint32_t) { return 0U; }, levels);
   } else if (which == LevelsOf::All) {
-    add_tiers(place, placement, levels);
+    add_tiers(placed, placement, levels);
   }
   levels.push_back({.units = Units(ranks, 0)});
   return levels;
@@ -212,15 +212,15 @@ std::vector<std::uint32_t> Levels::line(std::size_t level, std::uint32_t positio
 // Selects those candidate levels that keep the nesting even. The stable sort by unit after each
 // selected level keeps the order within the inner units, so that in the end the position has the
 // outermost unit as its highest digit.
-Levels levels_of(const GroupPlace& place, LevelsOf which) {
-  const Placement placement = placement_of(place);
+Levels levels_of(const PlacedGroup& placed, LevelsOf which) {
+  const Placement placement = placement_of(placed);
   TY_CHECK(placement.even(), placement.smallest(), placement.largest());
   Levels levels;
   levels.group_rank_at = group_ranks_of(placement);
-  Units inner(place.gpus.size());
+  Units inner(placed.gpus.size());
   std::iota(inner.begin(), inner.end(), 0U);
   bool is_box = true;  // false after a dimension that is not even: later ones would not form lines
-  for (const Level& level : unit_levels(place, placement, which)) {
+  for (const Level& level : unit_levels(placed, placement, which)) {
     const std::uint32_t size = joined(inner, level.units);
     const bool dimension = level.kind == LevelKind::Dimension;
     is_box = !dimension || (is_box && size > 0);

@@ -10,7 +10,7 @@
 // the planes. levels_of() leaves out a level that joins nothing, and a level whose units do not all
 // contain the same number of the group's ranks in equal parts.
 //
-//    Levels levels = levels_of(place, LevelsOf::All);
+//    Levels levels = levels_of(placed, LevelsOf::All);
 //    levels.sizes;            // {8, 4, 2}: 8 ranks a node, 4 nodes a leaf, 2 leaves
 //    levels.line(1, 0);       // the 4 group ranks on the line of level 1 at position 0
 #pragma once
@@ -56,6 +56,6 @@ struct Levels {
   }
 };
 
-[[nodiscard]] Levels levels_of(const GroupPlace& place, LevelsOf which);
+[[nodiscard]] Levels levels_of(const PlacedGroup& placed, LevelsOf which);
 
 }  // namespace trainyard

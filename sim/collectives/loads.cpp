@@ -13,43 +13,43 @@ namespace trainyard {
 namespace {
 
 LinkLoad loaded(const RouteHop& hop, double bytes) {
-  return {.link = hop.link, .bytes = bytes * hop.fraction, .alike = hop.alike};
+  return {.link = hop.link, .bytes = bytes * hop.fraction, .parallel_count = hop.parallel_count};
 }
 
 constexpr std::size_t kSparse = 8;  // below 1/8 of all links, a sorted list is cheaper than a table
 
 // Order of loads by link. A set of parallel links and its lowest link alone are different entries.
 bool by_link(const LinkLoad& a, const LinkLoad& b) {
-  return a.link != b.link ? a.link < b.link : a.alike < b.alike;
+  return a.link != b.link ? a.link < b.link : a.parallel_count < b.parallel_count;
 }
 
 }  // namespace
 
-Route hop_route(const GroupPlace& place, std::uint32_t from_group_rank,
+Route hop_route(const PlacedGroup& placed, std::uint32_t from_group_rank,
                 std::uint32_t to_group_rank) {
-  const std::uint32_t from = place.gpus[from_group_rank];
-  const std::uint32_t to = place.gpus[to_group_rank];
+  const std::uint32_t from = placed.gpus[from_group_rank];
+  const std::uint32_t to = placed.gpus[to_group_rank];
   constexpr RouteDetail kParallelLinks = RouteDetail::ParallelLinks;
-  return crosses_nodes(place, from_group_rank, to_group_rank)
-             ? place.cluster.router().route_rail_aligned(from, to, kParallelLinks)
-             : place.cluster.router().route(from, to, kParallelLinks);
+  return crosses_nodes(placed, from_group_rank, to_group_rank)
+             ? placed.cluster.router().route_rail_aligned(from, to, kParallelLinks)
+             : placed.cluster.router().route(from, to, kParallelLinks);
 }
 
-Seconds hop_latency(const GroupPlace& place, std::uint32_t from_group_rank,
+Seconds hop_latency(const PlacedGroup& placed, std::uint32_t from_group_rank,
                     std::uint32_t to_group_rank) {
-  const CollectiveLatency& latency = place.cluster.facts().latency;
-  const std::uint32_t from = place.gpus[from_group_rank];
-  const std::uint32_t to = place.gpus[to_group_rank];
-  return crosses_nodes(place, from_group_rank, to_group_rank)
-             ? latency.inter_step + place.cluster.latency().extra_rail_aligned(from, to)
-             : latency.intra_step + place.cluster.latency().extra(from, to);
+  const CollectiveLatency& latency = placed.cluster.facts().latency;
+  const std::uint32_t from = placed.gpus[from_group_rank];
+  const std::uint32_t to = placed.gpus[to_group_rank];
+  return crosses_nodes(placed, from_group_rank, to_group_rank)
+             ? latency.inter_step + placed.cluster.latency().extra_rail_aligned(from, to)
+             : latency.intra_step + placed.cluster.latency().extra(from, to);
 }
 
-Seconds fabric_latency(const GroupPlace& place, std::span<const std::uint32_t> group_ranks) {
-  Seconds farthest = place.cluster.facts().latency.inter_step;
+Seconds fabric_latency(const PlacedGroup& placed, std::span<const std::uint32_t> group_ranks) {
+  Seconds farthest = placed.cluster.facts().latency.inter_step;
   for (const std::uint32_t group_rank : group_ranks)
-    if (crosses_nodes(place, group_ranks.front(), group_rank))
-      farthest = std::max(farthest, hop_latency(place, group_ranks.front(), group_rank));
+    if (crosses_nodes(placed, group_ranks.front(), group_rank))
+      farthest = std::max(farthest, hop_latency(placed, group_ranks.front(), group_rank));
   return farthest;
 }
 
@@ -83,7 +83,7 @@ void LoadSum::make_dense() {
 }
 
 void LoadSum::add_dense(const LinkLoad& load) {
-  if (load.alike > 1) {
+  if (load.parallel_count > 1) {
     const auto [known, fresh] = parallel_links_.try_emplace(load.link, load);
     if (!fresh) known->second.bytes += load.bytes;
     return;
@@ -164,7 +164,7 @@ std::vector<MultiLinkFlow> all_flows(std::vector<Phase> phases) {
 
 namespace {
 
-Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, FlowOf flow_of,
+Phase phase_of_step(const PlacedGroup& placed, std::span<const Message> messages, FlowOf flow_of,
                     LoadSum& loads) {
   Phase phase;
   std::vector<std::uint32_t> order(messages.size());
@@ -175,8 +175,8 @@ Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, 
                      [&](auto a, auto b) { return messages[a].from < messages[b].from; });
   for (std::size_t i = 0; i < order.size(); ++i) {
     const Message& message = messages[order[i]];
-    phase.latency = std::max(phase.latency, hop_latency(place, message.from, message.to));
-    loads.add(hop_route(place, message.from, message.to), message.bytes);
+    phase.latency = std::max(phase.latency, hop_latency(placed, message.from, message.to));
+    loads.add(hop_route(placed, message.from, message.to), message.bytes);
     const bool goes_on = flow_of == FlowOf::Sender && i + 1 < order.size() &&
                          messages[order[i + 1]].from == message.from;
     if (goes_on) continue;
@@ -187,18 +187,18 @@ Phase phase_of_step(const GroupPlace& place, std::span<const Message> messages, 
 
 }  // namespace
 
-std::vector<Phase> phases_by_step(const GroupPlace& place, std::span<const Message> messages,
+std::vector<Phase> phases_by_step(const PlacedGroup& placed, std::span<const Message> messages,
                                   FlowOf flow_of) {
   std::vector<Phase> phases;
-  LoadSum loads(place.cluster);
+  LoadSum loads(placed.cluster);
   for (std::size_t begin = 0; begin < messages.size();) {
     std::size_t end = begin;
     while (end < messages.size() && messages[end].step == messages[begin].step) ++end;
     TY_CHECK(begin == 0 || messages[begin].step > messages[begin - 1].step, begin);
-    phases.push_back(phase_of_step(place, messages.subspan(begin, end - begin), flow_of, loads));
+    phases.push_back(phase_of_step(placed, messages.subspan(begin, end - begin), flow_of, loads));
     begin = end;
   }
-  if (!phases.empty()) phases.front().latency += place.cluster.facts().latency.launch;
+  if (!phases.empty()) phases.front().latency += placed.cluster.facts().latency.launch;
   return phases;
 }
 

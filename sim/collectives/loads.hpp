@@ -1,8 +1,8 @@
 // Conversion of messages and hops to loads on links, in the terms of
 // sim/cluster/communication_model.hpp.
 //
-//    LoadSum loads(place.cluster);
-//    loads.add(hop_route(place, 0, 1), 1e9);
+//    LoadSum loads(placed.cluster);
+//    loads.add(hop_route(placed, 0, 1), 1e9);
 //    MultiLinkFlow flow = loads.take();       // links sorted, each once; ready for the next flow
 #pragma once
 
@@ -18,19 +18,19 @@ namespace trainyard {
 
 // The route of bytes from one member to another. Between nodes it uses the rail of the receiver, as
 // NCCL does (PXN). A set of parallel links is one hop of the route.
-[[nodiscard]] Route hop_route(const GroupPlace& place, std::uint32_t from_group_rank,
+[[nodiscard]] Route hop_route(const PlacedGroup& placed, std::uint32_t from_group_rank,
                               std::uint32_t to_group_rank);
 
 // Latency of one step between two members. It is the step latency of the cluster, which covers the
 // reference distance (one switch between two NICs, or the nearest GPU within a node), plus the
 // extra latency of the route of this message (LatencyModel::extra). Example: three switches with
 // 0.5 us a hop raise 14 us to 15 us.
-[[nodiscard]] Seconds hop_latency(const GroupPlace& place, std::uint32_t from_group_rank,
+[[nodiscard]] Seconds hop_latency(const PlacedGroup& placed, std::uint32_t from_group_rank,
                                   std::uint32_t to_group_rank);
 
 // Latency of one step through switches that add or copy, for members on several nodes that a tree
 // of these switches joins: the latency from the first member to the farthest of the others.
-[[nodiscard]] Seconds fabric_latency(const GroupPlace& place,
+[[nodiscard]] Seconds fabric_latency(const PlacedGroup& placed,
                                      std::span<const std::uint32_t> group_ranks);
 
 // Sums the bytes on each link of one flow. The cost is proportional to the links of the flow, not
@@ -79,7 +79,7 @@ enum class FlowOf : std::uint8_t { Message, Sender };
 // Returns one phase per step, in the order of the steps, for algorithms whose members proceed from
 // step to step together. The first phase includes the launch latency. REQUIRES: the steps of the
 // messages do not decrease.
-[[nodiscard]] std::vector<Phase> phases_by_step(const GroupPlace& place,
+[[nodiscard]] std::vector<Phase> phases_by_step(const PlacedGroup& placed,
                                                 std::span<const Message> messages, FlowOf flow_of);
 
 }  // namespace trainyard

@@ -53,8 +53,8 @@ std::optional<std::string> too_many_messages(const std::string& senders, std::ui
   return fmt::format("{} are {} messages, more than {}", senders, messages, kMessagesMost);
 }
 
-std::optional<std::string> too_many_to_all_send_to_all(const GroupPlace& place) {
-  const std::uint64_t n = place.gpus.size();
+std::optional<std::string> too_many_to_all_send_to_all(const PlacedGroup& placed) {
+  const std::uint64_t n = placed.gpus.size();
   if (n == 0) return {};
   return too_many_messages(fmt::format("{} ranks that all send to all others", n), n * (n - 1));
 }
@@ -78,8 +78,8 @@ std::int64_t edge(std::int64_t bytes, std::uint32_t pieces, std::uint32_t piece)
 
 }  // namespace
 
-Blocks blocks_of(const GroupPlace& place, Bytes bytes) {
-  return {.ranks = ranks_of(place), .bytes = bytes.value(), .matrix = place.matrix};
+Blocks blocks_of(const PlacedGroup& placed, Bytes bytes) {
+  return {.ranks = ranks_of(placed), .bytes = bytes.value(), .matrix = placed.matrix};
 }
 
 double bytes_of(const Message& message, const Cut& cut, double bytes,

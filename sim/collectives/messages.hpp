@@ -8,7 +8,7 @@
 //    list.send({.from = 0, .to = 1, .step = 0, .reduce = true, .piece_begin = 3, .piece_end = 4});
 //    std::vector<Message> messages = std::move(list).take();
 //
-//    const Blocks blocks{.ranks = 8, .bytes = 1e9, .matrix = place.matrix};
+//    const Blocks blocks{.ranks = 8, .bytes = 1e9, .matrix = placed.matrix};
 //    blocks.between(2, 5);        // bytes that member 2 sends to member 5, 1.25e8 if even
 #pragma once
 
@@ -65,7 +65,7 @@ class MessageList {
 // the subject of the sentence.
 [[nodiscard]] std::optional<std::string> too_many_messages(const std::string& senders,
                                                            std::uint64_t messages);
-[[nodiscard]] std::optional<std::string> too_many_to_all_send_to_all(const GroupPlace& place);
+[[nodiscard]] std::optional<std::string> too_many_to_all_send_to_all(const PlacedGroup& placed);
 
 // The n*n blocks of an all_to_all, in bytes.
 struct Blocks {
@@ -84,7 +84,7 @@ struct Blocks {
   }
 };
 
-[[nodiscard]] Blocks blocks_of(const GroupPlace& place, Bytes bytes);
+[[nodiscard]] Blocks blocks_of(const PlacedGroup& placed, Bytes bytes);
 
 // The number of pieces into which an algorithm cuts the buffer of a call.
 struct Cut {

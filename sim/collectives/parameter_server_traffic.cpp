@@ -119,7 +119,7 @@ class Builder {
 
 void Builder::check() const {
   if (workers_ == 0 || servers_ == 0)
-    refuse(fmt::format("{} workers and {} servers exchange nothing", workers_, servers_),
+    refuse(fmt::format("{} workers and {} servers have nothing to exchange", workers_, servers_),
            "give at least one of each");
   if (kFirstPartner + workers_ + servers_ > kPartnerStreamsMost)
     refuse(fmt::format("{} workers and {} servers", workers_, servers_),
@@ -241,14 +241,14 @@ std::vector<Round> Builder::rounds() const {
   std::vector<Turn> turns;
   for (std::uint32_t worker = 0; worker < workers_; ++worker)
     for (std::uint32_t step = 0; step < steps_of(worker); ++step) turns.push_back({worker, step});
-  const auto place = [this](const Turn& turn) {
+  const auto position = [this](const Turn& turn) {
     const double done = turn.step + 1.0;
     return traffic_.staleness ? done : done / steps_of(turn.worker);
   };
-  std::ranges::stable_sort(turns, {}, place);
+  std::ranges::stable_sort(turns, {}, position);
   std::vector<Round> rounds;
   for (const Turn& turn : turns) {
-    if (rounds.empty() || place(rounds.back().front()) != place(turn)) rounds.emplace_back();
+    if (rounds.empty() || position(rounds.back().front()) != position(turn)) rounds.emplace_back();
     rounds.back().push_back(turn);
   }
   return rounds;

@@ -13,9 +13,9 @@ namespace trainyard {
 namespace {
 
 // The first member that is on another node than group rank 0, or group rank 1 if there is none.
-std::uint32_t far_neighbour(const GroupPlace& place) {
-  for (std::uint32_t group_rank = 1; group_rank < place.gpus.size(); ++group_rank)
-    if (crosses_nodes(place, 0, group_rank)) return group_rank;
+std::uint32_t far_neighbour(const PlacedGroup& placed) {
+  for (std::uint32_t group_rank = 1; group_rank < placed.gpus.size(); ++group_rank)
+    if (crosses_nodes(placed, 0, group_rank)) return group_rank;
   return 1;
 }
 
@@ -28,11 +28,11 @@ double rate_of(const Cluster& cluster, const Route& route) {
 
 }  // namespace
 
-std::uint32_t chunks_of(const GroupPlace& place, Bytes bytes, std::size_t hops) {
+std::uint32_t chunks_of(const PlacedGroup& placed, Bytes bytes, std::size_t hops) {
   if (bytes.value() <= 0.0 || hops < 2) return 1;
-  const std::uint32_t far = far_neighbour(place);
-  const double rate = rate_of(place.cluster, hop_route(place, 0, far));
-  const double latency = hop_latency(place, 0, far).value();
+  const std::uint32_t far = far_neighbour(placed);
+  const double rate = rate_of(placed.cluster, hop_route(placed, 0, far));
+  const double latency = hop_latency(placed, 0, far).value();
   if (latency <= 0.0) return kChunksMost;
   const double best = std::sqrt(bytes.value() * static_cast<double>(hops - 1) / (latency * rate));
   const double rounded = std::exp2(std::round(std::log2(best)));

@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kChunksMost = 64;
 
 // The number of chunks that gives the least time. Rate and latency are those of the route from
 // group rank 0 to a member on another node, or to group rank 1 if all members are on one node.
-[[nodiscard]] std::uint32_t chunks_of(const GroupPlace& place, Bytes bytes, std::size_t hops);
+[[nodiscard]] std::uint32_t chunks_of(const PlacedGroup& placed, Bytes bytes, std::size_t hops);
 
 // Number of chunks for a pipeline in which only the first chunk pays the latency
 // (CollectiveAlgorithm::streams). More chunks are then never slower. The result is a power of two
@@ -35,7 +35,7 @@ struct ChainPlan {
 };
 
 // n-2+C steps; in step t hop i carries chunk t-i. Every ring of the group carries an equal share.
-[[nodiscard]] std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes,
+[[nodiscard]] std::vector<Message> chain_messages(const PlacedGroup& placed, Bytes bytes,
                                                   const ChainPlan& plan);
 
 }  // namespace trainyard

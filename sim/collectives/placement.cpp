@@ -15,13 +15,13 @@ namespace {
 // Members of a node by the NIC through which they send; those with the fewest hops to it come
 // first.
 std::map<DeviceId, std::vector<std::uint32_t>> members_of_nics(
-    const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks,
+    const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks,
     std::uint32_t elsewhere) {
   std::map<DeviceId, std::vector<std::uint32_t>> members;
   for (std::uint32_t position = 0; position < group_ranks.size(); ++position)
-    members[place.cluster.nic_of_gpu()[place.gpus[group_ranks[position]]]].push_back(position);
+    members[placed.cluster.nic_of_gpu()[placed.gpus[group_ranks[position]]]].push_back(position);
   const auto hops = [&](std::uint32_t position) {
-    return place.cluster.router().route(place.gpus[group_ranks[position]], elsewhere).size();
+    return placed.cluster.router().route(placed.gpus[group_ranks[position]], elsewhere).size();
   };
   for (auto& [nic, positions] : members)
     if (positions.size() > 1) std::ranges::stable_sort(positions, {}, hops);
@@ -48,20 +48,20 @@ std::optional<std::string> Placement::uneven(std::string_view algorithm) const {
                      smallest(), largest());
 }
 
-Placement placement_of(const GroupPlace& place) {
-  TY_CHECK(!place.gpus.empty());
+Placement placement_of(const PlacedGroup& placed) {
+  TY_CHECK(!placed.gpus.empty());
   // GPUs are numbered node by node.
-  std::vector<std::uint32_t> group_ranks(place.gpus.size());
+  std::vector<std::uint32_t> group_ranks(placed.gpus.size());
   std::iota(group_ranks.begin(), group_ranks.end(), 0U);
-  const auto gpu_of = [&](std::uint32_t group_rank) { return place.gpus[group_rank]; };
+  const auto gpu_of = [&](std::uint32_t group_rank) { return placed.gpus[group_rank]; };
   if (!std::ranges::is_sorted(group_ranks, {}, gpu_of))
     std::ranges::stable_sort(group_ranks, {}, gpu_of);
   const std::size_t members =
-      std::min<std::size_t>(group_ranks.size(), place.cluster.facts().gpus_per_node);
+      std::min<std::size_t>(group_ranks.size(), placed.cluster.facts().gpus_per_node);
   Placement placement;
   std::optional<std::uint32_t> last;
   for (const std::uint32_t group_rank : group_ranks) {
-    const std::uint32_t node = place.cluster.node_of(place.gpus[group_rank]);
+    const std::uint32_t node = placed.cluster.node_of(placed.gpus[group_rank]);
     if (node != last) placement.nodes.emplace_back().reserve(members);
     placement.nodes.back().push_back(group_rank);
     last = node;
@@ -69,17 +69,17 @@ Placement placement_of(const GroupPlace& place) {
   return placement;
 }
 
-std::vector<std::uint32_t> rails_of(const GroupPlace& place, const Placement& placement) {
+std::vector<std::uint32_t> rails_of(const PlacedGroup& placed, const Placement& placement) {
   std::vector<std::uint32_t> all(placement.smallest());
   std::iota(all.begin(), all.end(), 0U);
-  if (placement.nodes.size() == 1 || place.cluster.nic_of_gpu().empty()) return all;
+  if (placement.nodes.size() == 1 || placed.cluster.nic_of_gpu().empty()) return all;
   std::size_t most = 1;       // members that share one NIC, with all rails
   std::size_t kept_most = 1;  // the same with the kept rails
   std::vector<std::uint32_t> kept = all;
   for (std::size_t node = 0; node < placement.nodes.size(); ++node) {
     const std::size_t other = node == 0 ? 1 : 0;
     const auto nics =
-        members_of_nics(place, placement.nodes[node], place.gpus[placement.nodes[other].front()]);
+        members_of_nics(placed, placement.nodes[node], placed.gpus[placement.nodes[other].front()]);
     const auto fewer = [](const auto& a, const auto& b) {
       return a.second.size() < b.second.size();
     };
@@ -97,10 +97,10 @@ std::vector<std::uint32_t> rails_of(const GroupPlace& place, const Placement& pl
   return kept.size() * most > all.size() * kept_most ? kept : all;
 }
 
-bool crosses_nodes(const GroupPlace& place, std::uint32_t from_group_rank,
+bool crosses_nodes(const PlacedGroup& placed, std::uint32_t from_group_rank,
                    std::uint32_t to_group_rank) {
-  return place.cluster.node_of(place.gpus[from_group_rank]) !=
-         place.cluster.node_of(place.gpus[to_group_rank]);
+  return placed.cluster.node_of(placed.gpus[from_group_rank]) !=
+         placed.cluster.node_of(placed.gpus[to_group_rank]);
 }
 
 std::string describe(std::span<const std::uint32_t> gpus) {
@@ -111,13 +111,13 @@ std::string describe(std::span<const std::uint32_t> gpus) {
                      fmt::join(gpus.first(kShown - 1), ", "), gpus.back());
 }
 
-NodeMembers::NodeMembers(const GroupPlace& place, std::span<const std::uint32_t> group_ranks)
-    : cluster_(&place.cluster),
-      node_(place.cluster.node_of(place.gpus[group_ranks.front()])),
+NodeMembers::NodeMembers(const PlacedGroup& placed, std::span<const std::uint32_t> group_ranks)
+    : cluster_(&placed.cluster),
+      node_(placed.cluster.node_of(placed.gpus[group_ranks.front()])),
       in_order_(std::ranges::is_sorted(group_ranks)) {
   locals_.reserve(group_ranks.size());
   for (const std::uint32_t group_rank : group_ranks)
-    locals_.push_back(cluster_->local_index(place.gpus[group_rank]));
+    locals_.push_back(cluster_->local_index(placed.gpus[group_rank]));
 }
 
 bool NodeMembers::is_like(const NodeMembers& other) const {
@@ -128,11 +128,11 @@ bool NodeMembers::is_like(const NodeMembers& other) const {
 
 bool NodeMembers::holds(std::span<const LinkLoad> loads) const {
   return std::ranges::all_of(loads, [&](const LinkLoad& load) {
-    const Strand strand = cluster_->wiring().strand(load.link);
+    const LinkEnds strand = cluster_->wiring().strand(load.link);
     const auto is_here = [&](DeviceId id) {
       return cluster_->device(id).node == static_cast<std::int32_t>(node_);
     };
-    return load.alike == 1 && is_here(strand.from) && is_here(strand.to);
+    return load.parallel_count == 1 && is_here(strand.from) && is_here(strand.to);
   });
 }
 
@@ -149,7 +149,7 @@ void NodeMembers::append_moved(std::span<const LinkLoad> loads, const NodeMember
     const DeviceId from = wiring.from(load.link);
     const std::uint32_t position = load.link - wiring.first_link_from(from);
     const LinkId like = wiring.first_link_from(there + (from - here)) + position;
-    all.push_back({.link = like, .bytes = load.bytes, .alike = load.alike});
+    all.push_back({.link = like, .bytes = load.bytes, .parallel_count = load.parallel_count});
   }
 }
 

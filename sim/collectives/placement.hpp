@@ -2,7 +2,7 @@
 // reuses link loads: members with the same local indices on nodes of one pattern load their links
 // in the same way.
 //
-//    Placement placement = placement_of(place);
+//    Placement placement = placement_of(placed);
 //    placement.nodes[0];       // group ranks on the first node, by local index
 //    placement.smallest();     // number of members on the node that has the fewest
 #pragma once
@@ -29,17 +29,17 @@ struct Placement {
   [[nodiscard]] std::optional<std::string> uneven(std::string_view algorithm) const;
 };
 
-[[nodiscard]] Placement placement_of(const GroupPlace& place);
+[[nodiscard]] Placement placement_of(const PlacedGroup& placed);
 
 // Rails on which channels enter and leave nodes, as indices among the members of a node: one for
 // each member of the node that has the fewest. If a NIC replaces a dead one, the channels of
 // several members would share it. The members that borrow a NIC are then left out on every node, as
 // long as the remaining channels are faster.
-[[nodiscard]] std::vector<std::uint32_t> rails_of(const GroupPlace& place,
+[[nodiscard]] std::vector<std::uint32_t> rails_of(const PlacedGroup& placed,
                                                   const Placement& placement);
 
 // True if two members are on different nodes.
-[[nodiscard]] bool crosses_nodes(const GroupPlace& place, std::uint32_t from_group_rank,
+[[nodiscard]] bool crosses_nodes(const PlacedGroup& placed, std::uint32_t from_group_rank,
                                  std::uint32_t to_group_rank);
 
 // "8 ranks on GPUs 0, 1, 2, 3, ..., 15", for messages to users.
@@ -52,14 +52,14 @@ struct Placement {
 // therefore load the same links up to an offset of the link numbers. The routes of 16 384 nodes are
 // searched once.
 //
-//    const NodeMembers first(place, placement.nodes[0]);
-//    const NodeMembers other(place, placement.nodes[1]);
+//    const NodeMembers first(placed, placement.nodes[0]);
+//    const NodeMembers other(placed, placement.nodes[1]);
 //    if (first.holds(loads) && first.is_like(other)) first.append_moved(loads, other, all);
 class NodeMembers {
  public:
   // The group ranks are of one node. REQUIRES: the cluster outlives this object; `group_ranks` is
   // not empty.
-  NodeMembers(const GroupPlace& place, std::span<const std::uint32_t> group_ranks);
+  NodeMembers(const PlacedGroup& placed, std::span<const std::uint32_t> group_ranks);
 
   // True if both nodes have the same pattern and both sets of members have the same local indices,
   // in ascending order of group rank.

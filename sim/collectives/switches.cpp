@@ -12,17 +12,17 @@
 
 namespace trainyard {
 
-std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
+std::optional<DeviceId> nv_switch_of(const PlacedGroup& placed,
                                      std::span<const std::uint32_t> group_ranks) {
   std::optional<DeviceId> known;
   if (group_ranks.size() < 2) return known;
   // Every route from the first member must consist of two links through the same NVSwitch.
   for (std::size_t i = 1; i < group_ranks.size(); ++i) {
     const Route route =
-        place.cluster.router().route(place.gpus[group_ranks[0]], place.gpus[group_ranks[i]]);
+        placed.cluster.router().route(placed.gpus[group_ranks[0]], placed.gpus[group_ranks[i]]);
     if (route.size() != 2) return {};
-    const DeviceId through = place.cluster.link(route.front().link).to;
-    if (place.cluster.device(through).kind != DeviceKind::NvSwitch) return {};
+    const DeviceId through = placed.cluster.link(route.front().link).to;
+    if (placed.cluster.device(through).kind != DeviceKind::NvSwitch) return {};
     if (known && *known != through) return {};
     known = through;
   }
@@ -61,7 +61,7 @@ std::vector<DeviceId> SwitchRoutes::entries(std::uint32_t group_rank) const {
 }
 
 std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t group_rank) const {
-  const std::optional<std::uint32_t> other = abroad(group_rank);
+  const std::optional<std::uint32_t> other = member_on_other_node(group_rank);
   if (!other) return {};
   const Route route = place_.cluster.router().route(place_.gpus[group_rank], place_.gpus[*other]);
   for (const RouteHop& hop : route) {
@@ -72,7 +72,7 @@ std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t group_rank) const {
 }
 
 // Any member on another node. The route from a member to its NIC is the same for all of them.
-std::optional<std::uint32_t> SwitchRoutes::abroad(std::uint32_t group_rank) const {
+std::optional<std::uint32_t> SwitchRoutes::member_on_other_node(std::uint32_t group_rank) const {
   const std::uint32_t node = place_.cluster.node_of(place_.gpus[group_rank]);
   for (std::uint32_t other = 0; other < place_.gpus.size(); ++other)
     if (place_.cluster.node_of(place_.gpus[other]) != node) return other;
@@ -81,8 +81,8 @@ std::optional<std::uint32_t> SwitchRoutes::abroad(std::uint32_t group_rank) cons
 
 // The links of the member's route to another node before the port of its NIC.
 Route SwitchRoutes::to_nic(std::uint32_t group_rank) const {
-  Route route = place_.cluster.router().route(place_.gpus[group_rank],
-                                              place_.gpus[abroad(group_rank).value()]);
+  Route route = place_.cluster.router().route(
+      place_.gpus[group_rank], place_.gpus[member_on_other_node(group_rank).value()]);
   const auto port = std::find_if(route.begin(), route.end(), [&](const RouteHop& hop) {
     return place_.cluster.link(hop.link).kind == LinkKind::NicPort;
   });
@@ -92,7 +92,7 @@ Route SwitchRoutes::to_nic(std::uint32_t group_rank) const {
 
 // The links of a route from another node after the port of the member's NIC.
 Route SwitchRoutes::from_nic(std::uint32_t group_rank) const {
-  Route route = place_.cluster.router().route(place_.gpus[abroad(group_rank).value()],
+  Route route = place_.cluster.router().route(place_.gpus[member_on_other_node(group_rank).value()],
                                               place_.gpus[group_rank]);
   const auto port = std::find_if(route.rbegin(), route.rend(), [&](const RouteHop& hop) {
     return place_.cluster.link(hop.link).kind == LinkKind::NicPort;
@@ -115,10 +115,10 @@ Route SwitchRoutes::cables(DeviceId from, DeviceId to) const {
   return route;
 }
 
-Route hop_between(const GroupPlace& place, std::span<const DeviceId> switches, std::uint32_t from,
+Route hop_between(const PlacedGroup& placed, std::span<const DeviceId> switches, std::uint32_t from,
                   std::uint32_t to) {
-  const SwitchRoutes routes(place);
-  const std::uint32_t ranks = ranks_of(place);
+  const SwitchRoutes routes(placed);
+  const std::uint32_t ranks = ranks_of(placed);
   const auto end = [&](std::uint32_t group_rank) {
     return group_rank < ranks ? group_rank : routes.end_of(switches[group_rank - ranks]);
   };
@@ -189,9 +189,9 @@ RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
   return made;
 }
 
-std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place) {
-  const SwitchRoutes routes(place);
-  LoadSum loads(place.cluster);
+std::vector<Phase> relay_phases(const RelayCall& call, const PlacedGroup& placed) {
+  const SwitchRoutes routes(placed);
+  LoadSum loads(placed.cluster);
   Phase phase;
   bool across = false;
   for (const RelayHop& hop : call.hops) {
@@ -199,13 +199,13 @@ std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place) 
     loads.add(routes.between(hop.from, hop.to), static_cast<double>(hop.bytes));
     if (!routes.is_rank(hop.from)) continue;
     const DeviceId switch_device{hop.to - routes.end_of(0)};
-    across = across || place.cluster.device(switch_device).node < 0;
+    across = across || placed.cluster.device(switch_device).node < 0;
   }
-  std::vector<std::uint32_t> members(place.gpus.size());
+  std::vector<std::uint32_t> members(placed.gpus.size());
   std::iota(members.begin(), members.end(), 0U);
   if (!call.follows)
     phase.latency =
-        across ? fabric_latency(place, members) : place.cluster.facts().latency.intra_step;
+        across ? fabric_latency(placed, members) : placed.cluster.facts().latency.intra_step;
   loads.take_into(phase.flows);
   return {std::move(phase)};
 }

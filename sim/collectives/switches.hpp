@@ -14,12 +14,14 @@
 //
 //    T = alpha + max over links of its bytes / rate      alpha: the step latency of its senders
 //
-//    const SwitchRoutes routes(place);
+//    const SwitchRoutes routes(placed);
 //    Route up = routes.between(0, routes.end_of(leaf));
-//    SwitchPass pass{.members = ranks, .hub = n, .head = 2, .begin = 2, .end = 3, .channel = 2};
+//
+//    SwitchPass pass{.members = members, .hub = n, .head = 2, .begin = 2, .end = 3, .channel = 2};
 //    pass.reduce(list, 0);    // steps 0 and 1: all to the hub, which adds; the sum to the head
 //    pass.copy(list, 2);      // steps 2 and 3: the head to the hub; the hub to all
-//    for (const Relay& relay : relays_of(messages, relay_keys(messages, ranks), ranks)) ...
+//    const std::vector<Message> messages = std::move(list).take();
+//    for (const Relay& relay : relays_of(messages, relay_keys(messages, n), n)) use(relay.members);
 #pragma once
 
 #include <span>
@@ -30,12 +32,12 @@
 namespace trainyard {
 
 // The NVSwitch that joins the members on one node, if one switch joins all of them.
-[[nodiscard]] std::optional<DeviceId> nv_switch_of(const GroupPlace& place,
+[[nodiscard]] std::optional<DeviceId> nv_switch_of(const PlacedGroup& placed,
                                                    std::span<const std::uint32_t> group_ranks);
 
 class SwitchRoutes {
  public:
-  explicit SwitchRoutes(const GroupPlace& place) : place_(place) {}
+  explicit SwitchRoutes(const PlacedGroup& placed) : place_(placed) {}
 
   [[nodiscard]] std::uint32_t end_of(DeviceId device) const {
     return static_cast<std::uint32_t>(place_.gpus.size()) + device;
@@ -54,17 +56,17 @@ class SwitchRoutes {
   [[nodiscard]] std::optional<DeviceId> nic_of(std::uint32_t group_rank) const;
 
  private:
-  [[nodiscard]] std::optional<std::uint32_t> abroad(std::uint32_t group_rank) const;
+  [[nodiscard]] std::optional<std::uint32_t> member_on_other_node(std::uint32_t group_rank) const;
   [[nodiscard]] Route to_nic(std::uint32_t group_rank) const;
   [[nodiscard]] Route from_nic(std::uint32_t group_rank) const;
   [[nodiscard]] Route cables(DeviceId from, DeviceId to) const;
 
-  const GroupPlace& place_;
+  const PlacedGroup& place_;
 };
 
 // Like hop_route of loads.hpp, for a message that may start or end at a switch. `switches` are the
 // switches of the algorithm; their group ranks start at the number of ranks.
-[[nodiscard]] Route hop_between(const GroupPlace& place, std::span<const DeviceId> switches,
+[[nodiscard]] Route hop_between(const PlacedGroup& placed, std::span<const DeviceId> switches,
                                 std::uint32_t from, std::uint32_t to);
 
 // One pass of a part of the buffer through a switch that adds or copies, as messages.
@@ -123,6 +125,6 @@ struct Relay {
 
 // One phase: the step latency of the senders (none if the call follows another one of the same
 // relay), and one flow over all links.
-[[nodiscard]] std::vector<Phase> relay_phases(const RelayCall& call, const GroupPlace& place);
+[[nodiscard]] std::vector<Phase> relay_phases(const RelayCall& call, const PlacedGroup& placed);
 
 }  // namespace trainyard

@@ -318,16 +318,16 @@ std::optional<std::string> symbolic_fault(const SymbolicCase& the_case,
 }
 
 std::optional<std::string> symbolic_fault(const CollectiveAlgorithm& algorithm,
-                                          const GroupPlace& place, Bytes bytes) {
+                                          const PlacedGroup& placed, Bytes bytes) {
   const SymbolicCase the_case{
       .op = algorithm.op(),
-      .ranks = ranks_of(place),
-      .pieces = algorithm.pieces(place),
+      .ranks = ranks_of(placed),
+      .pieces = algorithm.pieces(placed),
       .bytes = bytes.value(),
-      .switches = static_cast<std::uint32_t>(algorithm.switches(place).size()),
-      .servers = algorithm.servers(place),
-      .matrix = place.matrix};
-  const std::vector<Message> messages = algorithm.messages(place, bytes);
+      .switches = static_cast<std::uint32_t>(algorithm.switches(placed).size()),
+      .servers = algorithm.servers(placed),
+      .matrix = placed.matrix};
+  const std::vector<Message> messages = algorithm.messages(placed, bytes);
   return symbolic_fault(the_case, messages);
 }
 

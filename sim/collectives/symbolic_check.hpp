@@ -5,7 +5,8 @@
 // else. A missing dependency therefore appears as a missing contribution. The tests in
 // tests/sim/collectives run this check over every registered algorithm.
 //
-//    if (auto fault = symbolic_fault(algorithm, place, Bytes{1 << 20})) FAIL() << *fault;
+//    const auto fault = symbolic_fault(algorithm, placed, Bytes{1 << 20});
+//    TY_CHECK(!fault, fault.value_or(""));
 #pragma once
 
 #include <optional>
@@ -46,6 +47,6 @@ struct SymbolicFault {
 
 // The same for an algorithm on a group. REQUIRES: the algorithm does not refuse the group.
 [[nodiscard]] std::optional<std::string> symbolic_fault(const CollectiveAlgorithm& algorithm,
-                                                        const GroupPlace& place, Bytes bytes);
+                                                        const PlacedGroup& placed, Bytes bytes);
 
 }  // namespace trainyard

@@ -11,7 +11,7 @@
 // Worked: flows of 1 and 3 GB over one link of 2 GB/s: 1 GB/s each, the first ends at 1 s; then 2
 // GB/s, the second ends at 2 s: caps of 1 and 1.5 GB/s.
 //
-//     close_phases(cluster, joint, limits, traffic);
+//    close_phases(cluster, joint, limits, traffic);
 #pragma once
 
 #include "sim/cluster/cluster.hpp"

@@ -32,7 +32,7 @@ FabricTree::FabricTree(const Cluster& cluster)
 void FabricTree::collect_nodes(const Cluster& cluster) {
   for (DeviceId device = cluster.wiring().runs_end(); device < node_of_device_.size(); ++device) {
     if (!is_fabric_switch(cluster.device(device).kind)) continue;
-    const DeviceId lowest = cluster.router().parallel_links().wired_like(device);
+    const DeviceId lowest = cluster.router().parallel_links().lowest_equivalent(device);
     if (lowest == device) {
       node_of_device_[device] = size();
       nodes_.push_back({.device = device, .up = {.link = kNoLink}, .down = {.link = kNoLink}});
@@ -67,7 +67,7 @@ void FabricTree::add_set(const Cluster& cluster, const Link& link) {
     broken_[up ? from : to] = true;
   const std::size_t links =
       std::max<std::size_t>(1, cluster.router().parallel_links().links(link.id).size());
-  way = {.link = link.id, .alike = static_cast<std::uint32_t>(links)};
+  way = {.link = link.id, .parallel_count = static_cast<std::uint32_t>(links)};
   lower.above = upper;
 }
 
@@ -89,7 +89,7 @@ void FabricTree::number_wirings(const Cluster& cluster) {
   for (Node& node : nodes_) {
     Ways ways;
     if (node.above != kNone && node.up.link != kNoLink && node.down.link != kNoLink)
-      ways = {node.up.alike, node.down.alike, wire_of(cluster.link(node.up.link)),
+      ways = {node.up.parallel_count, node.down.parallel_count, wire_of(cluster.link(node.up.link)),
               wire_of(cluster.link(node.down.link))};
     const auto next = static_cast<std::uint32_t>(numbers.size());
     const std::pair key{cluster.device(node.device).kind, ways};

@@ -1,4 +1,5 @@
-// The fabric as a tree. A node of the tree is a set of switches that are wired alike; their
+// The fabric as a tree. A node of the tree is a set of switches that are wired parallel_count;
+// their
 // parallel links to the tier above are one edge up, and those back are one edge down.
 //
 // In a fat tree every leaf has one set of parallel links up to the spines of its pod, and the
@@ -7,8 +8,9 @@
 // equal share on each link of a set of parallel links. Two groups of GPUs whose switches are joined
 // in isomorphic ways, by equal links, therefore have isomorphic routes.
 //
-//     FabricTree tree(cluster);
-//     for (std::uint32_t at = tree.switch_of(gpu); at != kNone; at = tree.node(at).above) ...;
+//    FabricTree tree(cluster);
+//    for (std::uint32_t at = tree.switch_of(gpu); at != kNone; at = tree.node(at).above)
+//      use(tree.node(at).up);
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@ class FabricTree {
   // The constructor reads the cluster and holds no reference to it.
   explicit FabricTree(const Cluster& cluster);
 
-  // A set of switches that are wired alike.
+  // A set of switches that are wired parallel_count.
   struct Node {
     DeviceId device = 0;          // the lowest switch
     std::uint32_t above = kNone;  // node; kNone at the top

@@ -2,7 +2,7 @@
 // never concurrent. Workloads with equal FoldedCalls, such as those of other numbers of
 // microbatches, have the same joint graph and the same fold.
 //
-//     FoldedCalls{workload, analysis} == FoldedCalls{of_more_microbatches, its_analysis};   // true
+//    FoldedCalls{workload, analysis} == FoldedCalls{of_more_microbatches, its_analysis};   // true
 #pragma once
 
 #include <memory>

@@ -64,8 +64,8 @@ namespace {
 // not needed.
 class Placing {
  public:
-  Placing(const Workload& workload, PlacementGround ground)
-      : workload_(workload), without_like_(ground.without_like) {
+  Placing(const Workload& workload, PlacementInputs ground)
+      : workload_(workload), without_like_(ground.unique_group) {
     placed_.calls = std::move(ground.calls);
     placed_.parallel = std::move(ground.parallel);
     placed_.places = std::move(ground.places);
@@ -86,7 +86,7 @@ class Placing {
   };
 
   void find_patterns();
-  [[nodiscard]] std::optional<std::uint32_t> place_of(GroupId group);
+  [[nodiscard]] std::optional<std::uint32_t> holder_of(GroupId group);
   void place(GroupId group, std::uint32_t place);
   void place_alone(GroupId group);
   [[nodiscard]] const CallKinds& kinds_of(std::uint32_t list);
@@ -107,7 +107,7 @@ void Placing::find_patterns() {
   placed_.pattern_of.assign(groups, kNone);
   placed_.base_of.assign(groups, 0);
   for (GroupId group = 0; group < groups; ++group) {
-    const auto found = group == without_like_ ? std::nullopt : place_of(group);
+    const auto found = group == without_like_ ? std::nullopt : holder_of(group);
     if (found) {
       place(group, *found);
     } else {
@@ -121,7 +121,7 @@ void Placing::find_patterns() {
 // Groups in isomorphic placements have the same phases (communication_model.hpp) under two
 // conditions: their calls name no switches, and a tree of switches joins their GPUs or they are a
 // sender and a receiver.
-std::optional<std::uint32_t> Placing::place_of(GroupId group) {
+std::optional<std::uint32_t> Placing::holder_of(GroupId group) {
   const CallKinds& kinds = kinds_of(placed_.calls->of_group(group));
   const std::vector<RankId>& members = workload_.groups[group].members;
   if (!placed_.places || kinds.names_switches || members.empty()) return std::nullopt;
@@ -203,7 +203,7 @@ bool Placing::sends(GroupId group) const {
 
 }  // namespace
 
-GroupPlacements place_groups(const Workload& workload, PlacementGround ground) {
+GroupPlacements place_groups(const Workload& workload, PlacementInputs ground) {
   return Placing(workload, std::move(ground)).placed();
 }
 

@@ -5,8 +5,8 @@
 // The result follows from the wiring and from the groups' calls. It depends on which links have
 // equal rates, but on no rate itself: clusters that share a router have the same placements.
 //
-//     const GroupPlacements placed = place_groups(workload, {calls, parallel, places});
-//     placed.patterns[placed.pattern_of[group]].first;   // the group that is queried for it
+//    const GroupPlacements placed = place_groups(workload, {calls, parallel, places});
+//    placed.patterns[placed.pattern_of[group]].first;   // the group that is queried for it
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ namespace trainyard {
 // The calls that the members of each group make together, and the slots that ranks call through.
 // Many groups make the same calls, so lists of calls have numbers.
 //
-//     const GroupCalls calls(workload, analysis);
-//     calls.list(calls.of_group(group));   // {0, 2}: indices into Workload::calls
+//    const GroupCalls calls(workload, analysis);
+//    calls.list(calls.of_group(group));   // {0, 2}: indices into Workload::calls
 class GroupCalls {
  public:
   // `analysis`: that of the workload.
@@ -101,13 +101,13 @@ struct GroupPlacements {
 [[nodiscard]] std::size_t footprint(const GroupPlacements& placed);
 
 // The inputs of place_groups().
-struct PlacementGround {
+struct PlacementInputs {
   std::shared_ptr<const GroupCalls> calls;
   std::shared_ptr<const ParallelLinkIndex> parallel;
   std::shared_ptr<IsomorphicPlacements> places = {};  // null: no two groups are isomorphic
   // A group that is known to be isomorphic to no other.
-  std::optional<GroupId> without_like = {};
+  std::optional<GroupId> unique_group = {};
 };
-[[nodiscard]] GroupPlacements place_groups(const Workload& workload, PlacementGround ground);
+[[nodiscard]] GroupPlacements place_groups(const Workload& workload, PlacementInputs ground);
 
 }  // namespace trainyard

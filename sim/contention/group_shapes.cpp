@@ -33,13 +33,13 @@ void FlowShapes::begin() {
 ShapedPhase FlowShapes::shaped(const Phase& phase) {
   ShapedPhase result{.latency_s = phase.latency.value(), .flows = {}};
   // By shape, payload and cap: the index of such a flow in the result.
-  std::unordered_map<std::vector<std::uint64_t>, std::size_t, ListHash> place_of;
+  std::unordered_map<std::vector<std::uint64_t>, std::size_t, ListHash> holder_of;
   for (const MultiLinkFlow& flow : phase.flows) {
     double payload = 0.0;
     for (const LinkLoad& load : flow.loads) payload = std::max(payload, load.bytes);
     if (payload <= 0.0) continue;  // a flow without payload takes no time
     const std::uint32_t shape = shape_of(flow, payload);
-    const auto [place, fresh] = place_of.try_emplace(
+    const auto [place, fresh] = holder_of.try_emplace(
         {shape, rounded_key(payload), rounded_key(flow.rate_cap_bytes_per_s)}, result.flows.size());
     if (!fresh) {
       ++result.flows[place->second].count;
@@ -77,7 +77,7 @@ std::vector<ShapeLoad> FlowShapes::loads_of(std::span<const LinkLoad> loads, dou
 bool FlowShapes::meet(LinkId lowest, const LinkLoad& load) {
   const auto [entry, first] = met_.try_emplace(lowest, ParallelLoad{.bytes = load.bytes});
   ParallelLoad& met = entry->second;
-  met.links += load.alike;
+  met.links += load.parallel_count;
   if (!are_alike(met.bytes, load.bytes)) hold_ = false;
   return first;
 }
@@ -115,18 +115,18 @@ std::uint32_t FlowShapes::load_index(double load) {
 }
 
 GroupAnswers::GroupAnswers(const Cluster& cluster, const Workload& workload,
-                           const CommunicationModel& communication, const PlacementGround& ground)
+                           const CommunicationModel& communication, const PlacementInputs& ground)
     : cluster_(cluster),
       workload_(workload),
       communication_(communication),
       calls_(*ground.calls),
       flows_(cluster, *ground.parallel, ground.places == nullptr) {}
 
-void GroupAnswers::ask_ahead(GroupId group) { ahead_.emplace(group, asked_for(group)); }
+void GroupAnswers::query_ahead(GroupId group) { ahead_.emplace(group, asked_for(group)); }
 
 // Queries in the order of the patterns' first groups, because loads are numbered when they first
 // occur.
-void GroupAnswers::ask_all(const GroupPlacements& placed) {
+void GroupAnswers::query_all(const GroupPlacements& placed) {
   for (const auto& [first, groups] : placed.patterns)
     patterns_.push_back({.first = first, .groups = groups});
   traffic_.of_group = placed.pattern_of;
@@ -143,7 +143,7 @@ void GroupAnswers::ask_all(const GroupPlacements& placed) {
   }
 }
 
-void GroupAnswers::ask_alone(GroupId group) {
+void GroupAnswers::query_alone(GroupId group) {
   --patterns_[traffic_.of_group[group]].groups;
   traffic_.of_group[group] = static_cast<std::uint32_t>(patterns_.size());
   patterns_.push_back({.first = group});
@@ -198,8 +198,8 @@ class LayoutWriter {
   GraphLayout written() {
     locate_patterns();
     place_shapes();
-    GraphLayout layout{.graph = {}, .strayed = filled()};
-    if (!layout.strayed.empty()) return layout;
+    GraphLayout layout{.graph = {}, .mismatched = filled()};
+    if (!layout.mismatched.empty()) return layout;
     joint_.loads = shapes_.table.loads;
     collect_links();
     layout.graph = std::make_shared<const JointGraph>(std::move(joint_));
@@ -266,7 +266,7 @@ LayoutWriter::Told LayoutWriter::told(const GroupShapes::Pattern& pattern) const
 // Whether the hop covers its whole set of parallel links, and names it by the lowest.
 bool LayoutWriter::is_in_shapes(const RouteHop& hop) const {
   return placed_.parallel->lowest[hop.link] == hop.link &&
-         placed_.parallel->count[hop.link] == hop.alike;
+         placed_.parallel->count[hop.link] == hop.parallel_count;
 }
 
 // Computes where the shapes of every group begin, so that groups can be written in any order and by
@@ -298,16 +298,17 @@ std::vector<GroupId> LayoutWriter::filled() {
   constexpr std::size_t kTaken = 4096;  // groups per piece of work
   const std::size_t groups = shapes_.pattern_of.size();
   const std::size_t turns = (groups + kTaken - 1) / kTaken;
-  std::vector<std::vector<GroupId>> strayed(turns);
+  std::vector<std::vector<GroupId>> mismatched(turns);
   parallel_for(is_large(cluster_), turns, [&](std::size_t turn) {
     const std::size_t end = std::min(groups, (turn + 1) * kTaken);
     for (std::size_t i = turn * kTaken; i < end; ++i) {
       const auto group = static_cast<GroupId>(i);
-      if (!fill(group)) strayed[turn].push_back(group);
+      if (!fill(group)) mismatched[turn].push_back(group);
     }
   });
   std::vector<GroupId> all;
-  for (const std::vector<GroupId>& some : strayed) all.insert(all.end(), some.begin(), some.end());
+  for (const std::vector<GroupId>& some : mismatched)
+    all.insert(all.end(), some.begin(), some.end());
   return all;
 }
 
@@ -318,28 +319,28 @@ bool LayoutWriter::fill(GroupId group) {
   const GroupShapes::Pattern& pattern = shapes_.patterns[number];
   const std::uint32_t first = joint_.first_shape[group];
   const std::uint32_t shapes = pattern.end - pattern.begin;
-  const auto place_of = [&](std::uint32_t shape) {
+  const auto holder_of = [&](std::uint32_t shape) {
     return joint_.shape_loads.begin() +
            static_cast<std::ptrdiff_t>(joint_.shape_offsets[first + shape]);
   };
   if (group == pattern.first) {
     for (std::uint32_t shape = 0; shape < shapes; ++shape)
-      std::ranges::copy(shapes_.table.shape(pattern.begin + shape), place_of(shape));
+      std::ranges::copy(shapes_.table.shape(pattern.begin + shape), holder_of(shape));
     return true;
   }
   if (!told_[number].holds) return false;
   const auto base = std::span<const std::uint32_t>(placed_.bases).subspan(placed_.base_of[group]);
   // Spots are in the order of the first group's links. Corresponding links may be numbered in
   // another order, so each shape is sorted again.
-  auto place = place_of(0);
+  auto place = holder_of(0);
   for (const PlacedLoad& load : told_[number].loads) {
     const RouteHop hop = placed_.places->hop_at(load.spot, base);
     if (!is_in_shapes(hop)) return false;
     *place++ = {hop.link, load.load};
   }
   for (std::uint32_t shape = 0; shape < shapes; ++shape)
-    if (!std::ranges::is_sorted(place_of(shape), place_of(shape + 1), {}, &ShapeLoad::link))
-      std::ranges::sort(place_of(shape), place_of(shape + 1), {}, &ShapeLoad::link);
+    if (!std::ranges::is_sorted(holder_of(shape), holder_of(shape + 1), {}, &ShapeLoad::link))
+      std::ranges::sort(holder_of(shape), holder_of(shape + 1), {}, &ShapeLoad::link);
   return true;
 }
 
@@ -358,7 +359,7 @@ GraphLayout lay_out(const Cluster& cluster, const Workload& workload,
 }
 
 std::size_t footprint(const GraphLayout& layout) {
-  if (!layout.graph) return layout.strayed.size() * sizeof(GroupId);
+  if (!layout.graph) return layout.mismatched.size() * sizeof(GroupId);
   const JointGraph& joint = *layout.graph;
   return joint.shape_loads.size() * sizeof(ShapeLoad) +
          joint.shape_offsets.size() * sizeof(std::size_t) +

@@ -38,11 +38,11 @@ struct ShapeTable {
 // each set of parallel links, its loads are relative to the most loaded link, and equal shapes of a
 // group are stored once.
 //
-//     FlowShapes shapes(cluster, parallel, false);
-//     shapes.begin();                       // a group
-//     ShapedPhase made = shapes.shaped(phase);
-//     shapes.table().shape(0);              // the first shape of the first group
-//     if (!shapes.hold()) ...;              // parallel links are loaded unequally
+//    FlowShapes shapes(cluster, *parallel, false);
+//    shapes.begin();                       // a group
+//    ShapedPhase made = shapes.shaped(phase);
+//    shapes.table().shape(0);              // the first shape of the first group
+//    shapes.hold();                        // false: parallel links are loaded unequally
 class FlowShapes {
  public:
   // `every_link`: shapes name every link. REQUIRES: both references outlive this.
@@ -102,23 +102,23 @@ struct GroupShapes {
 
 // Queries the communication model for the phases of one group of each pattern.
 //
-//     GroupAnswers answers(cluster, workload, communication, {calls, parallel});
-//     answers.ask_all(placed);
-//     if (answers.hold()) lay_out(cluster, workload, placed, *answers.shapes());
+//    GroupAnswers answers(cluster, workload, communication, {calls, parallel});
+//    answers.query_all(*placed);
+//    if (answers.hold()) lay_out(cluster, workload, placed, *answers.shapes());
 class GroupAnswers {
  public:
   // Without places, shapes name every link. REQUIRES: all arguments outlive this.
   GroupAnswers(const Cluster& cluster, const Workload& workload,
-               const CommunicationModel& communication, const PlacementGround& ground);
+               const CommunicationModel& communication, const PlacementInputs& ground);
 
   // Queries for a group that is isomorphic to no other, before placements are known.
-  void ask_ahead(GroupId group);
+  void query_ahead(GroupId group);
   // Queries for the first group of every other pattern. Throws RefusedCall for a call that the
   // model cannot carry.
-  void ask_all(const GroupPlacements& placed);
+  void query_all(const GroupPlacements& placed);
   // Queries for a group that does not load the same links as its pattern, and makes it a pattern by
   // itself.
-  void ask_alone(GroupId group);
+  void query_alone(GroupId group);
 
   // Whether parallel links are loaded equally.
   [[nodiscard]] bool hold() const { return flows_.hold(); }
@@ -148,7 +148,7 @@ class GroupAnswers {
 // A joint graph, or the groups that prevent one.
 struct GraphLayout {
   std::shared_ptr<const JointGraph> graph = {};
-  std::vector<GroupId> strayed = {};  // groups whose links do not match their pattern
+  std::vector<GroupId> mismatched = {};  // groups whose links do not match their pattern
 };
 // Estimates its size in bytes.
 [[nodiscard]] std::size_t footprint(const GraphLayout& layout);

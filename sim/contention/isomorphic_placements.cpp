@@ -132,7 +132,8 @@ void IsomorphicPlacements::number_nodes() {
     std::vector<Kind>& candidates =
         kinds[std::accumulate(wires.begin(), wires.end(), wires.size(), hash_with)];
     const auto like = std::ranges::find_if(candidates, [&](const Kind& kind) {
-      return kind.wires == wires && stand_alike(kind.node, node) && is_joined_like(kind, node);
+      return kind.wires == wires && same_gpu_positions(kind.node, node) &&
+             is_joined_like(kind, node);
     });
     kind_of_node_.push_back(like == candidates.end() ? node : like->node);
     if (like == candidates.end()) candidates.push_back(kind_of(node, wires));
@@ -152,7 +153,7 @@ IsomorphicPlacements::Kind IsomorphicPlacements::kind_of(std::uint32_t node,
   Kind kind{.node = node, .wires = std::move(wires), .offsets = offsets_of(node), .outside = {}};
   const std::span<const LinkId> links = links_of(node);
   for (std::uint32_t place = 0; place < links.size(); ++place) {
-    const Strand strand = cluster_.wiring().strand(links[place]);
+    const LinkEnds strand = cluster_.wiring().strand(links[place]);
     const auto is_elsewhere = [&](DeviceId id) {
       return cluster_.device(id).node != static_cast<std::int32_t>(node);
     };
@@ -178,8 +179,8 @@ bool IsomorphicPlacements::is_joined_like(const Kind& kind, std::uint32_t node) 
   const std::span<const LinkId> here = links_of(kind.node);
   const std::span<const LinkId> there = links_of(node);
   const auto joins_alike = [&](std::uint32_t place) {
-    const Strand x = cluster_.wiring().strand(here[place]);
-    const Strand y = cluster_.wiring().strand(there[place]);
+    const LinkEnds x = cluster_.wiring().strand(here[place]);
+    const LinkEnds y = cluster_.wiring().strand(there[place]);
     return end_of(x.from, kind.node) == end_of(y.from, node) &&
            end_of(x.to, kind.node) == end_of(y.to, node);
   };
@@ -192,7 +193,7 @@ bool IsomorphicPlacements::is_joined_like(const Kind& kind, std::uint32_t node) 
 }
 
 // Whether GPUs and their NICs have the same indices in both nodes.
-bool IsomorphicPlacements::stand_alike(std::uint32_t a, std::uint32_t b) const {
+bool IsomorphicPlacements::same_gpu_positions(std::uint32_t a, std::uint32_t b) const {
   const std::uint32_t gpus = cluster_.facts().gpus_per_node;
   for (std::uint32_t i = 0; i < gpus; ++i) {
     const std::uint32_t here = a * gpus + i;
@@ -216,7 +217,7 @@ std::pair<std::uint32_t, DeviceKind> IsomorphicPlacements::end_of(DeviceId id,
           device.kind};
 }
 
-void IsomorphicPlacements::put_standing(std::uint32_t gpu) {
+void IsomorphicPlacements::add_gpu_to_key(std::uint32_t gpu) {
   key_.push_back(both(kind_of_node_[cluster_.node_of(gpu)], cluster_.local_index(gpu)));
 }
 
@@ -299,16 +300,17 @@ std::optional<std::uint32_t> IsomorphicPlacements::of_message(std::uint32_t from
   if (cluster_.node_of(from_gpu) == cluster_.node_of(to_gpu)) return std::nullopt;
   way_ = cluster_.router().route_rail_aligned(from_gpu, to_gpu, RouteDetail::ParallelLinks);
   key_.assign(1, kMessage);
-  put_standing(from_gpu);
-  put_standing(to_gpu);
+  add_gpu_to_key(from_gpu);
+  add_gpu_to_key(to_gpu);
   key_.push_back(bits(cluster_.latency().extra_rail_aligned(from_gpu, to_gpu).value()));
   for (auto hop = way_.begin(); hop != way_.end(); ++hop) {
     const auto same = [&](const RouteHop& other) { return other.link == hop->link; };
     if (std::any_of(way_.begin(), hop, same)) return std::nullopt;
     const Link& link = cluster_.link(hop->link);
-    key_.insert(key_.end(), {both(hop->alike, link.cables), static_cast<std::uint64_t>(link.kind),
-                             bits(hop->fraction), bits(link.capacity.value()),
-                             bits(link.nominal.value()), bits(link.latency.value())});
+    key_.insert(key_.end(),
+                {both(hop->parallel_count, link.cables), static_cast<std::uint64_t>(link.kind),
+                 bits(hop->fraction), bits(link.capacity.value()), bits(link.nominal.value()),
+                 bits(link.latency.value())});
   }
   lay_base();
   return named();
@@ -316,7 +318,7 @@ std::optional<std::uint32_t> IsomorphicPlacements::of_message(std::uint32_t from
 
 void IsomorphicPlacements::lay_base() {
   base_.clear();
-  for (const RouteHop& hop : way_) base_.insert(base_.end(), {hop.link, hop.alike});
+  for (const RouteHop& hop : way_) base_.insert(base_.end(), {hop.link, hop.parallel_count});
   if (!way_.empty()) return;
   base_.insert(base_.end(), nodes_.things.begin(), nodes_.things.end());
   base_.insert(base_.end(), switches_.things.begin(), switches_.things.end());
@@ -368,7 +370,7 @@ RouteHop IsomorphicPlacements::hop_at(const Spot& spot, std::span<const std::uin
   const std::uint32_t at = base[spot.which];
   switch (spot.part) {
     case Spot::Part::Way:
-      return {.link = LinkId{at}, .alike = base[spot.which + 1]};
+      return {.link = LinkId{at}, .parallel_count = base[spot.which + 1]};
     case Spot::Part::Node:
       return {.link = links_[first_link_[at] + spot.offset]};
     case Spot::Part::Up:

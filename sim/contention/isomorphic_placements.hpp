@@ -13,10 +13,10 @@
 // sets of parallel links of the tree; and for a message between two nodes of any fabric, with the
 // links of its route on the receiver's rail.
 //
-//     IsomorphicPlacements places(cluster);
-//     places.of_group(gpus);   // the same number for every tensor group
-//     const auto spot = places.spot_of(link);   // in the present placement
-//     places.hop_at(*spot, base);   // the corresponding link, in the placement with that base
+//    IsomorphicPlacements places(cluster);
+//    places.of_group(gpus);   // the same number for every tensor group
+//    const auto spot = places.spot_of(link);   // in the present placement
+//    places.hop_at(*spot, base);   // the corresponding link, in the placement with that base
 #pragma once
 
 #include <cstdint>
@@ -99,13 +99,13 @@ class IsomorphicPlacements {
   [[nodiscard]] std::vector<std::uint32_t> offsets_of(std::uint32_t node) const;
   [[nodiscard]] Kind kind_of(std::uint32_t node, std::vector<std::uint32_t> wires) const;
   [[nodiscard]] bool is_joined_like(const Kind& kind, std::uint32_t node) const;
-  [[nodiscard]] bool stand_alike(std::uint32_t a, std::uint32_t b) const;
+  [[nodiscard]] bool same_gpu_positions(std::uint32_t a, std::uint32_t b) const;
   [[nodiscard]] std::pair<std::uint32_t, DeviceKind> end_of(DeviceId id, std::uint32_t node) const;
   void put_members(std::span<const std::uint32_t> gpus);
   [[nodiscard]] bool put_tree();
   void put_way_up(std::uint32_t at);
   void put_order(const Met& met);
-  void put_standing(std::uint32_t gpu);
+  void add_gpu_to_key(std::uint32_t gpu);
   void lay_base();
   [[nodiscard]] std::uint32_t named();
   [[nodiscard]] std::optional<Spot> spot_in_node(const Link& link) const;

@@ -40,7 +40,7 @@ std::optional<GroupId> group_without_like(const Cluster& cluster, const Workload
 class Joiner {
  public:
   Joiner(const Cluster& cluster, const Workload& workload, const CommunicationModel& communication,
-         const FoldKnown& known)
+         const FoldCache& known)
       : cluster_(cluster),
         workload_(workload),
         communication_(communication),
@@ -50,11 +50,11 @@ class Joiner {
   // Returns nothing where a flow loads parallel links unequally.
   std::optional<Joined> joined() {
     if (const auto large = group_without_like(cluster_, workload_)) {
-      PlacementGround ground = this->ground();
-      ground.without_like = large;
+      PlacementInputs ground = this->ground();
+      ground.unique_group = large;
       auto& answers = answers_.emplace(cluster_, workload_, communication_, ground);
       run_concurrently(
-          true, [&] { answers.ask_ahead(*large); }, [&] { placed_ = kept(ground); });
+          true, [&] { answers.query_ahead(*large); }, [&] { placed_ = kept(ground); });
     } else {
       placed_ = memo_.get<GroupPlacements>([&] { return place_groups(workload_, ground()); },
                                            OneWiring{cluster_}, known_.calls);
@@ -65,7 +65,7 @@ class Joiner {
 
   // Builds the graph with every link by itself.
   Joined joined_link_by_link() {
-    const PlacementGround ground{.calls = calls(),
+    const PlacementInputs ground{.calls = calls(),
                                  .parallel = std::make_shared<ParallelLinkIndex>(cluster_, true)};
     placed_ = kept(ground);
     answers_.emplace(cluster_, workload_, communication_, ground);
@@ -78,21 +78,21 @@ class Joiner {
       return std::make_shared<const GroupCalls>(workload_, *analysis);
     return std::make_shared<const GroupCalls>(workload_, ProgramAnalysis(workload_));
   }
-  [[nodiscard]] PlacementGround ground() const {
+  [[nodiscard]] PlacementInputs ground() const {
     return {
         .calls = calls(),
         .parallel = std::make_shared<ParallelLinkIndex>(cluster_, false),
         .places = known_.places ? known_.places : std::make_shared<IsomorphicPlacements>(cluster_)};
   }
-  [[nodiscard]] static PlacementGround ground_of(const GroupPlacements& placed) {
+  [[nodiscard]] static PlacementInputs ground_of(const GroupPlacements& placed) {
     return {.calls = placed.calls, .parallel = placed.parallel, .places = placed.places};
   }
-  [[nodiscard]] std::shared_ptr<const GroupPlacements> kept(const PlacementGround& ground) const {
+  [[nodiscard]] std::shared_ptr<const GroupPlacements> kept(const PlacementInputs& ground) const {
     return std::make_shared<const GroupPlacements>(place_groups(workload_, ground));
   }
 
   std::optional<Joined> laid_out() {
-    answers_->ask_all(*placed_);
+    answers_->query_all(*placed_);
     // A group that does not match its pattern becomes a pattern by itself, and the layout is
     // repeated. It ends because each round has more patterns.
     while (answers_->hold()) {
@@ -101,7 +101,7 @@ class Joiner {
           memo_.get<GraphLayout>([&] { return lay_out(cluster_, workload_, placed_, *shapes); },
                                  placed_, SameShapes{shapes});
       if (layout->graph) return Joined{layout->graph, std::move(*answers_).traffic()};
-      for (const GroupId group : layout->strayed) answers_->ask_alone(group);
+      for (const GroupId group : layout->mismatched) answers_->query_alone(group);
     }
     return std::nullopt;
   }
@@ -109,7 +109,7 @@ class Joiner {
   const Cluster& cluster_;
   const Workload& workload_;
   const CommunicationModel& communication_;
-  const FoldKnown& known_;
+  const FoldCache& known_;
   Memo once_{0};
   Memo& memo_;
   std::shared_ptr<const GroupPlacements> placed_;
@@ -121,7 +121,7 @@ class Joiner {
 // Parallel links are not interchangeable where a communication model names switches. The graph then
 // names every link.
 Joined join(const Cluster& cluster, const Workload& workload,
-            const CommunicationModel& communication, const FoldKnown& known) {
+            const CommunicationModel& communication, const FoldCache& known) {
   if (auto joined = Joiner(cluster, workload, communication, known).joined())
     return *std::move(joined);
   return join_link_by_link(cluster, workload, communication);

@@ -12,9 +12,9 @@
 // The graph holds proportions, and no bytes, seconds or rates: those are the traffic. A cluster
 // with other rates mostly has the same graph.
 //
-//     const auto [joint, traffic] = join(cluster, workload, communication);
-//     for (const GroupCall& made : traffic.of(group))
-//       joint->shape(joint->first_shape[group] + made.phases[0].flows[0].shape);
+//    const auto [joint, traffic] = join(cluster, workload, communication);
+//    for (const GroupCall& made : traffic.of(group))
+//      joint->shape(joint->first_shape[group] + made.phases[0].flows[0].shape);
 #pragma once
 
 #include <cstdint>
@@ -97,7 +97,7 @@ struct Joined {
 };
 
 // Results of an earlier fold of the same workload and cluster.
-struct FoldKnown {
+struct FoldCache {
   // Holds the workload's analysis; a null one is computed.
   FoldedCalls calls = {};
   // The cluster's placements; null: they are computed.
@@ -109,7 +109,7 @@ struct FoldKnown {
 // Builds the joint graph. REQUIRES: the workload is valid (validate in workload.hpp) and its ranks'
 // GPUs are of the cluster.
 [[nodiscard]] Joined join(const Cluster& cluster, const Workload& workload,
-                          const CommunicationModel& communication, const FoldKnown& known = {});
+                          const CommunicationModel& communication, const FoldCache& known = {});
 
 // Builds the graph with every link by itself: a reference for join().
 [[nodiscard]] Joined join_link_by_link(const Cluster& cluster, const Workload& workload,

@@ -89,7 +89,7 @@ LinkLimits every_link_limits(const Joined& joined) {
 }
 
 LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const Joined& joined,
-                       const FoldKnown& known) {
+                       const FoldCache& known) {
   Memo once{0};
   Memo& memo = known.memo != nullptr ? *known.memo : once;
   const JointGraph& joint = *joined.graph;

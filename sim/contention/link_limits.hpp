@@ -19,11 +19,11 @@
 // Only contended uses make the rate of a flow depend on other flows, so only they take part in
 // colour refinement and in the solver. Steps 1 and 2 read capacities, step 3 reads the order of
 // calls, and none of them reads durations. When rates change but the joint graph and the redundant
-// links stay the same, the contended uses stay the same too: a memo (FoldKnown) returns them, and
+// links stay the same, the contended uses stay the same too: a memo (FoldCache) returns them, and
 // only the caps are computed again.
 //
-//     const Contention found = find_contention(cluster, workload, communication, {});
-//     for (const LinkUsers::User& user : found.limits.users->of(link)) ...;
+//    const Contention found = find_contention(cluster, workload, communication, {});
+//    for (const LinkUsers::User& user : found.limits.users->of(link)) use(user.shape);
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,7 @@ struct LinkLimits {
 
 // Steps 1 to 3, and the closed groups of step 4.
 [[nodiscard]] LinkLimits limit_links(const Cluster& cluster, const Workload& workload,
-                                     const Joined& joined, const FoldKnown& known = {});
+                                     const Joined& joined, const FoldCache& known = {});
 
 // The limits where no link is redundant and every use is contended.
 [[nodiscard]] LinkLimits every_link_limits(const Joined& joined);
@@ -92,7 +92,7 @@ struct Contention {
 
 struct ContentionOptions {
   bool drop_uncontended = false;  // false: every use counts as contended
-  FoldKnown known = {};
+  FoldCache known = {};
 };
 
 [[nodiscard]] Contention find_contention(const Cluster& cluster, const Workload& workload,

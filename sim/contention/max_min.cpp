@@ -24,7 +24,7 @@ void MaxMinFlows::add(MaxMinFlow flow) {
 
 // Cost: each round freezes at least one flow and goes over all loads, so at most flows times loads.
 bool MaxMinFlows::share() {
-  room_ = capacity_;
+  free_capacity_ = capacity_;
   bool any = false;
   for (Flow& flow : flows_) {
     flow.frozen = flow.left <= 0.0;
@@ -40,7 +40,7 @@ bool MaxMinFlows::share() {
 bool MaxMinFlows::held_back(const Flow& flow, double level) const {
   return flow.told.cap <= level * (1.0 + kTogether) ||
          std::ranges::any_of(flow.told.loads, [&](const auto& load) {
-           return room_[load.first] <= level * demand_[load.first] * (1.0 + kTogether);
+           return free_capacity_[load.first] <= level * demand_[load.first] * (1.0 + kTogether);
          });
 }
 
@@ -58,14 +58,14 @@ bool MaxMinFlows::freeze_slowest() {
   }
   if (!any) return false;
   for (std::size_t link = 0; link < demand_.size(); ++link)
-    if (demand_[link] > 0.0) level = std::min(level, room_[link] / demand_[link]);
+    if (demand_[link] > 0.0) level = std::min(level, free_capacity_[link] / demand_[link]);
   std::vector<Flow*> held;
   for (Flow& flow : flows_)
     if (!flow.frozen && held_back(flow, level)) held.push_back(&flow);
   for (Flow* flow : held) {
     flow->rate = level;
     flow->frozen = true;
-    for (const auto& [link, load] : flow->told.loads) room_[link] -= load * level;
+    for (const auto& [link, load] : flow->told.loads) free_capacity_[link] -= load * level;
   }
   return true;
 }

@@ -7,12 +7,11 @@
 // Worked: flows of 1 and 3 GB over one link of 2 GB/s: 1 GB/s each, the first ends at 1 s; then 2
 // GB/s, the second ends at 2 s.
 //
-//     MaxMinFlows flows;
-//     const std::size_t link = flows.add_link(2e9);
-//     flows.add({.payload = 1e9, .loads = {{link, 1.0}}});
-//     flows.add({.payload = 3e9, .loads = {{link, 1.0}}});
-//     while (flows.share()) flows.advance(flows.until_next_end());
-//     flows.end_s(1);  // 2
+//    MaxMinFlows flows;
+//    const std::size_t link = flows.add_link(2e9);
+//    for (double bytes : {1e9, 3e9}) flows.add({.payload = bytes, .loads = {{link, 1.0}}});
+//    while (flows.share()) flows.advance(flows.until_next_end());
+//    flows.end_s(1);  // 2
 #pragma once
 
 #include <cstddef>
@@ -63,9 +62,9 @@ class MaxMinFlows {
   bool freeze_slowest();
   [[nodiscard]] bool held_back(const Flow& flow, double level) const;
 
-  std::vector<double> capacity_;  // by link, as are the next two
-  std::vector<double> room_;      // capacity that frozen flows leave
-  std::vector<double> demand_;    // load of the other flows at a rate of 1
+  std::vector<double> capacity_;       // by link, as are the next two
+  std::vector<double> free_capacity_;  // capacity that frozen flows leave
+  std::vector<double> demand_;         // load of the other flows at a rate of 1
   std::vector<Flow> flows_;
   double now_s_ = 0.0;
 };

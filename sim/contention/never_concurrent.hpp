@@ -4,10 +4,10 @@
 // and dependencies order them (program_analysis.hpp). An operation ends for all members at once.
 // Calls that one member has in order are therefore never concurrent for any member.
 //
-//     const Moments moments(traffic);
-//     Concurrency found =
-//         find_concurrency(cluster, workload, joint, analysis, moments, redundant, users);
-//     found.contended[users.first(link)];   // whether the first user of the link may be contended
+//    const Moments moments(traffic);
+//    Concurrency found =
+//        find_concurrency(cluster, workload, joint, analysis, moments, redundant, users);
+//    found.contended[users.first(link)];   // whether the first user of the link may be contended
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,7 @@ struct Lift {
   DeviceId lower = 0;
 };
 
-Lift lift_of(const Cluster& cluster, const Strand& link) {
+Lift lift_of(const Cluster& cluster, const LinkEnds& link) {
   const std::uint32_t from = tier(cluster.device(link.from).kind);
   const std::uint32_t to = tier(cluster.device(link.to).kind);
   if (from == kNoTier || to == kNoTier || from == to) return {};
@@ -66,7 +66,7 @@ class NonBlockingSearch {
         places_(lifts_.size()),
         first_below_(cluster.device_count(), kNone) {
     auto used = joint.links.begin();
-    cluster.wiring().for_each_outside_patterns([&](LinkId id, const Strand& link) {
+    cluster.wiring().for_each_outside_patterns([&](LinkId id, const LinkEnds& link) {
       used = std::find_if(used, joint.links.end(), [&](LinkId other) { return other >= id; });
       if (used != joint.links.end() && *used == id) add(id, link);
     });
@@ -102,7 +102,7 @@ class NonBlockingSearch {
     double load = 0.0;
   };
 
-  void add(LinkId id, const Strand& link) {
+  void add(LinkId id, const LinkEnds& link) {
     const Lift lift = lift_of(cluster_, link);
     if (lift.lower_tier == kNoTier) return;
     Place& place = places_[id];

@@ -16,11 +16,11 @@ namespace trainyard {
 // Let l be a link and K a set of links below it (those that feed a switch's uplink from underneath,
 // or that drain what comes down to it). If every flow c that crosses l loads it with
 //
-//     w_cl <= r * sum over k in K of w_ck          r = max over flows of w_cl / sum of w_ck
+//    w_cl <= r * sum over k in K of w_ck          r = max over flows of w_cl / sum of w_ck
 //
 // then for all rates x at all times
 //
-//     sum of w_cl x_c <= r * sum over K of (sum of w_ck x_c) <= r * sum of C_k
+//    sum of w_cl x_c <= r * sum over K of (sum of w_ck x_c) <= r * sum of C_k
 //
 // Where r * sum of C_k <= C_l, the constraint of l follows from those of K. Removing l does not
 // change the set of possible rates, nor the max-min fair one. Links are decided from the lowest
@@ -31,7 +31,7 @@ namespace trainyard {
 // 1/32 * 32 * 48.5 = 48.5 <= 48.5: non-blocking. Oversubscribed 2:1, 16 uplinks: 97 > 48.5: it may
 // bind.
 //
-//     std::vector<bool> non_blocking = non_blocking_links(cluster, joint);   // by link
+//    std::vector<bool> non_blocking = non_blocking_links(cluster, joint);   // by link
 //
 // Only links between switches of different tiers can be non-blocking; all others stay.
 [[nodiscard]] std::vector<bool> non_blocking_links(const Cluster& cluster, const JointGraph& joint);
@@ -44,9 +44,9 @@ namespace trainyard {
 // leaves a server crosses GPU to PCIe switch, switch to NIC and NIC to leaf: three links that all
 // flows load equally. The port of the NIC (48.5 GB/s compared with 55) implies the other two.
 //
-//     const SeriesNeighbours series = series_neighbours(cluster, joint, users);
-//     std::vector<LinkId> implied_by = implied_links(cluster, series, redundant);
-//     implied_by[link] != link;   // another link implies it
+//    const SeriesNeighbours series = series_neighbours(cluster, joint, users);
+//    std::vector<LinkId> implied_by = implied_links(cluster, series, redundant);
+//    implied_by[link] != link;   // another link implies it
 
 // Two links in succession, through a device at which no route ends, that all flows load equally.
 struct SeriesNeighbour {

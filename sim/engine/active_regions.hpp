@@ -6,12 +6,11 @@
 // happened by then stays as it is, to the last bit. Plans of equal regions under equal loss are
 // computed once.
 //
-//     ActiveRegions active(input, pricing);
-//     if (active.of_program(program).regions.begins_with(op)) active.start(rank_class, op, now);
-//     active.plan(rank_class, loss, now);
-//     wake_at(active.next_date(rank_class), active.ticket(rank_class));
-//     active.pass(rank_class, ticket, now, [](OpIndex ended) { ... });
-//     if (active.over(rank_class)) active.retire(rank_class, timeline);
+//    if (active.of_program(program).regions.begins_with(op)) active.start(rank_class, op, now);
+//    active.plan(rank_class, loss, now);
+//    use(active.next_date(rank_class), active.ticket(rank_class));   // the engine sets a timer
+//    active.pass(rank_class, ticket, date, [&](OpIndex ended) { release(ended); });
+//    if (active.over(rank_class)) active.retire(rank_class, timeline);
 #pragma once
 
 #include <cstdint>

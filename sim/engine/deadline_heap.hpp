@@ -1,8 +1,8 @@
 // A heap of deadlines, in the order of date and, among equal dates, in the order in which they were
 // added.
 //
-//     heap.add(1.5, {token});
-//     for (const Due& due : heap.take_earliest()) ...;   // everything due at the earliest date
+//    heap.add(1.5, {token});
+//    for (const Due& due : heap.take_earliest()) use(due.token);   // all that is due at that date
 #pragma once
 
 #include <algorithm>

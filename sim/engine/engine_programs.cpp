@@ -37,8 +37,8 @@ EnginePrograms::EnginePrograms(const Workload& workload, const ProgramAnalysis& 
                       std::min(std::ssize(like->programs_), std::ssize(like_)), like_.begin());
 }
 
-EnginePrograms::Known EnginePrograms::as_another(std::uint32_t program, bool contracted,
-                                                 const std::vector<bool>& joinable) const {
+EnginePrograms::Known EnginePrograms::of_same_template(std::uint32_t program, bool contracted,
+                                                       const std::vector<bool>& joinable) const {
   for (const std::uint32_t member : members_[analysis_.template_of(program)]) {
     const Known& known = programs_[member];
     if (known && known->contracted == contracted && known->joinable == joinable) return known;
@@ -50,7 +50,7 @@ std::shared_ptr<const EngineProgram> EnginePrograms::plain(std::uint32_t program
   const std::scoped_lock lock(mutex_);
   Known& known = programs_.at(program);
   if (known && !known->contracted) return known;
-  if (Known other = as_another(program, false, {})) return known = std::move(other);
+  if (Known other = of_same_template(program, false, {})) return known = std::move(other);
   EngineProgram fresh;
   fresh.successors = Successors(workload_.programs[program]);
   known = std::make_shared<const EngineProgram>(std::move(fresh));
@@ -89,7 +89,7 @@ std::vector<std::shared_ptr<const EngineProgram>> EnginePrograms::contracted(
   // By element of `asked`: the index in `fresh`, where no result exists yet.
   std::vector<std::size_t> number;
   for (const Contraction& one : asked) {
-    result.push_back(as_another(one.program, true, one.joinable));
+    result.push_back(of_same_template(one.program, true, one.joinable));
     // Programs of one template with equal joinable collectives are searched once.
     const auto same = std::ranges::find_if(fresh, [&](const Contraction* other) {
       return analysis_.template_of(other->program) == analysis_.template_of(one.program) &&

@@ -1,9 +1,11 @@
 // The regions and the edges of programs. They depend on no times, so an EnginePrograms serves every
 // further run of the same workload, such as what-ifs with faster links. Several threads may use it.
 //
-//     EnginePrograms known(workload, analysis);
-//     make_engine("simgrid")->run({..., .known = &known});   // finds them
-//     make_engine("simgrid")->run({..., .known = &known});   // reuses them
+//    EnginePrograms known(workload, analysis);
+//    EngineInput input{cluster, workload, partition, kernel_seconds};
+//    input.known = &known;
+//    make_engine("simgrid")->run(input);   // finds the regions and edges
+//    make_engine("simgrid")->run(input);   // reuses them
 #pragma once
 
 #include <atomic>
@@ -57,8 +59,8 @@ class EnginePrograms {
  private:
   using Known = std::shared_ptr<const EngineProgram>;
   // The result for another program of the template with equal arguments; null where there is none.
-  [[nodiscard]] Known as_another(std::uint32_t program, bool contracted,
-                                 const std::vector<bool>& joinable) const;
+  [[nodiscard]] Known of_same_template(std::uint32_t program, bool contracted,
+                                       const std::vector<bool>& joinable) const;
   // Finds the regions of programs for which no result exists yet.
   [[nodiscard]] std::vector<Known> contract(const std::vector<const Contraction*>& fresh) const;
 

@@ -6,15 +6,15 @@
 // such a point, a sync, it waits until the awaited operations have ended. The base then grows as
 // far as that delays the host:
 //
-//     issue(i) = base + issued_s[i]      base' = max(base, end of what it awaits - issued_s[after])
+//    issue(i) = base + issued_s[i]      base' = max(base, end of what it awaits - issued_s[after])
 //
 // Three kernels of 1 s, issued every 2 s: they end at 3, 5 and 7 s; were they issued every 0.5 s,
 // at 1.5, 2.5 and 3.5 s. An operation starts no earlier than it is issued.
 //
-//     HostClocks hosts(lanes, workload, partition);
-//     if (const auto date = hosts.issue_date(rank_class, op)) start_at(*date);
-//     else hosts.park(rank_class, op);                       // the host waits at a sync before it
-//     for (OpIndex freed : hosts.ended(rank_class, op, now)) ...;
+//    HostClocks hosts(lanes, workload, partition);
+//    const std::optional<double> date = hosts.issue_date(rank_class, op);
+//    if (!date) hosts.park(rank_class, op);   // the host waits at a sync before it
+//    for (OpIndex freed : hosts.ended(rank_class, other, now)) use(freed);   // have a date now
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,8 @@
 // The merge comes after folding. Before folding, links that are loaded equally by chance would
 // break the symmetry between ranks.
 //
-//     LinkSets sets = merge_links(cluster, partition);
-//     for (const LinkSets::Share& share : sets.of_flow[flow]) load(share.set, share.weight);
+//    LinkSets sets = merge_links(cluster, partition);
+//    for (const LinkSets::Share& share : sets.of_flow[flow]) use(share.set, share.weight);
 #pragma once
 
 #include <cstdint>

@@ -14,10 +14,10 @@ namespace trainyard {
 
 // Records what links carry (bytes, time in use, peak utilisation) while flows start and end.
 //
-//     ledger.started(flow_class, now);
-//     ledger.ended(flow_class, later);
-//     ledger.reached(set, 0.8);   // a utilisation of the set's tightest class at an instant
-//     std::vector<LinkUse> links = ledger.link_use();
+//    ledger.started(flow_class, now);
+//    ledger.ended(flow_class, later);
+//    ledger.reached(set, 0.8);   // a utilisation of the set's tightest class at an instant
+//    std::vector<LinkUse> links = ledger.link_use();
 class LinkLedger {
  public:
   LinkLedger(const Partition& partition, const LinkSets& sets);
@@ -55,7 +55,7 @@ class LinkLedger {
 // transfers whose rates changed while they ran is therefore a peak of means. Busy time is exact.
 // REQUIRES: flows are in order of start.
 //
-//     timeline.links = with_uncontended(cluster, partition, timeline.flows, timeline.links);
+//    timeline.links = with_uncontended(cluster, partition, timeline.flows, timeline.links);
 [[nodiscard]] std::vector<LinkUse> with_uncontended(const Cluster& cluster,
                                                     const Partition& partition,
                                                     std::span<const FlowSpan> flows,

@@ -4,9 +4,9 @@
 // which nothing slows, and flows, which may share links, and it reports when each of them has
 // ended. The engines "ideal" and "simgrid" differ only in their Pricing.
 //
-//     pricing.run(sink);             // calls sink.settled() at time 0, where the first work starts
-//     pricing.start_flow(token, 3);  // from settled(): a flow of flow class 3
-//     sink.completed(token);         // later, when the flow has ended
+//    pricing.run(sink);             // calls sink.settled() at time 0, where the first work starts
+//    pricing.start_flow(token, 3);  // from settled(): a flow of flow class 3
+//    sink.completed(token);         // later, when the flow has ended
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,7 @@
 // participants of its call (rendezvous.hpp) and runs its phases: latency, then flows. The Pricing
 // decides how long work takes.
 //
-//     IdealPricing pricing(input.cluster, input.partition);
-//     Timeline timeline = replay(input, pricing);
+//    Timeline timeline = replay(input, pricing);   // every engine does this, with its own Pricing
 #pragma once
 
 #include "sim/engine/engine.hpp"

@@ -9,7 +9,7 @@
 // after 1 s, when the collective ends, 0.5 s are done, and the rest takes 1.5 s: 2.5 s
 // (tests/sim/engine/regions_test.cpp).
 //
-//     RegionTimes times = region_times(shape, costs, {{{.from_s = 0.0, .loss = 0.0}}});
+//    RegionTimes times = region_times(shape, costs, {{{.from_s = 0.0, .loss = 0.0}}});
 #pragma once
 
 #include <cstdint>

@@ -97,7 +97,8 @@ class RegionSearch {
         if (!places[column].empty()) nearest[column] = instances[i].first + places[column].back();
     }
     // Computations that are all on one stream are in a total order.
-    in_turn_ = std::ranges::count_if(nearest, [](OpIndex op) { return op != kNone; }) <= 1;
+    single_compute_stream_ =
+        std::ranges::count_if(nearest, [](OpIndex op) { return op != kNone; }) <= 1;
     std::ranges::fill(nearest, kNone);
     for (std::size_t i = instances.size(); i-- > 0;) {
       const Places& places = computations_[instances[i].block];
@@ -131,14 +132,14 @@ class RegionSearch {
   // computations are on one stream; where they are not, no result is reused.
   [[nodiscard]] bool holds_for(std::uint32_t number, const RegionSearchResult& other) const {
     const Instance& instance = operations_.instances()[number];
-    if (!in_turn_ || instance.block != other.block) return false;
-    const std::span<const OpIndex> outside = order_.outside_of(number);
-    const auto alike = [&](const RegionSearchResult::Tried& tried) {
+    if (!single_compute_stream_ || instance.block != other.block) return false;
+    const std::span<const OpIndex> outside = order_.entry_operations(number);
+    const auto same_conditions = [&](const RegionSearchResult::Tried& tried) {
       for (std::size_t i = 0; i < outside.size(); ++i)
         if (done(outside[i], instance.first + tried.head) != tried.done[i]) return false;
       return computes_alone_to(number, instance.first + tried.last) == tried.alone;
     };
-    return std::ranges::all_of(other.tried, alike);
+    return std::ranges::all_of(other.tried, same_conditions);
   }
 
   RegionSearchResult search(std::uint32_t number) {
@@ -157,7 +158,8 @@ class RegionSearch {
       const bool alone = computes_alone_to(number, last);
       RegionSearchResult::Tried& tried = result.tried.emplace_back();
       tried = {.head = op - first_, .last = last - first_, .alone = alone, .done = {}};
-      for (const OpIndex before : order_.outside_of(number)) tried.done.push_back(done(before, op));
+      for (const OpIndex before : order_.entry_operations(number))
+        tried.done.push_back(done(before, op));
       if (members.size() < 2 || !alone) continue;
       op = last;
       for (OpIndex& member : members) member -= first_;
@@ -176,13 +178,13 @@ class RegionSearch {
     result.seen.assign(count, 0);
     for (const std::vector<OpIndex>& members : result.regions) {
       for (std::uint32_t i = 0; i < members.size(); ++i) {
-        result.within[members[i]] = kWithin;
+        result.within[members[i]] = kInsideRegion;
         result.piece[members[i]] = i;
       }
       result.within[members.front()] = kAlone;
     }
     for (OpIndex place = 0; place < count; ++place) {
-      if (result.within[place] == kWithin) continue;
+      if (result.within[place] == kInsideRegion) continue;
       for_each_input(program_, order_, instance.first + place, [&](OpIndex input) {
         if (input >= instance.first) result.seen[input - instance.first] = 1;
       });
@@ -277,12 +279,12 @@ class RegionSearch {
   const MayJoin& may_join_;
   const ProgramOrder& order_;
   Searches& searches_;
-  bool in_turn_ = true;               // all computations are on one stream
-  std::vector<Places> computations_;  // indexed by block
-  std::vector<Around> around_;        // indexed by instance
-  OpIndex first_ = 0;                 // first operation of the instance that is being searched
-  std::vector<OpIndex> head_of_;      // by index in the block: head of the last attempt
-  std::vector<OpIndex> tails_;        // the last member on each stream, of the region being grown
+  bool single_compute_stream_ = true;  // all computations are on one stream
+  std::vector<Places> computations_;   // indexed by block
+  std::vector<Around> around_;         // indexed by instance
+  OpIndex first_ = 0;                  // first operation of the instance that is being searched
+  std::vector<OpIndex> head_of_;       // by index in the block: head of the last attempt
+  std::vector<OpIndex> tails_;         // the last member on each stream, of the region being grown
 };
 
 // A region in words (ShapeWriter::key).
@@ -340,9 +342,9 @@ class ShapeWriter {
   // for those: the member needs no edge.
   void find_awaited(std::uint32_t number) {
     const std::vector<std::uint32_t>& within = search_of(number).within;
-    const std::span<const OpIndex> outside = order_.outside_of(number);
+    const std::span<const OpIndex> outside = order_.entry_operations(number);
     for (const BlockEntries::Edge& edge : order_.entries_of(instances_[number].block).edges)
-      if (outside[edge.entry] != kNone && within[edge.place] != kWithin)
+      if (outside[edge.entry] != kNone && within[edge.place] != kInsideRegion)
         awaited_.push_back(outside[edge.entry]);
   }
 

@@ -16,8 +16,8 @@
 // Isomorphic regions, such as those of all microbatches of a stage, share one shape. The search
 // looks at one instance of a block and reuses the result for the others.
 //
-//     ProgramRegions regions = find_regions(program, may_join, ProgramOrder(program));
-//     regions.shape_of(op);   // the shape of the region that begins with op
+//    ProgramRegions regions = find_regions(program, may_join, ProgramOrder(program));
+//    regions.shape_of(op);   // the shape of the region that begins with op
 #pragma once
 
 #include <cstdint>
@@ -51,8 +51,8 @@ struct RegionShape {
   }
 };
 
-inline constexpr std::uint32_t kAlone = kNone;       // not in a region
-inline constexpr std::uint32_t kWithin = kNone - 1;  // inside a region, not its head
+inline constexpr std::uint32_t kAlone = kNone;             // not in a region
+inline constexpr std::uint32_t kInsideRegion = kNone - 1;  // inside a region, not its head
 
 // The result of searching one instance of a block. It holds for all instances of the block that
 // have the same order relative to the operations before and after them. Operations are numbered by
@@ -73,7 +73,7 @@ struct RegionSearchResult {
   std::uint32_t block = 0;
   std::vector<Tried> tried = {};
   std::vector<std::vector<OpIndex>> regions = {};  // their members, in issue order
-  // By index in the block: kWithin for members; kAlone for heads too.
+  // By index in the block: kInsideRegion for members; kAlone for heads too.
   std::vector<std::uint32_t> within = {};
   // By index in the block: its number in its region; kNone: in no region.
   std::vector<std::uint32_t> piece = {};
@@ -85,7 +85,7 @@ struct RegionSearchResult {
 
 struct ProgramRegions {
   // The regions of an instance of a block; other instances of the block may have the same variant.
-  // By index in the block: the shape of the region that begins there; kAlone, kWithin.
+  // By index in the block: the shape of the region that begins there; kAlone, kInsideRegion.
   using Variant = std::vector<std::uint32_t>;
 
   OperationList operations = {};
@@ -96,14 +96,14 @@ struct ProgramRegions {
   std::vector<std::uint32_t> variant_of = {};  // by instance; kNone: it has no region
   std::uint32_t regions = 0;
 
-  // The shape of the region that begins with the operation; kAlone, kWithin.
+  // The shape of the region that begins with the operation; kAlone, kInsideRegion.
   [[nodiscard]] std::uint32_t shape_of(OpIndex op) const {
     if (regions == 0) return kAlone;
     const OperationList::Position position = operations.position_of(op);
     const std::uint32_t variant = variant_of[position.instance];
     return variant == kNone ? kAlone : variants[variant][position.place];
   }
-  [[nodiscard]] bool begins_with(OpIndex op) const { return shape_of(op) < kWithin; }
+  [[nodiscard]] bool begins_with(OpIndex op) const { return shape_of(op) < kInsideRegion; }
 };
 
 // Whether an operation may be a member. REQUIRES: the answer is the same for operations of equal

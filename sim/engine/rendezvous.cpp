@@ -27,7 +27,7 @@ void Rendezvous::bind_endpoints(std::uint32_t rank_class, const ProgramCalls& ma
   for (std::size_t slot = 0; slot < made.slots(); ++slot) {
     Endpoint& endpoint = endpoints_[rank_class].emplace_back();
     if (made.by_slot(slot).empty()) continue;
-    const SlotPlace place = partition_.places.at(rank_class).at(slot);
+    const SlotTarget place = partition_.places.at(rank_class).at(slot);
     TY_CHECK(place.group_class < calls_.size(), rank_class, slot);
     endpoint = {place.group_class, place.participant, &made};
     std::span<const OpIndex>& calls = calls_[place.group_class].at(place.participant);

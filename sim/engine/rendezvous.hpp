@@ -5,9 +5,9 @@
 // the i-th call of every other participant. A call is complete, and may move bytes, when all
 // participants have reached it.
 //
-//     Rendezvous rendezvous(input.partition, *input.known);
-//     if (auto complete = rendezvous.arrive(rank_class, op, operation.slot))
-//       start(complete->group_class, complete->ordinal);
+//    Rendezvous rendezvous(input.partition, *input.known);
+//    if (auto complete = rendezvous.arrive(rank_class, op, operation.slot))
+//      use(complete->group_class, complete->ordinal);   // the call starts
 #pragma once
 
 #include <cstdint>

@@ -32,11 +32,11 @@ struct FinishedCompute {
 // computed and a new end is announced. Earlier announcements are then stale, and their tickets no
 // longer count.
 //
-//     SlowedCompute slowed(input.partition.ranks.size());
-//     slowed.start(rank_class, op, 2.0, now);
-//     slowed.announce(now);               // ends after 2 s, unless ...
-//     slowed.change(rank_class, +0.5);    // a second later
-//     slowed.announce(now + 1.0);         // ends 2 s from then
+//    SlowedCompute slowed(partition.ranks.size());
+//    slowed.start(rank_class, op, 2.0, now);
+//    slowed.announce(now);               // ends after 2 s if the speed stays 1
+//    slowed.change(rank_class, +0.5);    // a second later
+//    slowed.announce(now + 1.0);         // ends 2 s from then
 //
 // Two equal pieces of work that each halve the speed of the other take as long at the same time as
 // one after the other (tests/sim/engine/interference_test.cpp).
@@ -85,9 +85,9 @@ class SlowedCompute {
 // The class is notified of the start and the end of every kernel, and returns changes at the end of
 // an instant. A kernel that follows another one at once changes nothing.
 //
-//     BusyMembers busy(partition, communication_loss);
-//     busy.started(rank_class);
-//     for (const BusyMembers::Change& change : busy.take_changes()) set_speed(change);
+//    BusyMembers busy(partition, communication_loss);
+//    busy.started(rank_class);
+//    for (const BusyMembers::Change& change : busy.take_changes()) use(change.speed);
 class BusyMembers {
  public:
   // `loss`: by group class, or empty: nothing slows any communication.

@@ -35,7 +35,7 @@ BlockWaiting waiting_in(std::span<const Operation> operations,
   for (OpIndex place = 0; place < operations.size(); ++place) {
     const std::uint8_t stream = operations[place].stream;
     const OpIndex previous = std::exchange(last[stream], place);
-    if (variant == nullptr || (*variant)[place] != kWithin)
+    if (variant == nullptr || (*variant)[place] != kInsideRegion)
       result.places.push_back({place, previous, stream});
   }
   for (std::size_t stream = 0; stream < last.size(); ++stream)
@@ -49,8 +49,8 @@ std::vector<std::uint32_t> numbered(const ProgramRegions::Variant& variant,
                                     const std::vector<RegionShape>& shapes) {
   std::vector<bool> has_edges(variant.size(), false);
   for (OpIndex place = 0; place < variant.size(); ++place) {
-    if (variant[place] != kWithin) has_edges[place] = true;
-    if (variant[place] >= kWithin) continue;
+    if (variant[place] != kInsideRegion) has_edges[place] = true;
+    if (variant[place] >= kInsideRegion) continue;
     for (const RegionShape::Piece& piece : shapes[variant[place]].pieces)
       if (piece.seen) has_edges[place + piece.offset] = true;
   }

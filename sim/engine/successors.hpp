@@ -5,9 +5,9 @@
 // only a counter of what an operation still waits for. Operations that wait for nothing and
 // operations inside a region need no counter.
 //
-//     Successors next(program);
-//     std::vector<std::uint32_t> left = next.waits_for();
-//     for (const Successors::Edge& edge : next.of(7)) --left[edge.counter];
+//    Successors next(program);
+//    std::vector<std::uint32_t> left = next.waits_for();
+//    for (const Successors::Edge& edge : next.of(7)) --left[edge.counter];
 #pragma once
 
 #include <cstdint>
@@ -66,8 +66,9 @@ class Successors {
 
 // Counters of what every operation of every rank class still waits for.
 //
-//     WaitCounters waiting(successors_by_rank_class);
-//     waiting.release(rank_class, op, [](OpIndex next) { ... });   // op has ended; next is ready
+//    WaitCounters waiting(successors_by_rank_class);
+//    // Operation op has ended, and so the operations next are ready.
+//    waiting.release(rank_class, op, [&](OpIndex next) { ready.push_back(next); });
 class WaitCounters {
  public:
   // REQUIRES: the objects that `of_class` points to outlive this.

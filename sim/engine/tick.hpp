@@ -6,8 +6,8 @@
 // torus a difference of 1e-17 s grew to 1e-4 s within one step. Multiples of a power of two below
 // 2^53 add up exactly, so both ways give the same date to the last bit.
 //
-//     const Tick tick(0.05);          // some 0.05 s of work: a tick of 2^-55 s, 2.8e-17 s
-//     tick.duration(1e-3);            // 1e-3 s to the nearest tick
+//    const Tick tick(0.05);          // some 0.05 s of work: a tick of 2^-55 s, 2.8e-17 s
+//    tick.duration(1e-3);            // 1e-3 s to the nearest tick
 #pragma once
 
 #include <algorithm>

@@ -6,10 +6,10 @@
 //
 // Flows of groups that nothing slows have no such cost: their only announced end counts.
 //
-//     TimedFlows flows(partition, communication_loss);
-//     heap.add(now + flows.start(token, flow_class, 2.0, now).seconds, ...);    // ends after 2 s
-//     // one second later at half speed: ends after 2 s more
-//     for (const TimedFlows::End& end : flows.set_speed(group_class, 0.5, now + 1.0)) ...;
+//    TimedFlows flows(partition, communication_loss);
+//    flows.start(token, flow_class, 2.0, now).seconds;   // 2: it ends after 2 s
+//    // One second later at half speed: it ends after 2 s more.
+//    for (const TimedFlows::End& end : flows.set_speed(group_class, 0.5, now + 1.0)) use(end);
 #pragma once
 
 #include <cstdint>

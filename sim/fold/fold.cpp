@@ -360,21 +360,21 @@ class ClassDescriber {
   void describe_places() {
     for (std::uint32_t rank_class = 0; rank_class < result_.ranks.size(); ++rank_class) {
       const RankId rank = result_.ranks[rank_class].representative;
-      std::vector<SlotPlace> places;
+      std::vector<SlotTarget> places;
       const std::vector<std::uint32_t>& slots = joint_.placed->slot_of[rank];
       for (std::size_t slot = 0; slot < slots.size(); ++slot) {
         const std::uint32_t known = slots[slot];
         places.push_back(
             known == kNone
-                ? SlotPlace{}
+                ? SlotTarget{}
                 : place(rank_class, of_.groups[workload_.ranks[rank].slots[slot].group], known));
       }
       result_.places.push_back(std::move(places));
     }
   }
 
-  [[nodiscard]] SlotPlace place(std::uint32_t rank_class, std::uint32_t group_class,
-                                std::uint32_t slot) const {
+  [[nodiscard]] SlotTarget place(std::uint32_t rank_class, std::uint32_t group_class,
+                                 std::uint32_t slot) const {
     const std::vector<Participant>& participants = result_.groups[group_class].participants;
     const auto participant = std::ranges::find_if(participants, [&](const Participant& candidate) {
       return candidate.rank_class == rank_class && candidate.slot == slot;

@@ -53,7 +53,7 @@ struct GroupClass {
 };
 
 // The group class and the participant that a slot of a rank class belongs to.
-struct SlotPlace {
+struct SlotTarget {
   std::uint32_t group_class = kNone;  // kNone: the class's program never uses the slot
   std::uint32_t participant = kNone;  // index into GroupClass::participants
 };
@@ -100,7 +100,7 @@ struct Partition {
   std::vector<LinkClass> links;
   std::vector<FlowClass> flows;
   // By [rank class][slot].
-  std::vector<std::vector<SlotPlace>> places;
+  std::vector<std::vector<SlotTarget>> places;
   // By [group class][call]; empty where the class never makes the call.
   std::vector<std::vector<std::vector<FoldedPhase>>> phases;
 };
@@ -108,7 +108,7 @@ struct Partition {
 struct FoldOptions {
   bool enabled = true;            // false: every rank, group and link is its own class
   bool drop_uncontended = false;  // true: loads that matter to no other flow are not priced
-  FoldKnown known = {};           // results of an earlier fold of this workload and cluster
+  FoldCache known = {};           // results of an earlier fold of this workload and cluster
 
   [[nodiscard]] ContentionOptions contention() const {
     return {.drop_uncontended = drop_uncontended, .known = known};
@@ -123,8 +123,8 @@ struct FoldOptions {
 // Returns the time of a flow that has its links for itself. An operation that takes longer than its
 // call alone has waited for links.
 //
-//     T(flow) = payload / min(rate cap, min over its links of capacity / flow_load)
-//     T(call) = sum over its phases of latency + max over the flows of the phase of T(flow)
+//    T(flow) = payload / min(rate cap, min over its links of capacity / flow_load)
+//    T(call) = sum over its phases of latency + max over the flows of the phase of T(flow)
 //
 // where flow_load is what the flow itself puts on the link, in payloads. Worked: 8 GB over links of
 // 10 and 4 GB/s, the second crossed twice: 8 / min(10, 4 / 2) = 4 s.

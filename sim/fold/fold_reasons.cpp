@@ -44,7 +44,7 @@ class ColourHistory {
 //
 //     const PartingWords words(cluster, workload, found, folding);
 //     words.name(vertex);        // "node 1 nic 2 -> leaf 0"
-//     words.difference(a, b);    // {PartingCause::Link, "25 GB/s, not 50 GB/s"}
+//     words.difference(a, b);    // {DifferenceCause::Link, "25 GB/s, not 50 GB/s"}
 class PartingWords {
  public:
   PartingWords(const Cluster& cluster, const Workload& workload, const Contention& found,
@@ -56,7 +56,7 @@ class PartingWords {
         limits_(found.limits),
         folding_(folding) {}
 
-  // The kind of the vertex: "rank", "data group", "chain", "link".
+  // The kind of the vertex: "rank", "data group", "flow", "link".
   [[nodiscard]] std::string kind(std::uint32_t vertex) const;
   [[nodiscard]] std::string name(std::uint32_t vertex) const;
 
@@ -121,25 +121,25 @@ std::uint32_t ColourHistory::parting(std::uint32_t a, std::uint32_t b) const {
   return found;
 }
 
-std::string_view to_string(PartingCause cause) {
+std::string_view to_string(DifferenceCause cause) {
   switch (cause) {
-    case PartingCause::First:
+    case DifferenceCause::First:
       return "first";
-    case PartingCause::Gpu:
+    case DifferenceCause::Gpu:
       return "gpu";
-    case PartingCause::Program:
+    case DifferenceCause::Program:
       return "program";
-    case PartingCause::Group:
+    case DifferenceCause::Group:
       return "group";
-    case PartingCause::Calls:
+    case DifferenceCause::Calls:
       return "calls";
-    case PartingCause::Latency:
+    case DifferenceCause::Latency:
       return "latency";
-    case PartingCause::MultiLinkFlow:
-      return "chain";
-    case PartingCause::Link:
+    case DifferenceCause::MultiLinkFlow:
+      return "flow";
+    case DifferenceCause::Link:
       return "link";
-    case PartingCause::Count:
+    case DifferenceCause::Count:
       return "count";
   }
   return "";
@@ -148,7 +148,7 @@ std::string_view to_string(PartingCause cause) {
 std::string PartingWords::kind(std::uint32_t vertex) const {
   if (vertex < folding_.groups) return "rank";
   if (vertex >= folding_.links) return "link";
-  if (vertex >= folding_.shapes) return "chain";
+  if (vertex >= folding_.shapes) return "flow";
   return fmt::format("{} group", to_string(workload_.groups[vertex - folding_.groups].kind));
 }
 
@@ -191,27 +191,27 @@ std::string PartingWords::call_text(std::uint32_t call) const {
 PartingWord PartingWords::of_different_calls(std::uint32_t a, std::uint32_t b) const {
   const std::string here = call_text(a);
   const std::string there = call_text(b);
-  return {PartingCause::Calls, here != there ? fmt::format("{}, not {}", here, there)
-                                             : here + " with other bytes between its members"};
+  return {DifferenceCause::Calls, here != there ? fmt::format("{}, not {}", here, there)
+                                                : here + " with other bytes between its members"};
 }
 
 PartingWord PartingWords::of_ranks(RankId a, RankId b) const {
   const std::uint32_t here = workload_.ranks[a].program;
   const std::uint32_t there = workload_.ranks[b].program;
   if (here == there)
-    return {PartingCause::Group, "slots that name one group, not two, or the other way round"};
-  return {PartingCause::Program, program_difference(workload_, here, there)};
+    return {DifferenceCause::Group, "slots that name one group, not two, or the other way round"};
+  return {DifferenceCause::Program, program_difference(workload_, here, there)};
 }
 
 PartingWord PartingWords::of_groups(GroupId a, GroupId b) const {
   const Group& here = workload_.groups[a];
   const Group& there = workload_.groups[b];
   if (here.kind != there.kind) {
-    return {PartingCause::Group,
+    return {DifferenceCause::Group,
             fmt::format("a {} group, not {}", to_string(here.kind), to_string(there.kind))};
   }
   if (here.members.size() != there.members.size()) {
-    return {PartingCause::Group,
+    return {DifferenceCause::Group,
             fmt::format("{} ranks, not {}", here.members.size(), there.members.size())};
   }
   return of_calls(a, b);
@@ -229,11 +229,12 @@ PartingWord PartingWords::of_calls(GroupId a, GroupId b) const {
     if (here[i].call != there[i].call) return of_different_calls(here[i].call, there[i].call);
     const auto key = [](const ShapedPhase& phase) { return rounded_key(phase.latency_s); };
     if (std::ranges::equal(here[i].phases, there[i].phases, {}, key, key)) continue;
-    return {PartingCause::Latency,
+    return {DifferenceCause::Latency,
             fmt::format("{} has a latency of {}, not {}", call_text(here[i].call),
                         to_text(Seconds{latency(here[i])}), to_text(Seconds{latency(there[i])}))};
   }
-  return {PartingCause::Calls, fmt::format("{} kinds of calls, not {}", here.size(), there.size())};
+  return {DifferenceCause::Calls,
+          fmt::format("{} kinds of calls, not {}", here.size(), there.size())};
 }
 
 std::vector<PartingWords::Use> PartingWords::uses(std::uint32_t shape) const {
@@ -276,26 +277,26 @@ PartingWord PartingWords::of_flows(std::uint32_t a, std::uint32_t b) const {
     if (here[i].call != there[i].call) return of_different_calls(here[i].call, there[i].call);
     if (here[i].phase != there[i].phase) break;
     if (rounded_key(x.payload_bytes) != rounded_key(y.payload_bytes) || x.count != y.count) {
-      return {PartingCause::MultiLinkFlow,
+      return {DifferenceCause::MultiLinkFlow,
               fmt::format("{} in {}, not {}", bytes_text(here[i]), call_text(here[i].call),
                           bytes_text(there[i]))};
     }
     if (alone_key(x) == alone_key(y) &&
         rounded_key(x.rate_cap_bytes_per_s) == rounded_key(y.rate_cap_bytes_per_s))
       continue;
-    return {PartingCause::MultiLinkFlow,
+    return {DifferenceCause::MultiLinkFlow,
             fmt::format("{} at {}, not {}", call_text(here[i].call), rate_text(here[i], a),
                         rate_text(there[i], b))};
   }
-  return {PartingCause::Calls,
+  return {DifferenceCause::Calls,
           fmt::format("a part in {} phases, not {}, or in others", here.size(), there.size())};
 }
 
 PartingWord PartingWords::of_links(const Link& a, const Link& b) const {
   if (a.kind != b.kind)
-    return {PartingCause::Link, fmt::format("{}, not {}", to_string(a.kind), to_string(b.kind))};
+    return {DifferenceCause::Link, fmt::format("{}, not {}", to_string(a.kind), to_string(b.kind))};
   const bool usable = rounded_key(a.capacity.value()) != rounded_key(b.capacity.value());
-  return {PartingCause::Link,
+  return {DifferenceCause::Link,
           usable ? fmt::format("{}, not {}", to_text(a.capacity), to_text(b.capacity))
                  : fmt::format("sold as {}, not {}", to_text(a.nominal), to_text(b.nominal))};
 }
@@ -324,7 +325,7 @@ class ReasonSearch {
 
   // Follows the difference of the two ranks to its root. Each step goes to two neighbours that
   // parted in an earlier round, so the path ends. REQUIRES: they part, in a later round than 0.
-  PartingWord follow(RankId rank, RankId other, std::vector<PartingStep>& path) const {
+  PartingWord follow(RankId rank, RankId other, std::vector<DifferenceStep>& path) const {
     std::uint32_t a = rank;
     std::uint32_t b = other;
     for (;;) {
@@ -364,10 +365,10 @@ class ReasonSearch {
     const Neighbours of_b = neighbours(b, round);
     const auto surplus = [](const Neighbours& mine, const Neighbours& others) {
       std::vector<Neighbour> more;  // one of each
-      for (const auto& [alike, vertices] : mine) {
-        const auto like = others.find(alike);
+      for (const auto& [kind, vertices] : mine) {
+        const auto like = others.find(kind);
         const std::size_t theirs = like == others.end() ? 0 : like->second.size();
-        if (vertices.size() > theirs) more.push_back({vertices.front(), alike.label});
+        if (vertices.size() > theirs) more.push_back({vertices.front(), kind.label});
         if (more.size() == kMostCompared) break;
       }
       return more;
@@ -377,9 +378,9 @@ class ReasonSearch {
     Difference found{.pair = first_pair(only_a, only_b, round)};
     if (found.pair) return found;
     const Neighbour more = only_a.empty() ? only_b.front() : only_a.front();
-    const LabelAndColour alike{more.label, history_.colour(more.vertex, round)};
-    const auto count = [&alike](const Neighbours& of) {
-      const auto those = of.find(alike);
+    const LabelAndColour kind{more.label, history_.colour(more.vertex, round)};
+    const auto count = [&kind](const Neighbours& of) {
+      const auto those = of.find(kind);
       return those == of.end() ? 0 : those->second.size();
     };
     found.neighbour = more.vertex;
@@ -396,25 +397,26 @@ class ReasonSearch {
     std::uint32_t first_round = kNone;
     for (const Neighbour& x : a) {
       const Neighbour* like = nullptr;
-      std::pair<bool, std::uint32_t> likeness{false, 0};
+      std::pair<bool, std::uint32_t> equivalence_class{false, 0};
       for (const Neighbour& y : b) {
         if (words_.kind(x.vertex) != words_.kind(y.vertex)) continue;
         const std::pair here{x.label == y.label, history_.parting(x.vertex, y.vertex)};
-        if (here.second > round || (like != nullptr && here <= likeness)) continue;
+        if (here.second > round || (like != nullptr && here <= equivalence_class)) continue;
         like = &y;
-        likeness = here;
+        equivalence_class = here;
       }
-      if (like == nullptr || (first && likeness.second >= first_round)) continue;
+      if (like == nullptr || (first && equivalence_class.second >= first_round)) continue;
       first = {x.vertex, like->vertex};
-      first_round = likeness.second;
+      first_round = equivalence_class.second;
     }
     return first;
   }
 
   [[nodiscard]] PartingWord counted(const Difference& found) const {
-    return {PartingCause::Count,
-            fmt::format("{} like {} {} in the same role or by the same load, not {}", found.here,
-                        words_.kind(found.neighbour), words_.name(found.neighbour), found.there)};
+    return {
+        DifferenceCause::Count,
+        fmt::format("{} like {} {} at the same position or by the same load, not {}", found.here,
+                    words_.kind(found.neighbour), words_.name(found.neighbour), found.there)};
   }
 
   FoldingGraph folding_;
@@ -463,9 +465,9 @@ ClassReason reason_of(const Cluster& cluster, const Workload& workload, const Pa
   if (mine.program == other.program) {
     reason.difference = search.follow(mine.representative, other.representative, reason.path);
   } else if (gpu != other_gpu) {
-    reason.difference = {PartingCause::Gpu, difference_of(gpu, other_gpu)};
+    reason.difference = {DifferenceCause::Gpu, difference_of(gpu, other_gpu)};
   } else {
-    reason.difference = {PartingCause::Program,
+    reason.difference = {DifferenceCause::Program,
                          program_difference(workload, mine.program, other.program)};
   }
   return reason;

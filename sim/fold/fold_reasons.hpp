@@ -6,9 +6,11 @@
 // before. The path follows such neighbours to two that differ by themselves: a slower link, a
 // longer way through the fabric, a group of another size.
 //
-//     for (const ClassReason& reason :
-//          fold_reasons(cluster, workload, communication, {...}, partition))
-//       fmt::print("class {}: {}\n", reason.rank_class, reason.difference.because);
+//    const FoldOptions options{.drop_uncontended = true};
+//    const Partition partition = fold(cluster, workload, communication, options);
+//    for (const ClassReason& reason :
+//         fold_reasons(cluster, workload, communication, options, partition))
+//      use(reason.rank_class, reason.difference.because);
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@
 namespace trainyard {
 
 // The kind of difference.
-enum class PartingCause : std::uint8_t {
+enum class DifferenceCause : std::uint8_t {
   First,          // the first class has no earlier class
   Gpu,            // another kind of GPU
   Program,        // other operations
@@ -35,16 +37,16 @@ enum class PartingCause : std::uint8_t {
   Link,           // the capacity or the kind of a link
   Count,          // more or fewer neighbours of one kind
 };
-[[nodiscard]] std::string_view to_string(PartingCause cause);
+[[nodiscard]] std::string_view to_string(DifferenceCause cause);
 
 struct PartingWord {
-  PartingCause cause = PartingCause::First;
+  DifferenceCause cause = DifferenceCause::First;
   std::string because = {};
 };
 
 // One pair of neighbours on the path from two ranks to the difference, as text: {"data group", "0,
 // 8, 16, 24", "4, 12, 20, 28"}, {"link", "node 0 nic 3 -> leaf 0", "..."}.
-struct PartingStep {
+struct DifferenceStep {
   std::string kind;
   std::string here;
   std::string there;
@@ -52,9 +54,9 @@ struct PartingStep {
 
 struct ClassReason {
   std::uint32_t rank_class = 0;
-  std::uint32_t unlike = kNone;        // the earlier class; kNone for the first
-  std::vector<PartingStep> path = {};  // from the two ranks to the difference
-  PartingWord difference = {};         // "25 GB/s, not 50 GB/s"; empty for the first
+  std::uint32_t unlike = kNone;           // the earlier class; kNone for the first
+  std::vector<DifferenceStep> path = {};  // from the two ranks to the difference
+  PartingWord difference = {};            // "25 GB/s, not 50 GB/s"; empty for the first
 };
 
 // Returns one reason for each class of the partition, in order. The refinement runs once more, with

@@ -8,9 +8,9 @@
 // group has one shape, the two have the same neighbours and are one vertex, unless reasons have to
 // name the flow separately.
 //
-//     const Contention found = find_contention(cluster, workload, communication, {});
-//     const FoldingGraph folding(cluster, workload, found, Flows::InGroups);
-//     refine(folding.graph(found), folding.colours);
+//    const Contention found = find_contention(cluster, workload, communication, {});
+//    const FoldingGraph folding(cluster, workload, found, Flows::InGroups);
+//    refine(folding.graph(found), folding.colours);
 #pragma once
 
 #include <cstdint>

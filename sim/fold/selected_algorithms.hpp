@@ -1,8 +1,8 @@
 // The algorithm that was selected for each call of a folded run, for reports. The communication
 // model is queried once per class.
 //
-//     const SelectedAlgorithms table = selected_algorithms(workload, partition, communication);
-//     selected_algorithm_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, ..."
+//    const SelectedAlgorithms table = selected_algorithms(workload, partition, communication);
+//    selected_algorithm_of(table, workload, group_class, call).label;   // "nccl: Ring/LL128, ..."
 #pragma once
 
 #include <cstdint>

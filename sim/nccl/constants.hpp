@@ -1,7 +1,8 @@
 // The constants of NCCL's tuning model in one release, read from data/tuning_<version>.json.
 //
-//    const TuningConstants& nccl = tuning_constants("2.27.3");   // the newest one up to it: 2.27
-//    nccl.step_latency_us[Wire::NvLink][Algorithm::Ring][Protocol::LL];   // 0.6
+//    const TuningConstants constants = tuning_constants("2.27.3");   // those of 2.27
+//    const LatencyTable& steps = constants.step_latency_us[std::size_t(Wire::NvLink)];
+//    steps[std::size_t(Algorithm::Ring)][std::size_t(Protocol::LL)];   // 0.6
 #pragma once
 
 #include <array>

@@ -2,7 +2,8 @@
 // NVIDIA/nccl src/graph/search.cc.
 //
 // A graph has a number of channels, each with the same rate. Search lowers the rate until enough
-// channels fit, then splits fast channels, then raises the rate again. Placer decides whether
+// channels fit, then splits fast channels, then raises the rate again. ChannelPlacement decides
+// whether
 // channels fit: it adds them greedily, one by one, to the wires of the node (NodeLinks).
 #include <algorithm>
 #include <numeric>
@@ -74,9 +75,9 @@ struct Attempt {
 };
 
 // Adds the channels of one attempt to the wires.
-class Placer {
+class ChannelPlacement {
  public:
-  Placer(const NodeView& node, NodeLinks& links, const Attempt& attempt)
+  ChannelPlacement(const NodeView& node, NodeLinks& links, const Attempt& attempt)
       : node_(node), attempt_(attempt), links_(links) {
     links_.free_all();
   }
@@ -84,18 +85,18 @@ class Placer {
   // Returns the number of channels that fit, and the number of wires that they use.
   std::pair<std::uint32_t, std::size_t> run() {
     std::uint32_t placed = 0;
-    while (placed < attempt_.channels_most && place(placed)) ++placed;
+    while (placed < attempt_.channels_most && place_channel(placed)) ++placed;
     return {placed, hops_};
   }
 
  private:
-  bool place(std::uint32_t channel) {
+  bool place_channel(std::uint32_t channel) {
     if (attempt_.pattern == Pattern::Nvls) return place_head(channel);
     if (node_.nics.empty()) return place_order(channel, 0, {});
     const auto nics = static_cast<std::uint32_t>(node_.nics.size());
     for (std::uint32_t turn = 0; turn < nics; ++turn) {
       const std::uint32_t nic = (channel + turn) % nics;
-      const std::uint32_t first = links_.gpu_beside(nic);
+      const std::uint32_t first = links_.nearest_gpu_of(nic);
       if (links_.from_nic(nic, first).type > attempt_.type_inter) continue;
       if (place_order(channel, first, nic)) return true;
     }
@@ -163,7 +164,7 @@ class Placer {
     std::vector<Demand> made;
     if (!node_.nics.empty()) {
       if (channel >= node_.nics.size()) return false;
-      head = links_.gpu_beside(channel);
+      head = links_.nearest_gpu_of(channel);
       const NodePath& in = links_.from_nic(channel, head);
       if (in.type > attempt_.type_inter) return false;
       made.push_back({&in, attempt_.inter});
@@ -266,12 +267,12 @@ class Search {
   }
 
   bool attempt(Pattern pattern, double intra, double inter, PathType type, std::uint32_t most) {
-    const auto [channels, hops] = Placer(node_, links_,
-                                         {.pattern = pattern,
-                                          .intra = intra,
-                                          .inter = inter,
-                                          .type_inter = type,
-                                          .channels_most = most})
+    const auto [channels, hops] = ChannelPlacement(node_, links_,
+                                                   {.pattern = pattern,
+                                                    .intra = intra,
+                                                    .inter = inter,
+                                                    .type_inter = type,
+                                                    .channels_most = most})
                                       .run();
     const ChannelGraph made{.channels = channels,
                             .intra = intra,

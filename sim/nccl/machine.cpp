@@ -126,12 +126,12 @@ MessageModel message_model() {
 namespace {
 
 // The first member, and the last member of the group that is on another node.
-std::pair<std::uint32_t, std::uint32_t> far_pair(const GroupPlace& place) {
-  const std::uint32_t first = place.gpus.front();
-  const auto other = std::find_if(place.gpus.rbegin(), place.gpus.rend(), [&](std::uint32_t gpu) {
-    return place.cluster.node_of(gpu) != place.cluster.node_of(first);
+std::pair<std::uint32_t, std::uint32_t> far_pair(const PlacedGroup& placed) {
+  const std::uint32_t first = placed.gpus.front();
+  const auto other = std::find_if(placed.gpus.rbegin(), placed.gpus.rend(), [&](std::uint32_t gpu) {
+    return placed.cluster.node_of(gpu) != placed.cluster.node_of(first);
   });
-  return {first, other == place.gpus.rend() ? first : *other};
+  return {first, other == placed.gpus.rend() ? first : *other};
 }
 
 bool is_inside(LinkKind kind) {
@@ -151,21 +151,21 @@ double port_share(const Cluster& cluster, const Route& route) {
 
 }  // namespace
 
-Network network_of(const GroupPlace& place, const Communicator& communicator) {
+Network network_of(const PlacedGroup& placed, const Communicator& communicator) {
   Network network;
   if (communicator.nodes == 1) return network;
-  const auto [from, to] = far_pair(place);
+  const auto [from, to] = far_pair(placed);
   const Route route =
-      place.cluster.router().route_rail_aligned(from, to, RouteDetail::ParallelLinks);
+      placed.cluster.router().route_rail_aligned(from, to, RouteDetail::ParallelLinks);
   network.latency_us = 0.0;
   for (const RouteHop& hop : route) {
-    const Link& link = place.cluster.link(hop.link);
+    const Link& link = placed.cluster.link(hop.link);
     if (!is_inside(link.kind))
-      network.latency_us += 1e6 * hop.fraction * hop.alike * link.latency.value();
+      network.latency_us += 1e6 * hop.fraction * hop.parallel_count * link.latency.value();
   }
   // The communicator's view has the nominal rates of the NICs.
   for (const NodeNic& nic : communicator.node.nics) network.rate += nic.rate;
-  network.rate *= port_share(place.cluster, route);
+  network.rate *= port_share(placed.cluster, route);
   network.nics = static_cast<std::uint32_t>(communicator.node.nics.size());
   return network;
 }

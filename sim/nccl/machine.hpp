@@ -106,7 +106,7 @@ struct Parameter {
 // The network between the first member of the group and the last one on another node: the usable
 // rate of the NICs of the communicator's node (the one with the fewest members), and the latency of
 // the wires from NIC to NIC. A default value for a group on one node.
-[[nodiscard]] Network network_of(const GroupPlace& place, const Communicator& communicator);
+[[nodiscard]] Network network_of(const PlacedGroup& placed, const Communicator& communicator);
 
 struct Machine {
   MachineModel gpu = {};

@@ -67,19 +67,19 @@ PricedBy NcclModel::priced_by() const {
 
 const Communicator& NcclModel::communicator(std::span<const std::uint32_t> gpus) const {
   if (last_.communicator == nullptr || !std::ranges::equal(last_.gpus, gpus))
-    last_ = {.gpus = {gpus.begin(), gpus.end()}, .communicator = &communicator_like(gpus)};
+    last_ = {.gpus = {gpus.begin(), gpus.end()}, .communicator = &communicator_of_group(gpus)};
   return *last_.communicator;
 }
 
-const Communicator& NcclModel::communicator_like(std::span<const std::uint32_t> gpus) const {
+const Communicator& NcclModel::communicator_of_group(std::span<const std::uint32_t> gpus) const {
   if (!host_)
     throw RunError(
         fmt::format("nccl on {}: \"{}\" is no GPU of NVIDIA that NCCL's data know (choose "
                     "another algorithm, such as ring)",
                     describe(gpus), cluster_.facts().gpu));
-  const GroupPlace place{.cluster = cluster_, .gpus = gpus};
-  const Placement placement = placement_of(place);
-  const std::vector<NodeKind> kinds = node_kinds(place);
+  const PlacedGroup placed{.cluster = cluster_, .gpus = gpus};
+  const Placement placement = placement_of(placed);
+  const std::vector<NodeKind> kinds = node_kinds(placed);
   // Groups with the same local GPUs on each kind of node share a communicator, because it depends
   // on nothing else.
   std::vector<std::uint32_t> local;
@@ -92,7 +92,7 @@ const Communicator& NcclModel::communicator_like(std::span<const std::uint32_t> 
   if (const auto found = known_.find(shape); found != known_.end()) return *found->second;
   CommunicatorShape wanted{.ranks = static_cast<std::uint32_t>(gpus.size()),
                            .nodes = static_cast<std::uint32_t>(placement.nodes.size())};
-  for (const NodeKind& kind : kinds) wanted.others.push_back(node_view(place, kind, *host_));
+  for (const NodeKind& kind : kinds) wanted.others.push_back(node_view(placed, kind, *host_));
   wanted.node = std::move(wanted.others.front());
   wanted.others.erase(wanted.others.begin());
   // CollNet requires the same number of members on every node.
@@ -171,11 +171,12 @@ Call NcclModel::stand_in(const Call& call, std::span<const std::uint32_t> gpus) 
   const auto [entry, fresh] = stand_ins_.try_emplace({op, bytes_of(call), gpus.size()});
   if (fresh) {
     std::optional<Seconds> best;
-    const GroupPlace place{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
+    const PlacedGroup placed{.cluster = cluster_, .gpus = gpus, .matrix = matrix_of(call)};
     for (const std::string_view name : {"ring", "tree", "chain", "direct"}) {
       const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
       // "direct" is only the last resort, for operations that have none of the others.
-      if (algorithm == nullptr || algorithm->refusal(place) || (best && name == "direct")) continue;
+      if (algorithm == nullptr || algorithm->refusal(placed) || (best && name == "direct"))
+        continue;
       const Call played = with_algorithm(call, std::string(name));
       const Seconds time = time_alone(cluster_, others_.phases(played, gpus));
       if (best && time >= *best) continue;
@@ -189,7 +190,7 @@ Call NcclModel::stand_in(const Call& call, std::span<const std::uint32_t> gpus) 
 std::vector<Phase> NcclModel::phases(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.phases(call, gpus);
   if (!is_tuned(op_of(call))) return exchange(call, gpus);
-  if (!host_ && options_.stands_in) return others_.phases(stand_in(call, gpus), gpus);
+  if (!host_ && options_.allow_fallback) return others_.phases(stand_in(call, gpus), gpus);
   return lower({.cluster = cluster_, .gpus = gpus}, *choice(call, gpus),
                static_cast<double>(bytes_of(call)));
 }
@@ -197,7 +198,7 @@ std::vector<Phase> NcclModel::phases(const Call& call, std::span<const std::uint
 SelectedAlgorithm NcclModel::selected_algorithm(const Call& call,
                                                 std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return others_.selected_algorithm(call, gpus);
-  if (!host_ && (options_.stands_in || !is_tuned(op_of(call))))
+  if (!host_ && (options_.allow_fallback || !is_tuned(op_of(call))))
     return others_.selected_algorithm(stand_in(call, gpus), gpus);
   if (const auto chosen = choice(call, gpus))
     return {.algorithm = std::string(to_string(chosen->method.algorithm)),
@@ -214,7 +215,7 @@ SelectedAlgorithm NcclModel::selected_algorithm(const Call& call,
 std::string NcclModel::stepwise_name(const Call& call, std::span<const std::uint32_t> gpus) const {
   if (!chooses(call, gpus)) return std::string(algorithm_of(call));
   if (!is_tuned(op_of(call))) return "direct";
-  if (!host_ && options_.stands_in) return std::string(algorithm_of(stand_in(call, gpus)));
+  if (!host_ && options_.allow_fallback) return std::string(algorithm_of(stand_in(call, gpus)));
   const Choice chosen = *choice(call, gpus);
   const auto name = stepwise_algorithm(chosen, communicator(gpus).nodes > 1);
   if (name) return *name;

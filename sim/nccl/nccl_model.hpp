@@ -32,7 +32,8 @@ inline constexpr std::string_view kNcclName = "nccl";
 // channels. CollNet, and NVLS across nodes, load links as SHARP does (sharp.hpp), their gathers and
 // scatters as the hierarchical algorithm does. Throws RunError if the fabric does not support the
 // algorithm.
-[[nodiscard]] std::vector<Phase> lower(const GroupPlace& place, const Choice& choice, double bytes);
+[[nodiscard]] std::vector<Phase> lower(const PlacedGroup& placed, const Choice& choice,
+                                       double bytes);
 
 // The registered algorithm that runs the choice message by message.
 [[nodiscard]] std::optional<std::string> stepwise_algorithm(const Choice& choice,
@@ -54,7 +55,8 @@ class NcclModel final : public CommunicationModel {
   NcclModel& operator=(NcclModel&&) = delete;
 
   // If the cluster's GPUs are not NVIDIA's and the options do not give a compute capability: throws
-  // RunError, or with Options::stands_in uses the registered ring or tree, whichever is faster for
+  // RunError, or with Options::allow_fallback uses the registered ring or tree, whichever is
+  // faster for
   // the call on an idle fabric (chain or direct for the operations without a ring).
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
@@ -101,7 +103,8 @@ class NcclModel final : public CommunicationModel {
   // The machine model of the group, valid until the next call with another group; nullptr if NCCL's
   // tuning model computes the time.
   [[nodiscard]] const Machine* machine(std::span<const std::uint32_t> gpus) const;
-  [[nodiscard]] const Communicator& communicator_like(std::span<const std::uint32_t> gpus) const;
+  [[nodiscard]] const Communicator& communicator_of_group(
+      std::span<const std::uint32_t> gpus) const;
   [[nodiscard]] const Communicator& communicator_of(CommunicatorShape shape, bool collnet) const;
   // The phases of the registered direct exchange, with the times of the machine model.
   [[nodiscard]] std::vector<Phase> exchange(const Call& call,

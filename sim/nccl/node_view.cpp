@@ -127,17 +127,17 @@ double links_of(const Link& link, std::size_t wires, const NvLinkFacts& facts) {
   return std::max(1.0, std::floor(facts.links / static_cast<double>(wires)));
 }
 
-void read_scale_up(const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks,
+void read_scale_up(const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks,
                    const NvLinkFacts& facts, NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
   // The links of the first GPU represent those of all GPUs of the node.
-  const DeviceId gpu = place.cluster.gpus()[place.gpus[group_ranks.front()]];
+  const DeviceId gpu = placed.cluster.gpus()[placed.gpus[group_ranks.front()]];
   std::vector<Link> wires;
-  for (const Link& link : place.cluster.links_from(gpu))
+  for (const Link& link : placed.cluster.links_from(gpu))
     if (link.kind == LinkKind::NvLink) wires.push_back(link);
   if (wires.empty()) return;
   const Link& link = wires.front();
-  const bool to_switch = place.cluster.device(link.to).kind == DeviceKind::NvSwitch;
+  const bool to_switch = placed.cluster.device(link.to).kind == DeviceKind::NvSwitch;
   view.scale_up = to_switch ? NodeView::ScaleUp::NvSwitch : NodeView::ScaleUp::FullMesh;
   const double carried = link.capacity.value() / kGiga;
   const double links = links_of(link, wires.size(), facts);
@@ -153,15 +153,15 @@ double port_rate(const Cluster& cluster, DeviceId nic) {
   return rate;
 }
 
-void read_nics(const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks,
+void read_nics(const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks,
                HostSide& host, NodeView& view) {
   std::vector<DeviceId> seen;
   for (const std::uint32_t group_rank : group_ranks) {
-    const DeviceId nic = place.cluster.nic_of_gpu()[place.gpus[group_rank]];
+    const DeviceId nic = placed.cluster.nic_of_gpu()[placed.gpus[group_rank]];
     if (std::find(seen.begin(), seen.end(), nic) != seen.end()) continue;
     seen.push_back(nic);
     view.pcie = std::max(view.pcie, host.pcie_rate(nic));
-    view.nics.push_back({.rate = port_rate(place.cluster, nic),
+    view.nics.push_back({.rate = port_rate(placed.cluster, nic),
                          .pcie_switch = host.pcie_switch(nic),
                          .socket = host.socket(nic)});
   }
@@ -186,8 +186,8 @@ std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& n
                    .cpu_is_known = !vendor.empty()};
 }
 
-std::vector<NodeKind> node_kinds(const GroupPlace& place) {
-  const Placement placement = placement_of(place);
+std::vector<NodeKind> node_kinds(const PlacedGroup& placed) {
+  const Placement placement = placement_of(placed);
   TY_CHECK(!placement.nodes.empty());
   // NCCL uses the minimum over all nodes, so the nodes with the fewest members determine the
   // graphs.
@@ -198,7 +198,7 @@ std::vector<NodeKind> node_kinds(const GroupPlace& place) {
     std::set<DeviceId> nics;
     if (placement.nodes.size() > 1)
       for (const std::uint32_t group_rank : group_ranks)
-        nics.insert(place.cluster.nic_of_gpu()[place.gpus[group_rank]]);
+        nics.insert(placed.cluster.nic_of_gpu()[placed.gpus[group_rank]]);
     by_nics.try_emplace(nics.size(), &group_ranks);
   }
   std::vector<NodeKind> kinds;
@@ -207,25 +207,25 @@ std::vector<NodeKind> node_kinds(const GroupPlace& place) {
   return kinds;
 }
 
-NodeView node_view(const GroupPlace& place, const NodeKind& kind, const HostFacts& facts) {
+NodeView node_view(const PlacedGroup& placed, const NodeKind& kind, const HostFacts& facts) {
   NodeView view;
   view.sm = facts.sm;
   view.cpu = facts.cpu;
-  HostSide host(place.cluster);
+  HostSide host(placed.cluster);
   for (const std::uint32_t group_rank : kind.group_ranks) {
-    const DeviceId gpu = place.cluster.gpus()[place.gpus[group_rank]];
+    const DeviceId gpu = placed.cluster.gpus()[placed.gpus[group_rank]];
     view.gpus.push_back({.pcie_switch = host.pcie_switch(gpu), .socket = host.socket(gpu)});
     view.pcie = std::max(view.pcie, host.pcie_rate(gpu));
     view.socket = std::max(view.socket, host.socket_rate(gpu));
     view.nics_by_chip_to_chip = view.nics_by_chip_to_chip || host.has_chip_to_chip(gpu);
   }
-  read_scale_up(place, kind.group_ranks, facts.nvlink, view);
-  if (kind.nics > 0) read_nics(place, kind.group_ranks, host, view);
+  read_scale_up(placed, kind.group_ranks, facts.nvlink, view);
+  if (kind.nics > 0) read_nics(placed, kind.group_ranks, host, view);
   return view;
 }
 
-NodeView node_view(const GroupPlace& place, const HostFacts& facts) {
-  return node_view(place, node_kinds(place).front(), facts);
+NodeView node_view(const PlacedGroup& placed, const HostFacts& facts) {
+  return node_view(placed, node_kinds(placed).front(), facts);
 }
 
 NodeView switched_node(const SwitchedNode& shape) {
@@ -300,11 +300,11 @@ void NodeLinks::find_paths() {
     switch_ways_.push_back(path(PathType::NvLink, {nvlink_ + 2 * gpu}));
     switch_ways_.push_back(path(PathType::NvLink, {nvlink_ + 2 * gpu + 1}));
   }
-  for (std::uint32_t nic = 0; nic < nics; ++nic) beside_.push_back(nearest_gpu(nic));
+  for (std::uint32_t nic = 0; nic < nics; ++nic) nearest_gpus_.push_back(nearest_gpu(nic));
   for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
     for (std::uint32_t nic = 0; nic < nics; ++nic) {
-      to_nic_.push_back(way_out(gpu, nic));
-      from_nic_.push_back(way_back(nic, gpu));
+      to_nic_.push_back(path_to_nic(gpu, nic));
+      from_nic_.push_back(path_from_nic(nic, gpu));
     }
   }
 }
@@ -382,22 +382,22 @@ NodePath NodeLinks::over_pcie(std::uint32_t gpu, std::uint32_t nic) const {
 
 // A GPU that reaches the NIC over the host only, but the NIC's nearest GPU over NVLink, sends
 // through that GPU (PXN).
-NodePath NodeLinks::way_out(std::uint32_t gpu, std::uint32_t nic) const {
+NodePath NodeLinks::path_to_nic(std::uint32_t gpu, std::uint32_t nic) const {
   const NodePath& direct = out_[gpu * node_.nics.size() + nic];
-  const std::uint32_t beside = gpu_beside(nic);
-  const bool helps = beside != gpu && direct.type > PathType::NicByPeer &&
+  const std::uint32_t neighbour = nearest_gpu_of(nic);
+  const bool helps = neighbour != gpu && direct.type > PathType::NicByPeer &&
                      node_.scale_up != NodeView::ScaleUp::None;
   if (!helps) return direct;
-  const NodePath& last = out_[beside * node_.nics.size() + nic];
+  const NodePath& last = out_[neighbour * node_.nics.size() + nic];
   if (last.type > PathType::ChipToChipNic) return direct;
-  std::vector<std::uint32_t> wires = to_gpu(gpu, beside).wires;
+  std::vector<std::uint32_t> wires = to_gpu(gpu, neighbour).wires;
   wires.insert(wires.end(), last.wires.begin(), last.wires.end());
   return path(PathType::NicByPeer, std::move(wires));
 }
 
 // The same wires in the other direction. The two directions of a device are neighbours, so the
 // reverse of an even wire (relative to the first) is the next one.
-NodePath NodeLinks::way_back(std::uint32_t nic, std::uint32_t gpu) const {
+NodePath NodeLinks::path_from_nic(std::uint32_t nic, std::uint32_t gpu) const {
   NodePath back = out_[gpu * node_.nics.size() + nic];
   for (std::uint32_t& wire : back.wires) {
     if (wire >= socket_) continue;  // both directions between two CPUs have the same rate

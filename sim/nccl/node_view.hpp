@@ -5,8 +5,8 @@
 //    NodeView h100{.sm = 90, .nvlink = 370.8, .pcie = 48.0};
 //    h100.gpus.assign(8, {});  h100.nics.assign(8, {.rate = 50.0});   // or: see switched_node()
 //    NodeLinks links(h100);
-//    if (links.take({{&links.to_gpu(0, 1), 40.0}})) ...   // all or nothing
-//    links.free_all();                                    // for the next attempt
+//    links.take({{&links.to_gpu(0, 1), 40.0}});   // all demands or, returning false, none
+//    links.free_all();                            // for the next attempt
 #pragma once
 
 #include <array>
@@ -82,16 +82,16 @@ struct NodeKind {
 };
 // The kinds among the nodes that have the fewest members, sorted by their number of NICs, the
 // fewest first (as on a node with a dead NIC).
-[[nodiscard]] std::vector<NodeKind> node_kinds(const GroupPlace& place);
+[[nodiscard]] std::vector<NodeKind> node_kinds(const PlacedGroup& placed);
 
 // The view of one node. NCCL measures no rates. A NIC has its nominal rate, because NCCL reads the
 // speed of the port. An NVLink has NCCL's fixed rate for the GPU's generation, whatever its real
 // rate is. A wire with one cable represents a set of parallel links that the cluster does not
 // describe: all links that a GPU of this generation has, or an equal part of them for each peer.
-[[nodiscard]] NodeView node_view(const GroupPlace& place, const NodeKind& kind,
+[[nodiscard]] NodeView node_view(const PlacedGroup& placed, const NodeKind& kind,
                                  const HostFacts& facts);
-// The view of node_kinds(place).front().
-[[nodiscard]] NodeView node_view(const GroupPlace& place, const HostFacts& facts);
+// The view of node_kinds(placed).front().
+[[nodiscard]] NodeView node_view(const PlacedGroup& placed, const HostFacts& facts);
 
 // A node with g GPUs behind an NVSwitch and as many NICs (a rate of 0: no NICs), with `per_switch`
 // pairs of GPU and NIC on each PCIe switch.
@@ -134,7 +134,7 @@ class NodeLinks {
   [[nodiscard]] const NodePath& from_switch(std::uint32_t gpu) const;
 
   // The GPU nearest to a NIC, assigned in rotation if several are equally near.
-  [[nodiscard]] std::uint32_t gpu_beside(std::uint32_t nic) const { return beside_[nic]; }
+  [[nodiscard]] std::uint32_t nearest_gpu_of(std::uint32_t nic) const { return nearest_gpus_[nic]; }
 
   // The highest rate of a single path from a GPU to another one, or to a NIC if there are NICs.
   [[nodiscard]] double best_rate() const;
@@ -150,8 +150,8 @@ class NodeLinks {
   void number_wires();
   void find_paths();
   [[nodiscard]] NodePath between_gpus(std::uint32_t from, std::uint32_t to) const;
-  [[nodiscard]] NodePath way_out(std::uint32_t gpu, std::uint32_t nic) const;
-  [[nodiscard]] NodePath way_back(std::uint32_t nic, std::uint32_t gpu) const;
+  [[nodiscard]] NodePath path_to_nic(std::uint32_t gpu, std::uint32_t nic) const;
+  [[nodiscard]] NodePath path_from_nic(std::uint32_t nic, std::uint32_t gpu) const;
   [[nodiscard]] std::uint32_t nearest_gpu(std::uint32_t nic) const;
   [[nodiscard]] NodePath path(PathType type, std::vector<std::uint32_t> wires) const;
   [[nodiscard]] NodePath over_pcie(std::uint32_t gpu, std::uint32_t nic) const;
@@ -163,7 +163,7 @@ class NodeLinks {
   std::vector<double> rate_;  // by wire
   std::vector<double> left_;
   std::vector<std::pair<std::uint32_t, double>> taken_;  // wires of the current take(), for undo
-  std::vector<std::uint32_t> beside_;                    // nearest GPU, by NIC
+  std::vector<std::uint32_t> nearest_gpus_;              // nearest GPU, by NIC
   std::vector<NodePath> peers_;                          // by GPU and GPU
   std::vector<NodePath> out_;                            // direct paths, by GPU and NIC
   std::vector<NodePath> to_nic_;                         // by GPU and NIC

@@ -86,7 +86,7 @@ struct Options {
   bool nvls = true;                                  // NCCL_NVLS_ENABLE
   bool collnet = false;                              // NCCL_COLLNET_ENABLE: switches that reduce
   // For GPUs that are not NVIDIA's: true uses a registered algorithm instead, false refuses them.
-  bool stands_in = false;
+  bool allow_fallback = false;
   bool machine = true;  // true: times of the machine model; false: times of NCCL's tuning model
   std::optional<std::uint32_t> sm = {};  // compute capability x 10; empty: from the GPU's name
   std::optional<CpuVendor> cpu = {};     // empty: from the node type's name

@@ -2,9 +2,9 @@
 // bounded. The stream compresses when the name ends in ".gz". The file appears at its path only
 // after close(), so that an interrupted run leaves no partial file (NewFile, sim/base/files.hpp).
 //
-//     OutputStream out("trace.json.gz");
-//     out.print("{},\n", 3);
-//     out.close();               // without this call the file is discarded
+//    OutputStream out("trace.json.gz");
+//    out.print("{},\n", 3);
+//    out.close();               // without this call the file is discarded
 #pragma once
 
 #include <fmt/format.h>

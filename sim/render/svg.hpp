@@ -1,6 +1,6 @@
 // The frame of an SVG picture for any browser: a white page, a title, escaped text, colours.
 //
-//     std::string svg = svg_page({.title = "sweep", .width = 800, .height = 500, .body = shapes});
+//    std::string svg = svg_page({.title = "sweep", .width = 800, .height = 500, .body = shapes});
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
 // Text tables for people: cells aligned in columns, plain ASCII, no colour.
 //
-//     TextTable table({"stage", "peak"});
-//     table.row({"0", "61.2 GiB"});
-//     out += table.text();     // the first column is left-aligned, the others right-aligned
+//    TextTable table({"stage", "peak"});
+//    table.row({"0", "61.2 GiB"});
+//    out += table.text();     // the first column is left-aligned, the others right-aligned
 #pragma once
 
 #include <cstddef>

@@ -156,7 +156,7 @@ class SwitchCounts {
     double entered = 0.0;
     for (const RouteHop& hop : cluster.router().route(from, to, RouteDetail::ParallelLinks))
       if (is_fabric_switch(cluster.device(cluster.wiring().to(hop.link)).kind))
-        entered += hop.fraction * hop.alike;
+        entered += hop.fraction * hop.parallel_count;
     return static_cast<std::uint32_t>(std::lround(entered));
   }
 

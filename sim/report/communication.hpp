@@ -1,9 +1,9 @@
 // Summaries of the communication of a run: the calls of all groups, the traffic of all links, and
 // the placement of groups on the cluster.
 //
-//     for (const CollectiveSummary& row : collective_summary(view)) row.busbw_bytes_per_s;
-//     for (const LinkSummary& row : link_summary(view)) row.peak_utilisation;
-//     for (const GroupSpan& row : placement_summary(view)) row.nodes_most;   // a tensor group: 1
+//    for (const CollectiveSummary& row : collective_summary(view)) row.busbw_bytes_per_s;
+//    for (const LinkSummary& row : link_summary(view)) row.peak_utilisation;
+//    for (const GroupSpan& row : placement_summary(view)) row.nodes_most;   // a tensor group: 1
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace trainyard {
 // The calls of one kind of group, operation, selected algorithm and group size. Calls of different
 // sizes share an entry where the communication model selects the same algorithm for them.
 //
-//     busbw = factor(op, n) * bytes / time
-//     factor: 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter, all_to_all, else 1
+//    busbw = factor(op, n) * bytes / time
+//    factor: 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter, all_to_all, else 1
 // (nccl-tests, doc/PERFORMANCE.md). Worked: 2^30 bytes in 5 ms among 8: all_reduce 375.8 GB/s,
 // all_gather 187.9 GB/s.
 struct CollectiveSummary {

@@ -1,7 +1,7 @@
 // The key figures of a run: how fast it is, which share of the hardware's peak it uses, and how
 // well the kernel durations behind them are known.
 //
-//     MFU = model FLOPs / (step time * GPUs * peak)      HFU = the same with recomputation counted
+//    MFU = model FLOPs / (step time * GPUs * peak)      HFU = the same with recomputation counted
 //
 // (Korthikanti et al. 2022, arXiv 2205.05198, section 6.3). Worked: GPT-3 175B, 64 sequences of
 // 2048 are 1.4109e17 FLOP; in 13.75 s on 64 GPUs this is 160.3 TFLOP/s each, 51.4 % of an A100's
@@ -10,8 +10,8 @@
 // A run whose GEMMs use 8 or 4 bits has both figures twice, because publications divide either by
 // the 16-bit peak or by the peak of the GEMMs' precision, which is 2 or 4 times as high.
 //
-//     Figures f = figures(view);
-//     f.step_time_s; f.mfu.value_or(0);   // a bare workload has no such figure
+//    Figures f = figures(view);
+//    f.step_time_s; f.mfu.value_or(0);   // a bare workload has no such figure
 #pragma once
 
 #include <array>

@@ -26,11 +26,11 @@ std::vector<std::vector<RankId>> members_of(const Partition& partition) {
 std::string reason_text(const RunView& view, const ClassReason& reason) {
   if (reason.unlike == kNone) return "";
   const auto first = [&](std::uint32_t of) { return view.partition.ranks[of].representative; };
-  std::string text = fmt::format("    unlike class {} (rank {} beside {})", reason.unlike,
+  std::string text = fmt::format("    differs from class {} (rank {} against {})", reason.unlike,
                                  first(reason.rank_class), first(reason.unlike));
   if (reason.path.empty()) return wrapped(text + ": " + reason.difference.because, 6);
   text += "\n";
-  for (const PartingStep& step : reason.path)
+  for (const DifferenceStep& step : reason.path)
     text += wrapped(fmt::format("      {} {}, not {}", step.kind, step.here, step.there), 8);
   return text + wrapped("      " + reason.difference.because, 8);
 }
@@ -68,7 +68,7 @@ Json rank_classes_json(const RunView& view) {
                         {"times", block.times}});
     }
     Json path = Json::array();
-    for (const PartingStep& step : reason.path)
+    for (const DifferenceStep& step : reason.path)
       path.push_back({{"kind", step.kind}, {"here", step.here}, {"there", step.there}});
     const RankClass& ranks = view.partition.ranks[reason.rank_class];
     rows.push_back({{"class", reason.rank_class},

@@ -1,8 +1,8 @@
 // The critical path (sim/timeline/critical_path.hpp) by cause and by stage, and the slack of the
 // operations that are not on it.
 //
-//     PathSummary path = path_summary(view);
-//     path.causes.front();   // {"gemm", 4.1 s, 0.31}
+//    PathSummary path = path_summary(view);
+//    path.causes.front();   // {"gemm", 4.1 s, 0.31}
 //
 // The summary splits the time of a kernel or a call on the path into the time that it takes alone
 // and the rest. The rest of a kernel is slowdown by concurrent communication. The rest of a call

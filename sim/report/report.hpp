@@ -3,9 +3,9 @@
 // To add one: write a section, its JSON (result_json.hpp) and, where it has rows, its CSV. Add an
 // entry to registry.cpp, which the command, the result and the folder of CSV files read.
 //
-//     for (const ReportEntry& report : reports()) fmt::print("{}\n", report.name);
-//     find_report("links")->text(view);
-//     write_csv_directory(view, "out/csv");   // one file per report with a CSV, and spans.csv
+//    for (const ReportEntry& report : reports()) fmt::print("{}\n", report.name);
+//    find_report("links")->text(view);
+//    write_csv_directory(view, "out/csv");   // one file per report with a CSV, and spans.csv
 #pragma once
 
 #include <filesystem>

@@ -18,7 +18,7 @@ Json or_null(const std::optional<double>& value) { return value ? Json(*value) :
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // The version of the result's format. It increases whenever a key of the result is renamed or
-// removed. Version 2 has fold.contracted_regions, formerly fold.stretches.
+// removed. CHANGELOG.md lists the renamed keys.
 constexpr int kResultFormat = 2;
 
 Json provenance_json(const RunFacts& facts) {

@@ -3,7 +3,7 @@
 // (parameter servers), the result also has `steps` and `all_steps_time_s`: times are then means
 // over the steps, while the moment of the peak, counts and bytes cover all steps.
 //
-//     write_file("result.json", to_text(result_json(view)));
+//    write_file("result.json", to_text(result_json(view)));
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // The summary of a run by pipeline stage: where the time of its ranks goes, and their peak memory.
 //
-//     for (const StageMemory& stage : stage_memory(view)) stage.fits;
+//    for (const StageMemory& stage : stage_memory(view)) stage.fits;
 #pragma once
 
 #include <cstdint>

@@ -5,18 +5,18 @@
 // operation that the next one waits for last. The rule follows the dependency (or the operation
 // before it on its stream) that ended last, and splits the gap along that operation's life:
 //
-//     before ready      the operation that *it* waited for last, by the same rule
-//     ready .. start    waiting (a late member), or bubble (a receive from another pipeline stage
-//                       that has not sent yet)
-//     start .. end      exposed_<kind of group> (communication), host (a delay), its own work
-//                       (a kernel on another stream, or an optimizer that the CPU runs)
-//     after end         host: everything was there and the CPU had not issued the operation
+//    before ready      the operation that *it* waited for last, by the same rule
+//    ready .. start    waiting (a late member), or bubble (a receive from another pipeline stage
+//                      that has not sent yet)
+//    start .. end      exposed_<kind of group> (communication), host (a delay), its own work
+//                      (a kernel on another stream, or an optimizer that the CPU runs)
+//    after end         host: everything was there and the CPU had not issued the operation
 //
 // After the last compute operation, communication that still runs is charged in the same way, and
 // the rest of the step is idle. The shares of a class sum to the step time.
 //
-//     Breakdown b = breakdown(workload, partition, timeline, /*rank_class=*/0);
-//     b.of(TimeShare::Bubble);   // seconds
+//    Breakdown b = breakdown(workload, partition, timeline, /*rank_class=*/0);
+//    b.of(TimeShare::Bubble);   // seconds
 #pragma once
 
 #include <array>

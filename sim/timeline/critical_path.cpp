@@ -38,7 +38,7 @@ void EventGraph::number_rendezvous() {
     rendezvous_of_[rank_class].assign(operations.size(), kNone);
     for (OpIndex op = 0; op < operations.size(); ++op) {
       if (!communicates({rank_class, op})) continue;
-      const SlotPlace place = partition_.places.at(rank_class).at(operations[op].slot);
+      const SlotTarget place = partition_.places.at(rank_class).at(operations[op].slot);
       groups.at(place.group_class).of_participant.at(place.participant).push_back(op);
     }
   }

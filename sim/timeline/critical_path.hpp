@@ -9,8 +9,8 @@
 // ranks there. Its pieces cover the step without holes. Time that no operation explains (the CPU
 // had not issued the next one) is a piece by itself.
 //
-//     const EventGraph graph(workload, partition);
-//     for (const PathPiece& piece : critical_path(graph, timeline)) piece.seconds();
+//    const EventGraph graph(workload, partition);
+//    for (const PathPiece& piece : critical_path(graph, timeline)) piece.seconds();
 //
 // Worked: rank 0 computes 2 s and reduces with rank 1, which computed 3 s; the call takes 1 s: the
 // path is rank 1's 3 s and the call; rank 0's computation has 1 s of slack
@@ -38,9 +38,9 @@ struct Event {
 // The order in which the operations of a finished run wait for one another: stream order and
 // dependencies within a rank class, rendezvous of groups between classes.
 //
-//     EventGraph graph(workload, partition);
-//     graph.last_cause(timeline, {0, 7});   // the operation before operation 7 that ended last
-//     for (Event participant : graph.rendezvous(graph.rendezvous_of({0, 9}))) ...  // all of a call
+//    EventGraph graph(workload, partition);
+//    graph.last_cause(timeline, {0, 7});   // the operation before operation 7 that ended last
+//    for (Event participant : graph.rendezvous(graph.rendezvous_of({0, 9}))) use(participant);
 class EventGraph {
  public:
   // REQUIRES: both outlive the graph.

@@ -6,8 +6,8 @@
 // order holds. Dates less than 1e-11 s apart are one instant; otherwise rounding would decide their
 // order.
 //
-//     MemoryPeak peak = memory_peak(workload, partition, timeline, /*rank_class=*/0);
-//     peak.bytes; peak.at_s; peak.by_category;   // how much, when, of what
+//    MemoryPeak peak = memory_peak(workload, partition, timeline, /*rank_class=*/0);
+//    peak.bytes; peak.at_s; peak.by_category;   // how much, when, of what
 #pragma once
 
 #include <cstddef>

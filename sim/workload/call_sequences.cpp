@@ -50,7 +50,7 @@ std::pair<bool, std::uint32_t> CallSequences::meaning(std::uint32_t program, OpI
 }
 
 // Ranks that run one program through the same slots share a sequence. Equal contents of different
-// sequences get one number, so alike() compares two integers.
+// sequences get one number, so equal_sequences() compares two integers.
 std::uint32_t CallSequences::sequence_of(std::uint32_t program, const ProgramCalls& calls,
                                          const std::vector<std::uint16_t>& slots) {
   const auto [entry, fresh] =

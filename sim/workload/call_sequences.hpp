@@ -30,7 +30,7 @@ class CallSequences {
     return sequences_[of_member_[group][member]].operations;
   }
   // True if two members make equal calls in the same order.
-  [[nodiscard]] bool alike(GroupId group, std::size_t a, std::size_t b) const {
+  [[nodiscard]] bool equal_sequences(GroupId group, std::size_t a, std::size_t b) const {
     return sequences_[of_member_[group][a]].content == sequences_[of_member_[group][b]].content;
   }
   [[nodiscard]] bool same_call(RankId a, OpIndex of_a, RankId b, OpIndex of_b) const;

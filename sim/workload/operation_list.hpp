@@ -3,8 +3,8 @@
 // hand is one instance of one block.
 //
 //    OperationList list{{.payload = 1}, {.payload = 2}};
-//    list[1].payload;                          // 2
-//    for (const Operation& op : list) ...;     // in order; faster than access by index
+//    list[1].payload;                            // 2
+//    for (const Operation& op : list) use(op);   // in order; faster than access by index
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 //
 //    ProgramAnalysis analysis(workload);
 //    analysis.calls(program).by_slot(tensor_slot);
-//    if (analysis.ordered(program, tensor_slot, data_slot)) ...;   // their calls never overlap
+//    analysis.ordered(program, tensor_slot, data_slot);   // true: their calls never overlap
 #pragma once
 
 #include <cstddef>

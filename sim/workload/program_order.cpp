@@ -184,7 +184,7 @@ void ProgramOrder::place_instances() {
   for (const Instance& instance : list_.instances()) {
     places_.push_back(
         {.first = instance.first, .written = list_.block_of(instance).begin, .entered = rows});
-    rows += blocks_->ways_of(instance.block);
+    rows += blocks_->entry_set_count(instance.block);
   }
   entered_.assign(rows * columns(), 0);
 }
@@ -193,13 +193,13 @@ void ProgramOrder::place_instances() {
 // operation of an entry. The row of a way is the maximum of the rows of its entries. Instances are
 // processed in program order, so the rows of earlier instances are complete.
 void ProgramOrder::write_entered(std::uint32_t instance, std::vector<OpIndex>& rows) {
-  const std::span<const OpIndex> outside = outside_of(instance);
+  const std::span<const OpIndex> outside = entry_operations(instance);
   rows.resize(outside.size() * columns());
   for (std::size_t entry = 0; entry < outside.size(); ++entry)
     write_past(outside[entry], std::span(rows).subspan(entry * columns(), columns()));
   const std::uint32_t block = list_.instances()[instance].block;
   OpIndex* row = entered_.data() + places_[instance].entered * columns();
-  for (std::uint32_t way = 0; way < blocks_->ways_of(block); ++way, row += columns()) {
+  for (std::uint32_t way = 0; way < blocks_->entry_set_count(block); ++way, row += columns()) {
     std::size_t from = 0;
     for (std::uint64_t left : blocks_->way(block, way)) {
       for (; left != 0; left &= left - 1) {

@@ -11,7 +11,7 @@
 // of the instance once for all operations that are reached from the same set of entries.
 //
 //    ProgramOrder order(program);
-//    if (order.before(send, gemm)) ...;   // the send has ended when the GEMM starts
+//    order.before(send, gemm);   // true: the send has ended when the GEMM starts
 #pragma once
 
 #include <cstddef>
@@ -58,13 +58,15 @@ class BlockOrders {
     return entries_[block];
   }
   // A way is a set of entries, as a bit set of 64-bit words. A block may list an equal set twice.
-  [[nodiscard]] std::uint32_t ways_of(std::uint32_t block) const { return ways_[block].count; }
+  [[nodiscard]] std::uint32_t entry_set_count(std::uint32_t block) const {
+    return ways_[block].count;
+  }
   [[nodiscard]] std::span<const std::uint64_t> way(std::uint32_t block, std::uint32_t way) const {
     const Ways& ways = ways_[block];
     return std::span(ways.entries).subspan(way * ways.words, ways.words);
   }
   // Returns the way (the set of entries) that reaches an operation.
-  [[nodiscard]] std::uint32_t way_to(OpIndex written) const { return way_to_[written]; }
+  [[nodiscard]] std::uint32_t entry_set_of(OpIndex written) const { return way_to_[written]; }
 
  private:
   struct Ways {
@@ -121,7 +123,7 @@ class ProgramOrder {
   }
   // Returns, for each entry of an instance, the operation that it leads from; kNone if there is
   // none.
-  [[nodiscard]] std::span<const OpIndex> outside_of(std::uint32_t instance) const {
+  [[nodiscard]] std::span<const OpIndex> entry_operations(std::uint32_t instance) const {
     return std::span(outside_).subspan(outside_begin_[instance],
                                        outside_begin_[instance + 1] - outside_begin_[instance]);
   }
@@ -142,7 +144,7 @@ class ProgramOrder {
     const OpIndex op = place.written + position.place;
     const OpIndex inside = blocks_->after(op, column);
     if (inside != 0) return place.first + inside;
-    return entered_[(place.entered + blocks_->way_to(op)) * columns() + column];
+    return entered_[(place.entered + blocks_->entry_set_of(op)) * columns() + column];
   }
 
   void find_outside();

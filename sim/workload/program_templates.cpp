@@ -36,9 +36,10 @@ bool same_kind(const MemoryEffect& a, const MemoryEffect& b) {
 bool same_effects(const Program& a, const Program& b) {
   using Further = std::pair<OpIndex, MemoryEffect>;
   return std::ranges::equal(a.effects, b.effects, same_kind) &&
-         std::ranges::equal(a.more_effects, b.more_effects, [](const Further& x, const Further& y) {
-           return x.first == y.first && same_kind(x.second, y.second);
-         });
+         std::ranges::equal(a.single_effects, b.single_effects,
+                            [](const Further& x, const Further& y) {
+                              return x.first == y.first && same_kind(x.second, y.second);
+                            });
 }
 
 // Appends the values of `more` that `all` lacks. Returns the index in `all` of each value of

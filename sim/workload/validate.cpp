@@ -57,7 +57,7 @@ class OperationCheck {
     for (std::size_t i = 0; i < blocks.size(); ++i)
       block(blocks[i], one_block ? pointer_ : fmt::format("{}/blocks/{}", pointer_, i));
     for (std::size_t i = 0; i < program_.operations.instances().size(); ++i) bindings(i);
-    for (std::size_t i = 0; i < program_.more_effects.size(); ++i) more_effect(i);
+    for (std::size_t i = 0; i < program_.single_effects.size(); ++i) more_effect(i);
     for (std::size_t i = 0; i < program_.resident.size(); ++i) {
       index(fmt::format("{}/resident/{}/category", pointer_, i), program_.resident[i].category,
             workload_.categories.size(), "memory categories");
@@ -88,11 +88,11 @@ class OperationCheck {
   }
 
   void more_effect(std::size_t number) {
-    const auto& [op, effect] = program_.more_effects[number];
+    const auto& [op, effect] = program_.single_effects[number];
     const std::string at = fmt::format("{}/memory/{}", pointer_, number);
     index(at + "/operation", op, program_.operations.size(), "operations");
     index(at + "/category", effect.category, workload_.categories.size(), "memory categories");
-    if (number > 0 && program_.more_effects[number - 1].first > op)
+    if (number > 0 && program_.single_effects[number - 1].first > op)
       faults_.add(at, "is of an earlier operation than the one before", "give them in issue order");
   }
 
@@ -374,7 +374,7 @@ void check_matching(const Workload& workload, Faults& faults) {
   const CallSequences sequences(workload);
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
     for (std::size_t member = 1; member < workload.groups[group].members.size(); ++member) {
-      if (sequences.alike(group, 0, member)) continue;
+      if (sequences.equal_sequences(group, 0, member)) continue;
       report_mismatch(workload, sequences, group, member, faults);
       break;
     }

@@ -18,7 +18,7 @@ std::vector<MemoryEffect> Program::effects_of(OpIndex op) const {
   std::vector<MemoryEffect> result(effects.begin() + it.effects_begin,
                                    effects.begin() + it.effects_end);
   const auto further =
-      std::ranges::equal_range(more_effects, op, {}, &std::pair<OpIndex, MemoryEffect>::first);
+      std::ranges::equal_range(single_effects, op, {}, &std::pair<OpIndex, MemoryEffect>::first);
   for (const auto& [number, effect] : further) result.push_back(effect);
   return result;
 }

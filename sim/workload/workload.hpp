@@ -60,7 +60,7 @@ struct Program {
   std::vector<MemoryEffect> effects = {};
   // Additional effects of single operations, in issue order. Other instances of the block do not
   // have them.
-  std::vector<std::pair<OpIndex, MemoryEffect>> more_effects = {};
+  std::vector<std::pair<OpIndex, MemoryEffect>> single_effects = {};
   std::vector<ResidentMemory> resident = {};
   // The kernel index for each payload of Compute operations. Empty: a payload is its kernel index.
   std::vector<std::uint32_t> kernels = {};
@@ -91,11 +91,11 @@ struct Program {
 
 template <class Visit>
 void Program::for_each_effect(const Visit& visit) const {
-  auto further = more_effects.begin();
+  auto further = single_effects.begin();
   OpIndex number = 0;
   for (const Operation& op : operations) {
     for (std::uint32_t i = op.effects_begin; i < op.effects_end; ++i) visit(number, op, effects[i]);
-    for (; further != more_effects.end() && further->first == number; ++further)
+    for (; further != single_effects.end() && further->first == number; ++further)
       visit(number, op, further->second);
     ++number;
   }

@@ -120,7 +120,7 @@ std::string instance_line(const OperationList& list, const Instance& instance) {
 std::string operations_text(const Workload& workload, const Program& program) {
   const OperationList& list = program.operations;
   const std::string indent(6, ' ');
-  if (list.instances().size() <= 1 && program.more_effects.empty())
+  if (list.instances().size() <= 1 && program.single_effects.empty())
     return table(indent, "operations",
                  list.empty() ? std::vector<std::string>{}
                               : block_lines(workload, program, list.blocks().front()));
@@ -132,7 +132,7 @@ std::string operations_text(const Workload& workload, const Program& program) {
   for (const Instance& instance : list.instances())
     instances.push_back(instance_line(list, instance));
   std::vector<std::string> memory;
-  for (const auto& [op, effect] : program.more_effects) {
+  for (const auto& [op, effect] : program.single_effects) {
     Json json = effect_json(workload, effect);
     json["operation"] = op;
     memory.push_back(one_line(json));

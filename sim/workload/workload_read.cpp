@@ -198,7 +198,7 @@ class WorkloadReader {
       for (JsonObject& block : object.objects("blocks")) read_block(block, program, content);
       read_instances(object, content);
       for (JsonObject& effect : object.objects("memory"))
-        program.more_effects.emplace_back(number(effect, "operation"), read_effect(effect));
+        program.single_effects.emplace_back(number(effect, "operation"), read_effect(effect));
     } else {
       read_block(object, program, content);
       if (!content.blocks.empty()) content.instances.emplace_back();
@@ -282,7 +282,7 @@ class WorkloadReader {
     op.kind = read_enumerator<OpKind>(object, "kind", OpKind::Delay);
     op.name = static_cast<std::uint16_t>(names_.index_of(object.text("name")));
     if (!workload_.streams.empty()) {
-      op.stream = static_cast<std::uint8_t>(place_of(
+      op.stream = static_cast<std::uint8_t>(holder_of(
           object.choice("stream", workload_.streams, workload_.streams[0]), workload_.streams));
     }
     op.work = object.choice("work", {"compute", "optimizer"}, "compute") == "optimizer"
@@ -319,7 +319,7 @@ class WorkloadReader {
                        : static_cast<std::uint32_t>(delays_.index_of(object.time("delay").value()));
     } else {
       const std::string slot = object.choice("slot", workload_.slots);
-      op.slot = static_cast<std::uint16_t>(place_of(slot, workload_.slots));
+      op.slot = static_cast<std::uint16_t>(holder_of(slot, workload_.slots));
       op.payload = object.raw("call").is_number() ? number(object, "call")
                                                   : in_place(object, "call", calls_, read_call);
     }
@@ -365,20 +365,21 @@ class WorkloadReader {
         continue;
       }
       const bool several = named != by_name.end();
-      object.report("after",
-                    fmt::format("{} is not {} operation of this program", shown(before),
-                                several ? "the name of only one" : "an earlier"),
-                    several ? "give the operation's number" : "operations stand in issue order");
+      object.report(
+          "after",
+          fmt::format("{} is not {} operation of this program", shown(before),
+                      several ? "the name of only one" : "an earlier"),
+          several ? "give the operation's number" : "operations are listed in issue order");
     }
   }
 
   std::uint16_t category(JsonObject& object) {
     return static_cast<std::uint16_t>(
-        place_of(object.choice("category", workload_.categories), workload_.categories));
+        holder_of(object.choice("category", workload_.categories), workload_.categories));
   }
 
   // Returns 0 for an unknown word, because the reader has already reported it.
-  static std::size_t place_of(const std::string& word, const std::vector<std::string>& words) {
+  static std::size_t holder_of(const std::string& word, const std::vector<std::string>& words) {
     const auto place = std::ranges::find(words, word);
     return place == words.end() ? 0 : static_cast<std::size_t>(place - words.begin());
   }

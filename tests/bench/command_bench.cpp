@@ -1,5 +1,4 @@
-// Whole processes, as a user waits for them. Goal: 30 sizes by 6 algorithms on 1 024 H100 under 2
-// s.
+// Measures whole processes of the command. Goal: 30 sizes by 6 algorithms on 1 024 H100 under 2 s.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
-// Does a run do the work it did, and no more? Times say nothing on a busy machine; how many
-// classes, operations, regions, activities and events a run takes, and what its links carry, is
-// exact. With TRAINYARD_BLESS=1 (tools/bless) the counts are rewritten; with TRAINYARD_FULL=1 the
-// large runs are played too.
+// Counts of whole runs: classes, operations, regions, activities, events, and the bytes that links
+// carry. Times are not reproducible on a busy machine, but these counts are exact. With
+// TRAINYARD_BLESS=1 (tools/bless) the counts are rewritten; with TRAINYARD_FULL=1 the large runs
+// are included too.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@ namespace {
 
 using namespace test;
 
+// Does every run take exactly the counts of the baseline?
 TEST(Counts, AreThoseOfTheBaseline) {
   std::vector<WholeRun> runs = read_whole_runs();
   const bool bless = std::getenv("TRAINYARD_BLESS") != nullptr;
@@ -31,8 +32,10 @@ TEST(Counts, AreThoseOfTheBaseline) {
   if (bless) write_whole_runs(runs);
 }
 
-// Time must not grow with the number of GPUs: twice and eight times the replicas of one model are
-// the same classes and no more operations. All three are run here, not read from the baseline.
+// Are the counts of a run independent of the number of data-parallel replicas? Twice and eight
+// times the replicas of one model must have the same classes and no more operations, because the
+// time of a run must not grow with the number of GPUs. All three are run here, not read from the
+// baseline.
 TEST(Counts, DoNotGrowWithReplicas) {
   const std::vector<WholeRun> runs = read_whole_runs();
   const auto counted = [&](const std::string& name) {

@@ -1,5 +1,6 @@
-// What the parts of a run cost by themselves: the cluster, the workload, folding, the engine, a
-// trace of every rank, a search. Goals stand with the whole runs; these say where the time goes.
+// Benchmarks of the parts of a run: the cluster, the workload, folding, the engine, a trace of
+// every rank, a search. The goals are for the whole runs; these benchmarks show where the time
+// goes.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -34,7 +35,8 @@ void cluster_build(benchmark::State& state) {
 }
 BENCHMARK(cluster_build)->Arg(128)->Arg(2048)->Arg(16384)->Unit(benchmark::kMillisecond);
 
-// A workload's file, so many operations long: as many a second at every length.
+// Reads the file of a workload with a given number of operations. The rate must be the same at
+// every length.
 void document_read(benchmark::State& state) {
   std::string text = R"({"operations": [)";
   for (std::int64_t i = 0; i < state.range(0); ++i)
@@ -70,7 +72,7 @@ void folding(benchmark::State& state) {
 }
 BENCHMARK(folding)->Unit(benchmark::kMillisecond);
 
-// Every operation an event of its own, and regions of them as one.
+// The engine with every operation as a separate event, and with regions as one event.
 void engine(benchmark::State& state, const char* name, bool contract) {
   const Result run = simulate(gpt3_on_1024(), {});
   std::vector<double> seconds;
@@ -94,7 +96,7 @@ BENCHMARK_CAPTURE(engine, simgrid, "simgrid", true)->Unit(benchmark::kMillisecon
 BENCHMARK_CAPTURE(engine, simgrid_uncontracted, "simgrid", false)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(engine, ideal, "ideal", true)->Unit(benchmark::kMillisecond);
 
-// In Perfetto's own format, all 1 024 ranks.
+// A trace in Perfetto's own format of all 1 024 ranks.
 void trace_of_all_ranks(benchmark::State& state) {
   const Result run = simulate(gpt3_on_1024(), {});
   const std::filesystem::path file =
@@ -108,7 +110,7 @@ void trace_of_all_ranks(benchmark::State& state) {
 }
 BENCHMARK(trace_of_all_ranks)->Iterations(1)->Unit(benchmark::kSecond);
 
-// Llama-3 70B on 512 H100s: layouts decided a second, simulated or cut by their bounds.
+// Llama-3 70B on 512 H100s: layouts per second, simulated or pruned by their bounds.
 void layout_search(benchmark::State& state) {
   const SearchSpace space{.scenario = {.file = std::string(TRAINYARD_SOURCE_DIRECTORY) +
                                                "/scenarios/llama3/llama3_70b_64xh100.json",

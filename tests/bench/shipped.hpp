@@ -1,4 +1,4 @@
-// Scenarios that benches take from the shipped ones.
+// Scenarios of the repository that benchmarks use.
 #pragma once
 
 #include <string>

@@ -1,6 +1,5 @@
-// Is the stepwise model fast enough to be a habit? Goals: a ring of 256 ranks (130 560 messages)
-// under 3 s, of 1 024 ranks (2 095 104) under 40 s on SimGrid and 10 s on the ideal engine, and
-// folded under 0.1 s.
+// Benchmarks of the stepwise model. Goals: a ring of 256 ranks (130 560 messages) under 3 s, of 1
+// 024 ranks (2 095 104) under 40 s on SimGrid and 10 s on the ideal engine, and folded under 0.1 s.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -13,7 +12,7 @@ namespace {
 
 using namespace testing;
 
-// A time is worth nothing if the answer is wrong.
+// Checks the result, because the time of a wrong result means nothing.
 void play(benchmark::State& state, const RunWay& way) {
   const auto ranks = static_cast<std::uint32_t>(state.range(0));
   const std::uint64_t operations = ring_operations(ranks) / (way.fold.enabled ? ranks : 1);
@@ -41,15 +40,15 @@ BENCHMARK(ring_on_ideal)->Arg(256)->Arg(1024)->Iterations(1)->Unit(benchmark::kS
 BENCHMARK(ring_on_simgrid)->Arg(256)->Arg(1024)->Iterations(1)->Unit(benchmark::kSecond);
 BENCHMARK(folded_ring)->Arg(256)->Arg(1024)->Iterations(1)->Unit(benchmark::kSecond);
 
-// What messages() and phases() of a row cost by themselves, for a group of 64 ranks on 8 nodes, or
-// on one where the algorithm stays within a node.
+// Measures messages() and phases() of one algorithm alone, for a group of 64 ranks on 8 nodes, or
+// on one node if the algorithm stays within a node.
 void lower_row(benchmark::State& state, const CollectiveAlgorithm& algorithm) {
   const Cluster nodes = make_cluster({.nodes = 8, .gpus = 8, .reduces = true});
   const Cluster node = make_cluster({.nodes = 1, .gpus = 64, .reduces = true});
   const std::vector<std::uint32_t> gpus = gpus_of(64);
   const bool within = algorithm.refusal({.cluster = nodes, .gpus = gpus}).has_value();
-  const GroupPlace place{.cluster = within ? node : nodes, .gpus = gpus};
-  if (const auto refusal = algorithm.refusal(place)) {
+  const PlacedGroup placed{.cluster = within ? node : nodes, .gpus = gpus};
+  if (const auto refusal = algorithm.refusal(placed)) {
     state.SkipWithError(refusal->c_str());
     return;
   }
@@ -57,7 +56,7 @@ void lower_row(benchmark::State& state, const CollectiveAlgorithm& algorithm) {
   std::size_t phases = 0;
   std::size_t link_flows = 0;
   for (auto _ : state) {
-    const std::vector<Phase> lowered = algorithm.phases(place, Bytes{kGibibyte});
+    const std::vector<Phase> lowered = algorithm.phases(placed, Bytes{kGibibyte});
     phases = lowered.size();
     link_flows = 0;
     for (const Phase& phase : lowered) link_flows += phase.flows.size();

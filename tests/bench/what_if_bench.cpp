@@ -1,5 +1,6 @@
-// How many what-ifs a second of one scenario, contention on? Goal: 225 a second on one core for
-// GPT-3 175B on 1 024 A100s with another network, other kernels, other numbers of microbatches.
+// Benchmark of what-ifs of one scenario per second, with contention. Goal: 225 per second on one
+// core for GPT-3 175B on 1 024 A100s with another network, other kernels, other numbers of
+// microbatches.
 #include <benchmark/benchmark.h>
 
 #include <optional>
@@ -12,7 +13,7 @@ namespace {
 
 using namespace test;
 
-// Simulations a second of what `change` makes of the scenario, in one process.
+// Simulations per second, in one process, of the scenario after `change`.
 template <class Change>
 void what_ifs(benchmark::State& state, const Change& change) {
   const Scenario scenario = gpt3_on_1024();
@@ -35,7 +36,8 @@ void network_rates(benchmark::State& state) {
 void kernel_factors(benchmark::State& state) {
   what_ifs(state, [](Scenario&, WhatIf& what_if, double factor) { what_if.gemm = 1.0 / factor; });
 }
-// No number comes twice: after 64 of them a fresh memo learns the scenario as it is.
+// No number of microbatches occurs twice: after 64 of them a new memo starts with the unchanged
+// scenario.
 void microbatches(benchmark::State& state) {
   constexpr std::int64_t kNumbers = 64;
   const Scenario scenario = gpt3_on_1024();

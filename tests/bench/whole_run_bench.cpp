@@ -1,8 +1,8 @@
-// Whole runs, as a user waits for them, beside the baseline: user seconds and peak memory of the
-// process, and both as ratios to what is kept in baseline.json (below 1: less than then). Goals:
-// Llama-3 405B on 16 384 GPUs 0.5 s and 300 MB, on 131 072 at most 1.5 times that; GPT-3 175B on
-// 1 024 0.1 s and with the trace of all ranks 30 s; DeepSeek-V3 on 2 048 1 s. TRAINYARD_BLESS=1
-// keeps what is measured as the baseline.
+// Benchmarks of whole runs against the baseline: user seconds and peak memory of the process, and
+// both as ratios to the values in baseline.json (below 1: less than the baseline). Goals: Llama-3
+// 405B on 16 384 GPUs 0.5 s and 300 MB, on 131 072 at most 1.5 times that; GPT-3 175B on 1 024 0.1
+// s and with the trace of all ranks 30 s; DeepSeek-V3 on 2 048 1 s. TRAINYARD_BLESS=1 stores the
+// measured values as the baseline.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace test;
 
-// Measured once more so that it can be kept.
+// Measures the run once more and stores the result.
 void keep(const WholeRun& run, const Played& played) {
   std::vector<WholeRun> runs = read_whole_runs();
   const auto row = std::ranges::find(runs, run.name, &WholeRun::name);

@@ -1,7 +1,7 @@
-// Whole runs of the command that are measured: what to run, what each must count exactly, and what
-// it took when the baseline was kept (tests/bench/baseline.json).
+// Whole runs of the command that are measured: their arguments, their exact counts, and the time
+// and memory when the baseline was stored (tests/bench/baseline.json).
 //
-//   for (const WholeRun& run : read_whole_runs()) play(run).counts == run.counts;
+//    for (const WholeRun& run : read_whole_runs()) play(run).counts == run.counts;
 #pragma once
 
 #include <sys/resource.h>
@@ -19,8 +19,8 @@ namespace trainyard::test {
 
 inline const std::filesystem::path kBaseline = Scratch::kTree / "tests" / "bench" / "baseline.json";
 
-// By name as in the result's `fold`, link_bytes: what all links carried, in whole bytes, and
-// trace_slices: what a trace says at its end.
+// Counts by name, as in the result's `fold`; link_bytes: the whole bytes that all links carried;
+// and trace_slices: the number of slices that a trace states at its end.
 using Counts = std::map<std::string, std::int64_t>;
 
 struct WholeRun {
@@ -29,7 +29,7 @@ struct WholeRun {
   bool quick = false;     // part of the default tests
   Counts counts;
   double user_s = 0.0;
-  std::int64_t peak_bytes = 0;  // of memory
+  std::int64_t peak_bytes = 0;  // peak memory
 };
 
 struct Played {
@@ -82,7 +82,7 @@ inline std::int64_t slices_of(std::string_view trace) {
   return place == std::string_view::npos ? 0 : std::atoll(&trace[place + kSlices.size()]);
 }
 
-// What differs from the baseline, of all that it keeps; "" where nothing does.
+// The counts that differ from the baseline, of all stored counts. Empty if none differs.
 inline std::string difference(const Counts& kept, const Counts& now) {
   std::string text;
   for (const auto& [name, count] : kept) {
@@ -92,7 +92,7 @@ inline std::string difference(const Counts& kept, const Counts& now) {
   return text;
 }
 
-// A process of its own, so that its memory and its time are its own.
+// Runs the command in a separate process, so that memory and time are those of this run alone.
 inline Played play(const WholeRun& run) {
   const Scratch scratch;
   const std::string line = "cd '" + scratch.folder().string() +

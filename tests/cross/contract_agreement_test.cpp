@@ -1,6 +1,6 @@
-// Is a run in regions the same run as one of single operations? Every span of every class agrees
-// to 1e-9, with contention and without, while communications that take from computation come and go
-// at random; and so do all shipped scenarios up to 512 GPUs.
+// Runs with contracted regions against runs of single operations. Every span of every class must
+// agree to 1e-9, with contention and without, while interference from communication starts and ends
+// at random times. The same must hold for all scenarios of the repository up to 512 GPUs.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -72,7 +72,7 @@ struct RandomCase {
   }
 };
 
-// Losses of 0 to 0.4 a call, so that several at once reach the most there may be.
+// Losses of 0 to 0.4 per call, so that several concurrent calls reach the largest possible loss.
 RandomCase random_case(std::uint32_t seed) {
   RandomCase result;
   result.workload = random_workload({.seed = seed, .ranks = 16, .events = 60});
@@ -96,6 +96,7 @@ RandomCase random_case(std::uint32_t seed) {
 
 class ContractAgreement : public testing::TestWithParam<std::uint32_t> {};
 
+// Does a random workload have the same spans with contracted regions as with single operations?
 TEST_P(ContractAgreement, OfRandomWorkloads) {
   const RandomCase it = random_case(GetParam());
   for (const std::string_view engine : {"ideal", "simgrid"}) {
@@ -109,8 +110,8 @@ TEST_P(ContractAgreement, OfRandomWorkloads) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ContractAgreement, testing::Range(0U, full() ? 500U : 60U));
 
-// The test above is not about nothing: there are regions, and what passes beside them changes
-// their pace on the way.
+// Are the random cases of the test above meaningful: do they contain regions, and does interference
+// change the pace of active regions?
 TEST(ContractAgreementSeeds, ContractAndAreDisturbed) {
   std::uint32_t contracted = 0;
   std::uint32_t slower = 0;
@@ -125,8 +126,8 @@ TEST(ContractAgreementSeeds, ContractAndAreDisturbed) {
   EXPECT_GE(slower, 20U);
 }
 
-// Every check takes these: tensor groups in step and overlapped, contended and not, a single
-// program, interleaving, experts, shards, context rings, offload.
+// Every check runs these scenarios: tensor groups in sequence and overlapped, with contention and
+// without, a single program, interleaving, experts, sharding, context rings, offload.
 const std::set<std::string> kSample = {"two_gpus",
                                        "llama3_8b_8xh100",
                                        "gpt_22b_8xa100_selective",
@@ -140,7 +141,7 @@ const std::set<std::string> kSample = {"two_gpus",
                                        "llama3_8b_8xa100_40gb_cpu_adam",
                                        "gpt2_124m_8xa100_ddp"};
 
-// Shipped scenarios of 512 GPUs at most.
+// The scenarios of the repository with at most 512 GPUs.
 std::vector<std::string> scenarios() {
   const fs::path folder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios";
   std::set<std::string> files;
@@ -157,6 +158,8 @@ std::vector<std::string> scenarios() {
 
 class ContractedScenario : public testing::TestWithParam<std::string> {};
 
+// Does a scenario of the repository have the same spans with contracted regions as with single
+// operations, with no more events?
 TEST_P(ContractedScenario, IsTheSameRun) {
   const Scenario scenario = load_scenario(GetParam(), {});
   const ScenarioRun contracted = simulate(scenario, {});
@@ -174,6 +177,15 @@ std::string stem(const testing::TestParamInfo<std::string>& scenario) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, ContractedScenario, testing::ValuesIn(scenarios()), stem);
+
+// Does the suite above run all scenarios that it names, or 55 in the full check?
+TEST(ContractedScenarios, AreAllThere) {
+  if (full()) {
+    EXPECT_GE(scenarios().size(), 55U);
+  } else {
+    EXPECT_EQ(scenarios().size(), kSample.size());
+  }
+}
 
 }  // namespace
 }  // namespace trainyard

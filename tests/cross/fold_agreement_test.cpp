@@ -1,7 +1,6 @@
-// Folded and unfolded runs are the same run: every span of every rank agrees to 1e-9, on clusters
-// as they are sold, with workloads drawn at random, a rank that does more, ranks that changed
-// places, uneven exchanges and a slow link. And without contention the two engines are the same
-// engine.
+// Folded runs against unfolded runs. Every span of every rank must agree to 1e-9, on clusters of
+// real node types, with random workloads, a rank that does more than the others, ranks on swapped
+// GPUs, uneven all_to_alls and a slow link. Without contention the two engines must agree as well.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -48,7 +47,7 @@ Cluster random_cluster(std::uint32_t seed, std::uint32_t nodes) {
   spec.nodes = nodes;
   const std::string& fabric = fabrics[random() % fabrics.size()];
   spec.fabric.kind = fabric_named(fabric, 16, random() % 2 == 0 ? 1.0 : 3.0);
-  // Every fifth seed has flows that a hash sends one way, every seventh a NIC that is dead or slow.
+  // Every fifth seed has flows that a hash routes over one path, every seventh a dead or slow NIC.
   if (seed % 5 == 3) {
     spec.fabric.routing = {
         .kind = Routing::Kind::Ecmp, .seed = seed, .flows_per_connection = 1 + seed % 2};
@@ -69,16 +68,16 @@ std::vector<double> kernel_times(const Workload& workload) {
   return seconds;
 }
 
-// Seeds that every check takes.
+// The number of seeds that every check runs.
 constexpr std::uint32_t kSample = 50;
-constexpr std::uint32_t kSeeds = 545;  // all: 500 and those whose weights the engine rounds
+constexpr std::uint32_t kSeeds = 545;  // all seeds: 500, and those whose weights the engine rounds
 
 struct Replay {
   Partition partition;
   Timeline timeline;
 };
 
-// Unfolded keeps every link and every load: it is what the other two must equal.
+// Unfolded classes keep every link and every load. The other two must give the same result.
 enum class Classes : std::uint8_t {
   Unfolded,
   UnfoldedWithoutUncontended,
@@ -102,7 +101,7 @@ Replay replay(std::string_view engine, const Cluster& cluster, const Workload& w
   return {std::move(partition), std::move(timeline)};
 }
 
-// Spans of all ranks that differ between the two runs.
+// The number of spans of all ranks that differ between the two runs.
 std::size_t differing_spans(const Workload& workload, const Replay& a, const Replay& b) {
   std::size_t differing = 0;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
@@ -118,7 +117,7 @@ std::size_t differing_spans(const Workload& workload, const Replay& a, const Rep
   return differing;
 }
 
-// Seconds between the ends of the same operation in the two runs, at most.
+// The largest difference in seconds between the ends of the same operation in the two runs.
 double furthest_spans_s(const Workload& workload, const Replay& a, const Replay& b) {
   double furthest = 0.0;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
@@ -131,28 +130,39 @@ double furthest_spans_s(const Workload& workload, const Replay& a, const Replay&
   return furthest;
 }
 
+// Every workload of these tests uses at least eight links: at least four ranks send over NVLink,
+// and
+// four receive.
+constexpr std::size_t kLeastLinks = 8;
+
 void expect_equal_link_bytes(const Cluster& cluster, const Replay& a, const Replay& b) {
+  std::size_t links = 0;
   for (LinkId link = 0; link < cluster.links().size(); ++link) {
     if (b.partition.class_of_link[link] == kNone) continue;
     const double x = a.timeline.links[a.partition.class_of_link[link]].bytes;
     const double y = b.timeline.links[b.partition.class_of_link[link]].bytes;
     EXPECT_NEAR(x, y, kAgreement * std::max(x, y)) << "link " << link;
+    ++links;
   }
+  EXPECT_GE(links, kLeastLinks);
 }
 
-// Busy time is a sum of many differences, so it is held to the makespan.
+// Compares busy times relative to the makespan, because a busy time is a sum of many differences.
 void expect_equal_busy_times(const Cluster& cluster, const Replay& a, const Replay& b) {
+  std::size_t links = 0;
   for (LinkId link = 0; link < cluster.links().size(); ++link) {
     if (b.partition.class_of_link[link] == kNone) continue;
     const double x = a.timeline.links[a.partition.class_of_link[link]].busy_s;
     const double y = b.timeline.links[b.partition.class_of_link[link]].busy_s;
     EXPECT_NEAR(x, y, kAgreement * b.timeline.makespan_s) << "link " << link;
+    ++links;
   }
+  EXPECT_GE(links, kLeastLinks);
 }
 
 class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
  protected:
-  // The workload and the cluster of a seed: odd seeds have no symmetry broken on purpose.
+  // The workload and the cluster of a seed. Odd seeds break no symmetry on purpose.
   void SetUp() override {
     const std::uint32_t seed = GetParam();
     const std::uint32_t nodes = seed % 3 == 0 ? 4 : 2;
@@ -168,9 +178,9 @@ class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
     *cluster_ = with_slow_link(*cluster_, LinkId{(seed * 7919U) % links}, 0.5);
   }
 
-  // Enough of them are held to every digit: 500 where all are taken.
+  // Checks that enough seeds are compared to every digit: 500 if all seeds are run.
   static void TearDownTestSuite() {
-    if (seeds_exact + seeds_rounded < kSeeds) return;  // a choice of tests
+    if (seeds_exact + seeds_rounded < kSeeds) return;  // only some tests were selected
     std::cout << seeds_exact << " seeds compared to 1e-9, " << seeds_rounded << " to 1/32\n";
     EXPECT_GE(seeds_exact, 500U);
   }
@@ -181,6 +191,7 @@ class FoldAgreement : public testing::TestWithParam<std::uint32_t> {
   std::unique_ptr<Cluster> cluster_;
 };
 
+// Is the partition of a random workload equitable by the slow definition?
 TEST_P(FoldAgreement, ThePartitionIsEquitable) {
   ASSERT_NO_THROW(validate(workload_, ""));
   ASSERT_NO_THROW(check_progress(workload_, ""));
@@ -189,6 +200,7 @@ TEST_P(FoldAgreement, ThePartitionIsEquitable) {
                   fold(*cluster_, workload_, communication, {}));
 }
 
+// Does every span agree between folded and unfolded runs on the ideal engine?
 TEST_P(FoldAgreement, EverySpanAgreesWithoutContention) {
   const Replay unfolded = replay("ideal", *cluster_, workload_, Classes::Unfolded);
   for (const Classes classes : {Classes::Folded, Classes::FoldedWithoutUncontended}) {
@@ -198,12 +210,14 @@ TEST_P(FoldAgreement, EverySpanAgreesWithoutContention) {
   }
 }
 
-// Where link weights are no ratio of small whole numbers the engine rounds them by up to 1/32 of a
-// flow's payload (and counts them), and differently with the classes: times agree to that only.
+// Does every span agree between folded and unfolded runs on SimGrid? If link weights are not a
+// ratio of small integers, the engine rounds them by up to 1/32 of a flow's payload (and counts
+// them), differently for other classes. The times of such seeds agree only to that tolerance.
 TEST_P(FoldAgreement, EverySpanAgreesWithContention) {
   const Replay unfolded = replay("simgrid", *cluster_, workload_, Classes::Unfolded);
   const std::uint64_t weights_rounded = unfolded.timeline.counters.rounded_weights;
-  const bool rounded = weights_rounded > 0 && GetParam() >= kSample;  // the sample agrees as it is
+  // the sample of every check needs no rounding
+  const bool rounded = weights_rounded > 0 && GetParam() >= kSample;
   ++(rounded ? seeds_rounded : seeds_exact);
   for (const Classes classes : {Classes::Folded, Classes::FoldedWithoutUncontended}) {
     const Replay folded = replay("simgrid", *cluster_, workload_, classes);
@@ -219,20 +233,21 @@ TEST_P(FoldAgreement, EverySpanAgreesWithContention) {
   }
 }
 
+// Is the makespan of the ideal engine a lower bound of SimGrid's?
 TEST_P(FoldAgreement, TheIdealEngineIsALowerBound) {
   const Replay ideal = replay("ideal", *cluster_, workload_, Classes::Folded);
   const Replay simgrid = replay("simgrid", *cluster_, workload_, Classes::Folded);
   EXPECT_LE(ideal.timeline.makespan_s, simgrid.timeline.makespan_s * (1.0 + kAgreement));
 }
 
-// `tools/check full` takes many more.
+// The number of seeds. `tools/check full` runs many more.
 std::uint32_t seeds_of(std::uint32_t sample, std::uint32_t full) {
   return std::getenv("TRAINYARD_FULL") == nullptr ? sample : full;
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, FoldAgreement, testing::Range(0U, seeds_of(kSample, kSeeds)));
 
-// The seeds fold, and their flows do meet: the tests above are not about nothing.
+// Are the random cases of the tests above meaningful: do they fold, and do their flows share links?
 TEST(FoldAgreementSeeds, FoldAndContend) {
   std::uint32_t halved = 0;
   std::uint32_t contended = 0;
@@ -248,9 +263,9 @@ TEST(FoldAgreementSeeds, FoldAndContend) {
   EXPECT_GE(contended, 8U);
 }
 
-// Eight nodes, two on each leaf: rings over nodes cross leaves at every other node, so the fabric
-// lies unevenly under ranks that are otherwise alike. Without oversubscription it never fills and
-// is dropped; with it, it may, and is kept.
+// Eight nodes, two on each leaf switch. Rings over nodes cross leaves at every other node, so the
+// fabric carries uneven loads under ranks that are otherwise isomorphic. Without oversubscription
+// the fabric never fills and is dropped; with oversubscription it may fill and is kept.
 class LeafBorders : public testing::TestWithParam<std::uint32_t> {
  protected:
   void SetUp() override {
@@ -265,7 +280,7 @@ class LeafBorders : public testing::TestWithParam<std::uint32_t> {
     workload_ = random_workload({.seed = seed, .ranks = 64, .events = 16});
   }
 
-  // Whether any flow is priced on the fabric.
+  // Whether the fabric limits any flow.
   [[nodiscard]] bool fabric_is_priced(const Partition& partition) const {
     for (const FlowClass& flow : partition.flows) {
       for (const FlowClass::Weight& weight : flow.weights) {
@@ -281,9 +296,10 @@ class LeafBorders : public testing::TestWithParam<std::uint32_t> {
   Workload workload_;
 };
 
+// Do ranks at the border of a leaf fold with the others if the fabric cannot fill?
 TEST_P(LeafBorders, AreNoBordersWhereTheFabricCannotFill) {
   Replay unfolded = replay("simgrid", *cluster_, workload_, Classes::Unfolded);
-  // Weights that had to be rounded up make the plain run a little slower than it should be.
+  // Rounded weights make the plain run a little slower than the exact result.
   if (unfolded.timeline.counters.rounded_weights > 0) {
     unfolded = replay("simgrid", *cluster_, workload_, Classes::UnfoldedWithoutUncontended);
   }
@@ -301,6 +317,7 @@ TEST_P(LeafBorders, AreNoBordersWhereTheFabricCannotFill) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LeafBorders, testing::Range(0U, seeds_of(40, 200)));
 
+// Do these cases fold into fewer classes, and is the fabric still contended in some of them?
 TEST(LeafBordersSeeds, FoldFurtherAndStillContend) {
   std::uint32_t fewer = 0;
   std::uint32_t priced = 0;
@@ -308,7 +325,7 @@ TEST(LeafBordersSeeds, FoldFurtherAndStillContend) {
     ClusterSpec spec;
     spec.node = load_node("dgx_a100_80gb");
     spec.nodes = 8;
-    // Distance would tell the ranks at a border from the others, whatever the links carry.
+    // A distance would separate the ranks at a border from the others, whatever the links carry.
     spec.fabric.kind = FatTree{.radix = seed % 2 == 0 ? 32U : 22U,
                                .oversubscription = seed % 2 == 0 ? 1.0 : 3.0,
                                .hop_latency = {}};
@@ -332,8 +349,8 @@ TEST(LeafBordersSeeds, FoldFurtherAndStillContend) {
   EXPECT_GE(priced, 5U);
 }
 
-// Rings over all ranks, one at a time on one stream, on nodes whose NVLinks carry all eight rails
-// at full rate: whatever flows meet, none holds another back.
+// Do both engines agree if there is no contention? Rings run over all ranks, one at a time on one
+// stream, on nodes whose NVLinks carry all eight rails at full rate, so no flow slows another one.
 TEST(EngineAgreement, WithoutContentionTheEnginesAreOne) {
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
     std::mt19937 random(seed);

@@ -1,15 +1,14 @@
-// Is a run in regions the same run as one of single operations where ranks are placed by hand?
-// There many flows share links in part, and a difference in the last bit can grow to the fourth
+// Runs with contracted regions against runs of single operations, with manually placed ranks. Many
+// flows then share some of their links, and a difference in the last bit can grow to the fourth
 // digit at the end of a step.
 //
-// Every run is made by a child of a process that has run nothing: SimGrid's clock begins at 0 in
-// each of them.
+// Every run is made by a child of a process that has not run anything, so SimGrid's clock begins at
+// 0 in each run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <numeric>
 
 #include "scenarios/simulate/simulate.hpp"
@@ -20,7 +19,6 @@
 namespace trainyard {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using test::Dice;
 
@@ -34,7 +32,7 @@ double largest_difference(const std::string& contracted, const std::string& sing
   const char* b = single.c_str();
   char* end_a = nullptr;
   char* end_b = nullptr;
-  double step_s = 0.0;  // the first date is the step's end
+  double step_s = 0.0;  // the first date is the end of the step
   double largest_s = 0.0;
   std::size_t compared = 0;
   for (;; a = end_a, b = end_b, ++compared) {
@@ -98,6 +96,7 @@ ordered_json placed(std::uint32_t seed) {
 
 class PlacedContract : public testing::TestWithParam<std::uint32_t> {};
 
+// Does a run with contracted regions agree with one of single operations for a random placement?
 TEST_P(PlacedContract, IsTheSameRun) {
   const ordered_json document = placed(GetParam());
   const Scenario scenario = load(document);
@@ -105,7 +104,8 @@ TEST_P(PlacedContract, IsTheSameRun) {
       << document.dump();
 }
 
-// Times of kernels and payloads alike, every flow is at least as quick alone as in company.
+// Is the ideal engine a lower bound without interference? With the same kernel times and payloads
+// every flow is at least as quick alone as with others.
 TEST_P(PlacedContract, WithoutInterferenceTheIdealEngineIsALowerBound) {
   const auto makespan = [](const char* engine) {
     const Scenario scenario =
@@ -119,26 +119,6 @@ TEST_P(PlacedContract, WithoutInterferenceTheIdealEngineIsALowerBound) {
 bool full() { return std::getenv("TRAINYARD_FULL") != nullptr; }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, PlacedContract, testing::Range(0U, full() ? 500U : 24U));
-
-// Scenarios that differed by 2e-8 to 2e-3.
-std::vector<std::string> found() {
-  std::vector<std::string> files;
-  for (const auto& file : fs::directory_iterator(TRAINYARD_SOURCE_DIRECTORY "/tests/cross/placed"))
-    files.push_back(file.path().string());
-  std::ranges::sort(files);
-  return files;
-}
-
-class FoundContract : public testing::TestWithParam<std::string> {};
-
-// Not EXPECT_EQ, which would look for the shortest way between texts of a million lines.
-TEST_P(FoundContract, IsTheSameRunToTheLastBit) {
-  const Scenario scenario = load_scenario(GetParam(), {});
-  EXPECT_TRUE(dates(scenario, true) == dates(scenario, false));
-}
-
-INSTANTIATE_TEST_SUITE_P(Found, FoundContract, testing::ValuesIn(found()),
-                         [](const auto& file) { return fs::path(file.param).stem().string(); });
 
 }  // namespace
 }  // namespace trainyard

@@ -1,12 +1,12 @@
-// Small random workloads that never deadlock, for engines to agree on.
+// Small random workloads that never deadlock, to compare engines.
 //
-// Everything that happens is drawn as a sequence of events (a kernel of a stage, a collective of
-// all its tensor groups, a message from one stage to another, a ring of messages), and every
-// program gets its operations in that one order. So whatever an operation waits for belongs to an
-// earlier event, and the sequence itself is a way to run it all. Each kind of group has a stream of
-// its own, so communication overlaps.
+// All work is drawn as a sequence of events (a kernel of a stage, a collective of all its tensor
+// groups, a message from one stage to another, a ring of messages), and every program gets its
+// operations in this order. Every dependency therefore refers to an earlier event, and the sequence
+// itself is a valid order of execution. Each kind of group has a separate stream, so communication
+// overlaps.
 //
-//   Workload workload = random_workload({.seed = 7, .ranks = 16});
+//    Workload workload = random_workload({.seed = 7, .ranks = 16});
 #pragma once
 
 #include <algorithm>
@@ -29,9 +29,9 @@ struct RandomShape {
   std::uint32_t seed = 0;
   std::uint32_t ranks = 16;  // a power of two, 2 or more
   std::uint32_t events = 24;
-  bool odd_rank = false;        // one rank does more than its fellows
-  std::uint32_t swaps = 0;      // pairs of ranks that changed GPUs
-  std::uint32_t exchanges = 0;  // uneven all_to_alls, as of experts that are not equally wanted
+  bool odd_rank = false;        // one rank does more than the others
+  std::uint32_t swaps = 0;      // pairs of ranks that swapped GPUs
+  std::uint32_t exchanges = 0;  // uneven all_to_alls, as of experts with uneven load
 };
 
 class RandomWorkload {
@@ -70,8 +70,8 @@ class RandomWorkload {
     stage_of_program_.push_back(stage);
   }
 
-  // Calls `write` for every program of the stage, with a few of its latest operations to wait for;
-  // all of them wait for the same number of operations back.
+  // Calls `write` for every program of the stage, with a few of its latest operations as
+  // dependencies. All programs depend on operations with the same distance.
   template <class Write>
   void each_program(std::uint32_t stage, Write write) {
     const std::uint32_t back = draw(4);
@@ -139,8 +139,8 @@ class RandomWorkload {
     }
   }
 
-  // Every member deals sixteen pieces to the others as chance says: equal sums keep the shares of
-  // links small whole numbers, which engines need not round.
+  // Every member sends sixteen pieces to the others at random. Equal sums keep the shares of links
+  // small integers, which engines need not round.
   void add_exchange(std::uint32_t stage) {
     const bool over_tensor = tensor_ > 1 && (data_ == 1 || draw(2) == 0);
     const std::uint32_t size = over_tensor ? tensor_ : data_;
@@ -174,7 +174,7 @@ class RandomWorkload {
     }
   }
 
-  // A message from every rank of a stage to its like in another.
+  // A message from every rank of a stage to the rank with the same index in another stage.
   void add_message(std::uint32_t from, std::uint32_t to) {
     if (from == to) return;
     const std::int64_t bytes = 1'048'576LL * (1 + draw(16));
@@ -195,7 +195,7 @@ class RandomWorkload {
     });
   }
 
-  // Every rank of the stage sends to the next one of the stage.
+  // Every rank of the stage sends to the next rank of the stage.
   void add_ring(std::uint32_t stage) {
     if (per_stage() < 2) return;
     const std::int64_t bytes = 1'048'576LL * (1 + draw(16));
@@ -224,7 +224,7 @@ class RandomWorkload {
   std::vector<ProgramWriter> programs_;
   std::vector<std::uint32_t> stage_of_program_;
   std::set<std::pair<std::string, std::uint32_t>> bound_;
-  std::vector<std::function<void()>> bindings_;  // groups, once the ranks are there
+  std::vector<std::function<void()>> bindings_;  // group bindings, applied once the ranks exist
 };
 
 inline Workload random_workload(const RandomShape& shape) { return RandomWorkload(shape).write(); }

@@ -1,4 +1,4 @@
-// Properties of fused attention.
+// Properties of the cost of fused attention.
 #include "kernels/attention.hpp"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 namespace trainyard {
 namespace {
 
+// Is the time of attention never below the roofline, and does it grow with the work?
 TEST(Attention, NeverBeatsTheRooflineAndGrowsWithTheWork) {
   for (const char* name : {"a100_80gb", "h100", "b200"}) {
     const auto model = load_cost_model(name);
@@ -30,7 +31,8 @@ TEST(Attention, NeverBeatsTheRooflineAndGrowsWithTheWork) {
   }
 }
 
-// Twice the peak, of which 8 bits reach 0.81 of the share that 16 bits do.
+// Is attention in 8 bits quicker by its share of the doubled peak rate? 8 bits reach 0.81 of the
+// share of the peak that 16 bits reach.
 TEST(Attention, EightBitsAreQuickerByTheirShareOfTwiceTheRate) {
   const AttentionModel model{.launch = Seconds{0}};
   const GpuSheet sheet = load_gpu_sheet("h100");
@@ -45,6 +47,7 @@ TEST(Attention, EightBitsAreQuickerByTheirShareOfTwiceTheRate) {
   }
 }
 
+// Does the backward take 2.5 times the work at its own rate?
 TEST(Attention, BackwardTakesTwoAndAHalfTimesTheWorkAtItsOwnRate) {
   const AttentionModel model{
       .launch = Seconds{0}, .forward_efficiency = 0.5, .backward_relative = 0.8};
@@ -56,9 +59,9 @@ TEST(Attention, BackwardTakesTwoAndAHalfTimesTheWorkAtItsOwnRate) {
   EXPECT_NEAR(attention_model_time(sheet, model, a) / forward, 2.5 / 0.8, 1e-9);
 }
 
-// Queries and keys of 192, values of 128: a B200 took 735 us forward and 2 375 us backward for 128
-// heads of 4 096 positions (MooreThreads/SimuMax: 1 869 and 1 446 TFLOP/s, all pairs counted). Is
-// it as slow as it was there?
+// Is attention with latent heads as slow as measured? With queries and keys of 192 and values of
+// 128, a B200 took 735 us forward and 2 375 us backward for 128 heads of 4 096 positions
+// (MooreThreads/SimuMax: 1 869 and 1 446 TFLOP/s, all pairs counted).
 TEST(Attention, OfLatentHeadsIsAsSlowAsItWasMeasured) {
   Attention a = table_attention(4096, 128, 192);
   a.head_dim_v = 128;
@@ -77,6 +80,7 @@ TEST(Attention, OfLatentHeadsIsAsSlowAsItWasMeasured) {
       << "equal sizes are what the tables are of";
 }
 
+// Is one head limited by its longest thread block?
 TEST(Attention, OneHeadIsLimitedByItsLongestBlock) {
   const AttentionModel model{.launch = Seconds{0}, .forward_efficiency = 0.5};
   const GpuSheet sheet = load_gpu_sheet("h100");
@@ -86,8 +90,9 @@ TEST(Attention, OneHeadIsLimitedByItsLongestBlock) {
   EXPECT_NEAR(attention_model_time(sheet, model, a).value(), longest, longest * 1e-9);
 }
 
-// Four documents packed into one sequence are four sequences; a step of ring attention, all queries
-// against half the keys or half against all, costs about the causal square of as many pairs.
+// Are rectangular and packed attention priced by their rows and keys? Four documents packed into
+// one sequence cost as four sequences. A step of ring attention, all queries against half the keys
+// or half against all, costs about the causal square with the same number of pairs.
 TEST(Attention, RectanglesAndDocumentsArePricedByRowsAndKeys) {
   for (const char* name : {"a100_80gb", "h100"}) {
     const auto model = load_cost_model(name);
@@ -110,6 +115,7 @@ TEST(Attention, RectanglesAndDocumentsArePricedByRowsAndKeys) {
   }
 }
 
+// Does a cost report whether its shape is within the range of the fit?
 TEST(Attention, KnowsWhatItWasFittedOn) {
   const auto model = load_cost_model("h100");
   const auto provenance = [&](const Attention& a) { return model->cost(a).provenance; };
@@ -122,6 +128,7 @@ TEST(Attention, KnowsWhatItWasFittedOn) {
   EXPECT_EQ(provenance(table_attention(131072, 32, 128)), Provenance::Extrapolated);
 }
 
+// Does attention on long sequences reach the published rates?
 TEST(Attention, ReachesThePublishedRatesOnLongSequences) {
   // FlashAttention-2 on the A100 about 200 TFLOP/s, FlashAttention-3 on the H100 about 560 at 8 K
   // and head size 128, causal (Dao et al., arXiv 2307.08691 and 2407.08608, figures).

@@ -1,4 +1,4 @@
-// The fit on made-up measurements whose truth is known.
+// The fit of kernel models on synthetic measurements with a known model.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace trainyard::fit {
 namespace {
 
-// Products timed by a known tile model, times a smooth factor that no tile explains.
+// GEMMs timed by a known tile model, times a smooth factor that no tile explains.
 std::vector<Sample> known_samples(const GpuSheet& sheet, const TileModel& truth) {
   std::vector<Sample> samples;
   for (const std::int64_t m : {64, 256, 1024, 4096, 16384})
@@ -29,6 +29,7 @@ std::vector<Sample> known_samples(const GpuSheet& sheet, const TileModel& truth)
   return samples;
 }
 
+// Does the fit recover a known model between its nodes?
 TEST(Fit, RecoversAKnownModelBetweenItsNodes) {
   const GpuSheet sheet = load_gpu_sheet("h100");
   const TileModel truth{.launch = Seconds{3e-6}, .largest_tile = 0.8};
@@ -45,6 +46,7 @@ TEST(Fit, RecoversAKnownModelBetweenItsNodes) {
   }
 }
 
+// Does a held-out draw select the same shapes for the same seed?
 TEST(Fit, HoldsOutTheSameShapesEveryTime) {
   const auto a = draw(1000, {.share = 0.2, .seed = 7});
   EXPECT_EQ(a, draw(1000, {.share = 0.2, .seed = 7}));
@@ -54,6 +56,7 @@ TEST(Fit, HoldsOutTheSameShapesEveryTime) {
   EXPECT_LT(out, 250);
 }
 
+// Are errors relative, and is the bias signed?
 TEST(Fit, ErrorsAreRelativeAndBiasIsSigned) {
   const Errors errors = errors_of({1.1, 0.8, 1.0, 1.0, 1.2});
   EXPECT_NEAR(errors.median, 0.1, 1e-12);
@@ -61,14 +64,15 @@ TEST(Fit, ErrorsAreRelativeAndBiasIsSigned) {
   EXPECT_NEAR(errors_of({0.9, 0.9, 0.9}).bias, -0.1, 1e-12);
 }
 
+// Is the median of an even number of ratios geometric?
 TEST(Fit, MedianOfAnEvenNumberIsGeometric) {
   EXPECT_DOUBLE_EQ(median({4.0, 1.0}), 2.0);
   EXPECT_DOUBLE_EQ(median({5.0, 1.0, 3.0}), 3.0);
 }
 
-// Products of a training framework: 1.3 times as long as the model says where they take long enough
-// for the clock to settle, and as long as it says where they do not; gradients of weights by
-// another 1.1, beside the traffic of adding into fp32, which the clock does not slow.
+// GEMMs of a training framework: 1.3 times as long as the model if they are long enough for the
+// clock to settle, and as long as the model otherwise. Weight gradients take another factor 1.1, in
+// addition to the traffic of accumulating in fp32, which does not depend on the clock.
 Published known_gemms(const GpuSheet& sheet, const GemmModel& model) {
   Published rows;
   for (const std::int64_t n : {1024, 2048, 8192, 16384, 32768})
@@ -84,6 +88,7 @@ Published known_gemms(const GpuSheet& sheet, const GemmModel& model) {
   return rows;
 }
 
+// Are weight gradients compared with forward GEMMs at the settled clock?
 TEST(Fit, GradientsAreHeldAgainstForwardProductsAtTheSettledClock) {
   const GpuSheet sheet = load_gpu_sheet("b200");
   const GemmModel model{.tile = {.launch = Seconds{3e-6}, .largest_tile = 0.7},
@@ -97,6 +102,7 @@ TEST(Fit, GradientsAreHeldAgainstForwardProductsAtTheSettledClock) {
   EXPECT_FALSE(pass_time(sheet, model, rows, "another", GemmPass::WeightGrad).measured);
 }
 
+// Does the fit of attention exclude the time of storing the keys?
 TEST(Fit, AttentionTakesTheStoringOfKeysOut) {
   const GpuSheet sheet = load_gpu_sheet("h100");
   const AttentionModel truth{.launch = Seconds{8e-6}, .forward_efficiency = 0.55};
@@ -116,8 +122,8 @@ TEST(Fit, AttentionTakesTheStoringOfKeysOut) {
               0.05);
 }
 
-// Products of 2 us and n * m * k at a known rate; fp8 twice as fast, behind 5 us and 2 ps for each
-// element of x.
+// Is the quantisation removed from fp8 rows? GEMMs take 2 us and n * m * k at a known rate; fp8 is
+// twice as fast, after 5 us and 2 ps for each element of x.
 TEST(Fit, QuantisationIsTakenOutOfFp8Rows) {
   constexpr double constant = 5e-6, element = 2e-12;
   const auto gemm = [](double m, double n, double k, double rate) {
@@ -148,8 +154,8 @@ TEST(Fit, QuantisationIsTakenOutOfFp8Rows) {
   EXPECT_EQ(read_gemm_samples(file, "bf16").taken_out.size(), 0U);
 }
 
-// The quantisation taken out of judged rows comes from the profile's record, or from rows that are
-// not judged.
+// Is the quantisation of judged rows taken from elsewhere? It comes from the profile's record, or
+// from rows that are not judged.
 TEST(Fit, JudgedRowsTellNothingOfTheirOwnQuantisation) {
   std::string text = "backend,version,dtype,m,n,k,time_us\n";
   std::set<std::array<std::int64_t, 3>> judged;
@@ -174,6 +180,7 @@ TEST(Fit, JudgedRowsTellNothingOfTheirOwnQuantisation) {
   EXPECT_TRUE(recorded_quantisations("a100_80gb").empty());
 }
 
+// Are tables with incomplete lines refused?
 TEST(Fit, TablesWithRaggedLinesAreRefused) {
   const std::string file = testing::TempDir() + "trainyard_ragged.csv";
   write_file(file, "backend,version,dtype,m,n,k,time_us\nx,1,bf16,1,2\n");

@@ -1,4 +1,4 @@
-// Properties of matrix products: bounds, monotonicity, provenance.
+// Properties of GEMM costs: bounds, monotonicity, provenance.
 #include "kernels/gemm.hpp"
 
 #include <gtest/gtest.h>
@@ -27,6 +27,7 @@ Seconds bound(const GpuSheet& sheet, const Kernel& kernel, DataType dtype) {
   return roofline(flops(kernel), hbm_bytes(kernel), sheet.peak(dtype), sheet.hbm);
 }
 
+// Is the time of a GEMM never below the roofline?
 TEST(Gemm, NeverBeatsTheRoofline) {
   std::mt19937_64 generator(1);
   for (const char* name : measured_gpus) {
@@ -44,6 +45,7 @@ TEST(Gemm, NeverBeatsTheRoofline) {
   }
 }
 
+// Does the time of the tile model grow with every dimension?
 TEST(Gemm, TheTileModelIsMonotoneInEveryDimension) {
   const GpuSheet sheet = load_gpu_sheet("h100");
   const TileModel model;
@@ -61,9 +63,9 @@ TEST(Gemm, TheTileModelIsMonotoneInEveryDimension) {
   }
 }
 
-// Measurements are not monotone to the last percent: a library may pick a worse kernel for a larger
-// product. Over a doubling of whole tiles the fitted time must still not fall by more than their
-// scatter.
+// Do fitted times grow over doublings? Measurements are not monotone to the last percent, because a
+// library may select a worse kernel for a larger GEMM. Over a doubling of whole tiles the fitted
+// time must not fall by more than the scatter of the measurements.
 TEST(Gemm, FittedTimesGrowOverDoublings) {
   std::mt19937_64 generator(3);
   constexpr double scatter = 0.03;
@@ -83,6 +85,7 @@ TEST(Gemm, FittedTimesGrowOverDoublings) {
   }
 }
 
+// Does a node of the table return its measured value, with provenance "measured"?
 TEST(Gemm, ANodeOfTheTableIsReturnedExactlyAndSaysMeasured) {
   const GpuProfile profile = load_profile("h100");
   const auto model = load_cost_model("h100", Clock::Burst);
@@ -96,18 +99,19 @@ TEST(Gemm, ANodeOfTheTableIsReturnedExactlyAndSaysMeasured) {
     const bool known = table.measured[*table.correction.node(shape)];
     measured += known ? 1 : 0;
     EXPECT_EQ(cost.provenance, known ? Provenance::Measured : Provenance::Interpolated);
-    // Stored in ten-thousandths of the roofline.
+    // The table stores ten-thousandths of the roofline.
     const double share = bound(profile.sheet, gemm, gemm.dtype) / cost.time * 1e4;
     EXPECT_NEAR(share, std::round(share), 1e-6) << to_text(gemm);
   }
   EXPECT_GT(measured, 5);
 }
 
+// Does a cost report its provenance?
 TEST(Gemm, SaysHowWellItKnows) {
   const auto model = load_cost_model("h100");
   const auto provenance = [&](const Gemm& gemm) { return model->cost(gemm).provenance; };
   EXPECT_EQ(provenance({.m = 5000, .n = 5000, .k = 5000}), Provenance::Interpolated);
-  // The same node at the sustained clock is no longer what was measured.
+  // The same node at the sustained clock was not measured.
   EXPECT_EQ(provenance({.m = 4096, .n = 4096, .k = 4096}), Provenance::Interpolated);
   EXPECT_EQ(provenance({.m = 5000, .n = 5000, .k = 100000}), Provenance::Extrapolated);
   EXPECT_EQ(provenance({.m = 5000, .n = 5000, .k = 64}), Provenance::Extrapolated);
@@ -116,6 +120,7 @@ TEST(Gemm, SaysHowWellItKnows) {
             Provenance::Extrapolated);
 }
 
+// Does a batched GEMM cost about one tall GEMM plus its extra traffic?
 TEST(Gemm, ABatchCostsLikeOneTallProductWithMoreTraffic) {
   const auto model = load_cost_model("a100_80gb");
   const Gemm batch{.m = 2048, .n = 2048, .k = 128, .batch = 12};
@@ -124,21 +129,23 @@ TEST(Gemm, ABatchCostsLikeOneTallProductWithMoreTraffic) {
   EXPECT_LE(model->cost(batch).time, model->cost(tall).time * 1.5);
 }
 
-// Measured modules of experts reach 820 TFLOP/s on the H100, single products of that size 740:
-// groups may come out a tenth cheaper than one product, and no more.
+// Do grouped GEMMs of equal height cost about their share of one GEMM? Measured modules of experts
+// reach 820 TFLOP/s on the H100, single GEMMs of that size 740: groups may be a tenth cheaper than
+// one GEMM, and no more.
 TEST(Gemm, GroupsOfEqualHeightCostAboutTheirShareOfOneProduct) {
   const auto model = load_cost_model("h100");
   const GroupedGemm grouped{.rows = std::vector<std::int64_t>(8, 1024), .n = 4096, .k = 4096};
   const Gemm whole{.m = 8192, .n = 4096, .k = 4096};
   EXPECT_GE(model->cost(grouped).time, model->cost(whole).time * 0.9);
   EXPECT_LE(model->cost(grouped).time, model->cost(whole).time * 1.5);
-  // Unbalanced experts are not free: the same rows in ragged groups fill more tiles.
+  // Unbalanced experts have a cost: the same rows in unequal groups fill more tiles.
   GroupedGemm ragged = grouped;
   ragged.rows = {1, 1, 1, 1, 1, 1, 1, 8185};
   EXPECT_GE(model->cost(ragged).time, model->cost(grouped).time * 0.999);
 }
 
-// Weight gradients multiply over each expert's rows: their tiles are those of the weights.
+// Do grouped weight gradients count the tiles of the weights? They multiply over the rows of each
+// expert.
 TEST(Gemm, GroupedWeightGradientsCountTheirOwnTiles) {
   const GpuProfile profile = load_profile("h100");
   GroupedGemm forward{.rows = {512, 512, 512, 512}, .n = 4096, .k = 2048};
@@ -148,13 +155,14 @@ TEST(Gemm, GroupedWeightGradientsCountTheirOwnTiles) {
   const Seconds other = tile_model_time(profile.sheet, profile.gemm.tile, weight);
   EXPECT_GT(other / one, 0.7);
   EXPECT_LT(other / one, 1.4);
-  // All rows at one expert: as many tiles only of that one, four times as deep.
+  // All rows at one expert: only the tiles of this expert remain, four times as deep.
   weight.rows = {2048, 0, 0, 0};
   EXPECT_NEAR(tile_model_time(profile.sheet, profile.gemm.tile, weight) / other, 1.0, 0.2);
   const auto model = load_cost_model("h100");
   EXPECT_GT(model->cost(GroupedGemm{.rows = {0, 0}, .n = 64, .k = 64}).time.value(), 0.0);
 }
 
+// Is the sustained clock slower than the burst clock, except for the launch?
 TEST(Gemm, SustainedIsSlowerThanBurstExceptForTheLaunch) {
   for (const char* name : measured_gpus) {
     const double factor = load_profile(name).gemm.sustained_time;
@@ -167,7 +175,8 @@ TEST(Gemm, SustainedIsSlowerThanBurstExceptForTheLaunch) {
   }
 }
 
-// A slower clock of the SMs leaves the memory its pace.
+// Do memory-bound GEMMs keep their time at the sustained clock? A slower SM clock does not slow the
+// memory.
 TEST(Gemm, ProductsBoundByMemoryKeepTheirTime) {
   for (const char* name : measured_gpus) {
     const Gemm flat{.m = 1, .n = 8192, .k = 8192};
@@ -178,13 +187,14 @@ TEST(Gemm, ProductsBoundByMemoryKeepTheirTime) {
   }
 }
 
+// Does accumulation in fp32 add the time of its extra traffic?
 TEST(Gemm, AddingToFp32GradientsTakesItsFurtherTraffic) {
   for (const char* name : measured_gpus) {
     const GpuProfile profile = load_profile(name);
     Gemm gemm{.m = 4096, .n = 7168, .k = 4096, .pass = GemmPass::WeightGrad};
     const auto cost = [&] { return gemm_cost(profile.sheet, profile.gemm, gemm).time.value(); };
     const double alone = cost();
-    gemm.accumulate_fp32 = true;  // 8 bytes of each entry where 2 were written
+    gemm.accumulate_fp32 = true;  // 8 bytes per entry instead of 2 written
     EXPECT_NEAR(cost() - alone,
                 6.0 * 4096 * 7168 / profile.sheet.hbm.value() * profile.gemm.accumulation_exposed,
                 1e-12)
@@ -194,13 +204,21 @@ TEST(Gemm, AddingToFp32GradientsTakesItsFurtherTraffic) {
   }
 }
 
+// Is the cost deterministic? It must not depend on the products whose cost was asked for before.
 TEST(Gemm, IsDeterministic) {
   const Gemm gemm{.m = 3000, .n = 5000, .k = 7000};
-  EXPECT_EQ(load_cost_model("b200")->cost(gemm).time, load_cost_model("b200")->cost(gemm).time);
+  const auto model = load_cost_model("b200");
+  const Seconds alone = model->cost(gemm).time;
+  for (const std::int64_t m : {1, 1024, 8192}) {
+    EXPECT_NE(model->cost(Gemm{.m = m, .n = 5000, .k = 7000}).time, alone) << m;
+    EXPECT_EQ(model->cost(gemm).time, alone) << m;
+  }
+  EXPECT_EQ(load_cost_model("b200")->cost(gemm).time, alone);
 }
 
 // Tile and wave quantisation (oracle 61).
 
+// Does a square GEMM on an A100 fill exactly one wave?
 TEST(Tiles, A100SquareThatJustFitsOneWave) {
   const TileCount c = count_tiles({.m = 1792, .n = 1792}, {.m = 256, .n = 128}, 108);
   EXPECT_EQ(c.tiles, 98);
@@ -210,6 +228,7 @@ TEST(Tiles, A100SquareThatJustFitsOneWave) {
   EXPECT_DOUBLE_EQ(c.tile_efficiency, 1.0);
 }
 
+// Does one more row cost a whole second wave?
 TEST(Tiles, OneRowMoreCostsAWholeSecondWave) {
   const TileCount c = count_tiles({.m = 1793, .n = 1793}, {.m = 256, .n = 128}, 108);
   EXPECT_EQ(c.tiles, 120);
@@ -220,12 +239,14 @@ TEST(Tiles, OneRowMoreCostsAWholeSecondWave) {
   EXPECT_NEAR(c.tile_efficiency, 0.8176, 5e-5);
 }
 
+// Do partly filled tiles count as whole tiles?
 TEST(Tiles, PartlyFilledTilesStillCount) {
   const TileCount c = count_tiles({.m = 1920, .n = 1920}, {.m = 256, .n = 128}, 108);
   EXPECT_EQ(c.tiles, 120);
   EXPECT_NEAR(c.tile_efficiency, 0.9375, 1e-12);
 }
 
+// Are the waves of an H100 counted correctly?
 TEST(Tiles, H100Waves) {
   const TileCount square = count_tiles({.m = 4096, .n = 4096}, {.m = 128, .n = 256}, 132);
   EXPECT_EQ(square.tiles, 512);
@@ -238,11 +259,14 @@ TEST(Tiles, H100Waves) {
   EXPECT_NEAR(wide.wave_efficiency, 7168.0 / (55.0 * 132.0), 1e-12);
 }
 
+// Do batches add tiles?
 TEST(Tiles, BatchesAddTiles) {
   EXPECT_EQ(count_tiles({.m = 256, .n = 256, .batch = 7}, {.m = 128, .n = 128}, 108).tiles, 28);
 }
 
+// Does every generation have tiles, sorted by size?
 TEST(Tiles, EveryGenerationHasTilesLargestFirst) {
+  EXPECT_FALSE(tile_generations().empty());
   for (const std::string& name : tile_generations()) {
     const auto tiles = tile_set(name);
     ASSERT_FALSE(tiles.empty()) << name;

@@ -1,4 +1,4 @@
-// Products of experts: what each way of issuing them costs.
+// The cost of grouped GEMMs of experts for each way of launching them.
 #include "kernels/grouped_gemm.hpp"
 
 #include <gtest/gtest.h>
@@ -21,6 +21,7 @@ class GroupedGemms : public ::testing::Test {
   GpuProfile b200_ = load_profile("b200");
 };
 
+// Do GEMMs launched one after another take the sum of their times?
 TEST_F(GroupedGemms, OneAfterAnotherTakeTheSumOfTheirProducts) {
   GroupedGemm gemm{.rows = {4096, 0, 2048}, .n = 4096, .k = 7168, .per_expert = true};
   EXPECT_DOUBLE_EQ(seconds(gemm), alone({.m = 4096, .n = 4096, .k = 7168}) +
@@ -34,6 +35,7 @@ TEST_F(GroupedGemms, OneAfterAnotherTakeTheSumOfTheirProducts) {
   EXPECT_DOUBLE_EQ(seconds(gemm), weight(4096) + weight(2048));
 }
 
+// Are small GEMMs limited by the host's launch rate?
 TEST_F(GroupedGemms, SmallProductsFollowAtTheHostsPace) {
   const GroupedGemm gemm{
       .rows = std::vector<std::int64_t>(64, 8), .n = 512, .k = 512, .per_expert = true};
@@ -44,6 +46,7 @@ TEST_F(GroupedGemms, SmallProductsFollowAtTheHostsPace) {
   EXPECT_LT(seconds(together), seconds(gemm) / 4.0);
 }
 
+// Does a grouped GEMM without rows cost one launch?
 TEST_F(GroupedGemms, NoRowsCostALaunch) {
   GroupedGemm gemm{.rows = {0, 0}, .n = 512, .k = 512};
   for (const bool per_expert : {false, true}) {
@@ -52,8 +55,9 @@ TEST_F(GroupedGemms, NoRowsCostALaunch) {
   }
 }
 
-// Transformer Engine on B200, 160 experts of 154 rows, 3072 x 5120, 210.72 TFLOP/s adding to fp32
-// gradients and 449.29 forward (SimuMax b200_bf16_ceperm.json).
+// Is the cost close to that of a training framework? Transformer Engine on B200, 160 experts of 154
+// rows, 3072 x 5120, 210.72 TFLOP/s accumulating in fp32 gradients and 449.29 forward (SimuMax
+// b200_bf16_ceperm.json).
 TEST_F(GroupedGemms, IsNearWhatATrainingFrameworkTakes) {
   GroupedGemm gemm{
       .rows = std::vector<std::int64_t>(160, 154), .n = 3072, .k = 5120, .per_expert = true};

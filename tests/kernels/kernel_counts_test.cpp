@@ -6,7 +6,8 @@
 namespace trainyard {
 namespace {
 
-// One layer's attention of Llama-3 70B: 64 query heads of 128, 8 key-value heads, s = 8192, causal.
+// The attention of one layer of Llama-3 70B: 64 query heads of 128, 8 key-value heads, s = 8192,
+// causal.
 Attention llama3_70b(bool backward) {
   constexpr std::int64_t s = 8192;
   return {.batch = 1,
@@ -20,18 +21,21 @@ Attention llama3_70b(bool backward) {
           .backward = backward};
 }
 
+// Are the FLOPs of causal attention those of the formula?
 TEST(KernelCounts, CausalAttentionOfLlama3) {
-  // 4 b a s^2 d / 2, the half counted without the diagonal.
+  // 4 b a s^2 d / 2, half of the pairs without the diagonal.
   EXPECT_DOUBLE_EQ(flops(llama3_70b(false)).value(), 1.099511627776e12);
   EXPECT_DOUBLE_EQ(flops(llama3_70b(true)).value() / flops(llama3_70b(false)).value(), 2.5);
 }
 
+// Does the exact number of causal pairs include the diagonal?
 TEST(KernelCounts, ExactCausalPairsAddTheDiagonal) {
   Attention a = llama3_70b(false);
   a.pairs = 8192LL * 8193 / 2;
   EXPECT_DOUBLE_EQ(flops(a).value(), 4.0 * 64 * 128 * 33558528.0);
 }
 
+// Does Adam move 30 bytes per parameter?
 TEST(KernelCounts, AdamMovesThirtyBytesPerParameter) {
   EXPECT_EQ(adam_mixed_bytes_per_parameter, 30);
   const MemoryBound step{.kind = MemoryBoundKind::Optimizer,
@@ -39,6 +43,7 @@ TEST(KernelCounts, AdamMovesThirtyBytesPerParameter) {
   EXPECT_DOUBLE_EQ((hbm_bytes(step) / BytesPerSecond{3.0e12}).value(), 0.01004);
 }
 
+// Does a GEMM count two FLOPs per multiply-add?
 TEST(KernelCounts, ProductsCountTwoPerMultiplyAdd) {
   const Gemm gemm{.m = 8192, .n = 1280, .k = 8192, .batch = 3};
   EXPECT_DOUBLE_EQ(flops(gemm).value(), 3 * 2.0 * 8192 * 1280 * 8192);
@@ -46,6 +51,7 @@ TEST(KernelCounts, ProductsCountTwoPerMultiplyAdd) {
                    3 * 2.0 * (8192.0 * 8192 + 8192.0 * 1280 + 8192.0 * 1280));
 }
 
+// Does accumulation read and write fp32?
 TEST(KernelCounts, AccumulationReadsAndWritesFp32) {
   Gemm gemm{.m = 128, .n = 256, .k = 64};
   const double plain = hbm_bytes(gemm).value();
@@ -53,6 +59,7 @@ TEST(KernelCounts, AccumulationReadsAndWritesFp32) {
   EXPECT_DOUBLE_EQ(hbm_bytes(gemm).value() - plain, 6.0 * 128 * 256);
 }
 
+// Does a grouped GEMM read the weights of every expert?
 TEST(KernelCounts, GroupedProductsReadEveryExpertsWeights) {
   const GroupedGemm grouped{.rows = {10, 0, 30}, .n = 64, .k = 32};
   EXPECT_DOUBLE_EQ(flops(grouped).value(), 2.0 * 40 * 64 * 32);

@@ -1,4 +1,4 @@
-// Kriging on values whose prediction is known, and the modules of experts that are read with it.
+// Kriging on values with a known prediction, and the expert modules whose costs use it.
 #include "kernels/kriging.hpp"
 
 #include <gmock/gmock.h>
@@ -16,13 +16,16 @@ Observation at(double x, std::size_t family, double value) {
   return {{.place = {x}, .family = family, .along = x}, value};
 }
 
+// Is the prediction zero without observations?
 TEST(Kriging, NothingSeenIsNothingKnown) { EXPECT_EQ(kriged({}, {}), 0.0); }
 
+// Does an observation count by its covariance?
 TEST(Kriging, OneObservationCountsByItsCovariance) {
-  // The mean is the median of what is near: the observation itself.
+  // The mean is the median of the close observations: the observation itself.
   const std::vector<Observation> one = {at(3.0, 0, 0.3)};
   EXPECT_DOUBLE_EQ(kriged(one, one[0].spot), 0.3);
-  // Two, far from each other: mean 1, the nearer one 0. The solution of the 2x2 system by hand.
+  // Two observations with a large distance: mean 1, the closer one 0. The 2x2 system is solved by
+  // hand.
   const KrigingRule rule{.place_length = 1.0, .family_variance = 0.0, .noise = 0.0};
   const std::vector<Observation> two = {at(0.0, 0, 0.0), at(1.0, 1, 1.0)};
   const double c = std::exp(-1.0);
@@ -32,6 +35,7 @@ TEST(Kriging, OneObservationCountsByItsCovariance) {
   EXPECT_NEAR(kriged(two, {.place = {0.5}, .family = 2, .along = 0.5}, rule), expected, 1e-12);
 }
 
+// Does a family of observations keep its offset?
 TEST(Kriging, AFamilyKeepsItsOffset) {
   std::vector<Observation> seen;
   for (int x = 0; x < 8; ++x) {
@@ -50,6 +54,7 @@ ExpertModule known_module(const ExpertTable& table) {
   return {};
 }
 
+// Are measured expert modules returned exactly, and their neighbours interpolated?
 TEST(ExpertModules, MeasuredOnesAreGivenBackAndTheirNeighboursInterpolated) {
   for (const char* gpu : {"a100_80gb", "h100", "b200"}) {
     const GpuProfile profile = load_profile(gpu);
@@ -69,6 +74,7 @@ TEST(ExpertModules, MeasuredOnesAreGivenBackAndTheirNeighboursInterpolated) {
   }
 }
 
+// Is a table of modules written in the form in which it is read?
 TEST(ExpertModules, ATableIsWrittenAsItIsRead) {
   const GpuProfile profile = load_profile("h100");
   const ExpertTable table = load_expert_table(profile);
@@ -78,6 +84,7 @@ TEST(ExpertModules, ATableIsWrittenAsItIsRead) {
   EXPECT_THAT(lines.front(), testing::ContainsRegex("^[0-9 ]+ : [~0-9. ]+$"));
 }
 
+// Is a GPU without a table priced by the model?
 TEST(ExpertModules, AGpuWithoutATableIsModelled) {
   const GpuProfile profile = load_profile("h200");
   const ExpertModule module{

@@ -1,4 +1,4 @@
-// The profiles as data: they load, every number has a source, derived ones say so.
+// The GPU profiles as data: they load, every number has a source, and derived profiles are marked.
 #include "kernels/profile.hpp"
 
 #include <gmock/gmock.h>
@@ -21,6 +21,7 @@ using testing::HasSubstr;
 
 constexpr std::size_t profile_bytes_most = 100'000;
 
+// Do all thirteen profiles load?
 TEST(Profile, AllThirteenLoad) {
   EXPECT_THAT(gpu_names(),
               testing::ElementsAre("a100_40gb", "a100_80gb", "b200", "b300", "gb200", "gb300",
@@ -37,6 +38,7 @@ TEST(Profile, AllThirteenLoad) {
   }
 }
 
+// Do the sheets contain the figures of the data sheets?
 TEST(Profile, SheetsHoldTheDataSheetFigures) {
   EXPECT_DOUBLE_EQ(load_gpu_sheet("a100_80gb").peak(DataType::Bf16).value(), 312e12);
   EXPECT_DOUBLE_EQ(load_gpu_sheet("a100_40gb").hbm.value(), 1555e9);
@@ -47,25 +49,32 @@ TEST(Profile, SheetsHoldTheDataSheetFigures) {
   EXPECT_EQ(load_gpu_sheet("mi300x").power_w, 0.0) << "not the power of the GPU it is derived from";
 }
 
-// Every number stands in an object, or below an object, that names its source.
-void expect_sources(const json& value, const std::string& place, bool sourced) {
+// Checks that every number is in an object with a source, or below one. Returns how many there are.
+std::size_t expect_sources(const json& value, const std::string& place, bool sourced) {
+  std::size_t numbers = 0;
   if (value.is_object()) {
     const bool here = sourced || (value.contains("source") && !value["source"].empty()) ||
                       (value.contains("provenance") && value["provenance"].contains("table"));
     for (const auto& [key, inner] : value.items())
-      if (key != "version") expect_sources(inner, place + "/" + key, here);
+      if (key != "version") numbers += expect_sources(inner, place + "/" + key, here);
   } else if (value.is_array()) {
-    for (const auto& inner : value) expect_sources(inner, place, sourced);
+    for (const auto& inner : value) numbers += expect_sources(inner, place, sourced);
   } else if (value.is_number()) {
     EXPECT_TRUE(sourced) << place;
+    ++numbers;
+  }
+  return numbers;
+}
+
+// Does every number have a source?
+TEST(Profile, EveryNumberHasASource) {
+  for (const std::string& name : gpu_names()) {
+    const auto profile = json::parse(read_file(data_file("kernels/profiles", name)));
+    EXPECT_GE(expect_sources(profile, name, false), 4U) << name;
   }
 }
 
-TEST(Profile, EveryNumberHasASource) {
-  for (const std::string& name : gpu_names())
-    expect_sources(json::parse(read_file(data_file("kernels/profiles", name))), name, false);
-}
-
+// Do fitted sections state their data and their error?
 TEST(Profile, FittedSectionsSayOnWhatAndHowWell) {
   for (const std::string name : {"a100_80gb", "h100", "b200"}) {
     const auto profile = json::parse(read_file(data_file("kernels/profiles", name)));
@@ -82,6 +91,7 @@ TEST(Profile, FittedSectionsSayOnWhatAndHowWell) {
   }
 }
 
+// Do derived GPUs extrapolate all costs of their base GPU?
 TEST(Profile, DerivedGpusExtrapolateEverythingOfTheirSiblings) {
   int derived = 0;
   for (const std::string& name : gpu_names()) {
@@ -98,6 +108,7 @@ TEST(Profile, DerivedGpusExtrapolateEverythingOfTheirSiblings) {
   EXPECT_EQ(derived, 10);
 }
 
+// Does a derived GPU scale with its data sheet?
 TEST(Profile, ASiblingScalesWithTheDataSheet) {
   const MemoryBound kernel{.bytes = 10'000'000'000};
   const Seconds h100 = load_cost_model("h100")->cost(kernel).time;
@@ -105,6 +116,7 @@ TEST(Profile, ASiblingScalesWithTheDataSheet) {
   EXPECT_NEAR(h100 / h200, 4800.0 / 3350.0, 0.01);
 }
 
+// Do errors for unknown names and precisions suggest a remedy?
 TEST(Profile, UnknownNamesAndPrecisionsAreExplained) {
   try {
     (void)load_gpu_sheet("h10");
@@ -121,7 +133,7 @@ TEST(Profile, UnknownNamesAndPrecisionsAreExplained) {
   }
 }
 
-// A copy of a profile with one thing changed, in a folder that goes with the test.
+// A copy of a profile with one change, in a folder that is removed after the test.
 class BrokenProfile : public testing::Test {
  protected:
   std::string written(const json& profile) const {
@@ -132,6 +144,7 @@ class BrokenProfile : public testing::Test {
   json h200() const { return json::parse(read_file(data_file("kernels/profiles", "h200"))); }
 };
 
+// Does an error name the field that is wrong?
 TEST_F(BrokenProfile, NamesTheFieldThatIsWrong) {
   json profile = h200();
   profile["sheet"]["hbm"]["value"] = "fast";
@@ -148,7 +161,7 @@ TEST_F(BrokenProfile, NamesTheFieldThatIsWrong) {
   }
 }
 
-// Is the sheet read for itself, whatever became of the fits, and is it the sheet that pricing uses?
+// Can the sheet be read if the fits are damaged, and is it the sheet that pricing uses?
 TEST_F(BrokenProfile, GivesItsSheetWhenItsFitsAreLost) {
   json profile = json::parse(read_file(data_file("kernels/profiles", "h100")));
   profile["gemm"]["tables"][0]["efficiency_1e4"].erase(0);
@@ -161,8 +174,9 @@ TEST_F(BrokenProfile, GivesItsSheetWhenItsFitsAreLost) {
     EXPECT_EQ(load_gpu(name).sheet.hbm.value(), load_gpu_sheet(name).hbm.value()) << name;
 }
 
-// Does a sibling of more power hold a higher clock, by a power of what static power leaves (210 W
-// of an H100's, 300 W of a B200's), whatever the boost clock of its peak is, and never above that?
+// Does a derived GPU with more power hold a higher clock? The clock follows a power of the dynamic
+// power (static: 210 W of an H100, 300 W of a B200), whatever the boost clock of its peak, and
+// never exceeds it.
 TEST(Profile, MorePowerHoldsAHigherClock) {
   const auto sustained = [](const char* gpu) { return load_profile(gpu).gemm.sustained_time; };
   const double exponent = load_profile("b200").clock_exponent;
@@ -174,8 +188,8 @@ TEST(Profile, MorePowerHoldsAHigherClock) {
     EXPECT_GE(sustained(gpu.c_str()), 1.0) << gpu;
 }
 
-// Does attention, whose tables hold in training where they were measured, slow down with less
-// power?
+// Does attention slow down with less power? Its tables are valid in training on the GPUs on which
+// they were measured.
 TEST(Profile, LessPowerSlowsAttentionToo) {
   const auto clock = [](const char* gpu) { return load_profile(gpu).attention.clock_time; };
   EXPECT_NEAR(clock("h100_96gb"), std::cbrt(490.0 / 290.0), 1e-12);
@@ -190,6 +204,7 @@ TEST(Profile, LessPowerSlowsAttentionToo) {
   EXPECT_NEAR(slowed(Clock::Burst), 1.0, 1e-12);
 }
 
+// Are another version and a profile derived from a derived one refused?
 TEST_F(BrokenProfile, RefusesAnotherVersionAndADerivedSibling) {
   json profile = h200();
   profile["version"] = 2;
@@ -199,7 +214,7 @@ TEST_F(BrokenProfile, RefusesAnotherVersionAndADerivedSibling) {
   EXPECT_THROW((void)load_profile(written(profile)), InputError);
 }
 
-// A user's GPU by what its data sheet says otherwise than that of a measured one.
+// Does a user's data sheet alone give a GPU that equals its base GPU except for its own figures?
 TEST_F(BrokenProfile, ADataSheetAloneIsAsTheGpuItNamesButForItsOwnFigures) {
   const json own = {{"schema", "trainyard.gpu_profile"},
                     {"version", 1},
@@ -230,6 +245,7 @@ TEST_F(BrokenProfile, ADataSheetAloneIsAsTheGpuItNamesButForItsOwnFigures) {
   }
 }
 
+// Are tables that do not match their axes refused?
 TEST_F(BrokenProfile, RefusesTablesThatDoNotFitTheirAxes) {
   json profile = json::parse(read_file(data_file("kernels/profiles", "h100")));
   profile["gemm"]["tables"][0]["efficiency_1e4"].erase(0);

@@ -21,6 +21,7 @@ void expect_close(double actual, double expected) {
   EXPECT_NEAR(actual, expected, expected * 1e-9);
 }
 
+// Is a GEMM memory-bound for few rows and compute-bound for many on an H100?
 TEST(Roofline, H100IsMemoryBoundForFewRowsAndComputeBoundForMany) {
   // Bytes 2 (2 * 64 * 8192 + 8192^2) over 3350e9, and FLOPs 2 m 8192^2 over 989.4e12.
   expect_close(microseconds(64, h100_bf16, h100_hbm), 136314880.0 / 3350e9 * 1e6);
@@ -29,6 +30,7 @@ TEST(Roofline, H100IsMemoryBoundForFewRowsAndComputeBoundForMany) {
   expect_close(microseconds(4096, h100_bf16, h100_hbm), 549755813888.0 / 989.4e12 * 1e6);
 }
 
+// Does the roofline agree with the published figures to their last digit?
 TEST(Roofline, AgreesWithThePublishedFiguresToTheirLastDigit) {
   EXPECT_NEAR(microseconds(64, h100_bf16, h100_hbm), 40.691, 5e-4);
   EXPECT_NEAR(microseconds(128, h100_bf16, h100_hbm), 41.317, 5e-4);
@@ -42,6 +44,7 @@ TEST(Roofline, AgreesWithThePublishedFiguresToTheirLastDigit) {
   EXPECT_NEAR(microseconds(4096, a100, a100_hbm), 1762.04, 5e-3);
 }
 
+// Are both bounds equal at the ridge point?
 TEST(Roofline, RidgeIsWhereBothBoundsMeet) {
   expect_close(ridge(h100_bf16, h100_hbm), 989.4 / 3.35);
   EXPECT_NEAR(ridge(h100_bf16, h100_hbm), 295.343, 5e-4);
@@ -50,12 +53,14 @@ TEST(Roofline, RidgeIsWhereBothBoundsMeet) {
   expect_close(work / h100_bf16 / (bytes / h100_hbm), 1.0);
 }
 
+// Do memory-bound kernels need no arithmetic rate?
 TEST(Roofline, MemoryBoundKernelsNeedNoArithmeticRate) {
   expect_close(roofline(Flops{0}, Bytes{3350e9}, FlopsPerSecond{0}, h100_hbm).value(), 1.0);
 }
 
-// Streaming kernels and copies.
+// Element-wise kernels and copies.
 
+// Is the time of a memory-bound kernel its traffic over the bandwidth plus a launch floor?
 TEST(MemoryBound, IsTrafficOverBandwidthAndALaunchFloor) {
   const GpuSheet sheet = load_gpu_sheet("a100_80gb");
   const MemoryModel model{.floor = Seconds{1e-6}, .bandwidth_efficiency = 0.5};
@@ -63,6 +68,7 @@ TEST(MemoryBound, IsTrafficOverBandwidthAndALaunchFloor) {
   EXPECT_NEAR(memory_bound_cost(sheet, model, kernel).time.value(), 3e-6 + 2e-3, 1e-12);
 }
 
+// Is a memory-bound kernel never faster than the bandwidth and never below the floor?
 TEST(MemoryBound, NeverBeatsTheBandwidthAndNeverFallsBelowTheFloor) {
   for (const std::string& name : gpu_names()) {
     const GpuSheet sheet = load_gpu_sheet(name);
@@ -78,6 +84,7 @@ TEST(MemoryBound, NeverBeatsTheBandwidthAndNeverFallsBelowTheFloor) {
   }
 }
 
+// Do copies cross the host link once, or HBM twice?
 TEST(MemoryBound, CopiesCrossTheHostLinkOrHbmTwice) {
   const auto model = load_cost_model("h100");
   const GpuSheet sheet = load_gpu_sheet("h100");

@@ -11,6 +11,7 @@ namespace {
 
 Surface two_by_three() { return {{{64, 256}, {1, 4, 16}}, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}}; }
 
+// Does the surface return its nodes exactly?
 TEST(Surface, ReturnsNodesExactly) {
   const Surface s = two_by_three();
   EXPECT_DOUBLE_EQ(s.at(std::array<std::int64_t, 2>{64, 16}).value, 0.3);
@@ -19,12 +20,14 @@ TEST(Surface, ReturnsNodesExactly) {
   EXPECT_FALSE(s.node(std::array<std::int64_t, 2>{128, 4}).has_value());
 }
 
+// Is the value halfway in logarithms the mean?
 TEST(Surface, HalfwayInLogarithmsIsTheMean) {
   const auto reading = two_by_three().at(std::array<std::int64_t, 2>{128, 2});
   EXPECT_NEAR(reading.value, (0.1 + 0.2 + 0.4 + 0.5) / 4, 1e-12);
   EXPECT_TRUE(reading.inside);
 }
 
+// Is a point outside the surface clamped to the border and marked?
 TEST(Surface, OutsideIsTheBorderAndSaysSo) {
   const auto reading = two_by_three().at(std::array<std::int64_t, 2>{1024, 64});
   EXPECT_DOUBLE_EQ(reading.value, 0.6);
@@ -33,6 +36,7 @@ TEST(Surface, OutsideIsTheBorderAndSaysSo) {
   EXPECT_TRUE(two_by_three().at(std::array<std::int64_t, 2>{256, 16}).inside);
 }
 
+// Does the surface stay within the range of its nodes?
 TEST(Surface, StaysWithinItsNodes) {
   const Surface s = two_by_three();
   for (std::int64_t m = 1; m < 1000; m += 7)
@@ -43,8 +47,9 @@ TEST(Surface, StaysWithinItsNodes) {
     }
 }
 
+// Are known values kept, and planes continued?
 TEST(FillHoles, KeepsWhatIsKnownAndContinuesPlanes) {
-  // A function linear in the logarithms is harmonic: inner holes are recovered exactly.
+  // A function that is linear in the logarithms is harmonic, so inner holes are recovered exactly.
   const std::vector<std::vector<std::int64_t>> axes = {{1, 2, 8, 16}, {1, 4, 8, 64}};
   std::vector<std::optional<double>> values;
   std::vector<double> truth;
@@ -59,6 +64,7 @@ TEST(FillHoles, KeepsWhatIsKnownAndContinuesPlanes) {
   for (std::size_t i = 0; i < truth.size(); ++i) EXPECT_NEAR(filled[i], truth[i], 1e-6) << i;
 }
 
+// Does an empty corner take the mean of its neighbours?
 TEST(FillHoles, AnEmptyCornerTakesItsNeighbours) {
   const auto filled = fill_holes({{1, 2}, {1, 2}}, {std::nullopt, 3.0, 5.0, 9.0});
   EXPECT_NEAR(filled[0], 4.0, 1e-6);

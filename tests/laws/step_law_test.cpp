@@ -1,4 +1,4 @@
-// What must hold of a whole step, whatever the model: bounds, scaling, and what is left when
+// Laws of a whole step that hold for every model: bounds, scaling, and the remaining time if
 // compute or communication costs nothing (oracles 77, 78, 80, 82, 84).
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using namespace test;
 
 constexpr double kExact = 1e-9;
 
-// A round machine: 100 TFLOP/s and 1 TB/s of memory.
+// A machine with round figures: 100 TFLOP/s and 1 TB/s of memory.
 double machine_seconds(const Kernel& kernel, double slower = 1.0) {
   return slower * std::max(flops(kernel).value() / 1e14, hbm_bytes(kernel).value() / 1e12);
 }
@@ -55,8 +55,8 @@ Step on_fabric(const TrainingPlan& plan, const std::string& engine, double slowe
                    machine(slower), {.engine = engine});
 }
 
-// Ideal is the critical path; contention only adds (oracle 77). A GPU and a link do one second of
-// work in a second (oracle 78).
+// Do the bounds of a step hold? The ideal engine gives the critical path, and contention only adds
+// time (oracle 77). A GPU and a link do at most one second of work per second (oracle 78).
 TEST(StepLaw, Bounds) {
   for (const TrainingPlan& plan : layouts()) {
     const Step step = on_fabric(plan, "simgrid");
@@ -68,8 +68,10 @@ TEST(StepLaw, Bounds) {
         if (op.kind != OpKind::Compute) continue;
         work += machine_seconds(step.workload.kernels[program.kernel_of(op)]);
       }
+      EXPECT_GT(work, 0.0);
       EXPECT_GE(time, work * (1.0 - kExact));
     }
+    EXPECT_FALSE(step.timeline.links.empty());
     for (std::size_t link = 0; link < step.timeline.links.size(); ++link) {
       const Link& real = step.cluster->link(step.partition.links[link].representative);
       EXPECT_GE(time, step.timeline.links[link].bytes / real.capacity.value() * (1.0 - kExact));
@@ -77,9 +79,11 @@ TEST(StepLaw, Bounds) {
   }
 }
 
-// Oracle 80. In the ideal engine a step is a longest path: whole <= compute alone + communication
-// alone; and where everything is one flow the two add up exactly.
+// Is a step bounded by compute alone plus communication alone (oracle 80)? In the ideal engine a
+// step is a longest path, so the whole is at most the sum; if everything is one flow, the two add
+// up exactly.
 TEST(StepLaw, ComputeAndCommunicationAlone) {
+  std::size_t of_one_stage = 0;
   for (const TrainingPlan& plan : layouts()) {
     const Cluster cluster = testing::make_cluster(fabric(plan));
     const AlgorithmModel communication(cluster);
@@ -98,10 +102,13 @@ TEST(StepLaw, ComputeAndCommunicationAlone) {
     if (p.pipeline > 1 || p.data > 1) continue;
     EXPECT_FALSE(p.overlap_tensor);
     EXPECT_NEAR(whole, compute + exposed, kExact * whole);
+    ++of_one_stage;
   }
+  EXPECT_EQ(of_one_stage, 2U) << "both models on the first layout";
 }
 
-// Weak scaling on a network that costs nothing: twice the replicas, the same step (oracle 82).
+// Is weak scaling perfect on a network that costs nothing: twice the replicas, the same step
+// (oracle 82)?
 TEST(StepLaw, WeakScaling) {
   for (TrainingPlan plan : layouts()) {
     plan.parallelism.zero_stage = 0;
@@ -116,7 +123,8 @@ TEST(StepLaw, WeakScaling) {
   }
 }
 
-// Every latency, 1/bandwidth and 1/FLOPS times k: every time stamp times k (oracle 84).
+// Does every time stamp scale with k if every latency, 1/bandwidth and 1/FLOPS is multiplied by k
+// (oracle 84)?
 TEST(StepLaw, UnitsOfTime) {
   for (const TrainingPlan& plan : layouts()) {
     for (const std::string engine : {"ideal", "simgrid"}) {

@@ -1,4 +1,4 @@
-// Does the last of many replicas come as late as the largest of so many exponential delays?
+// The delay of the last of many replicas, as the maximum of exponential delays.
 #include "models/stragglers.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 namespace trainyard {
 namespace {
 
+// Is the last replica later by the harmonic number?
 TEST(Stragglers, TheLastIsLaterByTheHarmonicNumber) {
   const Stragglers replicas{.delay = 0.01};
   EXPECT_DOUBLE_EQ(replicas.last_of(1), 1.0);
@@ -15,6 +16,7 @@ TEST(Stragglers, TheLastIsLaterByTheHarmonicNumber) {
   EXPECT_DOUBLE_EQ(Stragglers{}.last_of(2048), 1.0);
 }
 
+// Is the delay of the repository's data small?
 TEST(Stragglers, TheShippedDelayIsSmall) {
   const Stragglers replicas = load_stragglers();
   EXPECT_GT(replicas.delay, 0.0);

@@ -1,9 +1,10 @@
-// Better hardware makes no step longer: a link's rate, its latency or a GPU's rate is improved in
-// scenarios drawn at random, and the step may grow by 1 % at the most.
+// Better hardware must not make a step longer. A link's rate, its latency or a GPU's rate is
+// improved in random scenarios, and the step may grow by at most 1 %.
 //
-// A schedule may grow when one of its tasks shrinks (Graham 1969): a transfer that ends earlier
-// meets others that it missed before. Such a step grows with NCCL's choice held as well (every call
-// by one algorithm and protocol), is named, and is one of at most 1 % of the seeds.
+// A schedule may become longer when one of its tasks becomes shorter (Graham 1969): a transfer that
+// ends earlier may overlap transfers that it did not overlap before. Such a step becomes longer
+// also with NCCL's choice fixed (every call with one algorithm and protocol). It is reported, and
+// at most 1 % of the seeds may be such cases.
 #include <gtest/gtest.h>
 
 #include "random_scenario.hpp"
@@ -32,12 +33,13 @@ double growth(const Document& document, const Improvement& better) {
   return step_s(better.document, better.what_if) / step_s(document, {});
 }
 
-// The step grows as well where NCCL has nothing to choose.
+// Whether the step becomes longer also if NCCL has nothing to choose.
 bool is_scheduling_anomaly(const Document& document, Improvement better) {
   better.document = choice_held(better.document);
   return growth(choice_held(document), better) > kGrowthMost;
 }
 
+// Does better hardware make no step longer?
 TEST(BetterHardware, MakesNoStepLonger) {
   const std::uint32_t count = seeds(kBetterSample);
   std::uint32_t anomalies = 0;

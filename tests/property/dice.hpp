@@ -1,7 +1,7 @@
-// Random choices of the sweeps, and how many seeds they run.
+// Random choices of the sweeps, and the number of their seeds.
 //
-//   Dice dice(seed);
-//   const auto tensor = dice.one_of({1, 2, 4});
+//    Dice dice(seed);
+//    const auto tensor = dice.one_of({1, 2, 4});
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// A scenario drawn at random on a shipped node type, and one part of its hardware made better.
+// A random scenario on a node type of the repository, and one improvement of its hardware.
 //
-//   Scenario scenario = read_scenario_document("seed 7", random_document(dice));
-//   const Improvement better = random_improvement(dice, document);
+//    Scenario scenario = read_scenario_document("seed 7", random_document(dice));
+//    const Improvement better = random_improvement(dice, document);
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace trainyard::test {
 
 using Document = nlohmann::ordered_json;
 
-// "48.5 GB/s" times 2: "97 GB/s".
+// A quantity times a factor: "48.5 GB/s" times 2 is "97 GB/s".
 inline std::string times(const std::string& quantity, double factor) {
   const std::size_t space = quantity.find(' ');
   return fmt::format("{}{}", std::stod(quantity.substr(0, space)) * factor, quantity.substr(space));
@@ -47,7 +47,7 @@ inline Document random_cluster(Dice& dice) {
           {"fabric", {{"kind", dice.one_of<const char*>({"single_switch", "rail_optimized"})}}}};
 }
 
-// Degrees whose product is the cluster's number of GPUs.
+// Degrees of parallelism with the cluster's number of GPUs as their product.
 inline Document random_parallelism(Dice& dice, std::int64_t gpus) {
   const std::int64_t tensor = dice.one_of({1, 2, 4, 8});
   const std::int64_t context = gpus / tensor % 2 == 0 ? dice.one_of({1, 1, 2}) : 1;
@@ -88,8 +88,8 @@ inline Document random_document(Dice& dice) {
 
 struct Improvement {
   std::string name;     // "NVLink's rate x 2"
-  Document document;    // the scenario with it
-  WhatIf what_if = {};  // what a scenario cannot say
+  Document document;    // the scenario with the improvement
+  WhatIf what_if = {};  // an improvement that a scenario cannot express
 };
 
 inline Improvement random_improvement(Dice& dice, Document document) {

@@ -1,5 +1,5 @@
-// Steps drawn at random: whatever the layout, the FLOPs are the model's, memory comes back, the
-// shares fill the step, the graph is valid and folding is exact.
+// Random steps: for every layout the FLOPs are the model's, memory is freed, the shares fill the
+// step, the graph is valid, and folding is exact.
 #include <gtest/gtest.h>
 
 #include "dice.hpp"
@@ -62,8 +62,9 @@ double machine(const Kernel& kernel) {
   return 1e-6 + std::max(flops(kernel).value() / 1e14, hbm_bytes(kernel).value() / 1e12);
 }
 
-// Unfused attention multiplies the whole square, as the formulas count. The fused kernel of ranks
-// that share a sequence computes the causal half, and all of them together no more than one would.
+// The FLOPs that the step must execute. Unfused attention multiplies the whole square, as in the
+// formulas. The fused kernel of ranks that share a sequence computes the causal half, and all ranks
+// together compute no more than one rank would.
 double wanted_flops(const TrainingPlan& plan) {
   if (plan.parallelism.context > 1) {
     TrainingPlan alone = plan;
@@ -81,6 +82,7 @@ double wanted_flops(const TrainingPlan& plan) {
 
 class RandomStep : public ::testing::TestWithParam<std::uint32_t> {};
 
+// Does a random step satisfy all invariants?
 TEST_P(RandomStep, KeepsTheInvariants) {
   const TrainingPlan plan = random_plan(GetParam());
   const Workload workload = lower(plan);

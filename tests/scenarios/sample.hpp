@@ -1,4 +1,4 @@
-// A scenario file that is right, as a document to change, and what the reader says of changed ones.
+// A valid scenario file as a document to change, and the errors of the reader for changed ones.
 #pragma once
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ inline nlohmann::ordered_json sample() {
   })");
 }
 
-// A folder for the files of one test, removed with it.
+// A folder for the files of one test, which is removed with it.
 class TemporaryFolder {
  public:
   TemporaryFolder()
@@ -54,7 +54,7 @@ inline Scenario load(const nlohmann::ordered_json& document,
   return load_scenario(folder.write("s.json", document.dump()), changes);
 }
 
-// The problems without the file's name, one a line; "" when there is none.
+// The problems without the name of the file, one per line. The result is empty if there is none.
 inline std::string complaints(const nlohmann::ordered_json& document,
                               const std::vector<Override>& changes = {}) {
   try {

@@ -1,4 +1,5 @@
-// Every scenario in the folder loads, names its source, and says what it supposes.
+// The scenarios of the repository: each of them loads, names its source, and states its
+// assumptions.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -22,6 +23,7 @@ std::set<std::string> shipped() {
   return names;
 }
 
+// Does every scenario load, and is it the same after resolving and reading?
 TEST(Shipped, EveryScenarioLoadsAndRoundTrips) {
   for (const std::string& name : shipped()) {
     SCOPED_TRACE(name);
@@ -32,6 +34,7 @@ TEST(Shipped, EveryScenarioLoadsAndRoundTrips) {
   }
 }
 
+// Are the announced scenarios there?
 TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   const std::set<std::string> names = shipped();
   const auto count = [&](const std::string& begin) {
@@ -49,7 +52,7 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   EXPECT_EQ(count("first/"), 1);
 }
 
-// The main job, setting by setting (Korthikanti et al. 2022, table 5).
+// Is the main scenario the published run, setting by setting (Korthikanti et al. 2022, table 5)?
 TEST(Shipped, TheMainJobIsThePublishedRun) {
   const Scenario s =
       load_scenario((kFolder / "megatron/gpt3_175b_64xa100_selective.json").string(), {});
@@ -69,7 +72,9 @@ TEST(Shipped, TheMainJobIsThePublishedRun) {
   EXPECT_EQ(s.published->mfu, 0.514);
 }
 
+// Do the scenarios of Narayanan et al. compare hardware FLOPs and name their microbatch size?
 TEST(Shipped, TheLadderComparesHardwareFlopsAndNamesItsMicroBatch) {
+  std::size_t sizes = 0;
   for (const std::string& name : shipped()) {
     const Scenario s = load_scenario((kFolder / name).string(), {});
     if (s.source.find("2104.04473") == std::string::npos) continue;
@@ -80,7 +85,9 @@ TEST(Shipped, TheLadderComparesHardwareFlopsAndNamesItsMicroBatch) {
     EXPECT_EQ(s.plan.training.recompute, Recompute::Full);
     ASSERT_FALSE(s.assumptions.empty());
     EXPECT_NE(s.assumptions.front().find("micro-batch"), std::string::npos);
+    ++sizes;
   }
+  EXPECT_GE(sizes, 10U);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Chakra traces: a step that goes out and comes back is the same step; traces of others are read by
-// their conventions; what does not match is named.
+// Chakra traces: an exported step that is imported again is the same step; traces of other programs
+// are read by their conventions; errors name what does not match.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,6 +68,7 @@ Node message(std::uint64_t id, NodeType type, std::int32_t from, std::int32_t to
                          {"comm_tag", tag}}};
 }
 
+// Does a step take the same time after export and import?
 TEST_F(Chakra, AStepThatGoesOutAndComesBackTakesTheSameTime) {
   struct Shipped {
     std::string scenario, sets;
@@ -99,7 +100,8 @@ TEST_F(Chakra, AStepThatGoesOutAndComesBackTakesTheSameTime) {
   }
 }
 
-// Written by protoc from text, as ASTRA-sim's generators lay them out. A100: 312 TFLOP/s bf16.
+// Are the traces of other programs replayed by roofline and by record? protoc wrote these from
+// text, in the layout of ASTRA-sim's generators. A100: 312 TFLOP/s bf16.
 TEST_F(Chakra, TracesOfOthersAreReplayedByRooflineAndRecord) {
   const Outcome outcome = scratch.sh(
       "trainyard import chakra tests/tools/chakra_traces -o w.json && "
@@ -117,6 +119,7 @@ TEST_F(Chakra, TracesOfOthersAreReplayedByRooflineAndRecord) {
   EXPECT_NEAR(seconds.at("next layer"), 250e-6, 1e-9);
 }
 
+// Do the sizes follow the convention?
 TEST_F(Chakra, SizesFollowTheConvention) {
   const auto bytes = [&](std::int64_t type, const Conventions& how) {
     const RankTrace trace{.nodes = {collective(1, type, 100)}};
@@ -130,6 +133,7 @@ TEST_F(Chakra, SizesFollowTheConvention) {
   EXPECT_EQ(bytes(kReduceScatter, {.reduce_scatter_output = true}), 400);
 }
 
+// Do the dimensions choose among the ranks?
 TEST_F(Chakra, DimensionsChooseAmongRanks) {
   Node along = collective(1, 0, 8);
   along.attributes["involved_dim"] = std::vector<std::int64_t>{0, 1};
@@ -143,6 +147,7 @@ TEST_F(Chakra, DimensionsChooseAmongRanks) {
   EXPECT_EQ(workload.programs.size(), 1U) << "they all do the same";
 }
 
+// Do messages match by tag where orders differ?
 TEST_F(Chakra, MessagesMeetByTagWhereOrdersDiffer) {
   const RankTrace sends{
       .nodes = {message(1, NodeType::Send, 0, 1, 7), message(2, NodeType::Send, 0, 1, 8)}};
@@ -154,6 +159,7 @@ TEST_F(Chakra, MessagesMeetByTagWhereOrdersDiffer) {
       << "a stream in order cannot take the second first";
 }
 
+// Does the error name what does not match?
 TEST_F(Chakra, WhatDoesNotMatchIsNamed) {
   const RankTrace one{.nodes = {collective(1, 0, 8)}};
   const RankTrace other{.nodes = {collective(5, 0, 16)}};
@@ -171,7 +177,8 @@ TEST_F(Chakra, WhatDoesNotMatchIsNamed) {
               HasSubstr("names group \"12\", which nothing defines"));
 }
 
-// Numbers of ranks beyond 32 bits are not cut to ranks that there are.
+// Are ranks and sizes refused that exceed their types? Rank numbers of more than 32 bits are not
+// truncated to existing ranks.
 TEST_F(Chakra, RanksAndSizesBeyondTheirTypesAreRefused) {
   constexpr std::int64_t kBeyond = (1LL << 32) + 1;
   Node far = message(0, NodeType::Send, 0, 1, 0);
@@ -187,7 +194,8 @@ TEST_F(Chakra, RanksAndSizesBeyondTheirTypesAreRefused) {
       HasSubstr("has a comm_size of 4611686018427387904"));
 }
 
-// Every attribute that an import reads, with values of kinds and sizes that it cannot have.
+// Are attributes refused that have another kind or size? The test gives every attribute that an
+// import reads values of kinds and sizes that it cannot have.
 TEST_F(Chakra, AttributesOfAnotherKindOrSizeAreRefused) {
   struct Attribute {
     std::string name;
@@ -233,6 +241,7 @@ TEST_F(Chakra, AttributesOfAnotherKindOrSizeAreRefused) {
               HasSubstr("the trace has \"trainyard\""));
 }
 
+// Does the command refuse a wrong attribute in one line?
 TEST_F(Chakra, ACommandRefusesAWrongAttributeInOneLine) {
   Node node = collective(7, 0, 8);
   node.attributes["comm_size"] = std::string("8");
@@ -242,6 +251,7 @@ TEST_F(Chakra, ACommandRefusesAWrongAttributeInOneLine) {
   EXPECT_EQ(test::lines_of(outcome.err).size(), 1U) << outcome.err;
 }
 
+// Do missing attributes have a default, or are they refused?
 TEST_F(Chakra, MissingAttributesHaveADefaultOrAreRefused) {
   const auto without = [&](Node node, const std::string& name) {
     node.attributes.erase(name);
@@ -260,6 +270,7 @@ TEST_F(Chakra, MissingAttributesHaveADefaultOrAreRefused) {
   EXPECT_EQ(problem({{.nodes = {work}}}), "") << "a computation needs none";
 }
 
+// Is a trace refused that cannot have run?
 TEST_F(Chakra, ATraceThatCannotHaveRunIsRefused) {
   const auto waits = [](std::uint64_t id, std::uint64_t before) {
     return Node{.id = id, .name = "work", .type = NodeType::Compute, .data = {before}};

@@ -1,5 +1,5 @@
 // Files that were made to break the program, given to the real command: each ends with exit code 2
-// and one message, within a minute of processor time and 6 GB of addresses.
+// and one message, within a minute of processor time and 6 GB of address space.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ std::string repeated(const std::string& text, int times) {
 }
 
 struct Hostile {
-  std::string file;  // written before
+  std::string file;  // written before the command runs
   std::string contents;
   std::string line;
   std::string message;  // a part of standard error
@@ -74,6 +74,7 @@ const std::string kLimits = "ulimit -v 6000000; ulimit -t 60; ";
 const std::string kSearchSeconds = "3";
 #endif
 
+// Is each hostile file refused with a message?
 TEST(HostileInputs, EachIsRefusedWithAMessage) {
   for (const Hostile& hostile : hostile_files()) {
     const Scratch scratch;
@@ -84,7 +85,8 @@ TEST(HostileInputs, EachIsRefusedWithAMessage) {
   }
 }
 
-// Sizes that are legal have an answer, those that are not are refused with the figure.
+// Do large groups have a result, or are they refused? Legal sizes have a result; others are refused
+// with the number.
 TEST(HostileInputs, LargeGroupsHaveAnAnswerOrAreRefused) {
   const Scratch scratch;
   const auto study = [&](const std::string& line) {
@@ -116,7 +118,7 @@ TEST(HostileInputs, LargeGroupsHaveAnAnswerOrAreRefused) {
   }
 }
 
-// Thousands of values take no longer than the time that the search is given.
+// Does a search over thousands of values end within its time?
 TEST(HostileInputs, ASearchOverThousandsOfValuesEndsInItsTime) {
   const Scratch scratch;
   std::string values = "1";
@@ -130,7 +132,7 @@ TEST(HostileInputs, ASearchOverThousandsOfValuesEndsInItsTime) {
   EXPECT_THAT(outcome.out, testing::ContainsRegex("of 3000 combinations of values"));
 }
 
-// `nvidia-smi topo -m` of a machine of so many GPUs, four on a switch.
+// The output of `nvidia-smi topo -m` of a machine with this many GPUs, four per switch.
 std::string topo_matrix(int gpus) {
   std::string text;
   for (int gpu = 0; gpu < gpus; ++gpu) text += "\tGPU" + std::to_string(gpu);
@@ -142,6 +144,7 @@ std::string topo_matrix(int gpus) {
   return text + "\n";
 }
 
+// Can a machine of two thousand GPUs be imported?
 TEST(HostileInputs, AMachineOfTwoThousandGpusIsImported) {
   const Scratch scratch;
   const std::string import = "trainyard import topo-m topo.txt --gpu h100 -o out.json";
@@ -152,7 +155,7 @@ TEST(HostileInputs, AMachineOfTwoThousandGpusIsImported) {
   EXPECT_THAT(scratch.sh(kLimits + import).err, testing::HasSubstr("2049 GPUs and NICs"));
 }
 
-// However thin the way up, there is one.
+// Does an enormous oversubscription leave one uplink? There is always at least one.
 TEST(HostileInputs, AnOversubscriptionWithoutMeasureIsOneUplink) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh(
@@ -162,12 +165,14 @@ TEST(HostileInputs, AnOversubscriptionWithoutMeasureIsOneUplink) {
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
 }
 
+// Does an error keep its exit code where standard error cannot be written?
 TEST(HostileInputs, AnErrorKeepsItsExitCodeWhereNobodyCanBeTold) {
   const Scratch scratch;
   EXPECT_EQ(scratch.sh("trainyard run absent.json 2>&-").exit, 2);
   EXPECT_EQ(scratch.sh("trainyard run absent.json 2>/dev/full").exit, 2);
   EXPECT_EQ(scratch.sh("trainyard runn 2>&-").exit, 2);
-  // The file takes no descriptor of the standard ones, and nothing is written into it.
+  // The file does not take a descriptor of the standard streams, and nothing else is written into
+  // it.
   EXPECT_EQ(scratch.sh(kRun + "--json out.json 2>&- >/dev/null").exit, 0);
 }
 

@@ -1,4 +1,4 @@
-// The files that `trainyard run` writes, and that they can be read again.
+// The files that `trainyard run` writes, and whether they can be read back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr const char* kScenarios[] = {"scenarios/first/two_gpus.json",
                                       "scenarios/llama3/llama3_8b_8xh100.json",
                                       "scenarios/llama3/llama3_70b_64xh100.json"};
 
-// The folder's own files, beside the links into the tree.
+// The folder's own files, without the links into the tree.
 std::vector<std::string> written(const Scratch& scratch) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch.folder())) {
@@ -32,6 +32,7 @@ std::vector<std::string> written(const Scratch& scratch) {
   return names;
 }
 
+// Does --out write everything, and does the command report where?
 TEST(Outputs, OutWritesEverythingAndSaysWhere) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh("trainyard run scenarios/first/two_gpus.json --out a/b");
@@ -45,8 +46,9 @@ TEST(Outputs, OutWritesEverythingAndSaysWhere) {
   }
 }
 
-// The device is written to, not replaced, and nothing is put beside it; so is a log that the shell
-// holds open.
+// Are devices and standard output written in place? The command writes to the device and does not
+// replace it, and it writes no other file there; the same holds for a log that the shell holds
+// open.
 TEST(Outputs, DevicesAndStandardOutputAreWrittenAsTheyStand) {
   const Scratch scratch;
   const std::string run = "trainyard run scenarios/first/two_gpus.json ";
@@ -66,6 +68,7 @@ TEST(Outputs, DevicesAndStandardOutputAreWrittenAsTheyStand) {
   EXPECT_FALSE(std::filesystem::exists("/dev/stdout.scenario.json"));
 }
 
+// Is a closed standard output refused as a file?
 TEST(Outputs, AClosedStandardOutputIsNoFile) {
   const Scratch scratch;
   const Outcome closed =
@@ -78,8 +81,8 @@ TEST(Outputs, AClosedStandardOutputIsNoFile) {
   EXPECT_TRUE(nlohmann::json::accept(scratch.read("a.json")));
 }
 
-// The words that run the command as a user whom folders keep out: root may enter them all. Empty
-// where the tests are not run by root; nothing where there is no other user.
+// The prefix that runs the command as a user without access to every folder, because root may enter
+// all of them. Empty when the tests do not run as root; nothing when there is no other user.
 std::optional<std::string> as_a_user(const Scratch& scratch) {
   if (geteuid() != 0) return "";
   std::string words = "setpriv --reuid=65534 --regid=65534 --clear-groups ";
@@ -88,6 +91,7 @@ std::optional<std::string> as_a_user(const Scratch& scratch) {
   return words;
 }
 
+// Are paths refused below a folder that may not be entered?
 TEST(Outputs, PlacesBelowAFolderThatMayNotBeEnteredAreRefused) {
   const Scratch scratch;
   const std::optional<std::string> user = as_a_user(scratch);
@@ -109,6 +113,7 @@ TEST(Outputs, PlacesBelowAFolderThatMayNotBeEnteredAreRefused) {
             "locked:\ndeep\n\nlocked/deep:\n");
 }
 
+// Do names not control the terminal?
 TEST(Outputs, NamesDoNotSteerTheTerminal) {
   const Scratch scratch;
   const Outcome shown = scratch.sh(
@@ -126,6 +131,7 @@ TEST(Outputs, NamesDoNotSteerTheTerminal) {
   }
 }
 
+// Do runs that write one file at once all succeed?
 TEST(Outputs, RunsThatWriteOneFileAtOnceAllSucceed) {
   const Scratch scratch;
   const std::string one =
@@ -137,7 +143,8 @@ TEST(Outputs, RunsThatWriteOneFileAtOnceAllSucceed) {
   EXPECT_THAT(written(scratch), testing::Not(testing::Contains(testing::HasSubstr("partial"))));
 }
 
-// A stage each a row, boxes within the picture, and the same bytes again.
+// Does a picture show every stage? Each stage has a row, boxes lie within the picture, and a second
+// run gives the same bytes.
 TEST(Outputs, APictureShowsEveryStage) {
   const Scratch scratch;
   const std::string run = "trainyard run scenarios/llama3/llama3_70b_64xh100.json --svg ";
@@ -164,6 +171,7 @@ TEST(Outputs, APictureShowsEveryStage) {
   EXPECT_GE(boxes, 4U * 64U * 5U * 2U);
 }
 
+// Does a trace folder hold one file for each rank?
 TEST(Outputs, ATraceFolderHoldsOneFileForEachRank) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh(
@@ -174,16 +182,20 @@ TEST(Outputs, ATraceFolderHoldsOneFileForEachRank) {
     const auto trace =
         nlohmann::json::parse(scratch.read("traces/rank_" + std::to_string(rank) + ".json"));
     EXPECT_EQ(trace["distributedInfo"]["rank"], rank) << "which reader it belongs to";
+    std::size_t slices = 0;
     for (const auto& event : trace["traceEvents"]) {
       if (event["ph"] == "X") {
         EXPECT_EQ(event["pid"], rank);
+        ++slices;
       }
     }
+    EXPECT_GT(slices, 0U);
   }
 }
 
-// Where a step does not fit, `run` simulates what would on a few GPUs; on many that would take many
-// times as long as the run, and it says where to ask.
+// Does the command search for changes that fit only where the search is quick? Where a step does
+// not fit, `run` simulates on a few GPUs the changes that would fit. On many GPUs that would take
+// many times as long as the run, and the output names the command to use.
 TEST(Outputs, WhatWouldFitIsLookedForWhereItIsSoonFound) {
   const Scratch scratch;
   const std::string large = " --set training.micro_batch_size=8 --set training.recompute=none";
@@ -198,6 +210,7 @@ TEST(Outputs, WhatWouldFitIsLookedForWhereItIsSoonFound) {
   EXPECT_THAT(many.out, testing::Not(testing::HasSubstr("least change that fits:")));
 }
 
+// Does a validation that predicts nothing exit with 1?
 TEST(Outputs, AValidationThatPredictsNothingSaysNo) {
   const Scratch scratch;
   write_file(scratch.folder() / "rows.json",
@@ -208,6 +221,7 @@ TEST(Outputs, AValidationThatPredictsNothingSaysNo) {
       << outcome.out;
 }
 
+// Do errors by kind cover only training runs?
 TEST(Outputs, ErrorsByKindAreOfRunsOfTraining) {
   const Scratch scratch;
   write_file(scratch.folder() / "a100_sxm.csv",
@@ -215,7 +229,7 @@ TEST(Outputs, ErrorsByKindAreOfRunsOfTraining) {
   const std::string runs = "tests/measured/published_runs.json --only korthikanti";
   const Outcome none = scratch.sh("trainyard validate a100_sxm.csv --errors errors.json");
   EXPECT_EQ(none.exit, 2) << none.out;
-  EXPECT_NE(none.err.find("--errors tells of runs of training"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("--errors describes training runs"), std::string::npos) << none.err;
   const Outcome both =
       scratch.sh("trainyard validate a100_sxm.csv " + runs + " --errors errors.json");
   EXPECT_EQ(both.exit, 0) << both.err;
@@ -224,6 +238,7 @@ TEST(Outputs, ErrorsByKindAreOfRunsOfTraining) {
               testing::StartsWith("trainyard validate a100_sxm.csv published_runs.json --errors"));
 }
 
+// Does a launch that cannot run leave no scenario?
 TEST(Outputs, ALaunchThatCannotRunLeavesNoScenario) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh(
@@ -234,6 +249,7 @@ TEST(Outputs, ALaunchThatCannotRunLeavesNoScenario) {
   EXPECT_FALSE(scratch.holds("made.json"));
 }
 
+// Does the resolved scenario give the same result?
 TEST(Outputs, TheResolvedScenarioGivesTheSameResult) {
   for (const std::string scenario : kScenarios) {
     const Scratch scratch;
@@ -246,8 +262,9 @@ TEST(Outputs, TheResolvedScenarioGivesTheSameResult) {
   }
 }
 
-// Ideal, because the waits of replicas and the practices of a framework are the scenario's. Memory
-// is not compared: communication buffers and fragmentation belong to the framework, too, which a
+// Does a workload from a file take the same time to the last bit? The runs are ideal, because the
+// waits of replicas and the practices of a framework belong to the scenario. The test does not
+// compare memory: communication buffers and fragmentation belong to the framework, too, which a
 // workload does not name.
 TEST(Outputs, AWorkloadFromAFileTakesTheSameTimeToTheLastBit) {
   for (const std::string scenario : kScenarios) {
@@ -268,7 +285,8 @@ TEST(Outputs, AWorkloadFromAFileTakesTheSameTimeToTheLastBit) {
   }
 }
 
-// Framework, host and NCCL's settings are the scenario's: step, memory and use of links are too.
+// Is a workload with its scenario the same run? The framework, the host and NCCL's settings belong
+// to the scenario: step, memory and use of links are the same too.
 TEST(Outputs, AWorkloadBesideItsScenarioIsTheSameRun) {
   const Scratch scratch;
   const std::string scenario =
@@ -296,7 +314,8 @@ TEST(Outputs, AWorkloadBesideItsScenarioIsTheSameRun) {
   EXPECT_TRUE(bare.at("approximations").contains("software_unknown"));
 }
 
-// Places that take no file are refused before anything is printed or written.
+// Does a path that cannot be written leave nothing? The command refuses paths that cannot hold a
+// file before it prints or writes anything.
 TEST(Outputs, APlaceThatCannotBeWrittenLeavesNothing) {
   const std::string run = "trainyard run scenarios/first/two_gpus.json ";
   for (const std::string option :
@@ -315,6 +334,7 @@ TEST(Outputs, APlaceThatCannotBeWrittenLeavesNothing) {
   }
 }
 
+// Does the result hold timing only on request?
 TEST(Outputs, TimingIsOnlyThereWhenAskedFor) {
   const Scratch scratch;
   ASSERT_EQ(scratch.sh("trainyard run scenarios/first/two_gpus.json --json a.json").exit, 0);

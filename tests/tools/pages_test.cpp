@@ -1,4 +1,4 @@
-// The manual page, bash's completion and `init`: what they say is what the program does.
+// The manual page, bash's completion and `init`: does the program do what they describe?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +11,7 @@ using test::Outcome;
 using test::Scratch;
 using testing::HasSubstr;
 
+// Does the manual hold every command, and is it valid roff?
 TEST(Pages, TheManualHoldsEveryCommandAndIsGoodRoff) {
   const Scratch scratch;
   const Outcome man = scratch.sh("trainyard man > trainyard.1");
@@ -36,6 +37,7 @@ std::string offered(const Scratch& scratch, const std::string& words) {
   return outcome.out;
 }
 
+// Does bash complete commands, options and choices?
 TEST(Pages, BashCompletesCommandsOptionsAndChoices) {
   const Scratch scratch;
   EXPECT_EQ(offered(scratch, "co"), "compare collective completion\n");
@@ -47,6 +49,7 @@ TEST(Pages, BashCompletesCommandsOptionsAndChoices) {
   EXPECT_EQ(offered(scratch, "run scen"), "\n") << "files are bash's own business";
 }
 
+// Does init write a scenario that runs unchanged?
 TEST(Init, WritesAScenarioThatRunsAsItIs) {
   const Scratch scratch;
   const Outcome init = scratch.sh(
@@ -64,8 +67,8 @@ TEST(Init, WritesAScenarioThatRunsAsItIs) {
             "say --force)\n");
 }
 
-// As published runs of its size have it, experts over the ranks of a node, no longer than the
-// model.
+// Does init propose scenarios that run and can be searched? They follow published runs of their
+// size, with experts over the ranks of a node, and sequences no longer than the model's.
 TEST(Init, ProposesWhatRunsAndCanBeSearched) {
   const Scratch scratch;
   const auto made = [&](const std::string& options) {
@@ -80,6 +83,7 @@ TEST(Init, ProposesWhatRunsAndCanBeSearched) {
   EXPECT_THAT(made("--model gpt3-175b --nodes 16"), HasSubstr("\"sequence_length\":2048"));
 }
 
+// Does init ask questions on a terminal?
 TEST(Init, AsksOnATerminal) {
   const Scratch scratch;
   if (!have(scratch, "script"))
@@ -93,6 +97,7 @@ TEST(Init, AsksOnATerminal) {
   EXPECT_THAT(scratch.read("told.json"), HasSubstr("\"sequence_length\":2048"));
 }
 
+// Does init report an unknown model, or one that fits nowhere?
 TEST(Init, AnUnknownModelOrOneThatFitsNowhereIsSaid) {
   const Scratch scratch;
   const Outcome unknown = scratch.sh("trainyard init --yes --model lama3-8b --out a.json");

@@ -1,5 +1,5 @@
-// Wrong command lines: each is refused with its exit code and one clear message on standard error,
-// and nothing on standard output. (Wrong scenarios are in tests/errors.)
+// Wrong command lines: the command refuses each with its exit code, one clear message on standard
+// error, and nothing on standard output. (Wrong scenarios are in tests/errors.)
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -135,7 +135,7 @@ std::vector<Refusal> refusals() {
        "precision, scale, framework, model, recompute, operation, size, group, replica)"},
       {"trainyard calibrate tests/measured/published_runs.json --level-of replica --constants "
        "models/stragglers/replicas.json#/delay/value",
-       "--constants: 2 rows that are alike in replica do not support 1 constants (each needs 10 "
+       "--constants: 2 rows with equal replica do not support 1 constants (each needs 10 "
        "rows)"},
       {"trainyard show topology",
        "show topology takes a scenario or --cluster FILE (trainyard show topology "
@@ -143,6 +143,7 @@ std::vector<Refusal> refusals() {
   };
 }
 
+// Does each wrong line print one message and exit with 2?
 TEST(Refusals, OneMessageAndExitCodeTwo) {
   const Scratch scratch;
   for (const Refusal& refusal : refusals()) {
@@ -154,6 +155,7 @@ TEST(Refusals, OneMessageAndExitCodeTwo) {
   }
 }
 
+// Does the message about a choice name the possible values?
 TEST(Refusals, AChoiceNamesWhatCanBeChosen) {
   const Scratch scratch;
   const std::pair<std::string, std::string> cases[] = {
@@ -170,7 +172,8 @@ TEST(Refusals, AChoiceNamesWhatCanBeChosen) {
   }
 }
 
-// Exit code 1: the question is fine, the answer is no.
+// Does a step that does not fit exit with 1? Exit code 1 means that the command is right and the
+// result is negative.
 TEST(Refusals, AStepThatDoesNotFitSaysNo) {
   const Scratch scratch;
   for (const std::string command : {"run", "memory"}) {
@@ -182,11 +185,11 @@ TEST(Refusals, AStepThatDoesNotFitSaysNo) {
   }
 }
 
-// A machine without the memory for a step, or for a second thread's stack: is it told as what it
-// is?
+// Does the program report too little memory as such? The machine does not have the memory for a
+// step, or for a second thread's stack.
 TEST(Refusals, TooLittleMemoryIsNoFaultOfTheProgram) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "the address sanitizer would have no memory for itself";
+  GTEST_SKIP() << "SKIPPED, NOT TESTED: the address sanitizer would have no memory for itself";
 #endif
   const Scratch scratch;
   const Outcome outcome = scratch.sh(
@@ -196,6 +199,7 @@ TEST(Refusals, TooLittleMemoryIsNoFaultOfTheProgram) {
   EXPECT_EQ(outcome.out, "");
 }
 
+// Is a file that is not text refused among others, too?
 TEST(Refusals, AFileThatIsNoTextIsRefusedAmongOthersToo) {
   const Scratch scratch;
   const Outcome outcome =
@@ -205,6 +209,7 @@ TEST(Refusals, AFileThatIsNoTextIsRefusedAmongOthersToo) {
   EXPECT_THAT(scratch.read("rows.jsonl"), testing::HasSubstr("\"status\":\"refused\""));
 }
 
+// Is a full standard output a failure?
 TEST(Refusals, AStandardOutputThatIsFullIsNoSuccess) {
   const Scratch scratch;
   for (const std::string command : {"list", "schema", "run scenarios/first/two_gpus.json"}) {

@@ -1,4 +1,4 @@
-// A search that is killed goes on where it stopped, and answers as if it had never been.
+// Does a killed search continue where it stopped, with the result of an uninterrupted one?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +18,7 @@ const std::string kSearch =
     "trainyard search scenarios/what_if/tensor.json --over parallelism.pipeline=1 "
     "--over training.micro_batch_size=1 --over training.recompute=none --top 3 ";
 
+// Does a killed and restarted search lose nothing and repeat nothing?
 TEST(SearchCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   const Scratch scratch;
   const Outcome killed = scratch.killed(
@@ -38,6 +39,7 @@ TEST(SearchCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   EXPECT_GT(rows.size(), lines_of(before).size());
 }
 
+// Is an edited scenario simulated anew, and does the command report it?
 TEST(SearchCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   const Scratch scratch;
   const auto search = [&](const std::string& out) {
@@ -59,7 +61,8 @@ TEST(SearchCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   EXPECT_THAT(again.err, testing::HasSubstr("done again"));
 }
 
-// A search of minutes, interrupted as soon as its first layout that fits is simulated.
+// Does an interrupted search print its best layouts so far? This search takes minutes; the test
+// interrupts it as soon as its first layout that fits has been simulated.
 TEST(SearchCommand, InterruptedItPrintsItsBestSoFar) {
   const Scratch scratch;
   ASSERT_EQ(scratch.sh("trainyard init --yes --model qwen3-30b-a3b --nodes 32 --out q.json").exit,

@@ -1,8 +1,8 @@
-// The real command in a shell, as a user types it.
+// Runs the real command in a shell, as a user types it.
 //
-//   const Scratch scratch;                                   // an empty folder with links into the
-//   tree const Outcome outcome = scratch.sh("trainyard run scenarios/first/two_gpus.json --out
-//   out"); outcome.exit; outcome.out; outcome.err;
+//    const Scratch scratch;    // an empty folder with links into the tree
+//    const Outcome outcome = scratch.sh("trainyard run scenarios/first/two_gpus.json --out out");
+//    outcome.exit; outcome.out; outcome.err;
 #pragma once
 
 #include <sys/wait.h>
@@ -23,8 +23,9 @@ struct Outcome {
   std::string out, err;
 };
 
-// A folder of its own for one test, removed with it. scenarios/, models/ ... of the tree stand in
-// it as links, so that commands copied from a page run unchanged and write nothing into the tree.
+// A separate folder for one test, removed with the object. It holds links to scenarios/, models/
+// ... of the tree, so that commands copied from a page run unchanged and write nothing into the
+// tree.
 class Scratch {
  public:
   Scratch() : root_(make_root()) {
@@ -48,7 +49,7 @@ class Scratch {
     return std::filesystem::exists(folder() / name);
   }
 
-  // Runs the line with `trainyard` on the path: in the scratch folder, or where it is told.
+  // Runs the line with `trainyard` on the path, in the scratch folder or in the given one.
   [[nodiscard]] Outcome sh(const std::string& line) const { return sh(line, folder()); }
   [[nodiscard]] Outcome sh(const std::string& line, const std::filesystem::path& where) const {
     const std::string program = std::filesystem::path(TRAINYARD_COMMAND).parent_path().string();
@@ -62,9 +63,9 @@ class Scratch {
             .err = read_file(root_ / "err")};
   }
 
-  // Kills the command as soon as the journal has so many lines, and gives the journal as it then
-  // is: whatever was under way is lost, what was written is not. Exit 98 where the command ended
-  // first.
+  // Kills the command as soon as the journal has this many lines, and returns the journal as it
+  // then is: unfinished runs are lost, written lines are not. The exit code is 98 if the command
+  // ended first.
   [[nodiscard]] Outcome killed(const std::string& command, const std::string& journal,
                                int lines) const {
     return sh(command + " >/dev/null & pid=$!\n" + "until [ \"$(cat " + journal +

@@ -1,4 +1,4 @@
-// A sweep that is killed goes on where it stopped; parts put together are the whole.
+// Does a killed sweep continue where it stopped, and are joined parts the whole?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +25,7 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
+// Does a killed and restarted sweep lose nothing and repeat nothing?
 TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   const Scratch scratch;
   const Outcome killed =
@@ -42,6 +43,7 @@ TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   EXPECT_EQ(scratch.read("killed.csv"), scratch.read("whole.csv"));
 }
 
+// Is an edited scenario simulated anew, and does the command report it?
 TEST(SweepCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   const Scratch scratch;
   const auto sweep = [&](const std::string& out) {
@@ -62,6 +64,7 @@ TEST(SweepCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   EXPECT_EQ(sweep("a.jsonl").err, "");
 }
 
+// Are two sweeps at once kept from sharing a journal?
 TEST(SweepCommand, TwoAtOnceDoNotShareAJournal) {
   const Scratch scratch;
   const Outcome second =
@@ -70,6 +73,7 @@ TEST(SweepCommand, TwoAtOnceDoNotShareAJournal) {
   EXPECT_THAT(second.err, HasSubstr("shared.jsonl: is being written by another process"));
 }
 
+// Are concatenated shards the whole?
 TEST(SweepCommand, ShardsConcatenatedAreTheWhole) {
   const Scratch scratch;
   for (const char* part : {"1", "2", "3"}) {
@@ -84,7 +88,8 @@ TEST(SweepCommand, ShardsConcatenatedAreTheWhole) {
   EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")), sorted_lines(scratch.read("whole.jsonl")));
 }
 
-// The job array's script, with the variables that Slurm gives each task.
+// Are the tasks of a job array the whole? The test runs the job array's script with the variables
+// that Slurm gives each task.
 TEST(SweepCommand, TheTasksOfAJobArrayAreTheWhole) {
   const Scratch scratch;
   const std::string script = (Scratch::kTree / "tools" / "sweep_array.slurm").string();
@@ -103,7 +108,8 @@ TEST(SweepCommand, TheTasksOfAJobArrayAreTheWhole) {
   EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")).size(), 4U);
 }
 
-// The example script; Debian's pandas belongs to Debian's Python.
+// Does pandas open the journal? The test runs the example script; Debian's pandas belongs to
+// Debian's Python.
 TEST(SweepCommand, TheJournalOpensInPandas) {
   const Scratch scratch;
   ASSERT_EQ(scratch.sh(kSweep + "--out sweep.jsonl").exit, 0);
@@ -128,6 +134,7 @@ TEST(SweepCommand, TheJournalOpensInPandas) {
   EXPECT_EQ(rows, 8U) << read.out;
 }
 
+// Does the command report a sweep without any result?
 TEST(SweepCommand, WhatNothingComesOfIsSaid) {
   const Scratch scratch;
   const Outcome none =

@@ -1,5 +1,5 @@
 // Every file that the command writes is on disk before it gets its name: a power failure leaves the
-// old file or the whole new one. The calls of the real command are listed by strace.
+// old file or the whole new one. strace lists the system calls of the real command.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,10 +15,10 @@ namespace {
 using test::Outcome;
 using test::Scratch;
 
-// Lists what one thread did with files.
+// The file operations of one thread.
 struct Calls {
   std::vector<std::string> renamed;   // the new names
-  std::vector<std::string> unsynced;  // of these, those that were not synchronised before
+  std::vector<std::string> unsynced;  // the new names whose file was not synchronised before
   std::vector<std::string> created;   // files that had their name before they were whole
 };
 
@@ -50,7 +50,7 @@ void add_calls(const std::string& listed, Calls& calls) {
   }
 }
 
-// The command under strace, whose list of calls has a file for each thread.
+// Runs the command under strace, which writes one list of calls per thread.
 Calls calls_of(const Scratch& scratch, const std::string& command) {
   const Outcome outcome = scratch.sh(
       "mkdir calls && ASAN_OPTIONS=detect_leaks=0 strace -ff -o calls/of -e "
@@ -65,6 +65,7 @@ Calls calls_of(const Scratch& scratch, const std::string& command) {
 
 bool can_trace(const Scratch& scratch) { return scratch.sh("strace -o /dev/null true").exit == 0; }
 
+// Is each output on disk before it has its name?
 TEST(SyncedOutputs, EachIsOnDiskBeforeItHasItsName) {
   struct Command {
     std::string line;
@@ -96,6 +97,7 @@ TEST(SyncedOutputs, EachIsOnDiskBeforeItHasItsName) {
   }
 }
 
+// Does the check detect a file that is not synchronised?
 TEST(SyncedOutputs, WhatIsNotSynchronisedIsNoticed) {
   Calls calls;
   add_calls(

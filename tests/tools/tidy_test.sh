@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Breaks each house rule in a small tree of its own and expects tools/tidy to name the place.
+# Breaks each rule in a small tree and expects tools/tidy to name the place.
 #
 #   tests/tools/tidy_test.sh tools/tidy
 set -euo pipefail
@@ -67,6 +67,18 @@ expect "a word that the field says otherwise" 'sim/base/units.hpp:2: retired wor
 good_tree
 echo 'struct LinkBundle {};' >>sim/base/units.hpp
 expect "a retired word inside a type" 'sim/base/units.hpp:2: retired word: "bundle" in LinkBundle; '
+good_tree
+echo 'int x = 0;' >sim/base/link_bundles.hpp
+expect "a retired word in a file name" 'sim/base/link_bundles.hpp:1: retired word: "bundles" in sim/base/link_bundles.hpp; '
+good_tree
+echo '{"source": "a test", "first_role": 1}' >scenarios/first/named.json
+expect "a retired word in a JSON key" '"role" in "first_role":; '
+good_tree
+echo '## The woven step' >>sim/README.md
+expect "a retired word in a heading" 'sim/README.md:2: retired word: "woven" in ## The woven step; '
+good_tree
+echo '// The rows of links that carry alike.' >>sim/base/units.hpp
+expect "a retired phrase" 'sim/base/units.hpp:2: retired phrase: "rows of links"; '
 good_tree
 echo '#include "plan.hpp"' >>models/plan.hpp
 expect "an include that is not from the root" 'models/plan.hpp:2: include: "plan.hpp" is not the path of a box'

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "tests/tools/shell.hpp"
@@ -115,6 +118,56 @@ TEST(Tutorial, TheFrontPageShowsTheGoldenRun) {
     ASSERT_NE(at, std::string::npos) << "README.md: the run does not print (here): " << line;
     from = at + line.size();
   }
+}
+
+// The keys of a JSON value, as docs/reference/result.md writes them: `[]` for every element, `NAME`
+// where the name is free.
+void add_keys(const nlohmann::json& value, const std::string& path, std::set<std::string>& keys) {
+  if (value.is_array()) {
+    for (const auto& element : value) add_keys(element, path + "[]", keys);
+    return;
+  }
+  keys.insert(path);
+  if (!value.is_object()) return;
+  const bool free_names = path == "approximations" || path == "memory[].by_category_bytes";
+  for (const auto& [name, inner] : value.items())
+    add_keys(inner, (path.empty() ? "" : path + ".") + (free_names ? "NAME" : name), keys);
+}
+
+// Does the page of result keys list every key that a run writes, and none besides?
+TEST(Reference, ThePageOfResultKeysIsComplete) {
+  const Scratch scratch;
+  std::set<std::string> written;
+  for (const char* run :
+       {"scenarios/megatron/gpt3_175b_64xa100_selective.json --timing --explain-fold",
+        "scenarios/what_if/dead_rail.json --explain-fold --set "
+        "cluster.faults='[{\"rail\": 3, \"dead\": true}]'",
+        "scenarios/unequal/gpt_3p6b_a100_l40s_operators.json", "scenarios/first/two_gpus.json"}) {
+    answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");
+    const auto result = nlohmann::json::parse(scratch.read("result.json"));
+    for (const auto& [key, value] : result.items()) {
+      if (key == "scenario") continue;
+      std::set<std::string> keys;
+      add_keys(value, key, keys);
+      written.merge(keys);
+    }
+  }
+  std::set<std::string> listed;
+  std::istringstream page(read_file(Scratch::kTree / "docs/reference/result.md"));
+  for (std::string line; std::getline(page, line);)
+    if (line.starts_with("| `")) listed.insert(line.substr(3, line.find('`', 3) - 3));
+  std::size_t known = 0;
+  for (const std::string& key : written) {
+    const std::string inner = key + ".", element = key + "[]";
+    const bool has_parts = std::ranges::any_of(listed, [&](const std::string& other) {
+      return other.starts_with(inner) || other.starts_with(element);
+    });
+    EXPECT_TRUE(listed.contains(key) || has_parts) << key << " is missing on the page";
+    ++known;
+  }
+  EXPECT_GE(known, 100U);
+  for (const std::string& key : listed)
+    EXPECT_TRUE(written.contains(key) || key == "scenario") << key << " is in no result";
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ using test::Scratch;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
+// Does list print every registry?
 TEST(Views, ListPrintsEveryRegistry) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh("trainyard list");
@@ -37,6 +38,7 @@ TEST(Views, ListPrintsEveryRegistry) {
   for (const std::string& name : names) EXPECT_THAT(outcome.out, HasSubstr("\n  " + name));
 }
 
+// Does list of one kind print only that kind?
 TEST(Views, ListOfOneKindPrintsThatKind) {
   const Scratch scratch;
   const std::string engines = scratch.sh("trainyard list engines").out;
@@ -44,6 +46,7 @@ TEST(Views, ListOfOneKindPrintsThatKind) {
   EXPECT_THAT(engines, testing::Not(HasSubstr("gpipe")));
 }
 
+// Is the schema the committed file?
 TEST(Views, SchemaIsTheCommittedFile) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh("trainyard schema");
@@ -52,6 +55,7 @@ TEST(Views, SchemaIsTheCommittedFile) {
       << "scenarios/scenario.schema.json is old: tools/bless, and review the difference";
 }
 
+// Does the version name what it was built with?
 TEST(Views, VersionNamesWhatItWasBuiltWith) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh("trainyard --version");
@@ -60,7 +64,8 @@ TEST(Views, VersionNamesWhatItWasBuiltWith) {
               testing::ContainsRegex("^trainyard [0-9.]+ \\(revision [0-9a-z]+, SimGrid [0-9.]+"));
 }
 
-// Eight H100s, each with its 18 NVLinks to the switches: what `nvidia-smi topo -m` prints there.
+// Is the matrix that of the machine? Each of eight H100s has its 18 NVLinks to the switches, as
+// `nvidia-smi topo -m` prints there.
 TEST(Views, TheMatrixIsThatOfTheMachine) {
   const Scratch scratch;
   const Outcome outcome =
@@ -74,6 +79,7 @@ TEST(Views, TheMatrixIsThatOfTheMachine) {
   EXPECT_EQ(bonded, 8U * 7U);
 }
 
+// Does Graphviz read the DOT file?
 TEST(Views, GraphvizReadsTheDot) {
   const Scratch scratch;
   if (!have(scratch, "dot")) {
@@ -90,6 +96,7 @@ TEST(Views, GraphvizReadsTheDot) {
   }
 }
 
+// Do costs report their origin?
 TEST(Views, CostsSayHowTheyAreKnown) {
   const Scratch scratch;
   const Outcome outcome = scratch.sh("trainyard show cost scenarios/first/two_gpus.json");
@@ -98,7 +105,7 @@ TEST(Views, CostsSayHowTheyAreKnown) {
   EXPECT_THAT(outcome.out, HasSubstr("gemm m4096 n1024 k1024"));
 }
 
-// A factor that is 1 for all kernels has no column.
+// Do costs show the factors that a run applies? A factor that is 1 for all kernels has no column.
 TEST(Views, CostsShowTheFactorsThatARunApplies) {
   const Scratch scratch;
   const std::string show =
@@ -111,6 +118,7 @@ TEST(Views, CostsShowTheFactorsThatARunApplies) {
   EXPECT_THAT(without.out, ContainsRegex("time +profile +framework +known how +shape"));
 }
 
+// Can every schedule be drawn?
 TEST(Views, EveryScheduleDraws) {
   const Scratch scratch;
   for (const Schedule* schedule : schedules()) {
@@ -123,7 +131,8 @@ TEST(Views, EveryScheduleDraws) {
   }
 }
 
-// A run names what nobody measured; a profile with these rows answers them.
+// Can the kernels that a run misses be measured, merged and used? A run lists the kernels that have
+// not been measured; a profile with these rows supplies them.
 TEST(ProfileCommand, WhatARunMissesIsMeasuredMergedAndUsed) {
   const test::Scratch scratch;
   const std::string run = "trainyard run scenarios/first/two_gpus.json ";

@@ -32,6 +32,7 @@ std::string refusal(const std::string& cluster) {
   return complaint([&] { (void)read(cluster); });
 }
 
+// Is a node read by its name?
 TEST(ReadCluster, NodeByName) {
   const ClusterSpec spec = read(R"({"node": "dgx_h100", "nodes": 16,
       "fabric": {"kind": "rail_optimized", "nodes_per_unit": 8, "hop_latency": "300 ns"}})");
@@ -42,7 +43,7 @@ TEST(ReadCluster, NodeByName) {
   EXPECT_DOUBLE_EQ(fabric.hop_latency.value(), 3e-7);
 }
 
-// Does a fabric without ports for its nodes say which file asks for it, and where?
+// Does the error about a fabric without ports for its nodes name the file and the field?
 TEST(ReadCluster, WhatCannotBeBuiltIsAProblemOfTheFile) {
   const ClusterSpec spec = nodes_of("dgx_h100", 64, {.kind = FatTree{.radix = 4}});
   JsonFile file = JsonFile::parse("s.json", "{}");
@@ -54,6 +55,7 @@ TEST(ReadCluster, WhatCannotBeBuiltIsAProblemOfTheFile) {
   EXPECT_FALSE(sound.has_problems());
 }
 
+// Is an inline node read and written?
 TEST(ReadCluster, NodeInlineAndBack) {
   NodeSpec node = load_node("dgx_h100");
   node.name = "quiet";
@@ -66,6 +68,7 @@ TEST(ReadCluster, NodeInlineAndBack) {
   EXPECT_EQ(again.node.name, "quiet");
 }
 
+// Does every fabric read back?
 TEST(ReadCluster, EveryFabricReadsBack) {
   for (const FabricEntry& entry : fabrics()) {
     const ClusterSpec spec = nodes_of("dgx_b200", 4, {.kind = entry.defaults});
@@ -75,6 +78,7 @@ TEST(ReadCluster, EveryFabricReadsBack) {
   }
 }
 
+// Does every field of a fabric read back, and no other?
 TEST(ReadCluster, EveryFieldOfAFabricReadsBackAndNoOther) {
   const std::map<std::string_view, Json> values = {
       {"hop_latency", "1 us"},
@@ -93,36 +97,42 @@ TEST(ReadCluster, EveryFieldOfAFabricReadsBackAndNoOther) {
     for (const std::string_view key : entry.keys) fabric[std::string(key)] = value(key);
     const Json cluster = {{"node", "dgx_b200"}, {"nodes", 4}, {"fabric", fabric}};
     EXPECT_EQ(to_json(read(cluster.dump()))["fabric"], fabric);
+    std::size_t refused = 0;
     for (const std::string_view key : keys) {
       if (entry.has(key)) continue;
       Json other = cluster;
       other["fabric"][std::string(key)] = value(key);
       EXPECT_THAT(refusal(other.dump()), HasSubstr("has no such field"));
+      ++refused;
     }
+    EXPECT_EQ(refused, keys.size() - entry.keys.size());
   }
 }
 
+// Is a changed node written inline?
 TEST(ReadCluster, ChangedNodeIsWrittenInline) {
   ClusterSpec spec = nodes_of("dgx_b200", 4);
   spec.node.nic = BytesPerSecond{1e9};
   EXPECT_TRUE(to_json(spec)["node"].is_object());
 }
 
+// Are files found next to the scenario?
 TEST(ReadCluster, FilesAreFoundBesideTheScenario) {
   const std::filesystem::path folder = testing::TempDir() + "trainyard_reader_test";
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
-  write_file(folder / "mine.json", spelled_out(cluster).dump());
+  write_file(folder / "mine.json", to_custom_json(cluster).dump());
   write_file(folder / "node.json", to_json(load_node("mi300x")).dump());
   const ClusterSpec spec = read(R"({"file": "mine.json"})", folder);
   ASSERT_TRUE(spec.custom.has_value());
   EXPECT_EQ(gpu_count(spec), 16U);
   EXPECT_EQ(build_cluster(spec).links().size(), cluster.links().size());
   EXPECT_EQ(read(R"({"node": "node.json"})", folder).node.gpu, "mi300x");
-  // Written out, a custom cluster needs its file no more.
+  // Once written out, a custom cluster no longer needs its file.
   EXPECT_EQ(to_json(read(to_json(spec).dump())), to_json(spec));
   std::filesystem::remove_all(folder);
 }
 
+// Do refusals name the field and a remedy?
 TEST(ReadCluster, RefusesWithPlaceAndRemedy) {
   EXPECT_THAT(refusal(R"({"node": "dgx_h10O"})"),
               AllOf(HasSubstr("s.json: /cluster/node:"), HasSubstr("dgx_h100")));
@@ -140,6 +150,7 @@ TEST(ReadCluster, RefusesWithPlaceAndRemedy) {
   EXPECT_THAT(refusal(R"({"file": "nowhere.json"})"), HasSubstr("/cluster/file"));
 }
 
+// Is an inline node read strictly?
 TEST(ReadCluster, InlineNodeIsReadStrictly) {
   Json node = to_json(load_node("dgx_h100"));
   node["nic"]["count"] = 3;
@@ -151,7 +162,8 @@ TEST(ReadCluster, InlineNodeIsReadStrictly) {
   EXPECT_THAT(text, HasSubstr("/cluster/node/gpu_memory/usable: must be a size with its unit"));
 }
 
-// Zero memory would read as memory that nobody knows, of which anything fits.
+// Are zero and text without a quantity one problem each? Zero memory would be read as unknown
+// memory, in which everything fits.
 TEST(ReadCluster, NothingAndNoQuantityAreOneProblemEach) {
   const auto problems = [](const char* part, const char* key, const char* value) {
     Json node = to_json(load_node("dgx_h100"));
@@ -170,6 +182,7 @@ TEST(ReadCluster, NothingAndNoQuantityAreOneProblemEach) {
   EXPECT_EQ(std::count(comma.begin(), comma.end(), '\n'), 1) << comma;
 }
 
+// Are other GPUs of a node read?
 TEST(ReadCluster, OtherGpusOfANode) {
   Json node = to_json(load_node("dgx_a100_80gb"));
   node["other_gpus"] = Json::parse(
@@ -191,6 +204,7 @@ TEST(ReadCluster, OtherGpusOfANode) {
   EXPECT_DOUBLE_EQ(slowest(6), 12e9);
 }
 
+// Are other GPUs read strictly?
 TEST(ReadCluster, OtherGpusAreReadStrictly) {
   Json node = to_json(load_node("dgx_h100"));
   node["other_gpus"] = Json::parse(

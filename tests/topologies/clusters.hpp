@@ -19,7 +19,7 @@ inline Cluster h100s(std::uint32_t nodes) {
   return build_cluster(nodes_of("dgx_h100", nodes, {.kind = RailOptimized{}}));
 }
 
-// The fabric of that name, its switches with so many ports and tapered so much where it has any.
+// The fabric of that name; its switches have the given number of ports and taper where it has them.
 inline FabricKind fabric_named(std::string_view name, std::uint32_t radix = kUsualRadix,
                                double oversubscription = 1.0) {
   FabricKind fabric = find_fabric(name)->defaults;
@@ -32,7 +32,7 @@ inline FabricKind fabric_named(std::string_view name, std::uint32_t radix = kUsu
   return fabric;
 }
 
-// What an InputError says, all its problems in lines; "" when nothing is thrown.
+// The message of an InputError, with all its problems in lines; "" when nothing is thrown.
 template <class Action>
 std::string complaint(Action action) {
   try {

@@ -1,4 +1,4 @@
-// Clusters spelled out device by device: what is read, what is refused, and the way back to text.
+// Clusters defined device by device: what is read, what is refused, and the way back to text.
 #include "topologies/custom_cluster.hpp"
 
 #include <fmt/format.h>
@@ -44,6 +44,7 @@ Cluster build(const Json& json) {
   return custom_cluster(file);
 }
 
+// Is the cluster the one described?
 TEST(CustomCluster, IsWhatItSays) {
   const Cluster cluster = build(two_nodes());
   EXPECT_EQ(cluster.facts().nodes, 2U);
@@ -58,7 +59,7 @@ TEST(CustomCluster, IsWhatItSays) {
   EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 25e9);
 }
 
-// GPUs of several kinds, in one node too, say what they are; a kind without its memory is no kind.
+// Are GPUs of several kinds read, in one node too? A kind without its memory is refused.
 TEST(CustomCluster, GpusOfSeveralKinds) {
   Json json = two_nodes();
   json["devices"][2]["gpu"] = "l40s";
@@ -69,8 +70,8 @@ TEST(CustomCluster, GpusOfSeveralKinds) {
   EXPECT_EQ(cluster.gpu_kind(0).profile, "h100");
   EXPECT_EQ(cluster.gpu_kind(1).profile, "l40s");
   EXPECT_EQ(cluster.gpu_kind(1).memory, Bytes{46068.0 * 1048576.0});
-  const Json text = spelled_out(cluster);
-  EXPECT_EQ(spelled_out(build(text)), text);
+  const Json text = to_custom_json(cluster);
+  EXPECT_EQ(to_custom_json(build(text)), text);
   EXPECT_EQ(build(text).facts().mixed_gpus, cluster.facts().mixed_gpus);
   EXPECT_THAT(topology_table(cluster), HasSubstr("1 x l40s, 44.99 GiB usable each"));
 }
@@ -83,12 +84,13 @@ auto plain(const Cluster& cluster, const Link& link) {
 
 class RoundTrip : public testing::TestWithParam<std::pair<std::string, std::string>> {};
 
+// Does a round trip keep devices, links and routes?
 TEST_P(RoundTrip, KeepsDevicesLinksAndRoutes) {
   const auto& [node, fabric] = GetParam();
   const Cluster cluster = build_cluster(nodes_of(node, 3, {.kind = fabric_named(fabric)}));
-  const Json text = spelled_out(cluster);
+  const Json text = to_custom_json(cluster);
   const Cluster again = build(text);
-  EXPECT_EQ(spelled_out(again), text);
+  EXPECT_EQ(to_custom_json(again), text);
   ASSERT_EQ(again.gpus().size(), cluster.gpus().size());
   std::multiset<decltype(plain(cluster, Link{}))> links;
   for (const Link& link : cluster.links()) links.insert(plain(cluster, link));
@@ -107,6 +109,7 @@ TEST_P(RoundTrip, KeepsDevicesLinksAndRoutes) {
     for (const RouteHop& hop : again.router().route(0, to)) {
       flow[plain(again, again.link(hop.link))] -= hop.fraction;
     }
+    EXPECT_FALSE(flow.empty());
     for (const auto& [link, rest] : flow) EXPECT_NEAR(rest, 0.0, 1e-12);
   }
 }
@@ -118,9 +121,10 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{"dgx_h100", "multi_plane"}, std::pair{"dgx_h100", "dual_tor"},
                     std::pair{"mi300x", "torus"}, std::pair{"dgx_a100_80gb", "dragonfly"}));
 
+// Do routes in a torus of NICs go through the NICs between?
 TEST(CustomCluster, TorusOfNicsRoutesThroughThem) {
-  // Four nodes in a ring without a switch: opposite nodes are two hops apart, half of the bytes
-  // each way.
+  // Four nodes in a ring without a switch: opposite nodes are two hops apart, half of the bytes in
+  // each direction.
   Json json = two_nodes();
   json["devices"] = Json::array();
   json["links"] = Json::array();
@@ -142,9 +146,10 @@ TEST(CustomCluster, TorusOfNicsRoutesThroughThem) {
   EXPECT_EQ(halves, 4);
 }
 
+// Is a NIC on two leaves no bridge between them?
 TEST(CustomCluster, NicOnTwoLeavesIsNoBridge) {
-  // Dual-plane: every NIC has a port on both leaves; the leaves have no link of their own. Flows
-  // use both planes, none passes through a third NIC.
+  // Dual-plane: every NIC has a port on both leaves; the leaves have no link between them. Flows
+  // use both planes, and none passes through a third NIC.
   Json json = two_nodes();
   json["devices"].push_back({{"name", "tor2"}, {"kind", "leaf"}});
   json["links"][3]["capacity"] = "400 Gb/s";
@@ -156,7 +161,7 @@ TEST(CustomCluster, NicOnTwoLeavesIsNoBridge) {
   EXPECT_EQ(cluster.router().route(0, 1).size(), 6U);
 }
 
-// Printed by its name where a test fails.
+// googletest prints a mistake by its name where a test fails.
 struct Mistake {
   std::string name;
   std::function<void(Json&)> make;
@@ -167,6 +172,7 @@ void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; 
 
 class Refused : public testing::TestWithParam<Mistake> {};
 
+// Do refusals name the field and a remedy?
 TEST_P(Refused, WithPlaceAndRemedy) {
   Json json = two_nodes();
   GetParam().make(json);
@@ -203,13 +209,13 @@ INSTANTIATE_TEST_SUITE_P(
                 "node 1 is missing"},
         Mistake{"nic", [](Json& j) { j["devices"][0]["nic"] = "bn"; },
                 "\"bn\" is not a NIC of node 0"},
-        Mistake{"switch", [](Json& j) { j["devices"][4]["node"] = 0; }, "stands in no node"},
+        Mistake{"switch", [](Json& j) { j["devices"][4]["node"] = 0; }, "belongs to no node"},
         Mistake{"empty", [](Json& j) { j["devices"] = Json::array(); }, "there is no gpu"},
         Mistake{"typo", [](Json& j) { j["links"][0]["bandwidth"] = "1 GB/s"; },
                 "/links/0/bandwidth: unknown key"}),
     [](const auto& instance) { return instance.param.name; });
 
-// Does a word that is not known give one problem, and none that only follows from it?
+// Does an unknown word give one problem, and none that only follows from it?
 TEST(CustomCluster, SaysAnUnknownKindOnce) {
   Json json = two_nodes();
   json["links"][2]["kind"] = "network";
@@ -225,6 +231,7 @@ TEST(CustomCluster, SaysAnUnknownKindOnce) {
   EXPECT_EQ(std::count(of_device.begin(), of_device.end(), '\n'), 1) << of_device;
 }
 
+// Is a link without capacity refused?
 TEST(Cluster, RefusesALinkWithoutCapacity) {
   ClusterSpec spec = nodes_of("dgx_h100", 1);
   spec.node.nvlink = BytesPerSecond{0.0};

@@ -1,5 +1,5 @@
-// Distances that switches wired alike share, and trunks that NICs of a leaf share: are routes still
-// the shortest, and the same whenever they are asked for?
+// Isomorphic switches share distances, and the NICs of a leaf share trunks: are routes still the
+// shortest, and the same at every request?
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ bool is_switch(const Cluster& cluster, DeviceId id) {
          kind == DeviceKind::CoreSwitch;
 }
 
-// Links from the NIC to every device, breadth first through switches alone.
+// Number of links from the NIC to every device, breadth first through switches alone.
 std::vector<std::uint32_t> links_from(const Cluster& cluster, DeviceId nic) {
   std::vector<std::uint32_t> links(cluster.device_count(), kFar);
   std::vector<DeviceId> queue{nic};
@@ -36,7 +36,7 @@ std::vector<std::uint32_t> links_from(const Cluster& cluster, DeviceId nic) {
   return links;
 }
 
-// How many cables of the fabric a byte of the route crosses.
+// The number of fabric cables that a byte of the route crosses.
 double cables_of(const Cluster& cluster, const Route& route) {
   double sum = 0.0;
   for (const RouteHop& hop : route) {
@@ -49,17 +49,22 @@ double cables_of(const Cluster& cluster, const Route& route) {
 
 void expect_shortest(const Cluster& cluster) {
   const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
+  ASSERT_EQ(gpus, 12U * 8U);
+  std::size_t routes = 0;
   for (std::uint32_t a = 0; a < gpus; a += 8) {
     const std::vector<std::uint32_t> links = links_from(cluster, cluster.nic_of_gpu()[a]);
     for (std::uint32_t b = a % 3; b < gpus; b += 3) {
       if (a / 8 == b / 8) continue;
-      const std::uint32_t rail_b = b - b % 8;  // of the same rail, where rails are apart
+      const std::uint32_t rail_b = b - b % 8;  // on the same rail, where rails are separate
       const DeviceId nic = cluster.nic_of_gpu()[rail_b];
       ASSERT_NE(links[nic], kFar);
       ASSERT_NEAR(cables_of(cluster, cluster.router().route(a, rail_b)), links[nic], 1e-9)
           << a << " to " << rail_b;
+      ++routes;
     }
   }
+  // From each node to every third GPU, but for the three of the node itself.
+  EXPECT_EQ(routes, 12U * (32U - 3U));
 }
 
 ClusterSpec small(const std::string& kind) {
@@ -68,9 +73,11 @@ ClusterSpec small(const std::string& kind) {
 
 class Distance : public testing::TestWithParam<std::string> {};
 
+// Is every route the shortest?
 TEST_P(Distance, IsTheShortest) { expect_shortest(build_cluster(small(GetParam()))); }
 
-// The leaf at the dead cable is wired like no other, and reached by other ways than its pod.
+// Is every route the shortest next to a dead cable? The leaf at the dead cable is isomorphic to no
+// other, and the paths to it differ from those to its pod.
 TEST_P(Distance, IsTheShortestBesideADeadCable) {
   ClusterSpec spec = small(GetParam());
   const Cluster whole = build_cluster(spec);
@@ -87,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(FatTrees, Distance,
                          testing::Values("fat_tree", "fat_tree3", "rail_optimized"),
                          [](const auto& instance) { return instance.param; });
 
-// Between all leaves of two halves there are more trunks than are kept.
+// Is a trunk the same when it is requested a second time? Between all leaves of two halves there
+// are more trunks than the cache holds.
 TEST(Trunk, IsTheSameWhenItIsAskedForAgain) {
   const ClusterSpec spec = nodes_of("dgx_h100", 512, {.kind = FatTree3{}});
   const Cluster busy = build_cluster(spec);
@@ -107,11 +115,12 @@ TEST(Trunk, IsTheSameWhenItIsAskedForAgain) {
   ASSERT_GT(hops, std::size_t{1} << 20U);
   EXPECT_TRUE(equal(busy.router().route(0, kHalf + 8), first));
   EXPECT_TRUE(equal(fresh.router().route(0, kHalf + 8), first));
-  // Of another NIC of the leaf, all but the ends.
-  const Route beside = fresh.router().route(1, kHalf + 9);
-  ASSERT_EQ(beside.size(), first.size());
+  // The route between other NICs of the same leaves has the same fractions: only its first and
+  // last links differ.
+  const Route again = fresh.router().route(1, kHalf + 9);
+  ASSERT_EQ(again.size(), first.size());
   for (std::size_t i = 0; i < first.size(); ++i)
-    EXPECT_EQ(beside[i].fraction, first[i].fraction) << i;
+    EXPECT_EQ(again[i].fraction, first[i].fraction) << i;
 }
 
 }  // namespace

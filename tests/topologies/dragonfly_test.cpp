@@ -1,4 +1,4 @@
-// Dragonfly: the published sizes, minimal routes, and what joins two groups.
+// Dragonfly: the published sizes, minimal routes, and the cables between two groups.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@ using testing::HasSubstr;
 
 FabricSpec dragonfly(std::uint32_t radix) { return {.kind = Dragonfly{.radix = radix}}; }
 
-// Kim et al. (ISCA'08): p = 4, a = 8, h = 4 make N = a p (a h + 1) = 1056 endpoints of 15-port
-// routers.
+// Are the balanced sizes the published ones? Kim et al. (ISCA'08): p = 4, a = 8, h = 4 make N = a p
+// (a h + 1) = 1056 endpoints of 15-port routers.
 TEST(Dragonfly, BalancedSizesArePublishedOnes) {
   const FabricCount count = count_fabric(build_cluster(one_gpu_nodes(1056, dragonfly(15))));
   EXPECT_EQ(count.leaves, 33U * 8U);
@@ -26,6 +26,7 @@ TEST(Dragonfly, BalancedSizesArePublishedOnes) {
   EXPECT_THAT(text, HasSubstr("hold 1056"));
 }
 
+// Are routers without the ports refused?
 TEST(Dragonfly, RefusesRoutersWithoutThePorts) {
   const FabricSpec fabric{.kind = Dragonfly{.radix = 16, .nics_per_router = 8}};
   const std::string text = complaint([&] { (void)build_cluster(one_gpu_nodes(64, fabric)); });
@@ -33,7 +34,8 @@ TEST(Dragonfly, RefusesRoutersWithoutThePorts) {
   EXPECT_THAT(text, HasSubstr("needs 31 ports and has 16"));
 }
 
-// Local, global, local at most: between groups every byte crosses exactly one global cable.
+// Are routes minimal? They are local, global, local at most: between groups every byte crosses
+// exactly one global cable.
 TEST(Dragonfly, RoutesAreMinimal) {
   const Cluster cluster = build_cluster(one_gpu_nodes(300, dragonfly(15)));
   for (std::uint32_t a = 0; a < 300; a += 7) {
@@ -52,7 +54,8 @@ TEST(Dragonfly, RoutesAreMinimal) {
   }
 }
 
-// Two groups of 8 routers share all of their 8 x h global cables.
+// Is the bisection of two groups their global cables? Two groups of 8 routers share all of their 8
+// x h global cables.
 TEST(Dragonfly, BisectionOfTwoGroupsIsTheirGlobalCables) {
   const FabricSpec fabric{.kind = Dragonfly{.radix = 15, .global_links = 1}};
   const Cluster cluster = build_cluster(one_gpu_nodes(64, fabric));
@@ -60,6 +63,7 @@ TEST(Dragonfly, BisectionOfTwoGroupsIsTheirGlobalCables) {
   EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 8 * 48.5e9);
 }
 
+// Do neighbours have one hop, and groups three?
 TEST(Dragonfly, NeighboursHaveOneHopAndGroupsThree) {
   const Cluster cluster = build_cluster(one_gpu_nodes(1056, dragonfly(15)));
   const double hop = 5e-7;

@@ -1,5 +1,5 @@
-// Flows that a hash sends one way: collisions as statistics expect them, and the same ones every
-// time.
+// Flows that a hash sends over one path: do they collide as often as statistics predict, and always
+// the same ones?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,13 +53,14 @@ double mean_fullest(std::uint32_t flows_per_connection, std::uint64_t seeds) {
   return sum / trials;
 }
 
-// Oracle 28: 8 flows on 8 uplinks put 2.60 on the fullest on average (one standard error here is
-// 0.005).
+// Do 8 flows on 8 uplinks put 2.60 on the fullest on average (oracle 28)? One standard error here
+// is 0.005.
 TEST(Ecmp, EightFlowsOnEightUplinksPut2Point60OnTheFullest) {
   EXPECT_NEAR(mean_fullest(1, 80), 2.60, 0.02);
 }
 
-// More queue pairs per connection even it out, as NCCL_IB_QPS_PER_CONNECTION does.
+// Do more flows per connection reduce collisions? They are queue pairs, as with
+// NCCL_IB_QPS_PER_CONNECTION.
 TEST(Ecmp, MoreFlowsPerConnectionEvenItOut) {
   const double four = mean_fullest(4, 4);
   const double sixteen = mean_fullest(16, 2);
@@ -68,27 +69,34 @@ TEST(Ecmp, MoreFlowsPerConnectionEvenItOut) {
   EXPECT_LT(sixteen, four);
 }
 
+// Are parallel cables chosen one by one?
 TEST(Ecmp, BundledCablesAreChosenOneByOne) {
-  // Two leaves need one spine with 8 cables to each: still 8 ways for a flow.
+  // Two leaves need one spine with 8 cables to each: a flow still has 8 paths.
   const Cluster cluster = hashed(2, {.kind = Routing::Kind::Ecmp});
   ASSERT_EQ(count_fabric(cluster).spines, 1U);
   EXPECT_EQ(count_fabric(cluster).leaf_spine_cables, 16U);
+  std::size_t links = 0;
   for (const Link& link : cluster.links()) {
     if (link.kind != LinkKind::LeafSpine) continue;
     EXPECT_EQ(link.cables, 1U);
     EXPECT_DOUBLE_EQ(link.capacity.value(), 48.5e9);
+    ++links;
   }
+  EXPECT_EQ(links, 2U * 16U) << "up and down";
   EXPECT_EQ(cluster.router().route(0, 8).size(), 8U);  // PCIe twice, NIC, up, down, NIC, PCIe twice
 }
 
+// Are the fractions those of flows?
 TEST(Ecmp, FractionsAreThoseOfFlows) {
   const Cluster cluster = hashed(4, {.kind = Routing::Kind::Ecmp, .flows_per_connection = 4});
+  EXPECT_FALSE(cluster.router().route(0, 31).empty());
   for (const RouteHop& hop : cluster.router().route(0, 31)) {
     const double quarters = hop.fraction * 4.0;
     EXPECT_DOUBLE_EQ(quarters, std::round(quarters));
   }
 }
 
+// Does only the seed decide?
 TEST(Ecmp, SeedDecidesAndNothingElse) {
   const auto ways = [](const Cluster& cluster) {
     std::vector<std::string> names;
@@ -102,12 +110,13 @@ TEST(Ecmp, SeedDecidesAndNothingElse) {
   const Cluster one = hashed(16, {.kind = Routing::Kind::Ecmp, .seed = 1});
   EXPECT_EQ(ways(one), ways(hashed(16, {.kind = Routing::Kind::Ecmp, .seed = 1})));
   EXPECT_NE(ways(one), ways(hashed(16, {.kind = Routing::Kind::Ecmp, .seed = 2})));
-  // Nor does it matter whether the cluster is drawn or read from a file.
-  JsonFile file = JsonFile::parse("mine.json", spelled_out(one).dump());
+  // Nor does it matter whether the cluster is built or read from a file.
+  JsonFile file = JsonFile::parse("mine.json", to_custom_json(one).dump());
   EXPECT_EQ(ways(one), ways(custom_cluster(file)));
 }
 
-// Destinations dealt in turn: a shift by whole leaves meets no other flow, at any level.
+// Are shifts free of collisions under round-robin routing? Destinations are assigned in turn: a
+// shift by whole leaves collides with no other flow, at any level.
 TEST(RoundRobin, ShiftsAreFreeOfCollisions) {
   for (const char* kind : {"fat_tree", "fat_tree3"}) {
     const Cluster cluster = build_cluster(

@@ -1,4 +1,4 @@
-// Switch and cable counts of published systems, limits, and how much fits through the middle.
+// Switch and cable counts of published systems, limits, and the bandwidth of the bisection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,6 +28,7 @@ struct SuperPod {
 
 class Published : public testing::TestWithParam<SuperPod> {};
 
+// Do the counts agree with the published ones?
 TEST_P(Published, CountsAgree) {
   const SuperPod& pod = GetParam();
   const Cluster cluster = build_cluster(nodes_of(pod.node, pod.nodes, rail()));
@@ -52,7 +53,8 @@ INSTANTIATE_TEST_SUITE_P(SuperPods, Published,
                                          SuperPod{"dgx_b200", 1024, 256, 256, 128, 8192, 8192},
                                          SuperPod{"dgx_b200", 2048, 512, 512, 256, 16384, 16384}));
 
-// Oracle 28: with 64 ports, two levels hold 64^2/2 = 2048 endpoints and three 64^3/4 = 65 536.
+// Do two levels hold 2048 endpoints (oracle 28)? With 64 ports, two levels hold 64^2/2 = 2048
+// endpoints and three 64^3/4 = 65 536.
 TEST(FatTree, TwoLevelsHold2048Endpoints) {
   ClusterSpec spec{.node = one_gpu_node(), .nodes = 2048, .fabric = {.kind = FatTree{}}};
   const FabricCount count = count_fabric(build_cluster(spec));
@@ -65,10 +67,11 @@ TEST(FatTree, TwoLevelsHold2048Endpoints) {
   EXPECT_THAT(text, HasSubstr("fat_tree3"));
 }
 
+// Do three levels hold 65 536 endpoints?
 TEST(FatTree, ThreeLevelsHold65536Endpoints) {
   ClusterSpec spec{.node = one_gpu_node(), .nodes = 65537, .fabric = {.kind = FatTree3{}}};
   EXPECT_THAT(complaint([&] { (void)build_cluster(spec); }), HasSubstr("hold 65536"));
-  // The same law with fewer ports, built whole: 16^3/4 = 1024 endpoints.
+  // The same law with fewer ports, built completely: 16^3/4 = 1024 endpoints.
   spec.fabric.kind = FatTree3{.radix = 16};
   spec.nodes = 1024;
   const FabricCount count = count_fabric(build_cluster(spec));
@@ -81,6 +84,7 @@ TEST(FatTree, ThreeLevelsHold65536Endpoints) {
   EXPECT_THAT(complaint([&] { (void)build_cluster(spec); }), HasSubstr("hold 1024"));
 }
 
+// Can the whole fabric of 65 536 endpoints be built?
 TEST(FatTree, WholeFabricOf65536EndpointsBuilds) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 8192, {.kind = FatTree3{}}));
   EXPECT_EQ(cluster.gpus().size(), 65536U);
@@ -91,21 +95,27 @@ TEST(FatTree, WholeFabricOf65536EndpointsBuilds) {
   EXPECT_GT(cluster.router().route(0, 65535).size(), 4U);
 }
 
+// Does a rail-optimised fabric hold as many nodes as a fat tree?
 TEST(RailOptimized, HoldsAsMuchAsAFatTree) {
   EXPECT_THAT(complaint([] { (void)build_cluster(nodes_of("dgx_h100", 8193, rail())); }),
               HasSubstr("hold 8192"));
 }
 
+// Does leaf q take NIC q?
 TEST(RailOptimized, LeafQTakesNicQ) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 40, rail(16)));
+  std::size_t ports = 0;
   for (const Link& link : cluster.links()) {
     const Device& nic = cluster.device(link.from);
     if (link.kind != LinkKind::NicPort || nic.kind != DeviceKind::Nic) continue;
     EXPECT_EQ(cluster.device(link.to).index, nic.node / 16 * 8 + nic.index);
+    ++ports;
   }
+  EXPECT_EQ(ports, 40U * 8U);
 }
 
-// The 18 trays of a rack are servers of 4 NICs each: 4 rails, and a leaf takes the trays of a rack.
+// Does a rack have the rails of its trays? The 18 trays of a rack are servers of 4 NICs each: 4
+// rails, and a leaf takes the trays of a rack.
 TEST(RailOptimized, ARackHasTheRailsOfItsTrays) {
   for (const auto& [racks, leaves] : {std::pair{2U, 8U}, {16U, 64U}, {512U, 2048U}}) {
     const Cluster cluster = build_cluster(nodes_of("gb200_nvl72", racks, rail()));
@@ -123,11 +133,12 @@ TEST(RailOptimized, ARackHasTheRailsOfItsTrays) {
   EXPECT_THAT(complaint([] { (void)build_cluster(nodes_of("gb200_nvl72", 513, rail())); }),
               HasSubstr("513 nodes with 4 rails do not fit: three tiers of 64-port switches hold "
                         "512"));
-  // A leaf of 16 downlinks has no room for a rack: its units are of 16 trays.
+  // A leaf of 16 downlinks has no room for a rack: its units have 16 trays.
   const FabricSpec small{.kind = RailOptimized{.radix = 32}};
   EXPECT_EQ(count_fabric(build_cluster(nodes_of("gb200_nvl72", 2, small))).leaves, 12U);
 }
 
+// Are more nodes refused than a leaf has ports?
 TEST(RailOptimized, RefusesMoreNodesThanALeafHasPorts) {
   const std::string text =
       complaint([] { (void)build_cluster(nodes_of("dgx_h100", 40, rail(40))); });
@@ -136,6 +147,7 @@ TEST(RailOptimized, RefusesMoreNodesThanALeafHasPorts) {
   EXPECT_THAT(text, HasSubstr("at most 32 nodes"));
 }
 
+// Are ports shared between down and up?
 TEST(Clos, PortsAreSharedBetweenDownAndUp) {
   EXPECT_EQ(downlinks(64, 1.0), 32U);
   EXPECT_EQ(downlinks(64, 3.0), 48U);
@@ -143,11 +155,12 @@ TEST(Clos, PortsAreSharedBetweenDownAndUp) {
   EXPECT_EQ(downlinks(64, 1.5), 36U);
   EXPECT_EQ(uplinks(36, 1.5), 24U);
   EXPECT_EQ(uplinks(42, 2.0), 21U);
-  EXPECT_EQ(uplinks(32, 3.0), 11U);  // whole cables, in favour of bandwidth
+  EXPECT_EQ(uplinks(32, 3.0), 11U);  // whole cables, rounded in favour of bandwidth
   EXPECT_EQ(divisor_at_least(32, 12), 16U);
   EXPECT_EQ(divisor_at_least(32, 33), 0U);
 }
 
+// Is the bisection of one node half its NVLinks?
 TEST(Bisection, OfOneNodeIsHalfItsNvlinks) {
   EXPECT_DOUBLE_EQ(bisection_bandwidth(build_cluster(nodes_of("dgx_h100", 1))).value(),
                    4 * 370.8e9);
@@ -155,13 +168,15 @@ TEST(Bisection, OfOneNodeIsHalfItsNvlinks) {
   EXPECT_DOUBLE_EQ(bisection_bandwidth(build_cluster(nodes_of("mi300x", 1))).value(), 16 * 48e9);
 }
 
+// Is the bisection of two nodes their NICs?
 TEST(Bisection, OfTwoNodesIsTheirNics) {
   EXPECT_DOUBLE_EQ(bisection_bandwidth(build_cluster(nodes_of("dgx_a100_80gb", 2))).value(),
                    8 * 23.5e9);
-  // On H100 the 48 GB/s that NCCL counts on for PCIe are less than the NIC's 48.5.
+  // On H100 the 48 GB/s that NCCL assumes for PCIe are less than the NIC's 48.5.
   EXPECT_DOUBLE_EQ(bisection_bandwidth(build_cluster(nodes_of("dgx_h100", 2))).value(), 8 * 48e9);
 }
 
+// Does the bisection shrink with oversubscription?
 TEST(Bisection, ShrinksWithOversubscription) {
   // 4 ports down to each leaf; radix 8 splits into 4 and 4, radix 6 at 2:1 into 4 and 2.
   NodeSpec node = load_node("dgx_a100_80gb");
@@ -176,6 +191,7 @@ TEST(Bisection, ShrinksWithOversubscription) {
   }
 }
 
+// Does the bisection shrink above the pods?
 TEST(Bisection, ShrinksAboveThePods) {
   // Radix 8 at 3:1 above the spines: pods of 6 leaves with 4 NICs, of which a third crosses the
   // cores.
@@ -189,6 +205,7 @@ TEST(Bisection, ShrinksAboveThePods) {
   EXPECT_DOUBLE_EQ(rate(1.0), 24 * 48e9);
 }
 
+// Are specs made in code checked, too?
 TEST(Fabric, SpecsMadeInCodeAreCheckedToo) {
   const auto text = [](ClusterSpec spec) { return complaint([&] { (void)build_cluster(spec); }); };
   EXPECT_THAT(text(nodes_of("dgx_h100", 0)), HasSubstr("at least one node"));

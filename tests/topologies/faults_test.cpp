@@ -1,5 +1,5 @@
-// Clusters with something broken: what is slower, which way traffic takes instead, and what cannot
-// be survived.
+// Clusters with something broken: what is slower, which paths traffic takes instead, and which
+// faults are refused.
 #include "topologies/faults.hpp"
 
 #include <gmock/gmock.h>
@@ -47,6 +47,7 @@ std::string nic_name(const Cluster& cluster, std::uint32_t gpu) {
   return cluster.name(cluster.nic_of_gpu()[gpu]);
 }
 
+// Does a slow link stay where it was?
 TEST(Faults, SlowLinkKeepsItsPlace) {
   const Cluster cluster =
       broken({{.part = kLink, .from = "node 3 nic 2", .to = "leaf 2", .capacity_factor = 0.5}});
@@ -56,6 +57,7 @@ TEST(Faults, SlowLinkKeepsItsPlace) {
   EXPECT_THAT(cluster.facts().name, HasSubstr("1 fault"));
 }
 
+// Do the factors multiply?
 TEST(Faults, FactorsMultiply) {
   const Cluster cluster =
       broken({{.part = kRail, .rail = 2, .capacity_factor = 0.5},
@@ -64,7 +66,8 @@ TEST(Faults, FactorsMultiply) {
   EXPECT_DOUBLE_EQ(capacity(cluster, "node 0 nic 2", "leaf 2"), 48.5e9 / 2);
 }
 
-// The other NICs of the CPU are equally near and serve a GPU each: the first takes over, over PCIe.
+// Does a near NIC replace a dead one? The other NICs of the CPU are equally near and serve one GPU
+// each: the first takes over, over PCIe.
 TEST(Faults, DeadNicIsReplacedByANearOne) {
   const Cluster cluster = broken({{.part = kDevice, .device = "node 3 nic 6"}});
   EXPECT_EQ(nic_name(cluster, 3 * 8 + 6), "node 3 nic 4");
@@ -74,6 +77,7 @@ TEST(Faults, DeadNicIsReplacedByANearOne) {
   EXPECT_EQ(cluster.link(route[1].link).kind, LinkKind::Pcie);
 }
 
+// Do two others replace two dead NICs?
 TEST(Faults, TwoDeadNicsGoToTwoOthers) {
   const Cluster cluster = broken(
       {{.part = kDevice, .device = "node 0 nic 2"}, {.part = kDevice, .device = "node 0 nic 3"}});
@@ -81,6 +85,7 @@ TEST(Faults, TwoDeadNicsGoToTwoOthers) {
   EXPECT_EQ(nic_name(cluster, 3), "node 0 nic 1");
 }
 
+// Does a dead rail leave seven?
 TEST(Faults, DeadRailLeavesSeven) {
   const Cluster cluster = broken({{.part = kRail, .rail = 2}});
   for (std::uint32_t node = 0; node < 4; ++node) {
@@ -89,8 +94,8 @@ TEST(Faults, DeadRailLeavesSeven) {
   EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 2 * 7 * 48e9);
 }
 
-// In planes, the GPU that changed its NIC changed its plane: others hand over in their own node, or
-// it receives through a neighbour.
+// Are planes crossed inside nodes? In planes, the GPU that changed its NIC changed its plane:
+// others forward the data in their own node, or it receives through a neighbour.
 TEST(Faults, PlanesAreCrossedInsideNodes) {
   const Cluster cluster = broken({{.part = kDevice, .device = "node 3 nic 2"}}, "multi_plane");
   for (const auto& [from, to] : {std::pair{2U, 26U}, std::pair{26U, 2U}, std::pair{26U, 10U},
@@ -103,6 +108,7 @@ TEST(Faults, PlanesAreCrossedInsideNodes) {
         net[cluster.link(hop.link).from] += hop.fraction;
         net[cluster.link(hop.link).to] -= hop.fraction;
       }
+      EXPECT_FALSE(net.empty());
       for (const auto& [device, sum] : net) {
         const double wanted = device == cluster.gpus()[from] ? 1.0
                               : device == cluster.gpus()[to] ? -1.0
@@ -113,6 +119,7 @@ TEST(Faults, PlanesAreCrossedInsideNodes) {
   }
 }
 
+// Can the PCIe link to the NIC be slow?
 TEST(Faults, PcieToTheNicMayBeSlow) {
   const Cluster cluster = broken({{.part = kLink,
                                    .from = "node 0 gpu 1",
@@ -121,6 +128,7 @@ TEST(Faults, PcieToTheNicMayBeSlow) {
   EXPECT_DOUBLE_EQ(cluster.link(cluster.router().route(1, 9).front().link).capacity.value(), 12e9);
 }
 
+// Does a dead spine leave the others?
 TEST(Faults, DeadSpineLeavesTheOthers) {
   ClusterSpec spec = one_gpu_nodes(64, {.kind = FatTree{.radix = 16}});
   const double whole = bisection_bandwidth(build_cluster(spec)).value();
@@ -131,6 +139,7 @@ TEST(Faults, DeadSpineLeavesTheOthers) {
   EXPECT_FALSE(cluster.router().route(0, 63).empty());
 }
 
+// Are faults of missing parts refused?
 TEST(Faults, RefusesWhatIsNotThere) {
   EXPECT_THAT(faulty_refusal({{.part = kDevice, .device = "node 3 nick 2"}}),
               AllOf(HasSubstr("/faults/0/device: there is no device \"node 3 nick 2\""),
@@ -141,6 +150,7 @@ TEST(Faults, RefusesWhatIsNotThere) {
               AllOf(HasSubstr("/faults/0/rail: there is no rail 8"), HasSubstr("0 to 7")));
 }
 
+// Are faults refused that leave the cluster unusable?
 TEST(Faults, RefusesWhatCannotBeSurvived) {
   EXPECT_THAT(faulty_refusal({{.part = kDevice, .device = "node 1 gpu 0"}}),
               AllOf(HasSubstr("is a GPU"), HasSubstr("take its node out")));
@@ -162,6 +172,7 @@ ClusterSpec read_faulty(const std::string& cluster) {
   return spec;
 }
 
+// Are faults read and written?
 TEST(Faults, AreReadAndWritten) {
   const ClusterSpec spec = read_faulty(R"({"node": "dgx_h100", "nodes": 4,
       "fabric": {"kind": "rail_optimized"},
@@ -174,17 +185,19 @@ TEST(Faults, AreReadAndWritten) {
   EXPECT_EQ(to_json(read_faulty(written.dump())), written);
 }
 
+// Do faults break a custom cluster, too?
 TEST(Faults, BreakACustomClusterToo) {
-  auto json = spelled_out(build_cluster(nodes_of("dgx_h100", 2, {.kind = FatTree{}})));
+  auto json = to_custom_json(build_cluster(nodes_of("dgx_h100", 2, {.kind = FatTree{}})));
   json["faults"] = {{{"device", "node 1 nic 3"}, {"dead", true}}};
   const Cluster cluster = build_cluster(read_faulty(json.dump()));
   EXPECT_EQ(nic_name(cluster, 11), "node 1 nic 0");
-  // Written out, the damage is part of the cluster and no longer a list.
+  // Once written out, the damage is part of the cluster and no longer a list.
   const auto written = to_json(read_faulty(json.dump()));
   EXPECT_FALSE(written.contains("faults"));
   EXPECT_EQ(nic_name(build_cluster(read_faulty(written.dump())), 11), "node 1 nic 0");
 }
 
+// Are faults read strictly?
 TEST(Faults, AreReadStrictly) {
   const auto text = [](const std::string& fault) {
     return complaint([&] {

@@ -1,4 +1,4 @@
-// What distance costs: every switch beyond the first adds the latency of the cable to it.
+// The cost of distance: every switch beyond the first adds the latency of the cable to it.
 #include <gtest/gtest.h>
 
 #include "sim/base/error.hpp"
@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kHop = 5e-7;
 
+// Is the extra latency zero across one switch?
 TEST(ExtraLatency, IsNothingAcrossOneSwitch) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4));
   for (std::uint32_t b = 1; b < 32; ++b) {
@@ -18,8 +19,8 @@ TEST(ExtraLatency, IsNothingAcrossOneSwitch) {
   }
 }
 
-// Reference 07 section 5: same rail in the same unit 1 switch, another rail or unit 3, beyond the
-// cores 5.
+// Does the extra latency grow with the number of switches? A path has 1 switch on the same rail in
+// the same unit, 3 to another rail or unit, 5 beyond the cores.
 TEST(ExtraLatency, GrowsWithSwitches) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 512, {.kind = RailOptimized{}}));
   ASSERT_GT(count_fabric(cluster).cores, 0U);
@@ -30,6 +31,7 @@ TEST(ExtraLatency, GrowsWithSwitches) {
   EXPECT_DOUBLE_EQ(cluster.latency().extra_rail_aligned(0, 511 * 8 + 5).value(), 2 * kHop);
 }
 
+// Does the extra latency follow the hop latency of the fabric?
 TEST(ExtraLatency, FollowsTheHopLatencyOfTheFabric) {
   const Cluster cluster = build_cluster(
       one_gpu_nodes(64, {.kind = FatTree3{.radix = 8, .hop_latency = Seconds{2e-7}}}));
@@ -38,6 +40,7 @@ TEST(ExtraLatency, FollowsTheHopLatencyOfTheFabric) {
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 63).value(), 4 * 2e-7);
 }
 
+// Is the extra latency of a torus that of its hops?
 TEST(ExtraLatency, OfATorusIsItsHops) {
   const Cluster cluster =
       build_cluster(one_gpu_nodes(64, {.kind = Torus{.dims = {8, 8}, .cables = 1}}));
@@ -46,7 +49,8 @@ TEST(ExtraLatency, OfATorusIsItsHops) {
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 4 * 8 + 4).value(), 8 * kHop);  // the farthest
 }
 
-// A GPU that passes traffic on adds its link; the nearest is the reference.
+// Is the extra latency of a torus of GPUs that of its additional hops? A GPU that forwards traffic
+// adds its link; the nearest GPU is the reference.
 TEST(ExtraLatency, OfATorusOfGpusIsItsFurtherHops) {
   NodeSpec node = load_node("dgx_h100");
   node.scale_up = NodeSpec::ScaleUp::Torus;
@@ -58,8 +62,9 @@ TEST(ExtraLatency, OfATorusOfGpusIsItsFurtherHops) {
   EXPECT_DOUBLE_EQ(mesh.latency().extra(0, 7).value(), 0.0);
 }
 
-// Two halls 100 km apart: 0.5 ms of fibre on the spine's cables (reference 07 section 8). The fast
-// spine does not help: half of the bytes go over the slow one.
+// Is the extra latency that of the slowest shortest path? Two halls are 100 km apart: at 5 us per
+// km of fibre, 0.5 ms on the spine's cables. The fast spine does not help: half of the bytes use
+// the slow one.
 TEST(ExtraLatency, OfTheSlowestShortestPath) {
   ClusterSpec spec = one_gpu_nodes(8, {.kind = FatTree{.radix = 8}});
   const Cluster level = build_cluster(spec);
@@ -76,7 +81,8 @@ TEST(ExtraLatency, OfTheSlowestShortestPath) {
   EXPECT_DOUBLE_EQ(cluster.latency().extra(0, 4).value(), 2 * kHop);
 }
 
-// The same as adding up the links of a route that is one path.
+// Does the extra latency agree with the route? It must equal the sum over the links of a route that
+// is one path.
 TEST(ExtraLatency, AgreesWithTheRouteItself) {
   ClusterSpec spec = one_gpu_nodes(128, {.kind = FatTree3{.radix = 8}});
   spec.fabric.routing.kind = Routing::Kind::Ecmp;

@@ -1,5 +1,5 @@
-// The node descriptions that ship: they load, they name their sources, they build symmetric
-// clusters.
+// Are the shipped node descriptions readable, with their sources, and do they build symmetric
+// clusters?
 #include "topologies/node.hpp"
 
 #include <gmock/gmock.h>
@@ -28,21 +28,27 @@ bool is_figure(const Json& value) {
   return parse_rate(text) || parse_time(text) || parse_bytes(text);
 }
 
-void expect_sources(const Json& object, const std::string& pointer) {
+// Returns the number of objects that have figures.
+std::size_t expect_sources(const Json& object, const std::string& pointer) {
+  std::size_t sourced = 0;
   bool figures = false;
   for (const auto& [key, value] : object.items()) {
-    if (value.is_object()) expect_sources(value, pointer + "/" + key);
+    if (value.is_object()) sourced += expect_sources(value, pointer + "/" + key);
     figures = figures || is_figure(value);
   }
-  if (!figures) return;
+  if (!figures) return sourced;
   const std::string source = object.value("source", "");
   EXPECT_GT(source.size(), 10U) << pointer << " has figures and no source";
+  return sourced + 1;
 }
 
+// Does every figure have a source?
 TEST_P(EveryNode, NamesASourceBesideEveryFigure) {
-  expect_sources(Json::parse(read_file(data_file("topologies/data", GetParam()))), "");
+  const Json node = Json::parse(read_file(data_file("topologies/data", GetParam())));
+  EXPECT_GE(expect_sources(node, ""), 1U);
 }
 
+// Is no figure higher than the nominal one?
 TEST_P(EveryNode, IsNoFasterThanSold) {
   const NodeSpec node = load_node(GetParam());
   EXPECT_EQ(node.name, GetParam());
@@ -57,6 +63,7 @@ TEST_P(EveryNode, IsNoFasterThanSold) {
   EXPECT_GT(node.nic.value(), 0.0);
 }
 
+// Does the node read back from its own text?
 TEST_P(EveryNode, ReadsBackFromItsOwnText) {
   const NodeSpec node = load_node(GetParam());
   JsonFile file = JsonFile::parse("again.json", to_json(node).dump());
@@ -67,7 +74,7 @@ TEST_P(EveryNode, ReadsBackFromItsOwnText) {
   EXPECT_EQ(again.gpu_memory, node.gpu_memory);
 }
 
-// What a device sees around it: its links by kind and direction with their capacity.
+// The surroundings of a device: its links by kind and direction with their capacity.
 using Surroundings = std::multimap<std::pair<LinkKind, bool>, double>;
 
 std::map<DeviceId, Surroundings> surroundings(const Cluster& cluster) {
@@ -79,6 +86,7 @@ std::map<DeviceId, Surroundings> surroundings(const Cluster& cluster) {
   return seen;
 }
 
+// Does the node look the same from every GPU?
 TEST_P(EveryNode, LooksTheSameFromEveryGpu) {
   const Cluster cluster = build_cluster(nodes_of(GetParam(), 2));
   const auto seen = surroundings(cluster);
@@ -88,6 +96,7 @@ TEST_P(EveryNode, LooksTheSameFromEveryGpu) {
   }
 }
 
+// Does the node join all its GPUs?
 TEST_P(EveryNode, JoinsAllItsGpus) {
   const Cluster cluster = build_cluster(nodes_of(GetParam(), 1));
   const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
@@ -100,6 +109,7 @@ TEST_P(EveryNode, JoinsAllItsGpus) {
 INSTANTIATE_TEST_SUITE_P(Data, EveryNode, testing::ValuesIn(node_names()),
                          [](const auto& instance) { return instance.param; });
 
+// Do the promised kinds ship?
 TEST(Node, ShipsThePromisedKinds) {
   EXPECT_THAT(node_names(),
               testing::ElementsAre("dgx_a100_40gb", "dgx_a100_80gb", "dgx_b200", "dgx_b300",
@@ -107,6 +117,7 @@ TEST(Node, ShipsThePromisedKinds) {
                                    "grand_teton_h100", "hgx_h800", "mi300x"));
 }
 
+// Is the usable NVLink rate the one that NCCL uses?
 TEST(Node, UsableNvlinkIsWhatNcclTakes) {
   // Links of a GPU times NCCL's rate of a link: 12 x 20, 18 x 20.6, 8 x 20.6, 18 x 40.1.
   EXPECT_DOUBLE_EQ(load_node("dgx_a100_80gb").nvlink.value(), 12 * 20e9);
@@ -115,6 +126,7 @@ TEST(Node, UsableNvlinkIsWhatNcclTakes) {
   EXPECT_DOUBLE_EQ(load_node("dgx_b200").nvlink.value(), 18 * 40.1e9);
 }
 
+// Does a DGX A100 have two GPUs and two NICs on a PCIe switch?
 TEST(Node, DgxA100PutsTwoGpusAndTwoNicsOnAPcieSwitch) {
   const Cluster cluster = build_cluster(nodes_of("dgx_a100_80gb", 1));
   std::map<DeviceKind, int> count;
@@ -130,6 +142,7 @@ TEST(Node, DgxA100PutsTwoGpusAndTwoNicsOnAPcieSwitch) {
   EXPECT_EQ(cluster.links().size(), 58U);
 }
 
+// Does the mesh of MI300X have a link per pair?
 TEST(Node, MeshOfMi300xHasALinkPerPair) {
   const Cluster cluster = build_cluster(nodes_of("mi300x", 1));
   int pairs = 0;
@@ -143,6 +156,7 @@ TEST(Node, MeshOfMi300xHasALinkPerPair) {
   EXPECT_EQ(cluster.router().route(0, 5).size(), 1U);
 }
 
+// Is NVL72 one NVLink domain?
 TEST(Node, Nvl72IsOneNvlinkDomain) {
   const Cluster cluster = build_cluster(nodes_of("gb200_nvl72", 1));
   EXPECT_EQ(cluster.gpus().size(), 72U);
@@ -151,13 +165,15 @@ TEST(Node, Nvl72IsOneNvlinkDomain) {
   for (const RouteHop& hop : route) EXPECT_EQ(cluster.link(hop.link).kind, LinkKind::NvLink);
 }
 
+// Is an unknown name refused with the nearest one?
 TEST(Node, UnknownNameIsRefusedWithTheNearest) {
   EXPECT_THAT(complaint([] { (void)load_node("dgx_h10"); }),
               testing::HasSubstr("did you mean \"dgx_h100\""));
 }
 
-// Ways between all pairs of a mesh are found among its neighbours. In as many operations as GPUs to
-// the fourth this would take minutes.
+// Can a mesh of 256 GPUs be built and routed? The routes between all pairs of a mesh are found
+// among its neighbours. With a number of operations proportional to the fourth power of the GPUs
+// this would take minutes.
 TEST(Mesh, Of256GpusIsBuiltAndRouted) {
   NodeSpec node = load_node("mi300x");
   node.gpus = node.nics = 256;

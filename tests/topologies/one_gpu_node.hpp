@@ -16,7 +16,7 @@ inline ClusterSpec one_gpu_nodes(std::uint32_t nodes, FabricSpec fabric) {
   return {.node = one_gpu_node(), .nodes = nodes, .fabric = std::move(fabric)};
 }
 
-// Flows of one byte on every link, by link.
+// Adds a flow of one byte to the load of every link, by link.
 inline void add_flow(std::vector<double>& loads, const Route& route) {
   for (const RouteHop& hop : route) loads[hop.link] += hop.fraction;
 }

@@ -1,5 +1,5 @@
-// Routes: flow is conserved at every device, rails are kept, and ideal routing fills a full fabric
-// evenly.
+// Do routes conserve flow at every device and keep to rails, and does ideal routing load a full
+// fabric evenly?
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-// Out minus in of every device that the route touches.
+// Outgoing minus incoming flow of every device that the route touches.
 std::map<DeviceId, double> balance(const Cluster& cluster, const Route& route) {
   std::map<DeviceId, double> net;
   for (const RouteHop& hop : route) {
@@ -24,6 +24,7 @@ std::map<DeviceId, double> balance(const Cluster& cluster, const Route& route) {
 
 void expect_conserved(const Cluster& cluster, const Route& route, std::uint32_t a,
                       std::uint32_t b) {
+  ASSERT_FALSE(route.empty()) << a << " to " << b;
   for (const auto& [device, net] : balance(cluster, route)) {
     const double wanted = device == cluster.gpus()[a]   ? 1.0
                           : device == cluster.gpus()[b] ? -1.0
@@ -34,6 +35,7 @@ void expect_conserved(const Cluster& cluster, const Route& route, std::uint32_t 
 
 class EveryFabric : public testing::TestWithParam<std::string> {};
 
+// Does every fabric conserve the flow at every device?
 TEST_P(EveryFabric, ConservesFlowAtEveryDevice) {
   // 96 nodes with radix 16: 3 units or more, and cores where the fabric has them.
   using Kind = Routing::Kind;
@@ -42,13 +44,16 @@ TEST_P(EveryFabric, ConservesFlowAtEveryDevice) {
         build_cluster(nodes_of("dgx_h100", 12,
                                {.kind = fabric_named(GetParam(), 16),
                                 .routing = {.kind = routing, .flows_per_connection = 3}}));
+    std::size_t routes = 0;
     for (std::uint32_t a = 0; a < 96; a += 5) {
       for (std::uint32_t b = 0; b < 96; ++b) {
         if (a == b) continue;
         expect_conserved(cluster, cluster.router().route(a, b), a, b);
         expect_conserved(cluster, cluster.router().route_rail_aligned(a, b), a, b);
+        ++routes;
       }
     }
+    EXPECT_EQ(routes, 20U * 95U);
   }
 }
 
@@ -59,14 +64,16 @@ double switches_entered(const Cluster& cluster, const Route& route) {
   return entered;
 }
 
+// Is the number of switches of a route correct?
 TEST_P(EveryFabric, CountsTheSwitchesOfARoute) {
   for (const Routing::Kind routing : {Routing::Kind::Ideal, Routing::Kind::Ecmp}) {
     const Cluster cluster =
         build_cluster(nodes_of("dgx_h100", 12,
                                {.kind = fabric_named(GetParam(), 16),
                                 .routing = {.kind = routing, .flows_per_connection = 3}}));
-    // Global links count for three, and routers of a torus are switches or NICs.
+    // Global links count as three, and routers of a torus are switches or NICs.
     const bool told = GetParam() != "dragonfly" && GetParam() != "torus";
+    std::size_t routes = 0;
     for (std::uint32_t a = 0; a < 96; a += 5) {
       for (std::uint32_t b = 0; b < 96; ++b) {
         if (cluster.node_of(a) == cluster.node_of(b)) continue;
@@ -74,7 +81,11 @@ TEST_P(EveryFabric, CountsTheSwitchesOfARoute) {
         ASSERT_TRUE(count.has_value() || !told);
         if (!count) continue;
         ASSERT_NEAR(*count, switches_entered(cluster, cluster.router().route(a, b)), 1e-9);
+        ++routes;
       }
+    }
+    if (told) {
+      EXPECT_EQ(routes, 20U * 88U) << "to the GPUs of the eleven other nodes";
     }
   }
 }
@@ -87,6 +98,10 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryFabric, testing::ValuesIn([] {
                          }()),
                          [](const auto& instance) { return instance.param; });
 
+// Does the suite above run on all fabrics?
+TEST(Fabrics, AreAllThere) { EXPECT_GE(fabrics().size(), 8U); }
+
+// Does a route inside a node use NVLink up and down?
 TEST(Route, InANodeIsNvlinkUpAndDown) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
   const Route route = cluster.router().route(8, 11);
@@ -97,6 +112,7 @@ TEST(Route, InANodeIsNvlinkUpAndDown) {
   EXPECT_TRUE(cluster.router().route(8, 8).empty());
 }
 
+// Does a node without NVLink use PCIe?
 TEST(Route, WithoutNvlinkTakesPcie) {
   ClusterSpec spec = nodes_of("dgx_a100_80gb", 1);
   spec.node.scale_up = NodeSpec::ScaleUp::None;
@@ -106,6 +122,7 @@ TEST(Route, WithoutNvlinkTakesPcie) {
   EXPECT_EQ(cluster.router().route(0, 7).size(), 5U);  // and the link between the CPUs
 }
 
+// Does a route between nodes use the GPU's own NIC?
 TEST(Route, BetweenNodesUsesTheOwnNic) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
   const Route route = cluster.router().route(3, 13);  // GPU 3 of node 0 to GPU 5 of node 1
@@ -118,6 +135,7 @@ TEST(Route, BetweenNodesUsesTheOwnNic) {
   EXPECT_EQ(cluster.link(route[3].link).to, cluster.nic_of_gpu()[13]);
 }
 
+// Does a route spread over all spines?
 TEST(Route, SpreadsOverAllSpines) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 64, {.kind = RailOptimized{}}));
   ASSERT_EQ(count_fabric(cluster).spines, 8U);
@@ -130,6 +148,7 @@ TEST(Route, SpreadsOverAllSpines) {
   EXPECT_EQ(up, 16);
 }
 
+// Does a rail-aligned route cross one leaf?
 TEST(Route, RailAlignedCrossesOneLeaf) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 32, {.kind = RailOptimized{}}));
   for (std::uint32_t a = 0; a < 8; ++a) {
@@ -146,20 +165,22 @@ TEST(Route, RailAlignedCrossesOneLeaf) {
       EXPECT_EQ(cluster.link(route[route.size() - 3].link).from != cluster.nic_of_gpu()[a], true);
     }
   }
-  // Straight routes to another rail do cross the spines.
+  // Direct routes to another rail do cross the spines.
   EXPECT_GT(cluster.router().route(0, 9).size(), 6U);
 }
 
+// Do equal rails stay below the cores?
 TEST(Route, EqualRailsStayBelowTheCores) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 512, {.kind = RailOptimized{}}));
   ASSERT_EQ(count_fabric(cluster).cores, 64U);
+  EXPECT_FALSE(cluster.router().route_rail_aligned(0, 511 * 8 + 5).empty());
   for (const RouteHop& hop : cluster.router().route_rail_aligned(0, 511 * 8 + 5)) {
     EXPECT_NE(cluster.link(hop.link).kind, LinkKind::SpineCore);
   }
 }
 
-// Oracle 28: on a 1:1 two-level tree with ideal routing, permutation traffic runs at full rate: no
-// link carries more than the one flow of a NIC per NIC's worth of capacity.
+// The load of the worst link. Oracle 28: on a 1:1 two-level tree with ideal routing, permutation
+// traffic runs at full rate: no link carries more than one NIC's flow per NIC's worth of capacity.
 double worst_load(const Cluster& cluster, const std::vector<std::uint32_t>& target) {
   std::vector<double> flows(cluster.links().size(), 0.0);
   for (std::uint32_t gpu = 0; gpu < target.size(); ++gpu) {
@@ -181,6 +202,7 @@ std::vector<std::uint32_t> shifted(std::uint32_t gpus, std::uint32_t by) {
   return target;
 }
 
+// Does permutation traffic run at full rate?
 TEST(Route, PermutationTrafficRunsAtFullRate) {
   for (const char* kind : {"fat_tree", "rail_optimized", "fat_tree3"}) {
     ClusterSpec spec = nodes_of("dgx_h100", 32, {.kind = fabric_named(kind, 32)});
@@ -195,10 +217,11 @@ TEST(Route, PermutationTrafficRunsAtFullRate) {
   }
 }
 
+// Do oversubscribed uplinks carry as many flows as the ratio?
 TEST(Route, OversubscribedUplinksCarryAsManyFlowsAsTheRatio) {
   const Cluster cluster = build_cluster(
       nodes_of("dgx_h100", 48, {.kind = FatTree{.radix = 32, .oversubscription = 3.0}}));
-  // 24 NICs on a leaf, 8 uplinks; everybody sends half-way across.
+  // 24 NICs on a leaf, 8 uplinks; every node sends half-way across.
   EXPECT_NEAR(worst_load(cluster, shifted(384, 192)), 3.0, 1e-12);
 }
 

@@ -1,5 +1,5 @@
-// Traffic that meets inside a node and above the leaves: transfers through the engine end when
-// max-min fairness says so.
+// Do transfers that share links inside a node and above the leaves end when max-min fairness
+// predicts?
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ struct Flow {
   std::int64_t bytes = 0;
 };
 
-// When each flow ends, in seconds, all starting together; without latencies.
+// The end of each flow, in seconds, if all start together; without latencies.
 std::vector<double> ends(const Cluster& cluster, const std::vector<Flow>& flows) {
   Workload workload = test::empty_workload();
   const auto gpus = static_cast<std::uint32_t>(cluster.gpus().size());
@@ -57,6 +57,7 @@ std::vector<double> ends(const Cluster& cluster, const std::vector<Flow>& flows)
       if (own) result.push_back(timeline.classes[partition.class_of_rank[rank]].end_s[op]);
     }
   }
+  EXPECT_EQ(result.size(), flows.size());
   return result;
 }
 
@@ -71,8 +72,9 @@ ClusterSpec pcie_nodes(std::uint32_t nics) {
 
 constexpr std::int64_t kGiga = 1'000'000'000;
 
-// GPU 2 receives from GPUs 0, 1 (over the CPU) and 3 through its one PCIe link: 8 GB/s each. GPU 0
-// also sends to the network and has 24 - 8 = 16 GB/s left for it.
+// Do network and host traffic share the GPU's PCIe link? GPU 2 receives from GPUs 0, 1 (over the
+// CPU) and 3 through its one PCIe link: 8 GB/s each. GPU 0 also sends to the network and has 24 - 8
+// = 16 GB/s left for it.
 TEST(Sharing, NetworkAndHostTrafficMeetOnTheGpusPcie) {
   const Cluster cluster = build_cluster(pcie_nodes(8));
   const std::vector<double> done =
@@ -80,7 +82,8 @@ TEST(Sharing, NetworkAndHostTrafficMeetOnTheGpusPcie) {
   for (const double end : done) EXPECT_NEAR(end, 1.0, 1e-9);
 }
 
-// The host traffic of GPU 1 and its neighbour's network traffic have no link in common.
+// Do neighbours on a switch not disturb each other? The host traffic of GPU 1 and its neighbour's
+// network traffic have no link in common.
 TEST(Sharing, NeighboursOnASwitchDoNotDisturbEachOther) {
   const Cluster cluster = build_cluster(pcie_nodes(8));
   const std::vector<double> done =
@@ -88,7 +91,8 @@ TEST(Sharing, NeighboursOnASwitchDoNotDisturbEachOther) {
   for (const double end : done) EXPECT_NEAR(end, 1.0, 1e-9);
 }
 
-// Four NICs for eight GPUs: neighbours have half a NIC each, and one alone has it whole.
+// Do two GPUs each get half of their NIC? Four NICs serve eight GPUs: neighbours have half a NIC
+// each, and a GPU that sends alone has all of it.
 TEST(Sharing, TwoGpusHalveTheirNic) {
   const Cluster cluster = build_cluster(pcie_nodes(4));
   const std::vector<double> done =
@@ -96,9 +100,9 @@ TEST(Sharing, TwoGpusHalveTheirNic) {
   for (const double end : done) EXPECT_NEAR(end, 1.0, 1e-9);
 }
 
-// Reference 07 section 5: with o : 1 a GPU's rate in an all-to-all is at most B / (o x the share
-// that leaves its leaf). 24 NICs on a leaf with 8 uplinks, 48 nodes on 2 leaves: 24/47 of the bytes
-// cross.
+// Do the uplinks bound an oversubscribed all-to-all? With o : 1 a GPU's rate in an all-to-all is at
+// most B / (o x the share that leaves its leaf). 24 NICs on a leaf with 8 uplinks, 48 nodes on 2
+// leaves: 24/47 of the bytes cross.
 TEST(Sharing, OversubscribedAllToAllIsBoundedByTheUplinks) {
   ClusterSpec spec = one_gpu_nodes(48, {.kind = FatTree{.radix = 32, .oversubscription = 3.0}});
   const Cluster cluster = build_cluster(spec);
@@ -117,7 +121,8 @@ TEST(Sharing, OversubscribedAllToAllIsBoundedByTheUplinks) {
   EXPECT_NEAR(rate, 48.5e9 / (3.0 * share), 1.0);
 }
 
-// The same through the engine, smaller: 6 NICs over 2 uplinks, every GPU sends across.
+// Does an oversubscribed exchange take longer by the ratio? This is the same through the engine,
+// smaller: 6 NICs over 2 uplinks, every GPU sends across.
 TEST(Sharing, OversubscribedExchangeTakesTheRatioAsLong) {
   ClusterSpec spec =
       one_gpu_nodes(12, {.kind = FatTree{.radix = 8, .oversubscription = 3.0, .hop_latency = {}}});

@@ -1,5 +1,4 @@
-// Tori of nodes and of GPUs: what is wired to what, how traffic parts, and what fits through the
-// middle.
+// Tori of nodes and of GPUs: their wires, the split of traffic, and their bisection.
 #include "topologies/torus.hpp"
 
 #include <gmock/gmock.h>
@@ -23,6 +22,7 @@ FabricSpec torus(std::vector<std::uint32_t> dims, std::uint32_t cables = 1) {
   return {.kind = Torus{.dims = std::move(dims), .cables = cables}};
 }
 
+// Do balanced dimensions have the least sum?
 TEST(Torus, BalancedDimensionsHaveTheLeastSum) {
   EXPECT_THAT(balanced_dims(64, 3), ElementsAre(4, 4, 4));
   EXPECT_THAT(balanced_dims(512, 3), ElementsAre(8, 8, 8));
@@ -32,7 +32,8 @@ TEST(Torus, BalancedDimensionsHaveTheLeastSum) {
   EXPECT_THAT(balanced_dims(1, 2), ElementsAre(1, 1));
 }
 
-// n * d wires; a dimension of two has n / 2 double ones, a dimension of one none.
+// Does every wire occur once? There are n * d wires; a dimension of two has n / 2 double ones, a
+// dimension of one none.
 TEST(Torus, EveryWireIsThereOnce) {
   EXPECT_EQ(torus_wires(std::vector<std::uint32_t>{4, 4, 4}).size(), 192U);
   const auto wires = torus_wires(std::vector<std::uint32_t>{3, 2, 1});
@@ -42,18 +43,20 @@ TEST(Torus, EveryWireIsThereOnce) {
   EXPECT_EQ(times, 12U);
 }
 
+// Are routers and cables counted?
 TEST(TorusFabric, CountsRoutersAndCables) {
   const FabricCount count = count_fabric(build_cluster(one_gpu_nodes(64, torus({4, 4, 4}, 2))));
   EXPECT_EQ(count.leaves, 64U);
   EXPECT_EQ(count.node_cables, 64U);
   EXPECT_EQ(count.local_cables, 2U * 192U);
   EXPECT_EQ(count.leaf_spine_cables, 0U);
-  // Without a number, as many cables as a node has NICs; without dimensions, three balanced ones.
+  // Without a number, there are as many cables as a node has NICs; without dimensions, three
+  // balanced ones.
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 27, {.kind = Torus{}}));
   EXPECT_EQ(count_fabric(cluster).local_cables, 8U * 81U);
 }
 
-// Oracle 26: n^2 S / 8 on every directed link of a ring, n even.
+// Does every directed link of a ring carry n^2 S / 8, n even (oracle 26)?
 TEST(TorusFabric, RingCarriesAnEighthOfTheSquare) {
   for (const std::uint32_t n : {2U, 4U, 8U, 16U}) {
     const Cluster cluster = build_cluster(one_gpu_nodes(n, torus({n})));
@@ -61,16 +64,21 @@ TEST(TorusFabric, RingCarriesAnEighthOfTheSquare) {
     for (std::uint32_t a = 0; a < n; ++a) {
       for (std::uint32_t b = 0; b < n; ++b) add_flow(loads, cluster.router().route(a, b));
     }
+    std::uint32_t links = 0;
     for (const Link& link : cluster.links()) {
       if (link.kind != LinkKind::Local) continue;
       EXPECT_NEAR(loads[link.id] / link.cables, n * n / 8.0, 1e-9) << n;
+      ++links;
     }
+    EXPECT_EQ(links, n == 2 ? 2 : 2 * n) << "both ways round; two routers share one double wire";
   }
 }
 
+// Are opposite corners reached over all dimensions?
 TEST(TorusFabric, OppositeCornersAreReachedOverAllDimensions) {
   const Cluster cluster = build_cluster(one_gpu_nodes(64, torus({4, 4, 4})));
-  // From (0,0,0) to (2,2,2): all six ways out of the router are shortest, each gets a sixth.
+  // From (0,0,0) to (2,2,2), all six links out of the router are on shortest paths, and each
+  // carries a sixth.
   double out = 0.0;
   int ways = 0;
   const DeviceId router = cluster.link(cluster.router().route(0, 42)[2].link).to;
@@ -85,7 +93,8 @@ TEST(TorusFabric, OppositeCornersAreReachedOverAllDimensions) {
   EXPECT_DOUBLE_EQ(out, 1.0);
 }
 
-// Two cables of each of the rings along the long dimension are cut.
+// Is the bisection two cables per ring? Two cables of each of the rings along the long dimension
+// are cut.
 TEST(TorusFabric, BisectionIsTwoCablesARing) {
   EXPECT_DOUBLE_EQ(bisection_bandwidth(build_cluster(one_gpu_nodes(8, torus({8})))).value(),
                    2 * 48.5e9);
@@ -93,6 +102,7 @@ TEST(TorusFabric, BisectionIsTwoCablesARing) {
                    4 * 2 * 48.5e9);
 }
 
+// Are dimensions refused that do not hold the nodes?
 TEST(TorusFabric, RefusesDimensionsThatDoNotHoldTheNodes) {
   const std::string text = complaint([] {
     (void)build_cluster(one_gpu_nodes(60, torus({4, 4, 4})));
@@ -101,17 +111,18 @@ TEST(TorusFabric, RefusesDimensionsThatDoNotHoldTheNodes) {
   EXPECT_THAT(text, HasSubstr("use [5, 4, 3]"));
 }
 
-// Along two dimensions, each way has a quarter of the rate of a GPU.
+// With two dimensions, each direction has a quarter of the rate of a GPU.
 NodeSpec torus_node(std::vector<std::uint32_t> dims) {
   NodeSpec node = load_node("dgx_h100");
   node.name = "torus";
   node.scale_up = NodeSpec::ScaleUp::Torus;
-  node.gpus = static_cast<std::uint32_t>(torus_places(dims));
+  node.gpus = static_cast<std::uint32_t>(torus_size(dims));
   node.scale_up_dims = std::move(dims);
   node.gpus_per_cpu = node.gpus;
   return node;
 }
 
+// Do GPUs forward traffic?
 TEST(TorusNode, GpusPassTrafficOn) {
   const Cluster cluster = build_cluster({.node = torus_node({4, 4}), .nodes = 1});
   EXPECT_EQ(cluster.router().route(0, 1).size(), 1U);
@@ -128,6 +139,7 @@ TEST(TorusNode, GpusPassTrafficOn) {
   EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster).value(), 4 * 2 * 370.8e9 / 4);
 }
 
+// Does a torus node read back?
 TEST(TorusNode, ReadsBack) {
   const NodeSpec node = torus_node({4, 2});
   const auto json = to_json(node);

@@ -78,7 +78,7 @@ std::string record(const CalibrateChoice& choice, const Calibration& calibration
 
 void write_constants(const CalibrateChoice& choice, const Calibration& calibration) {
   std::map<std::string, std::vector<Setting>> by_file;
-  for (const Setting& setting : with_what_goes_along(calibration.settings)) {
+  for (const Setting& setting : with_coupled_settings(calibration.settings)) {
     by_file[setting.constant.file].push_back(setting);
   }
   for (const auto& [file, settings] : by_file) {
@@ -135,8 +135,8 @@ void add_calibrate(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option(
       "--level-of", choice->level_of,
-      "Rows alike in this feature have a level of their own that is not fitted: only "
-      "how they differ among themselves tells, as for a slope with scale");
+      "Rows with an equal value of this feature have their own level, which is not fitted: only "
+      "differences between them count, as for a slope with scale");
   command->add_option("--rounds", choice->rounds, "Rounds of slopes and fit")
       ->check(CLI::Range(1, 10))
       ->capture_default_str();

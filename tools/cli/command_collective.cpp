@@ -353,7 +353,7 @@ void add_nccl_options(CLI::App& command, StudyChoice& choice) {
 
 void add_output_options(CLI::App& command, StudyChoice& choice) {
   command.add_option("--measured", choice.measured,
-                     "A log of nccl-tests (or a profile) to put beside the predictions");
+                     "A log of nccl-tests (or a profile) to compare with the predictions");
   command.add_option("--json", choice.json, "Write the rows as JSON");
   command.add_option("--csv", choice.csv, "Write the rows as CSV");
   command.add_option("--svg", choice.svg, "Write bus bandwidth over size as a picture");

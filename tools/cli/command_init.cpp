@@ -201,7 +201,7 @@ std::string scenario_text(const InitChoice& choice, const Found& found) {
   const std::string title = fmt::format("{} on {} x {}", choice.model, choice.nodes, choice.node);
   return fmt::format("{{\n  \"description\": {},\n", Json(title).dump()) +
          commented(
-             "A name (trainyard list models), the config.json beside weights on Hugging "
+             "A name (trainyard list models), the config.json of a model on Hugging "
              "Face, or a shape.",
              "model", document["model"]) +
          commented("Node type (trainyard list nodes), how many, and how they are joined.",

@@ -62,7 +62,7 @@ Exit run_program(const char* name, const std::vector<std::string>& arguments) {
     throw RunError(fmt::format("{} cannot be started: {}", program.string(), std::strerror(errno)));
   }
   throw RunError(fmt::format(
-      "{} is not beside this program: it is built where nvcc and its library are found", name));
+      "{} is not next to this program: it is built if nvcc and its library are found", name));
 }
 
 // The sizes of "tensor=8,pipeline=2" as {"tensor": 8, "pipeline": 2}, and the number of GPUs that
@@ -216,7 +216,7 @@ Exit judge_model(const ProfileChoice& choice) {
   const fs::path& first = choice.files.front();
   const bool folder = choice.files.size() == 1 && fs::is_directory(first);
   if (!folder && choice.held_out > 0.0)
-    fail_profile("--hold-out fits again what a folder's tables fitted, and these are rows alone",
+    fail_profile("--hold-out repeats the fit of a folder of tables, and this file has rows only",
                  "leave it out: nothing is fitted on them");
   if (folder && !choice.gpu.empty())
     fail_profile("--gpu is for tables of your own, and a folder names its GPUs itself",
@@ -294,9 +294,8 @@ void add_judge(CLI::App& profile, const SharedChoice& choice, Action& action) {
   command->add_option("--gpu", choice->gpu,
                       "The profile to judge by: a name of `trainyard list gpus`, or a file "
                       "(default: that of the GPU which the rows name)");
-  command->add_option(
-      "--hold-out", choice->held_out,
-      "Of a folder: fit again without this share of the shapes, and judge on these");
+  command->add_option("--hold-out", choice->held_out,
+                      "For a folder: fit without this share of the shapes, and judge on them");
   command->add_option("--seed", choice->seed, "Which shapes are left out")->capture_default_str();
   command->add_flag("--markdown", choice->markdown, "Print a table in Markdown");
   command->footer(

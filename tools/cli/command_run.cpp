@@ -103,9 +103,9 @@ Result simulated(const RunChoice& choice, const std::optional<Scenario>& scenari
     const FluidSolverAhead ahead(scenario->engine == "simgrid");
     return simulate(*scenario, options);
   }
-  WorkloadQuestion question = choice.cluster.empty()
-                                  ? read_workload_question(choice.workload, read(choice.scenario))
-                                  : read_workload_question(choice.workload, choice.cluster);
+  WorkloadRun question = choice.cluster.empty()
+                             ? read_workload_question(choice.workload, read(choice.scenario))
+                             : read_workload_question(choice.workload, choice.cluster);
   if (!choice.engine.empty()) question.engine = choice.engine;
   return simulate(std::move(question), options);
 }
@@ -132,7 +132,7 @@ void refuse_contradictions(const RunChoice& choice) {
     fail("--set changes a scenario, and there is none", "change the workload file");
   }
   if (!choice.workload.empty() && choice.explain) {
-    fail("--explain supposes changes to a scenario, and a --workload has none",
+    fail("--explain simulates changes to a scenario, and a --workload has none",
          "use --report critical_path");
   }
   if (choice.no_fold && choice.explain_fold) {

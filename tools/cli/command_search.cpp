@@ -92,7 +92,7 @@ Exit search_layouts(const SearchChoice& choice) {
                                               to_text(Seconds{found.figures.step_time_s}),
                                               layout_name(found.layout)));
                   },
-              .redone = [&](std::size_t rows) { tell_redone(rows, choice.out); }});
+              .redone = [&](std::size_t rows) { report_redone(rows, choice.out); }});
   SearchPrice price;
   if (choice.price > 0.0) price.per_gpu_hour = choice.price;
   if (!choice.json.empty()) write_file(choice.json, to_text(search_json(result, price)));

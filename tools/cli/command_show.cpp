@@ -136,7 +136,7 @@ std::vector<FactorColumn> factor_columns(const std::vector<KernelRow>& rows) {
   for (const FactorColumn& column : {FactorColumn{"framework", &KernelPrice::framework},
                                      FactorColumn{"4 bits", &KernelPrice::four_bits},
                                      FactorColumn{"replicas", &KernelPrice::last_replica},
-                                     FactorColumn{"exchanges", &KernelPrice::beside_dispatch}}) {
+                                     FactorColumn{"dispatch", &KernelPrice::dispatch_slowdown}}) {
     if (std::ranges::any_of(rows,
                             [&](const KernelRow& row) { return row.price.*column.factor != 1.0; }))
       columns.push_back(column);
@@ -153,7 +153,7 @@ Exit show_cost(const ShowChoice& choice) {
   std::ranges::stable_sort(rows, std::ranges::greater{},
                            [](const KernelRow& row) { return row.price.cost().time.value(); });
   const std::vector<FactorColumn> columns = factor_columns(rows);
-  say("Kernels on {}, framework {}: time = profile times the factors beside it\n  {:>10}  {:>10}",
+  say("Kernels on {}, framework {}: time = profile x the factors to its right\n  {:>10}  {:>10}",
       cluster->facts().gpu, scenario.framework, "time", "profile");
   for (const FactorColumn& column : columns) say("  {:>9}", column.title);
   say("  {:<12}  shape\n", "known how");

@@ -61,7 +61,7 @@ void simulate(const SweepChoice& choice, const std::vector<Variant>& variants, J
                            [&](std::size_t done, std::size_t all) {
                              progress.show(static_cast<double>(done) / static_cast<double>(all));
                            },
-                       .redone = [&](std::size_t rows) { tell_redone(rows, choice.out); }});
+                       .redone = [&](std::size_t rows) { report_redone(rows, choice.out); }});
 }
 
 std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes,

@@ -130,7 +130,7 @@ Exit validate_rows(const ValidateChoice& choice) {
     refuse_unwritable(file);
   const ChosenRows rows = chosen_rows(choice);
   if (!choice.errors.empty() && rows.runs.empty()) {
-    throw InputError(Problem{"", "", "--errors tells of runs of training, and no row is one",
+    throw InputError(Problem{"", "", "--errors describes training runs, and no row is one",
                              "leave it out, or give such rows too"});
   }
   ReportChoice report = report_choice(choice, rows.runs.empty());
@@ -213,7 +213,7 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--json", choice->json, "Write scores and rows as JSON");
   command->add_option("--svg", choice->svg, "Write predicted over measured as a picture");
   command->add_option("--errors", choice->errors,
-                      "Write how far off each kind of run is, as `trainyard run` tells it "
+                      "Write how far off each kind of run is, as `trainyard run` prints it "
                       "(tools/studies/validate/data/errors.json)");
   command->add_option("--scenarios", choice->scenarios,
                       "Write each row's scenario into this folder");

@@ -27,7 +27,7 @@ struct TopologyChoice {
 // Prints the cluster as JSON, or writes it to a file and prints a summary table.
 Exit write_cluster(const TopologyChoice& choice, const ImportedNode& node) {
   const Cluster cluster = imported_cluster(node, choice.import);
-  const std::string json = spelled_out(cluster).dump(1) + "\n";
+  const std::string json = to_custom_json(cluster).dump(1) + "\n";
   if (choice.out.empty()) {
     say("{}", json);
     return Exit::Fine;

@@ -63,7 +63,7 @@ Outputs outputs_of(const OutputChoice& choice) {
   if (!choice.chakra.empty()) outputs.chakra = choice.chakra;
   if (!choice.json.empty()) {
     outputs.json = choice.json;
-    if (!is_written_as_it_stands(choice.json))
+    if (!is_irreplaceable(choice.json))
       outputs.scenario = fs::path(choice.json).replace_extension(".scenario.json");
   }
   if (!choice.csv.empty()) outputs.csv = choice.csv;

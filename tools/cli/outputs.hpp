@@ -3,7 +3,7 @@
 //    Outputs outputs = outputs_of({.out = "out"});   // out/scenario.json, result.json, csv/,
 //                                                    // trace.json.gz, report.html
 //    refuse_unwritable(outputs);                     // before the run, which may be long
-//    std::string text = write(outputs, view, {});    // "Result  out/result.json\n..."
+//    std::string text = write(outputs, view, {});    // one line for each output, with its path
 #pragma once
 
 #include <filesystem>

@@ -67,7 +67,7 @@ void Progress::show(double fraction) {
   tell_over(fmt::format("{}: {:3.0f} %, {:.0f} s left   {}", what_, 100.0 * fraction, left, note_));
 }
 
-void tell_redone(std::size_t rows, const std::string& journal) {
+void report_redone(std::size_t rows, const std::string& journal) {
   tell(fmt::format(
       "trainyard: {}: {} {} done again: the scenario, a file it names, the data or the "
       "program is not what {} computed from\n",

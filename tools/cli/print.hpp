@@ -57,6 +57,6 @@ class Progress {
 
 // Prints one line on standard error: `rows` rows of the journal are no longer valid and are
 // simulated once more.
-void tell_redone(std::size_t rows, const std::string& journal);
+void report_redone(std::size_t rows, const std::string& journal);
 
 }  // namespace trainyard

@@ -10,10 +10,10 @@
 //
 // Bytes sent by a rank in a step, with f = (d-1)/d, P parameters, w_g bytes per gradient and w_p
 // per weight: 2fP w_g for replicas, fP(w_g + w_p) for ZeRO 1, and fP(a w_g + w_p) with gradients
-// reduced after each of a microbatches (reference 03 section 1). With r sharded copies of s shards,
-// each copy reduces internally, and then each shard, 1/s of the gradients, is reduced over the r
-// copies. Llama-3 8B at d = 64: 31 619 153 664 B of bf16 gradients
-// (tests/models/lower/sharded_volume_test.cpp).
+// reduced after each of a microbatches (Rajbhandari et al. 2019, arXiv 1910.02054, section 7, which
+// sets f = 1). With r sharded copies of s shards, each copy reduces internally, and then each
+// shard, 1/s of the gradients, is reduced over the r copies. Llama-3 8B at d = 64: 31 619 153 664 B
+// of bf16 gradients (tests/models/lower/sharded_volume_test.cpp).
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -85,7 +85,7 @@ class BucketShare {
 
 // Limits the number of buckets that exist at once (zero_stage 2). Buckets are reduced in the order
 // in which they are allocated.
-class BucketRoom {
+class BucketLimiter {
  public:
   // Allocates `buckets` buckets before a unit. The next computation waits until at most `limit`
   // units, including this one, have buckets.
@@ -105,13 +105,13 @@ class BucketedReplicas final : public DataParallel {
   explicit BucketedReplicas(const DataParallelParts& parts);
 
   void begin_step() override;
-  void before_forward(const UnitPlace& place) override;
-  void after_forward(const UnitPlace& place) override;
+  void before_forward(const UnitIndex& place) override;
+  void after_forward(const UnitIndex& place) override;
   void before_backward(const UnitBackward& backward) override;
   void after_backward(const UnitBackward& backward,
                       const std::vector<ReadyGradient>& ready) override;
-  [[nodiscard]] bool leaves_forwards() const override { return true; }
-  [[nodiscard]] bool leaves_backwards() const override { return !gradients_sharded(); }
+  [[nodiscard]] bool ignores_repeated_forwards() const override { return true; }
+  [[nodiscard]] bool ignores_repeated_backwards() const override { return !gradients_sharded(); }
   void end_step() override;
 
  private:
@@ -139,8 +139,8 @@ class BucketedReplicas final : public DataParallel {
   std::vector<Chunk> chunks_;
   std::vector<std::size_t> order_;   // of the chunks, the same for all ranks that hold them
   std::vector<OpIndex> reductions_;  // latest on Stream::Data and on Stream::Replica
-  BucketRoom room_;
-  BucketRoom expert_room_;
+  BucketLimiter free_capacity_;
+  BucketLimiter expert_room_;
 };
 
 // The buckets of a chunk's experts, or of its other weights. There are none without replicas.
@@ -290,7 +290,7 @@ std::vector<BucketShare::Filled> BucketShare::filled_by(const std::vector<ReadyG
 
 // Waits for the oldest units only if all their reductions are issued. To wait for one that is not
 // issued yet would be a deadlock: it needs gradients that are still to be computed.
-void BucketRoom::make(std::size_t buckets, std::int64_t limit, ProgramBuilder& build) {
+void BucketLimiter::make(std::size_t buckets, std::int64_t limit, ProgramBuilder& build) {
   held_.push_back({.unreduced = buckets});
   while (static_cast<std::int64_t>(held_.size()) > limit && held_.front().unreduced == 0) {
     build.wait_for(held_.front().reduction);
@@ -298,7 +298,7 @@ void BucketRoom::make(std::size_t buckets, std::int64_t limit, ProgramBuilder& b
   }
 }
 
-void BucketRoom::reduced(OpIndex reduction) {
+void BucketLimiter::reduced(OpIndex reduction) {
   const auto held = std::ranges::find_if(held_, [](const Held& one) { return one.unreduced > 0; });
   if (held == held_.end()) return;
   --held->unreduced;
@@ -352,7 +352,7 @@ void BucketedReplicas::gather_weights() {
 // The forward waits for the bucket of the unit's first entry. Buckets are gathered in reverse order
 // on one stream, so that this one is the last of the unit's buckets to arrive. Only the first
 // forward of a chunk waits.
-void BucketedReplicas::before_forward(const UnitPlace& place) {
+void BucketedReplicas::before_forward(const UnitIndex& place) {
   const Chunk& chunk = chunks_[place.chunk];
   if (chunk.entered) return;
   const WeightUnit& unit = weights_[place.chunk].units[place.unit];
@@ -360,7 +360,7 @@ void BucketedReplicas::before_forward(const UnitPlace& place) {
   if (unit.experts_end > unit.experts_begin) chunk.experts.wait_for(unit.experts_begin, build_);
 }
 
-void BucketedReplicas::after_forward(const UnitPlace& place) {
+void BucketedReplicas::after_forward(const UnitIndex& place) {
   if (place.unit + 1 == weights_[place.chunk].units.size()) chunks_[place.chunk].entered = true;
 }
 
@@ -380,7 +380,8 @@ void BucketedReplicas::hold_opened(BucketShare& share, std::size_t begin, std::s
     build_.memory().allocate(build_.next(), Category::Gradients,
                              bucket.parameters * shape_.gradient);
   if (opened.empty()) return;
-  (share.experts() ? expert_room_ : room_).make(opened.size(), options_.buckets_in_flight, build_);
+  (share.experts() ? expert_room_ : free_capacity_)
+      .make(opened.size(), options_.buckets_in_flight, build_);
 }
 
 // Starts the reduction of every bucket whose last gradient is now final: in the last backward of a
@@ -436,7 +437,7 @@ void BucketedReplicas::reduce(const Bucket& bucket, OpIndex after) {
                         options_.collectives.call(GroupKind::Data, op, bytes, wire), {after});
   if (gradients_sharded()) {
     build_.memory().release(reductions_[0], Category::Gradients, bytes);
-    (of_experts(bucket) ? expert_room_ : room_).reduced(reductions_[0]);
+    (of_experts(bucket) ? expert_room_ : free_capacity_).reduced(reductions_[0]);
   }
   if (slots.shards > 1 && slots.replicas > 1) {
     const ChosenCall rest = options_.collectives.call(GroupKind::Data, CollectiveOp::AllReduce,

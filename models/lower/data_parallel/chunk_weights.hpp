@@ -1,8 +1,10 @@
 // The parameters of one model chunk, listed in the order in which their gradients become final and
 // divided into the tensors that a framework has.
 //
-//   for (const GradientEntry& entry : layer_entries(division, layer_kind(a, 0)))
-//     total += entry.parameters();
+//    const WeightDivision division{.architecture = a, .tensor = 8};
+//    std::int64_t total = 0;
+//    for (const GradientEntry& entry : layer_entries(division, layer_kind(a, 0)))
+//      total += entry.parameters();
 #pragma once
 
 #include <cstddef>

@@ -7,9 +7,9 @@
 // gradients. bucketed.cpp reduces buckets of gradients (plain replicas, ZeRO 1 and 2);
 // fully_sharded.cpp gathers weights layer by layer (ZeRO 3).
 //
-//   scheme.before_forward({.chunk = 0, .unit = 3});
-//   layer.forward();
-//   scheme.after_forward({.chunk = 0, .unit = 3});
+//    scheme.before_forward({.chunk = 0, .unit = 3});
+//    layer.forward({.kept = kept});
+//    scheme.after_forward({.chunk = 0, .unit = 3});
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@
 
 namespace trainyard {
 
-struct UnitPlace {
+struct UnitIndex {
   std::size_t chunk = 0;  // index on the rank
   std::size_t unit = 0;   // index in ChunkWeights::units (forward order)
 };
 
 // The backward of a unit, or a part of it, with what the writer of the stage knows about it.
 struct UnitBackward {
-  UnitPlace place;
+  UnitIndex place;
   BackwardPart part = BackwardPart::Full;
   bool first = false;  // first backward of this chunk that computes weight gradients
   bool last = false;   // the last one: the sums over all microbatches become final
@@ -42,12 +42,12 @@ class DataParallel {
   // Adds the memory of weights, gradients and optimizer state; writes the first operations of the
   // step.
   virtual void begin_step() = 0;
-  virtual void before_forward(const UnitPlace& place) = 0;
-  virtual void after_forward(const UnitPlace& place) = 0;
+  virtual void before_forward(const UnitIndex& place) = 0;
+  virtual void after_forward(const UnitIndex& place) = 0;
   // Called around the recomputed forward of a unit that is followed by the backward of other units
   // first. They are not called for the last layer of a recompute unit, whose own backward follows.
-  virtual void before_recompute(const UnitPlace& /*place*/) {}
-  virtual void after_recompute(const UnitPlace& /*place*/) {}
+  virtual void before_recompute(const UnitIndex& /*place*/) {}
+  virtual void after_recompute(const UnitIndex& /*place*/) {}
   virtual void before_backward(const UnitBackward& backward) = 0;
   // `ready`: all gradients of this chunk and microbatch that are final so far, in backward order.
   virtual void after_backward(const UnitBackward& backward,
@@ -55,8 +55,8 @@ class DataParallel {
   // Whether the scheme writes no operations and changes no state around the units of any forward
   // except the first of its chunk, or of any backward except the last. Only then may microbatches
   // be instances of one block.
-  [[nodiscard]] virtual bool leaves_forwards() const { return false; }
-  [[nodiscard]] virtual bool leaves_backwards() const { return false; }
+  [[nodiscard]] virtual bool ignores_repeated_forwards() const { return false; }
+  [[nodiscard]] virtual bool ignores_repeated_backwards() const { return false; }
   // Waits for all collectives under way, then writes gradient norm and optimizer step.
   virtual void end_step() = 0;
 };

@@ -2,7 +2,7 @@
 // group by group around forward and backward. Each layer is a group; embedding, final norm and head
 // together are the root group.
 //
-// Order of operations, after torch/distributed/fsdp/_fully_shard (reference 03 section 4):
+// Order of operations, after PyTorch's torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py:
 //   - forward: group i+1 is gathered on a separate stream while group i computes. The gather starts
 //     when group i-1 has been copied out of its buffer, so that at most two gathered buffers exist;
 //   - backward: the next group is gathered when the current one has been copied out;
@@ -143,10 +143,10 @@ class FullySharded final : public DataParallel {
   explicit FullySharded(const DataParallelParts& parts);
 
   void begin_step() override;
-  void before_forward(const UnitPlace& place) override;
-  void after_forward(const UnitPlace& place) override;
-  void before_recompute(const UnitPlace& place) override;
-  void after_recompute(const UnitPlace& place) override;
+  void before_forward(const UnitIndex& place) override;
+  void after_forward(const UnitIndex& place) override;
+  void before_recompute(const UnitIndex& place) override;
+  void after_recompute(const UnitIndex& place) override;
   void before_backward(const UnitBackward& backward) override;
   void after_backward(const UnitBackward& backward,
                       const std::vector<ReadyGradient>& ready) override;
@@ -154,10 +154,10 @@ class FullySharded final : public DataParallel {
 
  private:
   using Group = ShardedGroup;
-  [[nodiscard]] Group& group_at(const UnitPlace& place);
+  [[nodiscard]] Group& group_at(const UnitIndex& place);
   [[nodiscard]] bool gives_back(const Group& group) const;
   [[nodiscard]] bool keeps_between_microbatches() const;
-  void gather_ahead(const UnitPlace& place);
+  void gather_ahead(const UnitIndex& place);
   void end_backward(Group& group, const UnitBackward& backward);
 
   const ReplicaOptions& options_;
@@ -439,7 +439,7 @@ FullySharded::FullySharded(const DataParallelParts& parts)
   }
 }
 
-FullySharded::Group& FullySharded::group_at(const UnitPlace& place) {
+FullySharded::Group& FullySharded::group_at(const UnitIndex& place) {
   return groups_[place.chunk][group_of_[place.chunk][place.unit]];
 }
 
@@ -466,7 +466,7 @@ bool FullySharded::keeps_between_microbatches() const {
 
 void FullySharded::begin_step() { hold_state(options_.gradients, parameters_, {}, build_); }
 
-void FullySharded::before_forward(const UnitPlace& place) {
+void FullySharded::before_forward(const UnitIndex& place) {
   std::vector<Group>& groups = groups_[place.chunk];
   if (place.unit == 0) {
     gathers_.wait_for_computation();  // not before the optimizer step, nor a microbatch ahead
@@ -480,7 +480,7 @@ void FullySharded::before_forward(const UnitPlace& place) {
 }
 
 // The root also ends here if this is the last unit whose forward reads it.
-void FullySharded::after_forward(const UnitPlace& place) {
+void FullySharded::after_forward(const UnitIndex& place) {
   Group& own = group_at(place);
   Group& root = groups_[place.chunk].front();
   for (Group* group : {&own, &root}) {
@@ -490,19 +490,19 @@ void FullySharded::after_forward(const UnitPlace& place) {
   }
 }
 
-void FullySharded::before_recompute(const UnitPlace& place) {
+void FullySharded::before_recompute(const UnitIndex& place) {
   gathers_.use(group_at(place), Pass::Backward);
 }
 
-void FullySharded::after_recompute(const UnitPlace& place) {
+void FullySharded::after_recompute(const UnitIndex& place) {
   Group& group = group_at(place);
   if (gives_back(group)) gathers_.give_back(group, true);
 }
 
 // Prefetches the group that the backward needs next.
-void FullySharded::gather_ahead(const UnitPlace& place) {
+void FullySharded::gather_ahead(const UnitIndex& place) {
   if (!options_.parallelism.backward_prefetch || place.unit == 0) return;
-  const UnitPlace before{.chunk = place.chunk, .unit = place.unit - 1};
+  const UnitIndex before{.chunk = place.chunk, .unit = place.unit - 1};
   if (weights_[before.chunk].units[before.unit].reached) gathers_.gather(group_at(before));
 }
 
@@ -532,7 +532,7 @@ void FullySharded::before_backward(const UnitBackward& backward) {
 // Without a pipeline, the end of a backward waits for all reductions.
 void FullySharded::after_backward(const UnitBackward& backward,
                                   const std::vector<ReadyGradient>& /*ready*/) {
-  const UnitPlace& place = backward.place;
+  const UnitIndex& place = backward.place;
   Group& own = group_at(place);
   Group& root = groups_[place.chunk].front();
   for (Group* group : {&own, &root}) {

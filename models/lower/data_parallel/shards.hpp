@@ -14,15 +14,15 @@ namespace trainyard {
 
 // ---- shards: the number of ranks that divide the sharded state, and their groups
 //
-//   d replicas (with their context ranks) = s shards x r copies
+//    d replicas (with their context ranks) = s shards x r copies
 //
 // An expert has its own replicas, and each copy of the model contains an equal part of them: with
 // 64 GPUs, 8 expert-parallel ranks and copies of 16 GPUs, every expert has 2 shards x 4 copies
 // (tests/models/lower/sharded_experts_test.cpp).
 //
-//   const ShardSlots slots = shard_slots({.data = 64, .zero_stage = 3, .shard = 8}, Slot::Data);
-//   slots.shards;     // 8, in slots.shard
-//   slots.replicas;   // 8, in Slot::Replica
+//    const ShardSlots slots = shard_slots({.data = 64, .zero_stage = 3, .shard = 8}, Slot::Data);
+//    slots.shards;     // 8, in slots.shard
+//    slots.replicas;   // 8, in Slot::Replica
 
 // Number of ranks that hold the same weights: replicas, context ranks, and with bidirectional
 // pipelines both holders of a stage.
@@ -53,15 +53,17 @@ struct ShardSlots {
 // ---- buckets: gradients of one chunk that are reduced together, by the rules of Megatron-LM and
 // of PyTorch
 //
-// Megatron-LM (reference 03 section 3): parameters are taken in the order in which their gradients
-// become final. A bucket closes at max(40e6, 1e6*d) parameters. There is one bucket per model chunk
-// on pipeline ranks after the first, on chunks after the first, and without overlap.
+// Megatron-LM (core/distributed/distributed_data_parallel.py, param_and_grad_buffer.py): parameters
+// are taken in the order in which their gradients become final. A bucket closes at max(40e6, 1e6*d)
+// parameters. There is one bucket per model chunk on pipeline ranks after the first, on chunks
+// after the first, and without overlap.
 //
 // PyTorch's DistributedDataParallel, after it has rebuilt its buckets in the order in which
 // gradients become ready: tensors are taken in order. A bucket closes as soon as it reaches its
 // limit, and it includes the tensor that crosses the limit. The first limit is 1 MiB, the others
-// are 25 MiB (reference 03 section 2; PyTorch c10d/reducer.cpp). GPT-2 124M in fp32 has 13 buckets:
-// 9.009, eleven of 27.038 and 168.272 MiB (tests/models/lower/fully_sharded_test.cpp).
+// are 25 MiB (PyTorch torch/csrc/distributed/c10d/reducer.hpp and reducer.cpp). GPT-2 124M in fp32
+// has 13 buckets: 9.009, eleven of 27.038 and 168.272 MiB
+// (tests/models/lower/fully_sharded_test.cpp).
 
 // A bucket: the entries [begin, end) of a chunk's parameters in backward order.
 struct Bucket {

@@ -1,8 +1,8 @@
 // Imports Chakra execution traces, from Trainyard or from other tools, as a workload that any
 // cluster can replay.
 //
-//     Imported step = read_traces("et", {});
-//     write_file("step.json", to_json(step.workload));    // trainyard run --workload step.json ...
+//    Imported step = read_traces("et", {});
+//    write_file("step.json", to_json(step.workload));    // trainyard run --workload step.json ...
 //
 // Rank r's trace is the file whose name ends in ".r.et" (or ".r.et.gz"); its work runs on GPU r.
 // Nodes are issued as their dependencies allow, lowest id first, each on its stream. Writers of

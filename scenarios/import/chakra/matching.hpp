@@ -1,10 +1,10 @@
 // Matches communication in a folder of traces: process groups, the calls of their members, and
 // calls without a partner.
 //
-//     Matching matching(folder, conventions);
-//     const GroupKey key = matching.key_of(rank, node);
-//     matching.meet(key, rank, node, call);        // for every communication, in issue order
-//     matching.check();                            // all mismatches, named, in one InputError
+//    Matching matching(folder, conventions);
+//    const GroupKey key = matching.key_of(rank, node);
+//    matching.meet(key, rank, node, call);        // for every communication, in issue order
+//    matching.check();                            // all mismatches, named, in one InputError
 #pragma once
 
 #include <compare>

@@ -1,9 +1,9 @@
 // A folder of Chakra traces, one file per rank, and an order in which the nodes of a trace can be
 // issued.
 //
-//     const TraceFolder folder = read_trace_folder("et");    // et/step.0.et, et/step.1.et.gz
-//     const auto& [file, trace] = folder.ranks[1];
-//     for (const Issued& one : issue_order(trace, is_replayed, file)) issue(*one.node, one.after);
+//    const TraceFolder folder = read_trace_folder("et");    // et/step.0.et, et/step.1.et.gz
+//    const auto& [file, trace] = folder.ranks[1];
+//    for (const Issued& one : issue_order(trace, is_replayed, file)) issue(*one.node, one.after);
 #pragma once
 
 #include <filesystem>

@@ -53,10 +53,10 @@ Message carrying(const Blocks& blocks, Message message, std::span<const std::uin
   return message;
 }
 
-std::vector<Phase> phases_of_all_to_all(const GroupPlace& place,
+std::vector<Phase> phases_of_all_to_all(const PlacedGroup& placed,
                                         const std::vector<Message>& messages, FlowOf flow_of) {
-  if (!messages.empty()) return phases_by_step(place, messages, flow_of);
-  return {{.latency = place.cluster.facts().latency.launch, .flows = {}}};
+  if (!messages.empty()) return phases_by_step(placed, messages, flow_of);
+  return {{.latency = placed.cluster.facts().latency.launch, .flows = {}}};
 }
 
 namespace {
@@ -71,17 +71,17 @@ class FlatAllToAll final : public CollectiveAlgorithm {
     return in_rounds_ ? "one partner per round, n-1 rounds"
                       : "all messages at once, one flow per sender";
   }
-  std::uint32_t pieces(const GroupPlace& place) const override {
-    return ranks_of(place) * ranks_of(place);
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
+    return ranks_of(placed) * ranks_of(placed);
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return too_many_to_all_send_to_all(place);
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    return too_many_to_all_send_to_all(placed);
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_of_all_to_all(place, messages(place, bytes),
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_of_all_to_all(placed, messages(placed, bytes),
                                 in_rounds_ ? FlowOf::Message : FlowOf::Sender);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override;
 
  private:
   bool in_rounds_;
@@ -89,9 +89,9 @@ class FlatAllToAll final : public CollectiveAlgorithm {
 
 // In rounds, each round is a step and all use one channel. At once, each distance has its own
 // channel, so the messages of a member run concurrently.
-std::vector<Message> FlatAllToAll::messages(const GroupPlace& place, Bytes bytes) const {
-  const std::uint32_t n = ranks_of(place);
-  AllToAllRounds rounds(place, bytes);
+std::vector<Message> FlatAllToAll::messages(const PlacedGroup& placed, Bytes bytes) const {
+  const std::uint32_t n = ranks_of(placed);
+  AllToAllRounds rounds(placed, bytes);
   for (std::uint32_t distance = 1; distance < n; ++distance)
     for (std::uint32_t from = 0; from < n; ++from)
       rounds.add({.from = from,

@@ -1,9 +1,10 @@
 // Functions that the all_to_all algorithms share. Each member sends one block to each other member;
 // the blocks are equal, or a byte matrix gives their sizes.
 //
-//    AllToAllRounds rounds(place, bytes);
+//    AllToAllRounds rounds(placed, bytes);
 //    rounds.add({.from = 0, .to = 3, .step = 2});     // no message if the matrix has a zero
-//    std::vector<Phase> phases = phases_of_all_to_all(place, messages, FlowOf::Message);
+//    const std::vector<Message> messages = std::move(rounds).take();
+//    std::vector<Phase> phases = phases_of_all_to_all(placed, messages, FlowOf::Message);
 #pragma once
 
 #include <vector>
@@ -25,7 +26,7 @@ struct BlockMessage {
 // table of n^3 entries (n ranks, n^2 pieces) these algorithms do not need.
 class AllToAllRounds {
  public:
-  AllToAllRounds(const GroupPlace& place, Bytes bytes) : blocks_(blocks_of(place, bytes)) {}
+  AllToAllRounds(const PlacedGroup& placed, Bytes bytes) : blocks_(blocks_of(placed, bytes)) {}
   // Adds the message unless the matrix gives its block zero bytes.
   void add(const BlockMessage& message);
   [[nodiscard]] std::vector<Message> take() && { return std::move(messages_); }
@@ -43,7 +44,7 @@ class AllToAllRounds {
                                std::span<const std::uint32_t> destinations);
 
 // phases_by_step, or one phase with only the launch latency if no member sends anything.
-[[nodiscard]] std::vector<Phase> phases_of_all_to_all(const GroupPlace& place,
+[[nodiscard]] std::vector<Phase> phases_of_all_to_all(const PlacedGroup& placed,
                                                       const std::vector<Message>& messages,
                                                       FlowOf flow_of);
 

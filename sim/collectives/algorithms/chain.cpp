@@ -27,8 +27,8 @@ Ring cut_at_root(Ring ring, bool root_last) {
   return ring;
 }
 
-std::vector<Ring> cut_rings(const GroupPlace& place, bool root_last) {
-  std::vector<Ring> rings = rings_of(place);
+std::vector<Ring> cut_rings(const PlacedGroup& placed, bool root_last) {
+  std::vector<Ring> rings = rings_of(placed);
   for (Ring& ring : rings) ring = cut_at_root(std::move(ring), root_last);
   return rings;
 }
@@ -43,26 +43,26 @@ HopRange busy_hops(std::uint32_t step, std::uint32_t hops, std::uint32_t chunks)
 }
 
 // The flow of one chunk on each hop of a ring. It is the same in every step.
-std::vector<MultiLinkFlow> hop_flows(const GroupPlace& place, const Ring& ring, double chunk_bytes,
-                                     LoadSum& loads) {
+std::vector<MultiLinkFlow> hop_flows(const PlacedGroup& placed, const Ring& ring,
+                                     double chunk_bytes, LoadSum& loads) {
   std::vector<MultiLinkFlow> flows;
   for (std::size_t hop = 0; hop + 1 < ring.size(); ++hop) {
-    loads.add(hop_route(place, ring[hop], ring[hop + 1]), chunk_bytes);
+    loads.add(hop_route(placed, ring[hop], ring[hop + 1]), chunk_bytes);
     flows.push_back(loads.take());
   }
   return flows;
 }
 
-std::uint32_t chain_pieces(const GroupPlace& place, const ChainPlan& plan) {
-  return static_cast<std::uint32_t>(rings_of(place).size()) * plan.chunks * plan.pieces_per_chunk;
+std::uint32_t chain_pieces(const PlacedGroup& placed, const ChainPlan& plan) {
+  return static_cast<std::uint32_t>(rings_of(placed).size()) * plan.chunks * plan.pieces_per_chunk;
 }
 
 }  // namespace
 
-std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
-  const std::vector<Ring> rings = cut_rings(place, plan.reduce);
-  const std::uint32_t hops = ranks_of(place) - 1;
-  const std::uint32_t pieces = chain_pieces(place, plan);
+std::vector<Message> chain_messages(const PlacedGroup& placed, Bytes bytes, const ChainPlan& plan) {
+  const std::vector<Ring> rings = cut_rings(placed, plan.reduce);
+  const std::uint32_t hops = ranks_of(placed) - 1;
+  const std::uint32_t pieces = chain_pieces(placed, plan);
   MessageList list({.ranks = hops + 1, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
   const auto add_chunk = [&](std::uint32_t channel, std::uint32_t hop, std::uint32_t step) {
     const std::uint32_t chunk = channel * plan.chunks + step - hop;
@@ -85,35 +85,35 @@ std::vector<Message> chain_messages(const GroupPlace& place, Bytes bytes, const 
 namespace {
 
 // The reason why the group has too many ranks for chains at any size, or nothing.
-std::optional<std::string> chain_refusal(const GroupPlace& place) {
-  const std::size_t rings = rings_of(place).size();
+std::optional<std::string> chain_refusal(const PlacedGroup& placed) {
+  const std::size_t rings = rings_of(placed).size();
   return too_many_messages(fmt::format("{} ranks that pass on {} chunks in each of {} chains",
-                                       place.gpus.size(), kChunksMost, rings),
-                           (place.gpus.size() - 1) * rings * kChunksMost);
+                                       placed.gpus.size(), kChunksMost, rings),
+                           (placed.gpus.size() - 1) * rings * kChunksMost);
 }
 
 // The plan of the registered algorithms, with chunks_of() chunks. pieces() must not depend on the
 // size, so it always has kChunksMost pieces per ring, and a chunk has kChunksMost / chunks of them.
-ChainPlan chain_plan(const GroupPlace& place, Bytes bytes, bool reduce) {
-  const std::size_t hops = place.gpus.size() - 1;
-  const double share = bytes.value() / static_cast<double>(rings_of(place).size());
-  const std::uint32_t chunks = chunks_of(place, Bytes{share}, hops);
+ChainPlan chain_plan(const PlacedGroup& placed, Bytes bytes, bool reduce) {
+  const std::size_t hops = placed.gpus.size() - 1;
+  const double share = bytes.value() / static_cast<double>(rings_of(placed).size());
+  const std::uint32_t chunks = chunks_of(placed, Bytes{share}, hops);
   return {.chunks = chunks, .pieces_per_chunk = kChunksMost / chunks, .reduce = reduce};
 }
 
 // One phase per step. While the pipeline fills, a step takes the latency of the hop that the first
 // chunk crosses, afterwards that of the slowest hop: sum over hops of (alpha + S/(CB)) +
 // (C-1)(alpha + S/(CB)).
-std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes, const ChainPlan& plan) {
-  const std::uint32_t hops = ranks_of(place) - 1;
-  const double chunk_bytes = bytes.value() / chain_pieces(place, plan) * plan.pieces_per_chunk;
+std::vector<Phase> chain_phases(const PlacedGroup& placed, Bytes bytes, const ChainPlan& plan) {
+  const std::uint32_t hops = ranks_of(placed) - 1;
+  const double chunk_bytes = bytes.value() / chain_pieces(placed, plan) * plan.pieces_per_chunk;
   std::vector<Seconds> latencies(hops);
   std::vector<std::vector<MultiLinkFlow>> flows;  // by ring and hop
-  LoadSum loads(place.cluster);
-  for (const Ring& ring : cut_rings(place, plan.reduce)) {
+  LoadSum loads(placed.cluster);
+  for (const Ring& ring : cut_rings(placed, plan.reduce)) {
     for (std::uint32_t hop = 0; hop < hops; ++hop)
-      latencies[hop] = std::max(latencies[hop], hop_latency(place, ring[hop], ring[hop + 1]));
-    flows.push_back(hop_flows(place, ring, chunk_bytes, loads));
+      latencies[hop] = std::max(latencies[hop], hop_latency(placed, ring[hop], ring[hop + 1]));
+    flows.push_back(hop_flows(placed, ring, chunk_bytes, loads));
   }
   const Seconds slowest = *std::ranges::max_element(latencies);
   std::vector<Phase> phases(hops + plan.chunks - 1);
@@ -126,7 +126,7 @@ std::vector<Phase> chain_phases(const GroupPlace& place, Bytes bytes, const Chai
       phases[step].flows.insert(phases[step].flows.end(), ring.begin() + busy.begin,
                                 ring.begin() + busy.end);
   }
-  phases.front().latency += place.cluster.facts().latency.launch;
+  phases.front().latency += placed.cluster.facts().latency.launch;
   return phases;
 }
 
@@ -141,17 +141,17 @@ class ChainCollective final : public CollectiveAlgorithm {
     return reduces_ ? "chunks towards the root along rings, added up on the way"
                     : "chunks from the root along rings, pipelined";
   }
-  std::uint32_t pieces(const GroupPlace& place) const override {
-    return chain_pieces(place, chain_plan(place, Bytes{0.0}, reduces_));
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
+    return chain_pieces(placed, chain_plan(placed, Bytes{0.0}, reduces_));
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return chain_refusal(place);
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    return chain_refusal(placed);
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return chain_phases(place, bytes, chain_plan(place, bytes, reduces_));
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return chain_phases(placed, bytes, chain_plan(placed, bytes, reduces_));
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return chain_messages(place, bytes, chain_plan(place, bytes, reduces_));
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return chain_messages(placed, bytes, chain_plan(placed, bytes, reduces_));
   }
 
  private:

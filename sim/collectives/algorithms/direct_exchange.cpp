@@ -42,15 +42,15 @@ void add_direct_step(MessageList& list, std::uint32_t ranks, std::uint32_t step,
 
 // The phase of such a step with `bytes` per message: one flow per sender. It needs no list of
 // messages, which would have four million entries for 2,000 ranks.
-Phase direct_phase(const GroupPlace& place, double bytes) {
-  const std::uint32_t ranks = ranks_of(place);
+Phase direct_phase(const PlacedGroup& placed, double bytes) {
+  const std::uint32_t ranks = ranks_of(placed);
   Phase phase;
-  LoadSum loads(place.cluster);
+  LoadSum loads(placed.cluster);
   for (std::uint32_t from = 0; from < ranks; ++from) {
     for (std::uint32_t distance = 1; distance < ranks; ++distance) {
       const std::uint32_t to = (from + distance) % ranks;
-      phase.latency = std::max(phase.latency, hop_latency(place, from, to));
-      loads.add(hop_route(place, from, to), bytes);
+      phase.latency = std::max(phase.latency, hop_latency(placed, from, to));
+      loads.add(hop_route(placed, from, to), bytes);
     }
     loads.take_into(phase.flows);
   }
@@ -58,9 +58,9 @@ Phase direct_phase(const GroupPlace& place, double bytes) {
 }
 
 // The phases of `steps` such steps; the first one includes the launch latency.
-std::vector<Phase> direct_phases(const GroupPlace& place, double bytes, std::size_t steps) {
-  std::vector<Phase> phases(steps, direct_phase(place, bytes));
-  phases.front().latency += place.cluster.facts().latency.launch;
+std::vector<Phase> direct_phases(const PlacedGroup& placed, double bytes, std::size_t steps) {
+  std::vector<Phase> phases(steps, direct_phase(placed, bytes));
+  phases.front().latency += placed.cluster.facts().latency.launch;
   return phases;
 }
 
@@ -71,15 +71,15 @@ class OneShot final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "everyone's buffer straight to all others: one step, for tiny sizes";
   }
-  std::uint32_t pieces(const GroupPlace& /*place*/) const override { return 1; }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return too_many_to_all_send_to_all(place);
+  std::uint32_t pieces(const PlacedGroup& /*placed*/) const override { return 1; }
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    return too_many_to_all_send_to_all(placed);
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return direct_phases(place, bytes.value(), 1);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return direct_phases(placed, bytes.value(), 1);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    const std::uint32_t n = ranks_of(place);
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    const std::uint32_t n = ranks_of(placed);
     MessageList list({.ranks = n, .pieces = 1, .piece_bytes = bytes.value()});
     add_direct_step(list, n, 0, true, [](std::uint32_t, std::uint32_t) {
       return PieceRange{0, 1};
@@ -95,14 +95,14 @@ class TwoShot final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "parts straight to their owners, sums straight to all; least bytes";
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return too_many_to_all_send_to_all(place);
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    return too_many_to_all_send_to_all(placed);
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return direct_phases(place, bytes.value() / ranks_of(place), 2);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return direct_phases(placed, bytes.value() / ranks_of(placed), 2);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    const std::uint32_t n = ranks_of(place);
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    const std::uint32_t n = ranks_of(placed);
     MessageList list({.ranks = n, .pieces = n, .piece_bytes = bytes.value() / n});
     add_direct_step(list, n, 0, true, [](std::uint32_t, std::uint32_t to) {
       return PieceRange{to, to + 1};
@@ -125,14 +125,14 @@ class DirectGather final : public CollectiveAlgorithm {
     return reduces_ ? "every part straight to its owner, who adds what arrives: one step"
                     : "every member's part straight to all others: one step";
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return too_many_to_all_send_to_all(place);
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    return too_many_to_all_send_to_all(placed);
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return direct_phases(place, bytes.value() / ranks_of(place), 1);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return direct_phases(placed, bytes.value() / ranks_of(placed), 1);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    const std::uint32_t n = ranks_of(place);
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    const std::uint32_t n = ranks_of(placed);
     MessageList list({.ranks = n, .pieces = n, .piece_bytes = bytes.value() / n});
     add_direct_step(list, n, 0, reduces_, [&](std::uint32_t from, std::uint32_t to) {
       const std::uint32_t piece = reduces_ ? to : from;

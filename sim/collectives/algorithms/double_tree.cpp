@@ -85,12 +85,12 @@ struct GroupRankHops {
   std::vector<bool> second;  // second child of its parent; both children are served concurrently
 };
 
-// The member of a node at index `place` of the chain of a channel. Each channel starts at another
+// The member of a node at index `index` of the chain of a channel. Each channel starts at another
 // member and therefore leaves the node through another NIC.
-std::uint32_t member(const Placement& placement, std::uint32_t node, std::size_t place,
+std::uint32_t member(const Placement& placement, std::uint32_t node, std::size_t index,
                      std::uint32_t channel) {
   const std::vector<std::uint32_t>& group_ranks = placement.nodes[node];
-  return group_ranks[(place + channel) % group_ranks.size()];
+  return group_ranks[(index + channel) % group_ranks.size()];
 }
 
 // By index in a node, true for a member with which no rail begins, because its NIC is dead.
@@ -149,17 +149,17 @@ GroupRankHops hops_of(const GroupRankTree& tree) {
 }
 
 // The trees: two for each channel. There are at most as many channels as rails.
-std::vector<GroupRankTree> trees_of(const GroupPlace& place, const Placement& placement,
+std::vector<GroupRankTree> trees_of(const PlacedGroup& placed, const Placement& placement,
                                     double channels) {
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
-  const std::vector<std::uint32_t> rails = rails_of(place, placement);
+  const std::vector<std::uint32_t> rails = rails_of(placed, placement);
   const std::vector<bool> without_nic = left_out(placement, rails);
   const auto count =
       static_cast<std::uint32_t>(std::clamp(channels, 1.0, static_cast<double>(rails.size())));
   std::vector<GroupRankTree> trees;
   for (std::uint32_t index = 0; index < count; ++index) {
     for (const bool mirrored : {false, true}) {
-      trees.push_back(make_tree(placement, place.gpus.size(),
+      trees.push_back(make_tree(placement, placed.gpus.size(),
                                 {.nodes = nodes, .mirrored = mirrored}, without_nic, rails[index],
                                 index));
     }
@@ -167,14 +167,14 @@ std::vector<GroupRankTree> trees_of(const GroupPlace& place, const Placement& pl
   return trees;
 }
 
-std::vector<GroupRankTree> trees_of(const GroupPlace& place, const Placement& placement,
+std::vector<GroupRankTree> trees_of(const PlacedGroup& placed, const Placement& placement,
                                     Bytes bytes) {
-  return trees_of(place, placement, bytes.value() / kBytesPerChannel);
+  return trees_of(placed, placement, bytes.value() / kBytesPerChannel);
 }
 
 // The trees with one channel for each rail.
-std::vector<GroupRankTree> all_trees(const GroupPlace& place) {
-  return trees_of(place, placement_of(place), std::numeric_limits<double>::infinity());
+std::vector<GroupRankTree> all_trees(const PlacedGroup& placed) {
+  return trees_of(placed, placement_of(placed), std::numeric_limits<double>::infinity());
 }
 
 class TreeAllReduce final : public CollectiveAlgorithm {
@@ -184,15 +184,15 @@ class TreeAllReduce final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "double binary tree over the nodes, a chain inside each";
   }
-  std::uint32_t pieces(const GroupPlace& place) const override {
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
     return 2 * kChunksMost *
-           static_cast<std::uint32_t>(rails_of(place, placement_of(place)).size());
+           static_cast<std::uint32_t>(rails_of(placed, placement_of(placed)).size());
   }
   bool streams() const override { return true; }
-  FluidBound fluid_bound(const GroupPlace& place) const override;
-  std::optional<std::string> refusal(const GroupPlace&) const override { return {}; }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override;
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  FluidBound fluid_bound(const PlacedGroup& placed) const override;
+  std::optional<std::string> refusal(const PlacedGroup&) const override { return {}; }
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override;
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override;
 };
 
 // The slowest edge of the trees within a node, and the slowest one between nodes.
@@ -201,14 +201,14 @@ struct EdgeLatencies {
   Seconds across;
 };
 
-EdgeLatencies edge_latencies(const GroupPlace& place, const std::vector<GroupRankTree>& trees) {
+EdgeLatencies edge_latencies(const PlacedGroup& placed, const std::vector<GroupRankTree>& trees) {
   EdgeLatencies edges;
   for (const GroupRankTree& tree : trees) {
     for (std::uint32_t group_rank = 0; group_rank < tree.parent.size(); ++group_rank) {
       const std::uint32_t above = tree.parent[group_rank];
       if (above == kNoGroupRank) continue;
-      Seconds& slowest = crosses_nodes(place, group_rank, above) ? edges.across : edges.inside;
-      slowest = std::max(slowest, hop_latency(place, group_rank, above));
+      Seconds& slowest = crosses_nodes(placed, group_rank, above) ? edges.across : edges.inside;
+      slowest = std::max(slowest, hop_latency(placed, group_rank, above));
     }
   }
   return edges;
@@ -216,28 +216,28 @@ EdgeLatencies edge_latencies(const GroupPlace& place, const std::vector<GroupRan
 
 // Latency of the way up and down: the depth of the chains within nodes and that of the trees
 // between nodes (ncclTopoTuneModel).
-Seconds tree_latency(const GroupPlace& place, const Placement& placement,
+Seconds tree_latency(const PlacedGroup& placed, const Placement& placement,
                      const std::vector<GroupRankTree>& trees) {
-  const EdgeLatencies edges = edge_latencies(place, trees);
+  const EdgeLatencies edges = edge_latencies(placed, trees);
   const auto levels = static_cast<double>(std::bit_width(placement.nodes.size()) - 1);
   return 2.0 *
          (static_cast<double>(placement.largest() - 1) * edges.inside + levels * edges.across);
 }
 
 // Adds `bytes` in both directions of an edge.
-void add_edge(const GroupPlace& place, std::uint32_t group_rank, std::uint32_t above, double bytes,
-              LoadSum& loads) {
-  loads.add(hop_route(place, group_rank, above), bytes);
-  loads.add(hop_route(place, above, group_rank), bytes);
+void add_edge(const PlacedGroup& placed, std::uint32_t group_rank, std::uint32_t above,
+              double bytes, LoadSum& loads) {
+  loads.add(hop_route(placed, group_rank, above), bytes);
+  loads.add(hop_route(placed, above, group_rank), bytes);
 }
 
 // The flow of `bytes` over each edge between nodes, and of the loads already in `loads`.
-MultiLinkFlow loads_between_nodes(const GroupPlace& place, const GroupRankTree& tree, double bytes,
-                                  LoadSum& loads) {
+MultiLinkFlow loads_between_nodes(const PlacedGroup& placed, const GroupRankTree& tree,
+                                  double bytes, LoadSum& loads) {
   for (std::uint32_t group_rank = 0; group_rank < tree.parent.size(); ++group_rank) {
     const std::uint32_t above = tree.parent[group_rank];
-    if (above != kNoGroupRank && crosses_nodes(place, group_rank, above))
-      add_edge(place, group_rank, above, bytes, loads);
+    if (above != kNoGroupRank && crosses_nodes(placed, group_rank, above))
+      add_edge(placed, group_rank, above, bytes, loads);
   }
   return loads.take();
 }
@@ -246,8 +246,9 @@ MultiLinkFlow loads_between_nodes(const GroupPlace& place, const GroupRankTree& 
 // the links, so the routes are searched for one node of each kind only (NodeMembers).
 class LoadsWithinNodes {
  public:
-  LoadsWithinNodes(const GroupPlace& place, const GroupRankTree& tree, double bytes, LoadSum& loads)
-      : place_(place), tree_(tree), bytes_(bytes), loads_(loads) {}
+  LoadsWithinNodes(const PlacedGroup& placed, const GroupRankTree& tree, double bytes,
+                   LoadSum& loads)
+      : place_(placed), tree_(tree), bytes_(bytes), loads_(loads) {}
 
   MultiLinkFlow of_all(const Placement& placement) {
     MultiLinkFlow all;
@@ -290,37 +291,37 @@ class LoadsWithinNodes {
     return loads_.take();
   }
 
-  const GroupPlace& place_;
+  const PlacedGroup& place_;
   const GroupRankTree& tree_;
   double bytes_;
   LoadSum& loads_;
   std::vector<Known> known_;
 };
 
-std::vector<MultiLinkFlow> flows_of(const GroupPlace& place, const Placement& placement,
+std::vector<MultiLinkFlow> flows_of(const PlacedGroup& placed, const Placement& placement,
                                     const std::vector<GroupRankTree>& trees, double bytes) {
   const double share = bytes / static_cast<double>(trees.size());
   std::vector<MultiLinkFlow> flows;
   if (share <= 0.0) return flows;
-  LoadSum loads(place.cluster);
+  LoadSum loads(placed.cluster);
   // The two trees of a channel have the same edges within nodes, so `inside` is computed once.
   for (std::size_t i = 0; i < trees.size(); i += 2) {
-    const MultiLinkFlow inside = LoadsWithinNodes(place, trees[i], share, loads).of_all(placement);
+    const MultiLinkFlow inside = LoadsWithinNodes(placed, trees[i], share, loads).of_all(placement);
     for (const GroupRankTree& tree : {std::cref(trees[i]), std::cref(trees[i + 1])}) {
       loads.add(inside);
-      flows.push_back(loads_between_nodes(place, tree, share, loads));
+      flows.push_back(loads_between_nodes(placed, tree, share, loads));
     }
   }
   return flows;
 }
 
-std::vector<Phase> TreeAllReduce::phases(const GroupPlace& place, Bytes bytes) const {
-  const Placement placement = placement_of(place);
-  const std::vector<GroupRankTree> trees = trees_of(place, placement, bytes);
+std::vector<Phase> TreeAllReduce::phases(const PlacedGroup& placed, Bytes bytes) const {
+  const Placement placement = placement_of(placed);
+  const std::vector<GroupRankTree> trees = trees_of(placed, placement, bytes);
   std::vector<Phase> phases(1);
   phases.front() = {
-      .latency = place.cluster.facts().latency.launch + tree_latency(place, placement, trees),
-      .flows = flows_of(place, placement, trees, bytes.value())};
+      .latency = placed.cluster.facts().latency.launch + tree_latency(placed, placement, trees),
+      .flows = flows_of(placed, placement, trees, bytes.value())};
   return phases;
 }
 
@@ -364,11 +365,11 @@ void add_hops(MessageList& list, const TreeHops& hops) {
 
 // The chunks travel to the root and are reduced, then travel down. There is always one channel for
 // each rail, so that the number of pieces does not depend on the size of the buffer.
-std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes bytes) const {
-  const std::vector<GroupRankTree> trees = all_trees(place);
-  MessageList list({.ranks = ranks_of(place),
-                    .pieces = pieces(place),
-                    .piece_bytes = bytes.value() / pieces(place)});
+std::vector<Message> TreeAllReduce::messages(const PlacedGroup& placed, Bytes bytes) const {
+  const std::vector<GroupRankTree> trees = all_trees(placed);
+  MessageList list({.ranks = ranks_of(placed),
+                    .pieces = pieces(placed),
+                    .piece_bytes = bytes.value() / pieces(placed)});
   const std::vector<GroupRankHops> hops = hops_of(trees);
   const std::uint32_t depth = deepest(hops);
   const Bytes share{bytes.value() / static_cast<double>(trees.size())};
@@ -395,23 +396,23 @@ std::vector<Message> TreeAllReduce::messages(const GroupPlace& place, Bytes byte
 }
 
 // Latency of the first chunk: up the longest branch and down again, in seconds.
-double first_chunk_s(const GroupPlace& place, const std::vector<GroupRankTree>& trees) {
+double first_chunk_s(const PlacedGroup& placed, const std::vector<GroupRankTree>& trees) {
   Seconds longest;
   for (const GroupRankTree& tree : trees) {
     for (std::uint32_t group_rank = 0; group_rank < tree.parent.size(); ++group_rank) {
       Seconds way;
       for (std::uint32_t at = group_rank; tree.parent[at] != kNoGroupRank; at = tree.parent[at])
-        way += hop_latency(place, at, tree.parent[at]);
+        way += hop_latency(placed, at, tree.parent[at]);
       longest = std::max(longest, way);
     }
   }
   return 2.0 * longest.value();
 }
 
-FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
-  const std::vector<GroupRankTree> trees = all_trees(place);
-  const double latency_s = tree_latency(place, placement_of(place), trees).value();
-  const double way = latency_s > 0.0 ? first_chunk_s(place, trees) / latency_s - 1.0 : 0.0;
+FluidBound TreeAllReduce::fluid_bound(const PlacedGroup& placed) const {
+  const std::vector<GroupRankTree> trees = all_trees(placed);
+  const double latency_s = tree_latency(placed, placement_of(placed), trees).value();
+  const double way = latency_s > 0.0 ? first_chunk_s(placed, trees) / latency_s - 1.0 : 0.0;
   const double filling = (2.0 * deepest(hops_of(trees)) - 1.0) / kChunksMost;
   constexpr double kRunsAhead = 0.25;
   return {.relative = std::max({kRunsAhead, way, filling}),
@@ -423,9 +424,9 @@ FluidBound TreeAllReduce::fluid_bound(const GroupPlace& place) const {
 
 }  // namespace
 
-std::vector<MultiLinkFlow> double_tree_flows(const GroupPlace& place, Bytes bytes) {
-  const Placement placement = placement_of(place);
-  return flows_of(place, placement, trees_of(place, placement, bytes), bytes.value());
+std::vector<MultiLinkFlow> double_tree_flows(const PlacedGroup& placed, Bytes bytes) {
+  const Placement placement = placement_of(placed);
+  return flows_of(placed, placement, trees_of(placed, placement, bytes), bytes.value());
 }
 
 const CollectiveAlgorithm& tree_all_reduce() {

@@ -7,7 +7,7 @@
 // described in Sanders, Speck and Traeff 2009.
 //
 //    TreeNode n = tree_node({.nodes = 8, .mirrored = false}, 6);   // parent 4, children 5 and 7
-//    const std::vector<MultiLinkFlow> flows = double_tree_flows(place, Bytes{4.0});
+//    const std::vector<MultiLinkFlow> flows = double_tree_flows(placed, Bytes{4.0});
 #pragma once
 
 #include <array>
@@ -33,6 +33,6 @@ struct TreeNode {
 [[nodiscard]] TreeNode tree_node(const TreeShape& shape, std::uint32_t node);
 
 // The flows of an all_reduce over both trees; `bytes` is the size of each member's buffer.
-[[nodiscard]] std::vector<MultiLinkFlow> double_tree_flows(const GroupPlace& place, Bytes bytes);
+[[nodiscard]] std::vector<MultiLinkFlow> double_tree_flows(const PlacedGroup& placed, Bytes bytes);
 
 }  // namespace trainyard

@@ -54,16 +54,16 @@ class RecursiveDoubling final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "whole buffers at distances 1, 2, 4, ...; fewest steps, for small sizes";
   }
-  std::uint32_t pieces(const GroupPlace& /*place*/) const override { return 1; }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), FlowOf::Message);
+  std::uint32_t pieces(const PlacedGroup& /*placed*/) const override { return 1; }
+  std::optional<std::string> refusal(const PlacedGroup& /*placed*/) const override { return {}; }
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_by_step(placed, messages(placed, bytes), FlowOf::Message);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override;
 };
 
-std::vector<Message> RecursiveDoubling::messages(const GroupPlace& place, Bytes bytes) const {
-  const std::uint32_t n = ranks_of(place);
+std::vector<Message> RecursiveDoubling::messages(const PlacedGroup& placed, Bytes bytes) const {
+  const std::uint32_t n = ranks_of(placed);
   MessageList list({.ranks = n, .pieces = 1, .piece_bytes = bytes.value()});
   constexpr PieceRange kWhole{.begin = 0, .end = 1};
   std::uint32_t step = add_extra_step(list, n, kWhole, 0, Extra::Give);
@@ -97,22 +97,24 @@ class HalvingDoubling final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "halves what is exchanged until each holds a sum, then doubles";
   }
-  std::uint32_t pieces(const GroupPlace& place) const override { return core_of(ranks_of(place)); }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), FlowOf::Message);
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
+    return core_of(ranks_of(placed));
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return listed(place, bytes, CarriedOn::Found);
+  std::optional<std::string> refusal(const PlacedGroup& /*placed*/) const override { return {}; }
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_by_step(placed, listed(placed, bytes, CarriedOn::LeftOut), FlowOf::Message);
+  }
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return listed(placed, bytes, CarriedOn::Found);
   }
 
  private:
-  static std::vector<Message> listed(const GroupPlace& place, Bytes bytes, CarriedOn carried_on);
+  static std::vector<Message> listed(const PlacedGroup& placed, Bytes bytes, CarriedOn carried_on);
 };
 
-std::vector<Message> HalvingDoubling::listed(const GroupPlace& place, Bytes bytes,
+std::vector<Message> HalvingDoubling::listed(const PlacedGroup& placed, Bytes bytes,
                                              CarriedOn carried_on) {
-  const std::uint32_t n = ranks_of(place);
+  const std::uint32_t n = ranks_of(placed);
   const std::uint32_t core = core_of(n);
   MessageList list(
       {.ranks = n, .pieces = core, .piece_bytes = bytes.value() / core, .carried_on = carried_on});

@@ -57,16 +57,16 @@ Ring Plan::order(std::size_t level, std::uint32_t position, std::uint32_t cycle)
   return natural;
 }
 
-Plan plan_of(const GroupPlace& place, LevelsOf which) {
-  Plan plan{.levels = levels_of(place, which), .node_rings = {}};
+Plan plan_of(const PlacedGroup& placed, LevelsOf which) {
+  Plan plan{.levels = levels_of(placed, which), .node_rings = {}};
   if (std::ranges::count(plan.levels.kinds, LevelKind::Dimension) > 0) plan.cycles = 2;
   if (!plan.levels.within_node()) return plan;
-  std::size_t fewest = place.gpus.size();
+  std::size_t fewest = placed.gpus.size();
   for (std::uint32_t first = 0; first < plan.ranks(); first += plan.levels.sizes[0]) {
     std::vector<std::uint32_t> gpus;
     for (const std::uint32_t group_rank : plan.levels.line(0, first))
-      gpus.push_back(place.gpus[group_rank]);
-    plan.node_rings.push_back(rings_of({.cluster = place.cluster, .gpus = gpus}));
+      gpus.push_back(placed.gpus[group_rank]);
+    plan.node_rings.push_back(rings_of({.cluster = placed.cluster, .gpus = gpus}));
     fewest = std::min(fewest, plan.node_rings.back().size());
   }
   plan.node_cycles = static_cast<std::uint32_t>(fewest);
@@ -136,9 +136,9 @@ std::uint32_t add_level(MessageList& list, const Plan& plan, std::size_t level, 
 
 // The phase of one level: every line is a set of rings that run concurrently. Its latency is that
 // of all steps, each at the slowest hop of the level.
-Phase level_phase(const GroupPlace& place, const Plan& plan, std::size_t level, Bytes bytes,
+Phase level_phase(const PlacedGroup& placed, const Plan& plan, std::size_t level, Bytes bytes,
                   std::uint32_t passes) {
-  LoadSum loads(place.cluster);
+  LoadSum loads(placed.cluster);
   Phase phase;
   const std::uint32_t stride = plan.levels.stride(level);
   const bool in_cycles = plan.levels.kinds[level] != LevelKind::Fabric;
@@ -149,9 +149,9 @@ Phase level_phase(const GroupPlace& place, const Plan& plan, std::size_t level, 
       for (std::uint32_t& digit : ring) digit = plan.levels.group_rank_at[first + digit * stride];
       for (std::size_t i = 0; i < ring.size(); ++i)
         phase.latency =
-            std::max(phase.latency, hop_latency(place, ring[i], ring[(i + 1) % ring.size()]));
+            std::max(phase.latency, hop_latency(placed, ring[i], ring[(i + 1) % ring.size()]));
     }
-    for (MultiLinkFlow& flow : ring_flows(place, rings, bytes.value() / stride, passes, loads))
+    for (MultiLinkFlow& flow : ring_flows(placed, rings, bytes.value() / stride, passes, loads))
       phase.flows.push_back(std::move(flow));
   });
   phase.latency = passes * (plan.levels.sizes[level] - 1) * phase.latency;
@@ -166,14 +166,14 @@ class Hierarchical final : public CollectiveAlgorithm {
   }
   CollectiveOp op() const override { return op_; }
   std::string_view summary() const override;
-  std::uint32_t pieces(const GroupPlace& place) const override {
-    return plan_of(place, which_).pieces();
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
+    return plan_of(placed, which_).pieces();
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return placement_of(place).uneven(name());
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    return placement_of(placed).uneven(name());
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override;
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override;
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override;
 
  private:
   [[nodiscard]] bool reduces() const { return op_ != CollectiveOp::AllGather; }
@@ -193,22 +193,22 @@ std::string_view Hierarchical::summary() const {
 
 // An all_reduce gathers immediately after the reduction at the outermost level, so that level is
 // one phase of two passes.
-std::vector<Phase> Hierarchical::phases(const GroupPlace& place, Bytes bytes) const {
-  const Plan plan = plan_of(place, which_);
+std::vector<Phase> Hierarchical::phases(const PlacedGroup& placed, Bytes bytes) const {
+  const Plan plan = plan_of(placed, which_);
   const std::size_t outermost = plan.levels.sizes.size() - 1;
   const bool both = reduces() && gathers();
   std::vector<Phase> phases;
   for (std::size_t level = 0; reduces() && level < outermost; ++level)
-    phases.push_back(level_phase(place, plan, level, bytes, 1));
-  phases.push_back(level_phase(place, plan, outermost, bytes, both ? 2 : 1));
+    phases.push_back(level_phase(placed, plan, level, bytes, 1));
+  phases.push_back(level_phase(placed, plan, outermost, bytes, both ? 2 : 1));
   for (std::size_t level = outermost; gathers() && level-- > 0;)
-    phases.push_back(level_phase(place, plan, level, bytes, 1));
-  phases.front().latency += place.cluster.facts().latency.launch;
+    phases.push_back(level_phase(placed, plan, level, bytes, 1));
+  phases.front().latency += placed.cluster.facts().latency.launch;
   return phases;
 }
 
-std::vector<Message> Hierarchical::messages(const GroupPlace& place, Bytes bytes) const {
-  const Plan plan = plan_of(place, which_);
+std::vector<Message> Hierarchical::messages(const PlacedGroup& placed, Bytes bytes) const {
+  const Plan plan = plan_of(placed, which_);
   MessageList list({.ranks = plan.ranks(),
                     .pieces = plan.pieces(),
                     .piece_bytes = bytes.value() / plan.pieces()});

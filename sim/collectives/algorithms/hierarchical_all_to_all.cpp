@@ -18,9 +18,9 @@ namespace {
 // Builder for the messages of the two levels: first within nodes, then along rails.
 class TwoLevels {
  public:
-  TwoLevels(const GroupPlace& place, Bytes bytes)
-      : placement_(placement_of(place)),
-        blocks_(blocks_of(place, bytes)),
+  TwoLevels(const PlacedGroup& placed, Bytes bytes)
+      : placement_(placement_of(placed)),
+        blocks_(blocks_of(placed, bytes)),
         nodes_(static_cast<std::uint32_t>(placement_.nodes.size())),
         members_(static_cast<std::uint32_t>(placement_.smallest())),
         gathered_(blocks_.ranks) {}
@@ -85,18 +85,18 @@ class HierarchicalAllToAll final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "gathered in the node by destination index, then pairwise along each rail";
   }
-  std::uint32_t pieces(const GroupPlace& place) const override {
-    return ranks_of(place) * ranks_of(place);
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
+    return ranks_of(placed) * ranks_of(placed);
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    if (auto reason = placement_of(place).uneven(name())) return reason;
-    return too_many_to_all_send_to_all(place);
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    if (auto reason = placement_of(placed).uneven(name())) return reason;
+    return too_many_to_all_send_to_all(placed);
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_of_all_to_all(place, messages(place, bytes), FlowOf::Message);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_of_all_to_all(placed, messages(placed, bytes), FlowOf::Message);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return TwoLevels(place, bytes).messages();
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return TwoLevels(placed, bytes).messages();
   }
 };
 

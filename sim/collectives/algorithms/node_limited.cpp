@@ -122,9 +122,9 @@ namespace {
 // Builder for the messages: crossing on the rail of the sender, then forwarding within the node.
 class Crossing {
  public:
-  Crossing(const GroupPlace& place, Bytes bytes, const std::optional<TokenChoice>& choice)
-      : placement_(placement_of(place)),
-        blocks_(blocks_of(place, bytes)),
+  Crossing(const PlacedGroup& placed, Bytes bytes, const std::optional<TokenChoice>& choice)
+      : placement_(placement_of(placed)),
+        blocks_(blocks_of(placed, bytes)),
         arrived_(blocks_.ranks),
         sent_(blocks_.ranks) {
     for (std::uint32_t from = 0; from < blocks_.ranks; ++from)
@@ -233,30 +233,30 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
     return "across nodes once a token on its rail, forwarded inside (DeepEP); :K-E-g-G says how "
            "tokens choose";
   }
-  std::uint32_t pieces(const GroupPlace& place) const override {
-    return ranks_of(place) * ranks_of(place);
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
+    return ranks_of(placed) * ranks_of(placed);
   }
-  FluidBound fluid_bound(const GroupPlace& /*place*/) const override {
+  FluidBound fluid_bound(const PlacedGroup& /*placed*/) const override {
     return {
         .relative = 1.0,
         .reason = "tokens are forwarded as they arrive; a message is forwarded when it is whole"};
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    if (auto reason = placement_of(place).uneven("node_limited")) return reason;
-    return too_many_to_all_send_to_all(place);
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    if (auto reason = placement_of(placed).uneven("node_limited")) return reason;
+    return too_many_to_all_send_to_all(placed);
   }
   // Forwarding runs concurrently with crossing, token by token, so all messages form one phase.
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    std::vector<Message> together = messages(place, bytes);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    std::vector<Message> together = messages(placed, bytes);
     const std::vector<double> handed_on = forwarded_bytes_of(together);
     for (Message& message : together) message.step = 0;
-    std::vector<Phase> phases = phases_of_all_to_all(place, together, FlowOf::Sender);
-    const auto nodes = static_cast<std::int64_t>(placement_of(place).nodes.size());
+    std::vector<Phase> phases = phases_of_all_to_all(placed, together, FlowOf::Sender);
+    const auto nodes = static_cast<std::int64_t>(placement_of(placed).nodes.size());
     limit_rates(phases.front(), handed_on, exchange_pace(exchange_constants(), nodes));
     return phases;
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return Crossing(place, bytes, choice_).messages();
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return Crossing(placed, bytes, choice_).messages();
   }
   std::unique_ptr<CollectiveAlgorithm> with_argument(std::string_view argument) const override;
 

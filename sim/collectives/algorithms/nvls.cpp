@@ -21,8 +21,8 @@ constexpr std::uint32_t kTreeMessagesMost = 1U << 17U;
 constexpr std::uint32_t kTreeChannelsMost = 16;  // in each stage; parts beyond it share channels
 constexpr std::uint32_t kMembershipsMost = 1U << 17U;  // members of all passes, one direction
 
-std::vector<std::uint32_t> everyone(const GroupPlace& place) {
-  std::vector<std::uint32_t> group_ranks(place.gpus.size());
+std::vector<std::uint32_t> everyone(const PlacedGroup& placed) {
+  std::vector<std::uint32_t> group_ranks(placed.gpus.size());
   std::iota(group_ranks.begin(), group_ranks.end(), 0U);
   return group_ranks;
 }
@@ -103,19 +103,19 @@ std::uint32_t nvls_chunks(std::uint32_t ranks, Bytes bytes) {
   return stream_chunks(Bytes{bytes.value() / ranks}, nvls_chunks_most(ranks));
 }
 
-std::uint32_t nvls_tree_chunks_most(const GroupPlace& place) {
-  const Placement placement = placement_of(place);
+std::uint32_t nvls_tree_chunks_most(const PlacedGroup& placed) {
+  const Placement placement = placement_of(placed);
   // Messages of one chunk: for each head and tree, a read and a write pass on every node (members +
   // 1 messages each), and every edge of the tree up and down.
   const std::size_t nodes = placement.nodes.size();
-  const std::size_t of_chunk = 2 * rails_of(place, placement).size() *
+  const std::size_t of_chunk = 2 * rails_of(placed, placement).size() *
                                (2 * nodes * (placement.largest() + 1) + 2 * (nodes - 1));
   const auto fitting = static_cast<std::uint32_t>(kTreeMessagesMost / of_chunk);
   return std::bit_floor(std::clamp(fitting, 1U, kChunksMost));
 }
 
-std::vector<Message> nvls_messages(const GroupPlace& place, CollectiveOp op, Bytes bytes) {
-  const std::vector<std::uint32_t> group_ranks = everyone(place);
+std::vector<Message> nvls_messages(const PlacedGroup& placed, CollectiveOp op, Bytes bytes) {
+  const std::vector<std::uint32_t> group_ranks = everyone(placed);
   const auto n = static_cast<std::uint32_t>(group_ranks.size());
   const std::uint32_t pieces = op == CollectiveOp::AllReduce ? n * nvls_chunks_most(n) : n;
   MessageList list({.ranks = n + 1, .pieces = pieces, .piece_bytes = bytes.value() / pieces});
@@ -195,12 +195,12 @@ class TreePart {
 
 }  // namespace
 
-std::vector<Message> nvls_tree_messages(const GroupPlace& place, Bytes bytes) {
-  const Placement placement = placement_of(place);
-  const std::uint32_t ranks = ranks_of(place);
-  const std::vector<std::uint32_t> heads = rails_of(place, placement);
+std::vector<Message> nvls_tree_messages(const PlacedGroup& placed, Bytes bytes) {
+  const Placement placement = placement_of(placed);
+  const std::uint32_t ranks = ranks_of(placed);
+  const std::vector<std::uint32_t> heads = rails_of(placed, placement);
   const auto parts = static_cast<std::uint32_t>(2 * heads.size());
-  const std::uint32_t most = nvls_tree_chunks_most(place);
+  const std::uint32_t most = nvls_tree_chunks_most(placed);
   const std::uint32_t chunks = stream_chunks(Bytes{bytes.value() / parts}, most);
   MessageList list({.ranks = ranks + static_cast<std::uint32_t>(placement.nodes.size()),
                     .pieces = parts * most,
@@ -230,15 +230,15 @@ struct SwitchWires {
 
 // The route to any other member on the node begins and ends with these links. REQUIRES: a switch
 // joins the members.
-SwitchWires wires_of(const GroupPlace& place, const GroupRanks& group_ranks, std::size_t member) {
-  const std::uint32_t self = place.gpus[group_ranks[member]];
-  const std::uint32_t other = place.gpus[group_ranks[member == 0 ? 1 : 0]];
-  return {.up = {place.cluster.router().route(self, other).front()},
-          .down = {place.cluster.router().route(other, self).back()}};
+SwitchWires wires_of(const PlacedGroup& placed, const GroupRanks& group_ranks, std::size_t member) {
+  const std::uint32_t self = placed.gpus[group_ranks[member]];
+  const std::uint32_t other = placed.gpus[group_ranks[member == 0 ? 1 : 0]];
+  return {.up = {placed.cluster.router().route(self, other).front()},
+          .down = {placed.cluster.router().route(other, self).back()}};
 }
 
-bool behind_switch(const GroupPlace& place, const GroupRanks& group_ranks) {
-  return nv_switch_of(place, group_ranks).has_value();
+bool behind_switch(const PlacedGroup& placed, const GroupRanks& group_ranks) {
+  return nv_switch_of(placed, group_ranks).has_value();
 }
 
 // The bytes that every member puts on its links, and the additional bytes of a head.
@@ -256,8 +256,8 @@ SwitchBytes switch_bytes(CollectiveOp op, double bytes, double heads) {
   return {.up = bytes, .down = bytes, .head_up = part, .head_down = part};
 }
 
-void add_tree(const GroupPlace& place, const Placement& placement, std::size_t head, bool mirrored,
-              double bytes, LoadSum& loads) {
+void add_tree(const PlacedGroup& placed, const Placement& placement, std::size_t head,
+              bool mirrored, double bytes, LoadSum& loads) {
   const TreeShape shape{.nodes = static_cast<std::uint32_t>(placement.nodes.size()),
                         .mirrored = mirrored};
   for (std::uint32_t node = 0; node < shape.nodes; ++node) {
@@ -265,23 +265,23 @@ void add_tree(const GroupPlace& place, const Placement& placement, std::size_t h
     if (!entry.parent) continue;
     const std::uint32_t below = placement.nodes[node][head];
     const std::uint32_t above = placement.nodes[*entry.parent][head];
-    loads.add(hop_route(place, below, above), bytes);
-    loads.add(hop_route(place, above, below), bytes);
+    loads.add(hop_route(placed, below, above), bytes);
+    loads.add(hop_route(placed, above, below), bytes);
   }
 }
 
 // Latency of the slowest edge of the trees between nodes.
-Seconds slowest_edge(const GroupPlace& place) {
-  const Placement placement = placement_of(place);
+Seconds slowest_edge(const PlacedGroup& placed) {
+  const Placement placement = placement_of(placed);
   const auto nodes = static_cast<std::uint32_t>(placement.nodes.size());
-  const std::vector<std::uint32_t> heads = rails_of(place, placement);
+  const std::vector<std::uint32_t> heads = rails_of(placed, placement);
   Seconds slowest;
   for (const bool mirrored : {false, true}) {
     for (std::uint32_t node = 0; node < nodes; ++node) {
       const auto parent = tree_node({.nodes = nodes, .mirrored = mirrored}, node).parent;
       if (!parent) continue;
       for (const std::uint32_t head : heads)
-        slowest = std::max(slowest, hop_latency(place, placement.nodes[node][head],
+        slowest = std::max(slowest, hop_latency(placed, placement.nodes[node][head],
                                                 placement.nodes[*parent][head]));
     }
   }
@@ -297,40 +297,40 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
     return tree_ ? "NVSwitch adds and copies in the node, a double tree per head across nodes"
                  : "NVSwitch adds and copies; one node";
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return tree_ ? nvls_tree_refusal(place) : nvls_refusal(place);
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    return tree_ ? nvls_tree_refusal(placed) : nvls_refusal(placed);
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    const CollectiveLatency& latency = place.cluster.facts().latency;
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    const CollectiveLatency& latency = placed.cluster.facts().latency;
     const double passes = op_ == CollectiveOp::AllReduce ? 2.0 : 1.0;
     Phase phase{.latency = latency.launch + passes * latency.intra_step, .flows = {}};
     if (tree_) {
-      const std::size_t nodes = placement_of(place).nodes.size();
+      const std::size_t nodes = placement_of(placed).nodes.size();
       const double levels = static_cast<double>(std::bit_width(nodes)) - 1.0;
-      phase.latency += 2.0 * levels * slowest_edge(place);
+      phase.latency += 2.0 * levels * slowest_edge(placed);
     }
     if (bytes.value() > 0.0)
       phase.flows =
-          tree_ ? nvls_tree_flows(place, bytes.value()) : nvls_flows(place, op_, bytes.value());
+          tree_ ? nvls_tree_flows(placed, bytes.value()) : nvls_flows(placed, op_, bytes.value());
     return {std::move(phase)};
   }
-  std::uint32_t pieces(const GroupPlace& place) const override {
-    const std::uint32_t ranks = ranks_of(place);
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
+    const std::uint32_t ranks = ranks_of(placed);
     if (tree_)
-      return 2 * static_cast<std::uint32_t>(rails_of(place, placement_of(place)).size()) *
-             nvls_tree_chunks_most(place);
+      return 2 * static_cast<std::uint32_t>(rails_of(placed, placement_of(placed)).size()) *
+             nvls_tree_chunks_most(placed);
     return op_ == CollectiveOp::AllReduce ? ranks * nvls_chunks_most(ranks) : ranks;
   }
   bool streams() const override { return true; }
-  FluidBound fluid_bound(const GroupPlace& place) const override;
-  std::vector<DeviceId> switches(const GroupPlace& place) const override {
+  FluidBound fluid_bound(const PlacedGroup& placed) const override;
+  std::vector<DeviceId> switches(const PlacedGroup& placed) const override {
     std::vector<DeviceId> switches;
-    for (const GroupRanks& group_ranks : placement_of(place).nodes)
-      switches.push_back(nv_switch_of(place, group_ranks).value());
+    for (const GroupRanks& group_ranks : placement_of(placed).nodes)
+      switches.push_back(nv_switch_of(placed, group_ranks).value());
     return switches;
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return tree_ ? nvls_tree_messages(place, bytes) : nvls_messages(place, op_, bytes);
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return tree_ ? nvls_tree_messages(placed, bytes) : nvls_messages(placed, op_, bytes);
   }
 
  private:
@@ -341,19 +341,19 @@ class SwitchAlgorithm : public CollectiveAlgorithm {
 // Worst cases: a later stage has caught up completely while the first chunk pays its latency, or
 // the pipeline fills and drains hop by hop. Without step latency, a single chunk already reaches
 // the second one.
-FluidBound SwitchAlgorithm::fluid_bound(const GroupPlace& place) const {
+FluidBound SwitchAlgorithm::fluid_bound(const PlacedGroup& placed) const {
   constexpr double kSmall = 0.02;  // chunks of 4 KiB compared with the latency of a step
-  const bool free = place.cluster.facts().latency.intra_step.value() <= 0.0;
+  const bool free = placed.cluster.facts().latency.intra_step.value() <= 0.0;
   if (tree_) {
-    const auto levels = static_cast<double>(std::bit_width(placement_of(place).nodes.size()) - 1);
-    const double chunks = free ? 1.0 : nvls_tree_chunks_most(place);
+    const auto levels = static_cast<double>(std::bit_width(placement_of(placed).nodes.size()) - 1);
+    const double chunks = free ? 1.0 : nvls_tree_chunks_most(placed);
     return {.relative = std::max(0.3, (2.0 * levels + 1.0) / chunks + kSmall),
             .reason =
                 "chunks fill and drain the pipeline stage by stage, and those behind the first run "
                 "ahead while it pays the latencies of later stages"};
   }
   if (op_ != CollectiveOp::AllReduce) return {};
-  const std::uint32_t ranks = ranks_of(place);
+  const std::uint32_t ranks = ranks_of(placed);
   const double n = ranks;
   const double filling = (n - 1.0) / (n + 1.0) / (free ? 1 : nvls_chunks_most(ranks));
   return {.relative = std::max(filling, 1.0 / (3.0 * n + 1.0)) + kSmall,
@@ -365,31 +365,31 @@ FluidBound SwitchAlgorithm::fluid_bound(const GroupPlace& place) const {
 
 }  // namespace
 
-std::optional<std::string> nvls_refusal(const GroupPlace& place) {
-  const Placement placement = placement_of(place);
+std::optional<std::string> nvls_refusal(const PlacedGroup& placed) {
+  const Placement placement = placement_of(placed);
   if (placement.nodes.size() != 1)
     return fmt::format("nvls runs within one node, here are {} (nvls_tree spans several)",
                        placement.nodes.size());
-  if (behind_switch(place, placement.nodes.front())) return {};
+  if (behind_switch(placed, placement.nodes.front())) return {};
   return "nvls needs GPUs behind an NVSwitch";
 }
 
-std::optional<std::string> nvls_tree_refusal(const GroupPlace& place) {
-  const Placement placement = placement_of(place);
+std::optional<std::string> nvls_tree_refusal(const PlacedGroup& placed) {
+  const Placement placement = placement_of(placed);
   if (placement.nodes.size() < 2) return "nvls_tree spans several nodes, here is one (nvls)";
   for (const GroupRanks& group_ranks : placement.nodes)
-    if (!behind_switch(place, group_ranks))
+    if (!behind_switch(placed, group_ranks))
       return "nvls_tree needs two or more GPUs of every node behind an NVSwitch";
   return {};
 }
 
-std::vector<MultiLinkFlow> nvls_flows(const GroupPlace& place, CollectiveOp op, double bytes) {
-  const Placement placement = placement_of(place);
+std::vector<MultiLinkFlow> nvls_flows(const PlacedGroup& placed, CollectiveOp op, double bytes) {
+  const Placement placement = placement_of(placed);
   const GroupRanks& group_ranks = placement.nodes.front();
   const SwitchBytes share = switch_bytes(op, bytes, static_cast<double>(group_ranks.size()));
-  LoadSum loads(place.cluster);
+  LoadSum loads(placed.cluster);
   for (std::size_t member = 0; member < group_ranks.size(); ++member) {
-    const SwitchWires wires = wires_of(place, group_ranks, member);
+    const SwitchWires wires = wires_of(placed, group_ranks, member);
     loads.add(wires.up, share.up + share.head_up);
     loads.add(wires.down, share.down + share.head_down);
   }
@@ -398,11 +398,11 @@ std::vector<MultiLinkFlow> nvls_flows(const GroupPlace& place, CollectiveOp op, 
   return flows;
 }
 
-std::vector<MultiLinkFlow> nvls_tree_flows(const GroupPlace& place, double bytes) {
-  const Placement placement = placement_of(place);
-  const std::vector<std::uint32_t> heads = rails_of(place, placement);
+std::vector<MultiLinkFlow> nvls_tree_flows(const PlacedGroup& placed, double bytes) {
+  const Placement placement = placement_of(placed);
+  const std::vector<std::uint32_t> heads = rails_of(placed, placement);
   const double part = bytes / (2.0 * static_cast<double>(heads.size()));
-  LoadSum loads(place.cluster);
+  LoadSum loads(placed.cluster);
   std::vector<MultiLinkFlow> flows;
   // The passes on all nodes and the edges of one tree form one pipeline, which moves in lockstep:
   // one flow.
@@ -410,13 +410,13 @@ std::vector<MultiLinkFlow> nvls_tree_flows(const GroupPlace& place, double bytes
     for (const bool mirrored : {false, true}) {
       for (const GroupRanks& group_ranks : placement.nodes) {
         for (std::size_t member = 0; member < group_ranks.size(); ++member) {
-          const SwitchWires wires = wires_of(place, group_ranks, member);
+          const SwitchWires wires = wires_of(placed, group_ranks, member);
           const double times = member == head ? 2.0 : 1.0;
           loads.add(wires.up, times * part);
           loads.add(wires.down, times * part);
         }
       }
-      add_tree(place, placement, head, mirrored, part, loads);
+      add_tree(placed, placement, head, mirrored, part, loads);
       loads.take_into(flows);
     }
   }

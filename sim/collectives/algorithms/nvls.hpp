@@ -31,7 +31,7 @@
 // chunk. With L levels of the tree and C chunks it takes at most (2 L + 1)/C longer than the fluid
 // form.
 //
-//    const std::vector<MultiLinkFlow> flows = nvls_flows(place, CollectiveOp::AllReduce, 1e9);
+//    const std::vector<MultiLinkFlow> flows = nvls_flows(placed, CollectiveOp::AllReduce, 1e9);
 #pragma once
 
 #include <vector>
@@ -41,15 +41,15 @@
 namespace trainyard::nccl {
 
 // The reason why NVLS cannot run on this group, or nothing.
-[[nodiscard]] std::optional<std::string> nvls_refusal(const GroupPlace& place);
-[[nodiscard]] std::optional<std::string> nvls_tree_refusal(const GroupPlace& place);
+[[nodiscard]] std::optional<std::string> nvls_refusal(const PlacedGroup& placed);
+[[nodiscard]] std::optional<std::string> nvls_tree_refusal(const PlacedGroup& placed);
 
 // REQUIRES: no refusal. The result is one flow, because the switch processes the parts of all GPUs
 // in lockstep.
-[[nodiscard]] std::vector<MultiLinkFlow> nvls_flows(const GroupPlace& place, CollectiveOp op,
+[[nodiscard]] std::vector<MultiLinkFlow> nvls_flows(const PlacedGroup& placed, CollectiveOp op,
                                                     double bytes);
 // One flow for each head and tree.
-[[nodiscard]] std::vector<MultiLinkFlow> nvls_tree_flows(const GroupPlace& place, double bytes);
+[[nodiscard]] std::vector<MultiLinkFlow> nvls_tree_flows(const PlacedGroup& placed, double bytes);
 
 // The registered algorithms. Latency: the launch, and one step within the node for each pass
 // through the switch; NVLSTree adds 2 floor(log2 N) steps across nodes.
@@ -65,13 +65,13 @@ namespace trainyard::nccl {
 
 // The messages of NVLS. Pieces: nvls_chunks_most() per rank for all_reduce, otherwise one per rank.
 // REQUIRES: no refusal.
-[[nodiscard]] std::vector<Message> nvls_messages(const GroupPlace& place, CollectiveOp op,
+[[nodiscard]] std::vector<Message> nvls_messages(const PlacedGroup& placed, CollectiveOp op,
                                                  Bytes bytes);
 // The largest number of chunks of a part of NVLSTree. It bounds the number of messages of all
 // members and edges.
-[[nodiscard]] std::uint32_t nvls_tree_chunks_most(const GroupPlace& place);
+[[nodiscard]] std::uint32_t nvls_tree_chunks_most(const PlacedGroup& placed);
 // The messages of NVLSTree. Pieces: two parts per head, one for each tree, of
 // nvls_tree_chunks_most() pieces each.
-[[nodiscard]] std::vector<Message> nvls_tree_messages(const GroupPlace& place, Bytes bytes);
+[[nodiscard]] std::vector<Message> nvls_tree_messages(const PlacedGroup& placed, Bytes bytes);
 
 }  // namespace trainyard::nccl

@@ -41,26 +41,26 @@ class ParameterServer final : public CollectiveAlgorithm {
     return "gradients pushed to k members and pulled back (:k, one if left out; :k-dedicated where "
            "the last k only serve)";
   }
-  std::uint32_t pieces(const GroupPlace& /*place*/) const override { return servers_.count; }
-  std::uint32_t servers(const GroupPlace& /*place*/) const override {
+  std::uint32_t pieces(const PlacedGroup& /*placed*/) const override { return servers_.count; }
+  std::uint32_t servers(const PlacedGroup& /*placed*/) const override {
     return servers_.dedicated ? servers_.count : 0;
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
     const std::size_t needed = servers_.count + (servers_.dedicated ? 1 : 0);
-    if (needed <= place.gpus.size()) return {};
+    if (needed <= placed.gpus.size()) return {};
     return fmt::format("{} servers need {} ranks, here are {}", servers_.count, needed,
-                       place.gpus.size());
+                       placed.gpus.size());
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), FlowOf::Sender);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_by_step(placed, listed(placed, bytes, CarriedOn::LeftOut), FlowOf::Sender);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return listed(place, bytes, CarriedOn::Found);
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return listed(placed, bytes, CarriedOn::Found);
   }
   std::unique_ptr<CollectiveAlgorithm> with_argument(std::string_view argument) const override;
 
  private:
-  [[nodiscard]] std::vector<Message> listed(const GroupPlace& place, Bytes bytes,
+  [[nodiscard]] std::vector<Message> listed(const PlacedGroup& placed, Bytes bytes,
                                             CarriedOn carried_on) const;
 
   Servers servers_;
@@ -70,9 +70,9 @@ class ParameterServer final : public CollectiveAlgorithm {
 // Each distance d is one channel. Server s communicates with the member at distance d on a ring of
 // all members or, for dedicated servers, of the workers. All servers are therefore busy with
 // different workers.
-std::vector<Message> ParameterServer::listed(const GroupPlace& place, Bytes bytes,
+std::vector<Message> ParameterServer::listed(const PlacedGroup& placed, Bytes bytes,
                                              CarriedOn carried_on) const {
-  const std::uint32_t n = ranks_of(place);
+  const std::uint32_t n = ranks_of(placed);
   const std::uint32_t workers = servers_.dedicated ? n - servers_.count : n;
   const std::uint32_t places = std::max(workers, servers_.count);
   MessageList list({.ranks = n,

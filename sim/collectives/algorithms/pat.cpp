@@ -27,21 +27,21 @@ class Pat final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "parallel aggregated trees: log2 n steps, few blocks far and many near";
   }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
-  FluidBound fluid_bound(const GroupPlace& place) const override {
-    if (even_hops(place, rings_of(place))) return {};
+  std::optional<std::string> refusal(const PlacedGroup& /*placed*/) const override { return {}; }
+  FluidBound fluid_bound(const PlacedGroup& placed) const override {
+    if (even_hops(placed, rings_of(placed))) return {};
     return {.relative = 0.1,
             .reason =
                 "where hops differ in latency a member's messages miss each other on its port "
                 "and each has it whole for a time"};
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, together(place, bytes), FlowOf::Sender);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_by_step(placed, together(placed, bytes), FlowOf::Sender);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override;
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override;
 
  private:
-  [[nodiscard]] std::vector<Message> together(const GroupPlace& place, Bytes bytes) const;
+  [[nodiscard]] std::vector<Message> together(const PlacedGroup& placed, Bytes bytes) const;
 
   bool reduces_;
 };
@@ -49,8 +49,8 @@ class Pat final : public CollectiveAlgorithm {
 // The messages of a step with all blocks of a rank as one message. All blocks that a rank sends in
 // a step have the same receiver, and loads on links do not distinguish blocks. Separate messages
 // would be as many as ranks squared.
-std::vector<Message> Pat::together(const GroupPlace& place, Bytes bytes) const {
-  const std::uint32_t ranks = ranks_of(place);
+std::vector<Message> Pat::together(const PlacedGroup& placed, Bytes bytes) const {
+  const std::uint32_t ranks = ranks_of(placed);
   const std::vector<PatSend> sends = pat_sends(ranks);
   std::vector<Message> messages;
   for (std::uint32_t step = 0; step < sends.size(); ++step) {
@@ -67,8 +67,8 @@ std::vector<Message> Pat::together(const GroupPlace& place, Bytes bytes) const {
 }
 
 // The blocks that a rank sends in one step have different channels, so they travel concurrently.
-std::vector<Message> Pat::messages(const GroupPlace& place, Bytes bytes) const {
-  const std::uint32_t ranks = ranks_of(place);
+std::vector<Message> Pat::messages(const PlacedGroup& placed, Bytes bytes) const {
+  const std::uint32_t ranks = ranks_of(placed);
   MessageList list({.ranks = ranks, .pieces = ranks, .piece_bytes = bytes.value() / ranks});
   const std::vector<PatSend> sends = pat_sends(ranks);
   for (std::uint32_t step = 0; step < sends.size(); ++step) {
@@ -103,15 +103,15 @@ std::vector<PatSend> pat_sends(std::uint32_t ranks) {
   return sends;
 }
 
-std::vector<MultiLinkFlow> pat_flows(const GroupPlace& place, CollectiveOp op, double bytes) {
-  const std::uint32_t ranks = ranks_of(place);
-  LoadSum loads(place.cluster);
+std::vector<MultiLinkFlow> pat_flows(const PlacedGroup& placed, CollectiveOp op, double bytes) {
+  const std::uint32_t ranks = ranks_of(placed);
+  LoadSum loads(placed.cluster);
   std::vector<MultiLinkFlow> flows;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     for (const PatSend& send : pat_sends(ranks)) {
       const std::uint32_t step =
           op == CollectiveOp::AllGather ? send.distance : ranks - send.distance;
-      loads.add(hop_route(place, rank, (rank + step) % ranks), send.blocks * bytes / ranks);
+      loads.add(hop_route(placed, rank, (rank + step) % ranks), send.blocks * bytes / ranks);
     }
     loads.take_into(flows);
   }

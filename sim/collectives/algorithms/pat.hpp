@@ -34,7 +34,7 @@ struct PatSend {
 [[nodiscard]] const CollectiveAlgorithm& pat_reduce_scatter();
 
 // All steps together, one flow per sender, for a model that computes the latency separately.
-[[nodiscard]] std::vector<MultiLinkFlow> pat_flows(const GroupPlace& place, CollectiveOp op,
+[[nodiscard]] std::vector<MultiLinkFlow> pat_flows(const PlacedGroup& placed, CollectiveOp op,
                                                    double bytes);
 
 }  // namespace trainyard::nccl

@@ -34,9 +34,9 @@ namespace {
 using GroupRanks = std::vector<std::uint32_t>;
 
 // True if every pair of these members is joined by a direct wire.
-bool is_full_mesh(const GroupPlace& place, const GroupRanks& group_ranks) {
+bool is_full_mesh(const PlacedGroup& placed, const GroupRanks& group_ranks) {
   const auto wired = [&](std::uint32_t from, std::uint32_t to) {
-    const Route route = place.cluster.router().route(place.gpus[from], place.gpus[to]);
+    const Route route = placed.cluster.router().route(placed.gpus[from], placed.gpus[to]);
     return route.size() == 1;
   };
   for (const std::uint32_t from : group_ranks)
@@ -57,8 +57,10 @@ Ring zigzag(std::uint32_t modulus, std::uint32_t turn) {
 }
 
 // The cycles in which the members of one node are visited, as indices among them.
-std::vector<Ring> local_cycles(const GroupPlace& place, const Placement& placement) {
-  const auto mesh = [&](const GroupRanks& group_ranks) { return is_full_mesh(place, group_ranks); };
+std::vector<Ring> local_cycles(const PlacedGroup& placed, const Placement& placement) {
+  const auto mesh = [&](const GroupRanks& group_ranks) {
+    return is_full_mesh(placed, group_ranks);
+  };
   const auto count = static_cast<std::uint32_t>(placement.nodes.front().size());
   if (placement.even() && std::all_of(placement.nodes.begin(), placement.nodes.end(), mesh))
     return disjoint_cycles(count);
@@ -104,17 +106,17 @@ std::vector<Ring> disjoint_cycles(std::uint32_t n) {
   return cycles;
 }
 
-std::vector<Ring> rings_of(const GroupPlace& place) {
-  const Placement placement = placement_of(place);
-  const std::vector<Ring> cycles = local_cycles(place, placement);
+std::vector<Ring> rings_of(const PlacedGroup& placed) {
+  const Placement placement = placement_of(placed);
+  const std::vector<Ring> cycles = local_cycles(placed, placement);
   const auto entries =
-      placement.nodes.size() == 1 ? std::vector<std::uint32_t>{0} : rails_of(place, placement);
+      placement.nodes.size() == 1 ? std::vector<std::uint32_t>{0} : rails_of(placed, placement);
   std::vector<Ring> rings;
   rings.reserve(entries.size() * cycles.size());
   for (const std::uint32_t entry : entries) {
     for (const Ring& cycle : cycles) {
       Ring ring;
-      ring.reserve(place.gpus.size());
+      ring.reserve(placed.gpus.size());
       for (const GroupRanks& group_ranks : placement.nodes)
         append_node(ring, group_ranks, cycle, entry);
       rings.push_back(std::move(ring));
@@ -123,7 +125,7 @@ std::vector<Ring> rings_of(const GroupPlace& place) {
   return rings;
 }
 
-std::vector<MultiLinkFlow> ring_flows(const GroupPlace& place, std::span<const Ring> rings,
+std::vector<MultiLinkFlow> ring_flows(const PlacedGroup& placed, std::span<const Ring> rings,
                                       double bytes, std::uint32_t passes, LoadSum& loads) {
   std::vector<MultiLinkFlow> flows;
   flows.reserve(rings.size());
@@ -132,7 +134,7 @@ std::vector<MultiLinkFlow> ring_flows(const GroupPlace& place, std::span<const R
     const double share = bytes / static_cast<double>(rings.size());
     const double hop_bytes = passes * share * (n - 1.0) / n;
     for (std::size_t i = 0; i < ring.size(); ++i)
-      loads.add(hop_route(place, ring[i], ring[(i + 1) % ring.size()]), hop_bytes);
+      loads.add(hop_route(placed, ring[i], ring[(i + 1) % ring.size()]), hop_bytes);
     loads.take_into(flows);
   }
   return flows;
@@ -151,17 +153,17 @@ struct StepLatencies {
   [[nodiscard]] Seconds pass() const { return steps_inside * inside + steps_across * across; }
 };
 
-StepLatencies step_latencies(const GroupPlace& place, std::span<const Ring> rings) {
+StepLatencies step_latencies(const PlacedGroup& placed, std::span<const Ring> rings) {
   StepLatencies steps;
   for (const Ring& ring : rings) {
     for (std::size_t i = 0; i < ring.size(); ++i) {
       const std::uint32_t to = ring[(i + 1) % ring.size()];
-      Seconds& slowest = crosses_nodes(place, ring[i], to) ? steps.across : steps.inside;
-      slowest = std::max(slowest, hop_latency(place, ring[i], to));
+      Seconds& slowest = crosses_nodes(placed, ring[i], to) ? steps.across : steps.inside;
+      slowest = std::max(slowest, hop_latency(placed, ring[i], to));
     }
   }
-  steps.steps_across = static_cast<double>(placement_of(place).nodes.size() - 1);
-  steps.steps_inside = static_cast<double>(place.gpus.size() - 1) - steps.steps_across;
+  steps.steps_across = static_cast<double>(placement_of(placed).nodes.size() - 1);
+  steps.steps_inside = static_cast<double>(placed.gpus.size() - 1) - steps.steps_across;
   return steps;
 }
 
@@ -169,19 +171,19 @@ StepLatencies step_latencies(const GroupPlace& place, std::span<const Ring> ring
 // network (NCCL's tuning model, ncclTopoTuneModel: (nsteps - ni) * intra + ni * inter). Each step
 // has the latency of the slowest hop of its kind (hop_latency: each switch beyond the first one
 // adds to it).
-Seconds ring_latency(const GroupPlace& place, std::span<const Ring> rings, std::uint32_t passes) {
-  return passes * step_latencies(place, rings).pass();
+Seconds ring_latency(const PlacedGroup& placed, std::span<const Ring> rings, std::uint32_t passes) {
+  return passes * step_latencies(placed, rings).pass();
 }
 
 }  // namespace
 
-bool even_hops(const GroupPlace& place, std::span<const Ring> rings) {
-  const StepLatencies slowest = step_latencies(place, rings);
+bool even_hops(const PlacedGroup& placed, std::span<const Ring> rings) {
+  const StepLatencies slowest = step_latencies(placed, rings);
   for (const Ring& ring : rings) {
     for (std::size_t i = 0; i < ring.size(); ++i) {
       const std::uint32_t to = ring[(i + 1) % ring.size()];
-      const bool across = crosses_nodes(place, ring[i], to);
-      if (hop_latency(place, ring[i], to) < (across ? slowest.across : slowest.inside))
+      const bool across = crosses_nodes(placed, ring[i], to);
+      if (hop_latency(placed, ring[i], to) < (across ? slowest.across : slowest.inside))
         return false;
     }
   }
@@ -193,8 +195,8 @@ namespace {
 // The bound between messages and phases. They agree if all hops are of one kind. On nodes with
 // several ranks each, a step of messages waits for the slowest hop, but NCCL's model counts only
 // N-1 such steps.
-FluidBound ring_bound(const GroupPlace& place) {
-  const StepLatencies steps = step_latencies(place, rings_of(place));
+FluidBound ring_bound(const PlacedGroup& placed) {
+  const StepLatencies steps = step_latencies(placed, rings_of(placed));
   const double pass_s = steps.pass().value();
   FluidBound bound;
   if (steps.steps_inside <= 0.0 || steps.steps_across <= 0.0 || pass_s <= 0.0) return bound;
@@ -241,8 +243,8 @@ struct RingPasses {
   bool all_gather = false;
 };
 
-std::uint32_t ring_pieces(const GroupPlace& place) {
-  return static_cast<std::uint32_t>(place.gpus.size() * rings_of(place).size());
+std::uint32_t ring_pieces(const PlacedGroup& placed) {
+  return static_cast<std::uint32_t>(placed.gpus.size() * rings_of(placed).size());
 }
 
 // True if a rotation of all group ranks by `turn` maps every ring to itself, moved by `turn`
@@ -284,12 +286,12 @@ void add_turned_pass(const RingPass& pass, std::uint32_t channels, std::size_t p
 
 // The messages of the first member (if the rings follow the group ranks) or of the members of the
 // first node, if a rotation by that many group ranks maps every ring to itself. Otherwise empty.
-TurnedMessages turned_ring_messages(const GroupPlace& place, Bytes bytes, RingPasses passes) {
-  const std::vector<Ring> rings = rings_of(place);
-  const std::uint32_t ranks = ranks_of(place);
+RotatedMessages turned_ring_messages(const PlacedGroup& placed, Bytes bytes, RingPasses passes) {
+  const std::vector<Ring> rings = rings_of(placed);
+  const std::uint32_t ranks = ranks_of(placed);
   const auto channels = static_cast<std::uint32_t>(rings.size());
-  const auto of_node = static_cast<std::uint32_t>(placement_of(place).nodes.front().size());
-  TurnedMessages turned;
+  const auto of_node = static_cast<std::uint32_t>(placement_of(placed).nodes.front().size());
+  RotatedMessages turned;
   if (is_rotation_invariant(rings, 1)) {
     turned.of_group_rank.resize(1);
   } else if (is_rotation_invariant(rings, of_node)) {
@@ -326,14 +328,14 @@ std::vector<Message> messages_on(std::span<const Ring> rings, Bytes bytes, RingP
   return std::move(list).take();
 }
 
-std::vector<Phase> phases_on(const GroupPlace& place, std::span<const Ring> rings, Bytes bytes,
+std::vector<Phase> phases_on(const PlacedGroup& placed, std::span<const Ring> rings, Bytes bytes,
                              RingPasses passes) {
   const std::uint32_t count = (passes.reduce_scatter ? 1U : 0U) + (passes.all_gather ? 1U : 0U);
-  LoadSum loads(place.cluster);
+  LoadSum loads(placed.cluster);
   std::vector<Phase> phases(1);
   phases.front() = {
-      .latency = place.cluster.facts().latency.launch + ring_latency(place, rings, count),
-      .flows = ring_flows(place, rings, bytes.value(), count, loads)};
+      .latency = placed.cluster.facts().latency.launch + ring_latency(placed, rings, count),
+      .flows = ring_flows(placed, rings, bytes.value(), count, loads)};
   return phases;
 }
 
@@ -351,17 +353,17 @@ class RingCollective final : public CollectiveAlgorithm {
     if (op_ == CollectiveOp::ReduceScatter) return "sums go round a ring and end at their owners";
     return "reduces and gathers in two passes around rings; least bytes per link";
   }
-  std::uint32_t pieces(const GroupPlace& place) const override { return ring_pieces(place); }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
-  FluidBound fluid_bound(const GroupPlace& place) const override { return ring_bound(place); }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_on(place, rings_of(place), bytes, passes_);
+  std::uint32_t pieces(const PlacedGroup& placed) const override { return ring_pieces(placed); }
+  std::optional<std::string> refusal(const PlacedGroup& /*placed*/) const override { return {}; }
+  FluidBound fluid_bound(const PlacedGroup& placed) const override { return ring_bound(placed); }
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_on(placed, rings_of(placed), bytes, passes_);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return messages_on(rings_of(place), bytes, passes_);
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return messages_on(rings_of(placed), bytes, passes_);
   }
-  TurnedMessages turned_messages(const GroupPlace& place, Bytes bytes) const override {
-    return turned_ring_messages(place, bytes, passes_);
+  RotatedMessages rotated_messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return turned_ring_messages(placed, bytes, passes_);
   }
 
  private:
@@ -372,9 +374,9 @@ class RingCollective final : public CollectiveAlgorithm {
 constexpr RingPasses kBothPasses{.reduce_scatter = true, .all_gather = true};
 
 // Every ring of the group, and its reverse.
-std::vector<Ring> both_ways(const GroupPlace& place) {
+std::vector<Ring> both_ways(const PlacedGroup& placed) {
   std::vector<Ring> rings;
-  for (Ring& ring : rings_of(place)) {
+  for (Ring& ring : rings_of(placed)) {
     rings.emplace_back(ring.rbegin(), ring.rend());
     rings.push_back(std::move(ring));
   }
@@ -388,11 +390,11 @@ class BidirectionalRing final : public CollectiveAlgorithm {
   std::string_view summary() const override {
     return "rings with half of the buffer each way round";
   }
-  std::uint32_t pieces(const GroupPlace& place) const override { return 2 * ring_pieces(place); }
-  std::optional<std::string> refusal(const GroupPlace& /*place*/) const override { return {}; }
-  FluidBound fluid_bound(const GroupPlace& place) const override {
-    FluidBound bound = ring_bound(place);
-    if (even_hops(place, rings_of(place))) return bound;
+  std::uint32_t pieces(const PlacedGroup& placed) const override { return 2 * ring_pieces(placed); }
+  std::optional<std::string> refusal(const PlacedGroup& /*placed*/) const override { return {}; }
+  FluidBound fluid_bound(const PlacedGroup& placed) const override {
+    FluidBound bound = ring_bound(placed);
+    if (even_hops(placed, rings_of(placed))) return bound;
     constexpr double kMissed = 0.2;
     bound.relative += kMissed;
     bound.reason =
@@ -400,11 +402,11 @@ class BidirectionalRing final : public CollectiveAlgorithm {
         "each has it whole for a time";
     return bound;
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_on(place, both_ways(place), bytes, kBothPasses);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_on(placed, both_ways(placed), bytes, kBothPasses);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return messages_on(both_ways(place), bytes, kBothPasses);
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return messages_on(both_ways(placed), bytes, kBothPasses);
   }
 };
 

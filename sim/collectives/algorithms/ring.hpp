@@ -1,6 +1,6 @@
 // Rings of a group on a cluster: the order of the ranks, and the load of a ring on links.
 //
-//    for (const Ring& ring : rings_of(place)) use(ring);
+//    for (const Ring& ring : rings_of(placed)) use(ring);
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ using Ring = std::vector<std::uint32_t>;
 // - g ranks on each of several nodes: g rings (rails_of). Ring c enters each node at member c,
 //   visits all members and leaves on the rail of member c of the next node: each NIC carries 1/g of
 //   the bytes.
-[[nodiscard]] std::vector<Ring> rings_of(const GroupPlace& place);
+[[nodiscard]] std::vector<Ring> rings_of(const PlacedGroup& placed);
 
 // Directed cycles over 0..n-1 that share no directed edge: n-1 of them for odd n, n-2 for even n >
 // 2.
@@ -30,12 +30,12 @@ using Ring = std::vector<std::uint32_t>;
 
 // One flow per ring. The rings share the bytes equally; a ring carries (n-1)/n of its share over
 // every hop in each of `passes` passes.
-[[nodiscard]] std::vector<MultiLinkFlow> ring_flows(const GroupPlace& place,
+[[nodiscard]] std::vector<MultiLinkFlow> ring_flows(const PlacedGroup& placed,
                                                     std::span<const Ring> rings, double bytes,
                                                     std::uint32_t passes, LoadSum& loads);
 
 // True if all hops within nodes have the same latency, and all hops between nodes have the same
 // latency.
-[[nodiscard]] bool even_hops(const GroupPlace& place, std::span<const Ring> rings);
+[[nodiscard]] bool even_hops(const PlacedGroup& placed, std::span<const Ring> rings);
 
 }  // namespace trainyard

@@ -17,19 +17,19 @@ class SendRecv final : public CollectiveAlgorithm {
     return launches_ ? "one message, on the receiver's rail between nodes"
                      : "one message of a collective played step by step: no launch of its own";
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    if (place.gpus.size() == 2) return {};
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    if (placed.gpus.size() == 2) return {};
     return "a message has one sender and one receiver";
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    LoadSum loads(place.cluster);
-    loads.add(hop_route(place, 0, 1), bytes.value());
-    Phase phase{.latency = hop_latency(place, 0, 1), .flows = {}};
-    if (launches_) phase.latency += place.cluster.facts().latency.launch;
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    LoadSum loads(placed.cluster);
+    loads.add(hop_route(placed, 0, 1), bytes.value());
+    Phase phase{.latency = hop_latency(placed, 0, 1), .flows = {}};
+    if (launches_) phase.latency += placed.cluster.facts().latency.launch;
     loads.take_into(phase.flows);
     return {std::move(phase)};
   }
-  std::vector<Message> messages(const GroupPlace& /*place*/, Bytes bytes) const override {
+  std::vector<Message> messages(const PlacedGroup& /*placed*/, Bytes bytes) const override {
     return {{.from = 0, .to = 1, .bytes = bytes.value(), .piece_begin = 0, .piece_end = 2}};
   }
 

@@ -254,30 +254,30 @@ class SharpCollective final : public CollectiveAlgorithm {
   }
   CollectiveOp op() const override { return op_; }
   std::string_view summary() const override;
-  std::uint32_t pieces(const GroupPlace& place) const override {
-    if (op_ != CollectiveOp::AllReduce) return ranks_of(place);
-    const SharpPlan plan = sharp_plan(place, in_node_);
+  std::uint32_t pieces(const PlacedGroup& placed) const override {
+    if (op_ != CollectiveOp::AllReduce) return ranks_of(placed);
+    const SharpPlan plan = sharp_plan(placed, in_node_);
     return sharp_chunks_most(plan, in_node_) * static_cast<std::uint32_t>(plan.heads.size());
   }
   bool streams() const override { return in_node_ == InNode::NvSwitch; }
-  FluidBound fluid_bound(const GroupPlace& place) const override {
+  FluidBound fluid_bound(const PlacedGroup& placed) const override {
     if (in_node_ == InNode::Direct) return {};
-    const bool free = place.cluster.facts().latency.intra_step.value() <= 0.0;
-    const double chunks = free ? 1.0 : sharp_chunks_most(sharp_plan(place, in_node_), in_node_);
+    const bool free = placed.cluster.facts().latency.intra_step.value() <= 0.0;
+    const double chunks = free ? 1.0 : sharp_chunks_most(sharp_plan(placed, in_node_), in_node_);
     return {.relative = std::max(0.15, 2.0 / chunks),
             .reason =
                 "the fluid form is one full pipeline; chunks go up, across and down one after the "
                 "other, and those behind the first run ahead while it pays its latencies"};
   }
-  std::vector<DeviceId> switches(const GroupPlace& place) const override {
-    return sharp_plan(place, in_node_).switches;
+  std::vector<DeviceId> switches(const PlacedGroup& placed) const override {
+    return sharp_plan(placed, in_node_).switches;
   }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    return sharp_refusal(place, in_node_);
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    return sharp_refusal(placed, in_node_);
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override;
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return sharp_messages(sharp_plan(place, in_node_),
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override;
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return sharp_messages(sharp_plan(placed, in_node_),
                           {.op = op_, .in_node = in_node_, .bytes = bytes});
   }
 
@@ -312,26 +312,26 @@ std::vector<std::uint32_t> heads_of_pieces(const SharpPlan& plan, CollectiveOp o
 
 // All messages into and out of switches are in transit at the same time. Those of one head meet in
 // the switches of its tree, so they are one flow.
-Phase switched_phase(const GroupPlace& place, const SharpPlan& plan,
+Phase switched_phase(const PlacedGroup& placed, const SharpPlan& plan,
                      const std::vector<std::uint32_t>& head_of_piece,
                      std::span<const Message> messages) {
   Phase phase;
   std::vector<std::vector<std::uint32_t>> of_head(plan.heads.size());
   for (std::uint32_t index = 0; index < messages.size(); ++index)
     of_head[head_of_piece[messages[index].piece(0)]].push_back(index);
-  LoadSum loads(place.cluster);
+  LoadSum loads(placed.cluster);
   for (const std::vector<std::uint32_t>& chosen : of_head) {
     for (const std::uint32_t index : chosen)
-      loads.add(hop_between(place, plan.switches, messages[index].from, messages[index].to),
+      loads.add(hop_between(placed, plan.switches, messages[index].from, messages[index].to),
                 messages[index].bytes);
     loads.take_into(phase.flows);
   }
   return phase;
 }
 
-std::vector<Phase> SharpCollective::phases(const GroupPlace& place, Bytes bytes) const {
-  const SharpPlan plan = sharp_plan(place, in_node_);
-  const std::uint32_t ranks = ranks_of(place);
+std::vector<Phase> SharpCollective::phases(const PlacedGroup& placed, Bytes bytes) const {
+  const SharpPlan plan = sharp_plan(placed, in_node_);
+  const std::uint32_t ranks = ranks_of(placed);
   // `whole` gives the messages of a single chunk. Messages before the first and after the last one
   // with a switch are the direct exchange; they are synchronous steps and become one phase each.
   // The messages between them are one phase.
@@ -342,20 +342,20 @@ std::vector<Phase> SharpCollective::phases(const GroupPlace& place, Bytes bytes)
   };
   const auto first = std::find_if(messages.begin(), messages.end(), is_switched);
   const auto last = std::find_if(messages.rbegin(), messages.rend(), is_switched).base();
-  const CollectiveLatency& latency = place.cluster.facts().latency;
+  const CollectiveLatency& latency = placed.cluster.facts().latency;
   std::vector<Phase> phases =
-      phases_by_step(place, std::span(messages.begin(), first), FlowOf::Message);
-  const std::vector<std::uint32_t> heads_of = heads_of_pieces(plan, op_, pieces(place));
-  Phase switched = switched_phase(place, plan, heads_of, std::span(first, last));
+      phases_by_step(placed, std::span(messages.begin(), first), FlowOf::Message);
+  const std::vector<std::uint32_t> heads_of = heads_of_pieces(plan, op_, pieces(placed));
+  Phase switched = switched_phase(placed, plan, heads_of, std::span(first, last));
   for (const std::vector<std::uint32_t>& heads : plan.heads)
-    switched.latency = std::max(switched.latency, fabric_latency(place, heads));
+    switched.latency = std::max(switched.latency, fabric_latency(placed, heads));
   // The passes through the NVSwitch, one before the fabric and one after it, belong to the same
   // pipeline.
   if (in_node_ == InNode::NvSwitch) switched.latency += 2.0 * latency.intra_step;
   if (phases.empty()) switched.latency += latency.launch;
   phases.push_back(std::move(switched));
   std::vector<Phase> gathers =
-      phases_by_step(place, std::span(last, messages.end()), FlowOf::Message);
+      phases_by_step(placed, std::span(last, messages.end()), FlowOf::Message);
   // phases_by_step adds the launch latency to its first phase; this is not the start of the
   // collective.
   if (!gathers.empty()) gathers.front().latency -= latency.launch;
@@ -371,8 +371,8 @@ const CollectiveAlgorithm& sharp_in(InNode in_node) {
 
 }  // namespace
 
-std::vector<MultiLinkFlow> sharp_flows(const GroupPlace& place, InNode in_node, double bytes) {
-  return all_flows(sharp_in(in_node).phases(place, Bytes{bytes}));
+std::vector<MultiLinkFlow> sharp_flows(const PlacedGroup& placed, InNode in_node, double bytes) {
+  return all_flows(sharp_in(in_node).phases(placed, Bytes{bytes}));
 }
 
 const CollectiveAlgorithm& sharp_all_reduce() { return sharp_in(InNode::Direct); }

@@ -22,8 +22,8 @@
 // (tests/sim/collectives/sharp_test.cpp). a_e is the latency between the two heads that are
 // farthest apart (hop_latency).
 //
-//    const std::vector<MultiLinkFlow> flows = sharp_flows(place, InNode::Direct, 1e9);
-//    const SharpPlan plan = sharp_plan(place, InNode::Direct);
+//    const std::vector<MultiLinkFlow> flows = sharp_flows(placed, InNode::Direct, 1e9);
+//    const SharpPlan plan = sharp_plan(placed, InNode::Direct);
 //    plan.heads[1];                           // group ranks, one per node: their second NICs
 //    plan.group_rank_of(plan.trees[1].root);  // the group rank of the root switch
 #pragma once
@@ -39,17 +39,17 @@ namespace trainyard {
 enum class InNode : std::uint8_t { Direct, NvSwitch };
 
 // The reason why SHARP cannot run on this group, with a remedy, or nothing.
-[[nodiscard]] std::optional<std::string> sharp_refusal(const GroupPlace& place, InNode in_node);
+[[nodiscard]] std::optional<std::string> sharp_refusal(const PlacedGroup& placed, InNode in_node);
 
 // The loads of a whole all_reduce on links. REQUIRES: no refusal.
-[[nodiscard]] std::vector<MultiLinkFlow> sharp_flows(const GroupPlace& place, InNode in_node,
+[[nodiscard]] std::vector<MultiLinkFlow> sharp_flows(const PlacedGroup& placed, InNode in_node,
                                                      double bytes);
 
 // The tree of switches along which a fabric reduces: leaves add the data of their NICs, the
 // switches above add the data of the leaves, and the root sends the sum back down.
 //
-//    const ReductionTree tree = reduction_tree(place, {0, 8, 16, 24}, 0);   // rail 0 of four nodes
-//    tree.parent.at(tree.leaf[2]);           // the switch above the one where group rank 16 enters
+//    const auto tree = reduction_tree(placed, {0, 8, 16, 24}, 0);   // rail 0 of four nodes
+//    if (tree) tree->parent.at(tree->leaf[2]);   // the switch above the one where rank 16 enters
 struct ReductionTree {
   std::vector<DeviceId> leaf;           // by index of the group ranks: the switch of its NIC
   std::map<DeviceId, DeviceId> parent;  // by switch of the tree, except for the root
@@ -67,7 +67,7 @@ struct ReductionTree {
 // no switches of the fabric join the members (NICs cabled to each other, planes that are not
 // connected). REQUIRES: the group ranks are on two nodes or more.
 [[nodiscard]] std::optional<ReductionTree> reduction_tree(
-    const GroupPlace& place, const std::vector<std::uint32_t>& group_ranks, std::uint32_t turn);
+    const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks, std::uint32_t turn);
 
 // The heads of a group, and the switches that add or copy their parts.
 struct SharpPlan {
@@ -86,11 +86,11 @@ struct SharpPlan {
 
 // The members of a node that are heads, as indices within the node: the first member at each NIC.
 // Returns nothing unless they are the same on every node.
-[[nodiscard]] std::optional<std::vector<std::uint32_t>> sharp_heads(const GroupPlace& place,
+[[nodiscard]] std::optional<std::vector<std::uint32_t>> sharp_heads(const PlacedGroup& placed,
                                                                     const Placement& placement);
 
 // REQUIRES: sharp_refusal() returns nothing.
-[[nodiscard]] SharpPlan sharp_plan(const GroupPlace& place, InNode in_node);
+[[nodiscard]] SharpPlan sharp_plan(const PlacedGroup& placed, InNode in_node);
 
 // The number of chunks in which the part of a head passes the switch of the node, the fabric and
 // the switch again. It bounds the number of messages. It is 1 with a direct exchange in the node.

@@ -84,11 +84,11 @@ std::vector<DeviceId> ReductionTree::upwards() const {
   return switches;
 }
 
-std::optional<ReductionTree> reduction_tree(const GroupPlace& place,
+std::optional<ReductionTree> reduction_tree(const PlacedGroup& placed,
                                             const std::vector<std::uint32_t>& group_ranks,
                                             std::uint32_t turn) {
-  const Cluster& cluster = place.cluster;
-  const SwitchRoutes routes(place);
+  const Cluster& cluster = placed.cluster;
+  const SwitchRoutes routes(placed);
   ReductionTree tree;
   for (const std::uint32_t group_rank : group_ranks) {
     const std::vector<DeviceId> entries = routes.entries(group_rank);
@@ -114,9 +114,9 @@ std::optional<ReductionTree> reduction_tree(const GroupPlace& place,
   return tree;
 }
 
-std::optional<std::vector<std::uint32_t>> sharp_heads(const GroupPlace& place,
+std::optional<std::vector<std::uint32_t>> sharp_heads(const PlacedGroup& placed,
                                                       const Placement& placement) {
-  const SwitchRoutes routes(place);
+  const SwitchRoutes routes(placed);
   std::optional<std::vector<std::uint32_t>> common;
   for (const std::vector<std::uint32_t>& group_ranks : placement.nodes) {
     std::set<DeviceId> seen;
@@ -134,10 +134,10 @@ std::optional<std::vector<std::uint32_t>> sharp_heads(const GroupPlace& place,
 namespace {
 
 // By index in a node, the head that has the same NIC.
-std::vector<std::uint32_t> heads_of(const GroupPlace& place,
+std::vector<std::uint32_t> heads_of(const PlacedGroup& placed,
                                     const std::vector<std::uint32_t>& group_ranks,
                                     const std::vector<std::uint32_t>& head_index) {
-  const SwitchRoutes routes(place);
+  const SwitchRoutes routes(placed);
   std::vector<std::uint32_t> heads;
   for (const std::uint32_t group_rank : group_ranks) {
     const auto same_nic = [&](std::uint32_t at) {
@@ -151,20 +151,20 @@ std::vector<std::uint32_t> heads_of(const GroupPlace& place,
 
 }  // namespace
 
-SharpPlan sharp_plan(const GroupPlace& place, InNode in_node) {
+SharpPlan sharp_plan(const PlacedGroup& placed, InNode in_node) {
   SharpPlan plan;
-  plan.placement = placement_of(place);
-  plan.head_index = sharp_heads(place, plan.placement).value();
-  plan.head_of = heads_of(place, plan.placement.nodes.front(), plan.head_index);
+  plan.placement = placement_of(placed);
+  plan.head_index = sharp_heads(placed, plan.placement).value();
+  plan.head_of = heads_of(placed, plan.placement.nodes.front(), plan.head_index);
   if (in_node == InNode::NvSwitch)
     for (const auto& group_ranks : plan.placement.nodes)
-      plan.switches.push_back(nv_switch_of(place, group_ranks).value());
+      plan.switches.push_back(nv_switch_of(placed, group_ranks).value());
   std::set<DeviceId> of_trees;
   for (std::uint32_t head = 0; head < plan.head_index.size(); ++head) {
     std::vector<std::uint32_t> group_ranks;
     for (const auto& node : plan.placement.nodes)
       group_ranks.push_back(node[plan.head_index[head]]);
-    plan.trees.push_back(reduction_tree(place, group_ranks, head).value());
+    plan.trees.push_back(reduction_tree(placed, group_ranks, head).value());
     for (const DeviceId device : plan.trees.back().upwards()) of_trees.insert(device);
     plan.heads.push_back(std::move(group_ranks));
   }
@@ -172,28 +172,28 @@ SharpPlan sharp_plan(const GroupPlace& place, InNode in_node) {
   // The switches get the group ranks that follow those of the ranks.
   for (const DeviceId device : plan.switches)
     plan.group_ranks.emplace(
-        device, static_cast<std::uint32_t>(place.gpus.size() + plan.group_ranks.size()));
+        device, static_cast<std::uint32_t>(placed.gpus.size() + plan.group_ranks.size()));
   return plan;
 }
 
-std::optional<std::string> sharp_refusal(const GroupPlace& place, InNode in_node) {
-  if (!place.cluster.facts().fabric_reduces)
+std::optional<std::string> sharp_refusal(const PlacedGroup& placed, InNode in_node) {
+  if (!placed.cluster.facts().fabric_reduces)
     return "the switches of this fabric do not add (InfiniBand with SHARP does: say "
            "\"reduces\": true in the cluster's fabric)";
-  const Placement placement = placement_of(place);
+  const Placement placement = placement_of(placed);
   if (placement.nodes.size() < 2) return "the fabric's switches join nodes, here is one";
   if (auto reason = placement.uneven("it")) return reason;
-  const auto heads = sharp_heads(place, placement);
+  const auto heads = sharp_heads(placed, placement);
   if (!heads) return "it needs the same NICs used on every node";
   for (std::uint32_t head = 0; head < heads->size(); ++head) {
     std::vector<std::uint32_t> group_ranks;
     for (const auto& node : placement.nodes) group_ranks.push_back(node[(*heads)[head]]);
-    if (!reduction_tree(place, group_ranks, head))
+    if (!reduction_tree(placed, group_ranks, head))
       return "no switches of the fabric join the NICs of all nodes";
   }
   if (in_node == InNode::NvSwitch)
     for (const auto& group_ranks : placement.nodes)
-      if (!nv_switch_of(place, group_ranks))
+      if (!nv_switch_of(placed, group_ranks))
         return "it needs two or more GPUs of every node behind an NVSwitch";
   return {};
 }

@@ -34,9 +34,9 @@ struct Hop {
 };
 
 // The group ranks in node order, rotated so that the root is first.
-std::vector<std::uint32_t> from_root_on(const GroupPlace& place) {
+std::vector<std::uint32_t> from_root_on(const PlacedGroup& placed) {
   std::vector<std::uint32_t> order;
-  for (const std::vector<std::uint32_t>& group_ranks : placement_of(place).nodes)
+  for (const std::vector<std::uint32_t>& group_ranks : placement_of(placed).nodes)
     order.insert(order.end(), group_ranks.begin(), group_ranks.end());
   std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
   return order;
@@ -48,8 +48,8 @@ std::uint32_t depth_of(const TreeShape& shape, std::uint32_t member) {
   return depth;
 }
 
-std::vector<Hop> hops_of(const GroupPlace& place) {
-  const std::vector<std::uint32_t> order = from_root_on(place);
+std::vector<Hop> hops_of(const PlacedGroup& placed) {
+  const std::vector<std::uint32_t> order = from_root_on(placed);
   const auto members = static_cast<std::uint32_t>(order.size()) - 1;
   std::vector<Hop> hops;
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
@@ -82,28 +82,28 @@ class TreeRooted final : public CollectiveAlgorithm {
     return reduces_ ? "two pipelined binary trees towards the root, half of the buffer each"
                     : "two pipelined binary trees from the root, half of the buffer each";
   }
-  std::uint32_t pieces(const GroupPlace& /*place*/) const override { return 2 * kChunksMost; }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    const std::uint64_t n = ranks_of(place);
+  std::uint32_t pieces(const PlacedGroup& /*placed*/) const override { return 2 * kChunksMost; }
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    const std::uint64_t n = ranks_of(placed);
     return too_many_messages(
         fmt::format("{} ranks that pass on {} chunks in each of 2 trees", n, kChunksMost),
         2 * (n - 1) * kChunksMost);
   }
-  FluidBound fluid_bound(const GroupPlace& /*place*/) const override {
+  FluidBound fluid_bound(const PlacedGroup& /*placed*/) const override {
     return {.relative = 0.1,
             .reason =
                 "a member with one child sends faster than one with two, so messages run "
                 "ahead of the steps that the fluid form keeps"};
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, listed(place, bytes, CarriedOn::LeftOut), FlowOf::Message);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_by_step(placed, listed(placed, bytes, CarriedOn::LeftOut), FlowOf::Message);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
-    return listed(place, bytes, CarriedOn::Found);
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
+    return listed(placed, bytes, CarriedOn::Found);
   }
 
  private:
-  [[nodiscard]] std::vector<Message> listed(const GroupPlace& place, Bytes bytes,
+  [[nodiscard]] std::vector<Message> listed(const PlacedGroup& placed, Bytes bytes,
                                             CarriedOn carried_on) const;
 
   bool reduces_;
@@ -111,13 +111,13 @@ class TreeRooted final : public CollectiveAlgorithm {
 
 // Chunk c crosses a hop of depth d in step c+d. A reduction runs the steps of a broadcast in
 // reverse order with sender and receiver exchanged.
-std::vector<Message> TreeRooted::listed(const GroupPlace& place, Bytes bytes,
+std::vector<Message> TreeRooted::listed(const PlacedGroup& placed, Bytes bytes,
                                         CarriedOn carried_on) const {
-  const std::vector<Hop> hops = hops_of(place);
+  const std::vector<Hop> hops = hops_of(placed);
   const std::uint32_t levels = levels_of_hops(hops);
-  const std::uint32_t chunks = chunks_of(place, bytes, levels);
+  const std::uint32_t chunks = chunks_of(placed, bytes, levels);
   const std::uint32_t chunk_pieces = kChunksMost / chunks;
-  MessageList list({.ranks = ranks_of(place),
+  MessageList list({.ranks = ranks_of(placed),
                     .pieces = 2 * kChunksMost,
                     .piece_bytes = bytes.value() / (2 * kChunksMost),
                     .carried_on = carried_on});

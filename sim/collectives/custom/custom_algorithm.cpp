@@ -19,19 +19,20 @@ class CustomAlgorithm final : public CollectiveAlgorithm {
   std::string_view name() const override { return plan_.name; }
   CollectiveOp op() const override { return plan_.op; }
   std::string_view summary() const override { return plan_.summary; }
-  std::uint32_t pieces(const GroupPlace& /*place*/) const override { return plan_.pieces; }
-  std::optional<std::string> refusal(const GroupPlace& place) const override {
-    if (place.gpus.size() == plan_.ranks) return {};
-    return fmt::format("its list of sends is for {} ranks, not {}", plan_.ranks, place.gpus.size());
+  std::uint32_t pieces(const PlacedGroup& /*placed*/) const override { return plan_.pieces; }
+  std::optional<std::string> refusal(const PlacedGroup& placed) const override {
+    if (placed.gpus.size() == plan_.ranks) return {};
+    return fmt::format("its list of sends is for {} ranks, not {}", plan_.ranks,
+                       placed.gpus.size());
   }
-  std::vector<Phase> phases(const GroupPlace& place, Bytes bytes) const override {
-    return phases_by_step(place, messages(place, bytes), FlowOf::Message);
+  std::vector<Phase> phases(const PlacedGroup& placed, Bytes bytes) const override {
+    return phases_by_step(placed, messages(placed, bytes), FlowOf::Message);
   }
-  std::vector<Message> messages(const GroupPlace& place, Bytes bytes) const override {
+  std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
     const Cut cut{.op = plan_.op, .ranks = plan_.ranks, .pieces = plan_.pieces};
     std::vector<Message> messages = plan_.messages;
     for (Message& message : messages)
-      message.bytes = bytes_of(message, cut, bytes.value(), place.matrix);
+      message.bytes = bytes_of(message, cut, bytes.value(), placed.matrix);
     return messages;
   }
 

@@ -88,7 +88,7 @@ class MscclPlayer {
   [[nodiscard]] Run& run(const Place& at) { return runs_[at.gpu][at.block]; }
   [[nodiscard]] const Run& run(const Place& at) const { return runs_[at.gpu][at.block]; }
 
-  [[nodiscard]] bool shared_out() const {
+  [[nodiscard]] bool divide_steps() const {
     return program_.op == CollectiveOp::AllGather || program_.op == CollectiveOp::ReduceScatter ||
            program_.op == CollectiveOp::AllToAll;
   }
@@ -127,7 +127,7 @@ class MscclPlayer {
 
   const MscclProgram& program_;
   std::uint32_t ranks_;
-  // [gpu][buffer]. In an in-place program, input and output share one buffer (see chunk()).
+  // [gpu][buffer]. In an in-placed program, input and output share one buffer (see chunk()).
   std::vector<std::array<std::vector<Chunk>, 3>> buffers_;
   std::vector<std::vector<Run>> runs_;
   // By sender, receiver and channel: connections, which deliver messages first in, first out.
@@ -139,7 +139,7 @@ class MscclPlayer {
 };
 
 void MscclPlayer::check_shape() const {
-  if (shared_out() && program_.chunks % ranks_ != 0)
+  if (divide_steps() && program_.chunks % ranks_ != 0)
     refuse("/algo", fmt::format("{} chunks are not the same number for each of {} GPUs",
                                 program_.chunks, ranks_));
   if (program_.in_place && program_.op == CollectiveOp::AllToAll)
@@ -172,7 +172,7 @@ void MscclPlayer::take(std::size_t bytes) {
          "give a program of fewer chunks; they may be larger");
 }
 
-// In an in-place program the larger of the two buffers is stored, and the other one is a part of
+// In an in-placed program the larger of the two buffers is stored, and the other one is a part of
 // it.
 void MscclPlayer::fill_buffers() {
   for (const MscclGpu& gpu : program_.gpus)
@@ -205,7 +205,7 @@ Chunk& MscclPlayer::chunk(const Place& at, MscclBuffer buffer, std::uint32_t off
     return out[own + offset];
   if (program_.op == CollectiveOp::ReduceScatter && buffer == MscclBuffer::Output)
     return input[own + offset];
-  if (!shared_out() && buffer == MscclBuffer::Output) return input[offset];
+  if (!divide_steps() && buffer == MscclBuffer::Output) return input[offset];
   return (*held)[offset];
 }
 
@@ -402,12 +402,12 @@ void MscclPlayer::sort_by_step() {
   std::vector<std::uint32_t> order(messages_.size());
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   std::ranges::stable_sort(order, {}, [&](std::uint32_t i) { return messages_[i].step; });
-  std::vector<std::uint32_t> place(order.size());
-  for (std::uint32_t i = 0; i < order.size(); ++i) place[order[i]] = i;
+  std::vector<std::uint32_t> placed(order.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) placed[order[i]] = i;
   std::vector<Message> sorted;
   for (const std::uint32_t i : order) {
     Message message = std::move(messages_[i]);
-    for (std::uint32_t& before : message.after) before = place[before];
+    for (std::uint32_t& before : message.after) before = placed[before];
     std::ranges::sort(message.after);
     sorted.push_back(std::move(message));
   }

@@ -53,7 +53,7 @@ class EarliestSteps {
  public:
   explicit EarliestSteps(std::uint32_t pieces) : pieces_(pieces) {}
 
-  std::uint32_t place(const Message& message) {
+  std::uint32_t index_of(const Message& message) {
     std::uint32_t step = 0;
     for (const std::uint32_t piece : message.scattered) {
       const State& there = state(message.to, piece);
@@ -198,7 +198,7 @@ class SendListReader {
                         "give every send a step, or none"});
     if (!sends_[0].has_step) {
       EarliestSteps earliest(plan_.pieces);
-      for (Send& send : sends_) send.message.step = earliest.place(send.message);
+      for (Send& send : sends_) send.message.step = earliest.index_of(send.message);
     }
     std::ranges::stable_sort(sends_, {}, [](const Send& send) { return send.message.step; });
   }

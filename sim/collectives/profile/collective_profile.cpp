@@ -123,7 +123,7 @@ std::string source_of(const std::vector<MeasuredRun>& runs) {
 
 }  // namespace
 
-const MeasuredCurve* CollectiveProfile::find(const ProfileQuestion& question) const {
+const MeasuredCurve* CollectiveProfile::find(const ProfileQuery& question) const {
   const MeasuredCurve* best = nullptr;
   int best_rank = 0;
   for (const MeasuredCurve& curve : curves) {

@@ -26,7 +26,7 @@
 
 namespace trainyard {
 
-struct ProfileQuestion {
+struct ProfileQuery {
   CollectiveOp op = CollectiveOp::AllReduce;
   std::uint32_t ranks = 0;
   std::uint32_t nodes = 0;
@@ -40,8 +40,8 @@ struct CollectiveProfile {
   std::vector<MeasuredCurve> curves = {};  // computed from the runs
 
   // The curve of this operation with the same number of ranks and nodes, or nullptr. It prefers a
-  // curve of the same data type, then an out-of-place one.
-  [[nodiscard]] const MeasuredCurve* find(const ProfileQuestion& question) const;
+  // curve of the same data type, then an out-of-placed one.
+  [[nodiscard]] const MeasuredCurve* find(const ProfileQuery& question) const;
 };
 
 [[nodiscard]] CollectiveProfile make_collective_profile(std::vector<MeasuredRun> runs,

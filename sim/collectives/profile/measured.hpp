@@ -81,7 +81,7 @@ struct MeasuredCurve {
   [[nodiscard]] CurveTime at(double bytes) const;
 };
 
-// One curve for each combination of operation, shape, GPU, type, and in-place or out-of-place.
+// One curve for each combination of operation, shape, GPU, type, and in-placed or out-of-placed.
 // Sorted by these.
 [[nodiscard]] std::vector<MeasuredCurve> curves_of(std::span<const MeasuredRun> runs);
 

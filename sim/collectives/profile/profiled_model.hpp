@@ -12,7 +12,7 @@
 //    ProfiledModel communication(cluster, nccl_model, profile, "profile.json");
 //    communication.label(call, gpus);     // "profile: profile.json"
 //
-//    const ChosenModel chosen(cluster, options, profile, "profile.json");
+//    const ChosenModel chosen(cluster, options, &profile, "profile.json");
 //    chosen.get().phases(call, gpus);     // with NCCL's choices
 #pragma once
 

@@ -11,13 +11,11 @@
 // A flow of a component has the rate that SimGrid would give it, because a link counts as often as
 // the flow's route lists it. REQUIRES: nothing else slows the flows while they are alive.
 //
-//     FlowComponents components(platform, ledger);
-//     const FlowComponents::Placed& placed = components.place(fresh, now);
-//     for (const FlowComponents::End& end : placed.ends) ...;             // a timer of end.seconds
-//     for (const FlowComponents::SolverFlow& flow : placed.solver_flows)  // a Comm
-//       ...;
-//     if (components.finish(end.component, end.place)) ...;               // its time has come
-//     components.solver_flow_ended(flow_class);
+//    const FlowComponents::Placed& placed = components.place(fresh, now);
+//    for (const FlowComponents::End& end : placed.ends) use(end.seconds);            // a timer
+//    for (const FlowComponents::SolverFlow& flow : placed.solver_flows) use(flow);   // a Comm
+//    components.finish(end.component, end.place);   // a timer has ended; true: so has its flow
+//    components.solver_flow_ended(flow_class);      // a Comm has ended
 #pragma once
 
 #include <cstdint>

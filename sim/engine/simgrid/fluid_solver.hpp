@@ -5,12 +5,11 @@
 // Loading it with all its libraries takes longer than a small simulation, and many commands and
 // runs do not need it.
 //
-//     const std::unique_ptr<FluidSolver> solver = make_fluid_solver(listener);
-//     solver->add_link({.units_per_s = 1e9});                  // link 0
-//     solver->close({{0}, {0}});                               // routes 0 and 1
-//     solver->call_at(solver->clock_s(),
-//                     [&] { solver->start({.transfer = 0, .route = 1, .units = 5}); });
-//     solver->run();                                           // listener.transfer_ended(0)
+//    solver.add_link({.units_per_s = 1e9});   // link 0
+//    solver.close({{{0}, {0}}});              // routes 0 and 1
+//    const auto begin = [&] { solver.start({.transfer = 0, .route = 1, .units = 5}); };
+//    solver.call_at(solver.clock_s(), begin);
+//    solver.run();                            // calls transfer_ended(0) of its listener
 #pragma once
 
 #include <cstdint>

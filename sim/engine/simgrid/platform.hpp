@@ -68,7 +68,7 @@ void tell(FluidSolver& solver, const Platform& platform);
 // a link of capacity C / u listed n_i times in the route of flow i shares exactly as the weighted
 // link does:
 //
-//     sum of w_i x_i <= C    <=>    sum of n_i x_i <= C / u
+//    sum of w_i x_i <= C    <=>    sum of n_i x_i <= C / u
 //
 // Worked: weights 1 and 3/4 on 100 GB/s: u = 1/4, listed 4 and 3 times, capacity 400 GB/s. Some
 // weights have no common unit that keeps the lists short. Each of these is rounded up to a multiple

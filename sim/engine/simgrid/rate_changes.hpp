@@ -5,8 +5,8 @@
 // sequence of shared links joins to it keep their rates. A step keeps thousands of links busy; one
 // event reaches a few dozen of them.
 //
-//     changes.started(flow_class);
-//     for (const std::uint32_t link : changes.take()) look_at(platform.links[link]);
+//    changes.started(flow_class);
+//    for (const std::uint32_t link : changes.take()) use(platform.links[link]);
 #pragma once
 
 #include <cstdint>

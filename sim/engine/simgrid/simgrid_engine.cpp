@@ -29,7 +29,7 @@ constexpr double kFull = 1.0 - 1e-12;  // a utilisation that cannot grow any mor
 // Spreads flow classes over 64 bits, so that the sum over the live flows identifies their multiset
 // (splitmix64, Steele et al., OOPSLA 2014).
 constexpr std::uint64_t spread(std::uint64_t value) {
-  return finalised((value + 1) * kGoldenGamma);
+  return splitmix64_finaliser((value + 1) * kGoldenGamma);
 }
 
 // Two clocks run. now_s_ is the clock of the run, in whole ticks. SimGrid's clock advances only

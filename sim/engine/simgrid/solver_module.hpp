@@ -1,9 +1,10 @@
 // Loads SimGrid on demand: finds and loads, once, the shared object that holds our FluidSolver
 // implementation on top of SimGrid.
 //
-//     const FluidSolverAhead ahead(true);   // loads it on another thread meanwhile
-//     ...                                   // read, lower, fold
-//     make_fluid_solver(listener);          // waits for the rest of the loading, if any
+//    const FluidSolverAhead ahead(true);      // loads it on another thread
+//    // Other work comes here: read, lower, fold.
+//    const auto turn = fluid_solver_turn();   // only one solver at a time
+//    make_fluid_solver(listener);             // waits for the rest of the loading, if any
 //
 // A process that is going to fork workers loads the module before that, once for all of them.
 #pragma once

@@ -181,15 +181,15 @@ void write_network(const Constants& constants, const Selection& rows,
                    "over one switch, 1.0 to 1.3 us, and its share of the rate 48.5 of 50 GB/s; an "
                    "exchange_share of 0.9 is a guess where no all_to_all was measured"}};
   for (const auto& [name, fabric] : constants.fabrics) fabrics[name] = fabric_json(fabric);
-  const Json json = {
-      {"description",
-       "Machine model of NCCL between nodes: what a message takes beside the latency of the "
-       "fabric (microseconds), and the fabrics as the measured machines had them"},
-      {"source", fmt::format("least squares on log time over {}", sources_of(own))},
-      {"command", fmt::format(kCommand, destination.date)},
-      {"fitted", parameters_json(constants.messages, message_parameters())},
-      {"fabrics", fabrics},
-      {"errors", evidence(constants, own)}};
+  const Json json = {{"description",
+                      "Machine model of NCCL between nodes: the time of a message in addition to "
+                      "the latency of the "
+                      "fabric (microseconds), and the fabrics as the measured machines had them"},
+                     {"source", fmt::format("least squares on log time over {}", sources_of(own))},
+                     {"command", fmt::format(kCommand, destination.date)},
+                     {"fitted", parameters_json(constants.messages, message_parameters())},
+                     {"fabrics", fabrics},
+                     {"errors", evidence(constants, own)}};
   write(json, destination, "machine_network.json");
 }
 

@@ -178,7 +178,7 @@ void read_unfitted(const std::filesystem::path& file, const Platform& platform, 
   }
 }
 
-// The points of a log: its out-of-place rows if there are any, otherwise all rows.
+// The points of a log: its out-of-placed rows if there are any, otherwise all rows.
 std::vector<MeasuredPoint> points_of_log(const std::filesystem::path& file) {
   JsonFile log = JsonFile::read(file);
   const Json& document = log.document();

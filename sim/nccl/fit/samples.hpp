@@ -2,7 +2,7 @@
 //
 // Rows come from tables (collectives/<gpu>_sxm.csv) and logs (collectives/logs/*.json);
 // data/measured_platforms.json describes the machines of both. Tables give the medians of repeated
-// points. A log contributes its out-of-place rows if it has any. Rows of RCCL, of DeepEP, and of
+// points. A log contributes its out-of-placed rows if it has any. Rows of RCCL, of DeepEP, and of
 // switches that reduce (SHARP) are left out. One table is for evaluation only and not for the fit:
 // all_reduce on 2 to 8 A100. Its sizes up to 4 MiB are left out, because they show a minimum time
 // of the tool.

@@ -1,7 +1,7 @@
 // The operations of one rank class as coloured bars on its streams, for drawing.
 //
-//     const auto lanes = chosen_lanes(view, 16);          // one rank class for each stage
-//     std::vector<Bar> blocks = bars_of(view, lanes.front(), Detail::Microbatch);
+//    const auto lanes = chosen_lanes(view, 16);          // one rank class for each stage
+//    std::vector<Bar> blocks = bars_of(view, lanes.front(), Detail::Microbatch);
 #pragma once
 
 #include <array>

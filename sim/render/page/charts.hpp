@@ -39,8 +39,8 @@ namespace trainyard {
 // The memory of one stage over the step, stacked by category, as one <svg>. `most_bytes` is the
 // upper limit of the axis. A dashed line shows the GPU's capacity.
 //
-//     std::string html = memory_legend(view.workload.categories);
-//     for (const StageMemory& stage : stage_memory(view)) html += memory_chart(view, stage, most);
+//    std::string html = memory_legend(view.workload.categories);
+//    for (const StageMemory& stage : stage_memory(view)) html += memory_chart(view, stage, most);
 [[nodiscard]] std::string memory_chart(const RunView& view, const StageMemory& stage,
                                        std::int64_t most_bytes);
 

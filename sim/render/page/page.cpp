@@ -200,7 +200,7 @@ std::string gain_bars(std::span<const PageGain> rows) {
 
 std::string scenario(const RunView& view) {
   if (view.facts.scenario.is_null()) return "";
-  return "<details><summary>Everything that was asked, with every default</summary>\n" +
+  return "<details><summary>The scenario, with every default</summary>\n" +
          text_block(view.facts.scenario.dump(2)) + "</details>\n";
 }
 

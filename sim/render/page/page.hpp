@@ -1,7 +1,7 @@
 // A report on one run as one HTML page. The file opens from disk without a network, in light and
 // dark mode, on paper and on a phone.
 //
-//     write_file("report.html", report_page({.view = run.view(), .gains = rows}));
+//    write_file("report.html", report_page({.view = run.view(), .gains = rows}));
 //
 // The charts are static SVG, so the page is readable without a script. A script adds a timeline
 // that zooms and, if uPlot was available when Trainyard was built, memory curves that show values
@@ -33,11 +33,11 @@ struct PageRequest {
 
 // Returns the timeline's blocks and the memory curves as JSON, for the script of the page:
 //
-//     {"step_s": 13.2, "names": [...], "kinds": [{"name", "colour"}],
-//      "lanes": [{"title", "streams": [...], "blocks": [[start_ns, length_ns, kind, stream,
-//                 microbatch, layer, name, operations], ...]}],
-//      "memory": [{"title", "capacity_gib", "time_s": [...], "gib": [[...] per category]}],
-//      "categories": [{"name", "colour"}], "joined": true}
+//    {"step_s": 13.2, "names": [...], "kinds": [{"name", "colour"}],
+//     "lanes": [{"title", "streams": [...], "blocks": [[start_ns, length_ns, kind, stream,
+//                microbatch, layer, name, operations], ...]}],
+//     "memory": [{"title", "capacity_gib", "time_s": [...], "gib": [[...] per category]}],
+//     "categories": [{"name", "colour"}], "joined": true}
 //
 // There are at most about 60,000 blocks. Where there are more operations, those of one kind and
 // microbatch are joined ("joined"), and of many stages only some are shown. A memory curve has at

@@ -7,7 +7,7 @@
 // moves data; a span "wait" before it covers the time in which the rank waits for the other
 // members.
 //
-//     write_chrome_trace(view, "trace.json.gz", {});    // one rank of each class
+//    write_chrome_trace(view, "trace.json.gz", {});    // one rank of each class
 //
 // Ranks of one class are adjacent, and each thread is in order of time. The file is written piece
 // by piece, so memory does not grow with the trace (except for one record per message). For a trace

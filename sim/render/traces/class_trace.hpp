@@ -5,9 +5,9 @@
 // members. Values that differ between ranks of the class (numbers of devices and groups) appear as
 // references, so that a writer inserts the value of each rank.
 //
-//     ClassTrace trace(view, rank_class);
-//     trace.for_each_slice([&](const ShownSlice& slice) { ... });
-//     rank_values(view, rank)[index_of({.what = RankValue::What::Device})];    // "3"
+//    ClassTrace trace(view, rank_class);
+//    trace.for_each_slice([&](const ShownSlice& slice) { use(slice.name, slice.start_ns); });
+//    rank_values(view, rank)[index_of({.what = RankValue::What::Device})];    // "3"
 #pragma once
 
 #include <cstdint>

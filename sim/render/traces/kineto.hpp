@@ -1,9 +1,9 @@
 // The PyTorch profiler's (Kineto's) names for what a simulated GPU does, so that tools for its
 // traces (Perfetto views, HolisticTraceAnalysis) read Trainyard's traces.
 //
-//     nccl_kernel_name({.op = CollectiveOp::AllReduce, .dtype = DataType::Bf16},
-//                      {.algorithm = "Ring", .protocol = "LL"});
-//     // "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
+//    nccl_kernel_name(CollectiveCall{.op = CollectiveOp::AllReduce, .dtype = DataType::Bf16},
+//                     {.algorithm = "Ring", .protocol = "LL"});
+//    // "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"
 #pragma once
 
 #include <cstdint>

@@ -106,7 +106,7 @@ std::vector<std::string> shown_links(const RunView& view, std::size_t classes) {
   for (const std::uint32_t index : order) {
     const LinkClass& links = view.partition.links[index];
     const Link& link = view.cluster.link(links.representative);
-    names[index] = fmt::format("{} {} to {} ({} alike, {} each)", to_string(link.kind),
+    names[index] = fmt::format("{} {} to {} ({} equal links, {} each)", to_string(link.kind),
                                view.cluster.name(link.from), view.cluster.name(link.to),
                                links.members, to_text(link.capacity));
   }

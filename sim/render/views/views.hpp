@@ -1,8 +1,8 @@
 // Views of a cluster as text: a table, a matrix as `nvidia-smi topo -m` prints it, and files for
 // Graphviz and SimGrid; and a view of a workload for Graphviz.
 //
-//     std::cout << topology_table(cluster) << topology_matrix(cluster, 0);
-//     write_file("cluster.dot", topology_dot(cluster));   // dot -Tsvg cluster.dot
+//    std::cout << topology_table(cluster) << topology_matrix(cluster, 0);
+//    write_file("cluster.dot", topology_dot(cluster));   // dot -Tsvg cluster.dot
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct DotOptions {
 // Solid arrows are stream order, dashed arrows are dependencies, and dotted lines are the
 // rendezvous of programs in a group (an arrow from send to receive).
 //
-//     std::cout << to_dot(workload, {.program = 0});
+//    std::cout << to_dot(workload, {.program = 0});
 //
 // REQUIRES: the workload is valid; the program exists.
 [[nodiscard]] std::string to_dot(const Workload& workload, const DotOptions& options);

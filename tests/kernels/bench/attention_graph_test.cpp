@@ -1,6 +1,6 @@
-// Does cuDNN have an engine for our attention on GPUs that are not there? It is asked by their
-// properties; the shapes are those of training: plain and grouped heads, latent attention, long
-// sequences, no mask.
+// cuDNN's engines for the attention graphs of the profiler, on GPUs that are described by their
+// properties and need not be present. The shapes are those of training: plain and grouped heads,
+// latent attention, long sequences, no mask.
 #include "kernels/bench/attention_graph.hpp"
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@ struct DescribedGpu {
   const char* name;
   int version, sms, shared_bytes;
 };
-// Compute capability times 100, SMs, and shared memory that a block may have (CUDA C++ Programming
+// Compute capability times 100, SMs, and the shared memory of a thread block (CUDA C++ Programming
 // Guide, table of compute capabilities: 163 KiB on 8.0, 227 KiB on 9.0 and 10.0).
 constexpr DescribedGpu a100{"NVIDIA A100-SXM4-80GB", 800, 108, 163 << 10};
 constexpr DescribedGpu h100{"NVIDIA H100 80GB HBM3", 900, 132, 227 << 10};
@@ -35,16 +35,20 @@ std::string properties(const DescribedGpu& gpu) {
       gpu.sms, gpu.shared_bytes, gpu.version, gpu.name);
 }
 
-// cuDNN compiles attention at run time and will not offer it without a driver's library.
+// cuDNN compiles attention at run time and offers no engine without the library of a driver.
 class AttentionGraph : public testing::Test {
  protected:
   void SetUp() override {
     const bool driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_GLOBAL) != nullptr ||
                         dlopen(TRAINYARD_DRIVER_STUB, RTLD_LAZY | RTLD_GLOBAL) != nullptr;
-    if (!driver) GTEST_SKIP() << "no CUDA driver and no stub of it: cuDNN offers no engine";
+    if (!driver)
+      GTEST_SKIP() << "SKIPPED, NOT TESTED: without a CUDA driver or a stub of it, cuDNN offers no "
+                      "engine";
     constexpr std::size_t describes_devices = 90'800;
     if (cudnnGetVersion() < describes_devices)
-      GTEST_SKIP() << "cuDNN before 9.8 cannot be asked about GPUs that are not there";
+      GTEST_SKIP()
+          << "SKIPPED, NOT TESTED: cuDNN before 9.8 cannot be asked about GPUs that are not "
+             "there";
   }
   static std::size_t engines(const CudnnGraph& graph, const DescribedGpu& gpu) {
     const CudnnDescriptor device = described_device(properties(gpu));
@@ -63,6 +67,7 @@ Attention causal(std::int64_t heads, std::int64_t kv_heads, std::int64_t length,
           .pairs = length * (length + 1) / 2};
 }
 
+// Does cuDNN offer an engine for every shape of training?
 TEST_F(AttentionGraph, CudnnHasEnginesForTheShapesOfTraining) {
   Attention unmasked = causal(16, 16, 2048, 64, 64);
   unmasked.causal = false;
@@ -79,7 +84,8 @@ TEST_F(AttentionGraph, CudnnHasEnginesForTheShapesOfTraining) {
   }
 }
 
-// Heads of 192 backward: cuDNN 9.19 has them from Hopper on; on Ampere the row is left out.
+// Does cuDNN offer a backward with heads of 192? cuDNN 9.19 has it from Hopper on; on Ampere the
+// profiler leaves the row out.
 TEST_F(AttentionGraph, LatentHeadsGoBackwardFromHopperOn) {
   const Attention latent = causal(16, 16, 4096, 192, 128);
   for (const DescribedGpu& gpu : {a100, h100, b200})
@@ -89,6 +95,7 @@ TEST_F(AttentionGraph, LatentHeadsGoBackwardFromHopperOn) {
   EXPECT_EQ(engines(backward_attention(latent).graph, a100), 0U);
 }
 
+// Does a shape that the profiler does not measure come with a reason?
 TEST_F(AttentionGraph, WhatIsNotAskedSaysWhy) {
   const Attention sound = causal(32, 8, 4096, 128, 128);
   const auto reason = [&](auto change) {

@@ -22,7 +22,7 @@ const nlohmann::ordered_json h200 = {{"gpu", "NVIDIA H200"},
 const Task gemm = Gemm{.m = 8, .n = 16, .k = 32, .dtype = DataType::Fp8};
 const Task activation = RowKernel{.operation = RowOperation::Swiglu, .rows = 4, .columns = 8};
 
-// A folder of its own for each test, gone afterwards.
+// A separate folder for each test, which is removed afterwards.
 class MeasuredProfileTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -47,13 +47,14 @@ std::string problem_of(const fs::path& file) {
   return "";
 }
 
+// Does every task of the grid read back as it was written?
 TEST_F(MeasuredProfileTest, EveryTaskOfTheGridComesBackAsWritten) {
   MeasuredProfile profile{.provenance = h200, .rows = {}};
   double time = 1.0;
   for (const Task& task : grid_tasks(Grid::Default)) {
     profile.rows.push_back({task, {time += 0.125, time - 0.0625, time + 0.1}, "tile 1"});
     if (std::holds_alternative<Interference>(task))
-      profile.rows.back().beside = Beside{0.5 * time, 90e9, 100e9};
+      profile.rows.back().interference = InterferenceResult{0.5 * time, 90e9, 100e9};
   }
   finish_profile(profile, file());
   const MeasuredProfile read = read_profile(file());
@@ -61,6 +62,7 @@ TEST_F(MeasuredProfileTest, EveryTaskOfTheGridComesBackAsWritten) {
   EXPECT_EQ(read.provenance, h200);
 }
 
+// Do rows use the words of workload files?
 TEST_F(MeasuredProfileTest, RowsSpeakTheWordsOfWorkloads) {
   const auto json = profile_to_json({h200, {{activation, {3.0, 2.5, 3.5}, ""}}});
   EXPECT_EQ(json["schema"], "trainyard.measured_kernels");
@@ -71,6 +73,7 @@ TEST_F(MeasuredProfileTest, RowsSpeakTheWordsOfWorkloads) {
             R"("time_us_p10":2.5,"time_us_p90":3.5,"checked":true})");
 }
 
+// Is a partial file kept, and continued by the next run?
 TEST_F(MeasuredProfileTest, PartialFileIsKeptAndGoneOnWith) {
   MeasuredProfile first{.provenance = h200, .rows = {{gemm, {2.0, 1.0, 3.0}, "tile 1"}}};
   write_partial(first, file());
@@ -90,6 +93,7 @@ TEST_F(MeasuredProfileTest, PartialFileIsKeptAndGoneOnWith) {
   EXPECT_EQ(read_profile(file()).rows.size(), 2U);
 }
 
+// Are finished and partial rows joined, with each task once?
 TEST_F(MeasuredProfileTest, FinishedAndPartialRowsAreJoinedOnce) {
   const MeasuredRow old{gemm, {2.0, 1.0, 3.0}, ""};
   finish_profile({h200, {old}}, file());
@@ -99,10 +103,12 @@ TEST_F(MeasuredProfileTest, FinishedAndPartialRowsAreJoinedOnce) {
   EXPECT_EQ(resumed.rows[0], old);
 }
 
+// Is the profile of a missing file empty?
 TEST_F(MeasuredProfileTest, NothingThereIsAnEmptyProfile) {
   EXPECT_TRUE(resume_profile(file(), h200).rows.empty());
 }
 
+// Is a profile of another GPU or library not continued?
 TEST_F(MeasuredProfileTest, RefusesToGoOnWithAnotherGpuOrLibrary) {
   finish_profile({h200, {}}, file());
   for (const char* key : {"gpu", "driver", "cuda_runtime", "cublaslt"}) {
@@ -112,6 +118,7 @@ TEST_F(MeasuredProfileTest, RefusesToGoOnWithAnotherGpuOrLibrary) {
   }
 }
 
+// Are other schemas and versions refused?
 TEST_F(MeasuredProfileTest, RefusesOtherSchemasAndVersions) {
   write_file(file(), R"({"schema": "trainyard.gpu_profile", "version": 2, "rows": []})");
   const std::string problem = problem_of(file());
@@ -120,6 +127,7 @@ TEST_F(MeasuredProfileTest, RefusesOtherSchemasAndVersions) {
   EXPECT_THAT(problem, ::testing::HasSubstr("/provenance"));
 }
 
+// Are rows that contradict themselves refused?
 TEST_F(MeasuredProfileTest, RefusesRowsThatContradictThemselves) {
   auto json = profile_to_json({h200, {{activation, {3.0, 2.5, 3.5}, ""}}});
   json["rows"][0]["kernel"]["bytes"] = 191;
@@ -132,6 +140,7 @@ TEST_F(MeasuredProfileTest, RefusesRowsThatContradictThemselves) {
   EXPECT_THAT(problem, ::testing::HasSubstr("/rows/0/checked"));
 }
 
+// Are quantiles interpolated between ordered samples?
 TEST(Statistics, InterpolatesBetweenOrderedSamples) {
   const Spread spread = spread_of({3.0, 1.0, 2.0});
   EXPECT_DOUBLE_EQ(spread.median, 2.0);
@@ -139,14 +148,17 @@ TEST(Statistics, InterpolatesBetweenOrderedSamples) {
   EXPECT_DOUBLE_EQ(spread.p90, 2.8);
 }
 
+// Is the median of an even number of samples the mean of the middle two?
 TEST(Statistics, EvenCountsTakeTheMiddleOfTwo) {
   EXPECT_DOUBLE_EQ(spread_of({4.0, 1.0, 2.0, 3.0}).median, 2.5);
 }
 
+// Does one sample have itself as all quantiles?
 TEST(Statistics, OneSampleIsItsOwnSpread) {
   EXPECT_EQ(spread_of({7.0}), (Spread{.median = 7.0, .p10 = 7.0, .p90 = 7.0}));
 }
 
+// Does one outlier in 21 samples change no quantile?
 TEST(Statistics, OneOutlierOfTwentyOneMovesNothing) {
   std::vector<double> samples(20, 5.0);
   samples.push_back(1e6);

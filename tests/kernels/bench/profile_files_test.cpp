@@ -1,5 +1,5 @@
-// Measured profiles as files: merged, compared, taken from tables, made part of a GPU's profile;
-// the shapes that a run asks for; what the NCCL profiler writes.
+// Files of measured profiles: merging, comparison, import of tables, use in a GPU's profile, the
+// shapes that a run requests, and the output of the NCCL profiler.
 #include "kernels/bench/profile_files.hpp"
 
 #include <gmock/gmock.h>
@@ -34,6 +34,7 @@ const Gemm wide_gemm{.m = 4096, .n = 4096, .k = 4096};
 const Gemm larger{.m = 8192, .n = 4096, .k = 4096};
 const RowKernel wide_activation{.operation = RowOperation::Swiglu, .rows = 4096, .columns = 14336};
 
+// Does the later row of a task replace the earlier one in a merge?
 TEST(ProfileFiles, TheLaterRowOfATaskCounts) {
   const auto all = merged(
       {profile_of("580", {{wide_gemm, {200, 199, 201}, ""}}),
@@ -43,6 +44,7 @@ TEST(ProfileFiles, TheLaterRowOfATaskCounts) {
   EXPECT_EQ(all.provenance["merged_from"].size(), 2U);
 }
 
+// Are rows of different drivers not merged?
 TEST(ProfileFiles, RowsOfOtherDriversAreNotMerged) {
   try {
     (void)merged({profile_of("570", {}), profile_of("580", {})});
@@ -52,6 +54,7 @@ TEST(ProfileFiles, RowsOfOtherDriversAreNotMerged) {
   }
 }
 
+// Does a diff list the kernels that became slower?
 TEST(ProfileFiles, ADiffNamesWhatGotSlower) {
   const auto before = profile_of("570", {{wide_gemm, {200, 199, 201}, ""},
                                          {larger, {400, 398, 402}, ""},
@@ -74,7 +77,8 @@ TEST(ProfileFiles, ADiffNamesWhatGotSlower) {
   EXPECT_THAT(text, HasSubstr("1.250*     200.00 ->     250.00 us  gemm m4096 n4096 k4096"));
 }
 
-// A GPU's profile with rows in it: these exactly, their neighbours by them, far shapes as before.
+// Does a run use measured shapes as measured? In a GPU's profile with measured rows, these shapes
+// are exact, their neighbours are scaled by them, and distant shapes are unchanged.
 TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
   const auto rows = profile_of("580", {{wide_gemm, {300, 299, 301}, ""},
                                        {wide_activation, {50, 49, 51}, ""},
@@ -100,12 +104,14 @@ TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
   EXPECT_DOUBLE_EQ(model->cost(gradient).time.value(), plain->cost(gradient).time.value());
 }
 
-// 16 and 32 of an H200's 132 SMs held: (1 - 100 / 116) / (16 / 132) = 1.1379 and (1 - 100 / 136) /
-// (32 / 132) = 1.0919, of which the median is 1.1149; copying loses 10 and 20 %.
+// Does measured interference become the factors of the profile? 16 and 32 of an H200's 132 SMs held
+// give (1 - 100 / 116) / (16 / 132) = 1.1379 and (1 - 100 / 136) / (32 / 132) = 1.0919, with a
+// median of 1.1149; copying loses 10 and 20 %.
 TEST(ProfileFiles, InterferenceBecomesTheProfilesFactors) {
   const Interference less{.sms = 16, .gemm = wide_gemm}, more{.sms = 32, .gemm = wide_gemm};
-  const auto rows = profile_of("580", {{less, {116, 115, 117}, "", Beside{100, 90e9, 100e9}},
-                                       {more, {136, 135, 137}, "", Beside{100, 160e9, 200e9}}});
+  const auto rows =
+      profile_of("580", {{less, {116, 115, 117}, "", InterferenceResult{100, 90e9, 100e9}},
+                         {more, {136, 135, 137}, "", InterferenceResult{100, 160e9, 200e9}}});
   const auto factors = interference_factors(rows, 132);
   ASSERT_TRUE(factors);
   EXPECT_NEAR(factors->compute_loss, (16.0 / 116 * 132 / 16 + 36.0 / 136 * 132 / 32) / 2, 1e-12);
@@ -123,6 +129,7 @@ TEST(ProfileFiles, InterferenceBecomesTheProfilesFactors) {
   EXPECT_FALSE(interference_factors(profile_of("580", {}), 132));
 }
 
+// Are malformed measured sections refused?
 TEST(ProfileFiles, MalformedMeasuredSectionsAreRefused) {
   auto base = Json::parse(read_file(data_file("kernels/profiles", "h200")));
   base["measured"] = {{"source", ""},
@@ -140,6 +147,7 @@ TEST(ProfileFiles, MalformedMeasuredSectionsAreRefused) {
   }
 }
 
+// Does a table become a profile with median and quantiles?
 TEST(ProfileFiles, TablesBecomeProfiles) {
   const std::string file = scratch("gemm.csv");
   write_file(file,
@@ -162,7 +170,8 @@ TEST(ProfileFiles, TablesBecomeProfiles) {
   EXPECT_THROW((void)from_csv(file, {}), InputError);
 }
 
-// A profile without rows, or with a product of nothing, would be found out much later.
+// Are empty tables refused? A profile without rows, or with an empty GEMM, would cause an error
+// much later.
 TEST(ProfileFiles, TablesOfNothingAreRefused) {
   const std::string file = scratch("nothing.csv");
   const auto said = [&](const std::string& rows) {
@@ -180,6 +189,7 @@ TEST(ProfileFiles, TablesOfNothingAreRefused) {
   EXPECT_THAT(said("bf16,64,128,256,-1\n"), HasSubstr("line 2 has time_us -1"));
 }
 
+// Does the file of requested shapes contain exactly the shapes that are then measured?
 TEST(ShapesFile, WhatARunAsksForIsWhatIsMeasured) {
   const GroupedGemm experts{.rows = {10, 0, 22}, .n = 64, .k = 128};
   const MemoryBound norm{.kind = MemoryBoundKind::Norm, .bytes = 2 * 4 * 4096 * 512};
@@ -200,6 +210,7 @@ TEST(ShapesFile, WhatARunAsksForIsWhatIsMeasured) {
               1.0, 0.01);
 }
 
+// Is a collective profile of two or more ranks read back as it was written?
 TEST(CollectiveRows, AProfileOfTwoRanksIsReadBack) {
   CollectiveRun run{.op = CollectiveOp::AllReduce,
                     .gpu = "NVIDIA H200",
@@ -221,6 +232,7 @@ TEST(CollectiveRows, AProfileOfTwoRanksIsReadBack) {
   EXPECT_NEAR(profile.runs[0].rows.back().busbw_GBps, 1048576.0 / 114.8576 * 1e-3 * 1.75, 1e-9);
 }
 
+// Is a measurement of one rank written as a lower limit and not as a profile?
 TEST(CollectiveRows, OneRankIsAFloorAndNoProfile) {
   const CollectiveRun alone{.op = CollectiveOp::AllReduce,
                             .gpu = "H200",
@@ -234,6 +246,7 @@ TEST(CollectiveRows, OneRankIsAFloorAndNoProfile) {
   EXPECT_EQ(json["runs"][0]["rows"][0]["busbw_GBps"], 0.0);
 }
 
+// Are sizes and their units parsed as in nccl-tests?
 TEST(CollectiveRows, SizesAndTheirUnits) {
   EXPECT_EQ(size_steps(8, std::int64_t{8} << 30, 2).size(), 31U);
   EXPECT_EQ(read_bytes("--max", "8GiB"), std::int64_t{8} << 30);
@@ -242,9 +255,9 @@ TEST(CollectiveRows, SizesAndTheirUnits) {
   EXPECT_THROW((void)read_bytes("--min", "0.5"), InputError);
 }
 
-// Kernels that a user measured, of any GPU, beside a profile.
+// Kernels that a user measured, on any GPU, against a profile.
 
-// A product whose shape no profile holds as measured.
+// A GEMM whose shape no profile contains as measured.
 Gemm odd_gemm(std::int64_t m) { return {.m = m, .n = 5056, .k = 3136, .dtype = DataType::Bf16}; }
 
 MeasuredProfile rows_of(const std::string& gpu, double over) {
@@ -258,8 +271,8 @@ MeasuredProfile rows_of(const std::string& gpu, double over) {
   return profile;
 }
 
-// Rows of a GPU that no table was ever shipped for are judged, and nothing is fitted on them: all
-// twice as slow are all 50 % off.
+// Are the rows of any GPU judged without a fit, even if no table of the GPU was ever shipped? Rows
+// that are all twice as slow have an error of 50 %.
 TEST(JudgeRows, TakesAnyGpuAndFitsNothing) {
   for (const char* gpu : {"h200", "h100", "l40s"}) {
     const std::vector<fit::Judgement> found = judge_rows(rows_of(gpu, 2.0), gpu);
@@ -272,6 +285,7 @@ TEST(JudgeRows, TakesAnyGpuAndFitsNothing) {
   }
 }
 
+// Are rows without any kernel refused?
 TEST(JudgeRows, RefusesRowsOfNoKernel) {
   MeasuredProfile rows = rows_of("h100", 1.0);
   rows.rows.erase(rows.rows.begin(), rows.rows.begin() + 3);

@@ -25,6 +25,7 @@ StoredValue values(const std::vector<double>& memory) {
   return [&memory](std::int64_t place) { return memory.at(static_cast<std::size_t>(place)); };
 }
 
+// Does every storage layout give the GEMM that was computed by hand?
 TEST(GemmReference, EveryLayoutGivesTheProductDoneByHand) {
   for (const DataType dtype : {DataType::Bf16, DataType::Fp8})
     for (const GemmPass pass : {GemmPass::Forward, GemmPass::DataGrad, GemmPass::WeightGrad}) {
@@ -40,10 +41,11 @@ TEST(GemmReference, EveryLayoutGivesTheProductDoneByHand) {
     }
 }
 
+// Do the passes use the layouts TN, NN and NT, and fp8 always TN?
 TEST(GemmReference, PassesAreTnNnAndNtButFp8IsAlwaysTn) {
   const auto layout = [](DataType dtype, GemmPass pass) {
     const Gemm gemm{.m = 2, .n = 2, .k = 3, .dtype = dtype, .pass = pass};
-    // BLAS counts column-major and takes B first.
+    // BLAS is column-major and takes B first.
     return std::string(b_is_transposed(gemm) ? "T" : "N") + (a_is_transposed(gemm) ? "T" : "N");
   };
   EXPECT_EQ(layout(DataType::Bf16, GemmPass::Forward), "TN");
@@ -53,19 +55,22 @@ TEST(GemmReference, PassesAreTnNnAndNtButFp8IsAlwaysTn) {
   EXPECT_EQ(layout(DataType::Fp8, GemmPass::WeightGrad), "TN");
 }
 
+// Are the matrices of a batch stored one after another?
 TEST(GemmReference, BatchesLieOneAfterAnother) {
   const Gemm gemm{.m = 2, .n = 5, .k = 3, .batch = 4};
-  EXPECT_EQ(a_place(gemm, {2, 1, 4}, 2), 2 * 6 + 1 * 3 + 2);
-  EXPECT_EQ(b_place(gemm, {2, 1, 4}, 2), 2 * 15 + 4 * 3 + 2);
+  EXPECT_EQ(a_index(gemm, {2, 1, 4}, 2), 2 * 6 + 1 * 3 + 2);
+  EXPECT_EQ(b_index(gemm, {2, 1, 4}, 2), 2 * 15 + 4 * 3 + 2);
   EXPECT_EQ(result_place(gemm, {2, 1, 4}), 2 * 10 + 1 * 5 + 4);
 }
 
+// Does GELU follow its tanh approximation?
 TEST(GemmReference, GeluOfItsTanhForm) {
   EXPECT_NEAR(gelu(1.0), 0.841192, 5e-7);
   EXPECT_NEAR(gelu(-1.0), -0.158808, 5e-7);
   EXPECT_EQ(gelu(0.0), 0.0);
 }
 
+// Does RMSNorm divide by the root of the mean square?
 TEST(RowReference, RmsNormDividesByTheRootOfTheMeanSquare) {
   const auto normed = rms_norm_row(std::vector{3.0, 4.0}, std::vector{1.0, 2.0}, 0.0);
   EXPECT_NEAR(normed[0], 3.0 / std::sqrt(12.5), relative);
@@ -73,6 +78,7 @@ TEST(RowReference, RmsNormDividesByTheRootOfTheMeanSquare) {
   EXPECT_NEAR(rms_norm_row(std::vector{0.0}, std::vector{1.0})[0], 0.0, relative);
 }
 
+// Does LayerNorm subtract the mean and add the bias?
 TEST(RowReference, LayerNormTakesTheMeanOutAndAddsTheBias) {
   const auto normed = layer_norm_row(std::vector{1.0, 3.0}, std::vector{1.0, 2.0, 0.0, 10.0}, 0.0);
   EXPECT_NEAR(normed[0], -1.0, relative);
@@ -80,6 +86,7 @@ TEST(RowReference, LayerNormTakesTheMeanOutAndAddsTheBias) {
   EXPECT_EQ(layer_norm_row(std::vector{5.0}, std::vector{1.0, 4.0})[0], 4.0);
 }
 
+// Does SwiGLU multiply the second half by the gate?
 TEST(RowReference, SwigluGatesTheSecondHalf) {
   const auto activated = swiglu_row(std::vector{0.0, std::log(3.0), 5.0, 4.0});
   ASSERT_EQ(activated.size(), 2U);
@@ -87,28 +94,30 @@ TEST(RowReference, SwigluGatesTheSecondHalf) {
   EXPECT_NEAR(activated[1], std::log(3.0) * 0.75 * 4.0, relative);
 }
 
+// Do softmax shares add up to 1 for large values too?
 TEST(RowReference, SoftmaxSharesAddUpHoweverLargeTheValues) {
   const auto share = softmax_row(std::vector{1000.0, 1000.0 + std::log(3.0)});
   EXPECT_NEAR(share[0], 0.25, relative);
   EXPECT_NEAR(share[1], 0.75, relative);
 }
 
-// One head of four columns turned by 90 degrees (cosine 0, sine 1) and by 0, and a second head
-// alike.
+// Does RoPE rotate columns that are half a head apart? One head of four columns is rotated by 90
+// degrees (cosine 0, sine 1) and by 0, and the second head in the same way.
 TEST(RowReference, RopeTurnsColumnsHalfAHeadApart) {
   const std::vector<double> x = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0};
   const auto turned = rope_row(x, std::vector{0.0, 1.0, 1.0, 0.0});
   EXPECT_EQ(turned, (std::vector{-3.0, 2.0, 1.0, 4.0, -7.0, 6.0, 5.0, 8.0}));
 }
 
+// Does the gradient of cross-entropy add up to zero?
 TEST(RowReference, CrossEntropysGradientAddsUpToNothing) {
   const auto gradient = cross_entropy_gradient_row(std::vector{0.0, std::log(3.0)}, 1);
   EXPECT_NEAR(gradient[0], 0.25, relative);
   EXPECT_NEAR(gradient[1], -0.25, relative);
 }
 
-// From zero the first step goes by the rate whatever the gradient, and decays the weight: 1 - 0.1
-// (1 + 0.5 * 1) = 0.85.
+// Is the first step of Adam correct? From zero its size is the learning rate, whatever the
+// gradient, and the weight decays: 1 - 0.1 (1 + 0.5 * 1) = 0.85.
 TEST(RowReference, AdamsFirstStep) {
   const AdamConstants constants{
       .rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 0.0, .decay = 0.5};
@@ -118,7 +127,8 @@ TEST(RowReference, AdamsFirstStep) {
   EXPECT_NEAR(after.weight, 0.85, relative);
 }
 
-// With momentum 1 before: (0.9 + 0.4) / 0.1 = 13 over the root of 16, so 1 - 0.1 * 13 / 4 = 0.675.
+// Does Adam use its momentum? With momentum 1 before: (0.9 + 0.4) / 0.1 = 13 over the root of 16,
+// so 1 - 0.1 * 13 / 4 = 0.675.
 TEST(RowReference, AdamKeepsItsMomentum) {
   const AdamConstants constants{
       .rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 0.0, .decay = 0.0};
@@ -126,7 +136,8 @@ TEST(RowReference, AdamKeepsItsMomentum) {
   EXPECT_NEAR(after.weight, 0.675, relative);
 }
 
-// With queries of zero every visible key weighs the same: values 1 and 3 make 1, then 2.
+// Does attention average the visible values if all scores are equal? With queries of zero every
+// visible key has the same weight: values 1 and 3 give 1, then 2.
 TEST(AttentionReference, EqualScoresAverageTheValuesSeen) {
   const std::vector<double> nothing = {0, 0}, v = {1, 3};
   const AttentionOperands operands{values(nothing), values(nothing), values(v)};
@@ -144,8 +155,8 @@ TEST(AttentionReference, EqualScoresAverageTheValuesSeen) {
   EXPECT_NEAR(attention_row(attention, {}, operands).values[0], 2.0, relative);
 }
 
-// Two sequences of five, four query heads on two key heads: every gradient against the slope of the
-// sum of result times result gradient.
+// Two sequences of five, four query heads on two key heads. Every gradient is compared with the
+// slope of the sum of result times result gradient.
 struct SmallAttention {
   Attention attention{.batch = 2,
                       .query_heads = 4,
@@ -179,7 +190,8 @@ struct SmallAttention {
     });
     return sum;
   }
-  // By central difference, off by the third derivative times the square of the step.
+  // The slope by a central difference, with an error of the third derivative times the square of
+  // the step.
   [[nodiscard]] double slope(std::vector<double> SmallAttention::*of, std::int64_t place) const {
     constexpr double step = 1e-4;
     SmallAttention up = *this, down = *this;
@@ -189,6 +201,7 @@ struct SmallAttention {
   }
 };
 
+// Are the gradients of attention the slopes of its result?
 TEST(AttentionReference, GradientsAreTheSlopesOfTheResult) {
   for (const bool causal : {true, false}) {
     SmallAttention small;
@@ -218,6 +231,7 @@ TEST(AttentionReference, GradientsAreTheSlopesOfTheResult) {
   }
 }
 
+// Does rounding go to the nearest value, and for ties to the even one?
 TEST(NumberFormats, RoundsToNearestTiesToEven) {
   EXPECT_EQ(rounded(DataType::Bf16, 1.0 + 0x1p-8), 1.0);               // halfway, down to even
   EXPECT_EQ(rounded(DataType::Bf16, 1.0 + 3 * 0x1p-8), 1.0 + 0x1p-6);  // halfway, up to even
@@ -229,19 +243,22 @@ TEST(NumberFormats, RoundsToNearestTiesToEven) {
   EXPECT_EQ(rounded(DataType::Fp8, 0.0), 0.0);
 }
 
+// Do small values lose their fraction in formats with few bits?
 TEST(NumberFormats, SmallValuesLoseTheirFraction) {
-  EXPECT_EQ(rounded(DataType::Fp8, 0x1p-9), 0x1p-9);  // E4M3's least
+  EXPECT_EQ(rounded(DataType::Fp8, 0x1p-9), 0x1p-9);  // the smallest value of E4M3
   EXPECT_EQ(rounded(DataType::Fp8, 0x1p-10), 0.0);    // halfway to zero, which is even
   EXPECT_EQ(rounded(DataType::Fp8, 0x1.8p-10), 0x1p-9);
   EXPECT_EQ(rounded(DataType::Fp16, 0x1p-24), 0x1p-24);
 }
 
+// Do large values saturate?
 TEST(NumberFormats, LargeValuesSaturate) {
   EXPECT_EQ(rounded(DataType::Fp8, 1000.0), 448.0);
   EXPECT_EQ(rounded(DataType::Fp8, -1000.0), -448.0);
   EXPECT_EQ(rounded(DataType::Fp16, 1e6), 65504.0);
 }
 
+// Are stored bits decoded to their values?
 TEST(NumberFormats, DecodesStoredBits) {
   EXPECT_EQ(decoded(DataType::Bf16, 0x3f80), 1.0);
   EXPECT_EQ(decoded(DataType::Bf16, 0xc049), -3.140625);
@@ -256,15 +273,20 @@ TEST(NumberFormats, DecodesStoredBits) {
   EXPECT_TRUE(std::isnan(decoded(DataType::Bf16, 0x7fc0)));
 }
 
-// Every value that a 16-bit or 8-bit format can hold is one that rounding leaves alone.
+// Does rounding keep every value that a 16-bit or 8-bit format can store?
 TEST(NumberFormats, RoundingKeepsWhatCanBeStored) {
   for (const DataType dtype : {DataType::Bf16, DataType::Fp16, DataType::Fp8}) {
     const std::uint32_t count = dtype == DataType::Fp8 ? 256 : 65536;
+    std::uint32_t values = 0;
     for (std::uint32_t bits = 0; bits < count; ++bits) {
       const double value = decoded(dtype, bits);
       if (!std::isfinite(value)) continue;
       ASSERT_EQ(rounded(dtype, value), value) << bits;
+      ++values;
     }
+    // Infinities and NaNs have the largest exponent; of the FP8 values only two are NaNs.
+    const std::uint32_t others = dtype == DataType::Bf16 ? 256 : dtype == DataType::Fp16 ? 2048 : 2;
+    EXPECT_EQ(values, count - others);
   }
 }
 

@@ -1,4 +1,4 @@
-// A run of the profiler with a pretended GPU: what is kept, written and said.
+// A run of the profiler on a simulated GPU: the rows that are kept and written, and the messages.
 #include "kernels/bench/run_tasks.hpp"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Takes as many microseconds as a product is wide; cannot do fp8, and gets n = 3 wrong.
+// A GEMM takes as many microseconds as it is wide. The GPU does not support fp8, and computes n = 3
+// wrongly.
 struct PretendedGpu {
   std::vector<std::string> asked, said, shown;
   std::size_t interrupted_after = 1000;
@@ -48,6 +49,7 @@ std::filesystem::path fresh_file(const std::string& name) {
 
 const nlohmann::ordered_json pretended_origin = {{"gpu", "pretended"}, {"driver", "580"}};
 
+// Are unsupported and wrong kernels reported and not written?
 TEST(RunTasks, WhatCannotBeDoneOrIsWrongIsSaidAndNotWritten) {
   const auto out = fresh_file("said.json");
   PretendedGpu gpu;
@@ -66,8 +68,9 @@ TEST(RunTasks, WhatCannotBeDoneOrIsWrongIsSaidAndNotWritten) {
   EXPECT_EQ(read_profile(partial_name(out)).rows, profile.rows);
 }
 
-// The rows before the interruption are on disk, the next run with the same file goes on behind
-// them, and what it writes in the end is what one run would have written.
+// Does an interrupted run continue where it stopped? The rows before the interruption are on disk,
+// the next run with the same file continues after them, and the final file is that of one
+// uninterrupted run.
 TEST(RunTasks, AnInterruptedRunGoesOnWhereItWas) {
   const auto out = fresh_file("resumed.json");
   std::vector<Task> tasks;

@@ -18,11 +18,13 @@ std::string line_problem(const std::string& line) {
   return "";
 }
 
+// Does the parser read every line that a profile prints?
 TEST(ShapeLine, ReadsWhatProfilesPrint) {
   for (const Task& task : grid_tasks(Grid::Default))
     EXPECT_EQ(read_shape_line(task_text(task)), task) << task_text(task);
 }
 
+// Does the parser read the words of a GEMM in any order?
 TEST(ShapeLine, ReadsAProductWordByWord) {
   const Task expected = Gemm{.m = 2,
                              .n = 3,
@@ -35,6 +37,7 @@ TEST(ShapeLine, ReadsAProductWordByWord) {
   EXPECT_EQ(read_shape_line("gemm m2 n3 k5"), Task(Gemm{.m = 2, .n = 3, .k = 5}));
 }
 
+// Does the parser read the rows of experts?
 TEST(ShapeLine, ReadsTheRowsOfExperts) {
   const GroupedGemm even{.rows = {256, 256, 256}, .n = 8, .k = 16};
   EXPECT_EQ(read_shape_line("experts rows256x3 n8 k16"), Task(even));
@@ -51,6 +54,7 @@ TEST(ShapeLine, ReadsTheRowsOfExperts) {
   EXPECT_THAT(line_problem("experts rows3; n8 k16"), ::testing::HasSubstr("rows3;, which is"));
 }
 
+// Does the parser read attention shapes?
 TEST(ShapeLine, ReadsAttention) {
   const Attention expected{.query_heads = 32,
                            .kv_heads = 8,
@@ -77,6 +81,7 @@ TEST(ShapeLine, ReadsAttention) {
   EXPECT_THAT(line_problem("attention heads4 q8 kv16 d64"), ::testing::HasSubstr("add \"full\""));
 }
 
+// Does an error name the wrong word?
 TEST(ShapeLine, NamesTheWordThatIsWrong) {
   EXPECT_THAT(line_problem("gemm m2 n3"), ::testing::HasSubstr("has no k with a number"));
   EXPECT_THAT(line_problem("gemm m2 n3 k5 fp4"), ::testing::HasSubstr("\"fp4\""));
@@ -87,8 +92,8 @@ TEST(ShapeLine, NamesTheWordThatIsWrong) {
   EXPECT_THAT(line_problem("gemm m99999999999999999999 n3 k5"), ::testing::HasSubstr("has no m"));
 }
 
-// The traffic that the simulator counts for the same kernels (reference table of memory-bound
-// operations): at 4 x 8, copy 4 B an element, add 6, SwiGLU 6, Adam 30.
+// Do the memory-bound tasks move the bytes that the simulator counts for the same kernels? At 4 x
+// 8: copy 4 B per element, add 6, SwiGLU 6, Adam 30.
 TEST(Task, MemoryBoundBytes) {
   const auto bytes = [](RowOperation operation) {
     return as_memory_bound({.operation = operation, .rows = 4, .columns = 8}).bytes;

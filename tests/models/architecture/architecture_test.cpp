@@ -1,4 +1,4 @@
-// Shapes of models/data and what follows from them: parameters and FLOPs (reference oracles 47-53).
+// The shapes of models/data and their parameters and FLOPs (oracles 47 to 53).
 #include "models/architecture/architecture.hpp"
 
 #include <gmock/gmock.h>
@@ -26,6 +26,7 @@ std::int64_t parameters(const std::string& name) {
 
 double billions(const std::string& name) { return static_cast<double>(parameters(name)) / 1e9; }
 
+// Are the parameter counts of dense models exact?
 TEST(Parameters, ExactCounts) {
   EXPECT_EQ(parameters("llama2-7b"), 6'738'415'616);
   EXPECT_EQ(parameters("llama2-13b"), 13'015'864'320);
@@ -37,20 +38,22 @@ TEST(Parameters, ExactCounts) {
   EXPECT_EQ(parameters("gpt3-175b"), 174'604'259'328);
 }
 
-// Published totals to the last parameter: Mixtral and DeepSeek-V3 (router biases included, without
-// the extra layer that predicts a second token), Qwen3 and Qwen2.5 as their weights count.
+// Are the parameter counts of models with experts exact? The totals are published to the last
+// parameter: Mixtral and DeepSeek-V3 (router biases included, without the MTP layer), Qwen3 and
+// Qwen2.5 as counted from their weights.
 TEST(Parameters, ExactCountsWithExperts) {
   EXPECT_EQ(parameters("mixtral-8x7b"), 46'702'792'704);
   EXPECT_EQ(parameters("mixtral-8x22b"), 140'630'071'296);
   EXPECT_EQ(parameters("qwen3-30b-a3b"), 30'532'122'624);
   EXPECT_EQ(parameters("qwen3-235b-a22b"), 235'093'634'560);
   EXPECT_EQ(parameters("deepseek-v3"), 671'026'419'200);
-  // 116.83 billion (model card), less the 64 sinks of each of 36 layers.
+  // 116.83 billion (model card), minus the 64 sinks of each of 36 layers.
   EXPECT_EQ(parameters("gpt-oss-120b"), 116'829'156'672 - 36 * 64);
   EXPECT_EQ(parameters("qwen2.5-7b"), 7'615'616'512);
   EXPECT_EQ(parameters("qwen2.5-72b"), 72'706'203'648);
 }
 
+// Does a token use only the experts to which it is routed?
 TEST(Parameters, OneTokenMeetsTheExpertsItIsSentTo) {
   EXPECT_EQ(active_parameter_count(load_architecture("mixtral-8x7b")), 12'879'925'248);
   const Architecture deepseek = load_architecture("deepseek-v3");
@@ -61,7 +64,8 @@ TEST(Parameters, OneTokenMeetsTheExpertsItIsSentTo) {
   EXPECT_EQ(active_parameter_count(load_architecture("llama3-8b")), 8'030'261'248);
 }
 
-// Which layers have experts: all, all but the first, every second.
+// Do the kinds of layers add up? All layers have experts, or all but the first, or every second
+// one.
 TEST(Layers, KindsAddUp) {
   for (const std::string& name : architecture_names()) {
     const Architecture a = load_architecture(name);
@@ -79,9 +83,10 @@ TEST(Layers, KindsAddUp) {
             24);
 }
 
-// P = 12Lh^2(1 + 13/(12h) + (V+s)/(12Lh)) leaves the final norm out: 2h less than counted.
-// Attention first, then a router where there are experts, then the feed-forward part.
+// Are the weights of a layer in the order of its parts: attention, then a router if there are
+// experts, then the feed-forward part?
 TEST(Layers, WeightsStandPartByPart) {
+  std::size_t kinds = 0;
   for (const auto& [name, attention] : {std::pair{"llama3-8b", 3}, {"deepseek-v3", 5}}) {
     const Architecture a = load_architecture(name);
     for (const LayerKind kind : {dense_layer(a), moe_layer(a)}) {
@@ -91,20 +96,27 @@ TEST(Layers, WeightsStandPartByPart) {
       EXPECT_EQ(std::ranges::count(weights, WeightPart::Attention, &Weight::part), attention);
       EXPECT_EQ(std::ranges::count(weights, WeightPart::Router, &Weight::part),
                 kind == moe_layer(a) ? 1 : 0);
+      ++kinds;
     }
   }
+  EXPECT_EQ(kinds, 3U) << "both of DeepSeek-V3, and the dense one of Llama";
 }
 
+// Does the parameter count of a GPT follow the published formula? P = 12Lh^2(1 + 13/(12h) +
+// (V+s)/(12Lh)) leaves out the final norm, so it is 2h less than the count.
 TEST(Parameters, GptFormula) {
+  std::size_t gpts = 0;
   for (const std::string& name : architecture_names()) {
     const Architecture a = load_architecture(name);
-    if (!a.biases || a.has_experts()) continue;  // of a GPT
+    if (!a.biases || a.has_experts()) continue;  // not a GPT
     const auto h = static_cast<double>(a.hidden);
     const auto layers = static_cast<double>(a.layers);
     const double rows = static_cast<double>(a.vocab + a.max_positions);
     const double formula = 12 * layers * h * h * (1 + 13 / (12 * h) + rows / (12 * layers * h));
     EXPECT_NEAR(static_cast<double>(parameter_count(a)) - 2 * h, formula, kExact * formula) << name;
+    ++gpts;
   }
+  EXPECT_GE(gpts, 15U);
   EXPECT_NEAR(billions("gpt-22b"), 22.0743, 1e-4);
   EXPECT_NEAR(billions("gpt-529.6b"), 529.6008, 1e-4);
   EXPECT_NEAR(billions("gpt-1008b"), 1008.0387, 1e-4);
@@ -113,7 +125,8 @@ TEST(Parameters, GptFormula) {
   EXPECT_NEAR(static_cast<double>(parameter_count(padded)) / 1e9, 174.6158, 1e-4);
 }
 
-// The names of Narayanan et al.'s table 1 are their parameters in billions.
+// Are the models of Narayanan et al.'s table 1 as large as their names? Their names are their
+// parameters in billions.
 TEST(Parameters, LadderIsWhatItsNamesSay) {
   for (const std::string size :
        {"1.7", "3.6", "7.5", "18.4", "39.1", "76.1", "145.6", "310.1", "529.6", "1008"}) {
@@ -121,6 +134,7 @@ TEST(Parameters, LadderIsWhatItsNamesSay) {
   }
 }
 
+// Do the layers, the embedding and the LM head add up to the parameters of the model?
 TEST(Parameters, LayersAndEndsAddUp) {
   for (const std::string& name : architecture_names()) {
     const Architecture a = load_architecture(name);
@@ -135,6 +149,7 @@ TEST(Parameters, LayersAndEndsAddUp) {
   }
 }
 
+// Is the vocabulary padded as in Megatron?
 TEST(Vocabulary, Padding) {
   EXPECT_EQ(padded_vocab(50'257, 8, 128), 51'200);
   EXPECT_EQ(padded_vocab(128'256, 8, 128), 129'024);
@@ -147,6 +162,9 @@ double forward(const std::string& name) {
   return token_flops(a, {.sequence_length = 8192, .vocab = a.vocab}).forward();
 }
 
+// Are the FLOPs per token of Llama 3 those of its shape? With queries of width q and keys of width
+// k, a layer has 2h(q + 2k) + 2qh + 6hf for matrices and 2sq for causal attention. The head has
+// 2hV.
 TEST(TokenFlops, Llama3) {
   const Architecture small = load_architecture("llama3-8b");
   const TokenFlops token = token_flops(small, {.sequence_length = 8192, .vocab = small.vocab});
@@ -160,7 +178,9 @@ TEST(TokenFlops, Llama3) {
                    6'375'342'080.0);
 }
 
-// Reference 04 section 5: latent attention, three dense layers, eight routed and one shared expert.
+// Are the FLOPs per token of DeepSeek-V3 those of its shape (DeepSeek-AI 2024, arXiv 2412.19437,
+// section 4.2: latent attention, three dense layers, eight routed experts and one shared expert)?
+// Attention has s(192 + 128) for each of 128 heads; matrices have 2 per weight.
 TEST(ModelFlops, DeepSeekPerToken) {
   const Architecture a = load_architecture("deepseek-v3");
   const TokenFlops token = token_flops(a, {.sequence_length = 4096, .vocab = a.vocab});
@@ -190,6 +210,7 @@ double hardware_flops(const std::string& model, std::int64_t sequences) {
   return (model_flops(a, query) + recomputed_flops(a, query, Recompute::Full)).value();
 }
 
+// Do the FLOPs of Narayanan et al. include recomputation?
 TEST(ModelFlops, NarayananCountsRecomputation) {
   EXPECT_NEAR(hardware_flops("gpt3-175b", 1536), 4.5109707533e18, kExact * 4.5e18);
   EXPECT_NEAR(hardware_flops("gpt-1008b", 3072), 5.1391e19, 5e14);
@@ -198,17 +219,21 @@ TEST(ModelFlops, NarayananCountsRecomputation) {
   EXPECT_NEAR(hardware_flops("gpt-1008b", 3072) / (3072 * 163e12), 102.630, 5e-4);
 }
 
-// 96BsLh^2(1 + s/6h + V/16Lh) for every GPT of the data, not only where figures are printed.
+// Do the FLOPs of every GPT in the data follow 96BsLh^2(1 + s/6h + V/16Lh), even without printed
+// figures?
 TEST(ModelFlops, NarayananFormula) {
+  std::size_t gpts = 0;
   for (const std::string& name : architecture_names()) {
     const Architecture a = load_architecture(name);
-    if (!a.biases || a.has_experts()) continue;  // of a GPT
+    if (!a.biases || a.has_experts()) continue;  // not a GPT
     const auto h = static_cast<double>(a.hidden);
     const auto layers = static_cast<double>(a.layers);
     const double formula =
         96.0 * 7 * 2048 * layers * h * h * (1 + 2048 / (6 * h) + 51'200 / (16 * layers * h));
     EXPECT_NEAR(hardware_flops(name, 7), formula, kExact * formula) << name;
+    ++gpts;
   }
+  EXPECT_GE(gpts, 15U);
 }
 
 double a100_mfu(const Publication& run, double seconds) {
@@ -216,6 +241,7 @@ double a100_mfu(const Publication& run, double seconds) {
   return 100.0 * flops.value() / (seconds * run.gpus * 312e12);
 }
 
+// Is the model FLOPs utilisation that of Korthikanti et al.?
 TEST(ModelFlops, KorthikantiUtilisation) {
   EXPECT_NEAR(a100_mfu({"gpt-22b", 4, 8}, 1.10), 41.65, 5e-3);
   EXPECT_NEAR(a100_mfu({"gpt3-175b", 64, 64}, 13.75), 51.39, 5e-3);
@@ -223,7 +249,8 @@ TEST(ModelFlops, KorthikantiUtilisation) {
   EXPECT_NEAR(a100_mfu({"gpt-1t", 512, 512}, 71.49), 56.27, 5e-3);
 }
 
-// The paper's hardware FLOPs 72BsLh^2(1 + s/3h + V/12hL) take the attention core twice in full.
+// Is the selective recomputation that of Korthikanti et al.? The paper's hardware FLOPs 72BsLh^2(1
+// + s/3h + V/12hL) count the attention core twice in full.
 TEST(ModelFlops, KorthikantiSelectiveRecomputation) {
   const auto ratio = [](const std::string& model) {
     const Architecture a = load_architecture(model);
@@ -236,6 +263,7 @@ TEST(ModelFlops, KorthikantiSelectiveRecomputation) {
   EXPECT_EQ(recomputed_flops(a, gpt_query(1), Recompute::None), Flops{0.0});
 }
 
+// Are the FLOPs of Llama 405B those of the publication?
 TEST(ModelFlops, Llama405B) {
   const Architecture a = load_architecture("llama3-405b");
   const FlopsQuery query{.sequences = 2048, .sequence_length = 8192, .vocab = a.vocab};
@@ -245,7 +273,8 @@ TEST(ModelFlops, Llama405B) {
   EXPECT_NEAR(flops / (400e12 * 16'384), 6.46, 5e-3);
 }
 
-// torchtitan counts 6(N - N_emb) + 12Lhs: norms too, and the full square of attention.
+// Does the count of torchtitan differ as documented? It counts 6(N - N_emb) + 12Lhs: norms too, and
+// the full square of attention.
 TEST(ModelFlops, ConventionTrap) {
   const Architecture a = load_architecture("llama3-8b");
   const std::int64_t without_embedding = parameter_count(a) - a.vocab * a.hidden;
@@ -263,18 +292,23 @@ TEST(ModelFlops, ConventionTrap) {
   EXPECT_NEAR(100 * 6667 * causal / peak, 34.68, 5e-3);
 }
 
+// Does every file have a source and the name of its model?
 TEST(Load, EveryFileHasASourceAndItsName) {
   EXPECT_EQ(architecture_names().size(), 31U);
+  std::size_t dense = 0;
   for (const std::string& name : architecture_names()) {
     const Architecture a = load_architecture(name);
     EXPECT_EQ(a.name, name);
     EXPECT_GT(a.source.size(), 20U) << name;
     if (!a.has_experts()) {
       EXPECT_EQ(a.query_width(), a.hidden) << name;
+      ++dense;
     }
   }
+  EXPECT_GE(dense, 23U);
 }
 
+// Are experts divided among the ranks of expert parallelism?
 TEST(Shards, ExpertsAreDividedAmongExpertParallelRanks) {
   const Architecture a = load_architecture("deepseek-v3");
   const LayerShard whole = layer_shard(a, moe_layer(a), {.tensor = 1});
@@ -289,6 +323,7 @@ TEST(Shards, ExpertsAreDividedAmongExpertParallelRanks) {
   EXPECT_EQ(split.replicated, whole.replicated);  // latents, router, norms
 }
 
+// Does an unknown name suggest the nearest one?
 TEST(Load, UnknownNameNamesTheNearest) {
   try {
     static_cast<void>(load_architecture("llama3-80b"));
@@ -306,6 +341,7 @@ Architecture read(const std::string& text) {
   return a;
 }
 
+// Does an inline model take the defaults of a Llama?
 TEST(Load, InlineModelTakesALlamasDefaults) {
   const Architecture a = read(
       R"({"layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100, "max_positions": 32})");
@@ -317,6 +353,7 @@ TEST(Load, InlineModelTakesALlamasDefaults) {
   EXPECT_EQ(a.positions, Positions::Rotary);
 }
 
+// Are all errors of a model reported together?
 TEST(Load, FaultsAreNamedTogether) {
   try {
     static_cast<void>(read(R"({"layers": 0, "hidden": 66, "heads": 4, "kv_heads": 3, "ffn": 128,

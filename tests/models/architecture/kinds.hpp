@@ -1,4 +1,4 @@
-// The two kinds that most models mix: layers with one feed-forward part and layers with experts.
+// The two kinds of layers of most models: with one feed-forward part, and with experts.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-// The layer of the model whose feed-forward half is of the block that is called so.
+// The layer of the model whose feed-forward half is the block with this name.
 inline LayerKind layer_with(const Architecture& a, std::string_view block) {
   LayerKind kind = layer_kind(a, 0);
   for (const LayerBlock& row : layer_blocks())

@@ -1,5 +1,5 @@
-// Memory of a rank: published tables and identities (reference oracles 54-56 and the worked
-// example of Llama-3 70B).
+// Memory of a rank: published tables and identities (oracles 54 to 56), and Llama-3 70B against
+// hand arithmetic.
 #include "models/architecture/memory.hpp"
 
 #include <gtest/gtest.h>
@@ -59,6 +59,7 @@ const std::vector<Published>& korthikanti() {
   return rows;
 }
 
+// Are the activations those of the table of Korthikanti et al.?
 TEST(Activations, KorthikantiTable) {
   for (const Published& row : korthikanti()) {
     const Architecture a = load_architecture(row.model);
@@ -76,7 +77,8 @@ TEST(Activations, KorthikantiTable) {
   }
 }
 
-// The paper counts 12Lh^2 parameters and 18 bytes each.
+// Is the model state that of the table of Korthikanti et al.? The paper counts 12Lh^2 parameters of
+// 18 bytes.
 TEST(State, KorthikantiTable) {
   const StateRecipe recipe{.precision = DataType::Fp16, .gradient_precision = DataType::Fp32};
   EXPECT_DOUBLE_EQ(state_bytes_per_parameter(recipe).total(), 18.0);
@@ -88,7 +90,10 @@ TEST(State, KorthikantiTable) {
   }
 }
 
-// Reference 05 section 1: bytes of a parameter by recipe and optimizer, whole and over d = 8.
+// Bytes per parameter by recipe and optimizer, whole and sharded over d = 8: the sum of weight,
+// gradient, master weight and moments. Adam's 18 (6 + 12/d) and 20 (4 + 16/d) are those of
+// Megatron-LM docs/user-guide/features/dist_optimizer.md, its 16 (4 + 12/d) is that of Rajbhandari
+// et al. 2019, arXiv 1910.02054, section 3.1.
 struct StateRow {
   std::string recipe;
   std::string optimizer;
@@ -97,6 +102,7 @@ struct StateRow {
   double sharded = 0.0;  // a distributed optimizer over 8
 };
 
+// Are the bytes per parameter of each recipe and optimizer those sums?
 TEST(State, RecipesAndOptimizers) {
   const std::vector<StateRow> rows = {
       {"standard", "adam", DataType::Fp32, 18.0, 6.0 + 12.0 / 8.0},
@@ -126,7 +132,8 @@ TEST(State, RecipesAndOptimizers) {
   }
 }
 
-// The kernel of every kind of Adam is Adam's; any other optimizer has one of its own name.
+// Does each optimizer have its step kernel? Every variant of Adam has Adam's kernel; any other
+// optimizer has a kernel with its own name.
 TEST(State, StepOfAnOptimizer) {
   for (const char* name : {"adam", "adam_8bit", "adam_16bit_moments"})
     EXPECT_EQ(load_optimizer(name).step, "adam") << name;
@@ -134,6 +141,7 @@ TEST(State, StepOfAnOptimizer) {
     EXPECT_EQ(load_optimizer(name).step, name);
 }
 
+// Is the memory traffic of an optimizer step correct?
 TEST(State, TrafficOfAStep) {
   EXPECT_DOUBLE_EQ(optimizer_step_bytes({}), 30.0);
   EXPECT_DOUBLE_EQ(optimizer_step_bytes({.precision = DataType::Fp32}), 28.0);
@@ -141,6 +149,7 @@ TEST(State, TrafficOfAStep) {
   EXPECT_DOUBLE_EQ(optimizer_step_bytes({.optimizer = load_optimizer("sgd")}), 14.0);
 }
 
+// Do the activations of a layer add up to 34 sbh plus the attention core?
 TEST(Activations, DecompositionOfThirtyFour) {
   const Architecture a = load_architecture("gpt3-175b");
   const std::int64_t sbh = 2048 * a.hidden;
@@ -152,9 +161,10 @@ TEST(Activations, DecompositionOfThirtyFour) {
   EXPECT_EQ(kept.checkpoint, 0);
 }
 
-// 96 heads on 48 ranks: a sequence has two matrices of scores, two
-// sequences have four. In parts, fp32 probabilities are kept in the place of 16-bit ones: 7as/h of
-// 5as/h, and 6as/h of 2as/h without dropout, where the cast ones enter the product as well.
+// Does softmax in parts keep fp32 probabilities? With 96 heads on 48 ranks a sequence has two
+// matrices of scores, and two sequences have four. In parts, fp32 probabilities are kept instead of
+// 16-bit ones: 7as/h instead of 5as/h, and 6as/h instead of 2as/h without dropout, where the cast
+// probabilities are an input of the GEMM as well.
 TEST(Activations, SoftmaxInPartsKeepsFp32Probabilities) {
   Architecture a = load_architecture("gpt3-175b");
   const std::int64_t scores = 2048LL * 2048 * a.heads / 48;
@@ -165,6 +175,7 @@ TEST(Activations, SoftmaxInPartsKeepsFp32Probabilities) {
   EXPECT_EQ(layer_activations(a, layer_kind(a, 0), unfused(48, 2)).core, 2 * 2 * scores);
 }
 
+// Does tensor parallelism leave 10 sbh undivided?
 TEST(Activations, TensorParallelismLeavesTenUndivided) {
   const Architecture a = load_architecture("gpt-22b");
   const std::int64_t sbh = 2048 * a.hidden;
@@ -181,6 +192,7 @@ TEST(Activations, TensorParallelismLeavesTenUndivided) {
   }
 }
 
+// Does sequence parallelism divide all activations?
 TEST(Activations, SequenceParallelismDividesEverything) {
   for (const std::string name : {"gpt3-175b", "gpt-1t", "llama3-8b", "llama3-405b"}) {
     const Architecture a = load_architecture(name);
@@ -198,6 +210,9 @@ TEST(Activations, SequenceParallelismDividesEverything) {
   }
 }
 
+// Are the activations of Llama with FlashAttention those of its tensors? With queries of width q,
+// keys of width k and a heads they are sb(8h + 4q + 4k + 6f) bytes and 4asb for the log-sum-exp.
+// Tensor parallelism leaves 8h undivided, sequence parallelism does not.
 TEST(Activations, LlamaWithFlashAttention) {
   ActivationQuery query{.micro_batch = 1, .sequence_length = 8192};
   const std::int64_t mib = 1024 * 1024;
@@ -217,6 +232,7 @@ TEST(Activations, LlamaWithFlashAttention) {
   EXPECT_EQ(layer_activations(large, layer_kind(large, 0), query).total(), 281'280'512);
 }
 
+// Does context parallelism divide queries but not keys?
 TEST(Activations, ContextParallelismDividesQueriesButNotKeys) {
   const Architecture a = load_architecture("gpt-22b");
   ActivationQuery query = unfused(1, 1);
@@ -227,6 +243,7 @@ TEST(Activations, ContextParallelismDividesQueriesButNotKeys) {
   EXPECT_EQ(quarter.core * 4, whole.core);
 }
 
+// Are the activations of the embedding and the LM head correct?
 TEST(Activations, Ends) {
   const Architecture gpt = load_architecture("gpt3-175b");
   ActivationQuery query = unfused(8, 1);
@@ -242,6 +259,7 @@ TEST(Activations, Ends) {
   EXPECT_EQ(head.head_input, 2 * 8192 * 4096);
 }
 
+// Is the model state that of ZeRO's table?
 TEST(State, ZeroTable) {
   StateRecipe recipe{.precision = DataType::Fp16,
                      .gradient_precision = DataType::Fp16,
@@ -255,6 +273,7 @@ TEST(State, ZeroTable) {
   }
 }
 
+// Do the recipes have the expected bytes per parameter?
 TEST(State, Recipes) {
   using enum DataType;
   const auto total = [](const StateRecipe& recipe) {
@@ -285,6 +304,9 @@ struct StageRow {
   double total_gib = 0.0;
 };
 
+// Is the memory of Llama-3 70B that of hand arithmetic, stage by stage (t = 8, p = 4, d = 8, s =
+// 8192, b = 1)? State has 6 + 12/8 = 7.5 bytes per parameter. Stage r holds 4 - r microbatches of
+// 20 layers.
 TEST(WorkedExample, Llama70B) {
   const Architecture a = load_architecture("llama3-70b");
   const std::int64_t vocab = padded_vocab(a.vocab, 8, 128);
@@ -313,7 +335,8 @@ TEST(WorkedExample, Llama70B) {
   }
 }
 
-// The ranks have copies of heads, not of the weights that make them.
+// Are key-value heads copied if there are more ranks than heads? The ranks have copies of the
+// heads, not of the weights that compute them.
 TEST(Shard, KeyValueHeadsAreCopiedWhereRanksOutnumberThem) {
   const Architecture a = load_architecture("llama3-70b");
   EXPECT_EQ(kv_heads_per_rank(a, 4), 2);
@@ -326,8 +349,8 @@ TEST(Shard, KeyValueHeadsAreCopiedWhereRanksOutnumberThem) {
             layer_shard(a, dense_layer(a), {.tensor = 1}).sharded);
 }
 
-// Most loaded shard as Megatron estimates it, GPT-3 shape without linear biases, t = 8, p = 16: all
-// replicated parameters are spread evenly over the stages.
+// Is Megatron's estimate of the most loaded shard reproduced? GPT-3 shape without linear biases, t
+// = 8, p = 16; all replicated parameters are spread evenly over the stages.
 TEST(Shard, MegatronEstimate) {
   Architecture a = load_architecture("gpt3-175b");
   a.biases = false;
@@ -340,6 +363,7 @@ TEST(Shard, MegatronEstimate) {
   EXPECT_NEAR(state_bytes({.zero_stage = 1, .shards = 8}, parameters).total() / kGib, 10.044, 5e-4);
 }
 
+// Is a tied head a copy only on the last stage?
 TEST(Shard, TiedHeadIsACopyOnTheLastStageOnly) {
   const Architecture gpt = load_architecture("gpt-22b");
   const StageShardQuery alone{

@@ -1,4 +1,4 @@
-// Is the usual batch that of published runs, in sequences that replicas can share?
+// The default batch: that of published runs, in sequences that the replicas can share.
 #include "models/architecture/published_batch.hpp"
 
 #include <gtest/gtest.h>
@@ -12,6 +12,7 @@ double tokens_of(const char* model) {
   return published_tokens(static_cast<double>(parameter_count(load_architecture(model))));
 }
 
+// Is the default batch that of published runs of the same size?
 TEST(PublishedBatch, IsThatOfRunsOfItsSize) {
   EXPECT_DOUBLE_EQ(tokens_of("llama3-8b"), 4e6);
   EXPECT_DOUBLE_EQ(tokens_of("llama3-70b"), 4e6);
@@ -20,7 +21,7 @@ TEST(PublishedBatch, IsThatOfRunsOfItsSize) {
   EXPECT_DOUBLE_EQ(tokens_of("llama3-405b"), 6e6);
 }
 
-// The batch of any size lies between the smallest and the largest that was published.
+// Is the batch of any model size between the smallest and the largest published one?
 TEST(PublishedBatch, HoldsForAnySize) {
   for (double parameters = 1e6; parameters < 1e13; parameters *= 2.0) {
     EXPECT_GE(published_tokens(parameters), 0.5e6) << parameters;
@@ -28,6 +29,7 @@ TEST(PublishedBatch, HoldsForAnySize) {
   }
 }
 
+// Can the replicas share the sequences of the batch evenly?
 TEST(PublishedBatch, InSequencesThatReplicasShare) {
   EXPECT_EQ(sequences_of_step({.tokens = 4e6, .sequence_length = 8192, .gpus = 8}), 512);
   EXPECT_EQ(sequences_of_step({.tokens = 4e6, .sequence_length = 8192, .gpus = 256}), 512);

@@ -1,7 +1,8 @@
-// The parameters of one rank of a pipeline stage, and how many of a stage's activations it keeps at
-// once: what tests expect, counted from the shape alone.
+// The parameters of one rank of a pipeline stage, and the number of a stage's activations that it
+// keeps at the same time. Tests compare with these values, which are counted from the shape alone.
 //
-//   stage_shard(gpt, {.part = {.layers = 6, .first = true}, .tensor = 8, .vocab = 51'200}).total();
+//    stage_shard(gpt, {.part = {.layers = 6, .first = true}, .tensor = 8, .vocab = 51'200})
+//        .total();
 #pragma once
 
 #include <cstdint>
@@ -12,29 +13,29 @@
 
 namespace trainyard {
 
-// Which part of the model a pipeline rank holds.
+// The part of the model on a pipeline rank.
 struct StagePart {
-  std::int64_t layers = 0;      // dense ones
+  std::int64_t layers = 0;      // dense layers
   bool first = false;           // holds the embedding and learned positions
   bool last = false;            // holds the final norm and the head
-  std::int64_t moe_layers = 0;  // those with experts
+  std::int64_t moe_layers = 0;  // layers with experts
 };
 
-// Parameters of one rank of a stage, by what they are.
+// Parameters of one rank of a stage, by kind.
 struct StageShard {
   std::int64_t layers_sharded = 0;
   std::int64_t layers_replicated = 0;
-  std::int64_t experts = 0;    // reduced over the replicas of the experts alone
+  std::int64_t experts = 0;    // reduced only over the replicas of the experts
   std::int64_t embedding = 0;  // V*h/t
   std::int64_t positions = 0;  // not divided by t
   std::int64_t final_norm = 0;
-  std::int64_t head =
-      0;  // V*h/t; when tied, a copy on the last stage, none when it is the first too
+  // V*h/t; if tied, a copy on the last stage, and none if it is the first stage too
+  std::int64_t head = 0;
   [[nodiscard]] std::int64_t total() const {
     return layers_sharded + layers_replicated + experts + embedding + positions + final_norm + head;
   }
-  // Held alike by every tensor rank; with sequence parallelism their gradients are reduced over
-  // them.
+  // Parameters that every tensor rank holds. With sequence parallelism their gradients are reduced
+  // over these ranks.
   [[nodiscard]] std::int64_t replicated() const {
     return layers_replicated + positions + final_norm;
   }
@@ -76,9 +77,9 @@ inline StageShard stage_shard(const Architecture& architecture, const StageShard
   return stage;
 }
 
-// Microbatches of the first stage's whole layers that 1F1B with v chunks keeps, over p: p(1 +
-// (p-1)/(pv)) chunks rounded as the schedule has them (schedule.hpp counts exactly). v = 1 gives 1.
-// p = 8, v = 3: 1.2917 (Korthikanti et al. 2205.05198 section 4.2.3).
+// The microbatches of the first stage's whole layers that 1F1B with v chunks keeps, divided by p:
+// p(1 + (p-1)/(pv)) chunks, rounded as in the schedule (schedule.hpp counts exactly). v = 1 gives
+// 1; p = 8, v = 3 gives 1.2917 (Korthikanti et al. 2205.05198 section 4.2.3).
 inline double first_stage_factor(std::int64_t pipeline, std::int64_t chunks) {
   if (chunks == 1) return 1.0;
   return 1.0 + static_cast<double>(pipeline - 1) / static_cast<double>(pipeline * chunks);

@@ -1,4 +1,4 @@
-// Does a framework that is like another have all that the other has, but for what it says itself?
+// Framework files that refer to another framework with "like".
 #include "models/framework_file.hpp"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-// A file may leave to another one all that it does not say itself.
+// Does a framework take from the framework it is "like" everything that its own file does not set?
 TEST(FrameworkFile, HasWhatItIsLike) {
   const FrameworkMemory of_2023 = load_framework("megatron_2023");
   EXPECT_EQ(of_2023.channel_bytes, load_framework("megatron").channel_bytes);
@@ -25,6 +25,7 @@ TEST(FrameworkFile, HasWhatItIsLike) {
   EXPECT_FALSE(load_framework("megatron_2021").gradient_placeholders);
 }
 
+// Is an invalid "like" refused?
 TEST(FrameworkFile, ALikenessThatIsNoneIsRefused) {
   const auto refusal = [](std::string_view text) {
     const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "like.json";

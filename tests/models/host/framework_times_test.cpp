@@ -1,4 +1,4 @@
-// Does a framework say how much longer its kernels take, on the generation it names alone?
+// The factors of a framework on kernel times, for the GPU generations that its file names.
 #include <gtest/gtest.h>
 
 #include "models/framework.hpp"
@@ -16,7 +16,8 @@ GroupedGemm experts(DataType dtype, bool per_expert) {
   return gemms;
 }
 
-// Figures are of products issued one by one; narrower products are quicker either way.
+// Do experts in one launch take the time of the profile? The factors are for GEMMs launched one by
+// one; narrower GEMMs are quicker in both cases.
 TEST(FrameworkTimes, ExpertsInOneLaunchTakeTheProfilesTime) {
   FrameworkTimes times{.grouped_gemm = 4.0, .fp8_grouped_gemm = 4.5};
   EXPECT_DOUBLE_EQ(times.of(experts(DataType::Bf16, false)), 1.0);
@@ -27,7 +28,8 @@ TEST(FrameworkTimes, ExpertsInOneLaunchTakeTheProfilesTime) {
   EXPECT_DOUBLE_EQ(times.of(experts(DataType::Bf16, true)), 4.0);
 }
 
-// The data sheet's share of an 8-bit product's time, times what the framework's take beside it.
+// Do 4-bit GEMMs take more time than the data sheet states? It is the data sheet's share of an
+// 8-bit GEMM, times the framework's factor.
 TEST(FrameworkTimes, FourBitProductsTakeMoreThanTheDataSheetSays) {
   FrameworkTimes times{.gemm = 2.0, .fp8_gemm = 3.0, .fp4_gemm = 1.2};
   times.narrow(0.5);
@@ -35,6 +37,7 @@ TEST(FrameworkTimes, FourBitProductsTakeMoreThanTheDataSheetSays) {
   EXPECT_DOUBLE_EQ(times.of(Gemm{}), 2.0);
 }
 
+// Do fused experts take the time of the profile?
 TEST(FrameworkTimes, FusedExpertsTakeTheProfilesTime) {
   FrameworkTimes times{.gemm = 2.0, .grouped_gemm = 4.0, .fp8_grouped_gemm = 4.5};
   times.fuse_experts();
@@ -44,6 +47,7 @@ TEST(FrameworkTimes, FusedExpertsTakeTheProfilesTime) {
   EXPECT_DOUBLE_EQ(times.of(Gemm{}), 2.0);
 }
 
+// Does every kind of kernel have its own factor?
 TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
   const FrameworkTimes times{.gemm = 2.0,
                              .fp8_gemm = 3.0,
@@ -61,8 +65,8 @@ TEST(FrameworkTimes, EveryKindOfKernelHasItsOwn) {
   EXPECT_DOUBLE_EQ(times.of(MemoryBound{}), 6.0);
 }
 
-// The kernels of xFormers stand in place of the framework's own, and the backward has a figure of
-// its own.
+// Is memory-efficient attention slower than in the profile? The kernels of xFormers replace the
+// framework's own ones, and the backward has its own factor.
 TEST(FrameworkTimes, MemoryEfficientAttentionIsSlowerThanTheProfiles) {
   FrameworkTimes times{.attention = 5.0, .attention_backward = 6.0, .ring_attention = 7.0};
   EXPECT_DOUBLE_EQ(times.of(Attention{.backward = true}), 6.0);
@@ -77,6 +81,7 @@ TEST(FrameworkTimes, MemoryEfficientAttentionIsSlowerThanTheProfiles) {
   }
 }
 
+// Is memory-efficient attention refused for GPUs without a measurement?
 TEST(FrameworkTimes, MemoryEfficientAttentionIsNotGuessedForOtherGpus) {
   try {
     static_cast<void>(load_memory_efficient_times("blackwell"));
@@ -89,8 +94,8 @@ TEST(FrameworkTimes, MemoryEfficientAttentionIsNotGuessedForOtherGpus) {
   }
 }
 
-// Passes over a block's queries do not grow with the keys that they see, and no other kernel has
-// them.
+// Does a block of a context ring have additional memory passes? Passes over a block's queries do
+// not grow with the number of visible keys, and no other kernel has them.
 TEST(FrameworkTimes, ABlockOfARingHasPassesBesideIt) {
   const FrameworkTimes times{.ring_passes = 10.0};
   Attention block{.query_heads = 8,
@@ -106,6 +111,7 @@ TEST(FrameworkTimes, ABlockOfARingHasPassesBesideIt) {
   EXPECT_EQ(times.ring_bytes(Gemm{}), 0);
 }
 
+// Is only the named GPU generation slower?
 TEST(FrameworkTimes, OnlyTheGenerationThatIsNamedIsSlower) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "old.json";
   write_file(file, R"({"kernel_time": {"ampere": {"gemm": {"value": 1.1, "source": "a table"}}}})");
@@ -117,24 +123,28 @@ TEST(FrameworkTimes, OnlyTheGenerationThatIsNamedIsSlower) {
   EXPECT_DOUBLE_EQ(other.gemm, 1.0);
 }
 
-// DeepSeek-V3's 20 of 132 SMs: products and attention run on 112, what memory bounds does not wait.
+// Do dispatch and combine keep their SMs? DeepSeek-V3 uses 20 of 132 SMs: GEMMs and attention run
+// on 112, and memory-bound kernels are not slowed.
 TEST(FrameworkTimes, ExchangesKeepTheirSms) {
   const FrameworkTimes times = load_framework_times("hai_llm", "hopper");
   EXPECT_EQ(times.dispatch_sms, 20);
-  EXPECT_DOUBLE_EQ(times.beside_dispatch(Gemm{}, 132, 1.0), 132.0 / 112.0);
-  EXPECT_DOUBLE_EQ(times.beside_dispatch(GroupedGemm{}, 132, 1.0), 132.0 / 112.0);
-  EXPECT_DOUBLE_EQ(times.beside_dispatch(Attention{}, 132, 0.5), 132.0 / 122.0);
-  EXPECT_DOUBLE_EQ(times.beside_dispatch(MemoryBound{}, 132, 1.0), 1.0);
-  EXPECT_DOUBLE_EQ(FrameworkTimes{}.beside_dispatch(Gemm{}, 132, 1.0), 1.0);
+  EXPECT_DOUBLE_EQ(times.dispatch_slowdown(Gemm{}, 132, 1.0), 132.0 / 112.0);
+  EXPECT_DOUBLE_EQ(times.dispatch_slowdown(GroupedGemm{}, 132, 1.0), 132.0 / 112.0);
+  EXPECT_DOUBLE_EQ(times.dispatch_slowdown(Attention{}, 132, 0.5), 132.0 / 122.0);
+  EXPECT_DOUBLE_EQ(times.dispatch_slowdown(MemoryBound{}, 132, 1.0), 1.0);
+  EXPECT_DOUBLE_EQ(FrameworkTimes{}.dispatch_slowdown(Gemm{}, 132, 1.0), 1.0);
 }
 
+// Is a mistyped kind of kernel refused?
 TEST(FrameworkTimes, AMistypedKindIsRefused) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "typo.json";
   write_file(file, R"({"kernel_time": {"ampere": {"gems": {"value": 1.1, "source": "a table"}}}})");
   EXPECT_THROW(static_cast<void>(load_framework_times(file.string(), "ampere")), InputError);
 }
 
+// Can every framework of the repository be read?
 TEST(FrameworkTimes, EveryShippedFrameworkIsRead) {
+  EXPECT_GE(data_names("models/frameworks").size(), 14U);
   for (const std::string& name : data_names("models/frameworks")) {
     EXPECT_GT(load_framework(name).context_bytes, 0) << name;
     for (const char* generation : {"ampere", "hopper", "blackwell"})

@@ -1,4 +1,4 @@
-// Are the shipped hosts readable, ordered as they should be, and counted per kernel?
+// The hosts of the repository: they can be read, are ordered as expected, and count per kernel.
 #include <gtest/gtest.h>
 
 #include "models/host.hpp"
@@ -8,12 +8,14 @@
 namespace trainyard {
 namespace {
 
+// Does the host "none" cost nothing?
 TEST(HostCosts, NoneCostsNothing) {
   const HostCosts none = load_host_costs("none");
   EXPECT_TRUE(none.free());
   EXPECT_EQ(none.seconds(Gemm{.m = 1, .n = 1, .k = 1}, StepPart::Forward).value(), 0.0);
 }
 
+// Are CUDA graphs cheaper than compiled code, and compiled code cheaper than eager code?
 TEST(HostCosts, GraphsAreCheaperThanCompiledCodeThanEagerCode) {
   const Kernel kernel = Gemm{.m = 64, .n = 64, .k = 64};
   const double eager = load_host_costs("eager").seconds(kernel, StepPart::Forward).value();
@@ -24,12 +26,15 @@ TEST(HostCosts, GraphsAreCheaperThanCompiledCodeThanEagerCode) {
   EXPECT_GT(graphs, 0.0);
 }
 
+// Can every listed host be read?
 TEST(HostCosts, EveryListedHostIsRead) {
+  EXPECT_GE(host_names().size(), 6U);
   for (const std::string& name : host_names()) EXPECT_EQ(load_host_costs(name).name, name);
 }
 
-// A product counts once, of heads by its own figure; a kernel of several launches as many times;
-// backwards at their own rate, recomputation at the forward's.
+// Do operations count their kernels? A GEMM counts once, a batched GEMM of heads by its own figure,
+// and a kernel of several launches as many times. Backwards have their own rate, recomputation that
+// of the forward.
 TEST(HostCosts, OperationsCountTheirKernels) {
   const HostCosts costs{
       .name = "test",
@@ -50,6 +55,7 @@ TEST(HostCosts, OperationsCountTheirKernels) {
       70.0);
 }
 
+// Does an unknown name list the known hosts?
 TEST(HostCosts, AnUnknownNameListsTheKnown) {
   try {
     static_cast<void>(load_host_costs("eagre"));

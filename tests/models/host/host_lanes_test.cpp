@@ -1,4 +1,4 @@
-// Does the host issue a lowered step kernel by kernel, and wait where the framework does?
+// The host's lane of a lowered step: it issues kernel by kernel and waits where the framework does.
 #include <gtest/gtest.h>
 
 #include "models/host.hpp"
@@ -38,7 +38,8 @@ Timeline replay_with_hosts(const Workload& workload, const std::vector<HostLane>
                                     .hosts = hosts});
 }
 
-// The gaps of issue_s are the costs of the operations, but after a sync, which adds its own.
+// Is every operation issued after the previous one? The gaps of issue_s are the costs of the
+// operations, except after a sync, which adds its own cost.
 TEST(HostLanes, EveryOperationIsIssuedAfterTheOneBefore) {
   TrainingPlan plan = plan_of(small_gpt(4), {.tensor = 2, .pipeline = 2, .data = 2}, 4);
   plan.parallelism.overlap_p2p = false;
@@ -66,9 +67,10 @@ TEST(HostLanes, EveryOperationIsIssuedAfterTheOneBefore) {
   }
 }
 
-// Interleaved stages post what they receive in the exchange before, which no wait holds up: neither
-// a host's that waits for every kernel nor one's that looks at the gradients of a chunk (groups of
-// microbatches larger than the pipeline, where a sender is a group ahead of the use).
+// Are receives of interleaved stages posted ahead? They are posted in the exchange before and no
+// wait of the host delays them: neither of a host that waits for every kernel, nor of one that
+// reads the gradients of a chunk (groups of microbatches larger than the pipeline, where a sender
+// is one group ahead of the use).
 TEST(HostLanes, InterleavedReceivesArePostedAhead) {
   for (const std::int64_t group : {4, 8}) {
     for (const bool blocking : {false, true}) {
@@ -96,6 +98,7 @@ TEST(HostLanes, InterleavedReceivesArePostedAhead) {
   }
 }
 
+// Are overlapped messages not waited for?
 TEST(HostLanes, OverlappedMessagesAreNotWaitedFor) {
   const TrainingPlan plan = plan_of(small_gpt(4), {.pipeline = 2}, 4);
   const Workload workload = lower(plan);
@@ -104,8 +107,9 @@ TEST(HostLanes, OverlappedMessagesAreNotWaitedFor) {
   EXPECT_TRUE(host_lanes(workload, kHost, host_habits(plan.parallelism)).front().ahead.empty());
 }
 
-// The rows of each expert are counted once a layer and microbatch; the host needs the numbers. With
-// a capacity to which all are padded they are known.
+// Does the host wait for the token counts of experts? They are counted once per layer and
+// microbatch, and the host needs the numbers. With a capacity to which all experts are padded they
+// are known.
 TEST(HostLanes, CountsOfExpertsAreWaitedFor) {
   TrainingPlan plan = plan_of(small_moe(3), {.data = 2, .expert = 2}, 8);
   const auto syncs = [&plan] { return host_lanes(lower(plan), kHost, {}).front().syncs.size(); };
@@ -117,12 +121,13 @@ TEST(HostLanes, CountsOfExpertsAreWaitedFor) {
   EXPECT_EQ(syncs(), 1U);
 }
 
+// Does a free host have no lanes?
 TEST(HostLanes, AFreeHostHasNoLanes) {
   const TrainingPlan plan = plan_of(small_gpt(4), {}, 4);
   EXPECT_TRUE(host_lanes(lower(plan), {}, {}).empty());
 }
 
-// Kernels of no length at all: the step is the host's work, every second of it.
+// Is a step of empty kernels exactly the host's work?
 TEST(HostLanes, AStepOfEmptyKernelsIsTheHostsWork) {
   const TrainingPlan plan = plan_of(small_llama(3), {}, 2);
   const Workload workload = lower(plan);
@@ -131,8 +136,8 @@ TEST(HostLanes, AStepOfEmptyKernelsIsTheHostsWork) {
   EXPECT_NEAR(timeline.makespan_s, lanes[0].issued_s.back(), 1e-9 * timeline.makespan_s);
 }
 
-// Between steps the host does other things for three seconds: a step of empty kernels is longer by
-// just that.
+// Is a step longer by the time between steps? The host does other work for three seconds between
+// steps, and all kernels are empty.
 TEST(HostLanes, TheTimeBetweenStepsComesFirst) {
   const TrainingPlan plan = plan_of(small_llama(3), {}, 2);
   const Workload workload = lower(plan);
@@ -145,8 +150,8 @@ TEST(HostLanes, TheTimeBetweenStepsComesFirst) {
   EXPECT_DOUBLE_EQ(makespan(), before + 3.0);
 }
 
-// A host that waits for every kernel never issues ahead: host and GPU take turns, and their times
-// add up.
+// Does a blocking host take turns with its GPU? A host that waits for every kernel never issues
+// ahead, so the times of host and GPU add up.
 TEST(HostLanes, ABlockingHostTakesTurnsWithItsGpu) {
   const TrainingPlan plan = plan_of(small_llama(3), {}, 2);
   const Workload workload = lower(plan);
@@ -160,8 +165,8 @@ TEST(HostLanes, ABlockingHostTakesTurnsWithItsGpu) {
                    lanes[0].issued_s.back() + 3.0 * kernels);
 }
 
-// Neither shape hangs, with hosts that wait and hosts that do not; folded or not, the times are
-// the same; no step is shorter than host or GPU alone.
+// Does a step end for every layout? No shape hangs, with blocking hosts and with others; folded and
+// unfolded times are equal; no step is shorter than host or GPU alone.
 TEST(HostLanes, StepsEndWhateverTheLayout) {
   std::vector<Parallelism> layouts = {
       {.tensor = 2, .sequence_parallel = true, .data = 2, .zero_stage = 1},

@@ -1,5 +1,5 @@
-// Low-rank adapters: their parameters, the bytes of what is frozen, and that the step runs no
-// weight gradient of a frozen matrix (oracle 57).
+// Low-rank adapters: their parameters, the bytes of frozen weights, and that the step has no weight
+// gradient of a frozen matrix (oracle 57).
 #include <gtest/gtest.h>
 
 #include <set>
@@ -18,6 +18,7 @@ namespace {
 
 using namespace test;
 
+// Does Llama 3 have the published number of adapter parameters?
 TEST(Adapters, ParametersOfLlama3) {
   const Architecture a = load_architecture("llama3-8b");
   Training training;
@@ -29,6 +30,7 @@ TEST(Adapters, ParametersOfLlama3) {
   EXPECT_EQ(adapter_parameters(a, training), 3'407'872);
 }
 
+// Are frozen weights in 4 bits counted with their quantisation constants?
 TEST(Adapters, FourBitsAndTheirConstants) {
   Training training;
   EXPECT_EQ(frozen_bytes(training), 2.0);
@@ -51,6 +53,7 @@ std::set<std::string> kernels(const TrainingPlan& plan) {
   return names;
 }
 
+// Do frozen matrices have no weight gradient?
 TEST(Adapters, FrozenMatricesHaveNoWeightGradient) {
   TrainingPlan plan = adapted({});
   std::set<std::string> names = kernels(plan);
@@ -68,7 +71,8 @@ TEST(Adapters, FrozenMatricesHaveNoWeightGradient) {
   EXPECT_FALSE(names.contains("head_dequantise"));
 }
 
-// Forward and backward of the frozen ones 4 per parameter and token, of the adapters 6.
+// Do the FLOPs count 4 per frozen and 6 per trained parameter? Forward and backward of frozen
+// matrices are 4 per parameter and token, those of adapters 6.
 TEST(Adapters, FlopsAreFourAndSix) {
   for (const Parallelism& parallelism :
        {Parallelism{}, Parallelism{.tensor = 2, .sequence_parallel = true, .data = 2}}) {
@@ -77,7 +81,7 @@ TEST(Adapters, FlopsAreFourAndSix) {
     const double tokens = sequences * 128.0;
     const double weights = 256.0 * (256 + 2 * 128) + 256.0 * 256 + 3 * 256.0 * 512;
     const double core = 4.0 * 4.0 * sequences * (128.0 * 129.0 / 2.0) * 256.0;
-    // On tensor ranks the undivided factor's products are repeated by each of them.
+    // Every tensor rank repeats the GEMMs of the undivided factor.
     double gemms = 0.0;
     for (const Adapter& adapter :
          layer_adapters(plan.architecture, plan.training, parallelism.tensor,
@@ -89,7 +93,7 @@ TEST(Adapters, FlopsAreFourAndSix) {
   }
 }
 
-// The state is 18 bytes of each adapter's parameter and 2 of each frozen one; all comes back.
+// Is the state 18 bytes per adapter parameter and 2 per frozen one, and is all memory freed?
 TEST(Adapters, StateAndLeaks) {
   const TrainingPlan plan = adapted({});
   const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
@@ -103,7 +107,7 @@ TEST(Adapters, StateAndLeaks) {
     EXPECT_EQ(bytes, 0);
 }
 
-// --- on the attention of layers with experts ---
+// Adapters on the attention of layers with experts.
 
 std::vector<TrainingPlan> adapted_experts() {
   const Parallelism divided{.data = 4, .expert = 4, .expert_tensor = 1};
@@ -122,6 +126,7 @@ std::vector<TrainingPlan> adapted_experts() {
   return plans;
 }
 
+// Do experts stay frozen?
 TEST(Adapters, ExpertsStayFrozen) {
   TrainingPlan plan = adapted_experts().front();
   std::set<std::string> names = kernels(plan);
@@ -138,6 +143,7 @@ TEST(Adapters, ExpertsStayFrozen) {
     EXPECT_TRUE(names.contains(there)) << there;
 }
 
+// Do the FLOPs count 4 and 6 in layers with experts too?
 TEST(Adapters, FlopsBesideExpertsAreFourAndSix) {
   for (const TrainingPlan& plan : adapted_experts()) {
     const TokenFlops token =
@@ -153,6 +159,7 @@ TEST(Adapters, FlopsBesideExpertsAreFourAndSix) {
   }
 }
 
+// Are state and freed memory correct in layers with experts too?
 TEST(Adapters, StateAndLeaksBesideExperts) {
   for (TrainingPlan plan : adapted_experts()) {
     const Workload workload = lower(plan);
@@ -169,7 +176,8 @@ TEST(Adapters, StateAndLeaksBesideExperts) {
   EXPECT_EQ(resident[static_cast<std::size_t>(Category::Gradients)], 4 * trained);
 }
 
-// Rows, the router's input and what lies between an expert's products are not read again.
+// Do frozen experts keep no inputs? Token rows, the router's input and the tensors between an
+// expert's GEMMs are not read in the backward.
 TEST(Adapters, FrozenExpertsKeepNoInputs) {
   const TrainingPlan plan = adapted_experts().front();
   TrainingPlan whole = plan;

@@ -1,4 +1,4 @@
-// Do layers and microbatches that are alike differ in what tells them apart, and in nothing else?
+// Repeated layers and microbatches: they differ only in their numbers.
 #include <gtest/gtest.h>
 
 #include "step.hpp"
@@ -8,7 +8,7 @@ namespace {
 
 using namespace test;
 
-// No layer is taken for another that differs by its number.
+// Are layers that differ written out? No layer is replaced by another one with a different shape.
 TEST(AlikeLayers, LayersThatDifferAreWrittenOut) {
   TrainingPlan plan = pipeline_plan(
       {.schedule = "1f1b", .pipeline = 1, .microbatches = 3, .chunks = 1, .group_size = 0});
@@ -29,8 +29,8 @@ TEST(AlikeLayers, LayersThatDifferAreWrittenOut) {
   EXPECT_EQ(kernels, 2 * 3 * 6U);
 }
 
-// Through the whole lowering: a microbatch in the middle of a pipeline's steady state repeats the
-// one before it, operation by operation.
+// Does a microbatch repeat the one before it, operation by operation? This goes through the whole
+// lowering, in the steady state of a pipeline.
 TEST(AlikeLayers, MicrobatchesOfAStepRepeat) {
   TrainingPlan plan = pipeline_plan(
       {.schedule = "1f1b", .pipeline = 2, .microbatches = 8, .chunks = 1, .group_size = 0});
@@ -56,7 +56,8 @@ TEST(AlikeLayers, MicrobatchesOfAStepRepeat) {
   }
 }
 
-// A long step is written by two threads: it is numbered as one would have.
+// Are names and calls numbered in the order of the programs? Two threads write a long step, and the
+// numbers must be those of one thread.
 TEST(AlikeLayers, NumbersComeInTheOrderOfThePrograms) {
   TrainingPlan plan = pipeline_plan(
       {.schedule = "1f1b", .pipeline = 4, .microbatches = 128, .chunks = 1, .group_size = 0});

@@ -1,5 +1,5 @@
-// The core of unfused attention: is its softmax one kernel where Megatron-LM's takes the scores,
-// and PyTorch's five where it does not?
+// The core of unfused attention: its softmax is one kernel if Megatron-LM's kernel takes the
+// scores, and the five kernels of PyTorch if it does not.
 #include <gtest/gtest.h>
 
 #include "models/host.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 using namespace test;
 
-constexpr std::int64_t kLength = 128;  // plan_of
+constexpr std::int64_t kLength = 128;  // of plan_of
 
 MemoryBound softmax_of(std::int64_t tensor, std::int64_t micro_batch, std::string_view name) {
   TrainingPlan plan = plan_of(small_gpt(1), {.tensor = tensor}, 1);
@@ -26,7 +26,8 @@ MemoryBound softmax_of(std::int64_t tensor, std::int64_t micro_batch, std::strin
   return found;
 }
 
-// Sixteen heads: on 4 ranks a sequence has four matrices of scores, on 8 two sequences have.
+// Is the softmax one kernel for a multiple of four score matrices? With sixteen heads, a sequence
+// has four matrices on 4 ranks, and two sequences have four on 8 ranks.
 TEST(Softmax, TakesFourMatricesOfScoresAtATime) {
   for (const auto& [tensor, micro_batch] : {std::pair{1, 1}, {4, 1}, {8, 2}, {16, 4}}) {
     const std::int64_t scores = kLength * kLength * 16 * micro_batch / tensor;
@@ -37,8 +38,8 @@ TEST(Softmax, TakesFourMatricesOfScoresAtATime) {
   }
 }
 
-// Read and written in bytes a score: cast 2 + 4, scaled 4 + 4, masked 4 + 4, softmax 4 + 4
-// (backward 4 + 4 + 4), cast 4 + 2.
+// Is the softmax five kernels of PyTorch for other numbers of matrices? Bytes read and written per
+// score: cast 2 + 4, scale 4 + 4, mask 4 + 4, softmax 4 + 4 (backward 4 + 4 + 4), cast 4 + 2.
 TEST(Softmax, IsFiveKernelsOfPyTorchForOtherNumbers) {
   for (const auto& [tensor, micro_batch] : {std::pair{8, 1}, {16, 1}, {16, 2}, {8, 3}}) {
     const std::int64_t scores = kLength * kLength * 16 * micro_batch / tensor;

@@ -1,5 +1,6 @@
-// Which gradients are reduced together, when, and how much of it the backward hides (reference 03
-// sections 2 and 3; oracles 41 and 42).
+// Gradient buckets: which gradients are reduced together, when, and how much of the reduction the
+// backward hides (PyTorch torch/csrc/distributed/c10d/reducer.cpp; Megatron-LM
+// core/distributed/param_and_grad_buffer.py; oracles 41 and 42).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,8 +26,8 @@ Sizes parameters_of(const std::vector<Bucket>& buckets) {
   return sizes;
 }
 
-// Oracle 41, in MiB / 4: the first bucket closes at 1 MiB, the others at 25 MiB, and the tensor
-// that crosses the limit stays in.
+// Do buckets close when the limit is reached? Oracle 41, in MiB / 4: the first bucket closes at 1
+// MiB, the others at 25 MiB, and the tensor that crosses the limit is included.
 TEST(Buckets, CloseWhenTheLimitIsReached) {
   constexpr std::int64_t kQuarter = 1 << 18;
   const Sizes tensors = {2 * kQuarter,  3 * kQuarter,   40 * kQuarter, 40 * kQuarter,
@@ -38,6 +39,7 @@ TEST(Buckets, CloseWhenTheLimitIsReached) {
   EXPECT_EQ(parameters_of(rest), (Sizes{120 * kQuarter, 160 * kQuarter, 12 * kQuarter}));
 }
 
+// Is every gradient in exactly one bucket?
 TEST(Buckets, EveryEntryIsInExactlyOne) {
   const Sizes sizes = {5, 700, 300, 41, 9000, 1, 1, 2500};
   for (const std::int64_t limit : {0, 1, 500, 2000, 100'000}) {
@@ -54,7 +56,8 @@ TEST(Buckets, EveryEntryIsInExactlyOne) {
   EXPECT_TRUE(make_buckets({}, 100, 4).empty());
 }
 
-// The end of a bucket is padded to lcm(d, 128) elements, so that each replica has an equal share.
+// Are buckets padded for the replicas? The end of a bucket is padded to lcm(d, 128) elements, so
+// that each replica has an equal share.
 TEST(Buckets, PadToTheReplicas) {
   for (const std::int64_t d : {1, 2, 3, 64, 96, 100, 256}) {
     const std::int64_t multiple = std::lcm(d, std::int64_t{128});
@@ -65,6 +68,7 @@ TEST(Buckets, PadToTheReplicas) {
   }
 }
 
+// Is the bucket limit that of Megatron?
 TEST(Buckets, MegatronsLimit) {
   EXPECT_EQ(bucket_limit({.data = 8}, 0, 0), 40'000'000);
   EXPECT_EQ(bucket_limit({.data = 128}, 0, 0), 128'000'000);
@@ -77,7 +81,7 @@ TEST(Buckets, MegatronsLimit) {
       << "partitioned gradients are given back bucket by bucket";
 }
 
-// Elements that each stage reduces, in the order of the calls.
+// The number of elements that each stage reduces, in the order of the calls.
 Sizes reduced_elements(const TrainingPlan& plan, std::size_t stage) {
   const Workload workload = lower(plan);
   Sizes elements;
@@ -90,6 +94,7 @@ Sizes reduced_elements(const TrainingPlan& plan, std::size_t stage) {
   return elements;
 }
 
+// Does a lowered step reduce these buckets?
 TEST(Buckets, OfALoweredStep) {
   TrainingPlan plan = plan_of(
       small_gpt(8),
@@ -117,8 +122,8 @@ TEST(Buckets, OfALoweredStep) {
 }
 
 // Four layers whose gradients are ready at 1, 2, 3 and 4 s, one bucket each. The attention core
-// takes the second; a bucket closes with the QKV gradient right after it. What is left (the last
-// norm and the embedding) is reduced in no time.
+// takes the second; a bucket closes with the QKV gradient right after it. The rest (the last norm
+// and the embedding) is reduced in no time.
 TrainingPlan four_buckets() {
   TrainingPlan plan = plan_of(small_llama(4), {.data = 2}, 1);
   plan.architecture.vocab = 128;
@@ -135,7 +140,7 @@ Step overlap_step(const TrainingPlan& plan, double reduction) {
   return replay(lower(plan), communication, core_seconds(0.0, 1.0));
 }
 
-// Oracle 42: start_k = max(ready_k, end_{k-1}).
+// Does the reduction of bucket k start at max(ready_k, end_{k-1}) (oracle 42)?
 TEST(GradientOverlap, IsTheMaxPlusRecurrence) {
   const TrainingPlan plan = four_buckets();
   EXPECT_EQ(reduced_elements(plan, 0).size(), 5U);
@@ -147,6 +152,7 @@ TEST(GradientOverlap, IsTheMaxPlusRecurrence) {
   EXPECT_DOUBLE_EQ(overlap_step(plan, 0.5).timeline.makespan_s, 4.5);
 }
 
+// Is the whole reduction exposed without overlap?
 TEST(GradientOverlap, WithoutItEverythingIsExposed) {
   TrainingPlan plan = four_buckets();
   plan.parallelism.overlap_grad_reduce = false;
@@ -154,14 +160,15 @@ TEST(GradientOverlap, WithoutItEverythingIsExposed) {
   EXPECT_DOUBLE_EQ(overlap_step(plan, 1.5).timeline.makespan_s, 5.5);
 }
 
-// Only the last microbatch's gradients are reduced; accumulation before it is not held up.
+// Are gradients reduced only in the last microbatch, without delaying the accumulation before?
 TEST(GradientOverlap, HappensInTheLastMicrobatch) {
   TrainingPlan plan = four_buckets();
   plan.training.global_batch_size = 6;
   EXPECT_DOUBLE_EQ(overlap_step(plan, 1.5).timeline.makespan_s, 4.0 + 4.0 + 7.0);
 }
 
-// New weights of bucket k arrive k+1 gathers after the start; each layer waits for its own.
+// Do weight gathers run ahead of the forward? The weights of bucket k arrive k+1 gathers after the
+// start, and each layer waits for its own.
 TEST(WeightGather, RunsAheadOfTheForward) {
   TrainingPlan plan = four_buckets();
   plan.parallelism.zero_stage = 1;
@@ -172,15 +179,15 @@ TEST(WeightGather, RunsAheadOfTheForward) {
     });
     return replay(lower(plan), communication, core_seconds(forward, 0.0)).timeline.makespan_s;
   };
-  // A layer's last entry in backward order, its first norm, stands in the bucket of the layer
-  // before it, so the first layer needs one gather and each other layer none that is not there.
+  // The last entry of a layer in backward order, its first norm, is in the bucket of the previous
+  // layer. So the first layer needs one gather, and the others wait only for missing ones.
   EXPECT_DOUBLE_EQ(run(0.25, 1.0), 0.25 + 4.0) << "hidden behind the forward but for the first";
   EXPECT_DOUBLE_EQ(run(2.0, 1.0), 4 * 2.0 + 1.0) << "one layer behind the last gather";
   plan.parallelism.overlap_param_gather = false;
   EXPECT_DOUBLE_EQ(run(0.25, 1.0), 4.0 + 4 * 0.25) << "all of it after the optimizer";
 }
 
-// Eight microbatches of four_buckets, whose gradients stay partitioned; a layer's forward takes as
+// Eight microbatches of four_buckets with partitioned gradients. The forward of a layer takes as
 // long as its backward.
 Step partitioned_step(std::int64_t in_flight, double reduction) {
   TrainingPlan plan = four_buckets();
@@ -194,7 +201,7 @@ Step partitioned_step(std::int64_t in_flight, double reduction) {
   return replay(lower(plan), communication, core_seconds(1.0, 1.0));
 }
 
-// Bytes of the buckets that exist at once, at most.
+// The largest number of bytes of the buckets that exist at the same time.
 std::int64_t bucket_bytes(const Step& step) {
   constexpr auto kGradients = static_cast<std::size_t>(Category::Gradients);
   std::int64_t most = 0;
@@ -212,8 +219,9 @@ double last_backward_begins(const Step& step) {
   return latest;
 }
 
-// Four reductions of 3 s behind 8 s of computation: without a bound a third of all gradients piled
-// up (Llama-3 8B on two DGX A100 with NICs of 4 GB/s: 174 GiB of 80).
+// Does the limit bound the gradients that exist? Four reductions of 3 s run concurrently with 8 s
+// of computation. Without a limit a third of all gradients accumulated (Llama-3 8B on two DGX A100
+// with NICs of 4 GB/s: 174 GiB of 80).
 TEST(BucketsInFlight, BoundTheGradientsThatExist) {
   const Sizes elements = [] {
     TrainingPlan plan = four_buckets();
@@ -231,8 +239,8 @@ TEST(BucketsInFlight, BoundTheGradientsThatExist) {
       << "a framework has two";
 }
 
-// Without a bound the backwards come one after another, 64 s in all; with one they wait for the
-// reductions, and what they wait is exposed.
+// Does the backward wait for reductions if the number of buckets is limited? Without a limit the
+// backwards follow each other, 64 s in total; with a limit the waiting time is exposed.
 TEST(BucketsInFlight, TheBackwardWaits) {
   const Step free = partitioned_step(100, 3.0);
   const Step bounded = partitioned_step(2, 3.0);
@@ -244,12 +252,14 @@ TEST(BucketsInFlight, TheBackwardWaits) {
   EXPECT_NEAR(shares.of(TimeShare::ExposedData), bounded.timeline.makespan_s - 64.0, 1e-9);
 }
 
+// Does the limit cost nothing if the reductions keep up?
 TEST(BucketsInFlight, CostNothingWhereReductionsKeepPace) {
   EXPECT_DOUBLE_EQ(partitioned_step(2, 0.5).timeline.makespan_s,
                    partitioned_step(100, 0.5).timeline.makespan_s);
 }
 
-// Where one layer fills three buckets they are waited for together, and two layers' overlap.
+// Do the buckets of one layer count as one? If one layer fills three buckets, the wait is for all
+// of them, and the reductions of two layers overlap.
 TEST(BucketsInFlight, OfOneLayerCountAsOne) {
   TrainingPlan plan = four_buckets();
   plan.parallelism.zero_stage = 2;
@@ -265,7 +275,8 @@ TEST(BucketsInFlight, OfOneLayerCountAsOne) {
   EXPECT_LE(bucket_bytes(step), 5 * whole / 2);
 }
 
-// A frozen embedding has no backward that would end a microbatch.
+// Are buckets filled in every microbatch if the embedding is frozen? A frozen embedding has no
+// backward that would end a microbatch.
 TEST(BucketsInFlight, FillWithEveryMicrobatchWhereTheEmbeddingIsFrozen) {
   const auto reductions = [](std::int64_t microbatches) {
     TrainingPlan plan = four_buckets();
@@ -283,7 +294,8 @@ TEST(BucketsInFlight, FillWithEveryMicrobatchWhereTheEmbeddingIsFrozen) {
   EXPECT_EQ(reductions(8), 8 * reductions(1));
 }
 
-// Work grows with the number of layers: with its square this would take minutes.
+// Can a step of many layers be lowered? The work is linear in the number of layers; quadratic work
+// would take minutes.
 TEST(Buckets, StepsOfManyLayersAreLowered) {
   TrainingPlan plan = plan_of(small_llama(50'000), {.data = 2}, 1);
   const Workload workload = lower(plan);

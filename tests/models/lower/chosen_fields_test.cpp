@@ -1,4 +1,4 @@
-// Lowering notes which field of the scenario chose the algorithm of the calls through each slot.
+// Lowering records which field of the scenario chose the algorithm of the calls through each slot.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,6 +15,7 @@ std::string field_of(const Workload& workload, Slot slot, CollectiveOp op) {
   return found == workload.chosen_fields.end() ? "nobody" : found->second;
 }
 
+// Is the field that of the group's kind and the operation?
 TEST(ChosenFields, AreThoseOfTheGroupsKindAndTheOperation) {
   TrainingPlan plan = plan_of(small_llama(2), {.tensor = 2, .data = 2}, 1);
   plan.collectives = {};
@@ -26,6 +27,7 @@ TEST(ChosenFields, AreThoseOfTheGroupsKindAndTheOperation) {
   EXPECT_EQ(field_of(workload, Slot::Host, CollectiveOp::HostCopy), "nobody");
 }
 
+// Is the field of a dispatch the dispatcher?
 TEST(ChosenFields, OfAnExchangeIsTheDispatcher) {
   TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
   plan.experts.dispatcher = Dispatcher::NodeLimited;
@@ -36,6 +38,7 @@ TEST(ChosenFields, OfAnExchangeIsTheDispatcher) {
             "/collectives/expert/all_to_all");
 }
 
+// Is the field of a host copy the offload?
 TEST(ChosenFields, OfACopyToTheHostIsTheOffload) {
   TrainingPlan plan = plan_of(small_llama(4), {}, 1);
   plan.offload = {.activations = 1.0};

@@ -1,5 +1,7 @@
-// Bytes on the wire: tensor parallelism per layer, messages between stages, gradients and weights
-// over the replicas (reference 04 section 1, 02, 03 section 1; oracles 2, 43, 46).
+// Bytes on the wire: tensor parallelism per layer (Shoeybi et al. 2019, arXiv 1909.08053, section
+// 3; Korthikanti et al. 2022, arXiv 2205.05198, section 4.2), messages between stages (Narayanan et
+// al. 2021, arXiv 2104.04473, sections 2.2 and 4.1), gradients and weights over the replicas
+// (Rajbhandari et al. 2019, arXiv 1910.02054, section 7; oracles 2, 43, 46).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -18,7 +20,7 @@ using namespace test;
 
 using LayerOfMicrobatch = std::pair<std::int32_t, std::int32_t>;
 
-// Bytes that one rank sends to its tensor group for each layer of each microbatch.
+// The bytes that one rank sends to its tensor group for each layer of each microbatch.
 std::map<LayerOfMicrobatch, double> tensor_bytes(const TrainingPlan& plan) {
   const Workload workload = lower(plan);
   std::map<LayerOfMicrobatch, double> bytes;
@@ -42,6 +44,7 @@ void expect_units(const TrainingPlan& plan, double units) {
   }
 }
 
+// Does tensor parallelism send eight units per layer, and ten with sequence parallelism?
 TEST(TensorVolume, EightUnitsPlainAndTenWithSequenceParallelism) {
   for (const std::int64_t t : {2, 4, 8}) {
     for (const Architecture& model : {small_gpt(4), small_llama(4)}) {
@@ -63,8 +66,9 @@ TEST(TensorVolume, EightUnitsPlainAndTenWithSequenceParallelism) {
   }
 }
 
-// Twice as many ranks as key-value heads: what the QKV product made of all heads (here as wide as
-// two messages) is gathered forward, and its gradient reduced and scattered backward.
+// Are copied key-value heads gathered, and their gradients scattered? With twice as many ranks as
+// key-value heads the output of the QKV GEMM for all heads (here as wide as two messages) is
+// gathered in the forward, and its gradient is reduced and scattered in the backward.
 TEST(TensorVolume, CopiedHeadsAreGatheredAndTheirGradientsScattered) {
   TrainingPlan plan = plan_of(small_llama(4), {.tensor = 16, .pipeline = 2}, 4);
   ASSERT_EQ(plan.architecture.query_width() + 2 * plan.architecture.kv_width(),
@@ -77,7 +81,8 @@ TEST(TensorVolume, CopiedHeadsAreGatheredAndTheirGradientsScattered) {
   expect_units(plan, 10.0 + 4.0);
 }
 
-// The heads are on several ranks, and each weight and each gradient on one.
+// Are the weights of copied heads not copied? The heads are on several ranks, but each weight and
+// each gradient is on one.
 TEST(TensorVolume, WeightsOfCopiedHeadsAreNotCopied) {
   const TrainingPlan whole = plan_of(small_llama(4), {.tensor = 1}, 4);
   const TrainingPlan cut = plan_of(small_llama(4), {.tensor = 16}, 4);
@@ -92,8 +97,9 @@ TEST(TensorVolume, WeightsOfCopiedHeadsAreNotCopied) {
   EXPECT_EQ(16 * matrices(cut), matrices(whole));
 }
 
-// Six of the ten units with sequence parallelism are gathers: forward, of gradients, and again for
-// the weight gradients, of two products each. In 8 bits they are half as large; sums are not.
+// Are the operands of 8-bit GEMMs gathered in 8 bits? Six of the ten units with sequence
+// parallelism are gathers: in the forward, of gradients, and once more for the weight gradients, of
+// two GEMMs each. In 8 bits they are half as large; sums are not.
 TEST(TensorVolume, OperandsOfProductsInEightBitsAreGatheredInThem) {
   TrainingPlan plan =
       plan_of(small_llama(4), {.tensor = 4, .sequence_parallel = true, .pipeline = 2}, 4);
@@ -103,13 +109,15 @@ TEST(TensorVolume, OperandsOfProductsInEightBitsAreGatheredInThem) {
   expect_units(plan, 10.0);
 }
 
+// Is nothing sent without tensor parallelism?
 TEST(TensorVolume, NothingWithoutTensorParallelism) {
   TrainingPlan plan = plan_of(small_llama(4), {.sequence_parallel = true, .pipeline = 2}, 4);
   EXPECT_TRUE(tensor_bytes(plan).empty());
 }
 
-// s = h = 8192, b = 1, bf16, t = 8: an all_reduce sends 234 881 024 bytes a rank, an all_gather
-// 117 440 512; all_gather and reduce_scatter together are an all_reduce. Seen on the links.
+// Do the links carry the bytes of the formula? s = h = 8192, b = 1, bf16, t = 8: an all_reduce
+// sends 234 881 024 bytes per rank, an all_gather 117 440 512; all_gather and reduce_scatter
+// together are an all_reduce.
 TEST(TensorVolume, Llama70BOnTheLinks) {
   TrainingPlan plan;
   plan.architecture = load_architecture("llama3-70b");
@@ -126,14 +134,17 @@ TEST(TensorVolume, Llama70BOnTheLinks) {
   for (const auto& [op, bytes] : wanted) {
     const auto phases = communication.phases(CollectiveCall{.op = op, .bytes = message}, gpus);
     const auto loads = testing::bytes_on_links(cluster, phases);
+    std::size_t links = 0;
     for (const Link& link : cluster.links()) {
       if (link.kind != LinkKind::NvLink) continue;
       EXPECT_DOUBLE_EQ(loads[link.id], bytes);
+      ++links;
     }
+    EXPECT_EQ(links, 2U * 8U) << "to the switch and back";
   }
 }
 
-// Bytes of every message of the step, and of the gathers that follow a scattered one.
+// The bytes of every message of the step, and of the gathers that follow a scattered message.
 struct Messages {
   std::set<std::int64_t> sizes;
   std::map<std::uint32_t, std::int64_t> sends;  // by program
@@ -158,7 +169,8 @@ Messages messages_of(const TrainingPlan& plan) {
   return messages;
 }
 
-// b*s*h*2 = 256 MiB for the 405B at 8192 tokens; one of 8 tensor ranks sends 32 MiB.
+// Are the messages of Llama 405B as large as expected? b*s*h*2 = 256 MiB for 8192 tokens; each of 8
+// tensor ranks sends 32 MiB.
 TEST(PipelineMessages, Llama405B) {
   constexpr std::int64_t kMebibyte = 1 << 20;
   TrainingPlan plan;
@@ -185,8 +197,9 @@ TEST(PipelineMessages, Llama405B) {
   EXPECT_EQ(parts.gathers, 0) << "a part is all that the next stage needs";
 }
 
-// Largest logit, target's logit and sum of exponentials: 12 bytes a token in any case (reference 04
-// section 2), in two calls where the loss is fused.
+// Does the loss reduce three numbers per token? Largest logit, target's logit and sum of
+// exponentials are 12 bytes per token in any case, in two calls if the loss is fused (Megatron-LM
+// core/tensor_parallel/cross_entropy.py and core/fusions/fused_cross_entropy.py).
 TEST(TensorVolume, TheLossReducesThreeNumbersOfEveryToken) {
   for (const bool fused : {false, true}) {
     TrainingPlan plan = plan_of(small_llama(2), {.tensor = 4}, 3);
@@ -204,7 +217,7 @@ TEST(TensorVolume, TheLossReducesThreeNumbersOfEveryToken) {
   }
 }
 
-// Every border between virtual stages is crossed once forward and once back by each microbatch.
+// Does each microbatch cross every border between virtual stages once forward and once backward?
 TEST(PipelineMessages, InterleavingCrossesEveryBorder) {
   const std::int64_t p = 4;
   const std::int64_t v = 3;
@@ -215,7 +228,7 @@ TEST(PipelineMessages, InterleavingCrossesEveryBorder) {
   EXPECT_EQ(sends, 2 * m * (p * v - 1));
 }
 
-// Bytes one rank of the first stage sends over the data group in a step.
+// The bytes that one rank of the first stage sends over the data group in a step.
 double data_bytes(const TrainingPlan& plan) {
   const Workload workload = lower(plan);
   double bytes = 0.0;
@@ -226,8 +239,8 @@ double data_bytes(const TrainingPlan& plan) {
   return bytes;
 }
 
-// Oracle 43. 8 030 261 248 parameters; every tensor is a multiple of 128 elements, so no bucket of
-// 64 replicas is padded and the figures are exact.
+// Are the bytes of 64 replicas of Llama 8B exact (oracle 43)? 8 030 261 248 parameters; every
+// tensor is a multiple of 128 elements, so no bucket is padded.
 TEST(DataVolume, Llama8BOn64Replicas) {
   TrainingPlan plan;
   plan.architecture = load_architecture("llama3-8b");
@@ -247,6 +260,7 @@ TEST(DataVolume, Llama8BOn64Replicas) {
   }
 }
 
+// Are the bytes independent of gradient accumulation?
 TEST(DataVolume, DoesNotDependOnAccumulation) {
   for (const std::int64_t zero : {0, 1}) {
     const auto bytes = [zero](std::int64_t microbatches) {
@@ -258,6 +272,7 @@ TEST(DataVolume, DoesNotDependOnAccumulation) {
   }
 }
 
+// Does one replica send nothing?
 TEST(DataVolume, NothingForOneReplica) {
   EXPECT_EQ(data_bytes(plan_of(small_gpt(4), {.tensor = 2, .zero_stage = 1}, 4)), 0.0);
 }

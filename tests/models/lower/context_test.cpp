@@ -1,5 +1,7 @@
-// Ranks that share a sequence: what each of them computes, what travels between them, and that all
-// together do the model's work and nothing else (reference 04 section 4; oracles 66 to 68).
+// Context parallelism: what each rank of a shared sequence computes and sends, and that all ranks
+// together do exactly the model's work (Liu et al. 2023, arXiv 2310.01889; Jacobs et al. 2023,
+// arXiv 2309.14509; TransformerEngine attention/dot_product_attention/context_parallel.py; oracles
+// 66 to 68).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -31,7 +33,7 @@ std::int64_t gathered_pairs(const SequenceCut& cut, std::int64_t rank) {
   return gathered_block(cut, rank).pairs;
 }
 
-// Oracle 66.
+// Does a zigzag split give every rank the same number of pairs (oracle 66)?
 TEST(ContextBlocks, AZigzagGivesEveryRankTheSamePairs) {
   const SequenceCut cut{.sequence = 8192, .ranks = 4, .split = ContextSplit::Zigzag};
   std::int64_t total = 0;
@@ -48,7 +50,7 @@ TEST(ContextBlocks, AZigzagGivesEveryRankTheSamePairs) {
   EXPECT_EQ(total, 8192 * 8193 / 2);
 }
 
-// Pairs that a mask over the real positions leaves, counted one by one.
+// The pairs that a mask over the real positions leaves, counted one by one.
 std::int64_t counted_pairs(const std::vector<std::int64_t>& queries,
                            const std::vector<std::int64_t>& keys) {
   std::int64_t pairs = 0;
@@ -70,6 +72,7 @@ std::vector<std::int64_t> positions_of(const SequenceCut& cut, std::int64_t rank
   return positions;
 }
 
+// Do the blocks have the pairs of the mask, counted position by position?
 TEST(ContextBlocks, AreThoseOfTheMaskCountedPositionByPosition) {
   for (const ContextSplit split : {ContextSplit::Zigzag, ContextSplit::Contiguous}) {
     const SequenceCut cut{.sequence = 48, .ranks = 4, .split = split};
@@ -87,7 +90,8 @@ TEST(ContextBlocks, AreThoseOfTheMaskCountedPositionByPosition) {
   }
 }
 
-// Oracle 67: shares (2r+1)/c^2 of the square's causal half, the diagonal counted by half.
+// Are contiguous parts uneven in the published shares (oracle 67)? The shares are (2r+1)/c^2 of the
+// square's causal half, with the diagonal counted by half.
 TEST(ContextBlocks, ContiguousPartsAreUneven) {
   const SequenceCut cut{.sequence = 8192, .ranks = 4, .split = ContextSplit::Contiguous};
   for (std::int64_t rank = 0; rank < 4; ++rank) {
@@ -126,8 +130,8 @@ const std::vector<Parallelism>& grids() {
   return all;
 }
 
-// Identity (i) of reference 04 section 7: all ranks together do the model's FLOPs, worked from the
-// shape; a repeated forward repeats the core too.
+// Do all ranks together do the model's work? The FLOPs of all ranks add up to those of the model
+// for the global batch, computed from the shape; a repeated forward repeats the core too.
 TEST(ContextParallel, AllRanksDoTheModelsWork) {
   for (const Parallelism& p : grids()) {
     TrainingPlan plan = context_plan(p);
@@ -145,7 +149,7 @@ TEST(ContextParallel, AllRanksDoTheModelsWork) {
   }
 }
 
-// Bytes that a rank of the first program sends over groups of the kind, by the name of the
+// The bytes that a rank of the first program sends over groups of the kind, by the name of the
 // operation, for one layer and microbatch.
 std::map<std::string, std::int64_t> sent_by_name(const Workload& workload, StepPart part) {
   std::map<std::string, std::int64_t> bytes;
@@ -180,7 +184,7 @@ TrainingPlan long_plan(const Parallelism& parallelism) {
   return plan;
 }
 
-// Oracle 68.
+// Does one ring step send the local keys and values (oracle 68)?
 TEST(ContextTraffic, OneRingStepIsTheLocalKeysAndValues) {
   const Workload ring = lower(long_plan({.context = 4}));
   const auto forward = sent_by_name(ring, StepPart::Forward);
@@ -196,6 +200,7 @@ TEST(ContextTraffic, OneRingStepIsTheLocalKeysAndValues) {
   EXPECT_EQ(sum_of(sent_by_name(split, StepPart::Forward)), 100'663'296 / 8);
 }
 
+// Do all_to_all and all_gather send the expected bytes?
 TEST(ContextTraffic, TradingHeadsAndGathering) {
   const Workload trade =
       lower(long_plan({.context = 8, .context_exchange = ContextExchange::AllToAll}));
@@ -208,7 +213,8 @@ TEST(ContextTraffic, TradingHeadsAndGathering) {
       << "gathered again, and the gradients scattered";
 }
 
-// 16 ranks and 8 key-value heads: each is copied, so that K and V are as wide as 16 heads.
+// Are key-value heads copied if there are more ranks than heads? With 16 ranks and 8 key-value
+// heads each one is copied, so K and V are as wide as 16 heads.
 TEST(ContextTraffic, KeyValueHeadsAreCopiedWhereRanksAreMore) {
   const Workload trade =
       lower(long_plan({.context = 16, .context_exchange = ContextExchange::AllToAll}));
@@ -219,8 +225,8 @@ TEST(ContextTraffic, KeyValueHeadsAreCopiedWhereRanksAreMore) {
   EXPECT_EQ(traded_kv_heads(8, 16), 1);
 }
 
-// Trading within two, a ring of two pairs: the ring then carries half of the heads of twice the
-// positions.
+// Is the hierarchical exchange an all_to_all and a ring? The all_to_all is within two ranks, the
+// ring has two pairs, and carries half of the heads of twice the positions.
 TEST(ContextTraffic, HierarchicalIsATradeAndARing) {
   const auto bytes =
       sent_by_name(lower(long_plan({.context = 4,
@@ -233,7 +239,7 @@ TEST(ContextTraffic, HierarchicalIsATradeAndARing) {
   EXPECT_EQ(bytes.at("send_keys_values"), (2 * rows) * 2 * (1024 / 2) * 2);
 }
 
-// Bytes that the first rank's kernels of memory read and write in the layer, by name.
+// The bytes that the memory-bound kernels of the first rank read and write in the layer, by name.
 std::map<std::string, std::int64_t> moved_by_name(const Workload& workload, StepPart part) {
   std::map<std::string, std::int64_t> bytes;
   const Program& program = workload.programs[workload.ranks.front().program];
@@ -245,8 +251,9 @@ std::map<std::string, std::int64_t> moved_by_name(const Workload& workload, Step
   return bytes;
 }
 
-// Transformer Engine's joins on the first of two ranks, s = 32768: all 16384 queries against their
-// own keys, then the later 8192 against the other's. q = 8192 of 64 heads, keys and values 2048.
+// Do the merges of a ring move the bytes of Transformer Engine's kernels? The first of two ranks, s
+// = 32768: all 16384 queries against its own keys, then the later 8192 against the other's. q =
+// 8192 of 64 heads, keys and values 2048.
 TEST(ContextTraffic, JoinsOfARing) {
   const Workload ring = lower(long_plan({.context = 2}));
   const std::int64_t output = 8192 * 2;  // bytes of a position
@@ -256,14 +263,15 @@ TEST(ContextTraffic, JoinsOfARing) {
   EXPECT_EQ(forward.at("keys_values_pack"), 2 * 16384 * keys);
   EXPECT_EQ(forward.at("attention_merge"),
             16384 * (2 * output + 4 * log_sum) + 8192 * (3 * output + 5 * log_sum));
-  // Backward one's own keys are the last: the later queries come first.
+  // In the backward the own keys are the last, and the later queries come first.
   const auto backward = moved_by_name(ring, StepPart::Backward);
   EXPECT_EQ(backward.at("keys_values_pack"), 2 * 16384 * keys);
   EXPECT_EQ(backward.at("query_gradient_add"), 8192 * 2 * output + 16384 * 3 * output);
   EXPECT_EQ(backward.at("key_value_gradient_add"), 16384 * 2 * keys + 16384 * 3 * keys);
 }
 
-// Only where keys come round in blocks are the cores parts of a ring.
+// Are only the blocks of a ring marked as such? Cores are parts of a ring only if keys are passed
+// around in blocks.
 TEST(ContextParallel, BlocksOfARingAreNamedSo) {
   const auto of_ring = [](ContextExchange exchange) {
     Parallelism layout{.context = 4, .context_exchange = exchange};
@@ -277,8 +285,8 @@ TEST(ContextParallel, BlocksOfARingAreNamedSo) {
   EXPECT_EQ(of_ring(ContextExchange::AllToAll), 0U);
 }
 
-// Oracle 60, and what a rank keeps is a part of what one rank alone would keep; where heads are
-// traded, attention's output as it is before it is traded back comes to it.
+// Is all memory freed (oracle 60), and does a rank keep a part of what a single rank would keep? If
+// heads are exchanged, the attention output before the exchange is kept in addition.
 TEST(ContextParallel, AllMemoryComesBack) {
   for (const Parallelism& p : grids()) {
     const TrainingPlan plan = context_plan(p);
@@ -309,7 +317,7 @@ double linked_makespan(const TrainingPlan& plan, double bytes_per_s, bool fold =
       .timeline.makespan_s;
 }
 
-// Only what goes round the ring takes time, and the products.
+// Only the messages of the ring and the GEMMs take time.
 double ring_makespan(const TrainingPlan& plan, double bytes_per_s) {
   const CallModel communication([bytes_per_s](const Call& call) {
     return op_of(call) == CollectiveOp::SendRecv ? static_cast<double>(bytes_of(call)) / bytes_per_s
@@ -318,9 +326,10 @@ double ring_makespan(const TrainingPlan& plan, double bytes_per_s) {
   return replay(lower(plan), communication, seconds_of).timeline.makespan_s;
 }
 
-// A step's message travels while the step is computed: nothing of it shows until it is slower than
-// that, and then the surplus of every step does (three forward; three of twice the bytes and one of
-// once backward, against 2.5 times the work).
+// Is the ring hidden behind the attention core? The message of a step is sent while the step is
+// computed. Nothing is exposed until the message takes longer than the step; then the excess of
+// every step is exposed (three steps forward; in the backward three with twice the bytes and one
+// with the same bytes, against 2.5 times the work).
 TEST(ContextParallel, TheRingIsHiddenBehindTheCore) {
   const TrainingPlan plan = long_plan({.context = 4});
   TrainingPlan alone = plan;
@@ -330,15 +339,16 @@ TEST(ContextParallel, TheRingIsHiddenBehindTheCore) {
   const double step_s = 4.0 * 64 * 128 * (8192.0 * 4096.0) * 1e-12;
   const double just_hidden = 33'554'432.0 / step_s;
   EXPECT_NEAR(ring_makespan(plan, 2.0 * just_hidden), hidden, 1e-9 * hidden);
-  // Forward: each of three messages takes two steps. The first runs beside the diagonal, which is
-  // longer than a step by L/2 of L*L/2 pairs. Backward: messages of 4 steps beside 2.5 of work but
-  // for the first and the last, of 2.
+  // Forward: each of three messages takes two steps. The first one overlaps the diagonal, which is
+  // longer than a step by L/2 of L*L/2 pairs. Backward: messages of 4 steps overlap 2.5 of work,
+  // except the first and the last, of 2.
   const double diagonal = step_s * 8193.0 / 8192.0;
   const double wanted = hidden + (2.0 * step_s - diagonal) + 2.0 * step_s + 2.0 * 1.5 * step_s;
   EXPECT_NEAR(ring_makespan(plan, 0.5 * just_hidden), wanted, 1e-6 * wanted);
 }
 
-// Oracle 67 on the clock: the last of four ranks works (2*3+1)/16 of the whole, against 1/4.
+// Do contiguous parts take as long as the last rank (oracle 67)? The last of four ranks has
+// (2*3+1)/16 of the work, instead of 1/4.
 TEST(ContextParallel, ContiguousPartsTakeAsLongAsTheLast) {
   TrainingPlan even = long_plan({.context = 4});
   const auto core_only = [](const Kernel& kernel) {
@@ -353,6 +363,7 @@ TEST(ContextParallel, ContiguousPartsTakeAsLongAsTheLast) {
   EXPECT_NEAR(time(uneven) / time(even), (7.0 / 16.0) / (1.0 / 4.0), 1e-3);
 }
 
+// Do folded and unfolded runs agree?
 TEST(ContextParallel, FoldedIsUnfolded) {
   for (const Parallelism& p : grids()) {
     const TrainingPlan plan = context_plan(p);
@@ -361,7 +372,7 @@ TEST(ContextParallel, FoldedIsUnfolded) {
   }
 }
 
-// One program for each place on the ring, one alone where heads are traded.
+// Is there one program for each position on the ring, and a single one if heads are exchanged?
 TEST(ContextParallel, ProgramsOfTheRing) {
   const Workload ring = lower(context_plan({.pipeline = 2, .context = 4}));
   EXPECT_EQ(ring.programs.size(), 8U);
@@ -377,7 +388,8 @@ TEST(ContextParallel, ProgramsOfTheRing) {
   EXPECT_EQ(gather.programs.size(), 2U) << "a zigzag's pairs are the same for all";
 }
 
-// Gradients are summed over all that see other tokens.
+// Are gradients reduced over replicas and context ranks? All ranks with different tokens
+// contribute.
 TEST(ContextParallel, GradientsAreReducedOverReplicasAndContext) {
   const Workload workload = lower(context_plan({.data = 2, .context = 4}));
   bool found = false;

@@ -1,5 +1,5 @@
-// A step neither hangs nor runs ahead of its data: blocking messages on many shapes, and that
-// nothing a stage computes, gathers or sends starts before what it needs has arrived.
+// Dependencies of lowered steps: no step deadlocks or runs ahead of its data. Blocking messages are
+// tested on many shapes, and no operation of a stage starts before its inputs have arrived.
 #include <gtest/gtest.h>
 
 #include "models/pipeline_shape.hpp"
@@ -32,27 +32,32 @@ std::vector<PipelineCase> all_shapes() {
   return shapes;
 }
 
+// Do blocking messages run without deadlock, and never faster than overlapped ones?
 TEST(BlockingMessages, DoNotDeadlock) {
   const std::vector<PipelineCase> shapes = all_shapes();
   EXPECT_GT(shapes.size(), 150U);
   const CallModel communication([](const Call&) { return 0.125; });
+  std::size_t replayed = 0;
   for (const PipelineCase& shape : shapes) {
     SCOPED_TRACE(::testing::Message()
                  << shape.schedule << " p " << shape.pipeline << " m " << shape.microbatches
                  << " v " << shape.chunks << " group " << shape.group_size);
     TrainingPlan plan = pipeline_plan(shape);
     if (placement_of(plan.parallelism) != StagePlacement::Wrap)
-      continue;  // refused: both ways at once
+      continue;  // refused: pipelines in both directions
     const auto seconds = [&] {
       return replay(lower(plan), communication, core_seconds(1.0, 2.0)).timeline.makespan_s;
     };
     const double overlapped = seconds();
     plan.parallelism.overlap_p2p = false;
     EXPECT_GE(seconds(), overlapped - 1e-9) << "and blocking is never faster";
+    ++replayed;
   }
+  // Six schedules with one chunk take every number of ranks and microbatches, 48 shapes each.
+  EXPECT_GE(replayed, 6U * 48U);
 }
 
-// A time for each call and kernel that no other has, so that orders show.
+// A different time for each call and kernel, so that every order is visible.
 double scattered(std::int64_t seed) {
   const auto mixed = static_cast<std::uint64_t>(seed) * 0x9E3779B97F4A7C15ULL;
   return 0.5 + static_cast<double>(mixed >> 40) / static_cast<double>(1 << 24);
@@ -70,8 +75,8 @@ Step scattered_step(const TrainingPlan& plan) {
 
 bool is_backward(const Operation& op) { return op.part != StepPart::Forward; }
 
-// One forward or backward of one microbatch is a run of operations with its tags. Within it, all
-// that follows the receive starts after it, and the send starts after all that came before.
+// A forward or backward of one microbatch is a run of operations with its tags. Within it all later
+// operations start after the receive, and the send starts after all earlier operations.
 void expect_causal(const Step& step, std::size_t rank_class) {
   const Program& program = step.workload.programs[step.partition.ranks[rank_class].program];
   const OpTimes& times = step.timeline.classes[rank_class];
@@ -79,6 +84,7 @@ void expect_causal(const Step& step, std::size_t rank_class) {
   bool backward = false;
   double received = 0.0;
   double latest_end = 0.0;
+  std::size_t checked = 0;
   for_each_operation(step.workload, program, [&](const OperationView& view) {
     const Operation& op = view.op;
     if (op.microbatch < 0 || op.part == StepPart::GradSync) return;
@@ -90,6 +96,7 @@ void expect_causal(const Step& step, std::size_t rank_class) {
       received = 0.0;
       latest_end = 0.0;
     }
+    ++checked;
     EXPECT_GE(times.start_s[view.index], received) << view.name;
     if (op.kind == OpKind::Send) {
       EXPECT_GE(times.start_s[view.index], latest_end) << view.name;
@@ -98,6 +105,7 @@ void expect_causal(const Step& step, std::size_t rank_class) {
     if (op.kind == OpKind::Recv) received = times.end_s[view.index];
     latest_end = std::max(latest_end, times.end_s[view.index]);
   });
+  EXPECT_GT(checked, 0U);
 }
 
 void expect_causal(const TrainingPlan& plan) {
@@ -105,6 +113,7 @@ void expect_causal(const TrainingPlan& plan) {
   for (std::size_t rank = 0; rank < step.partition.ranks.size(); ++rank) expect_causal(step, rank);
 }
 
+// Does no operation run ahead of its data, for every kind of model and layout?
 TEST(Causality, NothingRunsAheadOfItsData) {
   for (const Architecture& model : {small_gpt(8), small_llama(8)}) {
     for (const bool sequence_parallel : {false, true}) {
@@ -129,8 +138,8 @@ TEST(Causality, NothingRunsAheadOfItsData) {
   }
 }
 
-// The first chunk may hold the embedding alone, the last the head alone, and a rank between two
-// given ends nothing at all.
+// Are stages without layers lowered correctly? The first chunk may hold only the embedding, the
+// last only the head, and a rank between them nothing.
 TEST(Causality, StagesWithoutLayers) {
   for (const bool sequence_parallel : {false, true}) {
     TrainingPlan plan = plan_of(small_llama(6),
@@ -154,7 +163,8 @@ TEST(Causality, StagesWithoutLayers) {
   }
 }
 
-// Streams of one kind never hold up another: the optimizer waits for everything before it.
+// Is the optimizer the last operation on all streams? Streams of one kind never delay other ones:
+// the optimizer waits for everything before it.
 TEST(Causality, TheOptimizerIsLast) {
   for (const std::int64_t zero : {0, 1}) {
     for (const bool gather_early : {false, true}) {

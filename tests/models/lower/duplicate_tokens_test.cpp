@@ -1,5 +1,5 @@
-// Experts behind tensor ranks that all hold the same tokens: each sends a share of the rows, and
-// the outputs are gathered (models/layers/expert_exchange.hpp).
+// Experts after tensor ranks that all hold the same tokens: each rank sends a share of the rows,
+// and the outputs are gathered (models/layers/expert_exchange.hpp).
 #include <gtest/gtest.h>
 
 #include "models/architecture/flops.hpp"
@@ -21,7 +21,7 @@ std::vector<Parallelism> duplicate_layouts() {
           {.tensor = 4, .data = 2, .expert_tensor = 4}};
 }
 
-// Sums over all calls of one program that have this name.
+// The sum over all calls of one program with this name.
 std::int64_t bytes_of(const Workload& workload, std::string_view name) {
   std::int64_t bytes = 0;
   for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
@@ -30,8 +30,9 @@ std::int64_t bytes_of(const Workload& workload, std::string_view name) {
   return bytes;
 }
 
-// As many rows travel as with sequence parallelism; beside it the tokens are gathered once each
-// way, T h w and T (h w + 4K) for each layer.
+// Are duplicate tokens dropped before and gathered after the experts? As many rows are sent as with
+// sequence parallelism. In addition the tokens are gathered once in each direction, T h w and T (h
+// w + 4K) per layer.
 TEST(DuplicateTokens, AreDroppedBeforeAndGatheredAfter) {
   const Architecture model = small_moe(3);
   for (const Parallelism& layout : duplicate_layouts()) {
@@ -49,6 +50,7 @@ TEST(DuplicateTokens, AreDroppedBeforeAndGatheredAfter) {
   }
 }
 
+// Are the bytes of one layer those of the formula?
 TEST(DuplicateTokens, BytesOfOneLayer) {
   Architecture model = load_architecture("mixtral-8x7b");
   model.layers = 1;
@@ -60,7 +62,8 @@ TEST(DuplicateTokens, BytesOfOneLayer) {
   EXPECT_EQ(bytes_of(workload, "dispatch"), 4096 / 8 * 2 * (4096 * 2 + 4));
 }
 
-// Every tensor rank scores all tokens, forward and both ways back; all else is done once.
+// Does only the router run on every rank? Every tensor rank scores all tokens, in the forward and
+// for both gradients; everything else is done once.
 TEST(DuplicateTokens, OnlyTheRouterRunsOnEveryRank) {
   for (const Parallelism& layout : duplicate_layouts()) {
     const TrainingPlan plan = plan_of(small_moe(3), layout, 2);
@@ -74,6 +77,7 @@ TEST(DuplicateTokens, OnlyTheRouterRunsOnEveryRank) {
   }
 }
 
+// Is all memory freed, and do folded and unfolded runs agree, with even and uneven routing?
 TEST(DuplicateTokens, MemoryComesBackAndFoldedIsUnfoldedBalancedOrNot) {
   for (const RoutingKind routing : {RoutingKind::Balanced, RoutingKind::Zipf}) {
     for (const Parallelism& layout : duplicate_layouts()) {
@@ -91,7 +95,7 @@ TEST(DuplicateTokens, MemoryComesBackAndFoldedIsUnfoldedBalancedOrNot) {
   }
 }
 
-// An expert keeps the rows it works on, as many as with sequence parallelism.
+// Do experts keep the rows that they work on, as many as with sequence parallelism?
 TEST(DuplicateTokens, ExpertsKeepWhatTheyWorkOn) {
   const auto kept = [](bool sequence_parallel, std::int64_t hidden_copies) {
     TrainingPlan plan =
@@ -103,8 +107,9 @@ TEST(DuplicateTokens, ExpertsKeepWhatTheyWorkOn) {
       peak = std::max(peak, point.by_category[static_cast<std::size_t>(Category::Activations)]);
     return peak - hidden_copies;
   };
-  // Beside them the norms' inputs and outputs of both layers and the ends are whole: per token four
-  // streams of a layer, the router's scores, and the input of the last norm and of the head.
+  // In addition the inputs and outputs of the norms of both layers, and the ends, are whole: per
+  // token four residual tensors of a layer, the router's scores, and the input of the last norm and
+  // of the head.
   const std::int64_t half = 128 / 2;
   const std::int64_t streams = half * ((2 * 4 + 2) * 256 * 2 + 4 * 8);
   EXPECT_EQ(kept(false, streams), kept(true, 0));

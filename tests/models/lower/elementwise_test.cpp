@@ -1,4 +1,4 @@
-// How many bytes do a layer's streaming operations move where they are separate kernels?
+// The bytes that the element-wise operations of a layer move if they are separate kernels.
 #include <gtest/gtest.h>
 
 #include "models/architecture/memory.hpp"
@@ -34,17 +34,19 @@ std::int64_t operations_of(const Workload& step, std::string_view name) {
   return found;
 }
 
+// Do eager norms move 36 bytes per number forward and 92 backward?
 TEST(ElementwiseKernels, EagerNormsMoveThirtySixBytesForwardAndNinetyTwoBack) {
   const TrainingPlan plan = plan_with("pytorch", false);
   const Workload step = lower(plan);
   EXPECT_EQ(traffic_of(step, "ffn_norm"), (Traffic{kLayers, kLayers * 36 * stream_of(plan)}));
   EXPECT_EQ(traffic_of(step, "final_norm_backward"), (Traffic{1, 92 * stream_of(plan)}));
-  // With the sum of what came round the block: 6 more.
+  // With the sum of the residual gradient: 6 more.
   EXPECT_EQ(traffic_of(step, "ffn_norm_backward"),
             (Traffic{kLayers, kLayers * 98 * stream_of(plan)}));
 }
 
-// 16 heads of 16 from 8: keys and values, 128 wide, become 256; gradients the other way.
+// Are keys and values written once for every query head? 16 heads of 16 from 8: keys and values,
+// 128 wide, become 256; the gradients the other way.
 TEST(ElementwiseKernels, KeysAndValuesAreWrittenForEveryQueryHead) {
   TrainingPlan plan = plan_with("pytorch", false);
   const std::int64_t bytes = kLayers * kBf16 * plan.training.sequence_length * 2 * (128 + 256);
@@ -54,8 +56,8 @@ TEST(ElementwiseKernels, KeysAndValuesAreWrittenForEveryQueryHead) {
   EXPECT_EQ(traffic_of(lower(plan), "repeat_heads"), Traffic{});
 }
 
-// Three gradients of one input are two sums of 3 numbers, compiled one kernel over 4; two are one
-// sum either way.
+// Are the input gradients of separate GEMMs added? Three gradients of one input are two sums of 3
+// numbers, or one compiled kernel over 4 numbers; two gradients are one sum in both cases.
 TEST(ElementwiseKernels, InputGradientsOfSeparateProductsAreAdded) {
   for (const bool compiled : {false, true}) {
     const TrainingPlan plan = plan_with("pytorch", compiled);
@@ -68,6 +70,7 @@ TEST(ElementwiseKernels, InputGradientsOfSeparateProductsAreAdded) {
   EXPECT_EQ(traffic_of(lower(plan_with("megatron", false)), "qkv_gradient_add"), Traffic{});
 }
 
+// Does a compiled layer move fewer bytes?
 TEST(ElementwiseKernels, CompiledALayerMovesLess) {
   const Workload eager = lower(plan_with("pytorch", false));
   const Workload compiled = lower(plan_with("pytorch", true));
@@ -78,7 +81,8 @@ TEST(ElementwiseKernels, CompiledALayerMovesLess) {
   EXPECT_EQ(traffic_of(eager, "rope"), traffic_of(compiled, "rope"));
 }
 
-// Each casts a logit (2 + 4) and takes its log_softmax (three times read, once written).
+// Do metrics read the logits once more? Each metric casts a logit (2 + 4) and takes its log_softmax
+// (read three times, written once).
 TEST(ElementwiseKernels, MetricsReadTheLogitsAgain) {
   const TrainingPlan plan = plan_with("composer", false);
   const std::int64_t logits = plan.training.sequence_length * plan.vocab();
@@ -86,6 +90,7 @@ TEST(ElementwiseKernels, MetricsReadTheLogitsAgain) {
   EXPECT_EQ(traffic_of(lower(plan_with("pytorch", false)), "loss_metrics"), Traffic{});
 }
 
+// Are the gradients of one packed GEMM copied together?
 TEST(ElementwiseKernels, GradientsOfOnePackedProductAreCopiedTogether) {
   const TrainingPlan plan = plan_with("composer", false);
   const std::int64_t width = 256 + 2 * 128;
@@ -93,8 +98,9 @@ TEST(ElementwiseKernels, GradientsOfOnePackedProductAreCopiedTogether) {
             (Traffic{kLayers, kLayers * 2 * kBf16 * plan.training.sequence_length * width}));
 }
 
-// Gathered before the products of two inputs a layer and before the head, and the gradients of its
-// two outputs; scattered as often the other way. Each copy reads and writes the message.
+// Is a gathered sequence copied and kept? It is gathered before the GEMMs of two inputs per layer
+// and before the head, and so are the gradients of its two outputs; it is scattered as often in the
+// other direction. Each copy reads and writes the message.
 TEST(ElementwiseKernels, AGatheredSequenceIsCopiedAndKept) {
   TrainingPlan plan = plan_with("pytorch", false);
   plan.parallelism = {.tensor = 2, .sequence_parallel = true};
@@ -117,8 +123,8 @@ TEST(ElementwiseKernels, AGatheredSequenceIsCopiedAndKept) {
   EXPECT_EQ(kept.total() - parts.total(), 2 * kBf16 * stream_of(plan) / 2);
 }
 
-// Nothing keeps the output of a layer's last product; of two layers run again together the second
-// needs that of the first.
+// Does recomputation end before the last GEMM of a layer? Nothing keeps its output. If two layers
+// are recomputed together, the second one needs the output of the first.
 TEST(ElementwiseKernels, RecomputationEndsBeforeTheLastProduct) {
   TrainingPlan plan = plan_with("pytorch", false);
   plan.training.recompute = Recompute::Full;
@@ -130,8 +136,8 @@ TEST(ElementwiseKernels, RecomputationEndsBeforeTheLastProduct) {
   EXPECT_EQ(operations_of(lower(plan_with("megatron", false)), "ffn_down_gemm"), kLayers);
 }
 
-// Beside what fused kernels keep: the fp32 copy of each norm's input (4 bytes), the gate's silu
-// (2), keys and values for every query head (2 each).
+// Do separate kernels keep more than fused ones? The difference is the fp32 copy of each norm's
+// input (4 bytes), the gate's silu (2), and keys and values for every query head (2 each).
 TEST(ElementwiseKernels, SeparateKernelsKeepMore) {
   const TrainingPlan eager = plan_with("pytorch", false);
   const TrainingPlan fused = plan_with("megatron", false);
@@ -144,11 +150,12 @@ TEST(ElementwiseKernels, SeparateKernelsKeepMore) {
   EXPECT_EQ(more.attention - less.attention, 2 * kBf16 * tokens * (a.query_width() - a.kv_width()));
 }
 
-// Eager, the policy keeps the output of every second product whether it is read again or not.
+// Is the last GEMM of a compiled layer not kept? In eager mode the policy keeps the output of every
+// second GEMM, whether it is read in the backward or not.
 TEST(ElementwiseKernels, CompiledTheLastProductOfALayerIsNotKept) {
   TrainingPlan eager = plan_with("pytorch", false);
   eager.training.recompute = Recompute::Selective;
-  eager.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
+  eager.training.recompute_modules = flags_of(kRecomputeModules, {"every_second_gemm"});
   TrainingPlan compiled = eager;
   compiled.training.compiled = true;
   compiled.elementwise_kernels = load_elementwise_kernels("pytorch", true);

@@ -1,5 +1,5 @@
-// Biases and cut-off activations of experts, and attention within a window: the kernels that
-// GPT-OSS has beside those of other mixtures (models/layers/experts.cpp,
+// Biases and clamped activations of experts, and attention within a window: the kernels that
+// GPT-OSS has in addition to those of other mixtures (models/layers/experts.cpp,
 // attention_core.cpp).
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ std::int64_t attention_pairs_of(const Workload& workload) {
   return pairs;
 }
 
-// Are the kernels of the header's worked figures there, each with its bytes?
+// Are biases and clamps separate kernels, with the bytes of the header's example?
 TEST(ExpertBiases, AreKernelsOfTheirOwn) {
   const Workload workload = lower(gpt_oss_layer());
   EXPECT_EQ(memory_bytes_of(workload, "expert_bias"), 5'284'823'040);
@@ -69,7 +69,7 @@ TEST(ExpertBiases, AreKernelsOfTheirOwn) {
   EXPECT_EQ(memory_bytes_of(workload, "expert_activation"), 3 * 2 * 65'536LL * 2880);
 }
 
-// A recomputed activation cuts off again, and adds no bias again.
+// Does a recomputed activation clamp once more, but add no bias?
 TEST(ExpertBiases, RecomputedActivationsCutOffAgain) {
   TrainingPlan plan = gpt_oss_layer();
   plan.training.recompute = Recompute::Selective;
@@ -79,7 +79,7 @@ TEST(ExpertBiases, RecomputedActivationsCutOffAgain) {
   EXPECT_EQ(memory_bytes_of(workload, "expert_bias"), 5'284'823'040);
 }
 
-// Where the grouped products do it all, no such kernel is left; the products are the same.
+// Do fused grouped GEMMs leave no separate kernels, with the same FLOPs?
 TEST(ExpertBiases, FusedProductsLeaveNoneBeside) {
   TrainingPlan plan = gpt_oss_layer();
   const double flops = executed_flops(lower(plan)).value();
@@ -92,7 +92,7 @@ TEST(ExpertBiases, FusedProductsLeaveNoneBeside) {
   EXPECT_DOUBLE_EQ(executed_flops(fused).value(), flops);
 }
 
-// Products within attention are as wide as the recipe says, or as training.
+// Do the GEMMs of attention have the precision of the recipe, or else that of the training?
 TEST(ExpertBiases, AttentionIsAsWideAsTheRecipeSays) {
   TrainingPlan plan = gpt_oss_layer();
   const auto width = [&plan] {
@@ -109,15 +109,15 @@ TEST(ExpertBiases, AttentionIsAsWideAsTheRecipeSays) {
   EXPECT_EQ(width(), DataType::Bf16);
 }
 
-// A model without biases has none of the kernels.
+// Do models without biases have none of these kernels?
 TEST(ExpertBiases, OtherMixturesHaveNone) {
   const Workload workload = lower(plan_of(small_moe(2), {.expert_tensor = 1}, 1));
   EXPECT_EQ(memory_bytes_of(workload, "expert_bias"), 0);
   EXPECT_EQ(memory_bytes_of(workload, "expert_clamp"), 0);
 }
 
-// How many pairs of query and key are computed: w s - w (w-1)/2 of a layer with a window w, s (s +
-// 1)/2 of the others. s = 4096, w = 128: 516 160 and 8 390 656.
+// Does a window reduce the computed pairs? They are w s - w (w-1)/2 in a layer with a window w, and
+// s (s + 1)/2 in the others. s = 4096, w = 128: 516 160 and 8 390 656.
 TEST(AttentionWindow, AlternatesWithFullAttention) {
   TrainingPlan plan = gpt_oss_layer();
   plan.architecture.layers = 4;
@@ -131,8 +131,9 @@ TEST(AttentionWindow, AlternatesWithFullAttention) {
   EXPECT_EQ(attention_pairs_of(lower(plan)), 4 * 8'390'656);
 }
 
-// Per token of s = 4096 and 64 heads of 64: causal layers count 2 s (q + o)/2, windowed ones
-// 2 (q + o)(w - w^2/2s), which is their pairs but for half of the diagonal, as s^2/2 is.
+// Do FLOPs count these pairs? Per token of s = 4096 and 64 heads of 64: causal layers count 2 s (q
+// + o)/2, windowed ones 2 (q + o)(w - w^2/2s), which are their pairs except for half of the
+// diagonal, as in s^2/2.
 TEST(AttentionWindow, FlopsCountThePairs) {
   Architecture a = gpt_oss_layer().architecture;
   a.layers = 2;
@@ -146,7 +147,7 @@ TEST(AttentionWindow, FlopsCountThePairs) {
   EXPECT_DOUBLE_EQ(token.attention(), full + windowed);
 }
 
-// The full convention counts the whole window for each query, also for those at the beginning.
+// Does the full convention count the whole window for each query, also for those at the beginning?
 TEST(AttentionWindow, FullConventionCountsTheWholeWindow) {
   Architecture a = gpt_oss_layer().architecture;
   a.window = 128;
@@ -155,7 +156,8 @@ TEST(AttentionWindow, FullConventionCountsTheWholeWindow) {
   EXPECT_DOUBLE_EQ(token.layers.front().attention, 2.0 * 8192 * 128.0);
 }
 
-// Llama-3 8B at 8192 tokens had an MFU of 48.5 % with a window of 8192 and of 62.3 % without.
+// Does a window of the whole sequence count as none? Llama-3 8B at 8192 tokens once had an MFU of
+// 48.5 % with a window of 8192 and of 62.3 % without.
 TEST(AttentionWindow, OfTheWholeSequenceCountsAsNone) {
   const Architecture none = load_architecture("llama3-8b");
   Architecture whole = none;

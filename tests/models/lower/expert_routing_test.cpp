@@ -1,4 +1,5 @@
-// Loads of experts: dealt rows add up, none is lost, the same seed gives the same ones.
+// Loads of experts: the distributed rows add up, none is lost, and a seed always gives the same
+// rows.
 #include "models/expert_routing.hpp"
 
 #include <gtest/gtest.h>
@@ -18,6 +19,7 @@ std::int64_t sum(const std::vector<std::int64_t>& rows) {
   return std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
 }
 
+// Does apportionment add up, within the limit?
 TEST(Apportion, AddsUpAndKeepsToTheMost) {
   EXPECT_EQ(apportion(std::vector{1.0, 1.0, 1.0}, 10, 100), (std::vector<std::int64_t>{4, 3, 3}));
   EXPECT_EQ(apportion(std::vector{5.0, 3.0, 2.0}, 10, 100), (std::vector<std::int64_t>{5, 3, 2}));
@@ -37,6 +39,7 @@ TEST(Apportion, AddsUpAndKeepsToTheMost) {
   }
 }
 
+// Does a random stream depend only on its names?
 TEST(Random, StreamsDependOnTheirNamesAlone) {
   Random root(7);
   Random a = root.split("routing").split(3);
@@ -63,6 +66,7 @@ TrainingPlan mixtral() {
   return plan;
 }
 
+// Does a capacity drop or pad tokens?
 TEST(Routing, CapacityDropsOrPads) {
   TrainingPlan plan = mixtral();
   plan.experts.routing = RoutingKind::Zipf;
@@ -77,6 +81,7 @@ TEST(Routing, CapacityDropsOrPads) {
   EXPECT_EQ(ExpertRouting(plan).rows_by_expert({.layer = 2}), std::vector<std::int64_t>(8, 1280));
 }
 
+// Are the shares seeded by layer?
 TEST(Routing, SharesAreSeededByLayer) {
   TrainingPlan plan = mixtral();
   plan.experts.routing = RoutingKind::Zipf;
@@ -89,7 +94,7 @@ TEST(Routing, SharesAreSeededByLayer) {
             ExpertRouting(plan).rows_by_expert({.layer = 1, .replica = 1}));
 }
 
-// Does an answer depend on what was asked before?
+// Is an answer independent of earlier queries?
 TEST(Routing, RemembersNothingButWhatItDealt) {
   TrainingPlan plan = mixtral();
   for (const RoutingKind kind : {RoutingKind::Zipf, RoutingKind::Dirichlet}) {
@@ -97,6 +102,7 @@ TEST(Routing, RemembersNothingButWhatItDealt) {
       plan.experts.routing = kind;
       plan.experts.independent_replicas = by_replica;
       const ExpertRouting routing(plan);
+      std::size_t dealt_afresh = 0;
       for (std::int64_t number = 0; number < 5000; ++number) {
         const RoutingQuery query{.layer = number % 3,
                                  .microbatch = number % 2500,
@@ -109,11 +115,14 @@ TEST(Routing, RemembersNothingButWhatItDealt) {
         const ExpertRouting fresh(plan);
         EXPECT_EQ(rows.received, fresh.of(query).received);
         EXPECT_EQ(routing.between(query), fresh.between(query));
+        ++dealt_afresh;
       }
+      EXPECT_EQ(dealt_afresh, 100U + 10U);
     }
   }
 }
 
+// Are recorded counts distributed in proportion?
 TEST(Routing, RecordedCountsAreDealtInProportion) {
   const auto file = std::filesystem::temp_directory_path() / "trainyard_expert_counts.json";
   TrainingPlan plan = mixtral();

@@ -1,5 +1,5 @@
-// The kernels of a lowered step: their shapes, and that all ranks together execute the model's
-// FLOPs and not one more (reference 04, sections 3 and 7).
+// The kernels of a lowered step: their shapes, and that all ranks together execute exactly the
+// model's FLOPs.
 #include "models/architecture/flops.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,8 @@ Kernel kernel_of(const Workload& workload, std::string_view name) {
   return found.empty() ? Kernel{} : workload.kernels[*found.begin()];
 }
 
-// M x K x N of reference 04 section 3, per rank, t = 8, s = 8192, b = 1.
+// M x K x N and 2MKN FLOPs of Llama-3 70B per rank, t = 8, s = 8192, b = 1, from its widths. The
+// vocabulary is padded to 129 024.
 struct GemmRow {
   std::string name;
   std::int64_t m = 0;
@@ -46,6 +47,7 @@ const std::vector<GemmRow> kRows = {{"qkv", 8192, 8192, 1280, 171'798'691'840},
                                     {"ffn_down", 8192, 3584, 8192, 481'036'337'152},
                                     {"head", 8192, 8192, 16'128, 2'164'663'517'184}};
 
+// Do the GEMMs of Llama 70B have these shapes?
 TEST(LoweredGemms, Llama70BPerRank) {
   const Workload workload = lower(llama_70b());
   for (const GemmRow& row : kRows) {
@@ -67,7 +69,8 @@ TEST(LoweredGemms, Llama70BPerRank) {
   }
 }
 
-// The fixture counts s*s/2 pairs; the diagonal makes it s(s+1)/2.
+// Does the attention core of Llama 70B have 4 FLOPs per pair and element of its 8 heads of 128?
+// With s*s/2 pairs they are 137 438 953 472; the diagonal makes it s(s+1)/2.
 TEST(LoweredGemms, Llama70BAttentionCore) {
   const Workload workload = lower(llama_70b());
   const Kernel forward = kernel_of(workload, "attention");
@@ -111,7 +114,8 @@ void expect_flops(const TrainingPlan& plan, double wanted) {
   EXPECT_NEAR(executed_flops(lower(plan)).value(), wanted, 1e-12 * wanted);
 }
 
-// Unfused attention multiplies the whole square, as Narayanan et al. count.
+// Does a GPT execute the model's FLOPs on every grid? Unfused attention multiplies the whole
+// square, as Narayanan et al. count.
 TEST(ExecutedFlops, GptIsTheModelsOnEveryGrid) {
   for (const Grid& grid : kGrids) {
     TrainingPlan plan = on_grid(small_gpt(8), grid);
@@ -128,8 +132,8 @@ TEST(ExecutedFlops, GptIsTheModelsOnEveryGrid) {
   }
 }
 
-// Flash attention: s(s+1)/2 pairs, two products forward and five backward. Worked from the shape,
-// not from the library.
+// Does a Llama execute the model's FLOPs on every grid? Flash attention has s(s+1)/2 pairs, two
+// GEMMs forward and five backward. The value is computed from the shape, not from the library.
 TEST(ExecutedFlops, LlamaIsTheModelsOnEveryGrid) {
   for (const Grid& grid : kGrids) {
     TrainingPlan plan = on_grid(small_llama(8), grid);
@@ -142,14 +146,14 @@ TEST(ExecutedFlops, LlamaIsTheModelsOnEveryGrid) {
     expect_flops(plan, 3.0 * (linear + head) + 3.5 * core);
     plan.training.recompute = Recompute::Full;
     expect_flops(plan, 4.0 * linear + 3.0 * head + 4.5 * core);
-    plan.training.recompute = Recompute::Selective;  // the fused kernel runs again
+    plan.training.recompute = Recompute::Selective;  // the fused kernel runs once more
     expect_flops(plan, 3.0 * (linear + head) + 4.5 * core);
     plan.training.recompute_modules = flags_of(kRecomputeModules, {"layernorm", "mlp"});
     expect_flops(plan, 3.0 * (linear + head) + 3.5 * core + 8.0 * 6.0 * tokens * 256.0 * 512.0);
   }
 }
 
-// Full recomputation repeats a layer's forward kernel by kernel, tagged as such.
+// Does full recomputation repeat a layer's forward kernel by kernel, with its tag?
 TEST(ExecutedFlops, FullRecomputationRunsTheForwardAgain) {
   TrainingPlan plan = on_grid(small_gpt(4), {2, 2, 1, 1, true});
   plan.training.attention = AttentionKind::Unfused;
@@ -168,8 +172,8 @@ TEST(ExecutedFlops, FullRecomputationRunsTheForwardAgain) {
   }
 }
 
-// A recipe of 8-bit products: the layers' products and no others, each after its cast; new weights
-// are gathered as wide as they are kept.
+// Does a recipe of 8-bit GEMMs keep their number? It applies to the GEMMs of layers only, each
+// after its cast; new weights are gathered as wide as they are stored.
 TEST(ExecutedFlops, EightBitProductsKeepTheirNumber) {
   TrainingPlan plan = on_grid(small_llama(4), {2, 2, 1, 2, true});
   plan.parallelism.zero_stage = 1;
@@ -178,20 +182,28 @@ TEST(ExecutedFlops, EightBitProductsKeepTheirNumber) {
   const Workload workload = lower(plan);
   EXPECT_EQ(executed_flops(workload).value(), before);
   for (const Program& program : workload.programs) {
+    std::size_t gathers = 0;
+    std::size_t products = 0;
     for_each_operation(workload, program, [&](const OperationView& view) {
       if (view.name == "parameter_all_gather") {
         EXPECT_EQ(dtype_of(workload.calls[view.op.payload]), DataType::Fp8);
+        ++gathers;
       }
       if (view.op.kind != OpKind::Compute) return;
       const auto* gemm = std::get_if<Gemm>(&workload.kernels[program.kernel_of(view.op)]);
       if (gemm == nullptr) return;
       const bool head = view.name.starts_with("head");
       EXPECT_EQ(gemm->dtype, head ? DataType::Bf16 : DataType::Fp8) << view.name;
+      ++products;
     });
+    EXPECT_GE(gathers, 1U);
+    // Two layers with four weights, three products of each for each of eight microbatches.
+    EXPECT_GE(products, 2U * 4U * 3U * 8U);
   }
 }
 
-// Five iterations of 2(2n^2 m) + 2n^3 on every matrix, n the smaller side: worked from the shape.
+// Does Muon orthogonalise every matrix? Five iterations of 2(2n^2 m) + 2n^3 per matrix, n the
+// smaller side, computed from the shape.
 TEST(ExecutedFlops, MuonMakesEveryMatrixOrthogonal) {
   TrainingPlan plan = on_grid(small_llama(4), {1, 1, 1, 1, false});
   const double before = executed_flops(lower(plan)).value();

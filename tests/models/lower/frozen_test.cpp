@@ -1,5 +1,5 @@
-// Layers that are not trained: no gradient of their weights, no state, nothing to reduce, and no
-// backward where nothing before them is trained.
+// Frozen layers: no gradient of their weights, no state, no reduction, and no backward if nothing
+// before them is trained.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -23,6 +23,7 @@ TrainingPlan frozen(std::vector<std::int64_t> layers, bool ends, const Paralleli
   return plan;
 }
 
+// How far does the backward go?
 TEST(Frozen, HowFarTheBackwardGoes) {
   EXPECT_EQ(trained_weights(frozen({}, false, {})).first, -1);
   EXPECT_EQ(trained_weights(frozen({0, 1}, true, {})).first, 2);
@@ -34,24 +35,25 @@ TEST(Frozen, HowFarTheBackwardGoes) {
   EXPECT_FALSE(trained.layer(1));
 }
 
-// Per token and weight 2 forward, 2 for the input's gradient where one is needed, 2 for the
-// weight's where it is trained; the core 2 forward and 5 back.
+// Are only the needed FLOPs executed? Per token and weight 2 forward, 2 for the input's gradient if
+// it is needed, 2 for the weight's if it is trained; the core has 2 forward and 5 backward.
 TEST(Frozen, FlopsAreThoseThatAreNeeded) {
   const double weights = 256.0 * (256 + 2 * 128) + 256.0 * 256 + 3 * 256.0 * 512;
   const double tokens = 2 * 128.0;
   const double core = 4.0 * 2.0 * (128.0 * 129.0 / 2.0) * 256.0;  // forward, of one layer
   const double head = 256.0 * 2048.0;
   const auto flops = [](const TrainingPlan& plan) { return executed_flops(lower(plan)).value(); };
-  // Two layers before the first trained one: forward alone.
+  // Two layers before the first trained one: only the forward.
   const double first = 2 * (2.0 * tokens * weights + core) +
                        2 * (6.0 * tokens * weights + 3.5 * core) + 4.0 * tokens * head;
   EXPECT_NEAR(flops(frozen({0, 1}, true, {})), first, 1e-12 * first);
-  // One in the middle: its input gradient is needed still.
+  // One layer in the middle: its input gradient is still needed.
   const double middle =
       3 * 6.0 * tokens * weights + 4.0 * tokens * weights + 4 * 3.5 * core + 6.0 * tokens * head;
   EXPECT_NEAR(flops(frozen({2}, false, {})), middle, 1e-12 * middle);
 }
 
+// Do frozen layers have no state and no reduction, and is all memory freed?
 TEST(Frozen, NeitherStateNorReductionNorLeak) {
   const TrainingPlan all = frozen({}, false, {.data = 2});
   const TrainingPlan some = frozen({0, 1}, true, {.data = 2});
@@ -74,7 +76,8 @@ TEST(Frozen, NeitherStateNorReductionNorLeak) {
     EXPECT_EQ(bytes, 0);
 }
 
-// A stage before the first trained weight sends its output on and hears nothing back.
+// Does a stage before the first trained weight have no backward? It sends its output and receives
+// no gradient.
 TEST(Frozen, PipelineStagesBeforeItHaveNoBackward) {
   for (const char* schedule : {"1f1b", "gpipe", "zb_h1"}) {
     TrainingPlan plan = frozen({0, 1}, true, {.pipeline = 2, .schedule = schedule});
@@ -92,7 +95,7 @@ TEST(Frozen, PipelineStagesBeforeItHaveNoBackward) {
   }
 }
 
-// --- beside weights gathered layer by layer ---
+// Frozen layers with weights that are gathered layer by layer.
 
 struct Moved {
   std::int64_t gathered = 0;
@@ -125,7 +128,8 @@ void expect_all_back(const Workload& workload) {
     for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
 }
 
-// All weights forward, backward those that a gradient comes by; reduced what is trained.
+// Are weights gathered where they are needed, and gradients reduced where they are trained? The
+// forward needs all weights, the backward those through which a gradient passes.
 TEST(FrozenShards, GatheredWhereNeededAndReducedWhereTrained) {
   const std::int64_t layer = layer_shard(small_llama(4), layer_kind(small_llama(4), 0)).total();
   const std::int64_t root = parameter_count(small_llama(4)) - 4 * layer;
@@ -139,7 +143,8 @@ TEST(FrozenShards, GatheredWhereNeededAndReducedWhereTrained) {
   EXPECT_EQ(middle.reduced, 4 * (root + 3 * layer));
 }
 
-// With nothing trained in it the head's group is still needed until the last backward.
+// Does a rank hold its share of the state, and is all memory freed? Even if nothing in it is
+// trained, the group of the head is needed until the last backward.
 TEST(FrozenShards, HoldTheirShareAndGiveAllBack) {
   for (const bool ends : {false, true}) {
     const TrainingPlan plan = sharded(frozen({0, 3}, ends, {}));
@@ -156,6 +161,7 @@ TEST(FrozenShards, HoldTheirShareAndGiveAllBack) {
   }
 }
 
+// Does sharding of frozen layers work on pipelines and with every kind of reshard?
 TEST(FrozenShards, OnPipelinesAndEveryKindOfReshard) {
   for (const char* schedule : {"1f1b", "gpipe", "zb_h1"}) {
     for (const Reshard reshard : {Reshard::Auto, Reshard::Always, Reshard::Never}) {
@@ -171,8 +177,8 @@ TEST(FrozenShards, OnPipelinesAndEveryKindOfReshard) {
   }
 }
 
-// A layer's gather carries its matrices as they are kept, four bits wide (QLoRA), and its adapters;
-// only these are reduced.
+// Are only adapters reduced, and 4-bit weights gathered as stored? The gather of a layer carries
+// its matrices in four bits (QLoRA) and its adapters.
 TEST(FrozenShards, AdaptersAreReducedAndFourBitsGathered) {
   TrainingPlan plan = sharded(frozen({}, false, {}));
   plan.training.lora_rank = 8;
@@ -199,6 +205,7 @@ TEST(FrozenShards, AdaptersAreReducedAndFourBitsGathered) {
               (matrices + 2.0 * others + 4.0 * static_cast<double>(trained)) / 4.0, 2.0);
 }
 
+// Are adapters only on the layers that are not frozen?
 TEST(Frozen, AdaptersStandOnTheOtherLayersAlone) {
   TrainingPlan plan = frozen({0, 1}, false, {});
   plan.training.lora_rank = 8;

@@ -1,5 +1,5 @@
-// Weights gathered layer by layer: what hides behind what, how much is whole at a time, and that
-// all of it is given back (reference 03 section 4; oracles 45, 60, 82).
+// Fully sharded weights: what overlaps with what, how much is whole at a time, and that all memory
+// is freed (PyTorch torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py; oracles 45, 60, 82).
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -51,7 +51,7 @@ double sharded_makespan(const TrainingPlan& plan, const Durations& seconds) {
       .timeline.makespan_s;
 }
 
-// Oracle 45: g + L F where a gather is hidden, L g + F where it is not.
+// Is the forward g + L F if a gather is hidden, and L g + F if it is not (oracle 45)?
 TEST(FullySharded, Forward) {
   TrainingPlan plan =
       sharded_plan({.data = 2, .zero_stage = 3, .reshard_after_forward = Reshard::Never});
@@ -62,7 +62,8 @@ TEST(FullySharded, Forward) {
   }
 }
 
-// After a forward of L gathers: the first gather shows, the others hide, the last reduction shows.
+// Does the backward expose only its first gather and its last reduction? It follows a forward of L
+// gathers.
 TEST(FullySharded, Backward) {
   TrainingPlan plan = sharded_plan({.data = 2, .zero_stage = 3});
   const Durations hidden{.gather = 1.0, .reduce = 1.0, .backward = 2.0};
@@ -71,13 +72,14 @@ TEST(FullySharded, Backward) {
   EXPECT_DOUBLE_EQ(sharded_makespan(plan, hidden), 4 * 1.0 + 4 * (1.0 + 2.0) + 1.0);
 }
 
-// Before its input is written the reduction before it has ended: with s > B they follow each other.
+// Is only one reduction in progress? The previous reduction must end before the next input is
+// written, so with s > B they follow each other.
 TEST(FullySharded, OneReductionIsUnderWay) {
   const TrainingPlan plan = sharded_plan({.data = 2, .zero_stage = 3});
   EXPECT_DOUBLE_EQ(sharded_makespan(plan, {.reduce = 3.0, .backward = 2.0}), 2.0 + 4 * 3.0);
 }
 
-// A second microbatch does the same again.
+// Does every microbatch repeat the same gathers and reductions?
 TEST(FullySharded, EveryMicrobatch) {
   const Durations seconds{.gather = 1.0, .reduce = 1.0, .forward = 2.0, .backward = 4.0};
   const double one = sharded_makespan(sharded_plan({.data = 2, .zero_stage = 3}, 1), seconds);
@@ -85,7 +87,7 @@ TEST(FullySharded, EveryMicrobatch) {
                    3 * one);
 }
 
-// Oracle 82: more replicas on an infinite network change nothing.
+// Do more replicas on an infinite network change nothing (oracle 82)?
 TEST(FullySharded, WeakScalingIsFree) {
   for (const std::int64_t zero : {0, 1, 2, 3}) {
     const auto run = [zero](std::int64_t data) {
@@ -124,7 +126,7 @@ std::vector<TrainingPlan> variants() {
   return plans;
 }
 
-// Oracle 60.
+// Is all memory freed (oracle 60)?
 TEST(FullySharded, AllMemoryComesBack) {
   for (const TrainingPlan& plan : variants()) {
     const Step step = timed_step(plan);
@@ -137,6 +139,7 @@ TEST(FullySharded, AllMemoryComesBack) {
   }
 }
 
+// Do folded and unfolded runs agree?
 TEST(FullySharded, FoldedIsUnfolded) {
   for (const TrainingPlan& plan : variants()) {
     const double folded = timed_step(plan).timeline.makespan_s;
@@ -144,7 +147,8 @@ TEST(FullySharded, FoldedIsUnfolded) {
   }
 }
 
-// The root and one layer are whole, and at most two gathered buffers are there.
+// Are at most two layers gathered and one whole? The root and one layer are whole, and at most two
+// gathered buffers exist.
 TEST(FullySharded, AtMostTwoLayersAreGatheredAndOneIsWhole) {
   TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 3}, 2);
   const std::int64_t layer = layer_bytes(plan, 2);
@@ -167,7 +171,7 @@ TEST(FullySharded, AtMostTwoLayersAreGatheredAndOneIsWhole) {
       << "with reduced gradients";
 }
 
-// Layers of multi-token prediction are groups of their own behind the root, which serves them too.
+// Are MTP layers separate groups after the root, which they use too?
 TEST(FullySharded, MultiTokenPrediction) {
   for (const std::int64_t pipeline : {1, 2}) {
     for (const Reshard reshard : {Reshard::Auto, Reshard::Always, Reshard::Never}) {
@@ -190,7 +194,7 @@ TEST(FullySharded, MultiTokenPrediction) {
       const std::int64_t groups = 6 + pipeline;
       const std::int64_t roots = pipeline;
       if (reshard == Reshard::Always) {
-        // Where the embedding alone is the root, its backward does not read it, but asks for it.
+        // If the root is only the embedding, its backward does not read it but gathers it.
         EXPECT_EQ(gathers, 2 * 2 * groups);
       } else if (pipeline > 1) {
         EXPECT_EQ(gathers, groups) << "kept from microbatch to microbatch";
@@ -215,7 +219,8 @@ TEST(FullySharded, MultiTokenPrediction) {
   }
 }
 
-// Groups of k layers: k gathers forward, and 2k - 1 for recomputation and backward together.
+// How many gathers do recomputed groups need? Groups of k layers need k gathers forward, and 2k - 1
+// for recomputation and backward together.
 TEST(FullySharded, LayersThatAreComputedAgainTogether) {
   for (const auto& [together, gathers] :
        {std::pair{1, 1 + 4 + 4}, {2, 1 + 4 + 6}, {4, 1 + 4 + 7}}) {
@@ -235,7 +240,7 @@ TEST(FullySharded, LayersThatAreComputedAgainTogether) {
   }
 }
 
-// Kept over a group of one, weights are not gathered again for the backward.
+// Are weights that are kept over a group of one not gathered for the backward?
 TEST(FullySharded, AGroupOfOneKeepsAll) {
   const auto gathers = [](const Parallelism& parallelism) {
     const Step step = timed_step(sharded_plan(parallelism));
@@ -251,7 +256,7 @@ TEST(FullySharded, AGroupOfOneKeepsAll) {
   EXPECT_EQ(gathers({.data = 4, .zero_stage = 3, .reshard_group = 2}), 1 + 4 + 4);
 }
 
-// A rank holds fp32 weights, gradients and moments of its share, and nothing else of the state.
+// Does a rank hold exactly the fp32 weights, gradients and moments of its share?
 TEST(FullySharded, HoldsItsShareOfTheState) {
   const TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 3, .shard = 2});
   const Workload workload = lower(plan);
@@ -262,7 +267,7 @@ TEST(FullySharded, HoldsItsShareOfTheState) {
             parameters / 2 * 16);
 }
 
-// --- buckets of PyTorch's replicas ---
+// Buckets of PyTorch's replicas.
 
 std::vector<double> mebibytes(const std::vector<Bucket>& buckets) {
   std::vector<double> sizes;
@@ -271,7 +276,7 @@ std::vector<double> mebibytes(const std::vector<Bucket>& buckets) {
   return sizes;
 }
 
-// Oracle 41.
+// Do PyTorch's buckets close at 1 MiB and then at 25 MiB (oracle 41)?
 TEST(PytorchBuckets, CloseAtOneAndThenTwentyFiveMebibytes) {
   std::vector<GradientEntry> entries;
   for (const double size : {0.5, 0.75, 10.0, 10.0, 10.0, 40.0, 3.0}) {
@@ -281,7 +286,7 @@ TEST(PytorchBuckets, CloseAtOneAndThenTwentyFiveMebibytes) {
             (std::vector<double>{1.25, 30.0, 40.0, 3.0}));
 }
 
-// Oracle 41: GPT-2 124M has 13 buckets.
+// Does GPT-2 124M have 13 buckets (oracle 41)?
 TEST(PytorchBuckets, OfGpt2) {
   TrainingPlan plan;
   plan.architecture = load_architecture("gpt2-small");
@@ -295,6 +300,7 @@ TEST(PytorchBuckets, OfGpt2) {
   EXPECT_NEAR(sizes.back(), 168.272, 5e-4);
 }
 
+// Is there one bucket without overlap, and does a chosen limit apply to all buckets?
 TEST(PytorchBuckets, OneWithoutOverlapAndChosenLimitsForAll) {
   const std::vector<GradientEntry> entries(8, {.tensors = {{.rows = 100}, {.rows = 10}}});
   EXPECT_EQ(pytorch_buckets(entries, pytorch_limits({.overlap_grad_reduce = false}, 4)).size(), 1U);
@@ -306,7 +312,7 @@ TEST(PytorchBuckets, OneWithoutOverlapAndChosenLimitsForAll) {
   EXPECT_EQ(chosen[1].end, 2U);
 }
 
-// Every kind of dense model: its tensors are its parameters.
+// Do the tensors of every dense model add up to its parameters?
 TEST(Tensors, AddUpToTheParameters) {
   std::vector<Architecture> models = {small_gpt(2), small_llama(2)};
   for (const char* name : {"llama3-8b", "qwen2.5-7b", "gpt3-175b"})
@@ -329,7 +335,8 @@ TEST(Tensors, AddUpToTheParameters) {
   }
 }
 
-// ZeRO 2: beside its share a rank holds the buckets that are being made and sent, and no more.
+// Do gradients exist only as long as their bucket with ZeRO 2? In addition to its share a rank
+// holds the buckets that are being filled and sent.
 TEST(Zero2, GradientsLiveAsLongAsTheirBucket) {
   TrainingPlan plan = sharded_plan({.data = 4, .zero_stage = 2}, 2);
   plan.parallelism.bucket_parameters = layer_bytes(plan, 1);

@@ -1,4 +1,4 @@
-// How often are gradients read and written between the last backward and the optimizer?
+// The passes over gradients between the last backward and the optimizer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,6 +29,7 @@ std::int64_t gradient_bytes(const TrainingPlan& plan) {
 constexpr GradientPasses kMegatron{
     .average = GradientAverage::Before, .check = GradientCheck::On, .unscale = true};
 
+// Does scaling read and write the gradients, and checking read them?
 TEST(GradientPasses, ScalingReadsAndWritesCheckingReads) {
   const TrainingPlan plan = plan_with(kMegatron, 2);
   const std::int64_t all = gradient_bytes(plan);
@@ -36,6 +37,7 @@ TEST(GradientPasses, ScalingReadsAndWritesCheckingReads) {
   EXPECT_EQ(traffic_of(lower(plan), "gradient_nan_check"), (Traffic{1, all}));
 }
 
+// Do only old frameworks scale the gradients of one replica?
 TEST(GradientPasses, OneReplicaIsScaledByOldFrameworksAlone) {
   TrainingPlan plan = plan_with(kMegatron, 1);
   const std::int64_t all = gradient_bytes(plan);
@@ -45,6 +47,7 @@ TEST(GradientPasses, OneReplicaIsScaledByOldFrameworksAlone) {
   EXPECT_EQ(traffic_of(lower(plan), "gradient_scaling"), (Traffic{1, 2 * all}));
 }
 
+// Does a field of the scenario override the framework?
 TEST(GradientPasses, AScenarioGoesOverTheFramework) {
   TrainingPlan plan = plan_with(kMegatron, 2);
   plan.training.gradient_average = GradientAverage::Collective;
@@ -53,7 +56,7 @@ TEST(GradientPasses, AScenarioGoesOverTheFramework) {
   EXPECT_EQ(traffic_of(lower(plan), "gradient_nan_check"), Traffic{});
 }
 
-// As buckets fill during the last backward, each is scaled before it is sent.
+// Is every bucket scaled before its reduction? Buckets fill during the last backward.
 TEST(GradientPasses, EveryBucketIsScaledBeforeItsReduction) {
   TrainingPlan plan = plan_with(kMegatron, 2);
   plan.parallelism.overlap_grad_reduce = true;
@@ -70,8 +73,8 @@ TEST(GradientPasses, EveryBucketIsScaledBeforeItsReduction) {
   EXPECT_GT(reductions, 1);
 }
 
-// Autograd adds what a microbatch leaves to what is there: reads both, writes the sum. The first
-// one finds nothing, and where products add by themselves there is no such kernel.
+// Does autograd add the gradients of every microbatch except the first? It reads the gradient and
+// the sum and writes the sum. GEMMs that accumulate by themselves need no such kernel.
 TEST(GradientPasses, AutogradAddsEveryMicrobatchButTheFirst) {
   TrainingPlan plan = plan_with({.accumulate = true}, 2);
   plan.training.gradient_precision = DataType::Bf16;
@@ -84,7 +87,8 @@ TEST(GradientPasses, AutogradAddsEveryMicrobatchButTheFirst) {
   EXPECT_EQ(traffic_of(lower(plan), "gradient_accumulate"), Traffic{});
 }
 
-// ZeRO 2 gives gradients back after every microbatch, ZeRO 3 keeps shares: nothing whole is there.
+// Are gradients that are not kept whole not accumulated? ZeRO 2 frees gradients after every
+// microbatch, ZeRO 3 keeps shards.
 TEST(GradientPasses, WhatIsNotKeptWholeIsNotAddedTo) {
   for (const std::int64_t stage : {2, 3}) {
     TrainingPlan plan = plan_with({.accumulate = true}, 2);
@@ -99,7 +103,8 @@ TEST(GradientPasses, WhatIsNotKeptWholeIsNotAddedTo) {
   }
 }
 
-// A bucket leaves when its last gradient is in the sum, not when a product has made it.
+// Do reductions wait for the sum? A bucket is sent when its last gradient is in the sum, not when a
+// GEMM has produced it.
 TEST(GradientPasses, ReductionsWaitForTheSum) {
   TrainingPlan plan = plan_with({.accumulate = true}, 2);
   plan.parallelism.overlap_grad_reduce = true;
@@ -118,8 +123,9 @@ TEST(GradientPasses, ReductionsWaitForTheSum) {
   EXPECT_GT(reductions, 1);
 }
 
-// Worked: a table of 1 MiB in bf16 and 2 KiB of gradient rows are 1 MiB of zeros and 6 KiB of rows
-// added; 1 MiB read again with 2 MiB of fp32 sums read and written are 5 MiB more.
+// Is the gradient of the embedding as large as its table? Example: a table of 1 MiB in bf16 and 2
+// KiB of gradient rows are 1 MiB of zeros and 6 KiB of added rows; reading 1 MiB once more, with 2
+// MiB of fp32 sums read and written, is 5 MiB more.
 TEST(GradientPasses, TheTableOfEmbeddingsHasAGradientAsLargeAsItself) {
   TrainingPlan plan = plan_with({}, 2);
   const Architecture& a = plan.architecture;
@@ -141,7 +147,8 @@ TEST(GradientPasses, TheTableOfEmbeddingsHasAGradientAsLargeAsItself) {
   EXPECT_EQ(once(), made) << "kept as it is made";
 }
 
-// Only fp16 has a loss scale, and only what is the rank's own is unscaled (here half of it).
+// Is the loss scale of fp16 removed? Only fp16 has a loss scale, and each rank unscales its own
+// share (here half).
 TEST(GradientPasses, TheLossScaleOfFp16GoesOut) {
   TrainingPlan plan = plan_with(kMegatron, 2);
   plan.parallelism.zero_stage = 1;
@@ -153,6 +160,7 @@ TEST(GradientPasses, TheLossScaleOfFp16GoesOut) {
   EXPECT_EQ(traffic_of(lower(plan), "gradient_unscale"), Traffic{});
 }
 
+// Are the passes read from the framework?
 TEST(GradientPasses, AreReadFromTheFramework) {
   const GradientPasses megatron = load_gradient_passes("megatron");
   EXPECT_EQ(megatron.average, GradientAverage::Before);
@@ -165,6 +173,7 @@ TEST(GradientPasses, AreReadFromTheFramework) {
     EXPECT_NO_THROW(static_cast<void>(load_gradient_passes(name))) << name;
 }
 
+// Is a mistyped pass refused?
 TEST(GradientPasses, AMistypedPassIsRefused) {
   const std::filesystem::path file = std::filesystem::path(::testing::TempDir()) / "passes.json";
   write_file(file, R"({"gradient_passes": {"scaled": {"value": true, "source": "a guess"}}})");

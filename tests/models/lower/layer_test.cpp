@@ -1,5 +1,5 @@
-// The seam between a layer and the kinds of blocks in it: the table answers for every layer of
-// every family, and only through it is a kind chosen.
+// The registry of layer blocks: it covers every layer of every model family, and kinds are chosen
+// only through it.
 #include "models/layers/layer.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@ std::string at(const Architecture& architecture, LayerHalf half, std::int64_t la
   return std::string(block_of(layer_kind(architecture, layer), half).name);
 }
 
+// Does every kind have a unique name and all its functions?
 TEST(LayerBlock, KindsHaveNamesOfTheirOwnAndAllTheirParts) {
   std::set<std::string_view> names;
   for (const LayerBlock& kind : layer_blocks()) {
@@ -25,13 +26,15 @@ TEST(LayerBlock, KindsHaveNamesOfTheirOwnAndAllTheirParts) {
   EXPECT_EQ(names.size(), 4U);
 }
 
+// Does a dense model have attention with heads and no experts?
 TEST(LayerBlock, ADenseModelAttendsWithHeadsAndHasNoExperts) {
   const Architecture dense{};
   EXPECT_EQ(at(dense, LayerHalf::Attention, 0), "attention");
   EXPECT_EQ(at(dense, LayerHalf::FeedForward, 0), "feed-forward");
 }
 
-// The scenario reader says the same of second_gemms (/training/recompute_modules).
+// Are second GEMMs known only for dense layers with ordinary attention? The scenario reader
+// requires the same of second_gemms (/training/recompute_modules).
 TEST(LayerBlock, WhichProductIsEverySecondOneIsKnownOfDenseLayersWithOrdinaryAttention) {
   std::set<std::string_view> known;
   for (const LayerBlock& kind : layer_blocks())
@@ -39,7 +42,8 @@ TEST(LayerBlock, WhichProductIsEverySecondOneIsKnownOfDenseLayersWithOrdinaryAtt
   EXPECT_EQ(known, (std::set<std::string_view>{"attention", "feed-forward"}));
 }
 
-// As DeepSeek-V3: latents everywhere, and experts behind the first three layers.
+// Can the layers of one model have different kinds? As in DeepSeek-V3: latent attention everywhere,
+// and experts after the first three layers.
 TEST(LayerBlock, TheLayersOfOneModelDifferInTheirKinds) {
   Architecture mixture;
   mixture.kv_latent = 512;

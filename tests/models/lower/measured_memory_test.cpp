@@ -1,6 +1,6 @@
 // Peaks of the PyTorch allocator on every rank, published with the settings of the run, against the
-// peaks of the lowered step. The table lies beside the project, not in it; where it is absent the
-// test is skipped and says so.
+// peaks of the lowered step. The table is not part of the repository. If it is absent the test is
+// skipped with a message.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -95,11 +95,11 @@ TrainingPlan plan_of_row(const Json& row) {
   plan.training.global_batch_size = whole(batch, "global_batch");
   plan.training.fused_loss = true;  // the rows' names end in _cef: cross-entropy fused
   plan.framework = load_framework("megatron");
-  plan.framework.context_bytes = 0;  // not the allocator's
+  plan.framework.context_bytes = 0;  // not part of the allocator
   return plan;
 }
 
-// The memory that the allocator of PyTorch sees: not the context and the communicators.
+// The memory that PyTorch's allocator counts, without the CUDA context and the communicators.
 std::vector<double> predicted_mib(const TrainingPlan& plan) {
   const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
   std::vector<double> stages(step.workload.programs.size());
@@ -128,9 +128,16 @@ std::vector<Comparison> compare(const Json& row) {
   return result;
 }
 
-// The mean error over all ranks of the rows that `wanted` chooses; prints a line for each row, for
-// the rank that is furthest off.
-double mean_error(bool (*wanted)(const Json& row), double most) {
+// The allowed errors of the mean and of any single rank, and the least number of ranks.
+struct Goal {
+  double mean = 0.0;
+  double most = 0.0;
+  std::size_t ranks = 0;
+};
+
+// The mean error over all ranks of the rows that `wanted` accepts. Prints a line for each row, for
+// the rank with the largest error.
+double mean_error(bool (*wanted)(const Json& row), const Goal& goal) {
   const Json document = Json::parse(std::ifstream(table()));
   std::vector<double> errors;
   for (const Json& row : document) {
@@ -139,14 +146,14 @@ double mean_error(bool (*wanted)(const Json& row), double most) {
     Comparison worst;
     for (const Comparison& rank : compare(row)) {
       errors.push_back(std::abs(rank.error()));
-      EXPECT_LT(errors.back(), most)
+      EXPECT_LT(errors.back(), goal.most)
           << row["id"] << " " << rank.predicted << " MiB, measured " << rank.measured;
       if (worst.measured == 0.0 || errors.back() > std::abs(worst.error())) worst = rank;
     }
     fmt::print("  {:<60} {:8.0f} MiB, measured {:8.0f}: {:+.1f} %\n", row["id"].get<std::string>(),
                worst.predicted, worst.measured, 100.0 * worst.error());
   }
-  EXPECT_FALSE(errors.empty());
+  EXPECT_GE(errors.size(), goal.ranks);
   const double mean =
       std::accumulate(errors.begin(), errors.end(), 0.0) / static_cast<double>(errors.size());
   fmt::print("  {} ranks, mean error {:.2f} %\n", errors.size(), 100.0 * mean);
@@ -155,33 +162,29 @@ double mean_error(bool (*wanted)(const Json& row), double most) {
 
 bool has_experts(const Json& row) { return row["model"].value("arch", "") == "moe"; }
 
-// The errors that are allowed of the mean and of any one rank.
-struct Goal {
-  double mean = 0.0;
-  double most = 0.0;
-};
-
 void expect_peaks(bool (*wanted)(const Json& row), const Goal& goal) {
   if (!fs::exists(table()))
-    GTEST_SKIP() << "the published runs are not at " << table()
-                 << ": peaks of memory were NOT checked";
-  EXPECT_LT(mean_error(wanted, goal.most), goal.mean);
+    GTEST_SKIP() << "SKIPPED, NOT TESTED: the published runs are not at " << table();
+  EXPECT_LT(mean_error(wanted, goal), goal.mean);
 }
 
+// Are the peaks of dense models predicted on every rank?
 TEST(MeasuredMemory, DensePeaksPerRank) {
   expect_peaks(
       [](const Json& row) { return !has_experts(row) && whole(row["parallel"], "cp") == 1; },
-      {.mean = 0.005, .most = 0.01});
+      {.mean = 0.005, .most = 0.01, .ranks = 96});
 }
 
+// Are the peaks of long sequences over context ranks predicted?
 TEST(MeasuredMemory, LongSequencesOverContextRanks) {
   expect_peaks(
       [](const Json& row) { return !has_experts(row) && whole(row["parallel"], "cp") > 1; },
-      {.mean = 0.005, .most = 0.01});
+      {.mean = 0.005, .most = 0.01, .ranks = 32});
 }
 
+// Are the peaks of models with experts and latent attention predicted?
 TEST(MeasuredMemory, ExpertsAndLatentAttention) {
-  expect_peaks(has_experts, {.mean = 0.01, .most = 0.015});
+  expect_peaks(has_experts, {.mean = 0.01, .most = 0.015, .ranks = 48});
 }
 
 // Korthikanti et al. 2205.05198, figures 1 and 7: state and activations of the first stage in GiB,
@@ -216,10 +219,11 @@ double first_stage_gib(const Json& row, const TrainingPlan& plan) {
   return factor * static_cast<double>(plan.architecture.layers) * layer / (1024.0 * kMib);
 }
 
+// Are the published activations of Korthikanti et al. predicted?
 TEST(PublishedMemory, KorthikantiActivations) {
   const fs::path file = table().parent_path().parent_path() / "memory.json";
   if (!fs::exists(file))
-    GTEST_SKIP() << "the published figures are not at " << file << ": they were NOT checked";
+    GTEST_SKIP() << "SKIPPED, NOT TESTED: the published figures are not at " << file;
   std::size_t absolute = 0;
   std::size_t relative = 0;
   for (const Json& row : Json::parse(std::ifstream(file))) {

@@ -1,6 +1,6 @@
 // Memory of lowered steps on the simulated clock: peaks are the schedule's multiples of a
-// microbatch's activations plus what is always there, to the byte, and all of it comes back
-// (oracles 54, 59, 60; reference 05).
+// microbatch's activations plus the resident memory, to the byte, and all of it is freed (oracles
+// 54, 59, 60).
 #include "sim/timeline/memory.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using namespace test;
 
 constexpr double kGib = 1073741824.0;
 
-// Every kernel takes a while, so that no two effects meet at one instant.
+// Every kernel takes some time, so that no two effects occur at the same instant.
 Step even_step(const TrainingPlan& plan) {
   return replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
 }
@@ -48,8 +48,8 @@ std::int64_t of(const MemoryPeak& peak, Category category) {
 struct Parts {
   LayerMemory layer;
   std::int64_t embedding = 0;
-  std::int64_t head = 0;  // until the loss's backward has given up its fp32 logits
-  std::int64_t gemm = 0;  // then, with its input's gradient, and the input gathered again
+  std::int64_t head = 0;  // until the loss's backward has freed its fp32 logits
+  std::int64_t gemm = 0;  // then, with its input's gradient, and the gathered input
 };
 Parts parts_of(const TrainingPlan& plan) {
   const ActivationQuery query = memory_options(plan).query;
@@ -78,8 +78,9 @@ std::vector<TrainingPlan> plans(const Parallelism& parallelism, std::int64_t lay
   return result;
 }
 
-// Oracle 59: min(m, p - r) microbatches of the stage's layers; the first stage adds the embedding's
-// share of each, the last the head's of its one, and recomputation one layer's working set.
+// Is the peak of plain 1F1B the multiple of the schedule to the byte (oracle 59)? The stage holds
+// min(m, p - r) microbatches of its layers; the first stage adds the embedding's share of each, the
+// last one the head's of its single one, and recomputation adds the working set of one layer.
 TEST(Memory, Plain1F1BIsTheMultipleToTheByte) {
   for (const std::int64_t m : {2, 4, 7}) {
     for (const Parallelism& parallelism :
@@ -103,7 +104,7 @@ TEST(Memory, Plain1F1BIsTheMultipleToTheByte) {
   }
 }
 
-// Any schedule: its list, played with bytes instead of seconds.
+// The peak of any schedule: its list, played with bytes instead of seconds.
 std::int64_t peak_of_list(const TrainingPlan& plan, std::int64_t stage) {
   const Parallelism& p = plan.parallelism;
   const Parts parts = parts_of(plan);
@@ -132,6 +133,7 @@ std::int64_t peak_of_list(const TrainingPlan& plan, std::int64_t stage) {
   return peak;
 }
 
+// Does every schedule hold the memory of its list?
 TEST(Memory, EveryScheduleHoldsWhatItsListSays) {
   const std::vector<PipelineCase> shapes = {{"gpipe", 4, 6},
                                             {"naive", 4, 3},
@@ -148,6 +150,7 @@ TEST(Memory, EveryScheduleHoldsWhatItsListSays) {
          plans(parallelism, 2 * shape.pipeline * shape.chunks, shape.microbatches)) {
       const Step step = even_step(plan);
       const auto peaks = peaks_by_stage(step);
+      ASSERT_EQ(std::ssize(peaks), shape.pipeline);
       for (std::size_t stage = 0; stage < peaks.size(); ++stage) {
         EXPECT_EQ(peaks[stage].bytes,
                   static_bytes(step, stage) + peak_of_list(plan, static_cast<std::int64_t>(stage)))
@@ -157,18 +160,19 @@ TEST(Memory, EveryScheduleHoldsWhatItsListSays) {
   }
 }
 
-// Oracle 33 through the engine: chunk activations 2(p-r-1) + (v-1)p + 1 of the middle ranks.
+// Are the multiples of the interleaved schedule reproduced by the engine (oracle 33)? The middle
+// ranks hold 2(p-r-1) + (v-1)p + 1 chunk activations.
 TEST(Memory, InterleavedMultiples) {
   const TrainingPlan plan = pipeline_plan({"interleaved_1f1b", 4, 8, 2});
   const Parts parts = parts_of(plan);
   const auto peaks = peaks_by_stage(even_step(plan));
   EXPECT_EQ(of(peaks[1], Category::Activations), 9 * parts.layer.kept);
   EXPECT_EQ(of(peaks[2], Category::Activations), 7 * parts.layer.kept);
-  // Eight of the first rank's eleven are chunk 0 once its last forward has run.
+  // Eight of the first rank's eleven are chunk 0 after its last forward.
   EXPECT_EQ(of(peaks[0], Category::Activations), 11 * parts.layer.kept + 8 * parts.embedding);
 }
 
-// Oracle 60.
+// Is all memory freed (oracle 60)?
 TEST(Memory, AllOfItComesBack) {
   for (const std::int64_t zero : {0, 1}) {
     const Parallelism parallelism{.tensor = 2, .pipeline = 2, .data = 2, .zero_stage = zero};
@@ -190,9 +194,9 @@ TEST(Memory, AllOfItComesBack) {
   }
 }
 
-// Frameworks add to it: Transformer Engine's stand-ins for weight gradients (Llama-3 70B, t = 1),
-// and the head's; a fused loss has no fp32 logits; PyTorch's own loss has three such tensors at
-// once.
+// Are the additional tensors of frameworks counted? They are Transformer Engine's placeholders for
+// weight gradients (Llama-3 70B, t = 1), and the head's; a fused loss has no fp32 logits; PyTorch's
+// own loss has three such tensors at the same time.
 TEST(Memory, PlaceholdersAndLosses) {
   TrainingPlan plan;
   plan.architecture = load_architecture("llama3-70b");
@@ -232,7 +236,9 @@ TEST(Memory, PlaceholdersAndLosses) {
   EXPECT_EQ(peak_of({.loss_copies = 3}, false), 3 * 4 * logits);
 }
 
-// Reference 05, the worked example: Llama-3 70B, t = 8, p = 4, d = 8, 16 microbatches, ZeRO 1.
+// Is the memory of Llama-3 70B that of hand arithmetic (t = 8, p = 4, d = 8, 16 microbatches, ZeRO
+// 1)? State has 6 + 12/8 = 7.5 bytes per parameter, stage r holds 4 - r microbatches of 20 layers,
+// and the logits are 6sbV/t bytes.
 TEST(Memory, Llama70BWorkedExample) {
   TrainingPlan plan;
   plan.architecture = load_architecture("llama3-70b");
@@ -259,8 +265,8 @@ TEST(Memory, Llama70BWorkedExample) {
 }
 
 // Korthikanti et al. 2205.05198, figures 1 and 7, the 175B model: activations of the first stage in
-// GiB, of the layers alone. Beside them the run holds what the figures leave out: ids and dropout
-// masks of the embedding, and while it recomputes, one layer.
+// GiB, of the layers alone. The run holds in addition what the figures leave out: ids and dropout
+// masks of the embedding, and one layer while it recomputes.
 struct Figure {
   bool sequence_parallel = false;
   Recompute recompute = Recompute::None;
@@ -268,6 +274,7 @@ struct Figure {
   double relative = 0.0;
 };
 
+// Are the activations of the 175B model those of Korthikanti et al.?
 TEST(Memory, Korthikanti175B) {
   TrainingPlan plan;
   plan.architecture = load_architecture("gpt3-175b");
@@ -289,9 +296,9 @@ TEST(Memory, Korthikanti175B) {
     const auto peaks = peaks_by_stage(even_step(plan));
     const double activations = static_cast<double>(of(peaks[0], Category::Activations)) / kGib;
     if (figure.relative == 1.0) everything = activations;
-    const double beside = static_cast<double>(parts.layer.working + 24 * parts.embedding) / kGib;
+    const double other = static_cast<double>(parts.layer.working + 24 * parts.embedding) / kGib;
     EXPECT_GE(activations, figure.gib - 1e-9);
-    EXPECT_LE(activations, figure.gib + beside);
+    EXPECT_LE(activations, figure.gib + other);
     EXPECT_NEAR(activations / everything, figure.relative, 0.015) << activations;
     EXPECT_DOUBLE_EQ(124.0 * static_cast<double>(parts.layer.kept) / kGib, figure.gib)
         << "31 chunks of 4 layers";

@@ -1,5 +1,6 @@
 // Experts and latent attention: shapes, FLOPs and bytes of all ranks together, balanced and uneven
-// loads, folded and unfolded runs, memory (reference 04 sections 5 and 6; oracles 60 and 69).
+// loads, folded and unfolded runs, memory (DeepSeek-AI 2024, arXiv 2412.19437, section 2.1;
+// Megatron-LM core/transformer/moe/token_dispatcher.py; oracles 60 and 69).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -51,7 +52,7 @@ std::vector<Layout> layouts() {
 }
 
 double model_flops_of(const TrainingPlan& plan) {
-  // Flash attention executes s(s+1)/2 pairs, and five products backward where two went forward.
+  // Flash attention executes s(s+1)/2 pairs, and five GEMMs backward for two forward.
   const TokenFlops token =
       token_flops(plan.architecture, {.sequence_length = plan.training.sequence_length + 1,
                                       .vocab = plan.vocab(),
@@ -62,6 +63,7 @@ double model_flops_of(const TrainingPlan& plan) {
          (3.0 * (token.linear() + token.projection + token.head) + 3.5 * token.attention());
 }
 
+// Do all ranks together execute the model's FLOPs on every layout?
 TEST(MoeFlops, AllRanksTogetherExecuteTheModelsOnEveryLayout) {
   for (const Layout& layout : layouts()) {
     for (const Architecture& model : {small_moe(8), small_latent(8)}) {
@@ -72,7 +74,8 @@ TEST(MoeFlops, AllRanksTogetherExecuteTheModelsOnEveryLayout) {
   }
 }
 
-// Layers of multi-token prediction come with a projection and the head once more.
+// Do all ranks together execute the model's FLOPs with MTP layers? An MTP layer has a projection,
+// and the head runs once more.
 TEST(MultiTokenPrediction, AllRanksTogetherExecuteTheModels) {
   for (const Layout& layout : layouts()) {
     for (const Architecture& model : {small_llama(8), small_moe(8), small_latent(8)}) {
@@ -95,8 +98,8 @@ TEST(MultiTokenPrediction, AllRanksTogetherExecuteTheModels) {
   }
 }
 
-// Both products of an expert take their inputs in 8 bits where the recipe multiplies in them, and
-// what is made of them in 16 is quantised first.
+// Are the inputs of both GEMMs of an expert quantised? If the recipe multiplies in 8 bits, both
+// take 8-bit inputs, and 16-bit outputs are quantised first.
 TEST(Experts, InputsOfBothProductsAreQuantised) {
   TrainingPlan plan = plan_of(small_moe(2), {.data = 4, .expert = 4, .expert_tensor = 1}, 2);
   const auto counts = [&plan] {
@@ -114,8 +117,9 @@ TEST(Experts, InputsOfBothProductsAreQuantised) {
   EXPECT_EQ(in_8_bits["expert_down_input_quantise"], in_8_bits["expert_down_gemm"]);
 }
 
-// DeepSeek-AI 2412.19437 section 2.2 and its README: 671B and a module of 14B, which counts the
-// embedding and head it shares with the model (2 x 0.93B). Its own: a layer, 2h x h, three norms.
+// Does the MTP module of DeepSeek-V3 have the published size? DeepSeek-AI 2412.19437 section 2.2
+// and its README: 671B and a module of 14B, which counts the embedding and head that it shares with
+// the model (2 x 0.93B). Its own parameters are a layer, 2h x h and three norms.
 TEST(MultiTokenPrediction, DeepSeekV3Module) {
   TrainingPlan plan;
   plan.architecture = load_architecture("deepseek-v3");
@@ -133,8 +137,9 @@ TEST(MultiTokenPrediction, DeepSeekV3Module) {
   EXPECT_NEAR(static_cast<double>(module + 2 * 129'280 * h), 14e9, 0.6e9);
 }
 
-// On the last of several stages the module reads a copy of the embedding, whose gradients the two
-// ends sum; where both ends are on one rank there is but one.
+// Do the first and last stage share the embedding? On the last of several stages the MTP module
+// reads a copy of the embedding, and both ends sum its gradients. If both ends are on one rank
+// there is only one copy.
 TEST(MultiTokenPrediction, EndsShareTheEmbedding) {
   const auto joins = [](const Parallelism& parallelism) {
     TrainingPlan plan = plan_of(small_llama(8), parallelism, 8);
@@ -152,8 +157,8 @@ TEST(MultiTokenPrediction, EndsShareTheEmbedding) {
   EXPECT_EQ(joins({.pipeline = 4, .interleave = 2, .schedule = "dualpipe"}), 0U);
 }
 
-// A split backward leaves the weight gradients of shared experts, and only those, to its second
-// part.
+// Do shared experts split their backward too? A split backward leaves the weight gradients of
+// shared experts, and only those, to its second part.
 TEST(MoeFlops, SharedExpertsSplitTheirBackwardToo) {
   const TrainingPlan plan =
       plan_of(small_moe(4), {.pipeline = 2, .expert_tensor = 1, .schedule = "zb_h1"}, 4);
@@ -167,6 +172,7 @@ TEST(MoeFlops, SharedExpertsSplitTheirBackwardToo) {
     EXPECT_EQ(count[name], 3 * 4) << name;
 }
 
+// Does uneven routing move work between ranks without losing any?
 TEST(MoeFlops, UnevenRoutingMovesWorkAndLosesNone) {
   for (const RoutingKind kind : {RoutingKind::Zipf, RoutingKind::Dirichlet}) {
     for (const bool independent : {false, true}) {
@@ -182,7 +188,8 @@ TEST(MoeFlops, UnevenRoutingMovesWorkAndLosesNone) {
   }
 }
 
-// Reference 04 section 5: FLOPs of the projections of one token, DeepSeek-V3.
+// Do the projections of DeepSeek-V3 have 2 FLOPs per token for each of their 187 105 280 weights
+// (deepseek-ai/DeepSeek-V3 inference/model.py and configs/config_671B.json)?
 TEST(LatentAttention, DeepSeekV3Projections) {
   TrainingPlan plan;
   plan.architecture = load_architecture("deepseek-v3");
@@ -206,7 +213,8 @@ TEST(LatentAttention, DeepSeekV3Projections) {
   EXPECT_DOUBLE_EQ(flops(Kernel{core}).value(), 4096.0 * 167'772'160.0 * 4097.0 / 4096.0);
 }
 
-// Oracle 69.
+// Are the dispatch bytes of DeepSeek-V3 exact (oracle 69)? 4096 tokens have 8 rows of 7168 each; in
+// fp8 every 128 elements have a scale of 4 bytes.
 TEST(Dispatch, DeepSeekV3Bytes) {
   const std::int64_t rows = 4096 * 8;
   EXPECT_EQ(rows * dispatch_row_bytes(7168, DataType::Bf16).payload, 469'762'048);
@@ -222,6 +230,7 @@ std::vector<Call> dispatches(const Workload& workload, std::size_t program) {
   return calls;
 }
 
+// Do as many rows leave as arrive?
 TEST(Dispatch, RowsLeaveAsTheyArrive) {
   TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 3);
   plan.experts.routing = RoutingKind::Dirichlet;
@@ -244,7 +253,7 @@ TEST(Dispatch, RowsLeaveAsTheyArrive) {
     }
     EXPECT_EQ(received, 128 * 2 * 4) << "sum of rows is T K e";
   }
-  // The call of every member is the same one, and names the busiest sender's bytes.
+  // The call of every member is the same, and has the bytes of the busiest sender.
   const Workload workload = lower(plan);
   const auto first = dispatches(workload, 0);
   EXPECT_EQ(first.size(), 2U * 3U);
@@ -267,23 +276,27 @@ double expert_makespan(const TrainingPlan& plan, bool fold = true) {
       .timeline.makespan_s;
 }
 
+// Is balanced routing the closed form, with one program per stage?
 TEST(Imbalance, BalancedIsTheClosedFormAndOneProgramAStage) {
+  std::size_t spread_out = 0;
   for (const Layout& layout : layouts()) {
     TrainingPlan plan = plan_of(small_moe(8), layout.parallelism, layout.microbatches);
     const Workload balanced = lower(plan);
     EXPECT_EQ(balanced.programs.size(), static_cast<std::size_t>(plan.parallelism.pipeline));
     const double even = expert_makespan(plan);
     plan.experts.routing = RoutingKind::Zipf;
-    plan.experts.zipf_exponent = 0.0;  // the general way, with equal shares
+    plan.experts.zipf_exponent = 0.0;  // the general code, with equal shares
     EXPECT_NEAR(expert_makespan(plan), even, 1e-9 * even);
     plan.experts.zipf_exponent = 1.0;
     if (plan.parallelism.expert > 1) {
       EXPECT_GT(expert_makespan(plan), even);
+      ++spread_out;
     }
   }
+  EXPECT_EQ(spread_out, 8U) << "all layouts but the first";
 }
 
-// The most loaded place decides: the steeper the popularity, the longer the step.
+// Does the step become longer with the exponent of the popularity? The most loaded rank decides.
 TEST(Imbalance, TimeGrowsWithTheExponent) {
   for (const Parallelism& parallelism :
        {Parallelism{.data = 4, .expert = 4, .expert_tensor = 1},
@@ -307,8 +320,8 @@ TEST(Imbalance, TimeGrowsWithTheExponent) {
   }
 }
 
-// Replicas of the experts that draw the same shares are alike: which of them stands where changes
-// nothing.
+// Do permuted replicas take the same time? Replicas of the experts with the same shares are
+// isomorphic, so their placement changes nothing.
 TEST(Imbalance, PermutedReplicasTakeTheSameTime) {
   TrainingPlan plan =
       plan_of(small_moe(4), {.data = 8, .expert = 2, .expert_tensor = 1, .zero_stage = 1}, 2);
@@ -316,13 +329,14 @@ TEST(Imbalance, PermutedReplicasTakeTheSameTime) {
     plan.experts.routing = kind;
     plan.parallelism.placement.clear();
     const double in_order = expert_makespan(plan);
-    plan.parallelism.placement = {4, 5, 0, 1, 6, 7, 2, 3};  // whole replicas trade places
+    plan.parallelism.placement = {4, 5, 0, 1, 6, 7, 2, 3};  // whole replicas swap their devices
     EXPECT_NEAR(expert_makespan(plan), in_order, 1e-9 * in_order);
   }
 }
 
-// ZeRO 3: a layer's experts are gathered and reduced over their own replicas, the rest over all
-// ranks; where every rank has its own experts none of theirs moves.
+// Are experts sharded over their own replicas (ZeRO 3)? A layer's experts are gathered and reduced
+// over their own replicas, all other weights over all ranks. If every rank has different experts,
+// none of them is sent.
 TEST(ShardedExperts, MoveOverTheirOwnReplicas) {
   const auto bytes_of = [](const TrainingPlan& plan, std::string_view name) {
     std::vector<std::int64_t> bytes;
@@ -336,7 +350,7 @@ TEST(ShardedExperts, MoveOverTheirOwnReplicas) {
       plan_of(small_moe(3), {.data = 8, .expert = 4, .expert_tensor = 1, .zero_stage = 3}, 1);
   const std::int64_t experts = 2 * 3 * 256 * 128;  // of a rank: two of them
   using Bytes = std::vector<std::int64_t>;
-  // Two layers with experts, forward and backward; the last one's are still there.
+  // Two layers with experts, forward and backward; the last one is still gathered.
   EXPECT_EQ(bytes_of(plan, "expert_weight_all_gather"), Bytes(4, 2 * experts));
   EXPECT_EQ(bytes_of(plan, "expert_gradient_reduce_scatter"), Bytes(2, 4 * experts));
   const auto dense = bytes_of(plan, "weight_all_gather");
@@ -346,6 +360,7 @@ TEST(ShardedExperts, MoveOverTheirOwnReplicas) {
   EXPECT_EQ(bytes_of(plan, "weight_all_gather"), dense);
 }
 
+// Do folded and unfolded runs agree?
 TEST(Imbalance, FoldedIsUnfolded) {
   for (const Layout& layout : layouts()) {
     for (const bool independent : {false, true}) {
@@ -358,7 +373,7 @@ TEST(Imbalance, FoldedIsUnfolded) {
   }
 }
 
-// Oracle 60, whatever each rank's experts got.
+// Is all memory freed (oracle 60), whatever the loads of each rank's experts are?
 TEST(MoeMemory, ReturnsToTheStart) {
   for (const RoutingKind kind : {RoutingKind::Balanced, RoutingKind::Dirichlet}) {
     for (const Layout& layout : layouts()) {
@@ -372,8 +387,8 @@ TEST(MoeMemory, ReturnsToTheStart) {
   }
 }
 
-// Every parameter of the model is on some rank, and no more often than replicas and what tensor
-// ranks all hold explain.
+// Do the entries add up to the model? Every parameter of the model is on some rank, and no more
+// often than replicas and the weights on all tensor ranks explain.
 TEST(MoeParameters, EntriesAddUpToTheModel) {
   for (const char* name : {"mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3", "llama4-scout"}) {
     TrainingPlan plan;
@@ -394,6 +409,7 @@ TEST(MoeParameters, EntriesAddUpToTheModel) {
   }
 }
 
+// Are expert groups laid out over tensor and data ranks?
 TEST(ExpertGroups, FoldOverTensorAndDataRanks) {
   const Parallelism p{.tensor = 2, .pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1};
   EXPECT_EQ(p.expert_replicas(), 2);
@@ -403,10 +419,10 @@ TEST(ExpertGroups, FoldOverTensorAndDataRanks) {
     EXPECT_EQ(grid.position(rank).expert, rank % 4);
     EXPECT_EQ(grid.position(rank).replica, rank / 4 % 2);
   }
-  EXPECT_TRUE(ExpertGrid::keeps_stages(p));
+  EXPECT_TRUE(ExpertGrid::same_stages(p));
   Parallelism torn = p;
   torn.rank_order = "tp-pp-cp-ep-dp";
-  EXPECT_FALSE(ExpertGrid::keeps_stages(torn));
+  EXPECT_FALSE(ExpertGrid::same_stages(torn));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Offloading to the host: how many bytes travel and when, what the GPU holds meanwhile, and how
-// long the CPU's optimizer takes.
+// Offloading to the host: how many bytes are copied and when, the memory of the GPU meanwhile, and
+// the time of the CPU's optimizer.
 #include "models/lower/offload.hpp"
 
 #include <gtest/gtest.h>
@@ -53,9 +53,9 @@ void expect_returned(const Workload& workload) {
     for (const std::int64_t bytes : unreturned_bytes(workload, program)) EXPECT_EQ(bytes, 0);
 }
 
-// Hidden stores cost what the last one and its way back take before the backward can begin; slow
-// ones hold the forward up two layers later: 2F + (k - 2) t = 8, the last store ends at F + k t =
-// 13 and every fetch takes another 3.
+// Are activations copied concurrently with layers? Hidden stores cost the last store and its fetch
+// before the backward can begin. Slow stores delay the forward two layers later: 2F + (k - 2) t =
+// 8, the last store ends at F + k t = 13, and every fetch takes another 3.
 TEST(Offload, ActivationsTravelBesideLayers) {
   const TrainingPlan plan = offloaded({.activations = 1.0});
   EXPECT_DOUBLE_EQ(played(plan, 0.0).timeline.makespan_s, 2 * (4.0 + 8.0));
@@ -63,6 +63,7 @@ TEST(Offload, ActivationsTravelBesideLayers) {
   EXPECT_DOUBLE_EQ(played(plan, 3.0).timeline.makespan_s, 2 * 27.0);
 }
 
+// Is every byte stored and fetched back?
 TEST(Offload, EveryByteGoesAndComesBack) {
   TrainingPlan plan = offloaded({.activations = 0.5, .activation_layers = 3});
   const Workload workload = lower(plan);
@@ -81,8 +82,8 @@ TEST(Offload, EveryByteGoesAndComesBack) {
   expect_returned(checkpoints);
 }
 
-// The stage holds less by what goes to the host, in one sum: a workload says how much
-// of each category stands there, not how much does not.
+// Is the resident memory of a stage one sum per category? Offloaded bytes reduce it: a workload
+// states how much of each category the stage holds, not how much is missing.
 TEST(Offload, WhatIsHeldIsOneSumOfEachCategory) {
   TrainingPlan plan = offloaded({.weights = true});
   const Workload workload = lower(plan);
@@ -91,9 +92,11 @@ TEST(Offload, WhatIsHeldIsOneSumOfEachCategory) {
     EXPECT_GE(held.bytes, 0) << held.category;
     EXPECT_TRUE(categories.insert(held.category).second) << held.category;
   }
+  EXPECT_FALSE(categories.empty());
 }
 
-// Two layers are on the GPU at once beside the one at work, the others on the host.
+// Does the GPU hold less? Two layers are on the GPU in addition to the running one, the others on
+// the host.
 TEST(Offload, TheGpuHoldsLess) {
   const auto peak = [](const TrainingPlan& plan) {
     const Step step = played(plan, 0.5);
@@ -111,6 +114,7 @@ TEST(Offload, TheGpuHoldsLess) {
   EXPECT_LE(with, without - 2 * kept);
 }
 
+// Do pipelines and split backwards return all bytes?
 TEST(Offload, PipelinesAndSplitBackwardsReturnEverything) {
   for (const char* schedule : {"1f1b", "gpipe", "zb_h1", "zb_v", "interleaved_1f1b", "dualpipe"}) {
     const bool chunks = std::string(schedule) != "1f1b" && std::string(schedule) != "gpipe" &&
@@ -122,8 +126,9 @@ TEST(Offload, PipelinesAndSplitBackwardsReturnEverything) {
   }
 }
 
-// One piece: gradients there, the CPU, weights back. Ren et al. 2101.06840 let their CPU reach
-// 0.456 of its memory's bandwidth.
+// Does the CPU's optimizer run at the pace of its memory? In one piece: gradients to the host, the
+// CPU's step, weights back. Ren et al. 2101.06840 reached 0.456 of the memory bandwidth of their
+// CPU.
 TEST(Offload, TheCpuStepsAtThePaceOfItsMemory) {
   TrainingPlan plan = offloaded({.optimizer = OffloadedOptimizer::Cpu});
   const double parameters = static_cast<double>(parameter_count(plan.architecture));
@@ -138,12 +143,14 @@ TEST(Offload, TheCpuStepsAtThePaceOfItsMemory) {
   EXPECT_EQ(resident[static_cast<std::size_t>(Category::OptimizerState)], 0);
 }
 
-// 30 bytes of 10e9 parameters: the paper's 2.57 s, within the spread of its five rows.
+// Is the CPU that of its source? 30 bytes of 10e9 parameters: the paper's 2.57 s, within the spread
+// of its five rows.
 TEST(Offload, TheCpuIsThatOfItsSource) {
   const double seconds = 30.0 * 10e9 / (kCpuOptimizerShare * 2 * 128e9);
   EXPECT_NEAR(seconds, 2.57, 0.02 * 2.57);
 }
 
+// Is the optimizer state fetched, updated and stored?
 TEST(Offload, StateIsFetchedUpdatedAndStored) {
   const TrainingPlan plan = offloaded({.optimizer = OffloadedOptimizer::Fetch});
   const Step step = played(plan, 1.0);
@@ -154,8 +161,8 @@ TEST(Offload, StateIsFetchedUpdatedAndStored) {
   expect_returned(step.workload);
 }
 
-// Every layer's weights come for its forward and for its backward, one layer ahead, and at most two
-// layers' are there.
+// Are weights fetched for every use? Those of each layer are fetched for its forward and for its
+// backward, one layer ahead, and at most two layers are on the GPU.
 TEST(Offload, WeightsComeForEveryUse) {
   const TrainingPlan plan = offloaded({.weights = true});
   const Step step = played(plan, 0.5);
@@ -183,8 +190,8 @@ std::int64_t bytes_of_layers(const TrainingPlan& plan, bool reached) {
   return bytes;
 }
 
-// Experts, adapters, frozen weights in as many bits as they are kept: all of a layer comes forward,
-// and again where a gradient comes by.
+// Are all weights of a layer fetched? Experts, adapters, and frozen weights in their stored bits:
+// all of a layer for the forward, and once more if a gradient passes through it.
 TEST(Offload, AllWeightsOfALayerCome) {
   std::vector<TrainingPlan> plans;
   for (const FrozenFormat format : {FrozenFormat::AsTrained, FrozenFormat::Nf4}) {
@@ -211,7 +218,8 @@ TEST(Offload, AllWeightsOfALayerCome) {
   }
 }
 
-// The experts of a rank and, in four bits, a seventh of a layer's bytes at most.
+// Is the size of a layer correct? It includes the experts of a rank; in 4 bits it is at most a
+// seventh of the bytes.
 TEST(Offload, BytesOfALayer) {
   TrainingPlan plan = offloaded({.weights = true});
   const std::int64_t layer = bytes_of_layers(plan, false) / 4;
@@ -226,8 +234,8 @@ TEST(Offload, BytesOfALayer) {
               1.0);
 }
 
-// Two groups of two layers: 4 forward, 4 when they are computed again, and of each group the first
-// once more for its backward.
+// Does a recomputed group read its weights once more? Two groups of two layers: 4 fetches forward,
+// 4 for the recomputation, and for each group the first layer once more for its backward.
 TEST(Offload, AGroupThatIsComputedAgainReadsItsWeightsOnceMore) {
   TrainingPlan plan = offloaded({.activations = 1.0, .weights = true}, 1);
   plan.training.recompute = Recompute::Full;
@@ -254,8 +262,9 @@ TrainingPlan infinity(std::int64_t reshard) {
   return plan;
 }
 
-// ZeRO 3: before every gather the rank's fp32 shard comes, 4P/s bytes, but where the backward
-// starts from what was kept on the GPU; its gradients go, 4P/s once, and no weight stays.
+// Are shards fetched before they are gathered (ZeRO 3)? The rank's fp32 shard is fetched before
+// every gather, 4P/s bytes, except when the backward starts from weights kept on the GPU. Its
+// gradients are stored, 4P/s once, and no weight stays on the GPU.
 TEST(Offload, ShardsComeBeforeTheyAreGathered) {
   for (const std::int64_t reshard : {0, 2}) {
     const TrainingPlan plan = infinity(reshard);
@@ -272,7 +281,7 @@ TEST(Offload, ShardsComeBeforeTheyAreGathered) {
   }
 }
 
-// The GPU's own step takes weights and moments there and back.
+// Are shards updated on the GPU? The GPU's own step copies weights and moments in both directions.
 TEST(Offload, ShardsAreUpdatedOnTheGpu) {
   TrainingPlan plan = infinity(0);
   plan.offload.optimizer = OffloadedOptimizer::Fetch;
@@ -281,6 +290,7 @@ TEST(Offload, ShardsAreUpdatedOnTheGpu) {
   EXPECT_EQ(copied(workload)[HostDirection::ToHost], 12 * parameter_count(plan.architecture) / 4);
 }
 
+// Are the shards of experts and of frozen weights fetched too?
 TEST(Offload, ShardsOfExpertsAndFrozenWeightsComeToo) {
   TrainingPlan experts = plan_of(
       small_moe(4), {.data = 8, .expert = 2, .expert_tensor = 1, .zero_stage = 3, .shard = 4}, 2);

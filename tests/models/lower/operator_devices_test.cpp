@@ -1,5 +1,5 @@
-// Models split by hand, operator by operator: what stands where, what travels, and that nothing of
-// the model is lost or done twice on the way.
+// Models that are split by hand, operator by operator: the devices of operators, the messages, and
+// that no work of the model is lost or repeated.
 #include "models/operator_devices.hpp"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ const Rules kAttentionApart = {
 const Rules kAllApart = {{"embedding", 0}, {"attention_norm", 1}, {"attention", 2}, {"mlp_norm", 2},
                          {"mlp", 0},       {"final_norm", 1},     {"head", 0},      {"loss", 2}};
 
-// No two kernels take equally long, so that an equal sum is made of equal parts.
+// No two kernels take equally long, so an equal sum has equal parts.
 double seconds_of(const Kernel& kernel) {
   const auto* bound = std::get_if<MemoryBound>(&kernel);
   return bound != nullptr ? 1e-6 + 1e-12 * static_cast<double>(bound->bytes)
@@ -59,6 +59,7 @@ std::string refusal(const Rules& rules, const Architecture& model = small_llama(
   return "";
 }
 
+// Are the segments and their messages correct?
 TEST(OperatorSplit, SegmentsAndWhatTravels) {
   const OperatorSplit split = operator_split(split_plan(small_llama(2), kAttentionApart));
   ASSERT_EQ(split.segments.size(), 6U);
@@ -69,13 +70,14 @@ TEST(OperatorSplit, SegmentsAndWhatTravels) {
   EXPECT_EQ(
       split.segments[5],
       (Segment{.device = 0, .layer = -1, .first = Operator::FinalNorm, .last = Operator::Loss}));
-  // There and back in each layer.
+  // Forward and back in each layer.
   ASSERT_EQ(split.transfers.size(), 4U);
   for (const Transfer& transfer : split.transfers) EXPECT_TRUE(transfer.output.stream);
   EXPECT_EQ(split.gradient_sums, (std::vector<std::int64_t>(6, 0)));
 }
 
-// The stream goes to the norm and past it to the attention, which is elsewhere.
+// Is the residual sent twice to a norm on another device? It goes to the norm, and past it to the
+// attention on a third device.
 TEST(OperatorSplit, ANormApartNeedsTheStreamTwice) {
   const OperatorSplit split = operator_split(split_plan(small_llama(1), kAllApart, 3));
   std::vector<std::tuple<std::int64_t, std::int64_t, bool>> ways;
@@ -85,13 +87,14 @@ TEST(OperatorSplit, ANormApartNeedsTheStreamTwice) {
       {0, 1, true},  {0, 2, true}, {1, 2, false}, {2, 0, true},
       {2, 0, false}, {0, 1, true}, {1, 0, false}, {0, 2, false}};
   EXPECT_EQ(ways, expected);
-  // Norm and attention make gradients of the embedding's output; its own norm and the mlp of
-  // attention's.
+  // Norm and attention produce gradients of the embedding's output; the MLP's norm and the MLP
+  // those of the attention's output.
   EXPECT_EQ(split.gradient_sums, (std::vector<std::int64_t>{1, 0, 1, 0, 0, 0, 0}));
   EXPECT_TRUE(split.carries_logits(split.transfers.back()));
   EXPECT_FALSE(split.carries_logits(split.transfers.front()));
 }
 
+// Are rules for unknown operators, layers and devices refused?
 TEST(OperatorSplit, RefusesWhatIsNotThere) {
   EXPECT_THAT(refusal({{"embeding", 0}}), HasSubstr("there is no operator \"embeding\""));
   EXPECT_THAT(refusal({{"layer 2-9", 0}}), HasSubstr("\"2-9\" is no range of layers"));
@@ -141,6 +144,7 @@ std::int64_t resident(const Workload& workload, Category category) {
   return sum;
 }
 
+// Do all devices together hold the model and execute its FLOPs?
 TEST(OperatorSplit, DevicesTogetherAreTheModel) {
   for (const auto& [name, plan] : cases()) {
     SCOPED_TRACE(name);
@@ -162,7 +166,8 @@ std::int64_t peak(const Step& step, std::size_t rank) {
       .bytes;
 }
 
-// Layers as wholes are stages: the same messages, times and memory as the naive schedule's.
+// Is a split layer by layer the naive pipeline? Whole layers are stages, with the messages, times
+// and memory of the naive schedule.
 TEST(OperatorSplit, LayerByLayerIsTheNaivePipeline) {
   for (const Recompute recompute : {Recompute::None, Recompute::Selective}) {
     TrainingPlan by_hand = split_plan(
@@ -184,8 +189,8 @@ TEST(OperatorSplit, LayerByLayerIsTheNaivePipeline) {
   }
 }
 
-// One device works at a time, so that the step is the sum of all computation and all messages; the
-// other device's optimizer runs beside the last of it.
+// Is the step the sum of its parts? One device works at a time, so the step is the sum of all
+// computation and all messages; the optimizer of the other device overlaps the end of it.
 TEST(OperatorSplit, TheStepIsTheSumOfItsParts) {
   const TrainingPlan plan = split_plan(small_llama(3), kAttentionApart);
   const Step step = run(plan);
@@ -199,10 +204,11 @@ TEST(OperatorSplit, TheStepIsTheSumOfItsParts) {
   }
   const auto bytes = static_cast<double>(128 * plan.architecture.hidden * 2);
   const double message = 1e-6 + 1e-9 * bytes;
-  sum += 3 * 2 * 6 * message;  // microbatches, both ways, transfers
+  sum += 3 * 2 * 6 * message;  // microbatches, both directions, transfers
   EXPECT_NEAR(step.timeline.makespan_s / sum, 1.0, kAgreement);
 }
 
+// Do both engines, and folded and unfolded runs, agree?
 TEST(OperatorSplit, EnginesAndFoldingAgree) {
   for (const auto& [name, plan] : cases()) {
     SCOPED_TRACE(name);
@@ -216,7 +222,7 @@ TEST(OperatorSplit, EnginesAndFoldingAgree) {
   }
 }
 
-// Each device reduces the gradients of what it holds.
+// Does each device reduce the gradients of its own operators?
 TEST(OperatorSplit, ReplicasReduceDeviceByDevice) {
   const TrainingPlan plan = split_plan(small_llama(3), kAttentionApart, 2, 2);
   const Workload workload = lower(plan);

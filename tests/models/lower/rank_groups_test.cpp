@@ -1,4 +1,4 @@
-// Who sits where and who talks to whom, in Megatron's order and in another.
+// The device of each rank and the members of each group, in Megatron's order and in another one.
 #include "models/rank_groups.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ Workload groups_of(const Parallelism& parallelism, bool tied = false) {
               .architecture = architecture,
               .placement = placement_of(parallelism),
               .context = context_shape(parallelism),
-              .shares_embedding = tied && !ends_on_one_rank(parallelism)},
+              .shares_embedding = tied && !embedding_and_head_on_one_rank(parallelism)},
              workload);
   return workload;
 }
@@ -40,8 +40,8 @@ std::map<GroupKind, std::size_t> counts(const Workload& workload) {
   return result;
 }
 
-// rank = tp + t*(dp + d*pp): Megatron-LM's parallel_state.py prints these very groups for 16 GPUs,
-// t = 2, p = 4.
+// Are the groups of sixteen GPUs those of Megatron? rank = tp + t*(dp + d*pp): Megatron-LM's
+// parallel_state.py prints these groups for 16 GPUs, t = 2, p = 4.
 TEST(RankGroups, MegatronsSixteenGpus) {
   const Workload w = groups_of({.tensor = 2, .pipeline = 4, .data = 2});
   ASSERT_EQ(w.ranks.size(), 16U);
@@ -59,6 +59,7 @@ TEST(RankGroups, MegatronsSixteenGpus) {
   EXPECT_EQ(w.ranks[6].program, 1U);
 }
 
+// Does another rank order give the expected groups?
 TEST(RankGroups, AnotherOrder) {
   const Workload w =
       groups_of({.tensor = 2, .pipeline = 4, .data = 2, .rank_order = "tp-cp-ep-pp-dp"});
@@ -74,6 +75,7 @@ TEST(RankGroups, AnotherOrder) {
   EXPECT_EQ(group_at(scattered, 0, Slot::SendForward), (Members{0, 1}));
 }
 
+// Are position and rank inverse to each other?
 TEST(RankGroups, PositionAndRankAreInverse) {
   for (const std::string order : {"tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp", "dp-tp-ep-pp-cp"}) {
     const RankGrid grid(
@@ -93,6 +95,7 @@ TEST(RankGroups, PositionAndRankAreInverse) {
   EXPECT_EQ(twelve.pipeline, 0);
 }
 
+// Is the number of groups of each kind correct?
 TEST(RankGroups, Counts) {
   const Parallelism plain{.tensor = 4, .pipeline = 3, .data = 5};
   auto count = counts(groups_of(plain));
@@ -112,7 +115,8 @@ TEST(RankGroups, Counts) {
   EXPECT_EQ(counts(groups_of(interleaved))[GroupKind::Pipeline], 2U * 3U * 20U);
 }
 
-// Interleaved: chunk k of the last rank feeds chunk k+1 of the first.
+// Does the pipeline wrap around only if it is interleaved? Chunk k of the last rank then feeds
+// chunk k+1 of the first.
 TEST(RankGroups, ThePipelineWrapsAroundOnlyWhenInterleaved) {
   const Workload ring = groups_of({.tensor = 2, .pipeline = 4, .interleave = 2});
   EXPECT_EQ(group_at(ring, 7, Slot::SendForward), (Members{7, 1}));
@@ -129,6 +133,7 @@ TEST(RankGroups, ThePipelineWrapsAroundOnlyWhenInterleaved) {
   EXPECT_FALSE(bound(line, 0, Slot::SendBackward));
 }
 
+// Is a group of one not created?
 TEST(RankGroups, AGroupOfOneIsNotMade) {
   const Workload alone = groups_of({});
   EXPECT_TRUE(alone.groups.empty());
@@ -138,6 +143,7 @@ TEST(RankGroups, AGroupOfOneIsNotMade) {
   EXPECT_FALSE(bound(replicas, 0, Slot::Embedding)) << "one stage holds both ends";
 }
 
+// Do the first and the last stage share the tied table?
 TEST(RankGroups, TheTiedTableIsSharedByFirstAndLastStage) {
   const Workload w = groups_of({.tensor = 2, .pipeline = 3, .data = 2}, true);
   EXPECT_EQ(group_at(w, 3, Slot::Embedding), (Members{3, 11}));
@@ -145,7 +151,8 @@ TEST(RankGroups, TheTiedTableIsSharedByFirstAndLastStage) {
   EXPECT_FALSE(bound(w, 5, Slot::Embedding));
 }
 
-// 8 replicas as 2 copies of 4 shards, the shards of a copy next to each other.
+// Are shards and their copies laid out correctly? 8 replicas are 2 copies of 4 shards, and the
+// shards of a copy are adjacent.
 TEST(RankGroups, ShardsAndTheirCopies) {
   const Workload w =
       groups_of({.tensor = 2, .data = 8, .zero_stage = 3, .shard = 4, .reshard_group = 2});

@@ -1,5 +1,5 @@
-// A step of another number of microbatches is made of the blocks of a known one: is it as if it
-// were lowered afresh?
+// A step with another number of microbatches that is made of known blocks, against one that is
+// lowered anew.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -19,7 +19,8 @@ TrainingPlan with_microbatches(TrainingPlan plan, std::int64_t count) {
   return plan;
 }
 
-// Whether the step of `to` is made of the blocks of `from`. If it is, it must be the same.
+// Whether the step of `to` is made of the blocks of `from`. If it is, it must equal the lowered
+// step.
 bool is_rearranged(const TrainingPlan& from, const TrainingPlan& to) {
   const SteppedWorkload known = lower_stepped(from);
   const auto programs = rearranged(known.workload.programs, known.books, to);
@@ -39,7 +40,7 @@ bool is_rearranged(const TrainingPlan& from, const TrainingPlan& to) {
   return true;
 }
 
-// Whether it is so for more microbatches and for fewer.
+// Whether this holds for more microbatches and for fewer.
 bool is_rearranged(const TrainingPlan& plan, std::int64_t more) {
   const TrainingPlan longer = with_microbatches(plan, plan.microbatches() + more);
   const bool both = is_rearranged(plan, longer);
@@ -47,6 +48,7 @@ bool is_rearranged(const TrainingPlan& plan, std::int64_t more) {
   return both;
 }
 
+// Is every schedule the same as lowered anew?
 TEST(Rearranged, EveryScheduleIsAsLoweredAfresh) {
   for (const std::string schedule : {"naive", "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2",
                                      "zb_v", "dualpipe", "dualpipe_v"}) {
@@ -65,6 +67,7 @@ TEST(Rearranged, EveryScheduleIsAsLoweredAfresh) {
   }
 }
 
+// Are replicas the same as lowered anew?
 TEST(Rearranged, ReplicasAreAsLoweredAfresh) {
   for (const std::int64_t zero : {0, 1, 2, 3}) {
     for (const bool overlap : {true, false}) {
@@ -83,6 +86,7 @@ TEST(Rearranged, ReplicasAreAsLoweredAfresh) {
   }
 }
 
+// Are recomputation, context ranks and experts the same as lowered anew?
 TEST(Rearranged, RecomputedContextsAndExpertsAreAsLoweredAfresh) {
   for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     TrainingPlan plan = plan_of(small_llama(8), {.pipeline = 2, .data = 2, .context = 2}, 12);
@@ -95,7 +99,8 @@ TEST(Rearranged, RecomputedContextsAndExpertsAreAsLoweredAfresh) {
   }
 }
 
-// A pair of DualPipe is of microbatches half of all apart, which is not the same in a longer step.
+// Are overlapped pairs the same as lowered anew? A pair of DualPipe is half of all microbatches
+// apart, which differs in a longer step.
 TEST(Rearranged, OverlappedPairsAreAsLoweredAfresh) {
   TrainingPlan plan = plan_of(small_moe(8),
                               {.pipeline = 4,
@@ -114,6 +119,7 @@ TEST(Rearranged, OverlappedPairsAreAsLoweredAfresh) {
   }
 }
 
+// Are gradients that a kernel accumulates the same as lowered anew?
 TEST(Rearranged, GradientsAddedUpByAKernelAreAsLoweredAfresh) {
   for (const std::string schedule : {"1f1b", "zb_h1"}) {
     TrainingPlan plan = plan_of(
@@ -123,7 +129,7 @@ TEST(Rearranged, GradientsAddedUpByAKernelAreAsLoweredAfresh) {
   }
 }
 
-// Programs of several places among the experts share their lists still.
+// Do programs of one template still share their lists? They belong to several EP ranks.
 TEST(Rearranged, ProgramsOfATemplateStayOfOne) {
   TrainingPlan plan =
       plan_of(small_moe(4), {.pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1}, 6);
@@ -132,15 +138,16 @@ TEST(Rearranged, ProgramsOfATemplateStayOfOne) {
   const SteppedWorkload known = lower_stepped(plan);
   const auto programs =
       rearranged(known.workload.programs, known.books, with_microbatches(plan, 9));
-  ASSERT_EQ(programs.has_value(), is_rearranged(plan, 3));
-  if (!programs) return;
+  EXPECT_TRUE(is_rearranged(plan, 3));
+  ASSERT_TRUE(programs.has_value());
   ASSERT_GT(programs->size(), 2U);
   for (std::size_t i = 1; i < programs->size(); ++i)
     EXPECT_EQ(programs->at(i).same_template(programs->at(i - 1)),
               known.workload.programs[i].same_template(known.workload.programs[i - 1]));
 }
 
-// What one microbatch or few do is not what many do; what differs is written out each time.
+// Is a step that needs other blocks not rearranged? One microbatch or a few do not do what many do,
+// and parts that differ are written out each time.
 TEST(Rearranged, WhatNeedsOtherBlocksIsNot) {
   const TrainingPlan plan = pipeline_plan({.schedule = "1f1b", .pipeline = 4, .microbatches = 12});
   EXPECT_FALSE(is_rearranged(plan, with_microbatches(plan, 1)));

@@ -1,5 +1,5 @@
-// Recomputation in the backward pass: units of layers by each method, modules by name, and that
-// the run repeats exactly those kernels and holds exactly those bytes.
+// Recomputation in the backward: units of layers by each method, modules by name, and that the run
+// repeats exactly those kernels and holds exactly those bytes.
 #include "models/recompute.hpp"
 
 #include <gtest/gtest.h>
@@ -30,6 +30,7 @@ Training full(RecomputeMethod method, std::int64_t layers) {
   return training;
 }
 
+// Which layers do the methods uniform, block and every recompute?
 TEST(RecomputeUnits, UniformGroupsBlockHeadsEverySoMany) {
   using Units = std::vector<RecomputeUnit>;
   EXPECT_EQ(recompute_units(full(RecomputeMethod::Uniform, 4), {.layers = 10}),
@@ -53,6 +54,7 @@ Training listed(std::vector<std::int64_t> layers) {
   return training;
 }
 
+// Is a fraction the first layers of a chunk, rounded down?
 TEST(RecomputeUnits, AFractionIsTheFirstLayersOfAChunkRoundedDown) {
   for (std::int64_t layers = 1; layers <= 40; ++layers) {
     EXPECT_EQ(recompute_units(fraction(0.0), {.layers = layers}),
@@ -72,6 +74,7 @@ TEST(RecomputeUnits, AFractionIsTheFirstLayersOfAChunkRoundedDown) {
   }
 }
 
+// Does a list count the layers of the whole model?
 TEST(RecomputeUnits, AListCountsLayersOfTheWholeModel) {
   using Units = std::vector<RecomputeUnit>;
   const Training training = listed({7, 0, 4});
@@ -83,7 +86,8 @@ TEST(RecomputeUnits, AListCountsLayersOfTheWholeModel) {
             (Units{{0, 1, false}, {1, 1, true}}));
 }
 
-// Each is a unit of its own behind the model's: groups end before the head.
+// Are MTP layers counted after the last chunk? Each is a separate unit after those of the model:
+// groups end before the head.
 TEST(RecomputeUnits, FurtherLayersAreCountedBehindTheLastChunk) {
   using Units = std::vector<RecomputeUnit>;
   const LayerSpan last{.first = 6, .layers = 3, .mtp_layers = 2};
@@ -106,6 +110,7 @@ std::map<std::string, int> repeated(const TrainingPlan& plan) {
   return names;
 }
 
+// Are recomputed modules repeated kernel by kernel?
 TEST(RecomputedModules, RunAgainKernelByKernel) {
   TrainingPlan plan = one_rank(small_llama(2));
   plan.training.recompute = Recompute::Selective;
@@ -128,6 +133,7 @@ Architecture latent_experts(std::int64_t layers) {
 
 using Names = std::map<std::string, int>;
 
+// Are recomputed modules of experts and latent attention repeated kernel by kernel?
 TEST(RecomputedModules, OfExpertsAndLatentsRunAgainKernelByKernel) {
   TrainingPlan plan = one_rank(latent_experts(2));
   plan.training.recompute = Recompute::Selective;
@@ -153,8 +159,8 @@ TEST(RecomputedModules, OfExpertsAndLatentsRunAgainKernelByKernel) {
   EXPECT_EQ(moe.count("attention_norm"), 0U);
 }
 
-// T = 128 tokens, two rows each: what each module kept is no longer kept, and comes back while its
-// layer's backward runs.
+// Do recomputed modules of experts and latents keep the bytes of the formula? T = 128 tokens, two
+// rows each. The tensors of a module are no longer kept, and exist while its layer's backward runs.
 TEST(RecomputedModules, OfExpertsAndLatentsKeepWhatTheFormulaSays) {
   TrainingPlan plan = one_rank(latent_experts(2));
   const std::int64_t rows = 128 * 2;
@@ -178,8 +184,9 @@ TEST(RecomputedModules, OfExpertsAndLatentsKeepWhatTheFormulaSays) {
   EXPECT_EQ(kept({"moe"}), everything - 128 * (2 * 3 * 64 + 4 * 8) - rows * 2 * (256 + 3 * 128));
 }
 
-// fp8 recipes keep inputs of products, and of activations, in w bytes a number: reference 05
-// section 2 with w in place of 2, and attention's output beside the projection's input.
+// Do narrow inputs keep the bytes of the formula? fp8 recipes keep the inputs of GEMMs, and of
+// activations, in w bytes per number instead of 2, and attention's output in addition to the
+// projection's input.
 TEST(NarrowInputs, KeepWhatTheFormulaSays) {
   TrainingPlan plan = one_rank(small_llama(2));
   const std::int64_t flash = 4 * 16;
@@ -196,12 +203,13 @@ TEST(NarrowInputs, KeepWhatTheFormulaSays) {
             128 * ((4 + 2) * 256 + 2 * 256 + 256 * 3 / 2 + 4 * 128 + (2 + 1) * 512 + flash));
 }
 
-// PyTorch's checkpointing by operation keeps the layer's input, queries, values, attention's
-// output, the gate and the down product's output.
+// Does checkpointing by operation keep one half of the GEMMs and repeat the other? PyTorch's
+// variant keeps the layer's input, queries, values, attention's output, the gate and the down
+// GEMM's output.
 TEST(SecondGemms, KeepAndRepeatTheOtherHalf) {
   TrainingPlan plan = one_rank(small_llama(2));
   plan.training.recompute = Recompute::Selective;
-  plan.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"every_second_gemm"});
   EXPECT_EQ(layer_memory(memory_options(plan), dense_layer(plan.architecture)).kept,
             128 * (2 * (2 * 256 + 256 + 128 + 256 + 512) + 4 * 16));
   EXPECT_EQ(repeated(plan), (Names{{"attention_norm", 2},
@@ -223,7 +231,7 @@ TEST(SecondGemms, KeepAndRepeatTheOtherHalf) {
   EXPECT_EQ(with - executed_flops(lower(plan)).value(), extra.value());
 }
 
-// The most that is held of activations, whatever else is.
+// The peak of activations, whatever else is held.
 std::int64_t activation_peak(const TrainingPlan& plan) {
   const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
   std::int64_t peak = 0;
@@ -233,7 +241,8 @@ std::int64_t activation_peak(const TrainingPlan& plan) {
   return peak;
 }
 
-// Reference 05 section 2: the norms' outputs are 4sbh, SwiGLU's tensors 6sbf.
+// Do recomputed modules keep the bytes of the formula? A layer has sb(8h + 4q + 4k + 6f) + 4asb
+// bytes, of which the norms' outputs are 4sbh and SwiGLU's tensors 6sbf.
 TEST(RecomputedModules, KeepWhatTheFormulaSays) {
   TrainingPlan plan = one_rank(small_llama(4));
   const std::int64_t tokens = 128;
@@ -253,8 +262,9 @@ TEST(RecomputedModules, KeepWhatTheFormulaSays) {
             everything);
 }
 
-// Sixteen layers of which n share a checkpoint: their inputs, and one group's layers in full less
-// its own input. Least at n = 4, the square root.
+// Does uniform recomputation hold checkpoints and one group? Sixteen layers, n of which share a
+// checkpoint, hold their inputs, and one group's layers in full minus its own input. The minimum is
+// at n = 4, the square root.
 TEST(RecomputedLayers, UniformHoldsCheckpointsAndOneGroup) {
   TrainingPlan plan = one_rank(small_llama(16));
   const LayerMemory none = layer_memory(memory_options(plan), dense_layer(plan.architecture));
@@ -265,13 +275,14 @@ TEST(RecomputedLayers, UniformHoldsCheckpointsAndOneGroup) {
     plan.training = full(RecomputeMethod::Uniform, n);
     plan.training.sequence_length = 128;
     const std::int64_t wanted = 16 / n * input + n * none.kept - input;
-    const std::int64_t beside = activation_peak(plan) - wanted;
-    EXPECT_GE(beside, 0) << n;
-    EXPECT_LE(beside, 8 * 128 + 2 * input) << n << ": ids, and the inputs of final norm and head";
+    const std::int64_t other = activation_peak(plan) - wanted;
+    EXPECT_GE(other, 0) << n;
+    EXPECT_LE(other, 8 * 128 + 2 * input) << n << ": ids, and the inputs of final norm and head";
   }
 }
 
-// A whole layer again costs its forward; block and every leave the others alone.
+// Are only the chosen layers recomputed? A whole layer costs its forward once more; block and every
+// leave the others unchanged.
 TEST(RecomputedLayers, OnlyTheChosenRunAgain) {
   for (const auto& [method, layers] :
        {std::pair{RecomputeMethod::Block, 3}, {RecomputeMethod::Every, 2}}) {
@@ -298,7 +309,7 @@ TrainingPlan with(TrainingPlan plan, Training training) {
 
 std::string printed(const TrainingPlan& plan) { return to_json(lower(plan)); }
 
-// Twelve layers on two interleaved stages, which hold 0 to 2 and 6 to 8, 3 to 5 and 9 to 11.
+// Twelve layers on two interleaved stages, which hold 0 to 2 and 6 to 8, and 3 to 5 and 9 to 11.
 TrainingPlan interleaved() {
   Parallelism p;
   p.pipeline = 2;
@@ -307,7 +318,7 @@ TrainingPlan interleaved() {
   return plan_of(small_llama(12), p, 8);
 }
 
-// Whatever names the same layers is the same program, operation by operation.
+// Do different settings that name the same layers give the same program, operation by operation?
 TEST(RecomputedLayers, NamedInAnyWayAreTheSameProgram) {
   const TrainingPlan plan = interleaved();
   const auto text = [&plan](const Training& training) { return printed(with(plan, training)); };
@@ -322,7 +333,8 @@ TEST(RecomputedLayers, NamedInAnyWayAreTheSameProgram) {
   EXPECT_NE(text(listed({0})), text(listed({1})));
 }
 
-// Layer 4 stands on the second stage alone: the first one's program is that without recomputation.
+// Does recomputation on one stage leave the others unchanged? Layer 4 is only on the second stage,
+// so the program of the first one is that without recomputation.
 TEST(RecomputedLayers, OfOneStageLeaveTheOthersAlone) {
   const TrainingPlan plan = interleaved();
   const auto recomputed = [](const Workload& workload, std::size_t program) {
@@ -337,7 +349,8 @@ TEST(RecomputedLayers, OfOneStageLeaveTheOthersAlone) {
   EXPECT_EQ(recomputed(workload, 1), (std::set<std::int32_t>{4, 9}));
 }
 
-// One layer more is computed again: no less is computed, and no more is kept.
+// Does each further recomputed layer cost time and save memory? The FLOPs never fall, and the
+// memory never grows.
 TEST(RecomputedLayers, CostTimeAndSaveMemoryOneByOne) {
   const TrainingPlan plan = one_rank(small_llama(8));
   std::vector<std::int64_t> layers;

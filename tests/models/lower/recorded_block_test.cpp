@@ -1,4 +1,5 @@
-// Microbatches that go alike are written once: is a step the same as with all of them written out?
+// Repeated microbatches are written once as a block. The step must equal one with all of them
+// written out.
 #include <gtest/gtest.h>
 
 #include "models/lower/recording.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 using namespace test;
 
-// Blocks must lead to the same order as a look at every operation.
+// Blocks must lead to the same order as an analysis of every operation.
 void expect_same_order(const Program& once, const Program& out) {
   const ProgramOrder order(once);
   const ProgramOrder known(out);
@@ -26,7 +27,7 @@ struct Words {
   std::size_t operations = 0;
 };
 
-// Counts the words of all programs, once they are as they should be.
+// Counts the operations of all programs, after a check that they are correct.
 Words words_of(const TrainingPlan& plan) {
   const ScheduleLists lists = step_lists(plan);
   const SteppedWorkload once = lower_steps(plan, lists);
@@ -49,6 +50,7 @@ Words words_of(const TrainingPlan& plan) {
   return words;
 }
 
+// Is every schedule the same with fewer written operations?
 TEST(RecordedBlock, EveryScheduleIsTheSameInFewerWords) {
   for (const std::string schedule : {"naive", "gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2",
                                      "zb_v", "dualpipe", "dualpipe_v"}) {
@@ -67,6 +69,7 @@ TEST(RecordedBlock, EveryScheduleIsTheSameInFewerWords) {
   }
 }
 
+// Are replicas and shards the same?
 TEST(RecordedBlock, ReplicasAndShardsAreTheSame) {
   for (const std::int64_t zero : {0, 1, 2, 3}) {
     for (const bool overlap : {true, false}) {
@@ -88,7 +91,8 @@ TEST(RecordedBlock, ReplicasAndShardsAreTheSame) {
   }
 }
 
-// The first microbatch leaves its gradients as they are, others add theirs.
+// Are gradients that a kernel accumulates the same? The first microbatch writes its gradients, the
+// others add theirs.
 TEST(RecordedBlock, GradientsAddedUpByAKernelAreTheSame) {
   for (const std::string schedule : {"1f1b", "zb_h1"}) {
     TrainingPlan plan = plan_of(
@@ -99,6 +103,7 @@ TEST(RecordedBlock, GradientsAddedUpByAKernelAreTheSame) {
   }
 }
 
+// Are recomputation, context ranks, experts and MTP layers the same?
 TEST(RecordedBlock, RecomputedContextsExpertsAndMoreTokensAreTheSame) {
   for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
     TrainingPlan plan = plan_of(small_llama(8), {.pipeline = 2, .data = 2, .context = 2}, 12);
@@ -113,8 +118,8 @@ TEST(RecordedBlock, RecomputedContextsExpertsAndMoreTokensAreTheSame) {
   }
 }
 
-// Pairs that overlap go alike where both microbatches are as many later; the first and the last
-// backward of a chunk do not.
+// Are overlapped pairs the same with fewer written operations? Pairs are equal if both microbatches
+// are later by the same number; the first and the last backward of a chunk differ.
 TEST(RecordedBlock, OverlappedPairsAreTheSameInFewerWords) {
   TrainingPlan overlapped = plan_of(small_moe(8),
                                     {.pipeline = 4,
@@ -137,7 +142,8 @@ TEST(RecordedBlock, OverlappedPairsAreTheSameInFewerWords) {
   }
 }
 
-// Drawn loads, documents and what travels to the host are written out, beside others that are not.
+// Are microbatches that differ the same? Drawn loads, documents and offloaded tensors are written
+// out, next to others that are not.
 TEST(RecordedBlock, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
   TrainingPlan uneven =
       plan_of(small_moe(4), {.pipeline = 2, .data = 4, .expert = 4, .expert_tensor = 1}, 6);
@@ -153,7 +159,8 @@ TEST(RecordedBlock, WhatDiffersFromMicrobatchToMicrobatchIsTheSame) {
   words_of(stored);
 }
 
-// An effect that comes later to one microbatch alone parts it from those it goes as.
+// Is an effect of one microbatch not applied to the others? An effect that is added later to one
+// microbatch separates it from the equal ones.
 TEST(RecordedBlock, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
   for (const OpIndex changed : {0U, 2U, 4U}) {
     SCOPED_TRACE(changed);
@@ -182,7 +189,7 @@ TEST(RecordedBlock, AnEffectOfOneMicrobatchIsNoneOfTheOthers) {
     const Program program = build.take();
     ASSERT_EQ(program.operations.size(), 7U);
     EXPECT_EQ(program.operations.written().size(), 3U);
-    EXPECT_EQ(program.more_effects.size(), 1U);
+    EXPECT_EQ(program.single_effects.size(), 1U);
     for (OpIndex op = 1; op < 7; ++op) {
       const Operation operation = program.operations[op];
       EXPECT_EQ(operation.microbatch, static_cast<std::int32_t>((op - 1) / 2));

@@ -1,4 +1,4 @@
-// How much does it cost that a layer's input also goes round its blocks?
+// The cost of the residual connection around the blocks of a layer.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,8 +16,8 @@ namespace {
 
 using namespace test;
 
-// Backwards of norms in front of blocks, with the sums of the gradient that came through them and
-// the one that went round the block.
+// The backwards of norms before blocks, with the sums of the block's gradient and the residual
+// gradient.
 Traffic norms_of(const TrainingPlan& plan) {
   const Workload step = lower(plan);
   const Traffic attention = traffic_of(step, "attention_norm_backward");
@@ -25,14 +25,16 @@ Traffic norms_of(const TrainingPlan& plan) {
   return {attention.kernels + ffn.kernels, attention.bytes + ffn.bytes};
 }
 
-// A norm's backward reads two and writes one, and so does the sum: 2 bytes each, round attention
-// and round the feed-forward block of 4 layers in 3 microbatches.
+// Are the block's gradient and the residual gradient added? A norm's backward reads two tensors and
+// writes one, and so does the sum: 2 bytes each, around attention and around the feed-forward block
+// of 4 layers in 3 microbatches.
 TEST(Residual, GradientsThatMeetAreAdded) {
   const TrainingPlan plan = plan_of(small_llama(4), {}, 3);
   const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
   EXPECT_EQ(norms_of(plan), (Traffic{2 * 4 * 3, 2 * 4 * 3 * (3 + 3) * stream}));
 }
 
+// Is a split sequence added in parts?
 TEST(Residual, ASplitSequenceIsAddedInParts) {
   TrainingPlan plan = plan_of(small_llama(4), {.tensor = 2, .sequence_parallel = false}, 3);
   const Traffic whole = norms_of(plan);
@@ -40,7 +42,8 @@ TEST(Residual, ASplitSequenceIsAddedInParts) {
   EXPECT_EQ(norms_of(plan), (Traffic{whole.kernels, whole.bytes / 2}));
 }
 
-// Weight gradients that run later meet nobody.
+// Is the gradient added once in a backward of two parts? Weight gradients that run later add
+// nothing.
 TEST(Residual, IsAddedOnceInABackwardOfTwoParts) {
   const TrainingPlan one = plan_of(small_llama(4), {.pipeline = 2}, 4);
   TrainingPlan two = one;
@@ -59,8 +62,9 @@ Traffic post_norms_of(const Workload& step, const std::string& way) {
   return {attention.kernels + ffn.kernels, attention.bytes + ffn.bytes};
 }
 
-// Two norms more in each of 4 layers and 3 microbatches: 2 reads or writes of 2 bytes each number
-// forward, 3 backward; what they norm does not go round them, so no gradient is added.
+// Are post-norms kernels before the sums? Two more norms in each of 4 layers and 3 microbatches: 2
+// reads or writes of 2 bytes per number forward, 3 backward. Their input has no residual
+// connection, so no gradient is added.
 TEST(PostNorms, AreKernelsBeforeTheSums) {
   TrainingPlan plan = plan_of(with_post_norms(small_llama(4)), {.tensor = 2}, 3);
   const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
@@ -74,8 +78,9 @@ TEST(PostNorms, AreKernelsBeforeTheSums) {
   }
 }
 
-// The inputs of both are kept, 2sbh bytes each, divided by the tensor ranks where the sequence is;
-// full recomputation keeps none of them and runs them again.
+// Do post-norms keep their inputs? The inputs of both are kept, 2sbh bytes each, divided by the
+// tensor ranks if the sequence is; full recomputation keeps none of them and runs the norms once
+// more.
 TEST(PostNorms, KeepTheirInputs) {
   TrainingPlan plan = plan_of(small_llama(4), {.tensor = 2}, 1);
   const auto kept = [&](bool post_norms) {
@@ -97,13 +102,13 @@ TEST(PostNorms, KeepTheirInputs) {
   EXPECT_EQ(post_norms_of(lower(plan), "").kernels, 2 * 2 * 4);
 }
 
-// Checkpointing by operation computes everything again but the last product, which the norm behind
-// it reads: compiled it was not kept before. A framework whose recomputation stops where nothing
-// more is kept goes on to that norm.
+// Do post-norms need the last GEMM? Checkpointing by operation recomputes everything except the
+// last GEMM, which the norm after it reads; compiled, it was not kept before. A framework whose
+// recomputation stops where nothing more is kept continues up to that norm.
 TEST(PostNorms, NeedTheLastProduct) {
   TrainingPlan plan = plan_of(small_llama(4), {}, 1);
   plan.training.recompute = Recompute::Selective;
-  plan.training.recompute_modules = flags_of(kRecomputeModules, {"second_products"});
+  plan.training.recompute_modules = flags_of(kRecomputeModules, {"every_second_gemm"});
   plan.elementwise_kernels.compiled = true;
   const std::int64_t stream = 2 * plan.training.sequence_length * plan.architecture.hidden;
   const std::int64_t before =
@@ -119,8 +124,8 @@ TEST(PostNorms, NeedTheLastProduct) {
   EXPECT_EQ(traffic_of(step, "ffn_residual").kernels, 4);
 }
 
-// The list of gradients and the backward agree in every kind of layer and part of a backward: the
-// lowering checks it, and that no product is lost.
+// Are post-norms in every kind of step? The list of gradients and the backward agree in every kind
+// of layer and part of a backward: lowering checks it, and that no GEMM is lost.
 TEST(PostNorms, StandInEveryKindOfStep) {
   std::vector<TrainingPlan> plans;
   for (const Architecture& model :

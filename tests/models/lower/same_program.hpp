@@ -1,4 +1,4 @@
-// Programs that must be the same, however their operations are written.
+// Compares programs that must be the same, however their operations are written.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace trainyard::test {
 
-// Apart from where its inputs and effects are written.
+// The fields of an operation, except for the positions of its dependencies and effects.
 inline auto words(const Operation& op) {
   return std::tuple(op.kind, op.stream, op.work, op.part, op.name, op.slot, op.payload,
                     op.microbatch, op.layer);

@@ -1,4 +1,6 @@
-// Workers that meet in parameter servers alone, over several steps (reference 03 section 6).
+// Workers that synchronise only through parameter servers, over several steps. A worker may be
+// `staleness` steps ahead of the slowest (Ho et al. 2013, "More Effective Distributed ML via a
+// Stale Synchronous Parallel Parameter Server", NIPS).
 #include <gtest/gtest.h>
 
 #include <map>
@@ -26,27 +28,30 @@ double server_makespan(const ServerSteps& steps, double update, bool folded = tr
     const bool updates = memory != nullptr && memory->kind == MemoryBoundKind::Optimizer;
     return updates ? update : core(kernel);
   };
-  // No kernel of a worker's own optimizer is left, so only the servers' update takes `update`.
+  // Workers have no optimizer kernel, so only the servers' update takes `update`.
   return replay(server_steps(workers(4), steps), free_model(), seconds, {.fold = folded})
       .timeline.makespan_s;
 }
 
+// Does running ahead hide the update?
 TEST(ServerSteps, RunningAheadHidesTheUpdate) {
   EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3}, 5.0), 3 * (24.0 + 5.0));
-  // Whoever runs ahead has an update of its own for every push: four in turn after the last step.
+  // A worker that runs ahead has a separate update for every push: four in sequence after the last
+  // step.
   EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = 1}, 5.0),
                    3 * 24.0 + 4 * 5.0);
   EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = {}}, 5.0),
                    3 * 24.0 + 4 * 5.0);
 }
 
-// The servers' rate bounds that of asynchronous workers: every push costs an update of 10 s.
+// Do the servers' updates bound asynchronous workers? Every push costs an update of 10 s.
 TEST(ServerSteps, UpdatesBoundWhoRunsAhead) {
   EXPECT_DOUBLE_EQ(server_makespan({.servers = {0, 1}, .steps = 3, .staleness = {}}, 10.0),
                    24.0 + 3 * 4 * 10.0);
 }
 
-// Workers 0 and 1 make four steps, 2 and 3 two: each of the last pushes has an update of its own.
+// Can workers make different numbers of steps? Workers 0 and 1 make four steps, 2 and 3 two: each
+// of the last pushes has a separate update.
 TEST(ServerSteps, WorkersMakeDifferentNumbersOfSteps) {
   const ServerSteps uneven{
       .servers = {4}, .steps = 3, .steps_of_worker = {4, 4, 2, 2}, .staleness = {}};
@@ -60,6 +65,7 @@ TEST(ServerSteps, WorkersMakeDifferentNumbersOfSteps) {
   EXPECT_THROW(static_cast<void>(server_steps(workers(4), together)), InputError);
 }
 
+// Do folded and unfolded runs agree?
 TEST(ServerSteps, FoldedIsUnfolded) {
   for (const std::uint32_t staleness : {0U, 1U}) {
     const ServerSteps steps{.servers = {4}, .steps = 2, .staleness = staleness};
@@ -67,7 +73,7 @@ TEST(ServerSteps, FoldedIsUnfolded) {
   }
 }
 
-// A worker sends its gradients once a step and is sent the weights as often, server by server.
+// Does a worker send its gradients and receive the weights once per step, server by server?
 TEST(ServerSteps, VolumeOfAWorker) {
   const TrainingPlan plan = workers(4);
   const Workload workload = server_steps(plan, {.servers = {4, 5, 6}, .steps = 5});
@@ -83,7 +89,8 @@ TEST(ServerSteps, VolumeOfAWorker) {
   EXPECT_EQ(bytes[OpKind::Recv], 5 * whole);
 }
 
-// Workers keep weights and gradients, servers the rest of the state, and no memory leaks.
+// Is the state with the servers? Workers keep weights and gradients, servers the rest of the state,
+// and all memory is freed.
 TEST(ServerSteps, StateIsWithTheServers) {
   const Workload workload = server_steps(workers(4), {.servers = {4}, .steps = 2});
   const auto optimizer = static_cast<std::size_t>(Category::OptimizerState);
@@ -99,6 +106,7 @@ TEST(ServerSteps, StateIsWithTheServers) {
   }
 }
 
+// Are layouts that share the model refused?
 TEST(ServerSteps, RefusesWhatSharesTheModel) {
   TrainingPlan plan = workers(4);
   plan.parallelism.tensor = 2;

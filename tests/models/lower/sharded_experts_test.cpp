@@ -1,5 +1,5 @@
 // Experts in several sharded copies of a model (HSDP) and kept in parts between forward and
-// backward (ZeRO++ hpZ): over which ranks, how many bytes, how much memory.
+// backward (ZeRO++ hpZ): the ranks, the bytes, the memory.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -23,7 +23,7 @@ Members group_of(const Workload& workload, RankId rank, Slot slot) {
   return group == kNone ? Members{rank} : workload.groups.at(group).members;
 }
 
-// Eight replicas of the model, two places of experts: every expert stands on four ranks.
+// Eight replicas of the model and two EP ranks: every expert is on four ranks.
 TrainingPlan plan_with(std::int64_t zero, std::int64_t shard, std::int64_t reshard = 0) {
   return plan_of(small_moe(3),
                  {.data = 8,
@@ -35,6 +35,7 @@ TrainingPlan plan_with(std::int64_t zero, std::int64_t shard, std::int64_t resha
                  2);
 }
 
+// Does a sharded copy have its part of the experts' replicas?
 TEST(ShardedExperts, ACopyHasItsPartOfTheirReplicas) {
   const Parallelism p{.data = 64, .expert = 8, .expert_tensor = 1, .zero_stage = 3, .shard = 16};
   const ShardSlots slots = expert_shard_slots(p, Slot::ExpertData);
@@ -51,10 +52,10 @@ TEST(ShardedExperts, ACopyHasItsPartOfTheirReplicas) {
 struct Sent {
   double gathered = 0.0;
   double scattered = 0.0;
-  double added_up = 0.0;  // among the copies
+  double added_up = 0.0;  // all_reduce among the copies
 };
 
-// Bytes that rank 0 sends of its experts' weights and gradients.
+// The bytes that rank 0 sends for its experts' weights and gradients.
 Sent sent_by_experts(const TrainingPlan& plan) {
   const Workload workload = lower(plan);
   Sent bytes;
@@ -78,9 +79,9 @@ std::int64_t expert_parameters(const TrainingPlan& plan) {
       .expert_parameters();
 }
 
-// s shards in r copies, E parameters, m microbatches: gathered m 2 (s-1)/s 2E with ZeRO 3 and
-// (s-1)/s 2E before it; reduced (s-1)/s 4E and among the copies 2 (r-1)/r 4E/s, for each microbatch
-// from ZeRO 2 on.
+// Is the volume that of the formula? s shards in r copies, E parameters, m microbatches: gathered m
+// 2 (s-1)/s 2E with ZeRO 3 and (s-1)/s 2E before it; reduced (s-1)/s 4E and among the copies 2
+// (r-1)/r 4E/s, for each microbatch from ZeRO 2 on.
 TEST(ShardedExperts, Volume) {
   for (const std::int64_t zero : {1, 2, 3}) {
     for (const std::int64_t shard : {2, 4, 8}) {
@@ -101,8 +102,9 @@ TEST(ShardedExperts, Volume) {
   }
 }
 
-// Kept over the ranks of 4 replicas, an expert is gathered from 2 for the backward, not from 4;
-// over those of 2 it is on each of them whole, and the backward gathers nothing.
+// Does keeping weights between forward and backward reduce the gathers? An expert that is kept over
+// the ranks of 4 replicas is gathered from 2 for the backward, not from 4; kept over those of 2 it
+// is whole on each of them, and the backward gathers nothing.
 TEST(ShardedExperts, KeptBetweenForwardAndBackward) {
   const auto all = static_cast<double>(expert_parameters(plan_with(3, 0)));
   const auto gathered = [](std::int64_t reshard) {
@@ -118,7 +120,7 @@ std::vector<TrainingPlan> plans() {
   for (const std::int64_t zero : {1, 2, 3})
     for (const std::int64_t shard : {2, 4, 8}) all.push_back(plan_with(zero, shard));
   for (const std::int64_t reshard : {2, 4}) all.push_back(plan_with(3, 4, reshard));
-  // Tensor ranks share the replicas of an expert where the weights of all else have one.
+  // Tensor ranks share the replicas of an expert, while all other weights have one replica.
   all.push_back(plan_of(small_moe(3),
                         {.tensor = 4,
                          .sequence_parallel = true,
@@ -131,6 +133,7 @@ std::vector<TrainingPlan> plans() {
   return all;
 }
 
+// Is all memory freed, and do folded and unfolded runs agree?
 TEST(ShardedExperts, AllMemoryComesBackAndFoldedIsUnfolded) {
   for (const TrainingPlan& plan : plans()) {
     const Step step = timed_step(plan);
@@ -145,7 +148,8 @@ TEST(ShardedExperts, AllMemoryComesBackAndFoldedIsUnfolded) {
   }
 }
 
-// 16 bytes a parameter with ZeRO 3, divided among as many as share a copy.
+// Do experts hold their share of the state? 16 bytes per parameter with ZeRO 3, divided by the
+// ranks that share a copy.
 TEST(ShardedExperts, HoldTheirShareOfTheState) {
   const TrainingPlan plan = plan_with(3, 4);
   const ChunkWeights weights =

@@ -1,5 +1,6 @@
-// Bytes that one rank sends for weights and gradients in a step, for every way of sharding them
-// (reference 03 section 1; oracles 43, 44, 46).
+// The bytes that one rank sends for weights and gradients in a step, for every kind of sharding
+// (Rajbhandari et al. 2019, arXiv 1910.02054, section 7; oracles 43, 44, 46). Below d ranks hold P
+// parameters, f = (d-1)/d, w_g and w_p are the bytes of a gradient and of a weight.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -49,13 +50,15 @@ TrainingPlan llama(const Parallelism& parallelism, std::int64_t microbatches = 1
 
 constexpr double kShare = 63.0 / 64.0;  // f = (d-1)/d
 
+// Is the volume of PyTorch's replicas 2fP w_g per step, for any number of microbatches?
 TEST(ShardedVolume, PytorchsReplicas) {
   const Parallelism replicas{.gradient_buckets = BucketRule::Pytorch};
   EXPECT_EQ(bytes_of(llama(replicas)), 31'619'153'664.0);
   EXPECT_EQ(bytes_of(llama(replicas, 5)), 31'619'153'664.0) << "no_sync but for the last";
 }
 
-// As many broadcasts as owners, each of a share: (n-1)/n of the weights arrive at every rank.
+// Does every owner broadcast its share? There are as many broadcasts as owners, and (n-1)/n of the
+// weights arrive at every rank.
 TEST(ShardedVolume, BroadcastsOfEveryOwner) {
   const Workload workload =
       lower(llama({.zero_stage = 1, .weight_exchange = WeightExchange::Broadcast}));
@@ -72,6 +75,7 @@ TEST(ShardedVolume, BroadcastsOfEveryOwner) {
   EXPECT_EQ(bytes, 2 * 8'030'261'248);
 }
 
+// Does ZeRO 2 reduce in every microbatch unless it keeps gradients?
 TEST(ShardedVolume, Zero2ReducesEveryMicrobatchUnlessItKeepsGradients) {
   const double gather = kShare * kParameters * 2.0;
   for (const std::int64_t a : {1, 3}) {
@@ -84,6 +88,8 @@ TEST(ShardedVolume, Zero2ReducesEveryMicrobatchUnlessItKeepsGradients) {
   }
 }
 
+// Is the volume of ZeRO 3 fP(2 w_p + w_g) for every microbatch? It is less if weights or gradients
+// stay whole.
 TEST(ShardedVolume, Zero3) {
   for (const std::int64_t a : {1, 3}) {
     const auto times = static_cast<double>(a);
@@ -102,13 +108,14 @@ TEST(ShardedVolume, Zero3) {
   }
 }
 
-// Oracle 44.
+// Does ZeRO 3 send 1.5 times the volume of replicas (oracle 44)?
 TEST(ShardedVolume, Zero3SendsHalfAsMuchAgainAsReplicas) {
   const Parallelism zero3{.zero_stage = 3, .reshard_after_forward = Reshard::Always};
   EXPECT_DOUBLE_EQ(bytes_of(llama(zero3)) / bytes_of(llama({})), 1.5);
 }
 
-// Ranks that share a sequence hold the same weights: 32 replicas of 2 are 64.
+// Do context ranks share weights? Ranks of one sequence hold the same weights: 32 replicas of 2 are
+// 64.
 TEST(ShardedVolume, ContextRanksShareWeights) {
   for (const std::int64_t zero : {0, 1, 3}) {
     TrainingPlan plan = llama({.zero_stage = zero, .reshard_after_forward = Reshard::Always});
@@ -120,7 +127,7 @@ TEST(ShardedVolume, ContextRanksShareWeights) {
   }
 }
 
-// Backward gathers stay inside the 8 ranks that kept the weights among them.
+// Do backward gathers stay within the 8 ranks that keep the weights?
 TEST(ShardedVolume, PartlyResharded) {
   const Parallelism hpz{
       .zero_stage = 3, .reshard_after_forward = Reshard::Always, .reshard_group = 8};
@@ -128,7 +135,8 @@ TEST(ShardedVolume, PartlyResharded) {
                    kShare * kParameters * 4.0 + 7.0 / 8.0 * kParameters * 2.0);
 }
 
-// 8 copies of 8 shards, reduced in fp32.
+// Is the volume of r = 8 copies of s = 8 shards, reduced in fp32, correct? A gather sends
+// (s-1)/s P w_p, the reduce_scatter (s-1)/s P w_g, the all_reduce 2(r-1)/r P/s w_g.
 TEST(ShardedVolume, Hybrid) {
   TrainingPlan plan =
       llama({.zero_stage = 3, .shard = 8, .reshard_after_forward = Reshard::Always});
@@ -139,7 +147,7 @@ TEST(ShardedVolume, Hybrid) {
   EXPECT_EQ(bytes.at("gradient_all_reduce"), 7'026'478'592.0);
 }
 
-// Oracle 44: one copy is ZeRO 3, one shard is replicas.
+// Are the limits of hybrid sharding correct (oracle 44): one copy is ZeRO 3, one shard is replicas?
 TEST(ShardedVolume, TheEndsOfHybrid) {
   const Reshard always = Reshard::Always;
   EXPECT_EQ(bytes_of(llama({.zero_stage = 3, .shard = 64, .reshard_after_forward = always})),
@@ -148,7 +156,9 @@ TEST(ShardedVolume, TheEndsOfHybrid) {
             bytes_of(llama({})));
 }
 
-// Megatron's num_distributed_optimizer_instances: HSDP with one gather.
+// Is the volume of several distributed optimizers that of hybrid sharding with one gather
+// (num_distributed_optimizer_instances of Megatron-LM
+// core/distributed/distributed_data_parallel_config.py)?
 TEST(ShardedVolume, SeveralDistributedOptimizers) {
   TrainingPlan plan = llama({.zero_stage = 1, .shard = 8});
   plan.training.gradient_precision = DataType::Fp32;
@@ -158,7 +168,8 @@ TEST(ShardedVolume, SeveralDistributedOptimizers) {
   EXPECT_EQ(bytes.at("gradient_all_reduce"), 7'026'478'592.0);
 }
 
-// In a pipeline weights stay whole through the step and gradients are reduced once a chunk.
+// Are weights gathered and gradients reduced once per step in a pipeline? Weights stay whole
+// through the step, and gradients are reduced once per chunk.
 TEST(ShardedVolume, InAPipelineOnceAStep) {
   const auto bytes = [](std::int64_t microbatches) {
     return bytes_by_name(llama({.pipeline = 4, .zero_stage = 3}, microbatches));
@@ -167,8 +178,9 @@ TEST(ShardedVolume, InAPipelineOnceAStep) {
   EXPECT_DOUBLE_EQ(bytes(4).at("weight_all_gather"), bytes(4).at("gradient_reduce_scatter"));
 }
 
-// Synchronous parameter servers: every worker pushes all its gradients and pulls as much; each of k
-// servers on the workers' own GPUs takes and gives a k-th for each of the others.
+// Is the volume of synchronous parameter servers that of the formula? Every worker pushes all its
+// gradients and pulls as much; each of k servers on the workers' own GPUs receives and sends a k-th
+// for each of the others.
 TEST(ShardedVolume, ParameterServers) {
   TrainingPlan plan = llama({});
   plan.collectives.algorithm[GroupKind::Data][CollectiveOp::AllReduce] = "parameter_server:4";
@@ -197,6 +209,7 @@ TEST(ShardedVolume, ParameterServers) {
   EXPECT_DOUBLE_EQ(given[0], taken[0]);
 }
 
+// Does one replica send nothing?
 TEST(ShardedVolume, NothingForOneReplica) {
   for (const std::int64_t zero : {0, 1, 2, 3}) {
     TrainingPlan plan = plan_of(small_gpt(4), {.tensor = 2, .zero_stage = zero}, 4);

@@ -1,5 +1,5 @@
-// Ranks with other experts run programs of one form: is a step the same as with programs of their
-// own?
+// Ranks with different experts run programs of one template. The step must equal one with separate
+// programs.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -41,16 +41,18 @@ Step played(Workload workload, bool folded) {
                 {.fold = folded});
 }
 
+// Do the EP ranks of a stage differ only in their kernels?
 TEST(SharedTemplates, PlacesOfAStageDifferInKernelsAlone) {
   const Workload workload = lower(uneven_plan());
-  ASSERT_EQ(workload.programs.size(), 8U);  // four places in each of two stages
+  ASSERT_EQ(workload.programs.size(), 8U);  // four EP ranks in each of two stages
   const std::vector<std::uint32_t> templates = program_templates(workload.programs);
   EXPECT_EQ(std::set(templates.begin(), templates.end()), (std::set<std::uint32_t>{0, 4}));
   EXPECT_NE(workload.programs[0].kernels, workload.programs[1].kernels);
   validate(workload, {});
 }
 
-// The oracle of every figure: the times of all operations to the last bit, and the memory.
+// Does a step equal the one with written-out programs? The times of all operations are compared to
+// the last bit, and so is the memory.
 TEST(SharedTemplates, AStepIsTheSameAsWithProgramsWrittenOut) {
   for (const bool folded : {true, false}) {
     const Step shared = played(lower(uneven_plan()), folded);

@@ -1,5 +1,5 @@
-// Memory of a split backward between its input part and its weight part: inputs of products and
-// gradients of their outputs, on sequence-parallel ranks their own parts of both.
+// The memory of a split backward between its input part and its weight part: inputs of GEMMs and
+// gradients of their outputs; sequence-parallel ranks keep their own parts of both.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ TrainingPlan split_plan(const std::string& model, const Parallelism& parallelism
   return plan;
 }
 
-// Qi et al. 2401.10241, section 3: 32sbh of a GPT, of 34sbh that its forward keeps.
+// Is the memory of a layer that of Qi et al. 2401.10241, section 3: 32sbh of a GPT, of the 34sbh
+// that its forward keeps?
 TEST(SplitMemory, OfALayer) {
   for (const std::int64_t tensor : {1, 2, 4, 8}) {
     TrainingPlan plan =
@@ -46,8 +47,8 @@ TEST(SplitMemory, OfALayer) {
   }
 }
 
-// Beside what is always there; without the logits' gradients, which the last stage keeps for the
-// head's weights.
+// In addition to the resident memory, without the logits' gradients, which the last stage keeps for
+// the head's weights.
 std::int64_t most_activations(const TrainingPlan& plan) {
   const Step step = replay(lower(plan), free_model(), [](const Kernel&) { return 1e-3; });
   std::int64_t most = 0;
@@ -60,9 +61,10 @@ std::int64_t most_activations(const TrainingPlan& plan) {
   return most;
 }
 
-// Multiples of 1F1B's activations: ZB-H1 as many, ZB-H2 twice, ZB-V as many, V-Half and V-Min a
-// half and a third and a little of a pipeline as short as these. Sequence-parallel ranks that kept
-// whole operands had 2.6 times as many under ZB-H1 and 5.2 under ZB-H2.
+// Is the memory a multiple of that of 1F1B? ZB-H1 needs as much, ZB-H2 twice, ZB-V as much; V-Half
+// and V-Min need a half and a third, plus a little for pipelines as short as these.
+// Sequence-parallel ranks that kept whole operands once had 2.6 times as much under ZB-H1 and 5.2
+// under ZB-H2.
 TEST(SplitMemory, IsAMultipleOf1F1B) {
   struct Multiple {
     std::string schedule;
@@ -98,8 +100,9 @@ std::int64_t calls_named(const Workload& workload, std::string_view part) {
   return calls;
 }
 
-// Inputs are gathered as often as before, with the weight part; gradients of what was scattered
-// forward once more.
+// Are inputs gathered once more for the weight part? They are gathered as often as without the
+// split, but with the weight part; gradients of tensors that were scattered in the forward are
+// gathered once more.
 TEST(SplitMemory, IsGatheredAgainForTheWeights) {
   TrainingPlan plan =
       plan_of(small_llama(4), {.tensor = 2, .sequence_parallel = true, .pipeline = 4}, 8);

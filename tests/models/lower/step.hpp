@@ -1,8 +1,9 @@
-// Plans small enough to reason about, lowered and replayed with durations chosen by the test.
+// Plans that are small enough to compute by hand, lowered and replayed with durations chosen by the
+// test.
 //
-//   TrainingPlan plan = pipeline_plan({.pipeline = 4, .microbatches = 8});
-//   Step step = replay(lower(plan), free_model(), stage_seconds(plan), "ideal");
-//   step.timeline.makespan_s;   // 33: (m + p - 1)(F + B)
+//    TrainingPlan plan = pipeline_plan({.pipeline = 4, .microbatches = 8});
+//    Step step = replay(lower(plan), free_model(), stage_seconds(plan), "ideal");
+//    step.timeline.makespan_s;   // 33: (m + p - 1)(F + B)
 #pragma once
 
 #include <algorithm>
@@ -49,7 +50,7 @@ inline Architecture small_gpt(std::int64_t layers) {
   return a;
 }
 
-// Eight experts, two a token, one dense layer before those with experts, a shared one.
+// Eight experts, two per token, one dense layer before those with experts, and a shared expert.
 inline Architecture small_moe(std::int64_t layers) {
   Architecture a = small_llama(layers);
   a.name = "small mixture";
@@ -61,14 +62,14 @@ inline Architecture small_moe(std::int64_t layers) {
   return a;
 }
 
-// Bytes that a rank of a group of n sends in a ring.
+// The bytes that a rank of a group of n sends in a ring.
 inline double sent(const Call& call, std::int64_t n) {
   const double share = static_cast<double>(n - 1) / static_cast<double>(n);
   const double passes = op_of(call) == CollectiveOp::AllReduce ? 2.0 : 1.0;
   return passes * share * static_cast<double>(bytes_of(call));
 }
 
-// Algorithms whose times follow from the links alone, and so scale with them.
+// Algorithms with times that depend only on the links, and so scale with them.
 inline CollectiveChoice plain_algorithms() {
   CollectiveChoice choice;
   for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Pipeline, GroupKind::Data,
@@ -93,7 +94,7 @@ inline TrainingPlan plan_of(Architecture architecture, const Parallelism& parall
   return plan;
 }
 
-// Rings and direct exchanges everywhere, for clusters by hand on which NCCL chooses nothing.
+// Rings and direct all_to_alls everywhere, for hand-made clusters on which NCCL chooses nothing.
 inline TrainingPlan with_rings(TrainingPlan plan) {
   for (const GroupKind kind : {GroupKind::Tensor, GroupKind::Data, GroupKind::Context,
                                GroupKind::Expert, GroupKind::Other}) {
@@ -125,7 +126,7 @@ inline TrainingPlan pipeline_plan(const PipelineCase& shape) {
                  shape.microbatches);
 }
 
-// The effect of a call follows from the call alone.
+// A communication model in which the effect of a call depends only on the call.
 class CallModel final : public CommunicationModel {
  public:
   explicit CallModel(std::function<double(const Call&)> seconds) : seconds_(std::move(seconds)) {}
@@ -146,8 +147,8 @@ inline CallModel free_model() {
 
 using KernelSeconds = std::function<double(const Kernel&)>;
 
-// A layer's forward takes `forward` seconds and its backward `backward`, all of it in the attention
-// core, of which every layer has one; nothing else takes time.
+// Kernel times with `forward` seconds for a layer's forward and `backward` for its backward, all of
+// it in the attention core, of which every layer has one; nothing else takes time.
 inline KernelSeconds core_seconds(double forward, double backward) {
   return [forward, backward](const Kernel& kernel) {
     const auto* attention = std::get_if<Attention>(&kernel);
@@ -185,21 +186,21 @@ inline Step replay_on(Cluster cluster, Workload workload, const CommunicationMod
   return step;
 }
 
-// On GPUs round one switch, as many as there are ranks.
+// Replays a workload on GPUs around one switch, one GPU for each rank.
 inline Step replay(Workload workload, const CommunicationModel& communication,
                    const KernelSeconds& seconds, const Replay& how = {}) {
   const auto gpus = static_cast<std::uint32_t>(std::max<std::size_t>(2, workload.ranks.size()));
   return replay_on(testing::star(gpus), std::move(workload), communication, seconds, how);
 }
 
-// Kernels and messages both take a while, so that everything overlaps that can.
+// A step in which kernels and messages both take time, so that everything overlaps that can.
 inline Step timed_step(const TrainingPlan& plan, bool folded = true) {
   const CallModel communication(
       [](const Call& call) { return 1e-9 * static_cast<double>(bytes_of(call)); });
   return replay(lower(plan), communication, [](const Kernel&) { return 1e-3; }, {.fold = folded});
 }
 
-// Everything a test may ask of one operation.
+// Everything that a test may need of one operation.
 struct OperationView {
   const Operation& op;
   OpIndex index = 0;
@@ -214,7 +215,7 @@ void for_each_operation(const Workload& workload, const Program& program, Visit 
   }
 }
 
-// HBM bytes of all kernels of one name on rank 0, and their number.
+// The HBM bytes of all kernels of one name on rank 0, and their number.
 struct Traffic {
   std::int64_t kernels = 0;
   std::int64_t bytes = 0;
@@ -237,7 +238,7 @@ void for_each_kernel(const Workload& workload, const Program& program, Visit vis
     if (op.kind == OpKind::Compute) visit(workload.kernels[program.kernel_of(op)]);
 }
 
-// The model with latent attention in place of its own: 8 of a head's 24 dimensions carry positions.
+// The model with latent attention instead of its own: 8 of a head's 24 dimensions carry positions.
 inline Architecture with_latents(Architecture a) {
   a.kv_heads = a.heads;
   a.head_dim = 24;

@@ -1,5 +1,5 @@
-// Products in pieces with their messages beside them: the closed form of how long a pair takes, and
-// that the pieces are the whole.
+// GEMMs in pieces with concurrent messages: the closed form of the time of a pair, and that the
+// pieces are the whole.
 #include <gtest/gtest.h>
 
 #include "step.hpp"
@@ -23,7 +23,7 @@ double transfer_makespan(const TrainingPlan& plan, const KernelSeconds& kernel, 
   return replay(lower(plan), communication, kernel, how).timeline.makespan_s;
 }
 
-// Only the products of one shape take time: `whole` seconds for all rows of one.
+// Only the GEMMs of one shape take time: `whole` seconds for all rows of one.
 KernelSeconds only(std::int64_t n, std::int64_t k, GemmPass pass, double whole) {
   return [=](const Kernel& kernel) {
     const auto* gemm = std::get_if<Gemm>(&kernel);
@@ -32,8 +32,9 @@ KernelSeconds only(std::int64_t n, std::int64_t k, GemmPass pass, double whole) 
   };
 }
 
-// Per layer the gathers are before qkv, ffn_up, and both row-parallel gradients, the reductions
-// after the projection and ffn_down: six pairs, five of which have nothing to compute here.
+// Does a pair take the longer of both, plus one piece? Per layer the gathers are before qkv,
+// ffn_up, and both row-parallel gradients, the reductions after the projection and ffn_down: six
+// pairs, five of which have nothing to compute here.
 TEST(TensorPipeline, TakesTheLongerOfBothAndOnePiece) {
   for (const std::int64_t t : {4, 8}) {
     const TrainingPlan plan = chunked_plan(t, true);
@@ -51,6 +52,7 @@ TEST(TensorPipeline, TakesTheLongerOfBothAndOnePiece) {
   }
 }
 
+// Do the pieces add up to the whole?
 TEST(TensorPipeline, ThePiecesAreTheWhole) {
   for (const std::int64_t t : {2, 4, 8}) {
     const Workload whole = lower(chunked_plan(t, false));
@@ -68,10 +70,12 @@ TEST(TensorPipeline, ThePiecesAreTheWhole) {
       });
       return bytes;
     };
+    EXPECT_GT(sent(whole), 0);
     EXPECT_EQ(sent(whole), sent(pieces));
   }
 }
 
+// Do folded and unfolded runs agree?
 TEST(TensorPipeline, FoldedIsUnfolded) {
   const TrainingPlan plan = chunked_plan(4, true);
   const auto seconds = [](const Kernel& kernel) { return flops(kernel).value() * 1e-9; };

@@ -28,7 +28,7 @@ std::vector<TrainingPlan> plans_of_all_schedules(const Architecture& architectur
   return plans;
 }
 
-// F = 1, B = W = 1 per layer: the weight gradient of the QKV product stands for W.
+// F = 1, B = W = 1 per layer: the weight gradient of the QKV GEMM represents W.
 KernelSeconds split_seconds() {
   return [](const Kernel& kernel) {
     if (std::get_if<Attention>(&kernel) != nullptr) return 1.0;
@@ -44,8 +44,8 @@ struct PublishedStep {
   double seconds = 0.0;
 };
 
-// Published makespans through the engine (oracles 31 and 35); DualPipe's pairs run one after the
-// other here, which is their time without a gain from overlap.
+// Does the engine reproduce the published makespans (oracles 31 and 35)? DualPipe's pairs run one
+// after the other here, which is their time without a gain from overlap.
 TEST(ZeroBubbleStep, PublishedTimes) {
   for (const PublishedStep& row :
        {PublishedStep{{"zb_h1", 4, 8}, 27.0}, PublishedStep{{"zb_h1", 8, 16}, 55.0},
@@ -54,7 +54,7 @@ TEST(ZeroBubbleStep, PublishedTimes) {
         PublishedStep{{"v_half", 4, 8, 2}, 57.0}, PublishedStep{{"v_min", 4, 8, 2}, 59.0}}) {
     for (const std::string engine : {"ideal", "simgrid"}) {
       TrainingPlan plan = pipeline_plan(row.shape);
-      plan.architecture.ffn = 384;  // so that no other product has the shape of QKV's
+      plan.architecture.ffn = 384;  // so that no other GEMM has the shape of QKV's
       const Step step = replay(lower(plan), free_model(), split_seconds(), {.engine = engine});
       if (row.shape.schedule == "zb_auto") {
         EXPECT_LE(step.timeline.makespan_s, 33.0) << "planned with the layer's own proportions";
@@ -66,7 +66,7 @@ TEST(ZeroBubbleStep, PublishedTimes) {
   }
 }
 
-// The kernels of all ranks together are the same whatever their order.
+// Are the FLOPs independent of the schedule? All ranks together run the same kernels in any order.
 TEST(ZeroBubbleStep, FlopsDoNotDependOnTheSchedule) {
   for (const Recompute recompute : {Recompute::None, Recompute::Full}) {
     for (const Architecture& architecture : {small_llama(8), small_gpt(8)}) {
@@ -81,7 +81,7 @@ TEST(ZeroBubbleStep, FlopsDoNotDependOnTheSchedule) {
   }
 }
 
-// Oracle 60: all that a step takes it gives back, in every category.
+// Is all memory of a step freed, in every category (oracle 60)?
 TEST(ZeroBubbleStep, MemoryIsGivenBack) {
   for (const TrainingPlan& plan : plans_of_all_schedules(
            small_gpt(8), {.tensor = 2, .sequence_parallel = true, .pipeline = 4, .data = 2})) {
@@ -94,8 +94,8 @@ TEST(ZeroBubbleStep, MemoryIsGivenBack) {
   }
 }
 
-// Every schedule runs to its end with tensor and data parallelism, with and without a distributed
-// optimizer and overlap.
+// Does every schedule run to its end with tensor and data parallelism, with and without a
+// distributed optimizer and overlap?
 TEST(ZeroBubbleStep, RunsWithAllTheOthers) {
   for (const std::int64_t zero : {0, 1}) {
     for (const bool overlap : {true, false}) {
@@ -115,8 +115,8 @@ TEST(ZeroBubbleStep, RunsWithAllTheOthers) {
   }
 }
 
-// Blocking sends: a weight gradient between two exchanges must not make neighbours wait for each
-// other.
+// Do blocking sends work with split backwards? A weight gradient between two exchanges of messages
+// must not deadlock neighbouring stages.
 TEST(ZeroBubbleStep, BlockingSendsOfSplitBackwards) {
   for (const std::string schedule : {"zb_h1", "zb_h2", "zb_auto"}) {
     TrainingPlan plan = pipeline_plan({schedule, 4, 8});
@@ -138,8 +138,9 @@ std::int64_t weights_of(const Program& program) {
   return bytes;
 }
 
-// Both directions of DualPipe hold every stage: twice the weights, evenly on the mirrored ranks. A
-// V holds each once, and a tied embedding once where both ends are on rank 0.
+// Are the weights of each placement correct? Both directions of DualPipe hold every stage: twice
+// the weights, evenly on the mirrored ranks. A V placement holds each once, and a tied embedding
+// once if both ends are on rank 0.
 TEST(ZeroBubbleStep, WeightsOfThePlacements) {
   std::map<std::string, std::int64_t> weights;
   for (const TrainingPlan& plan : plans_of_all_schedules(small_llama(8), {.pipeline = 4})) {
@@ -151,6 +152,9 @@ TEST(ZeroBubbleStep, WeightsOfThePlacements) {
     EXPECT_EQ(weights_of(workload.programs[0]), weights_of(workload.programs[3]));
     EXPECT_EQ(weights_of(workload.programs[1]), weights_of(workload.programs[2]));
   }
+  EXPECT_GE(weights.size(), 12U);
+  EXPECT_TRUE(weights.contains("dualpipe"));
+  EXPECT_GT(weights.at("1f1b"), 0);
   for (const auto& [schedule, bytes] : weights) {
     EXPECT_EQ(bytes, weights.at("1f1b") * (schedule == "dualpipe" ? 2 : 1)) << schedule;
   }

@@ -15,6 +15,7 @@ PlayedSchedule played(const std::string& name, const PipelineShape& shape) {
                         .weight_s = {}});
 }
 
+// Is a schedule of one chunk drawn with F and B?
 TEST(Chart, OneChunk) {
   const PipelineShape shape{.stages = 2, .microbatches = 3};
   EXPECT_EQ(schedule_chart(played("1f1b", shape), shape, 100),
@@ -23,6 +24,7 @@ TEST(Chart, OneChunk) {
             "F forward, B backward; the number is the microbatch, dots are bubbles\n");
 }
 
+// Are several chunks drawn as letters?
 TEST(Chart, ChunksAreLetters) {
   const PipelineShape shape{.stages = 2, .microbatches = 2, .chunks = 2};
   EXPECT_EQ(schedule_chart(played("interleaved_1f1b", shape), shape, 100),
@@ -32,6 +34,7 @@ TEST(Chart, ChunksAreLetters) {
             "microbatch, dots are bubbles\n");
 }
 
+// Does the chart fit the requested width?
 TEST(Chart, FitsTheWidth) {
   const PipelineShape shape{.stages = 16, .microbatches = 256};
   std::istringstream rows(schedule_chart(played("1f1b", shape), shape, 120));
@@ -42,6 +45,7 @@ TEST(Chart, FitsTheWidth) {
   }
 }
 
+// Does the table contain makespan, busy time, bubble and activations?
 TEST(Chart, Table) {
   const PipelineShape shape{.stages = 2, .microbatches = 4, .chunks = 2};
   EXPECT_EQ(schedule_table(played("interleaved_1f1b", shape), shape),

@@ -1,4 +1,4 @@
-// check_schedule names the rank, the step and the fault of a list that is not legal.
+// check_schedule reports the rank, the step and the fault of an illegal list.
 #include <gtest/gtest.h>
 
 #include "models/schedules/schedule.hpp"
@@ -18,11 +18,13 @@ std::string complaint(const ScheduleLists& lists, const PipelineShape& shape = k
   return check_schedule(lists, shape).value_or("legal");
 }
 
+// Are legal lists accepted?
 TEST(CheckSchedule, AcceptsLegalLists) {
   EXPECT_EQ(complaint({{F0, F1, B0, B1}, {F0, B0, F1, B1}}), "legal");
   EXPECT_EQ(complaint({{F0, F1, b0, w0, B1}, {F0, b0, F1, B1, w0}}), "legal");
 }
 
+// Is a fault within a rank reported?
 TEST(CheckSchedule, NamesWhatIsWrongWithinARank) {
   EXPECT_EQ(complaint({{F0, F1, B0, B1}}), "there are lists for 1 ranks, but 2 stages");
   EXPECT_EQ(complaint({{F0, F1, B0, B1}, {F0, B0, F1}}), "rank 1 never does B1");
@@ -40,12 +42,14 @@ TEST(CheckSchedule, NamesWhatIsWrongWithinARank) {
             "chunks");
 }
 
+// Is the cycle of a deadlock reported?
 TEST(CheckSchedule, NamesTheCircleOfADeadlock) {
   EXPECT_EQ(complaint({{F0, B0, F1, B1}, {F1, F0, B0, B1}}),
             "deadlock: rank 0 at B0 waits for B0 of rank 1, which is at F1; rank 1 at F1 waits for "
             "F1 of rank 0, which is at B0");
 }
 
+// Are the chunks of a deadlock reported?
 TEST(CheckSchedule, NamesChunksOfADeadlock) {
   const PipelineShape shape{.stages = 2, .microbatches = 1, .chunks = 2};
   const auto step = [](StepKind kind, std::int32_t chunk) {
@@ -62,7 +66,8 @@ TEST(CheckSchedule, NamesChunksOfADeadlock) {
             "waits for F0.1 of rank 0, which is at F0.1");
 }
 
-// Two directions on two ranks: both hold stage 0 and stage 1.
+// Do the ranks that hold a stage finish their stages in one order? With two directions on two
+// ranks, both hold stage 0 and stage 1.
 TEST(CheckReductions, HoldersComeToTheirStagesInOneOrder) {
   const PipelineShape shape{
       .stages = 2, .microbatches = 2, .chunks = 2, .placement = StagePlacement::Bidirectional};

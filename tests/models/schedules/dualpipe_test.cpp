@@ -10,8 +10,8 @@ namespace {
 
 using namespace test;
 
-// "F0 F1' F3&B1'", as the authors write it: a prime for the reverse direction, whose microbatches
-// are counted from 0 again.
+// A list as the authors write it, "F0 F1' F3&B1'": a prime marks the reverse direction, whose
+// microbatches are counted from 0.
 std::string dual_text(const std::vector<ScheduleStep>& list, const PipelineShape& shape) {
   std::string text;
   bool joined = true;
@@ -27,6 +27,7 @@ std::string dual_text(const std::vector<ScheduleStep>& list, const PipelineShape
   return text;
 }
 
+// Is the order of DualPipe the published one?
 TEST(DualPipe, PublishedOrder) {
   const PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 2};
   const ScheduleLists lists = all_steps(*find_schedule("dualpipe"), shape);
@@ -47,6 +48,7 @@ struct Published {
   double bubble_s = 0.0;
 };
 
+// Are the times of DualPipe the published ones?
 TEST(DualPipe, PublishedTimes) {
   for (const Published& row : {Published{8, 20, 66, 6}, Published{4, 8, 26, 2},
                                Published{4, 12, 38, 2}, Published{16, 64, 206, 14}}) {
@@ -60,6 +62,7 @@ TEST(DualPipe, PublishedTimes) {
   }
 }
 
+// Does overlap reduce the makespan as expected?
 TEST(DualPipe, OverlapGains) {
   const PlayedSchedule played =
       play_costs("dualpipe", {.stages = 8, .microbatches = 20, .chunks = 2}, {}, 2.6 / 3.0);
@@ -72,8 +75,8 @@ TEST(DualPipe, OverlapGains) {
   EXPECT_EQ(pairs, (std::vector<std::int64_t>{9, 10, 11, 11, 11, 11, 10, 9}));
 }
 
-// (p/2-1)(F&B + Bt - 3W) with p = stages, on p/2 ranks; no more than stages + 1 half-size
-// activations.
+// Are bubble and memory of DualPipeV those of the formula? The bubble is (p/2-1)(F&B + Bt - 3W)
+// with p = stages, on p/2 ranks; at most stages + 1 half-size activations.
 TEST(DualPipeV, BubbleAndMemory) {
   for (const std::int64_t ranks : {1, 2, 3, 4, 8}) {
     for (const std::int64_t m : {2 * ranks, 3 * ranks, 5 * ranks + 1}) {
@@ -86,6 +89,7 @@ TEST(DualPipeV, BubbleAndMemory) {
   }
 }
 
+// Are unsupported shapes refused?
 TEST(DualPipe, Refusals) {
   EXPECT_EQ(*find_schedule("dualpipe")->refusal({.stages = 3, .microbatches = 8, .chunks = 2}),
             "dualpipe needs an even number of stages, not 3; dualpipe_v takes any");

@@ -1,4 +1,4 @@
-// Schedules played with the times a test chooses.
+// Plays schedules with times that a test chooses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace trainyard::test {
 
-// The letters of a list without microbatches, F and B and W.
+// The letters F, B and W of a list, without microbatches.
 inline std::string letters(const std::vector<ScheduleStep>& list) {
   std::string text;
   for (const ScheduleStep& step : list) {
@@ -21,7 +21,7 @@ inline std::string letters(const std::vector<ScheduleStep>& list) {
   return text;
 }
 
-// Played with the times of one step of one chunk, 1 each unless said.
+// Plays a schedule with the given time of each step of one chunk, 1 by default.
 inline PlayedSchedule play_costs(const std::string& name, PipelineShape shape,
                                  const StepCosts& costs = {}, double overlapped_share = 1.0) {
   const Schedule* schedule = find_schedule(name);

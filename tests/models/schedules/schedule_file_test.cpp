@@ -1,4 +1,4 @@
-// A user's own schedule: what the file may say, and how a fault in it is named.
+// A schedule from a user's file: the syntax, and the errors for faults in it.
 #include <gtest/gtest.h>
 
 #include "models/schedules/schedule.hpp"
@@ -19,6 +19,7 @@ std::string refusal(std::string_view json) {
   return "accepted";
 }
 
+// Does the reader accept the documented syntax?
 TEST(ScheduleFile, ReadsWhatIsDocumented) {
   const auto own = parse_schedule("own.json", R"({
     "description": "two ranks",  // comments are fine
@@ -32,7 +33,7 @@ TEST(ScheduleFile, ReadsWhatIsDocumented) {
   EXPECT_EQ(letters(lists[1]), "FBFBW");
 }
 
-// Every schedule of the registry survives being written down and read back.
+// Is every schedule of the registry the same after writing and reading it?
 TEST(ScheduleFile, HoldsEveryScheduleOfTheRegistry) {
   for (const Schedule* schedule : schedules()) {
     const PipelineShape shape =
@@ -44,6 +45,7 @@ TEST(ScheduleFile, HoldsEveryScheduleOfTheRegistry) {
   }
 }
 
+// Does an error describe the fault?
 TEST(ScheduleFile, NamesTheFault) {
   EXPECT_EQ(refusal(R"({"ranks": ["F0 B0", "F0 X0"]})"),
             "own.json: /ranks/1: rank 1 has \"X0\" at position 1, which is no step (a step is F3, "
@@ -68,14 +70,15 @@ TEST(ScheduleFile, NamesTheFault) {
   EXPECT_NE(refusal(R"({"ranks": ["F0&B0"]})").find("rank 0 overlaps F0"), std::string::npos);
 }
 
+// Are other shapes than that of the file refused?
 TEST(ScheduleFile, RefusesOtherShapes) {
   const auto own = parse_schedule("own.json", R"({"ranks": ["F0 B0"]})");
   EXPECT_EQ(*own->refusal({.stages = 2, .microbatches = 4}),
             "own.json is written for 1 ranks, 1 microbatches and 1 chunks, not for 2, 4 and 1");
 }
 
-// The last rank's backward comes first: going round all ranks again for each would take 10^10
-// steps, which is minutes.
+// Is a file with many ranks checked quickly? The backward of the last rank comes first: a pass over
+// all ranks for each step would take 10^10 steps, which is minutes.
 TEST(ScheduleFile, ManyRanksAreChecked) {
   constexpr int kRanks = 100'000;
   std::string json = "{\"ranks\": [\"F0 B0\"";

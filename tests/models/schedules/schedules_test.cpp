@@ -1,5 +1,5 @@
-// The schedules of the registry against closed forms and explicit lists (reference oracles 31-34,
-// 36-40, 81). Unless a test says otherwise F = 1, B = 2 per rank and messages take no time.
+// The schedules of the registry against closed forms and explicit lists (oracles 31 to 34, 36
+// to 40, 81). Unless a test states otherwise F = 1, B = 2 per rank and messages take no time.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ std::string list_text(const std::vector<ScheduleStep>& steps, const PipelineShap
   return text;
 }
 
-// Every registered schedule with a shape it accepts.
+// Every registered schedule with shapes that it accepts.
 std::vector<PipelineShape> sample_shapes(const Schedule& schedule) {
   std::vector<PipelineShape> shapes;
   for (const std::int64_t stages : {1, 2, 3, 4, 8}) {
@@ -59,9 +59,11 @@ std::vector<PipelineShape> sample_shapes(const Schedule& schedule) {
       }
     }
   }
+  EXPECT_GE(shapes.size(), 5U) << schedule.name();  // dualpipe, which takes the fewest
   return shapes;
 }
 
+// Are the makespans of the basic schedules those of the textbook?
 TEST(Schedules, TextbookMakespans) {
   EXPECT_DOUBLE_EQ(makespan("naive", {.stages = 4, .microbatches = 8}), 96.0);
   EXPECT_DOUBLE_EQ(makespan("gpipe", {.stages = 4, .microbatches = 8}), 33.0);
@@ -80,6 +82,7 @@ struct InterleavedCase {
   std::vector<std::int64_t> peaks;
 };
 
+// Are makespans, warm-ups and peaks of interleaved schedules correct?
 TEST(Schedules, InterleavedMakespansAndPeaks) {
   const std::vector<InterleavedCase> cases = {
       {{4, 8, 2, 0}, 0.0, 28.5, {10, 8, 6, 4}, {11, 9, 7, 5}},
@@ -99,12 +102,13 @@ TEST(Schedules, InterleavedMakespansAndPeaks) {
       const auto first_backward = std::find_if(steps.begin(), steps.end(), [](const auto& step) {
         return step.step.kind == StepKind::Backward;
       });
-      // The steady phase opens with one more forward.
+      // The steady phase begins with one more forward.
       EXPECT_EQ(first_backward - steps.begin() - 1, expected.warm_ups[rank]) << rank;
     }
   }
 }
 
+// Are the shares of the bubble those of the formula?
 TEST(Schedules, BubbleShares) {
   const PipelineShape shape{.stages = 4, .microbatches = 8};
   const PlayedSchedule plain = play("1f1b", shape, uniform(shape));
@@ -116,6 +120,7 @@ TEST(Schedules, BubbleShares) {
                    3.0 / 16.0);
 }
 
+// Are the peaks of activations correct?
 TEST(Schedules, PeakActivations) {
   const PipelineShape shape{.stages = 4, .microbatches = 8};
   using Peaks = std::vector<std::int64_t>;
@@ -126,6 +131,7 @@ TEST(Schedules, PeakActivations) {
   EXPECT_EQ(play("1f1b", few, uniform(few)).peak_activations, (Peaks{2, 2, 2, 1}));
 }
 
+// Does the latency of messages add up as in the formula?
 TEST(Schedules, LatencyOfMessages) {
   const PipelineShape shape{.stages = 4, .microbatches = 8};
   EXPECT_DOUBLE_EQ(makespan("1f1b", shape, 0.25), 37.0);
@@ -139,6 +145,7 @@ TEST(Schedules, LatencyOfMessages) {
   }
 }
 
+// Are unequal stages timed correctly?
 TEST(Schedules, UnequalStages) {
   struct Case {
     std::vector<double> forward_s;
@@ -154,12 +161,17 @@ TEST(Schedules, UnequalStages) {
   }
 }
 
+// Are one stage and one microbatch timed correctly?
 TEST(Schedules, OneStageAndOneMicrobatch) {
+  EXPECT_GE(schedules().size(), 12U);
+  std::size_t played = 0;
   for (const Schedule* schedule : schedules()) {
     const PipelineShape alone{.stages = 1, .microbatches = 6, .chunks = schedule->usual_chunks()};
-    if (schedule->name() == "dualpipe") continue;  // an even number of ranks
+    if (schedule->name() == "dualpipe") continue;  // needs an even number of ranks
     EXPECT_NEAR(makespan(std::string(schedule->name()), alone, 0.5), 18.0, 1e-12);
+    ++played;
   }
+  EXPECT_EQ(played, schedules().size() - 1);
   for (const std::string name : {"naive", "gpipe", "1f1b"}) {
     EXPECT_DOUBLE_EQ(makespan(name, {.stages = 4, .microbatches = 1}, 0.25), 4 * 3 + 6 * 0.25);
   }
@@ -173,6 +185,7 @@ bool splits(const ScheduleLists& lists) {
   });
 }
 
+// Does every schedule contain every step once, within the bounds of the makespan?
 TEST(Schedules, EveryStepOnceAndWithinBounds) {
   for (const Schedule* schedule : schedules()) {
     for (const PipelineShape& shape : sample_shapes(*schedule)) {
@@ -181,7 +194,8 @@ TEST(Schedules, EveryStepOnceAndWithinBounds) {
       const PlayedSchedule played = play_schedule(lists, shape, uniform(shape, 0.125));
       const auto p = static_cast<double>(shape.stages);
       const auto m = static_cast<double>(shape.microbatches);
-      const double backward = splits(lists) ? 1.0 : 2.0;  // what the stage before waits for
+      // the part for which the previous stage waits
+      const double backward = splits(lists) ? 1.0 : 2.0;
       EXPECT_GE(played.makespan_s, (1.0 + backward) * p + 2.0 * (p - 1.0) * 0.125 - 1e-9)
           << schedule->name();
       EXPECT_GE(played.makespan_s, 3.0 * m - 1e-9) << schedule->name();
@@ -196,8 +210,9 @@ TEST(Schedules, EveryStepOnceAndWithinBounds) {
   }
 }
 
-// Some stage does m(f+b) of work after the stages before it have passed the first microbatch on,
-// and they still have to take the last one back (reference 02, section 7).
+// A lower bound of the makespan: some stage does m(f+b) of work after the stages before it have
+// passed on the first microbatch, and these still have to run the last backward. The bound is the
+// maximum over stages s of m(f_s + b_s) plus the sum of f_j + b_j over the stages j before s.
 double lower_bound(const PipelineShape& shape, const StepDurations& durations) {
   double before = 0.0;
   double bound = 0.0;
@@ -209,6 +224,7 @@ double lower_bound(const PipelineShape& shape, const StepDurations& durations) {
   return bound;
 }
 
+// Do unequal stages stay above their lower bound?
 TEST(Schedules, UnequalStagesStayAboveTheirBound) {
   std::mt19937 random(7);
   for (int trial = 0; trial < 50; ++trial) {
@@ -226,27 +242,31 @@ TEST(Schedules, UnequalStagesStayAboveTheirBound) {
   }
 }
 
+// Do busy time and bubble fill the makespan?
 TEST(Schedules, BusyAndBubbleFillTheMakespan) {
   for (const Schedule* schedule : schedules()) {
     for (const PipelineShape& shape : sample_shapes(*schedule)) {
       const PlayedSchedule played =
           play_schedule(all_steps(*schedule, shape), shape, uniform(shape, 0.25));
-      double busy_and_bubble = 0.0;
-      for (const auto& rank : played.ranks) {
+      ASSERT_EQ(std::ssize(played.ranks), shape.stages) << schedule->name();
+      for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
+        double bubble = 0.0;
         double free_at = 0.0;
-        for (const PlayedStep& step : rank) {
-          if (step.end_s == free_at) continue;  // the second of an overlapped pair
-          busy_and_bubble += (step.start_s - free_at) + (step.end_s - step.start_s);
+        for (const PlayedStep& step : played.ranks[rank]) {
+          if (step.end_s == free_at) continue;  // the second step of an overlapped pair
+          EXPECT_GE(step.start_s, free_at) << schedule->name();
+          bubble += step.start_s - free_at;
           free_at = step.end_s;
         }
-        busy_and_bubble += played.makespan_s - free_at;
+        bubble += played.makespan_s - free_at;
+        EXPECT_NEAR(played.busy_s[rank] + bubble, played.makespan_s, 1e-9 * played.makespan_s)
+            << schedule->name();
       }
-      const double area = static_cast<double>(shape.stages) * played.makespan_s;
-      EXPECT_NEAR(busy_and_bubble, area, 1e-9 * area) << schedule->name();
     }
   }
 }
 
+// Do twice as many microbatches add exactly their work?
 TEST(Schedules, TwiceTheMicrobatchesAddTheirWork) {
   for (const std::int64_t p : {1, 2, 4, 7}) {
     for (const std::int64_t m : {1, 4, 9}) {
@@ -257,6 +277,7 @@ TEST(Schedules, TwiceTheMicrobatchesAddTheirWork) {
   }
 }
 
+// Is the interleaved schedule that of the fixture?
 TEST(Schedules, InterleavedFixture) {
   const PipelineShape shape{.stages = 2, .microbatches = 4, .chunks = 2, .group_size = 2};
   const Schedule& interleaved = named("interleaved_1f1b");
@@ -266,6 +287,7 @@ TEST(Schedules, InterleavedFixture) {
             "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 B3.0");
 }
 
+// Is the last group of an interleaved schedule partial if the microbatches do not divide?
 TEST(Schedules, InterleavedTableWithAPartialLastGroup) {
   const PipelineShape shape{.stages = 2, .microbatches = 5, .chunks = 2, .group_size = 3};
   std::string forwards;
@@ -275,6 +297,7 @@ TEST(Schedules, InterleavedTableWithAPartialLastGroup) {
   EXPECT_EQ(forwards, "F0.0 F1.0 F2.0 F0.1 F1.1 F2.1 F3.0 F4.0 F3.1 F4.1 ");
 }
 
+// Are the lists of the basic schedules correct?
 TEST(Schedules, PlainLists) {
   const PipelineShape shape{.stages = 4, .microbatches = 5};
   EXPECT_EQ(list_text(named("1f1b").steps(shape, 1), shape), "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4");
@@ -285,9 +308,9 @@ TEST(Schedules, PlainLists) {
   EXPECT_FALSE(named("1f1b").one_microbatch_at_a_time());
 }
 
-// Each backward with the forward before it, one forward further ahead: legal on every shape, no
-// step lost, at most one microbatch more held, and on one stage nothing but the two ends is left
-// alone.
+// Are overlapped pairs legal? Each backward is paired with the forward before it, one forward
+// further ahead. On every shape this must be legal, lose no step, and hold at most one more
+// microbatch; on one stage only the two ends stay unpaired.
 TEST(Schedules, OverlappedPairs) {
   for (const char* name : {"1f1b", "interleaved_1f1b"}) {
     for (const PipelineShape& shape : sample_shapes(named(name))) {
@@ -310,8 +333,8 @@ TEST(Schedules, OverlappedPairs) {
     EXPECT_EQ(step.overlapped, step.kind == StepKind::Forward && step.microbatch > 0);
 }
 
-// A scenario may ask for overlapped pairs exactly where the lists can do them: is every pair legal,
-// and is none lost?
+// Are overlapped pairs legal exactly for the schedules that allow them? A scenario may request them
+// only there.
 TEST(Schedules, ThoseThatMayOverlapPairsAreLegalWithThem) {
   std::vector<std::string> found;
   for (const Schedule* schedule : schedules()) {
@@ -329,23 +352,25 @@ TEST(Schedules, ThoseThatMayOverlapPairsAreLegalWithThem) {
                                              "interleaved_1f1b on 4"}));
 }
 
+// Does 1F1B accept any number of chunks?
 TEST(Schedules, OneForwardOneBackwardTakesAnyNumberOfChunks) {
   for (const std::int64_t chunks : {1, 2, 3}) {
     const Schedule& schedule = one_f_one_b(chunks);
     EXPECT_TRUE(schedule.is_one_f_one_b()) << chunks;
     EXPECT_EQ(schedule.refusal({.stages = 4, .microbatches = 8, .chunks = chunks}), std::nullopt);
   }
-  std::vector<std::string_view> alike, one_at_a_time, unsearched;
+  std::vector<std::string_view> one_f_one_b, one_at_a_time, unsearched;
   for (const Schedule* schedule : schedules()) {
-    if (schedule->is_one_f_one_b()) alike.push_back(schedule->name());
+    if (schedule->is_one_f_one_b()) one_f_one_b.push_back(schedule->name());
     if (schedule->one_microbatch_at_a_time()) one_at_a_time.push_back(schedule->name());
     if (!schedule->is_searched()) unsearched.push_back(schedule->name());
   }
-  EXPECT_EQ(alike, (std::vector<std::string_view>{"1f1b", "interleaved_1f1b"}));
+  EXPECT_EQ(one_f_one_b, (std::vector<std::string_view>{"1f1b", "interleaved_1f1b"}));
   EXPECT_EQ(one_at_a_time, (std::vector<std::string_view>{"naive"}));
   EXPECT_EQ(unsearched, (std::vector<std::string_view>{"naive", "gpipe", "zb_auto"}));
 }
 
+// Are unsupported shapes refused?
 TEST(Schedules, Refusals) {
   const Schedule& interleaved = named("interleaved_1f1b");
   EXPECT_EQ(*interleaved.refusal({.stages = 4, .microbatches = 8}),

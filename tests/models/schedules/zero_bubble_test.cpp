@@ -1,5 +1,5 @@
-// The zero-bubble family against its published orders, times and memory (oracles 31, 33-35, 37,
-// 39).
+// The zero-bubble schedules against their published orders, times and memory (oracles 31, 33-35,
+// 37, 39).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,12 +23,14 @@ std::vector<std::string> orders(const std::string& name, const PipelineShape& sh
 
 std::int64_t highest(const Peaks& peaks) { return *std::max_element(peaks.begin(), peaks.end()); }
 
+// Is the order of ZB-H1 the published one?
 TEST(ZbH1, PublishedOrder) {
   EXPECT_EQ(orders("zb_h1", {.stages = 4, .microbatches = 8}),
             (std::vector<std::string>{"FFFFBWFBWFBWFBWFBWBWBWBW", "FFFBFBWFBWFBWFBWFBWBWBWW",
                                       "FFBFBFBWFBWFBWFBWFBWBWWW", "FBFBFBFBWFBWFBWFBWFBWWWW"}));
 }
 
+// Are time and memory of ZB-H1 the published ones?
 TEST(ZbH1, TimeAndMemory) {
   const PlayedSchedule four = play_costs("zb_h1", {.stages = 4, .microbatches = 8});
   EXPECT_DOUBLE_EQ(four.makespan_s, 27.0);
@@ -42,7 +44,7 @@ TEST(ZbH1, TimeAndMemory) {
       play_costs("zb_h1", {.stages = 4, .microbatches = 8}, {.transfer_s = 0.25}).makespan_s, 30.0);
 }
 
-// m(F+B+W) + (p-1)(F+B-W), and 4(p-1)c more for messages of c where m >= 2p.
+// Is the makespan of ZB-H1 m(F+B+W) + (p-1)(F+B-W), and 4(p-1)c more for messages of c if m >= 2p?
 TEST(ZbH1, ClosedForm) {
   for (const std::int64_t p : {2, 3, 4, 6, 8}) {
     for (const std::int64_t m : {2 * p, 2 * p + 1, 4 * p}) {
@@ -56,7 +58,7 @@ TEST(ZbH1, ClosedForm) {
   }
 }
 
-// p(F+B) + W + 2(p-1)c.
+// Does one microbatch take p(F+B) + W + 2(p-1)c?
 TEST(ZbH1, OneMicrobatch) {
   const PlayedSchedule alone =
       play_costs("zb_h1", {.stages = 4, .microbatches = 1},
@@ -64,13 +66,15 @@ TEST(ZbH1, OneMicrobatch) {
   EXPECT_DOUBLE_EQ(alone.makespan_s, 4 * 2.5 + 0.75 + 6 * 0.25);
 }
 
+// Is the order of ZB-H2 the published one?
 TEST(ZbH2, PublishedOrder) {
   EXPECT_EQ(orders("zb_h2", {.stages = 4, .microbatches = 8}),
             (std::vector<std::string>{"FFFFFFFBFWBWBWBWBWBWBWBW", "FFFFFBFBFBFBWBWBWBWBWWWW",
                                       "FFFBFBFBFBFBFBWBWBWWWWWW", "FBFBFBFBFBFBFBFBWWWWWWWW"}));
 }
 
-// No rank idles between its first and last step; the ranks are staggered by (p-1)F.
+// Is ZB-H2 without a bubble within a rank? No rank idles between its first and last step; the ranks
+// are staggered by (p-1)F.
 TEST(ZbH2, NoBubbleWithinARank) {
   for (const std::int64_t p : {1, 2, 3, 4, 6, 8}) {
     for (const std::int64_t m : {2 * p, 3 * p, 5 * p + 1}) {
@@ -85,6 +89,7 @@ TEST(ZbH2, NoBubbleWithinARank) {
   }
 }
 
+// Are time and memory of ZB-V the published ones?
 TEST(ZbV, PublishedTimesAndMemory) {
   EXPECT_DOUBLE_EQ(play_costs("zb_v", {.stages = 4, .microbatches = 8, .chunks = 2}).makespan_s,
                    51.0);
@@ -96,6 +101,7 @@ TEST(ZbV, PublishedTimesAndMemory) {
             (Peaks{8, 8, 8, 8}));
 }
 
+// Does ZB-V lose only the stagger of the ranks?
 TEST(ZbV, OnlyTheStaggerIsLost) {
   for (const std::int64_t p : {2, 3, 4, 6, 8, 16}) {
     const PipelineShape shape{.stages = p, .microbatches = 2 * p, .chunks = 2};
@@ -105,8 +111,8 @@ TEST(ZbV, OnlyTheStaggerIsLost) {
   }
 }
 
-// Does a step lose more the more microbatches it has, where F, B and W are not of one length? With
-// B the longest a rank waits one B for each rank before it, however long the step.
+// Is the loss of ZB-V independent of the number of microbatches if F, B and W differ? With B the
+// longest, a rank waits one B for each rank before it, however long the step is.
 TEST(ZbV, UnequalTimesCostNothingPerMicrobatch) {
   const StepCosts costs{.forward_s = 1.0, .input_s = 1.6, .weight_s = 0.9};
   for (const std::int64_t p : {2, 3, 4, 8}) {
@@ -121,8 +127,8 @@ TEST(ZbV, UnequalTimesCostNothingPerMicrobatch) {
   }
 }
 
-// Does a step with fewer microbatches than the round needs take longer than one with more? The
-// order that is best at equal times took 61 ms for six microbatches of a model where seven take 50.
+// Does a step with fewer microbatches never take longer? The order that is best at equal times once
+// took 61 ms for six microbatches of a model and 50 ms for seven.
 TEST(ZbV, AMicrobatchLessNeverTakesLonger) {
   for (const StepCosts& costs : {StepCosts{.forward_s = 1.0, .input_s = 1.6, .weight_s = 0.9},
                                  StepCosts{.forward_s = 1.0, .input_s = 2.4, .weight_s = 0.5},
@@ -140,8 +146,9 @@ TEST(ZbV, AMicrobatchLessNeverTakesLonger) {
   }
 }
 
-// Against 1F1B, whose bubble is 6(p-1) in a chunk's steps and whose rank 0 holds 2p half-size
-// activations: half of both, and two thirds and a third, each but for a few steps.
+// Do V-Half and V-Min reach half and a third of the memory? 1F1B has a bubble of 6(p-1) in steps of
+// a chunk, and rank 0 holds 2p half-size activations. V-Half has half of both, V-Min two thirds of
+// the bubble and a third of the memory, each except for a few steps.
 TEST(ControllableMemory, HalfAndThird) {
   for (const std::int64_t p : {4, 6, 8, 12, 16}) {
     for (const std::int64_t m : {2 * p, 4 * p}) {
@@ -158,6 +165,7 @@ TEST(ControllableMemory, HalfAndThird) {
   }
 }
 
+// Is the worked example reproduced?
 TEST(ControllableMemory, WorkedExample) {
   const PipelineShape shape{.stages = 4, .microbatches = 8, .chunks = 2};
   const PlayedSchedule half = play_costs("v_half", shape);
@@ -168,10 +176,10 @@ TEST(ControllableMemory, WorkedExample) {
   EXPECT_EQ(highest(third.peak_activations), 4);
 }
 
-// One microbatch more takes, where the steps of a chunk are not of one length, with v_half no more
-// than its work, on any number of stages; of v_min the three forwards or backwards of a round come
-// one after the other around the ranks (Qi et al. 2405.15362: a bubble of O(n) then), as in the
-// block that they published.
+// What does one more microbatch cost if the steps of a chunk differ in length? With v_half it costs
+// only its work, on any number of stages. With v_min the three forwards or backwards of a round
+// follow each other around the ranks (Qi et al. 2405.15362: a bubble of O(n) then), as in the
+// published block.
 TEST(ControllableMemory, StepsOfUnequalLength) {
   const auto growth = [](const char* name, std::int64_t p, double f, double b, double w) {
     const auto makespan = [&](std::int64_t m) {
@@ -195,7 +203,8 @@ TEST(ControllableMemory, StepsOfUnequalLength) {
   }
 }
 
-// A limit of p takes the time of ZB-H1, one of 2p that of ZB-H2, and the limit is kept.
+// Does zb_auto equal the manual schedules? A limit of p takes the time of ZB-H1, one of 2p that of
+// ZB-H2, and the limit is kept.
 TEST(ZbAuto, EqualsTheHandMadeSchedules) {
   for (const std::int64_t p : {2, 3, 4, 8}) {
     for (const std::int64_t m : {2 * p, 4 * p}) {
@@ -224,8 +233,9 @@ StepDurations random_durations(std::mt19937& random, std::int64_t stages) {
   return durations;
 }
 
-// Each stage with times of its own: legal, within its limit, above the bounds of oracle 39; more
-// memory never makes it slower by more than a step; and never slower than 1F1B by more than that.
+// Is zb_auto legal with random times for each stage? It stays within its limit and above the bounds
+// of oracle 39; more memory never makes it slower by more than a step, and it is never slower than
+// 1F1B by more than a step.
 TEST(ZbAuto, RandomTimes) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 60; ++trial) {
@@ -256,6 +266,7 @@ TEST(ZbAuto, RandomTimes) {
   }
 }
 
+// Is a tight memory limit slower, and kept?
 TEST(ZbAuto, TightMemoryIsSlowerAndKept) {
   double before = 1e9;
   for (const std::int64_t limit : {1, 2, 3, 4, 8}) {
@@ -268,6 +279,7 @@ TEST(ZbAuto, TightMemoryIsSlowerAndKept) {
   EXPECT_DOUBLE_EQ(before, 27.0);
 }
 
+// Are unsupported shapes refused?
 TEST(ZeroBubble, Refusals) {
   EXPECT_EQ(*find_schedule("zb_v")->refusal({.stages = 4, .microbatches = 8}),
             "zb_v has 2 model chunks per rank, not 1; set interleave (--chunks) to 2");

@@ -1,4 +1,4 @@
-// Does a config.json of Hugging Face give the model that the same source's paper gives?
+// Models from a config.json of Hugging Face, against the models of the corresponding papers.
 #include "scenarios/import/hf_config.hpp"
 
 #include <gmock/gmock.h>
@@ -29,6 +29,7 @@ struct Pair {
 
 class Known : public testing::TestWithParam<Pair> {};
 
+// Does the config have the shape of the model in models/data?
 TEST_P(Known, HasTheShapeOfOurOwnFile) {
   const auto [config, model] = GetParam();
   const Architecture read = load_model(
@@ -59,9 +60,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Pair{"llama4_scout", "llama4-scout"}, Pair{"gpt_oss_120b", "gpt-oss-120b"}),
     [](const auto& pair) { return std::string(pair.param.config); });
 
-// Published sizes of models that models/data does not hold: GPT-NeoX-20B has 20 554 567 680
-// parameters (Black et al. 2022, arXiv 2204.06745, section 2.1), Gemma 7B 8 537 680 896 (model
-// card).
+// Are other model families counted to the last parameter? models/data does not contain them:
+// GPT-NeoX-20B has 20 554 567 680 parameters (Black et al. 2022, arXiv 2204.06745, section 2.1),
+// Gemma 7B 8 537 680 896 (model card).
 TEST(HfConfig, CountsOtherFamiliesToTheLastParameter) {
   const auto parameters = [](const Json& config) {
     return parameter_count(read_as_file(shape_of_hf_config(config, "config.json").shape));
@@ -91,9 +92,10 @@ struct Gemma {
   std::int64_t hidden, ffn, layers, heads, kv_heads, head_dim, vocab, parameters;
 };
 
-// The safetensors of google/gemma-2-2b, -9b and -27b and google/gemma-3-1b-pt hold as many
-// parameters; shapes after arXiv 2408.00118, table 1, and 2503.19786 with the config.json of each.
-// Every layer has four norms of hidden numbers each: 2 x 26 x 2304 of Gemma 2 2B were left out.
+// Are the four norms of Gemma counted? The safetensors of google/gemma-2-2b, -9b and -27b and
+// google/gemma-3-1b-pt contain as many parameters; shapes from arXiv 2408.00118, table 1, and
+// 2503.19786 with the config.json of each. Every layer has four norms of hidden numbers each: 2 x
+// 26 x 2304 of Gemma 2 2B were once left out.
 TEST(HfConfig, CountsTheFourNormsOfGemma) {
   for (const Gemma& gemma :
        {Gemma{"gemma2", 2304, 9216, 26, 8, 4, 256, 256000, 2'614'341'888},
@@ -113,6 +115,7 @@ TEST(HfConfig, CountsTheFourNormsOfGemma) {
   }
 }
 
+// Are all missing fields reported together?
 TEST(HfConfig, NamesAllThatIsMissingAtOnce) {
   const Json config{{"model_type", "mixtral"}, {"hidden_size", 64}, {"num_attention_heads", 4}};
   try {
@@ -127,6 +130,7 @@ TEST(HfConfig, NamesAllThatIsMissingAtOnce) {
   }
 }
 
+// Is a model with unknown parts refused?
 TEST(HfConfig, RefusesAModelWhosePartsItDoesNotKnow) {
   try {
     (void)shape_of_hf_config({{"model_type", "mamba"}, {"num_hidden_layers", 2}}, "c.json");
@@ -144,9 +148,9 @@ Json mistral() {
           {"max_position_embeddings", 32768}, {"sliding_window", 4096}};
 }
 
-// Mistral 7B (arXiv 2310.06825, section 2) has a window of 4096 in all layers; Gemma 2 (arXiv
-// 2408.00118, section 2) sees all in every other layer, Gemma 3 (arXiv 2503.19786, section 2) in
-// one of six.
+// Are attention windows read? Mistral 7B (arXiv 2310.06825, section 2) has a window of 4096 in all
+// layers; Gemma 2 (arXiv 2408.00118, section 2) has full attention in every other layer, Gemma 3
+// (arXiv 2503.19786, section 2) in one of six.
 TEST(HfConfig, ReadsWindows) {
   const auto read = [](const Json& config) {
     return read_as_file(shape_of_hf_config(config, "config.json").shape);
@@ -169,6 +173,7 @@ TEST(HfConfig, ReadsWindows) {
   EXPECT_EQ(read(config).window, 0);
 }
 
+// Does a note report settings that the shape leaves out?
 TEST(HfConfig, SaysWhatItLeavesOut) {
   Json config = mistral();
   config["layer_types"] = Json::array();
@@ -180,7 +185,8 @@ TEST(HfConfig, SaysWhatItLeavesOut) {
   EXPECT_FALSE(made.shape.contains("window"));
 }
 
-// Of Gemma 2 (google/gemma-2-9b, config.json) both caps have no place in the shape.
+// Are all left-out settings of Gemma 2 reported? The shape has no field for the two caps of Gemma 2
+// (google/gemma-2-9b, config.json).
 TEST(HfConfig, SaysAllThatItLeavesOutOfGemma2) {
   Json config = mistral();
   config["model_type"] = "gemma2";
@@ -192,11 +198,12 @@ TEST(HfConfig, SaysAllThatItLeavesOutOfGemma2) {
   EXPECT_THAT(made.notes, testing::UnorderedElementsAre(
                               HasSubstr("attention's scores"), HasSubstr("cap of the logits"),
                               HasSubstr("dropout"), HasSubstr("biases of the feed-forward part")));
-  // A scenario that names the file as its model finds them in the source.
+  // A scenario that names the file as its model finds the notes in the source.
   EXPECT_EQ(notes_of_source(made.shape["source"]), made.notes);
   EXPECT_TRUE(notes_of_source("Vaswani et al. 2017; table 3").empty());
 }
 
+// Does a note report that image parts are left out?
 TEST(HfConfig, SaysThatPartsForImagesAreLeftOut) {
   Json text = mistral();
   text["model_type"] = "gemma3_text";

@@ -1,4 +1,4 @@
-// Does a launch of Megatron-LM become the scenario that a person would write?
+// Scenarios from launches of Megatron-LM, against the scenarios that a person would write.
 #include "scenarios/import/megatron.hpp"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,8 @@ constexpr const char* kSmall =
     "--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 "
     "--micro-batch-size 1 --global-batch-size 16 --vocab-size 32000 ";
 
-// The model and the split of scenarios/megatron/gpt3_175b_64xa100_selective.json.
+// Does a script give the scenario of its paper? It has the model and the split of
+// scenarios/megatron/gpt3_175b_64xa100_selective.json.
 TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
   const MegatronLaunch launch =
       scenario_of_megatron(read_launch_arguments(read_file(kScript), kScript),
@@ -44,13 +45,17 @@ TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
   const Json paper = Json::parse(
       read_file(TRAINYARD_SOURCE_DIRECTORY "/scenarios/megatron/gpt3_175b_64xa100_selective.json"));
   EXPECT_EQ(launch.scenario["cluster"], paper["cluster"]);
+  EXPECT_GE(paper["parallelism"].size(), 6U);
   for (const auto& [key, value] : paper["parallelism"].items())
     EXPECT_EQ(launch.scenario["parallelism"][key], value) << key;
+  std::size_t settings = 0;
   for (const auto& [key, value] : paper["training"].items()) {
-    // What Megatron-LM of 2022 did to gradients is no option of the script.
+    // The gradient passes of Megatron-LM of 2022 are not an option of the script.
     if (key == "gradient_average") continue;
     EXPECT_EQ(launch.scenario["training"][key], value) << key;
+    ++settings;
   }
+  EXPECT_GE(settings, 7U);
   EXPECT_EQ(launch.scenario["parallelism"]["data"], 1);
   EXPECT_EQ(launch.scenario["model"]["ffn"], 49152);
   EXPECT_EQ(launch.scenario["model"]["vocab"], 50257);
@@ -58,6 +63,7 @@ TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
   EXPECT_THAT(launch.unknown, ElementsAre("--some-new-switch"));
 }
 
+// Does the list of arguments in a log give the same scenario?
 TEST(Megatron, TheListOfArgumentsInALogSaysTheSame) {
   const std::string log =
       "------------------------ arguments ------------------------\n"
@@ -88,6 +94,7 @@ TEST(Megatron, TheListOfArgumentsInALogSaysTheSame) {
   EXPECT_EQ(launch.scenario["training"]["recompute_modules"], Json({"mlp", "layernorm"}));
 }
 
+// Are options for gradients understood?
 TEST(Megatron, WhatIsDoneToGradientsIsUnderstood) {
   const Json plain = launch_of(std::string(kSmall)).scenario["training"];
   EXPECT_FALSE(plain.contains("gradient_average"));
@@ -99,6 +106,7 @@ TEST(Megatron, WhatIsDoneToGradientsIsUnderstood) {
   EXPECT_TRUE(launch.unknown.empty());
 }
 
+// Are the recomputed modules read?
 TEST(Megatron, ModulesThatAreComputedAgainAreRead) {
   const std::string script = std::string(kSmall) + "--recompute-granularity selective ";
   EXPECT_FALSE(launch_of(script).scenario["training"].contains("recompute_modules"));
@@ -114,6 +122,7 @@ TEST(Megatron, ModulesThatAreComputedAgainAreRead) {
   EXPECT_EQ(none["recompute"], "none");
 }
 
+// Is data parallelism the rest of the world size?
 TEST(Megatron, DataParallelismIsWhatTheWorldLeavesOver) {
   const Json plan = launch_of(std::string(kSmall) +
                                   "--nproc_per_node 8 --nnodes 4 --tensor-model-parallel-size 2 "
@@ -125,6 +134,7 @@ TEST(Megatron, DataParallelismIsWhatTheWorldLeavesOver) {
   EXPECT_EQ(plan["parallelism"]["data"], 4);
 }
 
+// Is the default batch one microbatch per replica?
 TEST(Megatron, TheBatchIsOneMicrobatchOfEachReplicaWhereNothingSaysIt) {
   const std::string line =
       "--num-layers 4 --hidden-size 1024 --num-attention-heads 8 --seq-length 512 "
@@ -132,6 +142,7 @@ TEST(Megatron, TheBatchIsOneMicrobatchOfEachReplicaWhereNothingSaysIt) {
   EXPECT_EQ(launch_of(line, {.node = "dgx_h100"}).scenario["training"]["global_batch_size"], 32);
 }
 
+// Are gradients stored in Megatron's precision?
 TEST(Megatron, GradientsAreAsWideAsMegatronKeepsThem) {
   const auto precision = [](const std::string& flags) {
     return launch_of(kSmall + flags).scenario["training"].value("gradient_precision", "fp32");
@@ -142,6 +153,7 @@ TEST(Megatron, GradientsAreAsWideAsMegatronKeepsThem) {
   EXPECT_EQ(precision("--fp16 --accumulate-allreduce-grads-in-fp32"), "fp32");
 }
 
+// Does a launch on part of a node use only a part of its NICs?
 TEST(Megatron, ALaunchOnPartOfANodeTakesItsNicsToo) {
   const MegatronLaunch launch =
       launch_of(std::string(kSmall) + "--nproc_per_node 4 --nnodes 2", {.node = "dgx_h100"});
@@ -152,6 +164,7 @@ TEST(Megatron, ALaunchOnPartOfANodeTakesItsNicsToo) {
   EXPECT_THAT(launch.notes, testing::Contains(HasSubstr("4 of a node's 8 GPUs run a process")));
 }
 
+// Can a rack hold several hosts?
 TEST(Megatron, ARackHoldsSeveralHosts) {
   const auto nodes = [](const std::string& flags) {
     return launch_of(kSmall + flags, {.node = "gb200_nvl72"}).scenario["cluster"];
@@ -161,6 +174,7 @@ TEST(Megatron, ARackHoldsSeveralHosts) {
   EXPECT_EQ(nodes("--nproc_per_node 4 --nnodes 8 --global-batch-size 32")["node"]["gpus"], 32);
 }
 
+// Are experts and latent attention understood?
 TEST(Megatron, ExpertsAndLatentAttentionAreUnderstood) {
   const MegatronLaunch launch = launch_of(
       std::string(kSmall) +
@@ -176,6 +190,7 @@ TEST(Megatron, ExpertsAndLatentAttentionAreUnderstood) {
   EXPECT_EQ(launch.scenario["parallelism"]["expert"], 8);
 }
 
+// Do variables come from the script, their defaults or the user?
 TEST(Megatron, VariablesComeFromTheScriptTheirDefaultsOrTheUser) {
   const std::string script =
       "LAYERS=6\nexport WIDTH='2048'\nFOO --num-layers $LAYERS --hidden-size "
@@ -190,6 +205,7 @@ TEST(Megatron, VariablesComeFromTheScriptTheirDefaultsOrTheUser) {
   EXPECT_EQ(launch.scenario["training"]["sequence_length"], 1024);
 }
 
+// Does an error name the missing or wrong argument?
 TEST(Megatron, WhatIsMissingOrWrongIsSaidWithItsName) {
   EXPECT_THAT(refusal("echo hello"), HasSubstr("run.sh: holds no argument of a launch"));
   EXPECT_THAT(refusal("--num-layers 4"), HasSubstr("--hidden-size is not there"));
@@ -211,12 +227,14 @@ TEST(Megatron, WhatIsMissingOrWrongIsSaidWithItsName) {
               HasSubstr("--nproc-per-node must be from 1 to 8, not 16"));
 }
 
+// Are variables that double in size refused?
 TEST(Megatron, VariablesThatDoubleAreRefused) {
   std::string script = "A=xxxxxxxxxxxxxxxx\n";
   for (int i = 0; i < 40; ++i) script += "A=$A$A\n";
   EXPECT_THAT(refusal(script + kSmall), HasSubstr("its variables make more than 16 MiB of text"));
 }
 
+// Are long comments and words read?
 TEST(Megatron, LongCommentsAndWordsAreReadAsAnyOther) {
   const std::string script = "# " + std::string(1 << 20, 'c') + "\n" + kSmall + "# " +
                              std::string(1 << 20, ' ') + "\n--" + std::string(1 << 20, 'x') + "\n";
@@ -225,6 +243,7 @@ TEST(Megatron, LongCommentsAndWordsAreReadAsAnyOther) {
   EXPECT_EQ(launch.unknown.size(), 1U);
 }
 
+// Can a variable have itself as default?
 TEST(Megatron, AVariableMayHaveItselfAsDefault) {
   const std::string script =
       "BATCH=${BATCH:-32}\n" + std::string(kSmall) + "--global-batch-size $BATCH\n";

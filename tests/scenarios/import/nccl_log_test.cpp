@@ -1,5 +1,5 @@
-// Logs of nccl-tests: every release's table, what stands between its lines, and what is no log. All
-// numbers are made up; only the formats are nccl-tests'.
+// Logs of nccl-tests: the table of every release, other lines between the rows, and files that are
+// not logs. All numbers are invented; only the formats are those of nccl-tests.
 #include "scenarios/import/nccl_log.hpp"
 
 #include <gmock/gmock.h>
@@ -51,6 +51,7 @@ std::string problem_of(const std::string& text, const std::string& file = "run.l
   return "no error";
 }
 
+// Is the table of current releases read?
 TEST(NcclLog, ReadsTheTableOfToday) {
   const std::string file =
       std::string(TRAINYARD_SOURCE_DIRECTORY) + "/tests/scenarios/import/h8.log";
@@ -74,7 +75,8 @@ TEST(NcclLog, ReadsTheTableOfToday) {
   EXPECT_EQ(runs[0].rows[55].bytes, 1 << 30);
 }
 
-// Before 2.13: no root, an error of rounding where #wrong is now, a short bus number.
+// Are tables before release 2.13 read? They have no root, a rounding error instead of #wrong, and a
+// short bus number.
 TEST(NcclLog, ReadsOldTables) {
   const std::vector<MeasuredRun> runs = read(
       "# nThread 1 nGpus 2 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20\n"
@@ -94,7 +96,8 @@ TEST(NcclLog, ReadsOldTables) {
   EXPECT_EQ(runs[0].rows[1].time_us, 14.5);
 }
 
-// all_gather of old releases has neither a reduction nor a root; broadcast has only a root.
+// Are tables without a reduction read? all_gather of old releases has neither a reduction nor a
+// root; broadcast has only a root.
 TEST(NcclLog, ReadsTablesWithoutAReduction) {
   const std::string gather =
       "#       size         count    type     time   algbw   busbw  error     time   algbw   busbw"
@@ -103,9 +106,9 @@ TEST(NcclLog, ReadsTablesWithoutAReduction) {
   const std::vector<MeasuredRun> runs =
       read_nccl_log("all_gather_8.log", gather + kConcluded, {.ranks = 8, .nodes = 1});
   ASSERT_EQ(runs.size(), 1U);
-  EXPECT_EQ(runs[0].op, CollectiveOp::AllGather);  // of the file's name
+  EXPECT_EQ(runs[0].op, CollectiveOp::AllGather);  // from the file's name
   EXPECT_EQ(runs[0].rows.at(0).time_us, 21.5);
-  // A title for the reduction and nothing below it.
+  // A title for the reduction with empty cells.
   const std::vector<MeasuredRun> blank =
       read("# Collective test starting: broadcast_perf\n" + devices(8, 8) + kTitles +
            "  4096  1024   float      0   21.50    0.19    0.19  0   22.00    0.19    0.19  0\n");
@@ -113,6 +116,7 @@ TEST(NcclLog, ReadsTablesWithoutAReduction) {
   EXPECT_EQ(blank.at(0).rows.at(1).time_us, 22.0);
 }
 
+// Are ranks and nodes counted?
 TEST(NcclLog, CountsRanksAndNodes) {
   const std::vector<MeasuredRun> runs = read("# Collective test starting: sendrecv_perf\n" +
                                              devices(16, 8) + kTitles + kRow + kConcluded);
@@ -121,6 +125,7 @@ TEST(NcclLog, CountsRanksAndNodes) {
   EXPECT_EQ(runs.at(0).nodes, 2U);
 }
 
+// Are missing values, CUDA graphs and timestamps read?
 TEST(NcclLog, ReadsWhatIsNotAvailableGraphsAndTimestamps) {
   const std::vector<MeasuredRun> runs = read(
       "NCCL version 2.19.4+cuda12.3\n# Collective test starting: alltoall_perf\n"
@@ -136,7 +141,7 @@ TEST(NcclLog, ReadsWhatIsNotAvailableGraphsAndTimestamps) {
   EXPECT_EQ(runs.at(0).rows[1].time_us, 11.25);
 }
 
-// -T of newer releases: four columns more in each block.
+// Are the per-iteration columns of -T read? Newer releases have four more columns in each block.
 TEST(NcclLog, ReadsPerIterationColumns) {
   const std::vector<MeasuredRun> runs = read(
       "# Collective test starting: reduce_scatter_perf\n" + devices(8, 8) +
@@ -150,6 +155,7 @@ TEST(NcclLog, ReadsPerIterationColumns) {
   EXPECT_EQ(runs[0].rows[1].time_us, 11.25);
 }
 
+// Are labels of launchers and messages between rows ignored?
 TEST(NcclLog, SeesThroughLabelsAndMessages) {
   std::string text;
   const std::string label = "[1,0]<stdout>:";
@@ -162,7 +168,7 @@ TEST(NcclLog, SeesThroughLabelsAndMessages) {
         std::string("a:26:67 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [send] via NET/IB/0"),
         kRow.substr(0, kRow.size() - 1)})
     text += label + line + "\n";
-  // A row that a message cut in two.
+  // A row that a message has split in two.
   text +=
       label + "        2048           512     float     sum      -1a:26:26 [0] NCCL INFO Launch\n";
   text += label + "   20.50    0.10    0.10       0    21.25    0.10    0.10       0\n";
@@ -184,6 +190,7 @@ TEST(NcclLog, SeesThroughLabelsAndMessages) {
             2U);
 }
 
+// Do several tests in one log become several runs?
 TEST(NcclLog, SeveralTestsOfOneLogAreSeveralRuns) {
   const std::vector<MeasuredRun> runs =
       read(all_reduce(kRow) + kConcluded + "# Collective test starting: all_gather_perf\n" +
@@ -195,6 +202,7 @@ TEST(NcclLog, SeveralTestsOfOneLogAreSeveralRuns) {
   EXPECT_EQ(runs[1].ranks, 16U);
 }
 
+// Are the complete rows of a cut log kept?
 TEST(NcclLog, KeepsWhatACutLeaves) {
   for (std::size_t left = 1; left + 30 < kRow.size(); left += 7) {
     const std::vector<MeasuredRun> runs = read(all_reduce(kRow + kRow.substr(0, left)));
@@ -204,6 +212,7 @@ TEST(NcclLog, KeepsWhatACutLeaves) {
   }
 }
 
+// Are rows without the first block read?
 TEST(NcclLog, ReadsRowsWithoutTheFirstBlock) {
   const std::vector<MeasuredRun> runs =
       read(all_reduce("        1024           256     float     sum      -1" +
@@ -214,6 +223,7 @@ TEST(NcclLog, ReadsRowsWithoutTheFirstBlock) {
   EXPECT_EQ(runs[0].rows[0].time_us, 11.25);
 }
 
+// Are rows with wrong data left out?
 TEST(NcclLog, LeavesOutWrongData) {
   std::string wrong = kRow;
   wrong.replace(wrong.find("       0"), 8, "      12");
@@ -237,6 +247,7 @@ const std::string kJson = R"({"version":2,"start_time":"2026-01-31 10:00:00",
    "in_place":{"cpu_time":12.000000,"alg_bw":0.170667,"bus_bw":0.298667,"nwrong":0.000000}}],
  "out_of_bounds":{"count":0,"okay":"true"},"average_bus_bandwidth":{"bandwidth":0.2}})";
 
+// Is the JSON of -J read?
 TEST(NcclLog, ReadsJson) {
   const std::vector<MeasuredRun> runs = read_nccl_log("a.json", kJson, {});
   ASSERT_EQ(runs.size(), 1U);
@@ -252,6 +263,7 @@ TEST(NcclLog, ReadsJson) {
   EXPECT_THAT(runs[0].notes, IsEmpty());
 }
 
+// Are the complete rows of a cut JSON kept?
 TEST(NcclLog, KeepsWhatACutOfJsonLeaves) {
   const std::size_t second = kJson.find("\"size\":2048");
   const std::vector<MeasuredRun> runs = read_nccl_log("a.json", kJson.substr(0, second + 20), {});
@@ -260,6 +272,7 @@ TEST(NcclLog, KeepsWhatACutOfJsonLeaves) {
   EXPECT_THAT(runs[0].notes.at(0), HasSubstr("ends before the test does"));
 }
 
+// Are files that are not logs refused?
 TEST(NcclLog, RefusesWhatIsNoLog) {
   const std::string no_row =
       "run.log: holds no row of nccl-tests' table (give the output of all_reduce_perf and its "
@@ -272,6 +285,7 @@ TEST(NcclLog, RefusesWhatIsNoLog) {
   EXPECT_THAT(problem_of("{\"results\": [{\"size\": "), HasSubstr("has no list \"results\""));
 }
 
+// Does an error request the facts that the log does not contain?
 TEST(NcclLog, AsksForWhatTheLogDoesNotSay) {
   EXPECT_EQ(problem_of(devices(8, 8) + kTitles + kRow),
             "run.log: the log does not say which collective it measured (name it: --op all_reduce "
@@ -285,6 +299,7 @@ TEST(NcclLog, AsksForWhatTheLogDoesNotSay) {
               HasSubstr("1 rank moves nothing"));
 }
 
+// Are NCCL's version numbers understood?
 TEST(NcclLog, KnowsNcclsNumbersOfVersions) {
   EXPECT_EQ(nccl_version_text(22703), "2.27.3");
   EXPECT_EQ(nccl_version_text(21005), "2.10.5");
@@ -292,7 +307,8 @@ TEST(NcclLog, KnowsNcclsNumbersOfVersions) {
   EXPECT_EQ(nccl_version_text(0), "");
 }
 
-// A denormal time would make rates infinite, and the fit of them no number.
+// Are impossible times left out? A denormal time would give infinite rates, and the fit would be
+// NaN.
 TEST(NcclLog, TimesThatNoClockMeasuresAreLeftOut) {
   const auto with_time = [](const std::string& time) {
     return "        2048           512     float     sum      -1    " + time +

@@ -1,5 +1,5 @@
-// A scenario written as a launch of Megatron-LM and imported again: is it the same scenario, on any
-// number of GPUs that holds whole replicas, and is every other number refused?
+// Scenarios that are written as a launch of Megatron-LM and imported. The result must be the same
+// scenario, on any number of GPUs with whole replicas, and every other number must be refused.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ constexpr std::int64_t kWorldMost = 1024;
 const fs::path kTree = TRAINYARD_SOURCE_DIRECTORY;
 const std::string kShipped = (kTree / "tests/scenarios/import/pretrain_gpt.sh").string();
 
-// GPUs of a node, so that the nodes have equally many.
+// The GPUs of a node, so that all nodes have the same number.
 std::int64_t per_node(std::int64_t world) {
   std::int64_t gpus = 8;
   while (world % gpus != 0) --gpus;
@@ -87,15 +87,16 @@ std::string world_refusal(const std::string& text,
   return "taken";
 }
 
-// All worlds are imported; these are run as well, all of them in the long check.
+// Whether this world size is also run. All of them are imported; the long check runs all of them.
 bool is_run(std::int64_t world, std::int64_t replica) {
   if (std::getenv("TRAINYARD_FULL") != nullptr) return true;
   const std::int64_t replicas = world / replica;
   return replicas <= 3 || world + replica > kWorldMost;
 }
 
-// The resolved scenario without what no flag of Megatron-LM 0.12 says: it scatters no activations
-// between stages, and the rest is what releases of 2021 and 2022 did. The world is told apart.
+// The resolved scenario without settings that no flag of Megatron-LM 0.12 expresses: it scatters no
+// activations between stages, and the rest is the behaviour of releases of 2021 and 2022. The world
+// size is compared separately.
 Json without_what_no_flag_says(const Scenario& scenario) {
   Json all = resolved(scenario);
   Json kept{
@@ -103,7 +104,7 @@ Json without_what_no_flag_says(const Scenario& scenario) {
   for (const char* key : {"name", "source"}) kept["model"].erase(key);
   for (const char* key : {"scatter_gather", "overlap_tensor", "data"})
     kept["parallelism"].erase(key);
-  // Settings without effect: no weights are gathered where optimizer state is whole, and one stage
+  // Settings without effect: no weights are gathered if the optimizer state is whole, and one stage
   // sends nothing.
   if (kept["parallelism"]["zero_stage"] == 0) kept["parallelism"].erase("overlap_param_gather");
   if (kept["parallelism"]["pipeline"] == 1) kept["parallelism"].erase("overlap_p2p");
@@ -111,6 +112,7 @@ Json without_what_no_flag_says(const Scenario& scenario) {
   return kept;
 }
 
+// Does every Megatron scenario import and run at every world size of whole replicas?
 TEST(RoundTrip, EveryScenarioOfMegatronImportsAndRunsAtEveryWorldOfWholeReplicas) {
   int scenarios = 0;
   int runs = 0;
@@ -148,9 +150,11 @@ TEST(RoundTrip, EveryScenarioOfMegatronImportsAndRunsAtEveryWorldOfWholeReplicas
   EXPECT_GT(runs, 50);
 }
 
+// Does the script of the repository run at every world size of whole replicas?
 TEST(RoundTrip, TheShippedScriptRunsAtEveryWorldOfWholeReplicas) {
   const std::string script = read_file(kShipped);
   constexpr std::int64_t kReplica = 64;
+  int runs = 0;
   for (std::int64_t nodes = 1; nodes <= kWorldMost / 8; ++nodes) {
     const std::map<std::string, std::string> defined{
         {"NNODES", std::to_string(nodes)},
@@ -164,10 +168,13 @@ TEST(RoundTrip, TheShippedScriptRunsAtEveryWorldOfWholeReplicas) {
     const Scenario made = read_scenario_document("run.sh", launch.scenario);
     ASSERT_EQ(made.plan.parallelism.data, nodes / 8);
     EXPECT_GT(simulate(made, {}).timeline.makespan_s, 0.0) << nodes;
+    ++runs;
   }
+  EXPECT_EQ(runs, kWorldMost / kReplica);
 }
 
-// The batch of the script, 64, is one of Megatron-LM's own refusals at 24 nodes.
+// Is a batch that the replicas cannot share refused with its field? At 24 nodes Megatron-LM itself
+// refuses the script's batch of 64.
 TEST(RoundTrip, ABatchThatReplicasCannotShareIsRefusedWithItsPlace) {
   const MegatronLaunch launch = imported(read_file(kShipped), {{"NNODES", "24"}});
   try {

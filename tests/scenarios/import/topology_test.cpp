@@ -1,4 +1,4 @@
-// Clusters read from what real servers say of themselves.
+// Clusters from descriptions that real servers print of themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ Cluster imported(const std::string& name, const ImportChoice& choice = {}) {
   return imported_cluster(from_nccl_xml(read_file(data(name)), name), choice);
 }
 
-// Bandwidths in GB/s by the kinds of a link's ends, with how many links have each.
+// Bandwidths in GB/s by the kinds of a link's endpoints, with the number of such links.
 using Rates = std::map<std::tuple<DeviceKind, DeviceKind, std::int64_t>, int>;
 
 Rates rates_of(const Cluster& cluster) {
@@ -49,7 +49,7 @@ constexpr const char* kMinimal = R"(<system version="1">
              maxconn="131072" gdr="1"/></nic></pci>
  </pci></cpu></system>)";
 
-// Oracle 21.
+// Are the rates of the minimal file those of oracle 21?
 TEST(ImportNcclXml, RatesOfTheMinimalFile) {
   const Cluster cluster = imported_cluster(from_nccl_xml(kMinimal, "minimal.xml"), {});
   const auto rate = [&](DeviceKind from, DeviceKind to) {
@@ -65,6 +65,7 @@ TEST(ImportNcclXml, RatesOfTheMinimalFile) {
   EXPECT_EQ(cluster.facts().gpu, "h100");
 }
 
+// Is a server of eight H100 read from NCCL's XML?
 TEST(ImportNcclXml, EightH100) {
   const Rates rates = rates_of(imported("h100_x8.xml"));
   const auto count = [&](DeviceKind from, DeviceKind to, std::int64_t kilobytes) {
@@ -72,13 +73,14 @@ TEST(ImportNcclXml, EightH100) {
     return found == rates.end() ? 0 : found->second;
   };
   EXPECT_EQ(count(DeviceKind::Gpu, DeviceKind::NvSwitch, 370800000), 8);
-  // The two levels of each switch are one, the Ethernet port without a dev is none of NCCL's.
+  // The two levels of each PCIe switch are merged, and NCCL ignores an Ethernet port without a
+  // device.
   EXPECT_EQ(count(DeviceKind::PcieSwitch, DeviceKind::Cpu, 48000000), 8);
   EXPECT_EQ(count(DeviceKind::Nic, DeviceKind::LeafSwitch, 50000000), 8);
   EXPECT_EQ(count(DeviceKind::Cpu, DeviceKind::Cpu, 22000000), 2);
 }
 
-// Six NVSwitches with two links each are one switch of twelve.
+// Is a server of eight A100 read? Six NVSwitches with two links each are one switch of twelve.
 TEST(ImportNcclXml, EightA100) {
   const Cluster cluster = imported("a100_x8.xml");
   EXPECT_EQ(cluster.facts().gpu, "a100_80gb");
@@ -88,7 +90,7 @@ TEST(ImportNcclXml, EightA100) {
   EXPECT_EQ(cluster.link(route[0].link).cables, 12U);
 }
 
-// Oracle 85, and the same through our own JSON.
+// Does the export keep all link bandwidths (oracle 85), also through our own JSON?
 TEST(ImportNcclXml, ExportKeepsAllLinkBandwidths) {
   for (const char* name : {"h100_x8.xml", "a100_x8.xml"}) {
     const Cluster first = imported(name);
@@ -96,13 +98,13 @@ TEST(ImportNcclXml, ExportKeepsAllLinkBandwidths) {
     const Cluster again =
         imported_cluster(from_nccl_xml(text, "again.xml"), {.gpu = first.facts().gpu});
     EXPECT_EQ(rates_of(again), rates_of(first)) << name;
-    JsonFile file = JsonFile::parse("cluster.json", spelled_out(first).dump());
+    JsonFile file = JsonFile::parse("cluster.json", to_custom_json(first).dump());
     EXPECT_EQ(rates_of(custom_cluster(file)), rates_of(first)) << name;
   }
 }
 
-// A second card of another kind: each has its own profile and memory, and the file written from the
-// cluster says so again.
+// Are several kinds of GPUs read? A second card of another kind has its own profile and memory, and
+// the exported file contains them.
 TEST(ImportNcclXml, GpusOfSeveralKinds) {
   std::string text(kMinimal);
   text.insert(text.rfind("  <pci busid=\"0000:18:00.0\""),
@@ -119,16 +121,20 @@ TEST(ImportNcclXml, GpusOfSeveralKinds) {
   EXPECT_FALSE(imported_cluster(from_nccl_xml(text, "two.xml"), {.gpu = "h100"}).has_mixed_gpus());
 }
 
+// Are four nodes joined by rails?
 TEST(ImportNcclXml, FourNodesOnRails) {
   const Cluster cluster = imported("h100_x8.xml", {.nodes = 4, .fabric = "rail_optimized"});
   EXPECT_EQ(cluster.gpus().size(), 32U);
-  // A GPU reaches its twin over its own NIC and the rail's leaf.
+  // A GPU reaches the GPU with the same local index over its own NIC and the rail's leaf switch.
+  std::size_t nics = 0;
   for (const RouteHop& hop : cluster.router().route(3, 11)) {
     const Link& link = cluster.link(hop.link);
     if (cluster.device(link.from).kind == DeviceKind::Nic) {
       EXPECT_EQ(cluster.device(link.from).index, 3);
+      ++nics;
     }
   }
+  EXPECT_GE(nics, 2U) << "one on each side";
 }
 
 std::string refusal_of(const std::string& text) {
@@ -140,12 +146,14 @@ std::string refusal_of(const std::string& text) {
   return "";
 }
 
+// Are invalid XML files refused?
 TEST(ImportNcclXml, Refusals) {
   EXPECT_THAT(refusal_of("<system>\n<cpu>\n</system>"), HasSubstr("line 3"));
   EXPECT_THAT(refusal_of("<graphs/>"), HasSubstr("no <system>"));
   EXPECT_THAT(refusal_of("<system><cpu/></system>"), HasSubstr("no <gpu> with a rank"));
 }
 
+// Is a server of eight H100 read from the matrix of nvidia-smi?
 TEST(ImportTopoMatrix, EightH100) {
   const std::string file = data("h100_x8_topo_m.txt");
   const Cluster cluster =
@@ -157,7 +165,7 @@ TEST(ImportTopoMatrix, EightH100) {
   EXPECT_EQ(rates.at({DeviceKind::Nic, DeviceKind::LeafSwitch, 48500000}), 8);
 }
 
-// Two GPUs joined by four links each way, no NIC.
+// Is an NVLink bridge read? Two GPUs are joined by four links in each direction, without a NIC.
 TEST(ImportTopoMatrix, NvLinkBridge) {
   const Cluster cluster =
       imported_cluster(from_topo_matrix("\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\n"
@@ -169,6 +177,7 @@ TEST(ImportTopoMatrix, NvLinkBridge) {
   EXPECT_DOUBLE_EQ(cluster.link(route[0].link).capacity.value(), 80e9);
 }
 
+// Do refusals name the line?
 TEST(ImportTopoMatrix, RefusalsNameTheLine) {
   const auto refusal = [](const std::string& text) {
     try {
@@ -193,7 +202,7 @@ std::string topo_refusal(const std::string& text) {
   return "read";
 }
 
-// As nvidia-smi prints it, with NVLink between all.
+// A matrix as nvidia-smi prints it, with NVLink between all GPUs.
 std::string topo_matrix(int gpus) {
   std::string text;
   for (int gpu = 0; gpu < gpus; ++gpu) text += "\tGPU" + std::to_string(gpu);
@@ -206,6 +215,7 @@ std::string topo_matrix(int gpus) {
   return text;
 }
 
+// Is a node of thousands of GPUs read, and a larger one refused?
 TEST(ImportTopoMatrix, ANodeOfThousandsOfGpusIsReadAndALargerOneRefused) {
   const Cluster cluster = imported_cluster(
       from_topo_matrix(topo_matrix(2000), {.file = "topo.txt", .gpu = "h100"}), {});
@@ -214,6 +224,7 @@ TEST(ImportTopoMatrix, ANodeOfThousandsOfGpusIsReadAndALargerOneRefused) {
             "topo.txt: line 1: there are 2049 GPUs and NICs (a node has at most 2048)");
 }
 
+// Are long words and numbers refused?
 TEST(ImportTopoMatrix, LongWordsAndNumbersAreRefusedAsAnyOther) {
   const std::string digits(100'000, '9');
   EXPECT_THAT(topo_refusal("\tGPU0\tGPU1\nGPU0\tX\tNV" + digits + "\n"),
@@ -222,11 +233,13 @@ TEST(ImportTopoMatrix, LongWordsAndNumbersAreRefusedAsAnyOther) {
               HasSubstr("is \"99"));
 }
 
-// Colours are taken out; an escape that is none stays and is no device.
+// Are terminal colours ignored? They are removed; any other escape sequence stays, and is no
+// device.
 TEST(ImportTopoMatrix, ColoursOfATerminalAreNoWords) {
   EXPECT_EQ(topo_refusal("\t\x1b[4mGPU0\tGPU1\x1b[0m\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n"), "read");
 }
 
+// Do numbers that are not finite count as missing?
 TEST(ImportNcclXml, NumbersThatAreNoneCountAsMissing) {
   std::string text(kMinimal);
   const std::size_t speed = text.find("400000");

@@ -1,4 +1,5 @@
-// Fields that a scenario leaves out, as its framework has them: one source for every command.
+// Fields that a scenario leaves out have the values of its framework. All commands use the same
+// defaults.
 #include "scenarios/reader/defaults.hpp"
 
 #include <gmock/gmock.h>
@@ -29,7 +30,8 @@ std::vector<std::string> fields_of(const Scenario& scenario) {
   return fields;
 }
 
-// Without a word of it, replicas wait for the last of them; the ideal is asked for.
+// Do defaults apply to fields that the scenario leaves out? By default replicas wait for the last
+// of them; ideal conditions must be requested.
 TEST(Defaults, HoldWhereTheScenarioSaysNothing) {
   const Scenario plain = load(sample());
   EXPECT_EQ(plain.framework, "megatron");
@@ -44,7 +46,8 @@ TEST(Defaults, HoldWhereTheScenarioSaysNothing) {
   EXPECT_EQ(older.plan.training.gradient_average, GradientAverage::BeforeAlways);
 }
 
-// JAX's MaxText: whole layers are computed again and weights are sharded unless a file says other.
+// Are the defaults of MaxText those of its configuration? JAX's MaxText recomputes whole layers and
+// shards weights unless the file sets other values.
 TEST(Defaults, OfMaxTextAreThoseOfItsConfiguration) {
   Json document = sample_of("maxtext");
   document["parallelism"].erase("zero_stage");
@@ -54,10 +57,12 @@ TEST(Defaults, OfMaxTextAreThoseOfItsConfiguration) {
   EXPECT_EQ(s.plan.parallelism.zero_stage, 3);
   EXPECT_EQ(s.host, "compiled");
   EXPECT_TRUE(s.plan.gradient_passes.accumulate);
+  EXPECT_FALSE(s.applied_defaults.empty());
   for (const AppliedDefault& one : s.applied_defaults)
     EXPECT_FALSE(one.source.empty()) << one.field;
 }
 
+// Does the file take precedence over the defaults?
 TEST(Defaults, AreNeverStrongerThanTheFile) {
   Json document = sample_of("megatron_2022");
   document["stragglers"] = false;
@@ -73,7 +78,7 @@ TEST(Defaults, AreNeverStrongerThanTheFile) {
                                                           "training.gradient_check"));
 }
 
-// Every practice is made of fields that scenarios have, with values that they take, and a source.
+// Does every default of every framework name a field of scenarios, a valid value and a source?
 TEST(Defaults, OfEveryFrameworkAreFieldsOfAScenario) {
   std::size_t practices = 0;
   for (const std::string& framework : data_names("models/frameworks")) {
@@ -88,13 +93,15 @@ TEST(Defaults, OfEveryFrameworkAreFieldsOfAScenario) {
   EXPECT_GT(practices, 20U);
 }
 
-// A framework that is like another has the other's practices, but for those that it names itself.
+// Does a framework inherit the defaults of the framework it is "like"? It keeps those that its own
+// file sets.
 TEST(Defaults, ComeAlongWithTheFrameworkThatOneIsLike) {
   EXPECT_EQ(load(sample_of("torchtitan")).plan.training.vocab_multiple, 1);
   EXPECT_EQ(load(sample_of("pytorch")).plan.training.vocab_multiple, 1);
   EXPECT_EQ(load(sample_of("megatron")).plan.training.vocab_multiple, 128);
 }
 
+// Do defaults depend on the run if the framework's file states a condition?
 TEST(Defaults, DependOnTheRunWhereThePracticeSaysSo) {
   Json document = sample_of("megatron_bridge");
   EXPECT_EQ(load(document).plan.training.gradient_precision, DataType::Bf16);
@@ -106,7 +113,8 @@ TEST(Defaults, DependOnTheRunWhereThePracticeSaysSo) {
   EXPECT_TRUE(PracticeCondition{}.holds("fp16", false));
 }
 
-// A recipe that keeps gradients in so many bytes is stronger than a practice.
+// Does a recipe take precedence for gradients? A recipe that stores gradients with a given number
+// of bytes is stronger than a default.
 TEST(Defaults, LeaveGradientsToTheRecipe) {
   Json document = sample_of("internevo");
   EXPECT_THAT(fields_of(load(document)), testing::Contains("training.gradient_precision"));
@@ -116,6 +124,7 @@ TEST(Defaults, LeaveGradientsToTheRecipe) {
   EXPECT_THAT(fields_of(s), testing::Not(testing::Contains("training.gradient_precision")));
 }
 
+// Are the defaults of a resolved scenario recorded?
 TEST(Defaults, OfAScenarioWrittenOutAreRecorded) {
   const Json written = resolved(load(sample_of("megatron_2022")));
   EXPECT_EQ(resolved(load(written)).dump(), written.dump());
@@ -132,14 +141,16 @@ TEST(Defaults, OfAScenarioWrittenOutAreRecorded) {
   EXPECT_EQ(resolved(ideal)["parallelism"].dump(), resolved(asked)["parallelism"].dump());
 }
 
+// Does an error name the default that breaks a rule?
 TEST(Defaults, AreNamedWhereARuleBreaksOnOne) {
-  const std::vector<Problem> problems =
-      blame_defaults({{"s.json", "/training/attention", "cannot be \"unfused\"", ""}},
-                     {{.field = "training.attention", .value = "\"unfused\"", .source = "x"}});
+  const std::vector<Problem> problems = attribute_to_defaults(
+      {{"s.json", "/training/attention", "cannot be \"unfused\"", ""}},
+      {{.field = "training.attention", .value = "\"unfused\"", .source = "x"}});
   EXPECT_EQ(problems.front().problem,
             "cannot be \"unfused\"; \"unfused\" is a default of the framework");
 }
 
+// Is the source of a default reported once for all its fields?
 TEST(Defaults, AreToldWithTheirSourceOnceForAllItsFields) {
   EXPECT_THAT(default_sentences({{"a", "1", "x"}, {"b", "true", "y"}, {"c", "2", "x"}}),
               ElementsAre("a = 1, c = 2: x", "b = true: y"));

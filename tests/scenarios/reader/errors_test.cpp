@@ -1,4 +1,4 @@
-// Every kind of bad input and its one exact message: tests/errors/<name>.json and <name>.expected.
+// Every kind of bad input and its exact message: tests/errors/<name>.json and <name>.expected.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 const fs::path kFolder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "tests" / "errors";
 
-// File names in messages are as the user gave them, so the tests stand in the folder.
+// File names in messages are as the user gave them, so the tests run in this folder.
 class Errors : public testing::Test {
  protected:
   Errors() : before_(fs::current_path()) { fs::current_path(kFolder); }
@@ -39,6 +39,7 @@ std::string message_of(const std::string& file) {
   }
 }
 
+// Does every bad input get its exact message?
 TEST_F(Errors, EveryBadInputGetsItsExactMessage) {
   for (const std::string& name : names()) {
     SCOPED_TRACE(name);
@@ -49,9 +50,10 @@ TEST_F(Errors, EveryBadInputGetsItsExactMessage) {
   }
 }
 
+// Are there at least twenty kinds of bad input?
 TEST_F(Errors, ThereAreAtLeastTwentyKinds) { EXPECT_GE(names().size(), 20U); }
 
-// Whatever the bytes are, the answer is a scenario or an InputError, never another exception.
+// Do broken bytes give a scenario or an InputError, and never another exception?
 TEST(BrokenBytes, AreRefusedAndNothingElse) {
   const std::string whole = sample().dump(1);
   const TemporaryFolder folder;
@@ -75,6 +77,7 @@ TEST(BrokenBytes, AreRefusedAndNothingElse) {
   EXPECT_GT(refused, texts.size() / 2);
 }
 
+// Is a missing file reported?
 TEST_F(Errors, AMissingFileIsNamed) {
   EXPECT_EQ(message_of("none.json"), "none.json: no such file\n");
 }

@@ -1,4 +1,4 @@
-// What a scenario file means, and the rules between its fields.
+// The meaning of a scenario file, and the rules between its fields.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@ namespace {
 using testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
+// Are the given fields read and the others filled in?
 TEST(LoadScenario, ReadsWhatIsGivenAndFillsInTheRest) {
   const Scenario s = load(sample());
   EXPECT_EQ(s.description, "a sample");
@@ -29,6 +30,7 @@ TEST(LoadScenario, ReadsWhatIsGivenAndFillsInTheRest) {
   EXPECT_GT(s.plan.framework.context_bytes, 0);
 }
 
+// Are the settings of NCCL read?
 TEST(LoadScenario, ReadsHowNcclChooses) {
   Json document = sample();
   EXPECT_EQ(load(document).plan.collectives.nccl.version, nccl::Options{}.version);
@@ -49,7 +51,7 @@ TEST(LoadScenario, ReadsHowNcclChooses) {
             "v2.18");
 }
 
-// Are gradients kept in 2 bytes also sent in 2 bytes, without being told twice?
+// Does a recipe also decide the precision in which gradients are sent?
 TEST(LoadScenario, ARecipeSaysInWhichPrecisionGradientsAreSent) {
   Json document = sample();
   EXPECT_EQ(load(document).plan.training.gradient_precision, DataType::Fp32);
@@ -64,6 +66,7 @@ TEST(LoadScenario, ARecipeSaysInWhichPrecisionGradientsAreSent) {
   EXPECT_THAT(complaints(document), HasSubstr("/training/gradient_precision: recipe"));
 }
 
+// Can algorithms have arguments or be files?
 TEST(LoadScenario, AlgorithmsMayHaveArgumentsOrBeFiles) {
   Json document = sample();
   document["collectives"] = {{"data", {{"all_reduce", "parameter_server:2"}}}};
@@ -77,6 +80,7 @@ TEST(LoadScenario, AlgorithmsMayHaveArgumentsOrBeFiles) {
                                                    HasSubstr("nowhere/mine.json")));
 }
 
+// Is every section read?
 TEST(LoadScenario, ReadsEverySection) {
   Json document = sample();
   document["collectives"] = {{"data", {{"all_reduce", "hierarchical"}}}};
@@ -103,7 +107,8 @@ TEST(LoadScenario, ReadsEverySection) {
   EXPECT_EQ(s.seed, 7U);
 }
 
-// Megatron-LM takes them: several ranks have the same head.
+// Are more tensor ranks than key-value heads accepted? Megatron-LM accepts them: several ranks have
+// the same head.
 TEST(LoadScenario, MoreTensorRanksThanKeyValueHeadsAreTaken) {
   Json document = sample();
   document["model"] = "llama3-70b";
@@ -112,6 +117,7 @@ TEST(LoadScenario, MoreTensorRanksThanKeyValueHeadsAreTaken) {
   EXPECT_EQ(load(document).plan.parallelism.tensor, 16);
 }
 
+// Can the model be inline or in a file next to the scenario?
 TEST(LoadScenario, TheModelMayBeInlineOrAFileBesideTheScenario) {
   const TemporaryFolder folder;
   const Json shape = {{"layers", 4}, {"hidden", 1024}, {"heads", 8},
@@ -128,6 +134,7 @@ TEST(LoadScenario, TheModelMayBeInlineOrAFileBesideTheScenario) {
   EXPECT_EQ(s.plan.architecture.name, "small");
 }
 
+// Can a model be a config.json of Hugging Face?
 TEST(LoadScenario, AModelMayBeAHuggingFaceConfig) {
   const TemporaryFolder folder;
   Json config{{"model_type", "llama"},           {"num_hidden_layers", 4},   {"hidden_size", 1024},
@@ -149,6 +156,7 @@ TEST(LoadScenario, AModelMayBeAHuggingFaceConfig) {
   }
 }
 
+// Is an unknown host reported once?
 TEST(LoadScenario, AHostThatIsNoneIsNamedOnce) {
   Json document = sample();
   document["host"] = "eagre";
@@ -156,6 +164,7 @@ TEST(LoadScenario, AHostThatIsNoneIsNamedOnce) {
               HasSubstr("/host: \"eagre\" is not one of models/hosts (did you mean \"eager\"?)"));
 }
 
+// Are all problems of a file reported together?
 TEST(LoadScenario, AllProblemsOfAFileComeTogether) {
   Json document = sample();
   document["model"] = "gpt3-175";
@@ -170,6 +179,7 @@ TEST(LoadScenario, AllProblemsOfAFileComeTogether) {
   EXPECT_THAT(text, HasSubstr("/parallelism/tensr: unknown key"));
 }
 
+// Are all broken rules reported together?
 TEST(LoadScenario, BrokenRulesComeTogetherToo) {
   Json document = sample();
   document["parallelism"]["tensor"] = 7;
@@ -181,14 +191,16 @@ TEST(LoadScenario, BrokenRulesComeTogetherToo) {
   EXPECT_THAT(text, HasSubstr("2048 tokens do not divide among 7 tensor ranks"));
 }
 
+// Are rules skipped if a section has errors?
 TEST(LoadScenario, RulesWaitForSoundSections) {
-  // The tensor size is not known here, so nothing is said of GPUs and heads.
+  // The tensor size is not known here, so nothing is reported about GPUs and heads.
   Json document = sample();
   document["parallelism"]["tensor"] = "eight";
   EXPECT_EQ(complaints(document),
             "/parallelism/tensor: must be a whole number, not \"eight\" (write it without quotes)");
 }
 
+// Must key-value heads divide among tensor ranks?
 TEST(LoadScenario, KeyValueHeadsMustDivideToo) {
   Json document = sample();
   document["model"] = {{"layers", 8},  {"hidden", 3072}, {"heads", 24},          {"kv_heads", 8},
@@ -199,6 +211,7 @@ TEST(LoadScenario, KeyValueHeadsMustDivideToo) {
                         "(divisors: 1, 2, 4, 8)"));
 }
 
+// Are uneven splits understood?
 TEST(LoadScenario, UnevenSplitsAreUnderstood) {
   Json document = sample();
   document["parallelism"]["first_stage_layers"] = 23;
@@ -208,6 +221,7 @@ TEST(LoadScenario, UnevenSplitsAreUnderstood) {
   EXPECT_THAT(complaints(document), HasSubstr("cannot be given together"));
 }
 
+// Is a fabric that is too small refused?
 TEST(LoadScenario, AFabricTooSmallIsRefused) {
   Json document = sample();
   document["cluster"]["fabric"] = {{"kind", "fat_tree"}, {"radix", 4}};
@@ -216,6 +230,7 @@ TEST(LoadScenario, AFabricTooSmallIsRefused) {
   EXPECT_THAT(complaints(document), testing::StartsWith("/cluster/nodes: 64 nodes do not fit"));
 }
 
+// Are absurd numbers refused quickly?
 TEST(LoadScenario, NumbersBeyondAllSenseAreRefusedQuickly) {
   Json document = sample();
   document["training"]["global_batch_size"] = 100000000;
@@ -224,10 +239,12 @@ TEST(LoadScenario, NumbersBeyondAllSenseAreRefusedQuickly) {
   EXPECT_THAT(complaints(document), HasSubstr("must be between 1 and 1000000"));
 }
 
+// Is a file that is not an object reported only as that?
 TEST(LoadScenario, AFileThatIsNoObjectSaysOnlyThat) {
   EXPECT_EQ(complaints(Json::array()), "must be an object, not []");
 }
 
+// Does an error suggest our name for the keys of other programs?
 TEST(LoadScenario, ForeignWordsGetOurEquivalent) {
   for (const auto& [key, ours] :
        std::map<std::string, std::string>{{"tp", "tensor"},

@@ -11,6 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
+// Are dots and slashes equivalent in a path?
 TEST(Overrides, DotsAndSlashesAreTheSame) {
   EXPECT_EQ(override_pointer("parallelism.tensor"), "/parallelism/tensor");
   EXPECT_EQ(override_pointer("/parallelism/tensor"), "/parallelism/tensor");
@@ -19,6 +20,7 @@ TEST(Overrides, DotsAndSlashesAreTheSame) {
   EXPECT_THROW((void)override_pointer(""), InputError);
 }
 
+// Are values JSON, and bare words texts?
 TEST(Overrides, ValuesAreJsonAndBareWordsAreText) {
   const Scenario s = load(sample(), {{"parallelism.tensor", "4"},
                                      {"/parallelism/data", "4"},
@@ -36,6 +38,7 @@ TEST(Overrides, ValuesAreJsonAndBareWordsAreText) {
   EXPECT_EQ(s.assumptions, std::vector<std::string>{"one"});
 }
 
+// Are missing objects on a path created, and does the last override win?
 TEST(Overrides, ObjectsOnTheWayAreMadeAndTheLastOneWins) {
   const Scenario s = load(
       sample(), {{"collectives.data.all_reduce", "hierarchical"}, {"seed", "1"}, {"seed", "2"}});
@@ -43,6 +46,7 @@ TEST(Overrides, ObjectsOnTheWayAreMadeAndTheLastOneWins) {
   EXPECT_EQ(s.seed, 2U);
 }
 
+// Does null remove a key?
 TEST(Overrides, NullTakesAKeyOut) {
   EXPECT_EQ(load(sample(), {{"training.precision", "null"}}).plan.training.precision,
             DataType::Bf16);
@@ -51,6 +55,7 @@ TEST(Overrides, NullTakesAKeyOut) {
             "(null takes a key out of the file)");
 }
 
+// Does an error for an unknown path name the option?
 TEST(Overrides, UnknownPathsAreBlamedOnTheOption) {
   EXPECT_EQ(complaints(sample(), {{"parallelism.interleav", "2"}}),
             "--set parallelism.interleav=2: /parallelism/interleav: unknown key "
@@ -59,6 +64,7 @@ TEST(Overrides, UnknownPathsAreBlamedOnTheOption) {
               StartsWith("--set training.recompute=most: /training/recompute: must be one of"));
 }
 
+// Are paths through scalar values refused?
 TEST(Overrides, PathsThroughValuesAreRefused) {
   EXPECT_EQ(
       complaints(sample(),
@@ -67,6 +73,7 @@ TEST(Overrides, PathsThroughValuesAreRefused) {
       "\"layers\" (give the whole value instead)");
 }
 
+// Can fields of a named model be changed?
 TEST(Overrides, FieldsOfANamedModelAreChanged) {
   const Architecture named = load(sample(), {}).plan.architecture;
   const Architecture changed = load(sample(), {{"model.vocab", "64000"}}).plan.architecture;
@@ -82,7 +89,7 @@ TEST(Overrides, FieldsOfANamedModelAreChanged) {
   EXPECT_THAT(complaints(document, {{"model.vocab", "64000"}}), HasSubstr("gpt3-175b"));
 }
 
-// What a refusal of windows says helps with models that are named.
+// Can a window be set to none? The remedy in the refusal of windows must work with named models.
 TEST(Overrides, AWindowIsSetToNone) {
   auto document = sample();
   document["model"] = "gpt-oss-120b";
@@ -91,6 +98,7 @@ TEST(Overrides, AWindowIsSetToNone) {
   EXPECT_FALSE(changed.windowed(0));
 }
 
+// Can fields of a named node be changed?
 TEST(Overrides, FieldsOfANamedNodeAreChanged) {
   const NodeSpec named = load(sample(), {}).cluster.node;
   NodeSpec expected = named;
@@ -98,6 +106,7 @@ TEST(Overrides, FieldsOfANamedNodeAreChanged) {
   EXPECT_EQ(load(sample(), {{"cluster.node.gpu_memory.usable", "96 GB"}}).cluster.node, expected);
 }
 
+// Can elements of a list be changed by index?
 TEST(Overrides, ListsAreIndexed) {
   auto document = sample();
   document["assumptions"] = {"one", "two"};
@@ -107,6 +116,7 @@ TEST(Overrides, ListsAreIndexed) {
   EXPECT_THAT(complaints(document, {{"assumptions.x", "x"}}), HasSubstr("has 2 elements"));
 }
 
+// Are malformed JSON values syntax errors?
 TEST(Overrides, BrokenStructuresAreSyntaxErrors) {
   EXPECT_THAT(complaints(sample(), {{"published", "{\"source\": "}}), HasSubstr("line 1, column"));
   EXPECT_THAT(complaints(sample(), {{"published", "{\"a\": 1, \"a\": 2}"}}),

@@ -1,4 +1,4 @@
-// A resolved scenario says everything, and reading it again changes nothing.
+// A resolved scenario contains every field, and reading it changes nothing.
 #include <gtest/gtest.h>
 
 #include "models/architecture/architecture.hpp"
@@ -12,14 +12,19 @@ using Json = nlohmann::ordered_json;
 
 template <class Owner>
 void expect_all_written(std::span<const Field<Owner>> rows, const Json& section) {
+  std::size_t fields = 0;
   for (const Field<Owner>& row : rows) {
     if (std::holds_alternative<OptionalWhole<Owner>>(row.kind)) continue;
     if (std::holds_alternative<OptionalNumber<Owner>>(row.kind)) continue;
-    if (std::holds_alternative<NamedWholes<Owner>>(row.kind)) continue;  // no names, nothing to say
+    // without names there is nothing to write
+    if (std::holds_alternative<NamedWholes<Owner>>(row.kind)) continue;
     EXPECT_TRUE(section.contains(row.key)) << row.key;
+    ++fields;
   }
+  EXPECT_GT(fields, 0U);
 }
 
+// Is every default written?
 TEST(Resolved, WritesEveryDefault) {
   const Json json = resolved(load(sample()));
   expect_all_written(heading_fields(), json);
@@ -33,6 +38,7 @@ TEST(Resolved, WritesEveryDefault) {
   EXPECT_FALSE(json.contains("published"));
 }
 
+// Does reading a resolved scenario give the same scenario?
 TEST(Resolved, ReadingItAgainGivesTheSame) {
   Json document = sample();
   document["source"] = "somewhere";
@@ -51,6 +57,7 @@ TEST(Resolved, ReadingItAgainGivesTheSame) {
   EXPECT_EQ(twice["parallelism"]["first_stage_layers"], 24);
 }
 
+// Does a resolved scenario keep which layers are recomputed?
 TEST(Resolved, KeepsWhichLayersAreComputedAgain) {
   Json document = sample();
   document["training"]["recompute"] = "full";

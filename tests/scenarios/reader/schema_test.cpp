@@ -1,4 +1,5 @@
-// The schema for editors is the one in the repository, and agrees with the reader on structure.
+// The JSON schema for editors: it is the file in the repository, and agrees with the reader on the
+// structure.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,6 +17,7 @@ using Json = nlohmann::ordered_json;
 const std::filesystem::path kSchemaFile =
     std::filesystem::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios" / "scenario.schema.json";
 
+// Is the schema the file in the repository?
 TEST(Schema, IsTheOneInTheRepository) {
   const std::string text = scenario_schema().dump(2) + "\n";
   if (std::getenv("TRAINYARD_BLESS") != nullptr) write_file(kSchemaFile, text);
@@ -23,6 +25,7 @@ TEST(Schema, IsTheOneInTheRepository) {
       << "run the tests once with TRAINYARD_BLESS=1 and review the difference";
 }
 
+// Does the schema contain every field of the tables?
 TEST(Schema, KnowsEveryFieldOfTheTables) {
   const Json schema = scenario_schema();
   for (const Field<Parallelism>& row : parallelism_fields()) {
@@ -33,7 +36,7 @@ TEST(Schema, KnowsEveryFieldOfTheTables) {
   EXPECT_THAT(schedules.get<std::vector<std::string>>(), testing::Contains("interleaved_1f1b"));
 }
 
-// One change of a good scenario, and whether it is still well formed.
+// One change of a valid scenario, and whether the result is still well formed.
 struct Case {
   std::string pointer;
   Json value;  // null: the key is removed
@@ -144,6 +147,7 @@ Json changed(const Case& change) {
   return document;
 }
 
+// Does the reader judge the cases as expected?
 TEST(Schema, TheReaderJudgesTheCasesAsExpected) {
   for (const Case& change : cases()) {
     const std::string text = complaints(changed(change));
@@ -151,7 +155,8 @@ TEST(Schema, TheReaderJudgesTheCasesAsExpected) {
   }
 }
 
-// Debian's python3-jsonschema judges the same cases by the schema alone.
+// Does a validator agree with the reader? Debian's python3-jsonschema judges the same cases by the
+// schema alone.
 TEST(Schema, AValidatorAgreesWithTheReader) {
   const std::string python = "/usr/bin/python3";
   if (std::system((python + " -c 'import jsonschema' 2>/dev/null").c_str()) != 0) {

@@ -1,4 +1,4 @@
-// A step that hangs because its messages block is a wrong input: the setting is named.
+// A step that deadlocks because its messages block is bad input, and the error names the setting.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-// A host that waits for every kernel, beside what a file of a user's own could say.
+// A host that waits for every kernel, on a schedule, with or without overlapped messages.
 Scenario blocking_scenario(const std::string& schedule, int interleave, bool overlap) {
   auto document =
       small_document({.pipeline = 4, .interleave = interleave, .data = 2, .microbatches = 8});
@@ -30,6 +30,7 @@ std::vector<Problem> said_of(const Scenario& scenario) {
   return {};
 }
 
+// Are blocking messages refused if the step deadlocks?
 TEST(BlockedSends, AreRefusedWhereAStepHangs) {
   const Scenario scenario = blocking_scenario("zb_h2", 1, false);
   const std::vector<Problem> problems = said_of(scenario);
@@ -44,13 +45,15 @@ TEST(BlockedSends, AreRefusedWhereAStepHangs) {
   EXPECT_TRUE(said_of(blocking_scenario("zb_h2", 1, true)).empty());
 }
 
-// Megatron-LM's exchange of interleaved stages does not hang, and nor does 1f1b's.
+// Do paired messages run without deadlock? Megatron-LM's paired messages of interleaved stages do
+// not deadlock, and neither do those of 1f1b.
 TEST(BlockedSends, EndWhereExchangesArePaired) {
   EXPECT_TRUE(said_of(blocking_scenario("1f1b", 1, false)).empty());
   EXPECT_TRUE(said_of(blocking_scenario("interleaved_1f1b", 2, false)).empty());
 }
 
-// Where messages overlap, blocking cannot be the reason.
+// Are blocking messages not named for other deadlocks? If messages overlap, blocking cannot be the
+// reason.
 TEST(BlockedSends, AreNotBlamedForOtherDeadlocks) {
   const Deadlock deadlock("deadlock after 1 s: ...");
   refuse_blocked_sends(blocking_scenario("zb_h2", 1, true), deadlock);

@@ -1,4 +1,4 @@
-// Do kernels take what their GPU and the software of the run make of them?
+// The times of kernels on their GPU with the software of the run.
 #include "scenarios/simulate/kernel_pricing.hpp"
 
 #include <gtest/gtest.h>
@@ -13,8 +13,9 @@ namespace {
 constexpr Gemm kGemm{
     .m = 8192, .n = 8192, .k = 8192, .batch = 1, .dtype = DataType::Fp8, .pass = GemmPass::Forward};
 
-// 10 over 5 PFLOP/s on a GB200, 15 over 5 on a GB300; 16-bit products and all else as they were. A
-// framework that says nothing of its 4-bit products.
+// Do 4-bit GEMMs take the share of the data sheet's rates? 10 over 5 PFLOP/s on a GB200, 15 over 5
+// on a GB300; 16-bit GEMMs and all other kernels are unchanged. The framework has no factor for
+// 4-bit GEMMs.
 TEST(KernelPricing, FourBitProductsTakeTheShareOfTheDataSheetsRates) {
   const auto times = [](const char* gpu, bool four_bit) {
     return KernelPricing(gpu, {.framework = "torchtitan", .four_bit_gemms = four_bit}).times;
@@ -29,10 +30,11 @@ TEST(KernelPricing, FourBitProductsTakeTheShareOfTheDataSheetsRates) {
   EXPECT_DOUBLE_EQ(times("gb200", true).of(wide), times("gb200", false).of(wide));
 }
 
+// Are 4-bit GEMMs refused on GPUs that do not support them?
 TEST(KernelPricing, RefusesFourBitProductsWhereTheGpuHasNone) {
   try {
     const KernelPricing pricing("h100", {.framework = "megatron", .four_bit_gemms = true});
-    FAIL() << "an H100 multiplies nothing in 4 bits";
+    FAIL() << "an H100 has no 4-bit GEMMs";
   } catch (const InputError& error) {
     EXPECT_EQ(error.problems().front().pointer, "/training/recipe");
     EXPECT_NE(error.problems().front().hint.find("fp8_cached"), std::string::npos);
@@ -53,19 +55,20 @@ Attention ring_block_of(std::int64_t sequence) {
           .of_ring = true};
 }
 
-// What stands beside a block grows with its queries, the block with their product with the keys.
+// Are the additional memory passes of a long ring block small? They grow with its queries, the
+// block with the product of queries and keys.
 TEST(KernelPricing, WhatStandsBesideALongBlockOfARingIsSmall) {
   const KernelPricing hopper("h100", {.framework = "megatron"});
-  const auto beside = [&](std::int64_t sequence) {
+  const auto share_of_ring = [&](std::int64_t sequence) {
     const Attention block = ring_block_of(sequence);
     return framework_factor(hopper, block, hopper.gpu.model->cost(block)) - 1.0;
   };
-  EXPECT_GT(beside(8192), 0.2);
-  EXPECT_LT(beside(131072), 0.05);
-  EXPECT_GT(beside(131072), 0.0);
+  EXPECT_GT(share_of_ring(8192), 0.2);
+  EXPECT_LT(share_of_ring(131072), 0.05);
+  EXPECT_GT(share_of_ring(131072), 0.0);
 }
 
-// Do replicas wait for the last of them where they meet, and only there?
+// Do replicas wait for the last of them, and only if they synchronise?
 TEST(KernelPricing, ReplicasWaitForTheLastOfThem) {
   Scenario scenario;
   const auto last = [&] { return kernel_software(scenario).last_replica; };
@@ -83,7 +86,7 @@ TEST(KernelPricing, ReplicasWaitForTheLastOfThem) {
   EXPECT_DOUBLE_EQ(last(), 1.0);
 }
 
-// A run says what waiting for the last replica takes, or that it left it out.
+// Does a run report the time of waiting for the last replica, or that it was left out?
 TEST(KernelPricing, ARunSaysWhetherReplicasKeepPace) {
   const auto says = [](const std::string& replicas, const char* stragglers) {
     const Scenario scenario =
@@ -100,8 +103,8 @@ TEST(KernelPricing, ARunSaysWhetherReplicasKeepPace) {
   EXPECT_NE(says("2", "false").find("0.5 % later"), std::string::npos) << says("2", "false");
 }
 
-// Weights of 16 bits, two copies of 4 bits and a scale for 16 numbers, fp32 gradients and Adam:
-// 2 + 2 x 0.5625 + 4 + 12.
+// Does the recipe of 4 bits contain its memory? Weights of 16 bits, two copies of 4 bits and a
+// scale for 16 numbers, fp32 gradients and Adam: 2 + 2 x 0.5625 + 4 + 12.
 TEST(KernelPricing, TheRecipeOfFourBitsSaysSo) {
   const Recipe recipe = load_recipe("nvfp4");
   EXPECT_TRUE(recipe.four_bit_gemms);

@@ -1,4 +1,4 @@
-// Is simulate() what a library's users expect: repeatable, stoppable, safe from several threads?
+// simulate() as a library function: repeatable, cancellable, and safe from several threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,6 +19,7 @@ Scenario pipeline() {
   return small_scenario({.tensor = 2, .pipeline = 2, .data = 4, .microbatches = 8});
 }
 
+// Does a memo change no digit of a result?
 TEST(Library, AMemoChangesNoDigitOfAResult) {
   const Scenario scenario = pipeline();
   Memo memo;
@@ -31,6 +32,7 @@ TEST(Library, AMemoChangesNoDigitOfAResult) {
   EXPECT_EQ(first.memory_peaks.front().bytes, again.memory_peaks.front().bytes);
 }
 
+// Is a step time alone that of the whole result?
 TEST(Library, AStepTimeAloneIsThatOfAWholeResult) {
   const Scenario scenario = pipeline();
   const Result whole = simulate(scenario);
@@ -46,6 +48,7 @@ TEST(Library, AStepTimeAloneIsThatOfAWholeResult) {
   EXPECT_TRUE(alone.memory_peaks.empty());
 }
 
+// Is a changed scenario simulated anew?
 TEST(Library, AChangedScenarioIsSimulatedAnew) {
   Scenario scenario = pipeline();
   Memo memo;
@@ -56,7 +59,8 @@ TEST(Library, AChangedScenarioIsSimulatedAnew) {
   EXPECT_EQ(after.timeline.makespan_s, simulate(scenario).timeline.makespan_s);
 }
 
-// Folding reads who calls what with whom and in which order, but not how often.
+// Are other numbers of microbatches folded only once? Folding depends on which ranks call what in
+// which order, but not on how often.
 TEST(Library, OtherNumbersOfMicrobatchesAreFoldedOnce) {
   const Scenario scenario = pipeline();
   Memo memo;
@@ -126,6 +130,7 @@ std::vector<Scenario> kinds_of_steps() {
   return scenarios;
 }
 
+// Are other numbers of microbatches the same as simulated anew?
 TEST(Library, OtherNumbersOfMicrobatchesAreAsAfresh) {
   std::size_t number = 0;
   for (const Scenario& scenario : kinds_of_steps()) {
@@ -136,7 +141,8 @@ TEST(Library, OtherNumbersOfMicrobatchesAreAsAfresh) {
   }
 }
 
-// Whatever else a plan says that a memo has not seen, it takes no block of another.
+// Are blocks taken only from the same plan? Whatever else of a plan differs, it uses no block of
+// another one.
 TEST(Library, BlocksAreThoseOfTheSamePlan) {
   const Scenario scenario = pipeline();
   std::vector<Scenario> others(6, with_microbatches(scenario, 10));
@@ -153,7 +159,7 @@ TEST(Library, BlocksAreThoseOfTheSamePlan) {
   for (const Scenario& other : others) expect_as_afresh(with_microbatches(other, 11), memo);
 }
 
-// By flow class: its rate cap, and on how many link classes it may meet others.
+// By flow class: its rate cap, and the number of link classes on which it may share capacity.
 std::vector<std::pair<double, std::ptrdiff_t>> limits_of(const Partition& partition) {
   std::vector<std::pair<double, std::ptrdiff_t>> limits;
   for (const FlowClass& flow : partition.flows)
@@ -162,7 +168,7 @@ std::vector<std::pair<double, std::ptrdiff_t>> limits_of(const Partition& partit
   return limits;
 }
 
-// Whatever a memo has seen, a scenario comes out as it does afresh.
+// Does a memo of other steps change no result? A scenario gives the same result as with a new memo.
 TEST(Library, AMemoOfOtherStepsChangesNoResult) {
   std::vector<Scenario> scenarios;
   const std::vector<SmallShape> shapes = {
@@ -195,6 +201,7 @@ TEST(Library, AMemoOfOtherStepsChangesNoResult) {
   }
 }
 
+// Does a stop request end a simulation with Cancelled?
 TEST(Library, AStopEndsASimulationByCancelled) {
   std::stop_source stop;
   stop.request_stop();
@@ -202,7 +209,8 @@ TEST(Library, AStopEndsASimulationByCancelled) {
   EXPECT_THROW((void)simulate(pipeline(), {.stop = stop.get_token()}, memo), Cancelled);
 }
 
-// Every operation has events of its own, so that progress is told in the middle of the run.
+// Does a stop request in the middle leave the memo and the engine usable? Every operation is a
+// separate event, so progress is reported during the run.
 TEST(Library, AStopInTheMiddleLeavesTheMemoAndTheEngineUsable) {
   for (const char* engine : {"simgrid", "ideal"}) {
     Scenario scenario =
@@ -226,6 +234,7 @@ TEST(Library, AStopInTheMiddleLeavesTheMemoAndTheEngineUsable) {
   }
 }
 
+// Do threads get the results of sequential runs?
 TEST(Library, ThreadsGetTheResultsOfRunsOneByOne) {
   const Scenario scenario = pipeline();
   std::vector<WhatIf> asked;
@@ -246,7 +255,8 @@ TEST(Library, ThreadsGetTheResultsOfRunsOneByOne) {
     EXPECT_NEAR(together[i], alone[i], 1e-9 * alone[i]) << i;
 }
 
-// Whoever comes first lowers; the others arrange its blocks, while it runs.
+// Can threads simulate other numbers of microbatches at the same time? The first one lowers, and
+// the others arrange its blocks while it runs.
 TEST(Library, ThreadsMayAskForOtherNumbersOfMicrobatchesAtOnce) {
   const Scenario first = pipeline();
   const std::vector<std::int64_t> counts = {8, 9, 12, 8, 16, 5};

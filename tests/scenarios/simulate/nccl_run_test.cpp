@@ -1,5 +1,5 @@
-// NCCL's choice in a scenario: it is the default, it is told, it obeys the settings, and where it
-// is not known something stands in for it.
+// NCCL's choice in a scenario: it is the default, it is reported, it obeys the settings, and other
+// algorithms replace it on GPUs for which it is not known.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ Json document_on(const std::string& node) {
   return document;
 }
 
-// Eight replicas on one node, which reduce all gradients in one call of some 100 MB.
+// Eight replicas on one node, which reduce all gradients in one call of about 100 MB.
 Json replicas_on(const std::string& node) {
   Json document = small_document({.data = 8, .microbatches = 1});
   document["cluster"]["node"] = node;
@@ -58,6 +58,7 @@ const Approximation* find_approximation(const ScenarioRun& run, const std::strin
   return nullptr;
 }
 
+// Is NCCL's choice the default, and is it reported?
 TEST(NcclRun, TheDefaultIsWhatNcclChoosesAndSaysSo) {
   const ScenarioRun run = simulate(load(document_on("dgx_h100")), {});
   std::size_t rows = 0;
@@ -79,6 +80,7 @@ TEST(NcclRun, TheDefaultIsWhatNcclChoosesAndSaysSo) {
   EXPECT_THAT(collectives_section(run.view()), testing::HasSubstr("nccl: Tree/LL, 1 channel"));
 }
 
+// Does the trace name the kernel that NCCL would launch?
 TEST(NcclRun, TheTraceNamesTheKernelThatNcclWouldLaunch) {
   const ScenarioRun run = simulate(
       load(with_nccl(document_on("dgx_h100"), {{"algo", "Ring"}, {"proto", "LL128"}})), {});
@@ -91,6 +93,7 @@ TEST(NcclRun, TheTraceNamesTheKernelThatNcclWouldLaunch) {
   EXPECT_THAT(trace, testing::Not(testing::HasSubstr("NCCL_SIMPLE")));
 }
 
+// Are the settings for algorithms and protocols obeyed?
 TEST(NcclRun, AlgorithmsAndProtocolsAreObeyed) {
   const Json free = replicas_on("dgx_h100");
   const auto reductions = [](const Json& document) {
@@ -101,12 +104,14 @@ TEST(NcclRun, AlgorithmsAndProtocolsAreObeyed) {
   EXPECT_EQ(reductions(with_nccl(free, {{"algo", "Ring;allreduce:Tree"}})),
             std::set<std::string>{"Tree"});
   const auto rows = rows_of(with_nccl(free, {{"algo", "^NVLS,NVLSTree"}, {"proto", "LL128"}}));
+  EXPECT_FALSE(rows.empty());
   for (const CollectiveSummary& row : rows) {
     EXPECT_THAT(row.selected_algorithm.algorithm, testing::AnyOf("Ring", "Tree"));
     EXPECT_EQ(row.selected_algorithm.protocol, "LL128");
   }
 }
 
+// Do channels stay within their limits?
 TEST(NcclRun, ChannelsAreKeptWithinTheirLimits) {
   const Json ring = with_nccl(document_on("dgx_a100_80gb"), {{"algo", "Ring"}});
   Json few = ring;
@@ -115,20 +120,24 @@ TEST(NcclRun, ChannelsAreKeptWithinTheirLimits) {
   for (const CollectiveSummary& row : rows_of(ring))
     most = std::max(most, row.selected_algorithm.channels);
   EXPECT_GT(most, 2U);
+  EXPECT_FALSE(rows_of(few).empty());
   for (const CollectiveSummary& row : rows_of(few)) EXPECT_LE(row.selected_algorithm.channels, 2U);
 }
 
-// NCCL's data know every GPU of NVIDIA's that has a profile; only V100 was measured by nobody.
+// Is every GPU of NVIDIA with a profile known? Only for V100 there is no measurement.
 TEST(NcclRun, EveryGpuIsKnown) {
+  std::size_t gpus = 0;
   for (const std::string& gpu : gpu_names()) {
     if (gpu.starts_with("mi")) continue;
     const auto facts = nccl::host_facts(gpu, "");
     ASSERT_TRUE(facts.has_value()) << gpu;
     EXPECT_EQ(nccl::machine_model(facts->sm).has_value(), gpu != "v100") << gpu;
+    ++gpus;
   }
+  EXPECT_GE(gpus, 12U);
 }
 
-// An L40S takes an A100's constants, and says so.
+// Is it reported if the times of another GPU are used? An L40S uses the constants of an A100.
 TEST(NcclRun, TimesOfAnotherGpuAreSaidToBe) {
   const TemporaryFolder folder;
   Json document = document_on("dgx_a100_80gb");
@@ -143,7 +152,8 @@ TEST(NcclRun, TimesOfAnotherGpuAreSaidToBe) {
   EXPECT_THAT(said->sentence, testing::HasSubstr("another GPU of its generation"));
 }
 
-// nccl_model_test.cpp tests what differs between releases.
+// Does a patch version use the data of its release? nccl_model_test.cpp tests the differences
+// between releases.
 TEST(NcclRun, APatchTakesItsReleasesData) {
   const auto reduction_s = [](const char* version) {
     for (const CollectiveSummary& row :
@@ -156,18 +166,23 @@ TEST(NcclRun, APatchTakesItsReleasesData) {
   EXPECT_EQ(reduction_s("2.30"), reduction_s("2.30.7"));
 }
 
+// Is another algorithm used unchanged?
 TEST(NcclRun, AnotherAlgorithmIsTakenAsItStands) {
   Json document = document_on("dgx_h100");
   document["collectives"]["tensor"]["all_gather"] = "ring";
+  std::size_t gathers = 0;
   for (const CollectiveSummary& row : rows_of(document)) {
     if (row.group != GroupKind::Tensor || row.op != CollectiveOp::AllGather) continue;
     EXPECT_EQ(row.selected_algorithm.label, "ring");
     EXPECT_TRUE(row.selected_algorithm.protocol.empty());
     EXPECT_EQ(row.selected_algorithm.channels, 0U);
+    ++gathers;
   }
+  EXPECT_GT(gathers, 0U);
 }
 
-// RCCL's tables are its own: the registry's algorithms carry the calls, and the report says so.
+// Do algorithms of the registry replace NCCL on other GPUs? The tables of RCCL are not known, and
+// the report states the replacement.
 TEST(NcclRun, OnOtherGpusTheRegistryStandsIn) {
   const ScenarioRun run = simulate(load(document_on("mi300x")), {});
   const Approximation* said = find_approximation(run, "nccl_stood_in_for");
@@ -182,7 +197,8 @@ TEST(NcclRun, OnOtherGpusTheRegistryStandsIn) {
             nullptr);
 }
 
-// By hand the same algorithms take the same time to the bit of the sums.
+// Is the replacement the quicker one of ring and tree? Chosen by name, the same algorithms take the
+// same time, except for rounding.
 TEST(NcclRun, WhatStandsInIsTheQuickerOfRingAndTree) {
   Json document = document_on("mi300x");
   const double chosen = simulate(load(document), {}).timeline.makespan_s;
@@ -195,6 +211,7 @@ TEST(NcclRun, WhatStandsInIsTheQuickerOfRingAndTree) {
   }
 }
 
+// Does an unknown host count as Intel, and is it reported?
 TEST(NcclRun, AnUnknownHostIsTakenForIntelAndSaidToBe) {
   Json document = document_on("dgx_a100_80gb");
   EXPECT_EQ(find_approximation(simulate(load(document), {}), "nccl_host_unknown"), nullptr);
@@ -210,7 +227,8 @@ Json stepwise(Json document) {
   return document;
 }
 
-// Steps know no protocol, so they agree where the protocol is Simple, but for the latencies.
+// Does the stepwise model play the chosen algorithm? Steps have no protocol, so they agree for the
+// protocol Simple, except for the latencies.
 TEST(NcclRun, StepwisePlaysTheChosenAlgorithm) {
   Json document = with_nccl(document_on("dgx_a100_80gb"), {{"algo", "Ring"}, {"proto", "Simple"}});
   Json by_hand = document;
@@ -223,7 +241,8 @@ TEST(NcclRun, StepwisePlaysTheChosenAlgorithm) {
   EXPECT_TRUE(agree(chosen.timeline.makespan_s, named.timeline.makespan_s));
 }
 
-// Without the switches all is rings, but for the few bytes that all ranks reduce.
+// Does the stepwise model follow the choice of each group? Without the switches all calls are
+// rings, except for the few bytes that all ranks reduce.
 TEST(NcclRun, StepwiseFollowsTheChoiceOfEachGroup) {
   const Json chosen = with_nccl(document_on("dgx_h100"), {{"algo", "^NVLS,NVLSTree"}});
   Json by_hand = chosen;
@@ -239,7 +258,8 @@ TEST(NcclRun, StepwiseFollowsTheChoiceOfEachGroup) {
                     simulate(load(stepwise(by_hand)), {}).timeline.makespan_s));
 }
 
-// A NIC faster than the PCIe link before it: the run says what binds.
+// Is a NIC behind a slower link reported? If the NIC is faster than the PCIe link before it, the
+// run names the bottleneck.
 TEST(NcclRun, ANicBehindASlowerLinkIsNamed) {
   const Json document = document_on("dgx_h100");
   EXPECT_EQ(find_approximation(simulate(load(document), {}), "nic_behind_slower_link"), nullptr);
@@ -252,6 +272,7 @@ TEST(NcclRun, ANicBehindASlowerLinkIsNamed) {
   EXPECT_THAT(said->sentence, testing::HasSubstr("bound by PCIe, 48 GB/s a GPU"));
 }
 
+// Are settings without effect reported?
 TEST(NcclRun, SettingsWithoutEffectAreNamed) {
   Json document = document_on("dgx_h100");
   document["training"]["recompute"] = "selective";

@@ -1,5 +1,5 @@
-// Where ranks run: relabellings that map the machine onto itself change nothing, others do, and the
-// report says which groups cross what.
+// The placement of ranks: relabellings that map the machine onto itself change nothing, others do,
+// and the report shows which groups cross which links.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -26,7 +26,7 @@ ScenarioRun placed(const GpuOf& gpu_of, const std::string& fabric = "rail_optimi
 
 std::int64_t itself(RankId rank) { return rank; }
 
-// Oracle 79.
+// Does a permutation of replicas or nodes change nothing (oracle 79)?
 TEST(Placement, PermutingReplicasOrNodesChangesNothing) {
   const RankGrid grid(Parallelism{.tensor = 2, .pipeline = 2, .data = 4});
   const double plain = placed(itself).timeline.makespan_s;
@@ -52,6 +52,7 @@ const GroupSpan& row_of(const std::vector<GroupSpan>& rows, GroupKind kind) {
                        [kind](const GroupSpan& row) { return row.kind == kind; });
 }
 
+// Are tensor groups across nodes slower, and is it reported?
 TEST(Placement, TensorGroupsAcrossNodesAreSlowerAndTheReportSaysSo) {
   const ScenarioRun good = placed(itself);
   const auto apart = [](RankId rank) {
@@ -77,6 +78,7 @@ TEST(Placement, TensorGroupsAcrossNodesAreSlowerAndTheReportSaysSo) {
   EXPECT_EQ(row_of(worse, GroupKind::Tensor).per_node_most, 1U);
 }
 
+// Can the placement be in a file next to the scenario?
 TEST(Placement, MayStandInAFileBesideTheScenario) {
   const TemporaryFolder folder;
   auto document = small_document(kShape);

@@ -1,5 +1,5 @@
-// A whole run under recomputation of some layers, and under each kernel of attention: what the step
-// takes and holds follows from the layers and the kernel alone.
+// Whole runs with recomputation of some layers, and with each attention kernel: time and memory of
+// the step depend only on the layers and the kernel.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -26,6 +26,7 @@ std::int64_t held(const ScenarioRun& run) {
   return most;
 }
 
+// Does each further recomputed layer cost time and save memory?
 TEST(RecomputedLayers, CostTimeAndSaveMemoryOneByOne) {
   std::vector<std::int64_t> layers;
   const ScenarioRun none = simulate(recomputing({}), {});
@@ -46,7 +47,8 @@ TEST(RecomputedLayers, CostTimeAndSaveMemoryOneByOne) {
   EXPECT_GT(before_s, none.timeline.makespan_s);
 }
 
-// Ranks that compute other layers again are not taken for each other.
+// Are folding and contraction exact with recomputed layers? Ranks that recompute different layers
+// must not be in one class.
 TEST(RecomputedLayers, FoldAndContractAsIfTheyDidNot) {
   for (const std::vector<std::int64_t>& layers :
        {std::vector<std::int64_t>{2}, {0, 5}, {1, 2, 3, 6, 7}}) {
@@ -66,7 +68,8 @@ ScenarioRun with_attention(const char* kind, const char* node) {
   return simulate(load(document), {});
 }
 
-// Memory-efficient kernels keep what flash keeps, and are slower; scores in memory take more.
+// Do the attention kernels differ in time, and only the unfused one in memory? Memory-efficient
+// kernels keep what flash keeps, and are slower; scores in memory take more.
 TEST(AttentionKernels, DifferInTimeAndOnlyUnfusedInMemory) {
   for (const char* node : {"dgx_a100_80gb", "dgx_h100"}) {
     const ScenarioRun flash = with_attention("flash", node);

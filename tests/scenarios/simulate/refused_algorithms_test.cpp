@@ -1,4 +1,4 @@
-// An algorithm that its group cannot run is a wrong input: the place that chose it is named.
+// An algorithm that its group cannot run is bad input, and the error names the field that chose it.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 const std::string kOneNode =
     std::string(TRAINYARD_SOURCE_DIRECTORY) + "/scenarios/llama3/llama3_8b_8xh100.json";
 
-// What is said of two nodes whose collectives are chosen so; empty: it runs.
+// The problems of a scenario on two nodes with this choice of algorithms. Empty: it runs.
 std::vector<Problem> said_of_choice(const Override& choice, const std::string& model) {
   const Scenario scenario = load_scenario(kOneNode, {{"cluster.nodes", "2"},
                                                      {"parallelism.data", "8"},
@@ -34,7 +34,8 @@ std::vector<Problem> said_of(const std::string& algorithm, const std::string& mo
   return said_of_choice({"collectives.data.all_reduce", algorithm}, model);
 }
 
-// A tree adds up, and nothing else: replicas' reductions run, the tensor ranks' gathers do not.
+// Is the field named if NCCL has no algorithm left? A tree can only reduce: the reductions of
+// replicas run, the gathers of the tensor ranks do not.
 TEST(RefusedAlgorithms, AreNamedWhereNcclIsLeftNone) {
   for (const std::string model : {"fluid", "stepwise"}) {
     const std::vector<Problem> problems = said_of_choice({"collectives.nccl.algo", "Tree"}, model);
@@ -46,6 +47,7 @@ TEST(RefusedAlgorithms, AreNamedWhereNcclIsLeftNone) {
   EXPECT_TRUE(said_of_choice({"collectives.nccl.algo", "Ring"}, "fluid").empty());
 }
 
+// Is the field named that chose the algorithm?
 TEST(RefusedAlgorithms, AreNamedWhereTheyWereChosen) {
   for (const std::string model : {"fluid", "stepwise"}) {
     const std::vector<Problem> problems = said_of("nvls", model);
@@ -60,6 +62,7 @@ TEST(RefusedAlgorithms, AreNamedWhereTheyWereChosen) {
   }
 }
 
+// Is nothing refused if the group can run the algorithm?
 TEST(RefusedAlgorithms, AreNoneWhereTheGroupCanRunThem) {
   EXPECT_TRUE(said_of("nvls_tree", "fluid").empty());
   EXPECT_TRUE(said_of("ring", "stepwise").empty());

@@ -1,5 +1,5 @@
-// A scenario's run: the same whichever way it is asked for - folded or not, stepwise or fluid,
-// through a workload file, again.
+// Runs of a scenario: the same result folded or unfolded, stepwise or fluid, through a workload
+// file, and repeated.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,12 +34,13 @@ const std::vector<SmallShape> kShapes = {
     {.pipeline = 2, .data = 1, .zero_stage = 1, .context = 8, .exchange = "all_gather"},
     {.data = 2, .context = 8, .exchange = "a2a+p2p", .traders = 4}};
 
+// Are the runs of small scenarios sound?
 TEST(Run, SmallScenariosAreSound) {
   for (const SmallShape& shape : kShapes) expect_sound(simulate(small_scenario(shape), {}));
 }
 
-// Are the peaks that a run keeps those of its final timeline and all that its programs
-// and the software around them hold?
+// Are the memory peaks of a run those of its timeline, including the resident memory and the
+// software?
 TEST(Run, KeepsTheMemoryPeaksOfItsClasses) {
   for (const SmallShape& shape : kShapes) {
     const ScenarioRun run = simulate(small_scenario(shape), {});
@@ -60,7 +61,8 @@ TEST(Run, KeepsTheMemoryPeaksOfItsClasses) {
   }
 }
 
-// An H100's data sheet says 989.4 TFLOP/s in bf16 and twice that in fp8, a GB200's 4 times in fp4.
+// Do narrow GEMMs have their own peak? An H100's data sheet states 989.4 TFLOP/s in bf16 and twice
+// that in fp8, a GB200's 4 times in fp4.
 TEST(Run, NarrowProductsHaveAPeakOfTheirOwn) {
   struct Case {
     const char* node;
@@ -86,7 +88,8 @@ TEST(Run, NarrowProductsHaveAPeakOfTheirOwn) {
   }
 }
 
-// Are the shares of time that a run keeps, found beside its peaks of memory, those of its timeline?
+// Are the breakdowns of a run those of its timeline? They are computed concurrently with the memory
+// peaks.
 TEST(Run, KeepsTheSharesOfTimeOfItsClasses) {
   for (const SmallShape& shape : kShapes) {
     const ScenarioRun run = simulate(small_scenario(shape), {.breakdowns = true});
@@ -100,6 +103,7 @@ TEST(Run, KeepsTheSharesOfTimeOfItsClasses) {
   }
 }
 
+// Do folded and unfolded runs agree in every span?
 TEST(Run, FoldedEqualsUnfoldedInEverySpan) {
   for (const SmallShape& shape : kShapes) {
     const Scenario scenario = small_scenario(shape);
@@ -122,7 +126,8 @@ TEST(Run, FoldedEqualsUnfoldedInEverySpan) {
   }
 }
 
-// Rings of two over a link of their own: sending the steps one by one takes what the fluid says.
+// Do the stepwise and the fluid model agree on two GPUs? Rings of two use a separate link, so
+// single steps take the time of the fluid model.
 TEST(Run, StepwiseEqualsFluidOnTwoGpus) {
   const ScenarioRun fluid = simulate(load_scenario(kTwoGpus, {}), {});
   const ScenarioRun stepwise =
@@ -134,16 +139,17 @@ TEST(Run, StepwiseEqualsFluidOnTwoGpus) {
               kAgreement * fluid.timeline.makespan_s);
 }
 
+// Does a workload file give the same timeline to the bit?
 TEST(Run, AWorkloadFileGivesTheSameTimelineToTheBit) {
   for (const SmallShape& shape : kShapes) {
     nlohmann::ordered_json document = small_document(shape);
-    document["defaults"] = "ideal";  // a workload says nothing of its software
+    document["defaults"] = "ideal";  // a workload contains nothing about its software
     const Scenario scenario = load(document);
     const std::string text = to_json(scenario_workload(scenario, build_cluster(scenario.cluster)));
     EXPECT_EQ(to_json(parse_workload("again", text)), text);
     const std::string direct = in_a_child([&] { return bits(simulate(scenario, {}).timeline); });
     const std::string again = in_a_child([&] {
-      WorkloadQuestion question;
+      WorkloadRun question;
       question.workload = parse_workload("again", text);
       question.cluster = scenario.cluster;
       return bits(simulate(std::move(question), {}).timeline);
@@ -153,6 +159,7 @@ TEST(Run, AWorkloadFileGivesTheSameTimelineToTheBit) {
   }
 }
 
+// Is a run deterministic?
 TEST(Run, IsDeterministic) {
   std::vector<Scenario> scenarios = {load_scenario(kTwoGpus, {})};
   for (const SmallShape& shape : kShapes) scenarios.push_back(small_scenario(shape));
@@ -164,8 +171,9 @@ TEST(Run, IsDeterministic) {
   }
 }
 
-// Without contention there is nothing for the solver to do; with it, it only takes longer. (Where
-// messages slow kernels down, one that comes late may spare the kernels of the critical path.)
+// Is the ideal engine a lower bound? Without contention the solver has nothing to do; contention
+// only adds time. (If messages slow kernels down, a late message may spare the kernels of the
+// critical path.)
 TEST(Run, TheIdealEngineIsALowerBound) {
   for (const SmallShape& shape : kShapes) {
     auto document = small_document(shape);
@@ -185,7 +193,8 @@ double step_time(nlohmann::ordered_json document, const std::string& key, bool v
   return run.timeline.makespan_s;
 }
 
-// What is hidden behind compute costs nothing; what is not is added.
+// Does overlap reduce the step? Hidden communication costs nothing, and exposed communication is
+// added.
 TEST(Run, OverlapIsWorthItsName) {
   const auto replicas = small_document({.data = 8, .zero_stage = 1});
   EXPECT_LT(step_time(replicas, "overlap_grad_reduce", true),
@@ -201,8 +210,8 @@ TEST(Run, OverlapIsWorthItsName) {
   }
 }
 
-// An A100's profile in which computation loses so much for each share of the SMs held, and
-// communication so much of its rate beside computation.
+// An A100's profile in which computation loses `compute_loss` for each share of the SMs held, and
+// communication `slowed` of its rate while computation runs.
 std::string profile_with(double compute_loss, double slowed) {
   auto profile =
       nlohmann::ordered_json::parse(read_file(data_file("kernels/profiles", "a100_80gb")));
@@ -214,8 +223,8 @@ std::string profile_with(double compute_loss, double slowed) {
   return file;
 }
 
-// What a profile says of interference is what the step pays, in both engines; nothing of it is left
-// where the scenario switches interference off.
+// Does the step pay the interference of the profile, in both engines? Nothing of it remains if the
+// scenario switches interference off.
 TEST(Run, TheProfileSaysWhatInterferenceCosts) {
   for (const char* engine : {"ideal", "simgrid"}) {
     auto document = small_document({.data = 8, .zero_stage = 1});
@@ -237,7 +246,8 @@ TEST(Run, TheProfileSaysWhatInterferenceCosts) {
   }
 }
 
-// Each call's loss is the sheet's factor times the share of the SMs that it holds.
+// Do losses grow with the factor of the profile? The loss of each call is the factor times the
+// share of the SMs that it holds.
 TEST(Run, LossesGrowWithTheProfilesFactor) {
   const ScenarioRun run = simulate(small_scenario({.data = 8, .zero_stage = 1}), {});
   GpuSheet sheet = load_gpu_sheet("a100_80gb");
@@ -255,6 +265,7 @@ TEST(Run, LossesGrowWithTheProfilesFactor) {
   EXPECT_GT(most, 0.0);
   EXPECT_TRUE(communication_losses(*run.partition, sheet).empty());
   sheet.communication_sms.slowed = 0.3;
+  EXPECT_FALSE(communication_losses(*run.partition, sheet).empty());
   for (const double loss : communication_losses(*run.partition, sheet)) EXPECT_EQ(loss, 0.3);
 }
 

@@ -1,7 +1,7 @@
-// Scenarios on a node made by hand, and how to compare two runs.
+// Scenarios on a hand-made node, and the comparison of two runs.
 //
-//   Result run = simulate(small_scenario({.tensor = 2, .pipeline = 2, .data = 2}), {});
-//   expect_sound(run);
+//    Result run = simulate(small_scenario({.tensor = 2, .pipeline = 2, .data = 2}), {});
+//    expect_sound(run);
 #pragma once
 
 #include <fmt/format.h>
@@ -89,9 +89,9 @@ inline std::string bits(const Timeline& timeline) {
   return text;
 }
 
-// What `make` returns, computed by a child of this process. SimGrid's clock never goes back, so
-// that a second run in one process starts at another date and rounds its last bit another way;
-// children of one parent start at the same date.
+// The result of `make`, computed by a child of this process. SimGrid's clock never goes back, so a
+// second run in one process starts at another date and rounds its last bits differently. Children
+// of one parent start at the same date.
 inline std::string in_a_child(const std::function<std::string()>& make) {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
@@ -118,8 +118,8 @@ inline std::string in_a_child(const std::function<std::string()>& make) {
   return text;
 }
 
-// What every result must keep: shares fill the step, memory comes back, the verdict on memory is
-// there, nothing is negative or beyond the step.
+// Checks the properties of every result: shares fill the step, memory is freed, the verdict on
+// memory exists, and no time is negative or beyond the step.
 inline void expect_sound(const Result& run) {
   const double step = run.timeline.makespan_s;
   EXPECT_GT(step, 0.0);

@@ -1,4 +1,4 @@
-// Does every scenario that is shipped run, and is what comes out sound?
+// Runs of every scenario of the repository.
 #include <gtest/gtest.h>
 
 #include <iostream>
@@ -30,6 +30,7 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
 
 class Shipped : public ::testing::TestWithParam<std::string> {};
 
+// Does the scenario run, and is the result sound?
 TEST_P(Shipped, Runs) {
   const Scenario scenario = load_scenario(GetParam(), {});
   const Cluster cluster = build_cluster(scenario.cluster);
@@ -47,6 +48,9 @@ TEST_P(Shipped, Runs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, Shipped, ::testing::ValuesIn(shipped()), test_name);
+
+// Does the suite above run all scenarios?
+TEST(ShippedScenarios, AreAllThere) { EXPECT_GE(shipped().size(), 64U); }
 
 }  // namespace
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-// Peak memory of zero-bubble schedules against the authors' own table.
+// The peak memory of zero-bubble schedules against the authors' own table.
 #include <gtest/gtest.h>
 
 #include "runs.hpp"
@@ -54,6 +54,7 @@ double peak_gib(const PublishedMemory& row, const char* schedule) {
   return static_cast<double>(most) / 1073741824.0;
 }
 
+// Is the peak the published multiple of that of 1F1B?
 TEST(ZeroBubbleMemory, IsThePublishedMultipleOf1F1B) {
   for (const PublishedMemory& row :
        {PublishedMemory{"1.5B", 22, 24, 2304, 8, 6, 24, 30.0, 32.0, 59.0},

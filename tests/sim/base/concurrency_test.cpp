@@ -1,4 +1,4 @@
-// Two pieces of work at once: are both done, and does either's error reach the caller?
+// Concurrent work: all of it is done, and an error of any part reaches the caller.
 #include "sim/base/concurrency.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,8 @@
 namespace trainyard::test {
 namespace {
 
-TEST(Beside, BothAreDoneAndTheSecondAnswers) {
+// Are both tasks done, and is the result of the second returned?
+TEST(RunConcurrently, BothAreDoneAndTheSecondAnswers) {
   for (const bool worth : {false, true}) {
     int first = 0;
     EXPECT_EQ(run_concurrently(
@@ -28,10 +29,11 @@ TEST(Beside, BothAreDoneAndTheSecondAnswers) {
   }
 }
 
-// Memory for a thread's stack is refused: are both done all the same, one after the other?
-TEST(Beside, WithoutAThreadToBeHad) {
+// Are both tasks done if the stack of a thread cannot be allocated? They then run one after the
+// other.
+TEST(RunConcurrently, WithoutAThreadToBeHad) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer would have no memory for itself";
+  GTEST_SKIP() << "SKIPPED, NOT TESTED: the sanitizer would have no memory for itself";
 #endif
   const auto without_room = [] {
     const rlimit none{.rlim_cur = 1 << 20, .rlim_max = RLIM_INFINITY};
@@ -46,8 +48,9 @@ TEST(Beside, WithoutAThreadToBeHad) {
   EXPECT_EXIT(without_room(), testing::ExitedWithCode(0), "");
 }
 
-// Each waits for the other: neither would end if one followed the other.
-TEST(Beside, TheyMeet) {
+// Do the tasks run at the same time? Each waits for the other: neither would end if one followed
+// the other.
+TEST(RunConcurrently, TheyMeet) {
   std::latch both(2);
   std::thread::id first;
   const std::thread::id second = run_concurrently(
@@ -64,7 +67,8 @@ TEST(Beside, TheyMeet) {
   EXPECT_EQ(second, std::this_thread::get_id());
 }
 
-TEST(Beside, AnErrorOfEitherIsThrown) {
+// Is the error of either task thrown?
+TEST(RunConcurrently, AnErrorOfEitherIsThrown) {
   const auto fails = [] { throw std::runtime_error("it fails"); };
   const auto works = [] {};
   for (const bool worth : {false, true}) {
@@ -73,6 +77,7 @@ TEST(Beside, AnErrorOfEitherIsThrown) {
   }
 }
 
+// Is every piece done exactly once?
 TEST(ShareOut, EveryPieceIsDoneOnce) {
   for (const bool worth : {false, true}) {
     std::vector<int> done(100, 0);
@@ -82,6 +87,7 @@ TEST(ShareOut, EveryPieceIsDoneOnce) {
   }
 }
 
+// Is the error of a piece thrown?
 TEST(ShareOut, AnErrorOfAPieceIsThrown) {
   const auto fails = [](std::size_t i) {
     if (i == 7) throw std::runtime_error("it fails");

@@ -1,4 +1,4 @@
-// Does every value stand in its own list, in the order it was told?
+// CSR lists: every value is in its own list, in the order of insertion.
 #include "sim/base/csr_lists.hpp"
 
 #include <gmock/gmock.h>
@@ -12,6 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+// Does each list keep the order of insertion?
 TEST(CsrLists, KeepTheOrderWithinEach) {
   const std::vector<std::pair<std::size_t, int>> told = {{3, 1}, {0, 2}, {3, 3}, {1, 4}, {3, 5}};
   const CsrLists<int> lists(5, [&](const auto& put) {
@@ -25,6 +26,7 @@ TEST(CsrLists, KeepTheOrderWithinEach) {
   EXPECT_THAT(lists[4], IsEmpty());
 }
 
+// Can the lists be empty?
 TEST(CsrLists, MayBeNone) {
   EXPECT_EQ(CsrLists<int>().size(), 0U);
   EXPECT_EQ(CsrLists<int>(0, [](const auto&) {}).size(), 0U);

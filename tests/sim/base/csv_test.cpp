@@ -1,5 +1,5 @@
-// Is a table read by the names of its columns, and is what is wrong with it said? Is a field that
-// is written one field, and no formula?
+// Tables that are read by the names of their columns, their errors, and fields that are written
+// without formulas.
 #include "sim/base/csv.hpp"
 
 #include <gtest/gtest.h>
@@ -27,6 +27,7 @@ std::string problem_of(const std::string& text, const std::string& column) {
   return "";
 }
 
+// Is a table read by column?
 TEST(CsvTable, IsReadByColumn) {
   const CsvTable table(table_of("gpu,rows,time_us\nh100,12,3.5\n\nb200,7,1e3\n"));
   ASSERT_EQ(table.rows(), 2U);
@@ -37,6 +38,7 @@ TEST(CsvTable, IsReadByColumn) {
   EXPECT_DOUBLE_EQ(table.number(1, "time_us"), 1000.0);
 }
 
+// Is a table read as spreadsheets write it?
 TEST(CsvTable, IsReadAsSpreadsheetsWriteIt) {
   const CsvTable table(table_of("\xEF\xBB\xBF\"gpu\", rows,time_us,\r\n\"h100\",12 ,3.5,\r\n\r\n"));
   ASSERT_EQ(table.rows(), 1U);
@@ -45,6 +47,7 @@ TEST(CsvTable, IsReadAsSpreadsheetsWriteIt) {
   EXPECT_DOUBLE_EQ(table.number(0, "time_us"), 3.5);
 }
 
+// Does an error describe the fault?
 TEST(CsvTable, SaysWhatIsWrong) {
   EXPECT_NE(problem_of("a;b\n1;2\n", "a").find("part fields by commas"), std::string::npos);
   EXPECT_NE(problem_of("a,b\n\n1,nan\n", "b").find("line 3 has b \"nan\""), std::string::npos);
@@ -55,6 +58,7 @@ TEST(CsvTable, SaysWhatIsWrong) {
   EXPECT_NE(problem_of("a,b\n1,x\n", "b").find("line 2 has b \"x\""), std::string::npos);
 }
 
+// Is a written field not a formula?
 TEST(CsvField, IsNoFormula) {
   EXPECT_EQ(csv_field("plain"), "plain");
   EXPECT_EQ(csv_field("=1+1"), "'=1+1");
@@ -65,6 +69,7 @@ TEST(CsvField, IsNoFormula) {
   EXPECT_EQ(csv_field("say \"yes\"\n"), "\"say \"\"yes\"\"\n\"");
 }
 
+// Is a cell the field of a JSON value?
 TEST(CsvCell, IsTheFieldOfAValue) {
   EXPECT_EQ(csv_cell(nullptr), "");
   EXPECT_EQ(csv_cell("a,b"), "\"a,b\"");

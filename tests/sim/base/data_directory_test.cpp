@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A data folder with two models, named by the environment for the time of a test.
+// A data folder with two models. The environment names it during a test.
 class DataDirectory : public testing::Test {
  protected:
   DataDirectory()
@@ -38,18 +38,21 @@ class DataDirectory : public testing::Test {
   std::optional<std::string> before_;
 };
 
+// Are names sorted, and only JSON files listed?
 TEST_F(DataDirectory, NamesAreSortedAndOnlyJson) {
   EXPECT_EQ(data_directory(), folder_);
   EXPECT_EQ(data_names("models/data"), (std::vector<std::string>{"gpt-a", "gpt-b"}));
   EXPECT_TRUE(data_names("no/such").empty());
 }
 
+// Are files found by name and by path?
 TEST_F(DataDirectory, FilesByNameAndByPath) {
   EXPECT_EQ(data_file("models/data", "gpt-a"), folder_ / "models/data/gpt-a.json");
   const std::string path = (folder_ / "models/data/gpt-b.json").string();
   EXPECT_EQ(data_file("models/data", path), path);
 }
 
+// Does an unknown name suggest the nearest one?
 TEST_F(DataDirectory, UnknownNamesGetTheNearest) {
   try {
     (void)data_file("models/data", "gpt-aa");
@@ -61,6 +64,7 @@ TEST_F(DataDirectory, UnknownNamesGetTheNearest) {
   EXPECT_THROW((void)data_file("models/data", "./gpt-a"), InputError);
 }
 
+// Is a wrong environment variable reported?
 TEST_F(DataDirectory, AWrongEnvironmentIsSaid) {
   setenv("TRAINYARD_DATA", "/no/such/place", 1);
   EXPECT_THROW((void)data_directory(), InputError);

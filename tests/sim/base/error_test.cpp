@@ -8,24 +8,28 @@
 namespace trainyard {
 namespace {
 
+// Is a problem printed with its file, pointer and hint?
 TEST(Problem, IsPrintedWithFilePointerAndHint) {
   EXPECT_EQ(to_text({"a.json", "/x", "is wrong", "mend it"}), "a.json: /x: is wrong (mend it)");
   EXPECT_EQ(to_text({"", "/x", "is wrong", ""}), "/x: is wrong");
   EXPECT_EQ(to_text({"", "", "is wrong", "mend it"}), "is wrong (mend it)");
 }
 
+// Does an error print all its problems?
 TEST(InputError, PrintsAllItsProblems) {
   const InputError error({{"a", "/x", "one", ""}, {"a", "/y", "two", ""}});
   EXPECT_STREQ(error.what(), "a: /x: one\na: /y: two");
   EXPECT_EQ(error.problems().size(), 2U);
 }
 
+// Is a message valid UTF-8 whatever bytes it quotes?
 TEST(InputError, IsTextWhateverBytesItQuotes) {
   const InputError error({.file = "caf\xe9", .pointer = "", .problem = "\xff", .hint = ""});
   EXPECT_STREQ(error.what(), "caf\ufffd: \ufffd");
   EXPECT_EQ(error.problems().front().file, "caf\ufffd");
 }
 
+// Does a failed check print its expression, values and position?
 TEST(Check, NamesExpressionValuesAndPlace) {
   const int streams = 3;
   try {

@@ -1,4 +1,4 @@
-// Are files read whole, read once, and written whole or not at all?
+// Files: they are read whole and once, and written whole or not at all.
 #include "sim/base/files.hpp"
 
 #include <fcntl.h>
@@ -43,6 +43,7 @@ class Files : public testing::Test {
   fs::path folder_;
 };
 
+// Does a file read back as written, and are its folders created?
 TEST_F(Files, WhatIsWrittenIsReadAndFoldersAreMade) {
   const fs::path file = folder_ / "a" / "b.txt";
   write_file(file, "one\n");
@@ -50,12 +51,14 @@ TEST_F(Files, WhatIsWrittenIsReadAndFoldersAreMade) {
   EXPECT_EQ(read_file(file), std::string("two\0x", 5));
 }
 
+// Does no temporary file stay behind?
 TEST_F(Files, NothingTemporaryStaysBehind) {
   write_file(folder_ / "b.txt", "one");
   const auto count = std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
   EXPECT_EQ(count, 1);
 }
 
+// Is gzip transparent, small and reproducible?
 TEST_F(Files, GzipIsTransparentSmallAndReproducible) {
   std::string contents;
   for (int i = 0; i < 50000; ++i) contents += std::to_string(i * 7919 % 1000) + ' ';
@@ -70,6 +73,7 @@ TEST_F(Files, GzipIsTransparentSmallAndReproducible) {
   EXPECT_EQ(bytes.substr(4, 4), std::string(4, '\0')) << "bytes 4 to 7 of a gzip file are its time";
 }
 
+// Are empty gzip files and files of several members read?
 TEST_F(Files, GzipOfNothingAndOfSeveralMembers) {
   write_file(folder_ / "empty.gz", "");
   EXPECT_EQ(read_file(folder_ / "empty.gz"), "");
@@ -82,6 +86,7 @@ TEST_F(Files, GzipOfNothingAndOfSeveralMembers) {
   EXPECT_EQ(read_file(folder_ / "joined.gz"), "one two");
 }
 
+// Are damaged gzip files refused?
 TEST_F(Files, BrokenGzipIsRefused) {
   write_file(folder_ / "a.gz", std::string(1000, 'x'));
   fs::rename(folder_ / "a.gz", folder_ / "whole");
@@ -94,6 +99,7 @@ TEST_F(Files, BrokenGzipIsRefused) {
   EXPECT_EQ(message_of_reading(folder_ / "text.gz"), "is not a whole gzip file");
 }
 
+// Are missing files and folders refused?
 TEST_F(Files, MissingFilesAndFoldersAreRefused) {
   EXPECT_EQ(message_of_reading(folder_ / "none"), "no such file");
   fs::create_directories(folder_);
@@ -104,6 +110,7 @@ TEST_F(Files, MissingFilesAndFoldersAreRefused) {
   EXPECT_THROW(write_file("/proc/none", "x"), InputError);
 }
 
+// Are symbolic links followed and devices kept?
 TEST_F(Files, LinksAreFollowedAndDevicesKept) {
   write_file(folder_ / "real", "old");
   fs::create_symlink(folder_ / "real", folder_ / "link");
@@ -122,7 +129,8 @@ std::string read_problem(const std::filesystem::path& file) {
   }
 }
 
-// 1 GiB of zeros and a byte, of which gzip makes 5 MB.
+// Is a gzip file that grows without limit refused? It contains 1 GiB of zeros and a byte, which
+// gzip compresses to 5 MB.
 TEST(ReadFile, AGzipFileThatGrowsWithoutMeasureIsRefused) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) /
                                      ("trainyard_bomb_" + std::to_string(getpid()) + ".gz");
@@ -137,6 +145,7 @@ TEST(ReadFile, AGzipFileThatGrowsWithoutMeasureIsRefused) {
   std::filesystem::remove(file);
 }
 
+// Are a name that is too long and a loop of links reported?
 TEST(ReadFile, ANameThatIsTooLongAndALoopOfLinksAreSaidSo) {
   EXPECT_THAT(read_problem(std::string(300, 'a')), testing::HasSubstr("cannot be read: File name"));
   const std::filesystem::path loop = std::filesystem::path(testing::TempDir()) /
@@ -162,6 +171,7 @@ class NewFiles : public testing::Test {
   fs::path folder_;
 };
 
+// Does an old file stay until the new one is complete?
 TEST_F(NewFiles, AnOldFileStandsUntilTheNewOneIsWhole) {
   write_file(folder_ / "a", "old");
   NewFile made(folder_ / "a");
@@ -173,11 +183,13 @@ TEST_F(NewFiles, AnOldFileStandsUntilTheNewOneIsWhole) {
   EXPECT_EQ(files(), 1);
 }
 
+// Does an abandoned file leave nothing?
 TEST_F(NewFiles, OneThatIsGivenUpLeavesNothing) {
   { NewFile(folder_ / "deep" / "a").write("half"); }
   EXPECT_TRUE(fs::is_empty(folder_ / "deep"));
 }
 
+// Do two writers of one file not mix?
 TEST_F(NewFiles, TwoAtOnceDoNotMix) {
   NewFile one(folder_ / "a");
   NewFile two(folder_ / "a");
@@ -190,7 +202,7 @@ TEST_F(NewFiles, TwoAtOnceDoNotMix) {
   EXPECT_EQ(files(), 1);
 }
 
-// Where the file system has files without names, as those of Linux machines do.
+// Does a killed process leave nothing? This holds on file systems with unnamed files, as on Linux.
 TEST_F(NewFiles, AKilledProcessLeavesNothing) {
   const int probe = ::open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0666);
   if (probe < 0)
@@ -208,7 +220,8 @@ TEST_F(NewFiles, AKilledProcessLeavesNothing) {
   EXPECT_EQ(files(), 0);
 }
 
-// A root folder without /proc, where a file without a name gets none later.
+// Is a file written under another name first without /proc? In a root folder without /proc, an
+// unnamed file cannot get a name later.
 TEST_F(NewFiles, WithoutProcAFileIsWrittenUnderAnotherNameFirst) {
   const pid_t child = fork();
   if (child == 0) {
@@ -230,6 +243,7 @@ TEST_F(NewFiles, WithoutProcAFileIsWrittenUnderAnotherNameFirst) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "deep"), fs::directory_iterator()), 1);
 }
 
+// Are devices and pipes never replaced?
 TEST_F(NewFiles, DevicesAndPipesAreNeverReplaced) {
   const fs::path pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -242,11 +256,12 @@ TEST_F(NewFiles, DevicesAndPipesAreNeverReplaced) {
   ::close(reader);
   EXPECT_STREQ(read, "through");
   EXPECT_TRUE(fs::is_fifo(pipe));
-  EXPECT_TRUE(is_written_as_it_stands("/dev/null"));
-  EXPECT_FALSE(is_written_as_it_stands(folder_));
-  EXPECT_FALSE(is_written_as_it_stands(folder_ / "none"));
+  EXPECT_TRUE(is_irreplaceable("/dev/null"));
+  EXPECT_FALSE(is_irreplaceable(folder_));
+  EXPECT_FALSE(is_irreplaceable(folder_ / "none"));
 }
 
+// Is a full device reported?
 TEST_F(NewFiles, AFullDeviceSaysSo) {
   NewFile made("/dev/full");
   try {
@@ -258,6 +273,7 @@ TEST_F(NewFiles, AFullDeviceSaysSo) {
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
 }
 
+// Is a link to a file that does not exist yet followed?
 TEST_F(NewFiles, ALinkToAFileYetToBeMadeIsFollowed) {
   fs::create_symlink("real", folder_ / "link");
   write_file(folder_ / "link", "new");
@@ -270,7 +286,7 @@ class ReadOnce : public ::testing::Test {
   ReadOnce() { write("1"); }
   ~ReadOnce() override { fs::remove(file_); }
 
-  // Each time it is written it is a second older than before: another state, whatever the clock.
+  // Each write dates the file a second earlier, so the state differs whatever the clock does.
   void write(const std::string& text) {
     std::ofstream(file_) << text;
     age_ += std::chrono::seconds{1};
@@ -290,6 +306,7 @@ int number_in(const fs::path& file) {
   return number;
 }
 
+// Is a file read once more only after a change?
 TEST_F(ReadOnce, ReadsAgainOnlyWhatHasChanged) {
   int reads = 0;
   const auto read = [&reads](const fs::path& file) {
@@ -302,9 +319,10 @@ TEST_F(ReadOnce, ReadsAgainOnlyWhatHasChanged) {
   write("2");
   EXPECT_EQ(read_once<int>(file_, read), 2);
   EXPECT_EQ(reads, 2);
-  EXPECT_EQ(first, 1);  // what was read before stays
+  EXPECT_EQ(first, 1);  // the value that was read before stays
 }
 
+// Is a file that was written twice within a clock tick read once more?
 TEST_F(ReadOnce, ReadsAgainWhatWasWrittenTwiceInATickOfTheClock) {
   const fs::file_time_type written = fs::last_write_time(file_);
   EXPECT_EQ(read_once<int>(file_, number_in), 1);
@@ -313,6 +331,7 @@ TEST_F(ReadOnce, ReadsAgainWhatWasWrittenTwiceInATickOfTheClock) {
   EXPECT_EQ(read_once<int>(file_, number_in), 42);
 }
 
+// Is a failure not cached?
 TEST_F(ReadOnce, AFailureIsNotKept) {
   bool fails = true;
   const auto read = [&fails](const fs::path& file) {
@@ -324,6 +343,7 @@ TEST_F(ReadOnce, AFailureIsNotKept) {
   EXPECT_EQ(read_once<int>(file_, read), 1);
 }
 
+// Do threads read a file once together?
 TEST_F(ReadOnce, ThreadsReadOnceTogether) {
   int reads = 0;
   const auto read = [&reads](const fs::path& file) {
@@ -336,6 +356,7 @@ TEST_F(ReadOnce, ThreadsReadOnceTogether) {
     threads.emplace_back([&] { answer = &read_once<int>(file_, read); });
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(reads, 1);
+  EXPECT_NE(answers.front(), nullptr);
   for (const int* answer : answers) EXPECT_EQ(answer, answers.front());
 }
 

@@ -20,24 +20,24 @@ using WireId = Id<struct WireTag>;
 
 constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 
-// No id is taken for another kind of id.
+// An id does not convert to another kind of id.
 static_assert(!std::is_convertible_v<LampId, WireId>);
 static_assert(!std::is_assignable_v<LampId&, WireId>);
 static_assert(!std::is_convertible_v<std::vector<LampId>, std::vector<WireId>>);
-// No number becomes an id unless it is a constant, and none that is no int at all.
+// A number becomes an id only if it is a constant, and only if it is an int.
 static_assert(!std::is_convertible_v<std::size_t, LampId>);
 static_assert(!std::is_convertible_v<std::uint64_t, LampId>);
 static_assert(!std::is_convertible_v<double, LampId>);
 static_assert(!std::is_convertible_v<bool, LampId>);
 static_assert(std::is_constructible_v<LampId, std::uint32_t>);
-// An id reads as its number.
+// An id converts to its number.
 static_assert(std::is_convertible_v<LampId, std::uint32_t>);
-// Moved by a number it stays of its kind; a distance is a number.
+// An id plus a number is an id of the same kind; a distance is a number.
 static_assert(std::same_as<decltype(LampId{} + 1), LampId>);
 static_assert(std::same_as<decltype(LampId{} + 1U), LampId>);
 static_assert(std::same_as<decltype(LampId{} - LampId{}), std::uint32_t>);
 static_assert(std::same_as<decltype(LampId{} + WireId{}), std::uint32_t>);
-// It costs what its number costs.
+// An id has the cost of its number.
 static_assert(sizeof(LampId) == sizeof(std::uint32_t) && std::is_trivially_copyable_v<LampId>);
 
 struct Joint {
@@ -46,6 +46,7 @@ struct Joint {
   auto operator<=>(const Joint&) const = default;
 };
 
+// Is an id made from constants without a cast?
 TEST(Id, IsMadeOfConstantsAsTheyAre) {
   constexpr LampId none;
   static_assert(none == 0);
@@ -55,10 +56,12 @@ TEST(Id, IsMadeOfConstantsAsTheyAre) {
   EXPECT_EQ((Joint{.lamp = 3, .wire = 4}), (Joint{3, 4}));
 }
 
+// Is an id made from other numbers by an explicit conversion?
 TEST(Id, IsMadeOfOtherNumbersBySayingSo) {
   for (std::uint32_t number = 0; number < 3; ++number) EXPECT_EQ(LampId{number}, number);
 }
 
+// Can an id count and index?
 TEST(Id, CountsAndIndexes) {
   const std::vector<int> watts{40, 60, 100};
   int sum = 0;
@@ -69,6 +72,7 @@ TEST(Id, CountsAndIndexes) {
   EXPECT_EQ(lamp + 4, 7U);
 }
 
+// Does an id compare like its number?
 TEST(Id, ComparesAsItsNumber) {
   std::vector<LampId> lamps{5, 1, 3};
   std::ranges::sort(lamps);
@@ -77,6 +81,7 @@ TEST(Id, ComparesAsItsNumber) {
   EXPECT_LT((Joint{1, 0}), (Joint{1, 9}));
 }
 
+// Can an id be a key and be printed?
 TEST(Id, IsAKeyAndPrints) {
   std::map<LampId, int> by_lamp;
   by_lamp[LampId{2}] = 5;
@@ -85,7 +90,7 @@ TEST(Id, IsAKeyAndPrints) {
   EXPECT_EQ(fmt::format("{} {:>3}", LampId{12}, LampId{3}), "12   3");
 }
 
-// A specialisation left out would say 0.
+// Does an id have the limits of its number? Without a specialisation the limits would be 0.
 TEST(Id, HasTheLimitsOfItsNumber) {
   EXPECT_EQ(std::numeric_limits<LampId>::max(), kNobody);
   EXPECT_EQ(std::numeric_limits<LampId>::min(), 0U);

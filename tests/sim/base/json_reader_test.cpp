@@ -9,7 +9,8 @@
 namespace trainyard {
 namespace {
 
-// Reads the text by `read` and returns all problems, one a line; "" when there is none.
+// Reads the text with `read` and returns all problems, one per line. The result is empty if there
+// is none.
 std::string problems(std::string_view text,
                      const std::function<void(JsonFile&, JsonObject&)>& read) {
   JsonFile file = JsonFile::parse("f", text);
@@ -23,6 +24,7 @@ std::string problems(std::string_view text,
   return "";
 }
 
+// Does the reader read every kind of value?
 TEST(JsonReader, ReadsEveryKind) {
   const auto text = R"({"i": 8, "e": 1e6, "n": 2.5, "b": true, "t": "x", "c": "one", "time": "2 us",
     "bytes": "1 KiB", "rate": "1 GB/s", "flops": "1 TFLOP/s", "list": ["p", "q"], "o": {"k": 1},
@@ -51,6 +53,7 @@ TEST(JsonReader, ReadsEveryKind) {
             "");
 }
 
+// Do fallbacks replace missing values?
 TEST(JsonReader, FallbacksStandForWhatIsAbsent) {
   EXPECT_EQ(problems("{}",
                      [](JsonFile&, JsonObject& root) {
@@ -67,6 +70,7 @@ TEST(JsonReader, FallbacksStandForWhatIsAbsent) {
             "");
 }
 
+// Are missing required fields reported?
 TEST(JsonReader, RequiredFieldsThatAreMissing) {
   EXPECT_EQ(problems("{}",
                      [](JsonFile&, JsonObject& root) {
@@ -79,6 +83,7 @@ TEST(JsonReader, RequiredFieldsThatAreMissing) {
             "f: /c: is missing (it must be one of one, two)");
 }
 
+// Are values of the wrong kind reported with the value?
 TEST(JsonReader, WrongKindsAreReportedWithTheirValue) {
   EXPECT_EQ(
       problems(R"({"i": "8", "h": 1.5, "n": null, "b": 0, "t": 1, "l": [1], "o": [], "a": {},)"
@@ -105,6 +110,7 @@ TEST(JsonReader, WrongKindsAreReportedWithTheirValue) {
       "f: /big: must be a whole number, not 1e+300");
 }
 
+// Are values outside their range reported?
 TEST(JsonReader, RangesAreReported) {
   EXPECT_EQ(problems(R"({"i": 0, "j": 9, "n": 1.5, "s": "-2 us"})",
                      [](JsonFile&, JsonObject& root) {
@@ -120,12 +126,14 @@ TEST(JsonReader, RangesAreReported) {
             "negative)");
 }
 
+// Are units required?
 TEST(JsonReader, UnitsAreRequired) {
   EXPECT_EQ(
       problems(R"({"s": 2})", [](JsonFile&, JsonObject& root) { (void)root.time("s"); }),
       "f: /s: must be a time with its unit such as \"2 us\", not 2 (units: ns, us, ms, s, min, h)");
 }
 
+// Does a wrong choice suggest the nearest one?
 TEST(JsonReader, ChoicesNameTheNearest) {
   EXPECT_EQ(
       problems(R"({"c": "selectiv"})",
@@ -135,6 +143,7 @@ TEST(JsonReader, ChoicesNameTheNearest) {
       "f: /c: must be one of none, selective, not \"selectiv\" (did you mean \"selective\"?)");
 }
 
+// Are unknown keys reported in every opened object?
 TEST(JsonReader, UnknownKeysAreFoundEverywhereThatWasOpened) {
   EXPECT_EQ(problems(R"({"tensr": 1, "o": {"x": 1}, "free": {"y": 1}, "a": [{"z": 1}]})",
                      [](JsonFile&, JsonObject& root) {
@@ -148,6 +157,7 @@ TEST(JsonReader, UnknownKeysAreFoundEverywhereThatWasOpened) {
             "f: /o/x: unknown key (known here: k)");
 }
 
+// Do explicit remedies take precedence over suggestions?
 TEST(JsonReader, RemediesGoBeforeGuesses) {
   EXPECT_EQ(problems(R"({"tp": 1, "$schema": "x"})",
                      [](JsonFile& file, JsonObject& root) {
@@ -157,6 +167,7 @@ TEST(JsonReader, RemediesGoBeforeGuesses) {
             "f: /tp: unknown key (here it is called \"tensor\")");
 }
 
+// Do remedies recognise a key that is written as a flag?
 TEST(JsonReader, RemediesKnowTheWordAsAFlag) {
   EXPECT_EQ(problems(R"({"--Tensor-Parallel": 1})",
                      [](JsonFile& file, JsonObject&) {
@@ -165,6 +176,7 @@ TEST(JsonReader, RemediesKnowTheWordAsAFlag) {
             "f: /--Tensor-Parallel: unknown key (say \"tensor\")");
 }
 
+// Is a part sound if there is no problem at, above or below it?
 TEST(JsonReader, SoundIsWhatHasNoProblemAtAboveOrBelow) {
   JsonFile file = JsonFile::parse("f", R"({"a": {"b": "x"}, "ab": 1, "c": 2})");
   JsonObject root = file.root();
@@ -185,6 +197,7 @@ TEST(JsonReader, SoundIsWhatHasNoProblemAtAboveOrBelow) {
   }
 }
 
+// Can a range have a remedy and a single value?
 TEST(JsonReader, ARangeMayHaveARemedyAndOneValue) {
   EXPECT_EQ(problems(R"({"i": 2})",
                      [](JsonFile&, JsonObject& root) {
@@ -194,23 +207,27 @@ TEST(JsonReader, ARangeMayHaveARemedyAndOneValue) {
             "f: /i: must be 1, not 2 (wait)");
 }
 
+// Must the root be an object?
 TEST(JsonReader, RootMustBeAnObject) {
   EXPECT_EQ(problems("[1]", [](JsonFile&, JsonObject& root) { EXPECT_FALSE(root.has("x")); }),
             "f: must be an object, not [1]");
 }
 
+// Are pointers escaped?
 TEST(JsonReader, PointersAreEscaped) {
   EXPECT_EQ(problems(R"({"a/b": {"~": 1}})",
                      [](JsonFile&, JsonObject& root) { (void)root.object("a/b"); }),
             "f: /a~1b/~0: unknown key");
 }
 
+// Are long values cut between characters?
 TEST(JsonReader, LongValuesAreCutBetweenLetters) {
   const std::string start(58, 'x');
   nlohmann::ordered_json value = fmt::format("{}\u00e4\u00e4\u00e4", start);
   EXPECT_EQ(shown(value), fmt::format("\"{}...", start));
 }
 
+// Can overrides change the document before it is read?
 TEST(JsonReader, OverridesMayChangeTheDocumentBeforeReading) {
   JsonFile file = JsonFile::parse("f", "{\"a\": 1}");
   file.document()["a"] = 2;
@@ -221,7 +238,7 @@ TEST(JsonReader, OverridesMayChangeTheDocumentBeforeReading) {
   EXPECT_NO_THROW(moved.finish());
 }
 
-// Looked up one by one they would take 10^9 steps.
+// Are many unknown keys reported quickly? A linear search for each would take 10^9 steps.
 TEST(JsonReader, ManyUnknownKeysAreTold) {
   constexpr int kKeys = 50'000;
   std::string text = "{\"size\": 3";

@@ -1,4 +1,4 @@
-// Is the middle of many found, whatever their order and number?
+// The median of values in any order and number.
 #include "sim/base/median.hpp"
 
 #include <gtest/gtest.h>
@@ -6,6 +6,7 @@
 namespace trainyard {
 namespace {
 
+// Is the median the middle value, or the mean of the middle two?
 TEST(Median, IsTheMiddleValueOrTheMeanOfTheMiddleTwo) {
   EXPECT_EQ(median({7.0}), 7.0);
   EXPECT_EQ(median({4.0, 1.0, 3.0}), 3.0);

@@ -1,4 +1,4 @@
-// Does a memo keep what equal inputs gave, and forget what it has no room for?
+// The memo: it returns the same value for equal inputs, and drops values when its memory is full.
 #include "sim/base/memo.hpp"
 
 #include <gtest/gtest.h>
@@ -18,6 +18,7 @@ struct Text {
 };
 std::size_t footprint(const Text& text) { return text.text.size(); }
 
+// Is a value computed once for equal inputs?
 TEST(Memo, MakesAValueOnceForEqualInputs) {
   Memo memo;
   int made = 0;
@@ -37,6 +38,7 @@ TEST(Memo, MakesAValueOnceForEqualInputs) {
   EXPECT_EQ(made, 3);
 }
 
+// Is the least recently used value dropped?
 TEST(Memo, ForgetsWhatWasUsedLeastLately) {
   Memo memo(10);
   int made = 0;
@@ -51,7 +53,7 @@ TEST(Memo, ForgetsWhatWasUsedLeastLately) {
   const auto held = ask(1);
   (void)ask(2);
   (void)ask(1);
-  (void)ask(3);  // no room: 2 goes
+  (void)ask(3);  // no room: 2 is dropped
   EXPECT_LE(memo.bytes(), 10U);
   EXPECT_EQ(made, 3);
   EXPECT_EQ(ask(1), held);
@@ -60,12 +62,14 @@ TEST(Memo, ForgetsWhatWasUsedLeastLately) {
   EXPECT_EQ(made, 4);
 }
 
+// Is a value returned that is too large to store?
 TEST(Memo, GivesAValueTooLargeToKeep) {
   Memo memo(3);
   EXPECT_EQ(memo.get<Text>([] { return Text{"too long"}; }, 1)->text, "too long");
   EXPECT_EQ(memo.bytes(), 0U);
 }
 
+// Is nothing stored after a failure?
 TEST(Memo, KeepsNothingOfAFailure) {
   Memo memo;
   const auto fail = []() -> Text { throw RunError("no"); };
@@ -73,6 +77,7 @@ TEST(Memo, KeepsNothingOfAFailure) {
   EXPECT_EQ(memo.get<Text>([] { return Text{"yes"}; }, 1)->text, "yes");
 }
 
+// Do concurrent threads get one value?
 TEST(Memo, ThreadsThatAskAtOnceGetOneValue) {
   Memo memo;
   std::atomic<int> made = 0;
@@ -90,9 +95,11 @@ TEST(Memo, ThreadsThatAskAtOnceGetOneValue) {
       });
   }
   EXPECT_EQ(made, 1);
+  EXPECT_NE(got.front(), nullptr);
   for (const auto& value : got) EXPECT_EQ(value, got.front());
 }
 
+// Does a memo of zero bytes store nothing?
 TEST(Memo, OfNoBytesKeepsNothing) {
   Memo memo(0);
   int made = 0;

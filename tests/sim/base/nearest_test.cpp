@@ -7,6 +7,7 @@ namespace {
 
 const std::vector<std::string> kWords = {"tensor", "pipeline", "interleave", "zero_stage"};
 
+// Are typing errors recognised?
 TEST(Nearest, FindsTypingMistakes) {
   EXPECT_EQ(nearest("tensr", kWords), "tensor");
   EXPECT_EQ(nearest("pipelines", kWords), "pipeline");
@@ -16,6 +17,7 @@ TEST(Nearest, FindsTypingMistakes) {
   EXPECT_EQ(nearest("ZeroStage", kWords), "zero_stage");
 }
 
+// Is there no suggestion if nothing is similar?
 TEST(Nearest, StaysSilentWhenNothingIsNear) {
   EXPECT_EQ(nearest("banana", kWords), "");
   EXPECT_EQ(nearest("tp", kWords), "");
@@ -24,11 +26,13 @@ TEST(Nearest, StaysSilentWhenNothingIsNear) {
   EXPECT_EQ(nearest(std::string(1000, 'x'), kWords), "");
 }
 
+// May a third of the letters differ?
 TEST(Nearest, AcceptsAThirdOfTheLength) {
   EXPECT_EQ(nearest("tenxxr", kWords), "tensor");  // six letters, two wrong
   EXPECT_EQ(nearest("texxxr", kWords), "");        // three wrong
 }
 
+// Does a suggestion name the nearest word, or list all?
 TEST(Suggestion, NamesTheNearestOrListsAll) {
   EXPECT_EQ(suggestion("tensr", kWords), "did you mean \"tensor\"?");
   EXPECT_EQ(suggestion("banana", {"a", "b"}), "known: a, b");

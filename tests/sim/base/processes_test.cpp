@@ -1,4 +1,5 @@
-// Does work in other processes come back whole, in any order, and without taking others down?
+// Work in other processes: results arrive complete and in any order, and a failure ends only its
+// own piece.
 #include "sim/base/processes.hpp"
 
 #include <gmock/gmock.h>
@@ -31,6 +32,7 @@ Answers run(std::size_t count, const std::function<std::string(std::size_t)>& wo
   return answers;
 }
 
+// Does every piece return exactly one result?
 TEST(Processes, EveryPieceAnswersOnce) {
   const Answers answers = run(20, [](std::size_t i) { return std::to_string(i * i); });
   ASSERT_EQ(answers.size(), 20U);
@@ -40,12 +42,14 @@ TEST(Processes, EveryPieceAnswersOnce) {
   }
 }
 
+// Do long results arrive complete?
 TEST(Processes, LongAnswersArriveWhole) {
   const std::string text(3'000'000, 'x');  // far more than a pipe holds
   const Answers answers = run(3, [&](std::size_t) { return text; });
   for (const auto& [number, answer] : answers) EXPECT_EQ(answer.text, text) << number;
 }
 
+// Do errors keep their kind and their text?
 TEST(Processes, ErrorsKeepTheirKindAndWords) {
   const Answers answers = run(4, [](std::size_t i) -> std::string {
     if (i == 0)
@@ -62,6 +66,7 @@ TEST(Processes, ErrorsKeepTheirKindAndWords) {
   EXPECT_EQ(answers.at(3).text, "fine");
 }
 
+// Does a crash end only one piece?
 TEST(Processes, ACrashEndsOnePieceAlone) {
   const Answers answers = run(3, [](std::size_t i) -> std::string {
     if (i == 1) std::raise(SIGKILL);
@@ -73,8 +78,9 @@ TEST(Processes, ACrashEndsOnePieceAlone) {
   EXPECT_EQ(answers.at(2).text, "fine");
 }
 
-// The first bytes of an answer say nothing about the rest. The parent takes 64 KiB at a time and
-// asks `end` in between, so the worker is killed when a part of its answer has come.
+// Is an incomplete result a crash? The first bytes of a result mean nothing without the rest. The
+// parent reads 64 KiB at a time and polls `end` in between, so the worker is killed after a part of
+// its result has arrived.
 TEST(Processes, AnAnswerCutShortIsACrash) {
   int ends[2] = {};
   ASSERT_EQ(::pipe(ends), 0);
@@ -102,6 +108,7 @@ TEST(Processes, AnAnswerCutShortIsACrash) {
   EXPECT_THAT(answers.front().text, testing::HasSubstr("signal 9"));
 }
 
+// Do workers end with their parent?
 TEST(Processes, WorkersEndWithTheirParent) {
   int ends[2] = {};
   ASSERT_EQ(::pipe(ends), 0);
@@ -115,18 +122,19 @@ TEST(Processes, WorkersEndWithTheirParent) {
     });
     ::_exit(0);
   }
-  ::close(ends[1]);  // the worker and the parent to be killed have the other write ends
+  ::close(ends[1]);  // the worker and the parent that will be killed have the other write ends
   pid_t worker = 0;
   ASSERT_EQ(::read(ends[0], &worker, sizeof worker), static_cast<ssize_t>(sizeof worker));
   ::kill(parent, SIGKILL);
   ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
-  // The worker now has the last write end: the pipe ends when the worker does.
+  // Now only the worker has a write end: the pipe ends when the worker does.
   pollfd end{.fd = ends[0], .events = POLLIN, .revents = 0};
   ASSERT_EQ(::poll(&end, 1, 30'000), 1) << "the worker outlived its parent";
   EXPECT_EQ(::read(ends[0], &worker, 1), 0);
   ::close(ends[0]);
 }
 
+// Do running pieces end when `end` returns true?
 TEST(Processes, WhatIsUnderWayEndsWhenAsked) {
   std::size_t done = 0;
   bool end = false;
@@ -147,6 +155,7 @@ TEST(Processes, WhatIsUnderWayEndsWhenAsked) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
+// Are no more pieces started after `stop` returns true?
 TEST(Processes, StoppedMeansNoMoreAreStarted) {
   std::size_t done = 0;
   run_in_processes(100, {.work = [](std::size_t) { return std::string("x"); },

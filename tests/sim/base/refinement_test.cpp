@@ -16,11 +16,13 @@ std::vector<LabelledEdge> path(std::uint32_t vertices) {
   return edges;
 }
 
+// Does a path fold in the middle?
 TEST(Refinement, APathFoldsInTheMiddle) {
   const LabelledGraph graph(5, path(5));
   EXPECT_EQ(refine(graph, Classes(5, 0)), (Classes{0, 1, 2, 1, 0}));
 }
 
+// Is a circle one class until one vertex is marked?
 TEST(Refinement, ACircleIsOneClassUntilOneVertexIsMarked) {
   std::vector<LabelledEdge> edges = path(6);
   edges.push_back({5, 0, 0});
@@ -29,24 +31,27 @@ TEST(Refinement, ACircleIsOneClassUntilOneVertexIsMarked) {
   EXPECT_EQ(refine(graph, Classes{1, 0, 0, 0, 0, 0}), (Classes{0, 1, 2, 3, 2, 1}));
 }
 
+// Do labels distinguish edges?
 TEST(Refinement, LabelsTellEdgesApart) {
-  // A star: two of four leaves hang on label 1.
+  // A star: two of four leaves are connected by label 1.
   const LabelledGraph graph(5,
                             std::vector<LabelledEdge>{{0, 1, 0}, {0, 2, 1}, {0, 3, 0}, {0, 4, 1}});
   EXPECT_EQ(refine(graph, Classes(5, 0)), (Classes{0, 1, 2, 1, 2}));
 }
 
+// Does the number of parallel edges count?
 TEST(Refinement, ParallelEdgesCount) {
   const LabelledGraph graph(4, std::vector<LabelledEdge>{{0, 1, 0}, {2, 3, 0}, {2, 3, 0}});
   EXPECT_EQ(refine(graph, Classes(4, 0)), (Classes{0, 0, 1, 1}));
 }
 
+// Do isolated vertices keep their colours?
 TEST(Refinement, IsolatedVerticesKeepTheirColours) {
   const LabelledGraph graph(4, std::vector<LabelledEdge>{});
   EXPECT_EQ(refine(graph, Classes{3, 1, 3, 2}), (Classes{0, 1, 0, 2}));
 }
 
-// Rounds of exact keys.
+// Colour refinement in rounds with exact keys.
 Classes slow(const LabelledGraph& graph, Classes colours) {
   for (;;) {
     using Key = std::pair<std::uint32_t, std::multiset<std::pair<std::uint32_t, std::uint32_t>>>;
@@ -65,6 +70,7 @@ Classes slow(const LabelledGraph& graph, Classes colours) {
   }
 }
 
+// Does the refinement agree with rounds of exact keys on random graphs?
 TEST(Refinement, AgreesWithRoundsOfExactKeysOnRandomGraphs) {
   std::uint64_t state = 1;
   const auto random = [&](std::uint32_t bound) {
@@ -74,7 +80,7 @@ TEST(Refinement, AgreesWithRoundsOfExactKeysOnRandomGraphs) {
   for (int i = 0; i < 300; ++i) {
     const std::uint32_t vertices = 2 + random(40);
     std::vector<LabelledEdge> edges;
-    // Copies of one small random graph, some joined: symmetric, but not everywhere.
+    // Copies of one small random graph, some of them joined: symmetric, but not everywhere.
     const std::uint32_t half = vertices / 2;
     for (std::uint32_t e = random(2 * half + 1); e > 0 && half > 0; --e) {
       const LabelledEdge edge{random(half), random(half), random(2)};

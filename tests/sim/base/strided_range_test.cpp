@@ -1,4 +1,4 @@
-// Do numbers kept as series read back as they were told, in whatever order they come?
+// Numbers stored as arithmetic series: they read back as they were inserted, in any order.
 #include "sim/base/strided_range.hpp"
 
 #include <gtest/gtest.h>
@@ -11,9 +11,10 @@
 namespace trainyard {
 namespace {
 
+// Is a range extended by numbers that continue it?
 TEST(StridedRange, TakesOnWhatGoesOnAsItDoes) {
   StridedRange range{.first = 5};
-  EXPECT_TRUE(range.extend({.first = 28}));  // one number alone goes on with any step
+  EXPECT_TRUE(range.extend({.first = 28}));  // a single number continues a range with any step
   EXPECT_TRUE(range.extend({.first = 51, .step = 23, .count = 3}));
   EXPECT_FALSE(range.extend({.first = 121}));
   EXPECT_FALSE(range.extend({.first = 120, .step = 1, .count = 2}));
@@ -21,6 +22,7 @@ TEST(StridedRange, TakesOnWhatGoesOnAsItDoes) {
   EXPECT_EQ(range.last(), 97U);
 }
 
+// Can a range go downwards?
 TEST(StridedRange, MayLeadDownwards) {
   StridedRange range{.first = 9};
   EXPECT_TRUE(range.extend({.first = 7}));
@@ -29,6 +31,7 @@ TEST(StridedRange, MayLeadDownwards) {
   EXPECT_EQ(range.last(), 5U);
 }
 
+// Is a regular list stored as one piece?
 TEST(StridedList, KeepsWhatIsRegularInOnePiece) {
   StridedList<int> list;
   list.append({.first = 5, .step = 23, .count = 64}, 0);
@@ -40,7 +43,8 @@ TEST(StridedList, KeepsWhatIsRegularInOnePiece) {
   EXPECT_EQ(list.pieces().size(), 2U);
 }
 
-// Stretches of numbers that go up, down or stay, some of one number; by place what was told.
+// Does a list read back what was appended? The runs of numbers go up, down or stay, and some have
+// one number. Each index must give the inserted number.
 TEST(StridedList, ReadsBackWhatItWasTold) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Random random(seed);
@@ -68,6 +72,7 @@ TEST(StridedList, ReadsBackWhatItWasTold) {
   }
 }
 
+// Does each group keep the order of insertion?
 TEST(StridedGroups, KeepTheOrderOfEach) {
   Random random(3);
   StridedGroups<int> groups(7);

@@ -16,6 +16,7 @@ static_assert(Bytes{450e9} / BytesPerSecond{450e9} == Seconds{1.0});
 static_assert(Flops{6.0} / FlopsPerSecond{3.0} == Seconds{2.0});
 static_assert(BytesPerSecond{2.0} * Seconds{3.0} == Bytes{6.0});
 
+// Are quantities printed with four digits in the best unit?
 TEST(Units, PrintFourDigitsInTheUnitThatReadsBest) {
   EXPECT_EQ(to_text(Seconds{13.75}), "13.75 s");
   EXPECT_EQ(to_text(Seconds{3.4e-6}), "3.4 us");
@@ -26,11 +27,13 @@ TEST(Units, PrintFourDigitsInTheUnitThatReadsBest) {
   EXPECT_EQ(to_text(FlopsPerSecond{312e12}), "312 TFLOP/s");
 }
 
+// Does rounding move up to the next unit?
 TEST(Units, RoundUpIntoTheNextUnit) {
   // 999.96 ms would print as "1000 ms".
   EXPECT_EQ(to_text(Seconds{0.99996}), "1 s");
 }
 
+// Is a value that is not a number never printed?
 TEST(Units, NeverPrintWhatIsNoNumber) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   EXPECT_THROW((void)to_text(Seconds{kInfinite}), InternalError);
@@ -40,6 +43,7 @@ TEST(Units, NeverPrintWhatIsNoNumber) {
   EXPECT_THROW((void)to_text(Bytes{-2.0}), InternalError);
 }
 
+// Does a sum throw instead of overflowing?
 TEST(Checked, SumsThrowWhereTheyWouldWrap) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(checked_sum(kMost - 1, 1), kMost);
@@ -48,6 +52,7 @@ TEST(Checked, SumsThrowWhereTheyWouldWrap) {
   EXPECT_THROW((void)checked_sum(-kMost, -2), SizeOverflow);
 }
 
+// Are parsed times the nearest double?
 TEST(Quantity, TimesAreTheNearestDouble) {
   EXPECT_EQ(parse_time("2 us"), Seconds{2e-6});
   EXPECT_EQ(parse_time("500 ns"), Seconds{5e-7});
@@ -56,12 +61,14 @@ TEST(Quantity, TimesAreTheNearestDouble) {
   EXPECT_EQ(parse_time("0.7 µs"), Seconds{7e-7});
 }
 
+// Are sizes binary or decimal as written?
 TEST(Quantity, SizesAreBinaryOrDecimalAsWritten) {
   EXPECT_EQ(parse_bytes("80 GiB"), Bytes{80.0 * 1073741824.0});
   EXPECT_EQ(parse_bytes("80 GB"), Bytes{80e9});
   EXPECT_EQ(parse_bytes("8 B"), Bytes{8.0});
 }
 
+// Can rates be in bits?
 TEST(Quantity, RatesMayBeInBits) {
   EXPECT_EQ(parse_rate("450 GB/s"), BytesPerSecond{450e9});
   EXPECT_EQ(parse_rate("400 Gb/s"), BytesPerSecond{50e9});
@@ -69,6 +76,7 @@ TEST(Quantity, RatesMayBeInBits) {
   EXPECT_EQ(parse_flops_rate("312 TFLOP/s"), FlopsPerSecond{312e12});
 }
 
+// Is a text refused that is not a number with a unit of the right kind?
 TEST(Quantity, RefusesWhatIsNotANumberWithAUnitOfTheKind) {
   for (const char* text :
        {"", "2", "us", "2 GB", "2 us x", "nan s", "inf s", "1e999 s", "2,5 us", "0x2 s"}) {
@@ -79,6 +87,7 @@ TEST(Quantity, RefusesWhatIsNotANumberWithAUnitOfTheKind) {
   EXPECT_EQ(parse_bytes("50 gb"), std::nullopt);
 }
 
+// Is exact text readable?
 TEST(Quantity, ExactTextReadsWell) {
   EXPECT_EQ(exact_text(Seconds{5e-7}), "500 ns");
   EXPECT_EQ(exact_text(Seconds{13.75}), "13.75 s");
@@ -87,6 +96,7 @@ TEST(Quantity, ExactTextReadsWell) {
   EXPECT_EQ(exact_text(FlopsPerSecond{0.0}), "0 FLOP/s");
 }
 
+// Does exact text read back to the last bit?
 TEST(Quantity, ExactTextReadsBackToTheLastBit) {
   double value = 1e-12;
   for (int i = 0; i < 2000; ++i) {
@@ -98,7 +108,7 @@ TEST(Quantity, ExactTextReadsBackToTheLastBit) {
   }
 }
 
-// The schema's patterns and the parsers must say the same.
+// Do the schema's patterns match the texts that the parsers accept?
 TEST(Quantity, PatternsMatchWhatTheParsersAccept) {
   const std::regex time(time_pattern());
   const std::regex rate(flops_rate_pattern());

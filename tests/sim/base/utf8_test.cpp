@@ -5,6 +5,7 @@
 namespace trainyard {
 namespace {
 
+// Does valid UTF-8 stay unchanged?
 TEST(Utf8, WhatIsUtf8StaysAsItIs) {
   for (const std::string text :
        {"", "plain", "caf\u00e9", "\u20ac", "\U0001f682", "\ud7ff\ue000"}) {
@@ -13,6 +14,7 @@ TEST(Utf8, WhatIsUtf8StaysAsItIs) {
   }
 }
 
+// Are invalid bytes replaced?
 TEST(Utf8, BytesThatAreNoCharacterAreReplaced) {
   const std::string mark = "\ufffd";
   EXPECT_EQ(as_utf8("caf\xe9"), "caf" + mark);
@@ -25,6 +27,7 @@ TEST(Utf8, BytesThatAreNoCharacterAreReplaced) {
   EXPECT_FALSE(is_utf8("caf\xe9"));
 }
 
+// Are terminal control characters shown by their number?
 TEST(Utf8, WhatSteersATerminalIsShownByItsNumber) {
   EXPECT_EQ(printable("caf\u00e9\t\u20ac\n"), "caf\u00e9\t\u20ac\n");
   EXPECT_EQ(printable("\x1b[31mred\r\x7f"), "\\u001b[31mred\\u000d\\u007f");

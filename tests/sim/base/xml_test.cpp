@@ -1,4 +1,4 @@
-// Is XML read as it stands, and is what could take the program down refused?
+// XML files: elements are read as they are, and dangerous constructs are refused.
 #include "sim/base/xml.hpp"
 
 #include <gmock/gmock.h>
@@ -19,6 +19,7 @@ std::string problem_of(const std::string& text) {
   }
 }
 
+// Do elements keep their order and attributes?
 TEST(Xml, ElementsKeepTheirOrderAndAttributes) {
   const XmlElement root = parse_xml(
       "f.xml", "<?xml version=\"1.0\"?><!-- c --><a x='1 &lt; 2'>t<b/><c y=\"2\"/><b/></a>", "");
@@ -30,6 +31,7 @@ TEST(Xml, ElementsKeepTheirOrderAndAttributes) {
   EXPECT_EQ(root.child("d"), nullptr);
 }
 
+// Are errors reported with their line?
 TEST(Xml, FaultsAreToldWithTheirLine) {
   EXPECT_EQ(problem_of("<a>\n<b>\n</a>"),
             "f.xml: line 3: is not well-formed XML: mismatched tag (remedy)");
@@ -38,13 +40,14 @@ TEST(Xml, FaultsAreToldWithTheirLine) {
   EXPECT_THAT(problem_of("<a/><b/>"), HasSubstr("is not well-formed XML"));
 }
 
+// Is deep nesting refused?
 TEST(Xml, DeepNestingIsRefused) {
   std::string deep;
   for (int i = 0; i < 40'000; ++i) deep += "<pci>";
   EXPECT_THAT(problem_of(deep), HasSubstr("is nested deeper than 64 levels (remedy)"));
 }
 
-// "Billion laughs": ten entities of ten of the entity before.
+// Are entities refused? "Billion laughs" is ten entities, each of ten of the previous one.
 TEST(Xml, EntitiesAreRefused) {
   EXPECT_THAT(problem_of("<!DOCTYPE a [<!ENTITY b \"bbbb\">]><a>&b;</a>"),
               HasSubstr("declares a document type"));

@@ -1,5 +1,5 @@
-// Does a wiring number links as they were drawn, whether its nodes were stamped or drawn one by
-// one?
+// The wiring of a cluster: links are numbered as they were drawn, for nodes that were stamped from
+// a pattern and for nodes that were drawn one by one.
 #include "sim/cluster/blueprint.hpp"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ constexpr Wire kBus{.kind = LinkKind::Pcie,
                     .latency = Seconds{1e-6}};
 constexpr Wire kPort{.kind = LinkKind::NicPort, .capacity = BytesPerSecond{25e9}, .cables = 2};
 
-// A GPU and its NIC; the NIC.
+// A GPU and its NIC; returns the NIC.
 DeviceId add_pair(Blueprint& blueprint, std::int32_t node) {
   const DeviceId gpu = blueprint.add({.kind = DeviceKind::Gpu, .node = node});
   const DeviceId nic = blueprint.add({.kind = DeviceKind::Nic, .node = node});
@@ -36,7 +36,7 @@ Wiring pair_alone() {
   return std::move(blueprint).wiring();
 }
 
-// Three pairs on one leaf.
+// Three pairs on one leaf switch.
 Wiring pairs(bool stamped) {
   Blueprint blueprint;
   const std::uint32_t pattern = stamped ? blueprint.add_pattern(pair_alone()) : 0;
@@ -56,6 +56,7 @@ std::vector<Link> all_links(const Wiring& wiring) {
   return {wiring.links().begin(), wiring.links().end()};
 }
 
+// Are links numbered by their start device, then in the order of drawing?
 TEST(Blueprint, NumbersLinksByTheirStartThenAsDrawn) {
   const Wiring wiring = pairs(false);
   ASSERT_EQ(wiring.link_count(), 12U);
@@ -72,6 +73,7 @@ TEST(Blueprint, NumbersLinksByTheirStartThenAsDrawn) {
   EXPECT_EQ(wiring.links_from(6).front().id, wiring.first_link_from(6));
 }
 
+// Does stamping a node give the same wiring as drawing it?
 TEST(Blueprint, StampsWhatItWouldHaveDrawn) {
   const Wiring drawn = pairs(false);
   const Wiring stamped = pairs(true);
@@ -91,8 +93,8 @@ void add_node(Blueprint& blueprint, std::uint32_t pairs, std::int32_t node) {
   if (pairs == 2) blueprint.cable(add_pair(blueprint, node), nic, kBus);
 }
 
-// Nodes of two kinds in random order, from some node on with a switch in between now and then, and
-// links drawn at random: every node may have others than the one before.
+// Nodes of two kinds in random order, with occasional switches between them, and random links:
+// every node may differ from the previous one.
 Wiring random_wiring(std::uint64_t seed, bool stamped) {
   Random random(seed);
   const auto draw = [&](std::uint32_t below) {
@@ -124,6 +126,7 @@ Wiring random_wiring(std::uint64_t seed, bool stamped) {
   return std::move(blueprint).wiring();
 }
 
+// Are stamped nodes in any order and cabling numbered like drawn ones?
 TEST(Blueprint, NumbersStampedNodesOfAnyOrderAndCablingAsDrawnOnes) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const Wiring drawn = random_wiring(seed, false);
@@ -147,11 +150,12 @@ TEST(Blueprint, NumbersStampedNodesOfAnyOrderAndCablingAsDrawnOnes) {
   }
 }
 
+// Are the links outside patterns visited in order?
 TEST(Wiring, TellsLinksOutsideOfPatternsInTheirOrder) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const Wiring wiring = random_wiring(seed, true);
     std::vector<LinkId> told;
-    wiring.for_each_outside_patterns([&](LinkId id, const Strand& strand) {
+    wiring.for_each_outside_patterns([&](LinkId id, const LinkEnds& strand) {
       const Link link = wiring.link(id);
       ASSERT_EQ(std::pair(strand.from, strand.to), std::pair(link.from, link.to));
       told.push_back(id);
@@ -176,7 +180,8 @@ TEST(Wiring, TellsLinksOutsideOfPatternsInTheirOrder) {
   }
 }
 
-// Two lists of devices, one not in a row, each of the first joined to each of the others.
+// Two lists of devices, one of them not consecutive. Each device of the first is joined to each of
+// the second.
 Wiring two_tiers(bool at_once) {
   Blueprint blueprint;
   std::vector<DeviceId> lower;
@@ -196,13 +201,14 @@ Wiring two_tiers(bool at_once) {
   return std::move(blueprint).wiring();
 }
 
+// Does joining two tiers equal cabling them one by one?
 TEST(Blueprint, JoinsTwoTiersAsItWouldHaveCabledThem) {
   const Wiring at_once = two_tiers(true);
   EXPECT_EQ(at_once.link_count(), 64U);
   EXPECT_EQ(all_links(at_once), all_links(two_tiers(false)));
 }
 
-// A device that is cabled to itself while others are cabled to it.
+// Is a link from a device to itself numbered in order? Other devices are cabled to it as well.
 TEST(Blueprint, NumbersLinksToOneselfInTheirTurn) {
   Blueprint blueprint;
   for (std::int32_t i = 0; i < 3; ++i) blueprint.add({.kind = DeviceKind::LeafSwitch, .index = i});
@@ -213,6 +219,7 @@ TEST(Blueprint, NumbersLinksToOneselfInTheirTurn) {
   EXPECT_EQ(ends, (std::vector<DeviceId>{0, 1, 1, 2}));
 }
 
+// Does an unnamed device get its default name?
 TEST(Blueprint, NamesWhatNobodyNamed) {
   const Wiring wiring = pairs(true);
   EXPECT_EQ(wiring.name(4), "node 2 gpu 0");
@@ -222,6 +229,7 @@ TEST(Blueprint, NamesWhatNobodyNamed) {
   EXPECT_EQ(usual_name({.kind = DeviceKind::CoreSwitch, .index = 12}), "core 12");
 }
 
+// Does a change of a wire change all its links?
 TEST(Wiring, ChangesAllLinksOfAWireAtOnce) {
   Wiring wiring = pairs(true);
   EXPECT_EQ(wiring.wires().size(), 2U);
@@ -232,7 +240,8 @@ TEST(Wiring, ChangesAllLinksOfAWireAtOnce) {
     EXPECT_EQ(link.capacity.value(), link.kind == LinkKind::Pcie ? 48e9 : 50e9);
 }
 
-// A node of 65 536 GPUs in a row, so often. Numbers of devices and links wrapped around.
+// Are more devices or links refused than a number can represent? Many nodes of 65 536 GPUs are
+// stamped; the numbers of devices and links once wrapped around.
 TEST(Blueprint, RefusesMoreThanItCanNumber) {
   constexpr std::uint32_t kGpus = 65536;
   Blueprint node;
@@ -256,13 +265,14 @@ TEST(Blueprint, RefusesMoreThanItCanNumber) {
   refuses([&] { (void)std::move(blueprint).wiring(); }, "more than 2^32 links");
 }
 
-// A fault touches the second pair's own link and the third one's port: the third is as it was
-// inside.
+// Do nodes keep their pattern if their inside does not change? A fault changes the internal link of
+// the second pair and the port of the third; the inside of the third is unchanged.
 TEST(Redrawn, KeepsThePatternOfNodesWhoseInsideStays) {
-  const Wiring wiring = redrawn(pairs(true), [](const Link& link, Blueprint& blueprint) {
-    const bool broken = (link.from == 2 && link.to == 3) || (link.from == 5 && link.to == 6);
-    if (!broken) blueprint.link(link.from, link.to, wire_of(link));
-  });
+  const Wiring wiring =
+      with_replaced_links(pairs(true), [](const Link& link, Blueprint& blueprint) {
+        const bool broken = (link.from == 2 && link.to == 3) || (link.from == 5 && link.to == 6);
+        if (!broken) blueprint.link(link.from, link.to, wire_of(link));
+      });
   EXPECT_EQ(wiring.link_count(), 10U);
   EXPECT_EQ(wiring.pattern_of(1), std::nullopt);
   ASSERT_NE(wiring.pattern_of(0), std::nullopt);
@@ -270,7 +280,8 @@ TEST(Redrawn, KeepsThePatternOfNodesWhoseInsideStays) {
   EXPECT_EQ(wiring.name(6), "the leaf");
 }
 
-// Ports come apart, vanish or stay.
+// Does redrawing only the links outside nodes equal redrawing link by link? Ports are split,
+// removed or kept.
 TEST(RedrawnOutside, IsWhatIsRedrawnLinkByLink) {
   const auto draw = [](const Link& link, Blueprint& blueprint) {
     const std::uint32_t times = link.kind == LinkKind::NicPort ? (link.from + link.to) % 3 : 1;
@@ -278,7 +289,7 @@ TEST(RedrawnOutside, IsWhatIsRedrawnLinkByLink) {
   };
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const Wiring whole = random_wiring(seed, true);
-    const Wiring wanted = redrawn(whole, draw);
+    const Wiring wanted = with_replaced_links(whole, draw);
     const Wiring outside = redrawn_outside(whole, draw);
     ASSERT_EQ(all_links(outside), all_links(wanted)) << seed;
     ASSERT_EQ(outside.device_count(), wanted.device_count()) << seed;

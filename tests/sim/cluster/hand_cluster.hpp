@@ -1,5 +1,5 @@
-// Small clusters made by hand, and a ring on them, so that folding is tested without the topologies
-// and the collective algorithms that are built on it.
+// Small hand-made clusters and a ring model on them, so that folding is tested without the
+// topologies and collective algorithms that are built on it.
 #pragma once
 
 #include <functional>
@@ -100,9 +100,10 @@ inline Cluster hand_cluster(HandCluster shape) {
   return HandClusterBuilder(std::move(shape)).build();
 }
 
-// Every collective is a ring in member order (all_to_all as well: only loads matter here), with
-// 2(n-1)/n of the bytes for all_reduce and (n-1)/n for others; "two_rings" runs half of it
-// backwards as a second flow, "two_phases" has a reduce_scatter and an all_gather phase.
+// A communication model in which every collective is a ring in member order (all_to_all as well:
+// only loads matter here), with 2(n-1)/n of the bytes for all_reduce and (n-1)/n for others.
+// "two_rings" runs half of it backwards as a second flow, and "two_phases" has a reduce_scatter and
+// an all_gather phase.
 class RingModel final : public CommunicationModel {
  public:
   explicit RingModel(const Cluster& cluster) : cluster_(cluster) {}

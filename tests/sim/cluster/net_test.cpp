@@ -1,4 +1,4 @@
-// Distances through a network, up to the longest that can be told.
+// Distances through a network, up to the largest that can be represented.
 #include "sim/cluster/net.hpp"
 
 #include <gmock/gmock.h>
@@ -11,7 +11,7 @@
 namespace trainyard {
 namespace {
 
-// Devices in a row.
+// Devices in a line.
 Net link_flow(std::uint32_t devices) {
   std::vector<NetLink> links;
   for (std::uint32_t i = 0; i + 1 < devices; ++i) links.push_back({.from = i, .to = i + 1});
@@ -23,12 +23,14 @@ Hops hops_from_first(const Net& net) {
   return search(net, net.out, starts);
 }
 
+// Is the longest distance computed that fits?
 TEST(Net, TellsTheLongestDistanceThatFits) {
   const std::uint32_t longest = kUnreachable - 1;
   EXPECT_EQ(hops_from_first(link_flow(longest + 1))[longest], longest);
 }
 
-// It was cut to 16 bits: devices far off were near, or not to be reached.
+// Are longer distances refused? They were once cut to 16 bits, so distant devices seemed close or
+// unreachable.
 TEST(Net, RefusesLongerOnes) {
   for (const std::uint32_t devices : {65536U, 65537U, 131073U}) {
     try {

@@ -1,4 +1,4 @@
-// A cluster with links of other rates: what is faster, and what stays.
+// A cluster with links of other rates: which links change, and what stays.
 #include <gtest/gtest.h>
 
 #include "hand_cluster.hpp"
@@ -25,6 +25,7 @@ std::vector<std::pair<LinkId, double>> hops_of(const Route& route) {
   return hops;
 }
 
+// Do only the rates of the given kind change?
 TEST(Rates, ChangeThoseOfTheirKindAlone) {
   const Cluster cluster = four_nodes(Routing::Kind::Ideal);
   const Cluster changed = cluster.with_rates(faster_fabric);
@@ -38,7 +39,8 @@ TEST(Rates, ChangeThoseOfTheirKindAlone) {
   EXPECT_EQ(faster, 8U);  // two leaves, two spines, both directions
 }
 
-// No route is searched again, and those found are those of a cluster drawn with these rates.
+// Do routes and latencies stay unchanged? No route is searched once more, and the existing routes
+// equal those of a cluster drawn with these rates.
 TEST(Rates, LeaveRoutesAndLatenciesAsTheyAre) {
   for (const Routing::Kind kind : {Routing::Kind::Ideal, Routing::Kind::Ecmp}) {
     const Cluster cluster = four_nodes(kind);
@@ -61,6 +63,7 @@ TEST(Rates, LeaveRoutesAndLatenciesAsTheyAre) {
   }
 }
 
+// Is a link without any rate refused?
 TEST(Rates, RefuseALinkWithoutAny) {
   const Cluster cluster = four_nodes(Routing::Kind::Ideal);
   EXPECT_THROW((void)cluster.with_rates([](LinkKind) { return 0.0; }), InputError);

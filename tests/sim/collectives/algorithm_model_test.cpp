@@ -23,7 +23,8 @@ std::string error_of(const Cluster& cluster, const Call& call,
   return "";
 }
 
-// An operation has one plain algorithm at most, and a search needs it where it may choose.
+// Does each operation of a search have a plain algorithm? An operation has at most one, and a
+// search needs it wherever it may choose.
 TEST(Registry, OperationsOfASearchHaveAPlainAlgorithm) {
   std::map<CollectiveOp, int> plain;
   std::vector<std::string_view> parts, with_servers;
@@ -40,7 +41,7 @@ TEST(Registry, OperationsOfASearchHaveAPlainAlgorithm) {
   EXPECT_EQ(with_servers, (std::vector<std::string_view>{"parameter_server"}));
 }
 
-// Oracle 13.
+// Does a group of one do nothing (oracle 13)?
 TEST(CommunicationModel, AGroupOfOneDoesNothing) {
   const Cluster cluster = star(2);
   const std::vector<std::uint32_t> alone{1};
@@ -51,6 +52,7 @@ TEST(CommunicationModel, AGroupOfOneDoesNothing) {
   }
 }
 
+// Does the model use the algorithm of the call?
 TEST(CommunicationModel, AsksTheAlgorithmOfTheCall) {
   const Cluster cluster = star(8);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
@@ -60,7 +62,8 @@ TEST(CommunicationModel, AsksTheAlgorithmOfTheCall) {
   EXPECT_RELATIVE(1e6 * time_of(cluster, communication.phases(call, gpus)), 18800.481920);
 }
 
-// Messages between pipeline stages carry whatever algorithm their group names.
+// Is a message the same for every algorithm? Messages between pipeline stages carry the algorithm
+// that their group names.
 TEST(CommunicationModel, AMessageIsAMessageWhateverTheAlgorithm) {
   const Cluster cluster = make_cluster(
       {.nodes = 2, .gpus = 2, .nic = 5e10, .launch_us = 3.0, .intra_us = 5.0, .inter_us = 14.0});
@@ -76,19 +79,24 @@ TEST(CommunicationModel, AMessageIsAMessageWhateverTheAlgorithm) {
   EXPECT_RELATIVE(1e6 * time_of(cluster, communication.phases(step, far)), 14.0 + 20.0);
 }
 
+// Does a message between rails leave on the receiver's rail?
 TEST(CommunicationModel, AMessageBetweenRailsLeavesOnTheReceiversRail) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 2});
   const std::vector<std::uint32_t> gpus{0, 3};  // local members 0 and 1
   const TransferCall call{.bytes = 100};
   const auto bytes = bytes_on_links(cluster, AlgorithmModel(cluster).phases(call, gpus));
+  std::size_t ports = 0;
   for (const Link& link : cluster.links()) {
     if (link.kind != LinkKind::NicPort || bytes[link.id] == 0.0) continue;
     const Device& nic =
         cluster.device(cluster.device(link.from).kind == DeviceKind::Nic ? link.from : link.to);
     EXPECT_EQ(nic.index, 1);
+    ++ports;
   }
+  EXPECT_EQ(ports, 2U) << "out of one node and into the other";
 }
 
+// Do refusals name the group and a remedy?
 TEST(CommunicationModel, RefusalsNameTheGroupAndTheRemedy) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
   const std::vector<std::uint32_t> uneven{0, 1, 2, 4};
@@ -111,7 +119,7 @@ TEST(CommunicationModel, RefusalsNameTheGroupAndTheRemedy) {
                  "ring, direct, pat"));
 }
 
-// Oracle 11: S = 2^30, t = 5 ms, n = 8.
+// Are the bus bandwidth factors those of nccl-tests (oracle 11: S = 2^30, t = 5 ms, n = 8)?
 TEST(CommunicationModel, BusBandwidthFactors) {
   const double algbw = kGibibyte / 5e-3;
   EXPECT_RELATIVE(algbw * bus_bandwidth_factor(CollectiveOp::AllReduce, 8), 375.8096384e9);

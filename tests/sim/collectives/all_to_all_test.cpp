@@ -1,5 +1,5 @@
-// all_to_all: closed forms of the even one, and the uneven one by a byte matrix, phases against
-// messages and folded against unfolded.
+// all_to_all: closed forms of the even one, and the uneven one with a byte matrix: phases against
+// messages, and folded against unfolded.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ constexpr const char* kNames[] = {"pairwise", "direct", "hierarchical"};
 
 using Matrix = std::vector<std::int64_t>;
 
-// Bytes of every size and some zeros, a member that sends nothing among them.
+// Random byte counts with some zeros, and one member that sends nothing.
 Matrix random_matrix(std::uint32_t ranks, std::uint32_t seed) {
   std::mt19937 random(seed);
   Matrix matrix(std::size_t{ranks} * ranks);
@@ -51,7 +51,8 @@ Workload uneven(const std::vector<std::uint32_t>& gpus, const Matrix& matrix, co
   return workload;
 }
 
-// Oracle 8: (g-1)(a_i + S/(g B_i)) + (N-1)(a_e + S/(N B_e)).
+// Does the two-level algorithm take its closed form (oracle 8: (g-1)(a_i + S/(g B_i)) + (N-1)(a_e +
+// S/(N B_e)))?
 TEST(AllToAll, TwoLevelsTakeTheClosedForm) {
   const double time =
       microseconds(four_nodes(), CollectiveOp::AllToAll, "hierarchical", gpus_of(32), kGibibyte);
@@ -61,6 +62,7 @@ TEST(AllToAll, TwoLevelsTakeTheClosedForm) {
   EXPECT_RELATIVE(time, 19208.030889);
 }
 
+// Does the two-level algorithm agree step by step?
 TEST(AllToAll, TwoLevelsAgreeStepByStep) {
   const Cluster cluster = four_nodes();
   const Workload workload =
@@ -73,22 +75,24 @@ TEST(AllToAll, TwoLevelsAgreeStepByStep) {
   }
 }
 
-// The two levels put (N-1) messages per GPU on the fabric instead of (N-1) g.
+// Does the two-level algorithm send fewer and larger messages between nodes? It has (N-1) messages
+// per GPU on the fabric instead of (N-1) g.
 TEST(AllToAll, TwoLevelsSendFewerAndLargerMessagesAbroad) {
   const Cluster cluster = four_nodes();
   const std::vector<std::uint32_t> gpus = gpus_of(32);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const auto abroad = [&](const char* name) {
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  const auto member_on_other_node = [&](const char* name) {
     std::size_t count = 0;
     for (const Message& message :
-         find_algorithm(CollectiveOp::AllToAll, name)->messages(place, Bytes{32e6}))
+         find_algorithm(CollectiveOp::AllToAll, name)->messages(placed, Bytes{32e6}))
       if (cluster.node_of(message.from) != cluster.node_of(message.to)) ++count;
     return count;
   };
-  EXPECT_EQ(abroad("hierarchical"), 32U * 3U);
-  EXPECT_EQ(abroad("direct"), 32U * 3U * 8U);
+  EXPECT_EQ(member_on_other_node("hierarchical"), 32U * 3U);
+  EXPECT_EQ(member_on_other_node("direct"), 32U * 3U * 8U);
 }
 
+// Are uneven nodes refused?
 TEST(AllToAll, TwoLevelsRefuseUnevenNodes) {
   const Cluster cluster = four_nodes();
   const std::vector<std::uint32_t> gpus{0, 1, 2, 8, 9};
@@ -97,7 +101,8 @@ TEST(AllToAll, TwoLevelsRefuseUnevenNodes) {
             "hierarchical needs the same number of ranks on every node, here 2 to 3");
 }
 
-// Oracle 26, star: n nodes that each send S to each other take (n-1) S / B.
+// Is a star limited by its ports (oracle 26)? n nodes that each send S to each other take (n-1) S /
+// B.
 TEST(AllToAll, AStarTakesItsPorts) {
   for (const std::uint32_t n : {4U, 8U, 16U}) {
     const Cluster cluster = make_cluster({.gpus = n, .intra_us = 0.0});
@@ -109,7 +114,7 @@ TEST(AllToAll, AStarTakesItsPorts) {
   }
 }
 
-// One GPU per node on a ring of switches, whose links are all that is slow.
+// One GPU per node on a ring of switches, whose links are the only bottleneck.
 Cluster ring_of_switches(std::uint32_t n) {
   Blueprint blueprint;
   std::vector<DeviceId> gpus;
@@ -137,34 +142,37 @@ Cluster ring_of_switches(std::uint32_t n) {
   return Cluster(facts, std::move(blueprint).wiring(), gpus, nics);
 }
 
-// Oracle 26, ring: shortest ways, half of the traffic to the far side each way round, so every
-// directed link carries n^2 S / 8.
+// Is a ring limited by its links (oracle 26)? On shortest paths half of the traffic to the far side
+// takes each direction, so every directed link carries n^2 S / 8.
 TEST(AllToAll, ARingTakesItsLinks) {
   for (const std::uint32_t n : {4U, 8U}) {
     const Cluster cluster = ring_of_switches(n);
     const std::vector<std::uint32_t> gpus = gpus_of(n);
-    const GroupPlace place{.cluster = cluster, .gpus = gpus};
+    const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
     const double each = 1e9;
     const auto phases =
-        find_algorithm(CollectiveOp::AllToAll, "direct")->phases(place, Bytes{n * each});
+        find_algorithm(CollectiveOp::AllToAll, "direct")->phases(placed, Bytes{n * each});
     const std::vector<double> bytes = bytes_on_links(cluster, phases);
+    std::size_t links = 0;
     for (const Link& link : cluster.links()) {
       if (link.kind != LinkKind::LeafSpine) continue;
       EXPECT_RELATIVE(bytes[link.id], n * n * each / 8) << n;
+      ++links;
     }
+    EXPECT_EQ(links, 2U * n) << "both ways round";
     const Workload workload =
         one_collective(gpus, CollectiveOp::AllToAll, static_cast<std::int64_t>(n * each), "direct");
     EXPECT_RELATIVE(engine_us(cluster, workload, {}), 1e6 * n * n * each / 8 / 1e11) << n;
   }
 }
 
-// A matrix of equal blocks is the even all_to_all.
+// Does a matrix of equal blocks equal the even all_to_all?
 TEST(UnevenAllToAll, EqualBlocksAreTheEvenOne) {
   const Cluster cluster = four_nodes();
   const auto gpus = gpus_of(32);
-  const GroupPlace even{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup even{.cluster = cluster, .gpus = gpus};
   const Matrix matrix(32 * 32, 1'000'000);
-  const GroupPlace listed{.cluster = cluster, .gpus = gpus, .matrix = matrix};
+  const PlacedGroup listed{.cluster = cluster, .gpus = gpus, .matrix = matrix};
   for (const char* name : kNames) {
     const CollectiveAlgorithm& algorithm = *find_algorithm(CollectiveOp::AllToAll, name);
     EXPECT_RELATIVE(time_of(cluster, algorithm.phases(listed, Bytes{32e6})),
@@ -173,44 +181,47 @@ TEST(UnevenAllToAll, EqualBlocksAreTheEvenOne) {
   }
 }
 
-// Three members by hand, 100 GB/s ports, 5 us: rows 0: 10 and 30 GB, 1: 20 GB to 2, 2: nothing.
+// Do three members take the times computed by hand? 100 GB/s ports, 5 us; member 0 sends 10 and 30
+// GB, member 1 sends 20 GB to 2, member 2 sends nothing.
 TEST(UnevenAllToAll, ThreeMembersByHand) {
   constexpr std::int64_t kGigabyte = 1'000'000'000;
   const Matrix matrix{0, 10 * kGigabyte, 30 * kGigabyte, 0, 0, 20 * kGigabyte, 0, 0, 0};
   const Cluster cluster = star(3);
-  // Rounds of 20 GB (0 to 1 beside 1 to 2) and 30 GB.
+  // Rounds of 20 GB (0 to 1 concurrent with 1 to 2) and 30 GB.
   EXPECT_RELATIVE(engine_us(cluster, uneven(gpus_of(3), matrix, "pairwise"), {}),
                   1e6 * (2 * 5e-6 + 0.2 + 0.3));
-  // At once, a flow per sender: member 2's port gives both one rate r, 3/4 r + r = 100 GB/s, until
-  // member 1 is through with its 20 GB; then member 0 sends the other 20 of its 40 GB at 100 GB/s.
+  // All at once, a flow per sender: member 2's port gives both one rate r, 3/4 r + r = 100 GB/s,
+  // until member 1 has sent its 20 GB; then member 0 sends the other 20 of its 40 GB at 100 GB/s.
   EXPECT_RELATIVE(engine_us(cluster, uneven(gpus_of(3), matrix, "direct"), {}),
                   1e6 * (5e-6 + 20 * 1.75 / 100 + 0.2));
 }
 
+// Does every block arrive, and is no empty block sent?
 TEST(UnevenAllToAll, EveryBlockArrivesAndZerosAreNotSent) {
   for (const std::uint32_t seed : {1U, 2U, 3U}) {
     for (const Shape& shape : {Shape{.nodes = 1, .gpus = 6}, Shape{.nodes = 3, .gpus = 2}}) {
       const Cluster cluster = make_cluster(shape);
       const auto gpus = gpus_of(6);
       const Matrix matrix = random_matrix(6, seed);
-      const GroupPlace place{.cluster = cluster, .gpus = gpus, .matrix = matrix};
+      const PlacedGroup placed{.cluster = cluster, .gpus = gpus, .matrix = matrix};
       const auto bytes = static_cast<double>(uneven_call(matrix, 6, "direct").bytes);
       for (const char* name : kNames) {
         const CollectiveAlgorithm& algorithm = *find_algorithm(CollectiveOp::AllToAll, name);
-        EXPECT_EQ(symbolic_fault(algorithm, place, Bytes{bytes}).value_or(""), "") << name;
-        for (const Message& message : algorithm.messages(place, Bytes{bytes}))
+        EXPECT_EQ(symbolic_fault(algorithm, placed, Bytes{bytes}).value_or(""), "") << name;
+        for (const Message& message : algorithm.messages(placed, Bytes{bytes}))
           EXPECT_GT(message.bytes, 0.0) << name;
       }
     }
   }
 }
 
+// Is a missing message detected?
 TEST(UnevenAllToAll, AMessageThatIsMissingIsSeen) {
   const Cluster cluster = star(3);
   const auto gpus = gpus_of(3);
   const Matrix matrix{0, 5, 5, 5, 0, 0, 5, 5, 0};
-  const GroupPlace place{.cluster = cluster, .gpus = gpus, .matrix = matrix};
-  auto messages = find_algorithm(CollectiveOp::AllToAll, "direct")->messages(place, Bytes{10.0});
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus, .matrix = matrix};
+  auto messages = find_algorithm(CollectiveOp::AllToAll, "direct")->messages(placed, Bytes{10.0});
   ASSERT_EQ(messages.size(), 5U);
   const SymbolicCase claim{
       .op = CollectiveOp::AllToAll, .ranks = 3, .pieces = 9, .bytes = 10.0, .matrix = matrix};
@@ -220,6 +231,7 @@ TEST(UnevenAllToAll, AMessageThatIsMissingIsSeen) {
               ::testing::HasSubstr("ends with the wrong contributions"));
 }
 
+// Does an all_to_all without bytes take only the launch?
 TEST(UnevenAllToAll, NothingToSendIsALaunch) {
   const Cluster cluster = make_cluster({.gpus = 4, .launch_us = 8.0});
   const Workload workload = uneven(gpus_of(4), Matrix(16, 0), "pairwise");
@@ -227,7 +239,7 @@ TEST(UnevenAllToAll, NothingToSendIsALaunch) {
   EXPECT_RELATIVE(engine_us(cluster, expand_collectives(workload, cluster), {}), 8.0);
 }
 
-// The bytes of every step add up to the matrix, and nobody sends what another does not receive.
+// Do the bytes of the steps add up to the matrix? Every byte that is sent is also received.
 TEST(UnevenAllToAll, StepsCarryTheMatrix) {
   const Cluster cluster = star(5);
   const Matrix matrix = random_matrix(5, 9);
@@ -248,8 +260,8 @@ TEST(UnevenAllToAll, StepsCarryTheMatrix) {
   }
 }
 
-// Rounds of the fluid form end with their largest message, those of the stepwise one for each pair
-// by itself; neither can beat the busiest port.
+// Do the rounds of the fluid form bound the steps? A round ends with its largest message, while the
+// stepwise form treats each pair separately; neither can beat the busiest port.
 TEST(UnevenAllToAll, RoundsBoundTheSteps) {
   const Cluster cluster = make_cluster({.gpus = 8, .intra_us = 0.0});
   for (std::uint32_t seed = 0; seed < 5; ++seed) {
@@ -269,8 +281,8 @@ TEST(UnevenAllToAll, RoundsBoundTheSteps) {
   }
 }
 
-// Every member sends sixteen units, of a size of its own, shared out at random: what a sender puts
-// on a link is a whole number of sixteenths, which the engine need not round.
+// Every member sends sixteen units of an individual size to random members. Its load on a link is a
+// multiple of a sixteenth, which the engine need not round.
 Matrix sixteenths(std::uint32_t ranks, std::uint32_t seed) {
   std::mt19937 random(seed);
   Matrix matrix(std::size_t{ranks} * ranks, 0);
@@ -284,8 +296,8 @@ Matrix sixteenths(std::uint32_t ranks, std::uint32_t seed) {
   return matrix;
 }
 
-// Members that send differently must not be joined: folded times equal unfolded ones, whichever
-// links are left out.
+// Is folding exact for members that send differently? They must not be in one class: folded times
+// equal unfolded ones, whichever links are left out.
 TEST(UnevenAllToAll, FoldingIsExact) {
   const Cluster cluster = star(8);
   for (std::uint32_t seed = 0; seed < 8; ++seed) {
@@ -306,7 +318,8 @@ TEST(UnevenAllToAll, FoldingIsExact) {
   }
 }
 
-// Bytes of any size are rounded by the engine (a counted approximation), folded or not alike.
+// Does folding change nothing for any byte counts? The engine rounds them (and counts this),
+// equally in folded and unfolded runs.
 TEST(UnevenAllToAll, FoldingAnyBytesChangesNothing) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4, .nic = 2e10});
   for (std::uint32_t seed = 0; seed < 8; ++seed) {
@@ -327,7 +340,8 @@ TEST(UnevenAllToAll, FoldingAnyBytesChangesNothing) {
   }
 }
 
-// A matrix of two kinds of members: the light ones fold, and apart from the heavy ones.
+// Do members with equal sends still fold? With two kinds of members the light ones fold separately
+// from the heavy ones.
 TEST(UnevenAllToAll, MembersThatSendAlikeStillFold) {
   const Cluster cluster = star(8);
   Matrix matrix(64, 1'000'000);

@@ -1,4 +1,4 @@
-// Collectives that meet on links, where max-min fairness has an answer on paper.
+// Concurrent collectives on shared links, for which max-min fairness has a solution on paper.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,8 +19,8 @@ struct Traffic {
   std::vector<std::uint32_t> gpus;
 };
 
-// All of it from time 0, each on a stream of its own; rank = GPU. Every rank has its own program,
-// whose i-th operation belongs to the i-th traffic that the rank has part in.
+// All traffic starts at time 0, each on a separate stream; rank = GPU. Every rank has its own
+// program, whose i-th operation belongs to the i-th traffic of this rank.
 Workload at_once(const std::vector<Traffic>& all, std::uint32_t ranks) {
   Workload workload{.streams = {"compute"}, .names = {"traffic"}};
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -50,7 +50,7 @@ Workload at_once(const std::vector<Traffic>& all, std::uint32_t ranks) {
   return workload;
 }
 
-// Microseconds until each traffic has ended, as its first member sees it.
+// The microseconds until each traffic has ended, as its first member sees it.
 std::vector<double> ends(const Cluster& cluster, const std::vector<Traffic>& all,
                          const FoldOptions& fold) {
   const Workload workload = at_once(all, static_cast<std::uint32_t>(cluster.gpus().size()));
@@ -76,9 +76,10 @@ void expect_ends(const Cluster& cluster, const std::vector<Traffic>& all,
 
 Cluster eager_star(std::uint32_t gpus) { return make_cluster({.gpus = gpus, .intra_us = 0.0}); }
 
-constexpr double kUs = kGibibyte / 1e11 * 1e6;  // a GiB over one port takes so long
+constexpr double kUs = kGibibyte / 1e11 * 1e6;  // the time of a GiB over one port
 
-// Two rings over the same ports: half the rate each until the shorter has ended.
+// Do two rings over the same ports share every port? Each has half the rate until the shorter one
+// has ended.
 TEST(Contention, TwoRingsShareEveryPort) {
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const double short_us = 2.0 * 7.0 / 8.0 * kUs;
@@ -87,8 +88,9 @@ TEST(Contention, TwoRingsShareEveryPort) {
               {2.0 * short_us, 4.0 * short_us});
 }
 
-// A ring of four and one of two of them: the ports that both use hold the larger one back, all
-// round. 3/4 S at half rate takes 1.5 S/B; of the other's S then a quarter is left.
+// Does a shared port slow the whole ring? A ring of four and one of two of its members share ports,
+// which slow the larger ring everywhere. 3/4 S at half rate takes 1.5 S/B; then a quarter of the
+// other's S is left.
 TEST(Contention, ASharedPortSlowsTheWholeRing) {
   expect_ends(eager_star(4),
               {{.op = CollectiveOp::AllGather, .bytes = kGibibyte, .gpus = {0, 1, 2, 3}},
@@ -96,7 +98,8 @@ TEST(Contention, ASharedPortSlowsTheWholeRing) {
               {1.5 * kUs, 1.75 * kUs});
 }
 
-// 0 to 2, 1 to 2 and 0 to 3: two share the way out of 0, two the way into 2, so all have half.
+// Do messages share senders and receivers? Of 0 to 2, 1 to 2 and 0 to 3, two share the port out of
+// 0, two the port into 2, so all have half the rate.
 TEST(Contention, MessagesShareSendersAndReceivers) {
   const auto message = [](double bytes, std::uint32_t from, std::uint32_t to) {
     return Traffic{
@@ -108,7 +111,8 @@ TEST(Contention, MessagesShareSendersAndReceivers) {
       {2.0 * kUs, 1.0 * kUs, 3.0 * kUs});
 }
 
-// Four rails over the one cable between two leaves: a quarter of it each.
+// Do rails share an oversubscribed link? Four rails over the one cable between two leaves have a
+// quarter of it each.
 TEST(Contention, RailsShareAnOversubscribedTrunk) {
   const Cluster cluster =
       make_cluster({.nodes = 2, .gpus = 4, .inter_us = 0.0, .nodes_per_leaf = 1, .trunk = 1e11});
@@ -119,8 +123,8 @@ TEST(Contention, RailsShareAnOversubscribedTrunk) {
   expect_ends(cluster, rails, {wanted, wanted, wanted, wanted});
 }
 
-// Eight rings, one a rail, over four nodes on one leaf: none meets another, each takes
-// 2 * 3/4 S/B as if it were alone.
+// Eight rings, one per rail, over four nodes on one leaf. They share no link, so each takes 2 * 3/4
+// S/B as if it were alone.
 std::vector<Traffic> ring_on_every_rail(double bytes) {
   std::vector<Traffic> rails;
   for (std::uint32_t gpu = 0; gpu < 8; ++gpu)
@@ -128,21 +132,24 @@ std::vector<Traffic> ring_on_every_rail(double bytes) {
   return rails;
 }
 
+// Do eight rings on eight rails not affect each other?
 TEST(Contention, EightRingsOnEightRailsDoNotMeet) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8, .inter_us = 0.0});
   expect_ends(cluster, ring_on_every_rail(kGibibyte), std::vector<double>(8, 1.5 * kUs));
 }
 
-// The same with a leaf a node whose uplink has half of what its eight NICs have: all take twice as
-// long. The uplink carries 8 * 1.5 S at 4 B.
+// Does an oversubscribed leaf halve the rate of eight rings? Each node has a leaf whose uplink has
+// half the capacity of its eight NICs, so all take twice as long: the uplink carries 8 * 1.5 S at 4
+// B.
 TEST(Contention, AnOversubscribedLeafHalvesEightRings) {
   const Cluster cluster =
       make_cluster({.nodes = 4, .gpus = 8, .inter_us = 0.0, .nodes_per_leaf = 1, .trunk = 4e11});
   expect_ends(cluster, ring_on_every_rail(kGibibyte), std::vector<double>(8, 3.0 * kUs));
 }
 
-// Two pairs cross the one cable between two leaves at half rate; what is left of the NICs is for
-// the pair that stays on a leaf. Half a GiB each way: 1 S/B for all, then the larger one alone.
+// Does traffic on a leaf use the capacity that the uplink leaves? Two pairs cross the one cable
+// between two leaves at half rate; the rest of the NICs is for the pair that stays on a leaf. Half
+// a GiB in each direction: 1 S/B for all, then the larger one alone.
 TEST(Contention, TrafficOnALeafTakesWhatTheUplinkLeaves) {
   const Cluster cluster =
       make_cluster({.nodes = 4, .gpus = 1, .inter_us = 0.0, .nodes_per_leaf = 2, .trunk = 1e11});
@@ -154,9 +161,9 @@ TEST(Contention, TrafficOnALeafTakesWhatTheUplinkLeaves) {
               {1.0 * kUs, 1.0 * kUs, 1.5 * kUs});
 }
 
-// A sender of the all_to_all is one flow that fills its port and a third of each other one's, the
-// ring is one flow over all ports: half of every port each. 3/4 S at half rate; of the ring's
-// 3/2 S then half is left.
+// Does an all_to_all concurrent with an all_reduce halve both? A sender of the all_to_all is one
+// flow that fills its port and a third of each other one, the ring is one flow over all ports: each
+// has half of every port. 3/4 S at half rate; then half of the ring's 3/2 S is left.
 TEST(Contention, AnAllToAllBesideAnAllReduceHalvesBoth) {
   const std::vector<std::uint32_t> gpus = gpus_of(4);
   expect_ends(
@@ -166,8 +173,9 @@ TEST(Contention, AnAllToAllBesideAnAllReduceHalvesBoth) {
       {1.5 * kUs, 2.25 * kUs});
 }
 
-// The GPUs of a dead rail share the NIC of another, whose PCIe link (48 GB/s) both rings cross:
-// those two take twice as long, the six others what they took.
+// Does a dead rail slow only itself and the rail whose NIC it uses? The GPUs of a dead rail share
+// the NIC of another one, whose PCIe link (48 GB/s) both rings cross: those two take twice as long,
+// the other six as long as before.
 TEST(Contention, ADeadRailSlowsItselfAndItsHost) {
   ClusterSpec spec{.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = RailOptimized{}}};
   spec.node.latency = {};

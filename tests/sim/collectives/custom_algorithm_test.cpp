@@ -1,4 +1,4 @@
-// Algorithms that users write down: lists of sends and MSCCL programs, and what is wrong with them.
+// Algorithms in users' files: lists of sends and MSCCL programs, and the errors for faults in them.
 #include "sim/collectives/custom/custom_algorithm.hpp"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ std::string xml_problem(const std::string& text) {
   return problem_of([&] { static_cast<void>(parse_msccl_xml("mine.xml", text)); });
 }
 
-// A file that is there while the test runs.
+// A file that exists while the test runs.
 class TemporaryFile {
  public:
   TemporaryFile(const std::string& name, const std::string& text)
@@ -69,6 +69,7 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
+// Does a ring as a list of sends take the time of the ring?
 TEST(SendList, ARingIsTheRing) {
   const Cluster cluster = star(8);
   for (const bool with_steps : {true, false}) {
@@ -84,7 +85,8 @@ TEST(SendList, ARingIsTheRing) {
   }
 }
 
-// The example of algorithm_format.md, cut out of the page so that the page cannot go stale.
+// Can the example of algorithm_format.md be read? It is extracted from the page, so that the page
+// stays correct.
 TEST(SendList, ReadsTheExampleOfThePage) {
   const std::string page = read_file(std::filesystem::path(TRAINYARD_SOURCE_DIRECTORY) /
                                      "sim/collectives/custom/algorithm_format.md");
@@ -98,6 +100,7 @@ TEST(SendList, ReadsTheExampleOfThePage) {
   EXPECT_EQ(plan.messages[2].step, 1U);
 }
 
+// Are other numbers of ranks and other operations refused?
 TEST(SendList, RefusesOtherNumbersOfRanksAndOtherOperations) {
   const TemporaryFile file("ring_four.json", ring_list(4, false));
   const Cluster cluster = star(8);
@@ -110,7 +113,7 @@ TEST(SendList, RefusesOtherNumbersOfRanksAndOtherOperations) {
       HasSubstr("is an algorithm for all_reduce, not for all_gather"));
 }
 
-// All sends of a step run side by side: a one-step all_gather has one phase.
+// Do all sends of a step run concurrently? A one-step all_gather has one phase.
 TEST(SendList, ADirectAllGather) {
   std::string sends;
   for (int from = 0; from < 4; ++from)
@@ -129,7 +132,8 @@ TEST(SendList, ADirectAllGather) {
   EXPECT_RELATIVE(engine_us(cluster, expand_collectives(workload, cluster), {}), closed);
 }
 
-// all_to_all through the middle of three: what no range of pieces could say.
+// Can an all_to_all forward through the middle of three ranks? A range of pieces could not express
+// this.
 TEST(SendList, AnAllToAllThatForwards) {
   const std::string text = R"({"op": "all_to_all", "ranks": 3, "sends": [
     {"from": 0, "to": 1, "pieces": [1, 2]},
@@ -146,6 +150,7 @@ TEST(SendList, AnAllToAllThatForwards) {
                   2 * (5.0 + 1e6 * 4e9 / 1e11));
 }
 
+// Is a missing send reported?
 TEST(SendList, AMissingSendIsNamed) {
   std::string text = ring_list(3, true);
   const std::size_t last = text.rfind(",\n{");
@@ -156,6 +161,7 @@ TEST(SendList, AMissingSendIsNamed) {
             "with and what earlier steps brought it)\n");
 }
 
+// Is a send of a piece that the sender does not hold reported?
 TEST(SendList, ASendOfWhatIsNotThereIsNamed) {
   EXPECT_THAT(list_problem(R"({"op": "broadcast", "ranks": 3, "pieces": 1, "sends": [
                 {"from": 1, "to": 2, "pieces": [0], "step": 0},
@@ -164,6 +170,7 @@ TEST(SendList, ASendOfWhatIsNotThereIsNamed) {
                         "rank 1 does not hold"));
 }
 
+// Is a contribution that is added twice reported?
 TEST(SendList, ADoubleContributionIsNamed) {
   EXPECT_THAT(list_problem(R"({"op": "reduce", "ranks": 2, "pieces": 1, "sends": [
                 {"from": 1, "to": 0, "pieces": [0], "reduce": true},
@@ -172,6 +179,7 @@ TEST(SendList, ADoubleContributionIsNamed) {
                         "piece 0 a second time"));
 }
 
+// Are the fields checked?
 TEST(SendList, FieldsAreChecked) {
   EXPECT_THAT(list_problem(R"({"op": "all_reduce", "ranks": 2, "sends": [
                 {"from": 0, "to": 0, "pieces": [0]}, {"from": 0, "to": 5, "pieces": [7, 1, 1]},
@@ -188,6 +196,7 @@ TEST(SendList, FieldsAreChecked) {
   EXPECT_THAT(list_problem("{\"op\": \"all_reduce\""), HasSubstr("mine.json"));
 }
 
+// Is a missing file reported?
 TEST(SendList, AFileThatIsNotThereIsNamed) {
   EXPECT_THAT(problem_of([] {
                 static_cast<void>(find_algorithm(CollectiveOp::AllReduce, "nowhere/mine.json"));
@@ -195,7 +204,7 @@ TEST(SendList, AFileThatIsNotThereIsNamed) {
               HasSubstr("nowhere/mine.json"));
 }
 
-// A ring all_reduce in place as msccl-tools writes it: one thread block per GPU.
+// A ring all_reduce in placed as msccl-tools writes it: one thread block per GPU.
 std::string ring_xml(int n, const std::string& second_half = "rcs") {
   std::string text = "<algo name=\"ring\" proto=\"Simple\" nchannels=\"1\" nchunksperloop=\"" +
                      std::to_string(n) + "\" ngpus=\"" + std::to_string(n) +
@@ -221,6 +230,7 @@ std::string ring_xml(int n, const std::string& second_half = "rcs") {
   return text + "</algo>\n";
 }
 
+// Does a ring as an MSCCL program take the time of the ring?
 TEST(Msccl, ARingIsTheRing) {
   const TemporaryFile file("ring.xml", ring_xml(8));
   const Cluster cluster = star(8);
@@ -232,13 +242,13 @@ TEST(Msccl, ARingIsTheRing) {
   const Workload workload = one_collective(gpus_of(8), CollectiveOp::AllReduce,
                                            std::int64_t{1} << 30, file.path().c_str());
   EXPECT_RELATIVE(engine_us(cluster, expand_collectives(workload, cluster), {}), 18860.481920);
-  // The other checker agrees.
+  // The independent checker agrees.
   const auto gpus = gpus_of(8);
   EXPECT_EQ(symbolic_fault(ring, {.cluster = cluster, .gpus = gpus}, Bytes{8e6}).value_or(""), "");
 }
 
-// Everyone sends its chunk to everyone's scratch; the owner adds them up and sends the sum. Local
-// sums wait for other thread blocks.
+// Every GPU sends its chunks to the scratch buffers of the others; the owner adds them up and sends
+// the sum. Local sums wait for other thread blocks.
 std::string all_pairs_xml() {
   constexpr int kGpus = 3;
   std::string text =
@@ -259,7 +269,7 @@ std::string all_pairs_xml() {
       const int other = 1 - id;
       std::string steps =
           step(0, "s", "i", peer, "i", peer, -1, -1) + step(1, "r", "i", gpu, "s", slot, -1, -1);
-      // Block 0 adds first, block 1 after it; then both send the sum.
+      // Block 0 adds first, then block 1; then both send the sum.
       steps += step(2, "re", "s", slot, "i", gpu, adds ? -1 : other, adds ? -1 : 2);
       steps += step(3, "s", "i", gpu, "i", gpu, adds ? other : -1, adds ? 2 : -1);
       steps += step(4, "r", "i", peer, "i", peer, -1, -1);
@@ -271,6 +281,7 @@ std::string all_pairs_xml() {
   return text + "</algo>";
 }
 
+// Does an all-pairs program equal the two-shot algorithm?
 TEST(Msccl, AllPairsIsTheTwoShot) {
   const TemporaryFile file("allpairs.xml", all_pairs_xml());
   const Cluster cluster = star(3);
@@ -287,7 +298,7 @@ TEST(Msccl, AllPairsIsTheTwoShot) {
                   engine_us(cluster, workload, {}));
 }
 
-// Two GPUs, two chunks per pair, out of place.
+// Two GPUs, two chunks per pair, out of placed.
 const char* const kAllToAll = R"(<algo name="swap" nchunksperloop="4" ngpus="2" coll="alltoall">
 <gpu id="0" i_chunks="4" o_chunks="4" s_chunks="0">
  <tb id="0" send="-1" recv="-1" chan="0">
@@ -303,11 +314,12 @@ const char* const kAllToAll = R"(<algo name="swap" nchunksperloop="4" ngpus="2" 
   <step s="1" type="r" dstbuf="o" dstoff="0" cnt="2"/></tb></gpu></algo>)";
 
 std::string replaced(std::string text, const std::string& what, const std::string& with) {
-  const std::size_t place = text.find(what);
-  EXPECT_NE(place, std::string::npos) << what;
-  return text.replace(place, what.size(), with);
+  const std::size_t position = text.find(what);
+  EXPECT_NE(position, std::string::npos) << what;
+  return text.replace(position, what.size(), with);
 }
 
+// Does an all_to_all in chunks take its time?
 TEST(Msccl, AnAllToAllInChunks) {
   const TemporaryFile file("swap.xml", kAllToAll);
   const auto gpus = gpus_of(2);
@@ -324,6 +336,7 @@ TEST(Msccl, AnAllToAllInChunks) {
                   5.0 + 1e6 * 30 / 1e11);
 }
 
+// Is a wrong result reported?
 TEST(Msccl, AWrongResultIsNamed) {
   EXPECT_THAT(xml_problem(replaced(kAllToAll, "dstoff=\"2\" cnt=\"2\"/></tb></gpu>\n<gpu id=\"1\"",
                                    "dstoff=\"0\" cnt=\"2\"/></tb></gpu>\n<gpu id=\"1\"")),
@@ -336,6 +349,7 @@ TEST(Msccl, AWrongResultIsNamed) {
   EXPECT_THAT(xml_problem(unsummed), HasSubstr("without what comes from ranks"));
 }
 
+// Is a file reported that cannot be read?
 TEST(Msccl, WhatCannotBeReadIsNamed) {
   EXPECT_THAT(xml_problem("<algo"), HasSubstr("mine.xml: line 1"));
   EXPECT_THAT(xml_problem("<graph/>"), HasSubstr("there is no <algo>"));
@@ -353,6 +367,7 @@ TEST(Msccl, WhatCannotBeReadIsNamed) {
               HasSubstr("waits forever"));
 }
 
+// Is a short list with many pieces refused with the number?
 TEST(CustomAlgorithm, AShortListThatNamesManyPiecesIsRefusedWithTheFigure) {
   EXPECT_THAT(
       list_problem(R"({"op": "all_reduce", "ranks": 1024, "pieces": 1048576,
@@ -361,6 +376,7 @@ TEST(CustomAlgorithm, AShortListThatNamesManyPiecesIsRefusedWithTheFigure) {
                 "than the 33554432 that can be followed"));
 }
 
+// Is a program with buffers that would fill the memory refused with the number?
 TEST(CustomAlgorithm, AProgramWhoseBuffersFillTheMemoryIsRefusedWithTheFigure) {
   std::string text =
       "<algo name=\"x\" coll=\"allreduce\" ngpus=\"1024\" nchunksperloop=\"1048576\">";

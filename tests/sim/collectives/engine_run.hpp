@@ -1,9 +1,10 @@
-// A workload with one collective in the middle, its run through an engine, and a whole ring played
-// message by message with what its time and its operations must be.
+// A workload with one collective in the middle and its run through an engine; and a whole ring that
+// is played message by message, with its expected time and number of operations.
 //
-//   const Workload workload = one_collective(gpus_of(8), CollectiveOp::AllReduce, 1 << 20, "ring");
-//   double us = engine_us(cluster, workload, {.engine = "simgrid", .fold = true});
-//   const PlayedRing played = play_ring(256, {.engine = "ideal"});
+//    const Workload workload =
+//        one_collective(gpus_of(8), CollectiveOp::AllReduce, 1 << 20, "ring");
+//    double us = engine_us(cluster, workload, {.engine = "simgrid", .fold = {.enabled = true}});
+//    const PlayedRing played = play_ring(256, {.engine = "ideal"});
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@
 
 namespace trainyard::testing {
 
-// Compute, a collective of all on a second stream, compute that waits for it.
+// Compute, a collective of all ranks on a second stream, and compute that waits for it.
 inline Workload one_collective(const std::vector<std::uint32_t>& gpus, CollectiveOp op,
                                std::int64_t bytes, const char* name) {
   Workload workload;
@@ -83,7 +84,7 @@ inline double engine_us(const Cluster& cluster, const Workload& workload, const 
   return 1e6 * run_engine(cluster, workload, way).timeline.makespan_s;
 }
 
-// When an operation of a rank ends, in microseconds.
+// The time at which an operation of a rank ends, in microseconds.
 inline double end_us(const EngineRun& run, RankId rank, OpIndex op) {
   return 1e6 * run.timeline.classes[run.partition.class_of_rank[rank]].end_s[op];
 }
@@ -126,13 +127,14 @@ inline PlayedRing play_ring(std::uint32_t ranks, const RunWay& way) {
           .operations = timeline.counters.operations};
 }
 
-// 2(n-1)(alpha + S/(nB)): what the messages must add up to.
+// The time to which the messages must add up: 2(n-1)(alpha + S/(nB)).
 inline double ring_seconds(std::uint32_t ranks) {
   const double n = ranks;
   return 2.0 * (n - 1.0) * (5e-6 + kGibibyte / (n * 1e11));
 }
 
-// Each rank has two computations, launch and join, and a send and a receive a step.
+// The number of operations: each rank has two computations, launch and join, and a send and a
+// receive per step.
 inline std::uint64_t ring_operations(std::uint32_t ranks) {
   return std::uint64_t{ranks} * (4U + 4U * (ranks - 1U));
 }

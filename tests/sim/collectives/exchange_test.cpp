@@ -20,12 +20,12 @@ double all_reduce_us(std::string_view name, std::uint32_t n, double bytes) {
 double flow_us(std::uint32_t chunks) {
   const Cluster cluster = star(8);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const auto messages = chain_messages(place, Bytes{kGibibyte}, {.chunks = chunks});
-  return 1e6 * time_of(cluster, phases_by_step(place, messages, FlowOf::Message));
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  const auto messages = chain_messages(placed, Bytes{kGibibyte}, {.chunks = chunks});
+  return 1e6 * time_of(cluster, phases_by_step(placed, messages, FlowOf::Message));
 }
 
-// Oracle 4, n = 8.
+// Do the all_reduces take their closed forms (oracle 4, n = 8)?
 TEST(Exchange, AllReducesTakeTheirClosedForms) {
   EXPECT_RELATIVE(all_reduce_us("halving_doubling", 8, kGibibyte), 18820.481920);
   EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 8, kGibibyte), 32227.254720);
@@ -33,14 +33,15 @@ TEST(Exchange, AllReducesTakeTheirClosedForms) {
   EXPECT_RELATIVE(all_reduce_us("two_shot", 8, kGibibyte), 18800.481920);
 }
 
-// Oracle 5: equal at S = 11 alpha B / 1.25 = 4 400 000 B.
+// Is recursive doubling as fast as the ring at the crossover (oracle 5: S = 11 alpha B / 1.25 = 4
+// 400 000 B)?
 TEST(Exchange, RecursiveDoublingMeetsTheRingWhereTheyCross) {
   EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 8, 4.4e6), all_reduce_us("ring", 8, 4.4e6));
   EXPECT_LT(all_reduce_us("recursive_doubling", 8, 4.3e6), all_reduce_us("ring", 8, 4.3e6));
   EXPECT_GT(all_reduce_us("recursive_doubling", 8, 4.5e6), all_reduce_us("ring", 8, 4.5e6));
 }
 
-// Oracle 6.
+// Do the all_to_alls take their closed forms (oracle 6)?
 TEST(Exchange, AllToAllsTakeTheirClosedForms) {
   EXPECT_RELATIVE(microseconds(star(8), CollectiveOp::AllToAll, "pairwise", gpus_of(8), kGibibyte),
                   9430.240960);
@@ -48,7 +49,8 @@ TEST(Exchange, AllToAllsTakeTheirClosedForms) {
                   9400.240960);
 }
 
-// Oracle 7: (n-2+C)(alpha + S/(CB)); printed to 1e-6 us.
+// Does the chain broadcast take its closed form (oracle 7: (n-2+C)(alpha + S/(CB)), printed to 1e-6
+// us)?
 TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
   EXPECT_RELATIVE(flow_us(1), 75196.927680);
   EXPECT_RELATIVE(flow_us(64), 12094.051200);
@@ -59,7 +61,7 @@ TEST(Exchange, ChainBroadcastTakesItsClosedForm) {
     EXPECT_RELATIVE(microseconds(star(8), op, "chain", gpus_of(8), kGibibyte), 12094.051200);
 }
 
-// Phases that are written without messages load every flow as the messages do, to the digit.
+// Do phases that are computed without messages load every flow as the messages do, to the digit?
 TEST(Exchange, PhasesWrittenWithoutMessagesAreThoseOfTheMessages) {
   struct Row {
     CollectiveOp op;
@@ -77,17 +79,18 @@ TEST(Exchange, PhasesWrittenWithoutMessagesAreThoseOfTheMessages) {
     const CollectiveAlgorithm* algorithm = find_algorithm(row.op, row.name);
     for (const std::vector<std::uint32_t>& gpus : {gpus_of(32), some}) {
       for (const double bytes : {0.0, 1e5, 1e8}) {
-        const GroupPlace place{.cluster = cluster, .gpus = gpus};
-        const std::vector<Phase> phases = algorithm->phases(place, Bytes{bytes});
+        const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+        const std::vector<Phase> phases = algorithm->phases(placed, Bytes{bytes});
         const std::vector<Phase> expected =
-            phases_by_step(place, algorithm->messages(place, Bytes{bytes}), row.flow_of);
+            phases_by_step(placed, algorithm->messages(placed, Bytes{bytes}), row.flow_of);
         ASSERT_EQ(phases.size(), expected.size()) << row.name;
         for (std::size_t i = 0; i < phases.size(); ++i) {
           ASSERT_EQ(phases[i].flows.size(), expected[i].flows.size()) << row.name << i;
           for (std::size_t k = 0; k < phases[i].flows.size(); ++k)
             EXPECT_TRUE(std::ranges::equal(
                 phases[i].flows[k].loads, expected[i].flows[k].loads, [](auto& a, auto& b) {
-                  return a.link == b.link && a.alike == b.alike && a.bytes == b.bytes;
+                  return a.link == b.link && a.parallel_count == b.parallel_count &&
+                         a.bytes == b.bytes;
                 }));
         }
       }
@@ -95,8 +98,8 @@ TEST(Exchange, PhasesWrittenWithoutMessagesAreThoseOfTheMessages) {
   }
 }
 
-// How much leaves a node of eight? Largest swaps are the nearest, so that an eighth is left, of
-// which halves and quarters cross to the other nodes and back: S/16 + S/32 of each rank.
+// Does halving exchange the largest parts with the nearest ranks? In a node of eight an eighth is
+// left, of which halves and quarters cross to the other nodes and back: S/16 + S/32 of each rank.
 TEST(Exchange, HalvingSwapsTheLargestPartsWithTheNearest) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
   const std::vector<std::uint32_t> gpus = gpus_of(32);
@@ -110,7 +113,8 @@ TEST(Exchange, HalvingSwapsTheLargestPartsWithTheNearest) {
   }
 }
 
-// Six ranks: two give what they have to two of the other four first, and get the sum last.
+// Do numbers of ranks other than powers of two take two more steps? Of six ranks two give their
+// data to two of the other four first, and get the sum last.
 TEST(Exchange, OtherThanPowersOfTwoTakeTwoMoreSteps) {
   const double whole = 5.0 + kGibibyte / 1e5;
   EXPECT_RELATIVE(all_reduce_us("recursive_doubling", 6, kGibibyte), 4.0 * whole);

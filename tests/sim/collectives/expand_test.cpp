@@ -22,6 +22,7 @@ std::int64_t sent_bytes(const Workload& workload, const Program& program) {
   return bytes;
 }
 
+// Does every rank send and receive its messages?
 TEST(Expand, EveryRankSendsAndReceivesItsMessages) {
   const Cluster cluster = star(8);
   const Workload stepwise = expand_collectives(
@@ -33,12 +34,14 @@ TEST(Expand, EveryRankSendsAndReceivesItsMessages) {
   EXPECT_EQ(sent_bytes(stepwise, program), 14 * (1 << 20) / 8);
 }
 
-// One program, and slots that lead each rank to its own neighbours.
+// Do ranks that share a program have their own partners? The slots of the one program lead each
+// rank to its neighbours.
 TEST(Expand, RanksThatShareAProgramHaveTheirOwnPartners) {
   const Workload stepwise = expand_collectives(
       one_collective(gpus_of(8), CollectiveOp::AllReduce, 1 << 20, "ring"), star(8));
   for (RankId id = 0; id < 8; ++id) {
     const Rank& rank = stepwise.ranks[id];
+    std::size_t messages = 0;
     for (const Operation& op : stepwise.programs[rank.program].operations) {
       if (op.kind != OpKind::Send && op.kind != OpKind::Recv) continue;
       const auto [group, group_rank] = rank.slots.at(op.slot);
@@ -46,11 +49,14 @@ TEST(Expand, RanksThatShareAProgramHaveTheirOwnPartners) {
       EXPECT_EQ(group_rank, op.kind == OpKind::Send ? 0U : 1U);
       EXPECT_EQ(pair.at(group_rank), id);
       EXPECT_EQ(pair.at(1 - group_rank), (op.kind == OpKind::Send ? id + 1 : id + 7) % 8);
+      ++messages;
     }
+    EXPECT_GE(messages, 2U * 14U) << "one sent and one received in each step";
   }
 }
 
-// 1000 bytes in 8 parts weigh 125 each; 1001 do not weigh the same, and ranks differ.
+// Do uneven pieces give every rank its own program? 1000 bytes in 8 parts are 125 each; parts of
+// 1001 bytes differ, and so do the ranks.
 TEST(Expand, UnevenPiecesGiveEveryRankItsOwnProgram) {
   const auto programs = [](std::int64_t bytes) {
     return expand_collectives(one_collective(gpus_of(8), CollectiveOp::AllReduce, bytes, "ring"),
@@ -61,6 +67,7 @@ TEST(Expand, UnevenPiecesGiveEveryRankItsOwnProgram) {
   EXPECT_EQ(programs(1001), 8U);
 }
 
+// Are tags, dependencies and memory effects kept?
 TEST(Expand, TagsDependenciesAndMemoryAreKept) {
   const Cluster cluster = star(2);
   const Workload stepwise = expand_collectives(
@@ -84,6 +91,7 @@ TEST(Expand, TagsDependenciesAndMemoryAreKept) {
   }
 }
 
+// Do uneven pieces add up to the whole?
 TEST(Expand, UnevenPiecesAddUpToTheWhole) {
   const Cluster cluster = star(3);
   const Workload stepwise = expand_collectives(
@@ -95,20 +103,21 @@ TEST(Expand, UnevenPiecesAddUpToTheWhole) {
   EXPECT_EQ(sent, 2 * 1000);
 }
 
-// Where every byte has one way to go (a gathered part to each other rank once, a sum towards its
-// owner), (n-1) S bytes travel, to the last of a prime number of them; and what is sent is
-// received.
+// Is no byte lost or added? If every byte has one path (a gathered part to each other rank once, a
+// sum towards its owner), (n-1) S bytes are sent, exactly even for a prime number of bytes, and all
+// of them are received.
 TEST(Expand, NoByteIsLostOrAdded) {
   constexpr std::int64_t kPrime = 1000003;
   constexpr std::uint32_t kRanks = 12;
   const Cluster cluster = make_cluster({.nodes = 3, .gpus = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(kRanks);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  std::size_t algorithms = 0;
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
     const CollectiveOp op = algorithm->op();
     const bool one_way = op == CollectiveOp::AllGather || op == CollectiveOp::ReduceScatter ||
                          op == CollectiveOp::Broadcast || op == CollectiveOp::Reduce;
-    if (!one_way || algorithm->refusal(place) || !algorithm->switches(place).empty()) continue;
+    if (!one_way || algorithm->refusal(placed) || !algorithm->switches(placed).empty()) continue;
     const std::string name(algorithm->name());
     const Workload stepwise =
         expand_collectives(one_collective(gpus, op, kPrime, name.c_str()), cluster);
@@ -121,21 +130,29 @@ TEST(Expand, NoByteIsLostOrAdded) {
     }
     EXPECT_EQ(sent, (kRanks - 1) * kPrime) << to_string(op) << " " << name;
     EXPECT_EQ(received, sent) << to_string(op) << " " << name;
+    ++algorithms;
   }
+  // Five each gather and scatter without a switch, two each broadcast and reduce.
+  EXPECT_GE(algorithms, 2U * 5U + 2U * 2U);
 }
 
+// Does a group of one become an empty delay?
 TEST(Expand, AGroupOfOneBecomesADelayOfNothing) {
   const Cluster cluster = star(2);
   const Workload stepwise = expand_collectives(
       one_collective(gpus_of(1), CollectiveOp::AllReduce, 1000, "ring"), cluster);
   ASSERT_EQ(stepwise.programs.front().operations.size(), 4U);
+  std::size_t delays = 0;
   for (const Operation& op : stepwise.programs.front().operations) {
     if (op.kind == OpKind::Delay) {
       EXPECT_EQ(stepwise.delays.at(op.payload).value(), 0.0);
+      ++delays;
     }
   }
+  EXPECT_GE(delays, 1U);
 }
 
+// Are too many channels refused with a remedy?
 TEST(Expand, TooManyChannelsAreRefusedWithARemedy) {
   const Cluster cluster = star(130);
   EXPECT_THROW(

@@ -1,5 +1,5 @@
-// Levels where the fabric is a torus, a dragonfly or planes, and what a step costs where it passes
-// more switches than one.
+// Levels of groups on a torus, a dragonfly or planes, and the cost of a step that passes more than
+// one switch.
 #include "sim/collectives/levels.hpp"
 
 #include <gmock/gmock.h>
@@ -18,12 +18,12 @@ using ::testing::ElementsAre;
 
 constexpr CollectiveOp kGathers[] = {CollectiveOp::ReduceScatter, CollectiveOp::AllGather};
 
-// GPUs in a torus, 50 GB/s each way along each wire, 3 us a step.
+// GPUs in a torus, 50 GB/s in each direction along each wire, 3 us per step.
 Cluster torus_of_gpus(std::vector<std::uint32_t> dims) {
   NodeSpec node = load_node("dgx_h100");
   node.scale_up = NodeSpec::ScaleUp::Torus;
   node.gpus_per_pcie_switch = 1;
-  node.gpus = node.nics = node.gpus_per_cpu = static_cast<std::uint32_t>(torus_places(dims));
+  node.gpus = node.nics = node.gpus_per_cpu = static_cast<std::uint32_t>(torus_size(dims));
   node.nvlink = node.nvlink_nominal = BytesPerSecond{100e9 * static_cast<double>(dims.size())};
   node.scale_up_dims = std::move(dims);
   node.latency = {.launch = Seconds{}, .intra_step = Seconds{3e-6}, .inter_step = Seconds{14e-6}};
@@ -38,6 +38,7 @@ Levels all_levels(const Cluster& cluster) {
   return levels_on(cluster, gpus_of(static_cast<std::uint32_t>(cluster.gpus().size())));
 }
 
+// Are the levels of a torus of GPUs its dimensions?
 TEST(Levels, OfATorusOfGpusAreItsDimensions) {
   const Levels levels = all_levels(torus_of_gpus({4, 2, 3}));
   EXPECT_THAT(levels.sizes, ElementsAre(4, 2, 3));
@@ -49,7 +50,8 @@ TEST(Levels, OfATorusOfGpusAreItsDimensions) {
   EXPECT_THAT(levels.line(2, 13), ElementsAre(5, 13, 21));
 }
 
-// A plane, a line across it, and members that form no box: those are one line of the node.
+// Are the levels of parts of a torus the dimensions they have? A plane, a line across it, and
+// members that form no box, which are one line of the node.
 TEST(Levels, OfPartsOfATorusAreTheDimensionsTheyHave) {
   const Cluster cluster = torus_of_gpus({4, 2, 3});
   EXPECT_THAT(levels_on(cluster, {8, 9, 10, 11, 12, 13, 14, 15}).sizes, ElementsAre(4, 2));
@@ -59,6 +61,7 @@ TEST(Levels, OfPartsOfATorusAreTheDimensionsTheyHave) {
   EXPECT_TRUE(loose.within_node());
 }
 
+// Are the levels of a torus of nodes the node and the dimensions?
 TEST(Levels, OfATorusOfNodesAreTheNodeAndTheDimensions) {
   const Levels levels =
       all_levels(build_cluster(nodes_of("dgx_h100", 8, {.kind = Torus{.dims = {4, 2}}})));
@@ -69,7 +72,8 @@ TEST(Levels, OfATorusOfNodesAreTheNodeAndTheDimensions) {
   EXPECT_THAT(levels.line(2, 41), ElementsAre(9, 41));
 }
 
-// Routers of 15 ports: 4 NICs each, 8 to a group.
+// Are the levels of a dragonfly its routers and groups? Routers of 15 ports: 4 NICs each, 8 to a
+// group.
 TEST(Levels, OfADragonflyAreRoutersAndGroups) {
   const FabricSpec fabric{.kind = Dragonfly{.radix = 15}};
   EXPECT_THAT(all_levels(build_cluster(one_gpu_nodes(64, fabric))).sizes, ElementsAre(4, 8, 2));
@@ -77,6 +81,7 @@ TEST(Levels, OfADragonflyAreRoutersAndGroups) {
               ElementsAre(8, 4, 2));
 }
 
+// Are the levels of planes and dual leaves the nodes and pods?
 TEST(Levels, OfPlanesAndDualLeavesAreNodesAndPods) {
   EXPECT_THAT(
       all_levels(build_cluster(nodes_of("dgx_h100", 16, {.kind = MultiPlane{{.radix = 16}}})))
@@ -88,7 +93,8 @@ TEST(Levels, OfPlanesAndDualLeavesAreNodesAndPods) {
       ElementsAre(8, 4, 2));
 }
 
-// sum over dimensions of 2(k_d - 1)(a + S/(2 K_d B)).
+// Does the all_reduce on a torus take its closed form, the sum over dimensions of 2(k_d - 1)(a +
+// S/(2 K_d B))?
 TEST(TorusLevels, TakeTheClosedForm) {
   const Cluster cluster = torus_of_gpus({4, 4, 4});
   const double time =
@@ -100,12 +106,13 @@ TEST(TorusLevels, TakeTheClosedForm) {
   EXPECT_NEAR(time, 21193.292160, 5e-7);
   for (const CollectiveOp op : kGathers)
     EXPECT_RELATIVE(microseconds(cluster, op, "multi_level", gpus_of(64), kGibibyte), closed / 2);
-  // One ring through all of them: 126 steps, and neighbours of a plane that are no neighbours.
+  // One ring through all ranks has 126 steps, and its neighbours are often no neighbours of the
+  // torus.
   EXPECT_LT(2.0 * time,
             microseconds(cluster, CollectiveOp::AllReduce, "ring", gpus_of(64), kGibibyte));
 }
 
-// Within 0.1 %, or what the row allows where hops differ in latency.
+// Agreement within 0.1 %, or within the algorithm's bound if hops differ in latency.
 void expect_agreement(const Cluster& cluster, CollectiveOp op, const char* name,
                       std::initializer_list<std::int64_t> sizes) {
   const auto ranks = static_cast<std::uint32_t>(cluster.gpus().size());
@@ -121,6 +128,7 @@ void expect_agreement(const Cluster& cluster, CollectiveOp op, const char* name,
   }
 }
 
+// Do both models of torus levels agree?
 TEST(TorusLevels, AgreeStepByStep) {
   const FabricSpec torus{.kind = Torus{.dims = {4, 2}, .cables = 1}};
   for (const CollectiveOp op :
@@ -154,8 +162,9 @@ constexpr NamedRow kStepSynchronous[] = {
     {CollectiveOp::AllToAll, "pairwise"},
 };
 
-// Sixteen nodes on four leaves under spines, and on eight under pods and cores: hops across leaves
-// and pods pass two and four switches more, at 2 us each.
+// Do the fluid and stepwise models agree across leaves and pods? Sixteen nodes are on four leaves
+// under spines, and on eight under pods and cores. Hops across leaves and pods pass two and four
+// more switches, at 2 us each.
 TEST(HopLatency, FluidAndStepwiseAgreeAcrossLeavesAndPods) {
   const FabricKind leaves = FatTree{.radix = 8, .hop_latency = Seconds{2e-6}};
   const FabricKind pods = FatTree3{.radix = 4, .hop_latency = Seconds{2e-6}};
@@ -167,7 +176,8 @@ TEST(HopLatency, FluidAndStepwiseAgreeAcrossLeavesAndPods) {
   }
 }
 
-// 15 steps of a pass at the slowest hop, that across leaves: 14 us and two cables of 2 us.
+// Is the latency of a ring that of its slowest hop? A pass has 15 steps at the slowest hop, the one
+// across leaves: 14 us and two cables of 2 us.
 TEST(HopLatency, OfARingIsThatOfItsSlowestHop) {
   const Cluster cluster =
       build_cluster(one_gpu_nodes(16, {.kind = FatTree{.radix = 8, .hop_latency = Seconds{2e-6}}}));
@@ -179,17 +189,19 @@ TEST(HopLatency, OfARingIsThatOfItsSlowestHop) {
                   latency.launch.value() + 15.0 * (latency.inter_step.value() + 4e-6));
 }
 
-// NCCL's model counts N-1 steps across the network a pass, messages wait for the slowest hop in
-// each; chunks climb a tree hop by hop. The row's bound says how far that is.
+// Do rings and trees over nodes keep their bound? NCCL's model counts N-1 steps across the network
+// per pass, while messages wait for the slowest hop in each; chunks climb a tree hop by hop. The
+// algorithm's bound states the difference.
 TEST(HopLatency, RingsAndTreesOverNodesKeepTheirBound) {
   ClusterSpec spec = nodes_of("dgx_h100", 4, {.kind = RailOptimized{}});
   spec.node.gpus = spec.node.nics = spec.node.gpus_per_cpu = 2;
   spec.node.gpus_per_pcie_switch = 1;
   const Cluster cluster = build_cluster(spec);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
   for (const char* name : {"ring", "bidirectional_ring", "tree"}) {
-    const double bound = find_algorithm(CollectiveOp::AllReduce, name)->fluid_bound(place).relative;
+    const double bound =
+        find_algorithm(CollectiveOp::AllReduce, name)->fluid_bound(placed).relative;
     EXPECT_LT(bound, 1.6) << name;
     for (const std::int64_t bytes : {1 << 10, 1 << 20, 1 << 24}) {
       const Workload whole = one_collective(gpus, CollectiveOp::AllReduce, bytes, name);

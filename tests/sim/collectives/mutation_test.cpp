@@ -1,5 +1,5 @@
-// Can a wrong algorithm be registered unnoticed? Every row's messages are spoilt in every way a
-// mistake would, one at a time, and the symbolic checker must see each of them.
+// Mutation of algorithms: the messages of every algorithm are damaged in every way a mistake would,
+// one at a time, and the symbolic checker must detect each damage.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,8 @@ using namespace testing;
 
 using Messages = std::vector<Message>;
 
-// Nothing waits for a message that is gone; later messages move up.
+// The messages without one of them. Nothing waits for it any more, and later messages are
+// renumbered.
 Messages without(const Messages& messages, std::uint32_t dropped) {
   Messages rest;
   for (std::uint32_t index = 0; index < messages.size(); ++index) {
@@ -40,14 +41,14 @@ struct Mutated {
 
 constexpr double kBytes = 4e3;  // so few that pipelines have one chunk: each message once
 
-// Two nodes whose leaf switch adds (SHARP), and one node (NVLS): an algorithm is tried on the first
-// that it takes.
+// Two nodes whose leaf switch can reduce (SHARP), and one node (NVLS). An algorithm is tested on
+// the first cluster that it accepts.
 std::vector<Cluster> clusters() {
   return {make_cluster({.nodes = 2, .gpus = 4, .reduces = true}), make_cluster({.gpus = 8})};
 }
 
-// Calls check(row) for every algorithm, on eight ranks (send_recv: two). A row that no cluster
-// takes would go unchecked, and fails.
+// Calls check(row) for every algorithm, on eight ranks (send_recv: two). Fails if no cluster
+// accepts an algorithm, because it would be untested.
 template <class Check>
 void for_every_row(Check check) {
   const std::vector<Cluster> all = clusters();
@@ -59,22 +60,23 @@ void for_every_row(Check check) {
       return !algorithm->refusal({.cluster = cluster, .gpus = gpus});
     });
     ASSERT_TRUE(taken != all.end()) << "no cluster takes it";
-    const GroupPlace place{.cluster = *taken, .gpus = gpus};
+    const PlacedGroup placed{.cluster = *taken, .gpus = gpus};
     const Mutated row{
         .algorithm = *algorithm,
         .the_case = {.op = algorithm->op(),
                      .ranks = static_cast<std::uint32_t>(gpus.size()),
-                     .pieces = algorithm->pieces(place),
+                     .pieces = algorithm->pieces(placed),
                      .bytes = kBytes,
-                     .switches = static_cast<std::uint32_t>(algorithm->switches(place).size())},
-        .messages = algorithm->messages(place, Bytes{kBytes})};
+                     .switches = static_cast<std::uint32_t>(algorithm->switches(placed).size())},
+        .messages = algorithm->messages(placed, Bytes{kBytes})};
     ASSERT_FALSE(row.messages.empty());
     ASSERT_FALSE(row.wrong(row.messages));
     check(row);
   }
 }
 
-// A switch copies to all its members, so also back to the one who gave it what it copies.
+// Whether a switch sends a copy back to its source. A switch copies to all its members, also to the
+// source.
 bool returns_to_its_giver(const Mutated& row, const Message& message) {
   return message.from >= row.the_case.ranks &&
          std::ranges::any_of(message.after, [&](std::uint32_t before) {
@@ -82,6 +84,7 @@ bool returns_to_its_giver(const Mutated& row, const Message& message) {
          });
 }
 
+// Is every message needed?
 TEST(Mutation, EveryMessageIsNeeded) {
   for_every_row([](const Mutated& row) {
     for (std::uint32_t index = 0; index < row.messages.size(); ++index)
@@ -91,6 +94,7 @@ TEST(Mutation, EveryMessageIsNeeded) {
   });
 }
 
+// Must every message have the bytes of its pieces?
 TEST(Mutation, EveryMessageHasTheBytesOfItsPieces) {
   for_every_row([](const Mutated& row) {
     Messages spoilt = row.messages;
@@ -103,41 +107,52 @@ TEST(Mutation, EveryMessageHasTheBytesOfItsPieces) {
   });
 }
 
-// A message that adds may not replace, and one that replaces may not add, if it meets anything at
-// all.
+// Are adding and replacing distinguished? A message that adds must not replace, and one that
+// replaces must not add, if the receiver holds anything.
 TEST(Mutation, AddingAndReplacingAreTold) {
-  for_every_row([](const Mutated& row) {
+  std::size_t rows = 0;
+  for_every_row([&](const Mutated& row) {
     const bool adds = std::ranges::any_of(row.messages, &Message::reduce);
     if (!adds) return;
     Messages spoilt = row.messages;
     for (Message& message : spoilt)
       if (message.reduce) message.reduce = false;
     EXPECT_TRUE(row.wrong(spoilt));
+    ++rows;
   });
+  EXPECT_GE(rows, 14U + 7U + 2U) << "all_reduce, reduce_scatter and reduce add";
 }
 
+// Must every message go to its receiver?
 TEST(Mutation, EveryMessageGoesToItsReceiver) {
-  for_every_row([](const Mutated& row) {
+  std::size_t messages = 0;
+  for_every_row([&](const Mutated& row) {
     for (std::uint32_t index = 0; index < row.messages.size(); ++index) {
       Messages spoilt = row.messages;
       Message& message = spoilt[index];
       message.to = (message.to + 1) % row.the_case.ranks;
       if (message.to == message.from) message.to = (message.to + 1) % row.the_case.ranks;
-      if (message.to == row.messages[index].to) continue;  // two ranks have no other
+      if (message.to == row.messages[index].to) continue;  // two ranks have no other receiver
       EXPECT_TRUE(row.wrong(spoilt)) << "message " << index;
+      ++messages;
     }
   });
+  EXPECT_GE(messages, 36U * 7U) << "eight ranks exchange seven messages or more";
 }
 
+// Must a piece have arrived before it is passed on?
 TEST(Mutation, WhatIsPassedOnHasArrived) {
-  for_every_row([](const Mutated& row) {
+  std::size_t passed_on = 0;
+  for_every_row([&](const Mutated& row) {
     for (std::uint32_t index = 0; index < row.messages.size(); ++index) {
       if (row.messages[index].after.empty()) continue;
       Messages spoilt = row.messages;
       spoilt[index].after.clear();
       EXPECT_TRUE(row.wrong(spoilt)) << "message " << index;
+      ++passed_on;
     }
   });
+  EXPECT_GE(passed_on, 13U * 8U) << "those of a ring all_reduce after its first step, and more";
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The exchange in which a token crosses to a node once: how many nodes its experts lie on, bytes
-// and times (reference 04 section 6, oracle 69).
+// The all_to_all in which a token crosses to a node only once: the number of nodes of its experts,
+// bytes and times (DeepSeek-AI 2024, arXiv 2412.19437, section 3.2.2; oracle 69).
 #include "sim/collectives/algorithms/node_limited.hpp"
 
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@ namespace {
 
 using namespace testing;
 
+// Is the expected number of distinct nodes the closed form?
 TEST(DistinctUnits, ClosedForms) {
   // One of 2 in each of 2 halves of 4: 2 (1 - C(2,2)/C(4,2)) = 2 (1 - 1/6).
   EXPECT_DOUBLE_EQ(distinct_units({.picks = 2, .experts = 4}, 2), 2.0 * 5.0 / 6.0);
@@ -23,27 +24,30 @@ TEST(DistinctUnits, ClosedForms) {
   EXPECT_DOUBLE_EQ(distinct_units({.picks = 3, .experts = 64}, 1), 1.0);
 }
 
+// Do expert groups limit the number of nodes?
 TEST(DistinctUnits, GroupsLimitNodes) {
   const TokenChoice v3{.picks = 8, .experts = 256, .reached = 4, .groups = 8};
   EXPECT_NEAR(distinct_units(v3, 8), 3.63, 0.005);
   EXPECT_LT(distinct_units(v3, 8), distinct_units({.picks = 8, .experts = 256}, 8));
-  // Two groups a node: with both of a token's groups on one node half of the other draws are left.
+  // Two groups per node: with both of a token's groups on one node, half of the other draws are
+  // left.
   const TokenChoice two{.picks = 2, .experts = 8, .reached = 1, .groups = 4};
   EXPECT_DOUBLE_EQ(distinct_units(two, 2), 1.0);
   EXPECT_DOUBLE_EQ(distinct_units(two, 4), 1.0);
 }
 
-// EP 64 on 8 nodes, fp8: at most 4096 tokens x 4 nodes x 7168 B cross.
+// Does DeepSeek-V3 send fewer than four copies between nodes? EP 64 on 8 nodes, fp8: at most 4096
+// tokens x 4 nodes x 7168 B cross.
 TEST(NodeLimited, DeepSeekV3CrossesLessThanFourCopies) {
   const Cluster cluster = make_cluster({.nodes = 8, .gpus = 8, .nvlink = 1e12, .nic = 5e10});
   const auto gpus = gpus_of(64);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
   const double bytes = 234'881'024.0;
   const auto* limited = find_algorithm(CollectiveOp::AllToAll, "node_limited:8-256-4-8");
   ASSERT_NE(limited, nullptr);
   const auto crossing = [&](const CollectiveAlgorithm& algorithm) {
     double sum = 0.0;
-    for (const Message& message : algorithm.messages(place, Bytes{bytes}))
+    for (const Message& message : algorithm.messages(placed, Bytes{bytes}))
       if (message.from == 0 && message.to >= 8) sum += message.bytes;
     return sum;
   };
@@ -56,16 +60,16 @@ TEST(NodeLimited, DeepSeekV3CrossesLessThanFourCopies) {
   EXPECT_NEAR(crossing(*plain), bytes * 7.0 / 8.0, 1e-3);
 }
 
-// 8 H100s, 4 096 tokens of 7 168 fp8 numbers and their scales: measured in 491 us, NVLink alone
-// would take 310 us.
+// Is the dispatch no faster than its SMs can copy? 8 H100s, 4 096 tokens of 7 168 fp8 numbers and
+// their scales: measured 491 us; NVLink alone would take 310 us.
 TEST(NodeLimited, IsNoFasterThanItsSmsCopy) {
   const Cluster cluster = make_cluster({.nodes = 1, .gpus = 8, .nvlink = 4.5e11, .nic = 5e10});
   const auto gpus = gpus_of(8);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
   const double rows = 4096.0 * 8 * 7168 * (1.0 + 4.0 / 128);
   const auto* algorithm = find_algorithm(CollectiveOp::AllToAll, "node_limited:8-256-1-1");
   ASSERT_NE(algorithm, nullptr);
-  const std::vector<Phase> phases = algorithm->phases(place, Bytes{rows});
+  const std::vector<Phase> phases = algorithm->phases(placed, Bytes{rows});
   ASSERT_EQ(phases.size(), 1U);
   const ExchangePace pace = exchange_pace(exchange_constants(), 1);
   EXPECT_EQ(phases[0].latency, pace.start);
@@ -78,7 +82,7 @@ TEST(NodeLimited, IsNoFasterThanItsSmsCopy) {
   EXPECT_NEAR(slowest + pace.start.value(), 491e-6, 0.1 * 491e-6);
 }
 
-// Across nodes the exchange begins later, and an SM hands on less.
+// Does the dispatch start later across nodes? An SM also forwards at a lower rate there.
 TEST(NodeLimited, TakesLongerToBeginAcrossNodes) {
   const ExchangeConstants& constants = exchange_constants();
   EXPECT_GT(exchange_pace(constants, 2).start, exchange_pace(constants, 1).start);
@@ -86,6 +90,7 @@ TEST(NodeLimited, TakesLongerToBeginAcrossNodes) {
   EXPECT_EQ(exchange_pace(constants, 4).rate, exchange_pace(constants, 2).rate);
 }
 
+// Is a meaningless argument refused?
 TEST(NodeLimited, RefusesAnArgumentThatSaysNothing) {
   for (const char* name : {"node_limited:8", "node_limited:8-256-9-8", "node_limited:8-100-1-8",
                            "node_limited:a-b-c-d"})

@@ -25,6 +25,7 @@ std::vector<std::uint32_t> range(std::uint32_t begin, std::uint32_t end) {
   return gpus;
 }
 
+// Does the parameter server take its closed form?
 TEST(ParameterServer, TakesItsClosedForm) {
   for (const std::uint32_t servers : {1U, 2U, 4U, 8U}) {
     const std::string name = "parameter_server:" + std::to_string(servers);
@@ -41,9 +42,10 @@ TEST(ParameterServer, TakesItsClosedForm) {
       37590.963840);
 }
 
-// 2(alpha + (n-k) S/(k B)): the last k members only serve.
+// Do dedicated servers take their closed form, 2(alpha + (n-k) S/(k B))? The last k members only
+// serve.
 TEST(ParameterServer, DedicatedServersTakeTheirClosedForm) {
-  const double size = 0.75 * kGibibyte;  // can be cut in six
+  const double size = 0.75 * kGibibyte;  // divisible by six
   for (const std::uint32_t servers : {1U, 2U, 4U, 6U}) {
     const std::string name = "parameter_server:" + std::to_string(servers) + "-dedicated";
     const double busiest = std::max((8.0 - servers) / servers, 1.0);  // a server's or a worker's
@@ -59,13 +61,15 @@ TEST(ParameterServer, DedicatedServersTakeTheirClosedForm) {
                   21484.836480);
 }
 
-// Oracle 10 by the row: 16 workers push 4 GB to 4 servers in 0.64 s and pull as long.
+// Do sixteen workers and four dedicated servers take the time of oracle 10? They push 4 GB in 0.64
+// s and pull as long.
 TEST(ParameterServer, SixteenWorkersAndFourDedicatedServers) {
   EXPECT_RELATIVE(microseconds(machines(20), CollectiveOp::AllReduce,
                                "parameter_server:4-dedicated", gpus_of(20), 4e9),
                   2.0 * 0.640e6);
 }
 
+// Does every rank end with the sum?
 TEST(ParameterServer, EveryRankEndsWithTheSum) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 3});
   const auto gpus = gpus_of(6);
@@ -78,6 +82,7 @@ TEST(ParameterServer, EveryRankEndsWithTheSum) {
               "");
 }
 
+// Are the arguments read?
 TEST(ParameterServer, ArgumentsAreRead) {
   const CollectiveAlgorithm* four = find_algorithm(CollectiveOp::AllReduce, "parameter_server:4");
   ASSERT_NE(four, nullptr);
@@ -100,7 +105,8 @@ TEST(ParameterServer, ArgumentsAreRead) {
   EXPECT_EQ(find_algorithm(CollectiveOp::AllGather, "parameter_server:2"), nullptr);
 }
 
-// Oracle 10: each server receives 16 times 1 GB, then sends as much.
+// Are dedicated servers the bottleneck (oracle 10)? Each server receives 16 times 1 GB, then sends
+// as much.
 TEST(ParameterServerTraffic, DedicatedServersAreTheBottleneck) {
   const Cluster cluster = machines(20);
   const Workload workload = parameter_server_traffic(
@@ -116,19 +122,20 @@ TEST(ParameterServerTraffic, DedicatedServersAreTheBottleneck) {
   }
 }
 
+// Do shared servers keep their own part?
 TEST(ParameterServerTraffic, SharedServersKeepTheirOwnPart) {
   const Cluster cluster = machines(4);
   const Workload workload = parameter_server_traffic(
       {.workers = range(0, 4), .servers = {0, 1}, .bytes = 1'000'000'000, .steps = 3});
   ASSERT_NO_THROW(validate(workload, ""));
   ASSERT_NO_THROW(check_progress(workload, ""));
-  // Each server serves three others a half: 1.5 GB in and 1.5 GB out per step.
+  // Each server serves half of the bytes to three others: 1.5 GB in and 1.5 GB out per step.
   EXPECT_RELATIVE(engine_us(cluster, workload, {}), 3 * 2 * 1e6 * 1.5e9 / 25e9);
   EXPECT_RELATIVE(engine_us(cluster, workload, {.fold = {.enabled = true}}),
                   engine_us(cluster, workload, {}));
 }
 
-// Three workers of one pace and a slow one.
+// Three workers with the same pace and a slow one.
 ParameterServerTraffic straggler(std::optional<std::uint32_t> staleness) {
   return {.workers = range(0, 4),
           .servers = {4},
@@ -138,7 +145,7 @@ ParameterServerTraffic straggler(std::optional<std::uint32_t> staleness) {
           .staleness = staleness};
 }
 
-// When the compute of a step begins and ends in every worker, us.
+// When the compute of a step begins and ends in every worker, in us.
 struct Step {
   double start = 0.0;
   double end = 0.0;
@@ -157,6 +164,7 @@ std::vector<std::vector<Step>> compute_steps(const Workload& workload, const Eng
   return steps;
 }
 
+// Is no worker further ahead than the bound?
 TEST(ParameterServerTraffic, NobodyIsFurtherAheadThanTheBound) {
   const Cluster cluster = machines(5);
   for (const std::uint32_t staleness : {0U, 1U, 3U}) {
@@ -171,11 +179,12 @@ TEST(ParameterServerTraffic, NobodyIsFurtherAheadThanTheBound) {
       most_ahead = std::max(most_ahead, step - std::min(step, done_by_slowest));
       EXPECT_LE(step, done_by_slowest + staleness) << "step " << step;
     }
-    EXPECT_EQ(most_ahead, staleness);  // the bound is reached: it binds
+    EXPECT_EQ(most_ahead, staleness);  // the bound is reached, so it is active
   }
 }
 
-// The slow worker sets the pace of all when nobody may run ahead, and only its own without a bound.
+// Does each worker end at its own time? The slow worker sets the pace of all if no worker may run
+// ahead, and only its own without a bound.
 TEST(ParameterServerTraffic, EachWorkerEndsAtItsOwnTime) {
   const Cluster cluster = machines(5);
   const auto ends = [&](std::optional<std::uint32_t> staleness) {
@@ -194,6 +203,7 @@ TEST(ParameterServerTraffic, EachWorkerEndsAtItsOwnTime) {
   EXPECT_NEAR(slow_bounded, slow_together, 1e3);
 }
 
+// Is folding exact?
 TEST(ParameterServerTraffic, FoldingIsExact) {
   const Cluster cluster = machines(5);
   for (const std::optional<std::uint32_t> staleness :
@@ -204,7 +214,8 @@ TEST(ParameterServerTraffic, FoldingIsExact) {
   }
 }
 
-// Three workers of 1000 steps a second and one of 333: 100 steps in 100 / 3333 s.
+// Is the asynchronous throughput the sum of the rates? Three workers of 1000 steps per second and
+// one of 333 take 100 / 3333 s for 100 steps.
 TEST(ParameterServerTraffic, AsynchronousThroughputIsTheSumOfTheRates) {
   const Cluster cluster = machines(5);
   ParameterServerTraffic traffic = straggler({});
@@ -219,8 +230,9 @@ TEST(ParameterServerTraffic, AsynchronousThroughputIsTheSumOfTheRates) {
   }
 }
 
-// Workers that would make 1000 steps a second each share the server's port of 25 GB/s: all pull 250
-// MB in 40 ms, and push them in as long.
+// Is the asynchronous throughput limited by the servers? Workers that could make 1000 steps per
+// second each share the server's port of 25 GB/s: all pull 250 MB in 40 ms, and push them in as
+// long.
 TEST(ParameterServerTraffic, AsynchronousThroughputEndsAtTheServersLimit) {
   const Cluster cluster = machines(5);
   ParameterServerTraffic traffic = straggler({});
@@ -230,6 +242,7 @@ TEST(ParameterServerTraffic, AsynchronousThroughputEndsAtTheServersLimit) {
                   10 * (2 * 4 * 10e3 + 1e3));
 }
 
+// Do the parts add up to the whole?
 TEST(ParameterServerTraffic, PartsAddUpToTheWhole) {
   const Workload workload = parameter_server_traffic(
       {.workers = {0}, .servers = {1, 2, 3}, .bytes = 1000, .staleness = {}});
@@ -239,6 +252,7 @@ TEST(ParameterServerTraffic, PartsAddUpToTheWhole) {
   EXPECT_EQ(pushed, 1000);
 }
 
+// Is an impossible setup refused?
 TEST(ParameterServerTraffic, WhatCannotBeIsRefused) {
   const auto build = [](const ParameterServerTraffic& traffic) {
     static_cast<void>(parameter_server_traffic(traffic));

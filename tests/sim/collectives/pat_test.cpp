@@ -13,19 +13,21 @@ namespace {
 
 using namespace trainyard::testing;
 
+// Does every rank end with the correct result?
 TEST(Pat, EveryRankEndsWithWhatItShouldHave) {
   for (std::uint32_t n = 2; n <= 17; ++n) {
     const Cluster cluster = make_cluster({.nodes = n, .gpus = 1});
     const auto gpus = gpus_of(n);
-    const GroupPlace place{.cluster = cluster, .gpus = gpus};
+    const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
     for (const CollectiveAlgorithm* algorithm : {&pat_all_gather(), &pat_reduce_scatter()}) {
-      EXPECT_EQ(symbolic_fault(*algorithm, place, Bytes{1e6}).value_or(""), "") << n << " ranks";
-      EXPECT_EQ(algorithm->phases(place, Bytes{1e6}).size(),
+      EXPECT_EQ(symbolic_fault(*algorithm, placed, Bytes{1e6}).value_or(""), "") << n << " ranks";
+      EXPECT_EQ(algorithm->phases(placed, Bytes{1e6}).size(),
                 static_cast<std::size_t>(std::bit_width(n - 1)));
     }
   }
 }
 
+// Do steps over large distances carry few blocks?
 TEST(Pat, FarStepsCarryFewBlocks) {
   const std::vector<PatSend> sends = pat_sends(8);
   ASSERT_EQ(sends.size(), 3U);
@@ -38,23 +40,24 @@ TEST(Pat, FarStepsCarryFewBlocks) {
   EXPECT_EQ(blocks, 12U);
 }
 
+// Does PAT take its closed form?
 TEST(Pat, ClosedForm) {
   const Cluster cluster = star(8);
   const auto gpus = gpus_of(8);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
   for (const CollectiveAlgorithm* algorithm : {&pat_all_gather(), &pat_reduce_scatter()})
-    EXPECT_RELATIVE(1e6 * time_of(cluster, algorithm->phases(place, Bytes{kGibibyte})),
+    EXPECT_RELATIVE(1e6 * time_of(cluster, algorithm->phases(placed, Bytes{kGibibyte})),
                     3 * 5.0 + 7.0 / 8.0 * kGibibyte / 1e5);
 }
 
-// The flows that stand for all steps load the links as the messages do.
+// Do the combined flows load the links as the single steps do?
 TEST(Pat, FlowsCarryTheBytesOfTheSteps) {
   const Cluster cluster = make_cluster({.nodes = 6, .gpus = 1});
   const auto gpus = gpus_of(6);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
   for (const CollectiveAlgorithm* algorithm : {&pat_all_gather(), &pat_reduce_scatter()}) {
-    const auto steps = bytes_on_links(cluster, algorithm->phases(place, Bytes{6e6}));
-    const Phase phase{.latency = {}, .flows = pat_flows(place, algorithm->op(), 6e6)};
+    const auto steps = bytes_on_links(cluster, algorithm->phases(placed, Bytes{6e6}));
+    const Phase phase{.latency = {}, .flows = pat_flows(placed, algorithm->op(), 6e6)};
     const auto link_flows = bytes_on_links(cluster, {phase});
     for (std::size_t link = 0; link < steps.size(); ++link)
       EXPECT_NEAR(link_flows[link], steps[link], 1e-3);

@@ -18,7 +18,8 @@ double ring_us(CollectiveOp op, std::uint32_t n) {
   return microseconds(star(n), op, "ring", gpus_of(n), kGibibyte);
 }
 
-// Oracle 1: 2(n-1)(alpha + S/(nB)), S = 2^30, B = 100 GB/s, alpha = 5 us.
+// Does the ring all_reduce take its closed form (oracle 1: 2(n-1)(alpha + S/(nB)), S = 2^30, B =
+// 100 GB/s, alpha = 5 us)?
 TEST(Ring, AllReduceTakesTheClosedForm) {
   EXPECT_RELATIVE(ring_us(CollectiveOp::AllReduce, 2), 10747.418240);
   EXPECT_RELATIVE(ring_us(CollectiveOp::AllReduce, 4), 16136.127360);
@@ -27,7 +28,7 @@ TEST(Ring, AllReduceTakesTheClosedForm) {
   EXPECT_RELATIVE(ring_us(CollectiveOp::AllReduce, 1024), 31683.864960);
 }
 
-// Oracle 2.
+// Are reduce_scatter and all_gather half of an all_reduce (oracle 2)?
 TEST(Ring, ReduceScatterAndAllGatherAreHalfOfAllReduce) {
   EXPECT_RELATIVE(ring_us(CollectiveOp::ReduceScatter, 8), 9430.240960);
   EXPECT_RELATIVE(ring_us(CollectiveOp::AllGather, 8), 9430.240960);
@@ -35,7 +36,8 @@ TEST(Ring, ReduceScatterAndAllGatherAreHalfOfAllReduce) {
                   ring_us(CollectiveOp::AllReduce, 8));
 }
 
-// Oracle 3: 2 * 7/8 * 2^30 bytes on each GPU's way in and way out.
+// Does the all_reduce load every link equally (oracle 3: 2 * 7/8 * 2^30 bytes in and out of each
+// GPU)?
 TEST(Ring, AllReduceLoadsEveryLinkEqually) {
   const Cluster cluster = star(8);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
@@ -53,7 +55,7 @@ TEST(Ring, AllReduceLoadsEveryLinkEqually) {
   EXPECT_EQ(loaded, 16);
 }
 
-// Oracle 12.
+// Are the limits without latency and without bytes correct (oracle 12)?
 TEST(Ring, LimitsOfNoLatencyAndOfNoBytes) {
   for (const std::uint32_t n : {2U, 3U, 8U, 100U}) {
     const Cluster eager = make_cluster({.gpus = n, .intra_us = 0.0});
@@ -65,13 +67,15 @@ TEST(Ring, LimitsOfNoLatencyAndOfNoBytes) {
   }
 }
 
+// Is the launch paid once?
 TEST(Ring, LaunchIsPaidOnce) {
   const Cluster cluster = make_cluster({.gpus = 4, .launch_us = 8.4, .intra_us = 3.4});
   EXPECT_RELATIVE(microseconds(cluster, CollectiveOp::AllReduce, "ring", gpus_of(4), 0.0),
                   8.4 + 6 * 3.4);
 }
 
-// NCCL, H100 x 32 on 4 nodes, Ring Simple: 8.4 + (62 - 6) * 3.4 + 6 * 14 = 282.8 us (oracle 18).
+// Do only steps between nodes cost the network latency? NCCL, H100 x 32 on 4 nodes, Ring Simple:
+// 8.4 + (62 - 6) * 3.4 + 6 * 14 = 282.8 us (oracle 18).
 TEST(Ring, OnlyStepsBetweenNodesCostTheNetworkLatency) {
   const Cluster cluster =
       make_cluster({.nodes = 4, .gpus = 8, .launch_us = 8.4, .intra_us = 3.4, .inter_us = 14.0});
@@ -81,6 +85,7 @@ TEST(Ring, OnlyStepsBetweenNodesCostTheNetworkLatency) {
                   8.4 + 6 * 14.0);
 }
 
+// Are members visited node by node, whatever their group ranks are?
 TEST(Ring, MembersAreVisitedNodeByNodeWhateverTheirGroupRanks) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 2});
   const std::vector<std::uint32_t> gpus{3, 0, 2,
@@ -89,6 +94,7 @@ TEST(Ring, MembersAreVisitedNodeByNodeWhateverTheirGroupRanks) {
               ElementsAre(ElementsAre(1, 3, 2, 0), ElementsAre(3, 1, 0, 2)));
 }
 
+// Is a rail one ring, and a node one ring?
 TEST(Ring, ARailIsOneRingAndANodeOneChain) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
   const std::vector<std::uint32_t> rail = gpus_of(4, 8);
@@ -97,8 +103,8 @@ TEST(Ring, ARailIsOneRingAndANodeOneChain) {
   EXPECT_EQ(rings_of({.cluster = cluster, .gpus = node}).size(), 1U);
 }
 
-// Reference 07 section 7: with a ring per NIC, each NIC carries 2(n-1)/n * S / g each way, and
-// NVLink the whole 2(n-1)/n * S, the hop to the NIC's own GPU included.
+// Do sub-rings share the NICs? With a ring per NIC, each NIC carries 2(n-1)/n * S / g in each
+// direction, and NVLink the whole 2(n-1)/n * S, including the hop to the NIC's own GPU.
 TEST(Ring, SubRingsShareTheNics) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
   const std::vector<std::uint32_t> gpus = gpus_of(32);
@@ -108,22 +114,30 @@ TEST(Ring, SubRingsShareTheNics) {
   EXPECT_EQ(phases.front().flows.size(), 8U);
   const double whole = 2.0 * 31.0 / 32.0 * kGibibyte;
   const std::vector<double> bytes = bytes_on_links(cluster, phases);
+  std::size_t ports = 0;
+  std::size_t wires = 0;
   for (const Link& link : cluster.links()) {
     if (link.kind == LinkKind::NicPort) {
       EXPECT_RELATIVE(bytes[link.id], whole / 8.0);
+      ++ports;
     }
     if (link.kind == LinkKind::NvLink) {
       EXPECT_RELATIVE(bytes[link.id], whole);
+      ++wires;
     }
   }
+  EXPECT_EQ(ports, 2U * 32U);
+  EXPECT_EQ(wires, 2U * 32U) << "to the switch and back";
 }
 
+// Do uneven nodes use as many NICs as the smallest node has?
 TEST(Ring, UnevenNodesShareAsManyNicsAsTheSmallestHas) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
   const std::vector<std::uint32_t> gpus{0, 1, 2, 3, 4, 5};
   EXPECT_EQ(rings_of({.cluster = cluster, .gpus = gpus}).size(), 2U);
 }
 
+// Are the cycles of a mesh Hamiltonian and without shared wires?
 TEST(Ring, CyclesOfAMeshAreHamiltonianAndShareNoWire) {
   for (std::uint32_t n = 2; n <= 17; ++n) {
     const std::vector<Ring> cycles = disjoint_cycles(n);
@@ -139,13 +153,15 @@ TEST(Ring, CyclesOfAMeshAreHamiltonianAndShareNoWire) {
   }
 }
 
-// Six of the seven wires of each GPU carry a sixth of the bytes each.
+// Does a full mesh of eight use six wires of each GPU? Six of the seven wires carry a sixth of the
+// bytes each.
 TEST(Ring, AFullMeshOfEightUsesSixWiresOfEachGpu) {
   const Cluster cluster = make_cluster({.gpus = 8, .mesh = true, .intra_us = 0.0});
   const double time = microseconds(cluster, CollectiveOp::AllReduce, "ring", gpus_of(8), kGibibyte);
   EXPECT_RELATIVE(time, 1e6 * 2.0 * 7.0 / 8.0 * kGibibyte / 6.0 / 1e11);
 }
 
+// Does a mesh over several nodes stay balanced?
 TEST(Ring, AMeshOverSeveralNodesStaysBalanced) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 8, .mesh = true});
   const std::vector<std::uint32_t> gpus = gpus_of(16);
@@ -153,16 +169,23 @@ TEST(Ring, AMeshOverSeveralNodesStaysBalanced) {
                           ->phases({.cluster = cluster, .gpus = gpus}, Bytes{kGibibyte});
   const double whole = 2.0 * 15.0 / 16.0 * kGibibyte;
   const std::vector<double> bytes = bytes_on_links(cluster, phases);
+  std::size_t ports = 0;
+  std::size_t wires = 0;
   for (const Link& link : cluster.links()) {
     if (link.kind == LinkKind::NicPort) {
       EXPECT_RELATIVE(bytes[link.id], whole / 8.0);
+      ++ports;
     }
     if (link.kind == LinkKind::NvLink) {
       EXPECT_LE(bytes[link.id], whole / 6.0 * (1.0 + 1e-9));
+      ++wires;
     }
   }
+  EXPECT_EQ(ports, 2U * 16U);
+  EXPECT_EQ(wires, 2U * 8U * 7U) << "from every GPU to the seven others of its node";
 }
 
+// Does a slow wire slow its ring?
 TEST(Ring, ASlowWireSlowsItsRing) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 1, .nic = 1e10, .inter_us = 0.0});
   EXPECT_RELATIVE(microseconds(cluster, CollectiveOp::AllGather, "ring", gpus_of(2), 1e9), 5e4);

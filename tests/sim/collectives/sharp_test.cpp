@@ -1,4 +1,4 @@
-// SHARP: who is a head, by which switches the parts climb, what the links carry.
+// SHARP: the heads, the switches of the reduction trees, and the loads of the links.
 #include "sim/collectives/algorithms/sharp.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,8 @@ Shape reducing_nodes() {
           .reduces = true};
 }
 
-// 14 steps of S/8 over NVLink and S/8 over the NIC; a ring's NICs would carry 1.94 S/8.
+// Does SHARP take its closed forms? 14 steps of S/8 over NVLink and S/8 over the NIC; the NICs of a
+// ring would carry 1.94 S/8.
 TEST(Sharp, ClosedForms) {
   const Cluster cluster = make_cluster(reducing_nodes());
   const auto gpus = gpus_of(32);
@@ -35,8 +36,8 @@ TEST(Sharp, ClosedForms) {
               3257.711845, 5e-7);
 }
 
-// Seven steps of S/8 over NVLink, and S/8 over the NIC; a gathering NIC receives what the three
-// other nodes own of its eighth.
+// Do gathers and scatters take their closed forms? Seven steps of S/8 over NVLink, and S/8 over the
+// NIC; a gathering NIC receives the part of its eighth that the three other nodes own.
 TEST(Sharp, GathersAndScattersTakeTheirClosedForms) {
   Shape shape = reducing_nodes();
   shape.intra_us = 4.0;
@@ -51,8 +52,9 @@ TEST(Sharp, GathersAndScattersTakeTheirClosedForms) {
                   inside + 14.0 + 0.75 * across);
 }
 
-// Leaves of two nodes under spines, and two GPUs to a NIC: every rank ends with what it should, and
-// a NIC that scatters sends its part and receives what its node owns.
+// Do gathers and scatters use trees of switches? With leaves of two nodes under spines, and two
+// GPUs per NIC, every rank must end with the correct result, and a scattering NIC sends its part
+// and receives what its node owns.
 TEST(Sharp, GathersAndScattersClimbTreesOfSwitches) {
   for (const std::uint32_t nics : {4U, 2U}) {
     ClusterSpec spec = {.node = load_node("dgx_h100"),
@@ -62,38 +64,46 @@ TEST(Sharp, GathersAndScattersClimbTreesOfSwitches) {
     spec.node.nics = nics;
     const Cluster cluster = build_cluster(spec);
     const auto gpus = gpus_of(16);
-    const GroupPlace place{.cluster = cluster, .gpus = gpus};
-    ASSERT_GT(sharp_plan(place, InNode::Direct).trees.front().parent.size(), 1U);
+    const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+    ASSERT_GT(sharp_plan(placed, InNode::Direct).trees.front().parent.size(), 1U);
     for (const CollectiveOp op : {CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
       const CollectiveAlgorithm& sharp = *find_algorithm(op, "sharp");
-      EXPECT_EQ(symbolic_fault(sharp, place, Bytes{16e6}).value_or(""), "") << nics;
-      const auto bytes = bytes_on_links(cluster, sharp.phases(place, Bytes{16e6}));
+      EXPECT_EQ(symbolic_fault(sharp, placed, Bytes{16e6}).value_or(""), "") << nics;
+      const auto bytes = bytes_on_links(cluster, sharp.phases(placed, Bytes{16e6}));
       const bool gathers = op == CollectiveOp::AllGather;
+      std::size_t ports = 0;
       for (const Link& link : cluster.links()) {
         if (link.kind != LinkKind::NicPort) continue;
         const bool out = cluster.device(link.from).kind == DeviceKind::Nic;
         const double own = 4e6 / nics;
         EXPECT_NEAR(bytes[link.id], out == gathers ? own : gathers ? 3.0 * own : 4.0 * own, 1e-3);
+        ++ports;
       }
+      EXPECT_EQ(ports, 2U * 4U * nics);
     }
   }
 }
 
+// Does every NIC send and receive one part?
 TEST(Sharp, EveryNicSendsAndReceivesOnePart) {
   const Cluster cluster = make_cluster(reducing_nodes());
   const auto gpus = gpus_of(32);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
   for (const InNode in_node : {InNode::Direct, InNode::NvSwitch}) {
     const std::vector<double> bytes =
-        bytes_on_links(cluster, {{.latency = {}, .flows = sharp_flows(place, in_node, 8e6)}});
+        bytes_on_links(cluster, {{.latency = {}, .flows = sharp_flows(placed, in_node, 8e6)}});
+    std::size_t ports = 0;
     for (const Link& link : cluster.links()) {
       if (link.kind == LinkKind::NicPort) {
         EXPECT_NEAR(bytes[link.id], 1e6, 1e-6);
+        ++ports;
       }
     }
+    EXPECT_EQ(ports, 2U * 32U);
   }
 }
 
+// Does a refusal name a remedy?
 TEST(Sharp, RefusesWithARemedy) {
   Shape shape = reducing_nodes();
   shape.reduces = false;
@@ -114,14 +124,14 @@ TEST(Sharp, RefusesWithARemedy) {
               HasSubstr("NVSwitch"));
 }
 
-// Four nodes of 8 on leaves of one node each: a tree of four leaves and a spine for every head, the
-// roots spread over the spines.
+// Is there a tree over the fat tree for every head? Four nodes of 8 on leaves of one node each: a
+// tree of four leaves and a spine for every head, with the roots spread over the spines.
 TEST(Sharp, TreesOfAFatTree) {
   const Cluster cluster = build_cluster(
       {.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = FatTree{.radix = 16}}});
   const auto gpus = gpus_of(32);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const SharpPlan plan = sharp_plan(place, InNode::Direct);
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  const SharpPlan plan = sharp_plan(placed, InNode::Direct);
   ASSERT_EQ(plan.trees.size(), 8U);
   std::set<DeviceId> roots;
   for (const ReductionTree& tree : plan.trees) {
@@ -133,7 +143,7 @@ TEST(Sharp, TreesOfAFatTree) {
   EXPECT_GT(roots.size(), 1U);
 }
 
-// NCCL, too, reduces in a fabric that can, and every choice it makes has a form on the links.
+// Does NCCL use a fabric that reduces? Every choice of NCCL must have a form on the links.
 TEST(Sharp, NcclTakesAFabricThatReduces) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_h100"),
                                          .nodes = 4,
@@ -152,7 +162,7 @@ TEST(Sharp, NcclTakesAFabricThatReduces) {
   EXPECT_TRUE(taken.contains("sharp") || taken.contains("nvls_sharp"));
 }
 
-// One leaf for a rail: no switch above it takes part.
+// Is the tree of a rail its leaf? There is one leaf per rail, so no switch above it participates.
 TEST(Sharp, TreeOfARailIsItsLeaf) {
   const Cluster cluster = build_cluster(
       {.node = load_node("dgx_h100"), .nodes = 4, .fabric = {.kind = RailOptimized{}}});

@@ -1,5 +1,5 @@
-// How much work is a collective played step by step? Counts are exact and held here; how long it
-// takes is measured in tests/bench. TRAINYARD_FULL=1 plays 256 ranks in place of 64.
+// The number of operations of a collective in the stepwise model. The counts are exact; tests/bench
+// measures the time. TRAINYARD_FULL=1 plays 256 ranks instead of 64.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,6 +13,7 @@ using namespace testing;
 
 std::uint32_t ranks() { return std::getenv("TRAINYARD_FULL") == nullptr ? 64 : 256; }
 
+// Does a ring take as many operations as it has messages?
 TEST(StepwiseSpeed, ARingTakesAsManyOperationsAsItHasMessages) {
   for (const RunWay& way : {RunWay{.engine = "ideal"}, RunWay{.engine = "simgrid"}}) {
     const PlayedRing played = play_ring(ranks(), way);
@@ -21,7 +22,8 @@ TEST(StepwiseSpeed, ARingTakesAsManyOperationsAsItHasMessages) {
   }
 }
 
-// All ranks of a ring on one switch are of one class: what one of them does is played once.
+// Does a folded ring take the operations of one rank? All ranks of a ring on one switch are in one
+// class, so one of them is played.
 TEST(StepwiseSpeed, AFoldedRingTakesTheOperationsOfOneRank) {
   const PlayedRing played = play_ring(
       ranks(), {.engine = "simgrid", .fold = {.enabled = true, .drop_uncontended = true}});

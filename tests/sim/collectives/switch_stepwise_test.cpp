@@ -1,5 +1,5 @@
-// In-network reduction played message by message against its fluid form: what a switch passes on
-// leaves while it arrives, so a pass is one flow and the two agree where no part waits for another.
+// In-network reduction, message by message against its fluid form. A switch forwards data while it
+// arrives, so a pass is one flow, and the two agree if no part waits for another.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,6 +30,7 @@ Times times_of(const Cluster& cluster, const std::vector<std::uint32_t>& gpus, C
 constexpr std::int64_t kSizes[] = {std::int64_t{1} << 10, std::int64_t{1} << 26,
                                    std::int64_t{1} << 33};
 
+// Do gathers and scatters agree?
 TEST(SwitchStepwise, GathersAndScattersAgree) {
   for (const std::uint32_t n : {2U, 4U, 8U}) {
     const Cluster cluster = make_cluster({.gpus = n, .nvlink = 370.8e9, .launch_us = 8.4});
@@ -43,7 +44,8 @@ TEST(SwitchStepwise, GathersAndScattersAgree) {
   }
 }
 
-// Longer by the read of the first chunk and the write of the last, (n-1) c/B, and by nothing else.
+// Is the stepwise all_reduce longer by one chunk? It adds the read of the first chunk and the write
+// of the last, (n-1) c/B, and nothing else.
 TEST(SwitchStepwise, AllReduceIsLongerByOneChunk) {
   for (const std::int64_t bytes : {std::int64_t{1} << 20, std::int64_t{1} << 22}) {
     const Cluster cluster = make_cluster({.gpus = 8, .nvlink = 370.8e9, .intra_us = 0.0});
@@ -54,7 +56,7 @@ TEST(SwitchStepwise, AllReduceIsLongerByOneChunk) {
   }
 }
 
-// Oracle 9, within 0.1 %.
+// Does an all_reduce of a GiB agree within 0.1 % (oracle 9)?
 TEST(SwitchStepwise, AllReduceOfAGibibyteAgrees) {
   const auto cluster = [](std::uint32_t n) {
     return make_cluster({.gpus = n, .nvlink = 370.8e9, .intra_us = 0.0});
@@ -69,6 +71,7 @@ TEST(SwitchStepwise, AllReduceOfAGibibyteAgrees) {
   EXPECT_NEAR(times.stepwise_us, times.fluid_us, 1e-3 * times.fluid_us);
 }
 
+// Does SHARP agree?
 TEST(SwitchStepwise, SharpAgrees) {
   const Cluster cluster = make_cluster({.nodes = 4,
                                         .gpus = 8,
@@ -86,7 +89,8 @@ TEST(SwitchStepwise, SharpAgrees) {
   }
 }
 
-// Half of an all_reduce each: the same steps in the node, one way through the switches.
+// Do gathers and scatters of SHARP agree? Each is half of an all_reduce: the same steps in the
+// node, one direction through the switches.
 TEST(SwitchStepwise, SharpGathersAndScattersAgree) {
   const Cluster cluster = make_cluster({.nodes = 4,
                                         .gpus = 4,
@@ -105,7 +109,7 @@ TEST(SwitchStepwise, SharpGathersAndScattersAgree) {
   }
 }
 
-// Chunk by chunk, with and without latencies: the row's own bound.
+// Do pipelines keep the bound of their algorithm, with and without latencies?
 TEST(SwitchStepwise, PipelinesKeepTheirBound) {
   for (const double latency : {0.0, 1.0}) {
     const Cluster nodes = make_cluster({.nodes = 4,
@@ -132,7 +136,8 @@ TEST(SwitchStepwise, PipelinesKeepTheirBound) {
   }
 }
 
-// Twelve ranks on nodes of eight, as replicas of a pipeline often stand.
+// Does a tree over nodes with different numbers of ranks keep its bound? Twelve ranks on nodes of
+// eight are common for replicas of a pipeline.
 TEST(SwitchStepwise, ATreeOverNodesOfUnlikeNumbersKeepsItsBound) {
   const Cluster cluster = make_cluster(
       {.nodes = 2, .gpus = 8, .nvlink = 370.8e9, .nic = 48.5e9, .intra_us = 3.4, .inter_us = 14.0});
@@ -146,7 +151,8 @@ TEST(SwitchStepwise, ATreeOverNodesOfUnlikeNumbersKeepsItsBound) {
   }
 }
 
-// Messages that meet in a switch are one operation of the ranks they join.
+// Is a pass one call of its members? Messages that are combined in a switch are one operation of
+// the ranks they join.
 TEST(SwitchStepwise, APassIsOneCallOfItsMembers) {
   const Cluster cluster = star(4);
   const Workload made = expand_collectives(

@@ -25,8 +25,10 @@ std::string fault_of(const std::vector<Message>& messages) {
   return symbolic_fault(kAllReduce, messages).value_or("");
 }
 
+// Is a ring accepted?
 TEST(SymbolicCheck, AcceptsARing) { EXPECT_EQ(fault_of(ring_of_three()), ""); }
 
+// Does a missing dependency lose a contribution?
 TEST(SymbolicCheck, AMissingDependencyLosesAContribution) {
   std::vector<Message> messages = ring_of_three();
   for (Message& message : messages)
@@ -34,30 +36,35 @@ TEST(SymbolicCheck, AMissingDependencyLosesAContribution) {
   EXPECT_THAT(fault_of(messages), HasSubstr("ends with the wrong contributions"));
 }
 
+// Is a missing message detected?
 TEST(SymbolicCheck, AMissingMessageIsSeen) {
   std::vector<Message> messages = ring_of_three();
   messages.pop_back();
   EXPECT_THAT(fault_of(messages), HasSubstr("ends with the wrong contributions"));
 }
 
+// Is a contribution refused that is added twice?
 TEST(SymbolicCheck, AContributionIsNotAddedTwice) {
   std::vector<Message> messages = ring_of_three();
   messages.back().reduce = true;
   EXPECT_THAT(fault_of(messages), HasSubstr("a second time"));
 }
 
+// Must the bytes of a message match its pieces?
 TEST(SymbolicCheck, BytesMustMatchThePieces) {
   std::vector<Message> messages = ring_of_three();
   messages[4].bytes = 99.0;
   EXPECT_EQ(fault_of(messages), "message 4 has 99 bytes, its pieces 100");
 }
 
+// May a sender wait only for messages that it receives?
 TEST(SymbolicCheck, ASenderWaitsOnlyForWhatItReceives) {
   std::vector<Message> messages = ring_of_three();
   messages[4].after = {0, 1, 2};
   EXPECT_THAT(fault_of(messages), HasSubstr("which its sender does not receive"));
 }
 
+// May a message not wait for later messages or its own step?
 TEST(SymbolicCheck, NothingWaitsForLaterMessagesOrItsOwnStep) {
   std::vector<Message> messages = ring_of_three();
   messages[0].after = {5};
@@ -67,6 +74,7 @@ TEST(SymbolicCheck, NothingWaitsForLaterMessagesOrItsOwnStep) {
   EXPECT_THAT(fault_of(messages), HasSubstr("message 4 of step 0 waits for"));
 }
 
+// May a rank send only what it holds?
 TEST(SymbolicCheck, NoOneSendsWhatItDoesNotHold) {
   const SymbolicCase broadcast{
       .op = CollectiveOp::Broadcast, .ranks = 3, .pieces = 1, .bytes = 8.0};
@@ -76,6 +84,7 @@ TEST(SymbolicCheck, NoOneSendsWhatItDoesNotHold) {
             "message 0 carries piece 0, which rank 1 does not hold");
 }
 
+// Is replacing a piece while another one arrives a race?
 TEST(SymbolicCheck, ReplacingWhileAnotherArrivesIsARace) {
   const SymbolicCase broadcast{
       .op = CollectiveOp::Broadcast, .ranks = 2, .pieces = 1, .bytes = 8.0};

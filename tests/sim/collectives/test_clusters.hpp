@@ -1,9 +1,8 @@
-// Small clusters made by hand, with links that no two GPUs share, so that closed forms hold
-// exactly.
+// Small hand-made clusters with links that no two GPUs share, so that closed forms hold exactly.
 //
-//   const Cluster cluster = star(8);                       // 8 GPUs on a switch, 100 GB/s each
-//   way, 5 us per step const Cluster nodes = make_cluster({.nodes = 4, .gpus = 8}); double t =
-//   time_of(cluster, phases);
+//    const Cluster cluster = star(8);  // 8 GPUs on a switch, 100 GB/s per direction, 5 us per step
+//    const Cluster nodes = make_cluster({.nodes = 4, .gpus = 8});
+//    double t = time_of(cluster, phases);
 #pragma once
 
 #include <algorithm>
@@ -33,7 +32,7 @@ struct Shape {
   double inter_us = 5.0;
   std::uint32_t nodes_per_leaf = 0;  // 0: one leaf for all; else leaves under one spine
   double trunk = 1e11;               // from a leaf to the spine
-  bool reduces = false;              // its leaf adds what passes through it
+  bool reduces = false;              // its leaf can reduce
 };
 
 class Builder {
@@ -96,7 +95,7 @@ class Builder {
 };
 
 inline Cluster make_cluster(const Shape& shape) { return Builder(shape).build(); }
-// Four nodes of eight H100s, a NIC each, as the oracles have them.
+// Four nodes of eight H100s with a NIC each, as in the oracles.
 inline Cluster four_nodes(double latency_scale = 1.0) {
   return make_cluster({.nodes = 4,
                        .gpus = 8,
@@ -114,7 +113,7 @@ inline std::vector<std::uint32_t> gpus_of(std::uint32_t count, std::uint32_t str
   return gpus;
 }
 
-// Bytes that the phases put on every link, by link.
+// The bytes that the phases put on every link, by link.
 inline std::vector<double> bytes_on_links(const Cluster& cluster,
                                           const std::vector<Phase>& phases) {
   std::vector<double> bytes(cluster.links().size(), 0.0);
@@ -125,8 +124,8 @@ inline std::vector<double> bytes_on_links(const Cluster& cluster,
   return bytes;
 }
 
-// Seconds of the phases when nothing else runs: each its latency and its most loaded link. Exact
-// where the flows of a phase are alike, as they are in these clusters.
+// The seconds of the phases if nothing else runs: the latency of each and its most loaded link. It
+// is exact if the flows of a phase are equal, as in these clusters.
 inline double time_of(const Cluster& cluster, const std::vector<Phase>& phases) {
   double time = 0.0;
   for (const Phase& phase : phases) {
@@ -139,20 +138,20 @@ inline double time_of(const Cluster& cluster, const std::vector<Phase>& phases) 
   return time;
 }
 
-// Microseconds of a registered algorithm.
+// The microseconds of a registered algorithm.
 inline double microseconds(const Cluster& cluster, CollectiveOp op, std::string_view name,
                            const std::vector<std::uint32_t>& gpus, double bytes) {
   const CollectiveAlgorithm* algorithm = find_algorithm(op, name);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  return 1e6 * time_of(cluster, algorithm->phases(place, Bytes{bytes}));
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  return 1e6 * time_of(cluster, algorithm->phases(placed, Bytes{bytes}));
 }
 
 inline double relative_error(double value, double wanted) {
   return std::abs(value - wanted) / std::abs(wanted);
 }
 
-// EXPECT_RELATIVE(t, 9430.240960): equal to 1e-9 of the wanted value, or to half a unit of its last
-// printed digit where the reference prints fewer digits than that.
+// EXPECT_RELATIVE(t, 9430.240960): equal to 1e-9 of the expected value. For an oracle of fewer
+// digits, tests allow half a unit of its last digit instead.
 #define EXPECT_RELATIVE(value, wanted) EXPECT_NEAR(value, wanted, 1e-9 * std::abs(wanted))
 
 }  // namespace trainyard::testing

@@ -1,4 +1,4 @@
-// Are the two trees NCCL's, and what does a tree cost?
+// NCCL's double trees: their shape and their cost.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -31,7 +31,7 @@ void expect_tree(const TreeShape& shape, const std::vector<Row>& rows) {
   }
 }
 
-// Oracle 15: the table of eight nodes.
+// Are the trees of eight nodes those of NCCL (oracle 15: the table of eight nodes)?
 TEST(Tree, EightNodesAsInNccl) {
   expect_tree({.nodes = 8, .mirrored = false}, {{{-1, -1, 4},
                                                  {2, -1, -1},
@@ -53,6 +53,7 @@ TEST(Tree, EightNodesAsInNccl) {
   }
 }
 
+// Are the trees of five nodes those of NCCL?
 TEST(Tree, FiveNodesAsInNccl) {
   expect_tree({.nodes = 5, .mirrored = false},
               {{{-1, -1, 4}, {2, -1, -1}, {4, 1, 3}, {2, -1, -1}, {0, 2, -1}}});
@@ -60,7 +61,7 @@ TEST(Tree, FiveNodesAsInNccl) {
               {{{1, 3, -1}, {-1, -1, 0}, {3, -1, -1}, {0, 2, 4}, {3, -1, -1}}});
 }
 
-// Each node is interior in at most one tree, and the two have 2(N-1) edges.
+// Is each node an interior node of at most one tree? The two trees have 2(N-1) edges.
 TEST(Tree, EvenNodesWorkInOneTreeOnly) {
   for (std::uint32_t nodes = 2; nodes <= 64; nodes += 2) {
     std::uint32_t edges = 0;
@@ -77,24 +78,25 @@ TEST(Tree, EvenNodesWorkInOneTreeOnly) {
   }
 }
 
-// Four bytes over four nodes of eight: 2(7 * 3.4 + 2 * 14) us and nothing to speak of for the
-// bytes.
+// Does the latency grow with the depth? Four bytes over four nodes of eight take 2(7 * 3.4 + 2 *
+// 14) us and almost nothing for the bytes.
 TEST(Tree, LatencyGrowsWithTheDepth) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8, .intra_us = 3.4, .inter_us = 14.0});
   const std::vector<std::uint32_t> gpus = gpus_of(32);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const auto phases = find_algorithm(CollectiveOp::AllReduce, "tree")->phases(place, Bytes{4.0});
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  const auto phases = find_algorithm(CollectiveOp::AllReduce, "tree")->phases(placed, Bytes{4.0});
   ASSERT_EQ(phases.size(), 1U);
   EXPECT_NEAR(phases[0].latency.value(), 2.0 * (7.0 * 3.4 + 2.0 * 14.0) * 1e-6, 1e-15);
   EXPECT_EQ(phases[0].flows.size(), 2U);
 }
 
-// A large buffer uses a channel for each member of a node, each on a rail of its own.
+// Do large buffers use every rail? They use a channel for each member of a node, each on a separate
+// rail.
 TEST(Tree, LargeBuffersUseEveryRail) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const auto phases = find_algorithm(CollectiveOp::AllReduce, "tree")->phases(place, Bytes{1e9});
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  const auto phases = find_algorithm(CollectiveOp::AllReduce, "tree")->phases(placed, Bytes{1e9});
   EXPECT_EQ(phases[0].flows.size(), 8U);
   std::set<LinkId> ports;
   double bytes = 0.0;
@@ -105,23 +107,25 @@ TEST(Tree, LargeBuffersUseEveryRail) {
       bytes += load.bytes;
     }
   }
-  // Each tree sends its share up and down between the two nodes, over a port out and a port in.
+  // Each tree sends its share up and down between the two nodes, over an outgoing and an incoming
+  // port.
   EXPECT_EQ(ports.size(), 16U);
   EXPECT_NEAR(bytes, 4e9, 1.0);
 }
 
-// Nodes of a pattern are told by one of them: each edge loads what it would by itself.
+// Are the nodes of a pattern loaded equally? One node represents the pattern; each edge must load
+// what it would by itself.
 TEST(Tree, NodesOfAPatternAreLoadedAlike) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = FatTree{}}));
   const std::vector<std::uint32_t> gpus = gpus_of(32);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
-  const std::vector<MultiLinkFlow> link_flows = double_tree_flows(place, Bytes{4.0});
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  const std::vector<MultiLinkFlow> link_flows = double_tree_flows(placed, Bytes{4.0});
   ASSERT_EQ(link_flows.size(), 2U);
   LoadSum asked(cluster);
   for (std::uint32_t group_rank = 0; group_rank < 32; ++group_rank) {
     if (group_rank % 8 == 0) continue;
-    asked.add(hop_route(place, group_rank, group_rank - 1), 2.0);
-    asked.add(hop_route(place, group_rank - 1, group_rank), 2.0);
+    asked.add(hop_route(placed, group_rank, group_rank - 1), 2.0);
+    asked.add(hop_route(placed, group_rank - 1, group_rank), 2.0);
   }
   for (std::uint32_t node = 0; node < 4; ++node) {
     const TreeNode entry = tree_node({.nodes = 4, .mirrored = false}, node);
@@ -129,8 +133,8 @@ TEST(Tree, NodesOfAPatternAreLoadedAlike) {
     const bool first =
         tree_node({.nodes = 4, .mirrored = false}, *entry.parent).children[0] == node;
     const std::uint32_t above = *entry.parent * 8 + (first ? 1 : 0);
-    asked.add(hop_route(place, node * 8, above), 2.0);
-    asked.add(hop_route(place, above, node * 8), 2.0);
+    asked.add(hop_route(placed, node * 8, above), 2.0);
+    asked.add(hop_route(placed, above, node * 8), 2.0);
   }
   const MultiLinkFlow expected = asked.take();
   ASSERT_EQ(link_flows[0].loads.size(), expected.loads.size());

@@ -1,4 +1,5 @@
-// Do groups in places alike load what they would if each were asked for by itself?
+// Groups with isomorphic placements share their flow shapes. Their loads must equal those of each
+// group priced separately.
 #include "sim/contention/group_shapes.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ namespace {
 
 using Gpus = std::vector<std::uint32_t>;
 
-// Sums, by call, the bytes that a group's flows put on links.
+// The bytes that a group's flows put on links, summed by call.
 using Loads = std::map<std::pair<std::uint32_t, LinkId>, double>;
 
 Loads joined_loads(const Joined& joined, GroupId group) {
@@ -45,8 +46,9 @@ Loads asked_loads(const Joined& joined, const Workload& workload,
   return loads;
 }
 
-// Every GPU sends to the one in its place of the next node, all of a node meet, so do those in one
-// place of the lower and of the upper half of the nodes, and in the end all.
+// Every GPU sends to the GPU with the same index of the next node. All GPUs of a node form a group,
+// so do those with the same index in the lower and in the upper half of the nodes, and at the end
+// all GPUs.
 Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
@@ -93,6 +95,7 @@ Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
   return workload;
 }
 
+// Do groups with isomorphic placements load what each would by itself?
 TEST(GroupShapes, GroupsInPlacesAlikeLoadWhatEachWouldByItself) {
   const Cluster cluster = hand_cluster(
       {.nodes = 12, .nodes_per_leaf = 5, .speed = {{{"node 4 nic 1", "leaf 0"}, 0.5}}});
@@ -109,7 +112,8 @@ TEST(GroupShapes, GroupsInPlacesAlikeLoadWhatEachWouldByItself) {
   EXPECT_LT(joined.traffic.calls.size(), workload.groups.size() / 2);
 }
 
-// From 100 000 links on the group of all is asked for beside the others, and two threads write.
+// Does this hold on a large cluster too? From 100 000 links on, the group of all GPUs is priced
+// concurrently with the others, by two threads.
 TEST(GroupShapes, OnALargeClusterToo) {
   const Cluster cluster = hand_cluster({.nodes = 2200,
                                         .gpus_per_node = 8,

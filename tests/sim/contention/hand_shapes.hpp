@@ -1,4 +1,4 @@
-// Joint graphs of one group, whose shapes are written by hand.
+// Joint graphs of one group with hand-written shapes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which places of groups are alike, and whether a link of one is found again in another.
+// Isomorphic placements of groups, and the mapping of a link of one placement to the other.
 #include "sim/contention/isomorphic_placements.hpp"
 
 #include <gtest/gtest.h>
@@ -17,6 +17,7 @@ std::uint32_t number_of_mates(IsomorphicPlacements& places, const Gpus& gpus) {
   return places.of_group(gpus).value();
 }
 
+// Are nodes isomorphic unless a link differs?
 TEST(IsomorphicPlacements, NodesAreAlikeUnlessALinkDiffers) {
   const Cluster cluster = hand_cluster(
       {.nodes = 3, .gpus_per_node = 2, .speed = {{{"node 2 gpu 0", "node 2 nvswitch"}, 0.5}}});
@@ -26,6 +27,7 @@ TEST(IsomorphicPlacements, NodesAreAlikeUnlessALinkDiffers) {
   EXPECT_NE(number_of_mates(places, {0, 1}), number_of_mates(places, {3, 2}));
 }
 
+// Are messages isomorphic over equally many equal links?
 TEST(IsomorphicPlacements, MessagesAreAlikeOverEquallyManyEqualLinks) {
   const Cluster cluster = hand_cluster({.nodes = 6,
                                         .gpus_per_node = 2,
@@ -43,6 +45,7 @@ TEST(IsomorphicPlacements, MessagesAreAlikeOverEquallyManyEqualLinks) {
   EXPECT_FALSE(places.of_message(0, 1).has_value());
 }
 
+// Are groups over a tree isomorphic if they share leaves in the same way?
 TEST(IsomorphicPlacements, GroupsOverATreeAreAlikeWhereTheirLeavesAreShared) {
   const Cluster cluster = hand_cluster({.nodes = 12, .gpus_per_node = 2, .nodes_per_leaf = 3});
   IsomorphicPlacements places(cluster);
@@ -53,12 +56,13 @@ TEST(IsomorphicPlacements, GroupsOverATreeAreAlikeWhereTheirLeavesAreShared) {
   EXPECT_NE(number({0, 2, 6}), number({0, 6, 8}));  // one, then two
   EXPECT_NE(number({0, 2, 6}), number({0, 2, 4}));  // all under one
   EXPECT_NE(number({0, 2, 6}), number({1, 3, 7}));  // of another GPU of the node
-  EXPECT_NE(number({0, 2, 6}), number({6, 2, 0}));  // the other way round
+  EXPECT_NE(number({0, 2, 6}), number({6, 2, 0}));  // in reverse order
   EXPECT_NE(number({0, 2, 6}), number({0, 2, 6, 12}));
   EXPECT_EQ(number({0, 1, 6, 7}), number({2, 3, 12, 13}));  // two of each node
   EXPECT_NE(number({0, 1, 6, 7}), number({0, 1, 2, 3}));
 }
 
+// Do weaker cables distinguish a switch?
 TEST(IsomorphicPlacements, WeakerCablesSetASwitchApart) {
   const Cluster cluster =
       hand_cluster({.nodes = 12,
@@ -70,7 +74,8 @@ TEST(IsomorphicPlacements, WeakerCablesSetASwitchApart) {
   EXPECT_NE(places.of_group(Gpus{0, 12}).value(), places.of_group(Gpus{0, 6}).value());
 }
 
-// The two spines of all leaves are then two ways up.
+// Does one weaker cable of two leave no tree? The two spines of all leaves are then two different
+// paths.
 TEST(IsomorphicPlacements, OneWeakerCableOfTwoLeavesNoTree) {
   const Cluster cluster = hand_cluster({.nodes = 12,
                                         .gpus_per_node = 2,
@@ -82,6 +87,7 @@ TEST(IsomorphicPlacements, OneWeakerCableOfTwoLeavesNoTree) {
   EXPECT_TRUE(places.of_message(0, 12).has_value());
 }
 
+// Is a link of one placement mapped to an isomorphic one?
 TEST(IsomorphicPlacements, ALinkOfAPlaceIsFoundAgainInOneAlike) {
   const Cluster cluster = hand_cluster({.nodes = 12, .gpus_per_node = 2, .nodes_per_leaf = 3});
   IsomorphicPlacements places(cluster);
@@ -98,7 +104,8 @@ TEST(IsomorphicPlacements, ALinkOfAPlaceIsFoundAgainInOneAlike) {
       ASSERT_TRUE(spot.has_value()) << hop;
       ASSERT_TRUE(places.of_group(there).has_value());
       EXPECT_EQ(places.hop_at(*spot, places.base()).link, moved[hop].link) << hop;
-      EXPECT_EQ(places.hop_at(*spot, places.base()).alike, moved[hop].alike) << hop;
+      EXPECT_EQ(places.hop_at(*spot, places.base()).parallel_count, moved[hop].parallel_count)
+          << hop;
     }
   }
   ASSERT_TRUE(places.of_group(here).has_value());

@@ -1,4 +1,5 @@
-// What can hold a flow back and what cannot, on fabrics and phases small enough to add up by hand.
+// Which links can limit a flow and which cannot, on fabrics and phases small enough to compute by
+// hand.
 #include "sim/contention/link_limits.hpp"
 
 #include <gtest/gtest.h>
@@ -18,6 +19,7 @@
 namespace trainyard::test {
 namespace {
 
+// Is a stream in order, and does a dependency order two streams?
 TEST(ProgramAnalysis, AStreamIsInOrderAndADependencyOrdersStreams) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
@@ -33,7 +35,8 @@ TEST(ProgramAnalysis, AStreamIsInOrderAndADependencyOrdersStreams) {
   EXPECT_FALSE(analysis.ordered(0, 1, 2));
 }
 
-// b comes after the first a only: the second a may run beside it.
+// Must all calls be in order? Call b follows only the first call a; the second call a may run
+// concurrently with it.
 TEST(ProgramAnalysis, AllCallsMustBeInOrder) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "everyone");
@@ -56,7 +59,7 @@ class TwoFlows : public testing::Test {
                .traffic = {.calls = {{{.call = 0, .phases = {phase}}}}, .of_group = {0}}};
   }
 
-  // The flows where the group is closed, or where others may come.
+  // The flows if the group is closed, or if other flows may be added.
   [[nodiscard]] std::vector<ShapedFlow> link_flows(bool closed) {
     LinkLimits limits = every_link_limits(joined_);
     Concurrency concurrency = *limits.concurrency;
@@ -76,8 +79,8 @@ class TwoFlows : public testing::Test {
   Joined joined_;
 };
 
-// They end after 1/2 + 1/2 and 2 GB of 1 GB/s: 2 GB are moved when the small one ends, 4 GB when
-// the large one does.
+// Do the flows of a closed group end at the times of their phase? They end after 1/2 + 1/2 and 2 GB
+// at 1 GB/s: 2 GB are moved when the small one ends, 4 GB when the large one does.
 TEST_F(TwoFlows, OfAClosedGroupEndWhenTheirPhaseSays) {
   const std::vector<ShapedFlow> closed = link_flows(true);
   EXPECT_NEAR(closed[0].rate_cap_bytes_per_s, capacity() / 2.0, capacity() * 1e-12);
@@ -85,14 +88,16 @@ TEST_F(TwoFlows, OfAClosedGroupEndWhenTheirPhaseSays) {
   EXPECT_DOUBLE_EQ(closed[0].rate_alone.value(), capacity());
 }
 
+// Do flows stay open if others may be added?
 TEST_F(TwoFlows, StayOpenWhereOthersMayCome) {
   const std::vector<ShapedFlow> open = link_flows(false);
   EXPECT_DOUBLE_EQ(open[0].rate_cap_bytes_per_s, capacity());
   EXPECT_FALSE(open[0].rate_alone.has_value());
 }
 
-// Groups of tensor ranks in nodes and data ranks over them, one after the other on one stream: the
-// two flows of a ring's phase meet nobody but each other.
+// Is a group closed if only its own phase is concurrent? Tensor groups in nodes and data groups
+// over them follow each other on one stream, so the two flows of a ring's phase share links only
+// with each other.
 TEST(Concurrency, AGroupIsClosedWhereItsOwnPhaseAloneIsMet) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12, .algorithm = "two_rings"});

@@ -1,4 +1,4 @@
-// Do flows that start together get max-min fair rates until each has ended?
+// Max-min fair rates of flows that start together, until each has ended.
 #include "sim/contention/max_min.hpp"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,8 @@
 namespace trainyard {
 namespace {
 
-TEST(MaxMinFlows, ShareAnewWhenOneHasEnded) {  // the worked example of max_min.hpp
+// Are rates shared anew after a flow has ended? This is the example of max_min.hpp.
+TEST(MaxMinFlows, ShareAnewWhenOneHasEnded) {
   MaxMinFlows flows;
   const std::size_t link = flows.add_link(2e9);
   flows.add({.payload = 1e9, .loads = {{link, 1.0}}});
@@ -21,9 +22,9 @@ TEST(MaxMinFlows, ShareAnewWhenOneHasEnded) {  // the worked example of max_min.
   EXPECT_DOUBLE_EQ(flows.end_s(1), 2.0);
 }
 
-// Three flows over links of 10 and 4: two cross both or the second, one the first. The second gives
-// 2 to each of its own; the first has 8 left, of which the third takes its cap of 5. A load of 2
-// counts twice.
+// Do rates rise until a link is full or a cap is reached? Three flows over links of 10 and 4: two
+// cross both or the second, one the first. The second link gives 2 to each of its flows; the first
+// has 8 left, of which the third flow takes its cap of 5. A load of 2 counts twice.
 TEST(MaxMinFlows, RiseUntilALinkIsFullOrTheirCapIsReached) {
   MaxMinFlows flows;
   const std::size_t wide = flows.add_link(10.0);
@@ -46,6 +47,7 @@ TEST(MaxMinFlows, RiseUntilALinkIsFullOrTheirCapIsReached) {
   EXPECT_DOUBLE_EQ(heavy.rate(1), 2.0);
 }
 
+// Is there nothing to share without flows?
 TEST(MaxMinFlows, HaveNothingToShareWithoutFlows) {
   MaxMinFlows none;
   EXPECT_FALSE(none.share());

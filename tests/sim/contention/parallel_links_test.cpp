@@ -1,5 +1,5 @@
-// Are sets of parallel links the links that every route loads alike, and does one of them stand for
-// all?
+// Sets of parallel links: every route loads their members equally, and one member represents the
+// set.
 #include "sim/cluster/parallel_links.hpp"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,8 @@ std::size_t parallel_links_of(const Cluster& cluster) {
   return std::set<LinkId>(set.begin(), set.end()).size();
 }
 
-// Three leaves of four nodes on two spines: 48 NVLinks, PCIe links and ports each way, and a pair
-// of links up and a pair down for each leaf.
+// Are the links to equal spines paired? Three leaves of four nodes on two spines have 48 NVLinks,
+// PCIe links and ports in each direction, and a pair of links up and a pair down for each leaf.
 TEST(ParallelLinkIndex, PairTheLinksToEqualSpines) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const ParallelLinks& parallel_links = cluster.router().parallel_links();
@@ -60,6 +60,7 @@ TEST(ParallelLinkIndex, PairTheLinksToEqualSpines) {
   EXPECT_EQ(pairs, 6U);
 }
 
+// Is there no set with a slow link?
 TEST(ParallelLinkIndex, AreNoneBesideASlowLink) {
   HandCluster shape{.nodes = 12};
   EXPECT_EQ(hand_cluster(shape).links().size() - parallel_links_of(hand_cluster(shape)), 6U);
@@ -67,6 +68,7 @@ TEST(ParallelLinkIndex, AreNoneBesideASlowLink) {
   EXPECT_EQ(hand_cluster(shape).links().size(), parallel_links_of(hand_cluster(shape)));
 }
 
+// Is there no set if a hash chooses the path?
 TEST(ParallelLinkIndex, AreNoneWhereAHashChooses) {
   const Cluster ideal = hand_cluster({.nodes = 8});
   ClusterFacts facts = ideal.facts();
@@ -75,7 +77,7 @@ TEST(ParallelLinkIndex, AreNoneWhereAHashChooses) {
   EXPECT_EQ(parallel_links_of(hashed), hashed.links().size());
 }
 
-// Of a shape, with all parallel links.
+// The loads of a shape on all links, with all members of parallel links.
 std::map<LinkId, double> all_loads(const JointGraph& joint, std::uint32_t shape) {
   std::map<LinkId, double> loads;
   const std::vector<LinkId>& parallel_to = joint.placed->parallel->lowest;
@@ -87,6 +89,7 @@ std::map<LinkId, double> all_loads(const JointGraph& joint, std::uint32_t shape)
   return loads;
 }
 
+// Does the joint graph lose no load by parallel links?
 TEST(ParallelLinkIndex, LoseNothingInTheJointGraph) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload =
@@ -106,7 +109,7 @@ TEST(ParallelLinkIndex, LoseNothingInTheJointGraph) {
   }
 }
 
-// One that sends over the first spine alone.
+// A model that sends only over the first spine.
 class OneSpine final : public CommunicationModel {
  public:
   explicit OneSpine(const Cluster& cluster) : cluster_(cluster), ring_(cluster) {}
@@ -129,11 +132,13 @@ class OneSpine final : public CommunicationModel {
   RingModel ring_;
 };
 
+// Is a set used only while its members are loaded equally?
 TEST(ParallelLinkIndex, HoldOnlyWhileLoadedAlike) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12});
   const Joined joined = join(cluster, workload, OneSpine(cluster));
   const std::vector<LinkId>& lowest = joined.graph->placed->parallel->lowest;
+  EXPECT_EQ(lowest.size(), cluster.links().size());
   for (LinkId link = 0; link < lowest.size(); ++link) EXPECT_EQ(lowest[link], link);
 }
 

@@ -1,4 +1,4 @@
-// Of links in series the one that implies the others: on ways written by hand, and in whole steps.
+// Links in series of which one implies the others: on hand-written paths, and in whole steps.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace trainyard::test {
 namespace {
 
-// The way of a message from node to node: GPU, NIC, leaf, NIC, GPU over 64, 50, 50 and 64 GB/s.
+// The path of a message from node to node: GPU, NIC, leaf, NIC, GPU over 64, 50, 50 and 64 GB/s.
 class SeriesLinks : public testing::Test {
  protected:
   SeriesLinks() {
@@ -40,7 +40,7 @@ class SeriesLinks : public testing::Test {
   std::vector<LinkId> way_;
 };
 
-// The two ports join at a leaf, where other ways part.
+// Does the port imply the links to it? The two ports meet at a leaf, where other paths branch off.
 TEST_F(SeriesLinks, ThePortImpliesTheWayToIt) {
   ASSERT_EQ(way_.size(), 4U);
   const std::vector<LinkId> links = sorted(way_);
@@ -49,6 +49,7 @@ TEST_F(SeriesLinks, ThePortImpliesTheWayToIt) {
   EXPECT_EQ(implied(shapes_on(cluster_, {all, all}, {1.0}, links)), sorted({way_[0], way_[3]}));
 }
 
+// Does a flow on only one of the links prevent the implication?
 TEST_F(SeriesLinks, AChainOnOneOfThemAloneTellsThemApart) {
   const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
   const std::vector<ShapeLoad> both = {{pair[0], 0}, {pair[1], 0}};
@@ -57,12 +58,14 @@ TEST_F(SeriesLinks, AChainOnOneOfThemAloneTellsThemApart) {
   EXPECT_TRUE(implied(shapes_on(cluster_, {both, {{way_[0], 0}}}, {1.0}, pair)).empty());
 }
 
+// Does a different load prevent the implication?
 TEST_F(SeriesLinks, SoDoesAnotherLoad) {
   const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
   const std::vector<ShapeLoad> uneven = {{pair[0], 0}, {pair[1], 1}};
   EXPECT_TRUE(implied(shapes_on(cluster_, {uneven}, {1.0, 0.5}, pair)).empty());
 }
 
+// Does a redundant link imply none?
 TEST_F(SeriesLinks, ARedundantLinkImpliesNone) {
   const std::vector<LinkId> pair = sorted({way_[0], way_[1]});
   const std::vector<ShapeLoad> both = {{pair[0], 0}, {pair[1], 0}};
@@ -84,7 +87,8 @@ std::vector<Link> implied_links(const Cluster& cluster, const CommunicationModel
   return implied;
 }
 
-// GPU to NIC (64 GB/s) and NIC to leaf (50 GB/s), both ways, for each of 48 GPUs.
+// Are implied links found in a whole step? GPU to NIC (64 GB/s) and NIC to leaf (50 GB/s), in both
+// directions, for each of 48 GPUs.
 TEST_F(SeriesLinks, AreFoundInAWholeStep) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const std::vector<Link> implied = implied_links(cluster, RingModel(cluster));
@@ -92,7 +96,8 @@ TEST_F(SeriesLinks, AreFoundInAWholeStep) {
   for (const Link& link : implied) EXPECT_EQ(link.kind, LinkKind::Pcie);
 }
 
-// A port of 50 GB/s behind 20 GB/s of PCIe on the way out; on the way in it stays the narrowest.
+// Does the narrowest link imply the others? The port has 50 GB/s behind 20 GB/s of PCIe on the way
+// out; on the way in the port stays the narrowest.
 TEST_F(SeriesLinks, TheNarrowestImpliesTheOthers) {
   HandCluster shape{.nodes = 12};
   shape.speed = {{{"node 0 gpu 1", "node 0 nic 1"}, 0.3125}};
@@ -106,7 +111,7 @@ TEST_F(SeriesLinks, TheNarrowestImpliesTheOthers) {
   EXPECT_EQ(ports, 1U);
 }
 
-// One whose ways begin and end at NICs.
+// A model with paths that begin and end at NICs.
 class FromNics final : public CommunicationModel {
  public:
   explicit FromNics(const Cluster& cluster) : cluster_(cluster), ring_(cluster) {}
@@ -126,6 +131,7 @@ class FromNics final : public CommunicationModel {
   RingModel ring_;
 };
 
+// Is nothing implied if paths begin at a NIC?
 TEST_F(SeriesLinks, AreNoneWhereWaysBeginAtANic) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   EXPECT_TRUE(implied_links(cluster, FromNics(cluster)).empty());

@@ -1,9 +1,9 @@
-// Small workloads and clusters for the engine's tests.
+// Small workloads and clusters for the tests of the engine.
 //
-//   Script script({10e9, 4e9});                       // links 0 and 1, bytes per second
-//   const auto program = script.program("sender");
-//   script.compute(program, 0.5);
-//   Timeline timeline = script.run(*make_engine("simgrid"));
+//    Script script({10e9, 4e9});                       // links 0 and 1, bytes per second
+//    const auto program = script.program("sender");
+//    script.compute(program, 0.5);
+//    Timeline timeline = script.run(*make_engine("simgrid"));
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ namespace trainyard::test {
 inline constexpr double kAgreement = 1e-9;  // relative; the one tolerance between engines
 inline constexpr double kNoCap = std::numeric_limits<double>::infinity();
 
-// What a group on these GPUs does in a call.
+// The phases of a call for a group on these GPUs.
 using PhasesByPlace = std::function<std::vector<Phase>(std::span<const std::uint32_t> gpus)>;
 
-// Phases by the name of the call's algorithm.
+// A communication model with phases by the name of the call's algorithm.
 class TableModel final : public CommunicationModel {
  public:
   std::map<std::string, PhasesByPlace> table;
@@ -38,8 +38,8 @@ class TableModel final : public CommunicationModel {
   }
 };
 
-// GPUs round one switch. Link i goes from the switch to GPU i in the first half, to the switch in
-// the second.
+// GPUs around one switch. Link i goes from the switch to GPU i in the first half, and to the switch
+// in the second.
 inline Cluster star_cluster(std::vector<double> capacities) {
   if (capacities.size() % 2 == 1) capacities.push_back(1e9);
   const std::size_t gpus = std::max<std::size_t>(1, capacities.size() / 2);
@@ -103,7 +103,7 @@ class Script {
     return add(program, kind, slot, call, placement);
   }
 
-  // A call that loads the same links whoever makes it.
+  // A call that loads the same links for every group.
   std::uint32_t call(CollectiveOp op, std::vector<Phase> phases) {
     return call_by_place(op, [phases = std::move(phases)](auto) { return phases; });
   }
@@ -174,7 +174,7 @@ class Script {
   std::vector<double> kernel_seconds_;
 };
 
-// Bytes on links; one flow.
+// One flow with bytes on links.
 inline MultiLinkFlow link_flow(std::vector<LinkLoad> loads, double rate_cap = kNoCap) {
   return {std::move(loads), rate_cap};
 }
@@ -182,7 +182,7 @@ inline Phase phase(double latency_s, std::vector<MultiLinkFlow> link_flows) {
   return {Seconds{latency_s}, std::move(link_flows)};
 }
 
-// One transfer between two ranks of its own.
+// One transfer between two separate ranks.
 struct Transfer {
   double start_s = 0.0;
   MultiLinkFlow link_flow;
@@ -217,7 +217,7 @@ inline std::vector<double> ends_of(const Timeline& timeline) {
   return ends;
 }
 
-// When each transfer ended.
+// The end time of each transfer.
 inline std::vector<double> ends_of(const Engine& engine, const std::vector<double>& capacities,
                                    const std::vector<Transfer>& transfers) {
   return ends_of(transfers_script(capacities, transfers).run(engine));

@@ -1,5 +1,5 @@
 // Random programs of several ranks against the longest path through them (oracles 77, 78, 80), and
-// the agreement of the engines where nothing is shared.
+// the agreement of the engines if nothing is shared.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -14,13 +14,13 @@ constexpr std::uint32_t kRanks = 4;
 constexpr double kDagCapacity = 1e9;
 
 struct DagShape {
-  bool own_links = false;  // every communication has a link of its own: nothing is shared
+  bool own_links = false;  // every communication has a separate link: nothing is shared
   bool moves_bytes = true;
   bool computes = true;
   bool one_flow = false;  // everything on one stream
 };
 
-// One thing that happened in the order the programs were written: who took part and for how long,
+// One event in the order in which the programs were written: its participants and its duration
 // alone.
 struct Event {
   std::vector<std::pair<std::uint32_t, OpIndex>> parts;  // rank, operation
@@ -45,7 +45,7 @@ class DagWriter {
       dag_.script.program("rank " + std::to_string(rank));
       dag_.script.rank(rank);
     }
-    // Slot 0: everybody. Slot 1: halves.
+    // Slot 0: all ranks. Slot 1: halves.
     dag_.script.group({{0, 0}, {1, 0}, {2, 0}, {3, 0}});
     dag_.script.group({{0, 1}, {1, 1}});
     dag_.script.group({{2, 1}, {3, 1}});
@@ -72,7 +72,7 @@ class DagWriter {
   }
 
   void work(std::uint32_t rank) {
-    // Drawn whether it counts or not: the same seed is the same graph.
+    // Always drawn, used or not, so that the same seed gives the same graph.
     const double drawn = 1e-6 * static_cast<double>(random_() % 1000);
     const double seconds = shape_.computes ? drawn : 0.0;
     const auto stream = static_cast<std::uint8_t>(random_() % 2);
@@ -139,6 +139,7 @@ double makespan(const std::vector<std::vector<double>>& ends) {
   return last;
 }
 
+// Is the time of the ideal engine the longest path?
 TEST(Dag, IdealIsTheLongestPath) {  // oracle 77
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     Dag dag = DagWriter(seed, {}).write();
@@ -154,6 +155,7 @@ TEST(Dag, IdealIsTheLongestPath) {  // oracle 77
   }
 }
 
+// Do the engines agree if nothing is shared?
 TEST(Dag, EnginesAgreeWhereNothingIsShared) {
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     Dag dag = DagWriter(seed, {.own_links = true}).write();
@@ -179,6 +181,7 @@ TEST(Dag, EnginesAgreeWhereNothingIsShared) {
   }
 }
 
+// Does sharing only delay operations?
 TEST(Dag, SharingOnlyDelays) {  // oracles 77 and 78
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     Dag dag = DagWriter(seed, {}).write();
@@ -198,6 +201,7 @@ TEST(Dag, SharingOnlyDelays) {  // oracles 77 and 78
   }
 }
 
+// Does the other half remain if compute or communication costs nothing?
 TEST(Dag, WithoutOneHalfTheOtherRemains) {  // oracle 80
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     double full = 0.0;
@@ -221,6 +225,7 @@ TEST(Dag, WithoutOneHalfTheOtherRemains) {  // oracle 80
   }
 }
 
+// Does a run that records nothing end at the same instant?
 TEST(Dag, ARunThatRecordsNothingEndsAtTheSameInstant) {
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
     Dag dag = DagWriter(seed, {}).write();
@@ -236,6 +241,7 @@ TEST(Dag, ARunThatRecordsNothingEndsAtTheSameInstant) {
   }
 }
 
+// Are repeated runs equal to the last bit?
 TEST(Dag, RunsAreEqualToTheLastBit) {  // oracle 76
   for (std::uint32_t seed = 0; seed < 10; ++seed) {
     Dag dag = DagWriter(seed, {}).write();

@@ -1,5 +1,7 @@
-// Progressive filling, written for the tests alone: the max-min rates and end times of transfers,
-// by the definition (reference 07 section 1) and by nothing else.
+// Progressive filling, written only for the tests: the max-min rates and end times of transfers,
+// directly from the definition (the max-min objective of SimGrid docs/source/Models.rst, "LMM-based
+// Models"). The link or cap with the smallest share of its remaining capacity per unit of weight
+// freezes its flows at that share, until all are frozen.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 
 namespace trainyard::test {
 
-// Load of a transfer on a link, in its payloads; the payload is its most loaded link.
+// The load of a transfer on a link, in units of its payload; the payload is its most loaded link.
 struct FillingFlow {
   double start_s = 0.0;
   double payload = 0.0;
@@ -28,7 +30,7 @@ inline FillingFlow filling_flow(const Transfer& transfer, std::size_t links) {
   return flow;
 }
 
-// Max-min rates of the flows named in `alive`; 0 for the others.
+// The max-min rates of the flows in `alive`, and 0 for the others.
 inline std::vector<double> filled_rates(const std::vector<double>& capacities,
                                         const std::vector<FillingFlow>& flows,
                                         std::vector<bool> alive) {
@@ -67,7 +69,7 @@ inline std::vector<double> filled_rates(const std::vector<double>& capacities,
   return rates;
 }
 
-// When each flow ends.
+// The time at which each flow ends.
 inline std::vector<double> filled_ends(const std::vector<double>& capacities,
                                        const std::vector<FillingFlow>& flows) {
   std::vector<double> left;

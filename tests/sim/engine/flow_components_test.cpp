@@ -1,5 +1,5 @@
-// Do flows that start together and meet nobody else take the time that SimGrid gives them, and do
-// they meet whoever comes later?
+// Flow components: flows that start together and share links with no others. They must take the
+// time that SimGrid gives them, and share links with flows that start later.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -14,9 +14,9 @@ struct Moves {
   std::vector<Transfer> transfers;
 };
 
-// Sixteen flows over one to three of ten links each, that start at one of three dates: some by
-// themselves, some joined by links, some while others are under way. Within some ten milliseconds:
-// all runs of a process share SimGrid's clock.
+// Sixteen flows over one to three of ten links each, which start at one of three dates: some
+// separate, some joined by links, some while others are running. All within about ten milliseconds,
+// because all runs of a process share SimGrid's clock.
 Moves random_moves(std::uint32_t seed) {
   std::mt19937 random(seed);
   Moves moves;
@@ -41,6 +41,7 @@ Moves random_moves(std::uint32_t seed) {
   return moves;
 }
 
+// Do the flows end at the times of progressive filling?
 TEST(FlowComponents, EndWhenProgressiveFillingSays) {
   for (std::uint32_t seed = 0; seed < 300; ++seed) {
     const Moves moves = random_moves(seed);
@@ -50,12 +51,14 @@ TEST(FlowComponents, EndWhenProgressiveFillingSays) {
     const std::vector<double> expected = filled_ends(moves.capacities, flows);
     const std::vector<double> ends =
         ends_of(*make_engine("simgrid"), moves.capacities, moves.transfers);
+    ASSERT_EQ(ends.size(), expected.size());
     for (std::size_t flow = 0; flow < ends.size(); ++flow)
       ASSERT_NEAR(ends[flow], expected[flow], kAgreement * expected[flow]) << "seed " << seed;
   }
 }
 
-// Links carry as much, are busy as long and as full as where SimGrid prices every flow.
+// Are links loaded as on SimGrid? Their bytes, busy times and peaks equal those of a run in which
+// SimGrid prices every flow.
 TEST(FlowComponents, LoadLinksAsSimGridDoes) {
   std::uint64_t activities = 0;
   std::uint64_t activities_without = 0;
@@ -79,9 +82,10 @@ TEST(FlowComponents, LoadLinksAsSimGridDoes) {
   EXPECT_LT(activities, activities_without);
 }
 
-// 1 and 3 GB over 2 GB/s: 1 and 2 s. A third of 1 GB that comes at 0.5 s takes a third of the link:
-// the first has 0.5 GB left and ends at 1.25 s, when the third has 0.5 GB left and the second 2; at
-// 1 GB/s each the third ends at 1.75 s, and the second, with 1.5 GB left at 2 GB/s, at 2.5 s.
+// Is a component split by a later flow? 1 and 3 GB over 2 GB/s take 1 and 2 s. A third flow of 1 GB
+// that starts at 0.5 s takes a third of the link: the first has 0.5 GB left and ends at 1.25 s,
+// when the third has 0.5 GB left and the second 2; at 1 GB/s each the third ends at 1.75 s, and the
+// second, with 1.5 GB left at 2 GB/s, at 2.5 s.
 TEST(FlowComponents, AreBrokenUpByWhoComesLater) {
   const std::vector<double> capacities{2e9};
   const Transfer first{.link_flow = link_flow({{0, 1e9}})};
@@ -97,7 +101,8 @@ TEST(FlowComponents, AreBrokenUpByWhoComesLater) {
   EXPECT_NEAR(three[2], 1.75, 1e-9);
 }
 
-// The third comes at the very moment the first ends: it finds 2 GB of the second left.
+// Does a flow end before one that starts at the same moment? The third starts exactly when the
+// first ends: 2 GB of the second are left.
 TEST(FlowComponents, EndBeforeWhoComesAtThatMoment) {
   const Transfer first{.link_flow = link_flow({{0, 1e9}})};
   const Transfer second{.link_flow = link_flow({{0, 3e9}})};

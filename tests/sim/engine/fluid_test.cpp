@@ -1,5 +1,4 @@
-// The fluid network against results worked out by hand (reference 07 section 1; oracles 22, 25, 27,
-// 30).
+// The fluid network against results computed by hand (oracles 22, 25, 30).
 #include <gtest/gtest.h>
 
 #include "tests/sim/engine/builders.hpp"
@@ -17,6 +16,7 @@ void expect_times(const std::vector<double>& actual, const std::vector<double>& 
   }
 }
 
+// Do two flows share a link, and does the longer one speed up at the end?
 TEST(Fluid, TwoFlowsOnOneLinkShareItAndTheLongerSpeedsUp) {  // oracle 22 (a)
   const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 10 * kGB}})},
                                            {0.0, link_flow({{0, 20 * kGB}})}};
@@ -24,15 +24,16 @@ TEST(Fluid, TwoFlowsOnOneLinkShareItAndTheLongerSpeedsUp) {  // oracle 22 (a)
   expect_times(ends_of(*make_engine("ideal"), {10 * kGB}, transfers), {1.0, 2.0});
 }
 
-TEST(
-    Fluid,
-    RatesAreEightTwoTwo) {  // oracle 22 (b): sizes in the ratio of the rates end together after 1 s
+// Are the rates eight, two and two (oracle 22 (b))? Sizes in the ratio of the rates end together
+// after 1 s.
+TEST(Fluid, RatesAreEightTwoTwo) {
   const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 8 * kGB}})},
                                            {0.0, link_flow({{0, 2 * kGB}, {1, 2 * kGB}})},
                                            {0.0, link_flow({{1, 2 * kGB}})}};
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB, 4 * kGB}, transfers), {1.0, 1.0, 1.0});
 }
 
+// Does a dumbbell give each of n flows an n-th?
 TEST(Fluid, DumbbellGivesEachAnNth) {  // oracle 22 (c)
   std::vector<Transfer> transfers;
   for (LinkId n = 1; n <= 7; ++n)
@@ -41,32 +42,36 @@ TEST(Fluid, DumbbellGivesEachAnNth) {  // oracle 22 (c)
                std::vector<double>(7, 1.0));
 }
 
+// Does a later flow halve the rest of the earlier one?
 TEST(Fluid, ALaterFlowHalvesTheRestOfTheEarlier) {  // oracle 22 (d)
   const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 10 * kGB}})},
                                            {0.5, link_flow({{0, 10 * kGB}})}};
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB}, transfers), {1.5, 2.0});
 }
 
+// Does the latency precede the bytes?
 TEST(Fluid, LatencyComesBeforeTheBytes) {  // oracle 30: 100 kB, 1 Mb/s, 10 ms
   for (const EngineEntry& entry : engines()) {
     expect_times(ends_of(*entry.make(), {125e3}, {{0.0, link_flow({{0, 100e3}}), 0.01}}), {0.81});
   }
 }
 
-// With latency on the links SimGrid shares in inverse proportion to it; our links have none
-// (decision D4).
+// Does latency not change the shares? With latency on the links SimGrid shares in inverse
+// proportion to it; our links have none (decision D4).
 TEST(Fluid, LatencyDoesNotChangeTheShares) {
   for (const auto& [first, second] : {std::pair{1e-6, 10e-6}, std::pair{0.0, 1e-6}}) {
     const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 1 * kGB}}), first},
                                              {0.0, link_flow({{0, 1 * kGB}}), second}};
     const double apart = second - first;
-    // The first runs alone for `apart`, then both share; the second has that much left at the end.
+    // The first flow runs alone for `apart`, then both share; the second has as much left at the
+    // end.
     const std::vector<double> ends = ends_of(*make_engine("simgrid"), {1 * kGB}, transfers);
     expect_times(ends, {first + apart + 2.0 * (1.0 - apart), first + 2.0});
     EXPECT_NEAR(ends[1] - ends[0], apart, 1e-9);
   }
 }
 
+// Does a rate cap leave the rest to the others?
 TEST(Fluid, ARateCapLeavesTheRestToOthers) {
   const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 2 * kGB}}, 2 * kGB)},
                                            {0.0, link_flow({{0, 8 * kGB}})}};
@@ -74,19 +79,21 @@ TEST(Fluid, ARateCapLeavesTheRestToOthers) {
   expect_times(ends_of(*make_engine("ideal"), {10 * kGB}, transfers), {1.0, 0.8});
 }
 
+// Does a multi-link flow move at the pace of its tightest link?
 TEST(Fluid, AChainMovesAtThePaceOfItsTightestLink) {
-  // 3 GB on link 0 and 6 GB on link 1, both of 10 GB/s, take 0.6 s alone: link 1 holds the flow.
+  // 3 GB on link 0 and 6 GB on link 1, both of 10 GB/s, take 0.6 s alone: link 1 limits the flow.
   const Transfer uneven{0.0, link_flow({{0, 3 * kGB}, {1, 6 * kGB}})};
   for (const EngineEntry& entry : engines()) {
     expect_times(ends_of(*entry.make(), {10 * kGB, 10 * kGB}, {uneven}), {0.6});
   }
-  // With a plain flow of 3 GB beside it on link 0: x / 2 + x = 10, x = 20/3 GB/s of payload each,
-  // until the plain one ends after 0.45 s; the 3 GB of payload left then move at 10 GB/s.
+  // With a plain flow of 3 GB on link 0: x / 2 + x = 10, x = 20/3 GB/s of payload each, until the
+  // plain one ends after 0.45 s; the 3 GB of payload left then move at 10 GB/s.
   expect_times(ends_of(*make_engine("simgrid"), {10 * kGB, 10 * kGB},
                        {uneven, {0.0, link_flow({{0, 3 * kGB}})}}),
                {0.75, 0.45});
 }
 
+// Is more capacity at the only bottleneck never slower?
 TEST(Fluid, MoreCapacityAtTheOneBottleneckIsNeverSlower) {  // oracle 25
   double last = kNoCap;
   for (double capacity = 1 * kGB; capacity < 64 * kGB; capacity *= 1.7) {
@@ -101,11 +108,12 @@ TEST(Fluid, MoreCapacityAtTheOneBottleneckIsNeverSlower) {  // oracle 25
   }
 }
 
-// Three flows of messages share one link for as long as all are alive, so each has a third of it
-// whatever the others' message sizes; with SimGrid's own precision of 1 ns near ends would merge
-// and drift.
+// Do many messages not drift? Three series of messages share one link while all are alive, so each
+// has a third of it whatever the message sizes of the others are. With SimGrid's own precision of 1
+// ns, close end times would merge and drift.
 TEST(Fluid, ManyMessagesDoNotDrift) {
-  constexpr double kCapacity = 1e7;  // slow: dates are as coarse as SimGrid's clock is late
+  // slow: the resolution of dates is that of SimGrid's late clock
+  constexpr double kCapacity = 1e7;
   constexpr int kMessages = 20000;
   const std::vector<double> sizes = {1000.0, 1618.0, 2718.0};
   Script script({kCapacity});
@@ -134,6 +142,7 @@ TEST(Fluid, ManyMessagesDoNotDrift) {
   EXPECT_NEAR(timeline.makespan_s, all, kAgreement * all);
 }
 
+// Do links report bytes, time in use and peak?
 TEST(Fluid, LinksReportBytesTimeInUseAndPeak) {
   const std::vector<Transfer> transfers = {{0.0, link_flow({{0, 10 * kGB}, {1, 10 * kGB}})},
                                            {0.0, link_flow({{0, 20 * kGB}})},

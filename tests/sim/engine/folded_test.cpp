@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::uint32_t kGpus = 8;
 constexpr std::uint32_t kStarGpus =
-    kGpus + 1;  // the last one's links stand for an uplink all share
+    kGpus + 1;  // the links of the last one represent an uplink that all share
 
 LinkId down(std::uint32_t gpu) { return LinkId{gpu}; }
 LinkId up(std::uint32_t gpu) { return LinkId{kStarGpus + gpu}; }
 
-// A ring over the group: every member's link up and down, and a share of the common uplink.
+// A ring over the group: the up and down links of every member, and a share of the common uplink.
 PhasesByPlace ring(double latency_s, double bytes, double share_of_uplink) {
   return [=](std::span<const std::uint32_t> gpus) {
     std::vector<LinkLoad> loads;
@@ -34,8 +34,8 @@ struct UplinkShares {
   double reduction = 0.25;
 };
 
-// Two pipeline stages of four ranks: pairs inside a stage, sends between stages, a reduction over
-// the stage on another stream, all at once on the same links.
+// Two pipeline stages of four ranks: pairs within a stage, sends between stages, and a reduction
+// over the stage on another stream, all concurrently on the same links.
 Script two_stages(std::uint32_t seed, const UplinkShares& shares = {}) {
   std::mt19937 random(seed);
   const auto size = [&] { return 1e6 * std::floor(1.0 + static_cast<double>(random() % 200)); };
@@ -86,6 +86,7 @@ void expect_equal_times(const Partition& folded, const Timeline& few, const Time
   }
 }
 
+// Do folded stages agree with their ranks?
 TEST(Folded, StagesAgreeWithTheirRanks) {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     const Script script = two_stages(seed);
@@ -109,7 +110,8 @@ TEST(Folded, StagesAgreeWithTheirRanks) {
   }
 }
 
-// Shares without a common unit are rounded per flow, so folding does not change them either.
+// Do rounded weights agree too? Shares without a common unit are rounded per flow, so folding does
+// not change them.
 TEST(Folded, RoundedWeightsAgreeToo) {
   for (std::uint32_t seed = 0; seed < 5; ++seed) {
     const Script script = two_stages(seed, {.pair = 0.1234, .reduction = 0.3819});
@@ -120,7 +122,8 @@ TEST(Folded, RoundedWeightsAgreeToo) {
   }
 }
 
-// More members than 16 bits can count: each is a participant of its own where nothing is folded.
+// Can an unfolded group have 65536 members? This is more than 16 bits can count, and each member is
+// a separate participant if nothing is folded.
 TEST(Folded, AnUnfoldedGroupMayHave65536Members) {
   constexpr std::uint32_t kMembers = 65'536;
   Script script({1e9});
@@ -137,6 +140,7 @@ TEST(Folded, AnUnfoldedGroupMayHave65536Members) {
   EXPECT_EQ(timeline.makespan_s, 2.0);
 }
 
+// Does a run repeat itself within a process?
 TEST(Folded, RepeatsItselfWithinAProcess) {  // oracle 76
   const Script script = two_stages(7);
   const Partition folded = script.fold_it(true);
@@ -144,7 +148,8 @@ TEST(Folded, RepeatsItselfWithinAProcess) {  // oracle 76
   const Timeline second = script.run(*make_engine("simgrid"), folded);
   EXPECT_EQ(first.counters.events, second.counters.events);
   EXPECT_EQ(first.counters.activities, second.counters.activities);
-  // SimGrid's clock goes on between runs: what it adds to a date is lost below 1e-16 of its value.
+  // SimGrid's clock continues between runs: contributions to a date below 1e-16 of its value are
+  // lost.
   expect_equal_times(folded, first, script.run(*make_engine("simgrid"), script.fold_it(false)));
   for (std::size_t rank_class = 0; rank_class < first.classes.size(); ++rank_class) {
     for (std::size_t op = 0; op < first.classes[rank_class].end_s.size(); ++op) {

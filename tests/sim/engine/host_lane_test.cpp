@@ -1,4 +1,4 @@
-// Does a step wait for the CPU that issues its kernels, exactly as long as the CPU needs?
+// Host lanes: a step waits for the CPU that issues its kernels exactly as long as the CPU needs.
 #include "sim/engine/host_lane.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,8 @@ HostLane every(double seconds, std::size_t operations) {
   return lane;
 }
 
-// The example of the header: kernels of 1 s issued every 2 s, and every half second.
+// Does the slower one of host and GPU set the pace? The example of the header: kernels of 1 s,
+// issued every 2 s and every half second.
 TEST(HostLane, TheSlowerOfHostAndGpuSetsThePace) {
   for (const EngineEntry& entry : engines()) {
     Script script = flow_script({1.0, 1.0, 1.0});
@@ -58,7 +59,8 @@ TEST(HostLane, TheSlowerOfHostAndGpuSetsThePace) {
   }
 }
 
-// The host reads the second kernel's result before it goes on: at 2.5 s instead of 1 s.
+// Does a sync remove the lead of the host? The host reads the result of the second kernel before it
+// continues: at 2.5 s instead of 1 s.
 TEST(HostLane, ASyncTakesAwayTheHostsLead) {
   for (const EngineEntry& entry : engines()) {
     Script script = flow_script({1.0, 1.0, 1.0, 1.0});
@@ -66,7 +68,7 @@ TEST(HostLane, ASyncTakesAwayTheHostsLead) {
     lane.syncs.push_back({.after = 1, .awaited = {1}});
     const Timeline timeline = run_with_hosts(script, *entry.make(), {lane});
     EXPECT_EQ(timeline.classes[0].end_s, (std::vector{1.5, 2.5, 4.0, 5.0})) << entry.name;
-    // A sync on what has long ended costs nothing: the host comes to it later.
+    // A sync on a kernel that has ended long before costs nothing.
     lane = every(3.0, 4);
     lane.syncs.push_back({.after = 2, .awaited = {0, 1}});
     EXPECT_EQ(run_with_hosts(script, *entry.make(), {lane}).classes[0].end_s,
@@ -92,7 +94,8 @@ struct MessageScript {
   OpIndex message = 0;
 };
 
-// A send waits for the receive that its partner's host has yet to post.
+// Is communication issued by the host too? A send waits for the receive that its partner's host has
+// not posted yet.
 TEST(HostLane, CommunicationIsIssuedToo) {
   for (const EngineEntry& entry : engines()) {
     MessageScript sent(1.0);
@@ -112,9 +115,9 @@ TEST(HostLane, CommunicationIsIssuedToo) {
   }
 }
 
-// The receiver's host waits at a sync for a kernel that needs the message, issued behind the sync:
-// only a receive that was posted ahead lets it go on. Two ranks that do so to each other would
-// hang.
+// Is an operation that is issued ahead not delayed by a sync? The receiver's host waits at a sync
+// for a kernel that needs the message, which is issued after the sync. Only a receive that was
+// posted ahead lets it continue; two ranks that did this to each other would deadlock.
 TEST(HostLane, WhatIsIssuedAheadIsNotHeldUpByASync) {
   for (const EngineEntry& entry : engines()) {
     MessageScript sent(4.0);
@@ -125,17 +128,18 @@ TEST(HostLane, WhatIsIssuedAheadIsNotHeldUpByASync) {
           .classes[1]
           .end_s[sent.message];
     };
-    EXPECT_DOUBLE_EQ(received(), 9.0);  // the kernel ends at 6, and 2 s later it is issued
+    EXPECT_DOUBLE_EQ(received(), 9.0);  // the kernel ends at 6, and the receive is issued 2 s later
     waits.ahead = {false, true};
     EXPECT_DOUBLE_EQ(received(), 1.25);  // when its sender has issued it
   }
 }
 
-// Against the recurrence written out: end = max(end before, issued) + kernel; a sync that awaits
-// kernel j moves everything issued after it.
+// Do random kernels follow the recurrence end = max(previous end, issued) + kernel? A sync that
+// awaits kernel j moves everything that is issued after it.
 TEST(HostLane, RandomFlowsFollowTheRecurrence) {
   std::mt19937_64 random(7);
   std::uniform_real_distribution<double> seconds(0.1, 2.0);
+  std::size_t syncs = 0;
   for (int trial = 0; trial < 50; ++trial) {
     std::vector<double> kernels;
     HostLane lane;
@@ -153,6 +157,7 @@ TEST(HostLane, RandomFlowsFollowTheRecurrence) {
       const auto awaited = static_cast<OpIndex>(random() % (op + 1));
       lane.syncs.push_back({.after = op, .awaited = {awaited}});
       host = std::max(host, ends[awaited]);
+      ++syncs;
     }
     Script script = flow_script(kernels);
     for (const EngineEntry& entry : engines()) {
@@ -164,8 +169,10 @@ TEST(HostLane, RandomFlowsFollowTheRecurrence) {
       EXPECT_NEAR(shares.of(TimeShare::Host), ends.back() - busy, kAgreement * ends.back());
     }
   }
+  EXPECT_GT(syncs, 0U);
 }
 
+// Do folded and unfolded runs agree?
 TEST(HostLane, FoldedAndUnfoldedAgree) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {phase(0.1, {link_flow({{0, 0.7e9}})})});

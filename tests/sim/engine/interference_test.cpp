@@ -1,5 +1,5 @@
-// Does communication slow the computation beside it, by as much and as long as
-// it should?
+// Interference: communication slows concurrent computation by the right amount and for the right
+// time.
 #include <gtest/gtest.h>
 
 #include "builders.hpp"
@@ -7,8 +7,8 @@
 namespace trainyard::test {
 namespace {
 
-// Two ranks that compute for `compute_s` and meanwhile all_reduce for
-// `communication_s`, then compute for `tail_s`.
+// Two ranks that compute for `compute_s`, meanwhile all_reduce for `communication_s`, and then
+// compute for `tail_s`.
 struct Overlap {
   double compute_s = 0.0;
   double communication_s = 0.0;
@@ -55,7 +55,7 @@ Timeline run_with_loss(Script& script, const Engine& engine, double loss, bool f
   return run_with_losses(script, engine, {.compute = loss, .communication = 0.0}, folded);
 }
 
-// The engines, and SimGrid made to price what a timer could.
+// The engines, and SimGrid with the pricing of flows that a timer could replace.
 std::vector<std::unique_ptr<Engine>> all_engines() {
   std::vector<std::unique_ptr<Engine>> all;
   for (const EngineEntry& entry : engines()) all.push_back(entry.make());
@@ -63,8 +63,8 @@ std::vector<std::unique_ptr<Engine>> all_engines() {
   return all;
 }
 
-// Oracle 65: rates of 1 mean max(compute, communication); rates of one half
-// each, both ways, mean one after the other.
+// Is no loss perfect overlap, and half each serial (oracle 65)? Rates of 1 mean max(compute,
+// communication); rates of one half, in both directions, mean one after the other.
 TEST(Interference, NoLossIsPerfectOverlapAndHalfEachIsSerial) {
   for (const auto& engine : all_engines()) {
     for (const double compute : {0.25, 1.0, 1.5, 4.0}) {
@@ -78,8 +78,8 @@ TEST(Interference, NoLossIsPerfectOverlapAndHalfEachIsSerial) {
   }
 }
 
-// 4 s of communication at three quarters of its speed for the 2 s of
-// computation: 2.5 s are left.
+// Is communication slowed while a member computes? 4 s of communication run at three quarters of
+// their speed during the 2 s of computation: 2.5 s are left.
 TEST(Interference, CommunicationIsSlowedWhileAMemberComputes) {
   for (const auto& engine : all_engines()) {
     Script script = overlap_script({.compute_s = 2.0, .communication_s = 4.0});
@@ -90,8 +90,8 @@ TEST(Interference, CommunicationIsSlowedWhileAMemberComputes) {
   }
 }
 
-// Kernels one after another are one region of computation; one that starts
-// later slows again.
+// Does each contiguous part of computation slow communication? Kernels one after another are one
+// part; a kernel that starts later slows communication once more.
 TEST(Interference, EachRegionOfComputationSlowsCommunication) {
   for (const auto& engine : all_engines()) {
     Script script({1e9, 1e9});
@@ -114,9 +114,10 @@ TEST(Interference, EachRegionOfComputationSlowsCommunication) {
   }
 }
 
-// A flow that sharing already keeps below its slowed rate loses nothing: two on
-// a link have half each, and could move three quarters.
+// Is the loss a part of the rate that a flow has alone? A flow that sharing already keeps below its
+// slowed rate loses nothing: two on a link have half each, and could move three quarters.
 TEST(Interference, TheLossIsOfWhatAFlowMovesAlone) {
+  std::size_t with_contention = 0;
   for (const EngineEntry& entry : engines()) {
     if (entry.name == "ideal") continue;
     Script script({1e9, 1e9});
@@ -139,11 +140,13 @@ TEST(Interference, TheLossIsOfWhatAFlowMovesAlone) {
     };
     EXPECT_NEAR(end(0.25), 2.0, 1e-8);
     EXPECT_NEAR(end(0.75), 4.0, 1e-8);
+    ++with_contention;
   }
+  EXPECT_GE(with_contention, 1U);
 }
 
-// 10 s of work lose a quarter of the speed for 4 s: 3 s of it are done then,
-// and 7 s follow.
+// Is only the overlapped part slowed? 10 s of work lose a quarter of the speed for 4 s: 3 s of it
+// are done then, and 7 s follow.
 TEST(Interference, OnlyTheOverlappedPartIsSlowed) {
   for (const EngineEntry& entry : engines()) {
     Script script = overlap_script({.compute_s = 10.0, .communication_s = 4.0, .tail_s = 1.0});
@@ -153,20 +156,21 @@ TEST(Interference, OnlyTheOverlappedPartIsSlowed) {
   }
 }
 
-// A kernel that starts under communication is slow from its start, and an
-// announced end that no longer holds does not lengthen the step.
+// Are later kernels slowed too, and do outdated end times not count? A kernel that starts during
+// communication is slow from its start, and an announced end that is no longer valid does not
+// lengthen the step.
 TEST(Interference, LaterKernelsAreSlowedTooAndStaleEndsDoNotCount) {
   for (const EngineEntry& entry : engines()) {
     Script script = overlap_script({.compute_s = 1.0, .communication_s = 3.0, .tail_s = 1.0});
     const Timeline timeline = run_with_loss(script, *entry.make(), 0.5);
-    // The first kernel takes 2 s; the second has half a second done at 3 s and
-    // half a second left.
+    // The first kernel takes 2 s; the second has half a second done at 3 s and half a second left.
     EXPECT_NEAR(timeline.classes[0].end_s[0], 2.0, 1e-9);
     EXPECT_NEAR(timeline.classes[0].end_s[2], 3.5, 1e-9);
     EXPECT_NEAR(timeline.makespan_s, 3.5, 1e-9);
   }
 }
 
+// Do folded and unfolded runs agree?
 TEST(Interference, FoldedAndUnfoldedAgree) {
   for (const EngineEntry& entry : engines()) {
     Script script = overlap_script({.compute_s = 1.3, .communication_s = 0.7, .tail_s = 0.4});

@@ -1,4 +1,5 @@
-// Random transfers against independent progressive filling (oracles 23, 24, 27, 29, 76, 84).
+// Random transfers against independent progressive filling (oracles 23, 24, 27, 29, 78,
+// 79, 84).
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -21,7 +22,7 @@ double between(std::mt19937& random, double least, double most) {
          (most - least) * static_cast<double>(random()) / static_cast<double>(std::mt19937::max());
 }
 
-// Loads are quarters of the payload, so that weights are whole numbers of quarters and nothing is
+// Loads are quarters of the payload, so weights are whole numbers of quarters and nothing is
 // rounded.
 RandomFlows random_flows(std::uint32_t seed, double scale = 1.0, double rate_scale = 1.0) {
   std::mt19937 random(seed);
@@ -56,12 +57,14 @@ std::vector<FillingFlow> filling_flows(const RandomFlows& instance) {
   return flows;
 }
 
+// Do random flows end at the times of progressive filling?
 TEST(RandomFlows, EndWhenProgressiveFillingSays) {  // oracle 24, through its consequence
   for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     const std::vector<double> expected = filled_ends(instance.capacities, filling_flows(instance));
     for (const auto& engine : {make_engine("simgrid"), simgrid_without_components()}) {
       const std::vector<double> ends = ends_of(*engine, instance.capacities, instance.transfers);
+      ASSERT_EQ(ends.size(), expected.size());
       for (std::size_t flow = 0; flow < ends.size(); ++flow) {
         ASSERT_NEAR(ends[flow], expected[flow], kAgreement * expected[flow]) << "seed " << seed;
       }
@@ -69,15 +72,16 @@ TEST(RandomFlows, EndWhenProgressiveFillingSays) {  // oracle 24, through its co
   }
 }
 
-// Between two events rates are constant: the bytes of the interval over its length. Every flow must
-// be at its cap or cross a full link on which nobody is faster.
+// Do the rates satisfy the max-min condition? Between two events rates are constant: the bytes of
+// the interval over its length. Every flow must be at its cap or cross a full link on which no flow
+// is faster.
 TEST(RandomFlows, RatesCarryTheMaxMinCertificate) {  // oracle 24
   for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     const std::vector<FillingFlow> flows = filling_flows(instance);
     const std::vector<double> rates =
         filled_rates(instance.capacities, flows, std::vector<bool>(flows.size(), true));
-    // The same flows, all from time 0 and of equal duration: sizes in the ratio of the rates.
+    // The same flows, all from time 0 and with equal duration: sizes in the ratio of the rates.
     RandomFlows together = instance;
     for (std::size_t flow = 0; flow < flows.size(); ++flow) {
       together.transfers[flow].start_s = 0.0;
@@ -110,7 +114,9 @@ TEST(RandomFlows, RatesCarryTheMaxMinCertificate) {  // oracle 24
   }
 }
 
+// Are the bytes on links those of the flows?
 TEST(RandomFlows, BytesOnLinksAreThoseOfTheFlows) {  // oracles 23 and 78
+  std::size_t contended = 0;
   for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
     std::vector<double> expected(instance.capacities.size(), 0.0);
@@ -132,11 +138,14 @@ TEST(RandomFlows, BytesOnLinksAreThoseOfTheFlows) {  // oracles 23 and 78
         ASSERT_GE(use.busy_s * (1.0 + kAgreement), expected[link] / instance.capacities[link]);
         ASSERT_GE(use.peak_utilisation * (1.0 + kAgreement) * use.busy_s,
                   expected[link] / instance.capacities[link]);
+        ++contended;
       }
     }
   }
+  EXPECT_GE(contended, kInstances) << "every instance uses a link";
 }
 
+// Is a flow never faster than alone?
 TEST(RandomFlows, NeverFasterThanAlone) {
   for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
@@ -148,6 +157,7 @@ TEST(RandomFlows, NeverFasterThanAlone) {
   }
 }
 
+// Do times scale with sizes and capacities?
 TEST(RandomFlows, ScaleWithSizesAndCapacities) {  // oracles 27 and 84
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     const RandomFlows plain = random_flows(seed);
@@ -165,6 +175,7 @@ TEST(RandomFlows, ScaleWithSizesAndCapacities) {  // oracles 27 and 84
   }
 }
 
+// Does the number of active flows integrate to their durations?
 TEST(RandomFlows, FlowsInFlightIntegrateToTheirDurations) {  // oracle 29, Little's law
   for (std::uint32_t seed = 0; seed < kInstances; ++seed) {
     const RandomFlows instance = random_flows(seed);
@@ -193,8 +204,8 @@ TEST(RandomFlows, FlowsInFlightIntegrateToTheirDurations) {  // oracle 29, Littl
   }
 }
 
-// The time of sharing does not depend on who is asked first (oracle 79): flows and links
-// renumbered.
+// Does renumbering change nothing (oracle 79)? The time of sharing must not depend on the order of
+// flows and links.
 TEST(RandomFlows, RenumberingChangesNothing) {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     const RandomFlows instance = random_flows(seed);

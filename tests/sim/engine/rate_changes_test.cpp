@@ -1,4 +1,4 @@
-// Which links must be looked at again when flows start and end?
+// The links whose rates must be recomputed when flows start and end.
 #include "sim/engine/simgrid/rate_changes.hpp"
 
 #include <gmock/gmock.h>
@@ -10,12 +10,12 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-// Flows 0 and 1 meet on link 1, flow 2 is apart from them and has a cap of its own, link 3.
+// Flows 0 and 1 share link 1; flow 2 is separate and has its own cap, link 3.
 //
-//     link    0    1    2    3
-//     flow 0  x    x
-//     flow 1       x
-//     flow 2            x    x
+//    link    0    1    2    3
+//    flow 0  x    x
+//    flow 1       x
+//    flow 2            x    x
 LinkSets three_flows() {
   LinkSets sets;
   sets.of_flow = {3, [](const auto& put) {
@@ -30,7 +30,7 @@ LinkSets three_flows() {
 Platform four_links() {
   Platform platform;
   platform.routes.resize(3);
-  platform.routes[2].cap_link = 3;  // behind the links of the three sets
+  platform.routes[2].cap_link = 3;  // after the links of the three sets
   platform.links.resize(4);
   return platform;
 }
@@ -41,6 +41,7 @@ struct ThreeFlows {
   RateChanges changes{platform, sets};
 };
 
+// Does a change reach all links that active flows connect?
 TEST(RateChanges, ReachWhatIsJoinedOverFlowsAlive) {
   ThreeFlows three;
   three.changes.started(0);
@@ -59,6 +60,7 @@ TEST(RateChanges, ReachWhatIsJoinedOverFlowsAlive) {
   EXPECT_THAT(three.changes.take(), UnorderedElementsAre(1)) << "nothing joins link 0 any more";
 }
 
+// Does a new limit matter only to an active flow?
 TEST(RateChanges, AnotherLimitMattersOnlyToAFlowAlive) {
   ThreeFlows three;
   three.changes.limited(2);
@@ -69,7 +71,8 @@ TEST(RateChanges, AnotherLimitMattersOnlyToAFlowAlive) {
   EXPECT_THAT(three.changes.take(), UnorderedElementsAre(2, 3));
 }
 
-// States that were seen before are forgotten, not taken: what ended in them must still leave.
+// Do forgotten states connect nothing later? States that were seen before are forgotten, not taken:
+// flows that ended in them must still be removed.
 TEST(RateChanges, OfForgottenStatesJoinNothingLater) {
   ThreeFlows three;
   for (int round = 0; round < 3; ++round) {
@@ -84,7 +87,7 @@ TEST(RateChanges, OfForgottenStatesJoinNothingLater) {
   EXPECT_THAT(three.changes.take(), UnorderedElementsAre(1));
 }
 
-// Two of a class, as a class of links may carry: the flow joins until the last has ended.
+// Is a class active until its last flow ends? A class of links may carry two flows of a class.
 TEST(RateChanges, AClassIsAliveUntilItsLastFlowEnds) {
   ThreeFlows three;
   three.changes.started(0);

@@ -1,4 +1,4 @@
-// What the ready queue promises: streams, dependencies, rendezvous, order, and the text of a
+// The guarantees of the ready queue: streams, dependencies, rendezvous, order, and the text of a
 // deadlock.
 #include "sim/engine/ready_queue.hpp"
 
@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint8_t kCommunication = 1;
 
+// Do streams run in order, and do dependencies join them?
 TEST(ReadyQueue, StreamsRunInOrderAndDependenciesJoinThem) {
   Script script({1e9});
   const auto program = script.program("rank");
@@ -34,6 +35,7 @@ TEST(ReadyQueue, StreamsRunInOrderAndDependenciesJoinThem) {
   }
 }
 
+// Does a communication start with its last member, and take the time of its phases?
 TEST(ReadyQueue, ACommunicationStartsWithItsLastMemberAndTakesItsPhases) {
   Script script({1e9, 2e9});
   const auto call =
@@ -60,8 +62,8 @@ TEST(ReadyQueue, ACommunicationStartsWithItsLastMemberAndTakesItsPhases) {
   }
 }
 
-// The i-th call in the order a program issues them meets the i-th of the others, even if another
-// stream lets a later one be reached first.
+// Do calls match in the order in which they are issued? The i-th call of a program matches the i-th
+// one of the others, even if another stream reaches a later one first.
 TEST(ReadyQueue, CallsMeetInTheOrderTheyAreIssued) {
   Script script({1e9});
   const auto small = script.call(CollectiveOp::AllReduce, {phase(1.0, {})});
@@ -79,6 +81,7 @@ TEST(ReadyQueue, CallsMeetInTheOrderTheyAreIssued) {
   EXPECT_EQ(timeline.classes[1].end_s, (std::vector<double>{5.0, 8.0}));
 }
 
+// Does work without duration take no time?
 TEST(ReadyQueue, WorkThatTakesNoTimeTakesNone) {
   Script script({1e9});
   const auto nothing = script.call(CollectiveOp::AllReduce, {phase(0.0, {link_flow({{0, 0.0}})})});
@@ -96,6 +99,7 @@ TEST(ReadyQueue, WorkThatTakesNoTimeTakesNone) {
   }
 }
 
+// Is progress reported up to the end?
 TEST(ReadyQueue, ReportsProgressUpToTheEnd) {
   Script script({1e9});
   const auto program = script.program("rank");
@@ -111,6 +115,7 @@ TEST(ReadyQueue, ReportsProgressUpToTheEnd) {
   EXPECT_TRUE(std::is_sorted(reported.begin(), reported.end()));
 }
 
+// Are engines found by name?
 TEST(ReadyQueue, EnginesAreFoundByName) {
   ASSERT_EQ(engines().size(), 2U);
   EXPECT_EQ(engines()[0].name, "simgrid");
@@ -145,6 +150,7 @@ Script crossed_receives() {
   return script;
 }
 
+// Does a deadlock report who waits for whom, and the position of that rank?
 TEST(Deadlock, NamesWhoWaitsForWhomAndWhereThatOneIs) {
   const Script script = crossed_receives();
   for (const EngineEntry& entry : engines()) {
@@ -157,7 +163,8 @@ TEST(Deadlock, NamesWhoWaitsForWhomAndWhereThatOneIs) {
   }
 }
 
-// Times say who waits for whom, so the engine plays again where it has not written them down.
+// Is a deadlock explained if nothing was recorded? The report needs the times, so the engine plays
+// once more if it has not recorded them.
 TEST(Deadlock, IsExplainedWhereNothingIsRecorded) {
   Script script = crossed_receives();
   const Partition partition = script.fold_it(false);
@@ -174,6 +181,7 @@ TEST(Deadlock, IsExplainedWhereNothingIsRecorded) {
   }
 }
 
+// Does the report include what the missing member waits for?
 TEST(Deadlock, NamesWhatTheMissingMemberWaitsForItself) {
   Script script({1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {phase(1e-6, {})});
@@ -197,6 +205,7 @@ TEST(Deadlock, NamesWhatTheMissingMemberWaitsForItself) {
       "  right (rank 1): collective \"b\" waits for left (rank 0), which is at collective \"a\"");
 }
 
+// Does the report name a member that calls too seldom, and count the rest?
 TEST(Deadlock, NamesAMemberThatCallsTooSeldomAndCountsTheRest) {
   Script script({1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {phase(1e-6, {})});

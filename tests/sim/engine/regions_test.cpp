@@ -1,4 +1,4 @@
-// Which operations form a region, and when do its pieces end?
+// Contracted regions: the operations of a region, and the times at which its pieces end.
 #include "sim/engine/regions.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace trainyard::test {
 namespace {
 
-// Messages (slot 1) may not join, everything else may.
+// Messages (slot 1) may not be part of a region, all other operations may.
 MayJoin joinable(const Program& program) {
   return [&](OpIndex op) {
     const OpKind kind = program.operations[op].kind;
@@ -21,8 +21,8 @@ MayJoin joinable(const Program& program) {
   };
 }
 
-// A microbatch as a stage runs it: receive, two kernels with a collective beside the second, a
-// kernel that waits for both, and the message on.
+// A microbatch of a stage: a receive, two kernels with a collective concurrent with the second, a
+// kernel that waits for both, and the message to the next stage.
 void add_microbatch(Script& script, std::uint32_t program, std::uint32_t call) {
   const OpIndex received =
       script.communicate(program, OpKind::Recv, 1, call, {.stream = 2, .after = {}});
@@ -34,13 +34,14 @@ void add_microbatch(Script& script, std::uint32_t program, std::uint32_t call) {
   script.communicate(program, OpKind::Send, 2, call, {.stream = 2, .after = {last}});
 }
 
+// Do equal microbatches share one shape?
 TEST(Regions, EqualMicrobatchesShareOneShape) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
   const auto program = script.program("stage");
   for (int microbatch = 0; microbatch < 3; ++microbatch) add_microbatch(script, program, call);
   Program& written = script.workload().programs[program];
-  for (Operation& op : written.operations.edit()) op.payload = 0;  // kernels alike
+  for (Operation& op : written.operations.edit()) op.payload = 0;  // equal kernels
   const ProgramRegions found = find_regions(written, joinable(written), ProgramOrder(written));
   EXPECT_EQ(found.regions, 3U);
   ASSERT_EQ(found.shapes.size(), 1U);
@@ -52,10 +53,11 @@ TEST(Regions, EqualMicrobatchesShareOneShape) {
   EXPECT_FALSE(shape.pieces[1].seen);  // the next collective is in a region itself
   EXPECT_EQ(found.shape_of(0), kAlone);
   EXPECT_EQ(found.shape_of(1), 0U);
-  EXPECT_EQ(found.shape_of(4), kWithin);
+  EXPECT_EQ(found.shape_of(4), kInsideRegion);
 }
 
-// The second kernel waits for a message that may come late: a region begins with it.
+// Does a region end where an outside operation is awaited? The second kernel waits for a message
+// that may come late: a region begins with it.
 TEST(Regions, EndWhereSomethingOutsideIsAwaited) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
@@ -68,12 +70,13 @@ TEST(Regions, EndWhereSomethingOutsideIsAwaited) {
   const Program& written = script.workload().programs[program];
   const ProgramRegions found = find_regions(written, joinable(written), ProgramOrder(written));
   EXPECT_EQ(found.shape_of(0), 0U);
-  EXPECT_EQ(found.shape_of(1), kWithin);
-  EXPECT_LT(found.shape_of(3), kWithin);
-  EXPECT_EQ(found.shape_of(4), kWithin);
+  EXPECT_EQ(found.shape_of(1), kInsideRegion);
+  EXPECT_LT(found.shape_of(3), kInsideRegion);
+  EXPECT_EQ(found.shape_of(4), kInsideRegion);
 }
 
-// A collective that nobody in the region waits for may run beyond its end: it stays outside.
+// Is an operation left out that may outlast the region? No operation in the region waits for the
+// collective, so it may run beyond the end.
 TEST(Regions, LeaveOutWhatMayOutlastThem) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
@@ -85,11 +88,12 @@ TEST(Regions, LeaveOutWhatMayOutlastThem) {
   const Program& written = script.workload().programs[program];
   const ProgramRegions found = find_regions(written, joinable(written), ProgramOrder(written));
   EXPECT_EQ(found.shape_of(0), 0U);
-  EXPECT_EQ(found.shape_of(1), kWithin);
+  EXPECT_EQ(found.shape_of(1), kInsideRegion);
   EXPECT_EQ(found.shape_of(2), kAlone);
 }
 
-// A kernel on another stream, bound to nothing, could be slowed by the collective inside.
+// Does a region need exclusive computation? A kernel on another stream without dependencies could
+// be slowed by the collective inside.
 TEST(Regions, NeedTheComputationToThemselves) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
@@ -122,8 +126,9 @@ void add_variant(Script& script, std::uint32_t program, std::uint32_t call, std:
   script.communicate(program, OpKind::Send, 2, call, {.stream = 2, .after = {last}});
 }
 
-// Microbatches that are alike take over what was found in the one before. Kernels of other names
-// have no model, and are the oracle: names are no part of a shape.
+// Are the regions of instances those of a separate search? Equal microbatches reuse the result of
+// the previous one. Kernels of other names have no model and are the oracle: names are not part of
+// a shape.
 TEST(Regions, OfInstancesAreAsOfThoseSearchedAlone) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
@@ -155,7 +160,7 @@ TEST(Regions, OfInstancesAreAsOfThoseSearchedAlone) {
   }
 }
 
-// 2 s of computation beside a collective of 1 s.
+// 2 s of computation concurrent with a collective of 1 s.
 RegionShape concurrent_pieces() {
   RegionShape shape;
   shape.pieces = {
@@ -169,7 +174,7 @@ RegionShape concurrent_pieces() {
 const std::vector<PieceCost> kBeside = {
     {.seconds = 0.0}, {.seconds = 1.0, .loss = 0.5}, {.seconds = 2.0}, {.seconds = 1.0}};
 
-// Half the speed for a second: 2.5 s.
+// Does a collective inside slow the concurrent computation? Half the speed for a second: 2.5 s.
 TEST(RegionTimes, ACollectiveInsideTakesFromTheComputationBesideIt) {
   const std::vector<OutsideLoss> none = {{.from_s = 0.0, .loss = 0.0}};
   const RegionTimes times = region_times(concurrent_pieces(), kBeside, none);
@@ -180,7 +185,8 @@ TEST(RegionTimes, ACollectiveInsideTakesFromTheComputationBesideIt) {
   EXPECT_EQ(times.seen, (std::vector<RegionTimes::Seen>{{.end_s = 3.5, .offset = 3}}));
 }
 
-// From 2 s to 2.5 s half again: 0.25 s of work remain at 2.5 s, done at 2.75 s; then 1 s.
+// Does communication outside slow computation while it is active? From 2 s to 2.5 s half the speed:
+// 0.25 s of work remain at 2.5 s, done at 2.75 s; then 1 s.
 TEST(RegionTimes, CommunicationOutsideTakesWhileItIsAlive) {
   const std::vector<OutsideLoss> losses = {
       {.from_s = 0.0, .loss = 0.0}, {.from_s = 2.0, .loss = 0.5}, {.from_s = 2.5, .loss = 0.0}};
@@ -189,7 +195,7 @@ TEST(RegionTimes, CommunicationOutsideTakesWhileItIsAlive) {
   EXPECT_DOUBLE_EQ(times.seconds, 3.75);
 }
 
-// However much is asked for, a tenth is left.
+// Do losses add up to the limit? However large the sum is, a tenth of the speed is left.
 TEST(RegionTimes, LossesAddUpToTheMostThereMayBe) {
   const std::vector<OutsideLoss> much = {{.from_s = 0.0, .loss = 0.8}};
   const RegionTimes times = region_times(concurrent_pieces(), kBeside, much);

@@ -1,6 +1,6 @@
-// SimGrid itself, under our settings and under its own (oracle 30; ecosystem notes on silent
-// defaults). Settings belong to the process, so every measurement is made in a fresh one: a gtest
-// "threadsafe" death test runs the program anew for it.
+// SimGrid itself, with our settings and with its own (oracle 30; silent defaults). Settings belong
+// to the process, so every measurement runs in a new one: a gtest "threadsafe" death test starts
+// the program anew for it.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,8 +20,7 @@ struct Message {
   double latency_s = 0.0;
 };
 
-// When each of the messages has arrived; they start together, on one link, each with a latency of
-// its own.
+// The arrival times of the messages. They start together on one link, each with its own latency.
 std::vector<double> arrivals(bool our_settings, const std::vector<Message>& messages) {
   s4u::Engine engine("law");
   if (our_settings) simgrid_shim::configure();
@@ -36,7 +35,7 @@ std::vector<double> arrivals(bool our_settings, const std::vector<Message>& mess
     own->set_latency(messages[index].latency_s);
     ends.emplace_back(simgrid_shim::make_host(zone, "from " + name),
                       simgrid_shim::make_host(zone, "to " + name));
-    // Both ways, so that a reverse flow (crosstraffic) would show.
+    // In both directions, so that a reverse flow (crosstraffic) would be visible.
     const std::vector<s4u::LinkInRoute> route = {s4u::LinkInRoute(own), s4u::LinkInRoute(shared)};
     simgrid_shim::make_route(zone, ends.back().first, ends.back().second, route);
     simgrid_shim::make_route(zone, ends.back().second, ends.back().first, route);
@@ -56,7 +55,7 @@ std::vector<double> arrivals(bool our_settings, const std::vector<Message>& mess
   return result;
 }
 
-// Ends the process: with 0 if the messages arrived when expected.
+// Ends the process, with 0 if the messages arrived at the expected times.
 [[noreturn]] void measure(bool our_settings, const std::vector<Message>& messages,
                           const std::vector<double>& expected, double tolerance) {
   int wrong = 0;
@@ -75,6 +74,7 @@ class SimgridLaw : public testing::Test {
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
+// Is the time latency plus bytes over bandwidth with our settings?
 TEST_F(SimgridLaw, OursIsLatencyPlusBytesOverBandwidth) {
   EXPECT_EXIT(measure(true, {{100e3, 125e3, 0.01}}, {0.81}, 1e-9), testing::ExitedWithCode(0), "");
   EXPECT_EXIT(measure(true, {{450e6, 450e9, 1e-6}}, {1.001e-3}, 1e-9), testing::ExitedWithCode(0),
@@ -83,12 +83,14 @@ TEST_F(SimgridLaw, OursIsLatencyPlusBytesOverBandwidth) {
               "");
 }
 
+// Is SimGrid's default a TCP model, which we must not use?
 TEST_F(SimgridLaw, TheDefaultIsATcpModelWeMustNotUse) {
   EXPECT_EXIT(measure(false, {{100e3, 125e3, 0.01}}, {0.996079}, 1e-6), testing::ExitedWithCode(0),
               "");
 }
 
-// Why latency is kept off links that carry payload: shares would follow its inverse.
+// Does latency on links distort the shares? Latency is not put on links that carry payload, because
+// shares would follow its inverse.
 TEST_F(SimgridLaw, LatencyOnLinksDistortsShares) {
   EXPECT_EXIT(measure(true, {{1e9, 1e9, 1e-6}, {1e9, 1e9, 10e-6}}, {1.1, 2.0}, 1e-3),
               testing::ExitedWithCode(0), "");

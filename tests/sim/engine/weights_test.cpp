@@ -1,4 +1,4 @@
-// Weights as whole numbers of listings.
+// Weights as whole numbers of list entries for SimGrid.
 #include <gtest/gtest.h>
 
 #include "sim/engine/simgrid/platform.hpp"
@@ -17,6 +17,7 @@ WholeWeights of(const std::vector<double>& weights, const std::vector<double>& f
   return whole_weights(users);
 }
 
+// Are weights multiples of their common divisor?
 TEST(Weights, AreCountsOfTheirCommonDivisor) {
   const WholeWeights whole = of({1.0, 0.75});
   EXPECT_EQ(whole.counts, (Counts{4, 3}));
@@ -24,11 +25,13 @@ TEST(Weights, AreCountsOfTheirCommonDivisor) {
   EXPECT_EQ(whole.rounded, 0U);
 }
 
+// Does a single weight need one entry?
 TEST(Weights, OfOneUserNeedOneListing) {
   EXPECT_EQ(of({0.3141592653589793}).counts, Counts{1});
   EXPECT_EQ(of({0.7, 0.7, 0.7}).counts, (Counts{1, 1, 1}));
 }
 
+// Are thirds and sevenths exact?
 TEST(Weights, ThirdsAndSeventhsAreExact) {
   const WholeWeights whole = of({1.0, 1.0 / 3.0, 1.0 / 7.0});
   EXPECT_EQ(whole.counts, (Counts{21, 7, 3}));
@@ -36,12 +39,14 @@ TEST(Weights, ThirdsAndSeventhsAreExact) {
   EXPECT_NEAR(whole.unit, 1.0 / 21.0, 1e-15);
 }
 
+// Do weights that folding has multiplied keep their common factor?
 TEST(Weights, ThatFoldingMultipliedShareTheirFactor) {
   const WholeWeights whole = of({128.0, 2048.0}, {1.0, 1.0});
   EXPECT_EQ(whole.counts, (Counts{1, 16}));
   EXPECT_DOUBLE_EQ(whole.unit, 128.0);
 }
 
+// Are weights without a common unit rounded up to 1/32 of a payload?
 TEST(Weights, WithoutACommonUnitAreRoundedUpToThirtySecondsOfAPayload) {
   const WholeWeights whole = of({1.0, 0.6180339887498949});  // 19.777 / 32
   EXPECT_EQ(whole.counts, (Counts{8, 5}));                   // 20 / 32
@@ -49,13 +54,15 @@ TEST(Weights, WithoutACommonUnitAreRoundedUpToThirtySecondsOfAPayload) {
   EXPECT_EQ(whole.rounded, 1U);
 }
 
+// Are weights rounded per flow, folded or not?
 TEST(Weights, AreRoundedPerChainWhetherFoldedOrNot) {
   const WholeWeights folded = of({16.0, 16.0 * 0.6180339887498949}, {1.0, 0.6180339887498949});
   EXPECT_EQ(folded.counts, (Counts{8, 5}));
   EXPECT_DOUBLE_EQ(folded.unit, 2.0);
 }
 
-// A flow that stands for a thousand flows may have a list as long as they would have together.
+// Do the weights of many flows stay exact? A flow class of a thousand flows may have a list as long
+// as all its flows together.
 TEST(Weights, OfManyFlowsStayExact) {
   const WholeWeights whole = of({1000.0, 1.0, 333.0}, {1.0, 1.0, 1.0});
   EXPECT_EQ(whole.counts, (Counts{1000, 1, 333}));
@@ -63,6 +70,7 @@ TEST(Weights, OfManyFlowsStayExact) {
   EXPECT_EQ(whole.rounded, 0U);
 }
 
+// Are very different weights rounded up to 1/128 of the largest?
 TEST(Weights, TooFarApartAreRoundedUpToAHundredAndTwentyEighthOfTheLargest) {
   const WholeWeights whole = of({2000.0, 1.0, 667.0}, {1.0, 1.0, 1.0});
   EXPECT_EQ(whole.counts, (Counts{128, 1, 43}));

@@ -1,4 +1,4 @@
-// Does a fold with other rates give the same whether a memo knows the fold before it or not?
+// A fold with other rates must be the same with and without a memo that knows the previous fold.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -52,8 +52,9 @@ void expect_equal(const Partition& a, const Partition& b) {
   }
 }
 
-// Two workloads of other microbatches or other calls, and clusters whose kinds of links are slower
-// or faster by factors that change which link is the narrowest and which can never fill.
+// Two workloads with other microbatches or other calls, and clusters whose kinds of links are
+// slower or faster by factors that change which link is the narrowest and which links can never
+// fill.
 class FoldMemo : public testing::Test {
  protected:
   struct Step {
@@ -81,6 +82,7 @@ constexpr std::array kKinds{LinkKind::NvLink, LinkKind::Pcie, LinkKind::NicPort,
                             LinkKind::LeafSpine};
 constexpr std::array kFactors{0.25, 0.5, 0.77, 1.0, 1.3, 4.0};
 
+// Do other rates fold as without a memo?
 TEST_F(FoldMemo, OtherRatesFoldAsIfNothingWereKnown) {
   const std::vector<Step> steps{
       Step({.tensor = 4, .data = 6, .stages = 2, .buckets = 3, .algorithm = "two_rings"}),
@@ -109,7 +111,8 @@ TEST_F(FoldMemo, OtherRatesFoldAsIfNothingWereKnown) {
   EXPECT_EQ(folds, 180U);
 }
 
-// What does not depend on rates is found once: a cluster with all links faster adds nothing.
+// Do uniformly faster links add nothing to the memo? Results that do not depend on rates are
+// computed once.
 TEST_F(FoldMemo, LinksThatAreAllFasterAddNothingToTheMemo) {
   const Step step({.tensor = 4, .data = 6, .stages = 2, .buckets = 3});
   const Cluster base = hand_cluster({.nodes = 12});
@@ -120,7 +123,8 @@ TEST_F(FoldMemo, LinksThatAreAllFasterAddNothingToTheMemo) {
   EXPECT_EQ(memo_.bytes(), bytes);
 }
 
-// A workload whose calls are concurrent does not fold as the one before it, whose calls are not.
+// Is another order of calls another workload? A workload with concurrent calls does not fold like
+// the previous one without.
 TEST_F(FoldMemo, AnotherOrderOfCallsIsAnotherWorkload) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const auto step = [](bool in_order) {

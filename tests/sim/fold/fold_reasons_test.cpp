@@ -1,4 +1,4 @@
-// Does the fold say truly why ranks are not alike?
+// The reasons why ranks are in different classes.
 #include "sim/fold/fold_reasons.hpp"
 
 #include <gmock/gmock.h>
@@ -33,48 +33,53 @@ std::vector<ClassReason> reasons(const HandCluster& shape, const Workload& workl
 
 std::vector<std::string> kinds(const ClassReason& reason) {
   std::vector<std::string> result;
-  for (const PartingStep& step : reason.path) result.push_back(step.kind);
+  for (const DifferenceStep& step : reason.path) result.push_back(step.kind);
   return result;
 }
 
+// Does a single class need no reason?
 TEST(FoldReasons, OneClassNeedsNoReason) {
   const auto found = reasons({.nodes = 4}, training_step({.data = 16}), false);
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].difference.cause, PartingCause::First);
+  EXPECT_EQ(found[0].difference.cause, DifferenceCause::First);
 }
 
+// Is the reason for stages their program?
 TEST(FoldReasons, StagesAreAnotherProgram) {
   const auto found = reasons({.nodes = 2}, training_step({.data = 4, .stages = 2}), false);
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[1].difference.cause, PartingCause::Program);
+  EXPECT_EQ(found[1].difference.cause, DifferenceCause::Program);
   EXPECT_THAT(found[1].path, testing::IsEmpty());
 }
 
-// The tensor group of node 1 crosses a slower NVLink: rank, group, flow, link.
+// Does the reason follow the path to a slow link? The tensor group of node 1 crosses a slower
+// NVLink: rank, group, flow, link.
 TEST(FoldReasons, FollowTheWayToASlowLink) {
   const HandCluster shape{.nodes = 2, .speed = {{{"node 1 gpu 2", "node 1 nvswitch"}, 0.5}}};
   const auto found = reasons(shape, training_step({.tensor = 4, .data = 2}), false);
   ASSERT_GE(found.size(), 2U);
   const ClassReason& reason = found[1];
   EXPECT_EQ(reason.unlike, 0U);
-  EXPECT_EQ(reason.difference.cause, PartingCause::Link);
-  EXPECT_THAT(kinds(reason), ElementsAre("tensor group", "chain", "link"));
+  EXPECT_EQ(reason.difference.cause, DifferenceCause::Link);
+  EXPECT_THAT(kinds(reason), ElementsAre("tensor group", "flow", "link"));
   EXPECT_EQ(reason.path[0].here, "4-7");
   EXPECT_EQ(reason.path[0].there, "0-3");
   EXPECT_EQ(reason.path[2].here, "node 1 gpu 2 -> node 1 nvswitch");
   EXPECT_THAT(reason.difference.because, HasSubstr("150 GB/s, not 300 GB/s"));
 }
 
-// Where the flow has the link to itself it is a cap on its rate, and named as what it is.
+// Is a link that only one flow uses named? It is then a cap on the rate of the flow, and is
+// reported as such.
 TEST(FoldReasons, NameTheLinkThatAChainHasAlone) {
   const HandCluster shape{.nodes = 2, .speed = {{{"node 1 gpu 2", "node 1 nvswitch"}, 0.5}}};
   const auto found = reasons(shape, training_step({.tensor = 4, .data = 2}), true);
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[1].difference.cause, PartingCause::MultiLinkFlow);
+  EXPECT_EQ(found[1].difference.cause, DifferenceCause::MultiLinkFlow);
   EXPECT_THAT(found[1].difference.because, HasSubstr("150 GB/s over node 1 gpu 2 -> node 1 nvswi"));
   EXPECT_THAT(found[1].difference.because, HasSubstr("not 300 GB/s"));
 }
 
+// Are many ranks written as a few blocks?
 TEST(RankBlocks, SayManyRanksInFewWords) {
   EXPECT_EQ(to_text(rank_blocks({0, 1, 8, 9, 16, 17})), "0-1 and every 8 to 16-17");
   EXPECT_EQ(to_text(rank_blocks({3})), "3");
@@ -86,6 +91,7 @@ TEST(RankBlocks, SayManyRanksInFewWords) {
   EXPECT_EQ(blocks[1], (RankBlocks{.first = 20, .length = 2}));
 }
 
+// Is the first different operation named?
 TEST(ProgramDifference, NamesTheFirstOperation) {
   Workload workload = empty_workload();
   for (const std::int64_t m : {64, 128}) {

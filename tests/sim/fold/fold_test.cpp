@@ -42,7 +42,7 @@ std::vector<std::uint32_t> members_of(const Partition& partition) {
   return members;
 }
 
-// Bytes over all links of what every class moves, once per call.
+// The bytes over all links that every class moves, once per call.
 double bytes_moved(const Partition& partition) {
   double total = 0.0;
   for (const FlowClass& flow : partition.flows) {
@@ -51,6 +51,7 @@ double bytes_moved(const Partition& partition) {
   return total;
 }
 
+// Does a symmetric step have one class per stage?
 TEST(Fold, ASymmetricStepHasOneClassPerStage) {
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 8}, training_step({.tensor = 4, .data = 2, .stages = 4, .buckets = 3}));
@@ -60,6 +61,7 @@ TEST(Fold, ASymmetricStepHasOneClassPerStage) {
   EXPECT_EQ(partition.ranks[1].program, 1U);
 }
 
+// Is plain data parallelism one class?
 TEST(Fold, PlainDataParallelismIsOneClass) {
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 4}, training_step({.data = 16}));
@@ -74,6 +76,7 @@ TEST(Fold, PlainDataParallelismIsOneClass) {
   EXPECT_DOUBLE_EQ(partition.flows[0].payload_bytes, 120e6);
 }
 
+// Do weights add up the members of a class?
 TEST(Fold, WeightsAddUpTheMembers) {
   // Two tensor rings of four around the switch of a node of eight. All 16 wires are one class; each
   // ring loads 8 of them, and on any one wire the two rings together put one payload.
@@ -89,8 +92,9 @@ TEST(Fold, WeightsAddUpTheMembers) {
   EXPECT_DOUBLE_EQ(flow.weights[0].bytes, 8 * 12e6);
 }
 
+// Can many flows share one link of a class?
 TEST(Fold, ManyFlowsShareOneLinkOfAClass) {
-  // Four GPUs of each node send to the next node over one pair of spines: eight sends meet on every
+  // Four GPUs of each node send to the next node over one pair of spines: eight sends share every
   // leaf-spine link, half of each.
   Workload workload = empty_workload();
   ProgramWriter sender(workload, "sender");
@@ -115,20 +119,25 @@ TEST(Fold, ManyFlowsShareOneLinkOfAClass) {
   }
 }
 
+// Are senders and receivers distinguished by their group ranks?
 TEST(Fold, SendersAndReceiversAreTheirGroupRanks) {
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 4}, training_step({.tensor = 4, .data = 1, .stages = 4}));
+  std::size_t classes = 0;
   for (const GroupClass& group : partition.groups) {
     if (workload.groups[group.representative].kind != GroupKind::Pipeline) continue;
     ASSERT_EQ(group.participants.size(), 2U);
     EXPECT_EQ(group.participants[0].group_rank, 0U);
     EXPECT_EQ(group.participants[1].group_rank, 1U);
     EXPECT_EQ(group.participants[0].count, 1U);
+    ++classes;
   }
+  EXPECT_GE(classes, 3U) << "four stages have three borders";
 }
 
+// Is a ring of sends one class with two participants?
 TEST(Fold, ARingOfSendsIsOneClassWithTwoParticipants) {
-  // Every rank sends to the next and receives from the one before: all alike.
+  // Every rank sends to the next and receives from the previous one: all are equivalent.
   Workload workload = empty_workload();
   ProgramWriter program(workload, "ring");
   program.send("out", "to", 1'000'000);
@@ -145,23 +154,26 @@ TEST(Fold, ARingOfSendsIsOneClassWithTwoParticipants) {
   EXPECT_NE(partition.places[0][0].participant, partition.places[0][1].participant);
 }
 
+// Does a slow link split the rings that cross it?
 TEST(Fold, ASlowLinkSplitsTheRingsThatCrossIt) {
   // One wire of node 2 is slow. Its tensor ring differs from the other three; the four ranks of the
-  // ring stay alike, since a ring moves as one.
+  // ring stay equivalent, since a ring moves as one.
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 4, .speed = {{{"node 2 gpu 1", "node 2 nvswitch"}, 0.5}}},
              training_step({.tensor = 4, .data = 4}));
   EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{12, 4}));
 }
 
+// Does a slow port split one pair of many, and the pairs that share its links?
 TEST(Fold, ASlowPortSplitsOnePairOfManyAndWhatItMeets) {
-  // Eight pairs of neighbours exchange across nodes; the port of GPU 1 of node 0 is slow.
+  // Eight pairs of neighbours exchange messages across nodes; the port of GPU 1 of node 0 is slow.
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 4, .nodes_per_leaf = 4, .speed = {{{"node 0 nic 1", "leaf 0"}, 0.5}}},
              training_step({.tensor = 1, .data = 8, .stages = 2, .buckets = 0}));
   EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{7, 1, 7, 1}));
 }
 
+// Does a slow link that nothing uses split nothing?
 TEST(Fold, ASlowLinkThatNothingUsesSplitsNothing) {
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 2, .speed = {{{"leaf 0", "spine 1"}, 0.5}}},
@@ -169,6 +181,7 @@ TEST(Fold, ASlowLinkThatNothingUsesSplitsNothing) {
   EXPECT_EQ(partition.ranks.size(), 1U);
 }
 
+// Does an uneven placement split only as far as needed?
 TEST(Fold, AnUnevenPlacementSplitsAsFarAsNeeded) {
   // Groups of two on nodes of four GPUs, one group across nodes.
   const auto [cluster, workload, partition, single] = folded(
@@ -177,6 +190,7 @@ TEST(Fold, AnUnevenPlacementSplitsAsFarAsNeeded) {
   EXPECT_LT(partition.ranks.size(), 8U);
 }
 
+// Is a different program a different class?
 TEST(Fold, ADifferentProgramIsADifferentClass) {
   Workload workload = empty_workload();
   for (const std::int64_t m : {1024, 2048}) {
@@ -191,10 +205,11 @@ TEST(Fold, ADifferentProgramIsADifferentClass) {
   EXPECT_EQ(members_of(partition), (std::vector<std::uint32_t>{3, 1}));
   ASSERT_EQ(partition.groups.size(), 1U);
   EXPECT_EQ(partition.groups[0].participants.size(), 2U);
-  // All wires carry the same and are one class.
+  // All wires carry the same load and are one class.
   EXPECT_EQ(partition.links.size(), 1U);
 }
 
+// Are two slots to one group one participant?
 TEST(Fold, TwoSlotsToOneGroupAreOneParticipant) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "both");
@@ -212,6 +227,7 @@ TEST(Fold, TwoSlotsToOneGroupAreOneParticipant) {
   EXPECT_EQ(partition.phases[0][1].size(), 1U);
 }
 
+// Do unused slots not matter?
 TEST(Fold, SlotsNobodyUsesDoNotMatter) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "alone");
@@ -225,6 +241,7 @@ TEST(Fold, SlotsNobodyUsesDoNotMatter) {
   EXPECT_TRUE(partition.links.empty());
 }
 
+// Are phases kept in order?
 TEST(Fold, PhasesAreKeptInOrder) {
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 4}, training_step({.data = 16, .algorithm = "two_phases"}));
@@ -235,6 +252,7 @@ TEST(Fold, PhasesAreKeptInOrder) {
   EXPECT_EQ(partition.flows[1].phase, 1U);
 }
 
+// Are the two directions of a ring one flow?
 TEST(Fold, TheTwoDirectionsOfARingAreOneFlow) {
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 4}, training_step({.data = 16, .algorithm = "two_rings"}));
@@ -244,6 +262,7 @@ TEST(Fold, TheTwoDirectionsOfARingAreOneFlow) {
   EXPECT_EQ(single.phases[0][0][0].flows.size(), 2U);
 }
 
+// Do folded and unfolded partitions move the same bytes?
 TEST(Fold, FoldedAndUnfoldedMoveTheSameBytes) {
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 8, .nodes_per_leaf = 2, .spines = 3},
@@ -252,6 +271,7 @@ TEST(Fold, FoldedAndUnfoldedMoveTheSameBytes) {
   EXPECT_LT(partition.flows.size(), single.flows.size());
 }
 
+// Are random placements folded to the coarsest equitable partition?
 TEST(Fold, RandomPlacementsAreTheCoarsestEquitablePartition) {
   std::uint64_t state = 12345;
   const auto random = [&](std::uint64_t bound) {
@@ -264,7 +284,7 @@ TEST(Fold, RandomPlacementsAreTheCoarsestEquitablePartition) {
     const std::uint32_t nodes = std::max(2U, (world + 3) / 4);
     shape.placement.resize(std::size_t{nodes} * 4);
     std::iota(shape.placement.begin(), shape.placement.end(), 0U);
-    // A few swaps: mostly regular, as real placements are.
+    // A few swaps: mostly regular, like real placements.
     for (std::uint64_t swaps = random(4); swaps > 0; --swaps) {
       std::swap(shape.placement[random(shape.placement.size())],
                 shape.placement[random(shape.placement.size())]);

@@ -1,4 +1,4 @@
-// Folding done slowly and plainly, from nothing but the definitions, to hold `fold` against.
+// Folding done slowly and directly from the definitions, for comparison with `fold`.
 //
 // `check_equitable` prices every flow of every group anew and adds up loads link by link.
 // `slow_classes` refines colours in rounds over single flows, with exact keys instead of hashes.
@@ -20,7 +20,7 @@
 
 namespace trainyard::test {
 
-// One flow of one group, as CommunicationModel gives it.
+// One flow of one group, as CommunicationModel returns it.
 struct PlainFlow {
   GroupId group = 0;
   std::uint32_t call = 0;
@@ -40,7 +40,7 @@ inline std::vector<std::uint32_t> gpus_of(const Workload& workload, GroupId grou
   return gpus;
 }
 
-// Calls that members of the group really make.
+// The calls that members of the group really make.
 inline std::set<std::uint32_t> calls_of(const Workload& workload, GroupId group) {
   std::set<std::uint32_t> calls;
   for (const RankId id : workload.groups[group].members) {
@@ -53,7 +53,7 @@ inline std::set<std::uint32_t> calls_of(const Workload& workload, GroupId group)
   return calls;
 }
 
-// With every link by itself, so that nothing here leans on sets of parallel links.
+// The flows with every link separate, so that this code does not depend on sets of parallel links.
 inline std::vector<PlainFlow> plain_flows(const Cluster& cluster, const Workload& workload,
                                           const CommunicationModel& communication) {
   std::vector<PlainFlow> link_flows;
@@ -71,13 +71,13 @@ inline std::vector<PlainFlow> plain_flows(const Cluster& cluster, const Workload
   return link_flows;
 }
 
-// Numbers that differ by less than 1e-9 of their size count as one.
+// Numbers that differ by less than 1e-9 of their size count as equal.
 inline long long coarse(double value) {
   return value == 0.0 || !std::isfinite(value) ? (value == 0.0 ? 0 : -1)
                                                : std::llround(std::log(value) * 1e9);
 }
 
-// What tells flow classes of one phase apart from outside: loads per class of links.
+// The properties by which flow classes of one phase differ from outside: loads per class of links.
 using FlowKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, long long,
                            std::vector<std::pair<std::uint32_t, long long>>>;
 
@@ -89,7 +89,7 @@ inline void check_ranks(const Workload& workload, const Partition& partition) {
     for (const Operation& op : workload.programs[rank.program].operations) {
       if (op.kind == OpKind::Compute || op.kind == OpKind::Delay) continue;
       const auto [group, group_rank] = rank.slots[op.slot];
-      const SlotPlace place = partition.places[partition.class_of_rank[id]][op.slot];
+      const SlotTarget place = partition.places[partition.class_of_rank[id]][op.slot];
       ASSERT_EQ(partition.class_of_group[group], place.group_class) << "rank " << id;
       const Participant& participant =
           partition.groups[place.group_class].participants.at(place.participant);
@@ -101,7 +101,7 @@ inline void check_ranks(const Workload& workload, const Partition& partition) {
   }
 }
 
-// Every group has, of every class of ranks, as many members as its class says.
+// Every group has as many members of every class of ranks as its class states.
 inline void check_groups(const Workload& workload, const Partition& partition) {
   for (GroupId group = 0; group < workload.groups.size(); ++group) {
     if (calls_of(workload, group).empty()) continue;
@@ -155,7 +155,7 @@ inline void check_flows(const Cluster& cluster, const Workload& workload,
       }
     }
     EXPECT_EQ(members, link_flows.size());
-    // The sum is the same on every link of a class, also on those that no member happens to touch.
+    // The sum is the same on every link of a class, also on links that no member uses.
     for (LinkId link = 0; link < cluster.links().size(); ++link) {
       const auto expected = said.find(partition.class_of_link[link]);
       const double bytes = expected == said.end() ? 0.0 : expected->second;
@@ -185,14 +185,17 @@ inline void check_phases(const Workload& workload, const CommunicationModel& com
 }
 
 inline void check_links(const Cluster& cluster, const Partition& partition) {
+  std::size_t links = 0;
   for (LinkId id = 0; id < cluster.links().size(); ++id) {
     if (partition.class_of_link[id] == kNone) continue;
     const LinkId like = partition.links[partition.class_of_link[id]].representative;
     EXPECT_EQ(cluster.link(id).capacity.value(), cluster.link(like).capacity.value());
+    ++links;
   }
+  EXPECT_GE(links, partition.links.size()) << "every class has a link";
 }
 
-// Fails the running test unless the partition is equitable and described truly.
+// Fails the running test unless the partition is equitable and described correctly.
 inline void check_equitable(const Cluster& cluster, const Workload& workload,
                             const CommunicationModel& communication, const Partition& partition) {
   check_ranks(workload, partition);
@@ -209,7 +212,7 @@ struct SlowCounts {
   auto operator<=>(const SlowCounts&) const = default;
 };
 
-// Gives equal keys equal numbers.
+// Assigns equal numbers to equal keys.
 template <class Key>
 std::vector<std::uint32_t> numbered(const std::vector<Key>& keys) {
   std::map<Key, std::uint32_t> names;
@@ -225,7 +228,9 @@ inline std::size_t distinct(const std::vector<std::uint32_t>& colours) {
   return std::set<std::uint32_t>(colours.begin(), colours.end()).size();
 }
 
-// The coarsest equitable partition, by rounds until nothing changes.
+// The coarsest equitable partition by colour refinement. The first colours are the programs of
+// ranks, the kinds and sizes of groups, and the kinds and capacities of links. Each round combines
+// every colour with the multiset of its neighbours' colours, until nothing changes.
 class SlowFold {
  public:
   SlowFold(const Cluster& cluster, const Workload& workload,
@@ -248,6 +253,8 @@ class SlowFold {
   }
 
   SlowCounts counts() {
+    // A key contains the previous colour, so a round only splits classes. An unchanged number of
+    // classes therefore means that no class has split.
     std::size_t before = 0;
     for (;;) {
       round();
@@ -267,6 +274,8 @@ class SlowFold {
   using Seen = std::multiset<std::tuple<std::uint32_t, long long, long long, long long>>;
 
   void round() {
+    // Each key is the previous colour and the multiset of neighbours. Negative numbers keep entries
+    // of different kinds apart.
     std::vector<std::pair<std::uint32_t, Seen>> ranks;
     std::vector<std::pair<std::uint32_t, Seen>> groups;
     std::vector<std::pair<std::uint32_t, Seen>> links;
@@ -301,6 +310,7 @@ class SlowFold {
       std::set<std::pair<std::uint16_t, bool>> used;
       for (const Operation& op : workload_.programs[rank.program].operations) {
         if (op.kind == OpKind::Compute || op.kind == OpKind::Delay) continue;
+        // a collective is symmetric in its members, while a message depends on the group rank
         used.emplace(op.slot, op.kind != OpKind::Collective);
       }
       for (const auto& [slot, sends] : used) {

@@ -1,6 +1,6 @@
 // The machines of NCCL's worked numbers.
 //
-//   const Communicator comm = h100(4);     // 32 ranks on four nodes of eight
+//    const Communicator comm = h100(4);     // 32 ranks on four nodes of eight
 #pragma once
 
 #include "sim/nccl/tuning.hpp"

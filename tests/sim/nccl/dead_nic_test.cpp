@@ -1,9 +1,9 @@
 // One dead NIC of eight costs NCCL an eighth of its network, not half of it.
 //
-// Its search (NVIDIA/nccl src/graph/search.cc, ncclTopoCompute) starts a channel at each NIC that
-// is there, so a node with seven has 7 rings of 48 GB/s in place of 8 of 45; then all ranks take
+// NCCL's search (NVIDIA/nccl src/graph/search.cc, ncclTopoCompute) starts a channel at each
+// existing NIC, so a node with seven has 7 rings of 48 GB/s instead of 8 of 45. Then all ranks take
 // the least number of channels and the least rates of all nodes (src/init.cc, initTransportsRank: 7
-// of 45 where one node only has lost a NIC). No NIC carries two channels.
+// of 45 if only one node has lost a NIC). No NIC carries two channels.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -58,6 +58,7 @@ void expect_ring(const ChannelGraph& graph, std::uint32_t channels, double rate)
   EXPECT_DOUBLE_EQ(graph.inter, rate);
 }
 
+// Does the search have a channel for each remaining NIC?
 TEST(DeadNic, TheSearchHasAChannelForEachNicThatIsLeft) {
   for (const std::ptrdiff_t dead : {0, 3, 7}) {
     NodeView node = h100_node(true);
@@ -69,7 +70,8 @@ TEST(DeadNic, TheSearchHasAChannelForEachNicThatIsLeft) {
   }
 }
 
-// Wherever the node stands in the group; and groups that do not reach it keep all they have.
+// Do all nodes take the least of each? This holds for any position of the node in the group; groups
+// without this node keep their channels.
 TEST(DeadNic, AllNodesTakeTheLeastOfEach) {
   const std::vector<std::uint32_t> all = gpus_of(32, 1);
   for (const std::uint32_t node : {0U, 2U, 3U}) {
@@ -86,8 +88,8 @@ TEST(DeadNic, AllNodesTakeTheLeastOfEach) {
   expect_ring(NcclModel(cluster, {}).communicator(all).graphs.ring, 7, 48.0);
 }
 
-// Eight sevenths of the time where the network is the limit, whatever the method. Two of eight
-// channels on one NIC took twice the time.
+// Does a dead NIC cost an eighth of the network? The time is eight sevenths if the network is the
+// limit, for every method. With two of eight channels on one NIC it was once twice the time.
 TEST(DeadNic, CostsAnEighthOfTheNetwork) {
   for (const std::uint32_t nodes : {2U, 4U}) {
     for (const char* method : {"Ring", "Tree", "NVLSTree"}) {
@@ -102,16 +104,17 @@ TEST(DeadNic, CostsAnEighthOfTheNetwork) {
   }
 }
 
+// Is the rail of the dead NIC left out on every node?
 TEST(DeadNic, ItsRailIsLeftOutOnEveryNode) {
   const std::vector<std::uint32_t> gpus = gpus_of(32, 1);
   const auto rails = [&](const Cluster& cluster) {
-    const GroupPlace place{.cluster = cluster, .gpus = gpus};
-    return rails_of(place, placement_of(place));
+    const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+    return rails_of(placed, placement_of(placed));
   };
   using Rails = std::vector<std::uint32_t>;
   EXPECT_EQ(rails(h100_nodes(4, {})), (Rails{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(rails(h100_nodes(4, {dead_nic(2)})), (Rails{0, 1, 2, 4, 5, 6, 7}));
-  // Where every rail is dead on some node, nothing is won by leaving them out.
+  // If every rank's rail is dead on some node, leaving them out gains nothing.
   std::vector<Fault> everywhere;
   for (std::uint32_t i = 0; i < 4; ++i)
     for (const std::uint32_t nic : {i, 7 - i})
@@ -120,14 +123,15 @@ TEST(DeadNic, ItsRailIsLeftOutOnEveryNode) {
   EXPECT_EQ(rails(h100_nodes(4, everywhere)).size(), 8U);
 }
 
+// Do the messages still add up?
 TEST(DeadNic, MessagesStillAddUp) {
   const Cluster cluster = h100_nodes(2, {dead_nic(1)});
   const std::vector<std::uint32_t> gpus = gpus_of(16, 1);
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
   for (const char* name : {"ring", "tree", "nvls_tree"}) {
     const CollectiveAlgorithm* algorithm = find_algorithm(CollectiveOp::AllReduce, name);
     ASSERT_NE(algorithm, nullptr);
-    EXPECT_EQ(symbolic_fault(*algorithm, place, Bytes{1 << 20}).value_or(""), "") << name;
+    EXPECT_EQ(symbolic_fault(*algorithm, placed, Bytes{1 << 20}).value_or(""), "") << name;
   }
 }
 

@@ -1,4 +1,4 @@
-// Does the fit find what made the numbers, and does the table add up?
+// The fit of constants to synthetic numbers, and the table of errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,8 @@
 namespace trainyard::nccl::fit {
 namespace {
 
-// y = a + x / b, with one row in ten wrong by half.
+// Are the constants behind numbers with outliers found? y = a + x / b, with one row in ten wrong by
+// half.
 TEST(FitPositive, FindsTheConstantsBehindNumbersWithOutliers) {
   constexpr double kLatency = 7.0;
   constexpr double kRate = 220.0;
@@ -30,7 +31,7 @@ TEST(FitPositive, FindsTheConstantsBehindNumbersWithOutliers) {
   EXPECT_NEAR(found[1], kRate, 0.02 * kRate);
 }
 
-// A parameter that no residual depends on stays where it was.
+// Does a parameter without influence on any residual stay unchanged?
 TEST(FitPositive, LeavesAloneWhatDoesNotMatter) {
   const Residuals residuals = [](const std::vector<double>& p) {
     return std::vector<double>{std::log(p[0] / 3.0), std::log(p[0] / 3.0)};
@@ -40,6 +41,7 @@ TEST(FitPositive, LeavesAloneWhatDoesNotMatter) {
   EXPECT_DOUBLE_EQ(found[1], 42.0);
 }
 
+// Does the table of errors add up by size band?
 TEST(ErrorTable, AddsUpByBand) {
   ErrorTable table;
   table.add({"H100 x 8", "all_reduce", 65536.0}, 1.1);
@@ -55,6 +57,7 @@ TEST(ErrorTable, AddsUpByBand) {
                                    "| - | 5.0 % (bias +5.0, worst +5, n=1) | - |"));
 }
 
+// Are the limits of the size bands those of their names?
 TEST(ErrorTable, BandsEndWhereTheySay) {
   EXPECT_EQ(band_of(65536.0), 0U);
   EXPECT_EQ(band_of(65537.0), 1U);

@@ -1,4 +1,5 @@
-// The graphs NCCL finds on well-known nodes (published logs and its own rules), and on odd ones.
+// The graphs that NCCL finds on well-known nodes (published logs and its own rules), and on unusual
+// ones.
 #include <gtest/gtest.h>
 
 #include "communicators.hpp"
@@ -16,6 +17,7 @@ void expect_graph(const ChannelGraph& graph, std::uint32_t channels, double intr
   EXPECT_DOUBLE_EQ(graph.inter, inter);
 }
 
+// Are the rings of known nodes found?
 TEST(GraphSearch, RingsOfKnownNodes) {
   expect_graph(search_graphs(a100_node(false)).ring, 12, 20.0, 20.0);
   expect_graph(search_graphs(a100_node(true)).ring, 8, 24.0, 24.0);
@@ -24,7 +26,8 @@ TEST(GraphSearch, RingsOfKnownNodes) {
   expect_graph(search_graphs(b200_node(false)).ring, 16, 45.0, 45.0);
 }
 
-// Below the least rate that NCCL looks for (3 GB/s): one channel as fast as its slowest wire.
+// Are slow wires used at their rate? Below NCCL's least search rate (3 GB/s) there is one channel
+// as fast as its slowest wire.
 TEST(GraphSearch, SlowWiresAreUsedAtTheirRate) {
   for (const double rate : {3.0, 2.9, 1.0, 0.5}) {
     SCOPED_TRACE(rate);
@@ -34,12 +37,14 @@ TEST(GraphSearch, SlowWiresAreUsedAtTheirRate) {
   }
 }
 
+// Are the types of paths correct?
 TEST(GraphSearch, TypesOfPaths) {
   EXPECT_EQ(search_graphs(a100_node(true)).ring.type_inter, PathType::OneSwitch);
   EXPECT_EQ(search_graphs(h100_node(true)).ring.type_inter, PathType::NicByPeer);
   EXPECT_EQ(search_graphs(h100_node(true)).ring.type_intra, PathType::NvLink);
 }
 
+// Do NVLS heads count twice?
 TEST(GraphSearch, NvlsHeadsCountTwice) {
   expect_graph(*search_graphs(h100_node(false)).nvls, 8, 40.0, 60.0);
   expect_graph(*search_graphs(h100_node(true)).nvls, 8, 40.0, 48.0);
@@ -47,6 +52,7 @@ TEST(GraphSearch, NvlsHeadsCountTwice) {
   EXPECT_FALSE(search_graphs(a100_node(false)).nvls.has_value());
 }
 
+// Do trees have the channels of the ring?
 TEST(GraphSearch, TreesHaveTheChannelsOfTheRing) {
   for (const NodeView& node : {a100_node(false), a100_node(true), h100_node(false), h100_node(true),
                                b200_node(false), b200_node(true)}) {
@@ -56,7 +62,7 @@ TEST(GraphSearch, TreesHaveTheChannelsOfTheRing) {
   }
 }
 
-// Two of the eight GPUs keep their whole NVLink.
+// Are groups of fewer GPUs correct? Two of the eight GPUs keep their whole NVLink.
 TEST(GraphSearch, GroupsOfFewerGpus) {
   for (const std::uint32_t gpus : {2U, 4U}) {
     const Graphs graphs = search_graphs(switched_node({.gpus = gpus}));
@@ -65,7 +71,8 @@ TEST(GraphSearch, GroupsOfFewerGpus) {
   }
 }
 
-// Each of the six orders of a ring over four GPUs that are wired to each other fits once, at 40.
+// Does a mesh use every wire? Each of the six orders of a ring over four GPUs that are wired to
+// each other fits once, at 40.
 TEST(GraphSearch, MeshUsesEveryWire) {
   NodeView node = switched_node({.gpus = 4, .sm = 80, .nvlink = 80.0, .pcie = 24.0});
   node.scale_up = NodeView::ScaleUp::FullMesh;
@@ -73,6 +80,7 @@ TEST(GraphSearch, MeshUsesEveryWire) {
   EXPECT_FALSE(search_graphs(node).nvls.has_value());
 }
 
+// Does the ring of a single rank return at its NIC?
 TEST(GraphSearch, LoneRankTurnsAtItsNic) {
   const Graphs graphs = search_graphs(switched_node({.gpus = 1, .nic = 50.0}));
   expect_graph(graphs.ring, 2, 24.0, 24.0);
@@ -80,6 +88,7 @@ TEST(GraphSearch, LoneRankTurnsAtItsNic) {
   EXPECT_TRUE(graphs.tree.simple_tree);
 }
 
+// Is a node with only PCIe searched correctly?
 TEST(GraphSearch, PcieOnly) {
   NodeView node =
       switched_node({.gpus = 4, .sm = 80, .nvlink = 0.0, .pcie = 24.0, .per_switch = 2});
@@ -91,7 +100,7 @@ TEST(GraphSearch, PcieOnly) {
   EXPECT_GE(ring.type_intra, PathType::HostBridge);
 }
 
-// The same graphs from clusters that are built of node types.
+// Do clusters that are built from node types give the same graphs?
 TEST(GraphSearch, FromClusters) {
   struct Known {
     const char* node;
@@ -127,8 +136,8 @@ NodeView view_of_node(const NodeSpec& node) {
                    {.sm = 90, .nvlink = nvlink_facts(90), .cpu = CpuVendor::Intel});
 }
 
-// 18 links of 20.6 GB/s are counted whatever they carry. A wire that is not told to be a set of
-// parallel links stands for all 18, in a mesh for 18 / 7 of them.
+// Are links counted correctly? 18 links of 20.6 GB/s are counted whatever they carry. A wire that
+// is not marked as a set of parallel links represents all 18, and in a mesh 18 / 7 of them.
 TEST(NodeViewOfCluster, CountsLinks) {
   NodeSpec node = load_node("dgx_h100");
   node.nvlink = BytesPerSecond{741.6e9};
@@ -148,7 +157,9 @@ TEST(NodeViewOfCluster, CountsLinks) {
   EXPECT_DOUBLE_EQ(mesh.nvlink_share, 1.0);
 }
 
+// Does every NVIDIA node have a ring?
 TEST(GraphSearch, EveryNvidiaNodeHasARing) {
+  std::size_t nodes = 0;
   for (const std::string& name : node_names()) {
     SCOPED_TRACE(name);
     ClusterSpec spec;
@@ -163,7 +174,9 @@ TEST(GraphSearch, EveryNvidiaNodeHasARing) {
     const Graphs graphs = search_graphs(node_view({.cluster = cluster, .gpus = gpus}, *facts));
     EXPECT_GE(graphs.ring.channels * graphs.ring.intra, 100.0);
     EXPECT_EQ(graphs.tree.channels, graphs.ring.channels);
+    ++nodes;
   }
+  EXPECT_GE(nodes, 10U);
 }
 
 }  // namespace

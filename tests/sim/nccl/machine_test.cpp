@@ -1,4 +1,5 @@
-// The machine model's formulas, on constants written down here: exact numbers worked by hand.
+// The formulas of the machine model, on constants that are defined here: exact numbers computed by
+// hand.
 #include "sim/nccl/machine.hpp"
 
 #include <gmock/gmock.h>
@@ -16,7 +17,7 @@ namespace {
 using namespace testing;
 using namespace trainyard::testing;
 
-// Rates are round numbers of GB/s, as shares of the 370.8 that an H100 has.
+// Rates are round numbers of GB/s, as shares of the 370.8 of an H100.
 Machine machine() {
   return {.gpu = {.launch_us = 5.0,
                   .ll_step_us = 1.0,
@@ -48,7 +49,7 @@ Machine machine() {
           .network = {.latency_us = 1.0, .rate = 400.0, .nics = 8}};
 }
 
-// As if NCCL had chosen it, on so many channels.
+// A choice as if NCCL had made it, with so many channels.
 Choice chosen(CollectiveOp op, const Method& method, std::uint32_t channels) {
   return {.op = op, .method = method, .launch = {.channels = channels}, .prediction = {}};
 }
@@ -59,13 +60,15 @@ double time_us(const Communicator& communicator, const Choice& choice, double by
 
 constexpr double kMega = 1e6;
 
-// 5 + 7 steps of 1 us; 7/8 MB at 1/(1/20 + 1/200) = 18.1818 GB/s.
+// Does a ring of LL on two channels take its time? 5 + 7 steps of 1 us; 7/8 MB at 1/(1/20 + 1/200)
+// = 18.1818 GB/s.
 TEST(MachineTime, RingOfLlOnTwoChannels) {
   const Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::LL}, 2);
   EXPECT_RELATIVE(time_us(h100(1), choice, kMega), 12.0 + 875.0 * (1.0 / 20.0 + 1.0 / 200.0));
 }
 
-// 5 + (14 + 3) 2 us; 14/8 of 8 MB at 300 GB/s, at a third of it where 8 of 24 channels are left.
+// Does a ring of LL128 take its time? 5 + (14 + 3) 2 us; 14/8 of 8 MB at 300 GB/s, at a third of it
+// with 8 of 24 channels.
 TEST(MachineTime, RingOfLl128) {
   const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Ring, Protocol::LL128}, 24);
   EXPECT_RELATIVE(time_us(h100(1), choice, 8 * kMega), 39.0 + 14000.0 / 300.0);
@@ -73,7 +76,8 @@ TEST(MachineTime, RingOfLl128) {
                   39.0 + 14000.0 / 100.0);
 }
 
-// 12 channels of 30 GB/s, 90 % of it; the own eighth at 500 GB/s.
+// Does a ring of Simple take its time? 12 channels of 30 GB/s, 90 % of it; the own eighth at 500
+// GB/s.
 TEST(MachineTime, RingOfSimple) {
   const Choice choice =
       chosen(CollectiveOp::ReduceScatter, {Algorithm::Ring, Protocol::Simple}, 24);
@@ -81,24 +85,26 @@ TEST(MachineTime, RingOfSimple) {
                   5.0 + 10.0 * 4.0 + 70000.0 / 324.0 + 10000.0 / 500.0);
 }
 
-// Four nodes: 4 of the 31 hops of a block cross, for which 15 us and the wire's 1 us are paid.
+// Does a ring across nodes take its time? With four nodes, 4 of the 31 hops of a block cross, each
+// at 15 us and the wire's 1 us.
 TEST(MachineTime, RingAcrossNodes) {
   const Choice simple = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::Simple}, 16);
   EXPECT_RELATIVE(time_us(h100(4), simple, 320 * kMega),
                   5.0 + (27.0 + 3.0) * 4.0 + 4.0 * 16.0 + 310000.0 / 324.0 + 10000.0 / 500.0);
-  // One channel reaches one of the eight NICs, and LL sends twice the bytes: 25 GB/s are more than
-  // the channel's own 1/(1/10 + 1/200).
+  // One channel uses one of the eight NICs, and LL sends twice the bytes: 25 GB/s are more than the
+  // channel's own 1/(1/10 + 1/200).
   const Choice small = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::LL}, 1);
   EXPECT_RELATIVE(time_us(h100(4), small, 0.032 * kMega),
                   5.0 + 27.0 + 4.0 * 4.0 + 31.0 * (1.0 / 10.0 + 1.0 / 200.0));
   Machine slow = machine();
-  slow.network.rate = 40.0;  // 5 GB/s a NIC: 2.5 under LL
+  slow.network.rate = 40.0;  // 5 GB/s per NIC: 2.5 under LL
   EXPECT_RELATIVE(machine_time(slow, h100(4), small, 32000.0).time_us(32000.0),
                   5.0 + 27.0 + 16.0 + 31.0 / 2.5);
 }
 
-// 24 blocks of 100 KB on two channels: each message under LL has 32 KiB of data at the most, so a
-// block is 50000/32768 of them; 8 of a channel are posted.
+// Do messages that need a rendezvous delay their channel? 24 blocks of 100 KB on two channels: each
+// message under LL has at most 32 KiB of data, so a block is 50000/32768 of them; 8 per channel are
+// posted.
 TEST(MachineTime, MessagesThatMeetHoldUpTheirChannel) {
   const Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::LL}, 2);
   Machine meets = machine();
@@ -111,19 +117,21 @@ TEST(MachineTime, MessagesThatMeetHoldUpTheirChannel) {
   EXPECT_RELATIVE(time(3.2 * kMega), latency + (31.0 * 50000.0 / 32768.0 - 8.0) * 2.0 * 10.0);
   // 1024 bytes of data are 2048 on the wire: no more than the threshold.
   EXPECT_RELATIVE(time(32.0 * 2048.0), latency + 31.0 * 2.048 * (1.0 / 20.0 + 1.0 / 200.0));
-  // A chunk of Simple goes in two slices of 32 KiB or more, and four of them are posted.
+  // A chunk of Simple has two slices of 32 KiB or more, and four of them are posted.
   const Choice simple = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::Simple}, 2);
   const double bytes = 32.0 * 131072.0;
   EXPECT_RELATIVE(machine_time(meets, h100(4), simple, bytes).time_us(bytes),
                   5.0 + 30.0 * 4.0 + 4.0 * 16.0 + (62.0 - 4.0) * 2.0 * 10.0);
 }
 
+// Does a broadcast stream through the ring?
 TEST(MachineTime, BroadcastFlowsThrough) {
   const Choice choice = chosen(CollectiveOp::Broadcast, {Algorithm::Ring, Protocol::Simple}, 24);
   EXPECT_RELATIVE(time_us(h100(1), choice, 324 * kMega), 5.0 + 10.0 * 4.0 + 1000.0);
 }
 
-// t = 2S/(370.8 x 0.9) = 119.86 us is more than S/400; the way up and down is 2 x 1 level of 16.
+// Does a tree over two nodes take its time? t = 2S/(370.8 x 0.9) = 119.86 us is more than S/400; up
+// and down is 2 x 1 level of 16.
 TEST(MachineTime, TreeOverTwoNodes) {
   const Communicator comm = h100(2);
   const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Tree, Protocol::Simple}, 16);
@@ -132,7 +140,8 @@ TEST(MachineTime, TreeOverTwoNodes) {
                   5.0 + 14.0 * 4.0 + 32.0 + t + 2.0 * std::sqrt(t * 32.0));
 }
 
-// 16 channels x 8: rounds of 16 MiB for 1 GiB, of 8 MiB below, of 4 MiB below 64 MiB.
+// Does NVLS work in rounds? 16 channels x 8: rounds of 16 MiB for 1 GiB, of 8 MiB below, of 4 MiB
+// below 64 MiB.
 TEST(MachineTime, NvlsGoesInRounds) {
   const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Nvls, Protocol::Simple}, 16);
   constexpr double kMebi = 1048576.0;
@@ -144,7 +153,8 @@ TEST(MachineTime, NvlsGoesInRounds) {
   }
 }
 
-// The network's S/400 hides behind the switch but for a tenth and the ends of the pipeline.
+// Does NVLSTree hide the network? The network's S/400 hides behind the switch, except for a tenth
+// and the ends of the pipeline.
 TEST(MachineTime, NvlsTreeHidesTheNetwork) {
   const Choice choice =
       chosen(CollectiveOp::AllReduce, {Algorithm::NvlsTree, Protocol::Simple}, 16);
@@ -155,7 +165,8 @@ TEST(MachineTime, NvlsTreeHidesTheNetwork) {
                   25.0 + 32.0 + inside + 0.1 * network + 0.5 * std::sqrt(network * 32.0));
 }
 
-// 7 of 8 blocks of 1 MB at 320 GB/s, the eighth at 800; small ones by LL.
+// Does an all_to_all on a node take its time? 7 of 8 blocks of 1 MB at 320 GB/s, the eighth at 800;
+// small ones by LL.
 TEST(MachineTime, AllToAllOnANode) {
   const Communicator comm = h100(1, {.version = "2.30"});
   const auto time = [&](double bytes) {
@@ -164,19 +175,20 @@ TEST(MachineTime, AllToAllOnANode) {
   EXPECT_RELATIVE(time(8 * kMega), 14.0 + 7000.0 / 320.0 + 1000.0 / 800.0);
   EXPECT_RELATIVE(time(80000.0), 8.0 + 70.0 / 100.0 + 10.0 / 800.0);
   EXPECT_RELATIVE(time(160000.0), 14.0 + 140.0 / 320.0 + 20.0 / 800.0);
-  // Before 2.29 LL goes on to 16 KiB for each of the 32 channels of a peer.
+  // Before 2.29 LL is used up to 16 KiB for each of the 32 channels of a peer.
   const Communicator older = h100(1, {.version = "2.27"});
   EXPECT_RELATIVE(
       exchange_time(machine(), older, CollectiveOp::AllToAll, 160000.0).time_us(160000.0),
       8.0 + 140.0 / 100.0 + 20.0 / 800.0);
 }
 
-// 24 remote peers: 2 + 1 us each; 24 blocks through a NIC of 50 GB/s are longer than 7 over NVLink.
+// Does an all_to_all across nodes take its time? 24 remote peers: 2 + 1 us each; 24 blocks through
+// a NIC of 50 GB/s take longer than 7 over NVLink.
 TEST(MachineTime, AllToAllAcrossNodes) {
   const double bytes = 32 * kMega;
   EXPECT_RELATIVE(exchange_time(machine(), h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
                   14.0 + 24.0 * 3.0 + 24000.0 / 50.0 + 1000.0 / 800.0);
-  // The NICs reach InfiniBand's share in all_to_all where the network has none of its own.
+  // The NICs reach InfiniBand's share in all_to_all if the network has no share of its own.
   Machine shared = machine();
   shared.messages.exchange_share = 0.8;
   EXPECT_RELATIVE(exchange_time(shared, h100(4), CollectiveOp::AllToAll, bytes).time_us(bytes),
@@ -186,7 +198,8 @@ TEST(MachineTime, AllToAllAcrossNodes) {
                   14.0 + 24.0 * 3.0 + 24000.0 / 25.0 + 1000.0 / 800.0);
 }
 
-// 24 messages of 128 bytes are fetched by the CPU, at 10 us each; of 256 bytes none is.
+// Are small messages of an all_to_all fetched by the CPU? 24 messages of 128 bytes are, at 10 us
+// each; of 256 bytes none is.
 TEST(MachineTime, SmallMessagesOfAllToAllAreFetched) {
   Machine fetches = machine();
   fetches.network.inject_us = 10.0;
@@ -198,6 +211,7 @@ TEST(MachineTime, SmallMessagesOfAllToAllAreFetched) {
   EXPECT_RELATIVE(latency(32.0 * 256.0), 8.0 + 24.0 * 3.0);
 }
 
+// Are fewer links slower in proportion?
 TEST(MachineTime, FewerLinksAreSlowerInProportion) {
   NodeView node = h100_node(false);
   node.nvlink = 370.8 / 2.0;
@@ -207,18 +221,20 @@ TEST(MachineTime, FewerLinksAreSlowerInProportion) {
                   14.0 + 7000.0 / 160.0 + 1000.0 / 800.0);
 }
 
-// An algorithm that nobody measured keeps NCCL's own expectation.
+// Does PAT keep its prediction? An algorithm without measurements keeps NCCL's own expectation.
 TEST(MachineTime, PatKeepsItsPrediction) {
   Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Pat, Protocol::Simple}, 4);
   choice.prediction = {.latency_us = 33.0, .rate = 50.0};
   EXPECT_DOUBLE_EQ(time_us(h100(4), choice, kMega), 53.0);
 }
 
+// Is only the latency left without bytes?
 TEST(MachineTime, WithoutBytesOnlyLatency) {
   const Choice choice = chosen(CollectiveOp::AllReduce, {Algorithm::Nvls, Protocol::Simple}, 16);
   EXPECT_DOUBLE_EQ(time_us(h100(1), choice, 0.0), 33.0);
 }
 
+// Is there a machine model for every measured GPU generation?
 TEST(MachineModel, ShippedForWhatWasMeasured) {
   EXPECT_FALSE(machine_model(70).has_value());
   for (const std::uint32_t sm : {80U, 90U, 100U, 103U}) {
@@ -237,7 +253,8 @@ TEST(MachineModel, ShippedForWhatWasMeasured) {
     EXPECT_GT(message_model().*parameter.value, 0.0) << parameter.key;
 }
 
-// Two NICs and one leaf: 0.475 + 0.2 + 0.475 us; eight NICs of 48.5 of 50 GB/s.
+// Is the network of the machine that of the cluster? Two NICs and one leaf: 0.475 + 0.2 + 0.475 us;
+// eight NICs of 48.5 of 50 GB/s.
 TEST(MachineNetwork, IsTheClusters) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_h100"), .nodes = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(32);

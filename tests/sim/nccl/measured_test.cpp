@@ -1,5 +1,5 @@
 // The machine model with its shipped constants against measured collectives, and with constants
-// fitted to other rows. Prints a table by machine, operation and size.
+// fitted to other rows. The test prints a table by machine, operation and size.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -29,12 +29,14 @@ const Samples* measured() {
 class Measured : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (measured() == nullptr) GTEST_SKIP() << "NOT COMPARED: no measured collectives are here";
+    if (measured() == nullptr)
+      GTEST_SKIP() << "SKIPPED, NOT TESTED: no measured collectives are here";
     ASSERT_GT(select_fitted(samples()).size(), 2000U);
   }
   static const Samples& samples() { return *measured(); }
 };
 
+// Are single nodes predicted within the goal?
 TEST_F(Measured, SingleNodes) {
   const Selection rows = select(samples(), Rows::OneNode);
   const ErrorTable model = errors_of(shipped_constants(), rows);
@@ -48,6 +50,7 @@ TEST_F(Measured, SingleNodes) {
   EXPECT_LT(model.all().mean_absolute(), unfitted.all().mean_absolute());
 }
 
+// Are several nodes predicted within the goal?
 TEST_F(Measured, SeveralNodes) {
   const Selection rows = select(samples(), Rows::SeveralNodes);
   const ErrorTable model = errors_of(shipped_constants(), rows);
@@ -60,7 +63,7 @@ TEST_F(Measured, SeveralNodes) {
   EXPECT_LT(model.all().mean_absolute(), unfitted.all().mean_absolute());
 }
 
-// Another machine with A100, of which no row was fitted.
+// Is a machine without fitted rows predicted? It is another machine with A100.
 TEST_F(Measured, ATableThatNobodyFitted) {
   const Selection rows = select(samples(), Rows::Unfitted);
   const ErrorTable model = errors_of(shipped_constants(), rows);
@@ -70,7 +73,8 @@ TEST_F(Measured, ATableThatNobodyFitted) {
   EXPECT_LT(model.all().mean_absolute(), 0.05);
 }
 
-// Constants from the other tables and logs only (fit_nccl leaves out numbers of ranks as well).
+// Are rows predicted with constants from the other tables and logs only? (fit_nccl also leaves out
+// numbers of ranks.)
 TEST_F(Measured, RowsThatNobodyFitted) {
   const Selection rows = select(samples(), Rows::OneNode);
   const ErrorTable sources = cross_validate(rows, Split::Source);

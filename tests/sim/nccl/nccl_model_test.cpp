@@ -1,4 +1,4 @@
-// Calls by "nccl" on real clusters: alone they take the model's time, together they share links.
+// Calls of "nccl" on real clusters: alone they take the model's time, together they share links.
 #include "sim/nccl/nccl_model.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace trainyard::testing;
 
-// NICs at their nominal rate, which is what NCCL counts on.
+// NICs at their nominal rate, on which NCCL counts.
 Cluster nodes_of(const char* type, std::uint32_t nodes) {
   ClusterSpec spec;
   spec.node = load_node(type);
@@ -43,7 +43,7 @@ struct Case {
   std::uint32_t stride;
 };
 
-// By NCCL's own model, which counts on no more than the links give.
+// Times by NCCL's own model, which never assumes more than the capacity of the links.
 void expect_model_times(const Case& a_case, CollectiveOp op, Options options) {
   options.machine = false;
   const Cluster cluster = nodes_of(a_case.node, a_case.nodes);
@@ -59,6 +59,7 @@ void expect_model_times(const Case& a_case, CollectiveOp op, Options options) {
   }
 }
 
+// Does a call alone take the model's time?
 TEST(NcclModel, AloneItTakesTheModelsTime) {
   for (const Case& a_case :
        {Case{"dgx_h100", 1, 8, 1}, Case{"dgx_h100", 1, 4, 2}, Case{"dgx_a100_80gb", 1, 8, 1},
@@ -71,6 +72,7 @@ TEST(NcclModel, AloneItTakesTheModelsTime) {
   }
 }
 
+// Does every method take the model's time?
 TEST(NcclModel, EveryMethodTakesTheModelsTime) {
   for (const char* algorithm : {"Ring", "Tree"}) {
     for (const char* protocol : {"LL", "LL128", "Simple"}) {
@@ -83,7 +85,8 @@ TEST(NcclModel, EveryMethodTakesTheModelsTime) {
   }
 }
 
-// Measured: 25 us at 1 MiB by Ring/LL, 1 092 us at 256 MiB by NVLS (2.29, nccl-tests).
+// Does the machine model decide the time? Measured: 25 us at 1 MiB by Ring/LL, 1 092 us at 256 MiB
+// by NVLS (2.29, nccl-tests).
 TEST(NcclModel, TheMachineTellsTheTime) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
@@ -105,14 +108,15 @@ TEST(NcclModel, TheMachineTellsTheTime) {
                       .time_us(double{1 << 26}));
 }
 
+// Does the machine model include the network?
 TEST(NcclModel, TheMachineCountsTheNetwork) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_a100_80gb"), .nodes = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const NcclModel communication(cluster, {});
-  const GroupPlace place{.cluster = cluster, .gpus = gpus};
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
   const Machine machine{.gpu = *machine_model(80),
                         .messages = message_model(),
-                        .network = network_of(place, communication.communicator(gpus))};
+                        .network = network_of(placed, communication.communicator(gpus))};
   for (const CollectiveOp op : {CollectiveOp::AllGather, CollectiveOp::AllToAll}) {
     const Workload workload = one_collective(gpus, op, 1 << 28, "nccl");
     const auto choice = communication.choice(workload.calls.front(), gpus);
@@ -140,8 +144,7 @@ Workload two_collectives(const std::vector<std::uint32_t>& gpus, std::int64_t by
   return workload;
 }
 
-// Each NVLS wants 272 * 9/8 = 306 of a GPU's 370.8 GB/s; together they get half of it each.
-// The links of a node, all `factor` times as fast as they are.
+// The links of a node, all `factor` times as fast.
 Cluster faster_links(const char* type, std::uint32_t nodes, double factor) {
   ClusterSpec spec;
   spec.node = load_node(type);
@@ -151,7 +154,7 @@ Cluster faster_links(const char* type, std::uint32_t nodes, double factor) {
   return build_cluster(spec);
 }
 
-// Call by call, what is chosen on one cluster and on a faster one, and how long it takes.
+// Compares the choice and the time on one cluster and on a faster one, call by call.
 void expect_no_longer(const NcclModel& slower, const NcclModel& faster,
                       const std::vector<std::uint32_t>& gpus, std::size_t& compared) {
   for (const CollectiveOp op :
@@ -169,9 +172,10 @@ void expect_no_longer(const NcclModel& slower, const NcclModel& faster,
   }
 }
 
-// NCCL counts NVLinks and measures none: however fast they are, it chooses the same, and what it
-// chose takes no longer over faster links. (A faster link moved the choice from LL to Simple, which
-// takes 22 us instead of 13 for 2 MiB on two H100.)
+// Do faster links never make a call longer? NCCL counts NVLinks and does not measure them: however
+// fast they are, it chooses the same, and the chosen method takes no longer over faster links. (A
+// faster link once moved the choice from LL to Simple, which takes 22 us instead of 13 for 2 MiB on
+// two H100.)
 TEST(NcclModel, FasterLinksTakeNoCallLonger) {
   std::size_t compared = 0;
   for (const Case& a_case :
@@ -189,7 +193,8 @@ TEST(NcclModel, FasterLinksTakeNoCallLonger) {
   EXPECT_EQ(compared, 9U * 8U * 3U * 21U);
 }
 
-// Twice the link's rate halves what is not latency, above what the measured GPUs have as well.
+// Do large calls follow the rate of the link? Twice the rate halves everything except latency, also
+// above the rates of the measured GPUs.
 TEST(NcclModel, LargeCallsFollowTheLink) {
   const Cluster real = faster_links("dgx_h100", 1, 1.0);
   const Cluster twice = faster_links("dgx_h100", 1, 2.0);
@@ -205,6 +210,8 @@ TEST(NcclModel, LargeCallsFollowTheLink) {
   }
 }
 
+// Do concurrent calls share the switch? Each NVLS needs 272 * 9/8 = 306 of a GPU's 370.8 GB/s;
+// together each gets half of it.
 TEST(NcclModel, TogetherTheyShareTheSwitch) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
@@ -218,7 +225,7 @@ TEST(NcclModel, TogetherTheyShareTheSwitch) {
                   25.0 + static_cast<double>(bytes) / 272000.0);
 }
 
-// A link with less than NCCL counts on is felt.
+// Does the fabric limit a call? A link with less than NCCL's assumption has an effect.
 TEST(NcclModel, TheFabricCountsToo) {
   ClusterSpec spec;
   spec.node = load_node("dgx_h100");
@@ -234,6 +241,7 @@ TEST(NcclModel, TheFabricCountsToo) {
                   282.8 * 1.4 + 2.0 * 31.0 / 32.0 * kGibibyte / 8.0 / 24000.0);
 }
 
+// Are other algorithms those of the registry?
 TEST(NcclModel, OtherAlgorithmsAreTheRegistrys) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
@@ -253,6 +261,7 @@ TEST(NcclModel, OtherAlgorithmsAreTheRegistrys) {
           .empty());
 }
 
+// Are other GPUs refused unless a model is set?
 TEST(NcclModel, OtherGpusAreRefusedUnlessSaid) {
   const Cluster cluster = nodes_of("mi300x", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
@@ -261,11 +270,12 @@ TEST(NcclModel, OtherGpusAreRefusedUnlessSaid) {
   EXPECT_EQ(NcclModel(cluster, {.sm = 80}).phases(call, gpus).size(), 1U);
 }
 
-// Eight MI300X, each pair joined: a tree for the smallest, rings for what takes bandwidth.
+// Can algorithms of the registry replace NCCL on other GPUs? Eight MI300X, each pair joined: a tree
+// for the smallest, rings for large calls.
 TEST(NcclModel, OtherGpusMayBeStoodInFor) {
   const Cluster cluster = nodes_of("mi300x", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
-  const NcclModel communication(cluster, {.stands_in = true});
+  const NcclModel communication(cluster, {.allow_fallback = true});
   EXPECT_FALSE(communication.host().has_value());
   for (const std::int64_t bytes : {256LL, 1LL << 20, 1LL << 30}) {
     const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = bytes, .algorithm = "nccl"};
@@ -289,8 +299,8 @@ TEST(NcclModel, OtherGpusMayBeStoodInFor) {
               name);
 }
 
-// 1 MiB on eight B200: 2.18 takes NVLS, 2.30 a ring, and that is quicker. A100's constants price an
-// L40S, nobody's a V100.
+// Does the release decide? For 1 MiB on eight B200, 2.18 takes NVLS, and 2.30 a ring, which is
+// quicker. A100's constants price an L40S, and none exist for a V100.
 TEST(NcclModel, TheReleaseDecides) {
   const Cluster cluster = nodes_of("dgx_b200", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
@@ -309,6 +319,7 @@ TEST(NcclModel, TheReleaseDecides) {
   EXPECT_EQ(priced_by(70), PricedBy::NoGpu);
 }
 
+// Is the selected algorithm of a call reported?
 TEST(NcclModel, SaysWhatCarriesACall) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
@@ -334,6 +345,7 @@ TEST(NcclModel, SaysWhatCarriesACall) {
       "nvls");
 }
 
+// Which choices can the stepwise model play?
 TEST(NcclModel, WhatCanBePlayedStepByStep) {
   const Choice ring{.op = CollectiveOp::AllReduce, .method = {Algorithm::Ring, Protocol::LL}};
   EXPECT_EQ(stepwise_algorithm(ring, false), "ring");

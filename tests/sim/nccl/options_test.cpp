@@ -1,4 +1,4 @@
-// NCCL_ALGO, NCCL_PROTO and what they leave.
+// NCCL_ALGO, NCCL_PROTO and the methods that they leave.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +18,7 @@ Algorithm chosen_algorithm(const char* algorithms, CollectiveOp op = CollectiveO
   return choose(h100(1, options), {.op = op, .bytes = kLarge}).method.algorithm;
 }
 
+// Are algorithms read in NCCL's syntax?
 TEST(Options, AlgorithmsByNcclsSyntax) {
   EXPECT_EQ(chosen_algorithm(""), Algorithm::Nvls);
   EXPECT_EQ(chosen_algorithm("Ring"), Algorithm::Ring);
@@ -28,6 +29,7 @@ TEST(Options, AlgorithmsByNcclsSyntax) {
   EXPECT_EQ(chosen_algorithm("allgather:Ring"), Algorithm::Nvls);
 }
 
+// Are protocols obeyed?
 TEST(Options, Protocols) {
   Options options;
   options.algorithms = parse_algorithms("Ring");
@@ -37,12 +39,14 @@ TEST(Options, Protocols) {
   EXPECT_EQ(choose(h100(1, options), {.bytes = kLarge}).method.protocol, Protocol::LL);
 }
 
+// Are unknown names refused?
 TEST(Options, UnknownNamesAreRefused) {
   EXPECT_THROW((void)parse_algorithms("Rings"), InputError);
   EXPECT_THROW((void)parse_algorithms("allsum:Ring"), InputError);
   EXPECT_THROW((void)parse_protocols("LL64"), InputError);
 }
 
+// Are settings read as NCCL reads its variables?
 TEST(Options, SettingsAreReadAsNcclReadsItsVariables) {
   const Options plain = options_of({});
   EXPECT_EQ(plain.version, Options{}.version);
@@ -59,6 +63,7 @@ TEST(Options, SettingsAreReadAsNcclReadsItsVariables) {
   EXPECT_EQ(choose(comm, {.bytes = kLarge}).launch.channels, 4U);
 }
 
+// Is every bad setting reported?
 TEST(Options, EveryBadSettingIsNamed) {
   try {
     (void)options_of(
@@ -73,6 +78,7 @@ TEST(Options, EveryBadSettingIsNamed) {
   }
 }
 
+// Is it reported if no method is left?
 TEST(Options, NothingLeftIsSaid) {
   Options options;
   options.algorithms = parse_algorithms("PAT");
@@ -84,6 +90,7 @@ TEST(Options, NothingLeftIsSaid) {
   }
 }
 
+// Does the label state the choice?
 TEST(Options, LabelSaysWhatWasChosen) {
   EXPECT_EQ(to_text(choose(h100(1), {.bytes = kLarge})), "NVLS/Simple, 16 channels");
   EXPECT_EQ(to_text(choose(h100(1), {.bytes = 1024.0})), "Ring/LL, 1 channel");

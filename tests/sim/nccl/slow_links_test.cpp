@@ -1,5 +1,5 @@
-// NVLink slower than the rates that NCCL's search looks for: is it used at its rate, and is a
-// faster one never worse?
+// NVLink slower than the rates of NCCL's search: it must be used at its rate, and a faster link
+// must never be worse.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Nodes {
   std::uint32_t nodes;
 };
 
-// A wire of one link each, which stands for all links of a GPU.
+// A wire of one link, which represents all links of a GPU.
 Cluster with_wires(const Nodes& some, double gigabytes) {
   ClusterSpec spec;
   spec.node = load_node(some.type);
@@ -33,7 +33,7 @@ Cluster with_wires(const Nodes& some, double gigabytes) {
   return build_cluster(spec);
 }
 
-// Alone on its links.
+// The time of the phases alone on their links.
 double time_us(const Cluster& cluster, const std::vector<Phase>& phases) {
   double time = 0.0;
   for (const Phase& phase : phases) {
@@ -54,12 +54,12 @@ double time_us(const Cluster& cluster, const std::vector<Phase>& phases) {
   return 1e6 * time;
 }
 
-// In steps of 5 %, and on both sides of rates that NCCL's search looks for.
+// Rates in steps of 5 %, and on both sides of the rates of NCCL's search.
 std::vector<double> rates() {
   std::vector<double> all;
   for (double rate = 0.05; rate < 60.0; rate *= 1.05) all.push_back(rate);
   for (const double sought : {0.1, 0.12, 0.24, 1.2, 2.4, 3.0, 6.0, 11.0, 15.0, 18.0, 24.0, 40.0})
-    for (const double beside : {1.0 - 1e-6, 1.0}) all.push_back(sought * beside);
+    for (const double factor : {1.0 - 1e-6, 1.0}) all.push_back(sought * factor);
   std::ranges::sort(all);
   return all;
 }
@@ -77,8 +77,9 @@ double all_reduce_us(const Nodes& some, double rate, bool machine, std::int64_t 
   return time_us(cluster, communication.phases(call, gpus_of(8 * some.nodes)));
 }
 
-// The rate of a wire moved graphs and choice: at 2.4, 6 and 40 GB/s a slightly faster one took up
-// to 1.7 times as long, on an H100 node and on several with NICs.
+// Do faster links never make a call longer? The rate of a wire once changed graphs and choice: at
+// 2.4, 6 and 40 GB/s a slightly faster one took up to 1.7 times as long, on an H100 node and on
+// several with NICs.
 TEST(SlowLinks, FasterOnesTakeNoCallLonger) {
   std::size_t compared = 0;
   for (const Nodes& some : kNodes) {
@@ -98,9 +99,9 @@ TEST(SlowLinks, FasterOnesTakeNoCallLonger) {
   EXPECT_EQ(compared, 8U * 2U * 5U * rates().size());
 }
 
-// Bytes take as long as the wire needs: a tenth of the rate, ten times the time. (Below 2.4, 1.2
-// and 0.24 GB/s half and a fifth of a wire were used.) NVLS lets a GPU send every byte once, a ring
-// nearly twice.
+// Are slow links used at their rate? A tenth of the rate takes ten times the time. (Below 2.4, 1.2
+// and 0.24 GB/s half and a fifth of a wire were once used.) With NVLS a GPU sends every byte once,
+// with a ring nearly twice.
 TEST(SlowLinks, AreUsedAtTheirRate) {
   constexpr std::int64_t kBytes = 1LL << 28;
   for (const Nodes& some : kNodes) {

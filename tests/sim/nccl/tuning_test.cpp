@@ -41,6 +41,7 @@ void expect_rows(const Communicator& comm, const std::vector<Row>& rows) {
   }
 }
 
+// Are the rates and latencies of one node of H100 those of NCCL?
 TEST(Tuning, OneNodeOfH100) {
   expect_rows(h100(1), {{kAllReduce, kRingLl, 141.0, 80.571, 15.0},
                         {kAllReduce, kRingLl128, 331.2, 189.257, 40.6},
@@ -54,6 +55,7 @@ TEST(Tuning, OneNodeOfH100) {
                         {kAllGather, kRingSimple, 360.0, 411.429, 32.2}});
 }
 
+// Are the rates and latencies of four nodes of H100 those of NCCL?
 TEST(Tuning, FourNodesOfH100) {
   expect_rows(h100(4), {{kAllReduce, kRingLl, 20.4, 10.529, 78.8},
                         {kAllReduce, kRingLl128, 293.6, 151.535, 144.4},
@@ -65,6 +67,7 @@ TEST(Tuning, FourNodesOfH100) {
                         {kAllGather, kRingSimple, 360.0, 371.613, 145.6}});
 }
 
+// Are the rates and latencies of A100 and B200 those of NCCL?
 TEST(Tuning, A100AndB200) {
   expect_rows(a100(1), {{kAllReduce, kRingLl, 87.7, 50.114, 15.0},
                         {kAllReduce, kRingLl128, 220.8, 126.171, 40.6},
@@ -75,7 +78,7 @@ TEST(Tuning, A100AndB200) {
                         {kAllReduce, kNvls, 720.0, 411.429, 25.0}});
 }
 
-// Oracles 16 to 18, exactly.
+// Are the rates of oracles 16 to 18 exact?
 TEST(Tuning, ExactRates) {
   const Communicator one = h100(1);
   const auto relative = [](double value, double wanted) {
@@ -112,7 +115,7 @@ void expect_picks(const Communicator& comm, const std::vector<Pick>& picks) {
 constexpr double kKib = 1024.0;
 constexpr double kMib = 1024.0 * kKib;
 
-// Oracles 19 and 20 among them.
+// Are the choices and times those of NCCL (including oracles 19 and 20)?
 TEST(Tuning, ChoicesAndTimes) {
   expect_picks(h100(1), {{kKib, kRingLl, 15.01},
                          {64 * kKib, kRingLl, 15.81},
@@ -140,6 +143,7 @@ TEST(Tuning, ChoicesAndTimes) {
                          {1024 * kMib, kRingSimple, 11231.21}});
 }
 
+// Are unavailable methods not offered?
 TEST(Tuning, Availability) {
   const Communicator one = h100(1);
   EXPECT_FALSE(estimate(one, kAllReduce, kNvlsTree));
@@ -158,6 +162,7 @@ TEST(Tuning, Availability) {
               1e-9);
 }
 
+// Do operations with a root run on rings?
 TEST(Tuning, RootedOperationsRunOnRings) {
   const Estimate one = *estimate(h100(1), CollectiveOp::Broadcast, kRingSimple);
   EXPECT_NEAR(one.latency_us, 8.4 + 3.4, 1e-9);
@@ -166,6 +171,7 @@ TEST(Tuning, RootedOperationsRunOnRings) {
   EXPECT_NEAR(four.latency_us, 8.4 + 32 * 14.0, 1e-9);
 }
 
+// Are long rings of 8-bit floats avoided?
 TEST(Tuning, LongRingsOfEightBitFloatsAreAvoided) {
   TuningQuery query{.op = kAllReduce, .bytes = 1024.0 * kMib};
   EXPECT_EQ(choose(a100(4), query).method, kRingSimple);
@@ -174,6 +180,7 @@ TEST(Tuning, LongRingsOfEightBitFloatsAreAvoided) {
   EXPECT_EQ(choose(a100(1), query).method, kRingSimple);
 }
 
+// Does every release give a choice?
 TEST(Tuning, EveryReleaseAnswers) {
   const std::vector<std::string> known = tuning_versions();
   EXPECT_EQ(known,
@@ -193,7 +200,7 @@ TEST(Tuning, EveryReleaseAnswers) {
   }
 }
 
-// The releases differ in these points.
+// Do the releases differ in the documented points?
 TEST(Tuning, ReleasesDiffer) {
   const auto rate = [](const char* version, std::uint32_t nodes, const Method& method) {
     return *estimate(h100(nodes, {.version = version}), kAllReduce, method);
@@ -208,16 +215,18 @@ TEST(Tuning, ReleasesDiffer) {
   EXPECT_NEAR(rate("2.18", 1, kRingLl).bus_rate, 87.7, 1e-9);
 }
 
+// Are version numbers read tolerantly?
 TEST(Tuning, VersionsAreReadGenerously) {
   EXPECT_EQ(tuning_constants("2.27.3").version, "2.27");
   EXPECT_EQ(tuning_constants("v2.22.3-1").version, "2.21");
   EXPECT_EQ(data_version("2.30.7"), "2.30");
-  EXPECT_THROW((void)tuning_constants("2.99"), InputError);  // nobody knows what it will do
+  EXPECT_THROW((void)tuning_constants("2.99"), InputError);  // its behaviour is not known
   EXPECT_THROW((void)tuning_constants("9.9"), InputError);
   EXPECT_THROW((void)tuning_constants("2.10"), InputError);
   EXPECT_THROW((void)tuning_constants("newest"), InputError);
 }
 
+// Is the number of channels that of the communicator?
 TEST(Channels, OfTheCommunicator) {
   EXPECT_EQ(a100(1).channels, 24U);
   EXPECT_EQ(a100(2).channels, 16U);
@@ -234,8 +243,8 @@ TEST(Channels, OfTheCommunicator) {
   EXPECT_EQ(h100(1, {.channels_least = 32}).channels, 32U);
 }
 
-// 8 of the 24 channels leave a third of the ring's 360 GB/s and of the tree's 331.2, 8 of 16 half
-// of NVLS's 476. More channels than NCCL takes find no wires left.
+// Do channels bound the rate? 8 of the 24 channels leave a third of the ring's 360 GB/s and of the
+// tree's 331.2, 8 of 16 half of NVLS's 476. More channels than NCCL's number find no free wires.
 TEST(Channels, BoundTheRate) {
   const Options few{.channels_most = 8};
   const auto bus = [](const Communicator& comm, const Method& method) {
@@ -251,7 +260,8 @@ TEST(Channels, BoundTheRate) {
                    476.0);
 }
 
-// 8 bytes a thread and rank of LL, 64 of Simple; one channel for each 32 KiB sent.
+// What is the launch shape of a call? 8 bytes per thread and rank of LL, 64 of Simple; one channel
+// for each 32 KiB sent.
 TEST(Channels, OfACall) {
   const Communicator comm = h100(1);
   const auto shape = [&](const Method& method, double bytes) {

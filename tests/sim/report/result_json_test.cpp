@@ -23,6 +23,7 @@ std::vector<std::string> keys(const OrderedJson& object) {
   return result;
 }
 
+// Does the result have the stable keys, in order?
 TEST(ResultJson, HasTheStableKeysInOrder) {
   const SmallRun small;
   EXPECT_THAT(keys(result_json(small.view())),
@@ -33,6 +34,7 @@ TEST(ResultJson, HasTheStableKeysInOrder) {
                           "published", "measured_error"));
 }
 
+// Do the key figures follow their definitions?
 TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
   const SmallRun small;
   const OrderedJson result = result_json(small.view());
@@ -45,7 +47,8 @@ TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
   EXPECT_DOUBLE_EQ(result["hfu"], 0.65);
 }
 
-// Products at twice the peak of 16 bits: half the utilisation, and which peak is said.
+// Does the utilisation name its peak? GEMMs at twice the peak of 16 bits have half the utilisation,
+// and the result reports that peak.
 TEST(ResultJson, UtilisationNamesItsPeak) {
   SmallRun small;
   EXPECT_EQ(result_json(small.view())["utilisation"].size(), 2U);
@@ -61,6 +64,7 @@ TEST(ResultJson, UtilisationNamesItsPeak) {
   EXPECT_DOUBLE_EQ(result_json(small.view())["mfu"], 0.5);
 }
 
+// Does the result hold the error of measured runs?
 TEST(ResultJson, TheErrorOfMeasuredRunsIsThere) {
   SmallRun small;
   EXPECT_TRUE(result_json(small.view())["measured_error"].is_null());
@@ -71,6 +75,7 @@ TEST(ResultJson, TheErrorOfMeasuredRunsIsThere) {
                                           "bias": 0.0167, "p90": 0.1})"));
 }
 
+// Is every figure null that does not apply?
 TEST(ResultJson, WhatDoesNotApplyIsNull) {
   SmallRun small;
   small.facts = {};
@@ -85,6 +90,7 @@ TEST(ResultJson, WhatDoesNotApplyIsNull) {
   EXPECT_EQ(result["step_time_s"], 5.0);
 }
 
+// Does the breakdown sum to the step?
 TEST(ResultJson, BreakdownSumsToTheStep) {
   const SmallRun small;
   const OrderedJson rows = result_json(small.view())["breakdown_s"];
@@ -105,6 +111,7 @@ TEST(ResultJson, BreakdownSumsToTheStep) {
   EXPECT_EQ(rows[1]["optimizer"], 0.25);
 }
 
+// Is the memory that of the worst class of each stage?
 TEST(ResultJson, MemoryIsTheWorstClassOfEachStage) {
   SmallRun small;
   small.run.workload.programs[1].stage = 0;  // both in one stage: rank 1 holds more
@@ -118,6 +125,7 @@ TEST(ResultJson, MemoryIsTheWorstClassOfEachStage) {
   EXPECT_EQ(rows[0]["fits"], true);
 }
 
+// Is a step that does not fit reported as such?
 TEST(ResultJson, AStepThatDoesNotFitSaysSo) {
   SmallRun small;
   small.facts.gpu_memory = Bytes{640};
@@ -127,6 +135,7 @@ TEST(ResultJson, AStepThatDoesNotFitSaysSo) {
   EXPECT_EQ(rows[1]["fits"], false);
 }
 
+// Are links joined by kind?
 TEST(ResultJson, LinksAreJoinedByKind) {
   const SmallRun small;
   const OrderedJson rows = result_json(small.view())["links"];
@@ -139,6 +148,7 @@ TEST(ResultJson, LinksAreJoinedByKind) {
   EXPECT_EQ(rows[0]["peak_utilisation"], 0.75);
 }
 
+// Are collectives counted once per group?
 TEST(ResultJson, CollectivesAreCountedOncePerGroup) {
   const SmallRun small;
   const OrderedJson rows = result_json(small.view())["collectives"];
@@ -150,10 +160,11 @@ TEST(ResultJson, CollectivesAreCountedOncePerGroup) {
   EXPECT_EQ(rows[0]["time_s"], 0.5);
   EXPECT_EQ(rows[1]["op"], "all_reduce");
   EXPECT_EQ(rows[1]["count"], 1);
-  EXPECT_DOUBLE_EQ(rows[1]["busbw_bytes_per_s"], (1 << 20) / 0.5);  // 2 (n-1)/n = 1 among two
+  EXPECT_DOUBLE_EQ(rows[1]["busbw_bytes_per_s"], (1 << 20) / 0.5);  // 2 (n-1)/n = 1 between two
 }
 
-// What carried a call is told beside what was asked for; a name alone is both.
+// Do collectives name the algorithm that was selected? The result holds it in addition to the one
+// requested; a name alone means both.
 TEST(ResultJson, CollectivesSayWhatCarriedThem) {
   SmallRun small;
   small.run.partition.class_of_group.assign(small.run.workload.groups.size(), 0);
@@ -175,7 +186,8 @@ TEST(ResultJson, CollectivesSayWhatCarriedThem) {
   EXPECT_EQ(rows[1]["label"], "nccl: Tree/LL, 2 channels");
 }
 
-// A class of four ranks, two groups of two: the calls of both groups.
+// Do folded classes count for all their groups? A class of four ranks has two groups of two, and
+// the calls of both groups count.
 TEST(ResultJson, FoldedClassesCountForAllTheirGroups) {
   SmallRun small;
   for (RankClass& ranks : small.run.partition.ranks) ranks.members = 2;
@@ -185,7 +197,7 @@ TEST(ResultJson, FoldedClassesCountForAllTheirGroups) {
   EXPECT_DOUBLE_EQ(rows[1]["busbw_bytes_per_s"], (1 << 20) / 0.5);
 }
 
-// Oracle 11: 2^30 bytes in 5 ms among 8.
+// Is the bus bandwidth that of nccl-tests (oracle 11: 2^30 bytes in 5 ms among 8)?
 TEST(ResultJson, BusBandwidthIsThatOfNcclTests) {
   constexpr double kAlgbw = 0x1p30 / 5e-3 / 1e9;
   EXPECT_NEAR(kAlgbw * bus_bandwidth_factor(CollectiveOp::AllReduce, 8), 375.8096384, 1e-9 * 375.8);
@@ -194,6 +206,7 @@ TEST(ResultJson, BusBandwidthIsThatOfNcclTests) {
   EXPECT_EQ(bus_bandwidth_factor(CollectiveOp::Broadcast, 8), 1.0);
 }
 
+// Are the costs shares of busy time?
 TEST(ResultJson, CostsAreSharesOfBusyTime) {
   const SmallRun small;
   const OrderedJson costs = result_json(small.view())["costs"];
@@ -204,6 +217,7 @@ TEST(ResultJson, CostsAreSharesOfBusyTime) {
   EXPECT_EQ(costs["worth_measuring"][0]["kernel"], to_text(small.run.workload.kernels[1]));
 }
 
+// Does the result hold published figures together with their difference?
 TEST(ResultJson, PublishedFiguresStandBesideTheirDifference) {
   const SmallRun small;
   const OrderedJson published = result_json(small.view())["published"];
@@ -211,6 +225,7 @@ TEST(ResultJson, PublishedFiguresStandBesideTheirDifference) {
   EXPECT_DOUBLE_EQ(published["figures"][0]["difference"], 0.25);
 }
 
+// Are the approximations named, counted and explained?
 TEST(ResultJson, ApproximationsAreNamedCountedAndExplained) {
   const SmallRun small;
   const OrderedJson result = result_json(small.view());
@@ -220,7 +235,8 @@ TEST(ResultJson, ApproximationsAreNamedCountedAndExplained) {
   EXPECT_FALSE(result["provenance"].contains("wall_s"));
 }
 
-// JSON would write null for them, and a reader would take a size that wrapped for a size.
+// Is a result with a value that is not a number refused? JSON would hold null for it, and a reader
+// would take a size that has wrapped around for a real size.
 TEST(ResultJson, IsNotWrittenWithWhatIsNoNumber) {
   EXPECT_THROW((void)to_text(OrderedJson{{"step_time_s", std::nan("")}}), InternalError);
   EXPECT_THROW((void)to_text(OrderedJson{{"rows", {{{"mfu", HUGE_VAL}}}}}), InternalError);
@@ -231,6 +247,7 @@ TEST(ResultJson, IsNotWrittenWithWhatIsNoNumber) {
   EXPECT_EQ(to_line(OrderedJson{{"error", -2}}), R"({"error":-2})");
 }
 
+// Do numbers read back the same?
 TEST(ResultJson, NumbersReadBackTheSame) {
   SmallRun small;
   small.run.timeline.makespan_s = 5.000000000000001;

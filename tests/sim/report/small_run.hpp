@@ -1,9 +1,9 @@
-// Two GPUs, two pipeline stages, two microbatches, by hand:
+// A run computed by hand: two GPUs, two pipeline stages, two microbatches:
 //
-//     time      0    1    1.25   2   2.25   2.75   4.25   4.75   5
-//     rank 0    F0   F1 ........ |  wait for rank 1 |  all_reduce | optimizer
-//       sends        0 ->       1 ->
-//     rank 1    bubble    F0 ..........  F1 ........ | all_reduce | optimizer
+//    time      0    1    1.25   2   2.25   2.75   4.25   4.75   5
+//    rank 0    F0   F1 ........ |  wait for rank 1 |  all_reduce | optimizer
+//      sends        0 ->       1 ->
+//    rank 1    bubble    F0 ..........  F1 ........ | all_reduce | optimizer
 //
 // F is 1 s on rank 0 and 1.5 s on rank 1; a message takes 0.25 s, the all_reduce of gradients 0.5
 // s.

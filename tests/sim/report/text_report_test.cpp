@@ -28,6 +28,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+// Does the verdict come first?
 TEST(Summary, VerdictComesFirst) {
   SmallRun small;
   EXPECT_THAT(summary_text(small.view()),
@@ -36,6 +37,7 @@ TEST(Summary, VerdictComesFirst) {
   EXPECT_THAT(summary_text(small.view()), StartsWith("DOES NOT FIT: 650 B of 640 B"));
 }
 
+// Are published figures next to the prediction?
 TEST(Summary, PublishedFiguresStandBesideThePrediction) {
   const SmallRun small;
   const std::string text = summary_text(small.view());
@@ -46,6 +48,7 @@ TEST(Summary, PublishedFiguresStandBesideThePrediction) {
   EXPECT_THAT(text, HasSubstr("published: worked by hand"));
 }
 
+// Does the summary compare the utilisation of GEMMs of narrow types with both peaks?
 TEST(Summary, UtilisationIsSetAgainstBothPeaksOfNarrowProducts) {
   SmallRun small;
   small.facts.peaks.push_back({"fp8", FlopsPerSecond{2e13}});
@@ -56,6 +59,7 @@ TEST(Summary, UtilisationIsSetAgainstBothPeaksOfNarrowProducts) {
   EXPECT_THAT(text, ::testing::ContainsRegex("HFU \\(full attention, fp8 peak\\) +37\\.5 %"));
 }
 
+// Does the summary report the error of measured runs?
 TEST(Summary, SaysHowFarOffMeasuredRunsWere) {
   SmallRun small;
   EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("measured:")));
@@ -65,12 +69,14 @@ TEST(Summary, SaysHowFarOffMeasuredRunsWere) {
               HasSubstr("  measured: 3 runs of two GPUs were 5.0 % off, 90 % within 10.0 %\n"));
 }
 
+// Does the table have no published column without published figures?
 TEST(Summary, WithoutPublishedFiguresThereIsNoColumnForThem) {
   SmallRun small;
   small.facts.published.clear();
   EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("published")));
 }
 
+// Is the summary plain ASCII within the width?
 TEST(Summary, IsPlainAndNarrow) {
   SmallRun small;
   const std::string word(70, 'x');
@@ -83,7 +89,8 @@ TEST(Summary, IsPlainAndNarrow) {
   }
 }
 
-// A run in which every share of the breakdown occurs: the widest table there is.
+// Does the widest breakdown stay narrow? Every share of the breakdown occurs in this run, so that
+// its table is the widest possible.
 TEST(Summary, TheWidestBreakdownStaysNarrow) {
   SmallRun small;
   small.run = HandRun(2);
@@ -113,6 +120,7 @@ TEST(Summary, TheWidestBreakdownStaysNarrow) {
   for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), kTextWidth) << line;
 }
 
+// Does a bare workload still have a report?
 TEST(Summary, ABareWorkloadStillReports) {
   SmallRun small;
   small.facts = {};
@@ -121,8 +129,10 @@ TEST(Summary, ABareWorkloadStillReports) {
   EXPECT_THAT(text, ::testing::Not(HasSubstr("MFU")));
 }
 
+// Does every report have text?
 TEST(Registry, EveryReportSaysSomething) {
   const SmallRun small;
+  std::size_t tables = 0;
   for (const ReportEntry& report : reports()) {
     EXPECT_FALSE(report.summary.empty());
     EXPECT_EQ(find_report(report.name), &report);
@@ -130,10 +140,13 @@ TEST(Registry, EveryReportSaysSomething) {
     EXPECT_FALSE(report.json(small.view()).empty()) << report.name;
     if (report.csv == nullptr) continue;
     EXPECT_GE(lines_of(report.csv(small.view())).size(), 2U) << report.name;
+    ++tables;
   }
+  EXPECT_GE(tables, 5U);
   EXPECT_EQ(find_report("no such report"), nullptr);
 }
 
+// Does the table align its columns?
 TEST(TextTable, AlignsColumns) {
   TextTable table({"a", "bb"});
   table.row({"long", "1"});
@@ -141,11 +154,13 @@ TEST(TextTable, AlignsColumns) {
   EXPECT_EQ(table.text(), "  a      bb\n  long    1\n  x     222\n");
 }
 
+// Does the text wrap at the width with its indent?
 TEST(TextTable, WrapsAtTheWidthAndKeepsTheIndent) {
   const std::string text = wrapped("  - " + std::string(60, 'a') + " " + std::string(60, 'b'), 4);
   EXPECT_EQ(text, "  - " + std::string(60, 'a') + "\n    " + std::string(60, 'b') + "\n");
 }
 
+// Are the rows of the CSV tidy?
 TEST(Csv, RowsAreTidy) {
   const SmallRun small;
   const auto lines = lines_of(breakdown_csv(small.view()));
@@ -155,6 +170,7 @@ TEST(Csv, RowsAreTidy) {
   EXPECT_EQ(lines_of(memory_csv(small.view()))[1], "0,0,weights,500,600,1000,1.0,true");
 }
 
+// Does the directory hold the spans in the terms of Nsight?
 TEST(Csv, DirectoryHoldsTheSpansInNsightWords) {
   SmallRun small;
   small.run.workload.names[4] = "adam, \"fused\"";
@@ -174,6 +190,7 @@ TEST(Csv, DirectoryHoldsTheSpansInNsightWords) {
   std::filesystem::remove_all(directory);
 }
 
+// Does the stream compress by the file's name and leave no partial file?
 TEST(OutputStream, CompressesByNameAndLeavesNothingHalfWritten) {
   const auto file = scratch("stream") / "deep" / "out.txt.gz";
   {
@@ -189,6 +206,7 @@ TEST(OutputStream, CompressesByNameAndLeavesNothingHalfWritten) {
   std::filesystem::remove_all(scratch("stream"));
 }
 
+// Is a path that cannot be written an InputError?
 TEST(OutputStream, APlaceThatCannotBeWrittenIsAnInputError) {
   EXPECT_THROW(OutputStream("/dev/null/no/trace.json"), InputError);
 }

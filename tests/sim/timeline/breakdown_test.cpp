@@ -13,7 +13,8 @@ Breakdown of(const HandRun& run, std::size_t rank_class = 0) {
   return breakdown(run.workload, run.partition, run.timeline, rank_class);
 }
 
-// Times in these tests are sums of binary fractions, so that they are exact.
+// Is work charged to its own share? The times in these tests are sums of binary fractions, so that
+// they are exact.
 TEST(Breakdown, WorkIsItsOwn) {
   HandRun run;
   run.compute({.end_s = 1.0});
@@ -26,6 +27,7 @@ TEST(Breakdown, WorkIsItsOwn) {
   EXPECT_EQ(result.total(), run.timeline.makespan_s);
 }
 
+// Does hidden communication cost nothing?
 TEST(Breakdown, HiddenCommunicationCostsNothing) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
@@ -39,6 +41,7 @@ TEST(Breakdown, HiddenCommunicationCostsNothing) {
 
 class ExposedKind : public ::testing::TestWithParam<std::pair<GroupKind, TimeShare>> {};
 
+// Does exposed communication count under the kind of its group?
 TEST_P(ExposedKind, TakesTheKindOfItsGroup) {
   HandRun run;
   const auto [kind, share] = GetParam();
@@ -59,6 +62,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ExposedKind,
                                            std::pair{GroupKind::Context, TimeShare::ExposedContext},
                                            std::pair{GroupKind::Other, TimeShare::ExposedOther}));
 
+// Is a receive a bubble while its message has not been sent?
 TEST(Breakdown, ReceiveNotYetSentIsABubble) {
   HandRun run;
   const auto first =
@@ -70,7 +74,8 @@ TEST(Breakdown, ReceiveNotYetSentIsABubble) {
   EXPECT_EQ(result.of(TimeShare::Compute), 1.5);
 }
 
-// A context rank that waits for the keys of its neighbour: no pipeline has a bubble there.
+// Is a receive from a late member of another group waiting? A context rank waits here for the keys
+// of its neighbour; there is no pipeline, thus no bubble.
 TEST(Breakdown, ReceiveFromALateMemberOfAnotherGroupIsWaiting) {
   for (const GroupKind kind : {GroupKind::Context, GroupKind::Tensor, GroupKind::Data}) {
     HandRun run;
@@ -81,6 +86,7 @@ TEST(Breakdown, ReceiveFromALateMemberOfAnotherGroupIsWaiting) {
   }
 }
 
+// Does a late member cause waiting?
 TEST(Breakdown, LateMemberIsWaiting) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
@@ -92,7 +98,8 @@ TEST(Breakdown, LateMemberIsWaiting) {
   EXPECT_EQ(result.of(TimeShare::ExposedTensor), 0.25);
 }
 
-// A send that its receiver has not met yet is a late member too, not a bubble.
+// Does a late receiver cause waiting? A send whose receiver is not ready yet has a late member too;
+// it is not a bubble.
 TEST(Breakdown, LateReceiverIsWaiting) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
@@ -107,7 +114,8 @@ TEST(Breakdown, LateReceiverIsWaiting) {
   EXPECT_EQ(of(run).of(TimeShare::Bubble), 0.0);
 }
 
-// recv [0 wait 2 move 3], then the tensor gather of what came [3 wait 3.5 move 4.5], then compute.
+// Is a gap followed through a sequence of operations? recv [0 wait 2 move 3], then the tensor
+// all_gather of the received data [3 wait 3.5 move 4.5], then compute.
 TEST(Breakdown, GapIsFollowedThroughAChain) {
   HandRun run;
   const auto in =
@@ -126,7 +134,8 @@ TEST(Breakdown, GapIsFollowedThroughAChain) {
   EXPECT_EQ(spans[2].end_s, 3.5);
 }
 
-// The second reduction waits for the first on their stream: that time is the first one's.
+// Is the time in a stream's queue charged to the operation before? The second reduction waits for
+// the first on their stream: that time belongs to the first one.
 TEST(Breakdown, QueueOnTheStreamIsChargedToWhatStandsBefore) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
@@ -139,8 +148,8 @@ TEST(Breakdown, QueueOnTheStreamIsChargedToWhatStandsBefore) {
   EXPECT_EQ(of(run).of(TimeShare::ExposedTensor), 0.5);
 }
 
-// Of two things waited for, the one that ended last counts, back to the moment it began; the other
-// explains only what came before.
+// Does the last of several dependencies count? Of two dependencies, the one that ended last counts,
+// back to the moment it began; the other one explains only the time before.
 TEST(Breakdown, TheLastOfSeveralCounts) {
   HandRun run;
   const auto early = run.collective({.end_s = 2.0, .stream = 3, .kind = GroupKind::Data});
@@ -150,6 +159,7 @@ TEST(Breakdown, TheLastOfSeveralCounts) {
   EXPECT_EQ(of(run).of(TimeShare::Host), 1.0);  // `late` had nothing before it
 }
 
+// Does the host lane delay the kernel?
 TEST(Breakdown, HostLaneDelaysTheKernel) {
   HandRun run;
   run.workload.streams.emplace_back("host");
@@ -159,6 +169,7 @@ TEST(Breakdown, HostLaneDelaysTheKernel) {
   EXPECT_EQ(of(run).of(TimeShare::Compute), 0.5);
 }
 
+// Is a kernel on another stream still work?
 TEST(Breakdown, KernelOnAnotherStreamIsStillWork) {
   HandRun run;
   const auto copy = run.compute({.end_s = 0.5, .stream = 1});
@@ -166,6 +177,7 @@ TEST(Breakdown, KernelOnAnotherStreamIsStillWork) {
   EXPECT_EQ(of(run).of(TimeShare::Compute), 1.0);
 }
 
+// Does communication on the compute stream block it?
 TEST(Breakdown, CommunicationOnTheComputeStreamBlocksIt) {
   HandRun run;
   run.compute({.end_s = 1.0});
@@ -177,7 +189,8 @@ TEST(Breakdown, CommunicationOnTheComputeStreamBlocksIt) {
   EXPECT_EQ(result.of(TimeShare::Compute), 1.5);
 }
 
-// After its last kernel a rank still gathers parameters; then it is idle until the slowest is done.
+// Is the tail communication, then idle time? After its last kernel a rank still gathers parameters;
+// then it is idle until the slowest rank is done.
 TEST(Breakdown, TheTailIsCommunicationThenIdle) {
   HandRun run(2);
   const auto last = run.compute({.end_s = 1.0});
@@ -196,6 +209,7 @@ TEST(Breakdown, TheTailIsCommunicationThenIdle) {
   EXPECT_EQ(result.total(), 3.0);
 }
 
+// Is a rank without work idle?
 TEST(Breakdown, ARankWithoutWorkIsIdle) {
   HandRun run(2);
   run.compute({.end_s = 2.0}, 1);
@@ -203,9 +217,10 @@ TEST(Breakdown, ARankWithoutWorkIsIdle) {
   EXPECT_EQ(of(run, 1).of(TimeShare::Compute), 2.0);
 }
 
+// Is the bubble of GPipe the textbook fraction?
 TEST(Breakdown, GpipeBubbleIsTheTextbookFraction) {
-  // Two stages, two microbatches, forward 1 and backward 2 s, free transfers: (p-1)/m of the busy
-  // time.
+  // Two stages, two microbatches, forward 1 s and backward 2 s, free transfers: the bubble is
+  // (p-1)/m of the busy time.
   HandRun run(2);
   run.compute({.ready_s = 0.0, .end_s = 1.0});
   run.compute({.ready_s = 1.0, .end_s = 2.0});
@@ -219,7 +234,8 @@ TEST(Breakdown, GpipeBubbleIsTheTextbookFraction) {
   EXPECT_EQ(of(run).of(TimeShare::Bubble) / of(run).of(TimeShare::Compute), 0.5);
 }
 
-// Any program, played by the rules of workload.hpp with random durations and random late partners.
+// A random program, executed by the rules of workload.hpp with random durations and random late
+// partners.
 HandRun random_run(std::uint32_t seed) {
   std::mt19937 random(seed);
   const auto pick = [&random](std::uint32_t below) {
@@ -253,6 +269,7 @@ HandRun random_run(std::uint32_t seed) {
   return run;
 }
 
+// Do the shares sum to the step for any program?
 TEST(Breakdown, SharesSumToTheStepForAnyProgram) {
   for (std::uint32_t seed = 0; seed < 100; ++seed) {
     const HandRun run = random_run(seed);
@@ -268,6 +285,7 @@ TEST(Breakdown, SharesSumToTheStepForAnyProgram) {
   }
 }
 
+// Are the keys those of the result?
 TEST(Breakdown, KeysAreThoseOfTheResult) {
   EXPECT_EQ(to_string(TimeShare::ExposedTensor), "exposed_tensor");
   EXPECT_EQ(to_string(TimeShare::Idle), "idle");

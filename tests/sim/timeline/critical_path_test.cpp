@@ -1,4 +1,4 @@
-// Is the flow found the one that made the step as long as it is, and is slack what it promises?
+// Is the path found the one that determines the length of the step, and is the spare time correct?
 #include "sim/timeline/critical_path.hpp"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-// Rank 0 computes 2 s, rank 1 3 s; they reduce for 1 s; rank 0 then works half a second more.
+// Rank 0 computes 2 s, rank 1 3 s; they reduce for 1 s; rank 0 then works for another half second.
 HandRun late_member() {
   HandRun run(2);
   const auto a = run.compute({.end_s = 2.0}, 0);
@@ -21,6 +21,7 @@ HandRun late_member() {
   return run;
 }
 
+// Does the critical path go through the late member?
 TEST(CriticalPath, GoesThroughTheLateMember) {
   const HandRun run = late_member();
   const EventGraph graph(run.workload, run.partition);
@@ -33,6 +34,7 @@ TEST(CriticalPath, GoesThroughTheLateMember) {
   EXPECT_EQ(path[2].seconds(), 0.5);
 }
 
+// Do the pieces cover the step?
 TEST(CriticalPath, PiecesCoverTheStep) {
   HandRun run;
   const auto a = run.compute({.ready_s = 0.25, .end_s = 1.0});
@@ -52,6 +54,7 @@ TEST(CriticalPath, PiecesCoverTheStep) {
   EXPECT_EQ(gaps_s, 0.75) << "a quarter before the first, half before the last";
 }
 
+// Is the slack the time that an operation may be late?
 TEST(Slack, IsWhatAnOperationMayBeLate) {
   const HandRun run = late_member();
   const auto slack =
@@ -60,6 +63,7 @@ TEST(Slack, IsWhatAnOperationMayBeLate) {
   EXPECT_EQ(slack[1], (std::vector<double>{0.0, 0.0}));
 }
 
+// Does the slack of the last operations reach to the makespan?
 TEST(Slack, AtTheEndReachesToTheMakespan) {
   HandRun run;
   const auto a = run.compute({.end_s = 1.0});
@@ -71,6 +75,7 @@ TEST(Slack, AtTheEndReachesToTheMakespan) {
   EXPECT_EQ(slack[0], (std::vector<double>{0.0, 2.5, 0.0}));
 }
 
+// Is the path of an empty run empty?
 TEST(CriticalPath, OfNothingIsEmpty) {
   HandRun run;
   run.bind_groups();

@@ -1,9 +1,9 @@
 // Workloads and timelines written by hand, small enough to check on paper.
 //
-//   HandRun run;
-//   const auto a = run.compute({.end_s = 1.0});
-//   run.compute({.ready_s = 1.5, .end_s = 2.0, .after = {a}});    // started when ready
-//   run.done();
+//    HandRun run;
+//    const auto a = run.compute({.end_s = 1.0});
+//    run.compute({.ready_s = 1.5, .end_s = 2.0, .after = {a}});    // started when ready
+//    run.done();
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Effect {
 
 struct HandOp {
   double ready_s = 0.0;
-  std::optional<double> start_s{};  // nothing: as soon as ready
+  std::optional<double> start_s{};  // empty: as soon as ready
   double end_s = 0.0;
   std::uint8_t stream = 0;
   std::vector<OpIndex> after{};
@@ -37,8 +37,8 @@ struct HandOp {
   std::uint32_t payload = 0;
 };
 
-// Ranks that are each a class of their own unless `members` says otherwise. Slot k of every rank is
-// its group of GroupKind k; groups hold all ranks.
+// A run whose ranks are separate classes unless `members` gives their sizes. Slot k of every rank
+// is its group of GroupKind k; groups hold all ranks.
 class HandRun {
  public:
   explicit HandRun(std::uint32_t ranks = 1) {
@@ -80,12 +80,12 @@ class HandRun {
     workload.programs[rank].resident.push_back({.category = category, .bytes = bytes});
   }
 
-  // Every slot is a group class of its own whose participants are the ranks; its calls have no
+  // Makes every slot a separate group class whose participants are the ranks; its calls have no
   // phases.
   void bind_groups() {
     const auto ranks = static_cast<std::uint32_t>(partition.ranks.size());
     const auto slots = static_cast<std::uint32_t>(workload.slots.size());
-    partition.places.assign(ranks, std::vector<SlotPlace>(slots));
+    partition.places.assign(ranks, std::vector<SlotTarget>(slots));
     partition.phases.assign(slots, std::vector<std::vector<FoldedPhase>>(workload.calls.size()));
     for (std::uint32_t slot = 0; slot < slots; ++slot) {
       GroupClass group{.representative = GroupId{slot}, .members = 1, .participants = {}};

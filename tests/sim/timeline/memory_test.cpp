@@ -15,6 +15,7 @@ MemoryPeak peak_of(const HandRun& run) {
   return memory_peak(run.workload, run.partition, run.timeline, 0);
 }
 
+// Is resident memory the minimum?
 TEST(Memory, ResidentMemoryIsTheFloor) {
   HandRun run;
   run.resident(100);
@@ -27,6 +28,7 @@ TEST(Memory, ResidentMemoryIsTheFloor) {
   EXPECT_EQ(peak.by_category, (std::vector<std::int64_t>{100, 20}));
 }
 
+// Does the peak name its moment and its operation?
 TEST(Memory, PeakNamesItsMomentAndItsOperation) {
   HandRun run;
   run.resident(100);
@@ -42,7 +44,8 @@ TEST(Memory, PeakNamesItsMomentAndItsOperation) {
   EXPECT_EQ(peak.by_category, (std::vector<std::int64_t>{130, 50}));
 }
 
-// A block freed by the kernel before is there for the kernel after: no false peak between them.
+// Do frees come before allocations at the same instant? The kernel after may use a block that the
+// kernel before has freed: there is no false peak between them.
 TEST(Memory, FreesComeBeforeAllocationsAtOneInstant) {
   HandRun run;
   run.compute({.end_s = 1.0, .effects = {{.bytes = 50}, {.at_end = true, .bytes = -50}}});
@@ -56,6 +59,7 @@ TEST(Memory, FreesComeBeforeAllocationsAtOneInstant) {
   EXPECT_EQ(changes[2].operation, 1U);
 }
 
+// Is the first of equal peaks reported?
 TEST(Memory, TheFirstOfEqualPeaksIsReported) {
   HandRun run;
   run.compute({.end_s = 1.0, .effects = {{.bytes = 50}, {.at_end = true, .bytes = -50}}});
@@ -64,6 +68,7 @@ TEST(Memory, TheFirstOfEqualPeaksIsReported) {
   EXPECT_EQ(peak_of(run).at_s, 0.0);
 }
 
+// Do communication buffers live while the data moves?
 TEST(Memory, CommunicationBuffersLiveWhileItMoves) {
   HandRun run;
   run.collective({.ready_s = 0.0,
@@ -78,8 +83,8 @@ TEST(Memory, CommunicationBuffersLiveWhileItMoves) {
   EXPECT_EQ(curve[2].by_category[0], 0);
 }
 
-// 1F1B by hand: `stages` ranks, `microbatches`, forward and backward one second each, transfers
-// free. A stage holds an activation from the start of a forward to the end of its backward.
+// 1F1B by hand: `stages` ranks, `microbatches`, forward and backward one second each, free
+// transfers. A stage holds an activation from the start of a forward to the end of its backward.
 HandRun one_f_one_b(std::int64_t stages, std::int64_t microbatches, std::int64_t activation) {
   HandRun run(static_cast<std::uint32_t>(stages));
   std::vector<std::vector<double>> forward_end(static_cast<std::size_t>(stages)),
@@ -115,10 +120,10 @@ HandRun one_f_one_b(std::int64_t stages, std::int64_t microbatches, std::int64_t
   return run;
 }
 
-// Oracle 59: static + min(m, p - r) activations on stage r of 1F1B, exactly.
+// Does 1F1B hold exactly static + min(m, p - r) activations on stage r (oracle 59)?
 TEST(Memory, OneForwardOneBackwardHoldsTheAnalyticMultiple) {
   constexpr std::int64_t kActivation =
-      281280512;  // one layer of Llama-3 70B at TP 8 (reference 05)
+      281280512;  // one layer of Llama-3 70B: sb(8h + 4q + 4k + 6f + 4a) / 8, s = 8192
   constexpr std::int64_t kStatic = 17036574720;
   for (const std::int64_t microbatches : {2, 4, 16}) {
     HandRun run = one_f_one_b(4, microbatches, kActivation);
@@ -132,7 +137,7 @@ TEST(Memory, OneForwardOneBackwardHoldsTheAnalyticMultiple) {
   }
 }
 
-// Oracle 60: the curve of every category ends where it began.
+// Does the curve of every category end where it began (oracle 60)?
 TEST(Memory, NothingIsLeftAtTheEndOfTheStep) {
   const HandRun run = one_f_one_b(4, 8, 1000);
   for (std::uint32_t stage = 0; stage < 4; ++stage) {
@@ -143,6 +148,7 @@ TEST(Memory, NothingIsLeftAtTheEndOfTheStep) {
   }
 }
 
+// Does a leak show in its category?
 TEST(Memory, ALeakIsSeenInItsCategory) {
   HandRun run;
   run.compute({.end_s = 1.0, .effects = {{.bytes = 8}, {.bytes = 5, .category = kActivations}}});

@@ -1,5 +1,5 @@
-// An error about a call names the field that chose its algorithm: the call's own, although an equal
-// call of another group may be chosen elsewhere.
+// An error about a call names the field that chose its algorithm: the call's own field, although
+// another field may choose the algorithm of an equal call of another group.
 #include <gtest/gtest.h>
 
 #include "sim/workload/workload.hpp"
@@ -15,12 +15,14 @@ Workload two_groups() {
                             {{1, CollectiveOp::AllReduce}, "/collectives/data/all_reduce"}}};
 }
 
+// Is the field that of the group's slot?
 TEST(ChosenField, IsThatOfTheGroupsSlot) {
   const Workload workload = two_groups();
   EXPECT_EQ(chosen_field(workload, 0, workload.calls[0]), "/collectives/tensor/all_reduce");
   EXPECT_EQ(chosen_field(workload, 1, workload.calls[0]), "/collectives/data/all_reduce");
 }
 
+// Is the field empty where none chose?
 TEST(ChosenField, IsEmptyWhereNobodyChose) {
   const Workload workload = two_groups();
   EXPECT_EQ(chosen_field(workload, 1, workload.calls[1]), "");

@@ -1,4 +1,4 @@
-// Workloads made by hand: a builder of programs, and a symmetric training step on it.
+// Workloads made by hand: a builder of programs, and a symmetric training step built with it.
 #pragma once
 
 #include <algorithm>
@@ -78,8 +78,8 @@ inline Workload empty_workload() {
   return workload;
 }
 
-// Ranks that run the program, on GPUs in order. REQUIRES: all programs are written (slots are
-// known).
+// Adds a rank that runs the program. Ranks are on GPUs in order. REQUIRES: all programs are written
+// (slots are known).
 inline RankId add_rank(Workload& workload, std::uint32_t program, std::uint32_t gpu) {
   workload.ranks.push_back({.program = program,
                             .gpu = gpu,
@@ -88,7 +88,7 @@ inline RankId add_rank(Workload& workload, std::uint32_t program, std::uint32_t 
   return static_cast<RankId>(workload.ranks.size() - 1);
 }
 
-// A group whose members reach it through the slots given, one per member or one for all.
+// Adds a group whose members reach it through the given slots, one per member or one for all.
 inline GroupId add_group(Workload& workload, GroupKind kind, const std::vector<RankId>& members,
                          const std::vector<std::string>& slots) {
   const auto group = static_cast<GroupId>(workload.groups.size());
@@ -111,8 +111,8 @@ struct StepShape {
   std::vector<std::uint32_t> placement = {};  // GPU of each rank; empty: in order
 };
 
-// One pipelined step: all forwards, all backwards, gradients. Rank = (stage * data + replica) *
-// tensor + position; every stage has a program of its own.
+// Writes one pipelined step: all forwards, all backwards, gradients. Rank = (stage * data +
+// replica) * tensor + position; every stage has its own program.
 class StepWriter {
  public:
   explicit StepWriter(StepShape shape) : shape_(std::move(shape)) {}

@@ -1,4 +1,4 @@
-// A program that is written out, said again as instances of blocks.
+// Rewrites a program that lists all its operations as instances of blocks.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace trainyard::test {
 
-// Runs of operations from each of `begins` to the next (the first is 0); those that are alike but
-// for their microbatch become one block.
+// Writes the operations as instances: each runs from one of `begins` to the next (the first is 0).
+// Instances that are equal except for their microbatch share one block.
 class BlockWriter {
  public:
   explicit BlockWriter(const Program& program) : program_(program) {}
@@ -95,7 +95,7 @@ inline Program in_blocks(const Program& program, const std::vector<OpIndex>& beg
   return BlockWriter(program).written(begins);
 }
 
-// One run for every microbatch that stands in one piece.
+// One instance for every microbatch that is contiguous.
 inline Program in_blocks(const Program& program) {
   std::vector<OpIndex> begins;
   std::int32_t before = 0;

@@ -1,4 +1,4 @@
-// A list of instances of blocks: does it read as one that is written out?
+// Does a list of instances of blocks read the same as one that lists all operations?
 #include "sim/workload/operation_list.hpp"
 
 #include <gmock/gmock.h>
@@ -12,8 +12,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Operation 0 alone; 1 and 2 of microbatch 4, which come again as 4 and 5 for microbatch 6 behind 3
-// of another kind. The first of the two waits for one from before, the second for the first.
+// A list of operation 0 alone, then 1 and 2 of microbatch 4, which recur as 4 and 5 for microbatch
+// 6 after operation 3 of another kind. The first of the two waits for an earlier operation, the
+// second for the first.
 OperationList repeating() {
   return OperationList(OperationList::Content{
       .operations =
@@ -32,6 +33,7 @@ OperationList repeating() {
       .bindings = {0, 2, 0, 3}});
 }
 
+// Does the list read the same in order and by number?
 TEST(RepeatingList, ReadsAlikeInOrderAndByNumber) {
   const OperationList list = repeating();
   ASSERT_EQ(list.size(), 6U);
@@ -52,6 +54,7 @@ TEST(RepeatingList, ReadsAlikeInOrderAndByNumber) {
   EXPECT_THROW((void)list.at(6), std::out_of_range);
 }
 
+// Does every instance bind its own inputs?
 TEST(RepeatingList, EveryInstanceBindsInputsOfItsOwn) {
   const OperationList list = repeating();
   const auto inputs = [&](OpIndex op) {
@@ -66,6 +69,7 @@ TEST(RepeatingList, EveryInstanceBindsInputsOfItsOwn) {
   EXPECT_THAT(inputs(5), ElementsAre(4));
 }
 
+// Does a change of a block change all its instances?
 TEST(RepeatingList, AChangeOfABlockIsOneOfAllItsInstances) {
   OperationList list = repeating();
   const OperationList before = list;
@@ -77,6 +81,7 @@ TEST(RepeatingList, AChangeOfABlockIsOneOfAllItsInstances) {
   EXPECT_FALSE(list.shares_with(before));
 }
 
+// Does another arrangement share the blocks?
 TEST(RepeatingList, AnotherArrangementSharesTheBlocks) {
   const OperationList known = repeating();
   OperationList list = known.rearranged({{.first = 0, .block = 1, .microbatch = 3, .bindings = 0},
@@ -87,7 +92,7 @@ TEST(RepeatingList, AnotherArrangementSharesTheBlocks) {
   EXPECT_TRUE(list.shares_blocks_with(known));
   EXPECT_FALSE(list.shares_with(known));
   EXPECT_EQ(list[0].microbatch, 7);
-  EXPECT_EQ(list[2].microbatch, -1);  // of none in any instance
+  EXPECT_EQ(list[2].microbatch, -1);  // of no microbatch in any instance
   EXPECT_EQ(list[4].payload, 12U);
   EXPECT_EQ(*list.dependencies_of(3).begin(), 2U);
   list.edit()[1].payload = 7;
@@ -96,7 +101,8 @@ TEST(RepeatingList, AnotherArrangementSharesTheBlocks) {
   EXPECT_FALSE(list.shares_blocks_with(known));
 }
 
-// Longer than the steps at which a list remembers its instances.
+// Does the list find every operation when it is long? It is longer than the interval at which a
+// list remembers its instances.
 TEST(OperationList, FindsEveryOperationOfALongOne) {
   OperationList::Content content;
   OpIndex next = 0;
@@ -123,6 +129,7 @@ TEST(OperationList, FindsEveryOperationOfALongOne) {
   }
 }
 
+// Is a list made by hand one block?
 TEST(OperationList, OneMadeByHandIsOneBlock) {
   OperationList list;
   EXPECT_TRUE(list.empty());

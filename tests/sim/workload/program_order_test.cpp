@@ -1,4 +1,4 @@
-// Is the order of a program the same, whether it is written out or in blocks?
+// Is the order of a program the same, whether it lists all operations or consists of blocks?
 #include "sim/workload/program_order.hpp"
 
 #include <gmock/gmock.h>
@@ -33,8 +33,8 @@ class Steps {
   std::int32_t microbatch_ = 0;
 };
 
-// 16 operations: a message, then kernels, every other one of which waits for a collective after the
-// one before it.
+// Adds 16 operations: a message, then kernels, of which every other one waits for a collective
+// after the previous kernel.
 void add_microbatch(Steps& steps) {
   OpIndex awaited = steps.add(2, 0);
   for (int i = 0; i < 7; ++i) {
@@ -45,7 +45,8 @@ void add_microbatch(Steps& steps) {
   steps.next_microbatch();
 }
 
-// An operation that waits for an earlier instance waits for an input of its block.
+// Is a block entered through its inputs and streams? An operation that waits for an earlier
+// instance waits for an input of its block.
 TEST(ProgramOrder, ABlockIsEnteredThroughItsInputsAndStreams) {
   Steps steps;
   for (int i = 0; i < 3; ++i) add_microbatch(steps);
@@ -53,12 +54,12 @@ TEST(ProgramOrder, ABlockIsEnteredThroughItsInputsAndStreams) {
   ASSERT_EQ(program.operations.blocks().size(), 1U);
   const ProgramOrder order(program);
   // The operations before it on streams 2, 0 and 1.
-  EXPECT_THAT(order.outside_of(0), ElementsAre(kNone, kNone, kNone));
-  EXPECT_THAT(order.outside_of(2), ElementsAre(16, 31, 30));
+  EXPECT_THAT(order.entry_operations(0), ElementsAre(kNone, kNone, kNone));
+  EXPECT_THAT(order.entry_operations(2), ElementsAre(16, 31, 30));
   EXPECT_EQ(order.entries_of(0).edges.size(), 3U);
 }
 
-// By operation which others surely end before it starts, path by path.
+// For each operation, which others certainly end before it starts, computed path by path.
 std::vector<std::vector<bool>> slow_order(const Program& program) {
   const std::size_t count = program.operations.size();
   std::vector<std::vector<bool>> before(count, std::vector<bool>(count, false));
@@ -80,7 +81,7 @@ std::vector<std::vector<bool>> slow_order(const Program& program) {
 struct Drawn {
   std::uint8_t stream = 0;
   std::vector<OpIndex> inside = {};  // dependencies, from the first
-  bool outside = false;              // waits for something from before
+  bool outside = false;              // waits for an earlier operation
 };
 
 std::vector<Drawn> draw_microbatch(Random& random, OpIndex operations) {
@@ -94,8 +95,8 @@ std::vector<Drawn> draw_microbatch(Random& random, OpIndex operations) {
   return drawn;
 }
 
-// Microbatches of a few kinds, whose operations wait for others of before by chance, behind one
-// operation.
+// Draws microbatches of a few kinds after one operation. Their operations wait at random for
+// earlier ones of other microbatches.
 Program draw_program(std::uint64_t seed) {
   Random random(seed);
   const std::vector<std::vector<Drawn>> kinds = {
@@ -116,6 +117,7 @@ Program draw_program(std::uint64_t seed) {
   return steps.program();
 }
 
+// Is the order that of all paths?
 TEST(ProgramOrder, IsThatOfAllPaths) {
   std::size_t again = 0;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
@@ -134,6 +136,7 @@ TEST(ProgramOrder, IsThatOfAllPaths) {
   EXPECT_GT(again, 40U);
 }
 
+// Does the order know the previous operation on a stream?
 TEST(ProgramOrder, KnowsWhatStandsBeforeOnAStream) {
   const Program program = in_blocks(draw_program(3));
   const ProgramOrder order(program);
@@ -142,6 +145,7 @@ TEST(ProgramOrder, KnowsWhatStandsBeforeOnAStream) {
     EXPECT_EQ(order.previous(op), std::exchange(last[program.operations[op].stream], op)) << op;
 }
 
+// Does the order derived from blocks hold in another arrangement?
 TEST(ProgramOrder, WhatFollowsFromBlocksHoldsInAnotherArrangement) {
   Steps few;
   for (int i = 0; i < 2; ++i) add_microbatch(few);

@@ -1,5 +1,5 @@
-// Which programs share one template, and does each keep its own kernels? Are programs that two
-// writers wrote numbered as one writer would have, and do templates stay shared?
+// Which programs share one template, and does each keep its own kernels? Are the programs of two
+// writers numbered as if one writer had written them, and do templates stay shared?
 #include "sim/workload/program_templates.hpp"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 
 // Computations with these kernels, one after the other, each with a byte of memory; the last one
-// waits for the operation named.
+// waits for the given operation.
 Program computing(const std::vector<std::uint32_t>& kernels, OpIndex waits_for = 0) {
   Program program;
   for (std::size_t i = 0; i < kernels.size(); ++i) {
@@ -37,6 +37,7 @@ std::vector<Program> shared(std::vector<Program> programs) {
   return writer.take();
 }
 
+// Do programs with other kernels and bytes share a template?
 TEST(ProgramTemplates, ProgramsWithOtherKernelsAndBytesShareOne) {
   const std::vector<Program> programs = shared({computing({5, 6, 5}), computing({7, 8, 7})});
   EXPECT_TRUE(programs[0].same_template(programs[1]));
@@ -47,7 +48,8 @@ TEST(ProgramTemplates, ProgramsWithOtherKernelsAndBytesShareOne) {
   EXPECT_EQ(programs[0].kernels.size(), 2U);  // by number of the template
 }
 
-// Two operations with one kernel in the first program, and with two in a later one.
+// Do numbers separate where a program distinguishes them? Two operations have one kernel in the
+// first program, and two kernels in a later one.
 TEST(ProgramTemplates, PartNumbersWhereAProgramTellsThemApart) {
   const std::vector<Program> programs = shared({computing({1, 1, 1, 2}), computing({3, 3, 3, 3}),
                                                 computing({4, 5, 4, 5}), computing({6, 7, 8, 7})});
@@ -58,6 +60,7 @@ TEST(ProgramTemplates, PartNumbersWhereAProgramTellsThemApart) {
   EXPECT_THAT(kernels_of(programs[3]), ElementsAre(6, 7, 8, 7));
 }
 
+// Do programs that are not isomorphic stay unchanged?
 TEST(ProgramTemplates, WhatIsNotAlikeStaysAsItWas) {
   Program sends = computing({1, 2});
   sends.operations.edit()[1].kind = OpKind::Send;
@@ -73,13 +76,15 @@ TEST(ProgramTemplates, WhatIsNotAlikeStaysAsItWas) {
   EXPECT_THAT(kernels_of(programs[1]), ElementsAre(4, 5));
 }
 
+// Does each program written by hand have its own template?
 TEST(ProgramTemplates, ProgramsWrittenByHandHaveTheirOwn) {
   std::vector<Program> programs = {computing({1}), computing({1}), {}, {}};
   programs.push_back(programs[1]);
   EXPECT_THAT(program_templates(programs), ElementsAre(0, 1, 2, 3, 1));
 }
 
-// Collectives on two streams, in order only where the second waits for the first.
+// Does one order serve all programs of a template? The collectives are on two streams, in order
+// only where the second waits for the first.
 TEST(ProgramTemplates, OneOrderServesAllOfATemplate) {
   Workload workload;
   for (const std::uint32_t kernel : {0U, 1U}) {
@@ -123,6 +128,7 @@ Workload second() {
           .programs = {three(0, 0, 0), three(1, 1, 1)}};
 }
 
+// Are the numbers those of one writer?
 TEST(AppendPrograms, NumbersAreThoseOfOneWriter) {
   Workload joined = first();
   append_programs(joined, second());
@@ -136,11 +142,12 @@ TEST(AppendPrograms, NumbersAreThoseOfOneWriter) {
     for (const Operation& op : program.operations) numbers.push_back({op.name, op.payload});
   }
   using Numbers = std::vector<std::uint32_t>;
-  EXPECT_THAT(numbers, ElementsAre(Numbers{0, 1}, Numbers{1, 0}, Numbers{1, 0},  // as they were
+  EXPECT_THAT(numbers, ElementsAre(Numbers{0, 1}, Numbers{1, 0}, Numbers{1, 0},  // unchanged
                                    Numbers{1, 2}, Numbers{2, 1}, Numbers{2, 1},  //
                                    Numbers{1, 0}, Numbers{2, 0}, Numbers{2, 0}));
 }
 
+// Do programs of a template still share it?
 TEST(AppendPrograms, ProgramsOfATemplateShareItStill) {
   Workload more = second();
   TemplateWriter writer;

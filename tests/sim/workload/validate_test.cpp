@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 const CollectiveCall kReduce{.op = CollectiveOp::AllReduce, .bytes = 1024};
 
-// The problems of a workload, one per line; empty when it is fine.
+// The problems of a workload, one per line; empty when it is valid.
 std::string problems_of(const Workload& workload) {
   try {
     validate(workload, "step.json");
@@ -37,11 +37,13 @@ Workload pair() {
   return workload;
 }
 
+// Is a well-formed workload accepted?
 TEST(Validate, AcceptsWhatIsWellFormed) {
   EXPECT_EQ(problems_of(pair()), "");
   EXPECT_EQ(problems_of(training_step({.tensor = 2, .data = 2, .stages = 3})), "");
 }
 
+// Does the error name an index that is out of range?
 TEST(Validate, NamesAnIndexOutOfRange) {
   Workload workload = pair();
   workload.programs[0].operations.edit()[0].payload = 7;
@@ -50,6 +52,7 @@ TEST(Validate, NamesAnIndexOutOfRange) {
             "to 0)\n");
 }
 
+// Is waiting for a later operation refused?
 TEST(Validate, RefusesToWaitForWhatComesLater) {
   Workload workload = pair();
   OperationList::Content content = workload.programs[0].operations.content();
@@ -59,6 +62,7 @@ TEST(Validate, RefusesToWaitForWhatComesLater) {
               HasSubstr("/programs/0/operations/1/after: operation 1 cannot wait for operation 1"));
 }
 
+// Is a send refused whose call is a collective?
 TEST(Validate, RefusesASendThatIsACollective) {
   Workload workload = pair();
   workload.programs[0].operations.edit()[1].kind = OpKind::Send;
@@ -66,6 +70,7 @@ TEST(Validate, RefusesASendThatIsACollective) {
               HasSubstr("a send operation cannot make call 0, which is all_reduce"));
 }
 
+// Is an unbound slot refused that is in use?
 TEST(Validate, RefusesAnUnboundSlotInUse) {
   Workload workload = pair();
   workload.ranks[1].slots.clear();
@@ -73,12 +78,14 @@ TEST(Validate, RefusesAnUnboundSlotInUse) {
               HasSubstr("/ranks/1/slots: rank 1 runs program 0 but slot \"data\""));
 }
 
+// Is a slot refused that does not lead to the rank?
 TEST(Validate, RefusesASlotThatDoesNotLeadToTheRank) {
   Workload workload = pair();
   workload.ranks[1].slots[0].group_rank = 0;
   EXPECT_THAT(problems_of(workload), HasSubstr("rank 1 is not member 0 of group 0"));
 }
 
+// Are empty groups and duplicate members refused?
 TEST(Validate, RefusesGroupsOfNobodyAndTwins) {
   Workload workload = pair();
   workload.groups[0].members = {0, 1, 1, 5};
@@ -89,16 +96,19 @@ TEST(Validate, RefusesGroupsOfNobodyAndTwins) {
   EXPECT_THAT(text, HasSubstr("/groups/1/members: a group needs at least one member"));
 }
 
+// Are two ranks on one GPU refused?
 TEST(Validate, RefusesTwoRanksOnOneGpu) {
   Workload workload = pair();
   workload.ranks[1].gpu = 0;
   EXPECT_THAT(problems_of(workload), HasSubstr("/ranks/1/gpu: GPU 0 already has rank 0"));
 }
 
+// Is a workload without ranks refused?
 TEST(Validate, RefusesNobody) {
   EXPECT_THAT(problems_of(empty_workload()), HasSubstr("there is no rank to run anything"));
 }
 
+// Is a receive by the sender refused?
 TEST(Validate, RefusesToReceiveAsTheSender) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "both receive");
@@ -109,7 +119,7 @@ TEST(Validate, RefusesToReceiveAsTheSender) {
               HasSubstr("rank 0 receives through slot \"from\" as member 0 of the 2 ranks"));
 }
 
-// Ranks 0 and 1 with programs of their own in one group.
+// Ranks 0 and 1, with separate programs, in one group.
 Workload two_programs(const std::vector<Call>& first, const std::vector<Call>& second) {
   Workload workload = empty_workload();
   for (const auto& [name, calls] : {std::pair{"a", first}, std::pair{"b", second}}) {
@@ -122,6 +132,7 @@ Workload two_programs(const std::vector<Call>& first, const std::vector<Call>& s
   return workload;
 }
 
+// Does the error name calls that do not match?
 TEST(Validate, NamesCallsThatDoNotMatch) {
   const CollectiveCall gather{.op = CollectiveOp::AllGather, .bytes = 1024};
   EXPECT_EQ(
@@ -135,6 +146,7 @@ TEST(Validate, NamesCallsThatDoNotMatch) {
               HasSubstr("all_reduce of 2048 bytes"));
 }
 
+// Does the error name a missing call?
 TEST(Validate, NamesACallThatIsMissing) {
   EXPECT_THAT(problems_of(two_programs({kReduce, kReduce}, {kReduce})),
               HasSubstr("rank 0 calls the group 2 times and rank 1 only 1: rank 0 makes all_reduce "
@@ -142,6 +154,7 @@ TEST(Validate, NamesACallThatIsMissing) {
   EXPECT_THAT(problems_of(two_programs({}, {kReduce})), HasSubstr("and rank 0 only 0"));
 }
 
+// Does validation stop after a few problems?
 TEST(Validate, StopsAfterAFewProblems) {
   Workload workload = pair();
   for (int i = 0; i < 100; ++i) {
@@ -151,7 +164,8 @@ TEST(Validate, StopsAfterAFewProblems) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10);
 }
 
-// Both send first and receive then, on one stream: neither send can meet its receive.
+// Does the error name the cycle of a send-send deadlock? Both ranks send first and then receive, on
+// one stream: neither send can reach its receive.
 TEST(Progress, NamesTheCycleOfASendSendDeadlock) {
   Workload workload = empty_workload();
   for (const std::string name : {"left", "right"}) {
@@ -175,6 +189,7 @@ TEST(Progress, NamesTheCycleOfASendSendDeadlock) {
       "another stream)\n");
 }
 
+// Do sends on another stream not block?
 TEST(Progress, SendsOnAnotherStreamDoNotBlock) {
   Workload workload = empty_workload();
   for (const std::string name : {"left", "right"}) {
@@ -188,8 +203,9 @@ TEST(Progress, SendsOnAnotherStreamDoNotBlock) {
   EXPECT_EQ(problems_of(workload), "");
 }
 
+// Does the error name a dependency in the cycle?
 TEST(Progress, NamesADependencyInTheCycle) {
-  // Each waits, by an event, for what the other sends only afterwards.
+  // Each rank waits, by an event, for data that the other sends only afterwards.
   Workload workload = empty_workload();
   for (const std::string name : {"left", "right"}) {
     ProgramWriter program(workload, name);
@@ -202,6 +218,7 @@ TEST(Progress, NamesADependencyInTheCycle) {
   EXPECT_THAT(problems_of(workload), HasSubstr("of the same rank, on which it depends"));
 }
 
+// Do collectives in another order deadlock?
 TEST(Progress, CollectivesInAnotherOrderDeadlock) {
   // Two groups of the same two ranks, called in opposite order on one stream.
   Workload workload = empty_workload();
@@ -225,8 +242,10 @@ Workload uneven_pair() {
   return workload;
 }
 
+// Is a byte matrix accepted?
 TEST(Validate, AcceptsAByteMatrix) { EXPECT_EQ(problems_of(uneven_pair()), ""); }
 
+// Is a byte matrix accepted only for an all_to_all?
 TEST(Validate, OnlyAnAllToAllHasAByteMatrix) {
   Workload workload = uneven_pair();
   std::get<CollectiveCall>(workload.calls[0]).op = CollectiveOp::AllGather;
@@ -235,6 +254,7 @@ TEST(Validate, OnlyAnAllToAllHasAByteMatrix) {
             "uneven)\n");
 }
 
+// Must a byte matrix fit its group and its bytes?
 TEST(Validate, AByteMatrixFitsItsGroupAndItsBytes) {
   Workload workload = uneven_pair();
   std::vector<std::int64_t>& matrix = std::get<CollectiveCall>(workload.calls[0]).matrix;
@@ -251,7 +271,8 @@ TEST(Validate, AByteMatrixFitsItsGroupAndItsBytes) {
             "them)\n");
 }
 
-// Equal sizes, different matrices: not the same call.
+// Must the members agree on the matrix? Calls with equal sizes and different matrices are not the
+// same call.
 TEST(Validate, MembersMustAgreeOnTheMatrix) {
   Workload workload = uneven_pair();
   workload.calls.push_back(workload.calls[0]);

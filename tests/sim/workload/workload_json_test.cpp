@@ -16,7 +16,8 @@ using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The example of workload_format.md, cut out of the page so that the page cannot go stale.
+// The example of workload_format.md, extracted from the page so that the page cannot become
+// outdated.
 std::string example() {
   const std::string page = read_file(std::filesystem::path(TRAINYARD_SOURCE_DIRECTORY) /
                                      "sim/workload/workload_format.md");
@@ -42,6 +43,7 @@ std::string problems_in(const std::string& json) {
   return "";
 }
 
+// Does the example of the page parse?
 TEST(WorkloadJson, ReadsTheExampleOfThePage) {
   const Workload workload = parse_workload("step.json", example());
   ASSERT_EQ(workload.programs.size(), 1U);
@@ -64,7 +66,7 @@ TEST(WorkloadJson, ReadsTheExampleOfThePage) {
   EXPECT_EQ(workload.ranks[1].label, "dp1");
 }
 
-// Three instances of a block with one input, behind an operation.
+// Three instances of a block with one input, after an operation.
 constexpr const char* kBlocks = R"({
   "streams": ["compute", "network"], "memory_categories": ["gradients"],
   "kernels": [{"kind": "gemm", "m": 1, "n": 1, "k": 1}],
@@ -81,6 +83,7 @@ constexpr const char* kBlocks = R"({
     "memory": [{"operation": 4, "category": "gradients", "bytes": -16, "when": "end"}]}],
   "ranks": [{"program": 0, "gpu": 0}]})";
 
+// Does the reader accept instances of blocks?
 TEST(WorkloadJson, ReadsInstancesOfBlocks) {
   const Workload workload = parse_workload("blocks.json", kBlocks);
   const Program& program = workload.programs.at(0);
@@ -96,6 +99,7 @@ TEST(WorkloadJson, ReadsInstancesOfBlocks) {
   EXPECT_EQ(to_json(parse_workload("again.json", json)), json);
 }
 
+// Are instances refused that do not fit?
 TEST(WorkloadJson, RefusesInstancesThatDoNotFit) {
   const auto problems_in = [](const std::string& text) {
     try {
@@ -151,6 +155,7 @@ void expect_equal_programs(const Program& a, const Program& b) {
   }
 }
 
+// Does a workload round-trip to the last bit?
 TEST(WorkloadJson, RoundTripsToTheLastBit) {
   Workload workload = training_step({.tensor = 2, .data = 2, .stages = 2});
   // A delay without a short decimal form, every kind of kernel, tags and memory.
@@ -195,6 +200,7 @@ TEST(WorkloadJson, RoundTripsToTheLastBit) {
   }
 }
 
+// Does the reader read files, and do errors name them?
 TEST(WorkloadJson, ReadsFilesAndNamesThem) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "hand_step.json";
   write_file(file, example());
@@ -202,6 +208,7 @@ TEST(WorkloadJson, ReadsFilesAndNamesThem) {
   EXPECT_THROW(static_cast<void>(read_workload("no/such/step.json")), InputError);
 }
 
+// Are unknown keys and words refused?
 TEST(WorkloadJson, RefusesUnknownKeysAndWords) {
   EXPECT_THAT(
       problems_in(replaced(example(), "\"stream\": \"network\"", "\"stream\": \"networks\"")),
@@ -212,6 +219,7 @@ TEST(WorkloadJson, RefusesUnknownKeysAndWords) {
               HasSubstr("/programs/0/operations/1/call/op"));
 }
 
+// Is waiting for a missing operation refused?
 TEST(WorkloadJson, RefusesWaitingForWhatIsNotThere) {
   EXPECT_THAT(problems_in(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [\"adam\"]")),
               HasSubstr("/programs/0/operations/2/after: \"adam\" is not an earlier operation"));
@@ -222,6 +230,7 @@ TEST(WorkloadJson, RefusesWaitingForWhatIsNotThere) {
               HasSubstr("\"backward\" is not the name of only one operation"));
 }
 
+// Are numbers out of range refused?
 TEST(WorkloadJson, RefusesNumbersOutOfRange) {
   EXPECT_THAT(
       problems_in(replaced(example(), "\"program\": 0, \"gpu\": 1", "\"program\": 3, \"gpu\": 1")),
@@ -232,6 +241,7 @@ TEST(WorkloadJson, RefusesNumbersOutOfRange) {
               HasSubstr("is not a whole number"));
 }
 
+// Are all problems reported together?
 TEST(WorkloadJson, ReportsAllProblemsTogether) {
   std::string json = replaced(example(), "\"m\": 4096", "\"m\": 0");
   json = replaced(json, "\"gpu\": 1", "\"gpu\": -1");
@@ -240,6 +250,7 @@ TEST(WorkloadJson, ReportsAllProblemsTogether) {
   EXPECT_THAT(text, HasSubstr("/ranks/1/gpu"));
 }
 
+// Is a byte matrix written and read?
 TEST(WorkloadJson, WritesAndReadsAByteMatrix) {
   const std::string uneven = replaced(
       example(), R"({"op": "all_reduce", "bytes": "32 MiB", "algorithm": "ring"})",
@@ -254,7 +265,7 @@ TEST(WorkloadJson, WritesAndReadsAByteMatrix) {
   EXPECT_THAT(problems_in(replaced(uneven, "[0, 30, 10, 5]", "[]")), HasSubstr("has no numbers"));
 }
 
-// Sizes whose sums and products would leave 64 bits are refused, each at its field.
+// Are sizes refused whose sums and products would exceed 64 bits, each at its field?
 TEST(WorkloadJson, RefusesSizesThatCannotBeCounted) {
   const std::string whole = example();
   EXPECT_EQ(problems_in(whole), "");
@@ -263,7 +274,7 @@ TEST(WorkloadJson, RefusesSizesThatCannotBeCounted) {
       HasSubstr("/bytes: must be between 0 and 2305843009213693952"));
   EXPECT_THAT(problems_in(replaced(whole, "\"m\": 4096", "\"m\": 4611686018427387904")),
               HasSubstr("/kind: a gemm of"));
-  // Each effect can be counted, and all together cannot.
+  // Each effect can be counted, but not all together.
   std::string effects;
   for (int i = 0; i < 4; ++i)
     effects += R"({"category": "weights", "when": "end", "bytes": 2305843009213693952},)";
@@ -274,8 +285,8 @@ TEST(WorkloadJson, RefusesSizesThatCannotBeCounted) {
               HasSubstr("/programs/0/operations: allocate and free more than 2^63 bytes"));
 }
 
-// A host copy, a step of a collective and a relay by switches are calls of their own kinds; their
-// word stands under "algorithm".
+// Does each kind of call keep its keyword? A host copy, a step of a collective and a relay by
+// switches are different kinds of call; their keyword is under "algorithm".
 TEST(WorkloadJson, EachKindOfCallKeepsItsWord) {
   const Workload workload = parse_workload("step.json", R"({"calls": [
       {"op": "host_copy", "bytes": 8, "algorithm": "from_host"},
@@ -293,6 +304,7 @@ TEST(WorkloadJson, EachKindOfCallKeepsItsWord) {
   EXPECT_EQ(parse_workload("again.json", to_json(workload)).calls, workload.calls);
 }
 
+// Does a host copy need its direction?
 TEST(WorkloadJson, AHostCopySaysItsDirection) {
   try {
     (void)parse_workload("step.json",

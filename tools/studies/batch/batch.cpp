@@ -147,7 +147,7 @@ std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants
     fingerprints[key] =
         bare.contains(key) ? journal.state() : variant_fingerprint(journal.state(), variant);
   }
-  return journal.drop_unlike(fingerprints);
+  return journal.drop_outdated_rows(fingerprints);
 }
 
 void run_batch(const std::vector<Variant>& variants, const BatchOptions& options) {

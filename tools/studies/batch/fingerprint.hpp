@@ -1,7 +1,8 @@
 // Fingerprints of all inputs of a result: equal fingerprints mean equal results.
 //
 //    const std::string state = state_fingerprint(data_directory());
-//    row["fingerprint"] = document_fingerprint(state, resolved(scenario), folder_of_the_file);
+//    const std::filesystem::path folder = std::filesystem::path(scenario.file).parent_path();
+//    row["fingerprint"] = document_fingerprint(state, resolved(scenario), folder);
 #pragma once
 
 #include <filesystem>

@@ -80,7 +80,7 @@ Journal::Journal(std::filesystem::path file, std::string state)
   open();
   try {
     // a device or a pipe has no rows yet
-    if (!is_written_as_it_stands(file_)) read(read_file(file_));
+    if (!is_irreplaceable(file_)) read(read_file(file_));
   } catch (...) {
     ::close(descriptor_);
     throw;
@@ -99,7 +99,7 @@ void Journal::open() {
     if (descriptor_ < 0)
       refuse(file_, fmt::format("cannot be opened: {}", std::strerror(errno)),
              "name a file in a folder you may write to");
-    if (is_written_as_it_stands(file_)) return;
+    if (is_irreplaceable(file_)) return;
     const bool locked = takes_lock(descriptor_);
     if (locked && is_still_the_file(descriptor_, file_)) return;
     ::close(std::exchange(descriptor_, -1));
@@ -133,7 +133,7 @@ void Journal::keep(Json row) {
   if (fresh) rows_.push_back(std::move(row));
 }
 
-std::size_t Journal::drop_unlike(const std::map<std::string, std::string>& fingerprints) {
+std::size_t Journal::drop_outdated_rows(const std::map<std::string, std::string>& fingerprints) {
   for (const auto& [key, fingerprint] : fingerprints) unchecked_.erase(key);
   const std::size_t dropped = std::erase_if(rows_, [&](const Json& row) {
     const auto wanted = fingerprints.find(row.at("key").get<std::string>());
@@ -142,7 +142,7 @@ std::size_t Journal::drop_unlike(const std::map<std::string, std::string>& finge
   if (dropped == 0) return 0;
   keys_.clear();
   for (const Json& row : rows_) keys_.insert(row.at("key").get<std::string>());
-  if (!file_.empty() && !is_written_as_it_stands(file_)) rewrite();
+  if (!file_.empty() && !is_irreplaceable(file_)) rewrite();
   return dropped;
 }
 

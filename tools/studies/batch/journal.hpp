@@ -34,12 +34,12 @@ class Journal {
 
   [[nodiscard]] const std::string& state() const { return state_; }
   [[nodiscard]] bool has(const std::string& key) const { return keys_.contains(key); }
-  // Whether the row of this key comes from an earlier process and drop_unlike() has not checked it
-  // yet.
+  // Whether the row of this key comes from an earlier process and drop_outdated_rows() has not
+  // checked it yet.
   [[nodiscard]] bool is_unchecked(const std::string& key) const { return unchecked_.contains(key); }
   // Removes the rows whose fingerprint differs from the given one of their key, also from the file,
   // and returns their number.
-  std::size_t drop_unlike(const std::map<std::string, std::string>& fingerprints);
+  std::size_t drop_outdated_rows(const std::map<std::string, std::string>& fingerprints);
   // Appends a row. The row is on disk when the function returns. Throws InputError if it cannot be
   // written. REQUIRES: a new key; the row passes check_numbers (sim/report/result_json.hpp).
   void append(const nlohmann::ordered_json& row);

@@ -58,7 +58,8 @@ class Joined {
     return entry->second;
   }
 
-  // The lowest stream that no member uses yet.
+  // The lowest stream that no member uses yet. A stream runs its operations in order, so groups
+  // with a common member need different streams to run at the same time.
   std::uint8_t free_stream(const std::vector<RankId>& members) {
     std::set<std::uint8_t> used;
     for (const RankId rank : members)
@@ -146,6 +147,7 @@ class Runs {
       ends.push_back(joined.end_s(i, partition, timeline));
     note_uses();
     std::vector<GroupRow> rows;
+    // All groups of a class take equally long, so each class has one row, of its representative.
     for (const GroupClass& same : partition.groups) {
       const std::size_t first = same.representative;
       rows.push_back({.op = op_of(calls_[first]),
@@ -212,6 +214,7 @@ class Runs {
       const Use& use = uses_.at(id);
       const Link& link = cluster_.link(id);
       const double needed_s = use.bytes / link.capacity.value();
+      // the tolerance keeps the first of several links that are equal up to rounding
       if (use.groups.size() < 2 || needed_s <= longest * (1.0 + 1e-9)) continue;
       longest = needed_s;
       double end = 0.0;

@@ -6,7 +6,8 @@
 // All calls start at the same moment. Example: two rings whose GPUs share one NIC of 50 GB/s move
 // at 25 GB/s each, so a call that is limited by bandwidth takes twice as long.
 //
-//    InterferenceStudy study = study_interference(cluster, {.groups = groups, ...});
+//    const InterferenceStudy study =
+//        study_interference(cluster, {.groups = groups, .sizes = {1 << 26}});
 //    study.rows[0].together_s / study.rows[0].alone_s;
 #pragma once
 

@@ -209,7 +209,7 @@ void add_measured(std::vector<std::string>& cells, const CollectiveRow& row,
 
 std::string agreement_text(const AlgorithmStudy& algorithm, const MeasuredTimes& measured) {
   const Agreement agreement = agreement_of(algorithm, measured);
-  if (agreement.sizes == 0) return "  no size of the log is among those asked for\n";
+  if (agreement.sizes == 0) return "  the log has none of the requested sizes\n";
   return fmt::format("  against {}: mean absolute error {} over {} sizes, bias {}\n", measured.file,
                      percent(agreement.mape), agreement.sizes, signed_percent(agreement.bias));
 }

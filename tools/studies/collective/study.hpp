@@ -7,8 +7,8 @@
 // GiB in 4.17 ms by a ring of 8 is an algbw of 257 GB/s and a busbw of 450 GB/s, the rate of an
 // H100 on NVLink.
 //
-//    CollectiveStudy study =
-//        study_collective(cluster, {.gpus = {0, 1}, .algorithms = {"ring"}, ...});
+//    const CollectiveStudy study = study_collective(
+//        cluster, {.gpus = {0, 1}, .algorithms = {"ring"}, .sizes = {1 << 30}});
 //    study.algorithms[0].rows[0].time_s;
 #pragma once
 

@@ -1,9 +1,11 @@
 // Compares runs side by side: the inputs that differ, and the effect of each difference, as text,
 // JSON, CSV and a page.
 //
-//    Journal journal("");
-//    Comparison c = compare({{"a.json"}, {"a.json", {{"parallelism.tensor", "4"}}}}, {});
-//    c.sides[1].figures.step_time_s; c.steps[1];   // from side 0 to side 1, change by change
+//    const std::vector<Override> changes = {{"parallelism.zero_stage", "1"},
+//                                           {"training.recompute", "full"}};
+//    const Comparison c = compare({{"a.json"}, {"a.json", changes}}, {});
+//    c.sides[1].figures.step_time_s;
+//    c.steps[1];    // from side 0 to side 1, change by change
 #pragma once
 
 #include <cstddef>

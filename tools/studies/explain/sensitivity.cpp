@@ -98,7 +98,7 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Result& r
 
 std::string sensitivities_text(const std::vector<Sensitivity>& rows) {
   if (rows.empty()) return "";
-  TextTable table({"what if (simulated again)", "step time", "saves", ""});
+  TextTable table({"what if (simulated)", "step time", "saves", ""});
   for (const Sensitivity& row : rows) {
     table.row({row.name, to_text(Seconds{row.step_time_s}), percent(row.saving()),
                fmt::format("{:<50}", bar(row.saving()))});

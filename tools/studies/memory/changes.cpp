@@ -186,7 +186,8 @@ std::vector<FitChange> all_changes() {
   };
 }
 
-// Adds the fields of a section that differ, as overrides.
+// Adds the fields of a section that differ, as overrides. A field that the new settings do not
+// write becomes null.
 template <class Owner>
 void add_differences(const std::string& section, std::span<const Field<Owner>> fields,
                      const Owner& before, const Owner& after, std::vector<Override>& overrides) {
@@ -204,6 +205,8 @@ void add_differences(const std::string& section, std::span<const Field<Owner>> f
 
 Knobs knobs_of(const Scenario& scenario) {
   const ClusterSpec& cluster = scenario.cluster;
+  // A cluster that is custom, of several kinds of nodes or faulty has 0 nodes here, which means
+  // that no change may add nodes.
   const bool equal = !cluster.custom && cluster.others.empty() && cluster.faults.empty();
   return {.parallelism = scenario.plan.parallelism,
           .training = scenario.plan.training,

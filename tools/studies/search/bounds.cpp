@@ -224,7 +224,7 @@ LayoutBound least_play(const ScheduleLists& lists, const PipelineShape& shape,
 
 nccl::NcclModel model_of(const Cluster& cluster, const Scenario& scenario) {
   nccl::Options options = nccl::options_of(scenario.plan.collectives.nccl);
-  options.stands_in = true;
+  options.allow_fallback = true;
   return {cluster, std::move(options)};
 }
 

@@ -1,6 +1,7 @@
 // The layouts of a search and their states: bounded, simulated, sorted.
 //
-//    for (const Candidate& candidate : bounded(question, scenario, layouts)) ...
+//    for (const Candidate& candidate : bounded(question, scenario, layouts))
+//      if (candidate.reached && candidate.refusal.empty()) use(candidate.bound.step_time_s);
 #pragma once
 
 #include <functional>

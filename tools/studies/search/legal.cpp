@@ -19,6 +19,7 @@ bool heads_divide(const TrainingPlan& plan) {
   const Architecture& model = plan.architecture;
   const std::int64_t tensor = plan.parallelism.tensor;
   if (model.heads % tensor != 0) return false;
+  // If the tensor ranks replicate kv heads, every head needs the same number of copies.
   const bool copies = replicates_kv_heads(model, tensor);
   if (copies ? tensor % model.kv_heads != 0 || 2 * model.kv_width() % tensor != 0
              : model.kv_heads % tensor != 0)
@@ -28,6 +29,7 @@ bool heads_divide(const TrainingPlan& plan) {
 
 bool sequence_divides(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
+  // a zigzag gives each context rank two chunks
   const std::int64_t chunks = p.context_split == ContextSplit::Zigzag ? 2 : 1;
   const std::int64_t pieces = p.context > 1 ? chunks * p.context : 1;
   const bool joins = p.context == 1 || plan.training.attention == AttentionKind::Flash;
@@ -43,7 +45,7 @@ bool experts_divide(const TrainingPlan& plan) {
   const std::int64_t ranks = p.tensor * p.context * p.data;
   if (p.expert <= 0 || model.experts % p.expert != 0) return false;
   if (model.expert_ffn % shared != 0 || ranks % (p.expert * shared) != 0) return false;
-  return ExpertGrid::keeps_stages(p);
+  return ExpertGrid::same_stages(p);
 }
 
 bool schedule_exists(const TrainingPlan& plan) {

@@ -144,9 +144,9 @@ std::string front_table(const SearchResult& result) {
 
 // The number of combinations of `--over` values that were not read before the search was ended.
 std::string more_text(const SearchCounts& counts) {
-  if (counts.more_not_reached == 0) return "";
+  if (counts.combinations_not_read == 0) return "";
   return fmt::format("; of {} combinations of values of further fields it did not read {}",
-                     counts.further, counts.more_not_reached);
+                     counts.further, counts.combinations_not_read);
 }
 
 std::string counts_text(const SearchCounts& counts) {
@@ -154,7 +154,7 @@ std::string counts_text(const SearchCounts& counts) {
       fmt::format(
           "{} combinations, {} legal layouts: {} refused, {} out by least memory, {} out by "
           "least time, {} simulated ({} of them do not fit)",
-          counts.looked_at, counts.legal, counts.refused, counts.too_large, counts.too_slow,
+          counts.checked_layouts, counts.legal, counts.refused, counts.too_large, counts.too_slow,
           counts.simulated, counts.do_not_fit) +
           (counts.not_reached > 0
                ? fmt::format("; the search was ended before it reached {}, and a better one may be "
@@ -267,7 +267,7 @@ double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& re
 std::string search_text(const SearchResult& result, const SearchPrice& price) {
   const std::string counts = counts_text(result.counts) + refusal_text(result);
   if (result.best.empty()) {
-    const bool ended = result.counts.not_reached + result.counts.more_not_reached > 0;
+    const bool ended = result.counts.not_reached + result.counts.combinations_not_read > 0;
     const bool none = !ended && result.counts.refused == result.counts.legal;
     return (none    ? "Every layout is refused.\n"
             : ended ? "No layout that fits was found so far.\n"
@@ -295,7 +295,7 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
           {"front", std::move(front)},
           {"refined", refined_json(result, price)},
           {"counts",
-           {{"combinations", counts.looked_at},
+           {{"combinations", counts.checked_layouts},
             {"legal", counts.legal},
             {"refused", counts.refused},
             {"out_by_memory", counts.too_large},
@@ -304,7 +304,7 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
             {"do_not_fit", counts.do_not_fit},
             {"not_reached", counts.not_reached},
             {"further_values", counts.further},
-            {"further_values_not_reached", counts.more_not_reached}}},
+            {"further_values_not_reached", counts.combinations_not_read}}},
           {"refused_first", result.refused_first
                                 ? Json{{"layout", layout_name(result.refused_first->layout)},
                                        {"message", result.refused_first->message}}

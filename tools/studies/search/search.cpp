@@ -317,10 +317,10 @@ SearchResult search(const SearchQuestion& question) {
   const Scenario scenario =
       load_scenario(question.space.scenario.file, question.space.scenario.changes);
   SearchResult result;
-  result.counts.looked_at = layouts.looked_at;
+  result.counts.checked_layouts = layouts.checked_layouts;
   result.counts.legal = layouts.legal.size();
   result.counts.further = layouts.further;
-  result.counts.more_not_reached = layouts.more_not_reached;
+  result.counts.combinations_not_read = layouts.combinations_not_read;
   result.gpus = gpu_count(scenario.cluster);
   result.tokens_per_step = static_cast<double>(scenario.plan.training.global_batch_size *
                                                scenario.plan.training.sequence_length);

@@ -57,8 +57,8 @@ struct SearchQuestion {
 };
 
 struct SearchCounts {
-  std::size_t looked_at = 0;  // combinations
-  std::size_t legal = 0;      // layouts among them
+  std::size_t checked_layouts = 0;  // combinations
+  std::size_t legal = 0;            // layouts among them
   std::size_t refused = 0;    // legal by the search's rules, but refused by the reader or the model
   std::size_t too_large = 0;  // pruned by least memory
   std::size_t too_slow = 0;   // pruned by least time (and memory, for the front)
@@ -68,7 +68,7 @@ struct SearchCounts {
   // Combinations of values of further fields: all of them, and those that were not read before the
   // end.
   std::size_t further = 1;
-  std::size_t more_not_reached = 0;
+  std::size_t combinations_not_read = 0;
 };
 
 struct RefusedLayout {

@@ -37,7 +37,8 @@ double alone_seconds(const Cluster& cluster, const std::vector<Phase>& phases) {
 
 double CallTimes::least_seconds(const Workload& workload, GroupId group, std::uint32_t call) const {
   const Call& asked = workload.calls.at(call);
-  if (!alike_ || !matrix_of(asked).empty() || std::holds_alternative<RelayCall>(asked)) return 0.0;
+  if (!uniform_ || !matrix_of(asked).empty() || std::holds_alternative<RelayCall>(asked))
+    return 0.0;
   std::vector<std::uint32_t> gpus;
   for (const RankId member : workload.groups.at(group).members)
     gpus.push_back(workload.ranks.at(member).gpu);

@@ -1,10 +1,9 @@
 // The least time and memory that each step of a schedule takes on a rank, from a lowered program.
 //
-//    const ScheduleLists lists = step_lists(plan);
-//    const SteppedWorkload step = lower_steps(plan, lists);
-//    RankLeast least = rank_least({.workload = step.workload, .program = 0,
-//                                  .kernel_seconds = seconds, .begins = step.begins[0],
-//                                  .steps = lists[0], .chunks = 1, .times = times});
+//    const SteppedWorkload step = lower_steps(plan, lists);      // lists = step_lists(plan)
+//    const RankLeast least = rank_least({.workload = step.workload, .kernel_seconds = seconds,
+//                                        .begins = step.begins[0], .steps = lists[0],
+//                                        .times = times});       // program 0, which has one chunk
 //    least.of({.kind = StepKind::Forward, .chunk = 0}).occupied_s;
 #pragma once
 
@@ -27,11 +26,11 @@ namespace trainyard {
 // each kind of call and group once.
 class CallTimes {
  public:
-  // Both references must outlive this object. `alike` means that groups with equal positions in
+  // Both references must outlive this object. `uniform` means that groups with equal positions in
   // their nodes take equally long. Otherwise nothing is known, and every result is 0, which is also
   // a lower bound.
-  CallTimes(const Cluster& cluster, const CommunicationModel& communication, bool alike)
-      : cluster_(cluster), communication_(communication), alike_(alike) {}
+  CallTimes(const Cluster& cluster, const CommunicationModel& communication, bool uniform)
+      : cluster_(cluster), communication_(communication), uniform_(uniform) {}
 
   // The least time of a collective of the group. It is 0 if the call is not the same for all
   // members, or if the group is not a run of neighbours within one node.
@@ -43,7 +42,7 @@ class CallTimes {
 
   const Cluster& cluster_;
   const CommunicationModel& communication_;
-  bool alike_;
+  bool uniform_;
   mutable std::map<Key, double> known_;
 };
 

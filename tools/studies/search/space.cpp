@@ -313,7 +313,7 @@ class Family {
           plan.training.micro_batch_size = size;
           plan.training.recompute = recompute.value;
           plan.parallelism.zero_stage = stage;
-          ++layouts.looked_at;
+          ++layouts.checked_layouts;
           if (is_legal(plan)) layouts.legal.push_back({changed(plan, recompute.word), plan, more_});
         }
       }
@@ -429,13 +429,13 @@ void refuse_unbounded(const Scenario& scenario) {
 
 void refuse_none_legal(const SearchSpace& space, const Layouts& layouts,
                        const std::optional<InputError>& refusal) {
-  if (layouts.looked_at == 0 && refusal) throw InputError(*refusal);
+  if (layouts.checked_layouts == 0 && refusal) throw InputError(*refusal);
   if (!layouts.legal.empty()) return;
-  throw InputError(
-      Problem{.file = space.scenario.file,
-              .pointer = {},
-              .problem = fmt::format("none of {} combinations is a layout", layouts.looked_at),
-              .hint = "give other values with --over"});
+  throw InputError(Problem{
+      .file = space.scenario.file,
+      .pointer = {},
+      .problem = fmt::format("none of {} combinations is a layout", layouts.checked_layouts),
+      .hint = "give other values with --over"});
 }
 
 }  // namespace
@@ -450,7 +450,7 @@ Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
   std::optional<InputError> refusal;  // of the last family that is not legal
   for (std::size_t i = 0; i < combinations.size(); ++i) {
     if (i > 0 && enumeration.end && enumeration.end()) {
-      layouts.more_not_reached = combinations.size() - i;
+      layouts.combinations_not_read = combinations.size() - i;
       break;
     }
     Variant variant = space.scenario;
@@ -466,7 +466,7 @@ Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
     if (enumeration.progress)
       enumeration.progress(static_cast<double>(i + 1) / static_cast<double>(combinations.size()));
   }
-  if (layouts.more_not_reached == 0) refuse_none_legal(space, layouts, refusal);
+  if (layouts.combinations_not_read == 0) refuse_none_legal(space, layouts, refusal);
   return layouts;
 }
 

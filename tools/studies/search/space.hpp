@@ -34,11 +34,11 @@ struct Layout {
 
 struct Layouts {
   std::vector<Layout> legal;
-  std::size_t looked_at = 0;  // combinations of values, most of which are no layouts
+  std::size_t checked_layouts = 0;  // combinations of values, most of which are no layouts
   // Combinations of values of further fields: all of them, and those that were not read before the
   // end.
   std::size_t further = 1;
-  std::size_t more_not_reached = 0;
+  std::size_t combinations_not_read = 0;
 };
 
 struct Enumeration {

@@ -34,10 +34,10 @@ std::string short_name(const std::string& path, const std::vector<std::string>& 
   const auto last = [](const std::string& text) {
     return text.substr(text.find_last_of("./") + 1);
   };
-  const auto alike = std::count_if(paths.begin(), paths.end(), [&](const std::string& other) {
+  const auto equal_names = std::count_if(paths.begin(), paths.end(), [&](const std::string& other) {
     return last(other) == last(path);
   });
-  return alike == 1 ? last(path) : path;
+  return equal_names == 1 ? last(path) : path;
 }
 
 std::string value_of(const Variant& variant, const std::string& path) {

@@ -38,7 +38,7 @@ std::vector<double> solved(Matrix a, std::vector<double> b, const std::vector<st
   for (std::size_t i = 0; i < size; ++i) diagonal[i] = a[i][i];
   for (std::size_t i = 0; i < size; ++i) {
     if (!(a[i][i] > kTellable * diagonal[i])) {
-      refuse(names[i], "cannot be told from the constants before it by these rows");
+      refuse(names[i], "cannot be distinguished from the constants before it by these rows");
     }
     for (std::size_t row = i + 1; row < size; ++row) {
       const double factor = a[row][i] / a[i][i];
@@ -91,6 +91,8 @@ std::vector<double> logs_of(const std::vector<FitRow>& rows, const std::vector<s
     std::vector<double> right(size, 0.0);
     for (std::size_t r = 0; r < rows.size(); ++r) {
       const double now = residual(rows[r], logs) / scale;
+      // The derivative of the loss is proportional to r / sqrt(1 + (r/s)^2). With this weight, the
+      // normal equations are zero where that derivative is.
       const double weight = weights[r] / std::sqrt(1.0 + now * now);
       for (std::size_t i = 0; i < size; ++i) {
         right[i] -= weight * rows[r].slopes[i] * rows[r].residual;
@@ -123,17 +125,19 @@ std::vector<FitRow> without_levels(const std::vector<FitRow>& rows,
   std::map<std::string, std::vector<FitRow>> members;
   for (std::size_t r = 0; r < rows.size(); ++r) members[levels[r]].push_back(rows[r]);
   std::vector<FitRow> centred;
-  for (auto& [level, alike] : members) {
-    if (alike.size() < 2) continue;
-    const auto centre = [&alike = alike](const auto& value_of) {
+  for (auto& [level, level_rows] : members) {
+    if (level_rows.size() < 2) continue;
+    // For a least-squares fit with equal weights, removing the means gives the same slopes as
+    // fitting one free level for each group.
+    const auto centre = [&level_rows = level_rows](const auto& value_of) {
       double sum = 0.0;
-      for (FitRow& row : alike) sum += value_of(row);
-      for (FitRow& row : alike) value_of(row) -= sum / static_cast<double>(alike.size());
+      for (FitRow& row : level_rows) sum += value_of(row);
+      for (FitRow& row : level_rows) value_of(row) -= sum / static_cast<double>(level_rows.size());
     };
     centre([](FitRow& row) -> double& { return row.residual; });
-    for (std::size_t i = 0; i < alike.front().slopes.size(); ++i)
+    for (std::size_t i = 0; i < level_rows.front().slopes.size(); ++i)
       centre([i](FitRow& row) -> double& { return row.slopes[i]; });
-    centred.insert(centred.end(), alike.begin(), alike.end());
+    centred.insert(centred.end(), level_rows.begin(), level_rows.end());
   }
   return centred;
 }
@@ -168,6 +172,8 @@ ConstantFit fit_constants(const std::vector<FitRow>& rows, const std::vector<std
       squares[i] += (without[i] - all[i]) * (without[i] - all[i]);
     }
   }
+  // The jackknife standard error: (n-1)/n times the squared deviations of the fits without one
+  // series. The deviations are from the fit of all rows.
   const auto count = static_cast<double>(series.size());
   for (const double square : squares) {
     fit.spread.push_back(std::sqrt((count - 1.0) / count * square));
@@ -225,9 +231,9 @@ void refuse_unsupported(const std::vector<MeasuredRow>& rows, std::size_t consta
     throw InputError(Problem{"--constants", "", std::move(problem), std::move(hint)});
   };
   if (rows.size() < kRowsPerConstant * constants) {
-    const std::string alike =
-        options.level_of ? fmt::format(" that are alike in {}", to_string(*options.level_of)) : "";
-    fail(fmt::format("{} rows{} do not support {} constants", rows.size(), alike, constants),
+    const std::string level_rows =
+        options.level_of ? fmt::format(" with equal {}", to_string(*options.level_of)) : "";
+    fail(fmt::format("{} rows{} do not support {} constants", rows.size(), level_rows, constants),
          fmt::format("each needs {} rows", kRowsPerConstant));
   }
   if (sources.size() < 2 || sources.size() < constants) {
@@ -324,6 +330,8 @@ Calibration calibrate(const std::vector<MeasuredRow>& all, const std::vector<Con
   result.before = outcomes_at(rows, result.settings, options);
   result.after = result.before;
   for (std::size_t round = 0; round < options.rounds; ++round) {
+    // The slopes hold only near the values at which they were measured. Each round therefore
+    // measures them anew, and changes no constant by more than kFactorMost.
     const std::vector<FitRow> fits = fit_rows(rows, result.settings, result.after, options);
     result.fit = fit_constants(fits, names_of(result.settings), options.scale);
     for (std::size_t i = 0; i < result.settings.size(); ++i) {

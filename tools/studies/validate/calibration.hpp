@@ -8,8 +8,9 @@
 //
 // Example: two rows of slope 1 that are predicted 10 % too fast need a factor of 1/0.9 = 1.111.
 //
-//    const Calibration c = calibrate(rows, {read_constant("kernels/...#/...")}, {});
-//    c.fit.sources[0].without;     // the error on a series that was left out
+//    Constant c = read_constant("kernels/profiles/h100.json#/gemm/sustained_time/value");
+//    const Calibration calibration = calibrate(rows, {c}, {});
+//    calibration.fit.sources[0].without;     // the error on a series that was left out
 #pragma once
 
 #include <optional>

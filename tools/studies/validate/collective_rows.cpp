@@ -26,6 +26,8 @@ using nccl::fit::Sample;
 constexpr double kSecondsPerUs = 1e-6;
 constexpr std::array kGpus{"v100", "a100", "h100", "b200"};  // by nccl::Generation
 
+// Whether NCCL chooses an algorithm for the call. all_to_all and send_recv are sends and receives
+// between pairs.
 bool is_chosen(const Sample& sample) {
   return sample.op != CollectiveOp::AllToAll && sample.op != CollectiveOp::SendRecv;
 }
@@ -61,6 +63,7 @@ Outcome outcome_of(const nccl::fit::Constants& constants, const Sample& sample) 
   outcome.predicted_s = time.time_us(sample.bytes) * kSecondsPerUs;
   outcome.parts = {{.name = "latency of " + method, .seconds = time.latency_us * kSecondsPerUs},
                    {.name = "transfer", .seconds = time.transfer_us(sample.bytes) * kSecondsPerUs}};
+  // the longer part comes first
   if (outcome.parts[0].seconds < outcome.parts[1].seconds)
     std::swap(outcome.parts[0], outcome.parts[1]);
   return outcome;
@@ -140,6 +143,7 @@ Outcome outcome_on(const Cluster& cluster, const std::string& source, const Meas
   outcome.parts = {{.name = "latency of " + (row.choice.empty() ? "nccl" : row.choice),
                     .seconds = row.latency_s},
                    {.name = "transfer", .seconds = row.time_s - row.latency_s}};
+  // the longer part comes first
   if (outcome.parts[0].seconds < outcome.parts[1].seconds)
     std::swap(outcome.parts[0], outcome.parts[1]);
   return outcome;

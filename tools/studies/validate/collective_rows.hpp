@@ -7,7 +7,8 @@
 // `trainyard collective`: the same on the cluster's own links.
 //
 //    if (is_collective_dataset("h100_sxm.csv"))
-//      for (const Outcome& outcome : validate_collectives("h100_sxm.csv")) use(outcome.error());
+//      for (const Outcome& outcome : validate_collectives("h100_sxm.csv"))
+//        if (outcome.predicted()) use(outcome.error());
 #pragma once
 
 #include <filesystem>

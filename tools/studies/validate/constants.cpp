@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
                            "for example kernels/profiles/h100.json#/gemm/sustained_time/value"});
 }
 
+// Takes a number, or a quantity as text, such as "4.5 us". The text after the number is the unit.
 void take_value(Constant& constant, const Json& value) {
   if (value.is_number()) {
     constant.value = value.get<double>();
@@ -85,7 +86,7 @@ Constant read_constant(const std::string& name) {
   return constant;
 }
 
-std::vector<Setting> with_what_goes_along(const std::vector<Setting>& settings) {
+std::vector<Setting> with_coupled_settings(const std::vector<Setting>& settings) {
   std::vector<Setting> all;
   for (const Setting& setting : settings) {
     all.push_back(setting);
@@ -114,7 +115,7 @@ std::string file_with(const std::vector<Setting>& settings, const std::string& s
 
 DataOverlay::DataOverlay(const std::vector<Setting>& settings) {
   std::map<std::string, std::vector<Setting>> by_file;
-  for (const Setting& setting : with_what_goes_along(settings))
+  for (const Setting& setting : with_coupled_settings(settings))
     by_file[setting.constant.file].push_back(setting);
   std::map<fs::path, std::string> changed;
   for (const auto& [file, members] : by_file) changed[file] = file_with(members, "");

@@ -33,7 +33,7 @@ struct Setting {
 };
 
 // The settings, each one followed by the constants that keep their ratio to it.
-[[nodiscard]] std::vector<Setting> with_what_goes_along(const std::vector<Setting>& settings);
+[[nodiscard]] std::vector<Setting> with_coupled_settings(const std::vector<Setting>& settings);
 
 // The text of the data file with the settings applied. If the object that holds a constant has a
 // "source", it becomes `source` (an empty `source` changes nothing). REQUIRES: all settings are in

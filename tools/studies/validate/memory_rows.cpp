@@ -25,6 +25,7 @@ struct MemoryRow {
   std::optional<MeasuredRow> run = {};
 };
 
+// The part of an id between its first two hyphens: "mem-korthikanti-1" -> "korthikanti".
 std::string source_of(const std::string& id) {
   const std::size_t first = id.find('-');
   return first == std::string::npos ? id
@@ -97,7 +98,7 @@ MemoryRow row_of_run(const std::string& id, const Json& json,
   const std::string named = text_at(json, "/training_id");
   const auto found = runs.find(named);
   if (found == runs.end()) {
-    row.outcome.reason = "its run is not in training/published.json beside the file";
+    row.outcome.reason = "its run is not in training/published.json next to the file";
     return row;
   }
   row.read = allocated ? [](const Outcome& run) { return run.peak_memory_gib; }

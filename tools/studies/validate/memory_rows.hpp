@@ -10,7 +10,7 @@
 //
 //    if (is_memory_dataset("memory.json"))
 //      for (const MemoryOutcome& row : validate_memory("memory.json", choice, {}))
-//        use(row.error());
+//        if (row.predicted()) use(row.error());
 #pragma once
 
 #include <filesystem>

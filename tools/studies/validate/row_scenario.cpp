@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kPositionsLeast = 2048;
 constexpr double kLayersMost = 1e6;  // upper limit of a number of layers in a row
 constexpr const char* kSelective =
-    "nothing is said of what selective recomputation computes again: it is core_attn, as where "
+    "the row does not say what selective recomputation recomputes: core_attn, as where "
     "--recompute-modules is left out (Megatron-LM core/transformer/transformer_config.py), unless "
     "the framework has another default";
 
@@ -206,10 +206,10 @@ void add_dispatch_overlap(Draft& draft) {
   if (!truth_at(row, "/recipe/moe_a2a_overlap")) return;
   const bool chunks = whole_at(row, "/parallel/vp", 1) > 1;
   if (!chunks && whole_at(row, "/parallel/pp", 1) > 1) {
-    draft.assume("the overlap of exchanges, which this schedule cannot have, is left out");
+    draft.assume("the overlap of dispatch, which this schedule cannot have, is left out");
     return;
   }
-  draft.document["experts"] = {{"overlap_exchanges", true}};
+  draft.document["experts"] = {{"overlap_dispatch", true}};
   if (chunks) draft.document["parallelism"]["overlap_p2p"] = true;
 }
 
@@ -227,7 +227,7 @@ void add_whole_graph(Draft& draft) {
   if (whole) draft.document["host"] = "none";
   if (!whole || !experts || !text_at(row, "/precision").starts_with("MXFP8")) return;
   const bool clamped = draft.document["model"].value("clamped_experts", false);
-  draft.document["experts"]["products"] = clamped ? "one_launch" : "fused";
+  draft.document["experts"]["gemms"] = clamped ? "grouped" : "fused";
   draft.document["training"]["recipe"] = "fp8_attention";
 }
 
@@ -332,7 +332,7 @@ void add_recompute(Draft& draft, Json& training) {
     return;
   } else if (said.starts_with("selective (op-level") || said.starts_with("selective (per-op")) {
     training["recompute"] = "selective";
-    training["recompute_modules"] = {"second_products"};
+    training["recompute_modules"] = {"every_second_gemm"};
   } else {
     cannot("/recompute",
            fmt::format("\"{}\" cannot be expressed (none, selective, selective modules ['mlp', "
@@ -361,7 +361,7 @@ void add_precision(Draft& draft, Json& training) {
   training["precision"] = "bf16";
   training["recipe"] = four_bit ? "nvfp4" : "fp8_cached";
   if (four_bit) draft.assume("every linear layer but the head multiplies in NVFP4");
-  if (said.starts_with("MX")) draft.assume("MXFP8's block scales cost nothing beside fp8");
+  if (said.starts_with("MX")) draft.assume("MXFP8's block scales cost nothing on top of fp8");
 }
 
 void add_training(Draft& draft) {

@@ -73,12 +73,13 @@ RowPlatform platform_of(const RowTables& tables, const MeasuredRow& row) {
   }
   std::set<std::string> known;
   for (const RowPlatform& platform : tables.platforms) known.insert(platform.gpu);
-  throw InputError(Problem{"", "/hardware/gpu",
-                           fmt::format("no platform is known for \"{}\" (known: {}; or name a node "
-                                       "of `trainyard list nodes` or a file in /hardware/node, or "
-                                       "describe the cluster in NAME.machine.json beside the rows)",
-                                       gpu, fmt::join(known, ", ")),
-                           ""});
+  throw InputError(
+      Problem{"", "/hardware/gpu",
+              fmt::format("no platform is known for \"{}\" (known: {}; or name a node "
+                          "of `trainyard list nodes` or a file in /hardware/node, or "
+                          "describe the cluster in NAME.machine.json next to the rows)",
+                          gpu, fmt::join(known, ", ")),
+              ""});
 }
 
 // The GPUs that a job uses in each node: the whole node if the job fills nodes, or the job if it is
@@ -119,8 +120,8 @@ void give_gpu(const std::string& profile, Json& node) {
 Json described_cluster(const MeasuredRow& row) {
   Json cluster = read_machine(row.machine);
   const std::int64_t gpus = whole_at(row.description, "/hardware/num_gpus", 0);
-  const bool alike = cluster.contains("node") && !cluster.contains("others");
-  if (gpus == 0 || !alike) return cluster;
+  const bool uniform = cluster.contains("node") && !cluster.contains("others");
+  if (gpus == 0 || !uniform) return cluster;
   Json node = cluster["node"].is_string() ? to_json(load_node(cluster["node"].get<std::string>()))
                                           : cluster["node"];
   const auto of_node = node.at("gpus").get<std::int64_t>();

@@ -11,6 +11,7 @@ namespace {
 // The smallest value that is not exceeded by at least `fraction` of the values. REQUIRES: sorted,
 // not empty.
 double at_rank(const std::vector<double>& sorted, double fraction) {
+  // the tolerance keeps an exact rank, such as 0.9 x 10, from being rounded up
   const double rank = std::ceil(fraction * static_cast<double>(sorted.size()) - 1e-9);
   const auto index = static_cast<std::size_t>(std::max(rank, 1.0)) - 1;
   return sorted[std::min(index, sorted.size() - 1)];

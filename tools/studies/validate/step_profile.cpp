@@ -128,6 +128,7 @@ double covered(std::vector<TimeSpan> spans) {
   std::sort(spans.begin(), spans.end(),
             [](const TimeSpan& a, const TimeSpan& b) { return a.start_s < b.start_s; });
   double sum = 0.0;
+  // the end of the union of the spans so far
   double until = -1.0;
   for (const TimeSpan& span : spans) {
     sum += std::max(0.0, span.end_s - std::max(until, span.start_s));
@@ -145,6 +146,8 @@ StepProfile profile_of(const std::vector<ClassSpan>& kernels, double window_s, s
     all.push_back(kernel.time);
     if (!is_communication(kernel.kind)) computing.push_back(kernel.time);
   }
+  // Exposed communication is the time when some kernel runs minus the time when a computing kernel
+  // runs.
   const double busy = covered(std::move(all));
   profile.exposed_s = (busy - covered(std::move(computing))) * share;
   profile.idle_s = std::max(0.0, window_s - busy) * share;
@@ -160,6 +163,8 @@ StepProfile step_profile(const Result& run, std::uint32_t rank) {
   for (OpIndex op = 0; op < program.operations.size(); ++op) {
     const Operation& operation = program.operations[op];
     if (operation.kind == OpKind::Delay) continue;
+    // Communication counts from the time at which the rank is ready, because a NCCL kernel of a
+    // trace also waits for its peers.
     const bool computes = operation.kind == OpKind::Compute;
     kernels.push_back(
         {.kind = computes ? class_of(run.workload->kernels[program.kernel_of(operation)])

@@ -56,6 +56,7 @@ std::vector<Task> tasks_of(const std::vector<MeasuredRow>& rows, const std::stri
     }
     try {
       task.scenario = row_scenario(tables, row);
+      // Labels do not change the result, so the key does not contain them.
       Json asked = task.scenario;
       for (const char* label : {"description", "source", "published", "assumptions"}) {
         asked.erase(label);
@@ -77,6 +78,7 @@ void write_scenarios(const std::filesystem::path& folder, const std::vector<Meas
   }
 }
 
+// Simulates the scenario in a child process, so that it may change the environment.
 std::string answer_in_child(const Task& task, const std::string& name,
                             const std::filesystem::path& data) {
   if (!data.empty()) setenv("TRAINYARD_DATA", data.c_str(), 1);
@@ -115,6 +117,8 @@ std::map<std::string, Json> simulate(const std::vector<MeasuredRow>& rows,
       options.progress(static_cast<double>(++done) / static_cast<double>(open.size()));
     }
   };
+  // The child processes inherit everything that is loaded before they are forked. Loading all cost
+  // models is worthwhile only for more runs than GPUs; with overlaid data they would be wrong.
   load_fluid_solver();
   if (options.data.empty() && open.size() > gpu_names().size())
     for (const std::string& gpu : gpu_names()) (void)load_cost_model(gpu);
@@ -203,7 +207,7 @@ std::vector<LeftOut> load_left_out() {
 std::vector<Outcome> validate_left_out(const std::vector<MeasuredRow>& rows,
                                        const ValidateOptions& options) {
   const std::vector<LeftOut> all = load_left_out();
-  // from sets of entries to rows
+  // From sets of entries to rows. Rows with the same set share one overlay and one validation.
   std::map<std::vector<std::size_t>, std::vector<std::size_t>> rows_of;
   for (std::size_t index = 0; index < rows.size(); ++index)
     rows_of[entries_of(all, rows[index])].push_back(index);

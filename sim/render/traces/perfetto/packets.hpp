@@ -7,10 +7,10 @@
 // table that the body itself contains, and some hundred packets at a time are compressed, as
 // Perfetto's own recorder does.
 //
-//     TrackBody body(values_of_rank.size());
-//     body.begin({.at_ns = 0, .category = "kernel", .name = "gemm"});
-//     body.end(1000, {});
-//     file += track_head(uuid, values_of_rank, body.used_values()) + body.finish();
+//    TrackBody body(values_of_rank.size());
+//    body.begin({.at_ns = 0, .category = "kernel", .name = "gemm"});
+//    body.end(1000, {});
+//    file += track_head(uuid, values_of_rank, body.used_values()) + body.finish();
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ namespace trainyard::perfetto {
 // trace needs only a dozen fields of Perfetto's messages and must be writable where protobuf is not
 // installed, so this class encodes the format itself, in four kinds of field.
 //
-//     WireMessage event;
-//     event.number(9, 1);          // two bytes: field 9 as a varint, its value
-//     packet.message(11, event);
+//    WireMessage event;
+//    event.number(9, 1);          // two bytes: field 9 as a varint, its value
+//    packet.message(11, event);
 class WireMessage {
  public:
   void number(std::uint32_t field, std::uint64_t value);  // a varint: 7 bits per byte, lowest first

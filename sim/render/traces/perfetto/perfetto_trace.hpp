@@ -6,7 +6,7 @@
 // implies (device, context, stream) and the correlation numbers. A message that takes no time has
 // no arrow.
 //
-//     write_perfetto_trace(view, "trace.pftrace", {.all_ranks = true});
+//    write_perfetto_trace(view, "trace.pftrace", {.all_ranks = true});
 #pragma once
 
 #include <filesystem>

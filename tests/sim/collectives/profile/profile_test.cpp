@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// 12 us + S / 100 GB/s from 1 KiB to 64 MiB, in and out of place.
+// 12 us + S / 100 GB/s from 1 KiB to 64 MiB, in and out of placed.
 MeasuredRun run_of(CollectiveOp op, std::uint32_t ranks, std::uint32_t nodes) {
   MeasuredRun run{.file = "a.log", .op = op, .gpu = "GPU", .ranks = ranks, .nodes = nodes};
   for (std::int64_t bytes = 1024; bytes <= (1 << 26); bytes *= 4) {
@@ -44,6 +44,7 @@ struct Folder {
   ~Folder() { std::filesystem::remove_all(path); }
 };
 
+// Is a profile read as it was written?
 TEST(CollectiveProfile, IsReadAsItWasWritten) {
   const Folder folder;
   const CollectiveProfile written = profile_of(CollectiveOp::AllGather, 16, 2);
@@ -55,6 +56,7 @@ TEST(CollectiveProfile, IsReadAsItWasWritten) {
   EXPECT_EQ(read.source, "nccl-tests: a.log");
 }
 
+// Does a refusal list every problem?
 TEST(CollectiveProfile, RefusesWithEveryProblem) {
   const Folder folder;
   nlohmann::ordered_json document = to_json(profile_of(CollectiveOp::AllGather, 16, 2));
@@ -75,12 +77,13 @@ TEST(CollectiveProfile, RefusesWithEveryProblem) {
   }
 }
 
+// Is the curve of the same shape and data type preferred, out of placed?
 TEST(CollectiveProfile, FindsTheShapeAndPrefersItsTypeOutOfPlace) {
   MeasuredRun half = run_of(CollectiveOp::AllReduce, 8, 1);
   for (RunRow& row : half.rows) row.dtype = "half";
   const CollectiveProfile profile =
       make_collective_profile({run_of(CollectiveOp::AllReduce, 8, 1), half}, "");
-  ProfileQuestion question{
+  ProfileQuery question{
       .op = CollectiveOp::AllReduce, .ranks = 8, .nodes = 1, .dtype = DataType::Fp16};
   ASSERT_NE(profile.find(question), nullptr);
   EXPECT_EQ(profile.find(question)->dtype, "half");
@@ -111,23 +114,28 @@ double time_of(const Cluster& cluster, const CommunicationModel& communication, 
       .makespan_s;
 }
 
-// Alone, a call takes its measured time: on both engines, also where the fit is all latency.
+// Does a call alone take its measured time? This holds on both engines, also if the fit is only
+// latency.
 TEST(ProfiledModel, ACallAloneTakesItsMeasuredTime) {
   const Cluster cluster = h100s(1);
   const nccl::NcclModel nccl(cluster, {});
   const CollectiveProfile profile = profile_of(CollectiveOp::AllReduce, 8, 1);
   const ProfiledModel communication(cluster, nccl, profile, "p.json");
   for (const std::string engine : {"ideal", "simgrid"}) {
+    std::size_t sizes = 0;
     for (const RunRow& row : profile.runs[0].rows) {
       if (row.in_place) continue;
       const CollectiveCall call{.bytes = row.bytes, .dtype = DataType::Fp32, .algorithm = "nccl"};
       EXPECT_NEAR(time_of(cluster, communication, call, 8, engine), row.time_us * 1e-6,
                   kAgreement * row.time_us * 1e-6)
           << row.bytes;
+      ++sizes;
     }
+    EXPECT_EQ(sizes, 9U) << "from 1 KiB to 64 MiB";
   }
 }
 
+// Are other calls unaffected?
 TEST(ProfiledModel, LeavesOtherCallsAlone) {
   const Cluster cluster = h100s(2);
   const nccl::NcclModel nccl(cluster, {});
@@ -146,7 +154,7 @@ TEST(ProfiledModel, LeavesOtherCallsAlone) {
   EXPECT_EQ(communication.curve(gather, node), nullptr);
 }
 
-// Where the links described cannot carry what was measured, they decide.
+// Are links never faster than described? If the links cannot carry the measured rate, they decide.
 TEST(ProfiledModel, LinksAreNeverFasterThanTheyAre) {
   const Cluster cluster = h100s(1);
   MeasuredRun run = run_of(CollectiveOp::AllReduce, 8, 1);
@@ -160,7 +168,8 @@ TEST(ProfiledModel, LinksAreNeverFasterThanTheyAre) {
   EXPECT_GE(time_of(cluster, communication, call, 8, "simgrid"), least_s);
 }
 
-// Measured on GPUs of other makers, a profile still has links to load.
+// Can a profile be used without a model of the GPU? A profile measured on GPUs of other makers
+// still loads links.
 TEST(ProfiledModel, NeedsNoModelOfTheGpu) {
   const Cluster cluster = build_cluster({.node = load_node("mi300x"), .nodes = 1});
   const nccl::NcclModel nccl(cluster, {});

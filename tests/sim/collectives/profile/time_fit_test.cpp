@@ -1,5 +1,5 @@
-// The piecewise fit: exact on exact lines, one range where nothing changes, thresholds where they
-// are.
+// The piecewise fit of times: exact on exact lines, one range if nothing changes, and thresholds at
+// their true sizes.
 #include "sim/collectives/profile/time_fit.hpp"
 
 #include <gmock/gmock.h>
@@ -26,6 +26,7 @@ void expect_near(double value, double expected) {
   EXPECT_NEAR(value, expected, kAgreement * std::abs(expected));
 }
 
+// Is a single line one range with its two constants?
 TEST(TimeFit, OneLineIsOneRangeWithItsTwoNumbers) {
   const TimeFit fit =
       fit_times(doubled(8, 1 << 30, [](double bytes) { return 7e-6 + bytes / 50e9; }));
@@ -35,7 +36,8 @@ TEST(TimeFit, OneLineIsOneRangeWithItsTwoNumbers) {
   EXPECT_LT(fit.error_worst, kAgreement);
 }
 
-// Two calls that took many times as long as larger ones do not bend the line.
+// Are stalls left out? Two calls that took many times as long as larger ones must not bend the
+// line.
 TEST(TimeFit, LeavesStallsOut) {
   std::vector<SizeTime> points =
       doubled(8, 1 << 30, [](double bytes) { return 7e-6 + bytes / 50e9; });
@@ -50,7 +52,8 @@ TEST(TimeFit, LeavesStallsOut) {
   EXPECT_NEAR(fit.error_worst, 0.75, 1e-3);
 }
 
-// The example of the header: 10 us + S / 1 GB/s up to 64 KiB, 30 us + S / 10 GB/s above.
+// Is the threshold between two protocols found? The example of the header: 10 us + S / 1 GB/s up to
+// 64 KiB, 30 us + S / 10 GB/s above.
 TEST(TimeFit, FindsTheThresholdBetweenTwoProtocols) {
   const auto points = doubled(1024, 1 << 25, [](double bytes) {
     return bytes <= 65536.0 ? 10e-6 + bytes / 1e9 : 30e-6 + bytes / 10e9;
@@ -64,14 +67,15 @@ TEST(TimeFit, FindsTheThresholdBetweenTwoProtocols) {
   expect_near(fit.segments[1].seconds_per_byte, 1e-10);
   EXPECT_EQ(fit.segments[0].to_bytes, 65536);
   EXPECT_EQ(fit.segments[1].from_bytes, 131072);
-  // The lines meet at 20 us / 0.9 ns = 22 222 bytes, below the last size of the first range.
+  // The lines intersect at 20 us / 0.9 ns = 22 222 bytes, below the last size of the first range.
   expect_near(fit.segments[1].threshold_bytes, std::sqrt(65536.0 * 131072.0));
   EXPECT_EQ(&fit.segment(92000.0), &fit.segments[0]);
   EXPECT_EQ(&fit.segment(93000.0), &fit.segments[1]);
 }
 
+// Is a threshold at the intersection of the lines?
 TEST(TimeFit, AThresholdIsWhereTheLinesMeet) {
-  // 4 us + S / 1 GB/s and 14 us + S / 2 GB/s meet at 20 000 bytes, between 16 and 32 KiB.
+  // 4 us + S / 1 GB/s and 14 us + S / 2 GB/s intersect at 20 000 bytes, between 16 and 32 KiB.
   const TimeFit fit = fit_times(doubled(1024, 1 << 22, [](double bytes) {
     return std::min(4e-6 + bytes / 1e9, 14e-6 + bytes / 2e9);
   }));
@@ -79,7 +83,7 @@ TEST(TimeFit, AThresholdIsWhereTheLinesMeet) {
   expect_near(fit.segments[1].threshold_bytes, 20000.0);
 }
 
-// Noise of 1 % is no protocol.
+// Does noise create no ranges? Noise of 1 % is not a protocol change.
 TEST(TimeFit, NoiseMakesNoRanges) {
   double sign = 1.0;
   const TimeFit fit = fit_times(doubled(8, 1 << 30, [&](double bytes) {
@@ -92,6 +96,7 @@ TEST(TimeFit, NoiseMakesNoRanges) {
   EXPECT_NEAR(fit.error, 0.01, 0.002);
 }
 
+// Are latency and time per byte never negative?
 TEST(TimeFit, LatencyAndTimePerByteAreNeverNegative) {
   const TimeFit falling = fit_times(std::vector<SizeTime>{{8, 12e-6}, {16, 11e-6}, {32, 10e-6}});
   EXPECT_EQ(falling.segments[0].seconds_per_byte, 0.0);
@@ -101,13 +106,15 @@ TEST(TimeFit, LatencyAndTimePerByteAreNeverNegative) {
   EXPECT_GT(steep.segments[0].seconds_per_byte, 0.0);
 }
 
+// Is a single size its own latency?
 TEST(TimeFit, OneSizeIsItsOwnLatency) {
   const TimeFit fit = fit_times(std::vector<SizeTime>{{4096, 5e-6}});
   ASSERT_EQ(fit.segments.size(), 1U);
   expect_near(fit.segments[0].time_s(4096.0), 5e-6);
 }
 
-// A curve gives back what was measured, and scales the fit between.
+// Do measured sizes take their measured times? A curve returns the measured values, and scales the
+// fit between them.
 TEST(MeasuredCurve, MeasuredSizesTakeTheirMeasuredTimes) {
   MeasuredRun run{.op = CollectiveOp::AllReduce, .ranks = 8, .nodes = 1};
   double sign = 1.0;
@@ -131,6 +138,7 @@ TEST(MeasuredCurve, MeasuredSizesTakeTheirMeasuredTimes) {
   EXPECT_FALSE(curves[0].at(8.0).measured_range);
 }
 
+// Are several times of one size their median?
 TEST(MeasuredCurve, SeveralTimesOfOneSizeAreTheirMedian) {
   MeasuredRun run{.ranks = 8, .nodes = 1};
   for (const double time_us : {10.0, 90.0, 12.0})

@@ -1,4 +1,4 @@
-// Does a page say what the run says, and nothing that breaks it?
+// The report page: it shows the results of the run, and no input can break it.
 #include "sim/render/page/page.hpp"
 
 #include <gmock/gmock.h>
@@ -25,6 +25,7 @@ std::shared_ptr<const Workload> with_first_name(Workload workload, const std::st
   return std::make_shared<const Workload>(std::move(workload));
 }
 
+// Does the page contain no markup of a scenario?
 TEST(Page, HoldsNoMarkupOfAScenario) {
   auto run = run_of("first/two_gpus.json");
   run.facts.title = "</script><b>bold & \"quoted\"</b>";
@@ -37,8 +38,8 @@ TEST(Page, HoldsNoMarkupOfAScenario) {
   EXPECT_THAT(page, HasSubstr("&lt;b&gt;bold &amp; &quot;quoted&quot;"));
 }
 
-// Within "<!--<script>" the end of a script element does not count, and the page's scripts after it
-// would be text.
+// Can a name not swallow a script? Within "<!--<script>" the end of a script element does not
+// count, and the following scripts of the page would be text.
 TEST(Page, ANameDoesNotSwallowAScript) {
   auto run = run_of("first/two_gpus.json");
   run.facts.title = "<!--<script>";
@@ -48,6 +49,7 @@ TEST(Page, ANameDoesNotSwallowAScript) {
   EXPECT_THAT(page, HasSubstr("\\u003c!--\\u003cscript"));
 }
 
+// Does the page load nothing from elsewhere?
 TEST(Page, AsksForNothingFromElsewhere) {
   const auto run = run_of("first/two_gpus.json");
   const std::string page = report_page({.view = run.view()});
@@ -55,12 +57,14 @@ TEST(Page, AsksForNothingFromElsewhere) {
     EXPECT_THAT(page, Not(HasSubstr(link)));
 }
 
+// Does the page state first whether the run fits?
 TEST(Page, SaysFirstWhetherItFits) {
   const auto run = run_of("llama3/llama3_8b_8xh100.json");
   const std::string page = report_page({.view = run.view()});
   EXPECT_LT(page.find("class=\"verdict fits\""), page.find("<h2>"));
 }
 
+// Is the peak named if there are two?
 TEST(Page, NamesThePeakWhereThereAreTwo) {
   auto run = run_of("llama3/llama3_8b_8xh100.json");
   EXPECT_THAT(report_page({.view = run.view()}), HasSubstr("<dt>MFU</dt>"));
@@ -70,7 +74,8 @@ TEST(Page, NamesThePeakWhereThereAreTwo) {
   EXPECT_THAT(page, HasSubstr("<dt>MFU (fp8 peak)</dt>"));
 }
 
-// Each change that would help has a row of its own; without any the section is left out.
+// Are changes that would help shown if they are known? Each has a separate table row; without any
+// the section is left out.
 TEST(Page, ShowsWhatWouldHelpWhereItIsKnown) {
   const auto run = run_of("first/two_gpus.json");
   const std::vector<PageGain> rows{
@@ -82,6 +87,7 @@ TEST(Page, ShowsWhatWouldHelpWhereItIsKnown) {
 
 class Blocks : public testing::TestWithParam<const char*> {};
 
+// Do the blocks cover the operations of every stage?
 TEST_P(Blocks, CoverTheOperationsOfEveryStage) {
   const auto run = run_of(GetParam());
   const RunView view = run.view();
@@ -110,7 +116,7 @@ TEST_P(Blocks, CoverTheOperationsOfEveryStage) {
 INSTANTIATE_TEST_SUITE_P(Shipped, Blocks,
                          testing::Values("first/two_gpus.json", "llama3/llama3_70b_64xh100.json"));
 
-// Sixteen of sixty-four stages: the ends are among them.
+// Are the first and the last lane kept if there are many?
 TEST(Lanes, KeepTheEndsWhenThereAreMany) {
   const auto run = run_of("llama3/llama3_70b_64xh100.json");
   const std::vector<std::uint32_t> all = chosen_lanes(run.view(), 1000);
@@ -118,6 +124,7 @@ TEST(Lanes, KeepTheEndsWhenThereAreMany) {
   EXPECT_EQ(chosen_lanes(run.view(), 2), (std::vector<std::uint32_t>{all.front(), all.back()}));
 }
 
+// Does the data keep the peak of memory?
 TEST(PageData, KeepsThePeakOfMemory) {
   const auto run = run_of("llama3/llama3_8b_8xh100.json");
   const nlohmann::json data = page_data(run.view());

@@ -38,7 +38,7 @@ std::int64_t ns(const Json& microseconds) {
   return std::llround(microseconds.get<double>() * 1000.0);
 }
 
-// [start, end] of the slices of every thread, in order of start.
+// The [start, end] of the slices of every thread, in order of start.
 std::map<Track, std::multimap<std::int64_t, std::int64_t>> tracks(const Json& trace) {
   std::map<Track, std::multimap<std::int64_t, std::int64_t>> result;
   for (const Json& event : trace["traceEvents"]) {
@@ -57,6 +57,7 @@ std::vector<Json> events(const Json& trace, const std::string& phase) {
   return result;
 }
 
+// Is the metadata before the events?
 TEST(ChromeTrace, MetadataStandsBeforeTheEvents) {
   const Written trace = write(SmallRun());
   const auto at = [&](const char* key) { return trace.text.find(std::string("\"") + key + "\":"); };
@@ -69,8 +70,10 @@ TEST(ChromeTrace, MetadataStandsBeforeTheEvents) {
   EXPECT_EQ(trace.json["traceName"], "trainyard_trace.json");
 }
 
+// Do slices of a thread never overlap?
 TEST(ChromeTrace, SlicesOfAThreadNeverOverlap) {
   const Written trace = write(SmallRun());
+  EXPECT_FALSE(tracks(trace.json).empty());
   for (const auto& [track, slices] : tracks(trace.json)) {
     std::int64_t free_at = 0;
     for (const auto& [start, end] : slices) {
@@ -80,7 +83,8 @@ TEST(ChromeTrace, SlicesOfAThreadNeverOverlap) {
   }
 }
 
-// Times that are no whole nanoseconds: rounding must not make neighbours overlap.
+// Do neighbouring slices touch with any rounding? The times are not whole nanoseconds, and rounding
+// must not make neighbours overlap.
 TEST(ChromeTrace, NeighboursTouchWhateverTheRounding) {
   SmallRun small;
   small.run = HandRun(2);
@@ -100,12 +104,14 @@ TEST(ChromeTrace, NeighboursTouchWhateverTheRounding) {
   }
 }
 
+// Do times have three decimals?
 TEST(ChromeTrace, TimesHaveThreeDecimals) {
   const Written trace = write(SmallRun());
   EXPECT_THAT(trace.text, ::testing::HasSubstr(R"("ts":1250000.000,"dur":1500000.000)"));
   EXPECT_THAT(trace.text, ::testing::Not(::testing::ContainsRegex("[0-9]e[-+0-9]")));
 }
 
+// Are the counts those of the file?
 TEST(ChromeTrace, CountsAreThoseOfTheFile) {
   const Written trace = write(SmallRun());
   std::int64_t slice_ns = 0;
@@ -116,10 +122,11 @@ TEST(ChromeTrace, CountsAreThoseOfTheFile) {
   EXPECT_EQ(events(trace.json, "s").size(), trace.counts.flows);
   EXPECT_EQ(trace.json["trainyard"]["slices"], trace.counts.slices);
   EXPECT_EQ(trace.json["trainyard"]["flows"], 2);
-  // 12 operations, 2 steps, and 3 waits: two receives and the all_reduce of rank 0.
+  // There are 12 operations, 2 steps, and 3 waits: two receives and the all_reduce of rank 0.
   EXPECT_EQ(trace.counts.slices, 12U + 2U + 3U);
 }
 
+// Does every thread and process have a name?
 TEST(ChromeTrace, EveryThreadAndProcessHasAName) {
   const Written trace = write(SmallRun());
   std::map<std::string, std::string> names;
@@ -135,8 +142,8 @@ TEST(ChromeTrace, EveryThreadAndProcessHasAName) {
   EXPECT_EQ(threads[Track(0, 7)], "stream 7 compute");
 }
 
-// Oracle 83, Chrome part: both ends of an arrow lie in slices, strictly before the end of the
-// receipt.
+// Do both ends of an arrow lie in slices, strictly before the end of the receive (oracle 83, Chrome
+// part)?
 TEST(ChromeTrace, FlowsBindToTheirSlices) {
   const Written trace = write(SmallRun());
   const auto slices = tracks(trace.json);
@@ -161,7 +168,7 @@ TEST(ChromeTrace, FlowsBindToTheirSlices) {
   EXPECT_EQ(arrows.at(1)[1]["pid"], 1);
 }
 
-// Oracle 83: the compute slices of a rank add up to its FLOPs / throughput.
+// Do the compute slices of a rank add up to its FLOPs / throughput (oracle 83)?
 TEST(ChromeTrace, ComputeSlicesAreFlopsOverThroughput) {
   SmallRun small;
   small.run = HandRun(2);
@@ -184,8 +191,10 @@ TEST(ChromeTrace, ComputeSlicesAreFlopsOverThroughput) {
   EXPECT_NEAR(slice_s, work / kFlopsPerSecond, 1e-9 * slice_s);
 }
 
+// Does communication have the names and arguments of Kineto?
 TEST(ChromeTrace, CommunicationSpeaksKineto) {
   const Written trace = write(SmallRun());
+  std::size_t slices = 0;
   for (const Json& slice : events(trace.json, "X")) {
     if (slice["args"].value("Collective name", "") != "allreduce") continue;
     EXPECT_EQ(slice["name"], "ncclDevKernel_AllReduce_Sum_bf16_RING_SIMPLE");
@@ -197,9 +206,12 @@ TEST(ChromeTrace, CommunicationSpeaksKineto) {
     EXPECT_EQ(slice["args"]["Process Group Ranks"], "[0, 1]");
     EXPECT_EQ(slice["args"]["stream"], 10);
     EXPECT_TRUE(slice["args"].contains("correlation"));
+    ++slices;
   }
+  EXPECT_GT(slices, 0U);
 }
 
+// Do the memory counters follow the memory curve?
 TEST(ChromeTrace, MemoryCountersFollowTheCurve) {
   const Written trace = write(SmallRun());
   std::map<double, std::int64_t> totals;
@@ -210,6 +222,7 @@ TEST(ChromeTrace, MemoryCountersFollowTheCurve) {
             (std::map<double, std::int64_t>{{0.0, 550}, {1.0, 600}, {1.25, 550}, {2.25, 500}}));
 }
 
+// Do the link counters rise and fall?
 TEST(ChromeTrace, LinkCountersRiseAndFall) {
   const Written trace = write(SmallRun());
   double last = -1.0;
@@ -223,6 +236,7 @@ TEST(ChromeTrace, LinkCountersRiseAndFall) {
   EXPECT_EQ(most, 0.002);  // 2^20 bytes in 0.5 s
 }
 
+// Can the caller choose the ranks that are shown?
 TEST(ChromeTrace, ShownRanksAreChosen) {
   const SmallRun small;
   const Written one = write(small, {.ranks = {1}});
@@ -232,7 +246,8 @@ TEST(ChromeTrace, ShownRanksAreChosen) {
   EXPECT_THROW(write(small, {.ranks = {2}}), InputError);
 }
 
-// 200 classes of two programs: the lowest rank of each program, so that both stages are seen.
+// Does a run of too many classes show one rank of each program? Of 200 classes of two programs, the
+// trace shows the lowest rank of each program, so that both stages are seen.
 TEST(ChromeTrace, TooManyClassesShowOneRankOfEachProgram) {
   SmallRun small;
   for (RankId rank = 2; rank < 200; ++rank) {
@@ -248,7 +263,8 @@ TEST(ChromeTrace, TooManyClassesShowOneRankOfEachProgram) {
   EXPECT_EQ(trace.counts.classes_left_out, 198U);
 }
 
-// Two ranks of one class show the same spans, each under its own process.
+// Do folded ranks show their class? Two ranks of one class show the same spans, each under its own
+// process.
 TEST(ChromeTrace, FoldedRanksShowTheirClass) {
   SmallRun small;
   small.run.workload.ranks.push_back(small.run.workload.ranks[0]);
@@ -257,6 +273,7 @@ TEST(ChromeTrace, FoldedRanksShowTheirClass) {
   EXPECT_EQ(slices.at({0, 7}), slices.at({2, 7}));
 }
 
+// Is a compressed trace the same?
 TEST(ChromeTrace, CompressedIsTheSame) {
   const SmallRun small;
   std::string plain = write(small).text;
@@ -265,6 +282,7 @@ TEST(ChromeTrace, CompressedIsTheSame) {
             compressed.substr(0, compressed.find("traceName")));
 }
 
+// Does the directory hold one file per rank?
 TEST(ChromeTrace, DirectoryHoldsOneFilePerRank) {
   const auto directory = std::filesystem::path(::testing::TempDir()) / "trainyard_hta";
   write_trace_directory(SmallRun().view(), directory, {});
@@ -274,6 +292,7 @@ TEST(ChromeTrace, DirectoryHoldsOneFilePerRank) {
   std::filesystem::remove_all(directory);
 }
 
+// Do the numbers of elements follow the operation?
 TEST(Kineto, ElementsFollowTheOperation) {
   const CollectiveCall gather{
       .op = CollectiveOp::AllGather, .bytes = 1024, .dtype = DataType::Bf16};
@@ -290,6 +309,7 @@ TEST(Kineto, ElementsFollowTheOperation) {
             "ncclDevKernel_SendRecv");
 }
 
+// Are the lists of long groups cut?
 TEST(Kineto, LongGroupsAreCut) {
   std::vector<RankId> members(100);
   EXPECT_THAT(process_group_ranks(members), ::testing::EndsWith("0, ...]"));

@@ -1,5 +1,5 @@
-// What Perfetto's own engine finds in such a trace is asked by tools/web/check_trace, of these runs
-// and of larger ones; here stands what it cannot tell.
+// Tests of the Perfetto traces. tools/web/check_trace checks how Perfetto's own engine reads such
+// traces, of these runs and of larger ones; this file tests the rest.
 #include "sim/render/traces/perfetto/perfetto_trace.hpp"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,8 @@ std::vector<std::string> bodies(std::string_view file) {
   return found;
 }
 
-// The examples of protobuf.dev/programming-guides/encoding.
+// Does WireMessage write the format of Protocol Buffers? These are the examples of
+// protobuf.dev/programming-guides/encoding.
 TEST(WireMessage, SpeaksTheFormatOfProtocolBuffers) {
   perfetto::WireMessage message;
   message.number(1, 150);
@@ -74,6 +75,7 @@ TEST(WireMessage, SpeaksTheFormatOfProtocolBuffers) {
   EXPECT_EQ(outer.bytes(), "\x1A\x03\x08\x96\x01");
 }
 
+// Does the name of the file choose a Perfetto trace?
 TEST(PerfettoTrace, IsAskedForByName) {
   for (const char* name : {"a.pftrace", "b/a.perfetto-trace", "a.pftrace.gz"})
     EXPECT_TRUE(is_perfetto_trace(name)) << name;
@@ -81,6 +83,7 @@ TEST(PerfettoTrace, IsAskedForByName) {
     EXPECT_FALSE(is_perfetto_trace(name)) << name;
 }
 
+// Does it count the same as the Chrome trace?
 TEST(PerfettoTrace, CountsWhatTheChromeTraceCounts) {
   const SmallRun small;
   const auto file = std::filesystem::path(::testing::TempDir()) / "trainyard_counts.json";
@@ -95,13 +98,15 @@ TEST(PerfettoTrace, CountsWhatTheChromeTraceCounts) {
   EXPECT_EQ(perfetto.classes_left_out, chrome.classes_left_out);
 }
 
+// Are two traces of one run the same bytes?
 TEST(PerfettoTrace, OfOneRunIsTheSameBytes) {
   const SmallRun small;
   EXPECT_EQ(write_perfetto(small).bytes, write_perfetto(small).bytes);
 }
 
-// Two ranks of one class: threads "step", compute, messages and gradients of each. The other end
-// of the messages is not shown, so that no arrow tells them apart.
+// Do the ranks of a class have the same bodies? Two ranks of one class each have the threads
+// "step", compute, messages and gradients. The other end of the messages is not shown, so that no
+// arrow distinguishes them.
 TEST(PerfettoTrace, RanksOfAClassHaveTheSameBodies) {
   SmallRun small;
   small.run.workload.ranks.push_back(small.run.workload.ranks[0]);
@@ -114,6 +119,7 @@ TEST(PerfettoTrace, RanksOfAClassHaveTheSameBodies) {
   EXPECT_EQ(std::set(all.begin(), all.end()).size(), 4U);
 }
 
+// Are all ranks shown on request?
 TEST(PerfettoTrace, AllRanksAreShownWhereAsked) {
   const SmallRun small;
   EXPECT_EQ(write_perfetto(small, {.ranks = {1}}).counts.processes, 2U) << "and the links";
@@ -121,7 +127,8 @@ TEST(PerfettoTrace, AllRanksAreShownWhereAsked) {
   EXPECT_THROW(write_perfetto(small, {.ranks = {2}}), InputError);
 }
 
-// Viewers tell start and end of an arrow by time.
+// Does a message that takes no time have no arrow? Viewers distinguish the start and the end of an
+// arrow by time.
 TEST(PerfettoTrace, AMessageOfNoTimeHasNoArrow) {
   SmallRun small;
   small.run = HandRun(2);

@@ -1,7 +1,7 @@
-// Writes the traces that the test trace_loads opens in Perfetto's engine: the run worked by hand,
-// and a long one with thousands of messages at times that are no whole nanoseconds.
+// Writes the traces that the test trace_loads opens in Perfetto's engine: the run computed by hand,
+// and a long one with thousands of messages at times that are not whole nanoseconds.
 //
-//   write_traces DIRECTORY [MICROBATCHES]
+//    write_traces DIRECTORY [MICROBATCHES]
 #include <cstdlib>
 #include <filesystem>
 
@@ -12,7 +12,7 @@
 namespace trainyard {
 namespace {
 
-// A multi-link flow of forwards on rank 0, each sent to rank 1, whose kernels are slower. Some
+// A series of forwards on rank 0, each of which is sent to rank 1, whose kernels are slower. Some
 // messages take no time.
 HandRun long_run(std::int32_t microbatches) {
   constexpr double kThird = 1e-6 / 3.0;

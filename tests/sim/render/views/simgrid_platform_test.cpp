@@ -1,4 +1,4 @@
-// Does SimGrid read the platform files we write, and does a message take there what it takes here?
+// Does SimGrid read our platform files, and does a message take as long there as here?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ struct Message {
   std::uint64_t bytes = 0;
 };
 
-// Seconds until all messages, sent at once, have arrived, on the platform file; in a process of its
-// own, as SimGrid is one per process.
+// Seconds until all messages, sent at once, have arrived, on the platform file. It runs in a
+// separate process, because SimGrid exists once per process.
 double seconds_on(const std::string& xml, const Cluster& cluster,
                   const std::vector<Message>& messages) {
   const std::filesystem::path file =
@@ -57,6 +57,7 @@ double seconds_on(const std::string& xml, const Cluster& cluster,
   return text.empty() ? 0.0 : std::stod(text) * 1e-9;
 }
 
+// Does a message take the time of its slowest link and the latency of all its links?
 TEST(SimgridPlatform, AMessageTakesItsSlowestLinkAndTheLatencyOfAll) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
   const std::string xml = to_simgrid_xml(cluster, FlopsPerSecond{312e12});
@@ -75,7 +76,8 @@ TEST(SimgridPlatform, AMessageTakesItsSlowestLinkAndTheLatencyOfAll) {
   }
 }
 
-// Two messages that leave node 0 by different GPUs' NICs, and two by the same.
+// Do messages share links as they do here? Two messages leave node 0 by the NICs of different GPUs,
+// and two by the same NIC.
 TEST(SimgridPlatform, MessagesShareLinksAsTheyDoHere) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
   const std::string xml = to_simgrid_xml(cluster, FlopsPerSecond{312e12});
@@ -88,6 +90,7 @@ TEST(SimgridPlatform, MessagesShareLinksAsTheyDoHere) {
   EXPECT_NEAR(together, 2.0 * one, 1e-3 * one);
 }
 
+// Is a cluster with too many routes refused?
 TEST(SimgridPlatform, IsRefusedWhereRoutesAreTooMany) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 65));
   EXPECT_THAT(complaint([&] { (void)to_simgrid_xml(cluster, FlopsPerSecond{1e12}); }),

@@ -1,4 +1,4 @@
-// What `show topology` prints.
+// The output of `show topology`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +13,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
+// Does the table count the devices and links?
 TEST(TopologyTable, CountsWhatIsThere) {
   const std::string text =
       topology_table(build_cluster(nodes_of("dgx_h100", 32, {.kind = RailOptimized{}})));
@@ -25,12 +26,14 @@ TEST(TopologyTable, CountsWhatIsThere) {
   EXPECT_THAT(text, HasSubstr("node to leaf 256, leaf to spine 256, spine to core 0"));
 }
 
+// Does the table name both endpoints of links?
 TEST(TopologyTable, NamesBothEndsOfLinks) {
   const std::string text = topology_table(h100s(4));
   for (const char* ends : {"gpu - nvswitch", "pcie_switch - nic", "nic - leaf"})
     EXPECT_THAT(text, HasSubstr(ends));
 }
 
+// Does the matrix have the form of nvidia-smi's?
 TEST(TopologyMatrix, ReadsAsNvidiaSmiDoes) {
   const std::string text = topology_matrix(build_cluster(nodes_of("dgx_a100_80gb", 2)), 1);
   EXPECT_THAT(text, HasSubstr("GPU0       X  NV12  NV12  NV12  NV12  NV12  NV12  NV12"
@@ -40,6 +43,7 @@ TEST(TopologyMatrix, ReadsAsNvidiaSmiDoes) {
   EXPECT_THAT(text, HasSubstr("  SYS  "));
 }
 
+// Is the matrix symmetric?
 TEST(TopologyMatrix, IsSymmetric) {
   for (const std::string& name : node_names()) {
     const std::string text = topology_matrix(build_cluster(nodes_of(name, 1)), 0);
@@ -64,10 +68,12 @@ TEST(TopologyMatrix, IsSymmetric) {
   }
 }
 
+// Does the matrix show pairs without a switch, and pairs that are cut off?
 TEST(TopologyMatrix, TellsSwitchlessAndCutOffPairs) {
   const std::string text = topology_matrix(build_cluster(nodes_of("gb200_nvl72", 1)), 0);
   EXPECT_THAT(text, HasSubstr("NV18"));
-  EXPECT_THAT(text, HasSubstr("PHB   PHB   SYS   SYS     -"));  // own Grace, the tray's other, none
+  // the GPU's own Grace, the other one of the tray, and none
+  EXPECT_THAT(text, HasSubstr("PHB   PHB   SYS   SYS     -"));
 }
 
 std::size_t edges_of(const std::string& dot) {
@@ -78,6 +84,7 @@ std::size_t edges_of(const std::string& dot) {
   return edges;
 }
 
+// Does the drawing hold every device of a small cluster?
 TEST(TopologyDot, DrawsEveryDeviceOfASmallCluster) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
   const std::string text = topology_dot(cluster);
@@ -86,8 +93,8 @@ TEST(TopologyDot, DrawsEveryDeviceOfASmallCluster) {
   EXPECT_EQ(edges_of(text), cluster.links().size() / 2);
 }
 
-// Edges of a drawing beyond those of its nodes: cables of NICs and sets of parallel links between
-// switches.
+// Edges of a drawing in addition to those of its nodes: cables of NICs and sets of parallel links
+// between switches.
 std::size_t fabric_edges(const Cluster& cluster, const std::string& dot) {
   std::size_t inside = 0;
   for (const Link& link : cluster.links()) {
@@ -121,30 +128,28 @@ std::vector<Fabric> drawn_fabrics() {
        8 + 8 + 4,
        "router 7",
        {"8 x dgx_h100, torus", "between neighbours 16, between groups 0"}},
-      // 64 NICs; two groups of 8 routers, 28 cables each; 32 global ones in sets of parallel links
-      // of 4.
+      // 64 NICs; two groups of 8 routers, 28 cables each; 32 global ones in sets of 4 parallel
+      // links.
       {"dragonfly",
        one_gpu_nodes(64, {.kind = Dragonfly{.radix = 15}}),
        64 + 56 + 8,
        "router 15",
        {"between neighbours 56, between groups 32", "global"}},
-      // A leaf a plane.
+      // One leaf per plane.
       {"multi_plane",
        nodes_of("dgx_h100", 4, {.kind = MultiPlane{}}),
        32,
        "leaf 7",
        {"node to leaf 32, leaf to spine 0", "leaf                 8         -"}},
-      // Two planes of eight rails: every NIC has a cable to both; each plane's eight leaves have
-      // four
-      // spines.
+      // Two planes of eight rails: every NIC has a cable to both; the eight leaves of each plane
+      // have four spines.
       {"dual_tor",
        nodes_of("dgx_h100", 4, {.kind = DualTor{}}),
        64 + 2 * 8 * 4,
        "leaf 15",
        {"node to leaf 64, leaf to spine 512", "24.25 GB/s"}},
-      // 12 NICs on three leaves of four, with two cables to each of two spines: static hashing
-      // takes
-      // them one by one, the drawing as one line.
+      // 12 NICs on three leaves of four, with two cables to each of two spines: static hashing uses
+      // them one by one, and the drawing shows them as one line.
       {"ecmp",
        one_gpu_nodes(12, ecmp),
        12 + 3 * 2,
@@ -160,6 +165,7 @@ std::vector<Fabric> drawn_fabrics() {
   };
 }
 
+// Do the views draw and count every kind of fabric?
 TEST(TopologyViews, DrawAndCountEveryKindOfFabric) {
   for (const Fabric& fabric : drawn_fabrics()) {
     SCOPED_TRACE(fabric.name);
@@ -173,6 +179,7 @@ TEST(TopologyViews, DrawAndCountEveryKindOfFabric) {
   }
 }
 
+// Does the drawing collapse many nodes, and does it report so?
 TEST(TopologyDot, CollapsesManyNodesAndSaysSo) {
   const std::string text =
       topology_dot(build_cluster(nodes_of("dgx_h100", 65, {.kind = FatTree{}})));

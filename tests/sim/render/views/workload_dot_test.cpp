@@ -18,10 +18,12 @@ std::size_t count(const std::string& text, const std::string& what) {
   return found;
 }
 
+// Does the graph hold operations, streams and dependencies?
 TEST(WorkloadDot, DrawsOperationsStreamsAndDependencies) {
   const Workload workload = training_step({.data = 2, .microbatches = 1});
   const std::string dot = to_dot(workload, {});
-  // Forward and backward on the compute stream, then a reduction after backward.
+  // The program has a forward and a backward on the compute stream, then a reduction after the
+  // backward.
   EXPECT_EQ(count(dot, "[label="), 3U);
   EXPECT_THAT(dot, HasSubstr("0->1 [style=\"solid\"]"));
   EXPECT_THAT(dot, HasSubstr("1->2 [style=\"dashed\"]"));
@@ -29,16 +31,18 @@ TEST(WorkloadDot, DrawsOperationsStreamsAndDependencies) {
   EXPECT_EQ(count(dot, "dotted"), 0U);
 }
 
+// Does the graph join sends to receives?
 TEST(WorkloadDot, JoinsSendsToReceives) {
   const Workload workload = training_step({.stages = 2, .microbatches = 1});
   const std::string dot = to_dot(workload, {});
-  // Stage 0: forward, send, recv, backward are 0 to 3; stage 1: recv, forward, backward, send 4
+  // Stage 0: forward, send, recv, backward are 0 to 3; stage 1: recv, forward, backward, send are 4
   // to 7.
   EXPECT_EQ(count(dot, "dotted"), 2U);
   EXPECT_THAT(dot, HasSubstr("1->4 [style=\"dotted\"]"));
   EXPECT_THAT(dot, HasSubstr("7->2 [style=\"dotted\"]"));
 }
 
+// Can one program be drawn alone?
 TEST(WorkloadDot, OneProgramAlone) {
   const Workload workload = training_step({.stages = 2, .microbatches = 1});
   const std::string dot = to_dot(workload, {.program = 1});
@@ -46,6 +50,7 @@ TEST(WorkloadDot, OneProgramAlone) {
   EXPECT_EQ(count(dot, "stage 0"), 0U);
 }
 
+// Does the graph report the operations that it leaves out?
 TEST(WorkloadDot, SaysWhatItLeavesOut) {
   const Workload workload = training_step({.stages = 2, .microbatches = 50});
   const std::string dot = to_dot(workload, {.program = {}, .most_operations = 20});
@@ -53,6 +58,7 @@ TEST(WorkloadDot, SaysWhatItLeavesOut) {
   EXPECT_THAT(dot, HasSubstr("stage 0: 190 more operations not drawn"));
 }
 
+// Are names quoted?
 TEST(WorkloadDot, QuotesNames) {
   Workload workload = training_step({.microbatches = 1});
   workload.programs[0].name = "a \"b\"";

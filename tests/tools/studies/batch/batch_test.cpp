@@ -1,4 +1,4 @@
-// Do many runs end up in one journal, once each, whatever interrupts them?
+// Does each of many runs end up in one journal exactly once, in spite of interruptions?
 #include "tools/studies/batch/batch.hpp"
 
 #include <gmock/gmock.h>
@@ -33,15 +33,18 @@ std::vector<Variant> batches() {
           {kScenario, {{"training.global_batch_size", "no"}}}};
 }
 
+// Does flattening give paths and scalars?
 TEST(Flatten, PathsAndScalars) {
   const Json nested = {{"a", {{"b", 1}, {"c", Json::array({true, "x"})}}}, {"d", nullptr}};
   EXPECT_EQ(flattened(nested).dump(), R"({"a.b":1,"a.c.0":true,"a.c.1":"x","d":null})");
 }
 
+// Does every variant have its row?
 TEST(Batch, EveryVariantHasItsRow) {
   Journal journal("");
   run_batch(batches(), {.journal = journal, .processes = 2});
   ASSERT_EQ(journal.rows().size(), 3U);
+  std::size_t fitting = 0;
   for (const Json& row : journal.rows()) {
     if (row["set"].contains("training.global_batch_size") &&
         row["set"]["training.global_batch_size"] == "no") {
@@ -52,10 +55,13 @@ TEST(Batch, EveryVariantHasItsRow) {
     EXPECT_EQ(row["status"], "fits");
     EXPECT_GT(row["result"]["step_time_s"].get<double>(), 0.0);
     EXPECT_EQ(row["inputs"]["parallelism.data"], 2);
+    ++fitting;
   }
+  EXPECT_EQ(fitting, 2U);
 }
 
-// Interrupted after one run, in the middle of writing the second, and started again.
+// Does an interrupted batch continue where it stopped? It is interrupted after one run, in the
+// middle of writing the second row, and restarted.
 TEST(Batch, AnInterruptedBatchGoesOnWhereItStopped) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "interrupted.jsonl";
@@ -81,7 +87,7 @@ TEST(Batch, AnInterruptedBatchGoesOnWhereItStopped) {
   EXPECT_EQ(read_file(file).substr(0, whole.size()), whole);
 }
 
-// A scenario of its own with a node type of its own, and a journal of its two runs.
+// A scenario with its own node type, and a journal of its two runs.
 class OutdatedRows : public testing::Test {
  protected:
   OutdatedRows() {
@@ -101,7 +107,7 @@ class OutdatedRows : public testing::Test {
   [[nodiscard]] Json document(const std::string& name) const {
     return parse_json(name, read_file(folder_.path() / name));
   }
-  // Both runs, in that state of program and data: how many rows were done again.
+  // Executes both runs in that state of program and data, and returns how many rows were done anew.
   [[nodiscard]] std::size_t redone(const std::string& state) const {
     std::size_t rows = 0;
     Journal journal(folder_.path() / "runs.jsonl", state);
@@ -117,6 +123,7 @@ class OutdatedRows : public testing::Test {
   TemporaryFolder folder_;
 };
 
+// Is an unchanged row kept?
 TEST_F(OutdatedRows, WhatIsTheSameIsKept) {
   EXPECT_EQ(redone("1"), 0U);
   const std::string before = lines();
@@ -127,6 +134,7 @@ TEST_F(OutdatedRows, WhatIsTheSameIsKept) {
   EXPECT_EQ(lines(), before);
 }
 
+// Is an edited scenario run anew?
 TEST_F(OutdatedRows, AnEditedScenarioIsRunAgain) {
   EXPECT_EQ(redone("1"), 0U);
   const std::string before = lines();
@@ -140,6 +148,7 @@ TEST_F(OutdatedRows, AnEditedScenarioIsRunAgain) {
   EXPECT_EQ(redone("1"), 2U) << "a row that is refused now is another one, too";
 }
 
+// Does an edit of a file that the scenario names count?
 TEST_F(OutdatedRows, AnEditedFileThatItNamesCounts) {
   EXPECT_EQ(redone("1"), 0U);
   Json node = document("node.json");
@@ -148,19 +157,22 @@ TEST_F(OutdatedRows, AnEditedFileThatItNamesCounts) {
   EXPECT_EQ(redone("1"), 2U);
 }
 
+// Do other data or another program count?
 TEST_F(OutdatedRows, OtherDataOrAnotherProgramCount) {
   EXPECT_EQ(redone("1"), 0U);
   EXPECT_EQ(redone("2"), 2U);
   EXPECT_EQ(redone("2"), 0U);
 }
 
+// Are rows of older journals run anew?
 TEST_F(OutdatedRows, RowsOfOlderJournalsAreRunAgain) {
   EXPECT_EQ(redone(""), 0U);
   EXPECT_THAT(lines(), testing::Not(testing::HasSubstr("fingerprint")));
   EXPECT_EQ(redone("1"), 2U);
 }
 
-// A fault that ended a worker could end this process too: only a worker may open it again.
+// Are crashed rows run anew without loading them in this process? A fault that ended a worker could
+// end this process too: only a worker may open the scenario.
 TEST(CrashedRows, AreRunAgainAndNotLoadedHere) {
   const TemporaryFolder folder;
   const std::string scenario = folder.write("s.json", read_file(kScenario));
@@ -182,6 +194,7 @@ TEST(CrashedRows, AreRunAgainAndNotLoadedHere) {
   close(watch);
 }
 
+// Does the fingerprint depend on the program and the data?
 TEST(Fingerprint, KnowsProgramAndData) {
   const TemporaryFolder data;
   (void)data.write("models/data/a.json", "{}");
@@ -191,7 +204,8 @@ TEST(Fingerprint, KnowsProgramAndData) {
   EXPECT_NE(state_fingerprint(data.path()), before);
 }
 
-// A file that a named file names counts as well, and files that name each other end.
+// Does the fingerprint follow names of files? A file that a named file names counts as well, and
+// the search ends for files that name each other.
 TEST(Fingerprint, FollowsNames) {
   const TemporaryFolder folder;
   (void)folder.write("a.json", R"({"gpu": "b.json"})");
@@ -203,7 +217,8 @@ TEST(Fingerprint, FollowsNames) {
   EXPECT_NE(document_fingerprint("1", names_a, folder.path()), before);
 }
 
-// JSON has no such numbers: the row would hold a null, and a resumed sweep would believe it.
+// Is a row refused that holds a value that is not a number? JSON has no such numbers: the row would
+// hold a null, and a resumed sweep would accept it.
 TEST(Journal, TakesNoRowWithWhatIsNoNumber) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "runs.jsonl";
@@ -218,6 +233,7 @@ TEST(Journal, TakesNoRowWithWhatIsNoNumber) {
   EXPECT_EQ(journal.rows().size(), 1U);
 }
 
+// Are concatenated shards one journal?
 TEST(Journal, ConcatenatedShardsAreOneJournal) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "shards.jsonl";
@@ -225,6 +241,7 @@ TEST(Journal, ConcatenatedShardsAreOneJournal) {
   EXPECT_EQ(Journal(file).rows().size(), 2U);
 }
 
+// Are two processes kept from writing one journal?
 TEST(Journal, TwoProcessesDoNotWriteOneJournal) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "locked.jsonl";
@@ -237,7 +254,8 @@ TEST(Journal, TwoProcessesDoNotWriteOneJournal) {
   EXPECT_EQ(Journal(file).rows().size(), 2U);
 }
 
-// A file that takes a part of a row takes no more, and the reason is the system's.
+// Does the journal report a full disk? A file that takes only a part of a row takes no more, and
+// the reason is the system's.
 TEST(Journal, AFullDiskSaysSo) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "full.jsonl";
@@ -258,18 +276,19 @@ TEST(Journal, AFullDiskSaysSo) {
   EXPECT_THAT(told, testing::HasSubstr("full.jsonl: cannot be written: File too large"));
 }
 
-// The lock must not stay with the file that was replaced.
+// Does a rewritten journal stay locked? The lock must not stay with the file that was replaced.
 TEST(Journal, ARewrittenJournalStaysLocked) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "rewritten.jsonl";
   write_file(file, "{\"key\":\"a\"}\n{\"key\":\"b\",\"fingerprint\":\"1\"}\n");
   Journal first(file);
-  EXPECT_EQ(first.drop_unlike({{"a", "1"}, {"b", "1"}}), 1U);
+  EXPECT_EQ(first.drop_outdated_rows({{"a", "1"}, {"b", "1"}}), 1U);
   EXPECT_THROW(Journal{file}, InputError);
   first.append({{"key", "c"}});
   EXPECT_EQ(read_file(file), "{\"key\":\"b\",\"fingerprint\":\"1\"}\n{\"key\":\"c\"}\n");
 }
 
+// Is a file that is not a journal left unchanged?
 TEST(Journal, AnotherFileIsNotOverwritten) {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.path() / "notes.txt";

@@ -1,4 +1,5 @@
-// Several groups at once: how they are named, what they cost each other, what they share.
+// Several groups at once: how they are named, how much they slow each other down, and which links
+// they share.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +26,7 @@ std::vector<std::uint32_t> first_ranks(std::uint32_t count) {
   return ranks;
 }
 
+// Are ranks numbers and ranges?
 TEST(Groups, RanksAreNumbersAndRanges) {
   EXPECT_THAT(parse_ranks("3,1", 8, "--ranks"), ElementsAre(3, 1));
   EXPECT_THAT(parse_ranks("0-3,7", 8, "--ranks"), ElementsAre(0, 1, 2, 3, 7));
@@ -33,6 +35,7 @@ TEST(Groups, RanksAreNumbersAndRanges) {
     EXPECT_THROW((void)parse_ranks(text, 8, "--ranks"), InputError) << text;
 }
 
+// Does a group's text name its operation, algorithm, ranks and size?
 TEST(Groups, AGroupNamesWhatItDoes) {
   const CollectiveGroup group = parse_group("all_reduce/ring:0-8/8@64MiB", 16);
   EXPECT_EQ(group.op, CollectiveOp::AllReduce);
@@ -47,7 +50,8 @@ TEST(Groups, AGroupNamesWhatItDoes) {
     EXPECT_THROW((void)parse_group(text, 8), InputError) << text;
 }
 
-// A group has one size, and what is wrong with it is said of the option that named it.
+// Does the error about a size name the group's option? A group has one size, and the error names
+// the option that contains it.
 TEST(Groups, ASizeIsRefusedUnderTheGroupsName) {
   const auto said = [](const char* text) -> std::string {
     try {
@@ -64,11 +68,13 @@ TEST(Groups, ASizeIsRefusedUnderTheGroupsName) {
   EXPECT_EQ(said("all_reduce:0-7@"),
             "--group: \"\" is not a size (write a number with B, KiB, MiB or GiB, such as 64MiB)");
   EXPECT_EQ(said("all_reduce:0-7@8B"), "nothing");
-  // A colon ends the operation's name, so that a range of sizes is none of ranks.
+  // A colon ends the operation's name, so that the parser does not take a range of sizes for one of
+  // ranks.
   EXPECT_NE(said("all_reduce:0-7@8B:8GiB"), "nothing");
 }
 
-// Sizes of the study are for groups that name none: where all do, there is one row of each group.
+// Are groups studied once where all of them name their size? The sizes of the study are for groups
+// without one; where all groups name theirs, there is one row per group.
 TEST(Groups, ThatAllNameTheirSizeAreStudiedOnce) {
   const Cluster cluster = h100s(1);
   InterferenceQuestion question{
@@ -82,6 +88,7 @@ TEST(Groups, ThatAllNameTheirSizeAreStudiedOnce) {
   EXPECT_EQ(study_interference(cluster, question).rows.size(), 6U);
 }
 
+// Are the splits those of parallel training?
 TEST(Groups, SplitsAreThoseOfParallelTraining) {
   const std::vector<std::uint32_t> ranks = first_ranks(6);
   EXPECT_THAT(split_groups("tensor=3", ranks),
@@ -93,7 +100,8 @@ TEST(Groups, SplitsAreThoseOfParallelTraining) {
     EXPECT_THROW((void)split_groups(text, ranks), InputError) << text;
 }
 
-// The 8 rings of 8 rails share nothing on a rail-optimised fabric.
+// Do rings over separate rails not slow each other down? The 8 rings of 8 rails share nothing on a
+// rail-optimised fabric.
 TEST(Interference, RingsOverTheirOwnRailsDoNotSlowEachOther) {
   const Cluster cluster = h100s(4);
   InterferenceQuestion question{.sizes = {1 << 26}, .algorithm = "ring"};
@@ -111,7 +119,8 @@ TEST(Interference, RingsOverTheirOwnRailsDoNotSlowEachOther) {
   EXPECT_EQ(groups, 8U);
 }
 
-// Two messages out of one GPU to two others on the node share its NVLink: each gets half of it.
+// Do two messages on one link take twice the time of their bytes? Two messages from one GPU to two
+// others on the node share its NVLink: each gets half of it.
 TEST(Interference, TwoOnOneLinkTakeTwiceTheTimeOfTheirBytes) {
   const Cluster cluster = h100s(1);
   InterferenceQuestion question{.sizes = {1 << 30}, .algorithm = "direct"};
@@ -129,8 +138,9 @@ TEST(Interference, TwoOnOneLinkTakeTwiceTheTimeOfTheirBytes) {
   }
 }
 
-// An all_to_all beside an all_reduce on the same GPUs: neither is quicker than alone, and together
-// they are no slower than one after the other.
+// Do different collectives on the same GPUs share them? For an all_to_all concurrent with an
+// all_reduce on the same GPUs, neither is quicker than alone, and together they are no slower than
+// one after the other.
 TEST(Interference, DifferentCollectivesOnTheSameGpusShareThem) {
   const Cluster cluster = h100s(2);
   InterferenceQuestion question{.sizes = {1 << 28}};
@@ -150,6 +160,7 @@ TEST(Interference, DifferentCollectivesOnTheSameGpusShareThem) {
   EXPECT_EQ(study.rows[1].bytes, 64 << 20);
 }
 
+// Do the rows have the form that programs read?
 TEST(Interference, RowsAreForPrograms) {
   const Cluster cluster = h100s(1);
   InterferenceQuestion question{.sizes = {1 << 20}, .algorithm = "ring"};

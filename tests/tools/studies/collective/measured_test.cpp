@@ -1,4 +1,4 @@
-// Measured times beside predicted ones, the picture, and studies that use a profile.
+// Measured times compared with predicted ones, the picture, and studies that use a profile.
 #include "tools/studies/collective/measured.hpp"
 
 #include <gmock/gmock.h>
@@ -50,6 +50,7 @@ MeasuredTimes measured() {
       CollectiveOp::AllReduce);
 }
 
+// Are the errors those of the sizes that were measured?
 TEST(Measured, ErrorsAreOfTheSizesThatWereMeasured) {
   const Agreement agreement = agreement_of(predicted().algorithms[0], measured());
   ASSERT_EQ(agreement.errors.size(), 3U);
@@ -61,6 +62,7 @@ TEST(Measured, ErrorsAreOfTheSizesThatWereMeasured) {
   EXPECT_NEAR(agreement.bias, 0.075, kAgreement);
 }
 
+// Does the bandwidth follow from the time?
 TEST(Measured, BandwidthIsOfTheTime) {
   const MeasuredTimes times = measured();
   ASSERT_NE(times.at(1024), nullptr);
@@ -68,6 +70,7 @@ TEST(Measured, BandwidthIsOfTheTime) {
   EXPECT_EQ(times.at(1025), nullptr);
 }
 
+// Are another collective and mixed shapes refused?
 TEST(Measured, RefusesAnotherCollectiveAndMixedShapes) {
   MeasuredRun other = run_of({{.bytes = 1024, .dtype = "float", .time_us = 8.0}});
   EXPECT_THROW((void)measured_times(std::vector{other}, CollectiveOp::AllGather), InputError);
@@ -77,6 +80,7 @@ TEST(Measured, RefusesAnotherCollectiveAndMixedShapes) {
                InputError);
 }
 
+// Do the rows hold the measured times?
 TEST(Measured, RowsHaveThemBeside) {
   const MeasuredTimes times = measured();
   const nlohmann::ordered_json rows = study_json(predicted(), &times);
@@ -100,6 +104,7 @@ boost::property_tree::ptree parsed(const std::string& text) {
   return tree;
 }
 
+// Is the SVG well-formed, with a line and its points?
 TEST(Svg, IsWellFormedWithALineAndItsPoints) {
   const MeasuredTimes times = measured();
   const std::string text = svg_plot({.title = "a & b", .series = series_of(predicted(), &times)});
@@ -114,6 +119,7 @@ TEST(Svg, IsWellFormedWithALineAndItsPoints) {
   EXPECT_EQ(text.find("inf"), std::string::npos);
 }
 
+// Is the SVG well-formed without any point?
 TEST(Svg, IsWellFormedWithoutAnyPoint) {
   EXPECT_EQ(count_of(parsed(svg_plot({})), "circle"), 0U);
   CollectiveStudy one = predicted();
@@ -123,7 +129,8 @@ TEST(Svg, IsWellFormedWithoutAnyPoint) {
   EXPECT_EQ(text.find("nan"), std::string::npos);
 }
 
-// With a profile, "nccl" takes the times of the profile, and says so.
+// Does the study take its times from a profile? With a profile, "nccl" uses the times of the
+// profile and reports so.
 TEST(Study, TakesItsTimesFromAProfile) {
   MeasuredRun run = run_of({});
   for (std::int64_t bytes = 1024; bytes <= (1 << 28); bytes *= 4)

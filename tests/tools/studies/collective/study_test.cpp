@@ -1,4 +1,5 @@
-// Studies of a collective: numbers against closed forms, who wins where, sizes, rows, the plot.
+// Studies of a collective: numbers against closed forms, the quickest algorithms, sizes, rows, the
+// plot.
 #include "tools/studies/collective/study.hpp"
 
 #include <gmock/gmock.h>
@@ -31,7 +32,8 @@ void expect_near(double value, double expected) {
   EXPECT_NEAR(value, expected, kAgreement * std::abs(expected));
 }
 
-// A ring of n on one node: launch + 2(n-1) steps + 2(n-1)/n S / B.
+// Is the time of a ring on one node the closed form: launch + 2(n-1) steps + 2(n-1)/n S / B, for n
+// ranks?
 TEST(Study, RingOnOneNodeIsTheClosedForm) {
   const Cluster cluster = h100s(1);
   const NodeSpec node = load_node("dgx_h100");
@@ -60,7 +62,8 @@ TEST(Study, RingOnOneNodeIsTheClosedForm) {
   }
 }
 
-// Folding once and scaling is the same as asking for one size alone, for every algorithm.
+// Are many sizes at once the same as each size alone? Folding once and scaling must equal a study
+// of one size, for every algorithm.
 TEST(Study, ManySizesAtOnceAreEachSizeAlone) {
   const Cluster cluster = h100s(2);
   for (const CollectiveOp op : {CollectiveOp::AllReduce, CollectiveOp::AllGather,
@@ -70,6 +73,7 @@ TEST(Study, ManySizesAtOnceAreEachSizeAlone) {
                                 .algorithms = study_algorithms(op),
                                 .sizes = {4096, 1 << 20, 1 << 28}};
     const CollectiveStudy together = study_collective(cluster, question);
+    std::size_t rows = 0;
     for (std::size_t size = 0; size < together.sizes.size(); ++size) {
       question.sizes = {together.sizes[size]};
       const CollectiveStudy alone = study_collective(cluster, question);
@@ -82,11 +86,15 @@ TEST(Study, ManySizesAtOnceAreEachSizeAlone) {
         expect_near(a.time_s, b.time_s);
         ASSERT_EQ(a.link.has_value(), b.link.has_value());
         if (a.link) expect_near(a.link->load, b.link->load);
+        ++rows;
       }
     }
+    // Two algorithms of each operation or more refuse no group of this size.
+    EXPECT_GE(rows, 2U * 3U);
   }
 }
 
+// Is send_recv one message?
 TEST(Study, SendRecvIsOneMessage) {
   const Cluster cluster = h100s(2);
   const CollectiveStudy study = study_collective(
@@ -100,6 +108,7 @@ TEST(Study, SendRecvIsOneMessage) {
               static_cast<double>(1 << 30) / load_node("dgx_h100").pcie.value());
 }
 
+// Does the study report why a group cannot use an algorithm?
 TEST(Study, SaysWhyAGroupCannotUseAnAlgorithm) {
   const Cluster cluster = build_cluster({.node = load_node("mi300x"), .nodes = 1});
   const CollectiveStudy study = study_collective(
@@ -111,6 +120,7 @@ TEST(Study, SaysWhyAGroupCannotUseAnAlgorithm) {
   EXPECT_FALSE(winners(study).at(0).second);
 }
 
+// Does the study report NCCL's choice?
 TEST(Study, NcclSaysWhatItChose) {
   const Cluster cluster = h100s(1);
   const CollectiveStudy study = study_collective(
@@ -121,7 +131,7 @@ TEST(Study, NcclSaysWhatItChose) {
   EXPECT_EQ(study.algorithms.at(0).rows.at(1).bottleneck(), "protocol");
 }
 
-// Times 10 + S and 1 + 4 S meet at S = 3; a third is never the best.
+// Times 10 + S and 1 + 4 S are equal at S = 3; a third algorithm is never the best.
 CollectiveStudy by_hand() {
   CollectiveStudy study{.ranks = 2, .sizes = {1, 2, 4, 8}};
   study.algorithms = {{.algorithm = "few"}, {.algorithm = "fast"}, {.algorithm = "far"}};
@@ -135,6 +145,7 @@ CollectiveStudy by_hand() {
   return study;
 }
 
+// Does the comparison find the quickest algorithms and where they change?
 TEST(Comparison, FindsTheWinnersAndWhereTheyChange) {
   const CollectiveStudy study = by_hand();
   std::vector<std::size_t> best;
@@ -150,13 +161,16 @@ TEST(Comparison, FindsTheWinnersAndWhereTheyChange) {
   expect_near(at[0].bytes, 3.0);
 }
 
+// Is the first of equal algorithms the quickest?
 TEST(Comparison, TheFirstOfEqualsWins) {
   CollectiveStudy study = by_hand();
   study.algorithms[1] = study.algorithms[0];
+  EXPECT_FALSE(winners(study).empty());
   for (const Winner& winner : winners(study)) EXPECT_EQ(winner.algorithm, 0U);
   EXPECT_TRUE(crossovers(study).empty());
 }
 
+// Are sizes read in the notation of nccl-tests?
 TEST(Sizes, AreReadAsNcclTestsWritesThem) {
   EXPECT_THAT(parse_sizes("8B:64B"), ElementsAre(8, 16, 32, 64));
   EXPECT_THAT(parse_sizes("8:100:3"), ElementsAre(8, 24, 72));
@@ -168,12 +182,14 @@ TEST(Sizes, AreReadAsNcclTestsWritesThem) {
   EXPECT_EQ(size_text(1 << 20), "1MiB");
 }
 
+// Is text refused that is not a size?
 TEST(Sizes, RefusesWhatIsNone) {
   for (const char* text : {"", "8X", "GiB", "0", "-8", "8B:4B", "8B:8GiB:1", "8B:8GiB:x", "1:2:3:4",
                            "nan", "inf", "1e400", "0.5B", "1:1T:1.0001"})
     EXPECT_THROW((void)parse_sizes(text), InputError) << text;
 }
 
+// Are the rows' keys those of the contract?
 TEST(Rows, AreTheKeysOfTheContract) {
   CollectiveStudy study = by_hand();
   study.algorithms[0].rows[1].choice = "Ring/LL, 2 channels";
@@ -187,11 +203,13 @@ TEST(Rows, AreTheKeysOfTheContract) {
   EXPECT_THAT(study_csv(study), HasSubstr("all_reduce,few,\"Ring/LL, 2 channels\",2,2,0,"));
 }
 
+// Are elements counted as in nccl-tests?
 TEST(Rows, CountElementsAsNcclTests) {
   EXPECT_EQ(element_count({.op = CollectiveOp::AllReduce, .ranks = 8}, 4096), 1024);
   EXPECT_EQ(element_count({.op = CollectiveOp::AllGather, .ranks = 8}, 4096), 128);
 }
 
+// Does the plot have a letter for each algorithm?
 TEST(Plot, HasALetterForEachAlgorithm) {
   const CollectiveStudy study = by_hand();
   EXPECT_EQ(plot_letters(study), "far");
@@ -201,14 +219,16 @@ TEST(Plot, HasALetterForEachAlgorithm) {
   EXPECT_EQ(plot_text({}, {}), "");
 }
 
-// Where all send to all, phases take the messages alone: 1000 ranks are studied, and more than 2048
-// are refused with the number of their messages.
+// Are all_to_all sends of thousands of ranks studied or refused? Where all ranks send to all
+// others, phases hold the messages alone: 1000 ranks are studied, and more than 2048 are refused
+// with the number of their messages.
 TEST(Study, AllToAllSendsOfThousandsOfRanksAreStudiedOrRefused) {
   const Cluster cluster = h100s(125);
   const CollectiveStudy study =
       study_collective(cluster, {.gpus = all_gpus(cluster),
                                  .algorithms = {"one_shot", "two_shot", "halving_doubling"},
                                  .sizes = {1 << 20}});
+  EXPECT_EQ(study.algorithms.size(), 3U);
   for (const AlgorithmStudy& algorithm : study.algorithms) EXPECT_EQ(algorithm.rows.size(), 1U);
   const Cluster large = h100s(500);
   const CollectiveStudy refused = study_collective(

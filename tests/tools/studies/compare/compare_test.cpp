@@ -1,4 +1,4 @@
-// Are the differences those that were made, and does the way from one side to the other add up?
+// Are the differences those that were made, and do the steps from one side to the other add up?
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@ using testing::HasSubstr;
 
 const std::string kScenario = TRAINYARD_SOURCE_DIRECTORY "/scenarios/llama3/llama3_8b_8xh100.json";
 
-// Two tensor ranks and four replicas against four and two, with a smaller batch: tensor alone is no
-// scenario.
+// Two tensor ranks and four replicas against four and two, with a smaller batch: tensor alone is
+// not a valid scenario.
 const Comparison& sample() {
   static const Comparison kComparison =
       compare({{.file = kScenario, .changes = {{"training.global_batch_size", "16"}}},
@@ -30,6 +30,7 @@ const Comparison& sample() {
   return kComparison;
 }
 
+// Are the differences the fields that were changed?
 TEST(Compare, DifferencesAreWhatWasChanged) {
   std::vector<std::string> paths;
   for (const InputDifference& difference : sample().differences) paths.push_back(difference.path);
@@ -38,6 +39,7 @@ TEST(Compare, DifferencesAreWhatWasChanged) {
   EXPECT_EQ(sample().differences[0].values[1], 4);
 }
 
+// Do the steps lead from one side to the other?
 TEST(Compare, StepsLeadFromOneSideToTheOther) {
   ASSERT_EQ(sample().steps.size(), 2U);
   EXPECT_TRUE(sample().steps[0].empty());
@@ -49,7 +51,9 @@ TEST(Compare, StepsLeadFromOneSideToTheOther) {
   EXPECT_EQ(steps[1].step_time_s, sample().sides[1].figures.step_time_s);
 }
 
+// Does the mean breakdown sum to the step?
 TEST(Compare, TheMeanBreakdownIsTheStep) {
+  EXPECT_GE(sample().sides.size(), 2U);
   for (const ComparedSide& side : sample().sides) {
     double sum = 0.0;
     for (const auto& [name, seconds] : mean_breakdown(side.row)) sum += seconds;
@@ -57,6 +61,7 @@ TEST(Compare, TheMeanBreakdownIsTheStep) {
   }
 }
 
+// Do text, JSON and CSV report the same?
 TEST(Compare, TextJsonAndCsvSayTheSame) {
   const std::string text = comparison_text(sample());
   EXPECT_THAT(text, HasSubstr("parallelism.tensor, parallelism.data"));
@@ -71,6 +76,7 @@ TEST(Compare, TextJsonAndCsvSayTheSame) {
   EXPECT_EQ(line, "input,parallelism.tensor,2,4");
 }
 
+// Does the page hold the verdict and every change?
 TEST(Compare, ThePageTellsTheVerdictAndEveryChange) {
   const double ratio =
       sample().sides[1].figures.step_time_s / sample().sides[0].figures.step_time_s;
@@ -85,6 +91,7 @@ TEST(Compare, ThePageTellsTheVerdictAndEveryChange) {
   EXPECT_THAT(page, testing::Not(HasSubstr("http"))) << "it opens from disk, offline";
 }
 
+// Do equal sides differ in nothing?
 TEST(Compare, EqualSidesDifferInNothing) {
   const Variant same{.file = kScenario, .changes = {{"training.global_batch_size", "4"}}};
   const Comparison comparison = compare({same, same}, {.processes = 1, .progress = {}});

@@ -1,4 +1,4 @@
-// Does the critical path add up, and do what-ifs do what they say?
+// Does the critical path add up, and does each what-if have the effect that it names?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,6 +24,7 @@ double step_s(const Scenario& scenario, const WhatIf& what_if) {
 
 class Path : public testing::TestWithParam<const char*> {};
 
+// Do causes and stages add up to the step?
 TEST_P(Path, CausesAndStagesAddUpToTheStep) {
   const auto run = simulate(loaded(GetParam()), {});
   const PathSummary path = path_summary(run.view());
@@ -43,7 +44,8 @@ INSTANTIATE_TEST_SUITE_P(Shipped, Path,
                                          "llama3/llama3_70b_64xh100.json",
                                          "megatron/gpt3_175b_64xa100_selective.json"));
 
-// On one GPU nothing but kernels runs: each kind's time halves alone.
+// Do faster kernels save half of their time? On one GPU only kernels run: the time of each kind
+// halves separately.
 TEST(WhatIf, FasterKernelsSaveHalfOfTheirTime) {
   const Scenario s = loaded("what_if/gpu.json",
                             {{"cluster.node", "dgx_h200"}, {"training.global_batch_size", "8"}});
@@ -63,6 +65,7 @@ TEST(WhatIf, FasterKernelsSaveHalfOfTheirTime) {
       << "only kernels are left, and the host that issues them";
 }
 
+// Does twice the network rate halve a transfer over it?
 TEST(WhatIf, TwiceTheNetworkHalvesATransferOverIt) {
   const Scenario s = loaded("what_if/nic.json", {{"collectives.data.reduce_scatter", "ring"},
                                                  {"collectives.data.all_gather", "ring"}});
@@ -74,9 +77,10 @@ TEST(WhatIf, TwiceTheNetworkHalvesATransferOverIt) {
   EXPECT_NEAR(base - fast, 0.5 * (base - free), 1e-6 * base);
 }
 
-// Whatever was asked before, the answer is that of a run of its own.
+// Runs every what-if after others: the result must be that of a separate run.
 class Asked : public testing::TestWithParam<const char*> {};
 
+// Are what-ifs in sequence equal to separate runs?
 TEST_P(Asked, WhatIfsInARowAreRunsOfTheirOwn) {
   for (const char* engine : {"simgrid", "ideal"}) {
     const Scenario s = loaded(GetParam(), {{"engine", engine}});
@@ -97,8 +101,8 @@ void expect_near(const std::vector<double>& dates, const std::vector<double>& ot
   for (std::size_t i = 0; i < dates.size(); ++i) ASSERT_NEAR(dates[i], others[i], most) << i;
 }
 
-// In every span and on every link, not in the length of the step alone. The clock of SimGrid goes
-// on from run to run of a process, so that dates differ in their last bits.
+// Expects equality in every span and on every link, not only in the length of the step. The clock
+// of SimGrid continues from run to run of a process, so that dates differ in their last bits.
 void expect_same(const Result& run, const Result& alone) {
   const double most = 1e-9 * alone.timeline.makespan_s;
   ASSERT_EQ(run.partition->class_of_rank, alone.partition->class_of_rank);
@@ -118,8 +122,8 @@ void expect_same(const Result& run, const Result& alone) {
   EXPECT_EQ(run.timeline.counters.regions, alone.timeline.counters.regions);
 }
 
-// Speeds drawn at random change what meets what, who chooses which algorithm and what may be run as
-// one stretch.
+// Expects equality under random speeds, which change the order of operations, the choice of
+// algorithms and the extent of contracted regions.
 void expect_random_speeds_alike(const Scenario& s) {
   Memo memo;
   std::mt19937_64 random(20261122);
@@ -134,11 +138,13 @@ void expect_random_speeds_alike(const Scenario& s) {
   }
 }
 
+// Are runs with random speeds in sequence equal to separate runs?
 TEST_P(Asked, RandomSpeedsInARowAreRunsOfTheirOwn) {
   expect_random_speeds_alike(loaded(GetParam()));
 }
 
-// A slow link keeps its GPU apart from the others all along.
+// Are what-ifs of a cluster with a slow link equal to separate runs? A slow link keeps its GPU in a
+// separate class throughout.
 TEST(WhatIfs, OfAClusterWithASlowLinkAreRunsOfTheirOwn) {
   const std::vector<Override> slow = {
       {"cluster.faults", R"([{"rail": 3, "capacity_factor": 0.25}])"}};
@@ -152,6 +158,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, Asked,
                          testing::Values("first/two_gpus.json", "what_if/nic.json",
                                          "fsdp/llama3_8b_8xh100_fsdp.json"));
 
+// Are the sensitivities sorted, and do they name only what the cluster has?
 TEST(Sensitivities, AreRankedAndNameWhatIsThere) {
   const Scenario s = loaded("what_if/tensor.json", {{"training.global_batch_size", "8"}});
   const auto run = simulate(s, {});

@@ -1,5 +1,5 @@
-// A way that `trainyard memory` proposes for a plan that does not fit is simulated, fits, and is
-// smallest.
+// Does each change that `trainyard memory` proposes for a plan that does not fit have a simulation,
+// fit, and have the smallest size?
 #include "tools/studies/memory/ways_to_fit.hpp"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,8 @@ std::int64_t worst_peak(const ScenarioRun& run) {
   return worst_stage(stage_memory(run.view()))->peak.bytes;
 }
 
-// Oracle 58 and the other worked lines of the source.
+// Does the rule of thumb, 18 bytes per parameter and a quarter more, give the worked examples
+// (oracle 58; stas00/ml-engineering insights/ai-battlefield.md)?
 TEST(RuleOfThumb, WorkedExamples) {
   EXPECT_DOUBLE_EQ(rule_of_thumb(80e9, 80.0).gpus, 22.5);
   EXPECT_EQ(rule_of_thumb(80e9, 80.0).whole_gpus, 23);
@@ -34,6 +35,7 @@ TEST(RuleOfThumb, WorkedExamples) {
   EXPECT_EQ(rule_of_thumb(671e9, 141.0).whole_gpus, 108);
 }
 
+// Is each proposed change simulated, and does it fit?
 TEST(WaysToFit, EachIsSimulatedAndFits) {
   const std::vector<Override> too_much = {{"training.micro_batch_size", "4"},
                                           {"parallelism.zero_stage", "1"},
@@ -47,7 +49,7 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
   EXPECT_LE(search.runs, 30U);
   EXPECT_FALSE(search.singles.empty());
   for (const WayToFit& way : search.ways) EXPECT_TRUE(way.figures.fits && way.simulated);
-  // The first, run by hand, gives what the search says of it.
+  // The first change, run separately, gives the figures that the search reports for it.
   std::vector<Override> overrides = too_much;
   const WayToFit& first = search.ways.front();
   overrides.insert(overrides.end(), first.changes.begin(), first.changes.end());
@@ -67,7 +69,8 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
             json["stages"][0]["curve"]["by_category_bytes"]["weights"].size());
 }
 
-// Every change a plan has room for says what it changes, in words that the reader takes back.
+// Do changes name what they change? Every change that a plan allows names its fields in words that
+// the reader accepts.
 TEST(WaysToFit, ChangesSayWhatTheyChange) {
   const Scenario scenario = load_scenario(kFile, {{"parallelism.zero_stage", "1"}});
   std::set<std::string> said;
@@ -87,7 +90,8 @@ TEST(WaysToFit, ChangesSayWhatTheyChange) {
   EXPECT_TRUE(said.contains("parallelism.data=8, cluster.nodes=2")) << "twice the GPUs";
 }
 
-// From a part of the layers to all of them: what told the part is taken back.
+// Do changes of recomputed layers leave nothing of the old choice? The change goes from a part of
+// the layers to all of them and must remove the field that gave the part.
 TEST(WaysToFit, ChangesOfRecomputedLayersLeaveNothingOfTheOldChoice) {
   const std::vector<Override> fraction = {{"training.recompute", "full"},
                                           {"training.recompute_method", "fraction"},
@@ -113,8 +117,9 @@ TEST(WaysToFit, ChangesOfRecomputedLayersLeaveNothingOfTheOldChoice) {
   }
 }
 
-// Weights, gradients and states of 70B that no single change makes small enough: pairs are found,
-// and what was left out by its least memory does not fit indeed.
+// Does the search find pairs where no single change is enough? No single change makes the weights,
+// gradients and states of 70B small enough: the search finds pairs, and the pairs that it left out
+// by their least memory do not fit.
 TEST(WaysToFit, PairsWhereNoSingleChangeIsEnough) {
   const std::string file = TRAINYARD_SOURCE_DIRECTORY "/scenarios/llama3/llama3_70b_64xh100.json";
   const std::vector<Override> too_much = {{"parallelism.tensor", "2"},

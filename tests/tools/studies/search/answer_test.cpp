@@ -1,4 +1,5 @@
-// Does a search answer at any time, with layouts that differ and that fit with room to spare?
+// Does a search return a result at any time, with layouts that differ and that fit with room to
+// spare?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,6 +33,7 @@ SearchSpace of_two_interleavings() {
   return space;
 }
 
+// Are layouts that differ only in their interleaving one row?
 TEST(Search, LayoutsThatDifferInTheirInterleavingAreOneRow) {
   std::size_t interleaved = 0;
   for (const Layout& layout : enumerate(of_two_interleavings()).legal)
@@ -45,6 +47,7 @@ TEST(Search, LayoutsThatDifferInTheirInterleavingAreOneRow) {
   EXPECT_EQ(tensors.size(), 3U);
 }
 
+// Does a search that is ended early return the best layouts so far?
 TEST(Search, EndedEarlyItAnswersWithTheBestSoFar) {
   const SearchSpace space = of_four_layers();
   Journal journal("");
@@ -72,7 +75,8 @@ TEST(Search, EndedEarlyItAnswersWithTheBestSoFar) {
   EXPECT_THAT(search_text(result, {}), testing::HasSubstr("ended before it reached"));
 }
 
-// A search of a scenario that is good as it is never answers with less.
+// Is the scenario's own layout simulated first? A search of a good scenario must never return a
+// worse layout.
 TEST(Search, TheScenariosOwnLayoutIsSimulatedFirst) {
   Journal journal("");
   std::vector<std::string> told;
@@ -88,6 +92,7 @@ TEST(Search, TheScenariosOwnLayoutIsSimulatedFirst) {
   EXPECT_EQ(told.front(), "TP 4, PP 1, DP 4, mbs 1, recompute none, ZeRO 1");
 }
 
+// Is each better layout reported as it is found?
 TEST(Search, WhatIsBetterIsToldAsItIsFound) {
   Journal journal("");
   std::vector<double> better_s;
@@ -101,6 +106,7 @@ TEST(Search, WhatIsBetterIsToldAsItIsFound) {
   EXPECT_DOUBLE_EQ(better_s.back(), result.best.front().figures.step_time_s);
 }
 
+// Does the time limit end the search?
 TEST(Search, TimeThatIsOverEndsIt) {
   Journal journal("");
   const SearchResult result =
@@ -109,6 +115,7 @@ TEST(Search, TimeThatIsOverEndsIt) {
   EXPECT_THAT(search_text(result, {}), testing::StartsWith("No layout that fits was found so far"));
 }
 
+// Are layouts without headroom refused as too large?
 TEST(Search, LayoutsWithoutHeadroomDoNotFit) {
   const FoundLayout& largest = *std::ranges::max_element(
       found().best, {}, [](const FoundLayout& one) { return one.figures.peak_bytes; });
@@ -121,10 +128,12 @@ TEST(Search, LayoutsWithoutHeadroomDoNotFit) {
                                       .headroom = headroom});
   EXPECT_THAT(names(found().best), testing::Contains(layout_name(largest.layout)));
   EXPECT_THAT(names(result.best), testing::Not(testing::Contains(layout_name(largest.layout))));
+  EXPECT_FALSE(result.best.empty());
   for (const FoundLayout& one : result.best)
     EXPECT_LT(one.figures.peak_bytes, largest.figures.peak_bytes);
 }
 
+// Are layouts with hardly any memory to spare marked?
 TEST(Search, LayoutsWithHardlyAnyMemoryToSpareAreMarked) {
   FoundLayout tight = found().best.front();
   tight.figures.fullest_share = 0.98;

@@ -1,4 +1,4 @@
-// Are the bounds below what is simulated, and does pruning by them lose nothing?
+// Are the bounds below the simulated values, and does pruning by them lose nothing?
 #include "tools/studies/search/search.hpp"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using test::searched;
 struct Bounded {
   const char* name;
   std::vector<Override> changes = {};
-  double least_share = 0.5;  // of the step: a bound that says nothing prunes nothing
+  double least_share = 0.5;  // of the step: a bound that is too small prunes nothing
 };
 
 std::ostream& operator<<(std::ostream& out, const Bounded& bounded) {
@@ -36,6 +36,7 @@ std::ostream& operator<<(std::ostream& out, const Bounded& bounded) {
 
 class Bounds : public testing::TestWithParam<Bounded> {};
 
+// Are the bounds below the simulation?
 TEST_P(Bounds, AreBelowTheSimulation) {
   const Scenario s = load_scenario(scenario(GetParam().name), GetParam().changes);
   const LayoutBound bound = Bounder(s).bound(s.plan);
@@ -59,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bounded{"megatron/gpt_7p5b_128xa100.json"}, Bounded{"fsdp/llama3_8b_8xh100_fsdp.json"},
         Bounded{"fsdp/llama3_8b_128xh100_hsdp.json"}, Bounded{"replicas/gpt2_124m_8xa100_ddp.json"},
         Bounded{"adapters/llama3_8b_8xh100_frozen.json"},
-        // Frozen layers before all that are trained have no backward.
+        // Frozen layers before all trained ones have no backward.
         Bounded{"adapters/llama3_8b_8xh100_frozen.json",
                 {{.path = "parallelism.pipeline", .value = "4"},
                  {.path = "parallelism.data", .value = "2"}}},
@@ -68,12 +69,13 @@ INSTANTIATE_TEST_SUITE_P(
                  {.path = "training.recompute", .value = "full"},
                  {.path = "training.recompute_method", .value = "layers"},
                  {.path = "training.recompute_layers", .value = "[0, 1, 2, 50]"}}},
-        // Whole gradients of layer after layer, each of which goes once it is reduced.
+        // Whole gradients of layer after layer, each of which is freed once it is reduced.
         Bounded{"fsdp/llama3_70b_128xh100_maxtext.json"}, Bounded{"what_if/all_reduce.json"},
         Bounded{"what_if/dead_rail.json"}, Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
-        Bounded{"moe/mixtral_8x7b_64xh100.json"},  // Of unevenly loaded experts the least count.
+        // Of unevenly loaded experts, the bound counts the least loaded one.
+        Bounded{"moe/mixtral_8x7b_64xh100.json"},
         Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35},
-        // Only half of the places in a sequence and among experts occur together.
+        // Only half of the combinations of context rank and EP rank occur.
         Bounded{"moe/mixtral_8x7b_64xh100_zipf.json",
                 {{.path = "parallelism.context", .value = "2"},
                  {.path = "parallelism.data", .value = "8"}},
@@ -83,8 +85,8 @@ Bounded with_schedule(const char* scenario, const char* schedule, const char* ch
   return {scenario, {{"parallelism.schedule", schedule}, {"parallelism.interleave", chunks}}};
 }
 
-// Each kind of step order: split backwards, two directions, blocks of two steps, with rows of
-// experts to hide and without.
+// These schedules cover each kind of step order: split backwards, two directions, blocks of two
+// steps, with and without experts whose dispatch can be hidden.
 INSTANTIATE_TEST_SUITE_P(
     Schedules, Bounds,
     testing::Values(with_schedule("llama3/llama3_70b_64xh100.json", "gpipe", "1"),
@@ -100,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
                     with_schedule("moe/mixtral_8x7b_64xh100.json", "dualpipe", "2"),
                     with_schedule("moe/mixtral_8x7b_64xh100.json", "dualpipe_v", "2")));
 
-// The same of a model with experts, over their ranks and every schedule.
+// The same space for a model with experts, over EP sizes and every schedule.
 SearchSpace of_experts() {
   SearchSpace space{
       .scenario = {.file = scenario("moe/mixtral_8x7b_64xh100.json")},
@@ -131,18 +133,20 @@ void expect_nothing_lost(const SearchResult& pruned, const SearchResult& all) {
             pruned.counts.legal);
 }
 
+// Does pruning lose neither the best layout nor the front?
 TEST(Search, PruningLosesNeitherTheBestNorTheFront) {
   expect_nothing_lost(found(), searched(of_four_layers(), true, 2));
 }
 
+// Does pruning lose nothing among experts and schedules?
 TEST(Search, PruningLosesNothingAmongExpertsAndSchedules) {
   const SearchResult pruned = searched(of_experts(), false, 2);
   expect_nothing_lost(pruned, searched(of_experts(), true, 2));
   EXPECT_EQ(pruned.counts.refused, 0U);
 }
 
-// The search tries these where nobody says so: ranks of a sequence and of experts, every kind of
-// schedule.
+// Does the search try every kind of size by default? Without values from the user, it tries context
+// and EP sizes and every kind of schedule.
 TEST(Search, TriesEveryKindOfSizeByItself) {
   SearchSpace space = of_four_layers();
   space.over = {axis_of({"training.micro_batch_size=1"}), axis_of({"training.recompute=none"})};
@@ -172,8 +176,9 @@ TEST(Search, TriesEveryKindOfSizeByItself) {
                          "TP 2, PP 1, EP 8, ETP 1, DP 4, mbs 1, recompute none, ZeRO 1"));
 }
 
-// The step waits for the sums of gradients over one NIC in eight: reduced within the nodes first
-// they take less, and so does what goes straight to its owner within a node.
+// Does the search try other algorithms for the best layout? The step waits for the all_reduce of
+// gradients over one NIC per eight GPUs. It takes less time if the gradients are reduced within the
+// nodes first, or sent straight to their owner within a node.
 TEST(Search, OtherAlgorithmsOfTheBestAreTried) {
   const SearchSpace space{
       .scenario = {.file = scenario("what_if/all_reduce.json")},
@@ -200,19 +205,23 @@ TEST(Search, OtherAlgorithmsOfTheBestAreTried) {
   EXPECT_THAT(search_csv(result, {}), testing::HasSubstr("\nrefined,1,"));
 }
 
+// Is the result the same on any number of cores?
 TEST(Search, IsTheSameOnAnyNumberOfCores) {
   const std::string one = search_text(searched(of_four_layers(), false, 1), {});
   EXPECT_EQ(one, search_text(found(), {}));
   EXPECT_THAT(one, testing::HasSubstr("Pareto front"));
 }
 
+// Does every bound hold?
 TEST(Search, EveryBoundHolds) {
+  EXPECT_FALSE(found().best.empty());
   for (const FoundLayout& one : found().best) {
     EXPECT_LE(one.bound.step_time_s, one.figures.step_time_s) << layout_name(one.layout);
     EXPECT_LE(one.bound.peak_bytes, one.figures.peak_bytes) << layout_name(one.layout);
   }
 }
 
+// Is the cost per token correct?
 TEST(Search, CostPerToken) {
   SearchResult result;
   result.gpus = 512.0;
@@ -221,13 +230,15 @@ TEST(Search, CostPerToken) {
   EXPECT_NEAR(cost_per_million_tokens(2.0, result, 15.6), 0.528971, 1e-6);
 }
 
+// Is a field refused that is no part of a layout?
 TEST(Search, WhatIsNoPartOfALayoutIsRefused) {
   SearchSpace space = of_four_layers();
   space.over.push_back(axis_of({"cluster.nodes=2,4"}));
   EXPECT_THROW((void)enumerate(space), InputError);
 }
 
-// The groups within which sharded weights are gathered again have no meaning at stage 1.
+// Does the search report why a layout is refused? The groups within which sharded weights are
+// gathered for the backward have no meaning at stage 1.
 TEST(Search, WhyALayoutIsRefusedIsSaid) {
   SearchSpace space = of_four_layers();
   space.over = {axis_of({"parallelism.tensor=4"}),        axis_of({"parallelism.pipeline=1"}),
@@ -241,12 +252,13 @@ TEST(Search, WhyALayoutIsRefusedIsSaid) {
   ASSERT_TRUE(result.refused_first);
   const std::string& message = result.refused_first->message;
   EXPECT_EQ(result.refused_first->layout.plan.parallelism.zero_stage, 1);
-  EXPECT_THAT(message, testing::HasSubstr("/parallelism/reshard_group: has no meaning"));
+  EXPECT_THAT(message, testing::HasSubstr("/parallelism/reshard_group: has no effect"));
   EXPECT_THAT(search_text(result, {}), testing::HasSubstr("The first refused, TP 4, PP 1"));
   EXPECT_EQ(search_json(result, {})["refused_first"]["message"], message);
 }
 
-// Copies of four replicas among two: to bound such a layout ended the search by a division by zero.
+// Are replicas refused that do not divide into copies? The layout has copies of four among two
+// replicas; its bound once ended the search by a division by zero.
 TEST(Search, ReplicasThatDoNotDivideIntoCopiesAreRefused) {
   SearchSpace space = of_four_layers();
   space.over = {axis_of({"parallelism.tensor=4,8"}),      axis_of({"parallelism.pipeline=1"}),
@@ -262,6 +274,7 @@ TEST(Search, ReplicasThatDoNotDivideIntoCopiesAreRefused) {
               testing::HasSubstr("/parallelism/shard: 2 replicas do not divide into copies of 4"));
 }
 
+// Are copies of half a set of experts refused?
 TEST(Search, CopiesOfHalfASetOfExpertsAreRefused) {
   SearchSpace space = of_experts();
   space.over = {axis_of({"parallelism.tensor=1"}),        axis_of({"parallelism.pipeline=1"}),
@@ -274,6 +287,7 @@ TEST(Search, CopiesOfHalfASetOfExpertsAreRefused) {
   EXPECT_THAT(result.refused_first->message, testing::HasSubstr("that one set of experts needs"));
 }
 
+// Does the search report why there is no layout at all?
 TEST(Search, WhyNothingIsALayoutIsSaid) {
   SearchSpace space = of_four_layers();
   space.over.push_back(axis_of({"parallelism.reshard_group=2"}));
@@ -282,27 +296,31 @@ TEST(Search, WhyNothingIsALayoutIsSaid) {
     (void)enumerate(space);
     FAIL() << "weights that are not sharded are gathered in no group";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("/parallelism/reshard_group: has no meaning"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("/parallelism/reshard_group: has no effect"));
   }
 }
 
+// Are layouts that are all refused not reported as too large?
 TEST(Search, LayoutsThatAreAllRefusedAreNotSaidToBeTooLarge) {
   SearchResult result;
-  result.counts = {.looked_at = 3, .legal = 2, .refused = 2};
+  result.counts = {.checked_layouts = 3, .legal = 2, .refused = 2};
   EXPECT_THAT(search_text(result, {}), testing::StartsWith("Every layout is refused.\n"));
 }
 
+// Does a model split by hand leave nothing to search?
 TEST(Search, AModelSplitByHandLeavesNothingToLookFor) {
   const SearchSpace space{
       .scenario = {.file = scenario("unequal/gpt_3p6b_a100_l40s_operators.json")}};
   EXPECT_THROW((void)enumerate(space), InputError);
 }
 
+// Are GPUs of several kinds in a node refused, for which no bound is proven?
 TEST(Search, GpusOfSeveralKindsInANodeHaveNoProvenBound) {
   const SearchSpace space{.scenario = {.file = scenario("unequal/gpt_3p6b_a100_l40s.json")}};
   EXPECT_THROW((void)enumerate(space), InputError);
 }
 
+// Do other fields make families of layouts?
 TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
   SearchSpace space = of_four_layers();
   const std::size_t alone = enumerate(space).legal.size();
@@ -315,7 +333,8 @@ TEST(Search, OtherFieldsMakeFamiliesOfLayouts) {
   EXPECT_THAT(*names.begin(), testing::HasSubstr(", data.all_gather="));
 }
 
-// Values not read before the end are counted, and all is well with those that were.
+// Does reading the values of other fields end on request? Values not read before the end are
+// counted, and those that were read are complete.
 TEST(Search, ReadingValuesOfOtherFieldsEndsWhenItIsTold) {
   SearchSpace space = of_four_layers();
   space.over.push_back(axis_of({"training.global_batch_size=16,32,3,48,64"}));
@@ -325,15 +344,16 @@ TEST(Search, ReadingValuesOfOtherFieldsEndsWhenItIsTold) {
       enumerate(space, {.end = [&] { return ++asked == 2; },
                         .progress = [&](double fraction) { told.push_back(fraction); }});
   EXPECT_EQ(two.further, 5U);
-  EXPECT_EQ(two.more_not_reached, 3U);
+  EXPECT_EQ(two.combinations_not_read, 3U);
   EXPECT_THAT(told, testing::ElementsAre(0.2, 0.4));
   const Layouts all = enumerate(space);
-  EXPECT_EQ(all.more_not_reached, 0U);
+  EXPECT_EQ(all.combinations_not_read, 0U);
   ASSERT_GT(all.legal.size(), two.legal.size());
   for (std::size_t i = 0; i < two.legal.size(); ++i)
     EXPECT_EQ(layout_name(two.legal[i]), layout_name(all.legal[i]));
 }
 
+// Does a result that was ended report how many values it did not read?
 TEST(Search, AnEndedAnswerSaysHowManyValuesItDidNotRead) {
   SearchSpace space = of_four_layers();
   space.over.push_back(axis_of({"training.global_batch_size=16,32,48,64"}));
@@ -346,7 +366,7 @@ TEST(Search, AnEndedAnswerSaysHowManyValuesItDidNotRead) {
               .seconds = 1e-9,
               .progress = [&](const std::string& stage, double) { stages.push_back(stage); }});
   EXPECT_EQ(result.counts.further, 4U);
-  EXPECT_EQ(result.counts.more_not_reached, 3U);
+  EXPECT_EQ(result.counts.combinations_not_read, 3U);
   EXPECT_EQ(stages.front(), "reading");
   std::string text = search_text(result, {});
   std::ranges::replace(text, '\n', ' ');
@@ -354,8 +374,9 @@ TEST(Search, AnEndedAnswerSaysHowManyValuesItDidNotRead) {
   EXPECT_EQ(search_json(result, {})["counts"]["further_values_not_reached"], 3);
 }
 
-// A batch of one sequence is a scenario with two context ranks and not with the file's one. A
-// layout with two is nevertheless another one than the file's, and its changes say so.
+// Do values that need other sizes keep the file's context? A batch of one sequence is a valid
+// scenario with two context ranks and not with the one of the file. A layout with two nevertheless
+// differs from the file's, and its changes hold that difference.
 TEST(Search, ValuesThatNeedOtherSizesKeepTheFilesContext) {
   SearchSpace space = of_four_layers();
   space.over = {axis_of({"parallelism.tensor=8"}), axis_of({"parallelism.pipeline=1"}),
@@ -371,6 +392,7 @@ TEST(Search, ValuesThatNeedOtherSizesKeepTheFilesContext) {
   EXPECT_GT(of_two, 0U);
 }
 
+// Do names contain unusual schedules?
 TEST(Search, NamesTellUnusualSchedules) {
   SearchSpace space = of_four_layers();
   space.over = {axis_of({"parallelism.tensor=4"}),
@@ -387,6 +409,7 @@ TEST(Search, NamesTellUnusualSchedules) {
   EXPECT_EQ(layout_name(legal[1]), "TP 4, PP 2 zb_h1, DP 2, mbs 1, recompute none, ZeRO 1");
 }
 
+// Do names contain EP sizes?
 TEST(Search, NamesTellExpertRanks) {
   const SearchSpace space{
       .scenario = {.file = scenario("moe/mixtral_8x7b_64xh100.json")},

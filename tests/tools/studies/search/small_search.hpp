@@ -12,7 +12,7 @@ inline std::string scenario(const std::string& name) {
   return TRAINYARD_SOURCE_DIRECTORY "/scenarios/" + name;
 }
 
-// A small space whose every layout is simulated as well.
+// A small space, all of whose layouts the tests simulate as well.
 inline SearchSpace of_four_layers() {
   SearchSpace space{
       .scenario = {.file = scenario("what_if/tensor.json")},

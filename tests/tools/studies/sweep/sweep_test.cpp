@@ -1,4 +1,4 @@
-// Are all combinations run, once each, in order, and shown as they came out?
+// Does a sweep run all combinations once each, in order, and print them in that order?
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,6 +23,7 @@ std::vector<std::string> keys(const std::vector<Variant>& variants) {
   return all;
 }
 
+// Does the grid hold every combination, with the last axis fastest?
 TEST(Grid, EveryCombinationTheLastAxisFastest) {
   const std::vector<Axis> axes = {axis_of({"a=1,2"}), axis_of({"b.c=x,y"})};
   EXPECT_THAT(keys(grid("s", axes)),
@@ -30,12 +31,14 @@ TEST(Grid, EveryCombinationTheLastAxisFastest) {
   EXPECT_THAT(keys(grid("s", {})), ElementsAre("s"));
 }
 
+// Do the fields of one axis change together?
 TEST(Grid, FieldsOfOneAxisChangeTogether) {
   const std::vector<Axis> axes = {axis_of({"a=1,2", "b=3,4"})};
   EXPECT_THAT(keys(grid("s", axes)), ElementsAre("s a=1 b=3", "s a=2 b=4"));
   EXPECT_THROW((void)axis_of({"a=1,2", "b=3"}), InputError);
 }
 
+// Do commas inside structures separate nothing?
 TEST(Grid, CommasOfStructuresSeparateNothing) {
   const Axis axis =
       axis_of({R"(cluster.fabric={"kind":"torus","dims":[2,2]},{"kind":"fat_tree"})"});
@@ -45,6 +48,7 @@ TEST(Grid, CommasOfStructuresSeparateNothing) {
   EXPECT_THROW((void)axis_of({"a=1,,2"}), InputError);
 }
 
+// Does a list have a run on every line?
 TEST(Grid, AListHasARunOnEveryLine) {
   const auto variants = listed("s", "runs.txt", "# sizes\na=1 b=500 ns\n\n  a=2  \r\n");
   EXPECT_THAT(keys(variants), ElementsAre("s a=1 b=500 ns", "s a=2"));
@@ -52,6 +56,7 @@ TEST(Grid, AListHasARunOnEveryLine) {
   EXPECT_THROW((void)listed("s", "runs.txt", "# nothing\n"), InputError);
 }
 
+// Are shards disjoint, and are they together the whole grid?
 TEST(Grid, ShardsAreDisjointAndTogetherAll) {
   const std::vector<Axis> axes = {axis_of({"a=1,2,3,4,5,6,7"})};
   const std::vector<Variant> all = grid("s", axes);
@@ -64,7 +69,7 @@ TEST(Grid, ShardsAreDisjointAndTogetherAll) {
     EXPECT_THROW((void)shard_from(bad), InputError) << bad;
 }
 
-// One grid with a value that is refused, simulated once and shown in every form.
+// One grid with a value that is refused, simulated once and printed in every form.
 class Shown : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -81,11 +86,13 @@ class Shown : public testing::Test {
   static inline SweepRows* rows_ = nullptr;
 };
 
+// Do the rows come in the order of the grid?
 TEST_F(Shown, RowsComeInTheOrderOfTheGrid) {
   ASSERT_EQ(rows_->size(), 6U);
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ((*rows_)[i].row["key"], variant_key(variants()[i]));
 }
 
+// Does the text mark the quickest run and report why others are missing?
 TEST_F(Shown, TheTextMarksTheQuickestAndSaysWhyOthersAreMissing) {
   const std::string text = sweep_text(*rows_);
   EXPECT_THAT(text, HasSubstr("6 runs: 4 fit, 2 refused"));
@@ -93,6 +100,7 @@ TEST_F(Shown, TheTextMarksTheQuickestAndSaysWhyOthersAreMissing) {
   EXPECT_THAT(text, HasSubstr("<- quickest"));
 }
 
+// Does the CSV have every input and as many cells as columns?
 TEST_F(Shown, TheCsvHasEveryInputAndAsManyCellsAsColumns) {
   const std::string csv = sweep_csv(*rows_);
   std::istringstream in(csv);
@@ -104,6 +112,7 @@ TEST_F(Shown, TheCsvHasEveryInputAndAsManyCellsAsColumns) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7);
 }
 
+// Do plots show every run that has the figure?
 TEST_F(Shown, PlotsShowEveryRunThatHasTheFigure) {
   const std::vector<Axis> two = axes();
   const std::string lines = line_plot(*rows_, {.title = "t", .axes = two});

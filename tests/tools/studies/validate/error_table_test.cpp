@@ -1,4 +1,4 @@
-// Is a run told how far off measured runs of its kind were, and is the table the one that was
+// Does a run report the error of measured runs of its kind, and is the table the one that was
 // found?
 #include <gtest/gtest.h>
 
@@ -30,6 +30,7 @@ Outcome off_by(const MeasuredRow& row, double error) {
   return outcome;
 }
 
+// Does the table hold each kind with five runs, and its generation of GPUs?
 TEST(ErrorTable, HasEachKindWithFiveRunsAndItsGenerationOfGpus) {
   const MeasuredRow a100 = measured_row("korthikanti");
   std::vector<Outcome> outcomes;
@@ -54,6 +55,7 @@ Scenario scenario_with(const Json& change) {
   return read_scenario_document("changed", document);
 }
 
+// Is the measured error that of the run's kind?
 TEST(MeasuredErrorOf, IsThatOfTheRunsKind) {
   const auto dense = measured_error(scenario_with(Json::object()));
   ASSERT_TRUE(dense);
@@ -66,12 +68,14 @@ TEST(MeasuredErrorOf, IsThatOfTheRunsKind) {
   EXPECT_EQ(eight->kind, "8-bit dense models on hopper");
 }
 
+// Do kinds of few runs report the error of their generation?
 TEST(MeasuredErrorOf, KindsOfFewRunsAreToldByTheirGeneration) {
   const auto wide = measured_error(scenario_with({{"training", {{"precision", "fp32"}}}}));
   ASSERT_TRUE(wide);
   EXPECT_EQ(wide->kind, "all kinds on hopper");
 }
 
+// Is the error unknown for a generation without measurements?
 TEST(MeasuredErrorOf, IsNotKnownOfAGenerationNobodyMeasured) {
   EXPECT_FALSE(measured_error(scenario_with({{"cluster", {{"node", "mi300x"}}}})));
 }

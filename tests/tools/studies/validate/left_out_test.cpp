@@ -1,4 +1,5 @@
-// Is a source that is left out predicted without what its own rows fitted, and only that source?
+// Is a source that is left out predicted without the constants that its own rows fitted, and only
+// that source?
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +20,9 @@ MeasuredRow first_of(const std::string& source) {
   return {};
 }
 
+// Are the constants in their files, and does no source occur twice for one?
 TEST(LeftOut, ConstantsAreInTheirFilesAndNoSourceIsNamedTwiceForOne) {
+  EXPECT_FALSE(load_left_out().empty());
   for (const LeftOut& entry : load_left_out()) {
     EXPECT_FALSE(entry.sources.empty());
     for (const Setting& setting : entry.settings) {
@@ -30,6 +33,7 @@ TEST(LeftOut, ConstantsAreInTheirFilesAndNoSourceIsNamedTwiceForOne) {
   }
 }
 
+// Does only the source that fitted a constant lose it?
 TEST(LeftOut, OnlyTheSourceThatFittedAConstantLosesIt) {
   const std::vector<MeasuredRow> rows = {first_of("foundry"), first_of("korthikanti")};
   const std::vector<Outcome> with = validate(rows, {});
@@ -38,7 +42,7 @@ TEST(LeftOut, OnlyTheSourceThatFittedAConstantLosesIt) {
   EXPECT_EQ(without[0].row.id, rows[0].id);
   EXPECT_NE(without[0].predicted_s, with[0].predicted_s);
   EXPECT_EQ(without[1].predicted_s, with[1].predicted_s) << "nothing was fitted on it";
-  // By the overlay alone: the same constants in the place of the files' give the same time.
+  // The overlay alone decides: the same constants in place of the files' give the same time.
   std::vector<Setting> own;
   for (const LeftOut& entry : load_left_out())
     if (entry.sources == std::vector<std::string>{"foundry"})
@@ -48,6 +52,7 @@ TEST(LeftOut, OnlyTheSourceThatFittedAConstantLosesIt) {
   EXPECT_EQ(validate({rows[0]}, {.data = data.folder()})[0].predicted_s, without[0].predicted_s);
 }
 
+// Do the reports print both errors?
 TEST(LeftOut, ReportsPrintBoth) {
   const std::vector<MeasuredRow> rows = {first_of("internevo")};
   const std::vector<Outcome> with = validate(rows, {});
@@ -59,6 +64,7 @@ TEST(LeftOut, ReportsPrintBoth) {
   EXPECT_EQ(validation_text(with, {}).find("left out"), std::string::npos) << "unless asked";
 }
 
+// Are rows of memory in the columns of runs?
 TEST(LeftOut, RowsOfMemoryStandInTheColumnsOfRuns) {
   const std::vector<MemoryOutcome> memory = {{.id = "mem-a-1",
                                               .source = "mem-a",

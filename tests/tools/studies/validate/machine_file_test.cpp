@@ -1,4 +1,4 @@
-// A user's own measurements with their machine described beside them.
+// A user's own measurements, with a description of their machine in a file next to them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -46,7 +46,8 @@ class OwnMachine : public testing::Test {
   fs::path log_;
 };
 
-// A log of nccl-tests as it was printed, beside a platform block, or beside a cluster.
+// Is a log validated against the machine file next to it? The log of nccl-tests is unchanged
+// output, and next to it is a platform block or a cluster.
 TEST_F(OwnMachine, ALogIsJudgedByTheMachineBesideIt) {
   ASSERT_TRUE(is_collective_dataset(log_));
   EXPECT_THAT(complaint(), HasSubstr("ours.machine.json"));
@@ -64,6 +65,7 @@ TEST_F(OwnMachine, ALogIsJudgedByTheMachineBesideIt) {
   }
 }
 
+// Is a faulty machine refused with the field at fault?
 TEST_F(OwnMachine, AMachineAtFaultIsRefusedAtItsPlace) {
   describe(R"({"gpu": "h1000", "gpus": 8})");
   EXPECT_THAT(complaint(), testing::AllOf(HasSubstr("ours.machine.json"), HasSubstr("/gpu")));
@@ -75,7 +77,8 @@ TEST_F(OwnMachine, AMachineAtFaultIsRefusedAtItsPlace) {
   EXPECT_THAT(complaint(), HasSubstr("dgx_h1000"));
 }
 
-// Steps measured on a cluster of one's own: each row takes its part of it.
+// Do rows of training run on the cluster next to them? The steps were measured on the user's own
+// cluster, and each row takes its part of it.
 TEST_F(OwnMachine, RowsOfTrainingRunOnTheClusterBesideThem) {
   Json row = {
       {"id", "mine-1"},

@@ -1,4 +1,5 @@
-// Is measured memory held against what the simulated run holds, and is said what cannot be?
+// Is measured memory compared with that of the simulated run, and does the report give a reason
+// where it cannot be?
 #include "tools/studies/validate/memory_rows.hpp"
 
 #include <gmock/gmock.h>
@@ -49,6 +50,7 @@ std::vector<MemoryOutcome> validated() {
   return validate_memory(folder / "memory.json", [](const std::string&) { return true; }, {});
 }
 
+// Is every figure predicted, or is there a reason why not?
 TEST(MemoryRows, EveryFigureIsPredictedOrSaysWhyNot) {
   const std::vector<MemoryOutcome> rows = validated();
   ASSERT_EQ(rows.size(), 6U) << "two figures of the first row";
@@ -71,6 +73,7 @@ TEST(MemoryRows, EveryFigureIsPredictedOrSaysWhyNot) {
   EXPECT_TRUE(json[5].contains("reason"));
 }
 
+// Is an empty choice refused?
 TEST(MemoryRows, NothingChosenIsRefused) {
   const fs::path file = fs::path(testing::TempDir()) / "chosen.json";
   write_file(file, kRows);

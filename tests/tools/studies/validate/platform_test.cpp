@@ -1,9 +1,9 @@
-// Does the NVLink rate of SimuMax' machine follow from what its owners say of it?
+// Does the NVLink rate of SimuMax' machine follow from its owners' statements?
 //
-// Their prediction of a microbatch, less their own timings of its kernels, is what they count for
-// gathers and reductions; the rate in data/platforms.json is the one at which ours take as long.
-// Measured steps have no part in it. The tables lie beside the project, not in it; where they are
-// absent the test is skipped and says so.
+// Their prediction of a microbatch, minus their own timings of its kernels, is the time that they
+// count for the gathers and reductions of tensor parallelism; the rate in data/platforms.json is
+// the one at which ours take as long. Measured steps have no part in it. The tables are kept
+// outside the project; where they are absent the test is skipped and reports so.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ std::string row_id(int tensor, int microbatches) {
                      microbatches);
 }
 
-// Milliseconds that `of` grows by with a microbatch, from 8 of them to 32.
+// The milliseconds by which `of` grows per microbatch, from 8 of them to 32.
 template <class Of>
 double slope_ms(int tensor, const Of& of) {
   return (of(row_id(tensor, 32)) - of(row_id(tensor, 8))) / 24.0;
@@ -55,15 +55,16 @@ class OwnKernels {
  public:
   explicit OwnKernels(const fs::path& file) : rows_(Json::parse(read_file(file))) {}
 
-  // Forward, data and weight gradient of y[kTokens, n] = x[kTokens, k] W, the last added up in
-  // fp32.
+  // Forward, data and weight gradient of y[kTokens, n] = x[kTokens, k] W; the last one accumulates
+  // in fp32.
   [[nodiscard]] double linear(int n, int k) const {
     return product(kTokens, n, k, "TN (fwd)", "bf16") +
            product(kTokens, k, n, "NN (dgrad)", "bf16") +
            product(n, k, kTokens, "NT (wgrad)", "fp32");
   }
 
-  // Forward and backward of a layer on one of `tensor` ranks: five products against two.
+  // Forward and backward of a layer on one of `tensor` ranks: the backward has five GEMMs against
+  // two.
   [[nodiscard]] double attention(int tensor) const {
     const double flops = 4.0 * kTokens * kTokens * kHidden / tensor;
     return 1e-9 * flops * (1.0 / rate("sdp_fwd", tensor) + 2.5 / rate("sdp_bwd", tensor));
@@ -74,7 +75,7 @@ class OwnKernels {
            linear(2 * kFfn / tensor, kHidden) + linear(kHidden, kFfn / tensor) + attention(tensor);
   }
 
-  // Timed on one and two ranks; more have shares of two's.
+  // Timed on one and two ranks; for more ranks, the time is a share of that on two.
   [[nodiscard]] double head(int tensor) const {
     if (tensor <= 2) return linear(kVocabulary / tensor, kHidden);
     return 2.0 / tensor * head(2);
@@ -113,22 +114,24 @@ class SimuMaxMachine : public testing::Test {
     const fs::path runs = measured() / "training" / "published.json";
     const fs::path kernels = measured() / "kernels" / "other.json";
     if (!fs::exists(runs) || !fs::exists(kernels)) {
-      GTEST_SKIP() << "NOT CHECKED: " << runs << " and " << kernels << " are not here";
+      GTEST_SKIP() << "SKIPPED, NOT TESTED: " << runs << " and " << kernels << " are not here";
     }
     for (MeasuredRow& row : read_dataset(runs)) rows_.emplace(row.id, row);
     own_ = std::make_unique<OwnKernels>(kernels);
   }
 
   // The milliseconds that SimuMax counts for the gathers and reductions of a microbatch. On one
-  // tensor rank there are none: what its figure of six layers and the head has beside kernels
-  // (norms, activations, the loss) others have twice, in shares.
+  // tensor rank there are none, and its figure is of six layers and the head: the rest of it is
+  // norms, activations and the loss. Other sizes have twice the layers, so they have twice that
+  // rest, divided by the number of ranks.
   [[nodiscard]] double own_exchanges(int tensor) const {
-    const double beside = own_slope(1) - 6 * own_->layer(1) - own_->head(1);
+    const double rest = own_slope(1) - 6 * own_->layer(1) - own_->head(1);
     return own_slope(tensor) - kLayers * own_->layer(tensor) - own_->head(tensor) -
-           2.0 * beside / tensor;
+           2.0 * rest / tensor;
   }
 
-  // The time of our exchanges at that rate of NVLink; 0: the machine's in data/platforms.json.
+  // The time of our gathers and reductions at that rate of NVLink; 0: the machine's rate in
+  // data/platforms.json.
   [[nodiscard]] double our_exchanges(int tensor, double gigabytes_per_s) const {
     return slope_ms(tensor, [&](const std::string& id) {
       Json document = row_scenario(tables_, rows_.at(id));
@@ -170,12 +173,14 @@ class SimuMaxMachine : public testing::Test {
   std::unique_ptr<OwnKernels> own_;
 };
 
+// Do the owners count more for gathers and reductions than other B200s take?
 TEST_F(SimuMaxMachine, ItsOwnersCountMoreForExchangesThanOtherB200sTake) {
   EXPECT_NEAR(own_exchanges(2), 12.0, 0.1);
   EXPECT_NEAR(own_exchanges(4), 18.15, 0.1);
   EXPECT_NEAR(own_exchanges(8), 24.5, 0.1);
 }
 
+// Is the shipped rate the one at which ours take as long?
 TEST_F(SimuMaxMachine, TheShippedRateIsTheOneAtWhichOursTakeAsLong) {
   const double shipped = off(0.0);
   EXPECT_LT(shipped, 0.172);

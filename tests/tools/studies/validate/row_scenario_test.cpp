@@ -1,4 +1,5 @@
-// Do rows of data sets become the scenarios they describe, and say why where they cannot?
+// Do rows of data sets become the scenarios that they describe, and do they report why where they
+// cannot?
 #include "tools/studies/validate/row_scenario.hpp"
 
 #include <gtest/gtest.h>
@@ -61,7 +62,7 @@ std::string refusal_of(const Json& json) {
   return "";
 }
 
-// Is what a row says in its notes heard?
+// Do the notes of a row switch asynchronous tensor parallelism on?
 TEST(RowScenario, NotesOfAsynchronousTensorParallelismAreHeard) {
   Json row = gpt3();
   row["framework"] = "torchtitan (FSDP2) + torch.compile";
@@ -77,7 +78,8 @@ TEST(RowScenario, NotesOfAsynchronousTensorParallelismAreHeard) {
   EXPECT_FALSE(chunked(""));
 }
 
-// Runs of Transformer Engine's first years have software of their own, and those after them not.
+// Are the first years of Transformer Engine a separate framework? Runs of those years have their
+// own software, and later runs do not.
 TEST(RowScenario, FirstYearsOfTransformerEngineAreAFrameworkOfTheirOwn) {
   Json row = gpt3();
   row["hardware"]["gpu"] = "H100-SXM5-80GB";
@@ -93,7 +95,7 @@ TEST(RowScenario, FirstYearsOfTransformerEngineAreAFrameworkOfTheirOwn) {
   EXPECT_EQ(framework("NeMo/Megatron-Core"), "nemo");
 }
 
-// BigScience's runs waited for every kernel, other runs of Megatron-DeepSpeed did not.
+// Do runs of BigScience wait for every kernel? Other runs of Megatron-DeepSpeed did not wait.
 TEST(RowScenario, RunsOfBigScienceWaitForEveryKernel) {
   Json row = gpt3();
   const auto blocking = [&row](const char* framework) {
@@ -105,7 +107,8 @@ TEST(RowScenario, RunsOfBigScienceWaitForEveryKernel) {
   EXPECT_FALSE(blocking("Megatron-DeepSpeed"));
 }
 
-// A recipe may say that exchanges of experts overlap; plain 1F1B on several stages cannot do it.
+// Does dispatch/combine of experts overlap where the recipe has it? Plain 1F1B on several stages
+// cannot overlap it.
 TEST(RowScenario, ExchangesOverlapWhereTheRecipeSaysSo) {
   Json row = gpt3();
   row["model"]["moe"] = {{"experts", 8}, {"topk", 2}, {"expert_ffn", 49152}};
@@ -116,15 +119,15 @@ TEST(RowScenario, ExchangesOverlapWhereTheRecipeSaysSo) {
   const auto document = [&row] { return row_scenario(load_row_tables(), row_of(row)); };
   EXPECT_FALSE(document().contains("experts"));
   row["recipe"] = {{"moe_a2a_overlap", true}};
-  EXPECT_TRUE(document()["experts"]["overlap_exchanges"].get<bool>());
+  EXPECT_TRUE(document()["experts"]["overlap_dispatch"].get<bool>());
   row["parallel"]["vp"] = 1;
   EXPECT_FALSE(document().contains("experts"));
-  EXPECT_NE(document()["assumptions"].dump().find("overlap of exchanges"), std::string::npos);
+  EXPECT_NE(document()["assumptions"].dump().find("overlap of dispatch"), std::string::npos);
 }
 
-// GPT-OSS as Megatron-Bridge runs it: windows, biases and cut-off activations are its own. Where
-// one graph holds a step in MXFP8, attention has 8 bits and experts are one launch, fused with a
-// SwiGLU.
+// Does GPT-OSS have its parts and its graphs? Megatron-Bridge runs it with its own windows, biases
+// and clamped activations. Where one graph holds a step in MXFP8, attention has 8 bits and experts
+// are one launch, fused with a SwiGLU.
 TEST(RowScenario, GptOssHasItsPartsAndItsGraphs) {
   Json row = gpt3();
   row["framework"] = "Megatron-Bridge (Megatron-Core+TE)";
@@ -156,7 +159,7 @@ TEST(RowScenario, GptOssHasItsPartsAndItsGraphs) {
   EXPECT_EQ(scenario_of(row).host, "megatron_core") << "issues experts one by one";
   row["recipe"] = {{"cuda_graph_impl", "full_iteration"}};
   const TrainingPlan graph = scenario_of(row).plan;
-  EXPECT_EQ(graph.experts.gemms, ExpertGemms::OneLaunch);
+  EXPECT_EQ(graph.experts.gemms, ExpertGemms::Grouped);
   EXPECT_EQ(graph.recipe.attention, DataType::Fp8);
   EXPECT_EQ(scenario_of(row).host, "none") << "the graph issues all";
   row["model"]["name"] = "Qwen3-30B-A3B";
@@ -165,7 +168,7 @@ TEST(RowScenario, GptOssHasItsPartsAndItsGraphs) {
   EXPECT_EQ(fused.experts.gemms, ExpertGemms::Fused);
 }
 
-// The same scenario as the shipped one, which was written by hand.
+// Does the row of the published run give the shipped scenario, which was written by hand?
 TEST(RowScenario, IsTheShippedOneForThePublishedRun) {
   const Scenario made = scenario_of(gpt3());
   const Scenario hand = load_scenario(
@@ -183,6 +186,7 @@ TEST(RowScenario, IsTheShippedOneForThePublishedRun) {
   EXPECT_EQ(made.published->step_time->value(), 13.75);
 }
 
+// Do embedding and loss count where layers do not divide?
 TEST(RowScenario, CountsEmbeddingAndLossWhereLayersDoNotDivide) {
   Json row = gpt3();
   row["model"]["layers"] = 94;
@@ -194,6 +198,7 @@ TEST(RowScenario, CountsEmbeddingAndLossWhereLayersDoNotDivide) {
   EXPECT_FALSE(scenario_of(row).plan.parallelism.loss_in_split);
 }
 
+// Does the scenario assume a split by hand where nothing else divides?
 TEST(RowScenario, SupposesASplitByHandWhereNothingElseDivides) {
   using Split = std::vector<std::int64_t>;
   Json row = gpt3();
@@ -209,6 +214,7 @@ TEST(RowScenario, SupposesASplitByHandWhereNothingElseDivides) {
   EXPECT_NE(refusal_of(row).find("5 layers are fewer than 8 parts"), std::string::npos);
 }
 
+// Does the scenario take parts of nodes and of domains?
 TEST(RowScenario, TakesPartsOfNodesAndOfDomains) {
   Json row = gpt3();
   row["hardware"] = {{"gpu", "GB200-NVL72"}, {"nics", "4x400Gb/s"}, {"num_gpus", 2496}};
@@ -225,6 +231,7 @@ TEST(RowScenario, TakesPartsOfNodesAndOfDomains) {
   EXPECT_EQ(two.cluster.node.nics, 1U) << "four NICs for eight GPUs";
 }
 
+// Are precisions of eight and four bits recipes?
 TEST(RowScenario, PrecisionsOfEightAndFourBitsAreRecipes) {
   Json row = gpt3();
   row["hardware"] = {{"gpu", "GB200-NVL72"}, {"nics", "4x400Gb/s"}, {"num_gpus", 64}};
@@ -236,7 +243,8 @@ TEST(RowScenario, PrecisionsOfEightAndFourBitsAreRecipes) {
   }
 }
 
-// Which layers are computed again, by any of the scenario's methods.
+// Does the scenario accept every method of full recomputation? The method determines which layers
+// are recomputed.
 TEST(RowScenario, TakesEveryMethodOfFullRecomputation) {
   for (const char* method : {"uniform", "block", "every"}) {
     Json row = gpt3();
@@ -248,6 +256,7 @@ TEST(RowScenario, TakesEveryMethodOfFullRecomputation) {
   }
 }
 
+// Does the scenario accept a fraction or a list of recomputed layers?
 TEST(RowScenario, TakesAFractionOrAListOfRecomputedLayers) {
   Json row = gpt3();
   row["recompute"] = "full (fraction, 0.5)";
@@ -273,14 +282,15 @@ bool assumes(const Scenario& scenario, const std::string& words) {
   });
 }
 
-// "selective" alone is what the framework computes again where it is not told more.
+// Does the scenario report the meaning it assumes for "selective"? "selective" alone means the
+// parts that the framework recomputes by default.
 TEST(RowScenario, SaysWhatSelectiveIsTakenFor) {
   Json row = gpt3();
   EXPECT_FALSE(assumes(scenario_of(row), "selective recomputation"));
   row["recompute"] = "selective";
   const Scenario megatron = scenario_of(row);
   EXPECT_EQ(megatron.plan.training.recompute_modules, RecomputeModules{});
-  EXPECT_TRUE(assumes(megatron, "it is core_attn, as where --recompute-modules is left out"));
+  EXPECT_TRUE(assumes(megatron, "core_attn, as where --recompute-modules is left out"));
   row["framework"] = "torchtitan (FSDP2)";
   row["parallel"] = {{"tp", 8}, {"dp", 8}, {"zero_stage", 3}};
   const Scenario titan = scenario_of(row);
@@ -290,6 +300,7 @@ TEST(RowScenario, SaysWhatSelectiveIsTakenFor) {
   EXPECT_TRUE(assumes(titan, "every second layer is checkpointed"));
 }
 
+// Does the scenario use the attention kernel that the row names?
 TEST(RowScenario, TakesTheKernelOfAttentionThatItNames) {
   Json row = gpt3();
   EXPECT_EQ(scenario_of(row).plan.training.attention, AttentionKind::Unfused);  // megatron_2022
@@ -302,7 +313,8 @@ TEST(RowScenario, TakesTheKernelOfAttentionThatItNames) {
   }
 }
 
-// A machine of the list with other GPUs, of which the user has the data sheet.
+// Does the scenario use a GPU by its data sheet? The row names a machine of the list with other
+// GPUs, whose data sheet the user has.
 TEST(RowScenario, TakesAGpuByItsDataSheet) {
   const fs::path sheet = fs::path(testing::TempDir()) / "a100_64gb.json";
   write_file(sheet, R"json({"schema": "trainyard.gpu_profile", "version": 1, "title": "A100 64 GB",
@@ -317,6 +329,7 @@ TEST(RowScenario, TakesAGpuByItsDataSheet) {
   EXPECT_NE(refusal_of(row).find("no_such_gpu"), std::string::npos);
 }
 
+// Does the error report why a row cannot be expressed?
 TEST(RowScenario, SaysWhyARowCannotBeExpressed) {
   Json row = gpt3();
   row["hardware"]["gpu"] = "Gaudi3";
@@ -332,8 +345,9 @@ TEST(RowScenario, SaysWhyARowCannotBeExpressed) {
   EXPECT_EQ(refusal_of(row), "/parallel/tp: must be a number, not \"8\"");
 }
 
-// A user's own row: types as programs write them, a plain "selective", a node of one's own, and of
-// software no more than its GPU's age tells.
+// Does the scenario accept a row that a user has written? The row has types in the notation of
+// programs, a plain "selective", the user's own node, and no more about software than the age of
+// its GPU implies.
 TEST(RowScenario, TakesARowAsItsUserWritesIt) {
   Json row = gpt3();
   row["precision"] = "bf16 (mine)";
@@ -350,6 +364,7 @@ TEST(RowScenario, TakesARowAsItsUserWritesIt) {
   EXPECT_EQ(on_h100.plan.training.attention, AttentionKind::Flash);
 }
 
+// Are the practices of the software among the assumptions and the defaults?
 TEST(RowScenario, WhatItsSoftwareDoesIsAmongTheAssumptionsAndTheDefaults) {
   const Scenario made = scenario_of(gpt3());
   EXPECT_EQ(std::ranges::count_if(made.assumptions,
@@ -368,7 +383,8 @@ TEST(RowScenario, WhatItsSoftwareDoesIsAmongTheAssumptionsAndTheDefaults) {
   EXPECT_EQ(scenario_of(row).assumptions.back(), "nothing is said of the precision: it is bf16");
 }
 
-// A user's scenario that names the framework has the same defaults as a row of a validation.
+// Does the row have the defaults that `run` has? A user's scenario that names the framework has the
+// same defaults as a row of a validation.
 TEST(RowScenario, HasTheDefaultsThatRunHas) {
   const Scenario row = scenario_of(gpt3());
   const Scenario hand = load_scenario(
@@ -386,6 +402,7 @@ TEST(RowScenario, HasTheDefaultsThatRunHas) {
   EXPECT_EQ(hand.host, row.host);
 }
 
+// Is vTrain's table read?
 TEST(Dataset, ReadsVtrainsTable) {
   const std::string heading =
       "gpus,global_batch,micro_batch,hidden,heads,layers,seq,tp,dp,pp,iteration_ms\n";
@@ -402,12 +419,14 @@ TEST(Dataset, ReadsVtrainsTable) {
   EXPECT_THROW((void)read_text("bad.json", "{\"a\": 1}"), InputError);
 }
 
+// Is the time computed from the throughput where there is no other figure?
 TEST(Dataset, TakesTheTimeFromTheThroughputWhereThereIsNoOther) {
   Json json = gpt3();
   json["measured"] = {{"tokens_per_s_per_gpu", 148.945}};
   EXPECT_NEAR(row_of(json).step_time_s, 64.0 * 2048 / (148.945 * 64), 1e-12);
 }
 
+// Are constants read, and changed in a copy of the data?
 TEST(Constants, AreReadAndChangedInACopyOfTheData) {
   const Constant constant = read_constant("kernels/profiles/h100.json#/gemm/sustained_time/value");
   EXPECT_GT(constant.value, 0.5);
@@ -428,7 +447,7 @@ TEST(Constants, AreReadAndChangedInACopyOfTheData) {
   EXPECT_THROW((void)read_constant("kernels/profiles/h100.json"), InputError);
 }
 
-// Does what is joined by + follow the first in its ratio, each in its own file?
+// Do constants joined by + follow the first in its ratio, each in its own file?
 TEST(Constants, GoAlongInTheirRatio) {
   const std::string first = "kernels/profiles/h100.json#/gemm/sustained_time/value";
   const std::string second = "kernels/profiles/a100_80gb.json#/gemm/sustained_time/value";

@@ -1,8 +1,8 @@
-// Does a fixed sample of measured runs stay as well predicted as it is?
+// Is a fixed sample of measured runs still predicted as well as before?
 //
 // tests/measured/published_runs.json holds published step times with their sources, in the form
-// that `trainyard validate` reads. The bounds are what is reached, rounded up to half a percent: a
-// change that makes a series worse fails here, one that makes it better may lower its bound.
+// that `trainyard validate` reads. The bounds are the errors reached, rounded up to half a percent:
+// a change that makes a series worse fails here, and one that makes it better may lower its bound.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -26,7 +26,7 @@ const std::map<std::string, double> kMapeMost = {{"dgxc", 0.030},     {"foundry"
                                                  {"internevo", 0.05}, {"korthikanti", 0.045},
                                                  {"simumax", 0.040},  {"vtrain", 0.075}};
 
-// The scenarios that take no more than a second; the large ones are for the command.
+// The scenarios that take no more than a second; the command runs the large ones.
 std::vector<MeasuredRow> sample() {
   std::vector<MeasuredRow> rows;
   for (MeasuredRow& row :
@@ -38,6 +38,7 @@ std::vector<MeasuredRow> sample() {
   return rows;
 }
 
+// Is the sample predicted as well as before?
 TEST(Sample, IsPredictedAsWellAsBefore) {
   const std::vector<Outcome> outcomes = validate(sample(), {});
   SCOPED_TRACE(validation_text(outcomes, {}));
@@ -49,6 +50,7 @@ TEST(Sample, IsPredictedAsWellAsBefore) {
   }
 }
 
+// Does a cache give the same predictions without simulation?
 TEST(Sample, ACacheGivesTheSameAnswersWithoutSimulating) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "answers.jsonl";
   std::filesystem::remove(file);
@@ -64,7 +66,7 @@ TEST(Sample, ACacheGivesTheSameAnswersWithoutSimulating) {
   }
 }
 
-// A copy of the data that simulations read, to be changed.
+// A copy of the data that simulations read; a test may change it.
 class OwnData {
  public:
   OwnData() : folder_(fs::temp_directory_path() / ("trainyard_data_" + std::to_string(getpid()))) {
@@ -84,7 +86,8 @@ class OwnData {
   fs::path folder_;
 };
 
-// An answer holds for its row, the data and the program alone.
+// Does the cache ignore entries of other data or rows? An entry is valid only for its row, data and
+// program.
 TEST(Sample, ACacheGivesNoAnswerOfOtherDataOrRows) {
   const OwnData data;
   const ValidateOptions options{.cache = data.folder() / "answers.jsonl", .data = data.folder()};

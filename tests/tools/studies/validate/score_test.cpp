@@ -1,4 +1,4 @@
-// The figures by which predictions are judged, and the fit of constants, on numbers worked by hand.
+// The figures that rate predictions, and the fit of constants, on numbers computed by hand.
 #include "tools/studies/validate/score.hpp"
 
 #include <gtest/gtest.h>
@@ -33,6 +33,7 @@ Outcome refused(MeasuredRow row, std::string reason) {
   return {.row = std::move(row), .reason = std::move(reason)};
 }
 
+// Is the score that of the worked example?
 TEST(Score, IsThatOfTheWorkedExample) {
   const Score score = score_of(std::vector<double>{0.10, -0.02, -0.03});
   EXPECT_EQ(score.rows, 3U);
@@ -43,8 +44,10 @@ TEST(Score, IsThatOfTheWorkedExample) {
   EXPECT_NEAR(score.worst, 0.10, 1e-12);
 }
 
+// Is the score of no rows zero?
 TEST(Score, OfNothingIsZero) { EXPECT_EQ(score_of({}).rows, 0U); }
 
+// Is the percentile the nearest rank?
 TEST(Score, ThePercentileIsTheNearestRank) {
   std::vector<double> errors;
   for (int i = 1; i <= 20; ++i) errors.push_back(0.01 * i);
@@ -52,6 +55,7 @@ TEST(Score, ThePercentileIsTheNearestRank) {
   EXPECT_NEAR(score_of(errors).median, 0.10, 1e-12);
 }
 
+// Are rows without a prediction counted with their reason?
 TEST(Score, RowsWithoutPredictionAreCountedWithTheirReason) {
   const std::vector<Outcome> outcomes = {predicted(timed_row("a-1", 10.0), 11.0),
                                          predicted(timed_row("a-2", 10.0), 8.0),
@@ -67,6 +71,7 @@ TEST(Score, RowsWithoutPredictionAreCountedWithTheirReason) {
   EXPECT_EQ(worst_first(outcomes).front()->row.id, "a-2");
 }
 
+// Does the report hold scores, the worst rows and reasons?
 TEST(Report, NamesScoresWorstRowsAndReasons) {
   const std::vector<Outcome> outcomes = {predicted(timed_row("a-1", 10.0), 11.0),
                                          refused(timed_row("b-1", 1.0), "no such precision")};
@@ -87,15 +92,17 @@ FitRow fit_row(const std::string& source, double error, std::vector<double> slop
   return {.source = source, .residual = std::log1p(error), .slopes = std::move(slopes)};
 }
 
+// Does the fit undo a common error?
 TEST(ConstantFit, UndoesACommonError) {
   const std::vector<FitRow> rows = {fit_row("a", -0.1, {1.0}), fit_row("b", -0.1, {1.0})};
   EXPECT_NEAR(fit_factors(rows, {"c"}, 0.05)[0], 1.0 / 0.9, 1e-9);
 }
 
+// Do slopes separate two constants?
 TEST(ConstantFit, TellsTwoConstantsApartBySlopes) {
   std::vector<FitRow> rows;
   for (int i = 0; i < 6; ++i) {
-    const double share = 0.1 + 0.15 * i;  // of the first constant in the row's time
+    const double share = 0.1 + 0.15 * i;  // share of the first constant in the row's time
     const double residual = -(share * std::log(1.2) + (1.0 - share) * std::log(0.9));
     rows.push_back(
         {.source = i % 2 == 0 ? "a" : "b", .residual = residual, .slopes = {share, 1.0 - share}});
@@ -105,6 +112,7 @@ TEST(ConstantFit, TellsTwoConstantsApartBySlopes) {
   EXPECT_NEAR(factors[1], 0.9, 1e-9);
 }
 
+// Does one wrong row hardly change the fit?
 TEST(ConstantFit, OneWrongRowHardlyPulls) {
   std::vector<FitRow> rows;
   for (int i = 0; i < 9; ++i) rows.push_back(fit_row("a", 0.0, {1.0}));
@@ -112,8 +120,9 @@ TEST(ConstantFit, OneWrongRowHardlyPulls) {
   EXPECT_NEAR(fit_factors(rows, {"c"}, 0.01)[0], 1.0, 0.01) << "the mean would say 0.93";
 }
 
-// Two machines whose levels are off by different shares, and one slope in both: without levels the
-// slope alone is left; a row that is alone tells nothing.
+// Do levels leave only the differences among their rows? The levels of two machines are off by
+// different shares, and both have one slope: once the levels are removed, only the slope remains.
+// A row that is alone in its level gives no information.
 TEST(ConstantFit, LevelsLeaveOnlyWhatDiffersAmongTheirRows) {
   std::vector<FitRow> rows;
   std::vector<std::string> levels;
@@ -133,6 +142,7 @@ TEST(ConstantFit, LevelsLeaveOnlyWhatDiffersAmongTheirRows) {
   EXPECT_GT(std::abs(fit_factors(rows, {"c"}, 0.05)[0] - 1.5), 0.1) << "levels are in the way";
 }
 
+// Are constants refused that the rows cannot determine?
 TEST(ConstantFit, RefusesWhatTheRowsCannotTell) {
   const std::vector<FitRow> same = {fit_row("a", 0.1, {0.5, 0.5}), fit_row("b", 0.2, {0.7, 0.7})};
   EXPECT_THROW((void)fit_factors(same, {"c", "d"}, 0.05), InputError);
@@ -140,6 +150,7 @@ TEST(ConstantFit, RefusesWhatTheRowsCannotTell) {
   EXPECT_THROW((void)fit_factors(idle, {"c"}, 0.05), InputError);
 }
 
+// Does the fit leave each source out once?
 TEST(ConstantFit, LeavesEachSourceOutOnce) {
   const std::vector<FitRow> rows = {fit_row("a", -0.1, {1.0}), fit_row("a", -0.1, {1.0}),
                                     fit_row("b", 0.25, {1.0}), fit_row("b", 0.25, {1.0})};
@@ -158,7 +169,8 @@ std::filesystem::path dataset_file(const std::string& name, const std::string& t
   return file;
 }
 
-// Two points of the H100 table, one of them measured three times.
+// Do collective rows have the price of NCCL's choice? The rows are two points of the H100 table,
+// one of them measured three times.
 TEST(CollectiveRows, ArePricedAsNcclChooses) {
   const auto file = dataset_file("h100_sxm.csv",
                                  "op,dtype,gpus,nccl_version,size_bytes,time_us,busbw_GBps\n"
@@ -184,6 +196,7 @@ TEST(CollectiveRows, ArePricedAsNcclChooses) {
   EXPECT_LT(std::abs(outcomes[1].error()), 0.3);
 }
 
+// Are rows of a machine without a description refused?
 TEST(CollectiveRows, OfAMachineNobodyDescribedAreRefused) {
   const auto file = dataset_file("my_log.json", R"({"n_ranks": 8, "rows": [{"op": "all_reduce",
       "size_bytes": 8, "time_us": 12.0}]})");

@@ -1,4 +1,4 @@
-// Does a measured step stand beside a predicted one, class by class, with the same meaning?
+// Is a measured step comparable with a predicted one, class by class?
 #include "tools/studies/validate/step_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@ std::filesystem::path written(const std::string& name, const std::string& text) 
   return file;
 }
 
+// Do kernels have the class of their name?
 TEST(StepProfile, KernelsHaveTheClassOfTheirName) {
   const std::map<std::string, std::string> known{
       {"ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "all_gather"},
@@ -33,6 +34,7 @@ TEST(StepProfile, KernelsHaveTheClassOfTheirName) {
   for (const auto& [name, kind] : known) EXPECT_EQ(kernel_class(name), kind) << name;
 }
 
+// Do overlapping spans cover their union?
 TEST(StepProfile, OverlappingSpansCoverTheirUnion) {
   EXPECT_DOUBLE_EQ(covered({{1.0, 3.0}, {0.0, 2.0}, {5.0, 6.0}, {5.2, 5.4}}), 4.0);
   EXPECT_DOUBLE_EQ(covered({}), 0.0);
@@ -53,8 +55,9 @@ std::string event(const std::string& category, const std::string& name, int star
   return text;
 }
 
-// Two steps of 1 000 us. In each a product of 600 us, beside its last 200 us and for 100 us after
-// it a reduction, and a copy of 50 us: 100 us of communication alone, 250 us without a kernel.
+// Two steps of 1 000 us. Each has a GEMM of 600 us; a reduction concurrent with its last 200 us,
+// which continues for 100 us after it; and a copy of 50 us: 100 us of exposed communication, 250 us
+// without a kernel.
 std::string two_steps() {
   std::string all = event("cpu_op", "aten::mm", 0, 5);
   for (const int begin : {0, 1000}) {
@@ -66,6 +69,7 @@ std::string two_steps() {
   return R"({"schemaVersion":1,"traceEvents":[)" + all + "]}";
 }
 
+// Is the profile of a trace that of one step?
 TEST(StepProfile, OfATraceIsOfOneStep) {
   const StepProfile profile = read_step_profile(written("two_steps.json.gz", two_steps()));
   EXPECT_EQ(profile.steps, 2U);
@@ -78,6 +82,7 @@ TEST(StepProfile, OfATraceIsOfOneStep) {
   EXPECT_NEAR(profile.idle_s, 250e-6, 1e-12);
 }
 
+// May step times be a list?
 TEST(StepProfile, StepTimesMayBeAList) {
   EXPECT_DOUBLE_EQ(read_step_profile(written("steps.txt", "# s\n1.5\n1.2\n9.0\n")).step_s, 1.5);
   EXPECT_DOUBLE_EQ(read_step_profile(written("steps.json", "[1.0, 2.0]")).step_s, 1.5);
@@ -87,7 +92,8 @@ TEST(StepProfile, StepTimesMayBeAList) {
   }
 }
 
-// The kernels of a run: what computes, what is communicated and what is neither make up the step.
+// Does the profile of a run add up to its step? The step is the sum of computation, communication
+// and time without either.
 TEST(StepProfile, OfARunAddsUpToItsStep) {
   const Scenario scenario =
       load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json", {});
@@ -103,7 +109,8 @@ TEST(StepProfile, OfARunAddsUpToItsStep) {
               1e-9 * profile.step_s);
 }
 
-// A trace of our own read back: names of kernels are ours there, and waiting is drawn apart.
+// Expects that our own trace reads back: kernels have our names there, and waiting is drawn
+// separately.
 void expect_trace_reads_back(const std::string& scenario, const std::vector<Override>& overrides) {
   SCOPED_TRACE(scenario);
   const trainyard::Result run =
@@ -113,6 +120,7 @@ void expect_trace_reads_back(const std::string& scenario, const std::vector<Over
   const StepProfile read = read_step_profile(file);
   const StepProfile made = step_profile(run, 3);
   EXPECT_NEAR(read.step_s, made.step_s, 1e-8);
+  EXPECT_FALSE(made.seconds.empty());
   ASSERT_EQ(read.seconds.size(), made.seconds.size());
   for (const auto& [kind, seconds] : made.seconds)
     EXPECT_NEAR(read.seconds.at(kind), seconds, 1e-5 * made.step_s) << kind;
@@ -120,6 +128,7 @@ void expect_trace_reads_back(const std::string& scenario, const std::vector<Over
   EXPECT_NEAR(read.idle_s, made.idle_s, 1e-5 * made.step_s);
 }
 
+// Is a kernel refused without a time, or with an end before its start?
 TEST(StepProfile, RefusesAKernelWithoutATimeOrThatEndsBeforeItBegins) {
   for (const std::string time : {R"("ts": 1.0)", R"("ts": 1.0, "dur": "2")",
                                  R"("ts": null, "dur": 2.0)", R"("ts": 1.0, "dur": -2.0)"}) {
@@ -135,12 +144,14 @@ TEST(StepProfile, RefusesAKernelWithoutATimeOrThatEndsBeforeItBegins) {
   }
 }
 
+// Is the profile of a run's trace that of the run?
 TEST(StepProfile, OfTheTraceOfARunIsThatOfTheRun) {
   expect_trace_reads_back("megatron/gpt_145p6b_1536xa100.json",
                           {{"training.global_batch_size", "384"}});
   expect_trace_reads_back("moe/qwen3_30b_a3b_16xh100.json", {{"training.global_batch_size", "32"}});
 }
 
+// Must a trace hold one rank alone?
 TEST(StepProfile, OfOneRankAlone) {
   const trainyard::Result run =
       simulate(load_scenario(TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json", {}), {});
@@ -149,6 +160,7 @@ TEST(StepProfile, OfOneRankAlone) {
   EXPECT_THROW(static_cast<void>(read_step_profile(file)), InputError);
 }
 
+// Does a comparison name the change that would close the gap?
 TEST(StepProfile, AComparisonNamesWhatWouldCloseTheGap) {
   const StepProfile measured{.step_s = 1.0, .seconds = {{"gemm", 0.8}}, .idle_s = 0.2};
   const StepProfile predicted{.step_s = 0.8, .seconds = {{"gemm", 0.64}}, .idle_s = 0.16};
