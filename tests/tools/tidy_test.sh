@@ -72,7 +72,7 @@ echo 'int x = 0;' >sim/base/link_bundles.hpp
 expect "a retired word in a file name" 'sim/base/link_bundles.hpp:1: retired word: "bundles" in sim/base/link_bundles.hpp; '
 good_tree
 echo '{"source": "a test", "first_role": 1}' >scenarios/first/named.json
-expect "a retired word in a JSON key" '"role" in "first_role":; '
+expect "a retired word in a JSON key" 'scenarios/first/named.json:1: retired word: "role" in "first_role":; '
 good_tree
 echo '## The woven step' >>sim/README.md
 expect "a retired word in a heading" 'sim/README.md:2: retired word: "woven" in ## The woven step; '
