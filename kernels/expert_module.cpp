@@ -29,6 +29,7 @@ DataType dtype_of(const ExpertModule& module) {
   return module.precision == "bf16" ? DataType::Bf16 : DataType::Fp8;
 }
 
+// Balanced routing: the rows are divided evenly, and the first experts get the remainder.
 GroupedGemm gemm(const ExpertModule& module, std::int64_t n, std::int64_t k) {
   const auto experts = static_cast<std::size_t>(std::max<std::int64_t>(1, module.local_experts()));
   const auto count = static_cast<std::int64_t>(experts);
@@ -41,6 +42,8 @@ GroupedGemm gemm(const ExpertModule& module, std::int64_t n, std::int64_t k) {
   return gemm;
 }
 
+// Coordinates for kriging: logarithms of rows per expert, experts, hidden and inner size, tokens
+// and top-k, and whether the experts are gated.
 Spot spot_of(const ExpertModule& m, std::size_t family) {
   const auto log = [](double x) { return std::log2(std::max(x, 1e-3)); };
   const auto local = static_cast<double>(std::max<std::int64_t>(1, m.local_experts()));
@@ -141,11 +144,13 @@ ExpertModule module_of(const ModuleKind& kind, std::int64_t tokens) {
           .precision = kind.precision};
 }
 
+// A roofline of the whole module. Kriging interpolates the deviation of the measurements from it.
 Seconds module_trend_time(const GpuSheet& sheet, const ExpertModule& m) {
   const auto rows = static_cast<double>(std::max<std::int64_t>(1, m.rows()));
   const auto hidden = static_cast<double>(m.hidden);
   const auto inner = static_cast<double>(m.local_inner());
   const double matrices = m.gated ? 3.0 : 2.0;
+  // With fewer rows than experts, only as many experts read their weights.
   const double used = std::min(static_cast<double>(m.local_experts()), rows);
   const Flops work{2.0 * matrices * rows * hidden * inner};
   const double rows_bytes = 2.0 * bf16_bytes * (rows * inner + 2.0 * rows * hidden) +
@@ -157,6 +162,7 @@ Seconds module_trend_time(const GpuSheet& sheet, const ExpertModule& m) {
 
 void prepare(ExpertTable& table, const GpuSheet& sheet) {
   table.observations.clear();
+  // A family is one series: the same module with several numbers of tokens.
   std::size_t family = 0;
   for (const auto& [kind, series] : table.series) {
     for (const auto& [tokens, seconds] : series) {
@@ -223,6 +229,7 @@ Cost module_cost(const GpuProfile& profile, const ExpertTable& table, const Expe
   const auto family = known ? static_cast<std::size_t>(std::distance(table.series.begin(), found))
                             : table.series.size();
   const double correction = kriged(observations->second, spot_of(module, family));
+  // Only a measured series that encloses the number of tokens gives an interpolation.
   const bool between = known && found->second.front().first < module.tokens &&
                        module.tokens < found->second.back().first;
   return {module_trend_time(profile.sheet, module) * std::exp(correction),

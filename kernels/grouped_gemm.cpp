@@ -69,6 +69,8 @@ double best_share(const GemmModel& model, DataType dtype) {
 
 }  // namespace
 
+// The axes of the correction table: rows per expert, experts, and weights of one expert in units of
+// 1024.
 std::array<std::int64_t, 3> grouped_coordinates(const GroupedGemm& gemm) {
   const auto experts = static_cast<std::int64_t>(gemm.rows.size());
   constexpr std::int64_t kWeights = 1024;
@@ -77,6 +79,8 @@ std::array<std::int64_t, 3> grouped_coordinates(const GroupedGemm& gemm) {
           std::max<std::int64_t>(1, gemm.n * gemm.k / kWeights)};
 }
 
+// The time with the fastest tile: compute in waves over the SMs, or HBM traffic where that is
+// longer.
 Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const GroupedGemm& gemm,
                         double slowdown) {
   TY_CHECK(total_rows(gemm) > 0 && gemm.n > 0 && gemm.k > 0, total_rows(gemm), gemm.n, gemm.k);
@@ -117,6 +121,7 @@ Cost cost_per_expert(const GpuSheet& sheet, const GemmModel& gemm_model, const G
     if (rows == 0) continue;
     if (rows != priced) one = gemm_cost(sheet, gemm_model, gemm_of_expert(gemm, rows));
     priced = rows;
+    // The host issues one kernel per expert, so each takes at least the time between two launches.
     all.time += std::max(one.time, model.issue);
     all.provenance = std::max(all.provenance, one.provenance);
   }

@@ -88,6 +88,7 @@ struct Neighbour {
   double weight = 0.0;
 };
 
+// Weights are the inverse distances in log2, so that near nodes count more.
 std::vector<Neighbour> neighbours(const std::vector<std::vector<std::int64_t>>& axes,
                                   std::size_t index) {
   std::vector<Neighbour> found;
@@ -109,6 +110,8 @@ std::vector<Neighbour> neighbours(const std::vector<std::vector<std::int64_t>>& 
 
 }  // namespace
 
+// Each hole gets the weighted mean of its neighbours (a discrete Laplace equation). Known values do
+// not change, and the holes start from the mean of the known values.
 std::vector<double> fill_holes(const std::vector<std::vector<std::int64_t>>& axes,
                                const std::vector<std::optional<double>>& values) {
   TY_CHECK(values.size() == node_count(axes), values.size(), node_count(axes));

@@ -45,6 +45,7 @@ FrameworkMemory load_framework(const std::string& name) {
     return root.has(key) ? sourced(root, key).integer("value", {.least = 0, .most = 100}) : absent;
   };
   static_cast<void>(root.text("title"));
+  // The other functions of this file read these keys.
   for (const char* others :
        {"kernel_time", "dispatch_sms", "gradient_passes", "elementwise", "practices"})
     root.ignore(others);
@@ -62,6 +63,7 @@ FrameworkMemory load_framework(const std::string& name) {
 
 // ---- passes over gradients
 
+// The settings of a scenario override those of the framework.
 GradientPasses GradientPasses::with(GradientAverage own_average, GradientCheck own_check) const {
   GradientPasses chosen = *this;
   if (own_average != GradientAverage::Framework) chosen.average = own_average;
@@ -69,6 +71,8 @@ GradientPasses GradientPasses::with(GradientAverage own_average, GradientCheck o
   return chosen;
 }
 
+// HBM bytes per gradient element: a scaling kernel reads and writes it once.
+// GradientAverage::Before skips the kernel for a single replica, which has nothing to average.
 std::int64_t GradientPasses::scaling_bytes(std::int64_t replicas, std::int64_t width) const {
   const bool scaled = average == GradientAverage::BeforeAlways ||
                       (average == GradientAverage::Before && replicas > 1);
@@ -168,6 +172,7 @@ double figure(JsonObject& object, const char* key, double otherwise, const Numbe
 
 }  // namespace
 
+// The factor on the profile's time for this kind of kernel.
 double FrameworkTimes::as_wide(const Kernel& kernel) const {
   if (const auto* matrices = std::get_if<Gemm>(&kernel))
     return matrices->dtype == DataType::Fp8 ? fp8_gemm : gemm;
@@ -189,6 +194,7 @@ double FrameworkTimes::narrower(const Kernel& kernel) const {
   return narrow ? four_bit_share : 1.0;
 }
 
+// HBM bytes of the additional passes of ring attention, each over all numbers of the queries.
 std::int64_t FrameworkTimes::ring_bytes(const Kernel& kernel) const {
   const auto* block = std::get_if<Attention>(&kernel);
   if (block == nullptr || !block->of_ring) return 0;
@@ -197,6 +203,8 @@ std::int64_t FrameworkTimes::ring_bytes(const Kernel& kernel) const {
   return std::llround(ring_passes * numbers * element_bytes(block->dtype));
 }
 
+// The dispatch of routed tokens holds dispatch_sms SMs. Only GEMMs and attention need these SMs;
+// memory-bound kernels do not slow down.
 double FrameworkTimes::dispatch_slowdown(const Kernel& kernel, std::int64_t sms,
                                          double compute_loss) const {
   TY_CHECK(dispatch_sms < sms, dispatch_sms, sms);
@@ -222,6 +230,8 @@ FrameworkTimes load_framework_times(const std::string& name, const std::string& 
     if (all.has(generation)) {
       JsonObject own = all.object(generation);
       const NumberRule rule{.least = 1.0 / kTimesMost, .most = kTimesMost};
+      // A factor that was not measured falls back to that of the closest kind: fp8 to 16 bits, and
+      // backward and ring attention to forward.
       times.gemm = figure(own, "gemm", 1.0, rule);
       times.fp8_gemm = figure(own, "fp8_gemm", times.gemm, rule);
       times.grouped_gemm = figure(own, "grouped_gemm", 1.0, rule);

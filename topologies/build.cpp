@@ -183,6 +183,8 @@ void draw_fabric(const ClusterSpec& spec, Draft& draft) {
   std::visit([&](const auto& kind) { draw_fabric(kind, spec, draft); }, spec.fabric.kind);
 }
 
+// The order is fixed: nodes, fabric, rates of other nodes' NICs, faults. Each step changes what the
+// earlier ones have drawn.
 Cluster build_cluster(const ClusterSpec& spec) {
   if (spec.custom) return build_custom(spec);
   check(spec);

@@ -237,6 +237,7 @@ class CustomReader {
       JsonObject& object = objects_[custom_.gpus[i]];
       const std::string& name = wanted_nic_[gpu_numbers_[i]];
       const std::vector<DeviceId>& local = nics[gpu.node];
+      // A single node has no fabric, so its GPUs need no NIC.
       if (name.empty() && spec_.nodes == 1) continue;
       if (name.empty() && local.empty()) {
         object.report("nic", fmt::format("\"{}\" has no NIC in its node", gpu.name),
@@ -245,6 +246,7 @@ class CustomReader {
       }
       DeviceId nic = 0;
       if (name.empty()) {
+        // Consecutive GPUs share a NIC.
         const std::size_t share = std::max<std::size_t>(spec_.node.gpus, 1);
         nic = local[static_cast<std::size_t>(gpu.index) * local.size() / share % local.size()];
       } else if (const auto found = by_name_.find(name); found != by_name_.end()) {
@@ -283,6 +285,7 @@ Json device_json(const Cluster& cluster, DeviceId id, const std::map<DeviceId, D
   return json;
 }
 
+// The properties in which both directions of a link agree; `turned` exchanges the two devices.
 auto link_key(const Link& link, bool turned) {
   return std::tuple(turned ? link.to : link.from, turned ? link.from : link.to, link.kind,
                     link.capacity.value(), link.nominal.value(), link.latency.value(), link.cables);
@@ -353,6 +356,7 @@ Cluster custom_cluster(JsonFile& file) {
   return build_custom(spec);
 }
 
+// Writes any cluster as a custom one, device by device and link by link.
 Json to_custom_json(const Cluster& cluster) {
   const ClusterFacts& facts = cluster.facts();
   Json json = {

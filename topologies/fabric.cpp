@@ -184,6 +184,7 @@ const FabricEntry* find_fabric(std::string_view name) {
   return found == fabrics().end() ? nullptr : &*found;
 }
 
+// The registry has one entry for each alternative of FabricKind, so the index identifies it.
 const FabricEntry& fabric_entry(const FabricKind& kind) {
   return *std::ranges::find(fabrics(), kind.index(),
                             [](const FabricEntry& entry) { return entry.defaults.index(); });
@@ -194,6 +195,7 @@ FabricSpec read_fabric(JsonObject object) {
   for (const FabricEntry& entry : fabrics()) names.emplace_back(entry.name);
   const FabricEntry& entry = *find_fabric(object.choice("kind", names, names.front()));
   FabricSpec fabric{.kind = entry.read(object)};
+  // A field that only other fabrics have gets its own message instead of "unknown key".
   for (const std::string_view key : fields_of_others(entry)) refuse_field(object, key, entry.name);
   return read_fields<FabricSpec>(object, kCommon, std::move(fabric));
 }
@@ -208,6 +210,7 @@ Json to_json(const FabricSpec& fabric) {
 
 Routing read_routing(JsonObject object) {
   const Routing routing = read_fields<Routing>(object, kRoutingFields, Routing{});
+  // A field that this kind of routing does not use is an error, because it would have no effect.
   const std::string name = to_json(routing)["kind"].get<std::string>() + " routing";
   for (const Field<Routing>& field : kRoutingFields)
     if (!field.is_of(routing)) refuse_field(object, field.key, name);

@@ -94,6 +94,7 @@ class Breaker {
   }
 
   void break_rail(const Fault& fault, const std::string& pointer) {
+    // The highest index of a NIC, for the message.
     std::int32_t last = -1;
     const auto on_rail = [&](DeviceId id) {
       const Device& nic = whole_.device(id);
@@ -113,6 +114,7 @@ class Breaker {
            last < 0 ? "the nodes have no NICs" : fmt::format("rails are 0 to {}", last));
   }
 
+  // A fault of a device applies to all of its links.
   void break_device(const Fault& fault, const std::string& pointer) {
     const DeviceId broken = device(fault.device, pointer + "/device");
     if (whole_.device(broken).kind == DeviceKind::Gpu && fault.capacity_factor <= 0.0) {
@@ -210,6 +212,8 @@ std::vector<DeviceId> usable_nics(const Wiring& wiring, const std::vector<Device
 
 }  // namespace
 
+// The faults change the wiring first; then each GPU whose NIC has no cable left gets another NIC of
+// its node.
 Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts, Wiring wiring,
                           std::vector<DeviceId> gpus, std::vector<DeviceId> nic_of_gpu) {
   if (faults.empty())

@@ -281,6 +281,7 @@ class NodeDraft {
   explicit NodeDraft(const NodeSpec& node) : node_(node) {}
 
   DrawnNode draw() {
+    // This order determines the device ids within a node.
     gpus_ = add_all(DeviceKind::Gpu, node_.gpus);
     scale_up();
     cpus_ = add_all(DeviceKind::Cpu, node_.gpus / node_.gpus_per_cpu);
@@ -443,6 +444,7 @@ NodeSpec part_of(NodeSpec node, std::uint32_t gpus) {
     return divisor;
   };
   node.gpus = gpus;
+  // Rounds up, so that a part of a node with NICs has at least one.
   if (node.nics > 0) node.nics = divisor_up_to((node.nics * gpus + whole - 1) / whole);
   if (node.gpus_per_pcie_switch > 0)
     node.gpus_per_pcie_switch = std::gcd(gpus, node.gpus_per_pcie_switch);

@@ -11,6 +11,8 @@ namespace trainyard::bench {
 
 namespace {
 
+// cuDNN's backend interface describes everything by descriptors: they are created, their attributes
+// are set, and they are finalised before use.
 CudnnDescriptor make(cudnnBackendDescriptorType_t type) {
   cudnnBackendDescriptor_t made = nullptr;
   check(cudnnBackendCreateDescriptor(type, &made), "describing to cuDNN");
@@ -87,6 +89,8 @@ TensorShape packed(const std::array<std::int64_t, 4>& e) {
   return {e, {e[1] * e[2] * e[3], e[2] * e[3], e[3], 1}};
 }
 
+// Extents are [batch, heads, positions, columns], but in memory the heads of one position are
+// adjacent.
 TensorShape heads_inside(const std::array<std::int64_t, 4>& e) {
   return {e, {e[1] * e[2] * e[3], e[3], e[1] * e[3], 1}};
 }
@@ -113,6 +117,7 @@ CudnnGraph::Tensor CudnnGraph::add(const TensorShape& shape, const Kind& kind) {
   set_many(made, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, shape.strides.data());
   set(made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, alignment_bytes);
   set(made, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id);
+  // A virtual tensor has no memory: it exists only within the fused kernel.
   const bool virtual_tensor = !kind.in_memory && !kind.number;
   set(made, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, virtual_tensor);
   set(made, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, kind.number);
@@ -350,6 +355,7 @@ void add_grouped(CudnnGraph& graph, Tensor a, Tensor b, Tensor shares, Tensor in
 
 }  // namespace
 
+// Returns the reason why this attention cannot be measured with cuDNN, or nothing.
 std::optional<std::string> unfit_for_cudnn(const Attention& a) {
   if (a.dtype != DataType::Bf16 && a.dtype != DataType::Fp16)
     return "cuDNN is used for bf16 and fp16 only";

@@ -12,6 +12,7 @@
 
 namespace trainyard::bench {
 
+// A kernel that does not fit into memory is skipped (Unsupported); any other error ends the run.
 void check(cudaError_t code, std::string_view doing) {
   if (code == cudaSuccess) return;
   const std::string problem = fmt::format("{}: {}", doing, cudaGetErrorString(code));
@@ -21,6 +22,7 @@ void check(cudaError_t code, std::string_view doing) {
   throw Unsupported(problem);
 }
 
+// A shape that cuBLASLt does not support is skipped; any other error ends the run.
 void check(cublasStatus_t code, std::string_view doing) {
   if (code == CUBLAS_STATUS_SUCCESS) return;
   const std::string problem = fmt::format("{}: {}", doing, cublasLtGetStatusName(code));
@@ -147,6 +149,8 @@ Json device_readings() {
   return nvml_readings(bus_id);
 }
 
+// Facts that decide whether two profiles may be compared or merged: the GPU, the software, clocks
+// and power, the date and the command.
 Json provenance(const std::vector<std::string>& command) {
   int device = 0;
   int runtime = 0;

@@ -79,6 +79,7 @@ void GemmPlan::describe_operation() {
     check(cublasLtMatmulDescSetAttribute(made, name, &operation, sizeof operation),
           "describing the GEMM");
   };
+  // cuBLASLt's first operand is B (see Shape).
   transposed(CUBLASLT_MATMUL_DESC_TRANSA, reference::b_is_transposed(gemm_));
   transposed(CUBLASLT_MATMUL_DESC_TRANSB, reference::a_is_transposed(gemm_));
   if (gemm_.dtype == DataType::Fp8 && gemm_.pass == GemmPass::Forward) {
@@ -156,6 +157,7 @@ GemmPlan::GemmPlan(const Bench& bench, const FusedGemm& fused, const void* bias)
 void GemmPlan::run(const cublasLtMatmulHeuristicResult_t& algorithm,
                    const GemmOperands& operands) const {
   const float alpha = 1.0F;
+  // A beta of 1 adds the product to the result in memory.
   const float beta = gemm_.accumulate_fp32 ? 1.0F : 0.0F;
   check(cublasLtMatmul(bench_.cublaslt.get(), operation_.get(), &alpha, operands.b, first_.get(),
                        operands.a, second_.get(), &beta, operands.result, result_.get(),

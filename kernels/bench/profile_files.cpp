@@ -23,6 +23,8 @@ using Json = nlohmann::ordered_json;
 constexpr const char* compared_keys[] = {"gpu",      "driver", "cuda_runtime",
                                          "cublaslt", "cudnn",  "date"};
 
+// The kernel that a simulation prices for a task. Tasks that only calibrate a model (launches,
+// interference, fused and unfused variants) have none.
 struct KernelOf {
   std::optional<Kernel> operator()(const RowKernel& kernel) const {
     return as_memory_bound(kernel);
@@ -136,6 +138,7 @@ MeasuredProfile merged(const std::vector<MeasuredProfile>& profiles) {
     refuse_other_machines(all.provenance, profile.provenance, "merge");
     sources.push_back(summary_of(profile.provenance));
     for (const MeasuredRow& row : profile.rows) {
+      // The row of a later profile replaces that of an earlier one.
       const auto same = std::ranges::find(all.rows, row.task, &MeasuredRow::task);
       if (same == all.rows.end())
         all.rows.push_back(row);
@@ -170,6 +173,8 @@ Json with_measured(Json gpu_profile, const MeasuredProfile& rows) {
   return gpu_profile;
 }
 
+// `slowed` is the fraction of its bandwidth that the copy loses. `compute_loss` is the fraction of
+// its rate that the GEMM loses, per fraction of the SMs that the copy holds. Both are medians.
 std::optional<InterferenceFactors> interference_factors(const MeasuredProfile& rows,
                                                         std::int64_t sms) {
   std::vector<double> slowed, losses;
@@ -216,6 +221,7 @@ ProfileDiff compared(const MeasuredProfile& before, const MeasuredProfile& after
     if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
   }
   diff.only_after = after.rows.size() - diff.rows.size();
+  // The largest changes come first, whether slower or faster.
   std::ranges::stable_sort(diff.rows, [](const RowChange& a, const RowChange& b) {
     return std::abs(std::log(a.ratio())) > std::abs(std::log(b.ratio()));
   });

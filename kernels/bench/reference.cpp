@@ -8,6 +8,7 @@
 
 namespace trainyard::reference {
 
+// Fp8 is E4M3.
 NumberFormat number_format(DataType dtype) {
   switch (dtype) {
     case DataType::Fp32:
@@ -44,6 +45,7 @@ double decoded(DataType dtype, std::uint32_t bits) {
   const std::uint32_t raised = (bits >> fraction_bits) & ((one << (width - 1 - fraction_bits)) - 1);
   const std::uint32_t all_raised = (one << (width - 1 - fraction_bits)) - 1;
   const double sign = ((bits >> (width - 1)) & 1U) != 0 ? -1.0 : 1.0;
+  // E4M3 has no infinities, and only the pattern of all ones is not a number.
   if (dtype == DataType::Fp8 ? (bits & 0x7fU) == 0x7fU : raised == all_raised)
     return dtype != DataType::Fp8 && fraction == 0 ? sign * std::numeric_limits<double>::infinity()
                                                    : std::numeric_limits<double>::quiet_NaN();
@@ -54,6 +56,7 @@ double decoded(DataType dtype, std::uint32_t bits) {
   return sign * std::ldexp(leading + static_cast<double>(fraction), exponent);
 }
 
+// Fp8 operands have one layout for all passes, with both operands contiguous along k.
 bool a_is_transposed(const Gemm& gemm) {
   return gemm.pass == GemmPass::WeightGrad && gemm.dtype != DataType::Fp8;
 }
@@ -78,11 +81,13 @@ std::int64_t result_place(const Gemm& gemm, const GemmEntry& entry) {
   return (entry.batch * gemm.m + entry.row) * gemm.n + entry.column;
 }
 
+// The tanh form, which cuBLASLt's epilogue computes.
 double gelu(double x) {
   constexpr double root_of_two_over_pi = 0.7978845608028654;
   return 0.5 * x * (1.0 + std::tanh(root_of_two_over_pi * (x + 0.044715 * x * x * x)));
 }
 
+// Sums in double, whose rounding is negligible compared with that of the stored formats.
 double gemm_entry(const Gemm& gemm, const GemmEntry& entry, const StoredValue& a,
                   const StoredValue& b) {
   double sum = 0.0;
@@ -270,6 +275,8 @@ std::vector<double> softmax_row(std::span<const double> x) {
   return share;
 }
 
+// The table holds the cosines and then the sines of one position. Number i of a head forms a pair
+// with number i + half.
 std::vector<double> rope_row(std::span<const double> x, std::span<const double> table) {
   const std::size_t half = table.size() / 2;
   TY_CHECK(half > 0 && x.size() % table.size() == 0, x.size(), table.size());

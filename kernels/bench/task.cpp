@@ -93,6 +93,7 @@ struct GroupOf {
   std::string_view operator()(const UnfusedAttention&) const { return "attention"; }
 };
 
+// task_to_json() also writes derived fields. They may be present, but must agree with the shape.
 Task read_row_kernel(JsonObject& object) {
   const RowKernel kernel{.operation = read_enumerator(object, "operation", RowOperation::Adam),
                          .rows = object.integer("rows", {.least = 1}),
@@ -173,6 +174,8 @@ std::string_view to_string(LaunchStyle style) {
   return "";
 }
 
+// HBM bytes of a kernel: 2 for each 16-bit number and 4 for each fp32 number that it reads or
+// writes once.
 MemoryBound as_memory_bound(const RowKernel& kernel) {
   const std::int64_t elements = kernel.rows * kernel.columns;
   switch (kernel.operation) {
@@ -320,6 +323,7 @@ class Words {
     return {both, both};
   }
 
+  // Tries the names of all enumerators from 0 to `last`.
   template <class Enum>
   Enum enumerator(Enum last, std::optional<Enum> fallback, const std::string& what) {
     for (int i = 0; i <= static_cast<int>(last); ++i)

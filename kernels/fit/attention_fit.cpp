@@ -10,6 +10,7 @@ namespace trainyard::fit {
 
 namespace {
 
+// The tables have causal self-attention, which has s (s + 1) / 2 pairs.
 Attention attention_of(const AttentionSample& s) {
   return {.batch = s.batch,
           .query_heads = s.heads,
@@ -21,11 +22,14 @@ Attention attention_of(const AttentionSample& s) {
           .pairs = s.sequence * (s.sequence + 1) / 2};
 }
 
+// The time of storing keys and values, which is part of the measured times: two tensors with 2
+// bytes per number.
 Seconds append_time(BytesPerSecond append, const AttentionSample& s) {
   const auto elements = s.batch * s.sequence * s.kv_heads * s.head_dim * 2;
   return Bytes{2.0 * static_cast<double>(elements)} / append;
 }
 
+// Mean of |log(predicted / measured)|, in which twice and half the time count equally.
 double mean_error(const GpuSheet& sheet, const AttentionFit& fit,
                   const std::vector<AttentionSample>& samples) {
   double sum = 0.0;
@@ -88,6 +92,8 @@ std::vector<std::int64_t> batch_heads_axis(const std::vector<AttentionSample>& s
   return {nodes.begin(), nodes.end()};
 }
 
+// Fits one correction surface per head size: log(measured / model) at the nodes, with holes filled
+// from their neighbours.
 void fit_tables(const GpuSheet& sheet, const std::vector<AttentionSample>& samples,
                 AttentionFit& fit) {
   const std::vector<std::vector<std::int64_t>> grid(fit.axes.begin(), fit.axes.end());

@@ -148,6 +148,7 @@ std::filesystem::path profile_file(const FitRequest& request, const char* name) 
 }
 
 // One line per value of all axes but the last.
+// Values are in units of 1e-4; "~" marks those that no row has measured.
 json efficiency_json(const std::vector<double>& share, const std::vector<bool>& measured,
                      std::size_t line) {
   json lines = json::array();
@@ -223,6 +224,8 @@ void fit_passes(const Target& target, const GpuSheet& timed, const GemmModel& ti
   const auto figure = [&](GemmPass pass) {
     return pass_time(timed, plain, published, target.layouts, pass);
   };
+  // The order matters: accumulation needs the factor of data gradients, and the factor of weight
+  // gradients is fitted with the accumulation known.
   part.data_grad = figure(GemmPass::DataGrad);
   part.accumulation =
       accumulation_exposed(timed, plain, published, target.layouts, part.data_grad.value);
@@ -260,6 +263,7 @@ json gemm_section(const FitRequest& request, const Target& target, const GemmPar
           {"tables", part.tables}};
 }
 
+// Logarithms of the factors in units of 1e-3, one line per pair of values of the first two axes.
 json factors_json(const GroupedFit& fit) {
   json lines = json::array();
   const std::size_t line = fit.axes[2].size();
@@ -289,6 +293,7 @@ json grouped_section(const Target& target, const GpuSheet& sheet, const FitReque
   for (const DataType dtype : {DataType::Bf16, DataType::Fp8}) {
     const auto samples = read_module_samples(file, std::string(to_string(dtype)));
     if (samples.medians.empty() || sheet.peak(dtype).value() <= 0.0) continue;
+    // Overhead and traffic of a module are fitted to bf16 and then serve both precisions.
     if (profile.grouped.tables.empty()) profile.grouped = fit_module_rest(profile, samples.medians);
     const GroupedFit fit = fit_grouped(profile, samples.medians);
     profile.grouped.tables.push_back(table_of(dtype, fit));

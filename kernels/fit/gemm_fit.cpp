@@ -85,6 +85,7 @@ TileModel fit_tile_model(const GpuSheet& sheet, DataType dtype,
   return rounded(best);
 }
 
+// The nodes of each axis are all values that occur in the samples.
 std::array<std::vector<std::int64_t>, 3> grid_of(const std::vector<Sample>& samples) {
   std::array<std::set<std::int64_t>, 3> nodes;
   for (const Sample& sample : samples)
@@ -94,6 +95,8 @@ std::array<std::vector<std::int64_t>, 3> grid_of(const std::vector<Sample>& samp
   return axes;
 }
 
+// Corrections are log(measured / tile model) at the nodes. fill_holes() derives the nodes without
+// samples from their neighbours.
 GemmFit fit_gemm_table(const GpuSheet& sheet, DataType dtype, const TileModel& tile,
                        const std::vector<Sample>& samples,
                        const std::array<std::vector<std::int64_t>, 3>& axes) {
@@ -126,6 +129,7 @@ GemmFit fit_gemm_table(const GpuSheet& sheet, DataType dtype, const TileModel& t
   return fit;
 }
 
+// Converts the shares of the roofline back to corrections of the tile model.
 GemmTable table_of(const GpuSheet& sheet, DataType dtype, const GemmFit& fit) {
   std::vector<double> corrections;
   std::size_t node = 0;
@@ -165,6 +169,7 @@ Errors held_out_gemm(const GpuSheet& sheet, DataType dtype, const std::vector<Sa
 
 Errors unseen_gemm(const GpuSheet& sheet, DataType dtype, const std::vector<Sample>& seen,
                    const std::vector<Sample>& unseen) {
+  // The grid also has the nodes of the unseen samples, which are then holes and are filled.
   std::vector<Sample> all = seen;
   all.insert(all.end(), unseen.begin(), unseen.end());
   const TileModel tile = fit_tile_model(sheet, dtype, seen);

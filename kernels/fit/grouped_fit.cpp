@@ -29,6 +29,8 @@ struct Stencil {
   std::array<std::pair<int, double>, 8> nodes{};
 };
 
+// Trilinear interpolation in the logarithms of the coordinates. Points outside the grid move to its
+// border.
 Stencil stencil_of(const std::array<std::int64_t, 3>& point) {
   std::array<std::pair<std::size_t, double>, 3> at;  // lower node, and weight of the next
   for (std::size_t d = 0; d < 3; ++d) {
@@ -192,6 +194,8 @@ double error_with_one_factor(const std::vector<Prepared>& modules, double overhe
 
 }  // namespace
 
+// Searches a grid of overheads (0 to 80 us) and shares of the traffic. Every third sample is enough
+// for two constants.
 GroupedModel fit_module_rest(GpuProfile profile, const std::vector<ModuleSample>& samples) {
   profile.grouped = {};
   std::vector<Prepared> modules;
@@ -247,6 +251,8 @@ ModuleErrors held_out_modules(const GpuProfile& profile, const std::vector<Modul
   for (std::size_t i = 0; i < samples.size(); ++i)
     (left_out[i] ? unseen : seen).push_back(samples[i]);
   GpuProfile fitted = profile;
+  // The model is fitted to balanced modules only; other routings are predicted with the profile's
+  // model.
   if (samples.front().module.routing == "balanced") {
     fitted.grouped = fit_module_rest(profile, seen);
     const DataType dtype = up_gemm(samples.front().module).dtype;

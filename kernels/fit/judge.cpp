@@ -97,6 +97,7 @@ class Tally {
 
 void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& judgements) {
   const GpuProfile profile = load_profile(target.profile);
+  // The tables have single kernels, which run at the burst clock.
   const auto model = load_cost_model(target.profile, Clock::Burst);
   for (const GemmRows& gemms : rows.gemms) {
     Tally tally(target.profile, name_of(gemms));
@@ -110,6 +111,8 @@ void judge_one(const Target& target, const Rows& rows, std::vector<Judgement>& j
   if (!rows.attention.empty()) {
     Tally tally(target.profile, "attention bf16");
     for (const AttentionSample& s : rows.attention)
+      // Measured times of attention include storing keys and values, which the cost model does not
+      // price.
       tally.add({table_time(profile.sheet, profile.attention, profile.attention.table_append, s),
                  Provenance::Interpolated},
                 s.seconds);
@@ -147,6 +150,7 @@ Errors held_out_gemms(const GpuSheet& sheet, const GemmRows& rows, const HoldOut
   return unseen_gemm(sheet, rows.dtype, seen, unseen);
 }
 
+// Evaluates each GPU of `targets` that has tables in the folder. Throws InputError if none has.
 template <class Judge>
 std::vector<Judgement> over_gpus(const fs::path& measured, const Judge& judge) {
   std::vector<Judgement> judgements;

@@ -21,6 +21,7 @@
 
 namespace trainyard::fit {
 
+// Quantiles are elements of the sorted list, without interpolation.
 Errors errors_of(std::vector<double> ratios) {
   TY_CHECK(!ratios.empty());
   const auto at = [](std::vector<double>& sorted, double share) {
@@ -56,6 +57,8 @@ constexpr double microsecond = 1e-6;
 
 }  // namespace
 
+// Times are compared by their ratio, so the geometric mean of the two middle values is used where
+// it exists.
 double median(std::vector<double> values) {
   TY_CHECK(!values.empty());
   std::sort(values.begin(), values.end());
@@ -117,6 +120,7 @@ GemmSamples read_gemm_samples(const std::filesystem::path& file, const std::stri
   const Quantisations quantisation_costs = dtype == "fp8" ? taken_out : Quantisations{};
   GemmSamples samples;
   samples.taken_out = quantisation_costs;
+  // A row that is mostly quantisation does not determine the time of its GEMM.
   constexpr double gemm_share_least = 1.0 / 3.0;
   for (const auto& [shape, rows] : read_gemm_rows(table, dtype, quantisation_costs)) {
     samples.rows += rows.size();
@@ -142,6 +146,7 @@ AttentionSamples read_attention_samples(const std::filesystem::path& file,
   std::map<Key, std::vector<double>> by_shape;
   AttentionSamples samples;
   for (std::size_t row = 0; row < table.rows(); ++row) {
+    // Attention with a window or with narrower keys and values runs other kernels.
     if (table.text(row, "dtype") != "bf16" || table.integer(row, "window") != 0) continue;
     if (table.text(row, "backend") != backend || table.text(row, "kv_dtype") != "bf16") continue;
     const Key key{table.integer(row, "head_dim"), table.integer(row, "seq"),

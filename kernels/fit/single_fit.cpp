@@ -159,6 +159,8 @@ std::string repository_of(const Published& rows, std::string_view gpu) {
 
 }  // namespace
 
+// The time of a gradient layout relative to forward. Both are medians of measured over model time,
+// so the shapes need not be the same.
 Figure pass_time(const GpuSheet& sheet, const GemmModel& model, const Published& rows,
                  std::string_view gpu, GemmPass pass) {
   const auto forward = settled_ratios(sheet, model, rows, gpu, GemmPass::Forward);
@@ -266,6 +268,7 @@ Figure sustained_time(const GpuSheet& sheet, const GemmModel& model, const Publi
                       std::string_view gpu) {
   const auto ratios = ratios_of(sheet, model, rows, gpu, GemmPass::Forward, 0.0);
   if (ratios.empty()) return {1.0, "no products of layers run back to back"};
+  // A sustained clock is never above the burst clock.
   return {std::max(1.0, median(ratios)),
           fmt::format("{} forward products of >= 1e11 FLOP in layers run back to back on {}, {}, "
                       "over the burst table",
@@ -273,6 +276,7 @@ Figure sustained_time(const GpuSheet& sheet, const GemmModel& model, const Publi
           true};
 }
 
+// Compares the FLOP rates of backward and forward for the same shape.
 Figure backward_relative(const Published& rows, std::string_view gpu) {
   std::vector<double> ratios;
   for (const auto& forward : rows.attentions)

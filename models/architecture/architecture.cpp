@@ -103,6 +103,8 @@ void check_heads(JsonObject& object, const Architecture& a) {
 Architecture read_architecture(JsonObject object) {
   object.ignore("description");
   Architecture a = read_fields(object, architecture_fields(), default_architecture());
+  // Sizes that a file omits follow from others: every head has its own keys and values, and the
+  // heads divide the hidden size.
   if (!object.has("kv_heads")) a.kv_heads = a.heads;
   if (!object.has("head_dim")) a.head_dim = a.heads > 0 ? a.hidden / a.heads : 0;
   check_heads(object, a);
@@ -114,6 +116,7 @@ Architecture read_architecture(JsonObject object) {
   return a;
 }
 
+// A file without a name gets its file name, so that reports can name the model.
 JsonFile architecture_file(const std::string& name_or_path) {
   const std::filesystem::path path = data_file("models/data", name_or_path);
   JsonFile file = JsonFile::read(path);
@@ -137,6 +140,7 @@ namespace {
 
 enum class Experts : std::uint8_t { All, Active };
 
+// Parameters of one layer. Active counts only the experts to which one token is routed.
 std::int64_t layer_count(const Architecture& a, LayerKind kind, Experts experts) {
   std::int64_t sum = layer_vectors(a, kind);
   for (const Weight& weight : layer_weights(a, kind))
@@ -144,6 +148,8 @@ std::int64_t layer_count(const Architecture& a, LayerKind kind, Experts experts)
   return sum;
 }
 
+// Parameters of the model: vocabulary matrices (one if tied, without padding), learned positions,
+// the final norm, and all layers.
 std::int64_t whole_count(const Architecture& a, Experts experts) {
   const std::int64_t vocabulary_matrices = a.tied_embeddings ? 1 : 2;
   const std::int64_t positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
@@ -166,6 +172,7 @@ std::int64_t active_parameter_count(const Architecture& architecture) {
   return whole_count(architecture, Experts::Active);
 }
 
+// Rounds up, so that all tensor ranks have equal parts and each part is a multiple of `multiple`.
 std::int64_t padded_vocab(std::int64_t vocab, std::int64_t tensor, std::int64_t multiple) {
   TY_CHECK(tensor > 0 && multiple > 0, tensor, multiple);
   const std::int64_t unit = multiple * tensor;

@@ -78,6 +78,7 @@ LayerActivations layer_activations(const Architecture& a, LayerKind kind,
   const ActivationSizes sizes(query);
   const std::int64_t stream = sizes.outside(sizes.element * a.hidden);
   LayerActivations kept;
+  // Full recomputation rebuilds the layer from its input, the residual stream.
   if (query.recompute == Recompute::Full) {
     kept.checkpoint = stream;
     return kept;
@@ -111,6 +112,7 @@ namespace {
 // State of a parameter before sharding.
 StateBytes whole_state(const StateRecipe& recipe) {
   constexpr double kFp32 = 4.0;
+  // Weights in fp32 are their own master copy.
   const bool mixed = element_bytes(recipe.precision) < kFp32;
   const double copy = recipe.fp32_gradient_copy ? kFp32 : recipe.recipe.gradient_copy_bytes;
   return {
@@ -128,6 +130,7 @@ StateBytes state_bytes_per_parameter(const StateRecipe& recipe) {
   TY_CHECK(recipe.shards > 0 && recipe.zero_stage >= 0 && recipe.zero_stage <= 3, recipe.shards,
            recipe.zero_stage);
   const double share = 1.0 / static_cast<double>(recipe.shards);
+  // ZeRO shards the optimizer state from stage 1, gradients from stage 2 and weights from stage 3.
   const auto from_stage = [&](std::int64_t stage) {
     return recipe.zero_stage >= stage ? share : 1.0;
   };
@@ -141,6 +144,7 @@ StateBytes state_bytes_per_parameter(const StateRecipe& recipe) {
 
 double optimizer_step_bytes(const StateRecipe& recipe) {
   const StateBytes whole = whole_state(recipe);
+  // Without a master copy the optimizer also reads the weight that it writes.
   const double weight = (whole.master > 0.0 ? 1.0 : 2.0) * whole.weights;
   return 2.0 * (whole.master + whole.first_moment + whole.second_moment) + whole.gradients + weight;
 }

@@ -20,6 +20,7 @@ class FeedForward : BlockWriter {
 
  private:
   using Weights = std::array<OpIndex, 2>;  // operations after which their gradients are final
+  // Gate and up are one column-parallel GEMM.
   [[nodiscard]] ColumnLayer up_layer() const {
     return {.name = "ffn_up",
             .outputs = arch_.ffn_inputs() * (arch_.ffn / shape_.tensor),
@@ -82,6 +83,8 @@ FeedForward::Weights FeedForward::weight_part() {
   return {down, up};
 }
 
+// Recomputed tensors are rebuilt before the first kernel that reads them; then the backward runs
+// from down to up.
 FeedForward::Weights FeedForward::input_part(BackwardPart part) {
   const std::int64_t local_ffn = arch_.ffn / shape_.tensor;
   if (options_.recomputed.norms) tools_.repeat([this] { elementwise_.norm_forward("ffn_norm"); });
@@ -177,6 +180,8 @@ std::vector<Weight> feed_forward_weights(const Architecture& a, const FeedForwar
            .modules = part.modules}};
 }
 
+// Bytes of one rank for the inputs of the activation, its output, which is the input of the down
+// GEMM, and additional tensors.
 std::int64_t activation_bytes(const Architecture& a, std::int64_t width,
                               const ActivationSizes& sizes) {
   return sizes.inside(sizes.activated(a.ffn_inputs() * width) + sizes.entering(width) +

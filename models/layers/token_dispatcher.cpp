@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "models/architecture/memory.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard {

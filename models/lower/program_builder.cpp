@@ -35,12 +35,14 @@ std::uint32_t Interner::kernel(const Kernel& kernel) {
 
 std::uint32_t Interner::call(const Call& call) { return number_of(call, workload_.calls, calls_); }
 
+// The key identifies the call, so that a known call is neither built nor compared.
 std::uint32_t Interner::call(const CallKey& key, const std::function<Call()>& make) {
   const auto [entry, fresh] = calls_by_key_.try_emplace(key, kNone);
   if (fresh) entry->second = number_of(make(), workload_.calls, calls_);
   return entry->second;
 }
 
+// One field of the scenario selects the algorithm of all calls of an operation on a slot.
 void Interner::note_choice(std::uint16_t slot, CollectiveOp op, const std::string& field) {
   if (field.empty()) return;
   const auto [known, fresh] = workload_.chosen_fields.try_emplace({slot, op}, field);
@@ -77,6 +79,7 @@ void ProgramBuilder::wait_for(OpIndex op) {
   if (op != kNone) operations_.waits().push_back(op);
 }
 
+// Consumes the waits that have been collected: the stream orders all later kernels after this one.
 OpIndex ProgramBuilder::compute(std::string_view name, const Kernel& kernel) {
   const OpIndex op = append(OpKind::Compute, Stream::Compute, name, Slot::Tensor,
                             interner_.kernel(kernel), operations_.waits());

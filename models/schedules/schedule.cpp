@@ -14,6 +14,8 @@ std::int64_t virtual_stages(const PipelineShape& shape) {
   return shape.stages * chunks_per_share(shape);
 }
 
+// Wrap: chunk 0 of all ranks, then chunk 1, and so on. Vee: chunk 0 runs down the ranks and chunk 1
+// back up. Bidirectional: chunk 1 holds a second copy of the model, in the reverse order of ranks.
 std::int64_t stage_of(const PipelineShape& shape, const ChunkId& place) {
   TY_CHECK(place.rank >= 0 && place.rank < shape.stages, place.rank, shape.stages);
   TY_CHECK(place.chunk >= 0 && place.chunk < shape.chunks, place.chunk, shape.chunks);
@@ -61,6 +63,7 @@ bool runs_backwards(const PipelineShape& shape, std::int64_t chunk) {
   return shape.placement != StagePlacement::Wrap && chunk == 1;
 }
 
+// Each direction of a bidirectional pipeline processes half of the microbatches.
 MicrobatchRange microbatches_of(const PipelineShape& shape, std::int64_t chunk) {
   if (shape.placement != StagePlacement::Bidirectional)
     return {.begin = 0, .end = shape.microbatches};
@@ -69,6 +72,8 @@ MicrobatchRange microbatches_of(const PipelineShape& shape, std::int64_t chunk) 
                     : MicrobatchRange{.begin = half, .end = shape.microbatches};
 }
 
+// The two chunks of a bidirectional rank belong to two copies of the model, so each copy has one
+// chunk per rank.
 std::int64_t chunks_per_share(const PipelineShape& shape) {
   return shape.placement == StagePlacement::Bidirectional ? 1 : shape.chunks;
 }
@@ -116,6 +121,7 @@ std::vector<ScheduleStep> with_overlapped_pairs(const std::vector<ScheduleStep>&
   for (std::size_t i = 0; i < backwards.size(); ++i) {
     const std::size_t before = next;
     while (next < std::min(ahead[i] + 1, forwards.size())) result.push_back(forwards[next++]);
+    // Only the forward beyond the original order overlaps with this backward.
     if (next > before && next > ahead[i]) result.back().overlapped = true;
     result.push_back(backwards[i]);
   }
@@ -152,6 +158,8 @@ PipelineShape placed(const Schedule& schedule, PipelineShape shape) {
   return shape;
 }
 
+// This and the following functions return the reason why a schedule cannot run the shape, or
+// nothing.
 std::optional<std::string> refuse_counts(const PipelineShape& shape) {
   if (shape.stages >= 1 && shape.microbatches >= 1 && shape.chunks >= 1 && shape.group_size >= 0) {
     return std::nullopt;

@@ -66,6 +66,7 @@ std::optional<std::int64_t> whole_number(const Json& value) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (!value.is_number_float()) return std::nullopt;
   const auto number = value.get<double>();
+  // Above 2^53 a double does not represent every whole number.
   const bool exact = std::trunc(number) == number && std::abs(number) <= 0x1p53;
   return exact ? std::optional(static_cast<std::int64_t>(number)) : std::nullopt;
 }
@@ -133,6 +134,7 @@ std::string shown(const Json& value) {
   return text.substr(0, cut) + "...";
 }
 
+// Escapes "~" as "~0" and "/" as "~1" (RFC 6901).
 std::string join_pointer(std::string_view pointer, std::string_view key) {
   std::string text(pointer);
   text += '/';
@@ -206,6 +208,7 @@ void JsonFile::report_unknown_keys() {
   }
 }
 
+// Unknown keys are reported last, when all readers have queried their keys.
 void JsonFile::finish() {
   report_unknown_keys();
   if (has_problems()) throw InputError(std::move(state_->problems));
@@ -271,6 +274,7 @@ JsonObject JsonObject::child(const Json& value, std::string pointer) {
   return {*state_, &value, std::move(pointer)};
 }
 
+// An absent object is not a problem by itself: readers report the required keys that it lacks.
 JsonObject JsonObject::object(std::string_view key) {
   const Json* value = find(key, false, "an object");
   if (value != nullptr && value->is_object()) return child(*value, pointer(key));
@@ -299,6 +303,7 @@ std::vector<JsonObject> JsonObject::objects(std::string_view key) {
   return all;
 }
 
+// All readers return the fallback after a problem, so that one pass finds all problems of a file.
 std::int64_t JsonObject::integer(std::string_view key, const IntegerRule& rule) {
   const std::int64_t otherwise = rule.fallback.value_or(0);
   const Json* value = find(key, !rule.fallback, "a whole number");

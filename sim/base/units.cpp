@@ -63,6 +63,7 @@ std::string_view without_spaces_around(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
 
+// from_chars does not depend on the locale.
 std::optional<double> parse(std::string_view text, const UnitTable& table) {
   text = without_spaces_around(text);
   double number = 0.0;
@@ -120,6 +121,7 @@ std::string scaled(double value, std::span<const Unit> units) {
   if (value == 0.0) return fmt::format("0 {}", units.back().name);
   Unit chosen = units.back();
   for (const Unit& unit : units) {
+    // With four digits, 0.99995 rounds to 1.
     if (std::abs(value) >= unit.numerator * 0.99995) {
       chosen = unit;
       break;
@@ -132,6 +134,7 @@ std::string scaled(double value, std::span<const Unit> units) {
 
 std::string to_text(Seconds time) {
   TY_CHECK(std::isfinite(time.value()), time.value());
+  // From 1e4 on, four significant digits would be written with an exponent.
   if (time.value() >= 1e4) return fmt::format("{:.0f} s", time.value());
   return scaled(time.value(), kTimeScales);
 }

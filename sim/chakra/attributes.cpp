@@ -105,6 +105,7 @@ std::optional<std::int64_t> integer(const Attributes& attributes, const std::str
   return {};
 }
 
+// A whole number is accepted as a text.
 std::string text(const Attributes& attributes, const std::string& name) {
   const auto found = attributes.find(name);
   if (found == attributes.end()) return {};
@@ -114,6 +115,7 @@ std::string text(const Attributes& attributes, const std::string& name) {
 }
 
 void check_attributes(const RankTrace& trace, const std::string& file) {
+  // A faulty exporter repeats its error at every node, so ten problems are enough.
   constexpr std::size_t kProblemsMost = 10;
   std::vector<Problem> problems;
   const auto check = [&](const Attributes& attributes, const std::string& owner) {
@@ -153,6 +155,8 @@ std::string collective_words(std::int64_t number) {
 
 std::string group_name(GroupId group) { return fmt::format("{}", std::uint64_t{group} + 1); }
 
+// Chakra's size is that of one member's input. The size of an all_gather here is the gathered
+// buffer.
 std::int64_t input_bytes(const Call& call, std::size_t members) {
   const std::int64_t bytes = bytes_of(call);
   return op_of(call) == CollectiveOp::AllGather ? bytes / static_cast<std::int64_t>(members)

@@ -12,6 +12,7 @@
 namespace trainyard {
 namespace {
 
+// Many rank classes block on one cause, so the first few lines are enough.
 constexpr std::size_t kLinesShown = 8;
 
 // A communication that its rank class has reached and that has not started.
@@ -21,6 +22,8 @@ struct Blocked {
   OpIndex op = 0;
 };
 
+// Finds the operations that block a stopped simulation and describes each in one line. A time that
+// is NaN in the timeline belongs to an event that has not happened.
 class Explanation {
  public:
   Explanation(const EngineInput& input, const Rendezvous& rendezvous, const Timeline& timeline)
@@ -50,6 +53,7 @@ class Explanation {
   const Timeline& timeline_;
 };
 
+// The operation that has waited longest comes first; later ones may only be consequences.
 std::vector<Blocked> Explanation::blocked() const {
   std::vector<Blocked> result;
   for (std::uint32_t rank_class = 0; rank_class < timeline_.classes.size(); ++rank_class) {
@@ -102,6 +106,7 @@ std::string Explanation::operation_name(std::uint32_t rank_class, OpIndex op) co
 std::string Explanation::whereabouts(std::uint32_t rank_class, OpIndex awaited) const {
   const Program& its_program = program(rank_class);
   OpIndex head = 0;
+  // The search ends at `awaited` at the latest: it is on this stream and has not ended.
   while (its_program.operations[head].stream != its_program.operations[awaited].stream ||
          ended(rank_class, head)) {
     ++head;
@@ -115,6 +120,8 @@ std::string Explanation::whereabouts(std::uint32_t rank_class, OpIndex awaited) 
   return fmt::format("which has not reached {}", name);
 }
 
+// Describes one blocked call: the first participant that has not arrived, and the number of the
+// others.
 std::string Explanation::line(const Blocked& blocked) const {
   const std::uint16_t slot = program(blocked.rank_class).operations[blocked.op].slot;
   const Rendezvous::Call group_call = rendezvous_.call_of(blocked.rank_class, blocked.op, slot);
@@ -125,6 +132,7 @@ std::string Explanation::line(const Blocked& blocked) const {
   for (std::uint32_t participant = 0; participant < participants.size(); ++participant) {
     const std::uint32_t rank_class = participants[participant].rank_class;
     const std::span<const OpIndex> calls = rendezvous_.calls(group_call.group_class, participant);
+    // A participant with fewer calls on the group never makes this one.
     const bool has_call = group_call.ordinal < calls.size();
     if (has_call && reached(rank_class, calls[group_call.ordinal])) continue;
     ++missing;

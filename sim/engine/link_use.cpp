@@ -14,6 +14,7 @@ LinkLedger::LinkLedger(const Partition& partition, const LinkSets& sets)
       use_(sets.sets.size()),
       flows_ended_(partition.flows.size(), 0) {}
 
+// A set of links is busy while at least one flow is alive on it.
 void LinkLedger::started(std::uint32_t flow_class, double now_s) {
   for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
     SetUse& use = use_[share.set];
@@ -31,6 +32,8 @@ void LinkLedger::ended(std::uint32_t flow_class, double now_s) {
   }
 }
 
+// Bytes are exact by link class. Busy time and peak are those of the set, and the peak is scaled by
+// the use of the class relative to the tightest class.
 std::vector<LinkUse> LinkLedger::link_use() const {
   std::vector<LinkUse> result(partition_.links.size());
   for (std::uint32_t flow = 0; flow < partition_.flows.size(); ++flow) {
@@ -113,6 +116,8 @@ class Sweep {
   }
 
  private:
+  // The flow that ends first is stored apart from the sorted rest, so that a set with one flow at a
+  // time never touches the vector.
   static void start(Meter& meter, double now_s, const Crossing& crossing) {
     meter.rate += crossing.rate;
     meter.peak = std::max(meter.peak, meter.rate);

@@ -52,18 +52,21 @@ std::array<double, 3> three(JsonObject& object, std::string_view key) {
   return {values[0], values[1], values[2]};
 }
 
+// Reads microseconds: one line per algorithm, one column per protocol (LL, LL128, Simple).
 LatencyTable latencies(JsonObject object) {
   LatencyTable table{};
   for (std::size_t i = 0; i < kAlgorithms.size(); ++i) table[i] = three(object, kAlgorithmKeys[i]);
   return table;
 }
 
+// Reads GB/s: one line per GPU generation, with columns for one node, two nodes and more.
 RateTable rates(JsonObject object) {
   RateTable table{};
   for (std::size_t i = 0; i < kGenerations; ++i) table[i] = three(object, kGenerationKeys[i]);
   return table;
 }
 
+// Reads the rules that differ between releases of NCCL. Each field selects a branch in tuning.cpp.
 TuningRules rules(JsonObject object) {
   TuningRules rules;
   rules.ring_ll_share = object.number("ring_ll_share");
@@ -85,6 +88,8 @@ TuningRules rules(JsonObject object) {
   return rules;
 }
 
+// Reads one tuning_<version>.json. Every constant is required, so that the file of a new release
+// cannot omit one.
 TuningConstants read(const std::filesystem::path& path) {
   JsonFile file = JsonFile::read(path);
   JsonObject root = file.root();
@@ -121,6 +126,7 @@ std::optional<std::pair<int, int>> release(std::string_view text) {
   if (dot == std::string_view::npos) return {};
   const auto number = [](std::string_view digits) {
     int value = -1;
+    // Four digits are enough for a release, and they fit an int.
     for (const char digit : digits.substr(0, 4)) {
       if (digit < '0' || digit > '9') break;
       value = std::max(value, 0) * 10 + (digit - '0');
@@ -139,6 +145,7 @@ std::vector<std::string> tuning_versions() {
     std::vector<std::string> versions;
     for (const std::string& name : data_names(kFolder))
       if (name.starts_with(kPrefix)) versions.push_back(name.substr(kPrefix.size()));
+    // Sorts by number, because the text "2.9" would follow "2.27".
     std::sort(versions.begin(), versions.end(),
               [](const auto& a, const auto& b) { return release(a) < release(b); });
     return versions;
@@ -154,6 +161,7 @@ std::string data_version(const std::string& version) {
   if (!wanted)
     throw InputError({"", "", fmt::format("\"{}\" is no version of NCCL", version), hint});
   const std::string* best = nullptr;
+  // `known` ascends, so the last match is the newest release that is not newer than the wanted one.
   for (const std::string& candidate : known)
     if (release(candidate) <= wanted) best = &candidate;
   if (best == nullptr || release(known.back()) < wanted)

@@ -54,6 +54,7 @@ Model read_parameters(JsonObject object, std::span<const Parameter<Model>> param
   return model;
 }
 
+// The file of a generation's constants; null for Volta, which was not measured.
 const char* file_of(std::uint32_t compute_capability) {
   switch (generation_of(compute_capability)) {
     case Generation::Volta:
@@ -68,6 +69,7 @@ const char* file_of(std::uint32_t compute_capability) {
   return nullptr;
 }
 
+// Skips the keys that document a fit and that the model does not use.
 void ignore_notes(JsonObject& root) {
   for (const char* note : {"description", "source", "command", "rows", "errors"}) root.ignore(note);
 }
@@ -98,6 +100,7 @@ MessageModel read_messages(const std::filesystem::path& path) {
   JsonObject root = file.root();
   ignore_notes(root);
   MessageModel model = read_parameters(root.object("fitted"), message_parameters());
+  // Networks without their own share use that of the reference fabric.
   model.exchange_share = root.raw("fabrics").at("infiniband").at("exchange_share").get<double>();
   file.finish();
   return model;
@@ -151,6 +154,8 @@ double port_share(const Cluster& cluster, const Route& route) {
 
 }  // namespace
 
+// Adds up the latencies of the wires from NIC to NIC. Links within a node are left out, because the
+// fitted times of steps and messages cover them.
 Network network_of(const PlacedGroup& placed, const Communicator& communicator) {
   Network network;
   if (communicator.nodes == 1) return network;

@@ -74,6 +74,8 @@ class HostSide {
     return {};
   }
 
+  // The CPU above the device's PCIe switch, or else the CPU to which the device itself is
+  // connected.
   std::optional<DeviceId> cpu_of(DeviceId device) const {
     for (const DeviceId at : {switch_device(device), device})
       if (const auto link = link_to(at, DeviceKind::Cpu)) return link->to;
@@ -102,6 +104,7 @@ Json read_lists(const std::filesystem::path& path) {
   return file.document();
 }
 
+// The facts about GPUs and hosts that the cluster's links do not contain (data/topology.json).
 const Json& topology() {
   return read_once<Json>(data_file("sim/nccl/data", "topology"), read_lists);
 }
@@ -127,6 +130,8 @@ double links_of(const Link& link, std::size_t wires, const NvLinkFacts& facts) {
   return std::max(1.0, std::floor(facts.links / static_cast<double>(wires)));
 }
 
+// Sets NCCL's NVLink rate, which is the number of links times a fixed rate of the generation, and
+// the ratio of the real rate to it (nvlink_share), which only the time model uses.
 void read_scale_up(const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks,
                    const NvLinkFacts& facts, NodeView& view) {
   view.scale_up = NodeView::ScaleUp::None;
@@ -153,6 +158,7 @@ double port_rate(const Cluster& cluster, DeviceId nic) {
   return rate;
 }
 
+// Adds each NIC once, although several members may share it.
 void read_nics(const PlacedGroup& placed, const std::vector<std::uint32_t>& group_ranks,
                HostSide& host, NodeView& view) {
   std::vector<DeviceId> seen;
@@ -199,6 +205,7 @@ std::vector<NodeKind> node_kinds(const PlacedGroup& placed) {
     if (placement.nodes.size() > 1)
       for (const std::uint32_t group_rank : group_ranks)
         nics.insert(placed.cluster.nic_of_gpu()[placed.gpus[group_rank]]);
+    // The first node with this number of NICs represents its kind.
     by_nics.try_emplace(nics.size(), &group_ranks);
   }
   std::vector<NodeKind> kinds;
@@ -248,6 +255,7 @@ namespace {
 // NCCL rounds the remaining rate to three digits, so that sums of rates are exact.
 double rounded(double rate) { return std::round(rate * 1000.0) / 1000.0; }
 
+// The number of switches or of CPUs. The devices number them from 0 without gaps.
 template <class Places, class Field>
 std::uint32_t count_of(const Places& gpus, Field field) {
   std::uint32_t count = 0;
@@ -291,6 +299,8 @@ void NodeLinks::number_wires() {
   socket_ = add(sockets_ * sockets_, node.socket);
 }
 
+// Direct paths come first: the nearest GPU of a NIC depends on them, and a path through that GPU
+// (PXN) depends on the nearest GPU.
 void NodeLinks::find_paths() {
   const auto gpus = static_cast<std::uint32_t>(node_.gpus.size());
   const auto nics = static_cast<std::uint32_t>(node_.nics.size());
@@ -355,6 +365,7 @@ const NodePath& NodeLinks::from_switch(std::uint32_t gpu) const {
   return switch_ways_[2 * std::size_t{gpu} + 1];
 }
 
+// GPUs without NVLink reach each other over PCIe and, if necessary, the CPUs.
 NodePath NodeLinks::between_gpus(std::uint32_t from, std::uint32_t to) const {
   const auto gpus = static_cast<std::uint32_t>(node_.gpus.size());
   if (from == to) return path(PathType::Same, {});

@@ -44,6 +44,7 @@ namespace {
 constexpr std::array<std::string_view, kOperations> kOperationNames{
     "allreduce", "allgather", "reducescatter", "broadcast", "reduce", "alltoall", "sendrecv"};
 
+// Removes spaces and case, so that names compare equal however the user writes them.
 std::string lower_case(std::string_view text) {
   std::string made;
   for (const char letter : text)
@@ -51,6 +52,7 @@ std::string lower_case(std::string_view text) {
   return made;
 }
 
+// The parts between the marks, without empty ones.
 std::vector<std::string> parts_of(const std::string& text, char mark) {
   std::vector<std::string> parts(1);
   for (const char letter : text) {
@@ -74,6 +76,8 @@ std::size_t index_of(const std::string& word, const std::vector<std::string>& na
 
 // Parses the text in its order. Calls set(operation, index of a name, allowed) for every name of
 // each operation that an entry covers.
+// An entry is [operation:][^]name,name. "^" allows all names except the listed ones, and a later
+// entry overrides an earlier one.
 template <class Set>
 void parse(const std::string& text, const std::vector<std::string>& names, const char* variable,
            Set set) {
@@ -111,6 +115,7 @@ AlgorithmMask all_algorithms() {
   return mask;
 }
 
+// LL128 depends on the hardware by default (ll128_by_default in tuning.cpp).
 ProtocolMask default_protocols() {
   ProtocolMask mask{};
   for (auto& row : mask) row = {Allowed::Yes, Allowed::ByDefault, Allowed::Yes};
@@ -120,6 +125,8 @@ ProtocolMask default_protocols() {
 Options options_of(const Settings& settings) {
   Options options;
   std::vector<Problem> problems;
+  // Collects the problems of all settings, each with the pointer of its setting, instead of
+  // stopping at the first one.
   const auto take = [&problems](const char* pointer, const auto& set) {
     try {
       set();

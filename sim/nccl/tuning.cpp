@@ -32,6 +32,8 @@ bool nvls_offered(const Communicator& communicator, CollectiveOp op) {
          communicator.ranks_per_node() <= kGatherRanksMost;
 }
 
+// The algorithms that NCCL has for an operation on this hardware. Rings serve every operation that
+// NCCL tunes; PAT needs one rank per node.
 bool algorithm_offered(const Communicator& communicator, CollectiveOp op, Algorithm algorithm) {
   const bool all_reduce = op == CollectiveOp::AllReduce;
   const bool switches_reduce = communicator.options.collnet && communicator.nodes > 1;
@@ -73,6 +75,7 @@ bool is_offered(const Communicator& communicator, CollectiveOp op, const Method&
   if (!communicator.options.algorithms[row][algorithm]) return false;
   if (!algorithm_offered(communicator, op, method.algorithm)) return false;
   const bool simple = method.protocol == Protocol::Simple;
+  // Only rings and trees have kernels for LL and LL128.
   if (method.algorithm != Algorithm::Ring && method.algorithm != Algorithm::Tree && !simple)
     return false;
   switch (communicator.options.protocols[row][static_cast<std::size_t>(method.protocol)]) {
@@ -130,6 +133,8 @@ double ll_rate(const Facts& facts) {
   return facts.communicator.constants.ll_rate[row][facts.column];
 }
 
+// The rate of all channels with Simple. LL and LL128 reach a share of it, up to the limits in the
+// release's tables.
 double ring_rate(const Facts& facts, CollectiveOp op, Protocol protocol) {
   const ChannelGraph& graph = facts.communicator.graphs.ring;
   const TuningConstants& constants = facts.communicator.constants;
@@ -156,6 +161,7 @@ double tree_rate(const Facts& facts, Protocol protocol) {
       channels * std::min(graph_rate(facts, graph) * kTreeShare, facts.cap(constants.tree_cap));
   if (protocol == Protocol::LL) rate = std::min(rate / kTreeLlShare, ll_rate(facts));
   if (protocol == Protocol::LL128) {
+    // LL128 carries 120 bytes of data per 128 bytes, but NCCL counts 7/9 within a node.
     const double share = facts.column == 0 ? 7.0 / 9.0 : 120.0 / 128.0;
     rate = std::min(rate * share, channels * facts.cap(constants.tree_ll128_cap));
   }
@@ -328,6 +334,8 @@ double ring_latency_us(const Communicator& communicator, CollectiveOp op, const 
     return rooted_ring_latency(communicator, method, steps.base);
   const double nodes = communicator.nodes;
   const bool all_reduce = op == CollectiveOp::AllReduce;
+  // The steps over the network. A ring passes from node to node once per round, and all_reduce
+  // makes two rounds.
   double crossing = 0.0;
   if (communicator.nodes > 1) crossing = all_reduce ? 2.0 * (nodes - 1.0) : nodes - 1.0;
   if (communicator.nodes > 1 && all_reduce && communicator.constants.rules.inter_steps_per_node)
@@ -346,6 +354,7 @@ double latency_us(const Communicator& communicator, CollectiveOp op, const Metho
     case Algorithm::Ring:
       return ring_latency_us(communicator, op, method, steps);
     case Algorithm::Tree:
+      // Up and down: the ranks of a node form a chain, and the nodes form a binary tree.
       return steps.base + 2.0 * (peers * steps.intra + steps.levels * steps.inter);
     case Algorithm::CollNetDirect:
       return steps.base + 2.0 * (std::min(1.0, peers) * steps.intra + peers * kFanOut) +
@@ -379,6 +388,8 @@ std::size_t size_class(double bytes) {
   return blocks == 0 ? 0 : static_cast<std::size_t>(std::bit_width(blocks)) - 1;
 }
 
+// NCCL's factor on the rate of an all_reduce by tree, by size class. Trees with medium buffers are
+// slower than the model.
 double rate_correction(const Communicator& communicator, const TuningQuery& query,
                        const Method& method) {
   if (query.op != CollectiveOp::AllReduce) return 1.0;
@@ -392,6 +403,8 @@ double rate_correction(const Communicator& communicator, const TuningQuery& quer
   return (tree || nvls_tree) && index < table.size() ? table[index] : 1.0;
 }
 
+// NCCL's factor on the latency of a Simple ring between nodes, once every channel and rank has
+// kPlateauBytes.
 double latency_correction(const Communicator& communicator, const TuningQuery& query,
                           const Method& method) {
   const bool ring = method == Method{Algorithm::Ring, Protocol::Simple};
@@ -438,6 +451,7 @@ Choice choose(const Communicator& communicator, const TuningQuery& query) {
       const Method method{algorithm, protocol};
       const auto prediction = predict(communicator, query, method);
       if (!prediction) continue;
+      // The penalty steers NCCL's choice but is not part of the time.
       const double time = prediction->time_us(query.bytes) * prediction->penalty;
       if (best && time >= best_time) continue;
       best_time = time;

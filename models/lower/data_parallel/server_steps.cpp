@@ -53,9 +53,11 @@ class Splice {
  public:
   Splice(const TrainingPlan& plan, Workload traffic, const Workload& step, std::int64_t servers)
       : to_(std::move(traffic)), step_(step), first_name_(to_.names.size()) {
+    // Each server holds an equal part of the parameters, rounded up.
     const std::int64_t part = (parameters_of(plan) + servers - 1) / servers;
     to_.kernels = step.kernels;
     to_.categories = step.categories;
+    // The names of the step follow those of the traffic, so its name indices shift by first_name_.
     to_.names.insert(to_.names.end(), step.names.begin(), step.names.end());
     const StateRecipe recipe = state_recipe(plan);
     const StateBytes state = state_bytes(recipe, part);
@@ -108,6 +110,8 @@ Program Splice::spliced(const Program& from) {
     }
     moved.push_back(static_cast<OpIndex>(program_.operations.size() - 1));
   }
+  // A worker holds everything that a step holds except the optimizer state, which is on the
+  // servers.
   const auto optimizer = static_cast<std::uint16_t>(Category::OptimizerState);
   if (from.name.find("worker") != std::string::npos) {
     for (const ResidentMemory& held : step_.programs.front().resident) {
@@ -132,6 +136,7 @@ void Splice::append_step(const Operation& in_place_of, const std::vector<OpIndex
     Operation copy = op;
     copy.name = static_cast<std::uint16_t>(op.name + first_name_);
     copy.payload = step.kernel_of(op);
+    // Microbatches are numbered through all steps of the worker.
     copy.microbatch = in_place_of.microbatch * microbatches_ + std::max(0, op.microbatch);
     program_.append(copy, inputs, step.effects_of(number));
     inputs.clear();

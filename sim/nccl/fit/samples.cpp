@@ -21,6 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// A measured machine. Rates are in GB/s of one direction.
 struct Platform {
   std::uint32_t sm = 0;
   double nvlink = 0.0;  // GB/s from a GPU to all its peers
@@ -74,6 +75,7 @@ NodeView view_of(const Platform& platform, std::uint32_t gpus, bool with_nics) {
                      .pcie = platform.pcie});
   view.cpu = platform.host;
   if (platform.mesh) view.scale_up = NodeView::ScaleUp::FullMesh;
+  // The NICs are spread evenly over the PCIe switches of the GPUs and over two CPUs.
   for (std::uint32_t i = 0; with_nics && i < platform.nics; ++i)
     view.nics.push_back({.rate = platform.nic,
                          .pcie_switch = i * gpus / platform.nics,
@@ -81,6 +83,8 @@ NodeView view_of(const Platform& platform, std::uint32_t gpus, bool with_nics) {
   return view;
 }
 
+// Collects samples. Rows of one machine with the same ranks, nodes and release share a
+// communicator, so that its graphs are searched once.
 class Reader {
  public:
   void add(const std::string& source, const Platform& platform, const MeasuredPoint& row) {
@@ -99,6 +103,7 @@ class Reader {
                   .rendezvous_bytes = platform.rendezvous_bytes,
                   .inject_bytes = platform.inject_bytes,
                   .fitted = row.fitted};
+    // NCCL does not tune all_to_all and send_recv, so these have no choice.
     if (*op != CollectiveOp::AllToAll && *op != CollectiveOp::SendRecv)
       sample.choice = choose(communicator, {.op = *op, .bytes = row.bytes});
     made_.rows.push_back(std::move(sample));
@@ -106,6 +111,8 @@ class Reader {
   Samples take() { return std::move(made_); }
 
  private:
+  // Finds or makes the communicator of a row. NVLS adds floats only, so it is off for a sum of
+  // integers. The number of nodes follows from the ranks where the row does not state it.
   const Communicator& communicator_of(const std::string& source, const Platform& platform,
                                       const MeasuredPoint& row) {
     const bool adds = row.op == "all_reduce" || row.op == "reduce_scatter";
@@ -116,6 +123,7 @@ class Reader {
         nodes == 1 ? row.ranks : std::min(platform.gpus, std::max(row.ranks / nodes, 1U));
     const auto key = std::make_tuple(source, row.ranks, nodes, row.version, nvls);
     if (const auto found = known_.find(key); found != known_.end()) return *found->second;
+    // A deque does not move its elements, so the pointers of the samples stay valid.
     made_.communicators.push_back(make_communicator(
         {.node = view_of(platform, local, nodes > 1), .ranks = row.ranks, .nodes = nodes},
         {.version = row.version, .nvls = nvls}));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "runs.hpp"
+#include "scenarios/simulate/stages.hpp"
 
 namespace trainyard {
 namespace {
