@@ -22,6 +22,8 @@ constexpr std::array weights = {Weight{1024, 4096},  Weight{4096, 1024},  Weight
                                 Weight{7168, 8192},  Weight{8192, 3584},  Weight{14336, 4096},
                                 Weight{4096, 14336}, Weight{12288, 3072}, Weight{8192, 8192}};
 
+// The three GEMMs of a linear layer: forward, gradient of the input, and gradient of the weight,
+// which accumulates in fp32.
 void add_passes(std::vector<Task>& tasks, std::int64_t tokens, const Weight& w, DataType dtype) {
   tasks.emplace_back(Gemm{.m = tokens, .n = w.n, .k = w.k, .dtype = dtype});
   tasks.emplace_back(
@@ -157,6 +159,8 @@ void add_launches(std::vector<Task>& tasks, const Extents& counts) {
       tasks.emplace_back(Launches{.style = static_cast<LaunchStyle>(i), .count = count});
 }
 
+// A rough time of one run in seconds, from about half the rates of an A100 (312 TFLOP/s in bf16).
+// It serves only to estimate how long a measurement takes.
 struct OneRun {
   double operator()(const Gemm& gemm) const {
     // Share of bf16's rate: tf32 has half, fp32 a sixteenth (it uses no tensor core); fp8 counts as
@@ -226,6 +230,7 @@ std::vector<Task> grid_tasks(Grid grid) {
     add_launches(tasks, {100});
     tasks.emplace_back(Interference{.sms = 16, .gemm = {.m = 4096, .n = 4096, .k = 1024}});
   }
+  // Several lists may contain the same shape; it is measured once.
   std::vector<Task> unique;
   for (const Task& task : tasks)
     if (std::ranges::find(unique, task) == unique.end()) unique.push_back(task);

@@ -23,6 +23,7 @@ std::int64_t only_backward(const Attention& a, std::int64_t bytes) {
   return a.backward ? bytes : 1;
 }
 
+// The operands and results of one attention. Buffers that it does not need have one byte.
 struct AttentionMemory {
   explicit AttentionMemory(const Attention& a)
       : q(queries(a) * a.head_dim_qk * half_bytes),
@@ -37,6 +38,7 @@ struct AttentionMemory {
         q_sum(only_backward(a, queries(a) * a.head_dim_qk * fp32_bytes)),
         k_shares(only_backward(a, shares(a) * a.head_dim_qk)),
         v_shares(only_backward(a, shares(a) * a.head_dim_v)) {}
+  // With grouped heads, gradients of keys and values are computed per query head and then summed.
   static std::int64_t shares(const Attention& a) {
     return a.query_heads == a.kv_heads ? 1 : a.batch * a.query_heads * a.kv_length * half_bytes;
   }
@@ -127,6 +129,8 @@ std::string cudnn_version() {
   return fmt::format("{}.{}.{}", version / major, version % major / minor, version % minor);
 }
 
+// The forward runs in any case: the backward reads its output and its log-sum-exp. Results are
+// checked before they are timed.
 MeasuredRow measure_attention(const Bench& bench, const Attention& a) {
   if (const auto reason = unfit_for_cudnn(a)) throw Unsupported(*reason);
   const CudnnHandle handle = make_cudnn(bench.watch.stream());

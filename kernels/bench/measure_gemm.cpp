@@ -53,6 +53,7 @@ void fill_operands(const Bench& bench, const Gemm& g, const GemmMemory& memory) 
 // Transforms an entry of a GEMM after the multiplication, as the library call does.
 using Finish = std::function<double(const reference::GemmEntry& entry, double value)>;
 
+// Compares one entry with the CPU's, which computes the operands from their seeds.
 void check_entry(const Gemm& gemm, const GemmMemory& memory, const reference::GemmEntry& entry,
                  const Finish& finish) {
   const auto stored = [&gemm](std::uint64_t seed) {
@@ -84,6 +85,7 @@ void check_result(const Gemm& gemm, const GemmMemory& memory, const Finish& fini
   }
 }
 
+// The algorithm with the shortest of a few trial runs.
 std::size_t fastest(const Bench& bench, const GemmPlan& plan, const GemmMemory& memory) {
   std::size_t best = 0;
   double best_us = std::numeric_limits<double>::infinity();
@@ -207,6 +209,8 @@ double copied_rate(const Bench& bench, const Occupier& occupier, const std::func
 
 }  // namespace
 
+// Measures the GEMM alone and with a kernel that holds SMs, and the rate of that kernel's copies
+// with and without the GEMM.
 MeasuredRow measure_interference(const Bench& bench, const Interference& task) {
   const GemmPlan plan(bench, task.gemm);
   const GemmMemory memory = allocate(task.gemm);

@@ -174,6 +174,7 @@ class GemmsInTurn {
   std::vector<Call> calls_;
 };
 
+// Compares some entries of an expert's result with the CPU's.
 void check_expert(const Expert& expert, const DeviceMemory& result) {
   const auto stored = [&expert](std::uint64_t seed, std::int64_t begin) {
     return [&expert, seed, begin](std::int64_t place) {
@@ -219,6 +220,7 @@ MeasuredRow measure_grouped(const Bench& bench, const GroupedGemm& gemm) {
   if (experts.size() == 1) throw Unsupported("no expert has a row");
   const ExpertMemory memory(bench, gemm.dtype, experts.back());
   MeasuredRow row{gemm, {}, {}};
+  // cuBLAS has a grouped call for 16-bit types without accumulation only.
   const bool half = gemm.dtype == DataType::Bf16 || gemm.dtype == DataType::Fp16;
   if (half && !gemm.per_expert && !gemm.accumulate_fp32) {
     row = measured(bench, gemm, GroupedCall(bench, gemm.dtype, experts, memory), experts, memory);

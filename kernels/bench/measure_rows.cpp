@@ -19,12 +19,14 @@ constexpr std::uint64_t weight_seed = 6;
 constexpr std::uint64_t momentum_seed = 7;
 
 bool is_adam(const RowKernel& k) { return k.operation == RowOperation::Adam; }
+// Adam's gradients and the input of a cast are fp32; all other operands are bf16.
 DataType operand_dtype(const RowKernel& k) {
   return is_adam(k) || k.operation == RowOperation::Cast ? DataType::Fp32 : DataType::Bf16;
 }
 std::int64_t x_columns(const RowKernel& k) {
   return k.operation == RowOperation::Swiglu ? 2 * k.columns : k.columns;
 }
+// Elements of the second operand: a weight, weight and bias, a table of angles, or a summand.
 std::int64_t second_count(const RowKernel& k) {
   if (k.operation == RowOperation::RmsNorm) return k.columns;
   if (k.operation == RowOperation::LayerNorm) return 2 * k.columns;
@@ -142,6 +144,7 @@ void check_row(const RowKernel& k, const RowMemory& memory, std::int64_t row) {
   }
 }
 
+// Refuses shapes that the kernels, which load 8 columns at once, do not support.
 void refuse_odd_shapes(const RowKernel& k) {
   const bool reduces = k.operation == RowOperation::RmsNorm ||
                        k.operation == RowOperation::LayerNorm ||

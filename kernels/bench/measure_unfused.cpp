@@ -41,6 +41,8 @@ struct UnfusedMemory {
   DeviceMemory scores, weights;  // the memory of the scores also holds their gradient
 };
 
+// Attention as separate kernels: two GEMMs around a softmax, and in the backward four GEMMs around
+// its gradient.
 class UnfusedCall {
  public:
   UnfusedCall(const Bench& bench, const Attention& a)

@@ -12,6 +12,7 @@ namespace trainyard::bench {
 
 namespace {
 
+// Linear interpolation between the neighbouring samples.
 double quantile(const std::vector<double>& sorted, double share) {
   const double place = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -75,6 +76,7 @@ MeasuredRow read_row(JsonObject& row) {
   return read;
 }
 
+// Adds the rows of an earlier file that are not measured yet. They must be from the same machine.
 void take_rows(MeasuredProfile& into, const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return;
   const MeasuredProfile old = read_profile(file);
@@ -124,6 +126,7 @@ MeasuredProfile read_profile(const std::filesystem::path& file) {
   return profile;
 }
 
+// An interrupted measurement continues from the finished and the partial file.
 MeasuredProfile resume_profile(const std::filesystem::path& file, const Json& provenance) {
   MeasuredProfile profile{.provenance = provenance, .rows = {}};
   take_rows(profile, file);

@@ -139,6 +139,7 @@ class Node {
     wait();
     std::vector<double> times;
     for (int repeat = 0; repeat < repeats; ++repeat) {
+      // Events on the stream of each rank enclose all iterations.
       for_each([](const Rank& r) { record(r.start, r); });
       for (int i = 0; i < iterations; ++i) queue(op, bytes, ncclFloat32);
       for_each([](const Rank& r) { record(r.end, r); });
@@ -218,6 +219,7 @@ class Node {
     for (int away = first; away <= last; ++away) {
       const int to = (r.number + away) % ranks();
       const int from = (r.number + ranks() - away) % ranks();
+      // all_to_all has one block per peer; send_recv uses the whole buffer.
       const bool blocks = last > first || first == 0;
       check(ncclSend(r.send.at(blocks ? to * size : 0), count, type, to, r.communicator.get(),
                      r.stream.get()),

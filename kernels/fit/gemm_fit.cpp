@@ -55,9 +55,9 @@ TileModel rounded(TileModel model) {
 
 }  // namespace
 
+// The error is not differentiable in the constants (waves and tiles jump), so the search uses no
+// gradients.
 TileModel fit_tile_model(const GpuSheet& sheet, DataType dtype,
-                         // The error is not differentiable in the constants (waves and tiles jump),
-                         // so the search uses no gradients.
                          const std::vector<Sample>& samples) {
   // Every fifth sample is enough for five constants.
   std::vector<Sample> few;

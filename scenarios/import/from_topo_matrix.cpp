@@ -76,6 +76,8 @@ std::uint32_t nvlinks_of(std::string_view relation) {
 
 bool is_gpu(const std::string& name) { return name.starts_with("GPU"); }
 
+// Reads the output of `nvidia-smi topo -m`: a header of devices, and one row for each of them.
+// Other lines, such as the legend, are skipped.
 class Matrix {
  public:
   Matrix(const std::string& text, const MatrixSource& source) : source_(source) {
@@ -129,6 +131,7 @@ class Matrix {
     rows_.push_back(std::move(row));
   }
 
+  // Refuses a relation that the import does not understand, instead of leaving out a link.
   void check(const Row& row, std::size_t column) const {
     constexpr std::array<std::string_view, 6> kKnown = {"X", "PIX", "PXB", "PHB", "NODE", "SYS"};
     const std::string& relation = row.relations[column];
@@ -192,6 +195,7 @@ class Builder {
   }
 
   void join_nvlinks() {
+    // The matrix has no rates, so they are those of the node type with the same GPU.
     const BytesPerSecond each = like_.nvlink / std::max(like_.nvlinks, 1U);
     std::optional<std::size_t> hub;
     for (std::size_t a = 0; a < rows_.size(); ++a) {

@@ -24,6 +24,8 @@ class Config {
  public:
   explicit Config(const Json& json) : json_(json) {}
 
+  // All missing keys are reported together. Until then a missing value is 1, which keeps divisions
+  // valid.
   std::int64_t need(std::string_view key) {
     const std::optional<std::int64_t> found = integer(key);
     if (!found) missing_.emplace_back(key);
@@ -185,6 +187,8 @@ void fill_qwen3_moe(Config& config, HfShape& made) {
   fill_qwen_experts(config, made);
 }
 
+// Multi-head latent attention: keys and values have no own number of heads, and a query head is
+// divided into two parts.
 void fill_deepseek(Config& config, HfShape& made) {
   fill_llama(config, made);
   Json& shape = made.shape;
@@ -315,6 +319,8 @@ struct Family {
   void (*fill)(Config&, HfShape&);
 };
 
+// The families with known parts, by model_type. A family that differs from Llama starts from
+// fill_llama() and corrects the shape.
 constexpr std::array kFamilies{Family{"deepseek_v2", fill_deepseek},
                                Family{"deepseek_v3", fill_deepseek_v3},
                                Family{"gemma", fill_gemma},
@@ -361,6 +367,7 @@ bool is_hf_config(const nlohmann::ordered_json& document) {
 }
 
 HfShape shape_of_hf_config(const nlohmann::ordered_json& document, const std::string& file) {
+  // A multimodal model has its language model in "text_config".
   const auto text = document.find("text_config");
   const bool nested = text != document.end() && text->is_object();
   const Json& config_json = nested ? *text : document;

@@ -66,6 +66,8 @@ std::vector<std::size_t> nic_numbers(const ImportedNode& node) {
   return numbers;
 }
 
+// Adds one node's devices and wires. Indices count the devices of each kind, and the rates have no
+// separate nominal value.
 void add_copy(const ImportedNode& node, std::uint32_t number, const NodeSpec& like, Draft& draft) {
   std::vector<DeviceId> ids;
   std::array<std::int32_t, kDeviceKinds> next{};
@@ -127,6 +129,8 @@ std::vector<GpuKind> kinds_of(const ImportedNode& node, const ImportChoice& choi
 
 }  // namespace
 
+// The first node type with this GPU. It supplies what a description of a node does not contain:
+// latencies, memory and rates.
 NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
   if (gpu.empty())
     refuse(file, "does not tell which GPU it has", "say it: --gpu h100 (trainyard list gpus)");
@@ -138,6 +142,8 @@ NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
          "choose another with --gpu (trainyard list nodes)");
 }
 
+// Copies the node, draws the fabric, and assigns each GPU the NIC with the same number on its own
+// node.
 Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
   const std::string gpu = choice.gpu.empty() ? node.gpu : choice.gpu;
   const NodeSpec like = node_with_gpu(gpu, node.file);

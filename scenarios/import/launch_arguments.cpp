@@ -76,6 +76,8 @@ struct Reference {
   std::size_t length = 0;  // including the $; 0: not a variable
 };
 
+// Understands $NAME, ${NAME}, ${NAME:-default} and ${NAME-default}. Other expansions of the shell
+// remain as they are.
 Reference reference_at(std::string_view text) {
   const bool braces = text.substr(1).starts_with('{');
   const std::size_t begin = braces ? 2 : 1;
@@ -117,6 +119,8 @@ std::string expanded(std::string text, const Variables& variables, const std::st
       const Reference reference = reference_at(rest);
       const auto known = variables.find(std::string(reference.name));
       const bool is_known = reference.length > 0 && known != variables.end();
+      // An unknown variable without a default stays in the text, so that its use is reported by
+      // name.
       if (is_known)
         result += known->second;
       else if (reference.otherwise)
@@ -255,6 +259,7 @@ std::string as_flag(std::string name) {
 LaunchArguments::LaunchArguments(std::string file, std::map<std::string, std::string> values)
     : file_(std::move(file)), values_(std::move(values)) {}
 
+// Every typed reader uses this function, which records the argument as read (see unread()).
 std::optional<std::string> LaunchArguments::text(const std::string& name) {
   read_.insert(name);
   const auto found = values_.find(name);
@@ -309,6 +314,7 @@ std::vector<std::string> LaunchArguments::unread() const {
 
 LaunchArguments read_launch_arguments(const std::string& text, const std::string& file,
                                       const std::map<std::string, std::string>& defined) {
+  // A log lists all settings with their defaults, so it has precedence over flags in the same text.
   std::map<std::string, std::string> values = printed_settings(text);
   if (values.empty()) values = flags_of(text, file, defined);
   if (values.empty())

@@ -243,6 +243,8 @@ class Launch {
         Problem{.file = arguments_.file(), .pointer = {}, .problem = problem, .hint = hint});
   }
 
+  // The defaults in this and the following sections are those of Megatron-LM's arguments, not those
+  // of a scenario.
   Json model() {
     Json m;
     const std::int64_t hidden = arguments_.need("hidden_size");
@@ -277,6 +279,8 @@ class Launch {
     return m;
   }
 
+  // The user's size has precedence, then the stated sizes, then the size that the GPT-2 tokenizers
+  // imply.
   std::int64_t vocabulary() {
     constexpr std::int64_t kGpt2 = 50257;
     const std::optional<std::int64_t> given = arguments_.integer("vocab_size");

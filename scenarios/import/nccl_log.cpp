@@ -22,6 +22,7 @@ namespace trainyard {
 namespace {
 
 // A test of the log, while it is read.
+// The reader leaves unknown properties empty; hints or the file name may supply them later.
 struct LogRun {
   std::string test = {};  // the program, "all_reduce_perf"; empty: not known
   std::uint32_t ranks = 0;
@@ -103,6 +104,7 @@ std::uint32_t nodes_of(const std::string& file, const LogRun& run, const LogHint
   return nodes;
 }
 
+// Remarks on what is missing from a run, for the user.
 std::vector<std::string> notes_of(const LogRun& run) {
   std::vector<std::string> notes;
   if (!run.concluded)
@@ -273,6 +275,8 @@ class TextReader {
   }
 
  private:
+  // Each line is a header ("#"), a row or the second half of one, a command that starts a test, or
+  // a line of another program.
   void line(std::string_view whole) {
     const std::string_view text = without_label(whole);
     versions(text);
@@ -544,6 +548,8 @@ std::vector<MeasuredRun> read_nccl_log(const std::string& file, std::string_view
   return finished_runs(file, json ? parse_log_json(file, text) : TextReader().read(text), hints);
 }
 
+// NCCL's version code has one digit for the minor number up to 2.8 (2804), and two from 2.9 on
+// (20903).
 std::string nccl_version_text(std::int64_t code) {
   if (code <= 0) return {};
   const std::int64_t thousand = code >= 10000 ? 10000 : 1000;

@@ -234,6 +234,8 @@ class Reader {
         read_nic(child, above, BytesPerSecond{5000.0 * kGiga});
   }
 
+  // A pci element is a GPU, a NIC, or a level of a PCIe switch. Levels with the device id of the
+  // level above belong to the same switch.
   void read_pci(const XmlElement& pci, std::size_t above, std::size_t cpu,
                 const std::string& device) {
     const BytesPerSecond rate =
@@ -274,6 +276,8 @@ class Reader {
     }
   }
 
+  // All NVSwitches of a node become one device, to which each GPU has one wire with its number of
+  // links.
   void read_nvlinks() {
     std::optional<std::size_t> hub;
     for (const Gpu& gpu : gpus_) {
@@ -415,6 +419,8 @@ class Writer {
     return known.empty() ? "0x0000" : std::string(known);
   }
 
+  // The compute capability is the one whose link rate matches, because the reader derives the rate
+  // from it.
   void write_gpu(DeviceId gpu, const std::string& pad) {
     const std::vector<Link> wires = links(gpu, LinkKind::NvLink);
     std::uint32_t sm = 90;

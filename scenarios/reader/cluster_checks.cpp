@@ -119,6 +119,8 @@ void check_offloaded_weights(JsonFile& file, const TrainingPlan& plan) {
 
 }  // namespace
 
+// The product of the sizes must be the number of GPUs. The hint names the one change of nodes or
+// replicas that achieves it.
 void check_gpus(const Check& check) {
   if (!check.cluster || !check.parallelism) return;
   const Parallelism& p = check.sizes();
@@ -142,6 +144,8 @@ void check_gpus(const Check& check) {
       hint);
 }
 
+// A placement is a permutation of all GPUs. A wrong number of GPUs has been reported by
+// check_gpus().
 void check_placement(const Check& check) {
   if (!check.cluster || !check.parallelism || check.sizes().placement.empty()) return;
   const std::vector<std::int64_t>& placement = check.sizes().placement;

@@ -159,6 +159,8 @@ std::vector<std::string_view> keys_of(std::span<const Field<Owner>> rows) {
 
 }  // namespace
 
+// emplace() keeps the first hint of a word, so the table of equivalents has precedence over
+// sections.
 std::map<std::string, std::string> foreign_words() {
   std::map<std::string, std::string> words;
   for (const auto& [word, ours] : kEquivalents) words.emplace(word, fmt::format("here: {}", ours));

@@ -60,6 +60,7 @@ Architecture read_model(JsonFile& file, JsonObject& root, const fs::path& folder
   return {};
 }
 
+// A version must be text, because the number 2.20 would become 2.2.
 nccl::Settings read_nccl(JsonObject object) {
   if (object.has("version") && object.raw("version").is_number()) {
     object.report("version", fmt::format("must be text, not {}", shown(object.raw("version"))),
@@ -231,6 +232,8 @@ Scenario read_scenario(JsonFile& file) {
   scenario.file = file.name();
   const fs::path folder = fs::path(file.name()).parent_path();
   JsonObject root = file.root();
+  // Sections are read before the files that depend on them: kernels on the training section,
+  // gradients on the recipe.
   root.ignore("applied_defaults");          // defaults.hpp reads it
   if (!file.is_sound("")) return scenario;  // not an object: every field would be missing
   scenario = read_fields(root, heading_fields(), std::move(scenario));
@@ -256,6 +259,9 @@ Scenario read_scenario(JsonFile& file) {
   return scenario;
 }
 
+// The order matters: defaults fill the document before it is read, and unknown keys are reported
+// before the rules between sections. A problem in a value that a default has filled in names that
+// default.
 Scenario checked_scenario(JsonFile file) {
   file.explain_unknown(foreign_words());
   include_placement(file);

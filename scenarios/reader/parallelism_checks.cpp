@@ -187,6 +187,7 @@ void check_rank_order(const Check& check) {
                     "Megatron's order is \"tp-cp-ep-dp-pp\"");
 }
 
+// Tensor ranks divide heads, key-value heads and feed-forward columns evenly.
 void check_tensor(const Check& check) {
   if (!check.model || !check.parallelism) return;
   const Architecture& model = check.architecture();
@@ -234,6 +235,7 @@ void check_chunked_tensor(const Check& check) {
                     "set /parallelism/sequence_parallel to true");
 }
 
+// Checks that the fields of the split do not contradict each other, and then the split itself.
 void check_layers(const Check& check) {
   if (!check.model || !check.parallelism || !check.sizes().operator_devices.empty()) return;
   const Parallelism& p = check.sizes();
@@ -259,6 +261,8 @@ void check_layers(const Check& check) {
   }
 }
 
+// Checks that the schedule accepts the shape. It needs a whole number of microbatches, which
+// check_batch() reports.
 void check_schedule_shape(const Check& check) {
   if (!check.parallelism) return;
   if (check.sizes().interleave > 1 && check.sizes().pipeline == 1) {
@@ -290,6 +294,7 @@ void check_schedule_shape(const Check& check) {
   }
 }
 
+// Reports settings of sharding that contradict each other or have no effect.
 void check_shards(const Check& check) {
   if (!check.parallelism) return;
   const Parallelism& p = check.sizes();

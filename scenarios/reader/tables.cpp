@@ -41,6 +41,8 @@ std::vector<std::string> schedule_names() {
 constexpr std::int64_t kParametersMost = 1'000'000'000'000'000;
 
 using P = Parallelism;
+// One entry for each field. The reader, the writer of resolved scenarios and the JSON Schema use
+// the same tables.
 const Field<P> kParallelism[] = {
     {"tensor", "ranks that share every layer (TP)", Whole<P>{&P::tensor}},
     {"sequence_parallel", "norms and dropout are split along the sequence over the tensor ranks",
@@ -452,6 +454,8 @@ std::vector<CollectiveOp> chosen_operations() {
   return operations;
 }
 
+// The algorithms that a user may choose, first NCCL's own choice. Algorithms that only serve as
+// parts of others are left out.
 std::vector<std::string> algorithm_names(CollectiveOp op) {
   std::vector<std::string> names{std::string(nccl::kNcclName)};
   for (const CollectiveAlgorithm* algorithm : collective_algorithms()) {
@@ -476,6 +480,7 @@ template <auto member>
 using Part = std::remove_cvref_t<decltype(std::declval<TrainingPlan>().*member)>;
 
 // Makes the section of that member of a plan.
+// All functions of a section follow from its member of the plan and its table of fields.
 template <auto member, auto fields>
 constexpr Section section_of(std::string_view key, std::string_view meaning,
                              bool (*is_used)(const TrainingPlan&)) {

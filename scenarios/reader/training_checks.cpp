@@ -99,6 +99,7 @@ void check_lengths(JsonFile& file, const TrainingPlan& plan) {
 
 }  // namespace
 
+// The global batch is a whole number of microbatches on every replica, and not too many of them.
 void check_batch(const Check& check) {
   if (!check.parallelism || !check.training) return;
   const std::int64_t round = check.round();
@@ -183,6 +184,7 @@ void check_mtp_layers(const Check& check) {
            "choose a tensor that divides the model's hidden width");
 }
 
+// Adapters need attention that supports them, and at least one adapted matrix.
 void check_adapters(const Check& check) {
   if (!check.training || check.batch().lora_rank == 0) return;
   const Training& training = check.batch();
@@ -205,6 +207,8 @@ void check_adapters(const Check& check) {
         "name query, key, value or projection");
 }
 
+// Frozen layers must exist, something must be trained, and a tied matrix cannot be both trained and
+// frozen.
 void check_frozen(const Check& check) {
   const TrainingPlan& plan = check.scenario.plan;
   if (!check.training || !check.model || !freezes(plan.training)) return;

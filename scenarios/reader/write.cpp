@@ -29,6 +29,7 @@ Json collectives_json(const CollectiveChoice& choice) {
 
 }  // namespace
 
+// Sections that have no effect on this plan are left out.
 Json resolved(const Scenario& scenario) {
   const TrainingPlan& plan = scenario.plan;
   Json json = write_fields(heading_fields(), scenario);
@@ -137,6 +138,7 @@ Json scenario_schema() {
   properties["cluster"] = cluster_schema();
   for (const Section& section : sections())
     properties[std::string(section.key)] = with_description(section.meaning, section.schema());
+  // A placement may also be the path of a file, which the reader replaces by its list.
   Json& placement = properties["parallelism"]["properties"]["placement"];
   placement["type"] = Json::array({"array", "string"});
   properties["collectives"] = collectives_schema();

@@ -56,6 +56,7 @@ void add_expert_approximations(const TrainingPlan& plan, Approximations& found) 
   }
 }
 
+// States the measured delay of the slowest replica, whether or not the scenario simulates it.
 void add_straggler_approximations(const Scenario& scenario, Approximations& found) {
   const double last = last_replica(load_stragglers(), scenario.plan);
   if (last <= 1.0) return;
@@ -134,6 +135,8 @@ Approximations plan_approximations(const Scenario& scenario) {
   return found;
 }
 
+// Finds the slowest link on the host side of a route to another node, and reports it if it is
+// slower than the NIC.
 Approximations cluster_approximations(const Cluster& cluster) {
   Approximations found;
   // Tolerance: a NIC is often some per cent faster than its PCIe slot.

@@ -135,6 +135,7 @@ FlopsPerSecond mean_peak(const Cluster& cluster,
   return FlopsPerSecond{sum / static_cast<double>(facts.mixed_gpus.size())};
 }
 
+// The peak at the precision of the training, and that of the recipe's GEMMs where it differs.
 std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster) {
   const auto row = [&](DataType precision) {
     return PeakRate{std::string(to_string(precision)),
@@ -152,6 +153,7 @@ std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster)
 
 }  // namespace
 
+// What is known before the run. with_run() adds what the run determines.
 RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   const TrainingPlan& plan = scenario.plan;
   RunFacts facts;

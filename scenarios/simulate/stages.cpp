@@ -49,6 +49,8 @@ void move_kernels(Program& program, std::size_t count, std::uint32_t first) {
 
 }  // namespace
 
+// Gives ranks on other GPUs a copy of their program with separate kernels, whose costs differ. The
+// first kind of GPU that runs a program keeps the original.
 Specialised specialise(Workload given, const Cluster& cluster) {
   Specialised result{.workload = std::move(given)};
   auto& [workload, gpu_of_kernel] = result;
@@ -87,6 +89,7 @@ Lowered::Lowered(Workload given, const Cluster& cluster) {
   known = std::make_unique<EnginePrograms>(*workload, *analysis);
 }
 
+// A rearranged program reuses what the analysis of the other workload has found.
 Lowered::Lowered(const Lowered& other, std::vector<Program> programs)
     : gpu_of_kernel(other.gpu_of_kernel),
       used(other.used),
@@ -128,6 +131,7 @@ std::optional<Lowered> rearrange_scenario(const Scenario& scenario, const Lowere
   return with_hosts(Lowered(known, *std::move(programs)), scenario);
 }
 
+// Estimated bytes, by which the cache decides what to drop.
 std::size_t footprint(const Lowered& lowered) {
   const Workload& workload = *lowered.workload;
   std::size_t bytes = workload.kernels.size() * sizeof(Kernel);
@@ -160,6 +164,8 @@ Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
   });
 }
 
+// A scenario also runs on GPUs for which NCCL's choice is unknown; the result reports the
+// substitute.
 nccl::Options nccl_options(const CollectiveChoice& choice) {
   nccl::Options options = nccl::options_of(choice.nccl);
   options.allow_fallback = true;
@@ -261,6 +267,7 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
   return step;
 }
 
+// Workloads with equal calls share a fold, whatever their kernels are.
 std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldRequest question, Memo& memo) {
   if (step.software) question.collectives = step.software->plan.collectives;
   // Reasons name programs, which workloads with equal calls need not share.

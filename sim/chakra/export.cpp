@@ -17,6 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Chakra's times are whole microseconds. The attribute "trainyard" has the exact ones.
 std::uint64_t microseconds(double seconds) {
   return static_cast<std::uint64_t>(std::llround(seconds * 1e6));
 }
@@ -83,6 +84,8 @@ class RankExport {
     return table;
   }
 
+  // The standard attributes are for other tools. The attribute "trainyard" holds the operation
+  // without loss.
   void add_operation(OpIndex index, OpIndex before) {
     const Operation& op = program_.operations[index];
     Node node{.id = node_id(index), .name = view_.workload.names.at(op.name)};
@@ -148,6 +151,7 @@ class RankExport {
     node.type = op.kind == OpKind::Send ? NodeType::Send : NodeType::Recv;
     node.attributes["comm_src"] = static_cast<std::int32_t>(members.front());
     node.attributes["comm_dst"] = static_cast<std::int32_t>(members.back());
+    // The tag distinguishes messages of different groups between the same two ranks.
     node.attributes["comm_tag"] = static_cast<std::int32_t>(group);
   }
 
@@ -176,6 +180,7 @@ void write_traces(const RunView& view, const std::filesystem::path& folder,
   const std::size_t world = view.workload.ranks.size();
   std::vector<RankId> chosen = ranks;
   for (RankId rank = 0; ranks.empty() && rank < world; ++rank) chosen.push_back(rank);
+  // All ranks are checked before the first file is written.
   for (const RankId rank : chosen) {
     if (rank < world) continue;
     throw InputError(Problem{.file = folder.string(),

@@ -176,6 +176,8 @@ void append_message(const Message& message, CodedOutputStream& out) {
 
 }  // namespace
 
+// The first message is the metadata of the trace, and all others are nodes. protobuf's streams
+// count bytes in an int, hence the limit of 2 GiB.
 RankTrace from_bytes(std::string_view bytes, const std::string& file) {
   if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     fail(file, "is larger than 2 GiB", "split the trace by iteration");
@@ -192,6 +194,7 @@ RankTrace from_bytes(std::string_view bytes, const std::string& file) {
 std::string to_bytes(const RankTrace& trace) {
   std::string bytes;
   {
+    // `out` writes the rest of its buffer to `bytes` when this block ends.
     google::protobuf::io::StringOutputStream stream(&bytes);
     CodedOutputStream out(&stream);
     wire::GlobalMetadata metadata;

@@ -53,6 +53,7 @@ Seconds fabric_latency(const PlacedGroup& placed, std::span<const std::uint32_t>
   return farthest;
 }
 
+// Loads are a list until there are many; then the sum changes to a table by link.
 void LoadSum::add(const Route& route, double bytes) {
   if (bytes <= 0.0) return;
   if (!dense_ && added_.size() > links_ / kSparse) make_dense();
@@ -164,6 +165,7 @@ std::vector<MultiLinkFlow> all_flows(std::vector<Phase> phases) {
 
 namespace {
 
+// The messages of a step run concurrently, so the slowest hop determines the latency of the phase.
 Phase phase_of_step(const PlacedGroup& placed, std::span<const Message> messages, FlowOf flow_of,
                     LoadSum& loads) {
   Phase phase;
@@ -187,6 +189,8 @@ Phase phase_of_step(const PlacedGroup& placed, std::span<const Message> messages
 
 }  // namespace
 
+// REQUIRES: the messages are in ascending order of their steps. The first phase also has the launch
+// latency of the collective.
 std::vector<Phase> phases_by_step(const PlacedGroup& placed, std::span<const Message> messages,
                                   FlowOf flow_of) {
   std::vector<Phase> phases;

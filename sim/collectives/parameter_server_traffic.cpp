@@ -276,6 +276,7 @@ void Builder::serve_pulls(Program& program, const RankDuty& duty, const Round& r
 void Builder::work(Program& program, const RankDuty& duty, std::uint32_t step) {
   std::vector<OpIndex> pulled;
   for (std::uint32_t server = 0; server < servers_; ++server) {
+    // A worker on the GPU of a server pulls without a message; it only waits for the update.
     if (duty.server == server) {
       for (const OpIndex update : awaited(step)) pulled.push_back(update);
       continue;

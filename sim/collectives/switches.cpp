@@ -48,6 +48,7 @@ Route SwitchRoutes::between(std::uint32_t from, std::uint32_t to) const {
   return route;
 }
 
+// The fabric switches to which the member's NIC is cabled, in ascending order.
 std::vector<DeviceId> SwitchRoutes::entries(std::uint32_t group_rank) const {
   std::vector<DeviceId> found;
   const std::optional<DeviceId> nic = nic_of(group_rank);
@@ -60,6 +61,7 @@ std::vector<DeviceId> SwitchRoutes::entries(std::uint32_t group_rank) const {
   return found;
 }
 
+// The NIC on the member's route to another node.
 std::optional<DeviceId> SwitchRoutes::nic_of(std::uint32_t group_rank) const {
   const std::optional<std::uint32_t> other = member_on_other_node(group_rank);
   if (!other) return {};
@@ -149,6 +151,8 @@ std::vector<std::uint32_t> relay_keys(std::span<const Message> messages, std::ui
   return keys;
 }
 
+// The relays in the order of their keys. One receiver makes it a reduce, and one sender a
+// broadcast.
 std::vector<Relay> relays_of(std::span<const Message> messages, std::span<const std::uint32_t> keys,
                              std::uint32_t ranks) {
   std::map<std::uint32_t, Relay> by_key;
@@ -171,6 +175,7 @@ std::vector<Relay> relays_of(std::span<const Message> messages, std::span<const 
   return relays;
 }
 
+// Members are numbered by their position in the relay, and switches follow the members.
 RelayCall relay_call(std::span<const Message> messages, const Relay& relay,
                      std::span<const DeviceId> switches, const Cut& cut, const Call& call) {
   RelayCall made{.op = relay.op, .dtype = dtype_of(call)};

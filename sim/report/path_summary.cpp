@@ -27,6 +27,7 @@ struct Split {
 };
 
 std::string_view kind_of(const Kernel& kernel) {
+  // In the order of the alternatives of Kernel.
   constexpr std::string_view kNames[] = {"gemm", "grouped gemm", "attention",
                                          "memory-bound kernels", "copies"};
   return kernel.index() < std::size(kNames) ? kNames[kernel.index()] : "kernels";

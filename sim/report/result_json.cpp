@@ -14,6 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// An unknown value is null, not zero.
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
@@ -220,6 +221,7 @@ Json result_json(const RunView& view) {
                  {"hfu", or_null(key.hfu)},
                  {"flops_convention", or_null(view.facts.flops_convention)},
                  {"utilisation", utilisation_json(key)}});
+  // Each registered report adds its section under its own key.
   for (const ReportEntry& report : reports())
     if (!report.result_key.empty()) result[std::string(report.result_key)] = report.json(view);
   result.update({{"fold", fold_json(view)},
@@ -229,6 +231,7 @@ Json result_json(const RunView& view) {
   return result;
 }
 
+// JSON has no NaN and no infinity, and a negative number of bytes is an error of the simulator.
 void check_numbers(const Json& json, std::string_view key) {
   if (json.is_structured()) {
     for (const auto& [name, value] : json.items())

@@ -96,6 +96,7 @@ std::string figures_with_published(const RunView& view, const std::vector<Figure
     table.row({row.title, row.text, published ? published_text(*published) : "",
                published ? signed_percent(published->error()) : ""});
   }
+  // Published figures that have no line of their own follow.
   for (const PublishedComparison& row : view.facts.published) {
     if (shown.contains(row.figure)) continue;
     table.row({row.title, fmt::format("{:.4g} {}", row.predicted, row.unit), published_text(row),
@@ -125,6 +126,7 @@ std::string error_text(const std::optional<MeasuredError>& error) {
                  4);
 }
 
+// In the order of TimeShare.
 constexpr std::array<std::string_view, kTimeShares> kShortTitles{
     "compute", "optim.", "TP",      "PP",     "DP",   "EP",  "CP",
     "CPU",     "other",  "waiting", "bubble", "host", "idle"};
@@ -202,6 +204,7 @@ std::string in_steps(const RunView& view, const char* one) {
 
 }  // namespace
 
+// Whether the fullest stage and the host memory fit, and the time of a step.
 std::string verdict_line(const RunView& view) {
   const double steps = view.facts.steps;
   const std::string step = fmt::format("one step takes {}{}", to_text(Seconds{view.step_s()}),

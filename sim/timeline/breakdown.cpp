@@ -38,6 +38,7 @@ bool communicates(const Operation& op) {
 }
 
 // Charges the compute stream of one rank class, from the start of the step to its end.
+// Every instant is charged to one share, so the shares add up to the makespan.
 class Walk {
  public:
   Walk(const Workload& workload, const Partition& partition, const Timeline& timeline,
@@ -97,6 +98,7 @@ class Walk {
                            [this](OpIndex a, OpIndex b) { return later(a, b); });
   }
 
+  // The last to end among the operation before it on its stream and its dependencies.
   [[nodiscard]] OpIndex waited_for(OpIndex op) const {
     OpIndex cause = previous_[op];
     for (const OpIndex other : program_.dependencies_of(op)) cause = later(cause, other);

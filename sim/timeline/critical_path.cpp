@@ -6,6 +6,7 @@
 
 namespace trainyard {
 
+// Finds for each operation the one before it on its stream; programs do not store these edges.
 EventGraph::EventGraph(const Workload& workload, const Partition& partition)
     : workload_(workload), partition_(partition) {
   for (const Program& program : workload.programs) {
@@ -63,6 +64,7 @@ Event EventGraph::previous(Event event) const {
   return {event.rank_class, previous_[program][event.operation]};
 }
 
+// The cause that ended last; among equals, the one that was issued last.
 Event EventGraph::last_cause(const Timeline& timeline, Event event) const {
   const std::vector<double>& end_s = timeline.classes[event.rank_class].end_s;
   Event cause = previous(event);

@@ -85,6 +85,7 @@ std::vector<std::int64_t> resident_bytes(const Workload& workload, const Program
   return bytes;
 }
 
+// The net effect of a step by category: zero where the program frees all that it allocates.
 std::vector<std::int64_t> unreturned_bytes(const Workload& workload, const Program& program) {
   std::vector<std::int64_t> bytes(workload.categories.size(), 0);
   program.for_each_effect([&](OpIndex, const Operation&, const MemoryEffect& effect) {

@@ -8,6 +8,7 @@ namespace trainyard {
 
 namespace {
 
+// A multiplication and an addition count as two.
 struct FlopsOf {
   double operator()(const Gemm& g) const {
     return 2.0 * static_cast<double>(g.m) * static_cast<double>(g.n) * static_cast<double>(g.k) *
@@ -21,6 +22,7 @@ struct FlopsOf {
     const double forward = 2.0 * static_cast<double>(a.batch) * static_cast<double>(a.query_heads) *
                            static_cast<double>(a.pairs) *
                            static_cast<double>(a.head_dim_qk + a.head_dim_v);
+    // Forward has two GEMMs (scores, output). Backward has five: the scores, dV, dP, dQ and dK.
     return a.backward ? 2.5 * forward : forward;
   }
   double operator()(const MemoryBound&) const { return 0.0; }
@@ -62,6 +64,7 @@ struct BytesOf {
   }
   double operator()(const MemoryBound& m) const { return static_cast<double>(m.bytes); }
   double operator()(const Copy& c) const {
+    // A copy within the device reads and writes HBM.
     return static_cast<double>(c.bytes) * (c.kind == CopyKind::DeviceToDevice ? 2.0 : 1.0);
   }
   double operator()(const Recorded& r) const { return static_cast<double>(r.bytes); }

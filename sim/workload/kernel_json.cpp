@@ -173,9 +173,11 @@ Kernel read_kernel(JsonObject& object) {
           fmt::format("a kernel moves at most {:.3g}: choose a smaller shape", kBytesOfKernelMost));
     return kernel;
   }
+  // choice() has reported the unknown kind.
   return Gemm{};
 }
 
+// Reads a number of bytes, or a text with a unit. A double represents whole numbers up to 2^53.
 std::int64_t read_size(JsonObject& object, std::string_view key, std::int64_t least) {
   if (!object.raw(key).is_string())
     return object.integer(key, {.least = std::max(least, -kSizeMost), .most = kSizeMost});

@@ -44,6 +44,7 @@ std::string_view to_string(StepPart part) {
   return "";
 }
 
+// The operations become one block with one instance.
 OperationList::OperationList(std::vector<Operation> operations) {
   const auto count = static_cast<OpIndex>(operations.size());
   if (count == 0) return;
@@ -63,6 +64,7 @@ OperationList::OperationList(Content content) : shared_(std::make_shared<Shared>
   number_instances();
 }
 
+// The new list shares the blocks with this one and has its own instances.
 OperationList OperationList::rearranged(std::vector<Instance> instances,
                                         std::vector<OpIndex> bindings) const {
   OperationList result;
@@ -124,6 +126,7 @@ OperationList::Shared& OperationList::own() {
 
 std::span<Operation> OperationList::edit() { return own().written->operations; }
 
+// Appends to the single block. REQUIRES: the list has at most one block and one instance.
 void OperationList::push_back(Operation op, std::span<const OpIndex> dependencies) {
   Shared& shared = own();
   Written& written = *shared.written;

@@ -29,6 +29,7 @@ bool same_lists(const OperationList& a, const OperationList::Content& b) {
          std::ranges::equal(a.written(), b.operations, same_form);
 }
 
+// Sizes of effects may differ between the members of a template; the other properties may not.
 bool same_kind(const MemoryEffect& a, const MemoryEffect& b) {
   return a.category == b.category && a.at_end == b.at_end;
 }
@@ -85,6 +86,7 @@ void renumber(Operation& op, bool names_kernel, const Places& places) {
 
 }  // namespace
 
+// Adds a program to the template if it fits, else stores it with its own operations.
 void TemplateWriter::add(Program program) {
   TY_CHECK(program.kernels.empty(), program.name);
   if (programs_.empty()) return begin(std::move(program));
@@ -167,6 +169,7 @@ std::vector<std::uint32_t> program_templates(std::span<const Program> programs) 
   return templates;
 }
 
+// Renumbers the operations of a template once; the other members then share the list.
 void append_programs(Workload& workload, Workload more) {
   const Places places{.names = joined(workload.names, std::move(more.names)),
                       .kernels = joined(workload.kernels, std::move(more.kernels)),

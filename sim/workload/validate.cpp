@@ -109,6 +109,7 @@ class OperationCheck {
     }
   }
 
+  // Sends and receives make send_recv calls, and no collective does.
   void call(const Operation& op, const std::string& at) {
     const CollectiveOp made = op_of(workload_.calls[op.payload]);
     if ((op.kind == OpKind::Collective) != (made == CollectiveOp::SendRecv)) return;
@@ -203,6 +204,7 @@ void check_matrix(const CollectiveCall& call, const std::string& at, Faults& fau
         "bytes is the largest sum of a row, what a member keeps included");
 }
 
+// Checks the tables of calls and delays, which do not depend on programs.
 void check_tables(const Workload& workload, Faults& faults) {
   for (std::size_t i = 0; i < workload.calls.size(); ++i) {
     const Call& call = workload.calls[i];
@@ -301,6 +303,8 @@ void check_matrix_sizes(const Workload& workload, RankId rank, Faults& faults) {
   }
 }
 
+// Checks what each rank binds and uses. The uses of a program are computed once for all of its
+// ranks.
 void check_ranks(const Workload& workload, Faults& faults) {
   std::vector<std::vector<SlotUse>> uses;
   for (const Program& program : workload.programs) uses.push_back(slot_uses(program));

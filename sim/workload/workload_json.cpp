@@ -39,6 +39,7 @@ Json call_json(const Call& call) {
   return json;
 }
 
+// Writes the payload as an index into the tables of the file.
 void add_number(Json& json, const Workload& workload, const Program& program, const Operation& op) {
   if (op.kind == OpKind::Compute) {
     json["kernel"] = program.kernel_of(op);
@@ -50,6 +51,7 @@ void add_number(Json& json, const Workload& workload, const Program& program, co
   }
 }
 
+// Writes the payload itself, for an operation outside a workload file.
 void add_in_place(Json& json, const Workload& workload, const Program& program,
                   const Operation& op) {
   if (op.kind == OpKind::Compute) {
@@ -181,6 +183,8 @@ Json operation_to_json(const Workload& workload, const Program& program, OpIndex
   return json;
 }
 
+// Tables come before the programs that refer to them, and groups before ranks, as the reader needs
+// them.
 std::string to_json(const Workload& workload) {
   const auto text = [](const std::string& word) { return one_line(word); };
   std::string json = "{\n";

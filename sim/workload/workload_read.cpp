@@ -74,8 +74,8 @@ std::vector<RelayHop> read_hops(JsonObject& object) {
   return hops;
 }
 
-// The algorithms "step" and "step_on" stand for kinds of messages; any other name is an algorithm
-// of a whole message.
+// The algorithms "step" and "step_on" name kinds of messages; any other name is an algorithm of a
+// whole message.
 Call read_transfer(std::int64_t bytes, DataType dtype, std::string algorithm) {
   TransferCall call{.bytes = bytes, .dtype = dtype, .algorithm = std::move(algorithm)};
   for (const MessageKind kind : {MessageKind::Step, MessageKind::FollowingStep}) {
@@ -168,6 +168,7 @@ class WorkloadReader {
     return all;
   }
 
+  // A wrong entry is reported and replaced by 0, so that the indices of the others stay valid.
   void read_delays() {
     const Json& delays = root_.raw("delays");
     if (!delays.is_null() && !delays.is_array()) {
@@ -184,6 +185,7 @@ class WorkloadReader {
     }
   }
 
+  // A program has either one list of operations or blocks with instances.
   void read_program(JsonObject& object) {
     Program program;
     program.name = object.text("name", fmt::format("program {}", workload_.programs.size()));
@@ -435,6 +437,7 @@ class WorkloadReader {
   std::map<std::pair<std::size_t, RankId>, std::size_t> group_rank_;  // group rank by (group, rank)
 };
 
+// Problems of the file end the reading before the workload as a whole is checked.
 Workload read_from(JsonFile file) {
   Workload workload = WorkloadReader(file).read();
   const std::string name = file.name();

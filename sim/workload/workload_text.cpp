@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMostShown = 6;
 
+// Maximal runs of consecutive ranks. REQUIRES: the ranks ascend.
 std::vector<RankBlocks> runs(const std::vector<RankId>& ranks) {
   std::vector<RankBlocks> result;
   for (const RankId rank : ranks) {
@@ -52,6 +53,8 @@ std::string work_text(const Workload& workload, const Program& program, const Op
   return fmt::format("{} of {}", to_string(op.kind), call_text(workload, op));
 }
 
+// The kernel in the workload's table, whatever number a template gives it; for other kinds the
+// payload.
 std::uint32_t work_of(const Program& program, const Operation& op) {
   return op.kind == OpKind::Compute ? program.kernel_of(op) : op.payload;
 }
@@ -118,6 +121,8 @@ std::string to_text(const std::vector<RankBlocks>& blocks) {
   return text;
 }
 
+// The first difference in this order: stage, operations and their dependencies, number of
+// operations, memory.
 std::string program_difference(const Workload& workload, std::uint32_t program,
                                std::uint32_t other) {
   const Program& here = workload.programs.at(program);

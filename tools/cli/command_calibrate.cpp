@@ -28,6 +28,7 @@ struct CalibrateChoice {
   std::string out, cache;
 };
 
+// The complete rows whose id begins with one of --only, and of these every Nth.
 std::vector<MeasuredRow> chosen_rows(const CalibrateChoice& choice) {
   std::vector<MeasuredRow> rows;
   std::size_t number = 0;
@@ -76,6 +77,7 @@ std::string record(const CalibrateChoice& choice, const Calibration& calibration
                      choice.left_out);
 }
 
+// Writes each data file once, with all of its fitted constants and the command as their source.
 void write_constants(const CalibrateChoice& choice, const Calibration& calibration) {
   std::map<std::string, std::vector<Setting>> by_file;
   for (const Setting& setting : with_coupled_settings(calibration.settings)) {

@@ -158,6 +158,7 @@ std::vector<std::int64_t> sizes_of(const MeasuredTimes& measured) {
   return sizes;
 }
 
+// A comparison with a log is meaningful only for a group of the same shape.
 void check_shape(const MeasuredTimes& measured, const Cluster& cluster,
                  const std::vector<std::uint32_t>& ranks) {
   std::vector<std::uint32_t> nodes;
@@ -257,6 +258,7 @@ std::vector<InterferenceQuestion> chosen_groups(const StudyChoice& choice, const
     for (const CollectiveGroup& group : question.groups)
       check_algorithm(group.algorithm.empty() ? algorithm : group.algorithm, group.op,
                       group.algorithm.empty() ? "--algorithms" : "--group");
+    // All names are checked before the first simulation.
     questions.push_back(question);
     questions.back().algorithm = algorithm;
   }

@@ -90,6 +90,7 @@ InitChoice with_defaults(InitChoice choice, const Architecture& model) {
   return choice;
 }
 
+// The batch of published runs with a model of this size, as a number of sequences for these GPUs.
 std::int64_t usual_batch(const InitChoice& choice, const Architecture& model, std::int64_t gpus) {
   const double tokens = published_tokens(static_cast<double>(parameter_count(model)));
   return sequences_of_step({.tokens = tokens, .sequence_length = choice.sequence, .gpus = gpus});
@@ -217,6 +218,7 @@ std::string scenario_text(const InitChoice& choice, const Found& found) {
          "}\n";
 }
 
+// Builds the cluster of the answers only, because the layout is not known yet.
 ClusterFacts facts_of(const InitChoice& choice) {
   JsonFile json = JsonFile::parse(choice.out, document_of(choice, {}, choice.nodes).dump());
   JsonObject root = json.root();

@@ -111,6 +111,7 @@ void write_scenario(const ProfileChoice& choice, const std::string& file) {
   write_file(file, scenario.dump(2) + "\n");
 }
 
+// All kernel shapes of a scenario, and the GPU for which it prices them.
 std::vector<bench::WantedShape> shapes_of(const ScenarioChoice& choice, std::string& gpu) {
   const Scenario scenario = read(choice);
   const Cluster cluster = build_cluster(scenario.cluster);
@@ -157,6 +158,7 @@ Exit merge_profiles(const ProfileChoice& choice) {
     const fs::path base = data_file("kernels/profiles", choice.gpu);
     const auto document = parse_json(base.string(), read_file(base));
     write_file(choice.out, to_text(bench::with_measured(document, all), 1));
+    // Reads the profile back, so that an invalid one is reported now and not in the next run.
     (void)load_cost_model(choice.out);
   }
   say("{} rows of {} files  {}\n", all.rows.size(), profiles.size(), choice.out);

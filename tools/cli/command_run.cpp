@@ -90,6 +90,8 @@ std::optional<Scenario> scenario_of(const RunChoice& choice) {
   return scenario;
 }
 
+// Runs the scenario, or the workload on its cluster. The fluid solver is loaded while the scenario
+// is prepared.
 Result simulated(const RunChoice& choice, const std::optional<Scenario>& scenario) {
   Progress progress("simulating");
   const SimulateOptions options{
@@ -281,6 +283,7 @@ void add_run(CLI::App& app, Action& action) {
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --html report.html\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --set training.recompute=full");
   command->callback([choice, &action] {
+    // A report with the name of a page is the option --html together with the usual summary.
     if (choice->report.ends_with(".html")) {
       choice->outputs.html = std::exchange(choice->report, "summary");
     }

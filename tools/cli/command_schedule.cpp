@@ -154,6 +154,7 @@ PipelineShape resolved_shape(const ScheduleChoice& choice, const Schedule& sched
   if (const auto own = schedule.own_shape()) return *own;
   PipelineShape shape = placed(schedule, choice.shape);
   if (shape.chunks == 0) shape.chunks = schedule.usual_chunks();
+  // The durations are those of a rank's whole part, which its chunks divide.
   const auto share = static_cast<double>(chunks_per_share(shape));
   shape.costs = {.forward_s = choice.forward_s / share,
                  .input_s = (choice.backward_s - choice.weight_s) / share,

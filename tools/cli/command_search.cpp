@@ -67,6 +67,7 @@ struct SearchChoice {
   bool ideal = false;
 };
 
+// Every override of --set applies to all layouts, and each --over adds an axis to the search.
 Exit search_layouts(const SearchChoice& choice) {
   SearchSpace space{.scenario = {.file = choice.scenario}};
   if (choice.ideal) space.scenario.changes.push_back(ideal_override());
@@ -124,6 +125,7 @@ void add_search(CLI::App& app, Action& action) {
   command->add_option("--top", choice->top, "How many of the best")->check(CLI::Range(1, 1000));
   command
       ->add_option("--price", choice->price, "Of one GPU for an hour: adds cost per million tokens")
+      // CLI11's range check accepts "nan".
       ->check([](const std::string& text) {
         const double price = std::strtod(text.c_str(), nullptr);
         return std::isfinite(price) && price > 0.0 ? "" : text + " is no price, such as 2.5";

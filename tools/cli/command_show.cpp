@@ -48,6 +48,7 @@ std::string program_table(const Workload& workload) {
   return table.text();
 }
 
+// Counts the groups of each kind and size.
 std::string group_table(const Workload& workload) {
   std::map<std::pair<GroupKind, std::size_t>, std::size_t> count;
   for (const Group& group : workload.groups) ++count[{group.kind, group.members.size()}];
@@ -75,6 +76,7 @@ struct ShowChoice {
   bool simgrid_xml = false;
 };
 
+// The cluster of --cluster has precedence over that of the scenario.
 ClusterSpec cluster_of(const ShowChoice& choice) {
   if (!choice.cluster.empty()) return read_cluster_file(choice.cluster);
   if (choice.scenario.file.empty()) {

@@ -36,6 +36,8 @@ std::vector<Axis> axes_of(const SweepChoice& choice) {
   return axes;
 }
 
+// Combines each line of --list with each combination of the axes. The ideal override comes first,
+// so that other overrides may change it.
 std::vector<Variant> variants_of(const SweepChoice& choice, const std::vector<Axis>& axes) {
   std::vector<Variant> combinations = grid(choice.scenario, axes);
   if (choice.ideal)

@@ -66,6 +66,7 @@ ChosenRows chosen_rows(const ValidateChoice& choice) {
   const bool only_machines = std::ranges::all_of(choice.datasets, is_machine);
   for (const std::string& file : choice.datasets) {
     if (is_machine(file) && !only_machines) continue;
+    // The content of a file decides its kind.
     if (is_collective_dataset(file)) {
       for (Outcome& outcome : validate_collectives(file)) {
         if (chosen(choice, outcome.row)) rows.collectives.push_back(std::move(outcome));
@@ -125,6 +126,7 @@ void write_files(const ValidateChoice& choice, const ReportChoice& report,
   write_file(choice.json, to_text(json));
 }
 
+// Paths that cannot be written are refused first, because a validation may take long.
 Exit validate_rows(const ValidateChoice& choice) {
   for (const std::string& file : {choice.csv, choice.json, choice.svg, choice.errors})
     refuse_unwritable(file);

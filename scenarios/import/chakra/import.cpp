@@ -38,6 +38,7 @@ class Importer {
   Imported import() {
     for (RankId rank = 0; rank < folder_.ranks.size(); ++rank)
       programs_.push_back(checked_program(rank));
+    // This check comes before the parser's, because it names the nodes of the traces.
     matching_.check();
     imported_.workload = parse_workload(folder_.path.string(), document());
     return std::move(imported_);
@@ -142,6 +143,8 @@ class Importer {
     }
   }
 
+  // Adds the call and the slot to the operation, and records the call for the check that all
+  // members of the group agree.
   void meet(RankId rank, const Node& node, RankProgram& program, Json& op) {
     const GroupKey key = matching_.key_of(rank, node);
     if (!op.contains("call")) op["call"] = matching_.call(key, rank, node);

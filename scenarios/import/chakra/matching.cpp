@@ -99,6 +99,7 @@ void Matching::define(const std::string& name, const Json& row) {
            fmt::format("the traces are of ranks 0 to {}", folder_.ranks.size() - 1));
     return;
   }
+  // A group without a list of ranks has all ranks.
   if (definition.members.empty()) definition.members = world();
   definitions_.try_emplace(name, std::move(definition));
 }
@@ -219,6 +220,7 @@ GroupKey Matching::key_of(RankId rank, const Node& node) {
             .name = name,
             .members = defined->second.members};
   }
+  // Group 0 and calls without a group need no definition: their members follow from the dimensions.
   if (!name.empty() && number != 0) {
     report(file_of(rank),
            fmt::format("{} names group \"{}\", which nothing defines", described(rank, node), name),
@@ -227,6 +229,8 @@ GroupKey Matching::key_of(RankId rank, const Node& node) {
   return {.form = GroupKey::Form::Named, .name = name, .members = along_dimensions(rank, node)};
 }
 
+// Converts the bytes of one member's part to those of the whole buffer, where the trace's
+// convention states the part.
 std::int64_t Matching::whole_bytes(CollectiveOp op, std::int64_t bytes, std::size_t members) const {
   const bool part = (op == CollectiveOp::AllGather && !conventions_.all_gather_output) ||
                     (op == CollectiveOp::ReduceScatter && conventions_.reduce_scatter_output);

@@ -51,6 +51,7 @@ std::map<std::size_t, fs::path> files_by_rank(const fs::path& folder) {
 
 }  // namespace
 
+// The names of streams of the first trace that lists them; traces of other tools list none.
 std::vector<std::string> TraceFolder::streams() const {
   for (const RankFile& rank : ranks) {
     const auto found = rank.trace.attributes.find("streams");
@@ -60,6 +61,7 @@ std::vector<std::string> TraceFolder::streams() const {
   return {};
 }
 
+// Reads the traces in the order of their ranks, which must be 0, 1, 2 and so on without gaps.
 TraceFolder read_trace_folder(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error))
@@ -184,6 +186,8 @@ class Order {
 
 }  // namespace
 
+// A node that is not replayed passes its own dependencies on to its users, so that their order is
+// preserved.
 std::vector<Issued> issue_order(const RankTrace& trace,
                                 const std::function<bool(const Node&)>& is_replayed,
                                 const std::string& file) {

@@ -62,12 +62,14 @@ void join(const Cluster& cluster, const std::vector<std::uint32_t>& to_root, Dev
 
 }  // namespace
 
+// Whether the device is on the path from a leaf to the root.
 bool ReductionTree::holds(DeviceId device, std::size_t at) const {
   DeviceId here = leaf[at];
   while (here != device && here != root) here = parent.at(here);
   return here == device;
 }
 
+// The switches with children before parents: those with most hops to the root come first.
 std::vector<DeviceId> ReductionTree::upwards() const {
   const auto height = [&](DeviceId device) {  // hops to the root
     std::size_t hops = 0;
@@ -114,6 +116,8 @@ std::optional<ReductionTree> reduction_tree(const PlacedGroup& placed,
   return tree;
 }
 
+// The first rank of each NIC, by its index in the node. Nothing if the nodes differ in these
+// indices.
 std::optional<std::vector<std::uint32_t>> sharp_heads(const PlacedGroup& placed,
                                                       const Placement& placement) {
   const SwitchRoutes routes(placed);

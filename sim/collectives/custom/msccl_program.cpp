@@ -81,6 +81,7 @@ CollectiveOp read_operation(const Element& algo) {
   return entry->second;
 }
 
+// MSCCL's step types. The letters are the actions in their order: receive, reduce, copy, send.
 MscclStepKind read_kind(const Element& step) {
   static const std::map<std::string, MscclStepKind, std::less<>> known{
       {"s", {.sends = true}},
@@ -183,6 +184,7 @@ void read_gpus(const Element& algo, MscclProgram& program) {
   }
   for (std::uint32_t id = 0; id < gpus; ++id)
     if (!seen[id]) algo.refuse(fmt::format("GPU {} of {} is missing", id, gpus));
+  // Without nchunksperloop, the largest buffer of any GPU gives the number of chunks.
   program.chunks =
       static_cast<std::uint32_t>(algo.number("nchunksperloop", 1, kMscclChunksMost, chunks));
   if (program.chunks == 0) algo.refuse("there are no chunks", "give nchunksperloop");

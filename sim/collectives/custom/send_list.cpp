@@ -106,6 +106,7 @@ class SendListReader {
     plan_.name = file_.name();
     plan_.op = operation_of(root_.choice("op", operation_names()));
     plan_.summary = root_.text("description", "sends listed in a file");
+    // A value out of range has been reported. Clamping it keeps the following computations valid.
     plan_.ranks = static_cast<std::uint32_t>(
         std::max<std::int64_t>(2, root_.integer("ranks", {.least = 2, .most = kRanksMost})));
     const std::uint32_t n = plan_.ranks;
@@ -132,6 +133,7 @@ class SendListReader {
                  "cut the buffer into fewer pieces");
   }
 
+  // Whether the operation assigns an equal part of the pieces to each rank.
   [[nodiscard]] bool owned() const {
     return plan_.op == CollectiveOp::AllGather || plan_.op == CollectiveOp::ReduceScatter ||
            plan_.op == CollectiveOp::AllToAll;

@@ -81,6 +81,7 @@ CollectiveOp read_op(JsonObject& object) {
   return CollectiveOp::AllReduce;  // choice() has reported the error
 }
 
+// Reads one row. Its operation must be that of the run, which a file edited by hand may violate.
 RunRow read_row(JsonFile& file, JsonObject& object, CollectiveOp op) {
   constexpr double kMost = 1e12;
   RunRow row{.bytes = object.integer(
@@ -130,6 +131,7 @@ const MeasuredCurve* CollectiveProfile::find(const ProfileQuery& question) const
     if (curve.op != question.op || curve.ranks != question.ranks || curve.nodes != question.nodes)
       continue;
     const bool same_type = curve.dtype == nccl_type_name(question.dtype);
+    // The data type counts more than whether the operation was in place.
     const int rank = 1 + (same_type ? 2 : 0) + (curve.in_place ? 0 : 1);
     if (rank > best_rank) best = &curve, best_rank = rank;
   }
@@ -164,6 +166,7 @@ CollectiveProfile read_collective_profile(const std::filesystem::path& path) {
       "version",
       {.least = kVersion, .most = kVersion, .remedy = "import the logs again with this trainyard"});
   CollectiveProfile profile{.source = root.text("source"), .imported = root.text("imported", "")};
+  // The fits follow from the rows, so they are computed anew.
   (void)root.raw("fits");
   for (JsonObject& run : root.objects("runs")) profile.runs.push_back(read_run(file, run));
   if (std::all_of(profile.runs.begin(), profile.runs.end(),
@@ -174,6 +177,7 @@ CollectiveProfile read_collective_profile(const std::filesystem::path& path) {
   return profile;
 }
 
+// The schema is near the beginning of the file, so the text is not parsed.
 bool is_collective_profile(std::string_view text) {
   return text.substr(0, 4096).find(kSchema) != std::string_view::npos;
 }

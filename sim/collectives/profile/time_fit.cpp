@@ -127,6 +127,7 @@ class Cuts {
 double criterion(double error_squared, std::size_t sizes, std::size_t segments) {
   const auto n = static_cast<double>(sizes);
   const double mean = std::max(error_squared / n, kErrorLeast * kErrorLeast);
+  // Each segment has a latency and a rate, and each but the first has a threshold.
   return n * std::log(mean) + (3.0 * static_cast<double>(segments) - 1.0) * std::log(n);
 }
 
@@ -156,6 +157,8 @@ FitSegment segment_of(std::span<const SizeTime> points) {
 }
 
 // The size from which the upper segment applies.
+// It is the intersection of the two lines if that lies between the segments, else the geometric
+// mean of their ends.
 double threshold(const FitSegment& below, const FitSegment& above) {
   const auto low = static_cast<double>(below.to_bytes);
   const auto high = static_cast<double>(above.from_bytes);

@@ -150,6 +150,7 @@ std::vector<Row> use_of_classes(const RunView& view) {
   return use;
 }
 
+// For each kind and capacity of links, the highest use of any class in each hundredth of the step.
 std::map<LinkKey, Row> busiest_by_kind(const RunView& view) {
   const std::vector<Row> use = use_of_classes(view);
   std::map<LinkKey, Row> rows;
@@ -251,6 +252,7 @@ std::string area(const std::vector<MemoryPoint>& curve, std::size_t category,
     const auto bytes = std::accumulate(point.by_category.begin(), end, std::int64_t{0});
     const double x = scale.x(point.time_s);
     const double y = scale.y(static_cast<double>(bytes));
+    // A point that changes no height adds nothing to the outline.
     if (y == last_y) continue;
     path += fmt::format("L{:.1f},{:.1f}L{:.1f},{:.1f}", x, last_y, x, y);
     last_y = y;
@@ -363,6 +365,7 @@ std::string topology_chart(const Cluster& cluster) {
   return picture("The cluster: how many of each device, and what joins them", height, body);
 }
 
+// All stages share one scale, which includes the largest capacity.
 std::int64_t memory_scale(const std::vector<StageMemory>& stages) {
   std::int64_t most = 1;
   for (const StageMemory& stage : stages)

@@ -47,6 +47,8 @@ std::size_t count(const std::vector<Lane>& lanes) {
       [](std::size_t sum, const Lane& lane) { return sum + lane.blocks.size(); });
 }
 
+// Blocks are arrays without keys, with times in nanoseconds, because a page has up to kMostBlocks
+// of them.
 Json lane_json(const RunView& view, const Lane& lane) {
   const RankClass& ranks = view.partition.ranks[lane.rank_class];
   Json streams = Json::array();
@@ -154,6 +156,7 @@ std::string cards(const RunView& view) {
   return html + "</dl>\n";
 }
 
+// Shows at most kMostCharts stages, evenly spaced.
 std::string memory(const RunView& view) {
   constexpr std::size_t kMostCharts = 8;
   const std::vector<StageMemory> stages = stage_memory(view);

@@ -32,6 +32,8 @@ std::size_t index_of(const RankValue& value) {
   return what < kValuesOfRank ? what : what + value.slot * kValuesOfSlot;
 }
 
+// The texts that differ between the ranks of a class, by index_of(). Unbound slots have empty
+// texts.
 std::vector<std::string> rank_values(const RunView& view, RankId rank) {
   const Rank& one = view.workload.ranks.at(rank);
   std::vector<std::string> values(kValuesOfRank + one.slots.size() * kValuesOfSlot);
@@ -83,6 +85,8 @@ ClassTrace::ClassTrace(const RunView& view, std::uint32_t rank_class)
   }
 }
 
+// Visits the annotation of the step, then the operations in issue order, each with the wait before
+// it.
 void ClassTrace::for_each_slice(const std::function<void(const ShownSlice&)>& visit) {
   calls_of_slot_.assign(rank_.slots.size(), 0);
   visit({.thread = kStepThread,
@@ -101,6 +105,7 @@ void ClassTrace::for_each_slice(const std::function<void(const ShownSlice&)>& vi
   }
 }
 
+// Visits the resident memory at time 0, then each instant at which a category changes.
 void ClassTrace::for_each_memory(const std::function<void(const ShownMemory&)>& visit) const {
   std::vector<std::int64_t> bytes = view_.resident_bytes_of(rank_.program);
   std::vector<std::size_t> changed(bytes.size());

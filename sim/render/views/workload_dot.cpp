@@ -50,6 +50,8 @@ std::string_view colour_of(StepPart part) {
   return "#eeeeee";
 }
 
+// Solid edges are the order of a stream, dashed edges are dependencies, and dotted edges join
+// operations that meet.
 class Drawer {
  public:
   Drawer(const Workload& workload, const DotOptions& options)
@@ -57,6 +59,7 @@ class Drawer {
     for (std::uint32_t program = 0; program < workload.programs.size(); ++program) {
       if (options.program.value_or(program) == program) programs_.push_back(program);
     }
+    // All programs get an equal part of the operations that may be drawn.
     each_ = std::max<std::size_t>(
         1, options.most_operations / std::max<std::size_t>(1, programs_.size()));
   }

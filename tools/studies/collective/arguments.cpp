@@ -21,6 +21,7 @@ struct Unit {
   double bytes;
 };
 constexpr double kKibi = 1024.0;
+// One letter is a binary unit, as in nccl-tests; KB, MB, GB and TB are decimal.
 constexpr std::array kUnits{Unit{"", 1.0},
                             Unit{"B", 1.0},
                             Unit{"K", kKibi},
@@ -126,6 +127,7 @@ std::vector<std::int64_t> parse_sizes(std::string_view text) {
   return sizes;
 }
 
+// The largest binary unit that gives a whole number.
 std::string size_text(std::int64_t bytes) {
   constexpr std::array kNames{"B", "KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
@@ -190,6 +192,7 @@ std::vector<std::uint32_t> parse_ranks(std::string_view text, std::size_t gpus,
   return ranks;
 }
 
+// Parses OP[/ALGORITHM]:RANKS[@SIZE].
 CollectiveGroup parse_group(std::string_view text, std::size_t gpus) {
   const std::string option = "--group";
   const std::size_t colon = text.rfind(':');
@@ -215,6 +218,7 @@ CollectiveGroup parse_group(std::string_view text, std::size_t gpus) {
   return group;
 }
 
+// tensor=N makes groups of N neighbouring ranks. data=N makes the N groups across such neighbours.
 std::vector<std::vector<std::uint32_t>> split_groups(std::string_view text,
                                                      std::span<const std::uint32_t> ranks) {
   const std::string option = "--split";

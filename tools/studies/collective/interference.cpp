@@ -180,6 +180,7 @@ class Runs {
         {.cluster = cluster_, .workload = workload, .partition = partition, .kernel_seconds = {}});
   }
 
+  // The time of one group without the others.
   [[nodiscard]] double alone_s(std::size_t index) const {
     const std::vector<const CollectiveGroup*> group{&question_.groups[index]};
     const Joined joined(group, std::span(calls_).subspan(index, 1));

@@ -59,6 +59,7 @@ std::vector<std::string> drawn(const CollectiveStudy& study, const CellAxes& axe
     for (const CollectiveRow& row : study.algorithms[i].rows) {
       const std::size_t x = axes.size.cell(static_cast<double>(row.bytes), area.columns);
       const std::size_t y = axes.busbw.cell(row.busbw, area.lines);
+      // A star marks a cell that several algorithms share.
       char& place = lines[area.lines - 1 - y][x];
       place = place == ' ' || place == letters[i] ? letters[i] : '*';
     }
@@ -68,6 +69,7 @@ std::vector<std::string> drawn(const CollectiveStudy& study, const CellAxes& axe
 
 }  // namespace
 
+// The letter of each algorithm: the first free letter of its name, or else any free letter.
 std::string plot_letters(const CollectiveStudy& study) {
   constexpr std::string_view kAny = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::string letters;
@@ -118,6 +120,7 @@ class Axis {
 
   void include(double value) {
     if (!(value > 0.0)) return;
+    // The tolerance keeps a value that is a power of the base, up to rounding, from adding a tick.
     least_ = std::min(least_, std::floor(power_of(value) + 1e-9));
     most_ = std::max(most_, std::ceil(power_of(value) - 1e-9));
   }
@@ -190,6 +193,7 @@ std::string grid(const Axes& axes) {
   return text;
 }
 
+// Measured points are drawn as circles without a line.
 std::string curve(const PlotSeries& series, const Axes& axes, std::string_view colour) {
   std::string path, circles;
   for (const PlotPoint& point : series.points) {
@@ -247,6 +251,7 @@ std::vector<PlotSeries> series_of(const CollectiveStudy& study, const MeasuredTi
   return all;
 }
 
+// Two series for each collective: alone (dashed) and together with the other groups.
 std::vector<PlotSeries> series_of(const InterferenceStudy& study) {
   std::map<std::string, std::size_t> known;
   std::vector<PlotSeries> all;

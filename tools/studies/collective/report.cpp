@@ -14,6 +14,7 @@ namespace trainyard {
 
 namespace {
 
+// Relative difference below which two times are equal; the first algorithm then wins.
 constexpr double kEqual = 1e-9;
 
 // The index of the quickest algorithm at one size, optionally without one of them.
@@ -93,6 +94,8 @@ std::string measured_cells(const CollectiveRow& row, const MeasuredTime* time) {
 
 }  // namespace
 
+// The elements as nccl-tests counts them: those of one rank's part where the operation divides the
+// buffer among the ranks.
 std::int64_t element_count(const CollectiveStudy& study, std::int64_t bytes) {
   const bool parts = study.op == CollectiveOp::AllGather ||
                      study.op == CollectiveOp::ReduceScatter || study.op == CollectiveOp::AllToAll;

@@ -100,6 +100,7 @@ std::vector<Override> changes_to(const std::vector<InputDifference>& differences
   return way;
 }
 
+// The first side with the first `count` changes.
 Variant after(const Variant& first, const std::vector<Override>& way, std::size_t count) {
   Variant variant = first;
   variant.changes.insert(variant.changes.end(), way.begin(),
@@ -107,6 +108,7 @@ Variant after(const Variant& first, const std::vector<Override>& way, std::size_
   return variant;
 }
 
+// Simulates the variants in child processes. Returns the rows by the key of their variant.
 std::map<std::string, Json> run_all(const std::vector<Variant>& variants,
                                     const CompareOptions& options) {
   Journal journal("");
@@ -129,6 +131,7 @@ std::vector<ChangeStep> steps_to(const Comparison& comparison, std::size_t to,
     const bool last = count == way.size();
     const auto found = rows.find(variant_key(after(comparison.sides[0].variant, way, count)));
     if (!last && found == rows.end()) continue;
+    // With all changes made, the scenario is the other side, which has been simulated already.
     const RowFigures figures = last ? comparison.sides[to].figures : row_figures(found->second);
     if (!figures.ran) continue;
     step.step_time_s = figures.step_time_s;

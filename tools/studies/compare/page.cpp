@@ -46,6 +46,7 @@ std::string bar(double x, double y, double width, std::string_view colour, std::
       x, y, width, colour, svg_escaped(title));
 }
 
+// The scale that all bars share. It is positive even if no side gave a result.
 double longest_step(const Comparison& comparison) {
   double longest = 1e-12;
   for (const ComparedSide& side : comparison.sides)
@@ -147,6 +148,7 @@ std::string comparison_verdict(const Comparison& comparison, std::size_t side) {
                                          : std::string(word_for(kRunStatus, other.figures.status)));
   const double ratio = other.figures.step_time_s / first.figures.step_time_s;
   std::string text =
+      // The text has one decimal of a percent, so a smaller difference would read as 0.0 %.
       std::abs(ratio - 1.0) < 5e-4
           ? fmt::format("{} takes as long as {}", other.name, first.name)
           : fmt::format("{} is {:.1f} % {} than {}", other.name, 100.0 * std::abs(ratio - 1.0),

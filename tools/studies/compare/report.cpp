@@ -70,6 +70,7 @@ std::string against(double value, double first, const std::string& text, bool is
   return fmt::format("{} ({})", text, signed_percent(value / first - 1.0));
 }
 
+// One line of the table of figures. A side without a result has "-".
 template <class Value, class Print>
 Cells figure_row(const Comparison& comparison, const std::string& title, const Value& value,
                  const Print& print) {
@@ -169,10 +170,13 @@ std::string list_text(const Comparison& comparison, const std::string& title,
   std::vector<std::map<std::string, std::string>> sides;
   for (const ComparedSide& side : comparison.sides) {
     auto& cells = sides.emplace_back();
+    // A row has flat keys ("collectives.0.group"), so the list ends at the first number without a
+    // name.
     for (std::size_t number = 0; side.figures.ran; ++number) {
       const std::string prefix = fmt::format("{}.{}.", list, number);
       const std::string name = name_of(side.row, prefix);
       if (name.empty()) break;
+      // Entries with equal names share a cell.
       std::string& cell = cells[name];
       cell += (cell.empty() ? "" : "; ") + cell_of(side.row, prefix);
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);

@@ -11,6 +11,8 @@ namespace trainyard {
 
 namespace {
 
+// This and the following functions change the settings. They return false if the change does not
+// apply or changes nothing; the settings are then not used.
 bool recompute_modules_of(Knobs& knobs, const RecomputeModules& modules) {
   Training& t = knobs.training;
   if (t.recompute == Recompute::Full) return false;
@@ -45,6 +47,7 @@ bool recompute_groups(Knobs& knobs, std::int64_t layers) {
   return single;
 }
 
+// Context ranks count as well, because the state is sharded over them, too.
 bool shard_more(Knobs& knobs, std::int64_t stages) {
   Parallelism& p = knobs.parallelism;
   p.zero_stage += stages;
@@ -117,6 +120,8 @@ bool turn_on(bool& flag) {
   return flag = true;
 }
 
+// The search never combines two changes of one kind. Milder and stronger variants are therefore
+// separate entries.
 std::vector<FitChange> all_changes() {
   return {
       {"recompute", [](Knobs& k) { return recompute_modules_of(k, {}); }},

@@ -20,6 +20,8 @@ namespace trainyard {
 
 RuleOfThumb rule_of_thumb(double parameters, double gpu_gigabytes) {
   TY_CHECK(gpu_gigabytes > 0.0, gpu_gigabytes);
+  // State in bf16 with fp32 gradients takes 18 bytes per parameter
+  // (models/architecture/memory.hpp); activations add a quarter.
   constexpr double kBytesPerParameter = 18.0;
   constexpr double kActivations = 1.25;
   const double gpus = parameters / 1e9 * kBytesPerParameter * kActivations / gpu_gigabytes;
@@ -119,6 +121,7 @@ std::string way_table(const FitSearch& search, const std::vector<WayToFit>& ways
   const FitFigures& now = search.now;
   for (const WayToFit& way : ways) {
     const FitFigures& figures = way.figures;
+    // The lower bound excludes this change, so it was not simulated and has no step time.
     if (!way.simulated) {
       table.row({"over " + bytes_text(figures.peak_bytes), "", "", "", ""});
       continue;
@@ -128,6 +131,8 @@ std::string way_table(const FitSearch& search, const std::vector<WayToFit>& ways
                signed_percent(figures.step_time_s / now.step_time_s - 1.0),
                signed_percent(figures.gpu_seconds() / now.gpu_seconds() - 1.0)});
   }
+  // The table is formatted as a whole for its column widths; then its lines alternate with the
+  // changes.
   std::istringstream lines(table.text());
   std::string text;
   std::string line;

@@ -37,6 +37,7 @@ struct Candidate {
   double least_bytes = 0.0;  // proven lower bound of the peak; 0: not known
 };
 
+// Runs in a child process, which returns the figures as one line of JSON.
 std::string simulated(const Scenario& scenario) {
   const FitFigures figures = fit_figures(scenario, simulate(scenario, {}));
   return to_line(Json{figures.peak_bytes, figures.step_time_s, figures.gpus, figures.fits});
@@ -88,12 +89,14 @@ class Search {
                         .way = {.changes = difference(scenario_, knobs), .figures = {}}};
     try {
       const Scenario changed = changed_scenario(candidate.way);
+      // The bounder holds for the cluster of the original scenario only.
       const bool same_cluster = gpu_count(changed.cluster) == gpu_count(scenario_.cluster);
       if (bounder_ && same_cluster && !unbounded_part(changed))
         candidate.least_bytes = bounder_->bound(changed.plan).peak_bytes;
     } catch (const InputError&) {
       return std::nullopt;
     }
+    // A lower bound above the capacity proves that the plan does not fit, without a simulation.
     if (candidate.least_bytes > static_cast<double>(found_.now.capacity_bytes))
       candidate.way.figures.peak_bytes = static_cast<std::int64_t>(candidate.least_bytes);
     return candidate;
@@ -143,6 +146,7 @@ class Search {
                      .gpus = figures[2],
                      .fits = figures[3]};
     };
+    // The child processes inherit what is loaded before they are forked.
     load_fluid_solver();
     run_in_processes(
         open.size(),

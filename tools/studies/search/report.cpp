@@ -91,6 +91,7 @@ std::string against(const FoundLayout& first, const FoundLayout& other) {
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   const double step_s = first.figures.step_time_s;
   std::string saves, pays;
+  // Parts that differ by less than a thousandth of the step are left out.
   for (const auto& [name, seconds] : parts) {
     if (seconds > 1e-3 * step_s)
       saves += fmt::format("{}{} {}", saves.empty() ? "" : ", ", to_text(Seconds{seconds}), name);
@@ -114,6 +115,7 @@ std::string why_text(const SearchResult& result) {
         [&](const auto& found) { return size(found.layout.plan) != size(first.layout.plan); });
     if (other == result.best.end()) return;
     const std::string name = layout_name(other->layout);
+    // One layout may differ in several sizes, but it is compared once.
     if (std::find(said.begin(), said.end(), name) != said.end()) return;
     said.push_back(name);
     text += wrapped(fmt::format("  against {} ({}): {}", name, what, against(first, *other)), 4);
@@ -165,6 +167,7 @@ std::string counts_text(const SearchCounts& counts) {
       2);
 }
 
+// Whether a collective runs with a named algorithm instead of NCCL's choice.
 bool leaves_nccl(const FoundLayout& found) {
   return std::ranges::any_of(found.layout.variant.changes, [](const Override& change) {
     return change.path.starts_with("collectives.") && change.value != "nccl";

@@ -69,6 +69,8 @@ Override override_of(const std::string& text) {
   return {.path = text.substr(0, equals), .value = text.substr(equals + 1)};
 }
 
+// One text gives an axis of one field. Several texts give one axis whose fields change together
+// (--zip).
 Axis axis_of(const std::vector<std::string>& texts) {
   Axis axis;
   for (const std::string& text : texts) {
@@ -93,6 +95,7 @@ Axis axis_of(const std::vector<std::string>& texts) {
   return axis;
 }
 
+// The Cartesian product of the axes. The values of the last axis change fastest.
 std::vector<Variant> grid(const std::string& file, std::span<const Axis> axes) {
   std::vector<Variant> variants{{.file = file}};
   for (const Axis& axis : axes) {
@@ -109,6 +112,7 @@ std::vector<Variant> grid(const std::string& file, std::span<const Axis> axes) {
   return variants;
 }
 
+// One variant per line. Empty lines and lines that begin with "#" are skipped.
 std::vector<Variant> listed(const std::string& file, const std::string& name,
                             const std::string& text) {
   std::vector<Variant> variants;
@@ -142,6 +146,7 @@ Shard shard_from(const std::string& text) {
   return shard;
 }
 
+// Takes every n-th variant, so that neighbouring variants are in different shards.
 std::vector<Variant> shard_of(const std::vector<Variant>& variants, Shard shard) {
   std::vector<Variant> part;
   for (std::size_t i = shard.number - 1; i < variants.size(); i += shard.of)

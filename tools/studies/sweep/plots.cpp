@@ -80,6 +80,7 @@ double tick_step(double most) {
   return 10.0 * power;
 }
 
+// The vertical axis starts at 0.
 std::string frame(const SweepPlot& plot, double top_value) {
   std::string text;
   const double step = top_value > 0.0 ? tick_step(top_value) : 1.0;
@@ -111,6 +112,8 @@ struct Line {
   std::vector<Cell> cells;  // by point of the first axis
 };
 
+// Draws one line and its key. A missing result interrupts the line; an open circle marks a run that
+// does not fit.
 std::string drawn(const Line& line, std::size_t number, double top_value) {
   const std::string_view colour = svg_colour(number);
   std::string path, circles;
@@ -142,6 +145,7 @@ std::string drawn(const Line& line, std::size_t number, double top_value) {
       key_y + 4.0, svg_escaped(line.name));
 }
 
+// One line for each combination of values of all axes but the first.
 std::vector<Line> lines_of(const SweepRows& rows, const SweepPlot& plot, const GridCells& places) {
   const std::string file = rows.front().variant.file;
   std::vector<Line> lines;
@@ -174,6 +178,7 @@ Shade shade(double share) {
 
 constexpr double kCellWidth = 92.0, kCellHeight = 44.0, kRowTitles = 200.0;
 
+// A cell without a result is grey, and a run that does not fit is struck through.
 std::string heat_cell(const Cell& cell, const GridCells& places, double x, double y) {
   const double range = places.most() - places.least();
   const Shade colour = cell.value

@@ -133,6 +133,8 @@ Json columns_of(const Json& row) {
 
 }  // namespace
 
+// The rows in the order of the variants. Equal variants have one row; a variant that has not run
+// has a null row.
 SweepRows sweep_rows(const std::vector<Variant>& variants, const Journal& journal) {
   std::map<std::string, const Json*> known;
   for (const Json& row : journal.rows()) known[row["key"].get<std::string>()] = &row;
@@ -168,6 +170,7 @@ std::string sweep_text(const SweepRows& rows) {
   return table.text() + "\n" + counts_text(rows) + reasons_text(rows);
 }
 
+// Results may have different columns, so the header is the union in the order of appearance.
 std::string sweep_csv(const SweepRows& rows) {
   std::vector<Json> lines;
   std::vector<std::string> names;

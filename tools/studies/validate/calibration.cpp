@@ -69,6 +69,7 @@ double residual(const FitRow& row, const std::vector<double>& logs) {
   return value;
 }
 
+// Refuses a constant on which the rows hardly depend: its fitted value would be arbitrary.
 void refuse_idle(const std::vector<FitRow>& rows, const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     double mean = 0.0;
@@ -222,6 +223,8 @@ std::vector<MeasuredRow> rows_with_shared_levels(std::vector<MeasuredRow> rows,
   return rows;
 }
 
+// A fit needs several rows per constant, and sources that can be left out one after the other to
+// estimate the spread.
 void refuse_unsupported(const std::vector<MeasuredRow>& rows, std::size_t constants,
                         const CalibrateOptions& options) {
   const Feature left_out = options.left_out;

@@ -102,6 +102,7 @@ std::vector<MeasuredPoint> points_of(const std::vector<MeasuredRun>& runs) {
   return points;
 }
 
+// The content decides which format the file has.
 std::vector<MeasuredPoint> own_points(const std::filesystem::path& file) {
   const std::string text = as_utf8(read_file(file));
   if (is_collective_profile(text)) return points_of(read_collective_profile(file.string()).runs);
@@ -149,6 +150,8 @@ Outcome outcome_on(const Cluster& cluster, const std::string& source, const Meas
   return outcome;
 }
 
+// Simulates every point of the file on a described cluster. Points that no collective describes
+// (one rank, no bytes or no time) are left out.
 std::vector<Outcome> outcomes_on_cluster(const std::filesystem::path& file,
                                          const std::string& machine) {
   const std::shared_ptr<const Cluster> cluster = shared_cluster(read_cluster_file(machine));
@@ -186,6 +189,8 @@ bool is_collective_dataset(const std::filesystem::path& file) {
          is_nccl_log(text) || is_collective_profile(text);
 }
 
+// The machine is a cluster or a platform block in the file's .machine.json, or else a measured
+// platform of NCCL's data.
 std::vector<Outcome> validate_collectives(const std::filesystem::path& file) {
   const std::optional<std::filesystem::path> machine = machine_file(file);
   if (!machine && !nccl::fit::is_measured_platform(file))

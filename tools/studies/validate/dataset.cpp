@@ -34,6 +34,8 @@ std::string until(const std::string& text, const char* letters) {
   return part;
 }
 
+// The parallelism as words: the dimensions with more than one rank, and how the data-parallel ranks
+// shard the state.
 std::string dimensions(const Json& row) {
   std::string text;
   for (const char* name : {"tp", "pp", "cp", "ep"}) {
@@ -74,6 +76,7 @@ std::string scale(std::int64_t gpus) {
 
 }  // namespace
 
+// A null counts as absent.
 const Json* value_at(const Json& json, const std::string& pointer) {
   const Json::json_pointer place(pointer);
   if (!json.contains(place)) return nullptr;
@@ -227,6 +230,7 @@ Json description(const Line& line) {
           {"recompute", "full"}};
 }
 
+// The first line is the heading; `number` is the line number in the file.
 std::vector<MeasuredRow> read_vtrain_table(const std::string& file, const std::string& text) {
   std::istringstream lines(text);
   std::string line;
@@ -289,6 +293,7 @@ MeasuredRow row_of(const std::string& file, std::size_t number, const Json& json
   MeasuredRow row;
   row.id = text_at(json, "/id");
   if (row.id.empty()) refuse(file, pointer + "/id", "is missing", "it must be a text");
+  // An id begins with its source: "titan-llama3_8b-h100".
   row.source = row.id.substr(0, row.id.find('-'));
   row.complete = truth_at(json, "/complete", true);
   row.step_time_s = measured_time(json);

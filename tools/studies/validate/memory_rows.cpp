@@ -75,6 +75,7 @@ MeasuredRow run_of_figure(const Json& json) {
   return row;
 }
 
+// A figure gives two rows of the same run; validate() simulates equal scenarios once.
 std::vector<MemoryRow> rows_of_figure(const std::string& id, const Json& json) {
   if (value_at(json, "/activations_pct_of_tp_baseline") != nullptr) {
     MemoryRow row = new_row(id, "activations of the first stage", 0.0);
@@ -104,10 +105,12 @@ MemoryRow row_of_run(const std::string& id, const Json& json,
   row.read = allocated ? [](const Outcome& run) { return run.peak_memory_gib; }
                        : [](const Outcome& run) { return run.memory.reserved; };
   row.run = found->second;
+  // validate() skips a run that has neither a measured step time nor a measured memory.
   row.run->peak_memory_gib = row.outcome.measured_gib;
   return row;
 }
 
+// The runs of training/published.json in the folder of the file, by id.
 std::map<std::string, MeasuredRow> runs_beside(const std::filesystem::path& file) {
   std::map<std::string, MeasuredRow> runs;
   const std::filesystem::path data = file.parent_path() / "training" / "published.json";
@@ -167,6 +170,7 @@ std::vector<MemoryOutcome> validate_memory(const std::filesystem::path& file,
     if (row.run) runs.push_back(*row.run);
   const std::vector<Outcome> simulated = validate(runs, options);
   std::vector<MemoryOutcome> outcomes;
+  // `simulated` has one outcome for each row with a run, in the order of the rows.
   std::size_t next = 0;
   for (MemoryRow& row : rows) {
     if (row.run) {

@@ -66,6 +66,7 @@ void add_parts(const Result& run, std::size_t rank_class, std::map<std::string, 
   }
 }
 
+// The parts of the step of the mean rank, in seconds.
 Json parts_json(const Result& run) {
   std::map<std::string, double> parts;
   double ranks = 0.0;
@@ -115,6 +116,7 @@ Json simulate_document(const std::string& name, const Json& document) {
   return {{"step_time_s", run.timeline.makespan_s},
           {"parts", parts_json(run)},
           {"peak_memory_gib", peak / kGib},
+          // outcome_of() reads these by position.
           {"memory_gib",
            {reserved / kGib, state / kGib, category_bytes(first, Category::Activations) / kGib}},
           {"fits", fits},

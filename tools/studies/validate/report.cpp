@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kPartsNamed = 3;
 constexpr std::size_t kIdsNamed = 3;
 
+// One line of a table of scores. The scores of a group without a predicted row are empty.
 std::vector<std::string> cells(const GroupScore& group) {
   const Score& score = group.score;
   std::vector<std::string> row{group.group, fmt::format("{}", score.rows),

@@ -119,6 +119,7 @@ namespace {
 // Rounds to a thousandth, so that a rerun on another machine gives the same value.
 double rounded(double share) { return std::round(1e3 * share) / 1e3; }
 
+// Leaves out kinds with fewer than kRunsLeast runs.
 void add(Json& kinds, Json entry, const std::vector<double>& errors) {
   if (errors.size() < kRunsLeast) return;
   const Score score = score_of(errors);
@@ -131,6 +132,7 @@ void add(Json& kinds, Json entry, const std::vector<double>& errors) {
 
 }  // namespace
 
+// Scores by kind of run, and then by GPU generation alone for runs whose kind has no entry.
 Json error_table(const std::vector<Outcome>& outcomes, const std::string& source) {
   std::map<RunKind, std::vector<double>> of_kind;
   std::map<std::string, std::vector<double>> of_generation;

@@ -60,6 +60,7 @@ std::vector<PublishedFact> load_facts() {
   return all;
 }
 
+// The first platform whose texts the row's begin with. A node that the row names has precedence.
 RowPlatform platform_of(const RowTables& tables, const MeasuredRow& row) {
   const std::string own = text_at(row.description, "/hardware/node");
   if (!own.empty()) return {.gpu = {}, .nics = {}, .id = {}, .node = own, .patch = {}};
@@ -162,6 +163,7 @@ Json cluster_of(const RowTables& tables, const MeasuredRow& row) {
   cluster["node"] =
       whole && !patched ? Json(platform.node) : with_gpus(std::move(node), share, row);
   cluster["nodes"] = gpus / share;
+  // Several nodes are assumed to have a rail-optimised fabric.
   cluster["fabric"] = {{"kind", gpus == share ? "single_switch" : "rail_optimized"}};
   return cluster;
 }
@@ -181,6 +183,7 @@ Json with_facts(const RowTables& tables, const MeasuredRow& row, Json document) 
                          row.id.starts_with(fact.id) && notes.starts_with(fact.notes) &&
                          (fact.recompute.empty() || recompute == fact.recompute);
     if (!applies) continue;
+    // Facts apply in the order of the file, so a later one overrides an earlier one.
     document.merge_patch(fact.scenario);
     document["assumptions"].push_back(
         fact.framework.empty() ? fact.source : fmt::format("{}: {}", fact.framework, fact.source));

@@ -108,6 +108,8 @@ std::string kernel_class(std::string_view name) {
   return "elementwise";
 }
 
+// The text of a simulated kernel begins with its kind (sim/workload/kernel.cpp). Every other first
+// word is that of a GEMM.
 std::string simulated_kernel_class(std::string_view text) {
   const std::string_view word = text.substr(0, text.find(' '));
   if (word == "attention" || word == "copy") return std::string(word);
@@ -124,6 +126,7 @@ bool is_communication(std::string_view kernel_class) {
   return std::find(kKinds.begin(), kKinds.end(), kernel_class) != kKinds.end();
 }
 
+// The length of the union of the spans.
 double covered(std::vector<TimeSpan> spans) {
   std::sort(spans.begin(), spans.end(),
             [](const TimeSpan& a, const TimeSpan& b) { return a.start_s < b.start_s; });
@@ -203,6 +206,7 @@ std::vector<Gap> gaps_of(const StepProfile& predicted, const StepProfile& measur
   std::vector<Gap> gaps;
   for (const std::string& kind : kinds)
     gaps.push_back({kind, at(predicted, kind), at(measured, kind)});
+  // The two lines in parentheses are no classes of kernels.
   gaps.push_back({"(communication alone)", predicted.exposed_s, measured.exposed_s});
   gaps.push_back({"(no kernel)", predicted.idle_s, measured.idle_s});
   std::stable_sort(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {

@@ -108,6 +108,7 @@ Events events_of(const std::string& file, const Json& all) {
   std::map<Lane, double> waits;  // start of the waiting slice of each lane
   for (std::size_t index = 0; index < all.size(); ++index) {
     const Json& event = all[index];
+    // Only complete events have a duration.
     if (text_at(event, "/ph") != "X") continue;
     const auto time = [&] { return span_of(file, index, event); };
     const std::string category = text_at(event, "/cat");
@@ -178,6 +179,7 @@ StepProfile of_array(const std::string& file, const Json& all) {
 
 }  // namespace
 
+// The first character decides: JSON begins with "{" or "[", everything else is lines of step times.
 StepProfile read_step_profile(const std::filesystem::path& file) {
   const std::string name = file.string();
   const std::string text = as_utf8(read_file(file));

@@ -101,6 +101,8 @@ constexpr std::uint64_t kTheSequence = 1;
 constexpr std::size_t kCompressedMost = 448 * 1024;
 constexpr int kCompression = 4;  // as in sim/render/output_stream.cpp
 
+// A packet as an element of the trace file. A trace is a sequence of such elements, so files can be
+// written piece by piece.
 std::string framed(const WireMessage& one) {
   WireMessage file;
   file.message(trace::kPacket, one);
@@ -130,6 +132,7 @@ WireMessage clock_at_start(std::uint64_t id, bool differences) {
 
 }  // namespace
 
+// Seven bits per byte, the lowest first; the top bit marks that more bytes follow.
 void WireMessage::varint(std::uint64_t value) {
   while (value >= kVarintMore) {
     bytes_ += static_cast<char>((value & (kVarintMore - 1)) | kVarintMore);
@@ -143,6 +146,7 @@ void WireMessage::number(std::uint32_t field, std::uint64_t value) {
   varint(value);
 }
 
+// A negative number is written as its 64-bit two's complement, as protobuf does for int64.
 void WireMessage::signed_number(std::uint32_t field, std::int64_t value) {
   number(field, static_cast<std::uint64_t>(value));
 }
@@ -238,6 +242,8 @@ std::uint64_t TrackBody::number_of(Table& table, std::string_view text, std::uin
   return place->second;
 }
 
+// Values of a rank refer to texts that track_head() defines, so that all ranks of a class share the
+// encoded body.
 void TrackBody::argument(const ShownArgument& argument) {
   annotation_.clear();
   annotation_.number(annotation::kName, number_of(argument_names_, argument.name, 1));

@@ -89,6 +89,7 @@ class ClassPackets {
     kept_.at(slice.thread).push_back({slice, {slice.arguments.begin(), slice.arguments.end()}});
   }
 
+  // Counters are written as differences from their last value.
   void make_counters(const RunView& view) {
     const std::size_t categories = view.workload.categories.size();
     std::vector<TrackBody> open(categories + 1, TrackBody(0));
@@ -245,6 +246,7 @@ TraceCounts write_perfetto_trace(const RunView& view, const std::filesystem::pat
   const std::vector<ShownClass> classes = by_class(view, ranks);
   OutputStream out(file);
   PerfettoFile trace(view, ranks, out);
+  // The packets of one class are in memory at a time.
   for (const ShownClass& shown : classes) {
     const ClassPackets packets(view, shown, options.memory_counters);
     for (const RankId rank : shown.ranks) trace.write_rank(rank, packets);
