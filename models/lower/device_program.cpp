@@ -146,6 +146,7 @@ void DeviceMessages::receive(const Transfer& transfer, Pass pass) {
                   .stream = forward ? Stream::RecvForward : Stream::RecvBackward,
                   .slot = peer_slot(forward ? PeerUse::RecvForward : PeerUse::RecvBackward, from),
                   .bytes = bytes_of(transfer)},
+                 // Without overlap, a receive waits for the computation that is written before it.
                  options_.messages.overlap ? kNone : build_.last_compute());
 }
 
@@ -231,6 +232,7 @@ void DeviceLowering::forward(std::int32_t microbatch) {
   Tags tags{.part = StepPart::Forward, .microbatch = microbatch};
   UnitIndex place;
   for (std::size_t segment = 0; segment < split_.segments.size(); ++segment) {
+    // Messages between devices belong to no layer.
     tags.layer = -1;
     build_.tag(tags);
     device_messages_.before_forward(segment);

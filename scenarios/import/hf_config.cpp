@@ -187,8 +187,8 @@ void fill_qwen3_moe(Config& config, HfShape& made) {
   fill_qwen_experts(config, made);
 }
 
-// Multi-head latent attention: keys and values have no own number of heads, and a query head is
-// divided into two parts.
+// Multi-head latent attention: keys and values have no separate number of heads, and a query head
+// is divided into two parts.
 void fill_deepseek(Config& config, HfShape& made) {
   fill_llama(config, made);
   Json& shape = made.shape;

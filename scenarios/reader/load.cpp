@@ -232,8 +232,6 @@ Scenario read_scenario(JsonFile& file) {
   scenario.file = file.name();
   const fs::path folder = fs::path(file.name()).parent_path();
   JsonObject root = file.root();
-  // Sections are read before the files that depend on them: kernels on the training section,
-  // gradients on the recipe.
   root.ignore("applied_defaults");          // defaults.hpp reads it
   if (!file.is_sound("")) return scenario;  // not an object: every field would be missing
   scenario = read_fields(root, heading_fields(), std::move(scenario));
@@ -252,6 +250,8 @@ Scenario read_scenario(JsonFile& file) {
     JsonObject published = root.object("published");
     scenario.published = read_fields(published, published_fields(), Published{});
   }
+  // Sections are read before the files that depend on them: kernels on the training section,
+  // gradients on the recipe.
   read_framework(file, scenario);
   read_recipe(file, scenario.plan);
   settle_gradients(file, scenario.plan);

@@ -153,7 +153,7 @@ std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster)
 
 }  // namespace
 
-// What is known before the run. with_run() adds what the run determines.
+// The facts that are known before the run. with_run() adds those that the run determines.
 RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   const TrainingPlan& plan = scenario.plan;
   RunFacts facts;

@@ -171,6 +171,7 @@ void assign(const Handles& handles, const std::vector<double>& values) {
 // Fits the constants to which the handles point; they are members of `constants`.
 void fit(Constants& constants, const Handles& handles, const Selection& rows) {
   if (rows.empty()) return;
+  // Logarithms weigh twice and half the measured time equally.
   const Residuals residuals = [&](const std::vector<double>& values) {
     assign(handles, values);
     std::vector<double> made;
@@ -229,6 +230,7 @@ void fit_networks(Constants& constants, const Selection& rows) {
   }
   fit(constants, handles, own);
   for (auto& [name, fabric] : constants.fabrics)
+    // No fabric is more efficient than the reference.
     fabric.efficiency = std::min(fabric.efficiency, kEfficiencyMost);
 }
 

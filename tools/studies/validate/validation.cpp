@@ -43,6 +43,7 @@ std::string reason_of(const InputError& error) {
   return text;
 }
 
+// Rows without a measurement, or without a legal scenario, get a reason instead of a scenario.
 std::vector<Task> tasks_of(const std::vector<MeasuredRow>& rows, const std::string& state) {
   const RowTables tables = load_row_tables();
   std::vector<Task> tasks;
@@ -187,6 +188,7 @@ std::vector<Setting> settings_of(const std::vector<LeftOut>& all,
 
 }  // namespace
 
+// Reads the constants as they are without the rows of some sources (data/left_out.json).
 std::vector<LeftOut> load_left_out() {
   JsonFile file = JsonFile::read(data_file(kLeftOutFolder, "left_out"));
   JsonObject root = file.root();
