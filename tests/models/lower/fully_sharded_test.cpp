@@ -126,6 +126,20 @@ std::vector<TrainingPlan> variants() {
   return plans;
 }
 
+// Are gradients added up only if a step has several microbatches?
+TEST(FullySharded, OneMicrobatchAddsNothingUp) {
+  for (const std::int64_t m : {1, 2}) {
+    const TrainingPlan plan =
+        sharded_plan({.data = 4, .zero_stage = 3, .reduce_every_microbatch = false}, m);
+    const Workload workload = lower(plan);
+    std::size_t additions = 0;
+    for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+      if (view.name == "gradient_accumulate") ++additions;
+    });
+    EXPECT_EQ(additions == 0, m == 1) << additions;
+  }
+}
+
 // Is all memory freed (oracle 60)?
 TEST(FullySharded, AllMemoryComesBack) {
   for (const TrainingPlan& plan : variants()) {

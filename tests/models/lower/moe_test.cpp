@@ -5,6 +5,7 @@
 
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "models/architecture/flops.hpp"
 #include "models/expert_routing.hpp"
@@ -213,6 +214,32 @@ TEST(LatentAttention, DeepSeekV3Projections) {
   EXPECT_DOUBLE_EQ(flops(Kernel{core}).value(), 4096.0 * 167'772'160.0 * 4097.0 / 4096.0);
 }
 
+// Do the backward's collectives and its addition move the bytes of DeepSeek-V3's latents? The gradients of
+// the 512 kv latents and 64 rotary dimensions are reduced together, those of 1536 query latents alone.
+TEST(LatentAttention, DeepSeekV3BackwardBytes) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("deepseek-v3");
+  plan.architecture.layers = plan.architecture.dense_layers = 4;
+  plan.architecture.experts = 0;
+  plan.training.sequence_length = 4096;
+  plan.parallelism = {.tensor = 2, .sequence_parallel = true};
+  const Workload workload = lower(plan);
+  std::set<std::int64_t> joined;
+  std::size_t additions = 0;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.name == "latent_gradient_add") {
+      const auto& kernel =
+          std::get<MemoryBound>(workload.kernels[workload.programs.front().kernel_of(view.op)]);
+      EXPECT_EQ(kernel.bytes, 3 * 2 * 2048 * 7168);
+      ++additions;
+    }
+    if (view.name == "query_dgrad_join" || view.name == "key_value_dgrad_join")
+      joined.insert(std::get<CollectiveCall>(workload.calls[view.op.payload]).bytes);
+  });
+  EXPECT_EQ(additions, 4U);
+  EXPECT_EQ(joined, (std::set<std::int64_t>{4096 * 1536 * 2, 4096 * (512 + 64) * 2}));
+}
+
 // Are the dispatch bytes of DeepSeek-V3 exact (oracle 69)? 4096 tokens have 8 rows of 7168 each; in
 // fp8 every 128 elements have a scale of 4 bytes.
 TEST(Dispatch, DeepSeekV3Bytes) {
@@ -220,6 +247,20 @@ TEST(Dispatch, DeepSeekV3Bytes) {
   EXPECT_EQ(rows * dispatch_row_bytes(7168, DataType::Bf16).payload, 469'762'048);
   EXPECT_EQ(rows * dispatch_row_bytes(7168, DataType::Fp8).payload, 234'881'024);
   EXPECT_EQ(dispatch_row_bytes(7168, DataType::Fp8).scales, 224);
+}
+
+// Do ranks gather the tokens of every expert of every EP rank, 4 bytes each?
+TEST(Dispatch, CountsAreOneFp32ForEachExpertAndRank) {
+  const TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 3);
+  const Workload workload = lower(plan);
+  std::size_t calls = 0;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.name != kExpertCountsOperation) return;
+    EXPECT_EQ(std::get<CollectiveCall>(workload.calls[view.op.payload]).bytes,
+              4 * plan.architecture.experts * 4);
+    ++calls;
+  });
+  EXPECT_GT(calls, 0U);
 }
 
 std::vector<Call> dispatches(const Workload& workload, std::size_t program) {

@@ -116,6 +116,8 @@ TEST(WorkloadJson, RefusesInstancesThatDoNotFit) {
   };
   EXPECT_THAT(problems("\"microbatch\": 2, \"inputs\": [0]", "\"microbatch\": 2"),
               HasSubstr("/programs/0/instances/2/block: is no block of the program with as many"));
+  EXPECT_THAT(problems("{\"block\": 1, \"inputs\": [0]}", "{\"block\": 2, \"inputs\": [0]}"),
+              HasSubstr("/programs/0/instances/1/block: is no block of the program with as many"));
   EXPECT_THAT(
       problems("\"microbatch\": 2, \"inputs\": [0]", "\"inputs\": [3]"),
       HasSubstr("/programs/0/instances/2/inputs: operation 3 is not of an earlier instance"));
