@@ -8,7 +8,6 @@
 
 #include "models/layers/layer_block.hpp"
 #include "sim/base/check.hpp"
-#include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/random.hpp"
 

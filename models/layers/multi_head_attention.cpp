@@ -5,7 +5,6 @@
 
 #include "models/architecture/weights.hpp"
 #include "models/layers/attention_core.hpp"
-#include "models/layers/layer.hpp"
 
 namespace trainyard {
 

@@ -4,7 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "sim/base/check.hpp"
 
 namespace trainyard {
 

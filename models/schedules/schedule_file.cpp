@@ -21,7 +21,6 @@
 #include <utility>
 
 #include "models/schedules/schedule.hpp"
-#include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 
 namespace trainyard {

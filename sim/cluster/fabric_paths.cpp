@@ -8,7 +8,7 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
-#include "sim/workload/workload.hpp"
+#include "sim/workload/workload.hpp"  // IWYU pragma: keep (kNone)
 
 namespace trainyard {
 

@@ -9,7 +9,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/strided_range.hpp"
-#include "sim/workload/workload.hpp"
+#include "sim/workload/workload.hpp"  // IWYU pragma: keep (kNone)
 
 namespace trainyard {
 

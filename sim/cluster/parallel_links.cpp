@@ -11,7 +11,7 @@
 
 #include "sim/base/mixed.hpp"
 #include "sim/base/refinement.hpp"
-#include "sim/workload/workload.hpp"
+#include "sim/workload/workload.hpp"  // IWYU pragma: keep (kNone)
 
 namespace trainyard {
 

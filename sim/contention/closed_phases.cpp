@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sim/contention/max_min.hpp"
-#include "sim/contention/never_concurrent.hpp"
+#include "sim/contention/never_concurrent.hpp"  // IWYU pragma: keep (members)
 
 namespace trainyard {
 

@@ -9,7 +9,6 @@
 #include "sim/base/check.hpp"
 #include "sim/base/concurrency.hpp"
 #include "sim/base/mixed.hpp"
-#include "sim/cluster/parallel_links.hpp"
 
 namespace trainyard {
 

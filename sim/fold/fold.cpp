@@ -12,7 +12,7 @@
 #include "sim/base/check.hpp"
 #include "sim/base/concurrency.hpp"
 #include "sim/base/mixed.hpp"
-#include "sim/contention/never_concurrent.hpp"
+#include "sim/contention/never_concurrent.hpp"  // IWYU pragma: keep (members)
 #include "sim/fold/folding_graph.hpp"
 
 namespace trainyard {

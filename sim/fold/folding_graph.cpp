@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/base/mixed.hpp"
-#include "sim/contention/never_concurrent.hpp"
+#include "sim/contention/never_concurrent.hpp"  // IWYU pragma: keep (members)
 
 namespace trainyard {
 

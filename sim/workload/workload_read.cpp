@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "sim/base/checked.hpp"
-#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/workload/kernel_json.hpp"
 #include "sim/workload/workload.hpp"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "sim/workload/call_sequences.hpp"
 
 namespace trainyard {
 

@@ -11,7 +11,6 @@
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/lower.hpp"
 #include "models/lower/options.hpp"
-#include "models/lower/program_builder.hpp"
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/collectives/parameter_server_traffic.hpp"

@@ -23,7 +23,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/base/check.hpp"
 #include "sim/collectives/messages.hpp"
 #include "sim/collectives/placement.hpp"
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "sim/base/check.hpp"
 #include "sim/engine/deadline_heap.hpp"
-#include "sim/engine/engine_programs.hpp"
 #include "sim/engine/link_sets.hpp"
 #include "sim/engine/link_use.hpp"
 #include "sim/engine/ready_queue.hpp"
