@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "kernels/fit/samples.hpp"
-#include "kernels/roofline.hpp"
 #include "sim/base/check.hpp"
 
 namespace trainyard::fit {

@@ -14,8 +14,6 @@
 
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
-#include "sim/base/error.hpp"
-#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/median.hpp"
 

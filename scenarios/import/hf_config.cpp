@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
-#include "sim/base/nearest.hpp"
 
 namespace trainyard {
 

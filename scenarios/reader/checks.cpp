@@ -6,10 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "models/architecture/weights.hpp"
-#include "models/attention_pairs.hpp"
-#include "models/pipeline_shape.hpp"
-#include "models/schedules/schedule.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {

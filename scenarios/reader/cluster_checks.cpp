@@ -13,7 +13,6 @@
 #include "kernels/gpu.hpp"
 #include "scenarios/reader/checks.hpp"
 #include "sim/base/error.hpp"
-#include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
 

@@ -7,7 +7,6 @@
 #include "models/recompute.hpp"
 #include "models/schedules/schedule.hpp"
 #include "models/trained_weights.hpp"
-#include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/words.hpp"
 #include "sim/collectives/collective.hpp"

@@ -5,7 +5,6 @@
 #include "models/architecture/architecture.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
-#include "sim/base/units.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {

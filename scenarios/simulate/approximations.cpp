@@ -9,8 +9,8 @@
 
 #include "models/layers/layer_block.hpp"
 #include "models/rank_groups.hpp"
+#include "models/stragglers.hpp"
 #include "scenarios/import/hf_config.hpp"
-#include "scenarios/simulate/kernel_pricing.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/workload/program_templates.hpp"
 

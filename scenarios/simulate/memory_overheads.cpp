@@ -7,7 +7,7 @@
 #include <map>
 #include <numeric>
 
-#include "models/lower/program_builder.hpp"
+#include "models/lower/step_shape.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/program_templates.hpp"
 

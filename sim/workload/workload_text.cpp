@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <tuple>
 
-
 namespace trainyard {
 
 namespace {

@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/render/text_table.hpp"
 #include "tools/cli/command.hpp"

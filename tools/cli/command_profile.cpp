@@ -13,7 +13,6 @@
 #include "kernels/bench/shapes_file.hpp"
 #include "kernels/fit/judge.hpp"
 #include "kernels/gpu.hpp"
-#include "scenarios/simulate/simulate.hpp"
 #include "scenarios/simulate/stages.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"

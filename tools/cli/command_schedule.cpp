@@ -9,7 +9,6 @@
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
-#include "sim/base/json_reader.hpp"
 #include "sim/render/svg.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"

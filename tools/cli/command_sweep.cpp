@@ -2,7 +2,6 @@
 // tables and plots.
 #include <fmt/format.h>
 
-#include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 #include "tools/cli/command.hpp"

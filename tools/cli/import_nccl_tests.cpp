@@ -5,7 +5,6 @@
 #include <string>
 
 #include "scenarios/import/nccl_log.hpp"
-#include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/units.hpp"
 #include "sim/base/utf8.hpp"

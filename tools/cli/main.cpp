@@ -17,7 +17,6 @@
 #include <filesystem>
 #include <new>
 
-#include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"

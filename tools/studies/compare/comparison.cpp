@@ -9,8 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/base/error.hpp"
-
 namespace trainyard {
 
 namespace {

@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "models/schedules/schedule.hpp"
-#include "sim/base/error.hpp"
 #include "tools/studies/search/candidates.hpp"
 
 namespace trainyard {

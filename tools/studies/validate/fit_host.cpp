@@ -29,7 +29,6 @@
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/simulate.hpp"
-#include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/nccl/fit/least_squares.hpp"

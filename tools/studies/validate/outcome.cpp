@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "models/lower/program_builder.hpp"
+#include "models/lower/step_shape.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/simulate.hpp"
