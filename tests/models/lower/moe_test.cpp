@@ -214,8 +214,9 @@ TEST(LatentAttention, DeepSeekV3Projections) {
   EXPECT_DOUBLE_EQ(flops(Kernel{core}).value(), 4096.0 * 167'772'160.0 * 4097.0 / 4096.0);
 }
 
-// Do the backward's collectives and its addition move the bytes of DeepSeek-V3's latents? The gradients of
-// the 512 kv latents and 64 rotary dimensions are reduced together, those of 1536 query latents alone.
+// Do the backward's collectives and its addition move the bytes of DeepSeek-V3's latents? The
+// gradients of the 512 kv latents and 64 rotary dimensions are reduced together, those of 1536
+// query latents alone.
 TEST(LatentAttention, DeepSeekV3BackwardBytes) {
   TrainingPlan plan;
   plan.architecture = load_architecture("deepseek-v3");
