@@ -1,8 +1,7 @@
 // Parts that a scenario refers to by name: files, and the model and the node whose fields `--set`
 // may change.
 //
-//    expand_named_part(document, "/model/layers", folder);   // "model": "llama3-8b" becomes its
-//    shape
+//    expand_named_part(document, "/model/layers", folder);   // the model's name becomes its shape
 #pragma once
 
 #include <filesystem>
