@@ -49,7 +49,8 @@ class Breaker {
     };
     // Faults of the fabric alone leave the inside of nodes as it is, which avoids redrawing every
     // node.
-    return inside_nodes_ ? with_replaced_links(whole_, draw) : redrawn_outside(whole_, draw);
+    return inside_nodes_ ? with_replaced_links(whole_, draw)
+                         : with_replaced_outer_links(whole_, draw);
   }
 
  private:

@@ -34,8 +34,7 @@ class LatentAttention : BlockWriter {
 
  private:
   // The expansion of a latent of `width` to `columns`. `extra_width` is the width of other columns
-  // that
-  // were gathered together with the latent.
+  // that were gathered together with the latent.
   struct LatentUp {
     std::int64_t width = 0;
     std::int64_t extra_width = 0;

@@ -136,9 +136,9 @@ void Head::loss_backward() {
       "cross_entropy_backward", MemoryBoundKind::CrossEntropy, loss_bytes().backward * logits());
   build_.memory().release(loss, Category::Logits, memory.logits_fp32);
   if (options_.loss_copies == 1) return;
-  const std::int64_t loss_copies = (options_.loss_copies - 1) * memory.logits_fp32;
-  build_.memory().allocate(loss, Category::Workspace, loss_copies);
-  build_.memory().release(loss, Category::Workspace, loss_copies);
+  const std::int64_t copied_bytes = (options_.loss_copies - 1) * memory.logits_fp32;
+  build_.memory().allocate(loss, Category::Workspace, copied_bytes);
+  build_.memory().release(loss, Category::Workspace, copied_bytes);
   build_.memory().allocate(build_.next(), Category::Logits, memory.logits);
 }
 

@@ -90,9 +90,8 @@ class BlockRecorder {
   // for; kNone: no operation.
   [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named) const;
   // Begins a block. `border`: the border at the current position. `second_microbatch`: the second
-  // microbatch
-  // of the block, whose distance from the tagged one is the same in every instance. REQUIRES: until
-  // the block ends, overlap() is called for operations of the block only.
+  // microbatch of the block, whose distance from the tagged one is the same in every instance.
+  // REQUIRES: until the block ends, overlap() is called for operations of the block only.
   [[nodiscard]] RecordedBlock begin_block(RecordingBorder border,
                                           std::optional<std::int32_t> second_microbatch = {}) const;
   // Ends the block. If it is identical to a block whose number is in `known`, it becomes an

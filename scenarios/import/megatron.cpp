@@ -256,8 +256,8 @@ class Launch {
     m["kv_heads"] = on("group_query_attention") ? arguments_.need("num_query_groups") : heads;
     m["head_dim"] = get("kv_channels", hidden / std::max<std::int64_t>(heads, 1));
     m["gated_ffn"] = on("swiglu");
-    // As in Megatron-LM, gated layers keep the number of parameters of a width of 4h: two thirds of
-    // it, rounded down to a multiple of 64.
+    // Gated layers keep, as in Megatron-LM, the number of parameters of a width of 4h: two thirds
+    // of it, rounded down to a multiple of 64.
     const std::int64_t wide = on("swiglu") ? hidden * 8 / 3 / 64 * 64 : 4 * hidden;
     ffn_ = get("ffn_hidden_size", wide);
     m["ffn"] = ffn_;

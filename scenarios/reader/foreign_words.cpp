@@ -126,7 +126,7 @@ constexpr Word kEquivalents[] = {
     {"moe_expert_capacity_factor", "\"experts\": {\"capacity_factor\": ...}"},
     {"moe_pad_expert_input_to_capacity", "\"experts\": {\"pad_to_capacity\": true}"},
     {"moe_shared_expert_overlap", "\"experts\": {\"overlap_shared\": true}"},
-    {"products", "\"experts\": {\"gemms\": ...}"},  // until 0.1.0, as the next
+    {"products", "\"experts\": {\"gemms\": ...}"},  // the names in 0.1.0, as the next
     {"overlap_exchanges", "\"experts\": {\"overlap_dispatch\": ...}"},
     {"num_experts", "\"model\": {\"experts\": ...}"},
     {"moe_router_topk", "\"model\": {\"experts_per_token\": ...}"},
@@ -169,6 +169,11 @@ std::map<std::string, std::string> foreign_words() {
   add_section(words, "model", keys_of(architecture_fields()));
   add_section(words, "published", keys_of(published_fields()));
   return words;
+}
+
+std::map<std::string, std::string> renamed_words() {
+  return {{"one_launch", "it is called \"grouped\" now"},
+          {"second_products", "it is called \"every_second_gemm\" now"}};
 }
 
 }  // namespace trainyard

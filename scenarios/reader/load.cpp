@@ -264,6 +264,7 @@ Scenario read_scenario(JsonFile& file) {
 // default.
 Scenario checked_scenario(JsonFile file) {
   file.explain_unknown(foreign_words());
+  file.explain_unknown_words(renamed_words());
   include_placement(file);
   std::vector<AppliedDefault> applied = apply_defaults(file, fs::path(file.name()).parent_path());
   try {

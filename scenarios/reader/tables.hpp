@@ -53,5 +53,7 @@ struct Section {
 // Megatron's flags, Hugging Face's fields, usual abbreviations, and Trainyard's own keys, which may
 // stand in the wrong section.
 [[nodiscard]] std::map<std::string, std::string> foreign_words();
+// Words that fields took in earlier releases, each with a hint to the present one.
+[[nodiscard]] std::map<std::string, std::string> renamed_words();
 
 }  // namespace trainyard

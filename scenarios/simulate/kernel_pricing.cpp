@@ -49,9 +49,9 @@ const KernelPricing& KernelPricings::of(const std::string& gpu) {
 // memory-bound kernel and added.
 double framework_factor(const KernelPricing& pricing, const Kernel& kernel, const Cost& profile) {
   const FrameworkTimes& times = pricing.times;
-  const MemoryBound passes_of_ring{.bytes = times.ring_bytes(kernel)};
-  if (passes_of_ring.bytes == 0) return times.as_wide(kernel);
-  const Seconds passes = pricing.gpu.model->cost(passes_of_ring).time * times.memory_bound;
+  const MemoryBound ring_passes{.bytes = times.ring_bytes(kernel)};
+  if (ring_passes.bytes == 0) return times.as_wide(kernel);
+  const Seconds passes = pricing.gpu.model->cost(ring_passes).time * times.memory_bound;
   return times.as_wide(kernel) + passes / profile.time;
 }
 

@@ -55,7 +55,7 @@ void parallel_for(bool worth, std::size_t count, const First& first, const Secon
       worth, [&] { some(first); }, [&] { some(second); });
 }
 
-// As above, with one `work` for both threads.
+// This overload runs one `work` on both threads.
 template <class Work>
 void parallel_for(bool worth, std::size_t count, const Work& work) {
   parallel_for(worth, count, work, work);

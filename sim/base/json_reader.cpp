@@ -29,6 +29,7 @@ struct JsonFile::State {
   Json document;
   std::vector<Problem> problems;
   std::map<std::string, std::string> remedies;
+  std::map<std::string, std::string> word_remedies;
   // The objects that were opened, by JSON pointer. An object that was never opened was rejected or
   // ignored, so its keys are not checked.
   std::map<std::string, AskedKeys, std::less<>> opened;
@@ -193,6 +194,10 @@ bool JsonFile::has_problems() const { return !state_->problems.empty(); }
 
 void JsonFile::explain_unknown(std::map<std::string, std::string> remedies) {
   state_->remedies = std::move(remedies);
+}
+
+void JsonFile::explain_unknown_words(std::map<std::string, std::string> remedies) {
+  state_->word_remedies = std::move(remedies);
 }
 
 bool JsonFile::is_sound(std::string_view pointer) const {
@@ -364,9 +369,13 @@ std::string JsonObject::choice(std::string_view key, const std::vector<std::stri
   if (value->is_string() && std::find(choices.begin(), choices.end(), word) != choices.end()) {
     return word;
   }
-  const std::string near = nearest(word, choices);
-  report(key, fmt::format("must be {}, not {}", what, shown(*value)),
-         near.empty() ? "" : fmt::format("did you mean \"{}\"?", near));
+  std::string hint;
+  if (const auto remedy = state_->word_remedies.find(word); remedy != state_->word_remedies.end()) {
+    hint = remedy->second;
+  } else if (const std::string near = nearest(word, choices); !near.empty()) {
+    hint = fmt::format("did you mean \"{}\"?", near);
+  }
+  report(key, fmt::format("must be {}, not {}", what, shown(*value)), hint);
   return fallback.value_or("");
 }
 
@@ -389,11 +398,15 @@ std::vector<std::string> JsonObject::choices(std::string_view key,
                                              std::string_view unknown,
                                              std::vector<std::string> fallback) {
   std::vector<std::string> chosen = texts(key, std::move(fallback));
-  for (std::size_t i = 0; i < chosen.size(); ++i)
-    if (std::find(known.begin(), known.end(), chosen[i]) == known.end())
-      state_->problems.push_back({state_->name, fmt::format("{}/{}", pointer(key), i),
-                                  fmt::format(fmt::runtime(unknown), chosen[i]),
-                                  fmt::format("choose from {}", fmt::join(known, ", "))});
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (std::find(known.begin(), known.end(), chosen[i]) != known.end()) continue;
+    const auto remedy = state_->word_remedies.find(chosen[i]);
+    state_->problems.push_back({state_->name, fmt::format("{}/{}", pointer(key), i),
+                                fmt::format(fmt::runtime(unknown), chosen[i]),
+                                remedy != state_->word_remedies.end()
+                                    ? remedy->second
+                                    : fmt::format("choose from {}", fmt::join(known, ", "))});
+  }
   return chosen;
 }
 

@@ -68,6 +68,8 @@ class JsonFile {
   // They take precedence over "did you mean". Upper case, '-' instead of '_', and leading dashes
   // are ignored.
   void explain_unknown(std::map<std::string, std::string> remedies);
+  // The same for words that a field does not take, such as those of an earlier release.
+  void explain_unknown_words(std::map<std::string, std::string> remedies);
   // False if there is a problem at the pointer, below it, or above it. The value read there then is
   // a fallback and must not be checked further.
   [[nodiscard]] bool is_sound(std::string_view pointer) const;

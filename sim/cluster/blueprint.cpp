@@ -359,7 +359,7 @@ Wiring with_replaced_links(const Wiring& whole, const DrawLink& draw) {
   return std::move(blueprint).wiring();
 }
 
-Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw) {
+Wiring with_replaced_outer_links(const Wiring& whole, const DrawLink& draw) {
   Blueprint blueprint;
   Wiring& drawn = blueprint.drawn_;
   // Each run becomes a pattern and its stamps, with the same device numbers. Inner links are copied

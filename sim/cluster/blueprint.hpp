@@ -51,7 +51,7 @@ class Blueprint {
 
  private:
   friend Wiring with_replaced_links(const Wiring& whole, const DrawLink& draw);
-  friend Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
+  friend Wiring with_replaced_outer_links(const Wiring& whole, const DrawLink& draw);
   struct Pattern {
     std::vector<Device> devices;
     std::vector<LinkEnds> inner;  // with wire numbers of this blueprint
@@ -105,9 +105,8 @@ class Blueprint {
 // loses its pattern unless each inner link is replaced by exactly one link of the same kind and
 // cables.
 [[nodiscard]] Wiring with_replaced_links(const Wiring& whole, const DrawLink& draw);
-// As with_replaced_links(), but links inside the nodes of runs stay as they are. `draw` receives
-// all other
-// links.
-[[nodiscard]] Wiring redrawn_outside(const Wiring& whole, const DrawLink& draw);
+// Does the same as with_replaced_links(), but leaves links inside the nodes of runs. `draw`
+// receives all other links.
+[[nodiscard]] Wiring with_replaced_outer_links(const Wiring& whole, const DrawLink& draw);
 
 }  // namespace trainyard

@@ -24,8 +24,7 @@
 namespace trainyard {
 
 // The bytes on a link. `parallel_count` is the number of links that carry these bytes each: 1, or
-// the size
-// of the set of parallel links of which `link` is the lowest (as in RouteHop).
+// the size of the set of parallel links of which `link` is the lowest (as in RouteHop).
 struct LinkLoad {
   LinkId link = 0;
   double bytes = 0.0;

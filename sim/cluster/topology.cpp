@@ -21,7 +21,7 @@ bool has_parallel_cables(const Wire& wire) { return wire.cables > 1 && is_fabric
 // Replaces each fabric link of several cables by one link per cable. Links within nodes stay.
 Wiring apart(Wiring wiring) {
   if (std::ranges::none_of(wiring.wires(), has_parallel_cables)) return wiring;
-  return redrawn_outside(wiring, [](const Link& link, Blueprint& blueprint) {
+  return with_replaced_outer_links(wiring, [](const Link& link, Blueprint& blueprint) {
     Wire wire = wire_of(link);
     const std::uint32_t parts = has_parallel_cables(wire) ? wire.cables : 1;
     wire.capacity = wire.capacity / parts;

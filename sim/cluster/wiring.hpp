@@ -315,8 +315,8 @@ class Wiring {
 
  private:
   friend class Blueprint;
-  friend Wiring redrawn_outside(const Wiring& whole,
-                                const std::function<void(const Link&, Blueprint&)>& draw);
+  friend Wiring with_replaced_outer_links(const Wiring& whole,
+                                          const std::function<void(const Link&, Blueprint&)>& draw);
   // The properties that the links of a series share: the start, the wire, and the kind of the
   // devices that they lead to.
   struct Near {
@@ -328,8 +328,7 @@ class Wiring {
   void write_out();  // expands all runs to single devices and links
   [[nodiscard]] StridedLinks series_of(const StridedList<Near>::Piece& piece) const;
   // Returns use(from, to, wire) for a link. It passes three values and not a LinkEnds, because
-  // these
-  // stay in registers and a struct of twelve bytes does not.
+  // these stay in registers and a struct of twelve bytes does not.
   template <class Use>
   std::invoke_result_t<Use, DeviceId, DeviceId, std::uint32_t> read(LinkId id, Use use) const {
     if (id < runs_.link_count()) return runs_.read(id, use);

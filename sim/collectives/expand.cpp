@@ -41,8 +41,7 @@ struct CallMessages {
   std::unordered_map<std::uint32_t, Relay> relays = {};  // by key
   // Number of the equivalence class of this call, if every member's messages are those of one of
   // the first members up to a rotation (RotatedMessages). Only the messages of the first members
-  // are
-  // stored then, and calls of one class have equal messages. kNone: the members differ.
+  // are stored then, and calls of one class have equal messages. kNone: the members differ.
   std::uint32_t equivalence_class = kNone;
 
   [[nodiscard]] bool turns() const { return equivalence_class != kNone; }

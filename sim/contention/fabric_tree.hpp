@@ -1,6 +1,5 @@
 // The fabric as a tree. A node of the tree is a set of switches that are wired parallel_count;
-// their
-// parallel links to the tier above are one edge up, and those back are one edge down.
+// their parallel links to the tier above are one edge up, and those back are one edge down.
 //
 // In a fat tree every leaf has one set of parallel links up to the spines of its pod, and the
 // spines have one to the cores. Then there is one shortest way between two switches: up to the

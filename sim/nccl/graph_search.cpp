@@ -3,8 +3,7 @@
 //
 // A graph has a number of channels, each with the same rate. Search lowers the rate until enough
 // channels fit, then splits fast channels, then raises the rate again. ChannelPlacement decides
-// whether
-// channels fit: it adds them greedily, one by one, to the wires of the node (NodeLinks).
+// whether channels fit: it adds them greedily, one by one, to the wires of the node (NodeLinks).
 #include <algorithm>
 #include <numeric>
 #include <string>

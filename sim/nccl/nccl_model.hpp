@@ -56,8 +56,7 @@ class NcclModel final : public CommunicationModel {
 
   // If the cluster's GPUs are not NVIDIA's and the options do not give a compute capability: throws
   // RunError, or with Options::allow_fallback uses the registered ring or tree, whichever is
-  // faster for
-  // the call on an idle fabric (chain or direct for the operations without a ring).
+  // faster for the call on an idle fabric (chain or direct for the operations without a ring).
   [[nodiscard]] std::vector<Phase> phases(const Call& call,
                                           std::span<const std::uint32_t> gpus) const override;
 

@@ -310,7 +310,7 @@ void NodeLinks::find_paths() {
     switch_ways_.push_back(path(PathType::NvLink, {nvlink_ + 2 * gpu}));
     switch_ways_.push_back(path(PathType::NvLink, {nvlink_ + 2 * gpu + 1}));
   }
-  for (std::uint32_t nic = 0; nic < nics; ++nic) nearest_gpus_.push_back(nearest_gpu(nic));
+  for (std::uint32_t nic = 0; nic < nics; ++nic) nearest_gpu_by_nic_.push_back(nearest_gpu(nic));
   for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
     for (std::uint32_t nic = 0; nic < nics; ++nic) {
       to_nic_.push_back(path_to_nic(gpu, nic));

@@ -134,7 +134,9 @@ class NodeLinks {
   [[nodiscard]] const NodePath& from_switch(std::uint32_t gpu) const;
 
   // The GPU nearest to a NIC, assigned in rotation if several are equally near.
-  [[nodiscard]] std::uint32_t nearest_gpu_of(std::uint32_t nic) const { return nearest_gpus_[nic]; }
+  [[nodiscard]] std::uint32_t nearest_gpu_of(std::uint32_t nic) const {
+    return nearest_gpu_by_nic_[nic];
+  }
 
   // The highest rate of a single path from a GPU to another one, or to a NIC if there are NICs.
   [[nodiscard]] double best_rate() const;
@@ -163,7 +165,7 @@ class NodeLinks {
   std::vector<double> rate_;  // by wire
   std::vector<double> left_;
   std::vector<std::pair<std::uint32_t, double>> taken_;  // wires of the current take(), for undo
-  std::vector<std::uint32_t> nearest_gpus_;              // nearest GPU, by NIC
+  std::vector<std::uint32_t> nearest_gpu_by_nic_;        // nearest GPU, by NIC
   std::vector<NodePath> peers_;                          // by GPU and GPU
   std::vector<NodePath> out_;                            // direct paths, by GPU and NIC
   std::vector<NodePath> to_nic_;                         // by GPU and NIC

@@ -55,7 +55,7 @@ bool algorithm_offered(const Communicator& communicator, CollectiveOp op, Algori
       return is_gather(op) && communicator.constants.rules.pat &&
              communicator.nodes == communicator.ranks && communicator.node.sm >= 60;
   }
-  return false;
+  return false;  // not reached: every algorithm has a case
 }
 
 // LL128 needs 128-byte stores that arrive as a whole, which holds over NVLink and nearby NICs.

@@ -26,7 +26,7 @@ namespace trainyard {
 
 // Reads, validates, and checks for deadlock. Throws InputError with the problems found.
 [[nodiscard]] Workload read_workload(const std::filesystem::path& file);
-// As read_workload(), for text. `name` is the file name in problems.
+// Reads a workload from text. `name` is the file name in problems.
 [[nodiscard]] Workload parse_workload(const std::string& name, std::string_view text);
 
 }  // namespace trainyard

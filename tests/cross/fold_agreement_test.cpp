@@ -131,8 +131,7 @@ double furthest_spans_s(const Workload& workload, const Replay& a, const Replay&
 }
 
 // Every workload of these tests uses at least eight links: at least four ranks send over NVLink,
-// and
-// four receive.
+// and four receive.
 constexpr std::size_t kLeastLinks = 8;
 
 void expect_equal_link_bytes(const Cluster& cluster, const Replay& a, const Replay& b) {

@@ -1,6 +1,5 @@
 // Faults that were shipped and found, one test for each, named by what must hold now. The
-// scenarios that
-// showed them are in this folder. CHANGELOG.md tells the figures before and after.
+// scenarios that showed them are in this folder. CHANGELOG.md tells the figures before and after.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,8 +33,7 @@ std::int64_t peak_bytes(const Result& result) {
 }
 
 // Do gradients of ZeRO 2 stay within their buckets if the reduction is slower than the backward?
-// They
-// took 174 GiB of an A100 with NICs of 4 GB/s.
+// They took 174 GiB of an A100 with NICs of 4 GB/s.
 TEST(Regression, SlowNicsDoNotPileUpGradients) {
   const std::int64_t quick = peak_bytes(run("zero2_slow_nics"));
   const Result slow = run("zero2_slow_nics", {{"cluster.nic.usable", "\"4 GB/s\""}});
@@ -73,8 +71,7 @@ TEST(Regression, AsynchronousServersGainFromFastWorkers) {
 }
 
 // Is the ideal engine a lower bound without interference? It was called one with interference,
-// where
-// contention made these steps 4e-5 and 1e-6 shorter.
+// where contention made these steps 4e-5 and 1e-6 shorter.
 TEST(Regression, TheIdealEngineIsALowerBoundWithoutInterference) {
   for (const char* name : {"ideal_interleaved_torus", "ideal_zipf_torus"}) {
     const Override interference{"interference", "false"};
@@ -106,12 +103,9 @@ std::vector<std::string> contraction_cases() {
 class ContractedRegions : public testing::TestWithParam<std::string> {};
 
 // Do runs with contracted regions give the dates of runs of single operations, to the last bit? In
-// these
-// scenarios they differed by 2e-8 to 2e-3. Each run is made by its own child process, so SimGrid's
-// clock
-// begins at 0. The comparison is not EXPECT_EQ, which would search for the shortest edit between
-// texts of a
-// million lines.
+// these scenarios they differed by 2e-8 to 2e-3. Each run is made by its own child process, so
+// SimGrid's clock begins at 0. The comparison is not EXPECT_EQ, which would search for the shortest
+// edit between texts of a million lines.
 TEST_P(ContractedRegions, ChangeNothing) {
   const Scenario scenario = load_scenario(GetParam(), {});
   const auto dates = [&](bool contract) {

@@ -117,10 +117,10 @@ TEST(Trunk, IsTheSameWhenItIsAskedForAgain) {
   EXPECT_TRUE(equal(fresh.router().route(0, kHalf + 8), first));
   // The route between other NICs of the same leaves has the same fractions: only its first and
   // last links differ.
-  const Route again = fresh.router().route(1, kHalf + 9);
-  ASSERT_EQ(again.size(), first.size());
+  const Route sideways = fresh.router().route(1, kHalf + 9);
+  ASSERT_EQ(sideways.size(), first.size());
   for (std::size_t i = 0; i < first.size(); ++i)
-    EXPECT_EQ(again[i].fraction, first[i].fraction) << i;
+    EXPECT_EQ(sideways[i].fraction, first[i].fraction) << i;
 }
 
 }  // namespace

@@ -189,15 +189,21 @@ TEST(MoeFlops, UnevenRoutingMovesWorkAndLosesNone) {
   }
 }
 
+// Layers of DeepSeek-V3 with dense feed-forward parts, on 4096 tokens.
+TrainingPlan dense_deepseek(std::int64_t layers, const Parallelism& parallelism) {
+  TrainingPlan plan;
+  plan.architecture = load_architecture("deepseek-v3");
+  plan.architecture.layers = plan.architecture.dense_layers = layers;
+  plan.architecture.experts = 0;
+  plan.training.sequence_length = 4096;
+  plan.parallelism = parallelism;
+  return plan;
+}
+
 // Do the projections of DeepSeek-V3 have 2 FLOPs per token for each of their 187 105 280 weights
 // (deepseek-ai/DeepSeek-V3 inference/model.py and configs/config_671B.json)?
 TEST(LatentAttention, DeepSeekV3Projections) {
-  TrainingPlan plan;
-  plan.architecture = load_architecture("deepseek-v3");
-  plan.architecture.layers = plan.architecture.dense_layers = 1;
-  plan.architecture.experts = 0;
-  plan.training.sequence_length = 4096;
-  const Workload workload = lower(plan);
+  const Workload workload = lower(dense_deepseek(1, {}));
   double projections = 0.0;
   Attention core;
   for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
@@ -218,13 +224,7 @@ TEST(LatentAttention, DeepSeekV3Projections) {
 // gradients of the 512 kv latents and 64 rotary dimensions are reduced together, those of 1536
 // query latents alone.
 TEST(LatentAttention, DeepSeekV3BackwardBytes) {
-  TrainingPlan plan;
-  plan.architecture = load_architecture("deepseek-v3");
-  plan.architecture.layers = plan.architecture.dense_layers = 4;
-  plan.architecture.experts = 0;
-  plan.training.sequence_length = 4096;
-  plan.parallelism = {.tensor = 2, .sequence_parallel = true};
-  const Workload workload = lower(plan);
+  const Workload workload = lower(dense_deepseek(4, {.tensor = 2, .sequence_parallel = true}));
   std::set<std::int64_t> joined;
   std::size_t additions = 0;
   for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {

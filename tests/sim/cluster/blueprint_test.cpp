@@ -290,7 +290,7 @@ TEST(RedrawnOutside, IsWhatIsRedrawnLinkByLink) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     const Wiring whole = random_wiring(seed, true);
     const Wiring wanted = with_replaced_links(whole, draw);
-    const Wiring outside = redrawn_outside(whole, draw);
+    const Wiring outside = with_replaced_outer_links(whole, draw);
     ASSERT_EQ(all_links(outside), all_links(wanted)) << seed;
     ASSERT_EQ(outside.device_count(), wanted.device_count()) << seed;
     for (DeviceId id = 0; id < wanted.device_count(); ++id)

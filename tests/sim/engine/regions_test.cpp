@@ -107,7 +107,7 @@ TEST(Regions, NeedTheComputationToThemselves) {
   EXPECT_EQ(find_regions(written, joinable(written), ProgramOrder(written)).regions, 0U);
 }
 
-// As add_microbatch, with one of several small differences.
+// Adds a microbatch like add_microbatch(), with one of several small differences.
 void add_variant(Script& script, std::uint32_t program, std::uint32_t call, std::uint64_t variant) {
   const OpIndex received = script.communicate(program, OpKind::Recv, 1, call, {.stream = 2});
   const OpIndex late = script.communicate(program, OpKind::Recv, 3, call, {.stream = 3});

@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(
         // Whole gradients of layer after layer, each of which is freed once it is reduced.
         Bounded{"fsdp/llama3_70b_128xh100_maxtext.json"}, Bounded{"what_if/all_reduce.json"},
         Bounded{"what_if/dead_rail.json"}, Bounded{"context/ring_llama3_8b_128k_32xh100.json"},
-        // Of unevenly loaded experts, the bound counts the least loaded one.
+        // The bound counts the least loaded expert.
         Bounded{"moe/mixtral_8x7b_64xh100.json"},
         Bounded{"moe/mixtral_8x7b_64xh100_zipf.json", {}, 0.35},
         // Only half of the combinations of context rank and EP rank occur.
