@@ -8,7 +8,7 @@
 //    check(cudaStreamSynchronize(stream.get()), "waiting for the GPU");
 //
 //    select_device();   // throws RunError "no CUDA device: ..." without one
-//    profile.provenance = provenance({"trainyard-profile", "--out", "h200.json"});
+//    profile.provenance = provenance({"trainyard-profile", "--output", "h200.json"});
 #pragma once
 
 #include <cublasLt.h>

@@ -30,7 +30,7 @@ CommandLine<KernelOptions> read_kernel_options(int count, char** values,
   CLI::App app("Measures kernels on the GPU at hand and writes them as a profile.");
   const std::map<std::string, Grid> grids = {{"default", Grid::Default}, {"small", Grid::Small}};
   CLI::Option* list = app.add_flag("--list", options.list, "Print the tasks, measure nothing");
-  app.add_option("--out", options.out, "The profile to write or to go on with (JSON)");
+  app.add_option("-o,--output", options.out, "The profile to write or to go on with (JSON)");
   app.add_option("--only", options.only, "Measure only these")
       ->delimiter(',')
       ->check(CLI::IsMember(
@@ -44,7 +44,7 @@ CommandLine<KernelOptions> read_kernel_options(int count, char** values,
       ->excludes(grid);
   app.set_version_flag("--version", version);
   app.callback([&options, list] {
-    if (options.out.empty() && list->count() == 0) throw CLI::RequiredError("--out");
+    if (options.out.empty() && list->count() == 0) throw CLI::RequiredError("--output");
   });
   line.exit_code = parsed(app, count, values);
   return line;
@@ -54,7 +54,7 @@ CommandLine<CollectiveOptions> read_collective_options(int count, char** values)
   CommandLine<CollectiveOptions> line;
   CollectiveOptions& options = line.options;
   CLI::App app("Measures NCCL's collectives on all GPUs of this node.");
-  app.add_option("--out", options.out, "The profile to write (JSON)")->required();
+  app.add_option("-o,--output", options.out, "The profile to write (JSON)")->required();
   app.add_option("--op", options.operations, "Only these operations")
       ->delimiter(',')
       ->check(CLI::IsMember(all_words<kCollectiveOperations>()));

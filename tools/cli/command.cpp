@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/report/stage_summary.hpp"
+#include "tools/cli/print.hpp"
 
 namespace trainyard {
 
@@ -19,15 +20,44 @@ void add_ideal_option(CLI::App& command, bool& ideal) {
 
 Override ideal_override() { return {.path = "defaults", .value = "ideal"}; }
 
-void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required) {
-  auto* file = command.add_option("scenario", choice.file, "Scenario file (see scenarios/)");
-  if (required) file->required();
-  command
-      .add_option("--set", choice.sets, "Override a field: --set parallelism.tensor=4 (repeatable)")
+CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& sets) {
+  return command
+      .add_option("--set", sets,
+                  "Change a field of the scenario: --set parallelism.tensor=4 (repeatable)")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required) {
+  auto* file = command.add_option("scenario", choice.file, "Scenario file (see scenarios/)")
+                   ->type_name("FILE");
+  if (required) file->required();
+  add_set_option(command, choice.sets);
   add_ideal_option(command, choice.ideal);
+}
+
+CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::string& file,
+                             const std::string& help) {
+  return command.add_option(names, file, help)->type_name("FILE")->transform(
+      [](const std::string& name) {
+        if (name != "-" && name != "/dev/stdout") return name;
+        silence_report();
+        return std::string("/dev/stdout");
+      });
+}
+
+void add_journal_option(CLI::App& command, std::string& file) {
+  command
+      .add_option("--journal", file,
+                  "Keep one line of JSON per run in this file; started again, the command goes on "
+                  "where it stopped")
+      ->type_name("FILE");
+}
+
+void add_processes_option(CLI::App& command, std::size_t& processes) {
+  command.add_option("--processes", processes, "Runs at a time (default: one per core)")
+      ->type_name("N");
 }
 
 std::vector<Override> overrides_of(const ScenarioChoice& choice) {

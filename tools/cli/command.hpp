@@ -6,7 +6,10 @@
 // To add a command, write one file, add one declaration here, and add one table entry in main.cpp.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -43,6 +46,7 @@ void add_compare(CLI::App& app, Action& action);
 void add_init(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
+void add_help(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 
 // The formats of `trainyard import`. Each format has one function here, one file import_<what>.cpp,
@@ -54,6 +58,9 @@ void add_import_nccl_tests(CLI::App& import, Action& action);
 void add_import_nccl_topo(CLI::App& import, Action& action);
 void add_import_topo_m(CLI::App& import, Action& action);
 
+// The options that every command has: --quiet and --color.
+void add_report_options(CLI::App& app);
+
 // The options of a subcommand that reads a scenario: the file, and overrides such as "--set
 // parallelism.tensor=8".
 struct ScenarioChoice {
@@ -62,10 +69,26 @@ struct ScenarioChoice {
   bool ideal = false;  // sets "defaults" to "ideal"
 };
 void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool required = true);
+// Adds only the option --set.
+CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& sets);
 // Adds only the option --ideal.
 void add_ideal_option(CLI::App& command, bool& ideal);
 // The override that --ideal applies to a scenario.
 [[nodiscard]] Override ideal_override();
+// Adds an option that names one file to write. "-" is standard output, which then receives that file
+// and no report.
+CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::string& file,
+                             const std::string& help);
+// Adds the option --journal.
+void add_journal_option(CLI::App& command, std::string& file);
+// Adds the option --processes.
+void add_processes_option(CLI::App& command, std::size_t& processes);
+// As CLI::Range, which says "INT in [1 - 8]" in the help where this says "1 to 8".
+template <class Number>
+[[nodiscard]] CLI::Range in_range(Number least, Number most) {
+  return {least, most, fmt::format("{} to {}", least, most)};
+}
+
 // The overrides in the order of the command line, after that of --ideal. Throws InputError for an
 // override without "=".
 [[nodiscard]] std::vector<Override> overrides_of(const ScenarioChoice& choice);
@@ -91,6 +114,11 @@ struct Explanation {
 // SOURCE_DATE_EPOCH if that variable is set, so that the file is the same on every day
 // (reproducible-builds.org), and today otherwise.
 [[nodiscard]] std::string import_date();
+
+// Gives every option that would show the type of its variable in the help (TEXT, INT) the name of
+// what it takes (FILE, NAME, N). The table of names has one entry for an option, so that the option
+// takes the same in every command.
+void name_what_options_take(CLI::App& app);
 
 // One line that names the error in a command line and its remedy: "there is no option --enigne here
 // (did you mean --engine?)". `error` is the exception of the parser, and `app` is the parser after

@@ -29,6 +29,7 @@
 #include "tools/studies/collective/measured.hpp"
 #include "tools/studies/collective/plot.hpp"
 #include "tools/studies/collective/report.hpp"
+#include "tools/studies/collective/scaling.hpp"
 #include "tools/studies/collective/study.hpp"
 #include "topologies/cluster_reader.hpp"
 #include "topologies/topology.hpp"
@@ -42,7 +43,7 @@ struct StudyChoice {
   std::string op;
   std::string cluster;
   std::string node = "dgx_h100";
-  std::uint32_t nodes = 1;
+  std::vector<std::uint32_t> nodes;  // empty: those of --cluster, else 1
   std::string fabric = "rail_optimized";
   std::string ranks;
   std::uint32_t ranks_per_node = 0;  // 0: all GPUs of each node
@@ -172,8 +173,22 @@ void check_shape(const MeasuredTimes& measured, const Cluster& cluster,
          "describe the cluster that was measured: --node, --nodes, --ranks-per-node");
 }
 
-ClusterSpec chosen_cluster(const StudyChoice& choice) {
-  if (!choice.cluster.empty()) return read_cluster_file(choice.cluster);
+void check_nodes(const std::vector<std::uint32_t>& all) {
+  for (const std::uint32_t nodes : all) {
+    if (nodes == 0) refuse("--nodes", "0 nodes have no GPU", "use 1 or more");
+    if (nodes > kNodesMost)
+      refuse("--nodes", fmt::format("{} are more than {}", nodes, kNodesMost),
+             "use as many as there are in a cluster");
+  }
+}
+
+// The cluster with `nodes` nodes. No value: as many as the file of --cluster says, else 1.
+ClusterSpec chosen_cluster(const StudyChoice& choice, std::optional<std::uint32_t> nodes) {
+  if (!choice.cluster.empty()) {
+    ClusterSpec spec = read_cluster_file(choice.cluster);
+    if (nodes) spec.nodes = *nodes;
+    return spec;
+  }
   const FabricEntry* fabric = find_fabric(choice.fabric);
   if (fabric == nullptr) {
     std::vector<std::string> fabric_names;
@@ -181,12 +196,9 @@ ClusterSpec chosen_cluster(const StudyChoice& choice) {
     refuse("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
            suggestion(choice.fabric, fabric_names));
   }
-  if (choice.nodes == 0) refuse("--nodes", "0 nodes have no GPU", "use 1 or more");
-  if (choice.nodes > kNodesMost)
-    refuse("--nodes", fmt::format("{} are more than {}", choice.nodes, kNodesMost),
-           "use as many as there are in a cluster");
-  return {
-      .node = load_node(choice.node), .nodes = choice.nodes, .fabric = {.kind = fabric->defaults}};
+  return {.node = load_node(choice.node),
+          .nodes = nodes.value_or(1),
+          .fabric = {.kind = fabric->defaults}};
 }
 
 // The times of the operation in the log or profile of --measured. There is no value without that
@@ -197,7 +209,7 @@ std::optional<MeasuredTimes> chosen_measured(const StudyChoice& choice) {
   const std::string text = as_utf8(read_file(choice.measured));
   if (is_collective_profile(text))
     return measured_times(read_collective_profile(choice.measured).runs, op);
-  return measured_times(read_nccl_log(choice.measured, text, {}), op);
+  return measured_times(read_nccl_log(choice.measured, text, {.op = op}), op);
 }
 
 // The profile of --profile. The result is nullptr without that option.
@@ -304,11 +316,41 @@ Exit groups_at_once(const StudyChoice& choice, const Cluster& cluster,
   return Exit::Fine;
 }
 
+// Studies one group on each number of nodes.
+Exit several_scales(const StudyChoice& choice, const CollectiveProfile* profile) {
+  if (choice.asks_for_groups() || !choice.measured.empty() || !choice.ranks.empty() || choice.plot)
+    refuse("--nodes", "several numbers of nodes go with one group of all GPUs",
+           "leave out --group, --split, --ranks, --measured and --plot, or give one number");
+  std::vector<std::uint32_t> counts = choice.nodes;
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  std::vector<ScaledStudy> studies;
+  std::string place;
+  for (const std::uint32_t nodes : counts) {
+    const std::shared_ptr<const Cluster> cluster = shared_cluster(chosen_cluster(choice, nodes));
+    place = cluster->facts().name;
+    studies.push_back({.nodes = nodes,
+                       .study = study_collective(
+                           *cluster, chosen_question(choice, *cluster, profile, nullptr))});
+  }
+  place = place.substr(place.find(" x ") == std::string::npos ? 0 : place.find(" x ") + 3);
+  if (!choice.json.empty()) write_file(choice.json, to_text(scaling_json(studies)));
+  if (!choice.csv.empty()) write_file(choice.csv, scaling_csv(studies));
+  if (!choice.svg.empty())
+    write_file(choice.svg,
+               svg_plot(scaling_plot(studies, fmt::format("{} on {}", choice.op, place))));
+  say("{}", scaling_text(studies, place));
+  return Exit::Fine;
+}
+
 Exit study(const StudyChoice& choice) {
-  // Each output of this command is one file. This includes CSV, which is a folder in `run`.
   for (const std::string& file : {choice.json, choice.csv, choice.svg}) refuse_unwritable(file);
-  const std::shared_ptr<const Cluster> cluster = shared_cluster(chosen_cluster(choice));
+  check_nodes(choice.nodes);
   const std::unique_ptr<CollectiveProfile> profile = chosen_profile(choice);
+  if (choice.nodes.size() > 1) return several_scales(choice, profile.get());
+  const std::optional<std::uint32_t> nodes =
+      choice.nodes.empty() ? std::nullopt : std::optional(choice.nodes.front());
+  const std::shared_ptr<const Cluster> cluster = shared_cluster(chosen_cluster(choice, nodes));
   return choice.asks_for_groups() ? groups_at_once(choice, *cluster, profile.get())
                                   : one_group(choice, *cluster, profile.get());
 }
@@ -318,7 +360,11 @@ void add_cluster_options(CLI::App& command, StudyChoice& choice) {
   command.add_option("--node", choice.node, "Node type (see `trainyard list nodes`)")
       ->capture_default_str()
       ->excludes(file);
-  command.add_option("--nodes", choice.nodes, "Nodes")->capture_default_str()->excludes(file);
+  command
+      .add_option("--nodes", choice.nodes,
+                  "Nodes (default: 1, or those of --cluster); a list such as 2,4,8 shows busbw over "
+                  "nodes")
+      ->delimiter(',');
   command.add_option("--fabric", choice.fabric, "Fabric (see `trainyard list fabrics`)")
       ->capture_default_str()
       ->excludes(file);
@@ -356,9 +402,9 @@ void add_nccl_options(CLI::App& command, StudyChoice& choice) {
 void add_output_options(CLI::App& command, StudyChoice& choice) {
   command.add_option("--measured", choice.measured,
                      "A log of nccl-tests (or a profile) to compare with the predictions");
-  command.add_option("--json", choice.json, "Write the rows as JSON");
-  command.add_option("--csv", choice.csv, "Write the rows as CSV");
-  command.add_option("--svg", choice.svg, "Write bus bandwidth over size as a picture");
+  add_output_file(command, "--json", choice.json, "Write the rows as JSON");
+  add_output_file(command, "--csv", choice.csv, "Write the rows as CSV");
+  add_output_file(command, "--svg", choice.svg, "Write bus bandwidth over size as SVG");
   command.add_flag("--plot", choice.plot, "Draw bus bandwidth over size");
 }
 
@@ -376,8 +422,8 @@ void add_collective(CLI::App& app, Action& action) {
                    "(default: all; nccl for several groups)")
       ->delimiter(',');
   command->add_option("--sizes", choice->sizes,
-                      "FROM:TO[:FACTOR], or one size (default: 8B:8GiB; the log's with --measured; "
-                      "1MiB:1GiB:4 for several groups)");
+                      "FROM:TO[:FACTOR], one size, or a list of these (default: 8B:8GiB; the log's with "
+                      "--measured; 1MiB:1GiB:4 for several groups)");
   command->add_option("--type", choice->type, "Data type: fp32, bf16, fp16, fp8")
       ->capture_default_str();
   std::vector<std::string> engine_names;
@@ -389,6 +435,7 @@ void add_collective(CLI::App& app, Action& action) {
   command->footer(
       "Example:\n  trainyard collective all_reduce --node dgx_h100 --nodes 2 "
       "--algorithms ring,hierarchical,tree,nccl --plot\n"
+      "  trainyard collective all_reduce --nodes 2,4,8 --algorithms ring,tree --sizes 1M,1G\n"
       "  trainyard collective all_reduce --nodes 8 --split data=8 --svg rails.svg\n"
       "  trainyard collective --nodes 2 --group all_reduce/ring:0-15 "
       "--group all_to_all/direct:0-15@64MiB\n"

@@ -15,7 +15,8 @@ namespace {
 
 struct CompareChoice {
   std::vector<std::string> scenarios;
-  std::vector<std::vector<std::string>> sets;
+  std::vector<std::string> sets;
+  std::vector<std::vector<std::string>> sides;  // --with: the changes of each
   std::string json, csv, html;
   std::size_t processes = 0;
   bool ideal = false;
@@ -27,22 +28,25 @@ struct CompareChoice {
 }
 
 std::vector<Variant> variants_of(const CompareChoice& choice) {
-  if (choice.scenarios.size() > 1 && !choice.sets.empty()) {
-    refuse("several scenarios and --set leave open what is compared with what",
-           "give one scenario with several --set, or several scenarios");
+  if (choice.scenarios.size() > 1 && !choice.sides.empty()) {
+    refuse("several scenarios and --with leave open what is compared with what",
+           "give one scenario with several --with, or several scenarios");
   }
-  if (choice.scenarios.size() == 1 && choice.sets.empty()) {
+  if (choice.scenarios.size() == 1 && choice.sides.empty()) {
     refuse("there is nothing to compare with",
-           "name a second scenario, or a change: --set parallelism.tensor=4 parallelism.data=2");
+           "name a second scenario, or a change: --with parallelism.tensor=4 parallelism.data=2");
   }
+  std::vector<Override> changes;  // of every side
+  if (choice.ideal) changes.push_back(ideal_override());
+  for (const std::string& set : choice.sets) changes.push_back(override_of(set));
   std::vector<Variant> variants;
-  for (const std::string& file : choice.scenarios) variants.push_back({.file = file});
-  for (const std::vector<std::string>& group : choice.sets) {
-    Variant& side = variants.emplace_back(Variant{.file = choice.scenarios.front()});
-    for (const std::string& set : group) side.changes.push_back(override_of(set));
+  for (const std::string& file : choice.scenarios)
+    variants.push_back({.file = file, .changes = changes});
+  for (const std::vector<std::string>& group : choice.sides) {
+    Variant& side =
+        variants.emplace_back(Variant{.file = choice.scenarios.front(), .changes = changes});
+    for (const std::string& change : group) side.changes.push_back(override_of(change));
   }
-  if (choice.ideal)
-    for (Variant& side : variants) side.changes.insert(side.changes.begin(), ideal_override());
   return variants;
 }
 
@@ -68,20 +72,23 @@ void add_compare(CLI::App& app, Action& action) {
   auto choice = std::make_shared<CompareChoice>();
   CLI::App* command =
       app.add_subcommand("compare", "Show scenarios, or changes to one, side by side");
-  command->add_option("scenario", choice->scenarios, "Scenario files (see scenarios/)")->required();
+  command->add_option("scenario", choice->scenarios, "Scenario files (see scenarios/)")
+      ->required()
+      ->type_name("FILE");
   command
-      ->add_option("--set", choice->sets,
+      ->add_option("--with", choice->sides,
                    "One more side: the scenario with these changes (repeatable)")
-      ->type_name("PATH=VALUE ...");
+      ->type_name("PATH=VALUE");
+  add_set_option(*command, choice->sets);
   add_ideal_option(*command, choice->ideal);
-  command->add_option("--json", choice->json, "Write the comparison as JSON");
-  command->add_option("--csv", choice->csv, "Write the comparison as a table");
-  command->add_option("--html", choice->html, "Write the comparison as a page");
-  command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
+  add_output_file(*command, "--json", choice->json, "Write the comparison as JSON");
+  add_output_file(*command, "--csv", choice->csv, "Write the comparison as CSV");
+  add_output_file(*command, "--html", choice->html, "Write the comparison as a page");
+  add_processes_option(*command, choice->processes);
   command->footer(
       "Example:\n"
       "  trainyard compare scenarios/llama3/llama3_8b_8xh100.json "
-      "--set parallelism.tensor=4 parallelism.data=2 --set training.recompute=full");
+      "--with parallelism.tensor=4 parallelism.data=2 --with training.recompute=full");
   command->callback([choice, &action] { action = [choice] { return compare_sides(*choice); }; });
 }
 

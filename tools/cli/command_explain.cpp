@@ -54,9 +54,10 @@ void add_explain(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("explain", "Show the critical path and what would make a step shorter");
   add_scenario_options(*command, choice->scenario);
-  command->add_option("--json", choice->json, "Write path, slack and sensitivities as JSON");
-  command->add_option("--csv", choice->csv, "Write every piece of the critical path");
-  command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
+  add_output_file(*command, "--json", choice->json,
+                  "Write critical path, slack and sensitivities as JSON");
+  add_output_file(*command, "--csv", choice->csv, "Write every piece of the critical path as CSV");
+  add_processes_option(*command, choice->processes);
   command->footer("Example:\n  trainyard explain scenarios/llama3/llama3_8b_8xh100.json");
   command->callback([choice, &action] { action = [choice] { return explain(*choice); }; });
 }

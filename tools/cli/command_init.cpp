@@ -240,7 +240,7 @@ Exit init(InitChoice choice) {
     throw InputError(Problem{.file = choice.out,
                              .pointer = {},
                              .problem = "is already there",
-                             .hint = "name another file with --out, or say --force"});
+                             .hint = "name another file with --output, or say --force"});
   }
   if (!choice.yes && isatty(STDIN_FILENO) != 0) choice = with_answers(std::move(choice));
   const Architecture model = load_model(choice.model);
@@ -264,26 +264,30 @@ void add_init(CLI::App& app, Action& action) {
   auto choice = std::make_shared<InitChoice>();
   CLI::App* command = app.add_subcommand(
       "init", "Write a commented scenario from a few answers, that runs as it is");
-  const auto with_default = [&](const char* name, auto& value, const char* what) {
-    return command->add_option(name, value, what)->capture_default_str();
+  const auto with_default = [&](const char* name, auto& value, const char* what,
+                                const char* type) {
+    return command->add_option(name, value, what)->capture_default_str()->type_name(type);
   };
-  with_default("-o,--out", choice->out, "The scenario to write");
-  with_default("--model", choice->model, "A name of `trainyard list models`, or a config.json");
-  with_default("--node", choice->node, "A name of `trainyard list nodes`");
-  with_default("--nodes", choice->nodes, "How many")->check(CLI::Range(1, 65536));
+  with_default("-o,--output", choice->out, "The scenario to write", "FILE");
+  with_default("--model", choice->model, "A name of `trainyard list models`, or a config.json",
+               "NAME");
+  with_default("--node", choice->node, "A name of `trainyard list nodes`", "NAME");
+  with_default("--nodes", choice->nodes, "How many", "N")->check(in_range(1, 65536));
   command
       ->add_option("--sequence", choice->sequence,
                    "Tokens in a sequence (default: 8192, or what the model takes)")
-      ->check(CLI::Range(1, 1 << 24));
+      ->type_name("N")
+      ->check(in_range(1, 1 << 24));
   command
       ->add_option("--batch", choice->batch,
                    "Sequences in a step (default: the tokens of published runs of its size)")
-      ->check(CLI::Range(1, 1 << 24));
+      ->type_name("N")
+      ->check(in_range(1, 1 << 24));
   command->add_flag("-y,--yes", choice->yes, "Ask nothing: take the options and their defaults");
   command->add_flag("--force", choice->force, "Replace a scenario that is there");
   command->footer(
       "Example:\n  trainyard init --yes --model llama3-8b --node dgx_h100 --nodes 2 "
-      "--out mine.json\nOn a terminal it asks for what --yes would take for granted.");
+      "--output mine.json\nOn a terminal it asks for what --yes would take for granted.");
   command->callback([choice, &action] { action = [choice] { return init(*choice); }; });
 }
 

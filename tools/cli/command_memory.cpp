@@ -55,9 +55,10 @@ void add_memory(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "memory", "Show what fits, stage by stage, category by category, and what would");
   add_scenario_options(*command, choice->scenario);
-  command->add_option("--json", choice->outputs.json, "Write the peaks, the curves and the ways");
-  command->add_option("--html", choice->html,
-                      "Write a page with the memory of each stage over time");
+  add_output_file(*command, "--json", choice->outputs.json,
+                  "Write peaks, curves and the changes that would fit as JSON");
+  add_output_file(*command, "--html", choice->html,
+                  "Write a page with the memory of each stage over time");
   command->add_flag("--no-search", choice->no_search,
                     "Where it does not fit: do not look for what would");
   command->footer(

@@ -125,7 +125,7 @@ std::vector<bench::WantedShape> shapes_of(const ScenarioChoice& choice, std::str
 Exit measure_kernels(const ProfileChoice& given) {
   ProfileChoice choice = given;
   std::vector<std::string> arguments = choice.passed_on;
-  if (!choice.out.empty()) arguments.insert(arguments.end(), {"--out", choice.out});
+  if (!choice.out.empty()) arguments.insert(arguments.end(), {"--output", choice.out});
   if (choice.model.empty() != choice.parallelism.empty())
     fail_profile("--model and --parallelism go together",
                  "--model llama3-70b --parallelism tensor=8,pipeline=2");
@@ -238,17 +238,14 @@ CLI::App* add_measure(CLI::App& profile, const SharedChoice& choice) {
       "measure", "Measure kernels on the GPU at hand (all else goes to trainyard-profile)");
   command->allow_extras();
   command->add_option("--scenario", choice->scenario.file, "Measure exactly this one's shapes");
-  command->add_option("--set", choice->scenario.sets, "Override a field of it (repeatable)")
-      ->type_name("PATH=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_set_option(*command, choice->scenario.sets);
   command->add_option("--model", choice->model, "Or the shapes of this model ...");
   command->add_option("--parallelism", choice->parallelism, "... divided so: tensor=8,pipeline=2");
   command->add_option("--node", choice->node, "... on this node")->capture_default_str();
-  command->add_option("--out", choice->out, "The profile to write or to go on with");
+  command->add_option("-o,--output", choice->out, "The profile to write or to go on with");
   command->footer(
-      "Example:\n  trainyard profile measure --out h200.json\n"
-      "  trainyard profile measure --model llama3-70b --parallelism tensor=8 --out mine.json");
+      "Example:\n  trainyard profile measure --output h200.json\n"
+      "  trainyard profile measure --model llama3-70b --parallelism tensor=8 --output mine.json");
   return command;
 }
 
@@ -256,7 +253,7 @@ void add_files_commands(CLI::App& profile, const SharedChoice& choice, Action& a
   CLI::App* merging =
       profile.add_subcommand("merge", "Rows of several profiles in one, or in a GPU's profile");
   merging->add_option("files", choice->files, "Measured profiles, later ones count")->required();
-  merging->add_option("-o,--out", choice->out, "The file to write")->required();
+  merging->add_option("-o,--output", choice->out, "The file to write")->required();
   merging->add_option("--gpu", choice->gpu,
                       "Write this GPU's profile with the rows in it, for use in a cluster's node");
   merging->footer(
@@ -277,7 +274,7 @@ void add_files_commands(CLI::App& profile, const SharedChoice& choice, Action& a
       ->expected(1);
   import->add_option("--gpu", choice->gpu, "The GPU it was measured on")->required();
   import->add_option("--source", choice->source, "Where the table comes from")->required();
-  import->add_option("-o,--out", choice->out, "The profile to write")->required();
+  import->add_option("-o,--output", choice->out, "The profile to write")->required();
   import->footer(
       "Example:\n  trainyard profile import gemm.csv --gpu \"NVIDIA H200\" --source \"our "
       "cluster\" -o rows.json");
@@ -321,7 +318,7 @@ void add_profile(CLI::App& app, Action& action) {
       "nccl", "Measure collectives on all GPUs of this node (all goes to trainyard-profile-nccl)");
   nccl->allow_extras();
   nccl->footer(
-      "Example:\n  trainyard profile nccl --out nccl.json --algorithms ring,tree --protocols "
+      "Example:\n  trainyard profile nccl --output nccl.json --algorithms ring,tree --protocols "
       "ll,simple");
   nccl->callback([choice, nccl, &action] {
     choice->passed_on = nccl->remaining();

@@ -128,7 +128,7 @@ void refuse_contradictions(const RunChoice& choice) {
   }
   if (!choice.workload.empty() && choice.scenario.file.empty() == choice.cluster.empty()) {
     fail("--workload takes a --cluster, or a scenario for cluster and software, one of them",
-         "`trainyard show topology SCENARIO --json` prints a cluster file");
+         "`trainyard show topology SCENARIO --format json` prints a cluster file");
   }
   if (choice.scenario.file.empty() && !choice.scenario.sets.empty()) {
     fail("--set changes a scenario, and there is none", "change the workload file");
@@ -157,7 +157,7 @@ std::string write_missing(const std::string& file, const RunView& view) {
     shapes.push_back({kernel, std::string(to_string(use.provenance)), use.share});
   }
   write_file(file, bench::shapes_to_json(shapes, view.cluster.facts().gpu).dump(1) + "\n");
-  return fmt::format("Missing  {}   ({} shapes; trainyard profile measure --shapes {} --out F)\n",
+  return fmt::format("Missing  {}   ({} shapes; trainyard profile measure --shapes {} --output F)\n",
                      file, shapes.size(), file);
 }
 
@@ -227,6 +227,30 @@ CLI::Validator a_report() {
           fmt::format("{{{}}}", fmt::join(known, ",")), "report"};
 }
 
+void add_run_outputs(CLI::App& command, RunChoice& choice) {
+  OutputChoice& outputs = choice.outputs;
+  const auto folder = [&](const char* name, std::string& path, const char* help) {
+    command.add_option(name, path, help)->type_name("FOLDER");
+  };
+  folder("--out", outputs.out, "Write scenario, result, tables, page and trace into this folder");
+  add_output_file(command, "--json", outputs.json, "Write the result as JSON");
+  folder("--tables", outputs.csv, "Write every table as CSV into this folder");
+  add_output_file(command, "--html", outputs.html,
+                  "Write a page: timeline, memory, links, critical path, what would help");
+  add_output_file(command, "--svg", outputs.svg, "Write what each stage computes when as SVG");
+  add_output_file(command, "--trace", outputs.trace,
+                  "Write a Chrome trace (.json or .json.gz) or, for many ranks, one in Perfetto's "
+                  "own format (.pftrace)");
+  folder("--trace-dir", outputs.trace_folder, "Write a trace for each rank into this folder");
+  folder("--chakra", outputs.chakra,
+         "Write Chakra execution traces, one for each rank, into this folder");
+  command
+      .add_option("--trace-ranks", choice.trace_ranks,
+                  "Ranks to show in the trace: 0,8-15 or all (default: one for each class)")
+      ->delimiter(',')
+      ->type_name("RANKS");
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, Action& action) {
@@ -235,35 +259,20 @@ void add_run(CLI::App& app, Action& action) {
   add_scenario_options(*command, choice->scenario, false);
   command->add_option(
       "--workload", choice->workload,
-      "Replay a workload graph from a file (see `show workload --json`), on a --cluster "
-      "or with a scenario's cluster and software");
-  command->add_option("--cluster", choice->cluster,
-                      "Where a --workload runs: a file with a cluster object");
-  command->add_option("--out", choice->outputs.out,
-                      "Write scenario, result, tables and trace into this folder");
-  command->add_option("--trace", choice->outputs.trace,
-                      "Write a Chrome trace (.json or .json.gz) or, for many ranks, one in "
-                      "Perfetto's own format (.pftrace)");
-  command->add_option("--trace-dir", choice->outputs.trace_folder,
-                      "Write a trace file for each rank into this folder");
-  command->add_option("--chakra", choice->outputs.chakra,
-                      "Write Chakra execution traces, one for each rank, into this folder");
+      "Replay a workload graph from a file (see `show workload --format json`), on a --cluster "
+      "or with a scenario's cluster and software")
+      ->type_name("FILE");
   command
-      ->add_option("--trace-ranks", choice->trace_ranks,
-                   "Ranks to show in the trace: 0,8-15 or all (default: one for each class)")
-      ->delimiter(',');
-  command->add_option("--json", choice->outputs.json, "Write the result as JSON");
-  command->add_option("--csv", choice->outputs.csv, "Write tables into this folder");
-  command->add_option("--html", choice->outputs.html,
-                      "Write a page: timeline, memory, links, critical path, what would help");
-  command->add_option("--svg", choice->outputs.svg,
-                      "Write a picture: what each stage computes when");
+      ->add_option("--cluster", choice->cluster,
+                   "Where a --workload runs: a file with a cluster object")
+      ->type_name("FILE");
+  add_run_outputs(*command, *choice);
   command
       ->add_option("--report", choice->report,
                    "What to print (see `trainyard list reports`); a name in .html is as --html")
       ->check(a_report());
-  command->add_option("--missing", choice->missing,
-                      "Write the shapes nobody measured, for `profile measure --shapes` (JSON)");
+  add_output_file(*command, "--missing", choice->missing,
+                  "Write the shapes nobody measured as JSON, for `profile measure --shapes`");
   command->add_option("--engine", choice->engine, "simgrid (contention) or ideal (without)")
       ->check(CLI::IsMember(names(engines())));
   command->add_flag("--no-fold", choice->no_fold,

@@ -205,28 +205,35 @@ void add_schedule(CLI::App& app, Action& action) {
   command
       ->add_option("name", choice->name,
                    "Schedule (see `trainyard list schedules`), or a file ending in .json")
-      ->required();
+      ->required()
+      ->type_name("NAME");
   command->add_option("--stages", choice->shape.stages, "Pipeline ranks")
-      ->check(CLI::Range(1, 1024));
+      ->type_name("N")
+      ->check(in_range(1, 1024));
   command->add_option("--microbatches", choice->shape.microbatches, "Microbatches of a step")
-      ->check(CLI::Range(1, 65536));
+      ->type_name("N")
+      ->check(in_range(1, 65536));
   command->add_option("--chunks", choice->shape.chunks, "Model chunks of a rank")
-      ->check(CLI::Range(1, 64));
+      ->type_name("N")
+      ->check(in_range(1, 64));
   command
       ->add_option("--group-size", choice->shape.group_size, "Interleaved: microbatches of a group")
-      ->check(CLI::Range(0, 65536));
-  command->add_option("--forward", choice->forward_s, "Seconds of one forward");
-  command->add_option("--backward", choice->backward_s, "Seconds of one backward");
+      ->type_name("N")
+      ->check(in_range(0, 65536));
+  command->add_option("--forward", choice->forward_s, "Seconds of one forward")->type_name("SECONDS");
+  command->add_option("--backward", choice->backward_s, "Seconds of one backward")->type_name("SECONDS");
   command->add_option("--weight", choice->weight_s,
-                      "Seconds of its weight-gradient part where split (default: half)");
+                      "Seconds of its weight-gradient part where split (default: half)")->type_name("SECONDS");
   command
       ->add_option("--activation-limit", choice->shape.activation_limit,
                    "zb_auto: microbatches a rank may hold")
-      ->check(CLI::Range(1, 65536));
-  command->add_option("--transfer", choice->transfer_s, "Seconds of one message");
+      ->type_name("N")
+      ->check(in_range(1, 65536));
+  command->add_option("--transfer", choice->transfer_s, "Seconds of one message")->type_name("SECONDS");
   command->add_option("--width", choice->width, "Columns of the chart")
-      ->check(CLI::Range(20, 100000));
-  command->add_option("--svg", choice->svg, "Draw it into this file as well");
+      ->type_name("N")
+      ->check(in_range(20, 100000));
+  add_output_file(*command, "--svg", choice->svg, "Write the chart as SVG");
   command->footer(
       "Example:\n  trainyard schedule interleaved_1f1b --stages 4 --microbatches 8 --chunks 2");
   command->callback([choice, &action] { action = [choice] { return chart(*choice); }; });

@@ -56,7 +56,7 @@ class Interrupt {
 struct SearchChoice {
   std::string scenario;
   std::vector<std::string> sets, over;
-  std::string out, json, csv;
+  std::string journal, json, csv;
   std::size_t top = 10;
   std::size_t processes = 0;
   double price = 0.0;
@@ -73,7 +73,7 @@ Exit search_layouts(const SearchChoice& choice) {
   if (choice.ideal) space.scenario.changes.push_back(ideal_override());
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));
   for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
-  Journal journal = open_journal(choice.out);
+  Journal journal = open_journal(choice.journal);
   Progress progress("searching");
   const Interrupt interrupt;
   const SearchResult result =
@@ -93,7 +93,7 @@ Exit search_layouts(const SearchChoice& choice) {
                                               to_text(Seconds{found.figures.step_time_s}),
                                               layout_name(found.layout)));
                   },
-              .redone = [&](std::size_t rows) { report_redone(rows, choice.out); }});
+              .redone = [&](std::size_t rows) { report_redone(rows, choice.journal); }});
   SearchPrice price;
   if (choice.price > 0.0) price.per_gpu_hour = choice.price;
   if (!choice.json.empty()) write_file(choice.json, to_text(search_json(result, price)));
@@ -110,11 +110,9 @@ void add_search(CLI::App& app, Action& action) {
   command
       ->add_option("scenario", choice->scenario,
                    "Model, cluster and batch; its sizes are the first guess")
-      ->required();
-  command->add_option("--set", choice->sets, "Override a field for all layouts (repeatable)")
-      ->type_name("PATH=VALUE")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->required()
+      ->type_name("FILE");
+  add_set_option(*command, choice->sets);
   add_ideal_option(*command, choice->ideal);
   command
       ->add_option("--over", choice->over,
@@ -122,9 +120,12 @@ void add_search(CLI::App& app, Action& action) {
       ->type_name("PATH=VALUE,...")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--top", choice->top, "How many of the best")->check(CLI::Range(1, 1000));
+  command->add_option("--top", choice->top, "How many of the best")
+      ->type_name("N")
+      ->check(in_range(1, 1000));
   command
       ->add_option("--price", choice->price, "Of one GPU for an hour: adds cost per million tokens")
+      ->type_name("PRICE")
       // CLI11's range check accepts "nan".
       ->check([](const std::string& text) {
         const double price = std::strtod(text.c_str(), nullptr);
@@ -133,21 +134,21 @@ void add_search(CLI::App& app, Action& action) {
   command
       ->add_option("--seconds", choice->seconds,
                    "Answer after so long with the best found by then (Ctrl-C: at once)")
-      ->check(CLI::Range(0.1, 1e6));
+      ->type_name("SECONDS")
+      ->check(in_range(0.1, 1e6));
   command
       ->add_option("--headroom", choice->headroom,
                    "Percent of a GPU's memory that a layout must leave free")
-      ->check(CLI::Range(0.0, 90.0));
+      ->type_name("PERCENT")
+      ->check(in_range(0.0, 90.0));
   command->add_flag("--exhaustive", choice->exhaustive, "Simulate every legal layout");
   command->add_flag("--no-refine", choice->no_refine,
                     "Leave placements and collective algorithms of the best as they are");
-  command->add_option(
-      "--out", choice->out,
-      "JSON Lines of what was simulated; started again, it goes on where it stopped");
-  command->add_option("--json", choice->json,
-                      "Write the best, the front, the changes and the counts as JSON");
-  command->add_option("--csv", choice->csv, "Write the best and the front as a table");
-  command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
+  add_journal_option(*command, choice->journal);
+  add_output_file(*command, "--json", choice->json,
+                  "Write the best, the front, the changes and the counts as JSON");
+  add_output_file(*command, "--csv", choice->csv, "Write the best and the front as CSV");
+  add_processes_option(*command, choice->processes);
   command->footer(
       "Tried where --over does not say otherwise: tensor, context, pipeline and expert ranks, "
       "chunks,\n"

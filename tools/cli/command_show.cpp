@@ -14,6 +14,7 @@
 #include "scenarios/simulate/stages.hpp"
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/render/views/views.hpp"
 #include "sim/workload/workload.hpp"
@@ -68,12 +69,19 @@ std::string workload_table(const Workload& workload) {
 struct ShowChoice {
   ScenarioChoice scenario;
   std::string cluster;  // a cluster file instead of a scenario
-  bool matrix = false;
-  bool dot = false;
-  bool json = false;
-  bool nccl_xml = false;
-  bool simgrid_xml = false;
+  std::string format = "table";
+  std::string output;  // empty: it is printed
 };
+
+// Writes the text to --output, or prints it.
+Exit give(const ShowChoice& choice, const std::string& text) {
+  if (choice.output.empty()) {
+    say("{}", text);
+  } else {
+    write_file(choice.output, text);
+  }
+  return Exit::Fine;
+}
 
 // The cluster of --cluster has precedence over that of the scenario.
 ClusterSpec cluster_of(const ShowChoice& choice) {
@@ -90,39 +98,24 @@ ClusterSpec cluster_of(const ShowChoice& choice) {
 
 Exit show_topology(const ShowChoice& choice) {
   const ClusterSpec spec = cluster_of(choice);
-  if (choice.json) {
-    say("{}\n", to_json(spec).dump(2));
-    return Exit::Fine;
-  }
+  if (choice.format == "json") return give(choice, to_json(spec).dump(2) + "\n");
   const std::shared_ptr<const Cluster> shared = shared_cluster(spec);
   const Cluster& cluster = *shared;
-  if (choice.nccl_xml) {
-    say("{}", to_nccl_xml(cluster, 0));
-    return Exit::Fine;
-  }
-  if (choice.simgrid_xml) {
+  if (choice.format == "nccl-xml") return give(choice, to_nccl_xml(cluster, 0));
+  if (choice.format == "simgrid-xml") {
     const GpuSheet gpu = load_gpu_sheet(cluster.facts().gpu);
-    say("{}", to_simgrid_xml(cluster, gpu.bf16.value() > 0.0 ? gpu.bf16 : gpu.fp16));
-    return Exit::Fine;
+    return give(choice, to_simgrid_xml(cluster, gpu.bf16.value() > 0.0 ? gpu.bf16 : gpu.fp16));
   }
-  say("{}", choice.matrix ? topology_matrix(cluster, 0)
-            : choice.dot  ? topology_dot(cluster)
-                          : topology_table(cluster));
-  return Exit::Fine;
+  if (choice.format == "matrix") return give(choice, topology_matrix(cluster, 0));
+  return give(choice, choice.format == "dot" ? topology_dot(cluster) : topology_table(cluster));
 }
 
 Exit show_workload(const ShowChoice& choice) {
   const Scenario scenario = read(choice.scenario);
   const Cluster cluster = build_cluster(scenario.cluster);
   const Workload workload = scenario_workload(scenario, cluster);
-  if (choice.json) {
-    say("{}", to_json(workload));
-  } else if (choice.dot) {
-    say("{}", to_dot(workload, {}));
-  } else {
-    say("{}", workload_table(workload));
-  }
-  return Exit::Fine;
+  if (choice.format == "json") return give(choice, to_json(workload));
+  return give(choice, choice.format == "dot" ? to_dot(workload, {}) : workload_table(workload));
 }
 
 // A factor of the software on kernel times. The table leaves out a column whose factor is 1 for
@@ -168,6 +161,16 @@ Exit show_cost(const ShowChoice& choice) {
   return Exit::Fine;
 }
 
+// Adds --format with the formats' names, and --output.
+void add_format_options(CLI::App& command, ShowChoice& choice, const std::string& help,
+                        const std::vector<std::string>& formats) {
+  command.add_option("--format", choice.format, help)
+      ->type_name("NAME")
+      ->check(CLI::IsMember(formats));
+  command.add_option("-o,--output", choice.output, "Write it into this file (default: print it)")
+      ->type_name("FILE");
+}
+
 }  // namespace
 
 void add_show(CLI::App& app, Action& action) {
@@ -176,40 +179,34 @@ void add_show(CLI::App& app, Action& action) {
       app.add_subcommand("show", "Show the topology, workload or kernel costs of a scenario");
   show->require_subcommand(1);
   show->footer(
-      "Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix\n"
-      "  trainyard show workload scenarios/first/two_gpus.json --json > step.json");
+      "Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --format matrix\n"
+      "  trainyard show workload scenarios/first/two_gpus.json --format json -o step.json");
 
   CLI::App* topology = show->add_subcommand("topology", "Devices and links, as a table");
   add_scenario_options(*topology, choice->scenario, false);
-  topology->add_option("--cluster", choice->cluster,
-                       "A file with a cluster object instead of a scenario");
-  auto* matrix =
-      topology->add_flag("--matrix", choice->matrix, "As the grid of `nvidia-smi topo -m`");
-  auto* dot = topology->add_flag("--dot", choice->dot, "As Graphviz DOT");
-  topology->add_flag("--json", choice->json, "As a cluster object for a scenario")
-      ->excludes(matrix)
-      ->excludes(dot);
-  matrix->excludes(dot);
-  topology->add_flag("--nccl-xml", choice->nccl_xml, "The first node as NCCL_TOPO_FILE reads it")
-      ->excludes(matrix)
-      ->excludes(dot);
   topology
-      ->add_flag("--simgrid-xml", choice->simgrid_xml,
-                 "As a platform file of SimGrid: every GPU's route to every other")
-      ->excludes(matrix)
-      ->excludes(dot);
+      ->add_option("--cluster", choice->cluster,
+                   "A file with a cluster object instead of a scenario")
+      ->type_name("FILE");
+  add_format_options(
+      *topology, *choice,
+      "table; matrix: the grid of `nvidia-smi topo -m`; dot: for Graphviz; json: a cluster object "
+      "for a scenario; nccl-xml: the first node as NCCL_TOPO_FILE reads it; simgrid-xml: a "
+      "platform file of SimGrid, with every GPU's route to every other",
+      {"table", "matrix", "dot", "json", "nccl-xml", "simgrid-xml"});
   topology->footer(
-      "Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix\n"
-      "  trainyard show topology scenarios/first/two_gpus.json --json > cluster.json");
+      "Example:\n  trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --format matrix\n"
+      "  trainyard show topology scenarios/first/two_gpus.json --format json -o cluster.json");
   topology->callback([choice, &action] { action = [choice] { return show_topology(*choice); }; });
 
   CLI::App* workload = show->add_subcommand("workload", "Programs, groups and operations");
   add_scenario_options(*workload, choice->scenario);
-  auto* json = workload->add_flag("--json", choice->json, "As a file for `run --workload`");
-  workload->add_flag("--dot", choice->dot, "As Graphviz DOT")->excludes(json);
+  add_format_options(*workload, *choice,
+                     "table; json: a file for `run --workload`; dot: for Graphviz",
+                     {"table", "json", "dot"});
   workload->footer(
       "Example:\n  trainyard show workload scenarios/first/two_gpus.json\n"
-      "  trainyard show workload scenarios/first/two_gpus.json --json > step.json");
+      "  trainyard show workload scenarios/first/two_gpus.json --format json -o step.json");
   workload->callback([choice, &action] { action = [choice] { return show_workload(*choice); }; });
 
   CLI::App* cost = show->add_subcommand(

@@ -2,6 +2,9 @@
 // tables and plots.
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 #include "tools/cli/command.hpp"
@@ -17,10 +20,11 @@ namespace {
 struct SweepChoice {
   std::string scenario;
   std::vector<std::string> sets;
+  std::vector<std::string> over;
   std::vector<std::string> zip;
   std::string list;
   std::string shard;
-  std::string out;
+  std::string journal;
   std::string csv;
   std::string lines, heat_map;
   std::string metric = "step_time_s";
@@ -30,17 +34,34 @@ struct SweepChoice {
 
 std::vector<Axis> axes_of(const SweepChoice& choice) {
   std::vector<Axis> axes;
-  for (const std::string& set : choice.sets) axes.push_back(axis_of({set}));
+  for (const std::string& over : choice.over) axes.push_back(axis_of({over}));
   if (!choice.zip.empty()) axes.push_back(axis_of(choice.zip));
   return axes;
 }
 
-// Combines each line of --list with each combination of the axes. The ideal override comes first,
-// so that other overrides may change it.
+// The changes of every run: --ideal, so that the others may change it, then --set.
+std::vector<Override> common_changes(const SweepChoice& choice) {
+  std::vector<Override> changes;
+  if (choice.ideal) changes.push_back(ideal_override());
+  for (const std::string& set : choice.sets) {
+    if (std::count(set.begin(), set.end(), ',') > 0 && set.find_first_of("[{\"") == set.npos) {
+      throw InputError(Problem{.file = "--set",
+                               .pointer = {},
+                               .problem = "\"" + set + "\" has several values",
+                               .hint = "--set gives a field one value in all runs; --over tries "
+                                       "several: --over " + set});
+    }
+    changes.push_back(override_of(set));
+  }
+  return changes;
+}
+
+// Combines each line of --list with each combination of the axes.
 std::vector<Variant> variants_of(const SweepChoice& choice, const std::vector<Axis>& axes) {
   std::vector<Variant> combinations = grid(choice.scenario, axes);
-  if (choice.ideal)
-    for (Variant& one : combinations) one.changes.insert(one.changes.begin(), ideal_override());
+  const std::vector<Override> common = common_changes(choice);
+  for (Variant& one : combinations)
+    one.changes.insert(one.changes.begin(), common.begin(), common.end());
   if (choice.list.empty()) return combinations;
   std::vector<Variant> all;
   for (const Variant& line :
@@ -62,7 +83,7 @@ void simulate(const SweepChoice& choice, const std::vector<Variant>& variants, J
                            [&](std::size_t done, std::size_t all) {
                              progress.show(static_cast<double>(done) / static_cast<double>(all));
                            },
-                       .redone = [&](std::size_t rows) { report_redone(rows, choice.out); }});
+                       .redone = [&](std::size_t rows) { report_redone(rows, choice.journal); }});
 }
 
 std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes,
@@ -75,7 +96,7 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
     write_file(file, text);
     places += fmt::format("{:<10}  {}\n", what, file);
   };
-  if (!choice.out.empty()) places += fmt::format("{:<10}  {}\n", "JSON Lines", choice.out);
+  if (!choice.journal.empty()) places += fmt::format("{:<10}  {}\n", "Journal", choice.journal);
   if (!choice.csv.empty()) put("CSV", choice.csv, sweep_csv(rows));
   if (!choice.lines.empty()) put("Lines", choice.lines, line_plot(rows, plot));
   if (!choice.heat_map.empty()) put("Heat map", choice.heat_map, heat_map(rows, plot));
@@ -98,7 +119,7 @@ Exit sweep(const SweepChoice& choice) {
   const std::vector<Axis> axes = axes_of(choice);
   std::vector<Variant> variants = variants_of(choice, axes);
   if (!choice.shard.empty()) variants = shard_of(variants, shard_from(choice.shard));
-  Journal journal = open_journal(choice.out);
+  Journal journal = open_journal(choice.journal);
   simulate(choice, variants, journal);
   const SweepRows rows = sweep_rows(variants, journal);
   const std::string places = write_files(choice, axes, rows);
@@ -111,31 +132,38 @@ Exit sweep(const SweepChoice& choice) {
 void add_sweep(CLI::App& app, Action& action) {
   auto choice = std::make_shared<SweepChoice>();
   CLI::App* command = app.add_subcommand("sweep", "Run a scenario for every combination of values");
-  command->add_option("scenario", choice->scenario, "Scenario file (see scenarios/)")->required();
+  command->add_option("scenario", choice->scenario, "Scenario file (see scenarios/)")
+      ->required()
+      ->type_name("FILE");
+  add_set_option(*command, choice->sets);
   command
-      ->add_option("--set", choice->sets,
-                   "Values of a field: --set parallelism.tensor=2,4,8 (repeatable: a grid)")
+      ->add_option("--over", choice->over,
+                   "Values to try of a field: --over parallelism.tensor=2,4,8 (repeatable: a grid)")
       ->type_name("PATH=VALUE,...")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
       ->add_option("--zip", choice->zip,
                    "Fields that change together: --zip parallelism.tensor=4,8 parallelism.data=2,1")
-      ->type_name("PATH=VALUE,... ...");
+      ->type_name("PATH=VALUE,...");
   add_ideal_option(*command, choice->ideal);
-  command->add_option("--list", choice->list, "A file with one line of PATH=VALUE ... per run");
-  command->add_option("--out", choice->out,
-                      "JSON Lines, one line per run; started again, it goes on where it stopped");
-  command->add_option("--shard", choice->shard, "Only the i-th of n parts, i/n, for job arrays");
-  command->add_option("--processes", choice->processes, "Runs at a time (default: one per core)");
-  command->add_option("--csv", choice->csv, "Write a table with every input and figure");
-  command->add_option("--lines", choice->lines, "Write a line plot over the first axis (.svg)");
-  command->add_option("--heat-map", choice->heat_map, "Write a heat map over two axes (.svg)");
-  command->add_option("--metric", choice->metric, "What the plots show: step_time_s, mfu, ...");
+  command->add_option("--list", choice->list, "A file with one line of PATH=VALUE ... per run")
+      ->type_name("FILE");
+  add_journal_option(*command, choice->journal);
+  command->add_option("--shard", choice->shard, "Only the i-th of n parts, for job arrays")
+      ->type_name("I/N");
+  add_processes_option(*command, choice->processes);
+  add_output_file(*command, "--csv", choice->csv, "Write every input and figure as CSV");
+  add_output_file(*command, "--lines", choice->lines,
+                  "Write a line plot over the first axis as SVG");
+  add_output_file(*command, "--heat-map", choice->heat_map,
+                  "Write a heat map over the two axes as SVG");
+  command->add_option("--metric", choice->metric, "What the plots show: step_time_s, mfu, ...")
+      ->type_name("NAME");
   command->footer(
       "Example:\n"
-      "  trainyard sweep scenarios/llama3/llama3_8b_8xh100.json --set training.recompute=none,full "
-      "--set training.micro_batch_size=1,2 --out out/sweep.jsonl --csv out/sweep.csv "
+      "  trainyard sweep scenarios/llama3/llama3_8b_8xh100.json --over training.recompute=none,full "
+      "--over training.micro_batch_size=1,2 --journal out/sweep.jsonl --csv out/sweep.csv "
       "--heat-map out/sweep.svg");
   command->callback([choice, &action] { action = [choice] { return sweep(*choice); }; });
 }

@@ -88,7 +88,7 @@ void add_import_chakra(CLI::App& import, Action& action) {
   CLI::App* command = import.add_subcommand(
       "chakra", "A folder of Chakra execution traces, one file for each rank, as a workload");
   command->add_option("folder", choice->folder, "The folder of NAME.RANK.et files")->required();
-  command->add_option("-o,--out", choice->out, "The workload file to write")->required();
+  command->add_option("-o,--output", choice->out, "The workload file to write")->required();
   add_conventions(*command, *choice);
   command->footer(
       "Example:\n  trainyard import chakra tests/tools/chakra_traces -o step.json\n"

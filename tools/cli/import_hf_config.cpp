@@ -48,7 +48,7 @@ void add_import_hf_config(CLI::App& import, Action& action) {
   CLI::App* command = import.add_subcommand(
       "hf-config", "The config.json of a model on Hugging Face, as the shape of a model");
   command->add_option("file", choice->file, "The config.json")->required();
-  command->add_option("-o,--out", choice->out, "The model file to write (default: print it)");
+  command->add_option("-o,--output", choice->out, "The model file to write (default: print it)");
   command->footer(
       "Example:\n  trainyard import hf-config tests/scenarios/import/hf/llama3_8b.json\n"
       "A scenario may name a config.json as its model without importing it.");

@@ -60,7 +60,7 @@ void add_import_megatron(CLI::App& import, Action& action) {
   CLI::App* command = import.add_subcommand(
       "megatron", "A launch script of Megatron-LM, or the arguments in its log, as a scenario");
   command->add_option("file", choice->file, "The script or the log")->required();
-  command->add_option("-o,--out", choice->out, "The scenario to write")->required();
+  command->add_option("-o,--output", choice->out, "The scenario to write")->required();
   command->add_option("--node", choice->machine.node, "The node type it runs on")->required();
   command->add_option("--nodes", choice->machine.nodes, "How many, where the launch does not say");
   command->add_option("--vocab", choice->machine.vocab,

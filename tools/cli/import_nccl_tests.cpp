@@ -114,7 +114,7 @@ void add_import_nccl_tests(CLI::App& import, Action& action) {
   CLI::App* command = import.add_subcommand(
       "nccl-tests", "Logs of all_reduce_perf and its siblings, as a profile with a fit");
   command->add_option("logs", choice->logs, "Logs, as text or the JSON of -J")->required();
-  command->add_option("-o,--out", choice->out, "The profile to write")->required();
+  command->add_option("-o,--output", choice->out, "The profile to write")->required();
   command->add_option("--op", choice->op, "The collective, where the log does not say");
   command->add_option("--ranks", choice->ranks, "Ranks, where the log does not list them");
   command->add_option("--nodes", choice->nodes, "Nodes, where the log does not list them");

@@ -34,7 +34,7 @@ constexpr std::array kCommands{
     trainyard::add_sweep,   trainyard::add_schedule, trainyard::add_collective,
     trainyard::add_import,  trainyard::add_show,     trainyard::add_list,
     trainyard::add_schema,  trainyard::add_validate, trainyard::add_calibrate,
-    trainyard::add_profile, trainyard::add_pages};
+    trainyard::add_profile, trainyard::add_pages,    trainyard::add_help};
 
 int code(Exit exit) { return static_cast<int>(exit); }
 
@@ -126,6 +126,8 @@ int main(int argc, char** argv) {
       "`trainyard COMMAND --help` shows each command with an example.");
   trainyard::Action action;
   for (const auto add : kCommands) add(app, action);
+  trainyard::add_report_options(app);
+  trainyard::name_what_options_take(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -6,15 +6,41 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "sim/base/error.hpp"
 #include "sim/base/utf8.hpp"
+#include "sim/render/colour.hpp"
 
 namespace trainyard {
 
+namespace {
+
+// The state of standard output, which belongs to the process like the stream itself.
+struct Report {
+  bool silent = false;
+  bool coloured = false;
+};
+Report& report() {
+  static Report state;
+  return state;
+}
+
+}  // namespace
+
+void silence_report() { report().silent = true; }
+
+void choose_colour(Colour colour) {
+  const char* refused = std::getenv("NO_COLOR");
+  const bool wanted = isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
+  report().coloured = colour == Colour::Always || (colour == Colour::Auto && wanted);
+}
+
 void print_text(std::string_view text) {
-  const std::string shown = printable(text);
+  if (report().silent) return;
+  const std::string plain = printable(text);
+  const std::string shown = report().coloured ? coloured(plain) : plain;
   if (std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size()) return;
   throw InputError(
       Problem{.file = {},

@@ -3,6 +3,8 @@
 // text is printed through these functions, which escape them.
 //
 //    say("{} rows  {}\n", rows.size(), file);
+//
+// The report can be silenced: by -q, and where standard output receives a file (`--json -`).
 #pragma once
 
 #include <fmt/format.h>
@@ -15,8 +17,17 @@
 
 namespace trainyard {
 
-// Prints printable(text). Throws InputError if standard output cannot be written.
+// Prints printable(text), coloured where that was chosen, unless the report is silenced. Throws
+// InputError if standard output cannot be written.
 void print_text(std::string_view text);
+
+// From now on print_text() prints nothing.
+void silence_report();
+
+// Whether the report is coloured: always, never, or (auto) where standard output is a terminal and
+// the variable NO_COLOR is not set (no-color.org).
+enum class Colour { Auto, Always, Never };
+void choose_colour(Colour colour);
 
 template <class... Values>
 void say(fmt::format_string<Values...> format, Values&&... values) {

@@ -16,9 +16,9 @@ expect() {   # expect CODE TEXT ARGUMENTS...
   grep -qF -- "$text" <<<"$output" || { echo "$program $*: does not say \"$text\": $output" >&2; exit 1; }
 }
 
-expect 1 "no CUDA device" --out "$folder/nccl.json" --op all_reduce --max 1KiB
+expect 1 "no CUDA device" --output "$folder/nccl.json" --op all_reduce --max 1KiB
 [ -z "$(ls -A "$folder")" ] || { echo "a profile was written without a GPU" >&2; exit 1; }
-expect 2 "--out is required"
-expect 2 "all_together" --out "$folder/nccl.json" --op all_together
-expect 2 "no number of bytes" --out "$folder/nccl.json" --max 8GB
-expect 1 "tree" --out "$folder/nccl.json" --algorithms ring,tree
+expect 2 "--output is required"
+expect 2 "all_together" --output "$folder/nccl.json" --op all_together
+expect 2 "no number of bytes" --output "$folder/nccl.json" --max 8GB
+expect 1 "tree" --output "$folder/nccl.json" --algorithms ring,tree

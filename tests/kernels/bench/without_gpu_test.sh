@@ -18,10 +18,10 @@ expect() {
 }
 
 expect 0 "trainyard-profile " --version
-expect 1 "no CUDA device: " --out "$folder/profile.json"
+expect 1 "no CUDA device: " --output "$folder/profile.json"
 [ -z "$(ls -A "$folder")" ] || { echo "a profile was written without a GPU" >&2; exit 1; }
-expect 2 "--out is required"
-expect 2 "nosuchgroup" --out "$folder/profile.json" --only nosuchgroup
-expect 2 "has no n with a number" --out "$folder/profile.json" --shape "gemm m8 k8"
+expect 2 "--output is required"
+expect 2 "nosuchgroup" --output "$folder/profile.json" --only nosuchgroup
+expect 2 "has no n with a number" --output "$folder/profile.json" --shape "gemm m8 k8"
 expect 0 "gemm m8 n16 k32 batch2 fp16 dgrad" --list --shape "gemm m8 n16 k32 batch2 fp16 dgrad"
 expect 0 "launch graph count100" --list --grid small --only launch

@@ -21,8 +21,13 @@ struct Unit {
   double bytes;
 };
 constexpr double kKibi = 1024.0;
-// One letter is a binary unit, as in nccl-tests; KB, MB, GB and TB are decimal.
-constexpr std::array kUnits{Unit{"", 1.0},
+// One letter is a binary unit, as in nccl-tests, which takes it in either case; KB, MB, GB and TB are
+// decimal.
+constexpr std::array kUnits{Unit{"k", kKibi},
+                            Unit{"m", kKibi* kKibi},
+                            Unit{"g", kKibi* kKibi* kKibi},
+                            Unit{"t", kKibi* kKibi* kKibi* kKibi},
+                            Unit{"", 1.0},
                             Unit{"B", 1.0},
                             Unit{"K", kKibi},
                             Unit{"M", kKibi* kKibi},
@@ -99,9 +104,7 @@ std::vector<std::string_view> split(std::string_view text, char mark) {
   return parts;
 }
 
-}  // namespace
-
-std::vector<std::int64_t> parse_sizes(std::string_view text) {
+std::vector<std::int64_t> parse_range(std::string_view text) {
   const std::vector<std::string_view> parts = split(text, ':');
   if (parts.size() > 3) {
     refuse(kSizes, fmt::format("\"{}\" has {} parts", text, parts.size()),
@@ -125,6 +128,15 @@ std::vector<std::int64_t> parse_sizes(std::string_view text) {
     size = std::max(size + 1, std::int64_t{std::llround(static_cast<double>(size) * factor)});
   }
   return sizes;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_sizes(std::string_view text) {
+  std::set<std::int64_t> sizes;
+  for (const std::string_view range : split(text, ','))
+    for (const std::int64_t size : parse_range(range)) sizes.insert(size);
+  return {sizes.begin(), sizes.end()};
 }
 
 // The largest binary unit that gives a whole number.

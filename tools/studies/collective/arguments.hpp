@@ -4,6 +4,7 @@
 //    parse_sizes("8B:8GiB");       // 8, 16, 32 ... 8 589 934 592: 31 sizes
 //    parse_sizes("1M:1G:4");       // as nccl-tests counts: K, M, G and T are powers of 1024
 //    parse_sizes("48MiB");         // one size
+//    parse_sizes("8k,1M:4M");      // a list of these: 8 KiB, 1, 2 and 4 MiB
 //    parse_group("all_reduce/ring:0-56/8@64MiB", 64);     // ranks 0, 8, 16 ... 56, 64 MiB
 //    split_groups("data=8", ranks);                       // 8 groups, each of every eighth rank
 #pragma once
@@ -19,8 +20,8 @@
 
 namespace trainyard {
 
-// Parses FROM[:TO[:FACTOR]] into ascending sizes. The last size is the largest one that is not
-// above TO. The default factor is 2. Throws InputError that names the part it cannot read.
+// Parses FROM[:TO[:FACTOR]], or several of these separated by commas, into ascending sizes. The last
+// size of a range is the largest one that is not above TO. The default factor is 2. Throws InputError that names the part it cannot read.
 [[nodiscard]] std::vector<std::int64_t> parse_sizes(std::string_view text);
 
 // A size as text with the largest binary unit that divides it: "8B", "128KiB", "1GiB".

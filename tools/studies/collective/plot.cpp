@@ -146,19 +146,24 @@ class Axis {
 };
 
 struct Axes {
-  Axis size{2.0};
+  PlotAxis kind = PlotAxis::Size;
+  Axis across{2.0};
   Axis busbw{10.0};
 
-  [[nodiscard]] double x(double bytes) const { return kLeft + kWidth * size.place(bytes); }
+  [[nodiscard]] double x(double value) const { return kLeft + kWidth * across.place(value); }
+  // A value of the horizontal axis as text.
+  [[nodiscard]] std::string label(double value) const {
+    return kind == PlotAxis::Size ? size_text(std::llround(value)) : fmt::format("{:.0f}", value);
+  }
   [[nodiscard]] double y(double rate) const { return kTop + kHeight * (1.0 - busbw.place(rate)); }
 };
 
 Axes axes_of(const SvgPlot& plot) {
-  Axes axes;
+  Axes axes{.kind = plot.axis};
   for (const PlotSeries& series : plot.series) {
     for (const PlotPoint& point : series.points) {
-      if (!(point.bytes > 0.0 && point.busbw > 0.0)) continue;
-      axes.size.include(point.bytes);
+      if (!(point.x > 0.0 && point.busbw > 0.0)) continue;
+      axes.across.include(point.x);
       axes.busbw.include(point.busbw);
     }
   }
@@ -167,12 +172,12 @@ Axes axes_of(const SvgPlot& plot) {
 
 std::string grid(const Axes& axes) {
   std::string text;
-  for (const double bytes : axes.size.ticks()) {
-    const double x = axes.x(bytes);
+  for (const double value : axes.across.ticks()) {
+    const double x = axes.x(value);
     text += fmt::format("<path d=\"M{0:.1f} {1:.1f}V{2:.1f}\" stroke=\"#ddd\"/>\n", x, kTop,
                         kTop + kHeight);
     text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n", x,
-                        kTop + kHeight + 18.0, size_text(std::llround(bytes)));
+                        kTop + kHeight + 18.0, axes.label(value));
   }
   for (const double rate : axes.busbw.ticks()) {
     const double y = axes.y(rate);
@@ -184,8 +189,9 @@ std::string grid(const Axes& axes) {
   text += fmt::format(
       "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#333\"/>\n", kLeft,
       kTop, kWidth, kHeight);
-  text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">size</text>\n",
-                      kLeft + kWidth / 2.0, kTop + kHeight + 40.0);
+  text += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n",
+                      kLeft + kWidth / 2.0, kTop + kHeight + 40.0,
+                      axes.kind == PlotAxis::Size ? "size" : "nodes");
   text += fmt::format(
       "<text transform=\"translate(18 {:.1f}) rotate(-90)\" text-anchor=\"middle\">busbw "
       "(GB/s)</text>\n",
@@ -197,15 +203,15 @@ std::string grid(const Axes& axes) {
 std::string curve(const PlotSeries& series, const Axes& axes, std::string_view colour) {
   std::string path, circles;
   for (const PlotPoint& point : series.points) {
-    if (!(point.bytes > 0.0 && point.busbw > 0.0)) continue;
-    const double x = axes.x(point.bytes);
+    if (!(point.x > 0.0 && point.busbw > 0.0)) continue;
+    const double x = axes.x(point.x);
     const double y = axes.y(point.busbw);
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x, y);
     circles += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}: {}, {:.4g} "
         "GB/s</title></circle>\n",
         x, y, series.measured ? 4 : 2, svg_escaped(series.name),
-        size_text(std::llround(point.bytes)), point.busbw * 1e-9);
+        axes.label(point.x), point.busbw * 1e-9);
   }
   std::string text;
   if (!series.measured && !path.empty()) {
@@ -241,12 +247,12 @@ std::vector<PlotSeries> series_of(const CollectiveStudy& study, const MeasuredTi
     if (algorithm.refusal) continue;
     PlotSeries& series = all.emplace_back(PlotSeries{.name = algorithm.algorithm});
     for (const CollectiveRow& row : algorithm.rows)
-      series.points.push_back({.bytes = static_cast<double>(row.bytes), .busbw = row.busbw});
+      series.points.push_back({.x = static_cast<double>(row.bytes), .busbw = row.busbw});
   }
   if (measured != nullptr) {
     PlotSeries& series = all.emplace_back(PlotSeries{.name = "measured", .measured = true});
     for (const MeasuredTime& time : measured->times)
-      series.points.push_back({.bytes = static_cast<double>(time.bytes), .busbw = time.busbw});
+      series.points.push_back({.x = static_cast<double>(time.bytes), .busbw = time.busbw});
   }
   return all;
 }
@@ -264,8 +270,8 @@ std::vector<PlotSeries> series_of(const InterferenceStudy& study) {
       all.push_back({.name = name + ", together"});
     }
     const auto bytes = static_cast<double>(row.bytes);
-    all[entry->second].points.push_back({.bytes = bytes, .busbw = row.busbw_alone()});
-    all[entry->second + 1].points.push_back({.bytes = bytes, .busbw = row.busbw_together()});
+    all[entry->second].points.push_back({.x = bytes, .busbw = row.busbw_alone()});
+    all[entry->second + 1].points.push_back({.x = bytes, .busbw = row.busbw_together()});
   }
   return all;
 }

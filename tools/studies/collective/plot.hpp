@@ -1,4 +1,4 @@
-// Bus bandwidth over size as a chart: in characters for a terminal, or as an SVG picture. Both axes
+// Bus bandwidth over size, or over nodes, as a chart: in characters for a terminal, or as an SVG picture. Both axes
 // are logarithmic.
 //
 //    say("{}", plot_text(study, {.columns = 64, .lines = 20}));
@@ -30,7 +30,7 @@ struct PlotArea {
 [[nodiscard]] std::string plot_text(const CollectiveStudy& study, const PlotArea& area);
 
 struct PlotPoint {
-  double bytes = 0.0;
+  double x = 0.0;      // bytes, or nodes
   double busbw = 0.0;  // bytes/s
 };
 
@@ -41,8 +41,11 @@ struct PlotSeries {
   bool measured = false;  // drawn as circles without a line
 };
 
+enum class PlotAxis { Size, Nodes };
+
 struct SvgPlot {
   std::string title = {};
+  PlotAxis axis = PlotAxis::Size;  // what PlotPoint::x counts
   std::vector<PlotSeries> series = {};
 };
 
