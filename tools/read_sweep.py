@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Asks the JSON Lines of a sweep a question with pandas: which runs fit, the quickest first?
 
-    trainyard sweep scenarios/what_if/tensor.json --set training.recompute=none,full --out sweep.jsonl
+    trainyard sweep scenarios/what_if/tensor.json --over training.recompute=none,full --journal sweep.jsonl
     tools/read_sweep.py sweep.jsonl [COLUMN ...]
 
 A row is one run: "status", "inputs" (the resolved scenario by path) and "result" (figures by path). Columns are

@@ -36,13 +36,18 @@ std::string located(const std::string& name, const std::filesystem::path& folder
   return name;
 }
 
+// Reads a node by its name or file, written out, or by difference: {"like": "dgx_h100", "gpus": 4}.
 NodeSpec node_of(JsonObject& cluster, const std::filesystem::path& folder) {
   const Json& value = cluster.raw("node");
-  if (value.is_object()) return read_node(cluster.object("node"), "inline");
-  const std::string name = cluster.text("node");
+  const bool differs = value.is_object() && value.contains("like") && value["like"].is_string();
+  if (value.is_object() && !differs) return read_node(cluster.object("node"), "inline");
+  const std::string name = differs ? value["like"].get<std::string>() : cluster.text("node");
   if (name.empty()) return {};
   try {
-    return load_node(located(name, folder));
+    if (!differs) return load_node(located(name, folder));
+    Json base = node_fields(located(name, folder));
+    base["name"] = name + ", changed";
+    return read_node(cluster.object_over("node", base, "like"), name);
   } catch (const InputError& error) {
     pass_on(cluster, "node", error);
     return {};

@@ -74,7 +74,7 @@ class Breaker {
     for (const auto& [known, id] : by_name_) names.push_back(known);
     const std::string near = nearest(name, names);
     refuse(pointer, fmt::format("there is no device \"{}\"", name),
-           near.empty() ? "`show topology --json` lists the devices"
+           near.empty() ? "`show topology --format json` lists the devices"
                         : fmt::format("did you mean \"{}\"?", near));
   }
 

@@ -363,7 +363,7 @@ class Writer {
                 fmt::format("the {} link from {} to {} has a rate that NCCL's form cannot say: {}",
                             to_string(link.kind), cluster_.name(link.from), cluster_.name(link.to),
                             to_text(link.capacity)),
-                "write the cluster as JSON: trainyard show topology --json"});
+                "write the cluster as JSON: trainyard show topology --format json"});
   }
 
   void write_cpu(DeviceId cpu) {

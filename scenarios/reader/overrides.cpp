@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 
 #include "sim/base/json_parse.hpp"
 #include "sim/base/json_reader.hpp"
@@ -24,9 +27,24 @@ std::string option_text(const Override& change) {
       Problem{option_text(change), std::move(pointer), std::move(problem), std::move(hint)});
 }
 
+// Reads the short forms that people type for numbers: 8k is 8 x 1024 and 1m 1024 times that (as
+// sequence lengths are counted), 200G is a network's rate of 200 Gb/s, and 2:1 is the ratio 2.
+std::optional<Json> short_form(std::string_view text) {
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || !(number > 0.0)) return {};
+  const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (rest == ":1") return number;
+  if (rest == "G") return fmt::format("{} Gb/s", number);
+  const double factor = rest == "k" || rest == "K" ? 0x1p10 : rest == "m" ? 0x1p20 : 0.0;
+  const double whole = number * factor;
+  if (factor == 0.0 || whole != std::floor(whole) || whole > 0x1p53) return {};
+  return static_cast<std::int64_t>(whole);
+}
+
 // Parses a value as JSON where that is possible, so that 8, true, [..] and {..} have their JSON
-// meaning. Text that is not JSON and does not begin like a structure is a word ("selective", "500
-// ns").
+// meaning. Text that is not JSON and does not begin like a structure is a short form, or a word
+// ("selective", "500 ns").
 Json parse_value(const Override& change) {
   try {
     return parse_json(option_text(change), change.value);
@@ -35,7 +53,7 @@ Json parse_value(const Override& change) {
     const char begin = first == std::string::npos ? ' ' : change.value[first];
     const bool duplicate_key = !error.problems().front().pointer.empty();
     if (duplicate_key || begin == '{' || begin == '[' || begin == '"') throw;
-    return change.value;
+    return short_form(change.value).value_or(change.value);
   }
 }
 

@@ -80,7 +80,9 @@ Json cluster_schema() {
       {"description", "how the nodes are joined"}, {"type", "string"}, {"enum", kinds}};
   Json fabric{{"type", "object"}, {"additionalProperties", false}};
   fabric["properties"] = std::move(properties);
-  Json node{{"description", "a name from topologies/data, a path, or the node's parts"},
+  Json node{{"description",
+             "a name from topologies/data, a path, the node's parts, or {\"like\": name} with the "
+             "parts that differ"},
             {"type", Json::array({"string", "object"})}};
   Json nodes{{"description", "how many of them"}, {"type", "integer"}, {"minimum", 1}};
   Json nic{{"description", "other NICs in the node: usable, nominal, latency"}, {"type", "object"}};

@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-// `cluster` is a file with a scenario's "cluster" object, as `trainyard show topology --json`
+// `cluster` is a file with a scenario's "cluster" object, as `trainyard show topology --format json`
 // prints it. Throws InputError for either file, and when the workload uses GPUs that the cluster
 // does not have.
 [[nodiscard]] WorkloadRun read_workload_question(const std::filesystem::path& workload,

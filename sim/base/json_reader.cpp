@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <set>
 #include <unordered_map>
 
+#include "sim/base/check.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 
@@ -27,6 +29,7 @@ struct AskedKeys {
 struct JsonFile::State {
   std::string name;
   Json document;
+  std::deque<Json> merged;  // the values of object_over(), whose addresses stay
   std::vector<Problem> problems;
   std::map<std::string, std::string> remedies;
   std::map<std::string, std::string> word_remedies;
@@ -285,6 +288,17 @@ JsonObject JsonObject::object(std::string_view key) {
   if (value != nullptr && value->is_object()) return child(*value, pointer(key));
   if (value != nullptr) report_kind(key, "an object", *value);
   return {*state_, nullptr, pointer(key)};
+}
+
+JsonObject JsonObject::object_over(std::string_view key, const Json& base,
+                                   std::string_view without) {
+  const Json* value = find(key, true, "an object");
+  TY_CHECK(value != nullptr && value->is_object(), key);
+  Json& merged = state_->merged.emplace_back(base);
+  merged.merge_patch(*value);
+  merged.erase(std::string(without));
+  state_->knows(pointer(key), without);
+  return child(merged, pointer(key));
 }
 
 std::vector<JsonObject> JsonObject::objects(std::string_view key) {

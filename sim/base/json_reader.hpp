@@ -121,6 +121,10 @@ class JsonObject {
   // Reads a nested object. If it is absent, the result is an empty object (whose required fields
   // are then reported as missing).
   [[nodiscard]] JsonObject object(std::string_view key);
+  // Reads a nested object whose absent fields are those of `base` (a JSON merge patch, RFC 7386).
+  // Its field `without`, which chose the base, is taken out. REQUIRES: the value is an object.
+  [[nodiscard]] JsonObject object_over(std::string_view key, const nlohmann::ordered_json& base,
+                                       std::string_view without);
   // Reads an array of objects; absent: none.
   [[nodiscard]] std::vector<JsonObject> objects(std::string_view key);
   // Returns the raw value and marks it as read; null if absent.

@@ -37,10 +37,11 @@ constexpr UnitTable kByte{kByteUnits, kByteAliases};
 
 constexpr Unit kRateUnits[] = {
     {"TB/s", 1e12}, {"GB/s", 1e9}, {"MB/s", 1e6}, {"kB/s", 1e3}, {"B/s", 1.0}};
-constexpr Unit kRateAliases[] = {{"TiB/s", 0x1p40},   {"GiB/s", 0x1p30},   {"MiB/s", 0x1p20},
-                                 {"KiB/s", 0x1p10},   {"Tb/s", 1e12, 8.0}, {"Gb/s", 1e9, 8.0},
-                                 {"Mb/s", 1e6, 8.0},  {"kb/s", 1e3, 8.0},  {"b/s", 1.0, 8.0},
-                                 {"Gbit/s", 1e9, 8.0}};
+constexpr Unit kRateAliases[] = {{"TiB/s", 0x1p40},    {"GiB/s", 0x1p30},   {"MiB/s", 0x1p20},
+                                 {"KiB/s", 0x1p10},    {"Tb/s", 1e12, 8.0}, {"Gb/s", 1e9, 8.0},
+                                 {"Mb/s", 1e6, 8.0},   {"kb/s", 1e3, 8.0},  {"b/s", 1.0, 8.0},
+                                 {"Gbit/s", 1e9, 8.0}, {"Tbps", 1e12, 8.0}, {"Gbps", 1e9, 8.0},
+                                 {"Mbps", 1e6, 8.0},   {"GBps", 1e9}};
 constexpr UnitTable kRate{kRateUnits, kRateAliases};
 
 constexpr Unit kFlopsUnits[] = {
@@ -111,8 +112,18 @@ std::optional<Kind> as(std::optional<double> value) {
   return value ? std::optional(Kind{*value}) : std::nullopt;
 }
 
-// to_text(Seconds) divides by these factors. All but the largest are less than a second.
+// to_text(Seconds) divides by these factors.
 constexpr Unit kTimeScales[] = {{"s", 1.0}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+
+// From so many seconds on, a time is written in this unit.
+struct LongTime {
+  double from_s;
+  const char* name;
+  double seconds;
+};
+constexpr LongTime kLongTimes[] = {{2.0 * 365.25 * 86400.0, "years", 365.25 * 86400.0},
+                                   {2.0 * 86400.0, "days", 86400.0},
+                                   {1e4, "h", 3600.0}};
 
 // Uses the largest unit that gives a number of at least one after rounding, else the smallest unit.
 // REQUIRES: the denominators of all units are 1.
@@ -134,8 +145,9 @@ std::string scaled(double value, std::span<const Unit> units) {
 
 std::string to_text(Seconds time) {
   TY_CHECK(std::isfinite(time.value()), time.value());
-  // From 1e4 on, four significant digits would be written with an exponent.
-  if (time.value() >= 1e4) return fmt::format("{:.0f} s", time.value());
+  for (const LongTime& unit : kLongTimes)
+    if (time.value() >= unit.from_s)
+      return fmt::format("{:.4g} {}", time.value() / unit.seconds, unit.name);
   return scaled(time.value(), kTimeScales);
 }
 

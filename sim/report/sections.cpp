@@ -61,7 +61,7 @@ std::vector<FigureRow> figure_rows(const RunView& view) {
   };
   const auto tflops = [](double value) { return fmt::format("{:.1f} TFLOP/s", value); };
   std::vector<FigureRow> rows{
-      {"step_time_s", "step time", key.step_time_s, fmt::format("{:.4g} s", key.step_time_s)},
+      {"step_time_s", "step time", key.step_time_s, to_text(Seconds{key.step_time_s})},
       {"tokens_per_s", "tokens/s", key.tokens_per_s, text(key.tokens_per_s, grouped)},
       {"tokens_per_s_per_gpu", "tokens/s per GPU", key.tokens_per_s_per_gpu,
        text(key.tokens_per_s_per_gpu, grouped)},
@@ -109,6 +109,20 @@ std::string figures_with_published(const RunView& view, const std::vector<Figure
   if (!view.facts.published_note.empty())
     text += wrapped("  note: " + view.facts.published_note, 4);
   return text;
+}
+
+// Leaves out hardware FLOPs and HFU where nothing is recomputed: they are then the model's FLOPs and
+// the MFU.
+bool repeats(const FigureRow& row, const FigureRow& before) {
+  const bool is_hardware = row.title.starts_with("HFU") || row.title.starts_with("hardware");
+  return is_hardware && row.text == before.text;
+}
+
+std::vector<FigureRow> without_repetitions(const std::vector<FigureRow>& rows) {
+  std::vector<FigureRow> kept;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (i == 0 || !repeats(rows[i], rows[i - 1])) kept.push_back(rows[i]);
+  return kept;
 }
 
 std::string figures_alone(const std::vector<FigureRow>& rows) {
@@ -221,7 +235,8 @@ std::string verdict_line(const RunView& view) {
 }
 
 std::string figures_section(const RunView& view) {
-  const std::vector<FigureRow> rows = figure_rows(view);
+  const std::vector<FigureRow> rows =
+      view.facts.published.empty() ? without_repetitions(figure_rows(view)) : figure_rows(view);
   return (view.facts.published.empty() ? figures_alone(rows) : figures_with_published(view, rows)) +
          error_text(view.facts.measured_error);
 }

@@ -83,7 +83,7 @@ TEST_F(Chakra, AStepThatGoesOutAndComesBackTakesTheSameTime) {
     const Outcome run = scratch.sh("trainyard run " + one.scenario + sets +
                                    " --ideal --json a.json --chakra out && "
                                    "trainyard show topology " +
-                                   one.scenario + " --json > c.json");
+                                   one.scenario + " --format json > c.json");
     ASSERT_EQ(run.exit, 0) << run.err;
     for (const std::string convention : {"best", "recorded"}) {
       const Outcome back =
@@ -105,7 +105,7 @@ TEST_F(Chakra, AStepThatGoesOutAndComesBackTakesTheSameTime) {
 TEST_F(Chakra, TracesOfOthersAreReplayedByRooflineAndRecord) {
   const Outcome outcome = scratch.sh(
       "trainyard import chakra tests/tools/chakra_traces -o w.json && "
-      "trainyard show topology scenarios/first/two_gpus.json --json > c.json && "
+      "trainyard show topology scenarios/first/two_gpus.json --format json > c.json && "
       "trainyard run --workload w.json --cluster c.json --engine ideal --json r.json --trace "
       "t.json "
       "--trace-ranks 1");

@@ -49,7 +49,7 @@ std::vector<Hostile> hostile_files() {
       {"log.json", "{\"results\": " + repeated("[", 200'000),
        "trainyard import nccl-tests log.json -o out.json", "is no JSON of nccl-tests"},
       {"list.txt", "training.global_batch_size=\xff\n",
-       "trainyard sweep scenarios/first/two_gpus.json --list list.txt --out out.csv >&2",
+       "trainyard sweep scenarios/first/two_gpus.json --list list.txt --journal out.csv >&2",
        "/training/global_batch_size: must be a whole number"},
       {"keys.json", keys + "\"last\": 1}", "trainyard run keys.json",
        "keys.json: /key0: unknown key"},

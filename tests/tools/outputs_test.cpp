@@ -100,9 +100,10 @@ TEST(Outputs, PlacesBelowAFolderThatMayNotBeEnteredAreRefused) {
   for (const std::string command :
        {"run scenarios/first/two_gpus.json --json ", "run scenarios/first/two_gpus.json --html ",
         "run scenarios/first/two_gpus.json --svg ", "run scenarios/first/two_gpus.json --out ",
-        "run scenarios/first/two_gpus.json --trace ", "sweep scenarios/first/two_gpus.json --out ",
-        "sweep scenarios/first/two_gpus.json --csv ", "init --yes --force --out ",
-        "search scenarios/first/two_gpus.json --out ", "import chakra --out /dev/null "}) {
+        "run scenarios/first/two_gpus.json --trace ",
+        "sweep scenarios/first/two_gpus.json --journal ",
+        "sweep scenarios/first/two_gpus.json --csv ", "init --yes --force --output ",
+        "search scenarios/first/two_gpus.json --journal ", "import chakra --output /dev/null "}) {
     for (const std::string place : {"locked/x", "locked/deep/x"}) {
       const Outcome outcome = scratch.sh(*user + "trainyard " + command + place);
       EXPECT_EQ(outcome.exit, 2) << command << place << outcome.err;
@@ -135,7 +136,7 @@ TEST(Outputs, NamesDoNotSteerTheTerminal) {
 TEST(Outputs, RunsThatWriteOneFileAtOnceAllSucceed) {
   const Scratch scratch;
   const std::string one =
-      "trainyard run scenarios/first/two_gpus.json --trace a.json.gz --csv c > /dev/null";
+      "trainyard run scenarios/first/two_gpus.json --trace a.json.gz --tables c > /dev/null";
   const Outcome outcome = scratch.sh("for i in 1 2 3 4; do { " + one +
                                      " || echo failed; } & done; wait; gzip -t a.json.gz");
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
@@ -271,9 +272,11 @@ TEST(Outputs, AWorkloadFromAFileTakesTheSameTimeToTheLastBit) {
     SCOPED_TRACE(scenario);
     const Scratch scratch;
     ASSERT_EQ(scratch.sh("trainyard run " + scenario + " --ideal --json ours.json").exit, 0);
-    ASSERT_EQ(scratch.sh("trainyard show workload " + scenario + " --ideal --json > w.json").exit,
+    ASSERT_EQ(
+        scratch.sh("trainyard show workload " + scenario + " --ideal --format json > w.json").exit,
+        0);
+    ASSERT_EQ(scratch.sh("trainyard show topology " + scenario + " --format json > c.json").exit,
               0);
-    ASSERT_EQ(scratch.sh("trainyard show topology " + scenario + " --json > c.json").exit, 0);
     const Outcome replay =
         scratch.sh("trainyard run --workload w.json --cluster c.json --json theirs.json");
     ASSERT_EQ(replay.exit, 0) << replay.err;
@@ -293,11 +296,11 @@ TEST(Outputs, AWorkloadBesideItsScenarioIsTheSameRun) {
       "scenarios/first/two_gpus.json --set framework=deepspeed --set host=megatron_core --set "
       "stragglers=true --set 'collectives={\"nccl\":{\"proto\":\"LL\"}}' ";
   ASSERT_EQ(scratch.sh("trainyard run " + scenario + " --json ours.json").exit, 0);
-  ASSERT_EQ(scratch.sh("trainyard show workload " + scenario + " --json > w.json").exit, 0);
+  ASSERT_EQ(scratch.sh("trainyard show workload " + scenario + " --format json > w.json").exit, 0);
   const Outcome replay =
       scratch.sh("trainyard run " + scenario + " --workload w.json --json theirs.json");
   ASSERT_EQ(replay.exit, 0) << replay.err;
-  ASSERT_EQ(scratch.sh("trainyard show topology " + scenario + " --json > c.json").exit, 0);
+  ASSERT_EQ(scratch.sh("trainyard show topology " + scenario + " --format json > c.json").exit, 0);
   EXPECT_EQ(
       scratch.sh("trainyard run --workload w.json --cluster scenarios/first/two_gpus.json").out,
       scratch.sh("trainyard run --workload w.json --cluster c.json").out);
@@ -319,7 +322,7 @@ TEST(Outputs, AWorkloadBesideItsScenarioIsTheSameRun) {
 TEST(Outputs, APlaceThatCannotBeWrittenLeavesNothing) {
   const std::string run = "trainyard run scenarios/first/two_gpus.json ";
   for (const std::string option :
-       {"--out taken/x", "--json taken/x.json", "--csv taken", "--trace taken/t.json",
+       {"--out taken/x", "--json taken/x.json", "--tables taken", "--trace taken/t.json",
         "--json folder", "--trace folder", "--json a.json --trace /proc/absent/t.json",
         "--json a.json --trace-ranks 7 --trace t.json"}) {
     SCOPED_TRACE(option);

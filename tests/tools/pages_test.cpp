@@ -53,17 +53,18 @@ TEST(Pages, BashCompletesCommandsOptionsAndChoices) {
 TEST(Init, WritesAScenarioThatRunsAsItIs) {
   const Scratch scratch;
   const Outcome init = scratch.sh(
-      "trainyard init --yes --model llama3-8b --nodes 1 --sequence 4096 --batch 8 --out mine.json");
+      "trainyard init --yes --model llama3-8b --nodes 1 --sequence 4096 --batch 8 --output "
+      "mine.json");
   ASSERT_EQ(init.exit, 0) << init.err;
   EXPECT_THAT(init.out, HasSubstr("trainyard run mine.json"));
   EXPECT_THAT(scratch.read("mine.json"), HasSubstr("// Node type (trainyard list nodes)"));
   const Outcome run = scratch.sh("trainyard run mine.json");
   EXPECT_EQ(run.exit, 0) << run.err;
   EXPECT_TRUE(run.out.starts_with("fits: ")) << run.out;
-  const Outcome again = scratch.sh("trainyard init --yes --out mine.json");
+  const Outcome again = scratch.sh("trainyard init --yes --output mine.json");
   EXPECT_EQ(again.exit, 2);
   EXPECT_EQ(again.err,
-            "trainyard: mine.json: is already there (name another file with --out, or "
+            "trainyard: mine.json: is already there (name another file with --output, or "
             "say --force)\n");
 }
 
@@ -72,7 +73,7 @@ TEST(Init, WritesAScenarioThatRunsAsItIs) {
 TEST(Init, ProposesWhatRunsAndCanBeSearched) {
   const Scratch scratch;
   const auto made = [&](const std::string& options) {
-    const Outcome init = scratch.sh("trainyard init --yes --force --out a.json " + options);
+    const Outcome init = scratch.sh("trainyard init --yes --force --output a.json " + options);
     EXPECT_EQ(init.exit, 0) << init.err;
     return scratch.read("a.json");
   };
@@ -90,7 +91,7 @@ TEST(Init, AsksOnATerminal) {
     GTEST_SKIP() << "SKIPPED, NOT TESTED: questions need a terminal, which `script` makes";
   const Outcome asked = scratch.sh(
       "printf 'llama3-8\\nllama3-8b\\n\\n1\\n2048\\n' | script -qec 'trainyard init --batch 8 "
-      "--out "
+      "--output "
       "told.json' /dev/null");
   EXPECT_EQ(asked.exit, 0) << asked.out << asked.err;
   EXPECT_THAT(asked.out, HasSubstr("did you mean \"llama3-8b\"?"));
@@ -100,11 +101,11 @@ TEST(Init, AsksOnATerminal) {
 // Does init report an unknown model, or one that fits nowhere?
 TEST(Init, AnUnknownModelOrOneThatFitsNowhereIsSaid) {
   const Scratch scratch;
-  const Outcome unknown = scratch.sh("trainyard init --yes --model lama3-8b --out a.json");
+  const Outcome unknown = scratch.sh("trainyard init --yes --model lama3-8b --output a.json");
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_THAT(unknown.err, HasSubstr("llama3-8b"));
   const Outcome large = scratch.sh(
-      "trainyard init --yes --model gpt3-175b --nodes 1 --sequence 2048 --batch 8 --out a.json");
+      "trainyard init --yes --model gpt3-175b --nodes 1 --sequence 2048 --batch 8 --output a.json");
   EXPECT_EQ(large.exit, 1) << large.out;
   EXPECT_THAT(large.err, HasSubstr("no layout of gpt3-175b on 8 GPUs fits"));
   EXPECT_FALSE(scratch.holds("a.json"));

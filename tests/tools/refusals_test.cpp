@@ -98,10 +98,10 @@ std::vector<Refusal> refusals() {
        "--trace-ranks: \"some\" names no ranks (write ranks and ranges, as in 0,8-15, or all)"},
       {"trainyard run --workload w.json",
        "--workload takes a --cluster, or a scenario for cluster and software, one of them "
-       "(`trainyard show topology SCENARIO --json` prints a cluster file)"},
+       "(`trainyard show topology SCENARIO --format json` prints a cluster file)"},
       {kRun + "--workload w.json --cluster c.json",
        "--workload takes a --cluster, or a scenario for cluster and software, one of them "
-       "(`trainyard show topology SCENARIO --json` prints a cluster file)"},
+       "(`trainyard show topology SCENARIO --format json` prints a cluster file)"},
       {kRun + "--cluster c.json",
        "--cluster is where a --workload runs (a scenario has its own: --set cluster.file=...)"},
       {"trainyard run --workload w.json --cluster c.json --set a=1",
@@ -203,7 +203,7 @@ TEST(Refusals, TooLittleMemoryIsNoFaultOfTheProgram) {
 TEST(Refusals, AFileThatIsNoTextIsRefusedAmongOthersToo) {
   const Scratch scratch;
   const Outcome outcome =
-      scratch.sh("printf '\\377{' > bytes.json && trainyard sweep bytes.json --out rows.jsonl");
+      scratch.sh("printf '\\377{' > bytes.json && trainyard sweep bytes.json --journal rows.jsonl");
   EXPECT_EQ(outcome.exit, 2);
   EXPECT_THAT(outcome.out, testing::HasSubstr("1 runs: 1 refused"));
   EXPECT_THAT(scratch.read("rows.jsonl"), testing::HasSubstr("\"status\":\"refused\""));

@@ -22,13 +22,13 @@ const std::string kSearch =
 TEST(SearchCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   const Scratch scratch;
   const Outcome killed = scratch.killed(
-      kSearch + "--out killed.jsonl --json killed.json --processes 1", "killed.jsonl", 3);
+      kSearch + "--journal killed.jsonl --json killed.json --processes 1", "killed.jsonl", 3);
   ASSERT_EQ(killed.exit, 0) << killed.err;
   EXPECT_FALSE(scratch.holds("killed.json")) << "an answer is written whole or not at all";
   const std::string& before = killed.out;
-  const Outcome again = scratch.sh(kSearch + "--out killed.jsonl --json killed.json");
+  const Outcome again = scratch.sh(kSearch + "--journal killed.jsonl --json killed.json");
   ASSERT_EQ(again.exit, 0) << again.err;
-  const Outcome whole = scratch.sh(kSearch + "--out whole.jsonl --json whole.json");
+  const Outcome whole = scratch.sh(kSearch + "--journal whole.jsonl --json whole.json");
   EXPECT_EQ(again.out, whole.out);
   EXPECT_EQ(scratch.read("killed.json"), scratch.read("whole.json"));
   const std::string journal = scratch.read("killed.jsonl");
@@ -45,7 +45,7 @@ TEST(SearchCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   const auto search = [&](const std::string& out) {
     return scratch.sh(
         "trainyard search mine.json --over parallelism.pipeline=1 --over parallelism.tensor=4,8 "
-        "--over training.micro_batch_size=1 --over training.recompute=none --top 3 --out " +
+        "--over training.micro_batch_size=1 --over training.recompute=none --top 3 --journal " +
         out);
   };
   const std::string file = "scenarios/what_if/tensor.json";
@@ -65,10 +65,10 @@ TEST(SearchCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
 // interrupts it as soon as its first layout that fits has been simulated.
 TEST(SearchCommand, InterruptedItPrintsItsBestSoFar) {
   const Scratch scratch;
-  ASSERT_EQ(scratch.sh("trainyard init --yes --model qwen3-30b-a3b --nodes 32 --out q.json").exit,
-            0);
+  ASSERT_EQ(
+      scratch.sh("trainyard init --yes --model qwen3-30b-a3b --nodes 32 --output q.json").exit, 0);
   const Outcome interrupted = scratch.sh(
-      "trainyard search q.json --out j.jsonl >out.txt & pid=$!\n"
+      "trainyard search q.json --journal j.jsonl >out.txt & pid=$!\n"
       "until grep -q '\"status\":\"fits\"' j.jsonl 2>/dev/null; do "
       "kill -0 $pid 2>/dev/null || exit 98; sleep 0.05; done\n"
       "kill -INT $pid; wait $pid; echo \"exit $?\" >>out.txt; cat out.txt");

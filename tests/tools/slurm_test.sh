@@ -83,11 +83,11 @@ sinfo -h -o %t 2>/dev/null | grep -q idle ||
 
 cd "$work"
 ln -s "$tree/scenarios" scenarios
-grid=(scenarios/first/two_gpus.json --set "training.global_batch_size=4,8,12,16")
+grid=(scenarios/first/two_gpus.json --over "training.global_batch_size=4,8,12,16")
 TRAINYARD=$trainyard TRAINYARD_DATA=$tree sbatch --wait --quiet --array=1-2 --output="$work/task.%a.log" \
   "$tree/tools/sweep_array.slurm" "${grid[@]}" || { cat "$work"/task.*.log >&2; exit 1; }
 cat sweep.*.jsonl >sweep.jsonl
-found=$("$trainyard" sweep "${grid[@]}" --out sweep.jsonl | tail -n +1)
+found=$("$trainyard" sweep "${grid[@]}" --journal sweep.jsonl | tail -n +1)
 [[ $(wc -l <sweep.1.jsonl) -eq 2 && $(wc -l <sweep.2.jsonl) -eq 2 && $(wc -l <sweep.jsonl) -eq 4 ]] ||
   { echo "the parts are not the grid:" >&2; wc -l sweep*.jsonl >&2; exit 1; }
 grep -q "4 runs: 4 fit" <<<"$found" || { echo "$found" >&2; exit 1; }

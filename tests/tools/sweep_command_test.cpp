@@ -16,7 +16,7 @@ using test::Scratch;
 using testing::HasSubstr;
 
 const std::string kSweep =
-    "trainyard sweep scenarios/first/two_gpus.json --set training.global_batch_size=4,8,12,16 "
+    "trainyard sweep scenarios/first/two_gpus.json --over training.global_batch_size=4,8,12,16 "
     "--set parallelism.overlap_grad_reduce=true,false ";
 
 std::vector<std::string> sorted_lines(const std::string& text) {
@@ -29,12 +29,12 @@ std::vector<std::string> sorted_lines(const std::string& text) {
 TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   const Scratch scratch;
   const Outcome killed =
-      scratch.killed(kSweep + "--out killed.jsonl --processes 1", "killed.jsonl", 2);
+      scratch.killed(kSweep + "--journal killed.jsonl --processes 1", "killed.jsonl", 2);
   ASSERT_EQ(killed.exit, 0) << killed.err;
   const std::string& before = killed.out;
-  const Outcome again = scratch.sh(kSweep + "--out killed.jsonl --csv killed.csv");
+  const Outcome again = scratch.sh(kSweep + "--journal killed.jsonl --csv killed.csv");
   ASSERT_EQ(again.exit, 0) << again.err;
-  const Outcome whole = scratch.sh(kSweep + "--out whole.jsonl --csv whole.csv");
+  const Outcome whole = scratch.sh(kSweep + "--journal whole.jsonl --csv whole.csv");
   ASSERT_EQ(whole.exit, 0) << whole.err;
   EXPECT_TRUE(scratch.read("killed.jsonl").starts_with(before))
       << "what was done is not done again";
@@ -47,7 +47,7 @@ TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
 TEST(SweepCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   const Scratch scratch;
   const auto sweep = [&](const std::string& out) {
-    return scratch.sh("trainyard sweep mine.json --set training.global_batch_size=4,8 --out " +
+    return scratch.sh("trainyard sweep mine.json --over training.global_batch_size=4,8 --journal " +
                       out);
   };
   const std::string edited = "sed 's/\"layers\": *2/\"layers\": 20/' ";
@@ -68,7 +68,7 @@ TEST(SweepCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
 TEST(SweepCommand, TwoAtOnceDoNotShareAJournal) {
   const Scratch scratch;
   const Outcome second =
-      scratch.sh("exec 9>>shared.jsonl; flock 9; " + kSweep + "--out shared.jsonl");
+      scratch.sh("exec 9>>shared.jsonl; flock 9; " + kSweep + "--journal shared.jsonl");
   EXPECT_EQ(second.exit, 2);
   EXPECT_THAT(second.err, HasSubstr("shared.jsonl: is being written by another process"));
 }
@@ -77,11 +77,12 @@ TEST(SweepCommand, TwoAtOnceDoNotShareAJournal) {
 TEST(SweepCommand, ShardsConcatenatedAreTheWhole) {
   const Scratch scratch;
   for (const char* part : {"1", "2", "3"}) {
-    ASSERT_EQ(scratch.sh(kSweep + "--shard " + part + "/3 --out part" + part + ".jsonl").exit, 0);
+    ASSERT_EQ(scratch.sh(kSweep + "--shard " + part + "/3 --journal part" + part + ".jsonl").exit,
+              0);
   }
   ASSERT_EQ(scratch.sh("cat part1.jsonl part2.jsonl part3.jsonl >all.jsonl").exit, 0);
-  const Outcome merged = scratch.sh(kSweep + "--out all.jsonl");
-  const Outcome whole = scratch.sh(kSweep + "--out whole.jsonl");
+  const Outcome merged = scratch.sh(kSweep + "--journal all.jsonl");
+  const Outcome whole = scratch.sh(kSweep + "--journal whole.jsonl");
   EXPECT_THAT(merged.out, HasSubstr("8 runs: 8 fit"));
   EXPECT_EQ(merged.out.substr(0, merged.out.find("JSON")),
             whole.out.substr(0, whole.out.find("JSON")));
@@ -103,7 +104,7 @@ TEST(SweepCommand, TheTasksOfAJobArrayAreTheWhole) {
   }
   ASSERT_EQ(scratch.sh("cat sweep.*.jsonl >all.jsonl").exit, 0);
   EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")).size(), 4U);
-  const Outcome merged = scratch.sh("trainyard sweep " + grid + "--out all.jsonl");
+  const Outcome merged = scratch.sh("trainyard sweep " + grid + "--journal all.jsonl");
   EXPECT_THAT(merged.out, HasSubstr("4 runs: 4 fit"));
   EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")).size(), 4U);
 }
@@ -112,7 +113,7 @@ TEST(SweepCommand, TheTasksOfAJobArrayAreTheWhole) {
 // Debian's Python.
 TEST(SweepCommand, TheJournalOpensInPandas) {
   const Scratch scratch;
-  ASSERT_EQ(scratch.sh(kSweep + "--out sweep.jsonl").exit, 0);
+  ASSERT_EQ(scratch.sh(kSweep + "--journal sweep.jsonl").exit, 0);
   const std::string script = (Scratch::kTree / "tools" / "read_sweep.py").string();
   const Outcome read = scratch.sh(
       "python=python3; $python -c 'import pandas' 2>/dev/null || python=/usr/bin/python3; $python "
@@ -138,7 +139,7 @@ TEST(SweepCommand, TheJournalOpensInPandas) {
 TEST(SweepCommand, WhatNothingComesOfIsSaid) {
   const Scratch scratch;
   const Outcome none =
-      scratch.sh("trainyard sweep scenarios/first/two_gpus.json --set parallelism.tensor=3,5");
+      scratch.sh("trainyard sweep scenarios/first/two_gpus.json --over parallelism.tensor=3,5");
   EXPECT_EQ(none.exit, 2);
   EXPECT_THAT(none.out, HasSubstr("2 runs: 2 refused"));
 }

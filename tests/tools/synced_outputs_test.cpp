@@ -73,7 +73,7 @@ TEST(SyncedOutputs, EachIsOnDiskBeforeItHasItsName) {
   };
   const std::string run = "trainyard run scenarios/first/two_gpus.json ";
   for (const auto& [line, outputs] :
-       {Command{run + "--json a.json --trace t.json.gz --html p.html --svg s.svg --csv tables",
+       {Command{run + "--json a.json --trace t.json.gz --html p.html --svg s.svg --tables tables",
                 {"a.json", "t.json.gz", "p.html", "s.svg", "tables/links.csv"}},
         Command{run + "--trace t.pftrace --trace-ranks all", {"t.pftrace"}},
         Command{run + "--out all", {"all/result.json", "all/trace.json.gz", "all/report.html"}},
@@ -81,7 +81,7 @@ TEST(SyncedOutputs, EachIsOnDiskBeforeItHasItsName) {
         Command{"trainyard import topo-m tests/scenarios/import/topologies/h100_x8_topo_m.txt "
                 "--gpu h100 -o c.json",
                 {"c.json"}},
-        Command{"trainyard sweep scenarios/first/two_gpus.json --set parallelism.tensor=1,2 --csv "
+        Command{"trainyard sweep scenarios/first/two_gpus.json --over parallelism.tensor=1,2 --csv "
                 "s.csv",
                 {"s.csv"}},
         Command{

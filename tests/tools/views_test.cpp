@@ -69,7 +69,7 @@ TEST(Views, VersionNamesWhatItWasBuiltWith) {
 TEST(Views, TheMatrixIsThatOfTheMachine) {
   const Scratch scratch;
   const Outcome outcome =
-      scratch.sh("trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --matrix");
+      scratch.sh("trainyard show topology scenarios/llama3/llama3_8b_8xh100.json --format matrix");
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   std::size_t bonded = 0;
   for (std::size_t at = outcome.out.find("NV18"); at != std::string::npos;
@@ -89,7 +89,7 @@ TEST(Views, GraphvizReadsTheDot) {
   for (const std::string what : {"topology", "workload"}) {
     const Outcome drawn =
         scratch.sh("set -o pipefail; trainyard show " + what +
-                   " scenarios/first/two_gpus.json --dot | dot -Tsvg -o picture.svg");
+                   " scenarios/first/two_gpus.json --format dot | dot -Tsvg -o picture.svg");
     EXPECT_EQ(drawn.exit, 0) << drawn.err;
     EXPECT_EQ(drawn.err, "");
     EXPECT_THAT(scratch.read("picture.svg"), HasSubstr("</svg>"));

@@ -23,8 +23,8 @@
 namespace trainyard {
 
 // Exit codes of the command: success (0), a negative result (1: the step does not fit in memory, or
-// it deadlocks), bad input or usage (2), and an internal error (70).
-enum class Exit : int { Fine = 0, RunSaysNo = 1, BadInput = 2, Internal = 70 };
+// it deadlocks), bad input or usage (2), an internal error (70), and an interrupt (130, as shells say).
+enum class Exit : int { Fine = 0, RunSaysNo = 1, BadInput = 2, Internal = 70, Interrupted = 130 };
 
 // The work of the chosen subcommand; the parser's callback sets it.
 using Action = std::function<Exit()>;

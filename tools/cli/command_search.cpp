@@ -1,16 +1,14 @@
 // `trainyard search`: finds the best layouts of a model on a cluster under the memory limit.
 #include <fmt/format.h>
-#include <pthread.h>
 
 #include <cmath>
-#include <csignal>
 #include <cstdlib>
-#include <ctime>
 
 #include "sim/base/files.hpp"
 #include "sim/base/units.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/interrupt.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/studies/search/report.hpp"
 #include "tools/studies/search/search.hpp"
@@ -18,40 +16,6 @@
 namespace trainyard {
 
 namespace {
-
-// Lets Ctrl-C end the search early with the best layouts so far. SIGINT is blocked while this
-// object lives, also in child processes that are forked meanwhile. The search polls
-// pending_interrupt() and returns when a signal is pending.
-class Interrupt {
- public:
-  Interrupt() { pthread_sigmask(SIG_BLOCK, &held_, &before_); }
-  // The search has already handled a pending signal. It is taken out of the queue here, because it
-  // would end the process when the mask is restored.
-  ~Interrupt() {
-    const timespec now{};
-    (void)sigtimedwait(&held_, nullptr, &now);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  Interrupt(const Interrupt&) = delete;
-  Interrupt& operator=(const Interrupt&) = delete;
-
-  [[nodiscard]] bool pending_interrupt() const {
-    sigset_t pending{};
-    sigpending(&pending);
-    return sigismember(&pending, SIGINT) == 1;
-  }
-
- private:
-  static sigset_t interrupts() {
-    sigset_t set{};
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    return set;
-  }
-
-  sigset_t held_ = interrupts();
-  sigset_t before_ = {};
-};
 
 struct SearchChoice {
   std::string scenario;

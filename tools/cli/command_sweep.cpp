@@ -8,6 +8,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/interrupt.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/studies/batch/row.hpp"
 #include "tools/studies/sweep/grid.hpp"
@@ -49,7 +50,8 @@ std::vector<Override> common_changes(const SweepChoice& choice) {
                                .pointer = {},
                                .problem = "\"" + set + "\" has several values",
                                .hint = "--set gives a field one value in all runs; --over tries "
-                                       "several: --over " + set});
+                                       "several: --over " +
+                                       set});
     }
     changes.push_back(override_of(set));
   }
@@ -75,15 +77,29 @@ std::vector<Variant> variants_of(const SweepChoice& choice, const std::vector<Ax
   return all;
 }
 
-void simulate(const SweepChoice& choice, const std::vector<Variant>& variants, Journal& journal) {
+// Returns false if Ctrl-C ended the sweep.
+bool simulate(const SweepChoice& choice, const std::vector<Variant>& variants, Journal& journal) {
   Progress progress("sweeping");
+  const Interrupt interrupt;
   run_batch(variants, {.journal = journal,
                        .processes = choice.processes,
                        .progress =
                            [&](std::size_t done, std::size_t all) {
                              progress.show(static_cast<double>(done) / static_cast<double>(all));
                            },
+                       .end = [&] { return interrupt.pending_interrupt(); },
                        .redone = [&](std::size_t rows) { report_redone(rows, choice.journal); }});
+  return !interrupt.pending_interrupt();
+}
+
+// What Ctrl-C left, and how to go on.
+void report_interrupted(const SweepChoice& choice, const SweepRows& rows) {
+  const auto done = std::count_if(rows.begin(), rows.end(),
+                                  [](const SweepRow& row) { return !row.row.is_null(); });
+  tell(fmt::format("trainyard: interrupted after {} of {} runs; {}\n", done, rows.size(),
+                   choice.journal.empty()
+                       ? "with --journal FILE the next sweep would go on from there"
+                       : "the same command goes on from there (" + choice.journal + ")"));
 }
 
 std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes,
@@ -91,7 +107,8 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
   std::string places;
   const SweepPlot plot{.title = fmt::format("{}: {}", choice.scenario, choice.metric),
                        .axes = axes,
-                       .metric = choice.metric};
+                       .metric = choice.metric,
+                       .common = common_changes(choice).size()};
   const auto put = [&](const char* what, const std::string& file, const std::string& text) {
     write_file(file, text);
     places += fmt::format("{:<10}  {}\n", what, file);
@@ -103,25 +120,31 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
   return places.empty() ? places : "\n" + places;
 }
 
-// Exit::Fine if any run fits. Otherwise the exit code shows whether any run was simulated at all.
+// Exit::BadInput if any run was refused or crashed, else Exit::Fine if any run fits.
 Exit exit_of(const SweepRows& rows) {
-  bool ran = false;
+  bool fits = false;
   for (const SweepRow& row : rows) {
     if (row.row.is_null()) continue;
     const RunStatus status = row_figures(row.row).status;
-    if (status == RunStatus::Fits) return Exit::Fine;
-    ran = ran || status == RunStatus::DoesNotFit || status == RunStatus::Deadlock;
+    if (status == RunStatus::Refused || status == RunStatus::Crashed) return Exit::BadInput;
+    fits = fits || status == RunStatus::Fits;
   }
-  return ran || rows.empty() ? Exit::RunSaysNo : Exit::BadInput;
+  return fits ? Exit::Fine : Exit::RunSaysNo;
 }
 
 Exit sweep(const SweepChoice& choice) {
   const std::vector<Axis> axes = axes_of(choice);
   std::vector<Variant> variants = variants_of(choice, axes);
   if (!choice.shard.empty()) variants = shard_of(variants, shard_from(choice.shard));
+  if (!choice.heat_map.empty()) (void)heat_map_axes(axes);
   Journal journal = open_journal(choice.journal);
-  simulate(choice, variants, journal);
+  const bool complete = simulate(choice, variants, journal);
   const SweepRows rows = sweep_rows(variants, journal);
+  if (!complete) {
+    say("{}", sweep_text(rows));
+    report_interrupted(choice, rows);
+    return Exit::Interrupted;
+  }
   const std::string places = write_files(choice, axes, rows);
   say("{}{}", sweep_text(rows), places);
   return exit_of(rows);
@@ -162,7 +185,8 @@ void add_sweep(CLI::App& app, Action& action) {
       ->type_name("NAME");
   command->footer(
       "Example:\n"
-      "  trainyard sweep scenarios/llama3/llama3_8b_8xh100.json --over training.recompute=none,full "
+      "  trainyard sweep scenarios/llama3/llama3_8b_8xh100.json --over "
+      "training.recompute=none,full "
       "--over training.micro_batch_size=1,2 --journal out/sweep.jsonl --csv out/sweep.csv "
       "--heat-map out/sweep.svg");
   command->callback([choice, &action] { action = [choice] { return sweep(*choice); }; });

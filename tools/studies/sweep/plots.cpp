@@ -47,7 +47,10 @@ class GridCells {
     for (const SweepRow& row : rows) {
       if (row.row.is_null()) continue;
       const auto value = row_number(row.row, plot.metric);
-      cells_[variant_key(row.variant)] = {value, row_figures(row.row).status == RunStatus::Fits};
+      Variant variant = row.variant;
+      variant.changes.erase(variant.changes.begin(),
+                            variant.changes.begin() + static_cast<std::ptrdiff_t>(plot.common));
+      cells_[variant_key(variant)] = {value, row_figures(row.row).status == RunStatus::Fits};
       if (!value) continue;
       least_ = std::min(least_, *value);
       most_ = std::max(most_, *value);
@@ -204,7 +207,7 @@ std::string heat_cell(const Cell& cell, const GridCells& places, double x, doubl
 
 std::string line_plot(const SweepRows& rows, const SweepPlot& plot) {
   if (plot.axes.empty() || rows.empty())
-    refuse("a line plot needs an axis", "add --set PATH=VALUE,VALUE,...");
+    refuse("a line plot needs an axis", "add --over PATH=VALUE,VALUE,...");
   const GridCells places(rows, plot);
   const double top_value = places.most() > 0.0 ? places.most() * 1.05 : 1.0;
   const std::vector<Line> lines = lines_of(rows, plot, places);
@@ -218,14 +221,21 @@ std::string line_plot(const SweepRows& rows, const SweepPlot& plot) {
                    .body = std::move(body)});
 }
 
-std::string heat_map(const SweepRows& rows, const SweepPlot& plot) {
-  if (plot.axes.size() != 2 || rows.empty()) {
-    refuse(fmt::format("a heat map needs two axes, not {}", plot.axes.size()),
-           "give two --set (or --zip) with several values each");
+std::pair<Axis, Axis> heat_map_axes(std::span<const Axis> axes) {
+  std::vector<Axis> varying;
+  for (const Axis& axis : axes)
+    if (axis.points.size() > 1) varying.push_back(axis);
+  if (varying.size() != 2) {
+    refuse(fmt::format("a heat map needs two axes with several values, not {}", varying.size()),
+           "give two --over (or --zip) with several values each, and fix others with --set");
   }
+  return {std::move(varying[0]), std::move(varying[1])};
+}
+
+std::string heat_map(const SweepRows& rows, const SweepPlot& plot) {
+  const auto [down, right] = heat_map_axes(plot.axes);
+  if (rows.empty()) refuse("a heat map needs a run", "give each axis a value");
   const GridCells places(rows, plot);
-  const Axis& down = plot.axes[0];
-  const Axis& right = plot.axes[1];
   std::string body = fmt::format(
       "<text x=\"80\" y=\"48\">{}: lighter is less; struck through: does not fit</text>\n"
       "<text x=\"{:.1f}\" y=\"72\">{}</text>\n<text x=\"20\" y=\"92\">{}</text>\n",
@@ -242,8 +252,13 @@ std::string heat_map(const SweepRows& rows, const SweepPlot& plot) {
                         kRowTitles - 10.0, y + kCellHeight / 2.0 + 4.0,
                         svg_escaped(label(down.points[i])));
     for (std::size_t j = 0; j < right.points.size(); ++j) {
-      Variant variant{.file = rows.front().variant.file, .changes = down.points[i]};
-      variant.changes.insert(variant.changes.end(), right.points[j].begin(), right.points[j].end());
+      Variant variant{.file = rows.front().variant.file};
+      for (const Axis& axis : plot.axes) {
+        const std::vector<Override>& point = axis.paths == down.paths    ? down.points[i]
+                                             : axis.paths == right.paths ? right.points[j]
+                                                                         : axis.points.front();
+        variant.changes.insert(variant.changes.end(), point.begin(), point.end());
+      }
       body += heat_cell(places.at(variant), places,
                         kRowTitles + kCellWidth * static_cast<double>(j), y);
     }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/studies/batch/batch.hpp"
@@ -40,6 +41,7 @@ struct SweepPlot {
   std::span<const Axis> axes;
   // A number of the result by its flattened path: "step_time_s", "mfu", "peak_bytes", ...
   std::string metric = "step_time_s";
+  std::size_t common = 0;  // changes of every variant before those of the axes
 };
 
 // The metric over the first axis, one line for each combination of the others, as an SVG document.
@@ -48,9 +50,12 @@ struct SweepPlot {
 // if no run has the metric.
 [[nodiscard]] std::string line_plot(const SweepRows& rows, const SweepPlot& plot);
 
-// A heat map with the first axis downwards, the second axis to the right, and the metric as colour
-// and number. Runs that do not fit are crossed by a diagonal line. Throws InputError unless there
-// are exactly two axes and at least one row.
+// The two axes with several values. Throws InputError if there are fewer or more of them.
+[[nodiscard]] std::pair<Axis, Axis> heat_map_axes(std::span<const Axis> axes);
+
+// A heat map of the axes with several values: the first one downwards, the second one to the right,
+// and the metric as colour and number. Runs that do not fit are crossed by a diagonal line. Throws
+// InputError as heat_map_axes() does, and without a row.
 [[nodiscard]] std::string heat_map(const SweepRows& rows, const SweepPlot& plot);
 
 }  // namespace trainyard
