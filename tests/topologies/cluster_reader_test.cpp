@@ -32,6 +32,29 @@ std::string refusal(const std::string& cluster) {
   return complaint([&] { (void)read(cluster); });
 }
 
+// Is a node that is described by difference the named node with these parts?
+TEST(ReadCluster, NodeByDifference) {
+  const NodeSpec whole = read(R"({"node": "dgx_h100"})").node;
+  const NodeSpec node = read(R"({"node": {"like": "dgx_h100", "gpus": 4,
+      "nic": {"count": 4, "usable": "200 Gb/s"}}})")
+                            .node;
+  EXPECT_EQ(node.gpus, 4U);
+  EXPECT_EQ(node.nics, 4U);
+  EXPECT_EQ(node.nic, BytesPerSecond{25e9});
+  EXPECT_EQ(node.nic_nominal, whole.nic_nominal);
+  EXPECT_EQ(node.nvlink, whole.nvlink);
+  EXPECT_EQ(node.name, "dgx_h100, changed");
+}
+
+// Are mistakes in a difference reported at their own path?
+TEST(ReadCluster, MistakesInADifferenceHaveTheirPath) {
+  EXPECT_THAT(refusal(R"({"node": {"like": "dgx_h10"}})"), HasSubstr("dgx_h100"));
+  EXPECT_THAT(refusal(R"({"node": {"like": "dgx_h100", "gpuss": 4}})"),
+              HasSubstr("/cluster/node/gpuss"));
+  EXPECT_THAT(refusal(R"({"node": {"like": "dgx_h100", "nic": {"usable": 3}}})"),
+              HasSubstr("/cluster/node/nic/usable"));
+}
+
 // Is a node read by its name?
 TEST(ReadCluster, NodeByName) {
   const ClusterSpec spec = read(R"({"node": "dgx_h100", "nodes": 16,

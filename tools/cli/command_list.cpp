@@ -31,10 +31,51 @@ struct Listing {
   std::vector<Row> (*rows)();
 };
 
-std::vector<Row> plain(const std::vector<std::string>& names) {
+// The rows of data files: `summary` describes the one of a name.
+template <class Summary>
+std::vector<Row> described(const std::vector<std::string>& names, const Summary& summary) {
   std::vector<Row> rows;
-  for (const std::string& name : names) rows.push_back({name, ""});
+  for (const std::string& name : names) rows.push_back({name, summary(name)});
   return rows;
+}
+
+// "70.6 B parameters, 80 layers of 8192"; of a mixture of experts also what a token uses.
+std::string model_summary(const std::string& name) {
+  constexpr double kBillion = 1e9;
+  const Architecture model = load_architecture(name);
+  const auto billions = [](std::int64_t parameters) {
+    return fmt::format("{:.3g} B", static_cast<double>(parameters) / kBillion);
+  };
+  const std::int64_t all = parameter_count(model);
+  const std::int64_t active = active_parameter_count(model);
+  return fmt::format("{} parameters{}, {} layers of {}", billions(all),
+                     active < all ? fmt::format(" ({} active)", billions(active)) : "",
+                     model.layers, model.hidden);
+}
+
+// "8 x h100, 450 GB/s each way between them, 8 NICs of 50 GB/s" (nominal rates).
+std::string node_summary(const std::string& name) {
+  const NodeSpec node = load_node(name);
+  std::string text = fmt::format("{} x {}", node.gpus, node.gpu);
+  if (node.scale_up != NodeSpec::ScaleUp::None)
+    text += fmt::format(", {} each way between them", to_text(node.nvlink_nominal));
+  if (node.nics == 0) return text;
+  return text + fmt::format(", {} NIC{} of {}", node.nics, node.nics == 1 ? "" : "s",
+                            to_text(node.nic_nominal));
+}
+
+// "NVIDIA H100 SXM5 80 GB: 989.4 TFLOP/s in bf16, 80 GiB at 3.35 TB/s".
+std::string gpu_summary(const std::string& name) {
+  const GpuSheet gpu = load_gpu_sheet(name);
+  const bool has_bf16 = gpu.bf16.value() > 0.0;
+  return fmt::format("{}: {} in {}, {} at {}", gpu.title, to_text(has_bf16 ? gpu.bf16 : gpu.fp16),
+                     has_bf16 ? "bf16" : "fp16", to_text(gpu.memory), to_text(gpu.hbm));
+}
+
+// The title in the file of a host.
+std::string host_summary(const std::string& name) {
+  JsonFile file = JsonFile::read(data_file("models/hosts", name));
+  return file.root().text("title", "");
 }
 
 // The table of any registry whose entries have a name and a summary.
@@ -75,12 +116,12 @@ std::vector<Row> framework_rows() {
 
 const std::vector<Listing>& listings() {
   static const std::vector<Listing> all{
-      {"models", "Models", [] { return plain(architecture_names()); }},
-      {"nodes", "Node types", [] { return plain(node_names()); }},
+      {"models", "Models", [] { return described(architecture_names(), model_summary); }},
+      {"nodes", "Node types", [] { return described(node_names(), node_summary); }},
       {"fabrics", "Fabrics", [] { return entries(fabrics()); }},
-      {"gpus", "GPU profiles", [] { return plain(gpu_names()); }},
+      {"gpus", "GPU profiles", [] { return described(gpu_names(), gpu_summary); }},
       {"frameworks", "Frameworks and their releases", framework_rows},
-      {"hosts", "Hosts", [] { return plain(host_names()); }},
+      {"hosts", "Hosts", [] { return described(host_names(), host_summary); }},
       {"schedules", "Pipeline schedules", schedule_rows},
       {"collectives", "Collective algorithms", collective_rows},
       {"engines", "Engines", [] { return entries(engines()); }},

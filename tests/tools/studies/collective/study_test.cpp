@@ -176,6 +176,7 @@ TEST(Sizes, AreReadAsNcclTestsWritesThem) {
   EXPECT_THAT(parse_sizes("8:100:3"), ElementsAre(8, 24, 72));
   EXPECT_THAT(parse_sizes("1M:1GiB:32"), ElementsAre(1 << 20, 1 << 25, 1 << 30));
   EXPECT_THAT(parse_sizes("1.5KiB"), ElementsAre(1536));
+  EXPECT_THAT(parse_sizes("1m,8k,4k:16k"), ElementsAre(4096, 8192, 16384, 1 << 20));
   EXPECT_THAT(parse_sizes("2KB"), ElementsAre(2000));
   EXPECT_EQ(parse_sizes("8B:8GiB").size(), 31U);
   EXPECT_EQ(size_text(1536), "1536B");
