@@ -172,7 +172,14 @@ std::map<std::string, std::string> foreign_words() {
 }
 
 std::map<std::string, std::string> renamed_words() {
-  return {{"one_launch", "it is called \"grouped\" now"},
+  constexpr const char* kRecipe =
+      "precision is the data type of weights and activations; for GEMMs in 8 or 4 bits choose a "
+      "recipe: fp8, fp8_blockwise, nvfp4, ... (models/recipes)";
+  return {{"fp8", kRecipe},
+          {"fp4", kRecipe},
+          {"nvfp4", kRecipe},
+          {"mxfp8", kRecipe},
+          {"one_launch", "it is called \"grouped\" now"},
           {"second_products", "it is called \"every_second_gemm\" now"}};
 }
 

@@ -8,6 +8,7 @@
 #include "models/framework.hpp"
 #include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
+#include "scenarios/import/hf_config.hpp"
 #include "scenarios/import/model_file.hpp"
 #include "scenarios/reader/checks.hpp"
 #include "scenarios/reader/defaults.hpp"
@@ -279,6 +280,17 @@ Scenario checked_scenario(JsonFile file) {
   }
 }
 
+// A user may give the configuration of a model in place of a scenario.
+void refuse_model_file(JsonFile& file) {
+  const nlohmann::ordered_json& document = file.document();
+  if (!is_hf_config(document) || document.contains("cluster")) return;
+  throw InputError(Problem{
+      .file = file.name(),
+      .pointer = {},
+      .problem = "is a model's configuration, not a scenario",
+      .hint = fmt::format("write a scenario for it: trainyard init --model {}", file.name())});
+}
+
 }  // namespace
 
 Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document) {
@@ -287,13 +299,17 @@ Scenario read_scenario_document(const std::string& name, const nlohmann::ordered
 
 Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
   JsonFile file = JsonFile::read(name);
+  refuse_model_file(file);
   const fs::path folder = fs::path(name).parent_path();
   for (const Override& change : overrides) {
     expand_named_part(file.document(), override_pointer(change.path), folder);
     file.document() = with_override(std::move(file.document()), change);
   }
   try {
-    return checked_scenario(std::move(file));
+    Scenario scenario = checked_scenario(std::move(file));
+    for (const Override& change : overrides)
+      scenario.changes.push_back(fmt::format("{}={}", change.path, change.value));
+    return scenario;
   } catch (const InputError& error) {
     throw InputError(attribute_to_overrides(error.problems(), overrides));
   }

@@ -15,6 +15,7 @@
 #include "models/trained_weights.hpp"
 #include "scenarios/reader/defaults.hpp"
 #include "scenarios/simulate/approximations.hpp"
+#include "scenarios/simulate/setup_lines.hpp"
 
 namespace trainyard {
 
@@ -158,6 +159,7 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   const TrainingPlan& plan = scenario.plan;
   RunFacts facts;
   facts.title = scenario.description;
+  facts.setup = setup_lines(scenario, cluster);
   facts.scenario = resolved(scenario);
   facts.engine = scenario.engine;
   facts.seed = scenario.seed;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <set>
 #include <unordered_map>
 
@@ -29,7 +28,6 @@ struct AskedKeys {
 struct JsonFile::State {
   std::string name;
   Json document;
-  std::deque<Json> merged;  // the values of object_over(), whose addresses stay
   std::vector<Problem> problems;
   std::map<std::string, std::string> remedies;
   std::map<std::string, std::string> word_remedies;
@@ -294,11 +292,12 @@ JsonObject JsonObject::object_over(std::string_view key, const Json& base,
                                    std::string_view without) {
   const Json* value = find(key, true, "an object");
   TY_CHECK(value != nullptr && value->is_object(), key);
-  Json& merged = state_->merged.emplace_back(base);
+  Json merged = base;
   merged.merge_patch(*value);
   merged.erase(std::string(without));
-  state_->knows(pointer(key), without);
-  return child(merged, pointer(key));
+  Json& place = state_->document.at(Json::json_pointer(pointer(key)));
+  place = std::move(merged);
+  return child(place, pointer(key));
 }
 
 std::vector<JsonObject> JsonObject::objects(std::string_view key) {

@@ -122,7 +122,8 @@ class JsonObject {
   // are then reported as missing).
   [[nodiscard]] JsonObject object(std::string_view key);
   // Reads a nested object whose absent fields are those of `base` (a JSON merge patch, RFC 7386).
-  // Its field `without`, which chose the base, is taken out. REQUIRES: the value is an object.
+  // Its field `without`, which chose the base, is taken out. The document then holds all fields.
+  // REQUIRES: the value is an object, which nobody reads yet.
   [[nodiscard]] JsonObject object_over(std::string_view key, const nlohmann::ordered_json& base,
                                        std::string_view without);
   // Reads an array of objects; absent: none.

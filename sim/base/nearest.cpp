@@ -32,6 +32,17 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last.back();
 }
 
+// The candidates that have the word as one of their parts: "h100" is a part of "dgx_h100".
+std::vector<std::string> names_with_part(std::string_view word,
+                                         const std::vector<std::string>& candidates) {
+  const std::string wanted = "_" + normalised_word(word) + "_";
+  std::vector<std::string> found;
+  for (const std::string& candidate : candidates)
+    if (("_" + normalised_word(candidate) + "_").find(wanted) != std::string::npos)
+      found.push_back("\"" + candidate + "\"");
+  return found;
+}
+
 }  // namespace
 
 std::string normalised_word(std::string_view word) {
@@ -62,6 +73,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 std::string suggestion(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string near = nearest(word, candidates);
   if (!near.empty()) return fmt::format("did you mean \"{}\"?", near);
+  const std::vector<std::string> longer = names_with_part(word, candidates);
+  if (!longer.empty()) return fmt::format("did you mean {}?", fmt::join(longer, " or "));
   if (candidates.empty()) return "";
   return fmt::format("known: {}", fmt::join(candidates, ", "));
 }

@@ -59,8 +59,15 @@ struct PeakRate {
 };
 
 // Facts about a run that sim/ cannot derive.
+// One line of what was simulated: "layout", "tensor 8, pipeline 4, data 2".
+struct SetupLine {
+  std::string name;
+  std::string text;
+};
+
 struct RunFacts {
   std::string title;                // first line of a report
+  std::vector<SetupLine> setup;     // model, cluster, layout, batch; empty for a bare workload
   nlohmann::ordered_json scenario;  // resolved; null for a bare workload file
   std::string engine;
   std::string engine_version;  // "SimGrid 3.32"; empty: the engine is part of Trainyard

@@ -145,8 +145,24 @@ constexpr std::array<std::string_view, kTimeShares> kShortTitles{
     "compute", "optim.", "TP",      "PP",     "DP",   "EP",  "CP",
     "CPU",     "other",  "waiting", "bubble", "host", "idle"};
 
-// Returns the table of shares of the step, mean over all ranks.
-std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double step_s) {
+// The shares of time in words, in the order of TimeShare.
+constexpr std::array<std::string_view, kTimeShares> kShareWords{
+    "computation",
+    "the optimizer",
+    "tensor-parallel communication that nothing hides",
+    "pipeline communication that nothing hides",
+    "data-parallel communication that nothing hides",
+    "expert-parallel communication that nothing hides",
+    "context-parallel communication that nothing hides",
+    "copies to and from the host that nothing hides",
+    "other communication that nothing hides",
+    "waiting for slower ranks",
+    "the pipeline bubble",
+    "the host, which issues kernels too slowly",
+    "idle time"};
+
+// Returns the mean over all ranks.
+Breakdown mean_breakdown(const std::vector<StageBreakdown>& stages) {
   Breakdown mean;
   double ranks = 0.0;
   for (const StageBreakdown& stage : stages) {
@@ -155,9 +171,16 @@ std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double ste
       mean.seconds[share] += static_cast<double>(stage.ranks) * stage.mean.seconds[share];
     }
   }
+  for (double& seconds : mean.seconds) seconds /= ranks;
+  return mean;
+}
+
+// Returns the table of shares of the step, mean over all ranks.
+std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double step_s) {
+  const Breakdown mean = mean_breakdown(stages);
   TextTable table({"", "seconds", "share", ""});
   for (std::size_t share = 0; share < kTimeShares; ++share) {
-    const double seconds = mean.seconds[share] / ranks;
+    const double seconds = mean.seconds[share];
     if (seconds <= 0.0) continue;
     const double fraction = seconds / step_s;
     // The table aligns cells right. Padding the bar to its greatest length aligns it left.
@@ -232,6 +255,35 @@ std::string verdict_line(const RunView& view) {
   const bool fits = worst->fits && (!host || host->fits);
   return fmt::format("{}: {}{}; {}\n", fits ? "fits" : "DOES NOT FIT", need,
                      host ? "; " + host_text(*host) : "", step);
+}
+
+std::string setup_section(const RunView& view) {
+  std::string text;
+  std::vector<SetupLine> lines = view.facts.setup;
+  if (const std::string limit = limit_sentence(view); !limit.empty())
+    lines.push_back({"limit", limit});
+  for (const SetupLine& line : lines)
+    text += wrapped(fmt::format("  {:<10} {}", line.name, line.text), 13);
+  return text;
+}
+
+std::string limit_sentence(const RunView& view) {
+  const std::vector<StageBreakdown> stages = stage_breakdown(view);
+  const double step_s = view.step_s();
+  if (stages.empty() || step_s <= 0.0) return "";
+  const Breakdown mean = mean_breakdown(stages);
+  const auto percent_of = [&](std::size_t share) { return percent(mean.seconds[share] / step_s); };
+  constexpr auto kCompute = static_cast<std::size_t>(TimeShare::Compute);
+  std::size_t loss = kCompute + 1;
+  for (std::size_t share = loss; share < kTimeShares; ++share)
+    if (mean.seconds[share] > mean.seconds[loss]) loss = share;
+  if (mean.seconds[kCompute] >= mean.seconds[loss]) {
+    if (mean.seconds[loss] <= 0.0) return "computation takes the whole step";
+    return fmt::format("computation takes {} of a rank's time; the largest loss is {} ({})",
+                       percent_of(kCompute), kShareWords[loss], percent_of(loss));
+  }
+  return fmt::format("{} takes {} of a rank's time, computation {}", kShareWords[loss],
+                     percent_of(loss), percent_of(kCompute));
 }
 
 std::string figures_section(const RunView& view) {
@@ -370,8 +422,9 @@ std::string notes_section(const RunView& view) {
 std::string summary_text(const RunView& view) {
   std::string text = verdict_line(view);
   if (!view.facts.title.empty()) text += wrapped(view.facts.title, 2);
-  for (const auto section : {figures_section, breakdown_section, links_section, collectives_section,
-                             placement_section, memory_section, costs_section, notes_section}) {
+  for (const auto section :
+       {setup_section, figures_section, breakdown_section, links_section, collectives_section,
+        placement_section, memory_section, costs_section, notes_section}) {
     const std::string part = section(view);
     if (!part.empty()) text += "\n" + part;
   }

@@ -24,7 +24,7 @@ std::vector<Refusal> refusals() {
   return {
       {"trainyard",
        "trainyard what? run, init, memory, compare, explain, search, sweep, schedule, collective, "
-       "import, show, list, schema, validate, calibrate, profile, man, completion (`trainyard "
+       "import, show, list, schema, validate, calibrate, profile, man, completion, help (`trainyard "
        "--help` "
        "shows what it takes)"},
       {"trainyard collective all_redcue",
@@ -63,6 +63,8 @@ std::vector<Refusal> refusals() {
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},
+      {"trainyard sweep a.json --out b", "--out is called --journal here"},
+      {"trainyard show topology a.json --dot", "--dot is called --format dot here"},
       {"trainyard --verison", "there is no option --verison here (did you mean --version?)"},
       {kRun + "--enigne ideal", "there is no option --enigne here (did you mean --engine?)"},
       {kRun + "--bogus=3",

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "sim/base/nearest.hpp"
 #include "sim/base/utf8.hpp"
@@ -41,8 +43,30 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
+// Options of earlier releases. A command is named by the words it begins with.
+struct RenamedOption {
+  std::string_view command;
+  std::string_view option;
+  std::string_view now;
+};
+constexpr std::array kRenamed{RenamedOption{"trainyard sweep", "--out", "--journal"},
+                              RenamedOption{"trainyard search", "--out", "--journal"},
+                              RenamedOption{"trainyard run", "--csv", "--tables"},
+                              RenamedOption{"trainyard init", "--out", "--output"},
+                              RenamedOption{"trainyard import", "--out", "--output"},
+                              RenamedOption{"trainyard profile", "--out", "--output"},
+                              RenamedOption{"trainyard show", "--matrix", "--format matrix"},
+                              RenamedOption{"trainyard show", "--dot", "--format dot"},
+                              RenamedOption{"trainyard show", "--json", "--format json"},
+                              RenamedOption{"trainyard show", "--nccl-xml", "--format nccl-xml"},
+                              RenamedOption{"trainyard show", "--simgrid-xml",
+                                            "--format simgrid-xml"}};
+
 std::string unknown_option(const TypedCommand& at, const std::string& argument) {
   const std::string word = argument.substr(0, argument.find('='));
+  for (const RenamedOption& renamed : kRenamed)
+    if (at.words.starts_with(renamed.command) && word == renamed.option)
+      return fmt::format("{} is called {} here", word, renamed.now);
   const std::string near = nearest(word, option_names(*at.command));
   const std::string hint = near.empty() ? fmt::format("`{} --help` shows the options", at.words)
                                         : fmt::format("did you mean {}?", near);
