@@ -69,7 +69,8 @@ std::string precision_text(const TrainingPlan& plan) {
   std::string text = std::string(to_string(plan.training.precision));
   if (plan.training.recipe != "standard") text += fmt::format(", recipe {}", plan.training.recipe);
   if (plan.training.recompute != Recompute::None)
-    text += fmt::format(", {} recomputation", to_string(plan.training.recompute));
+    text += fmt::format(", {} recomputation",
+                        plan.training.recompute == Recompute::Full ? "full" : "selective");
   return text;
 }
 

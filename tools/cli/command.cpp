@@ -39,8 +39,9 @@ void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool requir
 
 CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::string& file,
                              const std::string& help) {
-  return command.add_option(names, file, help)->type_name("FILE")->transform(
-      [](const std::string& name) {
+  return command.add_option(names, file, help)
+      ->type_name("FILE")
+      ->transform([](const std::string& name) {
         if (name != "-" && name != "/dev/stdout") return name;
         silence_report();
         return std::string("/dev/stdout");

@@ -329,9 +329,9 @@ Exit several_scales(const StudyChoice& choice, const CollectiveProfile* profile)
   for (const std::uint32_t nodes : counts) {
     const std::shared_ptr<const Cluster> cluster = shared_cluster(chosen_cluster(choice, nodes));
     place = cluster->facts().name;
-    studies.push_back({.nodes = nodes,
-                       .study = study_collective(
-                           *cluster, chosen_question(choice, *cluster, profile, nullptr))});
+    studies.push_back(
+        {.nodes = nodes,
+         .study = study_collective(*cluster, chosen_question(choice, *cluster, profile, nullptr))});
   }
   place = place.substr(place.find(" x ") == std::string::npos ? 0 : place.find(" x ") + 3);
   if (!choice.json.empty()) write_file(choice.json, to_text(scaling_json(studies)));
@@ -361,9 +361,10 @@ void add_cluster_options(CLI::App& command, StudyChoice& choice) {
       ->capture_default_str()
       ->excludes(file);
   command
-      .add_option("--nodes", choice.nodes,
-                  "Nodes (default: 1, or those of --cluster); a list such as 2,4,8 shows busbw over "
-                  "nodes")
+      .add_option(
+          "--nodes", choice.nodes,
+          "Nodes (default: 1, or those of --cluster); a list such as 2,4,8 shows busbw over "
+          "nodes")
       ->delimiter(',');
   command.add_option("--fabric", choice.fabric, "Fabric (see `trainyard list fabrics`)")
       ->capture_default_str()
@@ -421,9 +422,10 @@ void add_collective(CLI::App& app, Action& action) {
                    "Algorithms, files of your own (.json, .xml), and nccl for NCCL's own choice "
                    "(default: all; nccl for several groups)")
       ->delimiter(',');
-  command->add_option("--sizes", choice->sizes,
-                      "FROM:TO[:FACTOR], one size, or a list of these (default: 8B:8GiB; the log's with "
-                      "--measured; 1MiB:1GiB:4 for several groups)");
+  command->add_option(
+      "--sizes", choice->sizes,
+      "FROM:TO[:FACTOR], one size, or a list of these (default: 8B:8GiB; the log's with "
+      "--measured; 1MiB:1GiB:4 for several groups)");
   command->add_option("--type", choice->type, "Data type: fp32, bf16, fp16, fp8")
       ->capture_default_str();
   std::vector<std::string> engine_names;

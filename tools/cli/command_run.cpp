@@ -25,6 +25,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
+#include "tools/cli/run_model.hpp"
 #include "tools/studies/memory/ways_to_fit.hpp"
 
 namespace trainyard {
@@ -67,6 +68,7 @@ TraceOptions trace_options_of(const std::vector<std::string>& words) {
 
 struct RunChoice {
   ScenarioChoice scenario;
+  ModelChoice model;
   std::string workload;
   std::string cluster;
   std::string engine;
@@ -85,7 +87,9 @@ struct RunChoice {
 // The scenario, with the engine of the command line. A --workload without scenario has no value.
 std::optional<Scenario> scenario_of(const RunChoice& choice) {
   if (!choice.workload.empty()) return std::nullopt;
-  Scenario scenario = read(choice.scenario);
+  Scenario scenario = choice.model.model.empty()
+                          ? read(choice.scenario)
+                          : found_scenario(choice.model, overrides_of(choice.scenario));
   if (!choice.engine.empty()) scenario.engine = choice.engine;
   return scenario;
 }
@@ -119,9 +123,14 @@ void refuse_contradictions(const RunChoice& choice) {
     throw InputError(
         Problem{.file = {}, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
   };
+  const bool has_model = !choice.model.model.empty();
+  if (has_model && !(choice.scenario.file.empty() && choice.workload.empty())) {
+    fail("--model stands in place of a scenario or a --workload", "leave one out");
+  }
+  if (has_model) return;
   if (choice.scenario.file.empty() && choice.workload.empty()) {
-    fail("run takes a scenario, or a --workload and where it runs",
-         "trainyard run scenarios/first/two_gpus.json");
+    fail("run takes a scenario, a --model, or a --workload and where it runs",
+         "trainyard run --model llama3-8b --gpus 8");
   }
   if (choice.workload.empty() && !choice.cluster.empty()) {
     fail("--cluster is where a --workload runs", "a scenario has its own: --set cluster.file=...");
@@ -157,8 +166,9 @@ std::string write_missing(const std::string& file, const RunView& view) {
     shapes.push_back({kernel, std::string(to_string(use.provenance)), use.share});
   }
   write_file(file, bench::shapes_to_json(shapes, view.cluster.facts().gpu).dump(1) + "\n");
-  return fmt::format("Missing  {}   ({} shapes; trainyard profile measure --shapes {} --output F)\n",
-                     file, shapes.size(), file);
+  return fmt::format(
+      "Missing  {}   ({} shapes; trainyard profile measure --shapes {} --output F)\n", file,
+      shapes.size(), file);
 }
 
 // The search simulates about thirty changes. On more GPUs than this it takes many times as long as
@@ -257,15 +267,17 @@ void add_run(CLI::App& app, Action& action) {
   auto choice = std::make_shared<RunChoice>();
   CLI::App* command = app.add_subcommand("run", "Simulate one training step and report it");
   add_scenario_options(*command, choice->scenario, false);
-  command->add_option(
-      "--workload", choice->workload,
-      "Replay a workload graph from a file (see `show workload --format json`), on a --cluster "
-      "or with a scenario's cluster and software")
+  command
+      ->add_option(
+          "--workload", choice->workload,
+          "Replay a workload graph from a file (see `show workload --format json`), on a --cluster "
+          "or with a scenario's cluster and software")
       ->type_name("FILE");
   command
       ->add_option("--cluster", choice->cluster,
                    "Where a --workload runs: a file with a cluster object")
       ->type_name("FILE");
+  add_model_options(*command, choice->model);
   add_run_outputs(*command, *choice);
   command
       ->add_option("--report", choice->report,
@@ -288,7 +300,8 @@ void add_run(CLI::App& app, Action& action) {
   command->add_flag("--no-search", choice->no_search,
                     "Where it does not fit: do not look for a change with which it would");
   command->footer(
-      "Example:\n  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json --out out\n"
+      "Example:\n  trainyard run --model llama3-70b --gpus 64 --gpu h100\n"
+      "  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json --out out\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --html report.html\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --set training.recompute=full");
   command->callback([choice, &action] {

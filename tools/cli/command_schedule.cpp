@@ -220,16 +220,21 @@ void add_schedule(CLI::App& app, Action& action) {
       ->add_option("--group-size", choice->shape.group_size, "Interleaved: microbatches of a group")
       ->type_name("N")
       ->check(in_range(0, 65536));
-  command->add_option("--forward", choice->forward_s, "Seconds of one forward")->type_name("SECONDS");
-  command->add_option("--backward", choice->backward_s, "Seconds of one backward")->type_name("SECONDS");
-  command->add_option("--weight", choice->weight_s,
-                      "Seconds of its weight-gradient part where split (default: half)")->type_name("SECONDS");
+  command->add_option("--forward", choice->forward_s, "Seconds of one forward")
+      ->type_name("SECONDS");
+  command->add_option("--backward", choice->backward_s, "Seconds of one backward")
+      ->type_name("SECONDS");
+  command
+      ->add_option("--weight", choice->weight_s,
+                   "Seconds of its weight-gradient part where split (default: half)")
+      ->type_name("SECONDS");
   command
       ->add_option("--activation-limit", choice->shape.activation_limit,
                    "zb_auto: microbatches a rank may hold")
       ->type_name("N")
       ->check(in_range(1, 65536));
-  command->add_option("--transfer", choice->transfer_s, "Seconds of one message")->type_name("SECONDS");
+  command->add_option("--transfer", choice->transfer_s, "Seconds of one message")
+      ->type_name("SECONDS");
   command->add_option("--width", choice->width, "Columns of the chart")
       ->type_name("N")
       ->check(in_range(20, 100000));

@@ -36,6 +36,17 @@ constexpr std::array kCommands{
     trainyard::add_schema,  trainyard::add_validate, trainyard::add_calibrate,
     trainyard::add_profile, trainyard::add_pages,    trainyard::add_help};
 
+// Printed by the command without arguments. tests/tools/options_test.cpp runs the three commands.
+constexpr const char* kFirstCommands =
+    "Trainyard predicts how long a training step of a large model takes on a GPU cluster.\n\n"
+    "How long does a step take, does it fit, and what limits it?\n"
+    "  trainyard run --model llama3-70b --gpus 64 --gpu h100\n"
+    "Which algorithm of a collective is the quickest here?\n"
+    "  trainyard collective all_reduce --node dgx_h100 --nodes 4\n"
+    "How do I describe my own model and cluster?\n"
+    "  trainyard init --yes --model llama3-8b --node dgx_h100 --nodes 2 --output mine.json\n\n"
+    "`trainyard --help` lists all commands, `trainyard doctor` says what is installed.\n";
+
 int code(Exit exit) { return static_cast<int>(exit); }
 
 int parse_failed(const CLI::App& app, const CLI::ParseError& error) {
@@ -125,6 +136,11 @@ int main(int argc, char** argv) {
       "Example:\n  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json\n"
       "`trainyard COMMAND --help` shows each command with an example.");
   trainyard::Action action;
+  if (argc == 1)
+    return run([] {
+      trainyard::say("{}", kFirstCommands);
+      return Exit::Fine;
+    });
   for (const auto add : kCommands) add(app, action);
   trainyard::add_report_options(app);
   trainyard::name_what_options_take(app);

@@ -49,18 +49,18 @@ struct RenamedOption {
   std::string_view option;
   std::string_view now;
 };
-constexpr std::array kRenamed{RenamedOption{"trainyard sweep", "--out", "--journal"},
-                              RenamedOption{"trainyard search", "--out", "--journal"},
-                              RenamedOption{"trainyard run", "--csv", "--tables"},
-                              RenamedOption{"trainyard init", "--out", "--output"},
-                              RenamedOption{"trainyard import", "--out", "--output"},
-                              RenamedOption{"trainyard profile", "--out", "--output"},
-                              RenamedOption{"trainyard show", "--matrix", "--format matrix"},
-                              RenamedOption{"trainyard show", "--dot", "--format dot"},
-                              RenamedOption{"trainyard show", "--json", "--format json"},
-                              RenamedOption{"trainyard show", "--nccl-xml", "--format nccl-xml"},
-                              RenamedOption{"trainyard show", "--simgrid-xml",
-                                            "--format simgrid-xml"}};
+constexpr std::array kRenamed{
+    RenamedOption{"trainyard sweep", "--out", "--journal"},
+    RenamedOption{"trainyard search", "--out", "--journal"},
+    RenamedOption{"trainyard run", "--csv", "--tables"},
+    RenamedOption{"trainyard init", "--out", "--output"},
+    RenamedOption{"trainyard import", "--out", "--output"},
+    RenamedOption{"trainyard profile", "--out", "--output"},
+    RenamedOption{"trainyard show", "--matrix", "--format matrix"},
+    RenamedOption{"trainyard show", "--dot", "--format dot"},
+    RenamedOption{"trainyard show", "--json", "--format json"},
+    RenamedOption{"trainyard show", "--nccl-xml", "--format nccl-xml"},
+    RenamedOption{"trainyard show", "--simgrid-xml", "--format simgrid-xml"}};
 
 std::string unknown_option(const TypedCommand& at, const std::string& argument) {
   const std::string word = argument.substr(0, argument.find('='));

@@ -1,0 +1,106 @@
+#include "tools/cli/run_model.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/print.hpp"
+#include "tools/studies/search/search.hpp"
+#include "tools/studies/start/first_scenario.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// The search answers after so long with the best layout by then.
+constexpr double kSearchSeconds = 3.0;
+
+// A file that lives as long as the object: a search reads the scenario in its processes.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text)
+      : folder_((std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string()) {
+    if (mkdtemp(folder_.data()) == nullptr)
+      throw RunError(fmt::format("{} cannot be made", folder_));
+    write_file(name(), text);
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  [[nodiscard]] std::string name() const { return folder_ + "/scenario.json"; }
+
+ private:
+  std::string folder_;
+};
+
+SearchResult searched(const std::string& file, const std::vector<Override>& changes) {
+  Journal journal = open_journal("");
+  Progress progress("searching a layout");
+  return search(
+      {.space = {.scenario = {.file = file, .changes = changes}},
+       .journal = journal,
+       .top = 1,
+       .seconds = kSearchSeconds,
+       .progress = [&](const std::string&, double fraction) { progress.show(fraction); }});
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& command, ModelChoice& choice) {
+  auto* model =
+      command.add_option("--model", choice.model,
+                         "In place of a scenario: a model of `trainyard list models`, its "
+                         "name on Hugging Face, or a config.json");
+  command.add_option("--gpus", choice.gpus, "GPUs for --model")
+      ->type_name("N")
+      ->check(in_range(1, 1 << 20))
+      ->needs(model);
+  command.add_option("--gpu", choice.gpu, "GPU for --model (see `trainyard list gpus`)")
+      ->capture_default_str()
+      ->needs(model);
+  command.add_option("--sequence", choice.sequence, "Tokens in a sequence, for --model")
+      ->type_name("N")
+      ->check(in_range(1, 1 << 24))
+      ->needs(model);
+  command
+      .add_option("--batch", choice.batch,
+                  "Sequences in a step, for --model (default: as published runs of its size)")
+      ->type_name("N")
+      ->check(in_range(1, 1 << 24))
+      ->needs(model);
+}
+
+Scenario found_scenario(const ModelChoice& choice, const std::vector<Override>& changes) {
+  NodesOfGpus nodes = nodes_of_gpus(choice.gpu, choice.gpus);
+  const FirstScenario first = first_scenario({.name = "--model",
+                                              .model = known_model(choice.model),
+                                              .node = std::move(nodes.node),
+                                              .nodes = nodes.nodes,
+                                              .sequence = choice.sequence,
+                                              .batch = choice.batch});
+  const TemporaryFile file(first.document.dump(2) + "\n");
+  const SearchResult result = searched(file.name(), changes);
+  const std::vector<Override>& best =
+      result.best.empty() ? changes : result.best.front().layout.variant.changes;
+  Scenario scenario = load_scenario(file.name(), best);
+  scenario.changes.clear();
+  for (const Override& change : changes)
+    scenario.changes.push_back(fmt::format("{}={}", change.path, change.value));
+  scenario.description = fmt::format(
+      "{} on {} {}: the quickest of {} simulated layouts ({} are legal); --out FOLDER writes the "
+      "scenario",
+      choice.model, choice.gpus, choice.gpu, result.counts.simulated, result.counts.legal);
+  return scenario;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,177 @@
+#include "tools/studies/start/first_scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "models/architecture/architecture.hpp"
+#include "models/architecture/published_batch.hpp"
+#include "scenarios/import/imported_node.hpp"
+#include "scenarios/import/model_file.hpp"
+#include "scenarios/reader/scenario.hpp"
+#include "scenarios/simulate/simulate.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/json_reader.hpp"
+#include "sim/report/stage_summary.hpp"
+#include "topologies/cluster_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The sequence length of Llama 3's training (Grattafiori et al. 2024, arXiv 2407.21783, section
+// 3.4.1).
+constexpr std::int64_t kUsualSequence = 8192;
+
+Json document_of(const FirstQuestion& question, const FirstLayout& layout, std::int64_t gpus) {
+  const std::int64_t data = gpus / (layout.tensor * layout.pipeline);
+  Json cluster{{"node", question.node}, {"nodes", question.nodes}};
+  if (question.nodes > 1) cluster["fabric"] = {{"kind", "rail_optimized"}};
+  Json parallelism{{"tensor", layout.tensor},
+                   {"sequence_parallel", layout.tensor > 1},
+                   {"pipeline", layout.pipeline},
+                   {"data", data},
+                   {"zero_stage", 1}};
+  if (layout.expert > 1) parallelism["expert"] = layout.expert;
+  return {{"model", question.model},
+          {"cluster", std::move(cluster)},
+          {"parallelism", std::move(parallelism)},
+          {"training",
+           {{"sequence_length", question.sequence},
+            {"micro_batch_size", 1},
+            {"global_batch_size", question.batch},
+            {"recompute", layout.recompute}}}};
+}
+
+// The largest number of ranks of a node, among powers of two, that divides both the experts and the
+// replicas evenly.
+std::int64_t expert_ranks(std::int64_t experts, std::int64_t replicas, std::int64_t most) {
+  std::int64_t ranks = 1;
+  while (2 * ranks <= most && experts % (2 * ranks) == 0 && replicas % (2 * ranks) == 0) ranks *= 2;
+  return ranks;
+}
+
+// All candidate layouts, in the order of their communication: less tensor x pipeline parallelism
+// first; for an equal product, less recomputation, then fewer stages. The sort is stable and keeps
+// the order of the loops among equal products.
+std::vector<FirstLayout> layouts(std::int64_t gpus, std::int64_t gpus_per_node,
+                                 std::int64_t experts) {
+  std::vector<FirstLayout> all;
+  for (const char* recompute : {"none", "selective", "full"})
+    for (std::int64_t pipeline = 1; pipeline <= gpus; pipeline *= 2)
+      for (std::int64_t tensor = 1; tensor <= gpus_per_node; tensor *= 2)
+        if (gpus % (tensor * pipeline) == 0 && gpus_per_node % tensor == 0)
+          all.push_back({.tensor = tensor,
+                         .pipeline = pipeline,
+                         .expert = experts > 0 ? expert_ranks(experts, gpus / (tensor * pipeline),
+                                                              gpus_per_node / tensor)
+                                               : 1,
+                         .recompute = recompute});
+  std::stable_sort(all.begin(), all.end(), [](const FirstLayout& a, const FirstLayout& b) {
+    return a.tensor * a.pipeline < b.tensor * b.pipeline;
+  });
+  return all;
+}
+
+bool fits(const Result& run) {
+  const std::vector<StageMemory> stages = stage_memory(run.view());
+  return std::all_of(stages.begin(), stages.end(),
+                     [](const StageMemory& stage) { return stage.fits; });
+}
+
+// The first layout that is legal and fits in memory. Throws RunError if no layout fits.
+FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts& facts,
+                              const Architecture& model) {
+  const auto gpus = static_cast<std::int64_t>(facts.nodes) * facts.gpus_per_node;
+  std::optional<InputError> refused;
+  bool ran = false;
+  for (const FirstLayout& layout : layouts(gpus, facts.gpus_per_node, model.experts)) {
+    const Json document = document_of(choice, layout, gpus);
+    try {
+      const Result run = simulate(read_scenario_document(question.name, document), {});
+      ran = true;
+      if (fits(run))
+        return {.document = document,
+                .layout = layout,
+                .gpus = gpus,
+                .step_time_s = run.timeline.makespan_s};
+    } catch (const InputError& error) {
+      refused = error;  // illegal for this model; the next layout may be legal
+    }
+  }
+  if (!ran && refused) throw InputError(*refused);
+  throw RunError(
+      fmt::format("no layout of {} on {} GPUs fits their memory: take more nodes, or shorter "
+                  "sequences",
+                  question.model, gpus));
+}
+
+// Builds the cluster alone, because the layout is not known yet.
+ClusterFacts facts_of(const FirstQuestion& question) {
+  JsonFile json = JsonFile::parse(question.name, document_of(question, {}, question.nodes).dump());
+  JsonObject root = json.root();
+  const ClusterSpec spec = read_cluster(root.object("cluster"));
+  for (const std::string& key : root.keys())
+    if (key != "cluster") root.ignore(key);
+  json.finish();
+  return build_cluster(spec).facts();
+}
+
+// The batch of published runs with a model of this size, as a number of sequences for these GPUs.
+std::int64_t usual_batch(const FirstQuestion& question, const Architecture& model,
+                         std::int64_t gpus) {
+  const double tokens = published_tokens(static_cast<double>(parameter_count(model)));
+  return sequences_of_step({.tokens = tokens, .sequence_length = question.sequence, .gpus = gpus});
+}
+
+}  // namespace
+
+std::int64_t usual_sequence(const std::string& model) {
+  const std::int64_t most = load_model(model).max_positions;
+  return most <= 0 ? kUsualSequence : std::min(kUsualSequence, most);
+}
+
+FirstScenario first_scenario(FirstQuestion question) {
+  const Architecture model = load_model(question.model);
+  if (question.sequence == 0) question.sequence = usual_sequence(question.model);
+  const ClusterFacts facts = facts_of(question);
+  if (question.batch == 0)
+    question.batch = usual_batch(question, model, std::int64_t{facts.nodes} * facts.gpus_per_node);
+  return first_that_fits(question, facts, model);
+}
+
+std::string known_model(const std::string& name) {
+  JsonFile file = JsonFile::read(data_file("models/hub", "names"));
+  JsonObject root = file.root();
+  JsonObject names = root.object("names");
+  return names.has(name) ? names.text(name) : name;
+}
+
+NodesOfGpus nodes_of_gpus(const std::string& gpu, std::int64_t gpus) {
+  const NodeSpec node = node_with_gpu(gpu, "--gpu");
+  const std::int64_t whole = node.gpus;
+  if (gpus >= whole) {
+    if (gpus % whole == 0) return {.node = node.name, .nodes = gpus / whole};
+    throw InputError(Problem{
+        .file = "--gpus",
+        .pointer = {},
+        .problem = fmt::format("{} GPUs are not whole nodes of {} ({})", gpus, whole, node.name),
+        .hint = fmt::format("use {} or {}", gpus / whole * whole, (gpus / whole + 1) * whole)});
+  }
+  // A part of one node, with its share of the NICs.
+  const std::int64_t nics = std::max<std::int64_t>(1, node.nics * gpus / whole);
+  return {.node = {{"like", node.name},
+                   {"gpus", gpus},
+                   {"nic", {{"count", nics}}},
+                   {"pcie",
+                    {{"gpus_per_switch", std::min<std::int64_t>(gpus, node.gpus_per_pcie_switch)}}},
+                   {"cpu", {{"gpus_per_cpu", std::min<std::int64_t>(gpus, node.gpus_per_cpu)}}}},
+          .nodes = 1};
+}
+
+}  // namespace trainyard
