@@ -15,8 +15,8 @@
 namespace trainyard {
 
 // Starts `work` on a second thread if that is `worth` it. Otherwise, or if the system has no thread
-// or stack to give, the work runs when the caller waits for the future. The data files that it reads
-// are noted as those of this thread.
+// or stack to give, the work runs when the caller waits for the future. The data files that it
+// reads are noted as those of this thread.
 template <class Work>
 std::future<void> started(bool worth, const Work& work) {
   if (worth) {

@@ -14,7 +14,9 @@
 
 #include "sim/base/data_use.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/home.hpp"
 #include "sim/base/nearest.hpp"
+#include "sim/base/settings.hpp"
 
 namespace trainyard {
 
@@ -71,36 +73,40 @@ const fs::path& shipped_data() {
   return kOwn;
 }
 
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? std::string() : value;
-}
+constexpr const char* kDataHint =
+    "name folders that have some of models/, topologies/, kernels/ as the shipped data have them";
 
 void add_chosen(std::vector<fs::path>& roots) {
-  const std::string chosen = environment("TRAINYARD_DATA");
+  const char* const value = std::getenv("TRAINYARD_DATA");
+  const std::string chosen = value == nullptr ? "" : value;
   for (std::size_t begin = 0; begin < chosen.size();) {
     const std::size_t end = std::min(chosen.find(':', begin), chosen.size());
     const fs::path folder = chosen.substr(begin, end - begin);
     begin = end + 1;
     if (folder.empty()) continue;
     if (!holds_some_data(folder))
-      throw InputError(Problem{folder, "", "holds no data of trainyard",
-                               fmt::format("TRAINYARD_DATA must name folders that have some of {}",
-                                           fmt::join(data_folders(), ", "))});
+      throw InputError(Problem{
+          folder, "", "holds no data of trainyard, and TRAINYARD_DATA names it", kDataHint});
     roots.push_back(folder);
   }
 }
 
-// A relative path in $XDG_DATA_HOME is ignored, as the XDG base directory specification asks for.
-void add_home(std::vector<fs::path>& roots) {
-  fs::path base = environment("XDG_DATA_HOME");
-  if (!base.is_absolute()) {
-    const fs::path home = environment("HOME");
-    if (!home.is_absolute()) return;
-    base = home / ".local" / "share";
+void add_those_of_settings(std::vector<fs::path>& roots) {
+  const Settings& chosen = settings();
+  for (const fs::path& folder : chosen.data) {
+    if (!holds_some_data(folder))
+      throw InputError(Problem{chosen.file, "/data",
+                               fmt::format("{} holds no data of trainyard", folder.string()),
+                               kDataHint});
+    roots.push_back(folder);
   }
+}
+
+void add_home(std::vector<fs::path>& roots) {
+  const fs::path home = home_folder("XDG_DATA_HOME", ".local/share");
   std::error_code error;
-  if (fs::is_directory(base / "trainyard", error)) roots.push_back(base / "trainyard");
+  if (!home.empty() && fs::is_directory(home / "trainyard", error))
+    roots.push_back(home / "trainyard");
 }
 
 bool is_path(const std::string& text) {
@@ -191,6 +197,7 @@ fs::path data_directory() {
 std::vector<fs::path> data_roots() {
   std::vector<fs::path> roots;
   add_chosen(roots);
+  add_those_of_settings(roots);
   add_home(roots);
   if (!shipped_data().empty()) roots.push_back(shipped_data());
   return roots;

@@ -5,8 +5,9 @@
 // file wins, so a file of the user replaces a shipped one of the same name:
 //
 //    1. the folders that $TRAINYARD_DATA names, separated by colons
-//    2. $XDG_DATA_HOME/trainyard, which is ~/.local/share/trainyard by default
-//    3. the shipped data
+//    2. those that the settings name (settings.hpp)
+//    3. $XDG_DATA_HOME/trainyard, which is ~/.local/share/trainyard by default
+//    4. the shipped data
 #pragma once
 
 #include <filesystem>
@@ -36,7 +37,7 @@ void use_shipped_data(const std::filesystem::path& folder);
 [[nodiscard]] std::filesystem::path data_directory();
 
 // Returns the existing folders in which data files are looked up, in order. Throws InputError if
-// $TRAINYARD_DATA names a folder that does not exist or holds no data.
+// $TRAINYARD_DATA or the settings name a folder that does not exist or holds no data.
 [[nodiscard]] std::vector<std::filesystem::path> data_roots();
 
 // The subfolders that contain data files, at any depth.

@@ -1,5 +1,6 @@
 #include "sim/base/data_directory.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,11 +13,17 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/memo.hpp"
+#include "sim/base/settings.hpp"
 
 namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
+
+struct PathOfFile {
+  std::string path;
+};
+std::size_t footprint(const PathOfFile& file) { return file.path.size(); }
 
 // Sets a variable of the environment, and restores it.
 class Variable {
@@ -47,7 +54,8 @@ class DataDirectory : public testing::Test {
       : folder_(fs::temp_directory_path() / ("trainyard_data_" + std::to_string(getpid()))),
         home_(folder_ / "home" / "trainyard"),
         chosen_("TRAINYARD_DATA", folder_),
-        at_home_("XDG_DATA_HOME", folder_ / "home") {
+        at_home_("XDG_DATA_HOME", folder_ / "home"),
+        settings_("XDG_CONFIG_HOME", folder_ / "no_settings") {
     write_file(folder_ / "models" / "data" / "own-b.json", "{}");
     write_file(folder_ / "models" / "data" / "own-a.json", "{}");
     write_file(folder_ / "models" / "data" / "README.md", "");
@@ -61,6 +69,7 @@ class DataDirectory : public testing::Test {
   fs::path home_;
   Variable chosen_;
   Variable at_home_;
+  Variable settings_;
 };
 
 // Do the user's folders come before the shipped data, those of the environment first?
@@ -137,7 +146,7 @@ TEST_F(DataDirectory, CachedValuesNoteTheirFilesAgain) {
     const DataUse use;
     run_concurrently(
         true, [&] { (void)read_once<std::string>(key, read); },
-        [&] { (void)memo.get<std::string>([&] { return read(key); }, 1); });
+        [&] { (void)memo.get<PathOfFile>([&] { return PathOfFile{read(key)}; }, 1); });
     EXPECT_EQ(use.files().size(), 1U);
     EXPECT_EQ(outer.files(), use.files());
   }
@@ -162,6 +171,45 @@ TEST_F(DataDirectory, UnknownNamesGetTheNearest) {
   }
   EXPECT_THROW((void)data_file("models/data", ""), InputError);
   EXPECT_THROW((void)data_file("models/data", "./own-a"), InputError);
+}
+
+// Do the settings name folders, relative to their own, after those of the environment?
+TEST_F(DataDirectory, SettingsNameFolders) {
+  const fs::path config = folder_ / "config" / "trainyard";
+  const Variable place("XDG_CONFIG_HOME", folder_ / "config");
+  EXPECT_EQ(settings_file(), config / "settings.json");
+  EXPECT_TRUE(settings().file.empty());
+  write_file(config / "shared" / "models" / "data" / "of-all.json", "{}");
+  write_file(config / "settings.json",
+             R"({"data": ["shared"], "processes": 3, "node": "dgx_h200", "fabric": "fat_tree"})");
+  EXPECT_EQ(data_roots(),
+            (std::vector<fs::path>{folder_, config / "shared", home_, data_directory()}));
+  using Options = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(settings().options,
+            (Options{{"--processes", "3"}, {"--node", "dgx_h200"}, {"--fabric", "fat_tree"}}));
+}
+
+// Is a wrong setting reported with the file and its place?
+TEST_F(DataDirectory, WrongSettingsAreSaid) {
+  const Variable place("XDG_CONFIG_HOME", folder_ / "config");
+  const std::string file = (folder_ / "config" / "trainyard" / "settings.json").string();
+  const std::vector<std::pair<const char*, const char*>> cases{
+      {R"({"proceses": 3})", ": /proceses: unknown key (did you mean \"processes\"?)"},
+      {R"({"processes": 0})", ": /processes: must be"},
+      {R"({"data": ["none"]})",
+       "/none holds no data of trainyard (name folders that have some of "},
+      {"[]", ": must be an object, not"}};
+  for (const auto& [text, message] : cases) {
+    write_file(file, text);
+    try {
+      (void)data_roots();
+      FAIL() << "no error for " << text;
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), testing::StartsWith(file));
+      EXPECT_THAT(error.what(), testing::HasSubstr(message));
+    }
+  }
+  EXPECT_EQ(cases.size(), 4U);
 }
 
 // Is a wrong environment variable reported?
