@@ -16,8 +16,11 @@
 #include "scenarios/reader/overrides.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/data_use.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
+#include "sim/collectives/custom/custom_algorithm.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
 #include "topologies/cluster_reader.hpp"
 
@@ -77,6 +80,8 @@ std::string read_algorithm(JsonObject& group, CollectiveOp op) {
   const nlohmann::ordered_json& word = group.raw(operation);
   try {
     if (word.is_string() && is_algorithm(op, word.get<std::string>())) {
+      if (names_algorithm_file(word.get<std::string>()))
+        note_data_file("collective algorithm", word.get<std::string>());
       if (word.get<std::string>().ends_with("-dedicated"))
         group.report(operation, "every member of a group has gradients, none can only serve",
                      "use parameter_server:4, whose servers are members as well");
@@ -103,8 +108,10 @@ CollectiveChoice read_collectives(JsonObject object, const fs::path& folder) {
   CollectiveChoice choice;
   choice.profile =
       object.has("profile") ? file_near(folder, object.text("profile")) : std::string();
-  if (!choice.profile.empty())
+  if (!choice.profile.empty()) {
     try_file(object, "profile", [&] { (void)read_collective_profile(choice.profile); });
+    note_data_file("collective profile", choice.profile);
+  }
   choice.nccl = read_nccl(object.object("nccl"));
   for (const GroupKind kind : group_kinds()) {
     const std::string name(to_string(kind));
@@ -174,6 +181,7 @@ void include_placement(JsonFile& file) {
   const fs::path folder = fs::path(file.name()).parent_path();
   const std::string name = file_near(folder, placement.get<std::string>());
   placement = parse_json(name, read_file(name));
+  note_data_file("placement", name);
 }
 
 void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
@@ -207,10 +215,14 @@ void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan)
                 "it must be an object with sequence_length and global_batch_size");
   if (std::string& schedule = plan.parallelism.schedule; schedule.ends_with(".json")) {
     schedule = file_near(folder, schedule);
+    note_data_file("schedule", schedule);
     JsonObject parallelism = root.object("parallelism");
     try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
   }
-  if (!plan.experts.counts.empty()) plan.experts.counts = file_near(folder, plan.experts.counts);
+  if (std::string& counts = plan.experts.counts; !counts.empty()) {
+    counts = file_near(folder, counts);
+    note_data_file("expert counts", counts);
+  }
 }
 
 // Returns the host memory and bandwidth per GPU, the least of the nodes where they differ.
@@ -264,6 +276,7 @@ Scenario read_scenario(JsonFile& file) {
 // before the rules between sections. A problem in a value that a default has filled in names that
 // default.
 Scenario checked_scenario(JsonFile file) {
+  const DataUse use;
   file.explain_unknown(foreign_words());
   file.explain_unknown_words(renamed_words());
   include_placement(file);
@@ -274,6 +287,7 @@ Scenario checked_scenario(JsonFile file) {
     check_scenario(file, scenario);
     file.finish();
     scenario.applied_defaults = std::move(applied);
+    scenario.own_files = use.files();
     return scenario;
   } catch (const InputError& error) {
     throw InputError(attribute_to_defaults(error.problems(), applied));
@@ -291,13 +305,23 @@ void refuse_model_file(JsonFile& file) {
       .hint = fmt::format("write a scenario for it: trainyard init --model {}", file.name())});
 }
 
+// A relative path that does not exist here is looked up in the data folders, so that the examples
+// in "scenarios/" can be run from everywhere.
+std::string scenario_file(const std::string& path) {
+  std::error_code error;
+  if (fs::path(path).is_absolute() || fs::exists(path, error)) return path;
+  return find_in_data(path).value_or(path).string();
+}
+
 }  // namespace
 
 Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document) {
   return checked_scenario(JsonFile::parse(name, document.dump()));
 }
 
-Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
+Scenario load_scenario(const std::string& path, const std::vector<Override>& overrides) {
+  const DataUse use;
+  const std::string name = scenario_file(path);
   JsonFile file = JsonFile::read(name);
   refuse_model_file(file);
   const fs::path folder = fs::path(name).parent_path();
@@ -309,6 +333,7 @@ Scenario load_scenario(const std::string& name, const std::vector<Override>& ove
     Scenario scenario = checked_scenario(std::move(file));
     for (const Override& change : overrides)
       scenario.changes.push_back(fmt::format("{}={}", change.path, change.value));
+    scenario.own_files = use.files();  // those that overrides expanded, too
     return scenario;
   } catch (const InputError& error) {
     throw InputError(attribute_to_overrides(error.problems(), overrides));

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/tools/shell.hpp"
 
 namespace trainyard {
@@ -28,6 +30,32 @@ TEST(Pages, TheManualHoldsEveryCommandAndIsGoodRoff) {
   EXPECT_EQ(set.err, "");
 }
 
+// Does every command have a page of its own, and is each good roff?
+TEST(Pages, EveryCommandHasAPage) {
+  const Scratch scratch;
+  const Outcome all = scratch.sh("trainyard man --out pages && ls pages");
+  ASSERT_EQ(all.exit, 0) << all.err;
+  for (const char* page : {"trainyard.1\n", "trainyard-run.1\n", "trainyard-show-topology.1\n"})
+    EXPECT_THAT(all.out, HasSubstr(page));
+  EXPECT_GE(std::ranges::count(all.out, '\n'), 30);
+  const Outcome one =
+      scratch.sh("trainyard man show topology | cmp - pages/trainyard-show-topology.1");
+  EXPECT_EQ(one.exit, 0) << one.out << one.err;
+  const std::string page = scratch.read("pages/trainyard-run.1");
+  for (const char* part : {".TH TRAINYARD\\-RUN 1", "trainyard\\-run \\- ", ".SH OPTIONS\n",
+                           "\n.SH EXAMPLES\n", "settings.json"})
+    EXPECT_THAT(page, HasSubstr(part));
+  const Outcome unknown = scratch.sh("trainyard man shwo");
+  EXPECT_EQ(unknown.exit, 2);
+  EXPECT_EQ(unknown.err, "trainyard: there is no command \"shwo\" (did you mean \"show\"?)\n");
+  EXPECT_EQ(scratch.sh("trainyard man run --out pages").exit, 2);
+  if (!have(scratch, "groff"))
+    GTEST_SKIP() << "SKIPPED, NOT TESTED: whether the pages are good roff needs groff";
+  const Outcome set =
+      scratch.sh("for page in pages/*; do groff -man -Tutf8 -ww $page > /dev/null; done");
+  EXPECT_EQ(set.err, "");
+}
+
 // The words that bash offers after these words.
 std::string offered(const Scratch& scratch, const std::string& words) {
   const Outcome outcome =
@@ -47,6 +75,49 @@ TEST(Pages, BashCompletesCommandsOptionsAndChoices) {
   EXPECT_EQ(offered(scratch, "list sched"), "schedules\n");
   EXPECT_EQ(offered(scratch, "import chakra --durations r"), "recorded roofline\n");
   EXPECT_EQ(offered(scratch, "run scen"), "\n") << "files are bash's own business";
+}
+
+// The words that zsh offers after these words, where its `compadd` prints them.
+std::string offered_by_zsh(const Scratch& scratch, const std::string& words) {
+  (void)scratch.sh(
+      "trainyard completion zsh > _trainyard\n"
+      "cat > ask <<'end'\n"
+      "compdef() { }\n_files() { echo files }\n"
+      "compadd() { shift; print -- ${(P)1} }\n"
+      "source ./_trainyard\nwords=(trainyard \"$@\")\n"
+      "CURRENT=${#words}\nPREFIX=${words[CURRENT]}\n_trainyard\nend");
+  const Outcome outcome = scratch.sh("zsh -f ask " + words);
+  EXPECT_EQ(outcome.err, "");
+  return outcome.out;
+}
+
+// Does zsh offer commands, options, choices and files?
+TEST(Pages, ZshCompletesCommandsOptionsAndChoices) {
+  const Scratch scratch;
+  if (!have(scratch, "zsh")) GTEST_SKIP() << "SKIPPED, NOT TESTED: zsh's completion needs zsh";
+  EXPECT_THAT(offered_by_zsh(scratch, "''"), testing::StartsWith("run init memory "));
+  EXPECT_THAT(offered_by_zsh(scratch, "show to"), HasSubstr("topology"));
+  EXPECT_THAT(offered_by_zsh(scratch, "run --chak"), HasSubstr("--chakra"));
+  EXPECT_EQ(offered_by_zsh(scratch, "run --engine ''"), "simgrid ideal\n");
+  EXPECT_EQ(offered_by_zsh(scratch, "run scen"), "files\n");
+}
+
+// Does fish offer them, with what each is?
+TEST(Pages, FishCompletesCommandsOptionsAndChoices) {
+  const Scratch scratch;
+  if (!have(scratch, "fish")) GTEST_SKIP() << "SKIPPED, NOT TESTED: fish's completion needs fish";
+  const auto offers = [&scratch](const std::string& line) {
+    const Outcome outcome = scratch.sh(
+        "export HOME=$PWD\ntrainyard completion fish > t.fish\n"
+        "fish --no-config -c 'source t.fish; complete -C \"trainyard " +
+        line + "\"'");
+    EXPECT_EQ(outcome.err, "");
+    return outcome.out;
+  };
+  EXPECT_THAT(offers("comp"), testing::StartsWith("compare\t"));
+  EXPECT_THAT(offers("show to"), testing::StartsWith("topology\t"));
+  EXPECT_THAT(offers("run --chak"), testing::StartsWith("--chakra\t"));
+  EXPECT_EQ(offers("run --engine "), "ideal\nsimgrid\n");
 }
 
 // Does init write a scenario that runs unchanged?

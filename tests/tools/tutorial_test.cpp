@@ -137,11 +137,13 @@ void add_keys(const nlohmann::json& value, const std::string& path, std::set<std
 // Does the page of result keys list every key that a run writes, and none besides?
 TEST(Reference, ThePageOfResultKeysIsComplete) {
   const Scratch scratch;
+  ASSERT_EQ(scratch.sh("cp topologies/data/dgx_h100.json own_node.json").exit, 0);
   std::set<std::string> written;
   for (const char* run :
        {"scenarios/megatron/gpt3_175b_64xa100_selective.json --timing --explain-fold",
         "scenarios/what_if/dead_rail.json --explain-fold --set "
         "cluster.faults='[{\"rail\": 3, \"dead\": true}]'",
+        "scenarios/llama3/llama3_8b_8xh100.json --set cluster.node=./own_node.json",
         "scenarios/unequal/gpt_3p6b_a100_l40s_operators.json", "scenarios/first/two_gpus.json"}) {
     answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");
     const auto result = nlohmann::json::parse(scratch.read("result.json"));

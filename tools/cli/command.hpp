@@ -17,6 +17,7 @@
 
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/simulate.hpp"
+#include "sim/base/settings.hpp"
 #include "sim/render/page/page.hpp"
 #include "sim/report/run_view.hpp"
 
@@ -109,6 +110,10 @@ struct Explanation {
 // Simulates each what-if, on `processes` cores (0: all cores).
 [[nodiscard]] Explanation explanation(const Scenario& scenario, const Result& run,
                                       std::size_t processes);
+
+// Gives the options that the user's settings name their defaults, in every command that has them.
+// Throws InputError for a value that an option does not take.
+void take_defaults(CLI::App& app, const Settings& settings);
 
 // The date for the header of an imported file, as YYYY-MM-DD in UTC. It is the date of
 // SOURCE_DATE_EPOCH if that variable is set, so that the file is the same on every day

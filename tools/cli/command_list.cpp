@@ -31,11 +31,15 @@ struct Listing {
   std::vector<Row> (*rows)();
 };
 
-// The rows of data files: `summary` describes the one of a name.
+// The rows of a data folder: `summary` describes the file of a name. A file of the user has its path.
 template <class Summary>
-std::vector<Row> described(const std::vector<std::string>& names, const Summary& summary) {
+std::vector<Row> described(const char* folder, const std::vector<std::string>& names,
+                           const Summary& summary) {
   std::vector<Row> rows;
-  for (const std::string& name : names) rows.push_back({name, summary(name)});
+  for (const std::string& name : names) {
+    const auto own = own_data_file(folder, name);
+    rows.push_back({name, summary(name) + (own ? " (" + own->string() + ")" : "")});
+  }
   return rows;
 }
 
@@ -116,12 +120,15 @@ std::vector<Row> framework_rows() {
 
 const std::vector<Listing>& listings() {
   static const std::vector<Listing> all{
-      {"models", "Models", [] { return described(architecture_names(), model_summary); }},
-      {"nodes", "Node types", [] { return described(node_names(), node_summary); }},
+      {"models", "Models",
+       [] { return described("models/data", architecture_names(), model_summary); }},
+      {"nodes", "Node types",
+       [] { return described("topologies/data", node_names(), node_summary); }},
       {"fabrics", "Fabrics", [] { return entries(fabrics()); }},
-      {"gpus", "GPU profiles", [] { return described(gpu_names(), gpu_summary); }},
+      {"gpus", "GPU profiles",
+       [] { return described("kernels/profiles", gpu_names(), gpu_summary); }},
       {"frameworks", "Frameworks and their releases", framework_rows},
-      {"hosts", "Hosts", [] { return described(host_names(), host_summary); }},
+      {"hosts", "Hosts", [] { return described("models/hosts", host_names(), host_summary); }},
       {"schedules", "Pipeline schedules", schedule_rows},
       {"collectives", "Collective algorithms", collective_rows},
       {"engines", "Engines", [] { return entries(engines()); }},

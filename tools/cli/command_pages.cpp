@@ -1,31 +1,25 @@
-// `trainyard man`, `completion` and `schema`: the manual page, the completion script of bash, and
-// the JSON Schema of a scenario for editors. The first two are generated from the options that the
+// `trainyard man`, `completion` and `schema`: manual pages, completion scripts of shells, and the
+// JSON Schema of a scenario for editors. The first two are generated from the options that the
 // program parses, so they are never out of date.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/nearest.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/completion.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/version.hpp"
 
 namespace trainyard {
 
 namespace {
-
-std::vector<const CLI::App*> commands_of(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
-// Visits every command with its words, such as "run" or "show topology". The program itself comes
-// first, with empty words.
-void walk(const CLI::App& app, const std::string& words,
-          const std::function<void(const CLI::App&, const std::string&)>& visit) {
-  visit(app, words);
-  for (const CLI::App* command : commands_of(app))
-    walk(*command, words.empty() ? command->get_name() : words + " " + command->get_name(), visit);
-}
 
 // Escapes text for roff, where a backslash, a hyphen, and a dot or quote at the start of a line
 // have a special meaning.
@@ -81,122 +75,155 @@ std::string footer_text(const std::string& footer) {
   return text + (verbatim ? ".EE\n" : "");
 }
 
-std::string command_section(const CLI::App& command, const std::string& words) {
-  const std::string what = command.get_description();
-  const char* stop = what.ends_with('?') || what.ends_with('.') ? "" : ".";
-  std::string text = fmt::format(".SS trainyard {}\n{}{}\n", roff(words), roff(what), stop);
+// The name of a page: "trainyard", "trainyard-show-topology".
+std::string page_name(const std::string& words) {
+  std::string name = words.empty() ? "trainyard" : "trainyard " + words;
+  std::ranges::replace(name, ' ', '-');
+  return name;
+}
+
+std::string page_head(const std::string& words, const std::string& what) {
+  std::string title = page_name(words);
+  std::ranges::transform(title, title.begin(),
+                         [](unsigned char letter) { return std::toupper(letter); });
+  return fmt::format(
+      ".TH {} 1 \"\" \"Trainyard {}\" \"User Commands\"\n.SH NAME\n{} \\- {}\n.SH SYNOPSIS\n",
+      roff(title), roff(version_number()), roff(page_name(words)), roff(what));
+}
+
+std::string options_text(const CLI::App& command) {
+  std::string text;
   for (const CLI::Option* option : command.get_options())
     if (joined_names(*option) != "-h, --help") text += option_entry(*option);
-  return text + ".PP\n" + footer_text(command.get_footer());
+  return text;
 }
 
+std::string sentence(const std::string& text) {
+  return roff(text) + (text.ends_with('?') || text.ends_with('.') ? "" : ".");
+}
+
+std::string command_section(const CLI::App& command, const std::string& words) {
+  return fmt::format(".SS trainyard {}\n{}\n", roff(words), sentence(command.get_description())) +
+         options_text(command) + ".PP\n" + footer_text(command.get_footer());
+}
+
+// The end of every page: exit codes, the variables of the environment, and files.
+constexpr const char* kPageEnd = R"roff(.SH EXIT STATUS
+.TP
+0
+fine
+.TP
+1
+the run says no: it does not fit, or deadlocks
+.TP
+2
+bad input or usage
+.TP
+70
+a fault of trainyard
+.SH ENVIRONMENT
+.TP
+.B TRAINYARD_DATA
+folders of data files, separated by colons, that are read before all others
+.TP
+.B SOURCE_DATE_EPOCH
+seconds since 1970 of the date in imported files, so that they are the same on every day
+.SH FILES
+.TP
+.I $XDG_DATA_HOME/trainyard\fR, by default \fI~/.local/share/trainyard
+data files of the user; one of the same name as a shipped file replaces it
+.TP
+.I $XDG_CONFIG_HOME/trainyard/settings.json\fR, by default \fI~/.config/trainyard/settings.json
+settings: \fBdata\fR, more folders of data files, and \fBprocesses\fR, \fBnode\fR and \fBfabric\fR,
+the defaults of the options of these names
+)roff";
+
+// The page of the whole program.
 std::string manual(const CLI::App& app) {
-  std::string text = fmt::format(
-      ".TH TRAINYARD 1 \"\" \"Trainyard {}\" \"User Commands\"\n.SH NAME\ntrainyard \\- simulate "
-      "training steps of large models on GPU clusters\n.SH SYNOPSIS\n.B trainyard\n.I "
-      "COMMAND\n[\\fIOPTION\\fR...]\n.SH DESCRIPTION\n{}\n.PP\n{}.SH COMMANDS\n",
-      roff(version_number()), roff(app.get_description()), footer_text(app.get_footer()));
-  walk(app, "", [&text](const CLI::App& command, const std::string& words) {
+  std::string text = page_head("", "simulate training steps of large models on GPU clusters") +
+                     fmt::format(
+                         ".B trainyard\n.I COMMAND\n[\\fIOPTION\\fR...]\n.SH "
+                         "DESCRIPTION\n{}\n.PP\n{}.SH COMMANDS\n",
+                         roff(app.get_description()), footer_text(app.get_footer()));
+  walk(app, [&text](const CLI::App& command, const std::string& words) {
     if (!words.empty()) text += command_section(command, words);
   });
-  return text +
-         ".SH EXIT STATUS\n.TP\n0\nfine\n.TP\n1\nthe run says no: it does not fit, or "
-         "deadlocks\n.TP\n2\nbad input or usage\n.TP\n70\na fault of trainyard\n"
-         ".SH ENVIRONMENT\n.TP\n.B TRAINYARD_DATA\nthe folder that holds models/, topologies/ and "
-         "kernels/, where it is not the installed one\n";
+  return text + kPageEnd;
 }
 
-// The allowed values of an option, from its type such as "{simgrid,ideal}".
-std::vector<std::string> choices_of(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t begin = type.find('{');
-  const std::size_t end = type.find('}', begin);
-  std::vector<std::string> choices;
-  if (begin == std::string::npos || end == std::string::npos) return choices;
-  std::istringstream words(type.substr(begin + 1, end - begin - 1));
-  for (std::string word; std::getline(words, word, ',');)
-    choices.push_back(word.substr(0, word.find("->")));
-  return choices;
+// The page of one command.
+std::string command_page(const CLI::App& command, const std::string& words) {
+  std::string arguments;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->nonpositional()) arguments += " \\fI" + roff(option->get_name(true)) + "\\fR";
+  std::string text = page_head(words, command.get_description()) +
+                     fmt::format(".B trainyard {}\n[\\fIOPTION\\fR...]{}\n.SH DESCRIPTION\n{}\n",
+                                 roff(words), arguments, sentence(command.get_description()));
+  const std::string options = options_text(command);
+  if (!options.empty()) text += ".SH OPTIONS\n" + options;
+  const std::string commands = [&command] {
+    std::string list;
+    for (const CLI::App* below : commands_of(command))
+      list +=
+          fmt::format(".TP\n.B {}\n{}\n", roff(below->get_name()), roff(below->get_description()));
+    return list;
+  }();
+  if (!commands.empty()) text += ".SH COMMANDS\n" + commands;
+  if (!command.get_footer().empty()) text += ".SH EXAMPLES\n" + footer_text(command.get_footer());
+  return text + kPageEnd + ".SH SEE ALSO\n.BR trainyard (1)\n";
 }
 
-// The parts of the bash script around the generated `case` entries. In it, `path` is the command
-// typed so far, and `before` is the word before the cursor.
-constexpr const char* kCompletionHead =
-    R"bash(# bash completion: eval "$(trainyard completion bash)"
-_trainyard() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path='' words='' i
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    case " $(_trainyard_commands "$path") " in
-      *" ${COMP_WORDS[i]} "*) path="${path:+$path }${COMP_WORDS[i]}" ;;
-    esac
-  done
-  case "$path $before" in
-)bash";
-constexpr const char* kCompletionOptions = R"bash(  esac
-  if [[ -z $words && $word == -* ]]; then
-    case "$path" in
-)bash";
-constexpr const char* kCompletionWords = R"bash(    esac
-  elif [[ -z $words ]]; then
-    words=$(_trainyard_commands "$path")
-  fi
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
-}
-_trainyard_commands() {
-  local words=''
-  case "$1" in
-)bash";
-constexpr const char* kCompletionEnd = R"bash(  esac
-  echo "$words"
-}
-complete -o default -F _trainyard trainyard
-)bash";
-
-// One entry of a shell `case`: the pattern and the words that it offers.
-std::string shell_case(const std::string& pattern, const std::vector<std::string>& words) {
-  return fmt::format("    '{}') words='{}' ;;\n", pattern, fmt::join(words, " "));
-}
-
-std::string completion(const CLI::App& app) {
-  std::string commands, options, values;
-  walk(app, "", [&](const CLI::App& command, const std::string& words) {
-    std::vector<std::string> names;
-    for (const CLI::App* below : commands_of(command)) names.push_back(below->get_name());
-    std::vector<std::string> longs;
-    for (const CLI::Option* option : command.get_options()) {
-      for (const std::string& name : option->get_lnames()) {
-        longs.push_back("--" + name);
-        const std::vector<std::string> choices = choices_of(*option);
-        if (!choices.empty()) values += shell_case(words + " --" + name, choices);
-      }
-      if (!option->nonpositional())
-        for (const std::string& choice : choices_of(*option)) names.push_back(choice);
-    }
-    if (!names.empty()) commands += shell_case(words, names);
-    options += shell_case(words, longs);
+std::string page_of(const CLI::App& app, const std::string& words) {
+  if (words.empty()) return manual(app);
+  std::string page;
+  std::vector<std::string> known;
+  walk(app, [&](const CLI::App& command, const std::string& name) {
+    if (!name.empty()) known.push_back(name);
+    if (name == words) page = command_page(command, words);
   });
-  return kCompletionHead + values + kCompletionOptions + options + kCompletionWords + commands +
-         kCompletionEnd;
+  if (page.empty())
+    throw InputError(Problem{"", "", fmt::format("there is no command \"{}\"", words),
+                             suggestion(words, known)});
+  return page;
+}
+
+void write_pages(const CLI::App& app, const std::filesystem::path& folder) {
+  walk(app, [&](const CLI::App&, const std::string& words) {
+    write_file(folder / (page_name(words) + ".1"), page_of(app, words));
+  });
 }
 
 }  // namespace
 
 void add_pages(CLI::App& app, Action& action) {
+  struct Choice {
+    std::vector<std::string> words;
+    std::string out;
+  };
+  const auto choice = std::make_shared<Choice>();
   CLI::App* man = app.add_subcommand("man", "Print the manual page");
-  man->footer("Example:\n  trainyard man > trainyard.1");
-  man->callback([&app, &action] {
-    action = [&app] {
-      say("{}", manual(app));
+  CLI::Option* words = man->add_option("command", choice->words, "Of this command alone");
+  man->add_option("--out", choice->out, "Write the page of every command into this folder")
+      ->excludes(words);
+  man->footer("Example:\n  trainyard man run > trainyard-run.1");
+  man->callback([&app, choice, &action] {
+    action = [&app, choice] {
+      if (!choice->out.empty())
+        write_pages(app, choice->out);
+      else
+        say("{}", page_of(app, fmt::format("{}", fmt::join(choice->words, " "))));
       return Exit::Fine;
     };
   });
+  const auto shell = std::make_shared<std::string>();
   CLI::App* complete = app.add_subcommand("completion", "Print what completes commands in a shell");
-  // Bash is the only choice: the parser checks the word, and the program does not store it.
-  complete->add_option("shell", "Which one")->required()->check(CLI::IsMember({"bash"}));
+  complete->add_option("shell", *shell, "Which one")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   complete->footer("Example:\n  trainyard completion bash > trainyard.bash");
-  complete->callback([&app, &action] {
-    action = [&app] {
-      say("{}", completion(app));
+  complete->callback([&app, shell, &action] {
+    action = [&app, shell] {
+      say("{}", completion(app, *shell));
       return Exit::Fine;
     };
   });

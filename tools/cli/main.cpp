@@ -18,6 +18,7 @@
 #include <new>
 
 #include "sim/base/error.hpp"
+#include "sim/base/settings.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/version.hpp"
@@ -144,6 +145,12 @@ int main(int argc, char** argv) {
   for (const auto add : kCommands) add(app, action);
   trainyard::add_report_options(app);
   trainyard::name_what_options_take(app);
+  try {
+    trainyard::take_defaults(app, trainyard::settings());
+  } catch (const trainyard::InputError& error) {
+    tell(fmt::format("trainyard: {}\n", error.what()));
+    return code(Exit::BadInput);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

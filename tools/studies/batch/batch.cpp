@@ -132,7 +132,7 @@ std::string variant_key(const Variant& variant) {
 }
 
 Journal open_journal(const std::filesystem::path& file) {
-  return Journal(file, file.empty() ? "" : state_fingerprint(data_directory()));
+  return Journal(file, file.empty() ? "" : state_fingerprint(data_roots()));
 }
 
 std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants) {

@@ -198,10 +198,23 @@ TEST(CrashedRows, AreRunAgainAndNotLoadedHere) {
 TEST(Fingerprint, KnowsProgramAndData) {
   const TemporaryFolder data;
   (void)data.write("models/data/a.json", "{}");
-  const std::string before = state_fingerprint(data.path());
-  EXPECT_EQ(state_fingerprint(data.path()), before);
+  const std::string before = state_fingerprint({data.path()});
+  EXPECT_EQ(state_fingerprint({data.path()}), before);
   (void)data.write("models/data/a.json", "{ }");
-  EXPECT_NE(state_fingerprint(data.path()), before);
+  EXPECT_NE(state_fingerprint({data.path()}), before);
+}
+
+// Does it depend on the user's files too, and on which folder comes first?
+TEST(Fingerprint, KnowsTheFilesOfTheUser) {
+  const TemporaryFolder shipped;
+  const TemporaryFolder own;
+  (void)shipped.write("models/data/a.json", "{}");
+  const std::string alone = state_fingerprint({shipped.path()});
+  EXPECT_EQ(state_fingerprint({own.path(), shipped.path()}), alone) << "an empty folder";
+  (void)own.write("topologies/data/a.json", "{}");
+  const std::string both = state_fingerprint({own.path(), shipped.path()});
+  EXPECT_NE(both, alone);
+  EXPECT_NE(state_fingerprint({shipped.path(), own.path()}), both);
 }
 
 // Does the fingerprint follow names of files? A file that a named file names counts as well, and
