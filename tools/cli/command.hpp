@@ -48,6 +48,7 @@ void add_init(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
 void add_help(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 
 // The formats of `trainyard import`. Each format has one function here, one file import_<what>.cpp,

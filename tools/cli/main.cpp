@@ -35,7 +35,8 @@ constexpr std::array kCommands{
     trainyard::add_sweep,   trainyard::add_schedule, trainyard::add_collective,
     trainyard::add_import,  trainyard::add_show,     trainyard::add_list,
     trainyard::add_schema,  trainyard::add_validate, trainyard::add_calibrate,
-    trainyard::add_profile, trainyard::add_pages,    trainyard::add_help};
+    trainyard::add_profile, trainyard::add_pages,    trainyard::add_doctor,
+    trainyard::add_help};
 
 // Printed by the command without arguments. tests/tools/options_test.cpp runs the three commands.
 constexpr const char* kFirstCommands =
