@@ -7,6 +7,7 @@
 #include <map>
 
 #include "sim/base/error.hpp"
+#include "sim/base/nearest.hpp"
 #include "topologies/draft.hpp"
 #include "topologies/node.hpp"
 
@@ -138,8 +139,10 @@ NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
     NodeSpec node = load_node(name);
     if (node.gpu == gpu) return node;
   }
+  std::vector<std::string> known;
+  for (const std::string& name : node_names()) known.push_back(load_node(name).gpu);
   refuse(file, fmt::format("no node type in topologies/data has the GPU \"{}\"", gpu),
-         "choose another with --gpu (trainyard list nodes)");
+         suggestion(gpu, known) + "; `trainyard list nodes` shows them");
 }
 
 // Copies the node, draws the fabric, and assigns each GPU the NIC with the same number on its own

@@ -48,7 +48,8 @@ std::string model_summary(const std::string& name) {
   constexpr double kBillion = 1e9;
   const Architecture model = load_architecture(name);
   const auto billions = [](std::int64_t parameters) {
-    return fmt::format("{:.3g} B", static_cast<double>(parameters) / kBillion);
+    const double count = static_cast<double>(parameters) / kBillion;
+    return count < 999.5 ? fmt::format("{:.3g} B", count) : fmt::format("{:.3g} T", count / 1e3);
   };
   const std::int64_t all = parameter_count(model);
   const std::int64_t active = active_parameter_count(model);
@@ -78,6 +79,7 @@ std::string gpu_summary(const std::string& name) {
 
 // The title in the file of a host.
 std::string host_summary(const std::string& name) {
+  if (name == "none") return "kernels are issued in no time";
   JsonFile file = JsonFile::read(data_file("models/hosts", name));
   return file.root().text("title", "");
 }

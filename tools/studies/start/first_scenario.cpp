@@ -91,7 +91,7 @@ FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts&
   std::optional<InputError> refused;
   bool ran = false;
   for (const FirstLayout& layout : layouts(gpus, facts.gpus_per_node, model.experts)) {
-    const Json document = document_of(choice, layout, gpus);
+    const Json document = document_of(question, layout, gpus);
     try {
       const Result run = simulate(read_scenario_document(question.name, document), {});
       ran = true;
