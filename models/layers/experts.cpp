@@ -364,6 +364,7 @@ std::vector<ReadyGradient> Experts::backward(BackwardPart part) {
   const bool frozen = linear_.frozen();
   const OpIndex last = build_.last_compute();
   std::vector<ReadyGradient> ready;
+  ready.reserve(5);
   if (!frozen) {
     ready.push_back({.op = final_at.grouped.down, .expert = true});
     ready.push_back({.op = final_at.grouped.up, .expert = true});

@@ -14,7 +14,9 @@
 
 namespace trainyard {
 
+namespace {
 using Json = nlohmann::ordered_json;
+}
 
 // The keys of one object that the program has read or queried so far.
 struct AskedKeys {

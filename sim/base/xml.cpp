@@ -53,6 +53,15 @@ void XMLCALL document_type(void* user, const XML_Char*, const XML_Char*, const X
   static_cast<Reading*>(user)->refuse("declares a document type, which no such file has");
 }
 
+// expat 2.9 has a function of 64 bits and deprecates the one before.
+auto current_line(XML_Parser parser) {
+#if XML_MAJOR_VERSION > 2 || XML_MINOR_VERSION >= 9
+  return XML_GetCurrentLineNumber64(parser);
+#else
+  return XML_GetCurrentLineNumber(parser);
+#endif
+}
+
 }  // namespace
 
 std::string XmlElement::attribute(std::string_view key) const {
@@ -85,8 +94,8 @@ XmlElement parse_xml(const std::string& file, std::string_view text, const std::
                                   ? fmt::format("is not well-formed XML: {}",
                                                 XML_ErrorString(XML_GetErrorCode(parser.get())))
                                   : reading.refusal;
-  throw InputError(Problem{file, fmt::format("line {}", XML_GetCurrentLineNumber(parser.get())),
-                           problem, remedy});
+  throw InputError(
+      Problem{file, fmt::format("line {}", current_line(parser.get())), problem, remedy});
 }
 
 }  // namespace trainyard

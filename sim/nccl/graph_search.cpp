@@ -37,7 +37,8 @@ std::vector<double> speeds_of(const NodeView& node) {
   const auto read = [](const std::filesystem::path& file) {
     return JsonFile::read(file).document().at("search");
   };
-  const Json& search = read_once<Json>(data_file("sim/nccl/data", "topology"), read);
+  const std::filesystem::path topology = data_file("sim/nccl/data", "topology");
+  const Json& search = read_once<Json>(topology, read);
   const Json& lists = search.at(node.nics.empty() ? "one_node" : "network");
   const auto& chosen = lists.at(node.sm >= 100 ? "100" : node.sm >= 90 ? "90" : "0");
   return chosen.get<std::vector<double>>();
