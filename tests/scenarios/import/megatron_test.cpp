@@ -16,9 +16,9 @@ using testing::HasSubstr;
 
 const std::string kScript = TRAINYARD_SOURCE_DIRECTORY "/tests/scenarios/import/pretrain_gpt.sh";
 
-MegatronLaunch launch_of(const std::string& text,
-                         const LaunchMachine& machine = {.node = "dgx_h100", .nodes = 2},
-                         const std::map<std::string, std::string>& defined = {}) {
+ImportedScenario launch_of(const std::string& text,
+                           const LaunchMachine& machine = {.node = "dgx_h100", .nodes = 2},
+                           const std::map<std::string, std::string>& defined = {}) {
   return scenario_of_megatron(read_launch_arguments(text, "run.sh", defined), machine);
 }
 
@@ -39,9 +39,8 @@ constexpr const char* kSmall =
 // Does a script give the scenario of its paper? It has the model and the split of
 // scenarios/megatron/gpt3_175b_64xa100_selective.json.
 TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
-  const MegatronLaunch launch =
-      scenario_of_megatron(read_launch_arguments(read_file(kScript), kScript),
-                           {.node = "dgx_a100_80gb", .nodes = {}, .vocab = {}});
+  const ImportedScenario launch = scenario_of_megatron(
+      read_launch_arguments(read_file(kScript), kScript), {.node = "dgx_a100_80gb"});
   const Json paper = Json::parse(
       read_file(TRAINYARD_SOURCE_DIRECTORY "/scenarios/megatron/gpt3_175b_64xa100_selective.json"));
   EXPECT_EQ(launch.scenario["cluster"], paper["cluster"]);
@@ -60,7 +59,7 @@ TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
   EXPECT_EQ(launch.scenario["model"]["ffn"], 49152);
   EXPECT_EQ(launch.scenario["model"]["vocab"], 50257);
   EXPECT_EQ(launch.scenario["model"]["biases"], true);
-  EXPECT_THAT(launch.unknown, ElementsAre("--some-new-switch"));
+  EXPECT_THAT(launch.not_looked_at, ElementsAre("--some-new-switch"));
 }
 
 // Does the list of arguments in a log give the same scenario?
@@ -84,7 +83,7 @@ TEST(Megatron, TheListOfArgumentsInALogSaysTheSame) {
       "  seq_length ...................................... 8192\n"
       "  swiglu .......................................... True\n"
       "  use_distributed_optimizer ....................... True\n";
-  const MegatronLaunch launch = launch_of(log);
+  const ImportedScenario launch = launch_of(log);
   EXPECT_EQ(launch.scenario["model"]["kv_heads"], 8);
   EXPECT_EQ(launch.scenario["model"]["gated_ffn"], true);
   EXPECT_FALSE(launch.scenario["model"].contains("experts"));
@@ -99,25 +98,25 @@ TEST(Megatron, WhatIsDoneToGradientsIsUnderstood) {
   const Json plain = launch_of(std::string(kSmall)).scenario["training"];
   EXPECT_FALSE(plain.contains("gradient_average"));
   EXPECT_FALSE(plain.contains("gradient_check"));
-  const MegatronLaunch launch = launch_of(
+  const ImportedScenario launch = launch_of(
       std::string(kSmall) + "--ddp-average-in-collective --no-check-for-nan-in-loss-and-grad");
   EXPECT_EQ(launch.scenario["training"]["gradient_average"], "collective");
   EXPECT_EQ(launch.scenario["training"]["gradient_check"], "off");
-  EXPECT_TRUE(launch.unknown.empty());
+  EXPECT_TRUE(launch.not_looked_at.empty());
 }
 
 // Are the recomputed modules read?
 TEST(Megatron, ModulesThatAreComputedAgainAreRead) {
   const std::string script = std::string(kSmall) + "--recompute-granularity selective ";
   EXPECT_FALSE(launch_of(script).scenario["training"].contains("recompute_modules"));
-  const MegatronLaunch launch =
+  const ImportedScenario launch =
       launch_of(script + "--recompute-modules mlp layernorm mlp_act\necho done --bf16");
   EXPECT_EQ(launch.scenario["training"]["recompute"], "selective");
   EXPECT_EQ(launch.scenario["training"]["recompute_modules"], Json({"mlp", "layernorm"}));
-  EXPECT_THAT(launch.notes,
+  EXPECT_THAT(launch.assumed,
               testing::Contains("recomputation of mlp_act is not modelled: left out"));
   EXPECT_EQ(launch.scenario["training"]["precision"], "bf16");
-  EXPECT_TRUE(launch.unknown.empty());
+  EXPECT_TRUE(launch.not_looked_at.empty());
   const Json none = launch_of(script + "--recompute-modules mlp_act --bf16").scenario["training"];
   EXPECT_EQ(none["recompute"], "none");
 }
@@ -155,13 +154,13 @@ TEST(Megatron, GradientsAreAsWideAsMegatronKeepsThem) {
 
 // Does a launch on part of a node use only a part of its NICs?
 TEST(Megatron, ALaunchOnPartOfANodeTakesItsNicsToo) {
-  const MegatronLaunch launch =
+  const ImportedScenario launch =
       launch_of(std::string(kSmall) + "--nproc_per_node 4 --nnodes 2", {.node = "dgx_h100"});
   const Json& node = launch.scenario["cluster"]["node"];
   EXPECT_EQ(node["gpus"], 4);
   EXPECT_EQ(node["nic"]["count"], 4);
   EXPECT_EQ(launch.scenario["parallelism"]["data"], 8);
-  EXPECT_THAT(launch.notes, testing::Contains(HasSubstr("4 of a node's 8 GPUs run a process")));
+  EXPECT_THAT(launch.assumed, testing::Contains(HasSubstr("4 of a node's 8 GPUs run a process")));
 }
 
 // Can a rack hold several hosts?
@@ -176,7 +175,7 @@ TEST(Megatron, ARackHoldsSeveralHosts) {
 
 // Are experts and latent attention understood?
 TEST(Megatron, ExpertsAndLatentAttentionAreUnderstood) {
-  const MegatronLaunch launch = launch_of(
+  const ImportedScenario launch = launch_of(
       std::string(kSmall) +
       "--num-experts 16 --moe-router-topk 4 --moe-ffn-hidden-size 512 --moe-layer-freq "
       "\"([0]*1+[1]*3)\" --expert-model-parallel-size 8 --moe-token-dispatcher-type alltoall "
@@ -197,7 +196,7 @@ TEST(Megatron, VariablesComeFromTheScriptTheirDefaultsOrTheUser) {
       "${WIDTH} --num-attention-heads ${HEADS:-16} --seq-length $SEQ "
       "--micro-batch-size 1 --global-batch-size 16 --vocab-size 32000\n";
   EXPECT_THAT(refusal(script), HasSubstr("--seq-length is \"$SEQ\", which only the shell could"));
-  const MegatronLaunch launch =
+  const ImportedScenario launch =
       launch_of(script, {.node = "dgx_h100", .nodes = 2}, {{"SEQ", "1024"}, {"LAYERS", "12"}});
   EXPECT_EQ(launch.scenario["model"]["layers"], 12);
   EXPECT_EQ(launch.scenario["model"]["hidden"], 2048);
@@ -238,9 +237,9 @@ TEST(Megatron, VariablesThatDoubleAreRefused) {
 TEST(Megatron, LongCommentsAndWordsAreReadAsAnyOther) {
   const std::string script = "# " + std::string(1 << 20, 'c') + "\n" + kSmall + "# " +
                              std::string(1 << 20, ' ') + "\n--" + std::string(1 << 20, 'x') + "\n";
-  const MegatronLaunch launch = launch_of(script);
+  const ImportedScenario launch = launch_of(script);
   EXPECT_EQ(launch.scenario["model"]["layers"], 4);
-  EXPECT_EQ(launch.unknown.size(), 1U);
+  EXPECT_EQ(launch.not_looked_at.size(), 1U);
 }
 
 // Can a variable have itself as default?
