@@ -262,7 +262,8 @@ LaunchArguments::LaunchArguments(std::string file, std::map<std::string, std::st
 
 std::string LaunchArguments::spelled(const std::string& name) const {
   const auto found = spelling_.find(name);
-  return found == spelling_.end() ? as_flag(name) : found->second;
+  if (found != spelling_.end()) return found->second;
+  return spelling_.empty() ? as_flag(name) : name;
 }
 
 // Every typed reader uses this function, which records the argument as read (see unread()).

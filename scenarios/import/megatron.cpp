@@ -127,6 +127,8 @@ class Launch {
       : arguments_(std::move(arguments)), machine_(machine) {}
 
   ImportedScenario scenario() {
+    if (!machine_.model.empty()) refuse("states its model itself", "leave --model out");
+    if (machine_.sequence) refuse("states its sequence length itself", "leave --sequence out");
     Json& s = made_.scenario;
     s["description"] = "A launch of Megatron-LM";
     s["source"] = arguments_.file();
@@ -178,8 +180,9 @@ class Launch {
     if (on("add_qkv_bias") && !m["biases"].get<bool>()) m["qkv_biases"] = true;
     if (on("qk_layernorm")) m["qk_norm"] = true;
     m["tied_embeddings"] = !on("untie_embeddings_and_output_weights");
-    m["dropout"] = arguments_.number("hidden_dropout").value_or(0.1) > 0.0 ||
-                   arguments_.number("attention_dropout").value_or(0.1) > 0.0;
+    const double hidden_dropout = arguments_.number("hidden_dropout").value_or(0.1);
+    const double attention_dropout = arguments_.number("attention_dropout").value_or(0.1);
+    m["dropout"] = hidden_dropout > 0.0 || attention_dropout > 0.0;
     const bool rotary = arguments_.text("position_embedding_type") == "rope" ||
                         on("use_rotary_position_embeddings");
     m["positions"] = rotary ? "rotary" : "learned";
@@ -301,6 +304,8 @@ class Launch {
       if (const auto tensor = arguments_.integer("expert_tensor_parallel_size"))
         p["expert_tensor"] = *tensor;
     }
+    if (const auto layout = arguments_.text("pipeline_model_parallel_layout"))
+      if (pipeline > 1) p["layers_per_stage"] = stages_of_layout(*layout, pipeline);
     add_interleaving(p, pipeline);
     p["zero_stage"] = zero_stage();
     if (const std::int64_t copies = get("num_distributed_optimizer_instances", 1); copies > 1)
@@ -316,8 +321,6 @@ class Launch {
       p["last_stage_layers"] = *last;
     if (on("account_for_embedding_in_pipeline_split")) p["embedding_in_split"] = true;
     if (on("account_for_loss_in_pipeline_split")) p["loss_in_split"] = true;
-    if (const auto layout = arguments_.text("pipeline_model_parallel_layout"))
-      if (pipeline > 1) p["layers_per_stage"] = stages_of_layout(*layout, pipeline);
     return p;
   }
 
@@ -394,6 +397,8 @@ class Launch {
     std::int64_t chunks = get("num_virtual_stages_per_pipeline_rank", 1);
     if (const auto per_chunk = arguments_.integer("num_layers_per_virtual_pipeline_stage"))
       chunks = layers_ / std::max<std::int64_t>(pipeline * *per_chunk, 1);
+    if (p.contains("layers_per_stage"))
+      chunks = static_cast<std::int64_t>(p["layers_per_stage"].size()) / pipeline;
     const bool interleaved = pipeline > 1 && chunks > 1;
     if (interleaved) {
       p["interleave"] = chunks;

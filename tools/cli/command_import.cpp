@@ -58,13 +58,19 @@ constexpr Row kOthers[] = {
 std::vector<ImportFormat> all_formats() {
   std::vector<ImportFormat> all;
   for (const Row& row : kOthers)
-    all.push_back(
-        {.name = row.name, .what = row.what, .options = row.options, .looks_like = row.looks_like});
+    all.push_back({.name = row.name,
+                   .what = row.what,
+                   .options = row.options,
+                   .looks_like = row.looks_like,
+                   .add = row.add});
   for (const TrainingFormat& row : training_formats())
     all.push_back({.name = std::string(row.name),
                    .what = std::string(row.what),
                    .options = "--node NODE -o OUT.json",
-                   .looks_like = row.looks_like});
+                   .looks_like = row.looks_like,
+                   .add = [&row](CLI::App& import, Action& action) {
+                     add_import_training(row, import, action);
+                   }});
   std::ranges::sort(all, {}, &ImportFormat::name);
   return all;
 }
@@ -80,8 +86,7 @@ void add_import(CLI::App& app, Action& action) {
   CLI::App* import =
       app.add_subcommand("import", "Read what other programs measured, found or wrote");
   import->require_subcommand(0, 1);
-  for (const Row& row : kOthers) row.add(*import, action);
-  add_import_training(*import, action);
+  for (const ImportFormat& format : import_formats()) format.add(*import, action);
   add_import_guess(*import, action);
   import->footer(
       "Example:\n  trainyard import --guess tests/scenarios/import/torchtitan/llama3_8b.toml");

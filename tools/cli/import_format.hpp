@@ -2,6 +2,7 @@
 // files. The table is in command_import.cpp.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,7 @@ struct ImportFormat {
   std::string what;     // what its files are
   std::string options;  // what its command needs: "--node NODE -o OUT.json"
   bool (*looks_like)(const ImportSample&);
+  std::function<void(CLI::App&, Action&)> add;  // adds the subcommand
 };
 
 // In alphabetical order of their names.
@@ -31,8 +33,8 @@ struct TrainingChoice {
 // Adds all but the files.
 void add_training_options(CLI::App& command, TrainingChoice& choice);
 
-// Adds one subcommand for each format of training_formats() (import_training.cpp).
-void add_import_training(CLI::App& import, Action& action);
+// Adds the subcommand of a format of training_formats() (import_training.cpp).
+void add_import_training(const TrainingFormat& format, CLI::App& import, Action& action);
 
 // Adds `import --guess` (import_guess.cpp), which finds the format of files.
 void add_import_guess(CLI::App& import, Action& action);

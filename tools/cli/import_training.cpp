@@ -46,6 +46,13 @@ void say_settings(const std::vector<std::string>& settings) {
 
 Exit import_training(const TrainingFormat& format, const TrainingChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
+  if (choice.files.size() > format.most_files) {
+    throw InputError(Problem{
+        .file = choice.files[format.most_files],
+        .pointer = {},
+        .problem = fmt::format("is one file too many: {} reads {}", format.name, format.most_files),
+        .hint = {}});
+  }
   const ImportedScenario made = format.read(request_of(choice));
   // A scenario that Trainyard cannot run is refused before anything is written.
   const Scenario scenario = read_scenario_document(choice.out, made.scenario);
@@ -75,21 +82,19 @@ void add_training_options(CLI::App& command, TrainingChoice& choice) {
   command.add_option("--define", choice.defines, "What a variable of a script is, NAME=VALUE");
 }
 
-void add_import_training(CLI::App& import, Action& action) {
-  for (const TrainingFormat& format : training_formats()) {
-    auto choice = std::make_shared<TrainingChoice>();
-    CLI::App* command = import.add_subcommand(std::string(format.name),
-                                              std::string(format.what) + ", as a scenario");
-    command->add_option("files", choice->files, "The file, or several")->required();
-    add_training_options(*command, *choice);
-    command->get_option("--out")->required();
-    command->get_option("--node")->required();
-    command->footer(fmt::format("Example:\n  trainyard import {} {} {} -o out/{}.json", format.name,
-                                format.example, format.options, format.name));
-    command->callback([choice, &format, &action] {
-      action = [choice, &format] { return import_training(format, *choice); };
-    });
-  }
+void add_import_training(const TrainingFormat& format, CLI::App& import, Action& action) {
+  auto choice = std::make_shared<TrainingChoice>();
+  CLI::App* command =
+      import.add_subcommand(std::string(format.name), std::string(format.what) + ", as a scenario");
+  command->add_option("files", choice->files, "The file, or several")->required();
+  add_training_options(*command, *choice);
+  command->get_option("--out")->required();
+  command->get_option("--node")->required();
+  command->footer(fmt::format("Example:\n  trainyard import {} {} {} -o out/{}.json", format.name,
+                              format.example, format.options, format.name));
+  command->callback([choice, &format, &action] {
+    action = [choice, &format] { return import_training(format, *choice); };
+  });
 }
 
 }  // namespace trainyard

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kWithoutCost =
+constexpr auto kAccelerateWithoutCost =
     std::to_array<std::string_view>({"compute_environment",
                                      "debug",
                                      "distributed_type",
@@ -74,7 +74,7 @@ class Accelerate {
       add_fsdp();
     else if (kind == "MEGATRON_LM")
       add_megatron();
-    else if (kind == "MULTI_GPU" || kind == "NO" || kind == "'NO'")
+    else if (kind == "MULTI_GPU" || kind == "NO" || kind == "false")
       add_replicas();
     else
       config_.refuse("distributed_type", fmt::format("is \"{}\"", kind),
@@ -82,11 +82,12 @@ class Accelerate {
     script_.add_training(draft_, machine_);
     add_precision(kind);
     if (recomputes_) draft_.training["recompute"] = "full";
+    if (selective_) draft_.training["recompute"] = "selective";
     add_batch();
     draft_.training["gradient_clipping"] = script_.clipping() > 0.0;
     const std::string dynamo = config_.word("dynamo_config.dynamo_backend", "NO");
-    if (dynamo != "NO" && dynamo != "no") draft_.training["compiled"] = true;
-    ImportedScenario made = draft_.finish(config_, kWithoutCost);
+    if (dynamo != "NO" && dynamo != "no" && dynamo != "false") draft_.training["compiled"] = true;
+    ImportedScenario made = draft_.finish(config_, kAccelerateWithoutCost);
     script_.add_not_looked_at(made);
     return made;
   }
@@ -256,10 +257,10 @@ class Accelerate {
     if (precision == "fp32") return;
     // FSDP of Accelerate reduces in the precision of the weights; DDP keeps fp32 gradients.
     t["gradient_precision"] = kind == "FSDP" ? precision : "fp32";
-    if (kind == "FSDP")
-      draft_.assume(
-          fmt::format("gradients are reduced in {}, as FSDP's mixed precision does", precision));
-    if (selective_) t["recompute"] = "selective";
+    draft_.assume(
+        kind == "FSDP"
+            ? fmt::format("gradients are reduced in {}, as FSDP's mixed precision does", precision)
+            : "weights have 16 bits beside fp32 masters, where autocast casts fp32 weights");
   }
 
   void add_batch() {
@@ -270,8 +271,13 @@ class Accelerate {
                                .hint = "give the training script, with "
                                        "--per_device_train_batch_size, as a second file"});
     std::int64_t accumulation = script_.accumulation();
-    if (const auto stated = config_.integer("gradient_accumulation_steps"))
-      accumulation = std::max(accumulation, *stated);
+    const std::optional<std::int64_t> stated = config_.integer("gradient_accumulation_steps");
+    const bool passed = script_.arguments().text("gradient_accumulation_steps").has_value();
+    if (stated && passed && *stated != accumulation)
+      config_.refuse("gradient_accumulation_steps",
+                     fmt::format("is {}, but {} says {}", *stated, script_.file(), accumulation),
+                     "correct one of them");
+    if (stated) accumulation = *stated;
     if (script_.micro_batch() < 1 || accumulation < 1)
       throw InputError(Problem{.file = script_.file(),
                                .pointer = {},
@@ -334,7 +340,7 @@ ImportedScenario with_deepspeed(Config config, TrainerArguments script,
       scenario_of_deepspeed(Config(std::move(document)), std::move(script), request.machine, sizes);
   made.scenario["source"] = config.file();
   (void)config.word("mixed_precision", "no");
-  for (const std::string& path : config.not_looked_at(kWithoutCost))
+  for (const std::string& path : config.not_looked_at(kAccelerateWithoutCost))
     made.not_looked_at.push_back(path);
   return made;
 }

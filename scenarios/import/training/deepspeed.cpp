@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kWithoutCost =
+constexpr auto kDeepSpeedWithoutCost =
     std::to_array<std::string_view>({"autotuning",
                                      "checkpoint",
                                      "comms_logger",
@@ -79,7 +79,7 @@ class DeepSpeed {
     script_.add_training(draft_, machine_);
     add_precision();
     add_rest();
-    ImportedScenario made = draft_.finish(config_, kWithoutCost);
+    ImportedScenario made = draft_.finish(config_, kDeepSpeedWithoutCost);
     script_.add_not_looked_at(made);
     return made;
   }

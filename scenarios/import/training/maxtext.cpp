@@ -17,48 +17,49 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kWithoutCost = std::to_array<std::string_view>({"adam_*",
-                                                               "add_bos",
-                                                               "add_eos",
-                                                               "async_checkpointing",
-                                                               "base_config",
-                                                               "base_output_directory",
-                                                               "checkpoint_*",
-                                                               "collect_stack_trace",
-                                                               "cosine_learning_rate*",
-                                                               "data_sharding",
-                                                               "data_shuffle_seed",
-                                                               "dataset_*",
-                                                               "enable_checkpoint*",
-                                                               "enable_data_shuffling",
-                                                               "enable_goodput_recording",
-                                                               "eval_*",
-                                                               "gcs_metrics",
-                                                               "grain_*",
-                                                               "hf_*",
-                                                               "init_weights_seed",
-                                                               "jax_cache_dir",
-                                                               "learning_rate*",
-                                                               "load_*",
-                                                               "log_*",
-                                                               "logical_axis_rules",
-                                                               "max_prefill_predict_length",
-                                                               "mesh_axes",
-                                                               "metrics_file",
-                                                               "normalization_layer_epsilon",
-                                                               "profiler*",
-                                                               "prompt",
-                                                               "rope_*",
-                                                               "run_name",
-                                                               "save_config_to_gcs",
-                                                               "skip_first_n_steps_for_profiler",
-                                                               "stack_trace_*",
-                                                               "steps",
-                                                               "tokenizer_*",
-                                                               "upload_all_profiler_results",
-                                                               "use_vertex_tensorboard",
-                                                               "vertex_tensorboard_*",
-                                                               "warmup_steps_fraction"});
+constexpr auto kMaxTextWithoutCost =
+    std::to_array<std::string_view>({"adam_*",
+                                     "add_bos",
+                                     "add_eos",
+                                     "async_checkpointing",
+                                     "base_config",
+                                     "base_output_directory",
+                                     "checkpoint_*",
+                                     "collect_stack_trace",
+                                     "cosine_learning_rate*",
+                                     "data_sharding",
+                                     "data_shuffle_seed",
+                                     "dataset_*",
+                                     "enable_checkpoint*",
+                                     "enable_data_shuffling",
+                                     "enable_goodput_recording",
+                                     "eval_*",
+                                     "gcs_metrics",
+                                     "grain_*",
+                                     "hf_*",
+                                     "init_weights_seed",
+                                     "jax_cache_dir",
+                                     "learning_rate*",
+                                     "load_*",
+                                     "log_*",
+                                     "logical_axis_rules",
+                                     "max_prefill_predict_length",
+                                     "mesh_axes",
+                                     "metrics_file",
+                                     "normalization_layer_epsilon",
+                                     "profiler*",
+                                     "prompt",
+                                     "rope_*",
+                                     "run_name",
+                                     "save_config_to_gcs",
+                                     "skip_first_n_steps_for_profiler",
+                                     "stack_trace_*",
+                                     "steps",
+                                     "tokenizer_*",
+                                     "upload_all_profiler_results",
+                                     "use_vertex_tensorboard",
+                                     "vertex_tensorboard_*",
+                                     "warmup_steps_fraction"});
 
 // Models that MaxText names and whose shapes are in models/data (configs/models/*.yml).
 struct NamedModel {
@@ -155,7 +156,7 @@ class MaxText {
     if (hardware == "tpu" || hardware == "cpu")
       draft_.assume(
           fmt::format("the run is simulated on GPUs, although its hardware is {}", hardware));
-    return draft_.finish(config_, kWithoutCost);
+    return draft_.finish(config_, kMaxTextWithoutCost);
   }
 
  private:
@@ -194,7 +195,7 @@ class MaxText {
     m["kv_heads"] = base("base_num_kv_heads", 16);
     m["head_dim"] = base("head_dim", 128);
     m["ffn"] = base("base_mlp_dim", 7168);
-    m["vocab"] = machine_.vocab.value_or(base("vocab_size", 32'000));
+    m["vocab"] = base("vocab_size", 32'000);
     m["max_positions"] = base("max_target_length", 2048);
     const std::vector<std::string> activations = config_.texts("mlp_activations");
     m["gated_ffn"] = activations.empty() ? !gpt : activations.size() > 1;

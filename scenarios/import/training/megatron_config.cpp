@@ -41,126 +41,137 @@ constexpr auto kRenames = std::to_array<Rename>(
      {"virtual_pipeline_model_parallel_size", "num_virtual_stages_per_pipeline_rank"}});
 
 // Keys that do not affect the time and memory of a step, beyond those of a script.
-constexpr auto kWithoutCost = std::to_array<std::string_view>({"activation_func",
-                                                               "apply_query_key_layer_scaling",
-                                                               "attention_backend",
-                                                               "barrier_with_L1_time",
-                                                               "batch_p2p_comm",
-                                                               "batch_p2p_sync",
-                                                               "beta_",
-                                                               "bias_activation_fusion",
-                                                               "bias_dropout_fusion",
-                                                               "bias_swiglu_fusion",
-                                                               "clone_scatter",
-                                                               "cuda_graph_scope",
-                                                               "cuda_graph_use",
-                                                               "cuda_graph_warmup",
-                                                               "decoupled_",
-                                                               "deepep",
-                                                               "dsa_",
-                                                               "dist_",
-                                                               "create_attention_mask",
-                                                               "check_optimizer",
-                                                               "exit_",
-                                                               "fp4_recipe",
-                                                               "fp8_amax",
-                                                               "fp8_interval",
-                                                               "fp8_margin",
-                                                               "fp8_recipe",
-                                                               "fp8_wgrad",
-                                                               "fsdp_",
-                                                               "full_validation",
-                                                               "generate_",
-                                                               "gradient_accumulation_fusion",
-                                                               "gradient_reduce_div_fusion",
-                                                               "grad_div_ar_fusion",
-                                                               "hf_model_id",
-                                                               "hierarchical_",
-                                                               "image_",
-                                                               "inference_",
-                                                               "init_method",
-                                                               "kitchen_",
-                                                               "layernorm_epsilon",
-                                                               "linear_",
-                                                               "lion_",
-                                                               "lr_",
-                                                               "main_",
-                                                               "mamba_",
-                                                               "manual_",
-                                                               "masked_softmax",
-                                                               "megatron_fsdp_main",
-                                                               "memory_",
-                                                               "min_loss",
-                                                               "min_offloaded",
-                                                               "mlp_chunks",
-                                                               "moe_aux",
-                                                               "moe_deepep",
-                                                               "moe_flex",
-                                                               "moe_grouped_gemm",
-                                                               "moe_hybridep",
-                                                               "moe_permute_fusion",
-                                                               "moe_router_bias",
-                                                               "moe_router_dtype",
-                                                               "moe_router_force_load",
-                                                               "moe_router_fusion",
-                                                               "moe_router_load",
-                                                               "moe_router_score",
-                                                               "moe_router_topk_scaling",
-                                                               "moe_token_drop_policy",
-                                                               "mscale",
-                                                               "mtp_loss",
-                                                               "mup_",
-                                                               "muon_",
-                                                               "native_amp",
-                                                               "nccl_",
-                                                               "num_dataset",
-                                                               "onnx_",
-                                                               "original_max",
-                                                               "params_dtype",
-                                                               "parallel_output",
-                                                               "perform_initialization",
-                                                               "persist_",
-                                                               "pin_",
-                                                               "pipeline_dtype",
-                                                               "post_process",
-                                                               "pre_process",
-                                                               "profile",
-                                                               "qk_clip",
-                                                               "rope_type",
-                                                               "rotary_",
-                                                               "sample_rate",
-                                                               "scatter_embedding",
-                                                               "sgd_momentum",
-                                                               "share_embeddings",
-                                                               "short_seq",
-                                                               "softmax_type",
-                                                               "split",
-                                                               "spec",
-                                                               "store_param",
-                                                               "test_mode",
-                                                               "throughput_",
-                                                               "timing_",
-                                                               "token_dtype",
-                                                               "tp_comm_bootstrap",
-                                                               "tp_comm_bulk",
-                                                               "tp_comm_overlap_ag",
-                                                               "tp_comm_overlap_rs",
-                                                               "tp_comm_split",
-                                                               "tp_comm_atomic",
-                                                               "transformer_layer_spec",
-                                                               "use_cpu_initialization",
-                                                               "use_mamba",
-                                                               "use_te_rng",
-                                                               "use_transformer_engine",
-                                                               "wgrad_deferral",
-                                                               "yarn_"});
+constexpr auto kMegatronWithoutCost =
+    std::to_array<std::string_view>({"accelerator",
+                                     "activation_func",
+                                     "apply_query_key_layer_scaling",
+                                     "attention_backend",
+                                     "barrier_with_L1_time",
+                                     "batch_p2p_comm",
+                                     "batch_p2p_sync",
+                                     "beta_",
+                                     "betas",
+                                     "bias_activation_fusion",
+                                     "bias_dropout_fusion",
+                                     "bias_swiglu_fusion",
+                                     "check_optimizer",
+                                     "clone_scatter",
+                                     "create_attention_mask",
+                                     "cuda_graph_scope",
+                                     "cuda_graph_use",
+                                     "cuda_graph_warmup",
+                                     "decoupled_",
+                                     "deepep",
+                                     "delimiter",
+                                     "dist_",
+                                     "dsa_",
+                                     "exit_",
+                                     "fp4_recipe",
+                                     "fp8_amax",
+                                     "fp8_interval",
+                                     "fp8_margin",
+                                     "fp8_recipe",
+                                     "fp8_wgrad",
+                                     "fsdp_",
+                                     "full_validation",
+                                     "generate_",
+                                     "grad_div_ar_fusion",
+                                     "gradient_accumulation_fusion",
+                                     "gradient_reduce_div_fusion",
+                                     "hf_model_id",
+                                     "hierarchical_",
+                                     "image_",
+                                     "inference_",
+                                     "init_method",
+                                     "kitchen_",
+                                     "layernorm_epsilon",
+                                     "library",
+                                     "limit_",
+                                     "linear_",
+                                     "lion_",
+                                     "lr_",
+                                     "main_",
+                                     "mamba_",
+                                     "manual_",
+                                     "masked_softmax",
+                                     "max_epochs",
+                                     "max_steps",
+                                     "megatron_amp_O2",
+                                     "megatron_fsdp_main",
+                                     "memory_",
+                                     "min_loss",
+                                     "min_offloaded",
+                                     "mlp_chunks",
+                                     "moe_aux",
+                                     "moe_deepep",
+                                     "moe_flex",
+                                     "moe_grouped_gemm",
+                                     "moe_hybridep",
+                                     "moe_permute_fusion",
+                                     "moe_router_bias",
+                                     "moe_router_dtype",
+                                     "moe_router_force_load",
+                                     "moe_router_fusion",
+                                     "moe_router_load",
+                                     "moe_router_score",
+                                     "moe_router_topk_scaling",
+                                     "moe_token_drop_policy",
+                                     "mscale",
+                                     "mtp_loss",
+                                     "muon_",
+                                     "mup_",
+                                     "native_amp",
+                                     "nccl_",
+                                     "num_dataset",
+                                     "onnx_",
+                                     "original_max",
+                                     "parallel_output",
+                                     "params_dtype",
+                                     "perform_initialization",
+                                     "persist_",
+                                     "pin_",
+                                     "pipeline_dtype",
+                                     "post_process",
+                                     "pre_process",
+                                     "profile",
+                                     "qk_clip",
+                                     "random_seed",
+                                     "rope_type",
+                                     "rotary_",
+                                     "sample_rate",
+                                     "scatter_embedding",
+                                     "sgd_momentum",
+                                     "share_embeddings",
+                                     "short_seq",
+                                     "softmax_type",
+                                     "spec",
+                                     "split",
+                                     "store_param",
+                                     "test_mode",
+                                     "throughput_",
+                                     "timing_",
+                                     "token_dtype",
+                                     "tp_comm_atomic",
+                                     "tp_comm_bootstrap",
+                                     "tp_comm_bulk",
+                                     "tp_comm_overlap_ag",
+                                     "tp_comm_overlap_rs",
+                                     "tp_comm_split",
+                                     "transformer_layer_spec",
+                                     "use_cpu_initialization",
+                                     "use_mamba",
+                                     "use_te_rng",
+                                     "use_transformer_engine",
+                                     "val_check",
+                                     "wgrad_deferral",
+                                     "yarn_"});
 
 // Keys that are true by default: what their absence costs is not simulated.
 constexpr auto kOnByDefault = std::to_array<std::string_view>(
     {"apply_rope_fusion", "bias_dropout_fusion", "gradient_accumulation_fusion",
      "masked_softmax_fusion", "moe_grouped_gemm", "persist_layer_norm"});
 
-// The last part of a path, or the one before it where the last tells of an object of Python.
+// The last part of a path.
 std::string key_of(const std::string& path) {
   const std::size_t dot = path.rfind('.');
   return dot == std::string::npos ? path : path.substr(dot + 1);
@@ -200,7 +211,9 @@ class Settings {
       made.assumed.push_back(sentence);
       made.scenario["assumptions"].push_back(sentence);
     }
-    std::erase_if(made.not_looked_at, [&](const std::string& path) { return costs_nothing(path); });
+    std::erase_if(made.not_looked_at,
+                  [&](const std::string& place) { return costs_nothing(place); });
+    for (std::string& place : made.not_looked_at) place = path_of(place);
     for (const std::string& path : config_.paths())
       if (!belongs(path, layout_.sections) && !belongs(path, layout_.without_cost) &&
           !path.starts_with('_'))
@@ -220,11 +233,12 @@ class Settings {
   void add_section(std::string_view section) {
     for (const std::string& path : config_.paths()) {
       if (!section.empty() && !path.starts_with(std::string(section) + ".")) continue;
-      std::string inner = section.empty() ? path : path.substr(section.size() + 1);
-      if (inner.ends_with("._target_")) inner.resize(inner.size() - 9);
-      if (inner.find('.') != std::string::npos || inner.starts_with('_')) continue;
-      const Json value = config_.raw(path);
-      set(inner, text_of(value), config_.place(path));
+      std::string at = path;
+      if (at.ends_with("._target_")) at.resize(at.size() - 9);  // an object of Python
+      const std::string inner = section.empty() ? at : at.substr(section.size() + 1);
+      const bool is_section = std::ranges::find(layout_.sections, at) != layout_.sections.end();
+      if (is_section || inner.find('.') != std::string::npos || inner.starts_with('_')) continue;
+      set(inner, text_of(config_.raw(path)), config_.place(at));
     }
   }
 
@@ -254,8 +268,7 @@ class Settings {
     if (is("bf16", "True") && is("grad_reduce_in_fp32", "False"))
       values_["grad_reduce_in_bf16"] = "True";
     if (is("bias", "False")) values_["disable_bias_linear"] = "True";
-    if (value("type") == "GPT2BPETokenizer" || value("tokenizer_type").empty())
-      if (!value("type").empty()) values_["tokenizer_type"] = value("type");
+    if (!value("type").empty()) values_.emplace("tokenizer_type", value("type"));
     if (value("name") == "distributed_fused_adam") {
       values_["use_distributed_optimizer"] = "True";
       values_["overlap_grad_reduce"] = value("overlap_grad_sync");
@@ -269,9 +282,15 @@ class Settings {
           "gated_linear_unit", "activation", "share_embeddings_and_output_weights",
           "check_for_nan_in_grad", "grad_reduce_in_fp32", "add_position_embedding"})
       values_.erase(derived);
-    for (const std::string_view key : kOnByDefault)
+    for (const std::string_view key : kOnByDefault) {
       if (is(std::string(key), "False"))
         assumed_.push_back(fmt::format("{} is off, which is simulated as on", key));
+      values_.erase(std::string(key));
+    }
+    if (value("num_experts").empty())
+      std::erase_if(values_, [](const auto& entry) {
+        return entry.first.starts_with("moe_") || entry.first.starts_with("expert_");
+      });
     if (is("cuda_graph_impl", "local") || is("cuda_graph_impl", "transformer_engine") ||
         is("enable_cuda_graph", "True") || is("external_cuda_graph", "True"))
       assumed_.emplace_back("the host issues every kernel: CUDA graphs are not simulated");
@@ -322,15 +341,18 @@ class Settings {
       if (!p.contains(overlap)) p[overlap] = false;
   }
 
+  // The path in "line 12: model.num_layers".
+  static std::string path_of(const std::string& place) {
+    return place.substr(place.rfind(' ') + 1);  // npos + 1 is 0
+  }
+
   // A printed configuration states every setting: one that is off asks for nothing.
   bool costs_nothing(const std::string& place) const {
-    const std::string path = place.substr(place.rfind(' ') + 1);
-    const std::string key = key_of(path);
-    const Json off = false;
+    const std::string key = key_of(path_of(place));
     for (const auto& [name, spelled] : spelling_)
       if (spelled == place && (values_.contains(name) ? values_.at(name) : "") == "False")
         return true;
-    return std::ranges::any_of(kWithoutCost,
+    return std::ranges::any_of(kMegatronWithoutCost,
                                [&](std::string_view prefix) { return key.starts_with(prefix); });
   }
 

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kWithoutCost = std::to_array<std::string_view>(
+constexpr auto kNanotronWithoutCost = std::to_array<std::string_view>(
     {"checkpoints", "data_stages", "data", "general", "lighteval", "logging", "metrics_logging",
      "model.init_method", "model.model_config", "optimizer.learning_rate_scheduler",
      "optimizer.optimizer_factory.adam_*", "optimizer.optimizer_factory.torch_adam_is_fused",
@@ -37,7 +37,7 @@ class Nano {
       draft_.assume("every expert gets as many tokens as any other");
     }
     draft_.assume("kernels and memory are those of PyTorch: none of Nanotron's own are known");
-    return draft_.finish(config_, kWithoutCost);
+    return draft_.finish(config_, kNanotronWithoutCost);
   }
 
  private:
@@ -61,7 +61,6 @@ class Nano {
     fields["source"] = config_.file();
     if (config_.has("model.model_config.sliding_window_size"))
       draft_.assume("attention within a sliding window is counted over the whole sequence");
-    if (machine_.vocab) fields["vocab"] = *machine_.vocab;
     if (experts.is_object()) add_experts(fields, experts);
     return fields;
   }
@@ -121,7 +120,7 @@ class Nano {
     p["zero_stage"] = stage;
     p["overlap_tensor"] = config_.on("parallelism.tp_linear_async_communication");
     p["overlap_grad_reduce"] = true;
-    p["gradient_buckets"] = "pytorch";
+    if (stage == 0) p["gradient_buckets"] = "pytorch";
     p["bucket_parameters"] = bucket();
     if (stage == 1) p["overlap_param_gather"] = false;
     draft_.assume("gradients are reduced in DDP's buckets during the last backward");
@@ -158,7 +157,8 @@ class Nano {
 
   void add_training() {
     Json& t = draft_.training;
-    t["sequence_length"] = config_.need("tokens.sequence_length");
+    t["sequence_length"] =
+        machine_.sequence ? *machine_.sequence : config_.need("tokens.sequence_length");
     draft_.batch(config_, "tokens.micro_batch_size", config_.need("tokens.micro_batch_size"),
                  config_.size("tokens.batch_accumulation_per_replica", 1), data_);
     const std::string type = config_.word("model.dtype", "bfloat16");

@@ -87,6 +87,10 @@ std::optional<std::string> published_model(const std::string& hugging_face_name)
 
 std::int64_t ScenarioDraft::launch(const LaunchMachine& machine, const LaunchedSizes& sizes,
                                    const std::string& file) {
+  if (machine.vocab && !model.is_null()) {
+    if (model.is_string()) model = model_fields(model.get<std::string>());
+    model["vocab"] = *machine.vocab;
+  }
   LaunchedCluster launched = launched_cluster(machine, sizes, file);
   cluster_ = std::move(launched.section);
   for (std::string& sentence : launched.assumed) assume(std::move(sentence));

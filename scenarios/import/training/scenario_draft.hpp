@@ -39,7 +39,8 @@ class ScenarioDraft {
   void use_framework(std::string framework) { framework_ = std::move(framework); }
   void assume(std::string sentence) { assumed_.push_back(std::move(sentence)); }
 
-  // Sets the cluster and returns the number of its GPUs.
+  // Sets the cluster, and the vocabulary of the model if the user states one. Returns the number of
+  // GPUs. REQUIRES: the model is set.
   std::int64_t launch(const LaunchMachine& machine, const LaunchedSizes& sizes,
                       const std::string& file);
 

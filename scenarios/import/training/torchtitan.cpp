@@ -15,35 +15,36 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr auto kWithoutCost = std::to_array<std::string_view>({"checkpoint",
-                                                               "comm",
-                                                               "debug",
-                                                               "experimental.custom_import",
-                                                               "experimental.custom_args_module",
-                                                               "fault_tolerance.enable",
-                                                               "job",
-                                                               "lr_scheduler",
-                                                               "memory_estimation.enabled",
-                                                               "metrics",
-                                                               "model.hf_assets_path",
-                                                               "model.norm_type",
-                                                               "model.print_after_conversion",
-                                                               "model.tokenizer_path",
-                                                               "model.tokenizer_type",
-                                                               "optimizer.beta1",
-                                                               "optimizer.beta2",
-                                                               "optimizer.eps",
-                                                               "optimizer.lr",
-                                                               "optimizer.weight_decay",
-                                                               "profiling",
-                                                               "training.dataset",
-                                                               "training.dataset_path",
-                                                               "training.deterministic",
-                                                               "training.gc_debug",
-                                                               "training.gc_freq",
-                                                               "training.seed",
-                                                               "training.steps",
-                                                               "validation"});
+constexpr auto kTitanWithoutCost =
+    std::to_array<std::string_view>({"checkpoint",
+                                     "comm",
+                                     "debug",
+                                     "experimental.custom_import",
+                                     "experimental.custom_args_module",
+                                     "fault_tolerance.enable",
+                                     "job",
+                                     "lr_scheduler",
+                                     "memory_estimation.enabled",
+                                     "metrics",
+                                     "model.hf_assets_path",
+                                     "model.norm_type",
+                                     "model.print_after_conversion",
+                                     "model.tokenizer_path",
+                                     "model.tokenizer_type",
+                                     "optimizer.beta1",
+                                     "optimizer.beta2",
+                                     "optimizer.eps",
+                                     "optimizer.lr",
+                                     "optimizer.weight_decay",
+                                     "profiling",
+                                     "training.dataset",
+                                     "training.dataset_path",
+                                     "training.deterministic",
+                                     "training.gc_debug",
+                                     "training.gc_freq",
+                                     "training.seed",
+                                     "training.steps",
+                                     "validation"});
 
 // A flavor whose shape is published: torchtitan/models/*/__init__.py.
 struct Flavor {
@@ -105,7 +106,7 @@ class Titan {
       draft_.assume("every expert gets as many tokens as any other");
     }
     draft_.assume("the kernel times of framework torchtitan are those of H100s limited to 500 W");
-    return draft_.finish(config_, kWithoutCost);
+    return draft_.finish(config_, kTitanWithoutCost);
   }
 
  private:

@@ -14,73 +14,80 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Prefixes of arguments that do not affect the time and memory of a step.
-constexpr auto kWithoutCost = std::to_array<std::string_view>({"adam_",
-                                                               "cache_dir",
-                                                               "config_file",
-                                                               "config_overrides",
-                                                               "data",
-                                                               "ddp_timeout",
-                                                               "deepspeed",
-                                                               "disable_tqdm",
-                                                               "do_",
-                                                               "eval_",
-                                                               "evaluation_",
-                                                               "hub_",
-                                                               "include",
-                                                               "hostfile",
-                                                               "learning_rate",
-                                                               "load_best",
-                                                               "local_rank",
-                                                               "logging_",
-                                                               "log_",
-                                                               "lora_alpha",
-                                                               "lora_dropout",
-                                                               "low_cpu_mem",
-                                                               "lr_",
-                                                               "machine_rank",
-                                                               "main_process",
-                                                               "main_training",
-                                                               "master_",
-                                                               "max_eval",
-                                                               "max_steps",
-                                                               "max_train",
-                                                               "metric_",
-                                                               "node_rank",
-                                                               "num_train",
-                                                               "num_workers",
-                                                               "output_dir",
-                                                               "overwrite_",
-                                                               "per_device_eval",
-                                                               "preprocessing",
-                                                               "push_to_hub",
-                                                               "rdzv_",
-                                                               "remove_unused",
-                                                               "report_to",
-                                                               "resume_",
-                                                               "rope_scaling",
-                                                               "run_name",
-                                                               "save_",
-                                                               "seed",
-                                                               "streaming",
-                                                               "token",
-                                                               "trust_remote",
-                                                               "use_fast",
-                                                               "validation_",
-                                                               "warmup_",
-                                                               "weight_decay",
-                                                               "template",
-                                                               "prompt_template",
-                                                               "packing_seed",
-                                                               "logging"});
+constexpr auto kTrainerWithoutCost = std::to_array<std::string_view>({"adam_",
+                                                                      "cache_dir",
+                                                                      "config_file",
+                                                                      "config_overrides",
+                                                                      "data",
+                                                                      "ddp_timeout",
+                                                                      "deepspeed",
+                                                                      "disable_tqdm",
+                                                                      "do_",
+                                                                      "eval_",
+                                                                      "evaluation_",
+                                                                      "hub_",
+                                                                      "include",
+                                                                      "hostfile",
+                                                                      "learning_rate",
+                                                                      "load_best",
+                                                                      "local_rank",
+                                                                      "logging_",
+                                                                      "log_",
+                                                                      "lora_alpha",
+                                                                      "lora_dropout",
+                                                                      "low_cpu_mem",
+                                                                      "lr_",
+                                                                      "machine_rank",
+                                                                      "main_process",
+                                                                      "main_training",
+                                                                      "master_",
+                                                                      "max_eval",
+                                                                      "max_steps",
+                                                                      "max_train",
+                                                                      "metric_",
+                                                                      "node_rank",
+                                                                      "num_train",
+                                                                      "num_workers",
+                                                                      "output_dir",
+                                                                      "overwrite_",
+                                                                      "per_device_eval",
+                                                                      "preprocessing",
+                                                                      "push_to_hub",
+                                                                      "rdzv_",
+                                                                      "remove_unused",
+                                                                      "report_to",
+                                                                      "resume_",
+                                                                      "rope_scaling",
+                                                                      "run_name",
+                                                                      "save_",
+                                                                      "seed",
+                                                                      "streaming",
+                                                                      "token",
+                                                                      "trust_remote",
+                                                                      "use_fast",
+                                                                      "validation_",
+                                                                      "warmup_",
+                                                                      "weight_decay",
+                                                                      "template",
+                                                                      "prompt_template",
+                                                                      "packing_seed",
+                                                                      "logging"});
 
-// The configuration that is not JSON, YAML or TOML is the script.
+// The script is the file that is no JSON, YAML or TOML.
 const ImportFile* script_of(const ImportRequest& request) {
+  const ImportFile* script = nullptr;
   for (const ImportFile& file : request.files) {
     const bool configuration = file.name.ends_with(".json") || file.name.ends_with(".yaml") ||
                                file.name.ends_with(".yml") || file.name.ends_with(".toml");
-    if (!configuration) return &file;
+    if (configuration) continue;
+    if (script != nullptr)
+      throw InputError(Problem{.file = file.name,
+                               .pointer = {},
+                               .problem = "is a second script beside " + script->name,
+                               .hint = "give one of them"});
+    script = &file;
   }
-  return nullptr;
+  return script;
 }
 
 LaunchArguments arguments_of(const ImportRequest& request) {
@@ -201,7 +208,7 @@ void TrainerArguments::add_optimizer(ScenarioDraft& draft) {
 void TrainerArguments::add_not_looked_at(ImportedScenario& made) const {
   for (const std::string& name : arguments_.unread()) {
     const bool costs = std::ranges::none_of(
-        kWithoutCost, [&](std::string_view prefix) { return name.starts_with(prefix); });
+        kTrainerWithoutCost, [&](std::string_view prefix) { return name.starts_with(prefix); });
     if (costs) made.not_looked_at.push_back(as_flag(name));
   }
 }

@@ -38,6 +38,7 @@ struct TrainingFormat {
   std::string_view options;  // that its example needs
   std::string_view example;  // a file of the tree, or several
   std::string_view fields;   // what is understood, for the table of formats
+  std::size_t most_files;    // that it reads together
   // Throws InputError for a file that contradicts itself or states too little.
   ImportedScenario (*read)(const ImportRequest&);
   bool (*looks_like)(const ImportSample&);

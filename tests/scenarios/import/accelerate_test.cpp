@@ -104,7 +104,7 @@ TEST(Accelerate, AFileOfDeepSpeedIsRead) {
 // Is what contradicts itself or is missing refused?
 TEST(Accelerate, WhatIsWrongIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(changed(kFsdp, "num_processes: 16", "num_processes: 15"), shipped(kScript)),
-              HasSubstr("line 22: num_processes is 15, no multiple of 2 machines"));
+              HasSubstr("line 21: num_processes is 15, no multiple of 2 machines"));
   EXPECT_THAT(refusal(changed(kFsdp, "HYBRID_SHARD", "SOME"), shipped(kScript)),
               HasSubstr("fsdp_config.fsdp_sharding_strategy is \"SOME\" (it may be FULL_SHARD"));
   EXPECT_THAT(

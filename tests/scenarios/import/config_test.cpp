@@ -149,7 +149,7 @@ TEST(Config, AValueOfAnotherTypeIsRefusedWithItsLine) {
   EXPECT_EQ(integer("m.absent.deeper"), "taken");
   EXPECT_EQ(integer("m.name"), "a.yaml: line 3: m.name is \"four\", which is no number");
   EXPECT_EQ(integer("m.half"), "a.yaml: line 4: m.half is 0.5, which is no whole number");
-  EXPECT_EQ(integer("m.big"), "a.yaml: line 5: m.big is 1e+12, more than 1000000000");
+  EXPECT_EQ(integer("m.big"), "a.yaml: line 5: m.big is 1000000000000, more than 1000000000");
   EXPECT_EQ(problem([](Config& config) { (void)config.flag("m.flag"); }),
             "a.yaml: line 9: m.flag is \"maybe\", which is neither true nor false");
   EXPECT_EQ(problem([](Config& config) { (void)config.text("m.list"); }),

@@ -91,8 +91,9 @@ TEST(MaxText, WhatIsWrongIsRefusedWithItsLine) {
               HasSubstr("line 6: model_name is \"llama9\", whose shape is not known"));
   EXPECT_THAT(refusal(changed(kDense, "remat_policy: \"full\"", "remat_policy: \"some\"")),
               HasSubstr("remat_policy is \"some\", which is not simulated"));
-  EXPECT_THAT(refusal(changed(kDense, "dcn_fsdp_parallelism: 16", "dcn_fsdp_parallelism: 8")),
-              HasSubstr("the launch runs 64 processes, which 16 nodes of 4 GPUs"));
+  EXPECT_THAT(refusal(changed(kDense, "dcn_fsdp_parallelism: 16", "dcn_fsdp_parallelism: 8"),
+                      {.node = "dgx_h100", .gpus = 128}),
+              HasSubstr("the launch runs 64 processes, and --gpus says 128"));
   EXPECT_THAT(refusal(changed(kDense, "ici_tensor_parallelism: 1", "ici_tensor_parallelism: 0")),
               HasSubstr("ici_tensor_parallelism is 0"));
   EXPECT_THAT(refusal(changed(kDense, "per_device_batch_size: 2", "per_device_batch_size: 0.3")),

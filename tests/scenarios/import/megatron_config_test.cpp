@@ -39,7 +39,7 @@ TEST(MegatronConfig, AYamlFileIsTheScriptWithTheSameArguments) {
       scenario_of_megatron(read_launch_arguments(script, "run.sh"), machine);
   for (const char* section : {"model", "cluster", "parallelism", "training"})
     EXPECT_EQ(yaml.scenario[section], launch.scenario[section]) << section;
-  EXPECT_THAT(yaml.not_looked_at, ElementsAre("line 70: a_new_setting"));
+  EXPECT_THAT(yaml.not_looked_at, ElementsAre("a_new_setting"));
   const Scenario scenario = scenario_of(yaml);
   EXPECT_EQ(parameter_count(scenario.plan.architecture),
             parameter_count(load_architecture("llama3-8b")));
@@ -73,7 +73,7 @@ TEST(MegatronConfig, AConfigurationOfMegatronBridgeGivesItsScenario) {
   EXPECT_TRUE(t.fused_loss);
   EXPECT_EQ(parameter_count(scenario.plan.architecture),
             parameter_count(load_architecture("llama3-70b")));
-  EXPECT_THAT(made.not_looked_at, ElementsAre("line 73: model.cross_entropy_fusion_impl"));
+  EXPECT_THAT(made.not_looked_at, ElementsAre("model.cross_entropy_fusion_impl"));
   expect_runs(scenario);
 }
 
@@ -95,7 +95,7 @@ TEST(MegatronConfig, SettingsThatAreOffStayOff) {
 TEST(MegatronConfig, LayoutsPrecisionsAndMomentsAreRead) {
   ImportFile file = changed(kBridge, "virtual_pipeline_model_parallel_size: 5",
                             "virtual_pipeline_model_parallel_size: 5\n"
-                            "  pipeline_model_parallel_layout: Et*3|(tttt|)*18t*5|L");
+                            "  pipeline_model_parallel_layout: Et*3|(tttt|)*18t*5L");
   const auto set = [&](const std::string& from, const std::string& to) {
     ASSERT_NE(file.text.find(from), std::string::npos) << from;
     file.text.replace(file.text.find(from), from.size(), to);
@@ -107,11 +107,10 @@ TEST(MegatronConfig, LayoutsPrecisionsAndMomentsAreRead) {
       "  exp_avg_sq_dtype: {_call_: false, _target_: torch.bfloat16}\n");
   const ImportedScenario made = nemo(file, {.node = "dgx_h100", .nodes = 8});
   const auto& stages = made.scenario["parallelism"]["layers_per_stage"];
-  ASSERT_EQ(stages.size(), 21U);
+  ASSERT_EQ(stages.size(), 20U);
   EXPECT_EQ(stages[0], 3);
   EXPECT_EQ(stages[1], 4);
   EXPECT_EQ(stages[19], 5);
-  EXPECT_EQ(stages[20], 0);
   EXPECT_EQ(made.scenario["training"]["recipe"], "fp8_cached");
   EXPECT_EQ(made.scenario["training"]["optimizer"], "adam_16bit_moments");
 }
@@ -161,9 +160,9 @@ TEST(MegatronConfig, WhatIsWrongIsRefusedAsTheFileSpellsIt) {
   EXPECT_THAT(problem(shipped("nemo/nemo1_gpt.yaml"), 2),
               HasSubstr("model.ffn_hidden_size is \"${multiply:4, ${.hidden_size}}\""));
   EXPECT_THAT(problem(changed(kBridge, "  num_layers: 80\n", "")),
-              HasSubstr("--num-layers is not there"));
+              HasSubstr("num_layers is not there"));
   EXPECT_THAT(problem(changed(kBridge, "num_layers: 80", "num_layers: many")),
-              HasSubstr("line 90: model.num_layers is \"many\", which is no number"));
+              HasSubstr("line 80: model.num_layers is \"many\", which is no number"));
   EXPECT_THAT(problem(shipped(kBridge), 3), HasSubstr("24 GPUs are not divisible by tensor 4"));
   EXPECT_THAT(problem(changed(kBridge, "global_batch_size: 128", "global_batch_size: 127")),
               HasSubstr("global_batch_size"));

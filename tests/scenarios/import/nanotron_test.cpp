@@ -68,14 +68,14 @@ TEST(Nanotron, ExpertsAndOtherModesAreRead) {
   EXPECT_EQ(scenario.plan.parallelism.expert, 2);
   EXPECT_EQ(scenario.plan.parallelism.data, 8);
   EXPECT_EQ(scenario.plan.training.recompute, Recompute::Full);
-  EXPECT_EQ(scenario.plan.training.recipe.name, "pure_16bit");
+  EXPECT_EQ(scenario.plan.training.recipe, "pure_16bit");
   expect_runs(scenario);
 }
 
 // Is what contradicts itself or is missing refused, with its line?
 TEST(Nanotron, WhatIsWrongIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(changed(kFile, "tp_mode: REDUCE_SCATTER", "tp_mode: SOME")),
-              HasSubstr("line 65: parallelism.tp_mode is \"SOME\" (it may be ALL_REDUCE"));
+              HasSubstr("line 70: parallelism.tp_mode is \"SOME\" (it may be ALL_REDUCE"));
   EXPECT_THAT(refusal(changed(kFile, "  dp: 4\n", "")), HasSubstr("parallelism.dp is not there"));
   EXPECT_THAT(refusal(changed(kFile, "    hidden_size: 4096\n", "")), HasSubstr("hidden_size"));
   EXPECT_THAT(refusal(changed(kFile, "is_llama_config", "is_starcoder_config")),

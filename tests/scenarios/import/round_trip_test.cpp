@@ -135,7 +135,7 @@ TEST(RoundTrip, EveryScenarioOfMegatronImportsAndRunsAtEveryWorldOfWholeReplicas
       }
       const ImportedScenario launch = imported(line, {});
       ASSERT_EQ(launch.scenario["parallelism"]["data"], world / replica) << name << " " << world;
-      ASSERT_TRUE(launch.not_looked_at.empty()) << fmt::format("{}", launch.unknown.front());
+      ASSERT_TRUE(launch.not_looked_at.empty()) << fmt::format("{}", launch.not_looked_at.front());
       if (!is_run(world, replica)) continue;
       const Scenario made = read_scenario_document(name, launch.scenario);
       ASSERT_EQ(made.plan.world(), world);

@@ -92,7 +92,7 @@ TEST(Torchtitan, SectionsOfEarlierReleasesAreRead) {
 TEST(Torchtitan, WhatIsWrongIsRefusedWithItsLine) {
   EXPECT_THAT(
       refusal(changed(kSmall, "\"8B\"", "\"9B\"")),
-      HasSubstr("llama3_8b.toml: line 16: model.flavor is \"9B\" of model \"llama3\", whose "
+      HasSubstr("llama3_8b.toml: line 17: model.flavor is \"9B\" of model \"llama3\", whose "
                 "shape is not known (known are deepseek_v3 671B"));
   EXPECT_THAT(refusal(changed(kSmall, "flavor = \"8B\"", "")),
               HasSubstr("model.flavor is not there"));
