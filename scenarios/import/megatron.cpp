@@ -346,8 +346,9 @@ class Launch {
     return on("use_distributed_optimizer") || (fsdp && strategy == "optim") ? 1 : 0;
   }
 
-  // Returns the layers of every stage of a layout such as "Et*3|(tt|)*29m|L": t is a layer, E the
-  // embedding, m a layer of multi-token prediction and L the loss (--pipeline-model-parallel-layout).
+  // Returns the layers of every stage of a --pipeline-model-parallel-layout such as
+  // "Et*3|(tt|)*29m|L": t is a layer, E the embedding, m a layer of multi-token prediction and L
+  // the loss.
   Json stages_of_layout(const std::string& layout, std::int64_t pipeline) {
     const std::string plain = expanded_layout(layout);
     Json stages = Json::array();

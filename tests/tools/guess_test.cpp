@@ -1,5 +1,5 @@
-// `trainyard import --guess`: every format of import is found by its files alone, and imported where
-// its options are there.
+// `trainyard import --guess`: every format of import is found by its files alone, and imported
+// where its options are there.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -45,8 +45,8 @@ void add_explain(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 
-// The formats of `trainyard import` that make something other than a scenario. Each has one function
-// here, one file import_<what>.cpp, one table entry in command_import.cpp, and one line in
+// The formats of `trainyard import` that make something other than a scenario. Each has one
+// function here, one file import_<what>.cpp, one table entry in command_import.cpp, and one line in
 // CMakeLists.txt. Formats that make a scenario are rows of training_formats()
 // (scenarios/import/training/training_format.hpp).
 void add_import_chakra(CLI::App& import, Action& action);

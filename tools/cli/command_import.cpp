@@ -35,8 +35,8 @@ bool is_topology_matrix(const ImportSample& sample) {
   return holds(sample, "GPU0") && (holds(sample, "CPU Affinity") || holds(sample, " X "));
 }
 
-// A format that makes something other than a scenario has a function, which adds its subcommand, and
-// a row.
+// A format that makes something other than a scenario has a function, which adds its subcommand,
+// and a row.
 struct Row {
   void (*add)(CLI::App&, Action&);
   const char* name;

@@ -45,7 +45,6 @@ constexpr auto kMegatronWithoutCost =
     std::to_array<std::string_view>({"accelerator",
                                      "activation_func",
                                      "apply_query_key_layer_scaling",
-                                     "attention_backend",
                                      "barrier_with_L1_time",
                                      "batch_p2p_comm",
                                      "batch_p2p_sync",
@@ -61,10 +60,8 @@ constexpr auto kMegatronWithoutCost =
                                      "cuda_graph_use",
                                      "cuda_graph_warmup",
                                      "decoupled_",
-                                     "deepep",
                                      "delimiter",
                                      "dist_",
-                                     "dsa_",
                                      "exit_",
                                      "fp4_recipe",
                                      "fp8_amax",
@@ -79,7 +76,6 @@ constexpr auto kMegatronWithoutCost =
                                      "gradient_accumulation_fusion",
                                      "gradient_reduce_div_fusion",
                                      "hf_model_id",
-                                     "hierarchical_",
                                      "image_",
                                      "inference_",
                                      "init_method",
@@ -87,7 +83,10 @@ constexpr auto kMegatronWithoutCost =
                                      "layernorm_epsilon",
                                      "library",
                                      "limit_",
-                                     "linear_",
+                                     "linear_conv",
+                                     "linear_key",
+                                     "linear_num",
+                                     "linear_value",
                                      "lion_",
                                      "lr_",
                                      "main_",
@@ -121,7 +120,8 @@ constexpr auto kMegatronWithoutCost =
                                      "muon_",
                                      "mup_",
                                      "native_amp",
-                                     "nccl_",
+                                     "nccl_all_reduce_for_prefill",
+                                     "nccl_communicator",
                                      "num_dataset",
                                      "onnx_",
                                      "original_max",
@@ -235,9 +235,9 @@ class Settings {
       if (!section.empty() && !path.starts_with(std::string(section) + ".")) continue;
       std::string at = path;
       if (at.ends_with("._target_")) at.resize(at.size() - 9);  // an object of Python
+      if (std::ranges::find(layout_.sections, at) != layout_.sections.end()) continue;
       const std::string inner = section.empty() ? at : at.substr(section.size() + 1);
-      const bool is_section = std::ranges::find(layout_.sections, at) != layout_.sections.end();
-      if (is_section || inner.find('.') != std::string::npos || inner.starts_with('_')) continue;
+      if (inner.find('.') != std::string::npos || inner.starts_with('_')) continue;
       set(inner, text_of(config_.raw(path)), config_.place(at));
     }
   }

@@ -83,7 +83,7 @@ const ImportFile* script_of(const ImportRequest& request) {
     if (script != nullptr)
       throw InputError(Problem{.file = file.name,
                                .pointer = {},
-                               .problem = "is a second script beside " + script->name,
+                               .problem = "is a second script, after " + script->name,
                                .hint = "give one of them"});
     script = &file;
   }
