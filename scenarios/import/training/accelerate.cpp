@@ -95,8 +95,11 @@ class Accelerate {
   // What the file and the script state of the launch.
   static LaunchedSizes sizes_of(Config& config, TrainerArguments& script) {
     LaunchedSizes sizes = script.sizes();
-    if (config.has("num_machines")) sizes.hosts = config.size("num_machines", 1);
-    if (config.has("num_processes")) sizes.world = config.size("num_processes", 1);
+    // Options of `accelerate launch` have precedence over the file.
+    const std::int64_t hosts = config.size("num_machines", 1);
+    const std::int64_t world = config.size("num_processes", 1);
+    if (!sizes.hosts && config.has("num_machines")) sizes.hosts = hosts;
+    if (!sizes.world && config.has("num_processes")) sizes.world = world;
     if (sizes.hosts && sizes.world) {
       if (*sizes.world % *sizes.hosts != 0)
         config.refuse("num_processes",
@@ -171,9 +174,10 @@ class Accelerate {
     } else if (replicate_ > 1) {
       p["shard"] = data_ / replicate_;
     }
+    draft_.assume("microbatches accumulate whole gradients, which are reduced once a step");
     add_prefetch(version);
     recomputes_ = config_.on(fsdp("activation_checkpointing"));
-    p["reduce_every_microbatch"] = true;
+    p["reduce_every_microbatch"] = false;
     if (config_.on(fsdp("offload_params")))
       draft_.offload = {{"optimizer", "cpu"}, {"weights", true}};
   }

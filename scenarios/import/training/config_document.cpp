@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -23,8 +24,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Aliases of YAML repeat parts, so a short file can describe a large document.
-constexpr std::size_t kValuesMost = 200'000;
+// No configuration is larger. Aliases of YAML repeat parts, so a short file can describe a large
+// document.
+constexpr std::size_t kBytesMost = std::size_t{2} << 20U;
+constexpr std::size_t kValuesMost = 20'000;
 constexpr std::size_t kDepthMost = 100;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& problem,
@@ -167,6 +170,9 @@ void read_yaml(const std::string& text, ConfigDocument& document) {
     if (all.size() > 1)
       refuse(document.file, fmt::format("holds {} documents", all.size()), "keep one of them");
     if (!all.empty()) document.values = FromYaml(document).value_of(all.front(), "", 0);
+  } catch (const YAML::DeepRecursion& error) {
+    refuse(document.file,
+           fmt::format("line {}: is nested deeper than {}", error.mark.line + 1, error.depth()));
   } catch (const YAML::Exception& error) {
     refuse(document.file, fmt::format("line {}, column {}: {}", error.mark.line + 1,
                                       error.mark.column + 1, error.msg));
@@ -291,6 +297,8 @@ Syntax syntax_of(const std::string& text, const std::string& file) {
 }  // namespace
 
 ConfigDocument read_config(const std::string& text, const std::string& file) {
+  if (text.size() > kBytesMost)
+    refuse(file, fmt::format("is larger than {} MiB, as no configuration is", kBytesMost >> 20U));
   ConfigDocument document{.file = file, .values = {}};
   switch (syntax_of(text, file)) {
     case Syntax::Braces:

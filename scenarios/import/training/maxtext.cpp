@@ -417,6 +417,10 @@ class MaxText {
                                  "microbatches do not share evenly",
                                  device, world_, device, round, data_, microbatches_));
     const std::int64_t steps = config_.size("gradient_accumulation_steps", 1);
+    if (steps > 1 && pipeline_ == 1 && draft_.parallelism["zero_stage"] == 3) {
+      draft_.parallelism["reduce_every_microbatch"] = true;
+      draft_.assume("sharded gradients are reduced for every microbatch");
+    }
     draft_.batch(config_, "per_device_batch_size", static_cast<std::int64_t>(replica),
                  product_of({steps, microbatches_}), data_);
   }

@@ -81,6 +81,7 @@ constexpr auto kMegatronWithoutCost =
                                      "init_method",
                                      "kitchen_",
                                      "layernorm_epsilon",
+                                     "layernorm_zero",
                                      "library",
                                      "limit_",
                                      "linear_conv",

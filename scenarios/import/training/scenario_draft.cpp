@@ -28,6 +28,8 @@ constexpr auto kPublishedModels = std::to_array<PublishedModel>({
     {"llama-2-13b", "llama2-13b"},
     {"llama-2-70b", "llama2-70b"},
     {"llama-2-7b", "llama2-7b"},
+    {"llama-3-70b", "llama3-70b"},
+    {"llama-3-8b", "llama3-8b"},
     {"llama-3.1-405b", "llama3-405b"},
     {"llama-3.1-70b", "llama3-70b"},
     {"llama-3.1-8b", "llama3-8b"},

@@ -192,8 +192,9 @@ class Titan {
     const std::int64_t expert = config_.size("parallelism.expert_parallel_degree", 1);
     if (!draft_.has_experts()) return;
     p["expert"] = expert;
-    // Experts use the tensor ranks for more experts, unless the file says otherwise.
-    p["expert_tensor"] = config_.size("parallelism.expert_tensor_parallel_degree", 1);
+    // Expert parallelism takes the tensor ranks, too, unless the file says otherwise.
+    const std::int64_t tensor = config_.get("parallelism.expert_tensor_parallel_degree", 0);
+    p["expert_tensor"] = tensor > 0 ? tensor : expert > 1 ? 1 : 0;
   }
 
   void add_reshard(bool sharded) {
@@ -280,6 +281,9 @@ class Titan {
           fmt::format("the pipeline is filled once a step, not once for each of {} rounds "
                       "of gradient accumulation",
                       steps));
+    // FSDP reduces in every round; a pipeline reduces with its last microbatch.
+    if (pipeline_ == 1 && steps > 1 && draft_.parallelism["zero_stage"] == 3)
+      draft_.parallelism["reduce_every_microbatch"] = true;
     draft_.batch(config_, "training.global_batch_size", micro, steps * (local / micro), data_);
   }
 

@@ -149,6 +149,7 @@ void TrainerArguments::add_model(ScenarioDraft& draft, const LaunchMachine& mach
            "name a model, or the path of its config.json, with --model");
   } else if (const std::optional<std::string> known = published_model(name)) {
     draft.model = *known;
+    draft.assume(fmt::format("{} has the shape of {}", name, *known));
   } else {
     refuse(fmt::format("trains \"{}\", whose shape is not known here", name),
            "give the path of its config.json with --model");

@@ -104,19 +104,23 @@ TEST(ConfigDocument, ErrorsOfSyntaxNameTheLine) {
   EXPECT_THAT(refusal("? [a, b]\n: 1\n"), HasSubstr("line 1: a key is not text"));
 }
 
-// Are documents that grow without end refused?
-TEST(ConfigDocument, AliasesThatMultiplyAreRefused) {
+// Are documents that grow without end, nest without end or are too large refused?
+TEST(ConfigDocument, DocumentsWithoutEndAreRefused) {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 8; ++i) {
     text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [";
     for (int j = 0; j < 10; ++j) text += (j > 0 ? ", *a" : "*a") + std::to_string(i - 1);
     text += "]\n";
   }
-  EXPECT_THAT(refusal(text), HasSubstr("holds more than 200000 values"));
+  EXPECT_THAT(refusal(text), HasSubstr("holds more than 20000 values"));
   std::string deep = "a: ";
   for (int i = 0; i < 300; ++i) deep += "[";
   for (int i = 0; i < 300; ++i) deep += "]";
   EXPECT_THAT(refusal(deep), HasSubstr("is nested deeper than 100"));
+  EXPECT_THAT(refusal("a: " + std::string(100'000, '[')), HasSubstr("line 1: is nested deeper"));
+  EXPECT_THAT(refusal("a = " + std::string(100'000, '['), "a.toml"), HasSubstr("line 1"));
+  EXPECT_THAT(refusal("a: &x [*x]\n"), HasSubstr("is nested deeper than 100"));
+  EXPECT_THAT(refusal("a: " + std::string(3 << 20, 'x')), HasSubstr("is larger than 2 MiB"));
 }
 
 // Is the last of two values of a name taken, as PyYAML does, and said?
