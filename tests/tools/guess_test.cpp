@@ -74,7 +74,7 @@ TEST(Guess, AFileIsImportedWhereItsOptionsAreThere) {
   const std::string titan = "trainyard import --guess " + kFolder + "torchtitan/llama3_8b.toml ";
   const Outcome made = scratch.sh(titan + "-o made.json --node grand_teton_h100 --nodes 1");
   ASSERT_EQ(made.exit, 0) << made.err;
-  EXPECT_THAT(made.out, HasSubstr("supposed:\n"));
+  EXPECT_THAT(made.out, HasSubstr("assumed:\n"));
   EXPECT_THAT(made.out, HasSubstr("Scenario  made.json   (8 GPUs; trainyard run made.json)"));
   const Outcome direct = scratch.sh("trainyard import torchtitan " + kFolder +
                                     "torchtitan/llama3_8b.toml -o direct.json --node "

@@ -93,6 +93,9 @@ struct Explanation {
 // (reproducible-builds.org), and today otherwise.
 [[nodiscard]] std::string import_date();
 
+// What an importer assumed, as a list: "assumed:" and a line for each. Empty without assumptions.
+[[nodiscard]] std::string assumptions_text(const std::vector<std::string>& assumed);
+
 // One line that names the error in a command line and its remedy: "there is no option --enigne here
 // (did you mean --engine?)". `error` is the exception of the parser, and `app` is the parser after
 // it has thrown.

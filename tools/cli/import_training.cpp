@@ -41,7 +41,7 @@ ImportRequest request_of(const TrainingChoice& choice) {
 void say_settings(const std::vector<std::string>& settings) {
   if (settings.empty()) return;
   say("not looked at:\n");
-  for (const std::string& setting : settings) say("  {}\n", setting);
+  for (const std::string& setting : settings) say("  - {}\n", setting);
 }
 
 Exit import_training(const TrainingFormat& format, const TrainingChoice& choice) {
@@ -57,8 +57,7 @@ Exit import_training(const TrainingFormat& format, const TrainingChoice& choice)
   // A scenario that Trainyard cannot run is refused before anything is written.
   const Scenario scenario = read_scenario_document(choice.out, made.scenario);
   write_file(choice.out, made.scenario.dump(2) + "\n");
-  if (!made.assumed.empty()) say("supposed:\n");
-  for (const std::string& sentence : made.assumed) say("  {}\n", sentence);
+  say("{}", assumptions_text(made.assumed));
   say_settings(made.not_looked_at);
   say("Scenario  {}   ({} GPUs; trainyard run {})\n", choice.out, scenario.plan.world(),
       choice.out);

@@ -101,6 +101,17 @@ TEST(Accelerate, AFileOfDeepSpeedIsRead) {
   EXPECT_EQ(scenario.plan.parallelism.zero_stage, 3);
 }
 
+// Do options of `accelerate launch` have precedence over the file?
+TEST(Accelerate, OptionsOfTheLauncherHavePrecedence) {
+  const Scenario scenario = scenario_of(import_accelerate(
+      {.files = {shipped(kFsdp), changed(kScript, "--config_file fsdp.yaml",
+                                         "--config_file fsdp.yaml --num_machines 4 "
+                                         "--num_processes 32")},
+       .machine = {.node = "dgx_h100"}}));
+  EXPECT_EQ(scenario.cluster.nodes, 4U);
+  EXPECT_EQ(scenario.plan.parallelism.data, 32);
+}
+
 // Is what contradicts itself or is missing refused?
 TEST(Accelerate, WhatIsWrongIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(changed(kFsdp, "num_processes: 16", "num_processes: 15"), shipped(kScript)),

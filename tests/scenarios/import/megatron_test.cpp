@@ -141,6 +141,69 @@ TEST(Megatron, TheBatchIsOneMicrobatchOfEachReplicaWhereNothingSaysIt) {
   EXPECT_EQ(launch_of(line, {.node = "dgx_h100"}).scenario["training"]["global_batch_size"], 32);
 }
 
+// Is the layout of a pipeline read, with repetitions, and is its interleaving?
+TEST(Megatron, TheLayoutOfAPipelineGivesTheLayersOfItsStages) {
+  const std::string script = std::string(kSmall) +
+                             "--num-layers 8 --pipeline-model-parallel-size 2 "
+                             "--pipeline-model-parallel-layout ";
+  const Json plan = launch_of(script + "'Et|(tt|)*2t*3L'").scenario["parallelism"];
+  EXPECT_EQ(plan["layers_per_stage"], Json({1, 2, 2, 3}));
+  EXPECT_EQ(plan["interleave"], 2);
+  EXPECT_THAT(refusal(script + "Et|tt|tL"), HasSubstr("has 3 stages, no multiple of 2 pipeline"));
+  EXPECT_THAT(refusal(script + "Et|xL"),
+              HasSubstr("--pipeline-model-parallel-layout is \"Et|xL\""));
+  EXPECT_THAT(refusal(script + "t*999999999"), HasSubstr("is \"t*999999999\""));
+  EXPECT_THAT(refusal(script + "t*"), HasSubstr("is \"t*\""));
+}
+
+// Are sharding, exchange over context ranks, copies of the optimizer and its place read?
+TEST(Megatron, ShardingAndThePlaceOfTheOptimizerAreRead) {
+  const auto parallelism = [](const std::string& flags) {
+    return launch_of(kSmall + flags).scenario["parallelism"];
+  };
+  EXPECT_EQ(parallelism("--use-megatron-fsdp --data-parallel-sharding-strategy "
+                        "optim_grads_params")["zero_stage"],
+            3);
+  EXPECT_EQ(parallelism("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads "
+                        "--use-distributed-optimizer")["zero_stage"],
+            2);
+  EXPECT_EQ(parallelism("--use-torch-fsdp2")["zero_stage"], 3);
+  EXPECT_EQ(parallelism("--use-distributed-optimizer --num-distributed-optimizer-instances "
+                        "2")["shard"],
+            8);
+  EXPECT_EQ(parallelism("--context-parallel-size 2 --cp-comm-type a2a")["context_exchange"], "a2a");
+  EXPECT_THAT(refusal(std::string(kSmall) + "--context-parallel-size 2 --cp-comm-type ring"),
+              HasSubstr("--cp-comm-type is \"ring\""));
+  const ImportedScenario half =
+      launch_of(std::string(kSmall) + "--optimizer-cpu-offload --optimizer-offload-fraction 0.5");
+  EXPECT_EQ(half.scenario["offload"], Json({{"optimizer", "cpu"}}));
+  EXPECT_THAT(half.assumed, testing::Contains("the whole optimizer is on the host, not 0.5 of it"));
+}
+
+// Are formats of fewer bits, moments in 16 bits and MTP layers read?
+TEST(Megatron, FormatsOfFewerBitsAreRead) {
+  const auto training = [](const std::string& flags) {
+    return launch_of(kSmall + flags).scenario["training"];
+  };
+  EXPECT_EQ(training("--bf16 --fp8-format hybrid")["recipe"], "fp8_cached");
+  EXPECT_EQ(training("--bf16 --fp8-format e4m3 --fp8-param-gather")["recipe"], "fp8");
+  EXPECT_EQ(training("--bf16 --fp4-format e2m1")["recipe"], "nvfp4");
+  EXPECT_FALSE(training("--bf16").contains("recipe"));
+  EXPECT_EQ(training("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype "
+                     "bf16")["optimizer"],
+            "adam_16bit_moments");
+  EXPECT_FALSE(
+      training("--use-precision-aware-optimizer --exp-avg-dtype bf16").contains("optimizer"));
+  EXPECT_EQ(training("--optimizer muon")["optimizer"], "muon");
+  EXPECT_EQ(training("--mtp-num-layers 1")["mtp_layers"], 1);
+}
+
+// Is every argument that is understood off the list of those not looked at?
+TEST(Megatron, AnArgumentThatIsUnderstoodIsLookedAt) {
+  EXPECT_TRUE(launch_of(std::string(kSmall) + "--hidden-dropout 0.1 --attention-dropout 0.1")
+                  .not_looked_at.empty());
+}
+
 // Are gradients stored in Megatron's precision?
 TEST(Megatron, GradientsAreAsWideAsMegatronKeepsThem) {
   const auto precision = [](const std::string& flags) {
