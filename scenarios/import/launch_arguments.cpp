@@ -256,8 +256,15 @@ std::string as_flag(std::string name) {
   return "--" + name;
 }
 
-LaunchArguments::LaunchArguments(std::string file, std::map<std::string, std::string> values)
-    : file_(std::move(file)), values_(std::move(values)) {}
+LaunchArguments::LaunchArguments(std::string file, std::map<std::string, std::string> values,
+                                 std::map<std::string, std::string> spelling)
+    : file_(std::move(file)), values_(std::move(values)), spelling_(std::move(spelling)) {}
+
+std::string LaunchArguments::spelled(const std::string& name) const {
+  const auto found = spelling_.find(name);
+  if (found != spelling_.end()) return found->second;
+  return spelling_.empty() ? as_flag(name) : name;
+}
 
 // Every typed reader uses this function, which records the argument as read (see unread()).
 std::optional<std::string> LaunchArguments::text(const std::string& name) {
@@ -266,7 +273,7 @@ std::optional<std::string> LaunchArguments::text(const std::string& name) {
   if (found == values_.end() || found->second == "None") return {};
   if (found->second.find_first_of("$`") != std::string::npos) {
     refuse(file_,
-           fmt::format("{} is \"{}\", which only the shell could work out", as_flag(name),
+           fmt::format("{} is \"{}\", which only the shell could work out", spelled(name),
                        found->second),
            "say what a variable is with --define NAME=VALUE");
   }
@@ -279,7 +286,7 @@ std::optional<double> LaunchArguments::number(const std::string& name) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), value);
   if (error != std::errc() || end != given->data() + given->size())
-    refuse(file_, fmt::format("{} is \"{}\", which is no number", as_flag(name), *given), "");
+    refuse(file_, fmt::format("{} is \"{}\", which is no number", spelled(name), *given), "");
   return value;
 }
 
@@ -288,9 +295,9 @@ std::optional<std::int64_t> LaunchArguments::integer(const std::string& name) {
   const std::optional<double> value = number(name);
   if (!value) return {};
   if (!(std::abs(*value) <= kMost))
-    refuse(file_, fmt::format("{} is {}, more than {}", as_flag(name), *value, kMost), "");
+    refuse(file_, fmt::format("{} is {}, more than {}", spelled(name), *value, kMost), "");
   if (*value != std::trunc(*value))
-    refuse(file_, fmt::format("{} is {}, which is no whole number", as_flag(name), *value), "");
+    refuse(file_, fmt::format("{} is {}, which is no whole number", spelled(name), *value), "");
   return static_cast<std::int64_t>(*value);
 }
 
@@ -301,7 +308,7 @@ bool LaunchArguments::flag(const std::string& name) {
 
 std::int64_t LaunchArguments::need(const std::string& name) {
   const std::optional<std::int64_t> value = integer(name);
-  if (!value) refuse(file_, as_flag(name) + " is not there", "it is needed to make a scenario");
+  if (!value) refuse(file_, spelled(name) + " is not there", "it is needed to make a scenario");
   return value.value_or(0);
 }
 

@@ -25,7 +25,10 @@ namespace trainyard {
 
 class LaunchArguments {
  public:
-  LaunchArguments(std::string file, std::map<std::string, std::string> values);
+  // `spelling` holds how the file spells an argument where that is not its flag: the path of a
+  // configuration.
+  LaunchArguments(std::string file, std::map<std::string, std::string> values,
+                  std::map<std::string, std::string> spelling = {});
 
   // Return an argument by its name without dashes, with underscores; nothing where it is absent or
   // None. Throw InputError where the value does not have the requested type.
@@ -38,12 +41,15 @@ class LaunchArguments {
   [[nodiscard]] std::int64_t need(const std::string& name);
 
   [[nodiscard]] const std::string& file() const { return file_; }
+  // Returns how the file spells an argument: "--num-layers", or "model.num_layers".
+  [[nodiscard]] std::string spelled(const std::string& name) const;
   // Returns the names of the given arguments that no caller has read.
   [[nodiscard]] std::vector<std::string> unread() const;
 
  private:
   std::string file_;
   std::map<std::string, std::string> values_;  // empty value: a flag without a value
+  std::map<std::string, std::string> spelling_;
   std::set<std::string> read_;
 };
 

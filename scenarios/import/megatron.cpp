@@ -14,100 +14,10 @@
 
 #include "models/recompute.hpp"
 #include "sim/base/error.hpp"
-#include "topologies/cluster_reader.hpp"
-#include "topologies/node.hpp"
-#include "topologies/topology.hpp"
 
 namespace trainyard {
 
 namespace {
-
-// The sizes that a launch states; each may be missing.
-struct LaunchedSizes {
-  std::optional<std::int64_t> chosen = {};    // nodes of the simulated kind, chosen by the user
-  std::optional<std::int64_t> hosts = {};     // --nnodes
-  std::optional<std::int64_t> per_host = {};  // --nproc-per-node
-  std::optional<std::int64_t> world = {};     // from a log
-};
-
-// The nodes that a launch uses, and the GPUs that it uses on each: --nnodes 2 with --nproc-per-node
-// 4 on a DGX H100 are two nodes of four GPUs, a world of 8.
-struct LaunchedNodes {
-  std::int64_t nodes = 1;
-  std::int64_t gpus = 1;  // of each node
-  [[nodiscard]] std::int64_t world() const { return nodes * gpus; }
-};
-
-[[noreturn]] void refuse_launch(const std::string& file, const std::string& problem,
-                                const std::string& hint) {
-  throw InputError(Problem{.file = file, .pointer = {}, .problem = problem, .hint = hint});
-}
-
-std::int64_t gpus_per_host(const NodeSpec& node) {
-  return std::clamp<std::int64_t>(std::int64_t{node.gpus_per_cpu} * node.cpus_per_host, 1,
-                                  node.gpus);
-}
-
-// Returns the smallest number of nodes, of `most` units each, that divides the units evenly.
-std::int64_t equal_nodes(std::int64_t units, std::int64_t most) {
-  std::int64_t nodes = (units + most - 1) / most;
-  while (units % nodes != 0) ++nodes;
-  return nodes;
-}
-
-// The user chooses the nodes. The GPUs of each are an equal part of the world if that is known,
-// else those of the hosts in a node.
-LaunchedNodes chosen_nodes(const NodeSpec& node, const LaunchedSizes& sizes, std::int64_t hosts) {
-  const std::int64_t nodes = *sizes.chosen;
-  if (sizes.world) return {.nodes = nodes, .gpus = *sizes.world / nodes};
-  return {.nodes = nodes, .gpus = sizes.per_host ? *sizes.per_host * hosts : node.gpus};
-}
-
-void check_size(const std::string& file, const std::string& flag, std::optional<std::int64_t> given,
-                std::int64_t most) {
-  if (!given || (*given >= 1 && *given <= most)) return;
-  refuse_launch(file, fmt::format("{} must be from 1 to {}, not {}", flag, most, *given), "");
-}
-
-// Derives the nodes from the sizes of a launch. A node of the simulator may hold several hosts of
-// the launch (18 in an NVL72 rack). Throws InputError for `file` where such nodes cannot hold the
-// world in equal parts, and where no argument determines the size of the world.
-LaunchedNodes launched_nodes(const NodeSpec& node, const LaunchedSizes& sizes,
-                             const std::string& file) {
-  check_size(file, "--nproc-per-node", sizes.per_host, node.gpus);
-  check_size(file, "--nodes", sizes.chosen, kNodesMost);
-  check_size(file, "--nnodes", sizes.hosts, kNodesMost);
-  check_size(file, "world_size", sizes.world, kNodesMost * node.gpus);
-  const std::int64_t host = gpus_per_host(node);
-  // A node holds several hosts only where the processes of a host fit one server.
-  const std::int64_t per_host = sizes.per_host.value_or(host);
-  const std::int64_t hosts = per_host <= host ? node.gpus / host : 1;
-  LaunchedNodes launched;
-  if (sizes.chosen) {
-    launched = chosen_nodes(node, sizes, hosts);
-  } else if (sizes.hosts) {
-    launched.nodes = equal_nodes(*sizes.hosts, hosts);
-    launched.gpus = *sizes.hosts / launched.nodes * per_host;
-  } else if (sizes.world) {
-    launched.nodes = equal_nodes(*sizes.world, node.gpus);
-    launched.gpus = *sizes.world / launched.nodes;
-  } else {
-    refuse_launch(file, "the launch does not say on how many nodes it runs", "add --nodes 16");
-  }
-  if (sizes.world && launched.world() != *sizes.world) {
-    refuse_launch(file,
-                  fmt::format("the launch runs {} processes, which {} nodes of {} GPUs do not make",
-                              *sizes.world, launched.nodes, launched.gpus),
-                  "say on how many nodes it runs with --nodes");
-  }
-  if (launched.gpus > node.gpus) {
-    refuse_launch(file,
-                  fmt::format("the launch runs {} processes on a node; a {} has {} GPUs",
-                              launched.gpus, node.name, node.gpus),
-                  "name another --node, or more --nodes");
-  }
-  return launched;
-}
 
 using Json = nlohmann::ordered_json;
 
@@ -210,13 +120,15 @@ std::vector<bool> layer_pattern(std::string text) {
   return layers;
 }
 
-// Converts the arguments section by section. Notes become assumptions of the scenario.
+// Converts the arguments section by section. What is assumed becomes an assumption of the scenario.
 class Launch {
  public:
   Launch(LaunchArguments arguments, const LaunchMachine& machine)
       : arguments_(std::move(arguments)), machine_(machine) {}
 
-  MegatronLaunch scenario() {
+  ImportedScenario scenario() {
+    if (!machine_.model.empty()) refuse("states its model itself", "leave --model out");
+    if (machine_.sequence) refuse("states its sequence length itself", "leave --sequence out");
     Json& s = made_.scenario;
     s["description"] = "A launch of Megatron-LM";
     s["source"] = arguments_.file();
@@ -226,9 +138,10 @@ class Launch {
     s["parallelism"] = parallelism();
     s["training"] = training();
     if (has_experts_) s["experts"] = experts();
-    for (const std::string& note : made_.notes) s["assumptions"].push_back(note);
+    add_offload(s);
+    for (const std::string& note : made_.assumed) s["assumptions"].push_back(note);
     for (const std::string& name : arguments_.unread())
-      if (!says_nothing_of_cost(name)) made_.unknown.push_back(as_flag(name));
+      if (!says_nothing_of_cost(name)) made_.not_looked_at.push_back(arguments_.spelled(name));
     return std::move(made_);
   }
 
@@ -267,8 +180,9 @@ class Launch {
     if (on("add_qkv_bias") && !m["biases"].get<bool>()) m["qkv_biases"] = true;
     if (on("qk_layernorm")) m["qk_norm"] = true;
     m["tied_embeddings"] = !on("untie_embeddings_and_output_weights");
-    m["dropout"] = arguments_.number("hidden_dropout").value_or(0.1) > 0.0 ||
-                   arguments_.number("attention_dropout").value_or(0.1) > 0.0;
+    const double hidden_dropout = arguments_.number("hidden_dropout").value_or(0.1);
+    const double attention_dropout = arguments_.number("attention_dropout").value_or(0.1);
+    m["dropout"] = hidden_dropout > 0.0 || attention_dropout > 0.0;
     const bool rotary = arguments_.text("position_embedding_type") == "rope" ||
                         on("use_rotary_position_embeddings");
     m["positions"] = rotary ? "rotary" : "learned";
@@ -331,7 +245,7 @@ class Launch {
     const std::vector<bool> layers = layer_pattern(pattern);
     const auto first = std::ranges::find(layers, true);
     if (first == layers.end() || std::find(first, layers.end(), false) != layers.end())
-      refuse(fmt::format("--moe-layer-freq is \"{}\"", pattern),
+      refuse(fmt::format("{} is \"{}\"", arguments_.spelled("moe_layer_freq"), pattern),
              "a number or ([0]*DENSE+[1]*WITH_EXPERTS) can be expressed");
     m["dense_layers"] = first - layers.begin();
   }
@@ -341,44 +255,26 @@ class Launch {
       const std::optional<std::int64_t> first = arguments_.integer(a);
       return first ? first : arguments_.integer(b);
     };
-    const NodeSpec node = named_node();
-    LaunchedSizes sizes{.chosen = machine_.nodes,
-                        .hosts = either("nnodes", "num_nodes"),
-                        .per_host = either("nproc_per_node", "gpus_per_node"),
-                        .world = arguments_.integer("world_size")};
-    const LaunchedNodes launched = launched_nodes(node, sizes, arguments_.file());
-    world_ = launched.world();
-    made_.notes.emplace_back("the fabric is rail-optimised without oversubscription");
-    Json c = {{"node", machine_.node}, {"nodes", launched.nodes}};
-    if (launched.gpus < node.gpus) {
-      c["node"] = to_json(part_of(node, static_cast<std::uint32_t>(launched.gpus)));
-      made_.notes.push_back(
-          fmt::format("{} of a node's {} GPUs run a process, with their share of its NICs",
-                      launched.gpus, node.gpus));
-    }
-    c["fabric"] = {{"kind", launched.nodes > 1 ? "rail_optimized" : "single_switch"}};
-    return c;
-  }
-
-  NodeSpec named_node() const {
-    try {
-      return load_node(machine_.node);
-    } catch (const InputError& error) {
-      std::vector<Problem> problems = error.problems();
-      for (Problem& problem : problems)
-        if (problem.file.empty()) problem.file = "--node";
-      throw InputError(std::move(problems));
-    }
+    LaunchedCluster launched =
+        launched_cluster(machine_,
+                         {.hosts = either("nnodes", "num_nodes"),
+                          .per_host = either("nproc_per_node", "gpus_per_node"),
+                          .world = arguments_.integer("world_size")},
+                         arguments_.file());
+    world_ = launched.world;
+    for (std::string& sentence : launched.assumed) made_.assumed.push_back(std::move(sentence));
+    return std::move(launched.section);
   }
 
   // Returns the data-parallel size: the world divided by tensor, pipeline and context parallelism
   // (validate_args of arguments.py). The product saturates at world + 1, so it cannot overflow.
   std::int64_t replicas(std::int64_t tensor, std::int64_t pipeline, std::int64_t context) {
     std::int64_t model = 1;
-    for (const auto& [flag, size] : {std::pair{"--tensor-model-parallel-size", tensor},
-                                     std::pair{"--pipeline-model-parallel-size", pipeline},
-                                     std::pair{"--context-parallel-size", context}}) {
-      if (size < 1) refuse(fmt::format("{} is {}", flag, size), "it must be at least 1");
+    for (const auto& [name, size] : {std::pair{"tensor_model_parallel_size", tensor},
+                                     std::pair{"pipeline_model_parallel_size", pipeline},
+                                     std::pair{"context_parallel_size", context}}) {
+      if (size < 1)
+        refuse(fmt::format("{} is {}", arguments_.spelled(name), size), "it must be at least 1");
       model = model > world_ || size > world_ / model ? world_ + 1 : model * size;
     }
     if (world_ % model != 0 || model > world_) {
@@ -401,15 +297,19 @@ class Launch {
     p["tensor"] = tensors;
     p["sequence_parallel"] = on("sequence_parallel") && tensors > 1;  // as Megatron-LM does
     p["pipeline"] = pipeline;
-    if (context > 1) p["context"] = context;
+    if (context > 1) add_context(p, context);
     p["data"] = replicas_;
     if (has_experts_) {
       p["expert"] = get("expert_model_parallel_size", 1);
       if (const auto tensor = arguments_.integer("expert_tensor_parallel_size"))
         p["expert_tensor"] = *tensor;
     }
+    if (const auto layout = arguments_.text("pipeline_model_parallel_layout"))
+      if (pipeline > 1) p["layers_per_stage"] = stages_of_layout(*layout, pipeline);
     add_interleaving(p, pipeline);
-    p["zero_stage"] = on("use_distributed_optimizer") ? 1 : 0;
+    p["zero_stage"] = zero_stage();
+    if (const std::int64_t copies = get("num_distributed_optimizer_instances", 1); copies > 1)
+      p["shard"] = replicas_ / copies;
     p["overlap_grad_reduce"] = on("overlap_grad_reduce");
     const bool gathers = on("overlap_param_gather");
     if (on("use_distributed_optimizer")) p["overlap_param_gather"] = gathers;
@@ -424,15 +324,88 @@ class Launch {
     return p;
   }
 
+  void add_context(Json& p, std::int64_t context) {
+    p["context"] = context;
+    const auto exchange = arguments_.text("cp_comm_type");
+    if (!exchange) return;
+    for (const char* known : {"p2p", "all_gather", "a2a", "a2a+p2p"})
+      if (*exchange == known) p["context_exchange"] = known;
+    if (!p.contains("context_exchange"))
+      refuse(fmt::format("{} is \"{}\"", arguments_.spelled("cp_comm_type"), *exchange),
+             "it may be p2p, all_gather, a2a or a2a+p2p");
+  }
+
+  // Megatron-FSDP shards what its strategy says; the distributed optimizer shards its state.
+  std::int64_t zero_stage() {
+    const std::string strategy =
+        arguments_.text("data_parallel_sharding_strategy").value_or("no_shard");
+    const bool fsdp = on("use_megatron_fsdp") || on("use_custom_fsdp");
+    if (on("use_torch_fsdp2")) return 3;
+    if (fsdp && strategy == "optim_grads_params") return 3;
+    if (fsdp && strategy == "optim_grads") return 2;
+    return on("use_distributed_optimizer") || (fsdp && strategy == "optim") ? 1 : 0;
+  }
+
+  // Returns the layers of every stage of a --pipeline-model-parallel-layout such as
+  // "Et*3|(tt|)*29m|L": t is a layer, E the embedding, m a layer of multi-token prediction and L
+  // the loss.
+  Json stages_of_layout(const std::string& layout, std::int64_t pipeline) {
+    const std::string plain = expanded_layout(layout);
+    Json stages = Json::array();
+    std::int64_t layers = 0;
+    for (const char letter : plain + "|") {
+      if (letter == 't') ++layers;
+      if (letter != '|') continue;
+      stages.push_back(layers);
+      layers = 0;
+    }
+    const auto count = static_cast<std::int64_t>(stages.size());
+    if (count % pipeline != 0)
+      refuse(fmt::format("{} has {} stages, no multiple of {} pipeline ranks",
+                         arguments_.spelled("pipeline_model_parallel_layout"), count, pipeline),
+             "");
+    return stages;
+  }
+
+  // Writes repetitions out: "(tt|)*2" becomes "tt|tt|", and "t*3" becomes "ttt".
+  std::string expanded_layout(const std::string& layout) {
+    std::string plain;
+    for (std::string_view rest = layout; !rest.empty();) {
+      const std::size_t close = rest.front() == '(' ? rest.find(')') : 0;
+      const std::string_view part =
+          rest.front() == '(' ? rest.substr(1, close - 1) : rest.substr(0, 1);
+      rest.remove_prefix(close == std::string_view::npos ? rest.size() : close + 1);
+      std::int64_t times = 1;
+      if (rest.starts_with('*')) {
+        const std::size_t end = std::min(rest.find_first_not_of("0123456789", 1), rest.size());
+        times = whole_number(rest.substr(1, end - 1)).value_or(0);
+        rest.remove_prefix(end);
+      }
+      const bool known = close != std::string_view::npos &&
+                         part.find_first_not_of("EtmL|, ") == std::string_view::npos;
+      const auto length = static_cast<std::int64_t>(plain.size() + part.size());
+      if (!known || times < 1 || length * times > kLayersMost)
+        refuse(fmt::format("{} is \"{}\"", arguments_.spelled("pipeline_model_parallel_layout"),
+                           layout),
+               "it may hold E, t, m, L, | and repetitions such as (tt|)*4");
+      for (std::int64_t i = 0; i < times; ++i) plain += part;
+    }
+    return plain;
+  }
+
   // Messages between stages overlap only where the schedule is interleaved.
   void add_interleaving(Json& p, std::int64_t pipeline) {
     std::int64_t chunks = get("num_virtual_stages_per_pipeline_rank", 1);
     if (const auto per_chunk = arguments_.integer("num_layers_per_virtual_pipeline_stage"))
       chunks = layers_ / std::max<std::int64_t>(pipeline * *per_chunk, 1);
+    if (p.contains("layers_per_stage"))
+      chunks = static_cast<std::int64_t>(p["layers_per_stage"].size()) / pipeline;
     const bool interleaved = pipeline > 1 && chunks > 1;
     if (interleaved) {
       p["interleave"] = chunks;
       p["schedule"] = "interleaved_1f1b";
+      if (const auto group = arguments_.integer("microbatch_group_size_per_vp_stage"))
+        p["microbatch_group_size"] = *group;
     }
     const bool overlaps =
         !on("no_overlap_p2p_communication") && arguments_.text("overlap_p2p_comm") != "False";
@@ -450,14 +423,15 @@ class Launch {
     const bool wide = on("accumulate_allreduce_grads_in_fp32");
     if (on("bf16") && on("grad_reduce_in_bf16")) t["gradient_precision"] = "bf16";
     if (on("fp16") && !on("bf16") && !wide) t["gradient_precision"] = "fp16";
-    if (arguments_.text("fp8_format") || arguments_.text("fp8")) t["recipe"] = "fp8";
+    add_recipe(t);
     add_recompute(t);
     const bool local = arguments_.text("transformer_impl") == "local";
     const bool flash = !local || on("use_flash_attn");
     t["attention"] = flash ? "flash" : "unfused";
     t["vocab_multiple"] = get("make_vocab_size_divisible_by", 128);
     if (on("cross_entropy_loss_fusion")) t["fused_loss"] = true;
-    if (arguments_.text("optimizer") == "sgd") t["optimizer"] = "sgd";
+    if (const std::int64_t mtp = get("mtp_num_layers", 0); mtp > 0) t["mtp_layers"] = mtp;
+    add_optimizer(t);
     t["gradient_clipping"] = arguments_.number("clip_grad").value_or(1.0) > 0.0;
     if (on("ddp_average_in_collective")) t["gradient_average"] = "collective";
     const auto check = arguments_.text("check_for_nan_in_loss_and_grad");
@@ -466,6 +440,44 @@ class Launch {
     if (on("no_check_for_nan_in_loss_and_grad") || check == "False" || scaled)
       t["gradient_check"] = "off";
     return t;
+  }
+
+  // Weights are kept in fp8 with --fp8-param-gather; else they have fp8 copies.
+  void add_recipe(Json& t) {
+    const bool weights = on("fp8_param_gather") || on("fp8_param");
+    const std::string recipe = arguments_.text("fp8_recipe").value_or("delayed");
+    if (arguments_.text("fp4") || arguments_.text("fp4_format")) {
+      t["recipe"] = "nvfp4";
+    } else if (arguments_.text("fp8_format") || arguments_.text("fp8")) {
+      t["recipe"] = on("fp8_dot_product_attention") ? "fp8_attention"
+                    : weights                       ? "fp8"
+                                                    : "fp8_cached";
+      if (recipe == "blockwise" || recipe == "mxfp8")
+        made_.assumed.push_back(fmt::format(
+            "scales of the fp8 recipe {} cost nothing, as those of delayed scaling", recipe));
+    }
+  }
+
+  void add_optimizer(Json& t) {
+    const std::string name = arguments_.text("optimizer").value_or("adam");
+    const auto narrow = [&](const char* moment) {
+      const std::string type = arguments_.text(moment).value_or("fp32");
+      return type == "bf16" || type == "fp16" || type.ends_with("bfloat16");
+    };
+    const bool narrow_moments = narrow("exp_avg_dtype") && narrow("exp_avg_sq_dtype");
+    if (name == "sgd") t["optimizer"] = "sgd";
+    if (name == "muon" || name == "dist_muon") t["optimizer"] = "muon";
+    if (name == "adam" && narrow_moments && on("use_precision_aware_optimizer"))
+      t["optimizer"] = "adam_16bit_moments";
+  }
+
+  void add_offload(Json& scenario) {
+    if (!on("optimizer_cpu_offload")) return;
+    const double share = arguments_.number("optimizer_offload_fraction").value_or(1.0);
+    if (share > 0.0) scenario["offload"] = {{"optimizer", "cpu"}};
+    if (share > 0.0 && share < 1.0)
+      made_.assumed.push_back(
+          fmt::format("the whole optimizer is on the host, not {:g} of it", share));
   }
 
   void add_recompute(Json& t) {
@@ -493,7 +505,7 @@ class Launch {
       if (std::ranges::find(known, word) != known.end())
         modules.push_back(word);
       else
-        made_.notes.push_back(fmt::format("recomputation of {} is not modelled: left out", word));
+        made_.assumed.push_back(fmt::format("recomputation of {} is not modelled: left out", word));
     }
     t["recompute_modules"] = modules;
     if (modules.empty()) t["recompute"] = "none";
@@ -505,18 +517,18 @@ class Launch {
         arguments_.text("moe_token_dispatcher_type").value_or("allgather");
     e["dispatcher"] = dispatcher == "allgather" ? "all_gather" : "all_to_all";
     if (dispatcher == "flex")
-      made_.notes.emplace_back("the flex dispatcher is taken as a plain all_to_all");
+      made_.assumed.emplace_back("the flex dispatcher is taken as a plain all_to_all");
     if (const auto factor = arguments_.number("moe_expert_capacity_factor"))
       e["capacity_factor"] = *factor;
     if (on("moe_pad_expert_input_to_capacity")) e["pad_to_capacity"] = true;
     if (on("moe_shared_expert_overlap")) e["overlap_shared"] = true;
-    made_.notes.emplace_back("every expert gets as many tokens as any other");
+    made_.assumed.emplace_back("every expert gets as many tokens as any other");
     return e;
   }
 
   LaunchArguments arguments_;
   const LaunchMachine& machine_;
-  MegatronLaunch made_;
+  ImportedScenario made_;
   std::int64_t layers_ = 1;
   std::int64_t ffn_ = 1;
   std::int64_t world_ = 1;
@@ -526,7 +538,7 @@ class Launch {
 
 }  // namespace
 
-MegatronLaunch scenario_of_megatron(LaunchArguments arguments, const LaunchMachine& machine) {
+ImportedScenario scenario_of_megatron(LaunchArguments arguments, const LaunchMachine& machine) {
   return Launch(std::move(arguments), machine).scenario();
 }
 

@@ -60,6 +60,21 @@ std::vector<Refusal> refusals() {
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},
+      {"trainyard import",
+       "trainyard import what? accelerate, chakra, deepspeed, hf-config, maxtext, megatron, "
+       "megatron-yaml, nanotron, nccl-tests, nccl-topo, nemo, topo-m, torchtitan (`trainyard "
+       "import "
+       "--help` shows what it takes)"},
+      {"trainyard import --node dgx_h100",
+       "--node requires --guess (`trainyard import --help` shows what it takes)"},
+      {"trainyard import megatrn run.sh",
+       R"("trainyard import megatrn" is not a command (did you mean "megatron"?))"},
+      {"trainyard import torchtitan tests/scenarios/import/torchtitan/llama3_8b.toml README.md "
+       "--node dgx_h100 -o made.json",
+       "README.md: is one file too many: torchtitan reads 1"},
+      {"trainyard import megatron tests/scenarios/import/pretrain_gpt.sh --node dgx_h100 --model "
+       "llama3-8b -o made.json",
+       "tests/scenarios/import/pretrain_gpt.sh: states its model itself (leave --model out)"},
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},

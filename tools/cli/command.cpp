@@ -101,4 +101,10 @@ std::string import_date() {
   return fmt::format("{:04}-{:02}-{:02}", day.tm_year + 1900, day.tm_mon + 1, day.tm_mday);
 }
 
+std::string assumptions_text(const std::vector<std::string>& assumed) {
+  std::string text = assumed.empty() ? "" : "assumed:\n";
+  for (const std::string& sentence : assumed) text += "  - " + sentence + "\n";
+  return text;
+}
+
 }  // namespace trainyard

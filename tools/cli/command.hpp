@@ -51,11 +51,12 @@ void add_help(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
 
-// The formats of `trainyard import`. Each format has one function here, one file import_<what>.cpp,
-// one table entry in command_import.cpp, and one line in CMakeLists.txt.
+// The formats of `trainyard import` that make something other than a scenario. Each has one
+// function here, one file import_<what>.cpp, one table entry in command_import.cpp, and one line in
+// CMakeLists.txt. Formats that make a scenario are rows of training_formats()
+// (scenarios/import/training/training_format.hpp).
 void add_import_chakra(CLI::App& import, Action& action);
 void add_import_hf_config(CLI::App& import, Action& action);
-void add_import_megatron(CLI::App& import, Action& action);
 void add_import_nccl_tests(CLI::App& import, Action& action);
 void add_import_nccl_topo(CLI::App& import, Action& action);
 void add_import_topo_m(CLI::App& import, Action& action);
@@ -125,6 +126,9 @@ void take_defaults(CLI::App& app, const Settings& settings);
 // what it takes (FILE, NAME, N). The table of names has one entry for an option, so that the option
 // takes the same in every command.
 void name_what_options_take(CLI::App& app);
+
+// What an importer assumed, as a list: "assumed:" and a line for each. Empty without assumptions.
+[[nodiscard]] std::string assumptions_text(const std::vector<std::string>& assumed);
 
 // One line that names the error in a command line and its remedy: "there is no option --enigne here
 // (did you mean --engine?)". `error` is the exception of the parser, and `app` is the parser after

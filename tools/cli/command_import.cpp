@@ -1,26 +1,95 @@
 // `trainyard import`: converts files of other programs into files that trainyard reads.
-#include <array>
+#include <algorithm>
+#include <filesystem>
 
+#include "scenarios/import/hf_config.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/import_format.hpp"
 
 namespace trainyard {
 
 namespace {
 
-// Each function adds one subcommand of `import`.
-constexpr std::array kFormats{add_import_chakra,     add_import_hf_config, add_import_megatron,
-                              add_import_nccl_tests, add_import_nccl_topo, add_import_topo_m};
+bool holds(const ImportSample& sample, std::string_view text) {
+  return sample.text.find(text) != std::string::npos;
+}
+
+bool is_chakra(const ImportSample& sample) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(sample.file, error))
+    if (entry.path().extension() == ".et") return true;
+  return false;
+}
+
+bool is_model(const ImportSample& sample) { return is_hf_config(sample.document); }
+
+bool is_nccl_log(const ImportSample& sample) {
+  return (holds(sample, "algbw") && holds(sample, "busbw")) || holds(sample, "nThread");
+}
+
+bool is_nccl_topology(const ImportSample& sample) {
+  return holds(sample, "<system") && holds(sample, "<cpu");
+}
+
+bool is_topology_matrix(const ImportSample& sample) {
+  return holds(sample, "GPU0") && (holds(sample, "CPU Affinity") || holds(sample, " X "));
+}
+
+// A format that makes something other than a scenario has a function, which adds its subcommand,
+// and a row.
+struct Row {
+  void (*add)(CLI::App&, Action&);
+  const char* name;
+  const char* what;
+  const char* options;
+  bool (*looks_like)(const ImportSample&);
+};
+constexpr Row kOthers[] = {
+    {add_import_chakra, "chakra", "A folder of Chakra execution traces", "-o OUT.json", is_chakra},
+    {add_import_hf_config, "hf-config", "The config.json of a model on Hugging Face", "-o OUT.json",
+     is_model},
+    {add_import_nccl_tests, "nccl-tests", "Logs of nccl-tests", "-o OUT.json", is_nccl_log},
+    {add_import_nccl_topo, "nccl-topo", "The XML of NCCL_TOPO_DUMP_FILE", "-o OUT.json",
+     is_nccl_topology},
+    {add_import_topo_m, "topo-m", "The text of `nvidia-smi topo -m`", "--gpu GPU -o OUT.json",
+     is_topology_matrix},
+};
+
+std::vector<ImportFormat> all_formats() {
+  std::vector<ImportFormat> all;
+  for (const Row& row : kOthers)
+    all.push_back({.name = row.name,
+                   .what = row.what,
+                   .options = row.options,
+                   .looks_like = row.looks_like,
+                   .add = row.add});
+  for (const TrainingFormat& row : training_formats())
+    all.push_back({.name = std::string(row.name),
+                   .what = std::string(row.what),
+                   .options = "--node NODE -o OUT.json",
+                   .looks_like = row.looks_like,
+                   .add = [&row](CLI::App& import, Action& action) {
+                     add_import_training(row, import, action);
+                   }});
+  std::ranges::sort(all, {}, &ImportFormat::name);
+  return all;
+}
 
 }  // namespace
+
+const std::vector<ImportFormat>& import_formats() {
+  static const std::vector<ImportFormat> formats = all_formats();
+  return formats;
+}
 
 void add_import(CLI::App& app, Action& action) {
   CLI::App* import =
       app.add_subcommand("import", "Read what other programs measured, found or wrote");
-  import->require_subcommand(1);
-  for (const auto add : kFormats) add(*import, action);
+  import->require_subcommand(0, 1);
+  for (const ImportFormat& format : import_formats()) format.add(*import, action);
+  add_import_guess(*import, action);
   import->footer(
-      "Example:\n  trainyard import nccl-tests tests/scenarios/import/h8.log "
-      "-o profile.json");
+      "Example:\n  trainyard import --guess tests/scenarios/import/torchtitan/llama3_8b.toml");
 }
 
 }  // namespace trainyard

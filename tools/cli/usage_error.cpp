@@ -81,10 +81,11 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> commands = command_names(*at.command);
   const std::string help = fmt::format("`{} --help` shows what it takes", at.words);
   if (!rest.empty() && rest.front().starts_with("-")) return unknown_option(at, rest.front());
-  if (!commands.empty() && rest.empty()) {
+  const bool needs_command = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (!commands.empty() && rest.empty() && needs_command) {
     return fmt::format("{} what? {} ({})", at.words, fmt::join(commands, ", "), help);
   }
-  if (!commands.empty()) {
+  if (!commands.empty() && !rest.empty()) {
     return fmt::format("\"{} {}\" is not a command ({})", at.words, rest.front(),
                        suggestion(rest.front(), commands));
   }

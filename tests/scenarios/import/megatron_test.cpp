@@ -16,9 +16,9 @@ using testing::HasSubstr;
 
 const std::string kScript = TRAINYARD_SOURCE_DIRECTORY "/tests/scenarios/import/pretrain_gpt.sh";
 
-MegatronLaunch launch_of(const std::string& text,
-                         const LaunchMachine& machine = {.node = "dgx_h100", .nodes = 2},
-                         const std::map<std::string, std::string>& defined = {}) {
+ImportedScenario launch_of(const std::string& text,
+                           const LaunchMachine& machine = {.node = "dgx_h100", .nodes = 2},
+                           const std::map<std::string, std::string>& defined = {}) {
   return scenario_of_megatron(read_launch_arguments(text, "run.sh", defined), machine);
 }
 
@@ -39,9 +39,8 @@ constexpr const char* kSmall =
 // Does a script give the scenario of its paper? It has the model and the split of
 // scenarios/megatron/gpt3_175b_64xa100_selective.json.
 TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
-  const MegatronLaunch launch =
-      scenario_of_megatron(read_launch_arguments(read_file(kScript), kScript),
-                           {.node = "dgx_a100_80gb", .nodes = {}, .vocab = {}});
+  const ImportedScenario launch = scenario_of_megatron(
+      read_launch_arguments(read_file(kScript), kScript), {.node = "dgx_a100_80gb"});
   const Json paper = Json::parse(
       read_file(TRAINYARD_SOURCE_DIRECTORY "/scenarios/megatron/gpt3_175b_64xa100_selective.json"));
   EXPECT_EQ(launch.scenario["cluster"], paper["cluster"]);
@@ -60,7 +59,7 @@ TEST(Megatron, AScriptGivesTheScenarioOfThePaperItFollows) {
   EXPECT_EQ(launch.scenario["model"]["ffn"], 49152);
   EXPECT_EQ(launch.scenario["model"]["vocab"], 50257);
   EXPECT_EQ(launch.scenario["model"]["biases"], true);
-  EXPECT_THAT(launch.unknown, ElementsAre("--some-new-switch"));
+  EXPECT_THAT(launch.not_looked_at, ElementsAre("--some-new-switch"));
 }
 
 // Does the list of arguments in a log give the same scenario?
@@ -84,7 +83,7 @@ TEST(Megatron, TheListOfArgumentsInALogSaysTheSame) {
       "  seq_length ...................................... 8192\n"
       "  swiglu .......................................... True\n"
       "  use_distributed_optimizer ....................... True\n";
-  const MegatronLaunch launch = launch_of(log);
+  const ImportedScenario launch = launch_of(log);
   EXPECT_EQ(launch.scenario["model"]["kv_heads"], 8);
   EXPECT_EQ(launch.scenario["model"]["gated_ffn"], true);
   EXPECT_FALSE(launch.scenario["model"].contains("experts"));
@@ -99,25 +98,25 @@ TEST(Megatron, WhatIsDoneToGradientsIsUnderstood) {
   const Json plain = launch_of(std::string(kSmall)).scenario["training"];
   EXPECT_FALSE(plain.contains("gradient_average"));
   EXPECT_FALSE(plain.contains("gradient_check"));
-  const MegatronLaunch launch = launch_of(
+  const ImportedScenario launch = launch_of(
       std::string(kSmall) + "--ddp-average-in-collective --no-check-for-nan-in-loss-and-grad");
   EXPECT_EQ(launch.scenario["training"]["gradient_average"], "collective");
   EXPECT_EQ(launch.scenario["training"]["gradient_check"], "off");
-  EXPECT_TRUE(launch.unknown.empty());
+  EXPECT_TRUE(launch.not_looked_at.empty());
 }
 
 // Are the recomputed modules read?
 TEST(Megatron, ModulesThatAreComputedAgainAreRead) {
   const std::string script = std::string(kSmall) + "--recompute-granularity selective ";
   EXPECT_FALSE(launch_of(script).scenario["training"].contains("recompute_modules"));
-  const MegatronLaunch launch =
+  const ImportedScenario launch =
       launch_of(script + "--recompute-modules mlp layernorm mlp_act\necho done --bf16");
   EXPECT_EQ(launch.scenario["training"]["recompute"], "selective");
   EXPECT_EQ(launch.scenario["training"]["recompute_modules"], Json({"mlp", "layernorm"}));
-  EXPECT_THAT(launch.notes,
+  EXPECT_THAT(launch.assumed,
               testing::Contains("recomputation of mlp_act is not modelled: left out"));
   EXPECT_EQ(launch.scenario["training"]["precision"], "bf16");
-  EXPECT_TRUE(launch.unknown.empty());
+  EXPECT_TRUE(launch.not_looked_at.empty());
   const Json none = launch_of(script + "--recompute-modules mlp_act --bf16").scenario["training"];
   EXPECT_EQ(none["recompute"], "none");
 }
@@ -142,6 +141,69 @@ TEST(Megatron, TheBatchIsOneMicrobatchOfEachReplicaWhereNothingSaysIt) {
   EXPECT_EQ(launch_of(line, {.node = "dgx_h100"}).scenario["training"]["global_batch_size"], 32);
 }
 
+// Is the layout of a pipeline read, with repetitions, and is its interleaving?
+TEST(Megatron, TheLayoutOfAPipelineGivesTheLayersOfItsStages) {
+  const std::string script = std::string(kSmall) +
+                             "--num-layers 8 --pipeline-model-parallel-size 2 "
+                             "--pipeline-model-parallel-layout ";
+  const Json plan = launch_of(script + "'Et|(tt|)*2t*3L'").scenario["parallelism"];
+  EXPECT_EQ(plan["layers_per_stage"], Json({1, 2, 2, 3}));
+  EXPECT_EQ(plan["interleave"], 2);
+  EXPECT_THAT(refusal(script + "Et|tt|tL"), HasSubstr("has 3 stages, no multiple of 2 pipeline"));
+  EXPECT_THAT(refusal(script + "Et|xL"),
+              HasSubstr("--pipeline-model-parallel-layout is \"Et|xL\""));
+  EXPECT_THAT(refusal(script + "t*999999999"), HasSubstr("is \"t*999999999\""));
+  EXPECT_THAT(refusal(script + "t*"), HasSubstr("is \"t*\""));
+}
+
+// Are sharding, exchange over context ranks, copies of the optimizer and its place read?
+TEST(Megatron, ShardingAndThePlaceOfTheOptimizerAreRead) {
+  const auto parallelism = [](const std::string& flags) {
+    return launch_of(kSmall + flags).scenario["parallelism"];
+  };
+  EXPECT_EQ(parallelism("--use-megatron-fsdp --data-parallel-sharding-strategy "
+                        "optim_grads_params")["zero_stage"],
+            3);
+  EXPECT_EQ(parallelism("--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads "
+                        "--use-distributed-optimizer")["zero_stage"],
+            2);
+  EXPECT_EQ(parallelism("--use-torch-fsdp2")["zero_stage"], 3);
+  EXPECT_EQ(parallelism("--use-distributed-optimizer --num-distributed-optimizer-instances "
+                        "2")["shard"],
+            8);
+  EXPECT_EQ(parallelism("--context-parallel-size 2 --cp-comm-type a2a")["context_exchange"], "a2a");
+  EXPECT_THAT(refusal(std::string(kSmall) + "--context-parallel-size 2 --cp-comm-type ring"),
+              HasSubstr("--cp-comm-type is \"ring\""));
+  const ImportedScenario half =
+      launch_of(std::string(kSmall) + "--optimizer-cpu-offload --optimizer-offload-fraction 0.5");
+  EXPECT_EQ(half.scenario["offload"], Json({{"optimizer", "cpu"}}));
+  EXPECT_THAT(half.assumed, testing::Contains("the whole optimizer is on the host, not 0.5 of it"));
+}
+
+// Are formats of fewer bits, moments in 16 bits and MTP layers read?
+TEST(Megatron, FormatsOfFewerBitsAreRead) {
+  const auto training = [](const std::string& flags) {
+    return launch_of(kSmall + flags).scenario["training"];
+  };
+  EXPECT_EQ(training("--bf16 --fp8-format hybrid")["recipe"], "fp8_cached");
+  EXPECT_EQ(training("--bf16 --fp8-format e4m3 --fp8-param-gather")["recipe"], "fp8");
+  EXPECT_EQ(training("--bf16 --fp4-format e2m1")["recipe"], "nvfp4");
+  EXPECT_FALSE(training("--bf16").contains("recipe"));
+  EXPECT_EQ(training("--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype "
+                     "bf16")["optimizer"],
+            "adam_16bit_moments");
+  EXPECT_FALSE(
+      training("--use-precision-aware-optimizer --exp-avg-dtype bf16").contains("optimizer"));
+  EXPECT_EQ(training("--optimizer muon")["optimizer"], "muon");
+  EXPECT_EQ(training("--mtp-num-layers 1")["mtp_layers"], 1);
+}
+
+// Is every argument that is understood off the list of those not looked at?
+TEST(Megatron, AnArgumentThatIsUnderstoodIsLookedAt) {
+  EXPECT_TRUE(launch_of(std::string(kSmall) + "--hidden-dropout 0.1 --attention-dropout 0.1")
+                  .not_looked_at.empty());
+}
+
 // Are gradients stored in Megatron's precision?
 TEST(Megatron, GradientsAreAsWideAsMegatronKeepsThem) {
   const auto precision = [](const std::string& flags) {
@@ -155,13 +217,13 @@ TEST(Megatron, GradientsAreAsWideAsMegatronKeepsThem) {
 
 // Does a launch on part of a node use only a part of its NICs?
 TEST(Megatron, ALaunchOnPartOfANodeTakesItsNicsToo) {
-  const MegatronLaunch launch =
+  const ImportedScenario launch =
       launch_of(std::string(kSmall) + "--nproc_per_node 4 --nnodes 2", {.node = "dgx_h100"});
   const Json& node = launch.scenario["cluster"]["node"];
   EXPECT_EQ(node["gpus"], 4);
   EXPECT_EQ(node["nic"]["count"], 4);
   EXPECT_EQ(launch.scenario["parallelism"]["data"], 8);
-  EXPECT_THAT(launch.notes, testing::Contains(HasSubstr("4 of a node's 8 GPUs run a process")));
+  EXPECT_THAT(launch.assumed, testing::Contains(HasSubstr("4 of a node's 8 GPUs run a process")));
 }
 
 // Can a rack hold several hosts?
@@ -176,7 +238,7 @@ TEST(Megatron, ARackHoldsSeveralHosts) {
 
 // Are experts and latent attention understood?
 TEST(Megatron, ExpertsAndLatentAttentionAreUnderstood) {
-  const MegatronLaunch launch = launch_of(
+  const ImportedScenario launch = launch_of(
       std::string(kSmall) +
       "--num-experts 16 --moe-router-topk 4 --moe-ffn-hidden-size 512 --moe-layer-freq "
       "\"([0]*1+[1]*3)\" --expert-model-parallel-size 8 --moe-token-dispatcher-type alltoall "
@@ -197,7 +259,7 @@ TEST(Megatron, VariablesComeFromTheScriptTheirDefaultsOrTheUser) {
       "${WIDTH} --num-attention-heads ${HEADS:-16} --seq-length $SEQ "
       "--micro-batch-size 1 --global-batch-size 16 --vocab-size 32000\n";
   EXPECT_THAT(refusal(script), HasSubstr("--seq-length is \"$SEQ\", which only the shell could"));
-  const MegatronLaunch launch =
+  const ImportedScenario launch =
       launch_of(script, {.node = "dgx_h100", .nodes = 2}, {{"SEQ", "1024"}, {"LAYERS", "12"}});
   EXPECT_EQ(launch.scenario["model"]["layers"], 12);
   EXPECT_EQ(launch.scenario["model"]["hidden"], 2048);
@@ -238,9 +300,9 @@ TEST(Megatron, VariablesThatDoubleAreRefused) {
 TEST(Megatron, LongCommentsAndWordsAreReadAsAnyOther) {
   const std::string script = "# " + std::string(1 << 20, 'c') + "\n" + kSmall + "# " +
                              std::string(1 << 20, ' ') + "\n--" + std::string(1 << 20, 'x') + "\n";
-  const MegatronLaunch launch = launch_of(script);
+  const ImportedScenario launch = launch_of(script);
   EXPECT_EQ(launch.scenario["model"]["layers"], 4);
-  EXPECT_EQ(launch.unknown.size(), 1U);
+  EXPECT_EQ(launch.not_looked_at.size(), 1U);
 }
 
 // Can a variable have itself as default?

@@ -71,8 +71,8 @@ std::string launch_line(const TrainingPlan& plan, std::int64_t world, std::int64
                      parallelism_flags(plan.parallelism), training_flags(plan.training, batch));
 }
 
-MegatronLaunch imported(const std::string& text,
-                        const std::map<std::string, std::string>& defined) {
+ImportedScenario imported(const std::string& text,
+                          const std::map<std::string, std::string>& defined) {
   return scenario_of_megatron(read_launch_arguments(text, "run.sh", defined),
                               {.node = "dgx_a100_80gb"});
 }
@@ -133,9 +133,9 @@ TEST(RoundTrip, EveryScenarioOfMegatronImportsAndRunsAtEveryWorldOfWholeReplicas
                                   plan.parallelism.tensor, plan.parallelism.pipeline)));
         continue;
       }
-      const MegatronLaunch launch = imported(line, {});
+      const ImportedScenario launch = imported(line, {});
       ASSERT_EQ(launch.scenario["parallelism"]["data"], world / replica) << name << " " << world;
-      ASSERT_TRUE(launch.unknown.empty()) << fmt::format("{}", launch.unknown.front());
+      ASSERT_TRUE(launch.not_looked_at.empty()) << fmt::format("{}", launch.not_looked_at.front());
       if (!is_run(world, replica)) continue;
       const Scenario made = read_scenario_document(name, launch.scenario);
       ASSERT_EQ(made.plan.world(), world);
@@ -164,7 +164,7 @@ TEST(RoundTrip, TheShippedScriptRunsAtEveryWorldOfWholeReplicas) {
                   HasSubstr("are not divisible by tensor 8 x pipeline 8"));
       continue;
     }
-    const MegatronLaunch launch = imported(script, defined);
+    const ImportedScenario launch = imported(script, defined);
     const Scenario made = read_scenario_document("run.sh", launch.scenario);
     ASSERT_EQ(made.plan.parallelism.data, nodes / 8);
     EXPECT_GT(simulate(made, {}).timeline.makespan_s, 0.0) << nodes;
@@ -176,7 +176,7 @@ TEST(RoundTrip, TheShippedScriptRunsAtEveryWorldOfWholeReplicas) {
 // Is a batch that the replicas cannot share refused with its field? At 24 nodes Megatron-LM itself
 // refuses the script's batch of 64.
 TEST(RoundTrip, ABatchThatReplicasCannotShareIsRefusedWithItsPlace) {
-  const MegatronLaunch launch = imported(read_file(kShipped), {{"NNODES", "24"}});
+  const ImportedScenario launch = imported(read_file(kShipped), {{"NNODES", "24"}});
   try {
     (void)read_scenario_document("made.json", launch.scenario);
     FAIL() << "taken";
