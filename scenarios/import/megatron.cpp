@@ -14,100 +14,10 @@
 
 #include "models/recompute.hpp"
 #include "sim/base/error.hpp"
-#include "topologies/cluster_reader.hpp"
-#include "topologies/node.hpp"
-#include "topologies/topology.hpp"
 
 namespace trainyard {
 
 namespace {
-
-// The sizes that a launch states; each may be missing.
-struct LaunchedSizes {
-  std::optional<std::int64_t> chosen = {};    // nodes of the simulated kind, chosen by the user
-  std::optional<std::int64_t> hosts = {};     // --nnodes
-  std::optional<std::int64_t> per_host = {};  // --nproc-per-node
-  std::optional<std::int64_t> world = {};     // from a log
-};
-
-// The nodes that a launch uses, and the GPUs that it uses on each: --nnodes 2 with --nproc-per-node
-// 4 on a DGX H100 are two nodes of four GPUs, a world of 8.
-struct LaunchedNodes {
-  std::int64_t nodes = 1;
-  std::int64_t gpus = 1;  // of each node
-  [[nodiscard]] std::int64_t world() const { return nodes * gpus; }
-};
-
-[[noreturn]] void refuse_launch(const std::string& file, const std::string& problem,
-                                const std::string& hint) {
-  throw InputError(Problem{.file = file, .pointer = {}, .problem = problem, .hint = hint});
-}
-
-std::int64_t gpus_per_host(const NodeSpec& node) {
-  return std::clamp<std::int64_t>(std::int64_t{node.gpus_per_cpu} * node.cpus_per_host, 1,
-                                  node.gpus);
-}
-
-// Returns the smallest number of nodes, of `most` units each, that divides the units evenly.
-std::int64_t equal_nodes(std::int64_t units, std::int64_t most) {
-  std::int64_t nodes = (units + most - 1) / most;
-  while (units % nodes != 0) ++nodes;
-  return nodes;
-}
-
-// The user chooses the nodes. The GPUs of each are an equal part of the world if that is known,
-// else those of the hosts in a node.
-LaunchedNodes chosen_nodes(const NodeSpec& node, const LaunchedSizes& sizes, std::int64_t hosts) {
-  const std::int64_t nodes = *sizes.chosen;
-  if (sizes.world) return {.nodes = nodes, .gpus = *sizes.world / nodes};
-  return {.nodes = nodes, .gpus = sizes.per_host ? *sizes.per_host * hosts : node.gpus};
-}
-
-void check_size(const std::string& file, const std::string& flag, std::optional<std::int64_t> given,
-                std::int64_t most) {
-  if (!given || (*given >= 1 && *given <= most)) return;
-  refuse_launch(file, fmt::format("{} must be from 1 to {}, not {}", flag, most, *given), "");
-}
-
-// Derives the nodes from the sizes of a launch. A node of the simulator may hold several hosts of
-// the launch (18 in an NVL72 rack). Throws InputError for `file` where such nodes cannot hold the
-// world in equal parts, and where no argument determines the size of the world.
-LaunchedNodes launched_nodes(const NodeSpec& node, const LaunchedSizes& sizes,
-                             const std::string& file) {
-  check_size(file, "--nproc-per-node", sizes.per_host, node.gpus);
-  check_size(file, "--nodes", sizes.chosen, kNodesMost);
-  check_size(file, "--nnodes", sizes.hosts, kNodesMost);
-  check_size(file, "world_size", sizes.world, kNodesMost * node.gpus);
-  const std::int64_t host = gpus_per_host(node);
-  // A node holds several hosts only where the processes of a host fit one server.
-  const std::int64_t per_host = sizes.per_host.value_or(host);
-  const std::int64_t hosts = per_host <= host ? node.gpus / host : 1;
-  LaunchedNodes launched;
-  if (sizes.chosen) {
-    launched = chosen_nodes(node, sizes, hosts);
-  } else if (sizes.hosts) {
-    launched.nodes = equal_nodes(*sizes.hosts, hosts);
-    launched.gpus = *sizes.hosts / launched.nodes * per_host;
-  } else if (sizes.world) {
-    launched.nodes = equal_nodes(*sizes.world, node.gpus);
-    launched.gpus = *sizes.world / launched.nodes;
-  } else {
-    refuse_launch(file, "the launch does not say on how many nodes it runs", "add --nodes 16");
-  }
-  if (sizes.world && launched.world() != *sizes.world) {
-    refuse_launch(file,
-                  fmt::format("the launch runs {} processes, which {} nodes of {} GPUs do not make",
-                              *sizes.world, launched.nodes, launched.gpus),
-                  "say on how many nodes it runs with --nodes");
-  }
-  if (launched.gpus > node.gpus) {
-    refuse_launch(file,
-                  fmt::format("the launch runs {} processes on a node; a {} has {} GPUs",
-                              launched.gpus, node.name, node.gpus),
-                  "name another --node, or more --nodes");
-  }
-  return launched;
-}
 
 using Json = nlohmann::ordered_json;
 
@@ -341,34 +251,15 @@ class Launch {
       const std::optional<std::int64_t> first = arguments_.integer(a);
       return first ? first : arguments_.integer(b);
     };
-    const NodeSpec node = named_node();
-    LaunchedSizes sizes{.chosen = machine_.nodes,
-                        .hosts = either("nnodes", "num_nodes"),
-                        .per_host = either("nproc_per_node", "gpus_per_node"),
-                        .world = arguments_.integer("world_size")};
-    const LaunchedNodes launched = launched_nodes(node, sizes, arguments_.file());
-    world_ = launched.world();
-    made_.notes.emplace_back("the fabric is rail-optimised without oversubscription");
-    Json c = {{"node", machine_.node}, {"nodes", launched.nodes}};
-    if (launched.gpus < node.gpus) {
-      c["node"] = to_json(part_of(node, static_cast<std::uint32_t>(launched.gpus)));
-      made_.notes.push_back(
-          fmt::format("{} of a node's {} GPUs run a process, with their share of its NICs",
-                      launched.gpus, node.gpus));
-    }
-    c["fabric"] = {{"kind", launched.nodes > 1 ? "rail_optimized" : "single_switch"}};
-    return c;
-  }
-
-  NodeSpec named_node() const {
-    try {
-      return load_node(machine_.node);
-    } catch (const InputError& error) {
-      std::vector<Problem> problems = error.problems();
-      for (Problem& problem : problems)
-        if (problem.file.empty()) problem.file = "--node";
-      throw InputError(std::move(problems));
-    }
+    LaunchedCluster launched =
+        launched_cluster(machine_,
+                         {.hosts = either("nnodes", "num_nodes"),
+                          .per_host = either("nproc_per_node", "gpus_per_node"),
+                          .world = arguments_.integer("world_size")},
+                         arguments_.file());
+    world_ = launched.world;
+    for (std::string& sentence : launched.assumed) made_.notes.push_back(std::move(sentence));
+    return std::move(launched.section);
   }
 
   // Returns the data-parallel size: the world divided by tensor, pipeline and context parallelism

@@ -12,15 +12,9 @@
 #include <vector>
 
 #include "scenarios/import/launch_arguments.hpp"
+#include "scenarios/import/launched_cluster.hpp"
 
 namespace trainyard {
-
-// The machine and the vocabulary, which a launch does not specify.
-struct LaunchMachine {
-  std::string node = {};                   // name in topologies/data
-  std::optional<std::int64_t> nodes = {};  // else the launch's number
-  std::optional<std::int64_t> vocab = {};  // else --vocab-size or that of GPT-2's tokenizer
-};
 
 struct MegatronLaunch {
   nlohmann::ordered_json scenario;

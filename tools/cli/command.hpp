@@ -49,6 +49,8 @@ void add_sweep(CLI::App& app, Action& action);
 // one table entry in command_import.cpp, and one line in CMakeLists.txt.
 void add_import_chakra(CLI::App& import, Action& action);
 void add_import_hf_config(CLI::App& import, Action& action);
+void add_import_ib_fabric(CLI::App& import, Action& action);
+void add_import_launch(CLI::App& import, Action& action);
 void add_import_megatron(CLI::App& import, Action& action);
 void add_import_nccl_tests(CLI::App& import, Action& action);
 void add_import_nccl_topo(CLI::App& import, Action& action);
@@ -91,6 +93,9 @@ struct Explanation {
 // SOURCE_DATE_EPOCH if that variable is set, so that the file is the same on every day
 // (reproducible-builds.org), and today otherwise.
 [[nodiscard]] std::string import_date();
+
+// What an importer assumed, as a list: "assumed:" and a line for each. Empty without assumptions.
+[[nodiscard]] std::string assumptions_text(const std::vector<std::string>& assumed);
 
 // One line that names the error in a command line and its remedy: "there is no option --enigne here
 // (did you mean --engine?)". `error` is the exception of the parser, and `app` is the parser after

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "scenarios/import/job_shape.hpp"
 #include "scenarios/import/megatron.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
@@ -40,9 +41,14 @@ std::map<std::string, std::string> variables(const LaunchChoice& choice) {
 
 Exit import_launch(const LaunchChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
-  const MegatronLaunch launch = scenario_of_megatron(
-      read_launch_arguments(as_utf8(read_file(choice.file)), choice.file, variables(choice)),
-      choice.machine);
+  const std::string text = as_utf8(read_file(choice.file));
+  // Slurm's variables, and the size of the job where the launch's own arguments do not state it.
+  std::map<std::string, std::string> defined = variables(choice);
+  LaunchMachine machine = choice.machine;
+  if (!machine.nodes) machine.job = job_sizes(text, choice.file, {.defined = defined});
+  defined.merge(slurm_variables(text));
+  const MegatronLaunch launch =
+      scenario_of_megatron(read_launch_arguments(text, choice.file, defined), machine);
   // A scenario that Trainyard cannot run is refused before anything is written.
   const Scenario scenario = read_scenario_document(choice.out, launch.scenario);
   write_file(choice.out, launch.scenario.dump(2) + "\n");
