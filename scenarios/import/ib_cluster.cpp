@@ -5,7 +5,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
-#include <cctype>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -217,8 +217,8 @@ struct NodeHosts {
   std::vector<const HostNic*> nics;
 };
 
-// Counts and sizes that the search for a known fabric begins with. Ports count cables of a NIC's
-// rate.
+// Counts and sizes that the search for a known fabric begins with. Ports count cables of the rate of
+// a NIC's cable.
 struct Tiers {
   std::vector<std::size_t> leaves, spines, cores;  // devices of the fabric
   std::uint32_t nics_of_leaf = 0;                  // most NIC cables at one leaf
@@ -360,6 +360,9 @@ class Maker {
     const auto usual =
         std::ranges::max_element(count, {}, [](const auto& entry) { return entry.second; });
     nic_rate_ = BytesPerSecond{usual->first};
+    for (const NodeHosts& node : nodes_)
+      for (const HostNic* nic : node.nics)
+        if (rate_of(*nic) == nic_rate_) cable_rate_ = nic->cables.front().second;
     one_rate_ = count.size() == 1;
     if (one_rate_) return;
     std::vector<std::string> rates;
@@ -426,7 +429,7 @@ class Maker {
       const auto a = level_.find(ends.first);
       const auto b = level_.find(ends.second);
       if (a == level_.end() || b == level_.end()) continue;
-      const double cables = rate / nic_rate_.value();
+      const double cables = rate / cable_rate_.value();
       const bool first_below = a->second < b->second;
       if (a->second == b->second) {
         level_peers[ends.first] += cables;
@@ -762,11 +765,11 @@ class Maker {
     made_.found.push_back(fmt::format("{} leaf, {} spine and {} core switches",
                                       tiers_.leaves.size(), tiers_.spines.size(),
                                       tiers_.cores.size()));
-    std::string leaf =
-        fmt::format("a leaf has {} NICs of {} nodes", tiers_.nics_of_leaf, tiers_.nodes_of_leaf);
+    std::string leaf = fmt::format("a leaf has cables to {} NICs of {} nodes", tiers_.nics_of_leaf,
+                                   tiers_.nodes_of_leaf);
     if (tiers_.uplinks > 0.0)
-      leaf += fmt::format(" and {:.4g} uplinks of a NIC's rate: oversubscription {:.3g}",
-                          tiers_.uplinks, tiers_.nics_of_leaf / tiers_.uplinks);
+      leaf += fmt::format(" and {:.4g} uplinks: oversubscription {:.3g}", tiers_.uplinks,
+                          tiers_.nics_of_leaf / tiers_.uplinks);
     made_.found.push_back(std::move(leaf));
     if (tiers_.spine_up > 0.0)
       made_.found.push_back(fmt::format("a spine has {:.4g} ports down and {:.4g} up",
@@ -777,10 +780,9 @@ class Maker {
     std::vector<std::string>& all = made_.assumed;
     all.push_back(fmt::format("every host is {} {}: GPUs, NVLink, PCIe and memory are its own",
                               servers_of(node_) > 1 ? "a part of a" : "a", node_.name));
-    all.push_back(fmt::format(
-        "NIC {} is the first HCA of a host in the order of the names, and each GPU uses the NIC of "
-        "its number",
-        0));
+    all.emplace_back(
+        "NIC 0 is the first HCA of a host in the order of the names, and each GPU uses the NIC of "
+        "its number");
     all.push_back(
         fmt::format("{} of a cable's rate is usable, as of the NIC of {}; a hop between "
                     "switches takes {}",
@@ -823,6 +825,7 @@ class Maker {
   bool changed_nics_ = false;
   std::vector<NodeHosts> nodes_;
   BytesPerSecond nic_rate_;
+  BytesPerSecond cable_rate_;  // of one of its cables, where a NIC has two
   bool one_rate_ = true;
   std::map<std::size_t, int> level_;  // distance from NICs, by switch; other switches are not used
   Tiers tiers_;

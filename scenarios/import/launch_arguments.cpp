@@ -147,7 +147,12 @@ std::optional<std::string_view> value_at(std::string_view text) {
   }
   if (text.front() == '(' || text.front() == ';' || is_space(text.front())) return {};
   std::size_t length = 0;
-  while (length < text.size() && text[length] != ';' && !is_space(text[length])) ++length;
+  int depth = 0;  // of $(...) and $((...)), which may hold blanks
+  for (; length < text.size() && text[length] != '\n'; ++length) {
+    if (depth == 0 && (text[length] == ';' || is_space(text[length]))) break;
+    if (text[length] == '(' && (depth > 0 || (length > 0 && text[length - 1] == '$'))) ++depth;
+    if (text[length] == ')' && depth > 0) --depth;
+  }
   return text.substr(0, length);
 }
 
