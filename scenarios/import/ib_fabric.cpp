@@ -274,8 +274,8 @@ class NetDiscover {
 // The output of iblinkinfo (infiniband-diags). A LID is a switch, or a port of an HCA:
 //
 //    Switch: 0xb83fd203001a2b40 MF0;leaf01:MQM9700/U1:
-//           2    1[  ] ==( 4X      106.25 Gbps Active/  LinkUp)==>      10    1[  ] "dgx01 mlx5_0" ( )
-//           2   33[  ] ==(                Down/ Polling)==>             [  ] "" ( )
+//        2    1[  ] ==( 4X     106.25 Gbps Active/  LinkUp)==>   10    1[  ] "dgx01 mlx5_0" ( )
+//        2   33[  ] ==(               Down/ Polling)==>             [  ] "" ( )
 //    CA: dgx01 mlx5_0:
 //      0x946dae03003c1a10     10    1[  ] ==( 4X ...)==>       2    1[  ] "MF0;leaf01..." ( )
 //

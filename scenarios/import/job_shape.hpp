@@ -1,7 +1,7 @@
 // The shape of a job: on how many nodes it runs, and with how many processes on each. It comes from
-// the script that launches it: the #SBATCH lines of Slurm, and the options of srun, torchrun (python
-// -m torch.distributed.run), mpirun, horovodrun, deepspeed and accelerate launch; or from the
-// ScalingConfig of Ray Train in a Python script. Nothing is executed.
+// the script that launches it: the #SBATCH lines of Slurm, and the options of srun, torchrun (also
+// as python -m torch.distributed.run), mpirun, horovodrun, deepspeed and accelerate launch; or from
+// the ScalingConfig of Ray Train in a Python script. Nothing is executed.
 //
 //    const JobShape shape = job_shape(text, "job.sh");
 //    shape.nodes->value;      // 4

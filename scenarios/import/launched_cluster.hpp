@@ -40,8 +40,8 @@ struct LaunchedCluster {
 };
 
 // A node of the simulator may hold several hosts of the launch (18 in an NVL72 rack). Throws
-// InputError for `file` where the nodes cannot hold the world in equal parts, where sizes contradict
-// each other, and where nothing determines the size of the world.
+// InputError for `file` where the nodes cannot hold the world in equal parts, where sizes
+// contradict each other, and where nothing determines the size of the world.
 [[nodiscard]] LaunchedCluster launched_cluster(const LaunchMachine& machine,
                                                const LaunchedSizes& sizes, const std::string& file);
 

@@ -359,6 +359,25 @@ void count_devices(const XmlElement& element, Listed& listed) {
   }
 }
 
+[[noreturn]] void refuse_without_ranks(const std::string& file, const Listed& listed) {
+  if (listed.pci_gpus > 0)
+    throw InputError(
+        Problem{file, "",
+                fmt::format("lists {} GPUs as PCI devices, without ranks and NVLinks: it is a "
+                            "partial file, as clouds give them for NCCL_TOPO_FILE",
+                            listed.pci_gpus),
+                "say which GPU it is: --gpu h100 (trainyard list gpus), or dump the whole with "
+                "NCCL_TOPO_DUMP_FILE"});
+  if (listed.pci_nics > 0)
+    throw InputError(
+        Problem{file, "",
+                fmt::format("lists {} NICs and no GPU: NCCL looks its GPUs up on the machine",
+                            listed.pci_nics),
+                "dump the whole from a run on the GPUs with NCCL_TOPO_DUMP_FILE"});
+  throw InputError(Problem{file, "", "has no <gpu> with a rank",
+                           "dump it from a run on the GPUs; those without a rank do not count"});
+}
+
 // Reads a partial file: devices by their PCI class, and what is missing from the node type with the
 // same GPU.
 class PartialReader {
@@ -493,25 +512,6 @@ class PartialReader {
   std::size_t without_link_ = 0;  // number of PCI devices
   std::size_t unnamed_cpus_ = 0;
 };
-
-[[noreturn]] void refuse_without_ranks(const std::string& file, const Listed& listed) {
-  if (listed.pci_gpus > 0)
-    throw InputError(
-        Problem{file, "",
-                fmt::format("lists {} GPUs as PCI devices, without ranks and NVLinks: it is a "
-                            "partial file, as clouds give them for NCCL_TOPO_FILE",
-                            listed.pci_gpus),
-                "say which GPU it is: --gpu h100 (trainyard list gpus), or dump the whole with "
-                "NCCL_TOPO_DUMP_FILE"});
-  if (listed.pci_nics > 0)
-    throw InputError(
-        Problem{file, "",
-                fmt::format("lists {} NICs and no GPU: NCCL looks its GPUs up on the machine",
-                            listed.pci_nics),
-                "dump the whole from a run on the GPUs with NCCL_TOPO_DUMP_FILE"});
-  throw InputError(Problem{file, "", "has no <gpu> with a rank",
-                           "dump it from a run on the GPUs; those without a rank do not count"});
-}
 
 }  // namespace
 
