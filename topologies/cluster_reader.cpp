@@ -71,11 +71,17 @@ std::vector<OtherNodes> read_others(JsonObject& cluster, const std::filesystem::
 ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) {
   const std::string name = cluster.text("file");
   try {
-    JsonFile file = JsonFile::read(located(name, folder));
+    const std::filesystem::path path = located(name, folder);
+    JsonFile file = JsonFile::read(path);
     note_data_file("cluster", file.name());
     JsonObject root = file.root();
-    ClusterSpec spec = read_custom(root, std::filesystem::path(name).stem().string());
-    spec.faults = read_faults(root);
+    ClusterSpec spec;
+    if (root.has("node") && !root.has("file")) {
+      spec = read_cluster(root, path.parent_path());
+    } else {
+      spec = read_custom(root, path.stem().string());
+      spec.faults = read_faults(root);
+    }
     file.finish();
     return spec;
   } catch (const InputError& error) {

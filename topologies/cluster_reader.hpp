@@ -1,7 +1,7 @@
 // Reads the "cluster" object of a scenario strictly.
 //
 //    {"node": "dgx_h100", "nodes": 16, "fabric": {"kind": "rail_optimized"}}
-//    {"file": "my_cluster.json"}                a custom cluster in a file
+//    {"file": "my_cluster.json"}                either of the other forms in a file
 //    {"devices": [...], "links": [...], ...}    the same inline
 //    each with "faults": [{"rail": 2, "dead": true}] where something is broken
 //

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
 
 namespace trainyard {
 
@@ -99,16 +100,26 @@ class Matrix {
   }
 
  private:
+  // The devices end where the affinities begin: "CPU Affinity", "NUMA Affinity", "GPU NUMA ID". Old
+  // releases name NICs by any driver's name (mlx5_bond_0, irdma1); without affinities only usual
+  // names count.
+  void read_header(const std::vector<std::string>& line) {
+    const auto end = std::ranges::find_if(line, [](const std::string& word) {
+      return word == "CPU" || word == "NUMA" || word == "GPU";
+    });
+    for (auto word = line.begin(); word != end; ++word) {
+      if (end == line.end() && !is_device(*word)) break;
+      header_.push_back(*word);
+      seen_.emplace(*word, false);
+    }
+  }
+
   void read_line(const std::vector<std::string>& line, std::size_t number) {
     if (line.empty()) return;
     if (header_.empty()) {
       if (line.front() != "GPU0") return;
       header_line_ = number;
-      for (const std::string& word : line) {
-        if (!is_device(word)) break;
-        header_.push_back(word);
-        seen_.emplace(word, false);
-      }
+      read_header(line);
       if (header_.size() > kDevicesMost)
         refuse(number, fmt::format("there are {} GPUs and NICs", header_.size()),
                fmt::format("a node has at most {}", kDevicesMost));
@@ -127,7 +138,8 @@ class Matrix {
       row.relations.push_back(line[i + 1]);
       check(row, i);
     }
-    if (line.size() > header_.size() + 2) row.numa = line[header_.size() + 2];
+    if (line.size() > header_.size() + 2 && line[header_.size() + 2] != "N/A")
+      row.numa = line[header_.size() + 2];
     rows_.push_back(std::move(row));
   }
 
@@ -170,8 +182,8 @@ std::vector<std::size_t> firsts(RowSets sets, std::size_t rows) {
 class Builder {
  public:
   Builder(const Matrix& matrix, const MatrixSource& source)
-      : rows_(matrix.rows()), like_(node_with_gpu(source.gpu, source.file)) {
-    node_.gpu = source.gpu;
+      : rows_(matrix.rows()), like_(node_with_gpu(source.gpu, source.file)), nic_(source.nic) {
+    node_.gpu = like_.gpu;
     node_.file = source.file;
   }
 
@@ -181,14 +193,46 @@ class Builder {
       const std::size_t number = gpu ? gpus_++ : node_.ports.size();
       node_.parts.push_back({.kind = gpu ? DeviceKind::Gpu : DeviceKind::Nic,
                              .name = fmt::format("{} {}", gpu ? "gpu" : "nic", number)});
-      if (!gpu) node_.ports.push_back(like_.nic.value());
+      if (!gpu)
+        node_.ports.push_back(usable_nic_rate(nic_.value_or(like_.nic_nominal), like_).value());
     }
     join_nvlinks();
     join_host();
+    list_assumptions();
     return std::move(node_);
   }
 
  private:
+  void list_assumptions() {
+    std::vector<std::string>& all = node_.assumed;
+    all.push_back(fmt::format(
+        "the file has no rates: those of {} hold (NVLink {} a link, PCIe {}, between CPUs {})",
+        like_.name, to_text(nvlink_rate()), to_text(like_.pcie), to_text(like_.socket)));
+    if (!node_.ports.empty()) {
+      all.push_back(
+          fmt::format("all {} NICs join the fabric at {}{}, {} of it usable", node_.ports.size(),
+                      nic_rate_text(nic_.value_or(like_.nic_nominal)),
+                      nic_ ? "" : fmt::format(" as in {} (--nic names another rate)", like_.name),
+                      to_text(BytesPerSecond{node_.ports.front()})));
+    }
+    if (joined_gpus_ && gpus_ < like_.gpus) {
+      all.push_back(fmt::format(
+          "NVLink joins the {} GPUs of this file only; a {} has {} in one NVLink domain{}", gpus_,
+          like_.name, like_.gpus,
+          gpus_per_server(like_) < like_.gpus
+              ? fmt::format(": for the whole of it use \"node\": \"{}\"", like_.name)
+              : ""));
+    }
+  }
+
+  static std::uint32_t gpus_per_server(const NodeSpec& node) {
+    return node.gpus_per_cpu * node.cpus_per_host;
+  }
+
+  [[nodiscard]] BytesPerSecond nvlink_rate() const {
+    return like_.nvlink / std::max(like_.nvlinks, 1U);
+  }
+
   std::size_t add(DeviceKind kind, std::string name) {
     node_.parts.push_back({.kind = kind, .name = std::move(name)});
     return node_.parts.size() - 1;
@@ -196,7 +240,7 @@ class Builder {
 
   void join_nvlinks() {
     // The matrix has no rates, so they are those of the node type with the same GPU.
-    const BytesPerSecond each = like_.nvlink / std::max(like_.nvlinks, 1U);
+    const BytesPerSecond each = nvlink_rate();
     std::optional<std::size_t> hub;
     for (std::size_t a = 0; a < rows_.size(); ++a) {
       std::uint32_t all = 0;
@@ -207,6 +251,7 @@ class Builder {
         all += to[b];
         most = std::max(most, to[b]);
       }
+      joined_gpus_ = joined_gpus_ || all > 0;
       // A row with more links than a GPU has: the GPU is connected to an NVSwitch.
       const bool switched = all > std::max(like_.nvlinks, 1U);
       if (switched && !hub) hub = add(DeviceKind::NvSwitch, "nvswitch 0");
@@ -245,7 +290,13 @@ class Builder {
         }
         above = hub->second;
       }
-      wire(row, above, LinkKind::Pcie, like_.pcie);
+      // A superchip's GPU is joined to its CPU chip to chip, beside PCIe switches for its NICs.
+      const bool superchip =
+          is_gpu(rows_[row].name) && above == cpu->second && like_.chip_to_chip.value() > 0.0;
+      if (superchip)
+        wire(row, above, LinkKind::ChipToChip, like_.chip_to_chip);
+      else
+        wire(row, above, LinkKind::Pcie, like_.pcie);
     }
     for (auto a = cpus.begin(); a != cpus.end(); ++a)
       for (auto b = std::next(a); b != cpus.end(); ++b)
@@ -260,8 +311,10 @@ class Builder {
 
   const std::vector<Row>& rows_;
   NodeSpec like_;
+  std::optional<BytesPerSecond> nic_;
   ImportedNode node_;
   std::size_t gpus_ = 0;
+  bool joined_gpus_ = false;  // by NVLink
 };
 
 }  // namespace

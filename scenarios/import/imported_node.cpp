@@ -1,6 +1,7 @@
 #include "scenarios/import/imported_node.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -32,7 +33,7 @@ std::vector<std::optional<std::size_t>> parents_of(const ImportedNode& node) {
       parents[part] = other;
   };
   for (const ImportedNode::Wire& wire : node.wires) {
-    if (wire.kind != LinkKind::Pcie) continue;
+    if (wire.kind != LinkKind::Pcie && wire.kind != LinkKind::ChipToChip) continue;
     note(wire.from, wire.to);
     note(wire.to, wire.from);
   }
@@ -128,6 +129,26 @@ std::vector<GpuKind> kinds_of(const ImportedNode& node, const ImportChoice& choi
   return kinds;
 }
 
+// Returns the known names that begin with the word, or with which the word begins: "a100" is near
+// "a100_40gb" and "a100_80gb".
+std::vector<std::string> names_near(const std::string& word,
+                                    const std::vector<std::string>& known) {
+  const std::string wanted = normalised_word(word);
+  std::vector<std::string> near;
+  for (const std::string& name : known)
+    if (name.starts_with(wanted) || wanted.starts_with(name))
+      near.push_back(fmt::format("\"{}\"", name));
+  return near;
+}
+
+[[noreturn]] void refuse_gpu(const std::string& gpu, const std::vector<std::string>& known,
+                             const std::string& file) {
+  const std::vector<std::string> near = names_near(gpu, known);
+  refuse(file, fmt::format("no node type in topologies/data has the GPU \"{}\"", gpu),
+         near.empty() ? suggestion(gpu, known)
+                      : fmt::format("did you mean {}?", fmt::join(near, " or ")));
+}
+
 }  // namespace
 
 // The first node type with this GPU. It supplies what a description of a node does not contain:
@@ -135,21 +156,62 @@ std::vector<GpuKind> kinds_of(const ImportedNode& node, const ImportChoice& choi
 NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
   if (gpu.empty())
     refuse(file, "does not tell which GPU it has", "say it: --gpu h100 (trainyard list gpus)");
+  std::vector<std::string> known;
   for (const std::string& name : node_names()) {
     NodeSpec node = load_node(name);
-    if (node.gpu == gpu) return node;
+    if (node.gpu == normalised_word(gpu)) return node;
+    known.push_back(node.gpu);
   }
-  std::vector<std::string> known;
-  for (const std::string& name : node_names()) known.push_back(load_node(name).gpu);
-  refuse(file, fmt::format("no node type in topologies/data has the GPU \"{}\"", gpu),
-         suggestion(gpu, known) + "; `trainyard list nodes` shows them");
+  refuse_gpu(gpu, known, file);
+}
+
+std::vector<std::string> assumptions_of(const ImportedNode& node, const ImportChoice& choice) {
+  const NodeSpec like = node_with_gpu(choice.gpu.empty() ? node.gpu : choice.gpu, node.file);
+  std::vector<std::string> all = node.assumed;
+  all.push_back(fmt::format(
+      "memory of the GPUs, latencies of links and latencies of collectives are those of {}",
+      like.name));
+  if (node.ports.empty()) return all;
+  all.emplace_back(
+      "a GPU uses a NIC on its own PCIe switch or CPU; the others are spread evenly over all NICs");
+  if (choice.nodes > 1)
+    all.push_back(
+        fmt::format("{} such servers are joined by the fabric {} with its default parameters",
+                    choice.nodes, choice.fabric));
+  return all;
+}
+
+BytesPerSecond parse_nic_rate(std::string_view text, const std::string& option) {
+  std::optional<BytesPerSecond> rate = parse_rate(text);
+  for (const auto& [unit, word] :
+       {std::pair{"Gbps", " Gb/s"}, std::pair{"Gb", " Gb/s"}, std::pair{"G", " Gb/s"},
+        std::pair{"Tbps", " Tb/s"}, std::pair{"Tb", " Tb/s"}, std::pair{"T", " Tb/s"},
+        std::pair{"Mbps", " Mb/s"}}) {
+    if (!rate && text.ends_with(unit))
+      rate = parse_rate(std::string(text.substr(0, text.size() - std::string_view(unit).size())) +
+                        word);
+  }
+  if (!rate || rate->value() <= 0.0)
+    refuse(option, fmt::format("\"{}\" is not the rate of a NIC", text),
+           "write it in bits as NICs are sold (400G, 400Gbps, \"400 Gb/s\") or in bytes "
+           "(\"50 GB/s\")");
+  return *rate;
+}
+
+std::string nic_rate_text(BytesPerSecond rate) {
+  return fmt::format("{:.6g} Gb/s", rate.value() * 8e-9);
+}
+
+BytesPerSecond usable_nic_rate(BytesPerSecond line_rate, const NodeSpec& like) {
+  if (like.nic_nominal.value() <= 0.0) return line_rate;
+  return line_rate * (like.nic / like.nic_nominal);
 }
 
 // Copies the node, draws the fabric, and assigns each GPU the NIC with the same number on its own
 // node.
 Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
-  const std::string gpu = choice.gpu.empty() ? node.gpu : choice.gpu;
-  const NodeSpec like = node_with_gpu(gpu, node.file);
+  const NodeSpec like = node_with_gpu(choice.gpu.empty() ? node.gpu : choice.gpu, node.file);
+  const std::string& gpu = like.gpu;
   ClusterSpec spec = spec_of(node, choice, like);
   if (spec.node.gpus == 0) refuse(node.file, "has no GPU", "dump it on a machine with GPUs");
   if (choice.nodes > 1 && node.ports.empty())

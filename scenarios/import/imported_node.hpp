@@ -10,6 +10,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "topologies/topology.hpp"
@@ -34,6 +35,14 @@ struct ImportedNode {
   std::vector<Wire> wires = {};    // between parts
   std::vector<double> ports = {};  // bytes per second to the network, by NIC in order
   std::string file = {};           // file that it was read from, for messages
+  // What the reader assumed because the file does not contain it, one sentence each.
+  std::vector<std::string> assumed = {};
+};
+
+// Values from the user, for a description that does not contain them.
+struct NodeHints {
+  std::string gpu = {};                    // GPU profile
+  std::optional<BytesPerSecond> nic = {};  // line rate of every NIC; overrides the description
 };
 
 struct ImportChoice {
@@ -46,8 +55,21 @@ struct ImportChoice {
 // a node type, and for what build_cluster refuses.
 [[nodiscard]] Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice);
 
+// Returns what imported_cluster() takes from elsewhere than the description, one sentence each: first what the reader assumed, then memory, latencies and the fabric.
+[[nodiscard]] std::vector<std::string> assumptions_of(const ImportedNode& node,
+                                                      const ImportChoice& choice);
+
 // Returns the first node type in topologies/data with that GPU, for values that a description
-// omits.
+// omits. Case, '-' and '_' do not count. Throws InputError with the names that are near.
 [[nodiscard]] NodeSpec node_with_gpu(const std::string& gpu, const std::string& file);
+
+// Reads a NIC's line rate as people write it: "200G", "400Gbps", "200 Gb/s", "1.6T" are bits,
+// "25 GB/s" are bytes. Throws InputError, with `option` as the file, for other text.
+[[nodiscard]] BytesPerSecond parse_nic_rate(std::string_view text, const std::string& option);
+// Writes a line rate in bits: "400 Gb/s".
+[[nodiscard]] std::string nic_rate_text(BytesPerSecond rate);
+// Returns the payload rate of a NIC with that line rate: the share that the NICs of `like` reach
+// (97 % of a ConnectX-7's 400 Gb/s).
+[[nodiscard]] BytesPerSecond usable_nic_rate(BytesPerSecond line_rate, const NodeSpec& like);
 
 }  // namespace trainyard

@@ -147,7 +147,12 @@ std::optional<std::string_view> value_at(std::string_view text) {
   }
   if (text.front() == '(' || text.front() == ';' || is_space(text.front())) return {};
   std::size_t length = 0;
-  while (length < text.size() && text[length] != ';' && !is_space(text[length])) ++length;
+  int depth = 0;  // of $(...) and $((...)), which may hold blanks
+  for (; length < text.size() && text[length] != '\n'; ++length) {
+    if (depth == 0 && (text[length] == ';' || is_space(text[length]))) break;
+    if (text[length] == '(' && (depth > 0 || (length > 0 && text[length - 1] == '$'))) ++depth;
+    if (text[length] == ')' && depth > 0) --depth;
+  }
   return text.substr(0, length);
 }
 
@@ -329,6 +334,31 @@ LaunchArguments read_launch_arguments(const std::string& text, const std::string
         file, "holds no argument of a launch",
         "give a script that passes --num-layers and the like, or a log that lists the arguments");
   return {file, std::move(values)};
+}
+
+ScriptText read_script(const std::string& text, const std::string& file,
+                       const std::map<std::string, std::string>& defined) {
+  ScriptText script{.lines = {}, .variables = variables_of(joined_lines(text), file, defined)};
+  std::istringstream lines(text);
+  std::size_t number = 0;
+  std::size_t bytes = 0;
+  bool goes_on = false;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    std::string_view kept = without_comment(line);
+    const bool continued = kept.ends_with('\\');
+    if (continued) kept.remove_suffix(1);
+    if (!goes_on) script.lines.push_back({.number = number, .text = {}});
+    script.lines.back().text.append(kept).append(continued ? " " : "");
+    goes_on = continued;
+  }
+  for (ScriptLine& line : script.lines) {
+    line.text = expanded(std::move(line.text), script.variables, file);
+    bytes += line.text.size();
+    check_size(bytes, file);
+  }
+  return script;
 }
 
 }  // namespace trainyard

@@ -10,6 +10,7 @@
 // compute is an error that names the flag.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -58,5 +59,22 @@ class LaunchArguments {
 [[nodiscard]] LaunchArguments read_launch_arguments(
     const std::string& text, const std::string& file,
     const std::map<std::string, std::string>& defined = {});
+
+// A line of a script without comments, with lines that continue after a backslash joined and
+// variables substituted.
+struct ScriptLine {
+  std::size_t number = 0;  // of its first line in the file
+  std::string text = {};
+};
+
+struct ScriptText {
+  std::vector<ScriptLine> lines = {};
+  std::map<std::string, std::string> variables = {};  // those that the script sets, and `defined`
+};
+
+// Reads a script as read_launch_arguments does, line by line. Throws InputError where its variables
+// make too much text.
+[[nodiscard]] ScriptText read_script(const std::string& text, const std::string& file,
+                                     const std::map<std::string, std::string>& defined = {});
 
 }  // namespace trainyard

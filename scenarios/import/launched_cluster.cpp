@@ -117,9 +117,18 @@ LaunchedCluster launched_cluster(const LaunchMachine& machine, const LaunchedSiz
                   "leave --gpus out");
   }
   if (machine.gpus) known.world = machine.gpus;
+  const bool of_job =
+      !machine.nodes && !known.hosts && !known.world && (machine.job.hosts || machine.job.world);
+  if (of_job)
+    known = {.hosts = machine.job.hosts,
+             .per_host = known.per_host ? known.per_host : machine.job.per_host,
+             .world = machine.job.world};
   const LaunchedNodes launched = launched_nodes(node, machine.nodes, known, file);
   LaunchedCluster made{.section = {{"node", machine.node}, {"nodes", launched.nodes}},
                        .world = launched.world()};
+  if (of_job)
+    made.assumed.emplace_back(
+        "the number of nodes is that of the job's script, since the launch does not state it");
   made.assumed.emplace_back("the fabric is rail-optimised without oversubscription");
   if (launched.gpus < node.gpus) {
     made.section["node"] = to_json(part_of(node, static_cast<std::uint32_t>(launched.gpus)));

@@ -15,6 +15,13 @@
 
 namespace trainyard {
 
+// The sizes that a launch states; each may be missing.
+struct LaunchedSizes {
+  std::optional<std::int64_t> hosts = {};     // servers (--nnodes)
+  std::optional<std::int64_t> per_host = {};  // processes of a server (--nproc-per-node)
+  std::optional<std::int64_t> world = {};     // processes of the run
+};
+
 // What a launch does not specify, as the user states it.
 struct LaunchMachine {
   std::string node = {};                      // name in topologies/data
@@ -23,13 +30,7 @@ struct LaunchMachine {
   std::optional<std::int64_t> gpus = {};      // of the whole run, else those of the launch
   std::optional<std::int64_t> sequence = {};  // tokens, else those that the launch states
   std::string model = {};                     // name in models/data, or the path of a config.json
-};
-
-// The sizes that a launch states; each may be missing.
-struct LaunchedSizes {
-  std::optional<std::int64_t> hosts = {};     // servers (--nnodes)
-  std::optional<std::int64_t> per_host = {};  // processes of a server (--nproc-per-node)
-  std::optional<std::int64_t> world = {};     // processes of the run
+  LaunchedSizes job = {};  // of the script around the launch (job_shape.hpp), where it does not say
 };
 
 struct LaunchedCluster {

@@ -183,7 +183,7 @@ std::uint32_t count_of(const XmlElement& element, const char* name, double fallb
 
 class Reader {
  public:
-  explicit Reader(const std::string& file) { node_.file = file; }
+  Reader(const std::string& file, const NodeHints& hints) : hints_(hints) { node_.file = file; }
 
   ImportedNode read(const XmlElement& system) {
     for (const XmlElement& cpu : system.children)
@@ -192,6 +192,7 @@ class Reader {
       for (std::size_t b = a + 1; b < cpus_.size(); ++b)
         wire(cpus_[a].first, cpus_[b].first, LinkKind::Socket, socket_rate(cpus_[a].second));
     read_nvlinks();
+    list_assumptions();
     return std::move(node_);
   }
 
@@ -272,8 +273,21 @@ class Reader {
       const std::size_t part = add(DeviceKind::Nic, "nic");
       wire(part, above, LinkKind::Pcie, rate);
       const double speed = number(net, "speed", 0.0);
-      node_.ports.push_back((speed <= 0.0 ? kDefaultSpeed : speed) / 8000.0 * kGiga);
+      if (speed <= 0.0) ++without_speed_;
+      node_.ports.push_back(hints_.nic ? hints_.nic->value()
+                                       : (speed <= 0.0 ? kDefaultSpeed : speed) / 8000.0 * kGiga);
     }
+  }
+
+  void list_assumptions() {
+    if (hints_.nic && !node_.ports.empty())
+      node_.assumed.push_back(
+          fmt::format("every NIC has {}, as --nic says", nic_rate_text(*hints_.nic)));
+    else if (without_speed_ > 0)
+      node_.assumed.push_back(
+          fmt::format("{} NICs have no speed in the file and get NCCL's default of 10 Gb/s (name "
+                      "theirs with --nic)",
+                      without_speed_));
   }
 
   // All NVSwitches of a node become one device, to which each GPU has one wire with its number of
@@ -305,25 +319,219 @@ class Reader {
     }
   }
 
+  const NodeHints& hints_;
   ImportedNode node_;
   std::array<std::size_t, kDeviceKinds> count_{};
   std::vector<std::pair<std::size_t, CpuName>> cpus_;
   std::vector<Gpu> gpus_;
+  std::size_t without_speed_ = 0;  // number of NICs
+};
+
+// What a file lists, at any depth.
+struct Listed {
+  std::size_t ranks = 0;     // GPUs with a rank
+  std::size_t pci_gpus = 0;  // PCI devices by their class
+  std::size_t pci_nics = 0;
+};
+
+enum class PciDevice : std::uint8_t { Bridge, Gpu, Nic, Other };
+
+// The kind of a PCI device by its class code (PCI Code and ID Assignment Specification): 0x0302 is
+// a 3D controller, 0x02 a network controller (0x0200 Ethernet, 0x0207 InfiniBand). A device with
+// others below it is a bridge, which some files give no class.
+PciDevice pci_device(const XmlElement& pci) {
+  if (pci.child("pci") != nullptr) return PciDevice::Bridge;
+  const std::string code = pci.attribute("class");
+  if (pci.child("gpu") != nullptr || code.starts_with("0x0302")) return PciDevice::Gpu;
+  if (pci.child("nic") != nullptr || code.starts_with("0x02")) return PciDevice::Nic;
+  return PciDevice::Other;
+}
+
+void count_devices(const XmlElement& element, Listed& listed) {
+  for (const XmlElement& child : element.children) {
+    if (child.name == "gpu" && !child.attribute("rank").empty()) ++listed.ranks;
+    if (child.name == "pci") {
+      const PciDevice device = pci_device(child);
+      listed.pci_gpus += device == PciDevice::Gpu ? 1 : 0;
+      listed.pci_nics += device == PciDevice::Nic ? 1 : 0;
+    }
+    count_devices(child, listed);
+  }
+}
+
+[[noreturn]] void refuse_without_ranks(const std::string& file, const Listed& listed) {
+  if (listed.pci_gpus > 0)
+    throw InputError(
+        Problem{file, "",
+                fmt::format("lists {} GPUs as PCI devices, without ranks and NVLinks: it is a "
+                            "partial file, as clouds give them for NCCL_TOPO_FILE",
+                            listed.pci_gpus),
+                "say which GPU it is: --gpu h100 (trainyard list gpus), or dump the whole with "
+                "NCCL_TOPO_DUMP_FILE"});
+  if (listed.pci_nics > 0)
+    throw InputError(
+        Problem{file, "",
+                fmt::format("lists {} NICs and no GPU: NCCL looks its GPUs up on the machine",
+                            listed.pci_nics),
+                "dump the whole from a run on the GPUs with NCCL_TOPO_DUMP_FILE"});
+  throw InputError(Problem{file, "", "has no <gpu> with a rank",
+                           "dump it from a run on the GPUs; those without a rank do not count"});
+}
+
+// Reads a partial file: devices by their PCI class, and what is missing from the node type with the
+// same GPU.
+class PartialReader {
+ public:
+  PartialReader(const std::string& file, const NodeHints& hints)
+      : hints_(hints), like_(node_with_gpu(hints.gpu, file)) {
+    node_.file = file;
+    node_.gpu = like_.gpu;
+  }
+
+  ImportedNode read(const XmlElement& system) {
+    for (const XmlElement& cpu : system.children)
+      if (cpu.name == "cpu") read_cpu(cpu);
+    for (std::size_t a = 0; a < cpus_.size(); ++a)
+      for (std::size_t b = a + 1; b < cpus_.size(); ++b)
+        wire(cpus_[a].part, cpus_[b].part, LinkKind::Socket, cpus_[a].socket);
+    join_nvlinks();
+    list_assumptions();
+    return std::move(node_);
+  }
+
+ private:
+  struct CpuPart {
+    std::size_t part = 0;
+    BytesPerSecond socket = {};
+  };
+
+  std::size_t add(DeviceKind kind, std::string_view word) {
+    const std::size_t number = count_.at(static_cast<std::size_t>(kind))++;
+    node_.parts.push_back({.kind = kind, .name = fmt::format("{} {}", word, number)});
+    return node_.parts.size() - 1;
+  }
+
+  void wire(std::size_t from, std::size_t to, LinkKind kind, BytesPerSecond rate,
+            std::uint32_t cables = 1) {
+    node_.wires.push_back(
+        {.from = from, .to = to, .kind = kind, .capacity = rate, .cables = cables});
+  }
+
+  void read_cpu(const XmlElement& cpu) {
+    const std::size_t part = add(DeviceKind::Cpu, "cpu");
+    const bool named = !cpu.attribute("vendor").empty();
+    if (!named) ++unnamed_cpus_;
+    const CpuName name{.arch = cpu.attribute("arch"),
+                       .vendor = cpu.attribute("vendor"),
+                       .family = static_cast<int>(count_of(cpu, "familyid", 0)),
+                       .model = static_cast<int>(count_of(cpu, "modelid", 0))};
+    cpus_.push_back({.part = part, .socket = named ? socket_rate(name) : like_.socket});
+    for (const XmlElement& child : cpu.children)
+      if (child.name == "pci") read_pci(child, part);
+  }
+
+  // A bridge without a link of its own, as virtual switches are, is as fast as PCIe of the node
+  // type, like the devices below it.
+  BytesPerSecond rate_of(const XmlElement& pci) {
+    if (!pci.attribute("link_speed").empty())
+      return pcie_rate(pci.attribute("link_speed"), count_of(pci, "link_width", 0));
+    ++without_link_;
+    return like_.pcie;
+  }
+
+  void read_pci(const XmlElement& pci, std::size_t above) {
+    switch (pci_device(pci)) {
+      case PciDevice::Bridge: {
+        const std::size_t part = add(DeviceKind::PcieSwitch, "pcie switch");
+        wire(part, above, LinkKind::Pcie, rate_of(pci));
+        for (const XmlElement& child : pci.children)
+          if (child.name == "pci") read_pci(child, part);
+        return;
+      }
+      case PciDevice::Gpu:
+        gpus_.push_back(add(DeviceKind::Gpu, "gpu"));
+        return wire(gpus_.back(), above, LinkKind::Pcie, rate_of(pci));
+      case PciDevice::Nic:
+        wire(add(DeviceKind::Nic, "nic"), above, LinkKind::Pcie, rate_of(pci));
+        node_.ports.push_back(
+            usable_nic_rate(hints_.nic.value_or(like_.nic_nominal), like_).value());
+        return;
+      case PciDevice::Other:
+        return;
+    }
+  }
+
+  // NVLinks as in the node type: to one crossbar, or in a full mesh of equal shares.
+  void join_nvlinks() {
+    if (like_.scale_up == NodeSpec::ScaleUp::None || gpus_.size() < 2) return;
+    if (like_.scale_up == NodeSpec::ScaleUp::NvSwitch) {
+      const std::size_t hub = add(DeviceKind::NvSwitch, "nvswitch");
+      for (const std::size_t gpu : gpus_)
+        wire(gpu, hub, LinkKind::NvLink, like_.nvlink, std::max(like_.nvlinks, 1U));
+      return;
+    }
+    const std::uint32_t peers = std::max(like_.gpus, 2U) - 1;
+    for (std::size_t a = 0; a < gpus_.size(); ++a)
+      for (std::size_t b = a + 1; b < gpus_.size(); ++b)
+        wire(gpus_[a], gpus_[b], LinkKind::NvLink, like_.nvlink / peers,
+             std::max(like_.nvlinks / peers, 1U));
+  }
+
+  void list_assumptions() {
+    std::vector<std::string>& all = node_.assumed;
+    all.push_back(fmt::format(
+        "the file is partial: its {} PCI devices of class 0x0302 are GPUs, {} of class 0x02 NICs",
+        gpus_.size(), node_.ports.size()));
+    if (like_.scale_up != NodeSpec::ScaleUp::None && gpus_.size() > 1)
+      all.push_back(fmt::format(
+          "NVLink is that of {}: {} for each GPU{}", like_.name, to_text(like_.nvlink),
+          gpus_.size() == like_.gpus ? ""
+                                     : fmt::format(", though the file has {} GPUs and a {} has {}",
+                                                   gpus_.size(), like_.name, like_.gpus)));
+    if (!node_.ports.empty())
+      all.push_back(
+          fmt::format("every NIC has {}{}, {} of it usable",
+                      nic_rate_text(hints_.nic.value_or(like_.nic_nominal)),
+                      hints_.nic ? ", as --nic says"
+                                 : fmt::format(" as in {} (--nic names another rate)", like_.name),
+                      to_text(BytesPerSecond{node_.ports.front()})));
+    if (without_link_ > 0)
+      all.push_back(fmt::format("{} PCI devices have no link_speed and get the {} of {}",
+                                without_link_, to_text(like_.pcie), like_.name));
+    if (unnamed_cpus_ > 0 && cpus_.size() > 1)
+      all.push_back(fmt::format("{} CPUs have no vendor; between CPUs {} as in {}", unnamed_cpus_,
+                                to_text(like_.socket), like_.name));
+  }
+
+  const NodeHints& hints_;
+  NodeSpec like_;
+  ImportedNode node_;
+  std::array<std::size_t, kDeviceKinds> count_{};
+  std::vector<CpuPart> cpus_;
+  std::vector<std::size_t> gpus_;
+  std::size_t without_link_ = 0;  // number of PCI devices
+  std::size_t unnamed_cpus_ = 0;
 };
 
 }  // namespace
 
-ImportedNode from_nccl_xml(const std::string& text, const std::string& file) {
+ImportedNode from_nccl_xml(const std::string& text, const std::string& file,
+                           const NodeHints& hints) {
   const std::string remedy = "give the file that NCCL wrote with NCCL_TOPO_DUMP_FILE";
   const XmlElement system = parse_xml(file, text, remedy);
   if (system.name != "system")
     throw InputError(Problem{file, "", "has no <system>: it is no topology of NCCL's", remedy});
-  ImportedNode node = Reader(file).read(system);
-  if (std::ranges::none_of(
-          node.parts, [](const ImportedNode::Part& part) { return part.kind == DeviceKind::Gpu; }))
-    throw InputError(Problem{file, "", "has no <gpu> with a rank",
-                             "dump it from a run on the GPUs; those without a rank do not count"});
-  return node;
+  Listed listed;
+  count_devices(system, listed);
+  if (listed.ranks > 0) {
+    ImportedNode node = Reader(file, hints).read(system);
+    if (std::ranges::any_of(node.parts, [](const ImportedNode::Part& part) {
+          return part.kind == DeviceKind::Gpu;
+        }))
+      return node;
+  }
+  if (listed.pci_gpus == 0 || hints.gpu.empty()) refuse_without_ranks(file, listed);
+  return PartialReader(file, hints).read(system);
 }
 
 namespace {

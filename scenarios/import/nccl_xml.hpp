@@ -6,6 +6,11 @@
 // NVSwitches end in one switch, and levels of PCIe switches with one device id are one switch. It
 // ignores attributes that do not describe links.
 //
+// The files that clouds hand out for NCCL_TOPO_FILE are partial: PCI devices with a class, without
+// ranks, NVLinks and rates of NICs, which NCCL looks up on the machine. They are read where the
+// caller names the GPU. Class 0x0302 is a GPU there, 0x02 a NIC; the rest comes from the node type
+// in topologies/data with that GPU, and ImportedNode::assumed lists it.
+//
 //    const ImportedNode node = from_nccl_xml(read_file(file), file);
 //    write_file("topo.xml", to_nccl_xml(cluster, 0));
 #pragma once
@@ -17,9 +22,10 @@
 
 namespace trainyard {
 
-// Throws InputError for XML that is not well-formed (with the line), without a system, or without a
-// GPU.
-[[nodiscard]] ImportedNode from_nccl_xml(const std::string& text, const std::string& file);
+// Throws InputError for XML that is not well-formed (with the line), without a system, without a
+// GPU, and for a partial file where `hints` names no GPU.
+[[nodiscard]] ImportedNode from_nccl_xml(const std::string& text, const std::string& file,
+                                         const NodeHints& hints = {});
 
 // Writes one node of a cluster. Throws InputError for what the format cannot express: a link whose
 // rate is not one of NCCL's.

@@ -57,6 +57,8 @@ void add_sweep(CLI::App& app, Action& action);
 // (scenarios/import/training/training_format.hpp).
 void add_import_chakra(CLI::App& import, Action& action);
 void add_import_hf_config(CLI::App& import, Action& action);
+void add_import_ib_fabric(CLI::App& import, Action& action);
+void add_import_launch(CLI::App& import, Action& action);
 void add_import_nccl_tests(CLI::App& import, Action& action);
 void add_import_nccl_topo(CLI::App& import, Action& action);
 void add_import_topo_m(CLI::App& import, Action& action);

@@ -1,5 +1,6 @@
 // `trainyard import`: converts files of other programs into files that trainyard reads.
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "scenarios/import/hf_config.hpp"
@@ -22,6 +23,21 @@ bool is_chakra(const ImportSample& sample) {
 }
 
 bool is_model(const ImportSample& sample) { return is_hf_config(sample.document); }
+
+bool is_ib_fabric(const ImportSample& sample) {
+  return holds(sample, "switchguid=") || holds(sample, "Switch: 0x") || holds(sample, "CA: ");
+}
+
+// A launch of Megatron-LM is a format of its own.
+bool is_launch(const ImportSample& sample) {
+  if (sample.document.is_object() || holds(sample, "--num-layers") ||
+      holds(sample, "--tensor-model-parallel-size"))
+    return false;
+  constexpr std::array kLaunchers{"#SBATCH",           "srun ",         "torchrun ",
+                                  "mpirun ",           "horovodrun",    "deepspeed ",
+                                  "accelerate launch", "ScalingConfig("};
+  return std::ranges::any_of(kLaunchers, [&](const char* word) { return holds(sample, word); });
+}
 
 bool is_nccl_log(const ImportSample& sample) {
   return (holds(sample, "algbw") && holds(sample, "busbw")) || holds(sample, "nThread");
@@ -48,6 +64,10 @@ constexpr Row kOthers[] = {
     {add_import_chakra, "chakra", "A folder of Chakra execution traces", "-o OUT.json", is_chakra},
     {add_import_hf_config, "hf-config", "The config.json of a model on Hugging Face", "-o OUT.json",
      is_model},
+    {add_import_ib_fabric, "ib-fabric", "The output of ibnetdiscover or iblinkinfo",
+     "--node NODE -o OUT.json", is_ib_fabric},
+    {add_import_launch, "launch", "A script that launches a job", "--node NODE -o OUT.json",
+     is_launch},
     {add_import_nccl_tests, "nccl-tests", "Logs of nccl-tests", "-o OUT.json", is_nccl_log},
     {add_import_nccl_topo, "nccl-topo", "The XML of NCCL_TOPO_DUMP_FILE", "-o OUT.json",
      is_nccl_topology},

@@ -21,32 +21,44 @@ namespace {
 struct TopologyChoice {
   std::string file;
   std::string out;  // empty: standard output
+  std::string nic;  // rate of every NIC, as the user writes it; empty: not given
   ImportChoice import;
 };
 
-// Prints the cluster as JSON, or writes it to a file and prints a summary table.
+std::optional<BytesPerSecond> nic_of(const TopologyChoice& choice) {
+  if (choice.nic.empty()) return {};
+  return parse_nic_rate(choice.nic, "--nic");
+}
+
+// Prints the cluster as JSON, or writes it to a file and prints a summary table. What was assumed
+// goes to standard error where the cluster takes standard output.
 Exit write_cluster(const TopologyChoice& choice, const ImportedNode& node) {
   const Cluster cluster = imported_cluster(node, choice.import);
   const std::string json = to_custom_json(cluster).dump(1) + "\n";
   if (choice.out.empty()) {
     say("{}", json);
+    tell(assumptions_text(assumptions_of(node, choice.import)));
     return Exit::Fine;
   }
   write_file(choice.out, json);
-  say("{}\nCluster  {}   (\"cluster\": {{\"file\": \"{}\"}} in a scenario)\n",
-      topology_table(cluster), choice.out, choice.out);
+  say("{}\n{}Cluster  {}   (\"cluster\": {{\"file\": \"{}\"}} in a scenario)\n",
+      topology_table(cluster), assumptions_text(assumptions_of(node, choice.import)), choice.out,
+      choice.out);
   return Exit::Fine;
 }
 
 Exit import_xml(const TopologyChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
-  return write_cluster(choice, from_nccl_xml(read_file(choice.file), choice.file));
+  return write_cluster(choice, from_nccl_xml(read_file(choice.file), choice.file,
+                                             {.gpu = choice.import.gpu, .nic = nic_of(choice)}));
 }
 
 Exit import_matrix(const TopologyChoice& choice) {
   refuse_unwritable(outputs_of({.json = choice.out}));
-  return write_cluster(choice, from_topo_matrix(as_utf8(read_file(choice.file)),
-                                                {.file = choice.file, .gpu = choice.import.gpu}));
+  return write_cluster(
+      choice,
+      from_topo_matrix(as_utf8(read_file(choice.file)),
+                       {.file = choice.file, .gpu = choice.import.gpu, .nic = nic_of(choice)}));
 }
 
 void add_options(CLI::App& command, TopologyChoice& choice) {
@@ -55,16 +67,17 @@ void add_options(CLI::App& command, TopologyChoice& choice) {
   command.add_option("--nodes", choice.import.nodes, "How many such servers")
       ->check(CLI::Range(1, 65536));
   command.add_option("--fabric", choice.import.fabric, "How they are joined (trainyard list)");
+  command.add_option("--nic", choice.nic, "The rate of every NIC: 200G, 400Gbps, \"50 GB/s\"");
 }
 
 }  // namespace
 
 void add_import_nccl_topo(CLI::App& import, Action& action) {
   auto choice = std::make_shared<TopologyChoice>();
-  CLI::App* command =
-      import.add_subcommand("nccl-topo", "The XML of NCCL_TOPO_DUMP_FILE, as a cluster");
+  CLI::App* command = import.add_subcommand("nccl-topo", "NCCL's XML of a server, as a cluster");
   add_options(*command, *choice);
-  command->add_option("--gpu", choice->import.gpu, "The GPU profile, where the file does not tell");
+  command->add_option("--gpu", choice->import.gpu,
+                      "The GPU profile, where the file does not tell, as NCCL_TOPO_FILE of clouds");
   command->footer(
       "Example:\n  trainyard import nccl-topo tests/scenarios/import/topologies/h100_x8.xml "
       "--nodes 4 "

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "scenarios/import/job_shape.hpp"
 #include "scenarios/import/megatron.hpp"
 #include "scenarios/import/training/scenario_draft.hpp"
 #include "scenarios/import/training/training_format.hpp"
@@ -398,8 +399,12 @@ Layout nemo_layout(const Config& config) {
 
 ImportedScenario import_megatron_script(const ImportRequest& request) {
   const ImportFile& file = request.files.front();
-  return scenario_of_megatron(read_launch_arguments(file.text, file.name, request.defines),
-                              request.machine);
+  // Slurm's variables, and the size of the job where the launch's own arguments do not state it.
+  std::map<std::string, std::string> defined = request.defines;
+  LaunchMachine machine = request.machine;
+  if (!machine.nodes) machine.job = job_sizes(file.text, file.name, {.defined = defined});
+  defined.merge(slurm_variables(file.text));
+  return scenario_of_megatron(read_launch_arguments(file.text, file.name, defined), machine);
 }
 
 ImportedScenario import_megatron_yaml(const ImportRequest& request) {

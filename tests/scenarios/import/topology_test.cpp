@@ -239,6 +239,108 @@ TEST(ImportTopoMatrix, ColoursOfATerminalAreNoWords) {
   EXPECT_EQ(topo_refusal("\t\x1b[4mGPU0\tGPU1\x1b[0m\nGPU0\tX\tNV4\nGPU1\tNV4\tX\n"), "read");
 }
 
+// Are the partial files of clouds read with the GPU that the user names? PCI classes tell GPUs and
+// NICs, and NVLinks are those of the node type.
+TEST(ImportNcclXml, PartialFilesAreReadWithTheGpu) {
+  const ImportedNode node = from_nccl_xml(read_file(data("virtual_switches_a100.xml")), "topo.xml",
+                                          {.gpu = "a100_80gb", .nic = BytesPerSecond{25e9}});
+  const Cluster cluster = imported_cluster(node, {});
+  const Rates rates = rates_of(cluster);
+  EXPECT_EQ(rates.at({DeviceKind::Gpu, DeviceKind::NvSwitch, 240000000}), 8);
+  EXPECT_EQ(rates.at({DeviceKind::Gpu, DeviceKind::PcieSwitch, 24000000}), 8);
+  EXPECT_EQ(rates.at({DeviceKind::PcieSwitch, DeviceKind::Cpu, 24000000}), 4);
+  EXPECT_EQ(rates.at({DeviceKind::Cpu, DeviceKind::Cpu, 16000000}), 2);
+  EXPECT_EQ(rates.at({DeviceKind::Nic, DeviceKind::LeafSwitch, 23500000}), 8) << "94 % of 200 Gb/s";
+  // Each GPU uses a NIC behind its own switch.
+  for (std::uint32_t gpu = 0; gpu < 8; ++gpu)
+    EXPECT_EQ(cluster.device(cluster.nic_of_gpu()[gpu]).index, static_cast<std::int32_t>(gpu));
+  EXPECT_THAT(node.assumed, testing::Contains("every NIC has 200 Gb/s, as --nic says, 23.5 GB/s of "
+                                              "it usable"));
+}
+
+// Are links and CPUs that a partial file leaves out those of the node type?
+TEST(ImportNcclXml, PartialFilesWithoutLinksTakeThoseOfTheNodeType) {
+  const ImportedNode node =
+      from_nccl_xml(read_file(data("numa_groups_h100.xml")), "topo.xml", {.gpu = "h100"});
+  const Rates rates = rates_of(imported_cluster(node, {}));
+  EXPECT_EQ(rates.at({DeviceKind::Gpu, DeviceKind::PcieSwitch, 48000000}), 4);
+  EXPECT_EQ(rates.at({DeviceKind::PcieSwitch, DeviceKind::Nic, 24000000}), 4);
+  EXPECT_EQ(rates.at({DeviceKind::PcieSwitch, DeviceKind::Cpu, 48000000}), 2);
+  EXPECT_EQ(rates.at({DeviceKind::Cpu, DeviceKind::Cpu, 22000000}), 2);
+  EXPECT_EQ(rates.at({DeviceKind::Nic, DeviceKind::LeafSwitch, 48500000}), 4);
+  EXPECT_THAT(node.assumed, testing::IsSupersetOf(
+                                {HasSubstr("the file has 4 GPUs and a dgx_h100 has 8"),
+                                 HasSubstr("400 Gb/s as in dgx_h100 (--nic names another rate)"),
+                                 HasSubstr("2 PCI devices have no link_speed"),
+                                 HasSubstr("2 CPUs have no vendor")}));
+}
+
+// Does the refusal of a partial file say what to add?
+TEST(ImportNcclXml, PartialFilesWithoutAGpuNameAreRefused) {
+  EXPECT_EQ(
+      refusal_of(read_file(data("virtual_switches_a100.xml"))),
+      "topo.xml: lists 8 GPUs as PCI devices, without ranks and NVLinks: it is a partial file, "
+      "as clouds give them for NCCL_TOPO_FILE (say which GPU it is: --gpu h100 (trainyard list "
+      "gpus), or dump the whole with NCCL_TOPO_DUMP_FILE)");
+  EXPECT_THAT(refusal_of(read_file(data("nics_only.xml"))), HasSubstr("lists 2 NICs and no GPU"));
+  try {
+    (void)from_nccl_xml(read_file(data("virtual_switches_a100.xml")), "topo.xml", {.gpu = "a100"});
+    FAIL() << "a100 is no profile";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean \"a100_40gb\" or \"a100_80gb\"?"));
+  }
+}
+
+// Does --nic set the rate of NICs in a whole dump, and is a missing rate said?
+TEST(ImportNcclXml, TheRateOfNicsMayComeFromTheUser) {
+  std::string text(kMinimal);
+  EXPECT_DOUBLE_EQ(from_nccl_xml(text, "f.xml", {.nic = BytesPerSecond{25e9}}).ports.at(0), 25e9);
+  text.replace(text.find(" speed=\"400000\""), 15, "");
+  const ImportedNode node = from_nccl_xml(text, "f.xml");
+  EXPECT_DOUBLE_EQ(node.ports.at(0), 1.25e9);
+  EXPECT_THAT(node.assumed, testing::Contains(HasSubstr("NCCL's default of 10 Gb/s")));
+}
+
+// Are rates of NICs read as people write them?
+TEST(ImportedNode, RatesOfNicsAreReadAsPeopleWriteThem) {
+  for (const char* text : {"200G", "200Gb", "200Gbps", "200 Gbps", "200Gb/s", "200 Gb/s",
+                           "200Gbit/s", "25 GB/s", "0.2T", "0.2Tbps", "200000Mbps"})
+    EXPECT_NEAR(parse_nic_rate(text, "--nic").value(), 25e9, 1.0) << text;
+  for (const char* text : {"", "200", "fast", "-5G", "0G", "G", "200GHz", "nanG"})
+    EXPECT_THROW((void)parse_nic_rate(text, "--nic"), InputError) << text;
+  EXPECT_EQ(nic_rate_text(BytesPerSecond{50e9}), "400 Gb/s");
+}
+
+// Is a tray of an NVL72 read: four GPUs, chip-to-chip links, a column of GPU NUMA IDs? The NVLink
+// domain ends at the tray, which is said.
+TEST(ImportTopoMatrix, ATrayOfARack) {
+  const ImportedNode node = from_topo_matrix(read_file(data("gb200_tray_topo_m.txt")),
+                                             {.file = "topo.txt", .gpu = "gb200"});
+  const Rates rates = rates_of(imported_cluster(node, {}));
+  EXPECT_EQ(rates.at({DeviceKind::Gpu, DeviceKind::NvSwitch, 721800000}), 4);
+  EXPECT_EQ(rates.at({DeviceKind::Gpu, DeviceKind::Cpu, 450000000}), 4);
+  EXPECT_EQ(rates.at({DeviceKind::Nic, DeviceKind::Cpu, 48000000}), 4);
+  EXPECT_EQ(rates.at({DeviceKind::Cpu, DeviceKind::Cpu, 6000000}), 2);
+  EXPECT_THAT(node.assumed,
+              testing::Contains(HasSubstr("a gb200_nvl72 has 72 in one NVLink domain: "
+                                          "for the whole of it use")));
+}
+
+// Are NICs named by their driver read, the rate of NICs set, and NUMA nodes that are N/A left out?
+TEST(ImportTopoMatrix, NicsByTheirDriversNamesAndTheirRate) {
+  const ImportedNode node =
+      from_topo_matrix(read_file(data("a100_x4_topo_m.txt")),
+                       {.file = "topo.txt", .gpu = "A100-80GB", .nic = BytesPerSecond{25e9}});
+  EXPECT_EQ(node.gpu, "a100_80gb");
+  const Rates rates = rates_of(imported_cluster(node, {}));
+  EXPECT_EQ(rates.at({DeviceKind::Nic, DeviceKind::LeafSwitch, 23500000}), 2);
+  EXPECT_EQ(rates.at({DeviceKind::Gpu, DeviceKind::Gpu, 80000000}), 12)
+      << "four links to each peer";
+  EXPECT_EQ(rates.at({DeviceKind::Cpu, DeviceKind::Cpu, 16000000}), 2);
+  EXPECT_THAT(node.assumed,
+              testing::Contains("all 2 NICs join the fabric at 200 Gb/s, 23.5 GB/s of it usable"));
+}
+
 // Do numbers that are not finite count as missing?
 TEST(ImportNcclXml, NumbersThatAreNoneCountAsMissing) {
   std::string text(kMinimal);

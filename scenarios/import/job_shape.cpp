@@ -1,0 +1,758 @@
+#include "scenarios/import/job_shape.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <string_view>
+#include <utility>
+
+#include "scenarios/import/launch_script.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/nearest.hpp"
+#include "topologies/node.hpp"
+
+namespace trainyard {
+
+namespace {
+
+[[noreturn]] void refuse_job(const std::string& file, std::string problem, std::string hint) {
+  throw InputError(Problem{file, "", std::move(problem), std::move(hint)});
+}
+
+constexpr std::int64_t kNumberMost = 10'000'000;
+
+std::optional<std::int64_t> whole(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return value;
+}
+
+bool only_shell_knows(std::string_view text) {
+  return text.find_first_of("$`") != std::string_view::npos;
+}
+
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+// A list of hosts with their slots: "a:8,b:8" of mpirun, or the lines of a hostfile ("a slots=8",
+// "a:8", "a"). No slots: the list does not say.
+struct Hosts {
+  std::int64_t count = 0;
+  std::int64_t slots = 0;                 // of all hosts together
+  std::optional<std::int64_t> each = {};  // where all have the same number
+  void add(std::optional<std::int64_t> of_host) {
+    each = count == 0 ? of_host : each == of_host ? each : std::nullopt;
+    ++count;
+    slots += of_host.value_or(0);
+  }
+};
+
+Hosts hosts_of_list(const std::string& list) {
+  Hosts hosts;
+  for (const std::string& host : parts_of(list, ',')) {
+    const std::size_t colon = host.rfind(':');
+    hosts.add(colon == std::string::npos ? std::nullopt : whole(host.substr(colon + 1)));
+  }
+  return hosts;
+}
+
+Hosts hosts_of_file(const std::string& text) {
+  Hosts hosts;
+  for (const std::string& line : parts_of(text, '\n')) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string host;
+    if (!(words >> host)) continue;
+    std::optional<std::int64_t> slots;
+    if (const std::size_t colon = host.rfind(':'); colon != std::string::npos)
+      slots = whole(host.substr(colon + 1));
+    for (std::string word; words >> word;)
+      if (word.starts_with("slots=")) slots = whole(word.substr(6));
+    hosts.add(slots);
+  }
+  return hosts;
+}
+
+// What Slurm's options state, of the header or of srun.
+struct SlurmNumbers {
+  std::optional<JobNumber> nodes, tasks, tasks_per_node, gpus_per_node, gpus, gpus_per_task;
+  std::string gpu;
+};
+
+class ShapeReader {
+ public:
+  ShapeReader(const std::string& file, const JobHints& hints) : file_(file), hints_(hints) {}
+
+  JobShape read(const std::string& text) {
+    for (const BatchOption& option : batch_options(text))
+      add_slurm(slurm_, option.option, option.line);
+    std::map<std::string, std::string> defined = slurm_variables(text);
+    for (const auto& [name, value] : hints_.defined) defined[name] = value;
+    calls_ = launch_calls(text, file_, defined);
+    if (const auto chosen = main_call()) {
+      read_call(*chosen);
+    } else if (!read_ray(text, defined)) {
+      read_header();
+    }
+    shape_.gpu = slurm_.gpu;
+    complete();
+    check();
+    return std::move(shape_);
+  }
+
+ private:
+  static std::string place(const std::string& launcher, const LaunchOption& option,
+                           std::size_t line) {
+    return fmt::format("{} {} {} (line {})", launcher, option.given, option.value, line);
+  }
+
+  // Returns the number of an option; nothing where only the shell knows it, which is noted.
+  std::optional<JobNumber> number(const std::string& launcher, const LaunchOption& option,
+                                  std::string_view value, std::size_t line) {
+    const std::string source = place(launcher, option, line);
+    if (only_shell_knows(value)) {
+      unknown_.push_back(source);
+      return {};
+    }
+    const std::optional<std::int64_t> read = whole(value);
+    if (!read || *read < 1 || *read > kNumberMost)
+      refuse_job(file_, fmt::format("{}: \"{}\" is not a number of 1 or more", source, value),
+                 "write a whole number, or say what a variable is with --define NAME=VALUE");
+    return JobNumber{*read, source};
+  }
+
+  // "gpu:h100:8", "h100:8" or "8"; of a list, the GPUs.
+  std::optional<JobNumber> gpus(SlurmNumbers& all, const std::string& launcher,
+                                const LaunchOption& option, std::size_t line) {
+    for (const std::string& part : parts_of(option.value, ',')) {
+      std::vector<std::string> words = parts_of(part, ':');
+      if (option.name == "gres") {
+        if (words.empty() || words.front() != "gpu") continue;
+        words.erase(words.begin());
+      }
+      std::string count = words.empty() ? "1" : words.back();
+      if (const std::size_t socket = count.find('('); socket != std::string::npos)
+        count.resize(socket);
+      const bool counted = whole(count) || only_shell_knows(count);
+      if (counted && !words.empty()) words.pop_back();
+      if (!words.empty()) all.gpu = words.front();
+      return number(launcher, option, counted ? count : "1", line);
+    }
+    return {};
+  }
+
+  void add_slurm(SlurmNumbers& all, const LaunchOption& option, std::size_t line,
+                 const std::string& launcher = "#SBATCH") {
+    const std::string& name = option.name;
+    const auto is = [&](std::string_view brief, std::string_view full) {
+      return name == full || (option.given.size() == 2 && name == brief);
+    };
+    if (is("N", "nodes")) {
+      all.nodes = slurm_nodes(launcher, option, line);
+    } else if (is("n", "ntasks")) {
+      all.tasks = number(launcher, option, option.value, line);
+    } else if (name == "ntasks-per-node") {
+      all.tasks_per_node = number(launcher, option, option.value, line);
+    } else if (name == "gpus-per-node" || name == "gres") {
+      if (const auto count = gpus(all, launcher, option, line)) all.gpus_per_node = count;
+    } else if (is("G", "gpus")) {
+      all.gpus = gpus(all, launcher, option, line);
+    } else if (name == "gpus-per-task") {
+      all.gpus_per_task = gpus(all, launcher, option, line);
+    } else if (is("C", "constraint") && all.gpu.empty()) {
+      if (!nodes_with_gpu_named(option.value).empty()) all.gpu = option.value;
+    } else if (name == "hetjob" || name == "packjob") {
+      refuse_job(file_, fmt::format("is a heterogeneous job (line {})", line),
+                 "give a script of one part; nodes that differ are \"others\" of a cluster");
+    }
+  }
+
+  // "4", or "2-4": at least 2 nodes and at most 4.
+  std::optional<JobNumber> slurm_nodes(const std::string& launcher, const LaunchOption& option,
+                                       std::size_t line) {
+    const std::size_t dash = option.value.find('-');
+    if (dash == std::string::npos || only_shell_knows(option.value))
+      return number(launcher, option, option.value, line);
+    auto nodes = number(launcher, option, option.value.substr(dash + 1), line);
+    if (nodes)
+      shape_.assumed.push_back(
+          fmt::format("{} lets Slurm choose: the job gets {} nodes", nodes->source, nodes->value));
+    return nodes;
+  }
+
+  // --- which call launches the training ---
+
+  static int rank(const LaunchCall& call) {
+    if (call.launcher == "ray") return 0;
+    return call.launcher == "srun" ? 1 : 2;
+  }
+
+  static bool is_housekeeping(const LaunchCall& call) {
+    constexpr std::array<std::string_view, 12> kPrograms = {
+        "hostname", "scontrol", "nvidia-smi", "mkdir", "cp",   "rm",
+        "sleep",    "rsync",    "ls",         "cat",   "date", "echo"};
+    const std::string& program = call.program;
+    return std::ranges::find(kPrograms, program.substr(program.rfind('/') + 1)) != kPrograms.end();
+  }
+
+  // Returns the last call that launches processes; torchrun and its kind before srun alone.
+  std::optional<std::size_t> main_call() const {
+    std::optional<std::size_t> best;
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      if (is_housekeeping(calls_[i])) continue;
+      if (!best || rank(calls_[i]) >= rank(calls_[*best])) best = i;
+    }
+    if (best && calls_[*best].launcher == "ray") return {};
+    return best;
+  }
+
+  void read_call(std::size_t chosen) {
+    const LaunchCall& call = calls_[chosen];
+    shape_.launcher = call.launcher;
+    for (std::optional<std::size_t> outer = call.outer; outer; outer = calls_[*outer].outer)
+      if (calls_[*outer].launcher == "srun") outer_srun_ = &calls_[*outer];
+    const LaunchCall* step = call.launcher == "srun" ? &call : outer_srun_;
+    if (step != nullptr) read_step(*step);
+    if (call.launcher == "torchrun") read_torchrun(call);
+    if (call.launcher == "mpirun" || call.launcher == "horovodrun") read_mpi(call);
+    if (call.launcher == "deepspeed") read_deepspeed(call);
+    if (call.launcher == "accelerate") read_accelerate(call);
+    if (call.launcher == "srun") read_srun();
+    note_other_calls(chosen);
+  }
+
+  // The options of srun hold for its step, over those of the header.
+  void read_step(const LaunchCall& call) {
+    SlurmNumbers step;
+    for (const LaunchOption& option : call.options) add_slurm(step, option, call.line, "srun");
+    const auto over = [&](auto member) {
+      if (step.*member) slurm_.*member = step.*member;
+    };
+    if (step.nodes && !step.tasks && slurm_.tasks && slurm_.tasks_per_node) slurm_.tasks.reset();
+    for (const auto member :
+         {&SlurmNumbers::nodes, &SlurmNumbers::tasks, &SlurmNumbers::tasks_per_node,
+          &SlurmNumbers::gpus_per_node, &SlurmNumbers::gpus, &SlurmNumbers::gpus_per_task})
+      over(member);
+    if (!step.gpu.empty()) slurm_.gpu = step.gpu;
+  }
+
+  // A script may launch several times. Launches with other numbers are noted.
+  void note_other_calls(std::size_t chosen) {
+    const LaunchCall& call = calls_[chosen];
+    const auto key = [](const LaunchCall& one) {
+      std::map<std::string, std::string> numbers;
+      for (const LaunchOption& option : one.options)
+        if (whole(option.value)) numbers[option.name] = option.value;
+      for (const char* rank_of : {"node-rank", "machine-rank", "master-port", "main-process-port"})
+        numbers.erase(rank_of);
+      return numbers;
+    };
+    std::vector<std::string> lines;
+    for (const LaunchCall& other : calls_)
+      if (&other != &call && other.launcher == call.launcher && !is_housekeeping(other) &&
+          key(other) != key(call))
+        lines.push_back(std::to_string(other.line));
+    if (!lines.empty())
+      shape_.assumed.push_back(fmt::format(
+          "{} of line {} is the training; other launches, in line{} {}, have other "
+          "numbers",
+          call.launcher, call.line, lines.size() == 1 ? "" : "s", fmt::join(lines, ", ")));
+  }
+
+  std::optional<JobNumber> option_number(const LaunchCall& call,
+                                         std::initializer_list<std::string_view> names) {
+    const LaunchOption* option = call.last(names);
+    if (option == nullptr) return {};
+    return number(call.launcher, *option, option->value, call.line);
+  }
+
+  // --- launchers ---
+
+  void read_torchrun(const LaunchCall& call) {
+    const LaunchOption* nodes = call.last({"nnodes"});
+    if (nodes == nullptr) {
+      shape_.nodes = JobNumber{1, fmt::format("torchrun without --nnodes (line {})", call.line)};
+    } else if (const std::size_t colon = nodes->value.find(':');
+               colon != std::string::npos && !only_shell_knows(nodes->value)) {
+      shape_.nodes = number("torchrun", *nodes, nodes->value.substr(colon + 1), call.line);
+      if (shape_.nodes)
+        shape_.assumed.push_back(fmt::format("{} is elastic: all {} nodes take part",
+                                             shape_.nodes->source, shape_.nodes->value));
+    } else {
+      shape_.nodes = number("torchrun", *nodes, nodes->value, call.line);
+    }
+    const LaunchOption* processes = call.last({"nproc-per-node"});
+    if (processes == nullptr) {
+      shape_.per_node =
+          JobNumber{1, fmt::format("torchrun without --nproc-per-node (line {})", call.line)};
+    } else if (processes->value == "gpu" || processes->value == "auto") {
+      each_gpu(place("torchrun", *processes, call.line));
+    } else if (processes->value == "cpu") {
+      refuse_job(file_, place("torchrun", *processes, call.line) + " trains on CPUs",
+                 "give a launch on GPUs");
+    } else {
+      shape_.per_node = number("torchrun", *processes, processes->value, call.line);
+    }
+    // Each task of srun starts a torchrun of its own.
+    if (outer_srun_ != nullptr && slurm_.tasks_per_node && slurm_.tasks_per_node->value > 1)
+      shape_.contradictions.push_back(
+          fmt::format("srun starts {} tasks on each node ({}), and each of them starts torchrun "
+                      "(line {})",
+                      slurm_.tasks_per_node->value, slurm_.tasks_per_node->source, call.line));
+  }
+
+  void each_gpu(const std::string& source) {
+    if (slurm_.gpus_per_node) {
+      shape_.per_node =
+          JobNumber{slurm_.gpus_per_node->value, source + " and " + slurm_.gpus_per_node->source};
+      return;
+    }
+    shape_.assumed.push_back(source + ": one process for each GPU of the node type");
+  }
+
+  // The hosts that the call lists, or those of the hostfile that the user gave.
+  std::optional<Hosts> hosts_of(const LaunchCall& call, std::string& source) {
+    if (const LaunchOption* list = call.last({"H", "host", "hosts"});
+        list != nullptr && !only_shell_knows(list->value)) {
+      source = place(call.launcher, *list, call.line);
+      return hosts_of_list(list->value);
+    }
+    const LaunchOption* listed = call.last({"hostfile", "machinefile", "f", "default-hostfile"});
+    if (call.launcher == "deepspeed" && listed == nullptr) listed = call.last({"H"});
+    if (!hints_.hosts_file.empty()) {
+      source = hints_.hosts_file;
+      Hosts hosts = hosts_of_file(hints_.hosts);
+      if (hosts.count == 0)
+        refuse_job(hints_.hosts_file, "lists no host", "a line is HOST slots=8, HOST:8 or HOST");
+      return hosts;
+    }
+    if (listed != nullptr) needs_hostfile_ = place(call.launcher, *listed, call.line);
+    return {};
+  }
+
+  void read_mpi(const LaunchCall& call) {
+    shape_.world = option_number(call, {"np", "n", "c", "num-proc"});
+    shape_.per_node = option_number(call, {"N", "npernode", "ppn", "perhost", "ranks-per-node"});
+    if (const LaunchOption* map = call.last({"map-by"});
+        map != nullptr && map->value.starts_with("ppr:")) {
+      const std::vector<std::string> words = parts_of(map->value, ':');
+      if (words.size() >= 3 && words[2].starts_with("node"))
+        shape_.per_node = number(call.launcher, *map, words[1], call.line);
+    }
+    std::string source;
+    if (const std::optional<Hosts> hosts = hosts_of(call, source)) {
+      take_hosts(*hosts, source);
+    } else if (slurm_.nodes) {
+      shape_.nodes = slurm_.nodes;
+      if (!shape_.world && !shape_.per_node) {
+        shape_.per_node = slurm_.tasks_per_node;
+        shape_.world = slurm_.tasks;
+      }
+    }
+  }
+
+  // mpirun fills the slots of the hosts in their order, so fewer processes take fewer hosts.
+  void take_hosts(const Hosts& hosts, const std::string& source) {
+    if (!shape_.per_node && hosts.each) shape_.per_node = JobNumber{*hosts.each, source};
+    if (!shape_.world && hosts.slots > 0 && hosts.each)
+      shape_.world = JobNumber{hosts.slots, source};
+    std::int64_t count = hosts.count;
+    if (shape_.world && shape_.per_node) {
+      const std::int64_t needed =
+          (shape_.world->value + shape_.per_node->value - 1) / shape_.per_node->value;
+      if (needed < count) {
+        shape_.assumed.push_back(fmt::format("{} processes take {} of the {} hosts of {}",
+                                             shape_.world->value, needed, count, source));
+        count = needed;
+      }
+    }
+    shape_.nodes = JobNumber{count, source};
+  }
+
+  void read_deepspeed(const LaunchCall& call) {
+    shape_.nodes = option_number(call, {"num-nodes", "nnodes"});
+    if (const LaunchOption* gpus = call.last({"num-gpus", "num-accelerators"});
+        gpus != nullptr && gpus->value != "-1")
+      shape_.per_node = number("deepspeed", *gpus, gpus->value, call.line);
+    if (const LaunchOption* included = call.last({"include", "i"}); included != nullptr)
+      return read_include(*included, call.line);
+    std::string source;
+    const std::optional<Hosts> hosts = hosts_of(call, source);
+    if (hosts && !shape_.nodes) shape_.nodes = JobNumber{hosts->count, source};
+    if (hosts && !shape_.per_node && hosts->each) shape_.per_node = JobNumber{*hosts->each, source};
+    if (!hosts && !shape_.nodes && needs_hostfile_.empty()) {
+      shape_.nodes = slurm_.nodes;
+      if (!slurm_.nodes)
+        shape_.nodes = JobNumber{
+            1, fmt::format("deepspeed without --hostfile and --num_nodes (line {})", call.line)};
+    }
+    if (!shape_.per_node)
+      each_gpu(fmt::format("deepspeed without --num_gpus (line {})", call.line));
+  }
+
+  // "worker-0:0,1,2,3@worker-1:0,1,2,3"; without GPUs all of a host.
+  void read_include(const LaunchOption& option, std::size_t line) {
+    const std::string source = place("deepspeed", option, line);
+    std::set<std::size_t> counts;
+    const std::vector<std::string> hosts = parts_of(option.value, '@');
+    for (const std::string& host : hosts) {
+      const std::size_t colon = host.find(':');
+      counts.insert(colon == std::string::npos ? 0 : parts_of(host.substr(colon + 1), ',').size());
+    }
+    if (counts.size() != 1)
+      refuse_job(file_, source + " takes different numbers of GPUs on its hosts",
+                 "a cluster has equally many GPUs in all nodes");
+    shape_.nodes = JobNumber{static_cast<std::int64_t>(hosts.size()), source};
+    if (*counts.begin() > 0)
+      shape_.per_node = JobNumber{static_cast<std::int64_t>(*counts.begin()), source};
+    else
+      each_gpu(source);
+  }
+
+  void read_accelerate(const LaunchCall& call) {
+    shape_.nodes = option_number(call, {"num-machines"});
+    shape_.world = option_number(call, {"num-processes"});
+    const bool configured = call.last({"config-file"}) != nullptr;
+    if (!shape_.nodes && slurm_.nodes) shape_.nodes = slurm_.nodes;
+    if (!shape_.nodes && !configured)
+      shape_.nodes = JobNumber{
+          1, fmt::format("accelerate launch without --num_machines (line {})", call.line)};
+    if (configured && (!shape_.nodes || !shape_.world))
+      refuse_job(file_,
+                 fmt::format("{} may hold the numbers of machines and processes",
+                             place("accelerate", *call.last({"config-file"}), call.line)),
+                 "add --num_machines and --num_processes as in that file");
+    if (!shape_.world)
+      each_gpu(fmt::format("accelerate launch without --num_processes (line {})", call.line));
+  }
+
+  void read_srun() {
+    shape_.nodes = slurm_.nodes;
+    shape_.per_node = slurm_.tasks_per_node;
+    shape_.world = slurm_.tasks;
+    if (!shape_.nodes && !shape_.world) {
+      shape_.nodes = JobNumber{1, "Slurm's default of one node"};
+      shape_.assumed.emplace_back("nothing says --nodes: Slurm gives one node");
+    }
+    if (!shape_.per_node && !shape_.world) {
+      if (slurm_.gpus_per_task && slurm_.gpus_per_node)
+        shape_.per_node =
+            JobNumber{slurm_.gpus_per_node->value / slurm_.gpus_per_task->value,
+                      slurm_.gpus_per_node->source + " and " + slurm_.gpus_per_task->source};
+      else
+        program_takes_gpus("srun starts one task on each node");
+    }
+  }
+
+  // A program that is started once on a node is taken to start a process for each GPU itself.
+  void program_takes_gpus(const std::string& why) {
+    if (slurm_.gpus_per_node) {
+      shape_.per_node = slurm_.gpus_per_node;
+      shape_.assumed.push_back(
+          fmt::format("{}, which is taken to run one process for each of the {} "
+                      "GPUs of {}",
+                      why, slurm_.gpus_per_node->value, slurm_.gpus_per_node->source));
+    } else {
+      shape_.assumed.push_back(why +
+                               ", which is taken to run one process for each GPU of the node "
+                               "type");
+    }
+  }
+
+  void read_header() {
+    if (!slurm_.nodes && !slurm_.tasks && !slurm_.gpus)
+      refuse_job(
+          file_, "launches no job that is known, and has no #SBATCH line with its size",
+          "give a script with #SBATCH lines, srun, torchrun, mpirun, horovodrun, deepspeed or "
+          "accelerate launch, or a Python script with Ray Train's ScalingConfig");
+    shape_.launcher = "sbatch";
+    shape_.nodes = slurm_.nodes;
+    if (slurm_.gpus && !slurm_.nodes) {
+      shape_.world = slurm_.gpus;
+      shape_.assumed.push_back(fmt::format("each GPU of {} runs one process", slurm_.gpus->source));
+      return;
+    }
+    shape_.per_node = slurm_.tasks_per_node;
+    shape_.world = slurm_.tasks;
+    if (!shape_.per_node && !shape_.world) program_takes_gpus("the script names no launcher");
+  }
+
+  // --- Ray ---
+
+  // Returns the arguments of ScalingConfig(...) as text by their names, and the line; nothing where
+  // the text has none. Strings and nested parentheses stay whole.
+  std::optional<std::map<std::string, std::string>> scaling_config(const std::string& text,
+                                                                   std::size_t& line) const {
+    constexpr std::string_view kName = "ScalingConfig(";
+    std::size_t at = std::string::npos;
+    for (std::size_t found = text.find(kName); found != std::string::npos;
+         found = text.find(kName, found + 1)) {
+      const std::size_t begin = text.rfind('\n', found) + 1;
+      if (text.substr(begin, found - begin).find('#') == std::string::npos) at = found;
+    }
+    if (at == std::string::npos) return {};
+    line = 1 + static_cast<std::size_t>(
+                   std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+    std::map<std::string, std::string> arguments;
+    std::string name;
+    std::string value;
+    int depth = 0;
+    const auto end_argument = [&] {
+      if (!name.empty()) arguments[trim(name)] = trim(value);
+      name.clear();
+      value.clear();
+    };
+    for (std::size_t i = at + kName.size() - 1; i < text.size(); ++i) {
+      const char letter = text[i];
+      if (letter == '#') {
+        i = std::min(text.find('\n', i), text.size() - 1);
+        continue;
+      }
+      if (letter == '(' || letter == '[' || letter == '{') {
+        if (++depth == 1) continue;
+      } else if (letter == ')' || letter == ']' || letter == '}') {
+        if (--depth == 0) {
+          end_argument();
+          return arguments;
+        }
+      } else if (letter == ',' && depth == 1) {
+        end_argument();
+        continue;
+      } else if (letter == '=' && depth == 1 && name.empty()) {
+        name = std::exchange(value, "");
+        continue;
+      }
+      value += letter;
+    }
+    refuse_job(file_, fmt::format("ScalingConfig in line {} has no end", line),
+               "give the whole Python script");
+  }
+
+  static std::string trim(const std::string& text) {
+    const std::size_t begin = text.find_first_not_of(" \t\r\n");
+    if (begin == std::string::npos) return {};
+    return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+  }
+
+  // Names that a Python script sets to a value at the beginning of a line.
+  static std::map<std::string, std::string> python_names(const std::string& text) {
+    std::map<std::string, std::string> names;
+    for (const std::string& line : parts_of(text, '\n')) {
+      const std::size_t equals = line.find('=');
+      if (equals == std::string::npos || equals == 0 || line.compare(equals, 2, "==") == 0)
+        continue;
+      const std::string name = trim(line.substr(0, line.find_first_of(":=")));
+      const std::string value = line.substr(equals + 1);
+      names[name] = trim(value.substr(0, value.find('#')));
+    }
+    return names;
+  }
+
+  bool read_ray(const std::string& text, const std::map<std::string, std::string>& defined) {
+    std::size_t line = 0;
+    const auto arguments = scaling_config(text, line);
+    if (!arguments) {
+      for (const LaunchCall& call : calls_)
+        if (call.launcher == "ray")
+          refuse_job(file_,
+                     fmt::format("ray job submit (line {}) runs \"{}\"; its size is in the Python "
+                                 "script",
+                                 call.line, call.program),
+                     "give the script with Ray Train's ScalingConfig(num_workers=...)");
+      return false;
+    }
+    shape_.launcher = "Ray Train";
+    std::map<std::string, std::string> names = python_names(text);
+    for (const auto& [name, value] : defined) names[name] = value;
+    const auto found = arguments->find("num_workers");
+    const std::string workers = found == arguments->end() ? "1" : found->second;
+    const std::string source =
+        fmt::format("ScalingConfig(num_workers={}) (line {})", workers, line);
+    const std::optional<std::int64_t> count = whole_value(workers, names);
+    if (!count || *count < 1 || *count > kNumberMost)
+      refuse_job(file_, source + " is computed when the script runs, or no number of 1 or more",
+                 fmt::format("say what it is: --define {}=16", workers.substr(0, 40)));
+    if (const auto gpu = arguments->find("use_gpu");
+        gpu == arguments->end() || gpu->second != "True")
+      shape_.assumed.push_back(
+          fmt::format("the workers of line {} use GPUs, though use_gpu is not True", line));
+    shape_.world = JobNumber{*count * gpus_of_worker(*arguments, names, line), source};
+    if (const auto kind = arguments->find("accelerator_type"); kind != arguments->end())
+      slurm_.gpu = quoted_part(kind->second);
+    return true;
+  }
+
+  static std::string quoted_part(const std::string& text) {
+    const std::size_t begin = text.find_first_of("\"'");
+    if (begin == std::string::npos) return text;
+    return text.substr(begin + 1, text.find(text[begin], begin + 1) - begin - 1);
+  }
+
+  // resources_per_worker={"GPU": 2}: each worker trains with two GPUs.
+  std::int64_t gpus_of_worker(const std::map<std::string, std::string>& arguments,
+                              const std::map<std::string, std::string>& names, std::size_t line) {
+    const auto found = arguments.find("resources_per_worker");
+    if (found == arguments.end()) return 1;
+    const std::size_t key = std::min(found->second.find("\"GPU\""), found->second.find("'GPU'"));
+    if (key == std::string::npos) return 1;
+    const std::string rest = found->second.substr(found->second.find(':', key) + 1);
+    const std::string value = trim(rest.substr(0, rest.find_first_of(",}")));
+    const std::optional<std::int64_t> gpus = whole_value(value, names);
+    if (!gpus || *gpus < 1 || *gpus > 1024)
+      refuse_job(file_, fmt::format("a worker of line {} has \"{}\" GPUs", line, value),
+                 "a worker has a whole number of GPUs here");
+    if (*gpus > 1)
+      shape_.assumed.push_back(
+          fmt::format("each worker of line {} has {} GPUs, which run a process each", line, *gpus));
+    return *gpus;
+  }
+
+  // --- the whole ---
+
+  // Fills in what the launcher leaves open.
+  void complete() {
+    shape_.gpus_per_node = slurm_.gpus_per_node;
+    if (!shape_.nodes && !shape_.world) shape_.nodes = slurm_.nodes;
+    if (!shape_.nodes && shape_.world && shape_.per_node)
+      shape_.nodes =
+          JobNumber{(shape_.world->value + shape_.per_node->value - 1) / shape_.per_node->value,
+                    shape_.world->source + " and " + shape_.per_node->source};
+    if (!shape_.per_node && shape_.nodes && shape_.world &&
+        shape_.world->value % shape_.nodes->value == 0)
+      shape_.per_node = JobNumber{shape_.world->value / shape_.nodes->value,
+                                  shape_.world->source + " and " + shape_.nodes->source};
+    for (const std::string& source : unknown_)
+      shape_.assumed.push_back(source +
+                               " is known to the shell only: other numbers hold in its "
+                               "place");
+    if (shape_.nodes || shape_.world) return;
+    if (!needs_hostfile_.empty())
+      refuse_job(file_, needs_hostfile_ + " lists the hosts, and nothing else says how many",
+                 "give that file, too: --hostfile FILE");
+    refuse_job(file_,
+               unknown_.empty() ? "does not say on how many nodes the job runs"
+                                : unknown_.front() + " is known to the shell only",
+               "say what a variable is with --define NAME=VALUE, or add --nodes 4");
+  }
+
+  void contradict(const JobNumber& a, const JobNumber& b, std::string_view what) {
+    shape_.contradictions.push_back(
+        fmt::format("{} says {} {}, {} says {}", a.source, a.value, what, b.source, b.value));
+  }
+
+  void check() {
+    if (shape_.nodes && slurm_.nodes && shape_.nodes->value != slurm_.nodes->value)
+      contradict(*slurm_.nodes, *shape_.nodes, "nodes");
+    if (shape_.per_node && slurm_.gpus_per_node) {
+      if (shape_.per_node->value > slurm_.gpus_per_node->value)
+        contradict(*slurm_.gpus_per_node, *shape_.per_node, "GPUs or processes of a node");
+      else if (shape_.per_node->value < slurm_.gpus_per_node->value)
+        shape_.assumed.push_back(fmt::format("{} of the {} GPUs of {} run a process",
+                                             shape_.per_node->value, slurm_.gpus_per_node->value,
+                                             slurm_.gpus_per_node->source));
+    }
+    if (shape_.nodes && shape_.per_node && shape_.world &&
+        shape_.nodes->value * shape_.per_node->value != shape_.world->value)
+      shape_.contradictions.push_back(fmt::format(
+          "{} says {} processes, {} nodes ({}) with {} each ({}) are {}", shape_.world->source,
+          shape_.world->value, shape_.nodes->value, shape_.nodes->source, shape_.per_node->value,
+          shape_.per_node->source, shape_.nodes->value * shape_.per_node->value));
+  }
+
+  const std::string& file_;
+  const JobHints& hints_;
+  SlurmNumbers slurm_;  // of the header, then of the step
+  std::vector<LaunchCall> calls_;
+  const LaunchCall* outer_srun_ = nullptr;
+  std::vector<std::string> unknown_;  // options whose value only the shell knows
+  std::string needs_hostfile_;        // the option that names one
+  JobShape shape_;
+};
+
+}  // namespace
+
+JobShape job_shape(const std::string& text, const std::string& file, const JobHints& hints) {
+  return ShapeReader(file, hints).read(text);
+}
+
+std::map<std::string, std::string> slurm_variables(const std::string& text) {
+  std::map<std::string, std::string> names;
+  std::optional<std::int64_t> nodes;
+  std::optional<std::int64_t> per_node;
+  const auto last_part = [](const std::string& value, char separator) {
+    return value.substr(value.rfind(separator) + 1);
+  };
+  for (const auto& [option, line] : batch_options(text)) {
+    const std::string& name = option.name;
+    if (name == "N" || name == "nodes") {
+      nodes = whole(last_part(option.value, '-'));
+    } else if (name == "n" || name == "ntasks") {
+      names["SLURM_NTASKS"] = names["SLURM_NPROCS"] = option.value;
+    } else if (name == "ntasks-per-node") {
+      per_node = whole(option.value);
+      names["SLURM_NTASKS_PER_NODE"] = option.value;
+    } else if (name == "gpus-per-node" || name == "gres") {
+      const std::string count = last_part(option.value, ':');
+      if (!whole(count)) continue;
+      names["SLURM_GPUS_ON_NODE"] = count;
+      if (name == "gpus-per-node") names["SLURM_GPUS_PER_NODE"] = count;
+    } else if (name == "c" || name == "cpus-per-task") {
+      names["SLURM_CPUS_PER_TASK"] = option.value;
+    }
+  }
+  if (nodes) {
+    names["SLURM_NNODES"] = names["SLURM_JOB_NUM_NODES"] = std::to_string(*nodes);
+    if (per_node && *nodes <= kNumberMost && *per_node <= kNumberMost &&
+        !names.contains("SLURM_NTASKS"))
+      names["SLURM_NTASKS"] = names["SLURM_NPROCS"] = std::to_string(*nodes * *per_node);
+  }
+  return names;
+}
+
+LaunchedSizes sizes_of(const JobShape& shape, const std::string& file) {
+  if (!shape.contradictions.empty())
+    refuse_job(file, fmt::format("{}", fmt::join(shape.contradictions, "; ")),
+               "correct the script, or say how many nodes there are with --nodes");
+  const auto value = [](const std::optional<JobNumber>& number) {
+    return number ? std::optional(number->value) : std::nullopt;
+  };
+  return {
+      .hosts = value(shape.nodes), .per_host = value(shape.per_node), .world = value(shape.world)};
+}
+
+LaunchedSizes job_sizes(const std::string& text, const std::string& file, const JobHints& hints) {
+  JobShape shape;
+  try {
+    shape = job_shape(text, file, hints);
+  } catch (const InputError&) {
+    return {};  // a log, or a script whose launcher is not known
+  }
+  return sizes_of(shape, file);
+}
+
+std::vector<std::string> nodes_with_gpu_named(const std::string& gpu) {
+  std::vector<std::string> exact;
+  std::vector<std::string> near;
+  const std::string wanted = normalised_word(gpu);
+  if (wanted.empty()) return {};
+  for (const std::string& name : node_names()) {
+    const std::string profile = load_node(name).gpu;
+    if (wanted == profile) exact.push_back(name);
+    // "h100" within "nvidia_h100_80gb", and "a100" for "a100_80gb".
+    if (wanted.find(profile) != std::string::npos || profile.starts_with(wanted))
+      near.push_back(name);
+  }
+  return exact.empty() ? near : exact;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,225 @@
+// The shape of a job from the script that launches it. The scripts in launch/ are written after the
+// documentation of their launchers.
+#include "scenarios/import/job_shape.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/import/launch_arguments.hpp"
+#include "scenarios/import/launch_script.hpp"
+#include "scenarios/import/megatron.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+
+namespace trainyard {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string script(const std::string& name) {
+  return read_file(std::string(TRAINYARD_SOURCE_DIRECTORY) + "/tests/scenarios/import/launch/" +
+                   name);
+}
+
+// Nodes, processes of a node and processes of the job; 0: not stated.
+using Numbers = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+Numbers numbers_of(const JobShape& shape) {
+  const auto value = [](const std::optional<JobNumber>& number) {
+    return number ? number->value : 0;
+  };
+  return {value(shape.nodes), value(shape.per_node), value(shape.world)};
+}
+
+std::string job_refusal(const std::string& text, const JobHints& hints = {}) {
+  try {
+    (void)sizes_of(job_shape(text, "job.sh", hints), "job.sh");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// Is the shape of every launcher's script read?
+TEST(JobShape, EveryLauncherStatesItsNodesAndProcesses) {
+  struct Case {
+    std::string file;
+    std::string launcher;
+    Numbers numbers;
+  };
+  const std::vector<Case> cases = {
+      {"slurm_torchrun.sh", "torchrun", {4, 8, 0}},
+      {"slurm_srun.sh", "srun", {2, 8, 16}},
+      {"slurm_container.sh", "torchrun", {16, 8, 0}},
+      {"torchrun_elastic.sh", "torchrun", {4, 8, 0}},
+      {"mpirun_hosts.sh", "mpirun", {2, 8, 16}},
+      {"mpirun_ppr.sh", "mpirun", {3, 4, 12}},
+      {"horovodrun.sh", "horovodrun", {4, 8, 32}},
+      {"deepspeed.sh", "deepspeed", {2, 4, 0}},
+      {"deepspeed_include.sh", "deepspeed", {2, 4, 0}},
+      {"accelerate.sh", "accelerate", {2, 8, 16}},
+      {"ray_train.py", "Ray Train", {0, 0, 32}},
+      {"header_only.sh", "sbatch", {16, 8, 0}},
+  };
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.file);
+    const JobShape shape = job_shape(script(one.file), one.file);
+    EXPECT_EQ(shape.launcher, one.launcher);
+    EXPECT_EQ(numbers_of(shape), one.numbers);
+    EXPECT_THAT(shape.contradictions, IsEmpty());
+  }
+  EXPECT_EQ(cases.size(), 12U);
+}
+
+// Does each number name the option and the line that state it?
+TEST(JobShape, EachNumberNamesItsPlace) {
+  const JobShape shape = job_shape(script("slurm_torchrun.sh"), "job.sh");
+  EXPECT_EQ(shape.nodes->source, "torchrun --nnodes 4 (line 15)");
+  EXPECT_EQ(shape.per_node->source, "torchrun --nproc_per_node 8 (line 15)");
+  EXPECT_EQ(shape.gpu, "h100");
+  EXPECT_EQ(job_shape(script("slurm_srun.sh"), "job.sh").gpu, "a100");
+  EXPECT_EQ(job_shape(script("ray_train.py"), "train.py").gpu, "H100");
+}
+
+// Are choices that the job leaves to its launcher listed as assumptions?
+TEST(JobShape, WhatTheLauncherChoosesIsAssumed) {
+  EXPECT_THAT(job_shape(script("slurm_container.sh"), "job.sh").assumed,
+              Contains(HasSubstr("--nodes 2-16 (line 2) lets Slurm choose")));
+  EXPECT_THAT(job_shape(script("torchrun_elastic.sh"), "job.sh").assumed,
+              Contains(HasSubstr("is elastic: all 4 nodes take part")));
+  EXPECT_THAT(job_shape(script("mpirun_hosts.sh"), "job.sh").assumed,
+              Contains(HasSubstr("16 processes take 2 of the 4 hosts")));
+  EXPECT_THAT(job_shape(script("header_only.sh"), "job.sh").assumed,
+              Contains(HasSubstr("the script names no launcher")));
+}
+
+// Is a hostfile read where the user gives it, and asked for where he does not?
+TEST(JobShape, AHostfileComesFromTheUser) {
+  EXPECT_THAT(
+      job_refusal(script("mpirun_hostfile.sh")),
+      HasSubstr("mpirun --hostfile hosts.txt (line 1) lists the hosts, and nothing else says "
+                "how many (give that file, too: --hostfile FILE)"));
+  const JobHints hosts{.defined = {}, .hosts = script("hosts.txt"), .hosts_file = "hosts.txt"};
+  const JobShape shape = job_shape(script("mpirun_hostfile.sh"), "job.sh", hosts);
+  EXPECT_EQ(numbers_of(shape), Numbers(3, 8, 24));
+  EXPECT_EQ(shape.nodes->source, "hosts.txt");
+  const JobHints none{.defined = {}, .hosts = "# nothing\n", .hosts_file = "hosts.txt"};
+  EXPECT_THAT(job_refusal(script("mpirun_hostfile.sh"), none),
+              HasSubstr("hosts.txt: lists no host"));
+}
+
+// Are contradictions between Slurm and torchrun reported with both places?
+TEST(JobShape, ContradictionsNameBothPlaces) {
+  EXPECT_THAT(
+      job_refusal(script("contradiction.sh")),
+      HasSubstr("#SBATCH --nodes 4 (line 2) says 4 nodes, torchrun --nnodes 2 (line 4) says "
+                "2 (correct the script"));
+  EXPECT_THAT(job_refusal(script("nested_tasks.sh")),
+              HasSubstr("srun starts 8 tasks on each node (#SBATCH --ntasks-per-node 8 (line 3)), "
+                        "and each of them starts torchrun (line 5)"));
+  EXPECT_THAT(job_refusal("#SBATCH -N2\n#SBATCH --gpus-per-node=4\n"
+                          "torchrun --nnodes=2 --nproc-per-node=8 train.py\n"),
+              HasSubstr("#SBATCH --gpus-per-node 4 (line 2) says 4 GPUs or processes of a node, "
+                        "torchrun --nproc-per-node 8 (line 3) says 8"));
+  EXPECT_THAT(job_refusal("mpirun -np 20 -N 8 -H a:8,b:8,c:8 python train.py\n"),
+              HasSubstr("mpirun -np 20 (line 1) says 20 processes, 3 nodes"));
+  EXPECT_THAT(job_refusal("#SBATCH --nodes=4\nsrun --ntasks-per-node=1 torchrun --nproc-per-node=8 "
+                          "train.py\n"),
+              HasSubstr("torchrun without --nnodes (line 2) says 1"));
+}
+
+// Are commands in variables, quotes and arrays understood, and those that only name a launcher not?
+TEST(JobShape, CallsAreFoundWhereverAShellFindsThem) {
+  const auto calls = [](const std::string& text) {
+    std::vector<std::string> found;
+    for (const LaunchCall& call : launch_calls(text, "job.sh"))
+      found.push_back(call.launcher + ":" + call.program);
+    return found;
+  };
+  EXPECT_THAT(calls("echo torchrun --nnodes 2; which mpirun\n# torchrun x.py\n"), IsEmpty());
+  EXPECT_THAT(calls("if true; then exec torchrun --nnodes 2 a.py; fi"),
+              ElementsAre("torchrun:a.py"));
+  EXPECT_THAT(calls("X=\"--nnodes 2\"\nsrun -l bash -c 'torchrun $X a.py | tee log'"),
+              ElementsAre("srun:bash", "torchrun:a.py"));
+  EXPECT_THAT(calls("A=(--nnodes 2)\nA+=( --standalone )\ntorchrun \"${A[@]}\" a.py"),
+              ElementsAre("torchrun:a.py"));
+  EXPECT_THAT(calls("head=$(srun -N1 hostname)\n/usr/bin/python3 -m torch.distributed.launch a.py"),
+              ElementsAre("torchrun:a.py"));
+  EXPECT_THAT(calls("mpirun --mca a b -np 2 numactl --membind 0 ./train -n 20"),
+              ElementsAre("mpirun:numactl"));
+}
+
+// Are sums and products of whole numbers computed, and nothing else?
+TEST(JobShape, ExpressionsOfWholeNumbersAreComputed) {
+  const std::map<std::string, std::string> names = {
+      {"N", "4"}, {"M", "$N * 2"}, {"LOOP", "LOOP + LOOP"}, {"WIDE", "N N"}};
+  EXPECT_EQ(whole_value("N * (8 + 2) - 7 % 4", names), 37);
+  EXPECT_EQ(whole_value("M // 3", names), 2);
+  for (const char* wrong :
+       {"", "N N", "1 / 0", "LOOP", "WIDE", "x", "(1", "9999999999 * 9999999999", "N ** 2"})
+    EXPECT_EQ(whole_value(wrong, names), std::nullopt) << wrong;
+}
+
+// Are numbers that only the shell knows replaced by others, or asked for?
+TEST(JobShape, WhatOnlyTheShellKnowsIsTakenFromElsewhereOrAskedFor) {
+  const JobShape shape = job_shape(
+      "#SBATCH --nodes=2\n#SBATCH --gres=gpu:8\n"
+      "torchrun --nnodes $(wc -l < hosts) --nproc-per-node $(nvidia-smi -L | wc -l) train.py\n",
+      "job.sh");
+  EXPECT_EQ(numbers_of(shape), Numbers(2, 0, 0));
+  EXPECT_THAT(shape.assumed, Contains(HasSubstr("is known to the shell only")));
+  EXPECT_THAT(job_refusal("torchrun --nnodes $N --nproc-per-node 8 train.py\n"),
+              HasSubstr("torchrun --nnodes $N (line 1) is known to the shell only (say what a "
+                        "variable is with --define NAME=VALUE"));
+  EXPECT_EQ(numbers_of(job_shape("torchrun --nnodes $N --nproc-per-node 8 train.py\n", "job.sh",
+                                 {.defined = {{"N", "3"}}})),
+            Numbers(3, 8, 0));
+  EXPECT_THAT(job_refusal("ScalingConfig(num_workers=args.workers, use_gpu=True)\n"),
+              HasSubstr("say what it is: --define args.workers=16"));
+  EXPECT_EQ(numbers_of(job_shape("c = ScalingConfig(num_workers=args.workers, use_gpu=True, "
+                                 "resources_per_worker={'GPU': 2})\n",
+                                 "t.py", {.defined = {{"args.workers", "4"}}})),
+            Numbers(0, 0, 8));
+}
+
+// Are files that launch nothing refused: empty, binary, cut, of another tool?
+TEST(JobShape, FilesThatLaunchNothingAreRefused) {
+  const std::string nothing = "launches no job that is known, and has no #SBATCH line";
+  EXPECT_THAT(job_refusal(""), HasSubstr(nothing));
+  EXPECT_THAT(job_refusal(std::string("\x7f"
+                                      "ELF\0\1\2\n\xff\xfe",
+                                      10)),
+              HasSubstr(nothing));
+  EXPECT_THAT(job_refusal("#!/bin/bash\necho hello\n"), HasSubstr(nothing));
+  EXPECT_THAT(job_refusal("\tGPU0\tGPU1\nGPU0\tX\tNV18\n"), HasSubstr(nothing));
+  EXPECT_THAT(job_refusal("x = ScalingConfig(num_workers=4,\n"), HasSubstr("has no end"));
+  EXPECT_THAT(job_refusal(script("ray_submit.sh")), HasSubstr("its size is in the Python script"));
+  EXPECT_THAT(job_refusal("torchrun --nnodes four --nproc-per-node 8 train.py\n"),
+              HasSubstr("torchrun --nnodes four (line 1): \"four\" is not a number of 1 or more"));
+  EXPECT_THAT(job_refusal("mpirun -np 0 python train.py\n"), HasSubstr("\"0\" is not a number"));
+  EXPECT_THAT(job_refusal("#SBATCH --nodes=1\n#SBATCH hetjob\n#SBATCH --hetjob\n"),
+              HasSubstr("is a heterogeneous job (line 3)"));
+  EXPECT_THAT(job_refusal("accelerate launch --config_file c.yaml train.py\n"),
+              HasSubstr("add --num_machines and --num_processes"));
+}
+
+// Does a script without a size in the launch's own arguments take the job's?
+TEST(JobShape, AMegatronLaunchTakesTheSizeOfItsJob) {
+  const std::string text =
+      "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun python pretrain_gpt.py --num-layers 4 "
+      "--hidden-size 1024 --num-attention-heads 8 --seq-length 512 --micro-batch-size 1 "
+      "--vocab-size 32000 --max-position-embeddings 512\n";
+  const LaunchMachine machine{.node = "dgx_h100", .job = job_sizes(text, "run.sh")};
+  const MegatronLaunch launch =
+      scenario_of_megatron(read_launch_arguments(text, "run.sh"), machine);
+  EXPECT_EQ(launch.scenario["cluster"]["nodes"], 2);
+  EXPECT_EQ(launch.scenario["parallelism"]["data"], 16);
+  EXPECT_THAT(launch.notes, Contains(HasSubstr("the number of nodes is that of the job's script")));
+  EXPECT_FALSE(job_sizes("--num-layers 4", "run.sh").hosts);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,1 @@
+mpirun --hostfile hosts.txt -npernode 8 python train.py
