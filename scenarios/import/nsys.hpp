@@ -10,7 +10,7 @@
 // A kernel belongs to the innermost range that was open on its thread when it was launched. Ranges
 // hold no types: the precision of a kernel is that of its name, or the one that the user states.
 //
-//    for (const GpuTrace& trace : read_nsys("report.sqlite", {})) trace.kernels;
+//    const std::vector<GpuTrace> traces = read_nsys("report.sqlite", {});
 #pragma once
 
 #include <filesystem>

@@ -49,9 +49,11 @@ void add_sweep(CLI::App& app, Action& action);
 // one table entry in command_import.cpp, and one line in CMakeLists.txt.
 void add_import_chakra(CLI::App& import, Action& action);
 void add_import_hf_config(CLI::App& import, Action& action);
+void add_import_kineto(CLI::App& import, Action& action);
 void add_import_megatron(CLI::App& import, Action& action);
 void add_import_nccl_tests(CLI::App& import, Action& action);
 void add_import_nccl_topo(CLI::App& import, Action& action);
+void add_import_nsys(CLI::App& import, Action& action);
 void add_import_topo_m(CLI::App& import, Action& action);
 
 // The options of a subcommand that reads a scenario: the file, and overrides such as "--set

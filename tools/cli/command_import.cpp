@@ -8,8 +8,9 @@ namespace trainyard {
 namespace {
 
 // Each function adds one subcommand of `import`.
-constexpr std::array kFormats{add_import_chakra,     add_import_hf_config, add_import_megatron,
-                              add_import_nccl_tests, add_import_nccl_topo, add_import_topo_m};
+constexpr std::array kFormats{add_import_chakra,   add_import_hf_config,  add_import_kineto,
+                              add_import_megatron, add_import_nccl_tests, add_import_nccl_topo,
+                              add_import_nsys,     add_import_topo_m};
 
 }  // namespace
 
