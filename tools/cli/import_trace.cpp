@@ -135,8 +135,7 @@ std::string unclassified_text(const TracedKernels& kernels) {
     constexpr std::size_t most_letters = 60;
     text += wrapped(fmt::format("  {:>7} in {} of {}: {}", percent(entry.share), entry.kernels,
                                 entry.name.substr(0, most_letters), entry.reason),
-                    4) +
-            "\n";
+                    4);
   }
   if (kernels.unclassified.size() > kMostListed)
     text += fmt::format("  and {} more\n", kernels.unclassified.size() - kMostListed);
@@ -157,13 +156,13 @@ std::string collectives_text(const TracedCollectives& found) {
   if (found.left_out > 0)
     text += fmt::format("\n{} communication kernels of {} have no row\n", found.left_out,
                         to_text(Seconds{found.left_out_s}));
-  for (const std::string& reason : found.reasons) text += wrapped("  - " + reason, 4) + "\n";
+  for (const std::string& reason : found.reasons) text += wrapped("  - " + reason, 4);
   return text;
 }
 
 std::string assumed_text(const std::vector<std::string>& assumptions) {
   std::string text = "\nAssumed\n";
-  for (const std::string& line : assumptions) text += wrapped("  - " + line, 4) + "\n";
+  for (const std::string& line : assumptions) text += wrapped("  - " + line, 4);
   return text;
 }
 
@@ -184,6 +183,33 @@ nlohmann::ordered_json provenance_of(const std::vector<GpuTrace>& traces) {
   if (!software.empty()) provenance["software"] = fmt::format("{}", fmt::join(software, ", "));
   provenance["traces"] = std::move(files);
   return provenance;
+}
+
+// Leaves out rows that are faster than the GPU's peak rate allows: their shape, their precision or
+// the profile is wrong.
+void leave_out_impossible(TracedKernels& kernels, const std::string& gpu) {
+  const GpuSheet sheet = load_gpu_sheet(gpu);
+  const auto impossible = [&](const TracedRow& row) {
+    DataType dtype = DataType::Bf16;
+    if (const auto* gemm = std::get_if<Gemm>(&row.kernel)) dtype = gemm->dtype;
+    if (const auto* attention = std::get_if<Attention>(&row.kernel)) dtype = attention->dtype;
+    const FlopsPerSecond peak = sheet.peak(dtype);
+    constexpr double clock_margin = 1.1;  // a boost clock above that of the data sheet
+    return peak.value() > 0.0 &&
+           flops(row.kernel) / (peak * clock_margin) > Seconds{median(row.times_us) * 1e-6};
+  };
+  for (const TracedRow& row : kernels.rows) {
+    if (!impossible(row)) continue;
+    UnclassifiedKernels entry{.name = to_text(row.kernel),
+                              .reason = "faster than the peak rate of " + gpu +
+                                        " allows: is it another GPU, shape or precision?",
+                              .kernels = row.times_us.size()};
+    for (const double time_us : row.times_us) entry.seconds += time_us * 1e-6;
+    entry.share = entry.seconds / kernels.seconds;
+    kernels.classified_s -= entry.seconds;
+    kernels.unclassified.insert(kernels.unclassified.begin(), std::move(entry));
+  }
+  std::erase_if(kernels.rows, impossible);
 }
 
 // Writes the profile of the GPU with the kernels of the traces in it.
@@ -235,7 +261,8 @@ Exit import_traces(const TraceChoice& choice) {
   std::string written;
   std::vector<std::string> assumptions;
   if (!choice.out.empty()) {
-    const TracedKernels kernels = traced_kernels(traces, {.dtype = dtype});
+    TracedKernels kernels = traced_kernels(traces, {.dtype = dtype});
+    leave_out_impossible(kernels, choice.gpu);
     write_kernels(choice, traces, kernels);
     text += rows_text(kernels) + unclassified_text(kernels);
     assumptions = kernels.assumptions;

@@ -129,11 +129,11 @@ TEST(TracedKernels, TheExampleHasItsShapesAndMedians) {
   const std::vector<GpuTrace> traces{read_kineto(kTraces + "kineto.json")};
   const TracedKernels kernels = traced_kernels(traces, {});
   const std::map<std::string, std::pair<std::size_t, double>> expected{
-      {"gemm m8192 n14336 k4096 bf16 forward", {3, 200.0}},
-      {"gemm m8192 n4096 k14336 bf16 dgrad", {3, 210.0}},
-      {"gemm m14336 n4096 k8192 bf16 wgrad", {3, 220.0}},
-      {"attention batch1 heads32/8 q8192 kv8192 d128/128 causal bf16 forward", {3, 100.0}},
-      {"norm 134217728 B", {3, 20.0}},
+      {"gemm m1024 n14336 k4096 bf16 forward", {3, 200.0}},
+      {"gemm m1024 n4096 k14336 bf16 dgrad", {3, 210.0}},
+      {"gemm m14336 n4096 k1024 bf16 wgrad", {3, 220.0}},
+      {"attention batch1 heads32/8 q1024 kv1024 d128/128 causal bf16 forward", {3, 100.0}},
+      {"norm 16777216 B", {3, 20.0}},
       {"copy host_to_device 65536 B", {3, 5.0}}};
   EXPECT_EQ(rows_of(kernels), expected);
   EXPECT_NEAR(kernels.seconds, 2315e-6, 1e-12);

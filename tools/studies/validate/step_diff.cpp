@@ -85,25 +85,23 @@ std::string sentence(const StepDiff& diff) {
   return text + (named.empty() ? "." : ": " + named + ".");
 }
 
-std::string count(double kernels) { return fmt::format("{:.0f}", kernels); }
-
 std::string table_of(const StepDiff& diff) {
   TextTable table({"operations of the rank", "simulated", "measured", "difference", "of the step",
-                   "", "kernels", "measured"});
-  const auto row = [&](const Line& line, const std::string& simulated,
-                       const std::string& measured) {
+                   "relative", "kernels"});
+  const auto row = [&](const Line& line, const std::string& kernels) {
     table.row({line.name, milliseconds(line.simulated_s), milliseconds(line.measured_s),
                signed_milliseconds(line.difference_s()),
                signed_percent(line.difference_s() / diff.measured.step_s),
-               ratio(line.simulated_s, line.measured_s), simulated, measured});
+               ratio(line.simulated_s, line.measured_s), kernels});
   };
   const std::vector<Line> lines = lines_of(diff);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const bool kind = i < diff.kinds.size();
-    row(lines[i], kind ? count(diff.kinds[i].simulated.kernels) : "",
-        kind ? count(diff.kinds[i].measured.kernels) : "");
+    row(lines[i], kind ? fmt::format("{:.0f} / {:.0f}", diff.kinds[i].simulated.kernels,
+                                     diff.kinds[i].measured.kernels)
+                       : "");
   }
-  row({"step", diff.simulated.step_s, diff.measured.step_s}, "", "");
+  row({"step", diff.simulated.step_s, diff.measured.step_s}, "");
   return table.text();
 }
 
@@ -136,7 +134,7 @@ std::string remedies(const StepDiff& diff, const std::string& gpu) {
   std::string text;
   for (const Line& line : lines_of(diff)) {
     if (std::abs(line.difference_s()) < kWorthClosing * diff.measured.step_s) continue;
-    text += wrapped(fmt::format("  {}: {}", line.name, remedy(line, gpu)), 6) + "\n";
+    text += wrapped(fmt::format("  {}: {}", line.name, remedy(line, gpu)), 6);
   }
   return text.empty() ? "" : "\nWhat would close it\n" + text;
 }
@@ -147,14 +145,14 @@ std::string rank_text(const StepDiff& diff, const std::string& gpu) {
       diff.measured.source, milliseconds(diff.simulated.step_s), milliseconds(diff.measured.step_s),
       diff.measured.steps > 1 ? fmt::format(" (median of {})", diff.measured.steps) : "",
       ratio(diff.simulated.step_s, diff.measured.step_s));
-  text += wrapped(sentence(diff), 0) + "\n";
+  text += wrapped(sentence(diff), 0);
   if (diff.kinds.empty())
     return text + "Only step times were given: a trace would say where they part\n";
   text += "\n" + table_of(diff) +
           "\nKernels may overlap: the time in which others compute, exposed communication and idle "
           "add up\nto the step\n";
   text += "\nAssumed\n";
-  for (const std::string& line : diff.assumptions) text += wrapped("  - " + line, 4) + "\n";
+  for (const std::string& line : diff.assumptions) text += wrapped("  - " + line, 4);
   return text + remedies(diff, gpu);
 }
 
