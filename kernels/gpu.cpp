@@ -26,16 +26,23 @@ class ProfileCostModel final : public CostModel {
     const double held = profile_.attention.clock_time;
     profile_.gemm.sustained_time = 1.0;
     profile_.attention.clock_time = 1.0;
-    for (const MeasuredKernel& row : profile_.measured)
-      measured_.add(row, modelled(row.kernel).time);
+    for (const MeasuredKernel& row : profile_.measured) {
+      const Seconds alone = modelled(row.kernel).time;  // throws where the GPU lacks the precision
+      if (row.in_step)
+        measured_.add_in_step({row.kernel, of_step(row.kernel, row.time, clock, steady), true});
+      else
+        measured_.add(row, alone);
+    }
     if (clock != Clock::Sustained) return;
     profile_.gemm.sustained_time = steady;
     profile_.attention.clock_time = held;
   }
 
-  // An exact measurement has priority. Otherwise the models' time is corrected by near
+  // An exact measurement has priority, first that of a step. Otherwise the models' time is corrected by near
   // measurements, and stays at least at the roofline.
   [[nodiscard]] Cost cost(const Kernel& kernel) const override {
+    if (const auto traced = measured_.in_step(kernel))
+      return {*traced, Provenance::Measured, /*in_step=*/true};
     if (const auto exact = measured_.exact(kernel))
       return {at_clock(kernel, *exact), Provenance::Measured};
     Cost found = modelled(kernel);
@@ -65,6 +72,16 @@ class ProfileCostModel final : public CostModel {
     if (!gemm) return burst;
     const Seconds launch = std::min(profile_.gemm.tile.launch, burst);
     return launch + (burst - launch) * profile_.gemm.sustained_time;
+  }
+  // The time, at the clock of this model, of a kernel that was measured in a step: at burst clock
+  // the inverse of at_clock.
+  [[nodiscard]] Seconds of_step(const Kernel& kernel, Seconds in_step, Clock clock,
+                                double sustained_time) const {
+    const bool gemm =
+        std::holds_alternative<Gemm>(kernel) || std::holds_alternative<GroupedGemm>(kernel);
+    if (!gemm || clock == Clock::Sustained) return in_step;
+    const Seconds launch = std::min(profile_.gemm.tile.launch, in_step);
+    return launch + (in_step - launch) / sustained_time;
   }
   // The roofline of a kernel with arithmetic.
   [[nodiscard]] Seconds bound_of(const Kernel& kernel) const {

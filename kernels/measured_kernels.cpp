@@ -77,9 +77,18 @@ void MeasuredKernels::add(const MeasuredKernel& measured, Seconds modelled) {
       {{.place = place.at, .family = 0, .along = 0.0}, std::log(measured.time / modelled)});
 }
 
+void MeasuredKernels::add_in_step(const MeasuredKernel& measured) {
+  in_step_[key_of(measured.kernel)] = measured.time;
+}
+
 std::optional<Seconds> MeasuredKernels::exact(const Kernel& kernel) const {
   const auto found = exact_.find(key_of(kernel));
   return found == exact_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::optional<Seconds> MeasuredKernels::in_step(const Kernel& kernel) const {
+  const auto found = in_step_.find(key_of(kernel));
+  return found == in_step_.end() ? std::nullopt : std::optional(found->second);
 }
 
 MeasuredKernels::Reading MeasuredKernels::correction(const Kernel& kernel) const {

@@ -27,13 +27,21 @@ namespace trainyard {
 struct MeasuredKernel {
   Kernel kernel;
   Seconds time;
+  // Measured in a training step (`trainyard import kineto`), not alone. The time has the clock of a
+  // step and the framework's overhead. It counts for this shape only, because the overhead of other
+  // shapes is a factor of the framework.
+  bool in_step = false;
 };
 
 class MeasuredKernels {
  public:
+  // REQUIRES: measured alone.
   void add(const MeasuredKernel& measured, Seconds modelled);
+  // REQUIRES: measured in a step.
+  void add_in_step(const MeasuredKernel& measured);
   [[nodiscard]] bool empty() const { return exact_.empty(); }
   [[nodiscard]] std::optional<Seconds> exact(const Kernel& kernel) const;
+  [[nodiscard]] std::optional<Seconds> in_step(const Kernel& kernel) const;
 
   struct Reading {
     double log_factor = 0.0;
@@ -43,6 +51,7 @@ class MeasuredKernels {
 
  private:
   std::map<std::string, Seconds> exact_;  // by the text of the shape
+  std::map<std::string, Seconds> in_step_;
   std::map<std::string, std::vector<Observation>> by_kind_;
 };
 

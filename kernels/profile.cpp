@@ -291,7 +291,9 @@ std::vector<MeasuredKernel> read_measured_kernels(JsonObject& root) {
     JsonObject kernel = row.object("kernel");
     const double microseconds = row.number("time_us", {.least = 0});
     if (microseconds <= 0.0) row.report("time_us", "is not positive");
-    measured.push_back({read_kernel(kernel), Seconds{microseconds * 1e-6}});
+    (void)row.integer("repetitions", {.fallback = 1, .least = 1});
+    const bool in_step = row.boolean("in_step", false);
+    measured.push_back({read_kernel(kernel), Seconds{microseconds * 1e-6}, in_step});
   }
   return measured;
 }

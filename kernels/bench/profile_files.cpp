@@ -150,12 +150,40 @@ MeasuredProfile merged(const std::vector<MeasuredProfile>& profiles) {
   return all;
 }
 
+Json with_traced(Json gpu_profile, const std::vector<TracedKernelRow>& rows,
+                 const Json& provenance) {
+  Json& section = gpu_profile["measured"];
+  if (!section.is_object()) section = Json::object();
+  const Json old_rows = section.value("rows", Json::array());
+  std::map<std::string, Json> traced;  // by the JSON text of the kernel
+  for (const TracedKernelRow& row : rows) {
+    const Json kernel = kernel_to_json(row.kernel);
+    traced[kernel.dump()] = {{"kernel", kernel},
+                             {"time_us", row.time_us},
+                             {"in_step", true},
+                             {"repetitions", row.repetitions}};
+  }
+  Json kept = Json::array();
+  for (const Json& row : old_rows)
+    if (!row.value("in_step", false) || !traced.contains(row["kernel"].dump())) kept.push_back(row);
+  for (const auto& [text, row] : traced) kept.push_back(row);
+  const std::string before = section.value("source", std::string());
+  Json origin = provenance;
+  if (section.contains("provenance")) origin["before"] = section["provenance"];
+  section = {{"source", (before.empty() ? "" : before + "; ") +
+                            "traces of training steps: " + summary_of(provenance)},
+             {"provenance", std::move(origin)},
+             {"rows", std::move(kept)}};
+  return gpu_profile;
+}
+
 Json with_measured(Json gpu_profile, const MeasuredProfile& rows) {
   Json& section = gpu_profile["measured"];
   // Index of each stored row, by the JSON text of its kernel.
   std::map<std::string, std::size_t> place;
   Json kept = section.contains("rows") ? section["rows"] : Json::array();
-  for (std::size_t i = 0; i < kept.size(); ++i) place[kept[i]["kernel"].dump()] = i;
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    if (!kept[i].value("in_step", false)) place[kept[i]["kernel"].dump()] = i;
   for (const MeasuredRow& row : rows.rows) {
     const auto kernel = kernel_of(row.task);
     if (!kernel) continue;

@@ -32,6 +32,20 @@ namespace trainyard::bench {
 [[nodiscard]] nlohmann::ordered_json with_measured(nlohmann::ordered_json gpu_profile,
                                                    const MeasuredProfile& rows);
 
+// A kernel as traces of training steps have it: the median of its repetitions.
+struct TracedKernelRow {
+  Kernel kernel;
+  double time_us = 0.0;
+  std::size_t repetitions = 1;
+};
+
+// The same for kernels from traces of training steps. They have exactly their time in a step, with
+// the framework's overhead; kernels of other shapes are unchanged. Rows that `trainyard profile`
+// measured stay. `provenance` names the files, the GPU and the date.
+[[nodiscard]] nlohmann::ordered_json with_traced(nlohmann::ordered_json gpu_profile,
+                                                 const std::vector<TracedKernelRow>& rows,
+                                                 const nlohmann::ordered_json& provenance);
+
 // One task in both profiles.
 struct RowChange {
   Task task;

@@ -71,6 +71,10 @@ std::vector<KernelPrice> kernel_prices(const Workload& workload,
     const GpuSheet& sheet = pricing.gpu.sheet;
     const double compute_loss = sheet.communication_sms.compute_loss;
     const Cost profile = pricing.gpu.model->cost(kernel);
+    if (profile.in_step) {  // what the framework adds was measured with it
+      prices.push_back({.profile = profile, .last_replica = pricing.last_replica});
+      continue;
+    }
     prices.push_back({.profile = profile,
                       .framework = framework_factor(pricing, kernel, profile),
                       .four_bits = pricing.times.narrower(kernel),

@@ -20,6 +20,9 @@ inline constexpr std::size_t provenances = 4;
 struct Cost {
   Seconds time;
   Provenance provenance = Provenance::Extrapolated;
+  // Measured in a step of the framework, so the time includes what the framework's kernels cost
+  // over those of the profile.
+  bool in_step = false;
 };
 
 class CostModel {

@@ -52,7 +52,7 @@ std::vector<std::string> with_subcommands(const Scratch& scratch, const std::str
 // Their examples are about what a user has measured, or need a GPU.
 bool wants_measurements(const std::string& command) {
   return command.starts_with("trainyard validate") || command.starts_with("trainyard calibrate") ||
-         command.starts_with("trainyard profile");
+         command.starts_with("trainyard profile") || command == "trainyard import nsys";
 }
 
 TEST(Examples, EveryHelpHasOneThatRuns) {

@@ -59,8 +59,10 @@ void add_import_chakra(CLI::App& import, Action& action);
 void add_import_hf_config(CLI::App& import, Action& action);
 void add_import_ib_fabric(CLI::App& import, Action& action);
 void add_import_launch(CLI::App& import, Action& action);
+void add_import_kineto(CLI::App& import, Action& action);
 void add_import_nccl_tests(CLI::App& import, Action& action);
 void add_import_nccl_topo(CLI::App& import, Action& action);
+void add_import_nsys(CLI::App& import, Action& action);
 void add_import_topo_m(CLI::App& import, Action& action);
 
 // The options that every command has: --quiet and --color.

@@ -28,6 +28,12 @@ bool is_ib_fabric(const ImportSample& sample) {
   return holds(sample, "switchguid=") || holds(sample, "Switch: 0x") || holds(sample, "CA: ");
 }
 
+bool is_kineto(const ImportSample& sample) {
+  return holds(sample, "\"traceEvents\"") || holds(sample, "\"deviceProperties\"");
+}
+
+bool is_nsys(const ImportSample& sample) { return sample.text.starts_with("SQLite format 3"); }
+
 // A launch of Megatron-LM is a format of its own.
 bool is_launch(const ImportSample& sample) {
   if (sample.document.is_object() || holds(sample, "--num-layers") ||
@@ -68,6 +74,10 @@ constexpr Row kOthers[] = {
      "--node NODE -o OUT.json", is_ib_fabric},
     {add_import_launch, "launch", "A script that launches a job", "--node NODE -o OUT.json",
      is_launch},
+    {add_import_kineto, "kineto", "Traces of the PyTorch profiler", "--gpu GPU -o OUT.json",
+     is_kineto},
+    {add_import_nsys, "nsys", "Exports of Nsight Systems (SQLite)", "--gpu GPU -o OUT.json",
+     is_nsys},
     {add_import_nccl_tests, "nccl-tests", "Logs of nccl-tests", "-o OUT.json", is_nccl_log},
     {add_import_nccl_topo, "nccl-topo", "The XML of NCCL_TOPO_DUMP_FILE", "-o OUT.json",
      is_nccl_topology},

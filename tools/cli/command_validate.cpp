@@ -18,6 +18,7 @@
 #include "tools/studies/validate/dataset.hpp"
 #include "tools/studies/validate/memory_rows.hpp"
 #include "tools/studies/validate/report.hpp"
+#include "tools/studies/validate/step_diff.hpp"
 #include "tools/studies/validate/step_profile.hpp"
 #include "tools/studies/validate/validation.hpp"
 
@@ -35,8 +36,9 @@ struct ValidateChoice {
   std::size_t worst = ReportChoice{}.worst;
   std::size_t processes = 0;
   std::string csv, json, svg, errors, cache, scenarios;
-  std::string against;
-  std::uint32_t rank = 0;
+  std::vector<std::string> against;
+  std::vector<std::uint32_t> ranks;
+  std::string step_range;
 };
 
 bool named(const ValidateChoice& choice, const std::string& id) {
@@ -162,20 +164,54 @@ Exit validate_rows(const ValidateChoice& choice) {
   return any ? Exit::Fine : Exit::RunSaysNo;
 }
 
-// Compares the prediction of a scenario with a user's own trace.
-Exit compare_with_trace(const ValidateChoice& choice) {
+// The rank of each measured step: that of --rank, else the one that the trace names, else the
+// number of the trace.
+void choose_ranks(const ValidateChoice& choice, std::vector<StepProfile>& measured) {
+  if (!choice.ranks.empty() && choice.ranks.size() != measured.size()) {
+    throw InputError(Problem{
+        "--rank", "", fmt::format("{} ranks for {} traces", choice.ranks.size(), measured.size()),
+        "give one for each trace, in their order"});
+  }
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    StepProfile& profile = measured[i];
+    if (!choice.ranks.empty()) {
+      profile.rank = choice.ranks[i];
+    } else if (!profile.rank) {
+      profile.rank = static_cast<std::uint32_t>(i);
+      if (!profile.kinds.empty())
+        profile.assumptions.push_back(fmt::format(
+            "the trace does not name its rank, and is compared with rank {} (--rank)", i));
+    }
+  }
+}
+
+// Compares the prediction of a scenario with a user's own traces.
+Exit compare_with_traces(const ValidateChoice& choice) {
   if (choice.datasets.size() != 1) {
     throw InputError(Problem{"--against", "", "needs one scenario to predict",
                              "trainyard validate SCENARIO --against trace.json"});
   }
-  const StepProfile measured = read_step_profile(choice.against);
+  refuse_unwritable(choice.json);
+  std::vector<StepProfile> measured;
+  for (const std::string& file : choice.against)
+    for (StepProfile& profile : read_step_profiles(file, {.step_range = choice.step_range}))
+      measured.push_back(std::move(profile));
+  choose_ranks(choice, measured);
   const Scenario scenario = load_scenario(choice.datasets.front(), {});
   const Result run = simulate(scenario, {});
-  if (choice.rank >= run.workload->ranks.size()) {
-    throw InputError(Problem{"--rank", "", fmt::format("{} is no rank of the run", choice.rank),
-                             fmt::format("it has ranks 0 to {}", run.workload->ranks.size() - 1)});
+  std::vector<StepDiff> ranks;
+  for (StepProfile& profile : measured) {
+    const std::uint32_t rank = profile.rank.value_or(0);
+    if (rank >= run.workload->ranks.size()) {
+      throw InputError(Problem{choice.ranks.empty() ? profile.source : "--rank", "",
+                               fmt::format("{} is no rank of the run", rank),
+                               fmt::format("it has ranks 0 to {}; name one with --rank",
+                                           run.workload->ranks.size() - 1)});
+    }
+    ranks.push_back(step_diff(step_profile(run, rank), std::move(profile)));
   }
-  say("{}", comparison_text(step_profile(run, choice.rank), measured, run.cluster->facts().gpu));
+  if (!choice.json.empty()) write_file(choice.json, to_text(diff_json(ranks), 1));
+  say("{}", diff_text(ranks, run.cluster->facts().gpu));
   return Exit::Fine;
 }
 
@@ -205,14 +241,25 @@ void add_validate(CLI::App& app, Action& action) {
                     "(tools/studies/validate/data/left_out.json)");
   command->add_flag("--markdown", choice->markdown, "Print the tables as Markdown");
   command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
-  command->add_option("--against", choice->against,
-                      "Compare one scenario, given instead of data sets, with this trace of "
-                      "torch.profiler (.json, .json.gz) or list of step times, kernel class by "
-                      "kernel class");
-  command->add_option("--rank", choice->rank, "--against: whose trace it is")
-      ->capture_default_str();
+  command
+      ->add_option("--against", choice->against,
+                   "Compare one scenario, given instead of data sets, with this trace of "
+                   "torch.profiler (.json, .json.gz), SQLite export of Nsight Systems or list "
+                   "of step times, by kind of operation (repeatable, a trace a rank)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--rank", choice->ranks,
+                   "--against: whose trace it is (default: the rank that the trace names, else 0; "
+                   "repeatable, in the order of the traces)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--step-range", choice->step_range,
+                      "--against: what the names of NVTX ranges begin with that mark a step "
+                      "(default: ProfilerStep#, or a number after step or iteration)");
   command->add_option("--csv", choice->csv, "Write one line a row");
-  command->add_option("--json", choice->json, "Write scores and rows as JSON");
+  command->add_option("--json", choice->json,
+                      "Write scores and rows as JSON; with --against, the differences");
   command->add_option("--svg", choice->svg, "Write predicted over measured as a picture");
   command->add_option("--errors", choice->errors,
                       "Write how far off each kind of run is, as `trainyard run` prints it "
@@ -232,7 +279,7 @@ void add_validate(CLI::App& app, Action& action) {
       "  trainyard validate measured/memory.json");
   command->callback([choice, &action] {
     action = [choice] {
-      return choice->against.empty() ? validate_rows(*choice) : compare_with_trace(*choice);
+      return choice->against.empty() ? validate_rows(*choice) : compare_with_traces(*choice);
     };
   });
 }
