@@ -243,7 +243,8 @@ TEST(ZbAuto, NoScheduleWrittenByHandIsBetter) {
             const PipelineShape shape{
                 .stages = p, .microbatches = m, .activation_limit = copies * p};
             const PlayedSchedule planned = play_costs("zb_auto", shape, costs);
-            const PlayedSchedule by_hand = play_costs(copies == 1 ? "zb_h1" : "zb_h2", shape, costs);
+            const PlayedSchedule by_hand =
+                play_costs(copies == 1 ? "zb_h1" : "zb_h2", shape, costs);
             EXPECT_LE(planned.makespan_s, by_hand.makespan_s) << p << " " << m << " " << input_s;
             if (planned.makespan_s < by_hand.makespan_s) continue;
             EXPECT_LE(waiting(planned), waiting(by_hand) + 1e-9) << p << " " << m << " " << input_s;

@@ -205,8 +205,7 @@ TEST(Pipeline, ChunksAreNearTheBest) {
 // Two nodes of one GPU share a leaf at 100 GB/s, so that 8 MB over two hops take sqrt(8e6/(5e-6 *
 // 1e11)) = 4 chunks. The third is behind a spine at 10 GB/s, where it would be 13.
 TEST(Pipeline, ChunksFollowTheRouteToTheFirstMemberOnAnotherNode) {
-  const Cluster cluster =
-      make_cluster({.nodes = 3, .gpus = 1, .nodes_per_leaf = 2, .trunk = 1e10});
+  const Cluster cluster = make_cluster({.nodes = 3, .gpus = 1, .nodes_per_leaf = 2, .trunk = 1e10});
   const auto gpus = gpus_of(3);
   EXPECT_EQ(chunks_of({.cluster = cluster, .gpus = gpus}, Bytes{8e6}, 2), 4U);
 }
