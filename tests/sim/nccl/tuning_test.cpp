@@ -97,6 +97,32 @@ TEST(Tuning, ExactRates) {
   relative(estimate(h100(4), kAllReduce, kTreeLl)->latency_us, 35.2);
 }
 
+// Is NCCL's factor for trees with medium buffers applied to NVLSTree? Since 2.30 it is, from
+// Blackwell (compute capability 10.0) on: 0.5 at 1 MiB, the fifteenth size class.
+TEST(Tuning, TreeCorrectionOfNvlsTreeBeginsWithBlackwell) {
+  for (const auto& [comm, factor] :
+       {std::pair{h100(2), 1.0}, {b200(2), 0.5}, {b200(2, {.version = "2.28"}), 1.0}}) {
+    const double rate = estimate(comm, kAllReduce, kNvlsTree)->algorithm_rate;
+    const Prediction mebibyte = *predict(comm, {kAllReduce, 1048576.0}, kNvlsTree);
+    EXPECT_NEAR(mebibyte.rate / rate, factor, 1e-9) << comm.node.sm;
+  }
+}
+
+// What share of the rate of Simple does LL have? Up to 2.21 a quarter where the ring adds values and
+// a third where it only passes them on within a node; since then half for both. 8 of 24 channels
+// have 120 of 360 GB/s, below the 141 that LL reaches at most.
+TEST(Tuning, SharesOfLl) {
+  for (const auto& [version, adding, passing] :
+       {std::tuple{"2.21", 30.0, 40.0}, {"2.23", 60.0, 60.0}, {"2.30", 60.0, 60.0}}) {
+    const Communicator one = h100(1, {.version = version, .channels_most = 8});
+    const auto rate = [&](CollectiveOp op) { return estimate(one, op, kRingLl)->bus_rate; };
+    EXPECT_NEAR(rate(kAllReduce), adding, 1e-9) << version;
+    EXPECT_NEAR(rate(CollectiveOp::Reduce), adding, 1e-9) << version;
+    EXPECT_NEAR(rate(kAllGather), passing, 1e-9) << version;
+    EXPECT_NEAR(rate(CollectiveOp::Broadcast), passing, 1e-9) << version;
+  }
+}
+
 struct Pick {
   double bytes;
   Method method;
