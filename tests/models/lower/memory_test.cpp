@@ -216,13 +216,15 @@ TEST(Memory, PlaceholdersAndLosses) {
     small.training.fused_loss = fused;
     const Step step = even_step(small);
     std::int64_t most = 0;
-    for (const MemoryPoint& point : memory_curve(step.workload, step.partition, step.timeline, 0)) {
-      const auto at = [&](Category category) {
-        return point.by_category[static_cast<std::size_t>(category)];
-      };
-      if (at(Category::Logits) > 0)
-        most = std::max(most, at(Category::Logits) + at(Category::Workspace));
+    const auto curve = memory_curve(step.workload, step.partition, step.timeline, 0);
+    const auto at = [](const MemoryPoint& point, Category category) {
+      return point.by_category[static_cast<std::size_t>(category)];
+    };
+    for (const MemoryPoint& point : curve) {
+      if (at(point, Category::Logits) > 0)
+        most = std::max(most, at(point, Category::Logits) + at(point, Category::Workspace));
     }
+    EXPECT_EQ(at(curve.back(), Category::Logits), 0) << "the step frees all logits";
     return most;
   };
   const std::int64_t gradient = 128 * 256 * 2;  // of the head's input

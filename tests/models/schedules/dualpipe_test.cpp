@@ -89,6 +89,28 @@ TEST(DualPipeV, BubbleAndMemory) {
   }
 }
 
+// Is DualPipeV one half of DualPipe? Rank r of p / 2 ranks with m / 2 microbatches then has the list
+// of rank r of DualPipe on p ranks with m microbatches, whose second direction counts from m / 2.
+TEST(DualPipeV, IsOneHalfOfDualPipe) {
+  std::size_t compared = 0;
+  for (const std::int64_t p : {2, 4, 6, 8, 16}) {
+    for (const std::int64_t m : {2 * p, 2 * p + 2, 4 * p}) {
+      const PipelineShape both{.stages = p, .microbatches = m, .chunks = 2};
+      const PipelineShape one{.stages = p / 2, .microbatches = m / 2, .chunks = 2};
+      const ScheduleLists dualpipe = all_steps(*find_schedule("dualpipe"), both);
+      const ScheduleLists half = all_steps(*find_schedule("dualpipe_v"), one);
+      ASSERT_EQ(half.size(), static_cast<std::size_t>(p / 2));
+      for (std::size_t rank = 0; rank < half.size(); ++rank, ++compared) {
+        PipelineShape from_zero = one;
+        from_zero.microbatches = 0;  // both directions of dualpipe_v count from 0
+        EXPECT_EQ(dual_text(half[rank], from_zero), dual_text(dualpipe[rank], both))
+            << p << " " << m << " rank " << rank;
+      }
+    }
+  }
+  EXPECT_EQ(compared, 3U * (1 + 2 + 3 + 4 + 8));
+}
+
 // Are unsupported shapes refused?
 TEST(DualPipe, Refusals) {
   EXPECT_EQ(*find_schedule("dualpipe")->refusal({.stages = 3, .microbatches = 8, .chunks = 2}),

@@ -221,6 +221,42 @@ TEST(ZbAuto, EqualsTheHandMadeSchedules) {
   }
 }
 
+// Is no schedule written by hand better than zb_auto where its memory is allowed (ZB-H1 holds p
+// activations, ZB-H2 2p)? It is longer, or as long with no less waiting between the first and the
+// last step of the ranks.
+TEST(ZbAuto, NoScheduleWrittenByHandIsBetter) {
+  const auto waiting = [](const PlayedSchedule& played) {
+    double sum = 0.0;
+    for (std::size_t rank = 0; rank < played.ranks.size(); ++rank) {
+      const std::vector<PlayedStep>& steps = played.ranks[rank];
+      sum += steps.back().end_s - steps.front().start_s - played.busy_s[rank];
+    }
+    return sum;
+  };
+  std::size_t as_long = 0;
+  for (const std::int64_t p : {2, 3, 4}) {
+    for (const std::int64_t m : {2, 4, 5, 6, 7}) {
+      for (const double input_s : {1.0, 1.5}) {
+        for (const double transfer_s : {0.0, 0.125}) {
+          const StepCosts costs{.input_s = input_s, .transfer_s = transfer_s};
+          for (const std::int64_t copies : {1, 2}) {
+            const PipelineShape shape{
+                .stages = p, .microbatches = m, .activation_limit = copies * p};
+            const PlayedSchedule planned = play_costs("zb_auto", shape, costs);
+            const PlayedSchedule by_hand =
+                play_costs(copies == 1 ? "zb_h1" : "zb_h2", shape, costs);
+            EXPECT_LE(planned.makespan_s, by_hand.makespan_s) << p << " " << m << " " << input_s;
+            if (planned.makespan_s < by_hand.makespan_s) continue;
+            EXPECT_LE(waiting(planned), waiting(by_hand) + 1e-9) << p << " " << m << " " << input_s;
+            ++as_long;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(as_long, 60U);
+}
+
 StepDurations random_durations(std::mt19937& random, std::int64_t stages) {
   StepDurations durations;
   const auto draw = [&random] { return 0.5 + static_cast<double>(random() % 100) / 50.0; };

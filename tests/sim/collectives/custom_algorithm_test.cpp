@@ -185,7 +185,8 @@ TEST(SendList, FieldsAreChecked) {
                 {"from": 0, "to": 0, "pieces": [0]}, {"from": 0, "to": 5, "pieces": [7, 1, 1]},
                 {"from": 1, "to": 0, "peices": [0]}]})"),
               ::testing::AllOf(HasSubstr("/sends/0/to: rank 0 cannot send to itself"),
-                               HasSubstr("/sends/1/to"), HasSubstr("7 is not a piece"),
+                               HasSubstr("/sends/1/to"),
+                               HasSubstr("7 is not a piece (pieces are numbered 0 to 1)"),
                                HasSubstr("a piece is listed twice"), HasSubstr("peices")));
   EXPECT_THAT(list_problem(R"({"op": "all_gather", "ranks": 4, "pieces": 6, "sends": []})"),
               ::testing::AllOf(HasSubstr("6 is no multiple of 4"), HasSubstr("no sends")));

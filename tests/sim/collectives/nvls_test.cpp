@@ -83,6 +83,21 @@ TEST(Nvls, Chunks) {
   EXPECT_EQ(nvls_chunks(8, Bytes{1 << 10}), 1U);
 }
 
+// How many chunks does NVLSTree have? The largest power of two, 64 at most, for which its messages
+// stay within 2^17. With 2 GPUs on each of N nodes there are 2 heads with 2 trees each. A tree needs
+// 2N passes of 3 messages and 2(N-1) edges for every chunk: 4(6N + 2N - 2) = 32N - 8 messages. 128
+// nodes have 4 088, of which 32 chunks fit; 129 nodes have 4 120, of which 31 would fit.
+TEST(NvlsTree, MessagesOfAllChunksStayWithinTheirLimit) {
+  for (const auto& [nodes, chunks] : {std::pair{4U, 64U}, {128U, 32U}, {129U, 16U}}) {
+    const Cluster cluster = make_cluster({.nodes = nodes, .gpus = 2});
+    const auto gpus = gpus_of(2 * nodes);
+    const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+    EXPECT_EQ(nvls_tree_chunks_most(placed), chunks) << nodes;
+    const Bytes one_chunk{4096.0 * 4.0};  // 4 KiB for each of the 4 trees
+    EXPECT_EQ(nvls_tree_messages(placed, one_chunk).size(), 32U * nodes - 8U) << nodes;
+  }
+}
+
 // Are the bytes of NVLSTree on the links correct? Within the node as NVLS; across nodes, 2 (N-1)
 // edges of each tree carry half a head's part in both directions.
 TEST(NvlsTree, BytesOnWires) {

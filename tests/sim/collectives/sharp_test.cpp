@@ -143,23 +143,27 @@ TEST(Sharp, TreesOfAFatTree) {
   EXPECT_GT(roots.size(), 1U);
 }
 
-// Does NCCL use a fabric that reduces? Every choice of NCCL must have a form on the links.
+// Does NCCL use a fabric that reduces, from two nodes on? Every choice of NCCL must have a form on
+// the links.
 TEST(Sharp, NcclTakesAFabricThatReduces) {
-  const Cluster cluster = build_cluster({.node = load_node("dgx_h100"),
-                                         .nodes = 4,
-                                         .fabric = {.kind = RailOptimized{}, .reduces = true}});
-  const nccl::NcclModel communication(cluster, {});
-  const auto gpus = gpus_of(32);
-  std::set<std::string> taken;
-  for (const CollectiveOp op :
-       {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
-    for (const std::int64_t bytes : {1LL << 10, 1LL << 20, 1LL << 26, 1LL << 33}) {
-      const CollectiveCall call{.op = op, .bytes = bytes, .algorithm = "nccl"};
-      EXPECT_FALSE(communication.phases(call, gpus).front().flows.empty());
-      taken.insert(communication.stepwise_name(call, gpus));
+  for (const std::uint32_t nodes : {2U, 4U}) {
+    const Cluster cluster = build_cluster({.node = load_node("dgx_h100"),
+                                           .nodes = nodes,
+                                           .fabric = {.kind = RailOptimized{}, .reduces = true}});
+    const nccl::NcclModel communication(cluster, {});
+    const auto gpus = gpus_of(8 * nodes);
+    std::set<std::string> taken;
+    for (const CollectiveOp op :
+         {CollectiveOp::AllReduce, CollectiveOp::AllGather, CollectiveOp::ReduceScatter}) {
+      for (const std::int64_t bytes : {1LL << 10, 1LL << 20, 1LL << 26, 1LL << 33}) {
+        const CollectiveCall call{.op = op, .bytes = bytes, .algorithm = "nccl"};
+        EXPECT_FALSE(communication.phases(call, gpus).front().flows.empty());
+        taken.insert(communication.stepwise_name(call, gpus));
+      }
     }
+    EXPECT_TRUE(taken.contains("sharp") || taken.contains("nvls_sharp")) << nodes;
+    EXPECT_FALSE(taken.contains("nvls")) << "it runs on one node";
   }
-  EXPECT_TRUE(taken.contains("sharp") || taken.contains("nvls_sharp"));
 }
 
 // Is the tree of a rail its leaf? There is one leaf per rail, so no switch above it participates.

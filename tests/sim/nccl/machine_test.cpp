@@ -221,6 +221,22 @@ TEST(MachineTime, FewerLinksAreSlowerInProportion) {
                   14.0 + 7000.0 / 160.0 + 1000.0 / 800.0);
 }
 
+// Is the PCIe link of a GPU its link where there is no NVLink? Four GPUs send 3 blocks of 2 MB at
+// 320/370.8 of PCIe's 24 GB/s. A link that is faster than that of the fitted machine adds nothing.
+TEST(MachineTime, WithoutNvlinkPcieIsTheLink) {
+  NodeView node = switched_node({.gpus = 4, .nvlink = 0.0, .pcie = 24.0});
+  node.scale_up = NodeView::ScaleUp::None;
+  node.socket = 24.0;
+  const Communicator comm = of_nodes(node, 1, {});
+  const auto time = [&](const Machine& made) {
+    return exchange_time(made, comm, CollectiveOp::AllToAll, 8 * kMega).time_us(8 * kMega);
+  };
+  EXPECT_RELATIVE(time(machine()), 14.0 + 6000.0 / (24.0 * 320.0 / 370.8) + 2000.0 / 800.0);
+  Machine slow = machine();
+  slow.gpu.link_rate = 20.0;
+  EXPECT_RELATIVE(time(slow), 14.0 + 6000.0 / (20.0 * 320.0 / 370.8) + 2000.0 / 800.0);
+}
+
 // Does PAT keep its prediction? An algorithm without measurements keeps NCCL's own expectation.
 TEST(MachineTime, PatKeepsItsPrediction) {
   Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Pat, Protocol::Simple}, 4);

@@ -85,6 +85,30 @@ TEST(NcclModel, EveryMethodTakesTheModelsTime) {
   }
 }
 
+// Does every hop of a ring with a root carry the whole buffer? The seven hops of eight GPUs lead away
+// from the root (broadcast) or towards it (reduce), each up to the NVSwitch and down from it.
+TEST(NcclModel, EveryHopOfARootedRingCarriesTheBuffer) {
+  const Cluster cluster = nodes_of("dgx_h100", 1);
+  const auto gpus = gpus_of(8);
+  const NcclModel communication(cluster, {.protocols = parse_protocols("Simple")});
+  for (const CollectiveOp op : {CollectiveOp::Broadcast, CollectiveOp::Reduce}) {
+    const CollectiveCall call{.op = op, .bytes = 1'000'000, .algorithm = "nccl"};
+    const std::vector<double> bytes = bytes_on_links(cluster, communication.phases(call, gpus));
+    double root_sends = 0.0;
+    double root_receives = 0.0;
+    double all = 0.0;
+    for (const Link& link : cluster.links()) {
+      all += bytes[link.id];
+      if (link.from == cluster.gpus()[0]) root_sends += bytes[link.id];
+      if (link.to == cluster.gpus()[0]) root_receives += bytes[link.id];
+    }
+    const bool away = op == CollectiveOp::Broadcast;
+    EXPECT_NEAR(root_sends, away ? 1e6 : 0.0, 1e-3);
+    EXPECT_NEAR(root_receives, away ? 0.0 : 1e6, 1e-3);
+    EXPECT_NEAR(all, 2.0 * 7.0 * 1e6, 1e-3);
+  }
+}
+
 // Does the machine model decide the time? Measured: 25 us at 1 MiB by Ring/LL, 1 092 us at 256 MiB
 // by NVLS (2.29, nccl-tests).
 TEST(NcclModel, TheMachineTellsTheTime) {

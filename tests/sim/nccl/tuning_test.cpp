@@ -97,6 +97,32 @@ TEST(Tuning, ExactRates) {
   relative(estimate(h100(4), kAllReduce, kTreeLl)->latency_us, 35.2);
 }
 
+// Is NCCL's factor for trees with medium buffers applied to NVLSTree? Since 2.30 it is, from
+// Blackwell (compute capability 10.0) on: 0.5 at 1 MiB, the fifteenth size class.
+TEST(Tuning, TreeCorrectionOfNvlsTreeBeginsWithBlackwell) {
+  for (const auto& [comm, factor] :
+       {std::pair{h100(2), 1.0}, {b200(2), 0.5}, {b200(2, {.version = "2.28"}), 1.0}}) {
+    const double rate = estimate(comm, kAllReduce, kNvlsTree)->algorithm_rate;
+    const Prediction mebibyte = *predict(comm, {kAllReduce, 1048576.0}, kNvlsTree);
+    EXPECT_NEAR(mebibyte.rate / rate, factor, 1e-9) << comm.node.sm;
+  }
+}
+
+// What share of the rate of Simple does LL have? Up to 2.21 a quarter where the ring adds values and
+// a third where it only passes them on within a node; since then half for both. 8 of 24 channels
+// have 120 of 360 GB/s, below the 141 that LL reaches at most.
+TEST(Tuning, SharesOfLl) {
+  for (const auto& [version, adding, passing] :
+       {std::tuple{"2.21", 30.0, 40.0}, {"2.23", 60.0, 60.0}, {"2.30", 60.0, 60.0}}) {
+    const Communicator one = h100(1, {.version = version, .channels_most = 8});
+    const auto rate = [&](CollectiveOp op) { return estimate(one, op, kRingLl)->bus_rate; };
+    EXPECT_NEAR(rate(kAllReduce), adding, 1e-9) << version;
+    EXPECT_NEAR(rate(CollectiveOp::Reduce), adding, 1e-9) << version;
+    EXPECT_NEAR(rate(kAllGather), passing, 1e-9) << version;
+    EXPECT_NEAR(rate(CollectiveOp::Broadcast), passing, 1e-9) << version;
+  }
+}
+
 struct Pick {
   double bytes;
   Method method;
@@ -160,6 +186,33 @@ TEST(Tuning, Availability) {
   EXPECT_NEAR(estimate(lone, kAllGather, kPat)->algorithm_rate, 36.0, 1e-9);
   EXPECT_NEAR(estimate(lone, kAllGather, kPat)->latency_us, 8.0 + 5.0 * 14.0 / 3.5 + 32 * 2.8,
               1e-9);
+}
+
+// Does NVLS gather for at most 32 GPUs of a node? It reduces for any number.
+TEST(Tuning, NvlsGathersForUpTo32GpusOfANode) {
+  for (const auto& [gpus, gathers] : {std::pair{32U, true}, {36U, false}}) {
+    const Communicator one = of_nodes(switched_node({.gpus = gpus}), 1, {});
+    EXPECT_EQ(estimate(one, kAllGather, kNvls).has_value(), gathers) << gpus;
+    EXPECT_EQ(estimate(one, CollectiveOp::ReduceScatter, kNvls).has_value(), gathers) << gpus;
+    EXPECT_TRUE(estimate(one, kAllReduce, kNvls).has_value()) << gpus;
+  }
+}
+
+// Are there CollNet algorithms where the switches between nodes reduce? NCCL's latencies for eight
+// GPUs of a node: CollNetDirect takes a step of 3.7 us up and down, 0.4 us for each of the 7 other
+// GPUs, and 31 us in the network; CollNetChain 7 steps of 2.8 us up and down, and 30 us.
+TEST(Tuning, CollNetNeedsSwitchesThatReduce) {
+  const Method direct{Algorithm::CollNetDirect, Protocol::Simple};
+  const Method link{Algorithm::CollNetChain, Protocol::Simple};
+  const Communicator four = h100(4, {.collnet = true});
+  EXPECT_NEAR(estimate(four, kAllReduce, direct)->latency_us, 2.0 * (3.7 + 7.0 * 0.4) + 31.0, 1e-9);
+  EXPECT_NEAR(estimate(four, kAllReduce, link)->latency_us, 2.0 * 7.0 * 2.8 + 30.0, 1e-9);
+  EXPECT_TRUE(estimate(four, kAllGather, direct));
+  EXPECT_FALSE(estimate(four, kAllGather, link));
+  for (const Communicator& comm : {h100(4), h100(1, {.collnet = true})}) {
+    EXPECT_FALSE(estimate(comm, kAllReduce, direct)) << comm.nodes;
+    EXPECT_FALSE(estimate(comm, kAllReduce, link)) << comm.nodes;
+  }
 }
 
 // Do operations with a root run on rings?
@@ -274,6 +327,30 @@ TEST(Channels, OfACall) {
   EXPECT_EQ(shape(kRingLl, kKib).channels, 1U);
   EXPECT_EQ(shape(kRingLl, kKib).threads, 64U);
   EXPECT_EQ(shape(kNvls, kKib).channels, 16U);
+}
+
+// Does a ring of Simple at the rate of PCIe 3, 12 GB/s or less, have half of the threads?
+TEST(Channels, ARingAtTheRateOfPcie3HasHalfOfTheThreads) {
+  const auto threads = [](double pcie, const Method& method) {
+    NodeView node = switched_node({.gpus = 4, .sm = 70, .nvlink = 0.0, .pcie = pcie});
+    node.scale_up = NodeView::ScaleUp::None;
+    node.socket = pcie;
+    return launch_shape(of_nodes(node, 1, {}), kAllReduce, method.algorithm, method.protocol,
+                        64 * kMib)
+        .threads;
+  };
+  EXPECT_EQ(threads(12.0, kRingSimple), 256U);
+  EXPECT_EQ(threads(24.0, kRingSimple), 512U);
+  EXPECT_EQ(threads(12.0, kRingLl), 512U);
+  EXPECT_EQ(threads(12.0, kTreeSimple), 512U);
+}
+
+// How many channels does a peer get? Two for each NVLink of the GPU: 8 for 4 links.
+TEST(Channels, APeerHasTwoForEachNvlink) {
+  const NodeView node = switched_node({.gpus = 4, .nvlink = 82.4, .nvlinks = 4});
+  const Communicator comm = of_nodes(node, 1, {.channels_least = 32});
+  EXPECT_EQ(comm.p2p_channels, 32U);
+  EXPECT_EQ(comm.p2p_channels_per_peer, 8U);
 }
 
 }  // namespace

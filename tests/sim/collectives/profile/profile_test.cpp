@@ -56,6 +56,33 @@ TEST(CollectiveProfile, IsReadAsItWasWritten) {
   EXPECT_EQ(read.source, "nccl-tests: a.log");
 }
 
+// Does a profile state the latency and the rate of every fit? They are those of the line behind the
+// times; in place all times are half as long again.
+TEST(CollectiveProfile, FitsStateTheirLatencyAndRate) {
+  const nlohmann::ordered_json document = to_json(profile_of(CollectiveOp::AllGather, 16, 2));
+  ASSERT_EQ(document.at("fits").size(), 2U);
+  for (const nlohmann::ordered_json& fit : document.at("fits")) {
+    const double factor = fit.at("in_place") ? 1.5 : 1.0;
+    ASSERT_EQ(fit.at("segments").size(), 1U);
+    const nlohmann::ordered_json& segment = fit.at("segments").front();
+    EXPECT_NEAR(segment.at("latency_us").get<double>(), 12.0 * factor, 1e-6);
+    EXPECT_NEAR(segment.at("algbw_GBps").get<double>(), 100.0 / factor, 1e-6);
+  }
+}
+
+// Are two ranks the fewest of a run?
+TEST(CollectiveProfile, TwoRanksAreTheFewest) {
+  const Folder folder;
+  for (const std::uint32_t ranks : {1U, 2U}) {
+    write_file(folder.path / "p.json",
+               to_json(profile_of(CollectiveOp::AllReduce, ranks, 1)).dump());
+    if (ranks == 1)
+      EXPECT_THROW((void)read_collective_profile(folder.path / "p.json"), InputError);
+    else
+      EXPECT_EQ(read_collective_profile(folder.path / "p.json").curves.front().ranks, 2U);
+  }
+}
+
 // Does a refusal list every problem?
 TEST(CollectiveProfile, RefusesWithEveryProblem) {
   const Folder folder;
