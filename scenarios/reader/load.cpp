@@ -279,15 +279,8 @@ Scenario checked_scenario(JsonFile file) {
   }
 }
 
-}  // namespace
-
-Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document) {
-  return checked_scenario(JsonFile::parse(name, document.dump()));
-}
-
-Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
-  JsonFile file = JsonFile::read(name);
-  const fs::path folder = fs::path(name).parent_path();
+Scenario overridden_scenario(JsonFile file, const std::vector<Override>& overrides) {
+  const fs::path folder = fs::path(file.name()).parent_path();
   for (const Override& change : overrides) {
     expand_named_part(file.document(), override_pointer(change.path), folder);
     file.document() = with_override(std::move(file.document()), change);
@@ -297,6 +290,17 @@ Scenario load_scenario(const std::string& name, const std::vector<Override>& ove
   } catch (const InputError& error) {
     throw InputError(attribute_to_overrides(error.problems(), overrides));
   }
+}
+
+}  // namespace
+
+Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document,
+                                const std::vector<Override>& overrides) {
+  return overridden_scenario(JsonFile::parse(name, document.dump()), overrides);
+}
+
+Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
+  return overridden_scenario(JsonFile::read(name), overrides);
 }
 
 }  // namespace trainyard

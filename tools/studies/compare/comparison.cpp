@@ -111,7 +111,10 @@ std::map<std::string, Json> run_all(const std::vector<Variant>& variants,
                                     const CompareOptions& options) {
   Journal journal("");
   run_batch(variants,
-            {.journal = journal, .processes = options.processes, .progress = options.progress});
+            {.journal = journal,
+             .processes = options.processes,
+             .progress = options.progress,
+             .end = options.end});
   std::map<std::string, Json> rows;
   for (const Json& row : journal.rows()) rows[row["key"].get<std::string>()] = row;
   return rows;
@@ -163,7 +166,7 @@ Comparison compare(const std::vector<Variant>& variants, const CompareOptions& o
   Comparison comparison;
   std::vector<Json> scenarios;
   for (const Variant& variant : variants)
-    scenarios.push_back(resolved(load_scenario(variant.file, variant.changes)));
+    scenarios.push_back(resolved(load_variant(variant)));
   const std::map<std::string, Json> rows = run_all(variants, options);
   for (const Variant& variant : variants) {
     const std::size_t number = comparison.sides.size();
