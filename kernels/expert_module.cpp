@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -177,8 +178,9 @@ void prepare(ExpertTable& table, const GpuSheet& sheet) {
 ExpertTable load_expert_table(const GpuProfile& profile) {
   const std::string& gpu = profile.sheet.name;
   ExpertTable table;
-  if (!std::filesystem::exists(data_directory() / module_folder / (gpu + ".json"))) return table;
-  JsonFile file = JsonFile::read(data_file(module_folder, gpu));
+  const std::optional<std::filesystem::path> path = find_data_file(module_folder, gpu);
+  if (!path) return table;
+  JsonFile file = JsonFile::read(*path);
   JsonObject root = file.root();
   (void)root.choice("schema", {"trainyard.expert_modules"});
   (void)root.integer("version", {.least = schema_version, .most = schema_version});

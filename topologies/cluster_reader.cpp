@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "sim/base/data_directory.hpp"
 #include "topologies/custom_cluster.hpp"
 #include "topologies/faults.hpp"
 #include "topologies/fields.hpp"
@@ -66,6 +67,7 @@ ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) 
   const std::string name = cluster.text("file");
   try {
     JsonFile file = JsonFile::read(located(name, folder));
+    note_data_file("cluster", file.name());
     JsonObject root = file.root();
     ClusterSpec spec = read_custom(root, std::filesystem::path(name).stem().string());
     spec.faults = read_faults(root);

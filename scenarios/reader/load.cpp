@@ -15,8 +15,11 @@
 #include "scenarios/reader/overrides.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/data_use.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
+#include "sim/collectives/custom/custom_algorithm.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
 #include "topologies/cluster_reader.hpp"
 
@@ -76,6 +79,8 @@ std::string read_algorithm(JsonObject& group, CollectiveOp op) {
   const nlohmann::ordered_json& word = group.raw(operation);
   try {
     if (word.is_string() && is_algorithm(op, word.get<std::string>())) {
+      if (names_algorithm_file(word.get<std::string>()))
+        note_data_file("collective algorithm", word.get<std::string>());
       if (word.get<std::string>().ends_with("-dedicated"))
         group.report(operation, "every member of a group has gradients, none can only serve",
                      "use parameter_server:4, whose servers are members as well");
@@ -102,8 +107,10 @@ CollectiveChoice read_collectives(JsonObject object, const fs::path& folder) {
   CollectiveChoice choice;
   choice.profile =
       object.has("profile") ? file_near(folder, object.text("profile")) : std::string();
-  if (!choice.profile.empty())
+  if (!choice.profile.empty()) {
     try_file(object, "profile", [&] { (void)read_collective_profile(choice.profile); });
+    note_data_file("collective profile", choice.profile);
+  }
   choice.nccl = read_nccl(object.object("nccl"));
   for (const GroupKind kind : group_kinds()) {
     const std::string name(to_string(kind));
@@ -173,6 +180,7 @@ void include_placement(JsonFile& file) {
   const fs::path folder = fs::path(file.name()).parent_path();
   const std::string name = file_near(folder, placement.get<std::string>());
   placement = parse_json(name, read_file(name));
+  note_data_file("placement", name);
 }
 
 void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
@@ -206,10 +214,14 @@ void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan)
                 "it must be an object with sequence_length and global_batch_size");
   if (std::string& schedule = plan.parallelism.schedule; schedule.ends_with(".json")) {
     schedule = file_near(folder, schedule);
+    note_data_file("schedule", schedule);
     JsonObject parallelism = root.object("parallelism");
     try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
   }
-  if (!plan.experts.counts.empty()) plan.experts.counts = file_near(folder, plan.experts.counts);
+  if (std::string& counts = plan.experts.counts; !counts.empty()) {
+    counts = file_near(folder, counts);
+    note_data_file("expert counts", counts);
+  }
 }
 
 // Returns the host memory and bandwidth per GPU, the least of the nodes where they differ.
@@ -263,6 +275,7 @@ Scenario read_scenario(JsonFile& file) {
 // before the rules between sections. A problem in a value that a default has filled in names that
 // default.
 Scenario checked_scenario(JsonFile file) {
+  const DataUse use;
   file.explain_unknown(foreign_words());
   file.explain_unknown_words(renamed_words());
   include_placement(file);
@@ -273,20 +286,33 @@ Scenario checked_scenario(JsonFile file) {
     check_scenario(file, scenario);
     file.finish();
     scenario.applied_defaults = std::move(applied);
+    scenario.own_files = use.files();
     return scenario;
   } catch (const InputError& error) {
     throw InputError(attribute_to_defaults(error.problems(), applied));
   }
 }
 
-Scenario overridden_scenario(JsonFile file, const std::vector<Override>& overrides) {
+// A relative path that does not exist here is looked up in the data folders, so that the examples
+// in "scenarios/" can be run from everywhere.
+std::string scenario_file(const std::string& path) {
+  std::error_code error;
+  if (fs::path(path).is_absolute() || fs::exists(path, error)) return path;
+  return find_in_data(path).value_or(path).string();
+}
+
+// Reads the file after the overrides. `use` records the files that it depends on.
+Scenario overridden_scenario(JsonFile file, const std::vector<Override>& overrides,
+                             const DataUse& use) {
   const fs::path folder = fs::path(file.name()).parent_path();
   for (const Override& change : overrides) {
     expand_named_part(file.document(), override_pointer(change.path), folder);
     file.document() = with_override(std::move(file.document()), change);
   }
   try {
-    return checked_scenario(std::move(file));
+    Scenario scenario = checked_scenario(std::move(file));
+    scenario.own_files = use.files();  // those that overrides expanded, too
+    return scenario;
   } catch (const InputError& error) {
     throw InputError(attribute_to_overrides(error.problems(), overrides));
   }
@@ -296,11 +322,13 @@ Scenario overridden_scenario(JsonFile file, const std::vector<Override>& overrid
 
 Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document,
                                 const std::vector<Override>& overrides) {
-  return overridden_scenario(JsonFile::parse(name, document.dump()), overrides);
+  const DataUse use;
+  return overridden_scenario(JsonFile::parse(name, document.dump()), overrides, use);
 }
 
-Scenario load_scenario(const std::string& name, const std::vector<Override>& overrides) {
-  return overridden_scenario(JsonFile::read(name), overrides);
+Scenario load_scenario(const std::string& path, const std::vector<Override>& overrides) {
+  const DataUse use;
+  return overridden_scenario(JsonFile::read(scenario_file(path)), overrides, use);
 }
 
 }  // namespace trainyard

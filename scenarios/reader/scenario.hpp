@@ -12,6 +12,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/host.hpp"
 #include "models/plan.hpp"
+#include "sim/base/data_use.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -64,6 +65,7 @@ struct Scenario {
   AttentionCount flops_convention = AttentionCount::Causal;
   std::uint64_t seed = 0;
   std::optional<Published> published;
+  std::vector<OwnDataFile> own_files = {};  // files of the user that the scenario was read with
   bool operator==(const Scenario&) const = default;
 };
 
@@ -74,8 +76,10 @@ struct Override {
   std::string value;
 };
 
-// Reads a file, applies the overrides and checks the result. One InputError holds all problems.
-[[nodiscard]] Scenario load_scenario(const std::string& file,
+// Reads a file, applies the overrides and checks the result. A relative path that does not exist is
+// looked up in the data folders (sim/base/data_directory.hpp): "scenarios/first/two_gpus.json".
+// One InputError holds all problems.
+[[nodiscard]] Scenario load_scenario(const std::string& path,
                                      const std::vector<Override>& overrides);
 
 // Reads and checks a document in memory, after the overrides; messages use `name` as the file name.

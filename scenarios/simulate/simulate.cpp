@@ -20,6 +20,7 @@
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stages.hpp"
 #include "sim/base/concurrency.hpp"
+#include "sim/base/data_use.hpp"
 #include "sim/engine/engine.hpp"
 
 namespace trainyard {
@@ -147,6 +148,7 @@ RunView Result::view() const {
 
 Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   const Stopwatch stopwatch;
+  const DataUse use;
   Result result;
   if (scenario.plan.servers.run_ahead()) {
     SimulateOptions recorded = options;
@@ -157,6 +159,8 @@ Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& 
   } else {
     result = simulate_as_planned(scenario, options, memo);
   }
+  DataUse::note(scenario.own_files);
+  result.facts.own_files = use.files();
   if (options.timing) stopwatch.record(result.facts);
   return result;
 }
@@ -168,6 +172,7 @@ Result simulate(const Scenario& scenario, const SimulateOptions& options) {
 
 Result simulate(WorkloadRun question, const SimulateOptions& options) {
   const Stopwatch stopwatch;
+  const DataUse use;
   Memo memo;
   const auto cluster = shared_cluster(question.cluster);
   const Scenario* const software = question.software ? &*question.software : nullptr;
@@ -181,6 +186,8 @@ Result simulate(WorkloadRun question, const SimulateOptions& options) {
                          .software = software,
                          .engine = question.engine};
   Result result = simulate(step, std::move(facts), options, memo);
+  if (software != nullptr) DataUse::note(software->own_files);
+  result.facts.own_files = use.files();
   if (options.timing) stopwatch.record(result.facts);
   return result;
 }

@@ -10,15 +10,21 @@
 #include <system_error>
 #include <type_traits>
 
+#include "sim/base/data_use.hpp"
+
 namespace trainyard {
 
 // Starts `work` on a second thread if that is `worth` it. Otherwise, or if the system has no thread
-// or stack to give, the work runs when the caller waits for the future.
+// or stack to give, the work runs when the caller waits for the future. The data files that it reads
+// are noted as those of this thread.
 template <class Work>
 std::future<void> started(bool worth, const Work& work) {
   if (worth) {
     try {
-      return std::async(std::launch::async, work);
+      return std::async(std::launch::async, [work, recorder = DataUse::current()] {
+        const DataUse::OnThisThread on_this_thread(recorder);
+        work();
+      });
     } catch (const std::system_error&) {  // the work runs on this thread, later
     }
   }

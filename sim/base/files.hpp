@@ -12,6 +12,10 @@
 #include <string_view>
 #include <system_error>
 #include <tuple>
+#include <utility>
+#include <vector>
+
+#include "sim/base/data_use.hpp"
 
 namespace trainyard {
 
@@ -35,14 +39,25 @@ template <class Value, class Read>
   // The version includes the size, because file dates have a resolution of milliseconds.
   using Version =
       std::tuple<std::filesystem::path, std::filesystem::file_time_type, std::uintmax_t>;
+  struct Known {
+    Value value;
+    std::vector<OwnDataFile> files;  // of the user, that `read` opened
+  };
   static std::mutex mutex;
-  static std::map<Version, Value> known;
+  static std::map<Version, Known> known;
   const std::scoped_lock lock(mutex);
   std::error_code folder;  // a folder has no size
   const Version version{file, std::filesystem::last_write_time(file),
                         std::filesystem::file_size(file, folder)};
-  const auto found = known.find(version);
-  return found != known.end() ? found->second : known.emplace(version, read(file)).first->second;
+  auto found = known.find(version);
+  if (found != known.end()) {
+    DataUse::note(found->second.files);
+  } else {
+    const DataUse use;
+    Value value = read(file);
+    found = known.emplace(version, Known{std::move(value), use.files()}).first;
+  }
+  return found->second.value;
 }
 
 // True for a file that must not be replaced: a device, a pipe, or the target of standard output

@@ -22,6 +22,9 @@
 #include <tuple>
 #include <typeindex>
 #include <utility>
+#include <vector>
+
+#include "sim/base/data_use.hpp"
 
 namespace trainyard {
 
@@ -45,7 +48,10 @@ class Memo {
   [[nodiscard]] std::size_t bytes() const;
 
  private:
-  using Held = std::shared_ptr<const void>;
+  struct Held {
+    std::shared_ptr<const void> value;
+    std::vector<OwnDataFile> files = {};  // of the user, that the value was made of
+  };
   struct Entry {
     std::type_index type;                // of value and inputs
     std::shared_ptr<const void> inputs;  // a tuple of the inputs
@@ -90,11 +96,16 @@ std::shared_ptr<const Value> Memo::get(const Make& make, const Inputs&... inputs
        .inputs = std::make_shared<const Key>(inputs...),
        .value = promise.get_future().share()},
       number);
-  if (known.valid()) return std::static_pointer_cast<const Value>(known.get());
+  if (known.valid()) {
+    const Held& held = known.get();
+    DataUse::note(held.files);
+    return std::static_pointer_cast<const Value>(held.value);
+  }
   try {
+    const DataUse use;
     const std::shared_ptr<const Value> value = shared<Value>(make());
     keep(number, footprint(*value));
-    promise.set_value(value);
+    promise.set_value({value, use.files()});
     return value;
   } catch (...) {
     forget(number);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
@@ -141,16 +142,26 @@ std::optional<std::pair<int, int>> release(std::string_view text) {
 }  // namespace
 
 std::vector<std::string> tuning_versions() {
-  const auto read = [](const std::filesystem::path&) {
+  // Listing a folder is cached, because every choice of an algorithm asks for the versions.
+  const auto read = [](const std::filesystem::path& folder) {
     std::vector<std::string> versions;
-    for (const std::string& name : data_names(kFolder))
-      if (name.starts_with(kPrefix)) versions.push_back(name.substr(kPrefix.size()));
-    // Sorts by number, because the text "2.9" would follow "2.27".
-    std::sort(versions.begin(), versions.end(),
-              [](const auto& a, const auto& b) { return release(a) < release(b); });
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string name = entry.path().stem().string();
+      if (entry.path().extension() == ".json" && name.starts_with(kPrefix))
+        versions.push_back(name.substr(kPrefix.size()));
+    }
     return versions;
   };
-  return read_once<std::vector<std::string>>(data_directory() / kFolder, read);
+  std::set<std::string> versions;
+  for (const std::filesystem::path& root : data_roots()) {
+    if (!std::filesystem::is_directory(root / kFolder)) continue;
+    const auto& found = read_once<std::vector<std::string>>(root / kFolder, read);
+    versions.insert(found.begin(), found.end());
+  }
+  std::vector<std::string> sorted(versions.begin(), versions.end());
+  // Sorts by number, because the text "2.9" would follow "2.27".
+  std::ranges::sort(sorted, {}, release);
+  return sorted;
 }
 
 std::string data_version(const std::string& version) {

@@ -47,7 +47,7 @@ struct ReportEntry {
 [[nodiscard]] std::string collectives_section(const RunView& view);
 [[nodiscard]] std::string placement_section(const RunView& view);
 [[nodiscard]] std::string costs_section(const RunView& view);
-// Returns the assumptions, the defaults of the framework and the approximations.
+// Returns the data files of the user, the assumptions, the defaults of the framework and the approximations.
 [[nodiscard]] std::string notes_section(const RunView& view);
 
 // Returns the rank classes and why they are not one class. Each class is listed with its members

@@ -22,12 +22,24 @@ Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Js
 // removed. CHANGELOG.md lists the renamed keys.
 constexpr int kResultFormat = 2;
 
+Json own_files_json(const RunFacts& facts) {
+  Json files = Json::array();
+  for (const OwnDataFile& own : facts.own_files) {
+    files.push_back({{"kind", own.kind},
+                     {"name", own.name},
+                     {"file", own.file},
+                     {"replaces_shipped", own.replaces}});
+  }
+  return files;
+}
+
 Json provenance_json(const RunFacts& facts) {
   Json json = {{"version", TRAINYARD_VERSION},
                {"format", kResultFormat},
                {"engine", facts.engine},
                {"engine_version", or_null(facts.engine_version)},
                {"seed", facts.seed}};
+  if (!facts.own_files.empty()) json["data_files"] = own_files_json(facts);
   if (facts.wall_s) json["wall_s"] = *facts.wall_s;
   if (facts.peak_rss_bytes) json["peak_rss_bytes"] = *facts.peak_rss_bytes;
   return json;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/data_use.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/engine/cost_model.hpp"
@@ -85,6 +86,7 @@ struct RunFacts {
   // Fields that the scenario leaves to defaults, with their sources.
   std::vector<std::string> defaults;
   std::vector<Approximation> approximations;
+  std::vector<OwnDataFile> own_files;  // data files that were not shipped and that the run used
   // Wall time and memory of the simulator, printed only with --timing, because results are
   // byte-identical without them.
   std::optional<double> wall_s;

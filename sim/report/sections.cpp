@@ -333,9 +333,23 @@ std::string costs_section(const RunView& view) {
   return text;
 }
 
-std::string notes_section(const RunView& view) {
+namespace {
+
+std::string own_files_text(const RunView& view) {
   std::string text;
-  if (!view.facts.assumptions.empty()) text += "Assumptions of the scenario\n";
+  for (const OwnDataFile& own : view.facts.own_files)
+    text += wrapped(fmt::format("  - {} {}: {}{}", own.kind, own.name, own.file,
+                                own.replaces ? " (replaces the shipped one)" : ""),
+                    4);
+  return text.empty() ? text : "Data files that were not shipped\n" + text;
+}
+
+}  // namespace
+
+std::string notes_section(const RunView& view) {
+  std::string text = own_files_text(view);
+  if (!view.facts.assumptions.empty())
+    text += text.empty() ? "Assumptions of the scenario\n" : "\nAssumptions of the scenario\n";
   for (const std::string& assumption : view.facts.assumptions)
     text += wrapped("  - " + assumption, 4);
   if (!view.facts.defaults.empty()) {

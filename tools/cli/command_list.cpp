@@ -31,9 +31,13 @@ struct Listing {
   std::vector<Row> (*rows)();
 };
 
-std::vector<Row> plain(const std::vector<std::string>& names) {
+// The names of a data folder; a file of the user has its path.
+std::vector<Row> named_files(const char* folder, const std::vector<std::string>& names) {
   std::vector<Row> rows;
-  for (const std::string& name : names) rows.push_back({name, ""});
+  for (const std::string& name : names) {
+    const auto own = own_data_file(folder, name);
+    rows.push_back({name, own ? own->string() : ""});
+  }
   return rows;
 }
 
@@ -75,12 +79,12 @@ std::vector<Row> framework_rows() {
 
 const std::vector<Listing>& listings() {
   static const std::vector<Listing> all{
-      {"models", "Models", [] { return plain(architecture_names()); }},
-      {"nodes", "Node types", [] { return plain(node_names()); }},
+      {"models", "Models", [] { return named_files("models/data", architecture_names()); }},
+      {"nodes", "Node types", [] { return named_files("topologies/data", node_names()); }},
       {"fabrics", "Fabrics", [] { return entries(fabrics()); }},
-      {"gpus", "GPU profiles", [] { return plain(gpu_names()); }},
+      {"gpus", "GPU profiles", [] { return named_files("kernels/profiles", gpu_names()); }},
       {"frameworks", "Frameworks and their releases", framework_rows},
-      {"hosts", "Hosts", [] { return plain(host_names()); }},
+      {"hosts", "Hosts", [] { return named_files("models/hosts", host_names()); }},
       {"schedules", "Pipeline schedules", schedule_rows},
       {"collectives", "Collective algorithms", collective_rows},
       {"engines", "Engines", [] { return entries(engines()); }},

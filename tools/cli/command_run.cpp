@@ -13,6 +13,7 @@
 #include "scenarios/simulate/measured_error.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "scenarios/simulate/workload_files.hpp"
+#include "sim/base/data_use.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/nearest.hpp"
@@ -185,6 +186,7 @@ std::string what_would_fit(const RunChoice& choice, const Scenario& scenario,
 
 Exit run(const RunChoice& choice) {
   refuse_contradictions(choice);
+  const DataUse use;
   const TraceOptions trace = trace_options_of(choice.trace_ranks);
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
@@ -192,6 +194,7 @@ Exit run(const RunChoice& choice) {
   const std::optional<Scenario> scenario = scenario_of(choice);
   Result result = simulated(choice, scenario);
   if (scenario) result.facts.measured_error = measured_error(*scenario);
+  result.facts.own_files = use.files();  // the table of errors included
   const RunView view = result.view();
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
   const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};

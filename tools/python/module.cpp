@@ -266,7 +266,7 @@ void bind_studies(py::module_& module) {
 
 // What sweeps on other executors need: rows made elsewhere, and the journal that keeps them.
 void bind_rows(py::module_& module) {
-  module.def("state", [] { return without_gil([] { return state_fingerprint(data_directory()); }); });
+  module.def("state", [] { return without_gil([] { return state_fingerprint(data_roots()); }); });
   module.def("row", [](const Variant& variant, const std::string& state) {
     Call call(py::none{});
     return call.simulate([&] { return to_line(variant_row(variant, state)); });

@@ -22,11 +22,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <map>
 
 #include "sim/base/check.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/collectives/algorithms/all_to_all.hpp"
 #include "sim/collectives/placement.hpp"
@@ -41,8 +43,8 @@ ExchangeConstants::Reach read_reach(JsonObject object) {
   return {.start = object.time("start"), .rate_per_sm = object.rate("rate_per_sm")};
 }
 
-ExchangeConstants read_exchange_constants() {
-  JsonFile file = JsonFile::read(data_file(kPaceFolder, "pace"));
+ExchangeConstants read_exchange_constants(const std::filesystem::path& path) {
+  JsonFile file = JsonFile::read(path);
   JsonObject root = file.root();
   for (const char* note : {"description", "source", "command", "errors"}) root.ignore(note);
   JsonObject sms = root.object("sms");
@@ -57,8 +59,7 @@ ExchangeConstants read_exchange_constants() {
 }  // namespace
 
 const ExchangeConstants& exchange_constants() {
-  static const ExchangeConstants constants = read_exchange_constants();
-  return constants;
+  return read_once<ExchangeConstants>(data_file(kPaceFolder, "pace"), read_exchange_constants);
 }
 
 ExchangePace exchange_pace(const ExchangeConstants& constants, std::int64_t nodes) {

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <system_error>
 
 #include "sim/base/data_directory.hpp"
@@ -43,15 +42,17 @@ Make loaded() {
 
 fs::path fluid_solver_file() {
   constexpr const char* kName = TRAINYARD_SOLVER_FILE;
-  const fs::path program = program_file().parent_path();
-  const std::array<fs::path, 3> places = {
-      program / kName, (program / TRAINYARD_SOLVER_FROM_PROGRAM / kName).lexically_normal(),
-      fs::path(TRAINYARD_SOLVER_BUILT) / kName};
-  for (const fs::path& place : places) {
-    std::error_code error;
-    if (fs::is_regular_file(place, error)) return place;
+  const fs::path first = code_file().parent_path();
+  // From the folder of this code to the root: <prefix>/bin, or a folder in the folder of the build.
+  for (fs::path folder = first; !folder.empty(); folder = folder.parent_path()) {
+    for (const fs::path& place : {folder / kName, folder / TRAINYARD_SOLVER_FOLDER / kName}) {
+      std::error_code error;
+      if (fs::is_regular_file(place, error)) return place;
+    }
+    if (folder == folder.root_path()) break;
   }
-  throw InputError(Problem{places[1], "", "the module that holds SimGrid is not there", kHint});
+  throw InputError(Problem{first.parent_path() / TRAINYARD_SOLVER_FOLDER / kName, "",
+                           "the module that holds SimGrid is not there", kHint});
 }
 
 void load_fluid_solver() { static_cast<void>(loaded()); }

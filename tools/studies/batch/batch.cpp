@@ -141,7 +141,7 @@ Json crashed_row(const Variant& variant, const std::string& message) {
 }
 
 Journal open_journal(const std::filesystem::path& file) {
-  return Journal(file, file.empty() ? "" : state_fingerprint(data_directory()));
+  return Journal(file, file.empty() ? "" : state_fingerprint(data_roots()));
 }
 
 std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants) {

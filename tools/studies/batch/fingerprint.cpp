@@ -93,14 +93,17 @@ std::string text_fingerprint(std::string_view text) {
   return hash.hexadecimal();
 }
 
-std::string state_fingerprint(const fs::path& data) {
+std::string state_fingerprint(const std::vector<fs::path>& roots) {
   Hash hash;
-  hash.add(read_file(program_file()));
+  hash.add(read_file(code_file()));
   hash.add(read_file(fluid_solver_file()));
-  for (const std::string_view folder : data_folders()) {
-    for (const fs::path& file : data_files(data / folder)) {
-      hash.add(fs::relative(file, data).string());
-      hash.add(read_file(file));
+  for (std::size_t root = 0; root < roots.size(); ++root) {
+    for (const std::string_view folder : data_folders()) {
+      for (const fs::path& file : data_files(roots[root] / folder)) {
+        hash.add(
+            fmt::format("{} {}", roots.size() - root, fs::relative(file, roots[root]).string()));
+        hash.add(read_file(file));
+      }
     }
   }
   return hash.hexadecimal();

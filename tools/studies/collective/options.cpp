@@ -12,6 +12,7 @@
 #include "sim/base/nearest.hpp"
 #include "sim/base/utf8.hpp"
 #include "sim/collectives/collective.hpp"
+#include "sim/engine/engine.hpp"
 #include "sim/nccl/nccl_model.hpp"
 #include "sim/nccl/options.hpp"
 #include "tools/studies/collective/arguments.hpp"
@@ -113,6 +114,14 @@ nccl::Options chosen_nccl(const StudyOptions& choice) {
   }
 }
 
+std::string chosen_engine(const StudyOptions& choice) {
+  std::vector<std::string> names;
+  for (const EngineEntry& engine : engines()) names.emplace_back(engine.name);
+  if (std::ranges::count(names, choice.engine) > 0) return choice.engine;
+  refuse("--engine", fmt::format("there is no engine \"{}\"", choice.engine),
+         suggestion(choice.engine, names));
+}
+
 std::vector<std::int64_t> sizes_of(const MeasuredTimes& measured) {
   std::vector<std::int64_t> sizes;
   for (const MeasuredTime& time : measured.times) sizes.push_back(time.bytes);
@@ -177,7 +186,7 @@ CollectiveQuestion chosen_question(const StudyOptions& choice, const Cluster& cl
                               .algorithms = chosen_algorithms(choice, op),
                               .sizes = parse_sizes(choice.sizes.empty() ? "8B:8GiB" : choice.sizes),
                               .dtype = chosen_type(choice.type),
-                              .engine = choice.engine,
+                              .engine = chosen_engine(choice),
                               .nccl = chosen_nccl(choice),
                               .profile = profile,
                               .profile_name = choice.profile};
@@ -194,7 +203,7 @@ std::vector<InterferenceQuestion> chosen_groups(const StudyOptions& choice, cons
       .sizes = parse_sizes(choice.sizes.empty() ? "1MiB:1GiB:4" : choice.sizes),
       .algorithm = std::string(nccl::kNcclName),
       .dtype = chosen_type(choice.type),
-      .engine = choice.engine,
+      .engine = chosen_engine(choice),
       .nccl = chosen_nccl(choice),
       .profile = profile,
       .profile_name = choice.profile};

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
@@ -42,29 +43,17 @@ void take_value(Constant& constant, const Json& value) {
     refuse_constant(constant.name, "is not positive, as what is fitted must be");
 }
 
-// Creates links in `to` to all JSON files below `from`, except for the files in `changed` (paths
-// from the top), which get new contents.
-void link_data_files(const fs::path& from, const fs::path& to, const fs::path& place,
-                     const std::map<fs::path, std::string>& changed) {
-  fs::create_directories(to / place);
-  for (const auto& entry : fs::directory_iterator(from / place)) {
-    const fs::path path = place / entry.path().filename();
-    const auto text = changed.find(path);
-    if (text != changed.end()) {
-      write_file(to / path, text->second);
-    } else if (entry.is_directory()) {
-      link_data_files(from, to, path, changed);
-    } else if (path.extension() == ".json") {
-      fs::create_symlink(fs::absolute(entry.path()), to / path);
-    }
-  }
+fs::path file_of(const Constant& constant) {
+  const std::optional<fs::path> file = find_in_data(constant.file);
+  if (!file) throw InputError(Problem{constant.file, "", "no such data file", ""});
+  return *file;
 }
 
 Constant read_one(const std::string& name) {
   const std::size_t mark = name.find("#/");
   if (mark == std::string::npos) refuse_constant(name, "is not FILE#/POINTER");
   Constant constant{.name = name, .file = name.substr(0, mark), .pointer = name.substr(mark + 1)};
-  const fs::path file = data_directory() / constant.file;
+  const fs::path file = file_of(constant);
   const Json document = parse_json(file.string(), read_file(file));
   const Json::json_pointer place(constant.pointer);
   if (!document.contains(place)) refuse_constant(name, "is not in the file");
@@ -98,7 +87,7 @@ std::vector<Setting> with_coupled_settings(const std::vector<Setting>& settings)
 }
 
 std::string file_with(const std::vector<Setting>& settings, const std::string& source) {
-  const fs::path file = data_directory() / settings.front().constant.file;
+  const fs::path file = file_of(settings.front().constant);
   Json document = parse_json(file.string(), read_file(file));
   for (const Setting& setting : settings) {
     const Constant& constant = setting.constant;
@@ -117,16 +106,13 @@ DataOverlay::DataOverlay(const std::vector<Setting>& settings) {
   std::map<std::string, std::vector<Setting>> by_file;
   for (const Setting& setting : with_coupled_settings(settings))
     by_file[setting.constant.file].push_back(setting);
-  std::map<fs::path, std::string> changed;
-  for (const auto& [file, members] : by_file) changed[file] = file_with(members, "");
   std::string pattern = (fs::temp_directory_path() / "trainyard-data-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) {
     throw InputError(Problem{pattern, "", "cannot be made", "set TMPDIR to a folder with room"});
   }
   folder_ = pattern;
-  for (const std::string_view part : data_folders()) {
-    link_data_files(data_directory(), folder_, part, changed);
-  }
+  fs::create_directories(folder_ / "kernels");  // a folder of data, even without settings
+  for (const auto& [file, members] : by_file) write_file(folder_ / file, file_with(members, ""));
 }
 
 DataOverlay::~DataOverlay() {

@@ -41,8 +41,8 @@ struct Setting {
 [[nodiscard]] std::string file_with(const std::vector<Setting>& settings,
                                     const std::string& source);
 
-// A temporary copy of the data folder, with links to all files except the changed ones. The
-// destructor removes it.
+// A temporary folder with changed copies of the data files that the settings change. Simulations
+// read it before all others (TRAINYARD_DATA). The destructor removes it.
 class DataOverlay {
  public:
   explicit DataOverlay(const std::vector<Setting>& settings);

@@ -162,8 +162,8 @@ void collect_fits(const Json& json, std::set<std::string>& commands) {
 std::string recorded_fits() {
   namespace fs = std::filesystem;
   std::map<std::string, std::set<std::string>> files;
+  const fs::path top = data_directory();
   for (const std::string_view folder : data_folders()) {
-    const fs::path top = data_directory();
     for (const auto& entry : fs::recursive_directory_iterator(top / folder)) {
       if (entry.path().extension() != ".json") continue;
       std::set<std::string> commands;

@@ -1,5 +1,7 @@
 #include "tools/studies/validate/validation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -82,7 +84,11 @@ void write_scenarios(const std::filesystem::path& folder, const std::vector<Meas
 // Simulates the scenario in a child process, so that it may change the environment.
 std::string answer_in_child(const Task& task, const std::string& name,
                             const std::filesystem::path& data) {
-  if (!data.empty()) setenv("TRAINYARD_DATA", data.c_str(), 1);
+  if (!data.empty()) {
+    const char* const chosen = std::getenv("TRAINYARD_DATA");
+    const std::string folders = chosen == nullptr ? "" : fmt::format(":{}", chosen);
+    setenv("TRAINYARD_DATA", (data.string() + folders).c_str(), 1);
+  }
   try {
     return to_line(Json{{"answer", simulate_document(name, task.scenario)}});
   } catch (const InputError& error) {
@@ -137,8 +143,9 @@ std::map<std::string, Json> simulate(const std::vector<MeasuredRow>& rows,
 
 std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
                               const ValidateOptions& options) {
-  const std::string state =
-      state_fingerprint(options.data.empty() ? data_directory() : options.data);
+  std::vector<std::filesystem::path> roots = data_roots();
+  if (!options.data.empty()) roots.insert(roots.begin(), options.data);
+  const std::string state = state_fingerprint(roots);
   const std::vector<Task> tasks = tasks_of(rows, state);
   write_scenarios(options.scenarios, rows, tasks);
   Journal journal(options.cache);

@@ -22,7 +22,8 @@ struct ValidateOptions {
   // program and the data. Cached scenarios are not simulated once more. Empty: no cache.
   std::filesystem::path cache = {};
   std::filesystem::path scenarios = {};  // a folder for each row's scenario; empty: none
-  std::filesystem::path data = {};       // data directory of the simulations; empty: the usual one
+  // A folder of data that simulations read before all others (data_directory.hpp); empty: none.
+  std::filesystem::path data = {};
   std::function<void(double)> progress = {};
 };
 
