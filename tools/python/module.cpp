@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "scenarios/reader/tables.hpp"
 #include "scenarios/reader/scenario.hpp"
+#include "scenarios/reader/tables.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
@@ -53,8 +53,7 @@ void translate(std::exception_ptr error) {
     raise("RunError", py::str(failed.what()));
   } catch (const std::filesystem::filesystem_error& refused) {
     py::list problems;
-    problems.append(
-        py::make_tuple(refused.path1().string(), "", refused.code().message(), ""));
+    problems.append(py::make_tuple(refused.path1().string(), "", refused.code().message(), ""));
     raise("InputError", problems);
   }
 }
@@ -143,8 +142,7 @@ Run simulated(const Scenario& scenario, Memo& memo, const py::object& progress,
 
 double step_time(const Scenario& scenario, Memo& memo, const py::kwargs& what_if) {
   Call call(py::none{});
-  const SimulateOptions options =
-      call.options({.figures = false, .what_if = what_if_of(what_if)});
+  const SimulateOptions options = call.options({.figures = false, .what_if = what_if_of(what_if)});
   return call.simulate([&] {
     const Result result = simulate(scenario, options, memo);
     return result.timeline.makespan_s / result.facts.steps;
@@ -275,12 +273,15 @@ void bind_rows(py::module_& module) {
     return to_line(crashed_row(variant, message));
   });
   py::class_<Journal>(module, "Journal")
-      .def(py::init([](const std::string& file) { return std::unique_ptr<Journal>(new Journal(open_journal(file))); }))
+      .def(py::init([](const std::string& file) {
+        return std::unique_ptr<Journal>(new Journal(open_journal(file)));
+      }))
       .def_property_readonly("state", &Journal::state)
       .def("has", &Journal::has)
-      .def("append", [](Journal& journal, const std::string& row) {
-        without_gil([&] { journal.append(parse_json("row", row)); });
-      })
+      .def("append",
+           [](Journal& journal, const std::string& row) {
+             without_gil([&] { journal.append(parse_json("row", row)); });
+           })
       .def("drop_outdated",
            [](Journal& journal, const std::vector<Variant>& variants) {
              return without_gil([&] { return drop_outdated(journal, variants); });
@@ -302,9 +303,8 @@ void bind(py::module_& module) {
   bind_rows(module);
   module.def("names", &names);
   module.def("schema", [] { return to_line(scenario_schema()); });
-  module.def("read_json", [](const std::string& file) {
-    return to_line(parse_json(file, read_file(file)));
-  });
+  module.def("read_json",
+             [](const std::string& file) { return to_line(parse_json(file, read_file(file))); });
   module.def("fingerprint", &text_fingerprint);
   module.attr("version") = TRAINYARD_VERSION;
 }

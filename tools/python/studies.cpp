@@ -12,6 +12,7 @@
 #include "models/schedules/schedule.hpp"
 #include "scenarios/simulate/measured_error.hpp"
 #include "sim/base/data_directory.hpp"
+#include "sim/base/data_use.hpp"
 #include "sim/base/nearest.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/path_summary.hpp"
@@ -58,8 +59,10 @@ Json profile_json(const StepProfile& profile) {
 }  // namespace
 
 Run run(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
+  const DataUse use;
   Run run{.scenario = scenario, .result = simulate(scenario, options, memo)};
   run.result.facts.measured_error = measured_error(scenario);
+  run.result.facts.own_files = use.files();  // the table of errors included
   return run;
 }
 
@@ -74,8 +77,8 @@ Answer explain(const Run& run, std::size_t processes, Call& call) {
       sensitivities(run.scenario, run.result,
                     {.processes = processes, .progress = counted(call), .end = ended(call)});
   const RunView view = run.result.view();
-  return {.json = to_line({{"critical_path", path_json(view)},
-                           {"sensitivities", sensitivities_json(rows)}}),
+  return {.json = to_line(
+              {{"critical_path", path_json(view)}, {"sensitivities", sensitivities_json(rows)}}),
           .text = path_section(view) + "\n" + sensitivities_text(rows)};
 }
 
@@ -83,12 +86,11 @@ Answer memory(const Run& run, const Variant& variant, bool search, std::size_t p
               Call& call) {
   MemoryReport report{.scenario = run.scenario, .run = run.result, .search = {}};
   if (search && !fits(run)) {
-    report.search =
-        ways_to_fit({.scenario = variant,
-                     .processes = processes,
-                     .progress = [&](double fraction) { call.tell(fraction, 1.0); },
-                     .end = ended(call)},
-                    run.scenario, fit_figures(run.scenario, run.result));
+    report.search = ways_to_fit({.scenario = variant,
+                                 .processes = processes,
+                                 .progress = [&](double fraction) { call.tell(fraction, 1.0); },
+                                 .end = ended(call)},
+                                run.scenario, fit_figures(run.scenario, run.result));
   }
   return {.json = to_line(memory_json(report)),
           .text = memory_text(report),
@@ -125,10 +127,9 @@ Answer search(const SearchChoice& choice, Call& call) {
 std::vector<std::string> sweep(const std::vector<Variant>& variants, const std::string& file,
                                std::size_t processes, Call& call) {
   Journal journal = open_journal(file);
-  run_batch(variants, {.journal = journal,
-                       .processes = processes,
-                       .progress = counted(call),
-                       .end = ended(call)});
+  run_batch(
+      variants,
+      {.journal = journal, .processes = processes, .progress = counted(call), .end = ended(call)});
   std::map<std::string, std::string> lines;
   for (const Json& row : journal.rows()) lines[row["key"].get<std::string>()] = to_line(row);
   std::vector<std::string> rows;
@@ -208,18 +209,17 @@ std::vector<std::string> names(const std::string& kind) {
 
 Answer against(const Run& run, const std::string& trace, std::uint32_t rank) {
   if (rank >= run.result.workload->ranks.size()) {
-    throw InputError(
-        Problem{.file = "rank",
-                .pointer = {},
-                .problem = fmt::format("{} is no rank of the run", rank),
-                .hint = fmt::format("it has ranks 0 to {}", run.result.workload->ranks.size() - 1)});
+    throw InputError(Problem{
+        .file = "rank",
+        .pointer = {},
+        .problem = fmt::format("{} is no rank of the run", rank),
+        .hint = fmt::format("it has ranks 0 to {}", run.result.workload->ranks.size() - 1)});
   }
   const StepProfile measured = read_step_profile(trace);
   const StepProfile predicted = step_profile(run.result, rank);
-  return {
-      .json = to_line(
-          {{"measured", profile_json(measured)}, {"predicted", profile_json(predicted)}}),
-      .text = comparison_text(predicted, measured, run.result.cluster->facts().gpu)};
+  return {.json = to_line(
+              {{"measured", profile_json(measured)}, {"predicted", profile_json(predicted)}}),
+          .text = comparison_text(predicted, measured, run.result.cluster->facts().gpu)};
 }
 
 }  // namespace trainyard::python

@@ -43,7 +43,8 @@ struct Run {
 
 struct SearchChoice {
   Variant scenario;
-  std::vector<std::string> over;  // as `trainyard search` takes them: "training.recompute=none,full"
+  std::vector<std::string>
+      over;  // as `trainyard search` takes them: "training.recompute=none,full"
   std::string journal;
   std::size_t top = 10;
   std::size_t processes = 0;

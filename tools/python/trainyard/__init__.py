@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from . import _core
+from . import scenario as _scenario
 from ._points import Point, Progress, ScenarioLike, point_of, progress_bar
 from .errors import InputError, Problem, RunError, TrainyardError
 from .result import Result, WhatIf, clear_memo, simulated
@@ -21,6 +22,12 @@ from .studies import (Collective, Comparison, Explanation, Memory, Search, Study
 from .sweeps import Grid, sweep
 
 __version__: str = _core.version
+__all__ = [
+    "Collective", "Comparison", "Explanation", "Grid", "InputError", "Memory", "Point", "Problem", "Result", "RunError",
+    "Search", "Study", "TrainyardError", "Validation", "WhatIf", "clear_memo", "collective", "compare", "explain",
+    "list_models", "memory", "names", "run", "search", "sweep", "validate",
+]
+__all__ += _scenario.__all__
 
 
 def run(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *,

@@ -160,7 +160,7 @@ def _dask_rows(client: Any, todo: Mapping[str, Point],
     futures = [client.submit(simulate_point, todo[key], state(), journal_state, key=name, retries=3)
                for name, key in keys.items()]
     try:
-        for future in as_completed(futures):
+        for future in as_completed(futures):  # type: ignore[no-untyped-call]
             key = keys[future.key]
             if future.status == "error" and type(future.exception()).__name__ == "KilledWorker":
                 row = _core.crashed_row(todo[key].variant(), str(future.exception()))

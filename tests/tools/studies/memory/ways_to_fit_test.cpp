@@ -43,8 +43,8 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
   const Scenario scenario = load_scenario(kFile, too_much);
   const ScenarioRun run = simulate(scenario, {});
   ASSERT_EQ(worst_stage(stage_memory(run.view()))->fits, false);
-  const FitSearch search = ways_to_fit({.scenario = {kFile, too_much}, .runs_most = 30},
-                                       scenario, fit_figures(scenario, run));
+  const FitSearch search = ways_to_fit({.scenario = {kFile, too_much}, .runs_most = 30}, scenario,
+                                       fit_figures(scenario, run));
   ASSERT_FALSE(search.ways.empty());
   EXPECT_LE(search.runs, 30U);
   EXPECT_FALSE(search.singles.empty());
