@@ -313,18 +313,11 @@ std::string scenario_file(const std::string& path) {
   return find_in_data(path).value_or(path).string();
 }
 
-}  // namespace
-
-Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document) {
-  return checked_scenario(JsonFile::parse(name, document.dump()));
-}
-
-Scenario load_scenario(const std::string& path, const std::vector<Override>& overrides) {
-  const DataUse use;
-  const std::string name = scenario_file(path);
-  JsonFile file = JsonFile::read(name);
+// Reads the file after the overrides. `use` records the files that it depends on.
+Scenario overridden_scenario(JsonFile file, const std::vector<Override>& overrides,
+                             const DataUse& use) {
   refuse_model_file(file);
-  const fs::path folder = fs::path(name).parent_path();
+  const fs::path folder = fs::path(file.name()).parent_path();
   for (const Override& change : overrides) {
     expand_named_part(file.document(), override_pointer(change.path), folder);
     file.document() = with_override(std::move(file.document()), change);
@@ -338,6 +331,19 @@ Scenario load_scenario(const std::string& path, const std::vector<Override>& ove
   } catch (const InputError& error) {
     throw InputError(attribute_to_overrides(error.problems(), overrides));
   }
+}
+
+}  // namespace
+
+Scenario read_scenario_document(const std::string& name, const nlohmann::ordered_json& document,
+                                const std::vector<Override>& overrides) {
+  const DataUse use;
+  return overridden_scenario(JsonFile::parse(name, document.dump()), overrides, use);
+}
+
+Scenario load_scenario(const std::string& path, const std::vector<Override>& overrides) {
+  const DataUse use;
+  return overridden_scenario(JsonFile::read(scenario_file(path)), overrides, use);
 }
 
 }  // namespace trainyard

@@ -83,11 +83,12 @@ struct Override {
 [[nodiscard]] Scenario load_scenario(const std::string& path,
                                      const std::vector<Override>& overrides);
 
-// Reads and checks a document in memory; messages use `name` as the file name. Files that it
-// names are looked up in the folder of `name`, then in the working folder. Throws InputError with
-// all problems.
+// Reads and checks a document in memory, after the overrides; messages use `name` as the file name.
+// Files that it names are looked up in the folder of `name`, then in the working folder. Throws
+// InputError with all problems.
 [[nodiscard]] Scenario read_scenario_document(const std::string& name,
-                                              const nlohmann::ordered_json& document);
+                                              const nlohmann::ordered_json& document,
+                                              const std::vector<Override>& overrides = {});
 
 // Writes the scenario with every default; reading it again gives the same scenario.
 [[nodiscard]] nlohmann::ordered_json resolved(const Scenario& scenario);

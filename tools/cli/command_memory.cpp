@@ -37,8 +37,7 @@ Exit memory(const MemoryChoice& choice) {
   const Exit exit = verdict(run.view());
   if (exit != Exit::Fine && !choice.no_search) {
     Progress progress("looking for what fits");
-    report.search = ways_to_fit({.file = choice.scenario.file,
-                                 .overrides = overrides_of(choice.scenario),
+    report.search = ways_to_fit({.scenario = {choice.scenario.file, overrides_of(choice.scenario)},
                                  .progress = [&](double fraction) { progress.show(fraction); }},
                                 scenario, fit_figures(scenario, run));
   }

@@ -187,8 +187,7 @@ std::string what_would_fit(const RunChoice& choice, const Scenario& scenario,
   std::vector<Override> overrides = overrides_of(choice.scenario);
   if (!choice.engine.empty()) overrides.push_back({"engine", choice.engine});
   const FitSearch search =
-      ways_to_fit({.file = choice.scenario.file,
-                   .overrides = std::move(overrides),
+      ways_to_fit({.scenario = {choice.scenario.file, std::move(overrides)},
                    .changes_most = 1,
                    .progress = [&](double fraction) { progress.show(fraction); }},
                   scenario, fit_figures(scenario, result));

@@ -81,7 +81,7 @@ std::set<std::string> bare_keys(const Journal& journal) {
 // worker inherits it through copy-on-write memory.
 void read_ahead(const Variant& variant) {
   try {
-    const Scenario scenario = load_scenario(variant.file, variant.changes);
+    const Scenario scenario = load_variant(variant);
     (void)load_gpu_sheet(scenario.cluster.node.gpu);
     (void)load_cost_model(scenario.cluster.node.gpu);
   } catch (const std::exception&) {  // the row of each variant that it concerns reports it
@@ -92,18 +92,32 @@ void read_ahead(const Variant& variant) {
 // and the state of program and data. A refused variant has the fingerprint of its error message.
 std::string variant_fingerprint(const std::string& state, const Variant& variant) {
   try {
-    return loaded_fingerprint(state, load_scenario(variant.file, variant.changes));
+    return loaded_fingerprint(state, load_variant(variant));
   } catch (const std::exception& error) {  // also an internal error: the worker reports it
     return text_fingerprint(state + error.what());
   }
 }
 
-// Simulates a variant in this process and returns its row (row.hpp). The row has no fingerprint if
-// `state` is empty.
+}  // namespace
+
+std::string variant_key(const Variant& variant) {
+  std::string key = variant.file;
+  for (const Override& change : variant.changes)
+    key += fmt::format(" {}={}", change.path, change.value);
+  return key;
+}
+
+Scenario load_variant(const Variant& variant, const std::vector<Override>& more) {
+  std::vector<Override> changes = variant.changes;
+  changes.insert(changes.end(), more.begin(), more.end());
+  return variant.document ? read_scenario_document(variant.file, *variant.document, changes)
+                          : load_scenario(variant.file, changes);
+}
+
 Json variant_row(const Variant& variant, const std::string& state) {
   std::string fingerprint;
   try {
-    const Scenario scenario = load_scenario(variant.file, variant.changes);
+    const Scenario scenario = load_variant(variant);
     if (!state.empty()) fingerprint = loaded_fingerprint(state, scenario);
     const Result run = simulate(scenario, {});
     Json result = result_json(run.view());
@@ -122,13 +136,8 @@ Json variant_row(const Variant& variant, const std::string& state) {
   }
 }
 
-}  // namespace
-
-std::string variant_key(const Variant& variant) {
-  std::string key = variant.file;
-  for (const Override& change : variant.changes)
-    key += fmt::format(" {}={}", change.path, change.value);
-  return key;
+Json crashed_row(const Variant& variant, const std::string& message) {
+  return without_result(variant, "", RunStatus::Crashed, message);
 }
 
 Journal open_journal(const std::filesystem::path& file) {

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,7 +22,14 @@ namespace trainyard {
 struct Variant {
   std::string file;
   std::vector<Override> changes = {};
+  // The scenario in memory; `file` is then its name in messages and rows, and no two documents of a
+  // journal have the same name. Null: the scenario is read from the file.
+  std::shared_ptr<const nlohmann::ordered_json> document = {};
 };
+
+// Reads and checks the scenario of a variant, with its changes and those of `more` after them.
+// Throws InputError.
+[[nodiscard]] Scenario load_variant(const Variant& variant, const std::vector<Override>& more = {});
 
 // The key of a variant in a journal: its file and its changes, in their order.
 [[nodiscard]] std::string variant_key(const Variant& variant);
@@ -46,6 +54,14 @@ struct BatchOptions {
 // date if it was computed from another scenario, other files or data, or by another program, or by
 // a version that wrote no fingerprints. A journal without a state drops nothing.
 std::size_t drop_outdated(Journal& journal, const std::vector<Variant>& variants);
+
+// Simulates a variant in this process and returns its row. run_batch() makes its rows so, in worker
+// processes of its own; other workers call this function. `state` is that of the journal.
+[[nodiscard]] nlohmann::ordered_json variant_row(const Variant& variant, const std::string& state);
+
+// The row of a variant whose worker ended without an answer, for the reason in `message`.
+[[nodiscard]] nlohmann::ordered_json crashed_row(const Variant& variant,
+                                                 const std::string& message);
 
 // Runs the variants that the journal does not have or whose rows are out of date. A worker that
 // crashes leaves a row with status "crashed" and the reason.

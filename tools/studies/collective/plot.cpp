@@ -210,8 +210,8 @@ std::string curve(const PlotSeries& series, const Axes& axes, std::string_view c
     circles += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}: {}, {:.4g} "
         "GB/s</title></circle>\n",
-        x, y, series.measured ? 4 : 2, svg_escaped(series.name),
-        axes.label(point.x), point.busbw * 1e-9);
+        x, y, series.measured ? 4 : 2, svg_escaped(series.name), axes.label(point.x),
+        point.busbw * 1e-9);
   }
   std::string text;
   if (!series.measured && !path.empty()) {

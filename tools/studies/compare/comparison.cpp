@@ -110,8 +110,10 @@ Variant after(const Variant& first, const std::vector<Override>& way, std::size_
 std::map<std::string, Json> run_all(const std::vector<Variant>& variants,
                                     const CompareOptions& options) {
   Journal journal("");
-  run_batch(variants,
-            {.journal = journal, .processes = options.processes, .progress = options.progress});
+  run_batch(variants, {.journal = journal,
+                       .processes = options.processes,
+                       .progress = options.progress,
+                       .end = options.end});
   std::map<std::string, Json> rows;
   for (const Json& row : journal.rows()) rows[row["key"].get<std::string>()] = row;
   return rows;
@@ -162,8 +164,7 @@ void explain(Comparison& comparison, const CompareOptions& options) {
 Comparison compare(const std::vector<Variant>& variants, const CompareOptions& options) {
   Comparison comparison;
   std::vector<Json> scenarios;
-  for (const Variant& variant : variants)
-    scenarios.push_back(resolved(load_scenario(variant.file, variant.changes)));
+  for (const Variant& variant : variants) scenarios.push_back(resolved(load_variant(variant)));
   const std::map<std::string, Json> rows = run_all(variants, options);
   for (const Variant& variant : variants) {
     const std::size_t number = comparison.sides.size();

@@ -52,6 +52,8 @@ struct Comparison {
 struct CompareOptions {
   std::size_t processes = 0;                                    // 0: one per core
   std::function<void(std::size_t, std::size_t)> progress = {};  // runs done, and all runs
+  // Polled often. It throws to end the comparison: what it throws reaches the caller of compare().
+  std::function<bool()> end = {};
 };
 
 // Runs all sides. For each side that differs from the first one in several inputs it also runs the

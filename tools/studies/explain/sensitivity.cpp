@@ -90,7 +90,8 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Result& r
              rows[i].base_s = run.timeline.makespan_s;
              if (options.progress) options.progress(++done, rows.size());
            },
-       .processes = options.processes});
+       .processes = options.processes,
+       .end = options.end});
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.step_time_s < b.step_time_s; });
   return rows;

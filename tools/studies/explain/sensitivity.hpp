@@ -35,6 +35,8 @@ struct SensitivityOptions {
   std::size_t processes = 0;  // 0: one per core
   // simulations done, and all simulations
   std::function<void(std::size_t, std::size_t)> progress = {};
+  // Polled often. It throws to end the simulations: what it throws reaches the caller.
+  std::function<bool()> end = {};
 };
 
 // Simulates each what-if and returns them with the largest saving first. `run` is the result of the

@@ -103,9 +103,7 @@ class Search {
   }
 
   [[nodiscard]] Scenario changed_scenario(const WayToFit& way) const {
-    std::vector<Override> overrides = question_.overrides;
-    overrides.insert(overrides.end(), way.changes.begin(), way.changes.end());
-    return load_scenario(question_.file, overrides);
+    return load_variant(question_.scenario, way.changes);
   }
 
   // Prepares the choices in order and simulates those that their lower bound does not exclude,
@@ -152,7 +150,8 @@ class Search {
         open.size(),
         {.work = [&](std::size_t i) { return simulated(changed_scenario(all[open[i]].way)); },
          .done = take,
-         .processes = question_.processes});
+         .processes = question_.processes,
+         .end = question_.end});
   }
 
   // Records the effect of a single change. A change whose bound excludes it is not simulated; its

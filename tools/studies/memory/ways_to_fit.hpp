@@ -8,7 +8,7 @@
 // added up only to choose which sets to simulate. A plan whose proven least memory
 // (search/bounds.hpp) exceeds the memory of a GPU is not simulated.
 //
-//    FitSearch found = ways_to_fit({.file = file, .overrides = {}}, scenario, now);
+//    FitSearch found = ways_to_fit({.scenario = {file}}, scenario, now);
 //    found.ways[0].changes;    // {{"training.recompute", "full"}}
 #pragma once
 
@@ -19,17 +19,19 @@
 #include <vector>
 
 #include "scenarios/simulate/simulate.hpp"
+#include "tools/studies/batch/batch.hpp"
 
 namespace trainyard {
 
 struct FitQuestion {
-  std::string file;
-  std::vector<Override> overrides = {};
+  Variant scenario;
   std::size_t changes_most = 3;  // most changes in one set
   std::size_t runs_most = 64;    // most simulations in total
   std::size_t processes = 0;     // simulations at a time; 0: one per core
   // Called from time to time with the fraction done of the sets of the present size.
   std::function<void(double)> progress = {};
+  // Polled often. It throws to end the search: what it throws reaches the caller.
+  std::function<bool()> end = {};
 };
 
 // The memory and the time that a plan needs.

@@ -313,8 +313,7 @@ SearchResult search(const SearchQuestion& question) {
     enumeration.progress = [&](double fraction) { question.progress("reading", fraction); };
   const Layouts layouts = enumerate(question.space, enumeration);
   drop_outdated(question, layouts.legal);
-  const Scenario scenario =
-      load_scenario(question.space.scenario.file, question.space.scenario.changes);
+  const Scenario scenario = load_variant(question.space.scenario);
   SearchResult result;
   result.counts.checked_layouts = layouts.checked_layouts;
   result.counts.legal = layouts.legal.size();

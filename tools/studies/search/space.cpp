@@ -362,7 +362,7 @@ class FamilyReader {
   Scenario read(const std::vector<Override>& further) {
     std::optional<InputError> refusal;
     try {
-      return load(space_.scenario, further);
+      return load_variant(space_.scenario, further);
     } catch (const InputError& error) {
       refusal = error;
     }
@@ -370,7 +370,7 @@ class FamilyReader {
     for (std::size_t i = 0; i < tries_->size(); ++i) {
       const std::size_t number = (last_ + i) % tries_->size();
       try {
-        Scenario base = load((*tries_)[number], further);
+        Scenario base = load_variant((*tries_)[number], further);
         base.plan.parallelism.context = scenario_.plan.parallelism.context;
         last_ = number;
         return base;
@@ -382,12 +382,6 @@ class FamilyReader {
   }
 
  private:
-  static Scenario load(const Variant& variant, const std::vector<Override>& further) {
-    std::vector<Override> changes = variant.changes;
-    changes.insert(changes.end(), further.begin(), further.end());
-    return load_scenario(variant.file, changes);
-  }
-
   void find_tries() {
     constexpr std::size_t kTries = 64;
     Layouts all;
@@ -441,7 +435,7 @@ void refuse_none_legal(const SearchSpace& space, const Layouts& layouts,
 }  // namespace
 
 Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
-  const Scenario scenario = load_scenario(space.scenario.file, space.scenario.changes);
+  const Scenario scenario = load_variant(space.scenario);
   refuse_split_by_hand(scenario);
   refuse_unbounded(scenario);
   const std::vector<Variant> combinations = grid("", foreign_axes(space.over));

@@ -43,8 +43,8 @@ TEST(WaysToFit, EachIsSimulatedAndFits) {
   const Scenario scenario = load_scenario(kFile, too_much);
   const ScenarioRun run = simulate(scenario, {});
   ASSERT_EQ(worst_stage(stage_memory(run.view()))->fits, false);
-  const FitSearch search = ways_to_fit({.file = kFile, .overrides = too_much, .runs_most = 30},
-                                       scenario, fit_figures(scenario, run));
+  const FitSearch search = ways_to_fit({.scenario = {kFile, too_much}, .runs_most = 30}, scenario,
+                                       fit_figures(scenario, run));
   ASSERT_FALSE(search.ways.empty());
   EXPECT_LE(search.runs, 30U);
   EXPECT_FALSE(search.singles.empty());
@@ -127,7 +127,7 @@ TEST(WaysToFit, PairsWhereNoSingleChangeIsEnough) {
                                           {"parallelism.data", "16"},
                                           {"training.recompute", "none"}};
   const Scenario scenario = load_scenario(file, too_much);
-  const FitSearch search = ways_to_fit({.file = file, .overrides = too_much}, scenario,
+  const FitSearch search = ways_to_fit({.scenario = {file, too_much}}, scenario,
                                        fit_figures(scenario, simulate(scenario, {})));
   EXPECT_EQ(search.changes_at_once, 2U);
   ASSERT_FALSE(search.ways.empty());

@@ -1,0 +1,44 @@
+#include "tools/python/call.hpp"
+
+#include <utility>
+
+namespace trainyard::python {
+
+namespace py = pybind11;
+
+std::shared_mutex& fork_lock() {
+  static std::shared_mutex lock;
+  return lock;
+}
+
+void Call::ask_python(double done, double all) {
+  using namespace std::chrono_literals;
+  next_ = Clock::now() + 50ms;
+  const py::gil_scoped_acquire gil;
+  try {
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (all > 0.0 && !progress_.is_none()) progress_(done, all);
+  } catch (py::error_already_set& error) {
+    raised_.emplace(std::move(error));
+    stop_.request_stop();
+  }
+}
+
+void Call::tell(double done, double all) {
+  // The last piece of work is always reported.
+  if (!raised_ && (done >= all || Clock::now() >= next_)) ask_python(done, all);
+}
+
+bool Call::end() {
+  if (!raised_ && Clock::now() >= next_) ask_python(0.0, 0.0);
+  if (raised_) throw Cancelled("interrupted");
+  return false;
+}
+
+SimulateOptions Call::options(SimulateOptions options) {
+  options.stop = stop_.get_token();
+  options.progress = [this](double fraction) { tell(fraction, 1.0); };
+  return options;
+}
+
+}  // namespace trainyard::python

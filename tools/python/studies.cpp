@@ -1,0 +1,225 @@
+#include "tools/python/studies.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "kernels/gpu.hpp"
+#include "models/architecture/architecture.hpp"
+#include "models/host.hpp"
+#include "models/schedules/schedule.hpp"
+#include "scenarios/simulate/measured_error.hpp"
+#include "sim/base/data_directory.hpp"
+#include "sim/base/data_use.hpp"
+#include "sim/base/nearest.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/report/path_summary.hpp"
+#include "sim/report/result_json.hpp"
+#include "sim/report/stage_summary.hpp"
+#include "tools/studies/collective/plot.hpp"
+#include "tools/studies/collective/report.hpp"
+#include "tools/studies/collective/study.hpp"
+#include "tools/studies/compare/comparison.hpp"
+#include "tools/studies/explain/sensitivity.hpp"
+#include "tools/studies/memory/memory_report.hpp"
+#include "tools/studies/search/report.hpp"
+#include "tools/studies/search/search.hpp"
+#include "tools/studies/validate/step_profile.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard::python {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// For studies that count their work.
+auto counted(Call& call) {
+  return [&call](std::size_t done, std::size_t all) {
+    call.tell(static_cast<double>(done), static_cast<double>(all));
+  };
+}
+
+auto ended(Call& call) {
+  return [&call] { return call.end(); };
+}
+
+Json profile_json(const StepProfile& profile) {
+  Json seconds = Json::object();
+  for (const auto& [kind, time_s] : profile.seconds) seconds[kind] = time_s;
+  return {{"step_s", profile.step_s},
+          {"steps", profile.steps},
+          {"exposed_s", profile.exposed_s},
+          {"idle_s", profile.idle_s},
+          {"seconds", std::move(seconds)}};
+}
+
+}  // namespace
+
+Run run(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
+  const DataUse use;
+  Run run{.scenario = scenario, .result = simulate(scenario, options, memo)};
+  run.result.facts.measured_error = measured_error(scenario);
+  run.result.facts.own_files = use.files();  // the table of errors included
+  return run;
+}
+
+bool fits(const Run& run) {
+  const RunView view = run.result.view();
+  const std::optional<HostMemory> host = host_memory(view);
+  return std::ranges::all_of(stage_memory(view), &StageMemory::fits) && (!host || host->fits);
+}
+
+Answer explain(const Run& run, std::size_t processes, Call& call) {
+  const std::vector<Sensitivity> rows =
+      sensitivities(run.scenario, run.result,
+                    {.processes = processes, .progress = counted(call), .end = ended(call)});
+  const RunView view = run.result.view();
+  return {.json = to_line(
+              {{"critical_path", path_json(view)}, {"sensitivities", sensitivities_json(rows)}}),
+          .text = path_section(view) + "\n" + sensitivities_text(rows)};
+}
+
+Answer memory(const Run& run, const Variant& variant, bool search, std::size_t processes,
+              Call& call) {
+  MemoryReport report{.scenario = run.scenario, .run = run.result, .search = {}};
+  if (search && !fits(run)) {
+    report.search = ways_to_fit({.scenario = variant,
+                                 .processes = processes,
+                                 .progress = [&](double fraction) { call.tell(fraction, 1.0); },
+                                 .end = ended(call)},
+                                run.scenario, fit_figures(run.scenario, run.result));
+  }
+  return {.json = to_line(memory_json(report)),
+          .text = memory_text(report),
+          .html = memory_page(report)};
+}
+
+Answer compare(const std::vector<Variant>& variants, std::size_t processes, Call& call) {
+  const Comparison comparison = trainyard::compare(
+      variants, {.processes = processes, .progress = counted(call), .end = ended(call)});
+  return {.json = to_line(comparison_json(comparison)),
+          .text = comparison_text(comparison),
+          .html = comparison_page(comparison)};
+}
+
+Answer search(const SearchChoice& choice, Call& call) {
+  SearchSpace space{.scenario = choice.scenario};
+  for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));
+  Journal journal = open_journal(choice.journal);
+  const SearchResult result = trainyard::search(
+      {.space = std::move(space),
+       .journal = journal,
+       .top = choice.top,
+       .exhaustive = choice.exhaustive,
+       .refine = choice.refine,
+       .processes = choice.processes,
+       .headroom = choice.headroom,
+       .seconds = choice.seconds,
+       .end = ended(call),
+       .progress = [&](const std::string&, double fraction) { call.tell(fraction, 1.0); }});
+  const SearchPrice price{.per_gpu_hour = choice.price_per_gpu_hour};
+  return {.json = to_line(search_json(result, price)), .text = search_text(result, price)};
+}
+
+std::vector<std::string> sweep(const std::vector<Variant>& variants, const std::string& file,
+                               std::size_t processes, Call& call) {
+  Journal journal = open_journal(file);
+  run_batch(
+      variants,
+      {.journal = journal, .processes = processes, .progress = counted(call), .end = ended(call)});
+  std::map<std::string, std::string> lines;
+  for (const Json& row : journal.rows()) lines[row["key"].get<std::string>()] = to_line(row);
+  std::vector<std::string> rows;
+  for (const Variant& variant : variants) rows.push_back(lines.at(variant_key(variant)));
+  return rows;
+}
+
+namespace {
+
+Answer one_group(const StudyOptions& choice, const Cluster& cluster,
+                 const CollectiveProfile* profile) {
+  const std::optional<MeasuredTimes> log = chosen_measured(choice);
+  const MeasuredTimes* const measured = log ? &*log : nullptr;
+  const CollectiveStudy study =
+      study_collective(cluster, chosen_question(choice, cluster, profile, measured));
+  const std::string& place = cluster.facts().name;
+  return {.json = to_line(study_json(study, measured)),
+          .text = collective_text(study, place, measured),
+          .svg = svg_plot({.title = fmt::format("{} over {} ranks of {}", to_string(study.op),
+                                                study.ranks, place),
+                           .series = series_of(study, measured)})};
+}
+
+Answer groups_at_once(const StudyOptions& choice, const Cluster& cluster,
+                      const CollectiveProfile* profile) {
+  InterferenceStudy study;
+  for (const InterferenceQuestion& question : chosen_groups(choice, cluster, profile))
+    for (GroupRow& row : study_interference(cluster, question).rows)
+      study.rows.push_back(std::move(row));
+  const std::string& place = cluster.facts().name;
+  return {.json = to_line(interference_json(study)),
+          .text = interference_text(study, place),
+          .svg = svg_plot({.title = "Groups at once on " + place, .series = series_of(study)})};
+}
+
+// The names of a registry's entries.
+std::vector<std::string> entry_names(const auto& registry) {
+  std::vector<std::string> names;
+  for (const auto& entry : registry) names.emplace_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const Schedule* schedule : schedules()) names.emplace_back(schedule->name());
+  return names;
+}
+
+}  // namespace
+
+Answer collective(const StudyOptions& choice) {
+  const std::shared_ptr<const Cluster> cluster = shared_cluster(chosen_cluster(choice));
+  const std::unique_ptr<CollectiveProfile> profile = chosen_profile(choice);
+  const bool groups = !choice.groups.empty() || !choice.splits.empty();
+  return (groups ? groups_at_once : one_group)(choice, *cluster, profile.get());
+}
+
+std::vector<std::string> names(const std::string& kind) {
+  using Names = std::vector<std::string> (*)();
+  const std::map<std::string, Names> kinds = {
+      {"models", [] { return architecture_names(); }},
+      {"nodes", [] { return node_names(); }},
+      {"fabrics", [] { return entry_names(fabrics()); }},
+      {"gpus", [] { return gpu_names(); }},
+      {"frameworks", [] { return data_names("models/frameworks"); }},
+      {"hosts", [] { return host_names(); }},
+      {"schedules", [] { return schedule_names(); }},
+      {"engines", [] { return entry_names(engines()); }}};
+  if (const auto found = kinds.find(kind); found != kinds.end()) return found->second();
+  std::vector<std::string> known;
+  for (const auto& [name, list] : kinds) known.push_back(name);
+  throw InputError(Problem{.file = "names",
+                           .pointer = {},
+                           .problem = fmt::format("there is no kind \"{}\"", kind),
+                           .hint = suggestion(kind, known)});
+}
+
+Answer against(const Run& run, const std::string& trace, std::uint32_t rank) {
+  if (rank >= run.result.workload->ranks.size()) {
+    throw InputError(Problem{
+        .file = "rank",
+        .pointer = {},
+        .problem = fmt::format("{} is no rank of the run", rank),
+        .hint = fmt::format("it has ranks 0 to {}", run.result.workload->ranks.size() - 1)});
+  }
+  const StepProfile measured = read_step_profile(trace);
+  const StepProfile predicted = step_profile(run.result, rank);
+  return {.json = to_line(
+              {{"measured", profile_json(measured)}, {"predicted", profile_json(predicted)}}),
+          .text = comparison_text(predicted, measured, run.result.cluster->facts().gpu)};
+}
+
+}  // namespace trainyard::python

@@ -1,0 +1,250 @@
+"""Studies: many runs that answer one question, as the commands of the same names."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
+
+from . import _core
+from ._points import Progress, ScenarioLike, override_text, overrides_of, point_of, progress_bar
+from .result import WhatIf, simulated, table
+
+if TYPE_CHECKING:
+    import pandas
+
+
+class Study:
+    """The answer of a study: its JSON (`document`), the text that the command prints, tables."""
+
+    def __init__(self, answer: _core.Answer) -> None:
+        self.document: Any = json.loads(answer.json)
+        self.text = answer.text
+        self._html = answer.html
+        self._svg = answer.svg
+
+    def to_json(self) -> str:
+        """What the command writes as JSON."""
+        return json.dumps(self.document, indent=2) + "\n"
+
+    def page(self) -> str:
+        """The answer as an HTML page that opens from disk; empty if the command writes none."""
+        return self._html
+
+    def svg(self) -> str:
+        """A picture of the answer; empty if the command draws none."""
+        return self._svg
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__}; str() is its text>"
+
+    def _repr_svg_(self) -> str | None:
+        return self._svg or None
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>" + self._svg
+
+
+class Explanation(Study):
+    """The critical path, and what would make the step shorter."""
+
+    @property
+    def sensitivities(self) -> pandas.DataFrame:
+        """A row for each what-if: what, step_time_s, saving (share of the step)."""
+        return table(self.document["sensitivities"])
+
+    @property
+    def causes(self) -> pandas.DataFrame:
+        """What the critical path consists of: cause, time_s, share."""
+        return table(self.document["critical_path"]["causes"])
+
+    @property
+    def operations(self) -> pandas.DataFrame:
+        """The slack of each kind of operation."""
+        return table(self.document["critical_path"]["operations"])
+
+
+def explain(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *,
+            processes: int = 0, progress: Progress = None, **named: Any) -> Explanation:
+    """Why a step takes as long as it does, and which changes would shorten it, each simulated."""
+    run = simulated(point_of(scenario, overrides, named), WhatIf(), None)
+    with progress_bar(progress, "explaining") as bar:
+        return Explanation(_core.explain(run._live, processes, bar))
+
+
+class Memory(Study):
+    """The memory of every stage over the step, and for a plan that does not fit, what would."""
+
+    @property
+    def stages(self) -> pandas.DataFrame:
+        return table(self.document["stages"])
+
+
+def memory(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *,
+           search: bool = True, processes: int = 0, progress: Progress = None,
+           **named: Any) -> Memory:
+    """Whether a plan fits and what takes the memory. `search`: where it does not, look for what would."""
+    point = point_of(scenario, overrides, named)
+    run = simulated(point, WhatIf(), None)
+    with progress_bar(progress, "looking for what fits") as bar:
+        return Memory(_core.memory(run._live, point.variant(), search, processes, bar))
+
+
+class Comparison(Study):
+    """Runs side by side: the inputs that differ, and the effect of each difference."""
+
+    @property
+    def sides(self) -> pandas.DataFrame:
+        """A row for each side with its figures; `status` is fits, does_not_fit, deadlock or refused."""
+        return table(self.document["sides"])
+
+    @property
+    def differences(self) -> pandas.DataFrame:
+        """A row for each input that differs, with its value on each side."""
+        names = [side["name"] for side in self.document["sides"]]
+        return table([{"path": row["path"], **dict(zip(names, row["values"]))}
+                      for row in self.document["differences"]])
+
+    @property
+    def steps(self) -> pandas.DataFrame:
+        """From the first side to each other, change by change: the step time after each."""
+        return table([{"from": way["from"], "to": way["to"], **step}
+                      for way in self.document["steps"] for step in way["changes"]])
+
+
+def compare(*sides: ScenarioLike, changes: Iterable[Mapping[str, Any]] = (), processes: int = 0,
+            progress: Progress = None) -> Comparison:
+    """Compares scenarios, or one scenario with changes of it.
+
+    compare("a.json", "b.json"), or compare("a.json", changes=[{"training.recompute": "full"}]).
+    """
+    points = [point_of(side, for_rows=True) for side in sides]
+    more = [points[0].changed(one) for one in changes] if points else []
+    if more and len(points) > 1:
+        raise TypeError("give several scenarios, or one with `changes`, not both")
+    if len(points) + len(more) < 2:
+        raise TypeError("compare() takes two scenarios or more, or one with `changes`")
+    with progress_bar(progress, "comparing") as bar:
+        return Comparison(_core.compare([p.variant() for p in points + more], processes, bar))
+
+
+class Search(Study):
+    """The best layouts of a model on a cluster."""
+
+    @property
+    def best(self) -> pandas.DataFrame:
+        """The quickest layouts that fit, quickest first. `set` has the changes of each."""
+        return self._layouts("best")
+
+    @property
+    def front(self) -> pandas.DataFrame:
+        """The layouts that nothing simulated beats in both time and memory."""
+        return self._layouts("front")
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        counts: dict[str, Any] = self.document["counts"]
+        return counts
+
+    def _layouts(self, key: str) -> pandas.DataFrame:
+        import pandas
+
+        return pandas.DataFrame(self.document[key])
+
+
+def search(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *,
+           over: Mapping[str, Sequence[Any]] | None = None, top: int = 10, seconds: float = 0.0,
+           headroom: float = 0.0, price_per_gpu_hour: float | None = None,
+           exhaustive: bool = False, refine: bool = True,
+           journal: str | os.PathLike[str] | None = None, processes: int = 0,
+           progress: Progress = None, **named: Any) -> Search:
+    """Finds the quickest layouts that fit. Proven bounds leave out those that cannot be among them.
+
+    over: the values to try of a field, {"training.micro_batch_size": [1, 2]}; the search knows what to
+    try of tensor, pipeline, schedules, ... itself. headroom: share of a GPU's memory to leave free.
+    seconds: answer after so long with the best found by then; 0: no limit. journal: a file with what
+    was simulated; started again, the search goes on where it stopped.
+    """
+    choice = _core.SearchChoice()
+    choice.scenario = point_of(scenario, overrides, named, for_rows=True).variant()
+    choice.over = [f"{path}={','.join(map(override_text, values))}"
+                   for path, values in (over or {}).items()]
+    choice.journal = os.fspath(journal) if journal else ""
+    choice.top, choice.seconds, choice.headroom = top, seconds, headroom
+    choice.price_per_gpu_hour = price_per_gpu_hour
+    choice.exhaustive, choice.refine, choice.processes = exhaustive, refine, processes
+    with progress_bar(progress, "searching") as bar:
+        return Search(_core.search(choice, bar))
+
+
+class Validation(Study):
+    """A predicted step next to a measured one, by class of kernels."""
+
+    @property
+    def classes(self) -> pandas.DataFrame:
+        """A row for each class of kernels: measured_s and predicted_s per step."""
+        import pandas
+
+        measured, predicted = (self.document[side]["seconds"] for side in ("measured", "predicted"))
+        kinds = sorted({*measured, *predicted})
+        return pandas.DataFrame({"class": kinds,
+                                 "measured_s": [measured.get(kind) for kind in kinds],
+                                 "predicted_s": [predicted.get(kind) for kind in kinds]})
+
+
+def validate(scenario: ScenarioLike, against: str | os.PathLike[str],
+             overrides: Mapping[str, Any] | None = None, *, rank: int = 0,
+             **named: Any) -> Validation:
+    """Compares a prediction with your trace of torch.profiler, or a list of step times in seconds."""
+    run = simulated(point_of(scenario, overrides, named), WhatIf(), None)
+    return Validation(_core.against(run._live, os.fspath(against), rank))
+
+
+class Collective(Study):
+    """The times of a collective by algorithm and size, in the terms of nccl-tests."""
+
+    @property
+    def rows(self) -> pandas.DataFrame:
+        """A row for each algorithm that runs and each size: time_us, algbw_GBps, busbw_GBps, ...
+
+        Of several groups at once: alone_us, together_us, slowdown and the link that they share.
+        """
+        import pandas
+
+        return pandas.DataFrame(self.document)
+
+
+def collective(op: str = "", *, cluster: str | os.PathLike[str] | None = None,
+               node: str = "dgx_h100", nodes: int = 1, fabric: str = "rail_optimized",
+               ranks: str = "", ranks_per_node: int = 0, split: str | Sequence[str] = (),
+               groups: str | Sequence[str] = (), algorithms: str | Sequence[str] = (),
+               sizes: str = "", type: str = "fp32", engine: str = "simgrid",
+               nccl_version: str = "", nccl_algo: str = "", nccl_proto: str = "",
+               nccl_min_channels: int | None = None, nccl_max_channels: int | None = None,
+               measured: str | os.PathLike[str] | None = None,
+               profile: str | os.PathLike[str] | None = None) -> Collective:
+    """Simulates a collective with several algorithms and sizes, as nccl-tests would measure it.
+
+    The options are those of `trainyard collective`: collective("all_reduce", nodes=2,
+    algorithms=["ring", "nccl"], sizes="1MiB:1GiB"). `measured` is a log of nccl-tests to compare with.
+    """
+    choice = _core.StudyOptions()
+    choice.op, choice.node, choice.nodes, choice.fabric = op, node, nodes, fabric
+    choice.cluster = os.fspath(cluster) if cluster else ""
+    choice.ranks, choice.ranks_per_node = ranks, ranks_per_node
+    choice.splits, choice.groups = _words(split), _words(groups)
+    choice.algorithms, choice.sizes = _words(algorithms), sizes
+    choice.type, choice.engine = type, engine
+    choice.nccl_version, choice.nccl_algo, choice.nccl_proto = nccl_version, nccl_algo, nccl_proto
+    choice.nccl_min_channels, choice.nccl_max_channels = nccl_min_channels, nccl_max_channels
+    choice.measured = os.fspath(measured) if measured else ""
+    choice.profile = os.fspath(profile) if profile else ""
+    return Collective(_core.collective(choice))
+
+
+def _words(words: str | Sequence[str]) -> list[str]:
+    return [words] if isinstance(words, str) else list(words)
