@@ -38,8 +38,8 @@ class ProfileCostModel final : public CostModel {
     profile_.attention.clock_time = held;
   }
 
-  // An exact measurement has priority, first that of a step. Otherwise the models' time is corrected by near
-  // measurements, and stays at least at the roofline.
+  // An exact measurement has priority, first that of a step. Otherwise the models' time is
+  // corrected by near measurements, and stays at least at the roofline.
   [[nodiscard]] Cost cost(const Kernel& kernel) const override {
     if (const auto traced = measured_.in_step(kernel))
       return {*traced, Provenance::Measured, /*in_step=*/true};

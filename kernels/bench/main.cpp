@@ -1,8 +1,8 @@
 // trainyard-profile: measures kernels on the GPU of this machine and writes them as a profile.
 //
-//    trainyard-profile --output h200.json                        the default grid, under eight minutes
-//    trainyard-profile --output h200.json --only gemm,copy       part of it
-//    trainyard-profile --output mine.json --shape "gemm m8192 n1280 k8192 bf16 wgrad accumulate_fp32"
+//    trainyard-profile -o h200.json                          the default grid, under eight minutes
+//    trainyard-profile -o h200.json --only gemm,copy         part of it
+//    trainyard-profile -o mine.json --shape "gemm m8192 n1280 k8192 bf16 wgrad accumulate_fp32"
 //
 // If it was interrupted or is started again with the same file, it continues where it stopped. Exit
 // codes: 0 measured; 1 no GPU, or a result that differs from the reference; 2 usage; 130

@@ -94,7 +94,7 @@ void refuse_other_machines(const Json& one, const Json& other, const std::string
     if (before != now)
       throw InputError(Problem{file, std::string("/provenance/") + key,
                                "is " + shown(before) + ", but here it is " + shown(now),
-                               "name another file with --output: rows of one profile must compare"});
+                               "name another file (--output): rows of one profile must compare"});
   }
 }
 

@@ -1,8 +1,8 @@
 // trainyard-profile-nccl: measures NCCL's collectives on all GPUs of this node.
 //
-//    trainyard-profile-nccl --output nccl.json                 every operation, 8 B to 8 GiB
-//    trainyard-profile-nccl --output nccl.json --algorithms ring,tree,nvls --protocols ll,ll128,simple
-//    mpirun -np 2 -npernode 1 trainyard-profile-nccl --output nccl.json --id-file /shared/nccl.id
+//    trainyard-profile-nccl -o nccl.json                       every operation, 8 B to 8 GiB
+//    trainyard-profile-nccl -o nccl.json --algorithms ring,tree,nvls --protocols ll,ll128,simple
+//    mpirun -np 2 -npernode 1 trainyard-profile-nccl -o nccl.json --id-file /shared/nccl.id
 //
 // One process drives all GPUs of its node. Under mpirun or srun there is one process per node; the
 // processes find each other through --id-file on a shared file system. A separate process measures

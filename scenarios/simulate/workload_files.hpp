@@ -7,9 +7,9 @@
 
 namespace trainyard {
 
-// `cluster` is a file with a scenario's "cluster" object, as `trainyard show topology --format json`
-// prints it. Throws InputError for either file, and when the workload uses GPUs that the cluster
-// does not have.
+// `cluster` is a file with a scenario's "cluster" object, as `trainyard show topology --format
+// json` prints it. Throws InputError for either file, and when the workload uses GPUs that the
+// cluster does not have.
 [[nodiscard]] WorkloadRun read_workload_question(const std::filesystem::path& workload,
                                                  const std::filesystem::path& cluster);
 

@@ -19,8 +19,8 @@ namespace trainyard {
 [[nodiscard]] std::string nearest(std::string_view word,
                                   const std::vector<std::string>& candidates);
 
-// Returns "did you mean "tensor"?"; where none is near, the names with the word as a part between '_'
-// or '-' ("h100": did you mean "dgx_h100"?), or "known: a, b, c"; empty without candidates.
+// Returns "did you mean "tensor"?"; where none is near, the names with the word as a part between
+// '_' or '-' ("h100": did you mean "dgx_h100"?), or "known: a, b, c"; empty without candidates.
 [[nodiscard]] std::string suggestion(std::string_view word,
                                      const std::vector<std::string>& candidates);
 

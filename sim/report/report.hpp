@@ -42,8 +42,8 @@ struct ReportEntry {
 [[nodiscard]] std::string verdict_line(const RunView& view);
 // What was simulated, and what limits the step.
 [[nodiscard]] std::string setup_section(const RunView& view);
-// One sentence without a full stop on what limits the step: the largest share of the time of a rank,
-// mean over all ranks, and the largest loss. Empty for a step without time.
+// One sentence without a full stop on what limits the step: the largest share of the time of a
+// rank, mean over all ranks, and the largest loss. Empty for a step without time.
 [[nodiscard]] std::string limit_sentence(const RunView& view);
 [[nodiscard]] std::string figures_section(const RunView& view);
 [[nodiscard]] std::string breakdown_section(const RunView& view);

@@ -111,8 +111,8 @@ std::string figures_with_published(const RunView& view, const std::vector<Figure
   return text;
 }
 
-// Leaves out hardware FLOPs and HFU where nothing is recomputed: they are then the model's FLOPs and
-// the MFU.
+// Leaves out hardware FLOPs and HFU where nothing is recomputed: they are then the model's FLOPs
+// and the MFU.
 bool repeats(const FigureRow& row, const FigureRow& before) {
   const bool is_hardware = row.title.starts_with("HFU") || row.title.starts_with("hardware");
   return is_hardware && row.text == before.text;

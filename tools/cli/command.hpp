@@ -24,7 +24,8 @@
 namespace trainyard {
 
 // Exit codes of the command: success (0), a negative result (1: the step does not fit in memory, or
-// it deadlocks), bad input or usage (2), an internal error (70), and an interrupt (130, as shells say).
+// it deadlocks), bad input or usage (2), an internal error (70), and an interrupt (130, as shells
+// say).
 enum class Exit : int { Fine = 0, RunSaysNo = 1, BadInput = 2, Internal = 70, Interrupted = 130 };
 
 // The work of the chosen subcommand; the parser's callback sets it.
@@ -82,8 +83,8 @@ CLI::Option* add_set_option(CLI::App& command, std::vector<std::string>& sets);
 void add_ideal_option(CLI::App& command, bool& ideal);
 // The override that --ideal applies to a scenario.
 [[nodiscard]] Override ideal_override();
-// Adds an option that names one file to write. "-" is standard output, which then receives that file
-// and no report.
+// Adds an option that names one file to write. "-" is standard output, which then receives that
+// file and no report.
 CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::string& file,
                              const std::string& help);
 // Adds the option --journal.

@@ -129,7 +129,7 @@ void add_cluster_options(CLI::App& command, StudyChoice& choice) {
       ->excludes(file);
   command
       .add_option(
-          "--nodes", choice.nodes,
+          "--nodes", choice.node_counts,
           "Nodes (default: 1, or those of --cluster); a list such as 2,4,8 shows busbw over "
           "nodes")
       ->delimiter(',');

@@ -31,7 +31,8 @@ struct Listing {
   std::vector<Row> (*rows)();
 };
 
-// The rows of a data folder: `summary` describes the file of a name. A file of the user has its path.
+// The rows of a data folder: `summary` describes the file of a name. A file of the user has its
+// path.
 template <class Summary>
 std::vector<Row> described(const char* folder, const std::vector<std::string>& names,
                            const Summary& summary) {

@@ -1,7 +1,8 @@
 // Lets Ctrl-C end a study of many runs early, with the results so far.
 //
 //    const Interrupt interrupt;
-//    run_batch(variants, {.journal = journal, .end = [&] { return interrupt.pending_interrupt(); }});
+//    run_batch(variants,
+//              {.journal = journal, .end = [&] { return interrupt.pending_interrupt(); }});
 #pragma once
 
 #include <pthread.h>
@@ -11,8 +12,8 @@
 
 namespace trainyard {
 
-// While this object lives, SIGINT is blocked, also in child processes that are forked meanwhile. The
-// study polls pending_interrupt() and returns when a signal is pending.
+// While this object lives, SIGINT is blocked, also in child processes that are forked meanwhile.
+// The study polls pending_interrupt() and returns when a signal is pending.
 class Interrupt {
  public:
   Interrupt() { pthread_sigmask(SIG_BLOCK, &held_, &before_); }

@@ -1,5 +1,5 @@
-// Writes traces with known kernels in the form of the PyTorch profiler, and databases in the form of
-// Nsight Systems' export.
+// Writes traces with known kernels in the form of the PyTorch profiler, and databases in the form
+// of Nsight Systems' export.
 //
 //    TraceWriter trace;
 //    trace.operation("aten::mm", 10, 20, "[[8, 4], [4, 2]]", 1);   // from 10 us, 20 us long, id 1

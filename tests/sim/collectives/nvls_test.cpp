@@ -84,7 +84,8 @@ TEST(Nvls, Chunks) {
 }
 
 // How many chunks does NVLSTree have? The largest power of two, 64 at most, for which its messages
-// stay within 2^17. With 2 GPUs on each of N nodes there are 2 heads with 2 trees each. A tree needs
+// stay within 2^17. With 2 GPUs on each of N nodes there are 2 heads with 2 trees each. A tree
+// needs
 // 2N passes of 3 messages and 2(N-1) edges for every chunk: 4(6N + 2N - 2) = 32N - 8 messages. 128
 // nodes have 4 088, of which 32 chunks fit; 129 nodes have 4 120, of which 31 would fit.
 TEST(NvlsTree, MessagesOfAllChunksStayWithinTheirLimit) {

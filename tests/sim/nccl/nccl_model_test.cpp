@@ -85,8 +85,8 @@ TEST(NcclModel, EveryMethodTakesTheModelsTime) {
   }
 }
 
-// Does every hop of a ring with a root carry the whole buffer? The seven hops of eight GPUs lead away
-// from the root (broadcast) or towards it (reduce), each up to the NVSwitch and down from it.
+// Does every hop of a ring with a root carry the whole buffer? The seven hops of eight GPUs lead
+// away from the root (broadcast) or towards it (reduce), each up to the NVSwitch and down from it.
 TEST(NcclModel, EveryHopOfARootedRingCarriesTheBuffer) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const auto gpus = gpus_of(8);

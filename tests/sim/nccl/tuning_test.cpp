@@ -108,9 +108,9 @@ TEST(Tuning, TreeCorrectionOfNvlsTreeBeginsWithBlackwell) {
   }
 }
 
-// What share of the rate of Simple does LL have? Up to 2.21 a quarter where the ring adds values and
-// a third where it only passes them on within a node; since then half for both. 8 of 24 channels
-// have 120 of 360 GB/s, below the 141 that LL reaches at most.
+// What share of the rate of Simple does LL have? Up to 2.21 a quarter where the ring adds values
+// and a third where it only passes them on within a node; since then half for both. 8 of 24
+// channels have 120 of 360 GB/s, below the 141 that LL reaches at most.
 TEST(Tuning, SharesOfLl) {
   for (const auto& [version, adding, passing] :
        {std::tuple{"2.21", 30.0, 40.0}, {"2.23", 60.0, 60.0}, {"2.30", 60.0, 60.0}}) {

@@ -21,8 +21,8 @@ struct Unit {
   double bytes;
 };
 constexpr double kKibi = 1024.0;
-// One letter is a binary unit, as in nccl-tests, which takes it in either case; KB, MB, GB and TB are
-// decimal.
+// One letter is a binary unit, as in nccl-tests, which takes it in either case; KB, MB, GB and TB
+// are decimal.
 constexpr std::array kUnits{Unit{"k", kKibi},
                             Unit{"m", kKibi* kKibi},
                             Unit{"g", kKibi* kKibi* kKibi},

@@ -20,8 +20,9 @@
 
 namespace trainyard {
 
-// Parses FROM[:TO[:FACTOR]], or several of these separated by commas, into ascending sizes. The last
-// size of a range is the largest one that is not above TO. The default factor is 2. Throws InputError that names the part it cannot read.
+// Parses FROM[:TO[:FACTOR]], or several of these separated by commas, into ascending sizes. The
+// last size of a range is the largest one that is not above TO. The default factor is 2. Throws
+// InputError that names the part it cannot read.
 [[nodiscard]] std::vector<std::int64_t> parse_sizes(std::string_view text);
 
 // A size as text with the largest binary unit that divides it: "8B", "128KiB", "1GiB".

@@ -1,5 +1,5 @@
-// Bus bandwidth over size, or over nodes, as a chart: in characters for a terminal, or as an SVG picture. Both axes
-// are logarithmic.
+// Bus bandwidth over size, or over nodes, as a chart: in characters for a terminal, or as an SVG
+// picture. Both axes are logarithmic.
 //
 //    say("{}", plot_text(study, {.columns = 64, .lines = 20}));
 //    write_file("busbw.svg",

@@ -1,5 +1,5 @@
-// A first scenario from few answers: a model and nodes, with the usual sequence length and batch, and
-// a layout that fits in memory.
+// A first scenario from few answers: a model and nodes, with the usual sequence length and batch,
+// and a layout that fits in memory.
 //
 //    FirstScenario first = first_scenario({.model = "llama3-8b", .node = "dgx_h100", .nodes = 2});
 //    write_file("scenario.json", first.document.dump(2));
@@ -44,8 +44,8 @@ struct FirstScenario {
 // The length of a sequence in tokens: 8192, or less where the model takes fewer. Throws InputError.
 [[nodiscard]] std::int64_t usual_sequence(const std::string& model);
 
-// The name of models/data for a model's name on Hugging Face (models/hub/names.json); other names as
-// they are.
+// The name of models/data for a model's name on Hugging Face (models/hub/names.json); other names
+// as they are.
 [[nodiscard]] std::string known_model(const std::string& name);
 
 // The first node type with this GPU, or a part of one, that makes so many GPUs. Throws InputError
