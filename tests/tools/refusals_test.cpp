@@ -23,7 +23,8 @@ const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
 std::vector<Refusal> refusals() {
   return {
       {"trainyard show",
-       "trainyard show what? topology, workload, cost (`trainyard show --help` shows what it takes)"},
+       "trainyard show what? topology, workload, cost (`trainyard show --help` shows what it "
+       "takes)"},
       {"trainyard collective all_redcue",
        R"(there is no collective "all_redcue" (did you mean "all_reduce"?))"},
       {"trainyard collective all_reduce --algorithms rng",
