@@ -30,11 +30,11 @@ fresh_root() {
   rm -rf "$root"
   cp -a "$roots/$release-bare" "$root"
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
-  mkdir -p "$root/home/user/elsewhere"
-  chown -R 1000:1000 "$root/home/user"
+  mkdir -p "$root/srv/user/elsewhere"
+  chown -R 1000:1000 "$root/srv/user"
 }
 inside() { "$tree/tools/in_root" "$root" "$@"; }
-as_user() { inside setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/home/user sh -c "cd /home/user/elsewhere && $1"; }
+as_user() { inside setpriv --reuid 1000 --regid 1000 --clear-groups env HOME=/srv/user sh -c "cd /srv/user/elsewhere && $1"; }
 
 # expect PATTERN COMMAND: what a normal user sees.
 expect() {
@@ -48,7 +48,7 @@ answer='^fits: .* one step takes 13\.41 s$'
 
 # The files of the root, without those that apt and dpkg keep for themselves.
 listing() {
-  (cd "$root" && find . \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./home/user \
+  (cd "$root" && find . \( -path ./proc -o -path ./sys -o -path ./dev -o -path ./tmp -o -path ./srv/user \
     -o -path ./var/cache -o -path ./var/log -o -path ./var/lib/apt -o -path ./var/lib/dpkg -o -path ./packages \) \
     -prune -o -print) | sort
 }
@@ -98,10 +98,10 @@ test_tarball() {
   archive=$(ls "$packages"/trainyard-*-linux-*.tar.gz)
   name=$(basename "$archive" .tar.gz)
   fresh_root
-  tar -C "$root/home/user" --no-same-owner -xf "$archive"
-  chown -R 1000:1000 "$root/home/user"
+  tar -C "$root/srv/user" --no-same-owner -xf "$archive"
+  chown -R 1000:1000 "$root/srv/user"
   expect "$answer" "../$name/bin/trainyard run $main_job"
-  mv "$root/home/user/$name" "$root/home/user/moved"
+  mv "$root/srv/user/$name" "$root/srv/user/moved"
   expect "$answer" "../moved/bin/trainyard run $main_job --out out"
   # Nothing but the C library is the system's.
   # shellcheck disable=SC2016  # the inner shell expands these
