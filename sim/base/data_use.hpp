@@ -2,7 +2,7 @@
 // result can name them.
 //
 //    const DataUse use;                                  // records until it is destroyed
-//    load_node("my_node");                               // data_file() notes the file
+//    (void)data_file("topologies/data", "my_node");      // notes the file
 //    use.files().front().file;                           // ".../topologies/data/my_node.json"
 //
 // A recorder covers the thread that made it and the threads that run_concurrently() starts from it.
