@@ -85,6 +85,7 @@ TEST(Guess, AFileIsImportedWhereItsOptionsAreThere) {
   const Outcome lacks = scratch.sh(titan + "-o lacks.json");
   EXPECT_EQ(lacks.exit, 2);
   EXPECT_THAT(lacks.err, HasSubstr("--node is required"));
+  EXPECT_EQ(lacks.out, "");
   EXPECT_FALSE(scratch.holds("lacks.json"));
   const Outcome matrix = scratch.sh("trainyard import --guess " + kFolder +
                                     "topologies/h100_x8_topo_m.txt --gpu h100 -o node.json");

@@ -84,8 +84,13 @@ Exit run_words(std::vector<std::string> words) {
 
 Exit guess(const GuessChoice& choice) {
   const ImportFormat& format = only_format(choice.training.files.front());
+  // A file that is refused leaves standard output empty, so the import comes first.
+  const bool imports = !choice.training.out.empty();
+  if (const Exit exit = imports ? run_words(words_of(choice, format)) : Exit::Fine;
+      exit != Exit::Fine)
+    return exit;
   say("Format  {}   ({})\n", format.name, format.what);
-  if (!choice.training.out.empty()) return run_words(words_of(choice, format));
+  if (imports) return Exit::Fine;
   say("Import it with\n  trainyard import {} {} {}\n", format.name,
       fmt::join(choice.training.files, " "), format.options);
   return Exit::Fine;

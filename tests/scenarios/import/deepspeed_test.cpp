@@ -60,6 +60,28 @@ TEST(DeepSpeed, TheThirdBatchSizeFollowsFromTwo) {
   expect_runs(scenario);
 }
 
+// Are offloaded weights, copies within a node and sequences shared by ranks read?
+TEST(DeepSpeed, OffloadedWeightsAndSharedSequencesAreRead) {
+  const auto imported = [](const std::string& from, const std::string& to) {
+    return scenario_of(import_deepspeed({.files = {changed(kZero3, from, to), shipped(kScript)},
+                                         .machine = {.node = "dgx_a100_80gb"}}))
+        .plan;
+  };
+  const TrainingPlan offloaded = imported("\"stage\": 3,",
+                                          "\"stage\": 3, \"offload_param\": {\"device\": \"cpu\"}, "
+                                          "\"offload_optimizer\": {\"device\": \"nvme\"},");
+  EXPECT_TRUE(offloaded.offload.weights);
+  EXPECT_EQ(offloaded.offload.optimizer, OffloadedOptimizer::Cpu);
+  EXPECT_EQ(imported("\"stage\": 3,", "\"stage\": 3, \"zero_hpz_partition_size\": 8,")
+                .parallelism.reshard_group,
+            8);
+  const TrainingPlan shared = imported("\"steps_per_print\": 100,",
+                                       "\"sequence_parallel_size\": 4, \"steps_per_print\": 100,");
+  EXPECT_EQ(shared.parallelism.context, 4);
+  EXPECT_EQ(shared.parallelism.data, 4);
+  EXPECT_EQ(shared.parallelism.context_exchange, ContextExchange::AllToAll);
+}
+
 // Are adapters on a model in four bits read?
 TEST(DeepSpeed, AdaptersAreRead) {
   const ImportFile script =

@@ -85,6 +85,52 @@ TEST(MaxText, OpenAxesTakeTheRest) {
   EXPECT_THAT(made.assumed, Contains(HasSubstr("max_target_length 2048, remat_policy full")));
 }
 
+// Is a pipeline read, with the microbatches that a replica shares?
+TEST(MaxText, APipelineIsRead) {
+  const std::string text =
+      "model_name: llama3-70b\nper_device_batch_size: 1\nmax_target_length: 4096\n"
+      "ici_pipeline_parallelism: 4\nici_tensor_sequence_parallelism: 2\nici_fsdp_parallelism: 1\n"
+      "dcn_data_parallelism: 2\nnum_pipeline_microbatches: 8\nnum_layers_per_pipeline_stage: ";
+  const auto plan = [&](const std::string& layers) {
+    return scenario_of(maxtext({.name = "p.yml", .text = text + layers}, {.node = "dgx_h100"}))
+        .plan;
+  };
+  const TrainingPlan plain = plan("20");
+  EXPECT_EQ(plain.parallelism.schedule, "gpipe");
+  EXPECT_EQ(plain.parallelism.pipeline, 4);
+  EXPECT_TRUE(plain.parallelism.sequence_parallel);
+  EXPECT_EQ(plain.parallelism.data, 2);
+  EXPECT_EQ(plain.parallelism.zero_stage, 0);
+  EXPECT_EQ(plain.training.micro_batch_size, 1);
+  EXPECT_EQ(plain.training.global_batch_size, 16);
+  const TrainingPlan circular = plan("10");
+  EXPECT_EQ(circular.parallelism.schedule, "interleaved_1f1b");
+  EXPECT_EQ(circular.parallelism.interleave, 2);
+}
+
+// Are latent attention, dense layers, shared experts and groups of experts read?
+TEST(MaxText, LatentAttentionAndGroupsOfExpertsAreRead) {
+  const ImportFile file{
+      .name = "deepseek.yml",
+      .text =
+          "decoder_block: deepseek\nattention_type: mla\nq_lora_rank: 1536\n"
+          "kv_lora_rank: 512\nqk_nope_head_dim: 128\nqk_rope_head_dim: 64\nv_head_dim: 128\n"
+          "base_emb_dim: 7168\nbase_num_query_heads: 128\nbase_num_kv_heads: 128\n"
+          "base_num_decoder_layers: 61\nbase_mlp_dim: 18432\nbase_moe_mlp_dim: 2048\n"
+          "first_num_dense_layers: 3\nvocab_size: 129280\nnum_experts: 256\n"
+          "num_experts_per_tok: 8\nshared_experts: 1\nrouted_bias: True\n"
+          "n_routing_groups: 8\ntopk_routing_group: 4\nmax_target_length: 4096\n"
+          "mlp_activations: [silu, linear]\nper_device_batch_size: 1\n"
+          "ici_expert_parallelism: 8\n"};
+  const Scenario scenario = scenario_of(maxtext(file, {.node = "dgx_h100", .nodes = 32}));
+  Architecture imported = scenario.plan.architecture;
+  const Architecture published = load_architecture("deepseek-v3");
+  EXPECT_EQ(parameter_count(imported), parameter_count(published));
+  imported.name = published.name;
+  imported.source = published.source;
+  EXPECT_EQ(imported, published);
+}
+
 // Is what contradicts itself or is not known refused, with its line?
 TEST(MaxText, WhatIsWrongIsRefusedWithItsLine) {
   EXPECT_THAT(refusal(changed(kDense, "\"llama3-70b\"\nmax", "\"llama9\"\nmax")),

@@ -88,6 +88,28 @@ TEST(Torchtitan, SectionsOfEarlierReleasesAreRead) {
   expect_runs(scenario);
 }
 
+// Are experts, plain replicas and accumulation read?
+TEST(Torchtitan, ExpertsReplicasAndAccumulationAreRead) {
+  const std::string batch = "[training]\nlocal_batch_size = 1\nglobal_batch_size = 32\n";
+  const auto plan = [&](const std::string& model, const std::string& rest) {
+    const ImportFile file{.name = "t.toml", .text = "[model]\n" + model + "\n" + batch + rest};
+    return scenario_of(titan(file, {.node = "dgx_h100"})).plan;
+  };
+  const TrainingPlan experts =
+      plan("name = \"qwen3\"\nflavor = \"30B-A3B\"",
+           "[parallelism]\ndata_parallel_shard_degree = 16\nexpert_parallel_degree = 8\n");
+  EXPECT_EQ(experts.parallelism.expert, 8);
+  EXPECT_EQ(experts.parallelism.data, 16);
+  EXPECT_TRUE(experts.parallelism.reduce_every_microbatch);
+  EXPECT_EQ(experts.training.global_batch_size, 32);
+  const TrainingPlan replicas =
+      plan("name = \"llama3\"\nflavor = \"8B\"",
+           "[parallelism]\ndata_parallel_shard_degree = 1\ndata_parallel_replicate_degree = 8\n");
+  EXPECT_EQ(replicas.parallelism.zero_stage, 0);
+  EXPECT_EQ(replicas.parallelism.data, 8);
+  EXPECT_EQ(replicas.training.micro_batch_size, 1);
+}
+
 // Is what contradicts itself or is not known refused, with its line?
 TEST(Torchtitan, WhatIsWrongIsRefusedWithItsLine) {
   EXPECT_THAT(
