@@ -74,8 +74,8 @@ TEST(StepProfile, OfATraceIsOfOneStep) {
 const std::string kTraces = TRAINYARD_SOURCE_DIRECTORY "/tests/scenarios/import/traces/";
 
 // Is the median step that of the example? It is the third, 1100 us: 50 us of the all-gather before
-// the first GEMM and 40 us of the reduce-scatter after the last are exposed, and kernels run from 50
-// to 905 us.
+// the first GEMM and 40 us of the reduce-scatter after the last are exposed, and kernels run from
+// 50 to 905 us.
 TEST(StepProfile, TheMedianStepOfAKinetoTrace) {
   const StepProfile profile = read_one(kTraces + "kineto.json");
   const std::map<OperationKind, std::pair<double, double>> expected{
