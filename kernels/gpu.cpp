@@ -27,7 +27,8 @@ class ProfileCostModel final : public CostModel {
     profile_.gemm.sustained_time = 1.0;
     profile_.attention.clock_time = 1.0;
     for (const MeasuredKernel& row : profile_.measured) {
-      const Seconds alone = modelled(row.kernel).time;  // throws where the GPU lacks the precision
+      // Throws where the GPU lacks the precision.
+      const Seconds alone = modelled(row.kernel).time;
       if (row.in_step)
         measured_.add_in_step({row.kernel, of_step(row.kernel, row.time, clock, steady), true});
       else

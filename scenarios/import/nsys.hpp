@@ -3,9 +3,8 @@
 //    CUPTI_ACTIVITY_KIND_KERNEL, _MEMCPY, _MEMSET   what ran on the GPU (times in nanoseconds)
 //    CUPTI_ACTIVITY_KIND_RUNTIME                    launches, by correlationId and process
 //    NVTX_EVENTS                                    ranges: operations of PyTorch (emit_nvtx, with
-//                                                   "sizes = [[...]]" if record_shapes=True),
-//                                                   NCCL's calls with their payload as JSON, and
-//                                                   steps
+//                                                   sizes if record_shapes=True), NCCL's calls with
+//                                                   their payload as JSON, and steps
 //    StringIds, TARGET_INFO_GPU                     texts; name and SMs of each GPU
 //
 // A kernel belongs to the innermost range that was open on its thread when it was launched. Ranges

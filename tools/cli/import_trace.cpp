@@ -216,16 +216,17 @@ void leave_out_impossible(TracedKernels& kernels, const std::string& gpu) {
 void write_kernels(const TraceChoice& choice, const std::vector<GpuTrace>& traces,
                    const TracedKernels& kernels) {
   if (kernels.rows.empty()) {
-    const bool shapes = kernels.shapes > 0;
     const std::string record = choice.nsys ? "record with torch.autograd.profiler.emit_nvtx("
                                              "record_shapes=True) and nsys profile "
                                              "--trace=cuda,nvtx"
                                            : "record with torch.profiler.profile("
                                              "record_shapes=True)";
-    throw InputError(Problem{traces.front().file, "",
-                             shapes ? "has shapes, but none of a kernel that a simulation runs"
-                                    : "has no shapes of operations",
-                             record});
+    std::string problem = "has no shapes of operations";
+    if (kernels.shapes > 0 && !kernels.unclassified.empty()) {
+      const UnclassifiedKernels& most = kernels.unclassified.front();
+      problem = fmt::format("has no kernel that can be taken: {} is {}", most.name, most.reason);
+    }
+    throw InputError(Problem{traces.front().file, "", problem, record});
   }
   std::vector<bench::TracedKernelRow> rows;
   for (const TracedRow& row : kernels.rows)

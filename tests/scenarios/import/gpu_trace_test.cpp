@@ -318,8 +318,8 @@ TEST(TracedKernels, RandomGemmsComeBackAsWritten) {
   EXPECT_GT(cases, 300U);
 }
 
-// Are collectives rows as nccl-tests would print them? The all_gather gathers 33 554 432 elements
-// of 2 bytes in 150 us: 447.39 GB/s, busbw 7/8 of it.
+// Are collectives rows as nccl-tests would print them? The all_gather gathers 25 165 824 elements
+// of 2 bytes in 150 us: 335.54 GB/s, busbw 7/8 of it.
 TEST(TracedCollectives, RowsAreThoseOfNcclTests) {
   const std::vector<GpuTrace> traces{read_kineto(kTraces + "kineto.json")};
   const TracedCollectives found = traced_collectives(traces, {.gpus_per_node = 8});
@@ -330,10 +330,10 @@ TEST(TracedCollectives, RowsAreThoseOfNcclTests) {
   EXPECT_EQ(gather.nodes, 1U);
   EXPECT_EQ(gather.gpu, "NVIDIA H100 80GB HBM3");
   ASSERT_EQ(gather.rows.size(), 1U);
-  EXPECT_EQ(gather.rows[0].bytes, 67'108'864);
+  EXPECT_EQ(gather.rows[0].bytes, 50'331'648);
   EXPECT_EQ(gather.rows[0].dtype, "bfloat16");
   EXPECT_DOUBLE_EQ(gather.rows[0].time_us, 150.0);
-  EXPECT_NEAR(gather.rows[0].busbw_GBps, 67.108864 / 0.150 * 7.0 / 8.0, 1e-9);
+  EXPECT_NEAR(gather.rows[0].busbw_GBps, 50.331648 / 0.150 * 7.0 / 8.0, 1e-9);
   EXPECT_EQ(found.runs[1].rows[0].bytes, 16'777'216) << "reduce_scatter counts what goes in";
   EXPECT_EQ(traced_collectives(traces, {.gpus_per_node = 4}).runs[0].nodes, 2U);
   EXPECT_THAT(found.assumptions, testing::Contains(HasSubstr("includes waiting")));

@@ -57,8 +57,10 @@ inline std::filesystem::path database_of(const std::string& sql,
                                          const std::filesystem::path& file) {
   std::filesystem::remove(file);
   sqlite3* database = nullptr;
-  const bool done = sqlite3_open(file.c_str(), &database) == SQLITE_OK &&
-                    sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
+  const bool done =
+      sqlite3_open(file.c_str(), &database) == SQLITE_OK &&
+      sqlite3_exec(database, ("PRAGMA synchronous = OFF; BEGIN; " + sql + " COMMIT;").c_str(),
+                   nullptr, nullptr, nullptr) == SQLITE_OK;
   const std::string problem = done ? "" : sqlite3_errmsg(database);
   sqlite3_close(database);
   if (!done) throw std::runtime_error(problem);
