@@ -1,5 +1,5 @@
-// A long call from Python: the GIL is released while it works, Ctrl-C ends it, and a Python function
-// receives its progress.
+// A long call from Python: the GIL is released while it works, Ctrl-C ends it, and a function of
+// Python receives its progress.
 //
 //    Call call(progress);
 //    return call.run([&] { return simulate(scenario, call.options({}), memo); });
@@ -17,9 +17,9 @@
 
 namespace trainyard::python {
 
-// A study forks worker processes, and a fork copies locks as they are: one that another thread holds
-// would stay locked in the worker. Simulations of this process therefore hold this lock shared, and
-// studies hold it alone.
+// A study forks worker processes, and a fork copies locks as they are: one that another thread
+// holds would stay locked in the worker. Simulations of this process therefore hold this lock
+// shared, and studies hold it alone.
 [[nodiscard]] std::shared_mutex& fork_lock();
 
 class Call {
