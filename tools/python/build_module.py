@@ -32,7 +32,7 @@ class BuildModule(build_py):
         build = ROOT / "build" / "pip"
         subprocess.check_call([
             "cmake", "-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DTRAINYARD_TESTS=OFF",
-            "-DTRAINYARD_PYTHON=ON", f"-DPython_EXECUTABLE={sys.executable}", "-DTRAINYARD_PYTHON_DIR=.",
+            "-DTRAINYARD_PYTHON=ON", f"-DPython_EXECUTABLE={sys.executable}", "-DTRAINYARD_PYTHON_FOLDER=.",
             *shlex.split(os.environ.get("TRAINYARD_CMAKE_ARGS", ""))])
         subprocess.check_call(["cmake", "--build", build, "--target", "trainyard_core", "trainyard_simgrid"])
         for component in ("python", "python_bundle"):

@@ -1,5 +1,5 @@
-// A long call from Python: the GIL is released while it works, Ctrl-C ends it, and a Python
-// function receives its progress.
+// A long call from Python: the GIL is released while it works, Ctrl-C ends it, and a function of
+// Python receives its progress.
 //
 //    Call call(progress);
 //    return call.run([&] { return simulate(scenario, call.options({}), memo); });
