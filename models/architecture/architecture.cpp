@@ -21,8 +21,8 @@ namespace trainyard {
 
 namespace {
 
-constexpr Words<Positions, 2> kPositions{
-    {{Positions::Learned, "learned"}, {Positions::Rotary, "rotary"}}};
+constexpr Words<Positions, 3> kPositions{
+    {{Positions::Learned, "learned"}, {Positions::Rotary, "rotary"}, {Positions::None, "none"}}};
 constexpr Words<NormKind, 2> kNorm{
     {{NormKind::LayerNorm, "layer_norm"}, {NormKind::RmsNorm, "rms_norm"}}};
 

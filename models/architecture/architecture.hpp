@@ -25,7 +25,9 @@ class JsonObject;
 template <class Owner>
 struct Field;  // sim/base/field.hpp
 
-enum class Positions : std::uint8_t { Learned, Rotary };
+// None: no positions, or a bias of the scores by distance (ALiBi), which has no parameters and no
+// kernel of its own.
+enum class Positions : std::uint8_t { Learned, Rotary, None };
 enum class NormKind : std::uint8_t { LayerNorm, RmsNorm };
 
 // The kinds of the two blocks of a layer, as indices into the table of kinds (layer_block.hpp).

@@ -2,26 +2,26 @@
 //
 //    if (is_hf_config(document)) shape = shape_of_hf_config(document, "config.json").shape;
 //
-// Keys and defaults are those of the transformers library's configurations
-// (huggingface.co/docs/transformers, "model documentation"); keys that do not affect cost are
-// ignored. A model of several parts (vision and text) is represented by its text part.
+// The families that are known are those of hf_families.hpp. A model of several parts (vision and
+// text) is represented by its language model. What the shape does not say is said in notes, down
+// to the keys that nothing looked at (hf_keys.hpp).
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "scenarios/import/hf_families.hpp"
+
 namespace trainyard {
 
 [[nodiscard]] bool is_hf_config(const nlohmann::ordered_json& document);
 
-struct HfShape {
-  nlohmann::ordered_json shape;    // the fields of a models/data file, with its source
-  std::vector<std::string> notes;  // properties of the model that the shape omits, a sentence each
-};
-// Throws InputError that lists everything missing, and for an unknown model_type.
+// Reads the document as its model_type says, or as the model type `as` where it is given. Throws
+// InputError with everything that is missing or wrong. For an unknown model_type, the error lists
+// the keys that are understood and those that are not.
 [[nodiscard]] HfShape shape_of_hf_config(const nlohmann::ordered_json& document,
-                                         const std::string& file);
+                                         const std::string& file, const std::string& as = "");
 
 // Returns the notes of a shape, parsed from its source, because a scenario may name a config.json
 // as its model. Empty for other models.

@@ -2,11 +2,14 @@
 // weights.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/architecture/architecture.hpp"
 #include "scenarios/import/hf_config.hpp"
-#include "scenarios/import/model_file.hpp"
+#include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
+#include "sim/base/json_reader.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
@@ -18,15 +21,39 @@ namespace {
 struct ConfigChoice {
   std::string file;
   std::string out;  // empty: standard output
+  std::string as;   // a model type; empty: the file's own
+  bool families = false;
 };
 
+// Throws InputError for a shape that no model can have.
+Architecture architecture_of(const std::string& file, const HfShape& made) {
+  JsonFile shape = JsonFile::parse(file, made.shape.dump());
+  const Architecture architecture = read_architecture(shape.root());
+  shape.finish();
+  return architecture;
+}
+
+Exit list_families() {
+  std::size_t width = 0;
+  for (const HfFamily& family : hf_families()) width = std::max(width, family.type.size());
+  for (const HfFamily& family : hf_families())
+    say("{:{}}  {}\n", family.type, width, family.models);
+  return Exit::Fine;
+}
+
 Exit import_config(const ConfigChoice& choice) {
+  if (choice.families) return list_families();
+  if (choice.file.empty())
+    throw InputError(Problem{.file = {},
+                             .pointer = {},
+                             .problem = "import hf-config takes a config.json",
+                             .hint = "trainyard import hf-config "
+                                     "tests/scenarios/import/hf/llama3_8b.json"});
   refuse_unwritable(outputs_of({.json = choice.out}));
   const HfShape made =
-      shape_of_hf_config(parse_json(choice.file, read_file(choice.file)), choice.file);
+      shape_of_hf_config(parse_json(choice.file, read_file(choice.file)), choice.file, choice.as);
   const std::string text = made.shape.dump(2) + "\n";
-  // throws for a shape that no model can have
-  const Architecture architecture = load_model(choice.file);
+  const Architecture architecture = architecture_of(choice.file, made);
   if (choice.out.empty()) {
     say("{}", text);
     for (const std::string& note : made.notes) tell(fmt::format("note: {}\n", note));
@@ -47,8 +74,13 @@ void add_import_hf_config(CLI::App& import, Action& action) {
   auto choice = std::make_shared<ConfigChoice>();
   CLI::App* command = import.add_subcommand(
       "hf-config", "The config.json of a model on Hugging Face, as the shape of a model");
-  command->add_option("file", choice->file, "The config.json")->required();
+  command->add_option("file", choice->file, "The config.json");
   command->add_option("-o,--output", choice->out, "The model file to write (default: print it)");
+  command->add_option("--as", choice->as,
+                      "Read it as this model type, such as llama (default: the file's own), and "
+                      "note what was assumed");
+  command->add_flag("--families", choice->families,
+                    "List the model types whose parts are known, with well-known models of each");
   command->footer(
       "Example:\n  trainyard import hf-config tests/scenarios/import/hf/llama3_8b.json\n"
       "A scenario may name a config.json as its model without importing it.");

@@ -25,6 +25,7 @@ struct OptionType {
 constexpr std::array kTypes{OptionType{"--against", "FILE"},
                             OptionType{"--algorithm", "NAME"},
                             OptionType{"--algorithms", "NAME,..."},
+                            OptionType{"--as", "NAME"},
                             OptionType{"--cache", "FILE"},
                             OptionType{"--cluster", "FILE"},
                             OptionType{"--collectives", "FILE"},

@@ -1,12 +1,17 @@
 // Models from a config.json of Hugging Face, against the models of the corresponding papers.
 #include "scenarios/import/hf_config.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <utility>
 
 #include "models/architecture/flops.hpp"
 #include "scenarios/import/model_file.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
 #include "sim/base/json_reader.hpp"
 
 namespace trainyard {
@@ -130,22 +135,105 @@ TEST(HfConfig, NamesAllThatIsMissingAtOnce) {
   }
 }
 
-// Is a model with unknown parts refused?
-TEST(HfConfig, RefusesAModelWhosePartsItDoesNotKnow) {
-  try {
-    (void)shape_of_hf_config({{"model_type", "mamba"}, {"num_hidden_layers", 2}}, "c.json");
-    FAIL() << "taken";
-  } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("c.json: /model_type: \"mamba\" is not a model type"));
-    EXPECT_THAT(error.what(), HasSubstr("qwen3_moe"));
-  }
-}
-
 Json mistral() {
   return {{"model_type", "mistral"},          {"hidden_size", 4096},
           {"intermediate_size", 14336},       {"num_hidden_layers", 32},
           {"num_attention_heads", 32},        {"vocab_size", 32000},
           {"max_position_embeddings", 32768}, {"sliding_window", 4096}};
+}
+
+std::string config_refusal(const Json& config, const std::string& as = "") {
+  try {
+    (void)shape_of_hf_config(config, "c.json", as);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "taken";
+}
+
+// Is a model with unknown parts refused, with exactly the keys that say its parts? Jamba (arXiv
+// 2403.19887) has state-space layers.
+TEST(HfConfig, RefusesAModelWhosePartsItDoesNotKnow) {
+  const std::string file = TRAINYARD_SOURCE_DIRECTORY "/tests/scenarios/import/hf/jamba_v0_1.json";
+  EXPECT_EQ(
+      config_refusal(parse_json(file, read_file(file))),
+      "c.json: /model_type: \"jamba\" is not a model type whose parts are known here: "
+      "attention_dropout, hidden_size, intermediate_size, max_position_embeddings, "
+      "num_attention_heads, num_hidden_layers, num_key_value_heads, tie_word_embeddings, "
+      "vocab_size are understood; attn_layer_offset, attn_layer_period, expert_layer_offset, "
+      "expert_layer_period, mamba_conv_bias, mamba_d_conv, mamba_d_state, mamba_dt_rank, "
+      "mamba_expand, mamba_proj_bias, num_experts, num_experts_per_tok, use_mamba_kernels are not "
+      "(write the shape as the files of models/data do, or let `trainyard import hf-config --as "
+      "llama` read it as a known type and say what it assumed; --families lists them)");
+  EXPECT_THAT(config_refusal({{"model_type", "mamba"}, {"num_hidden_layers", 2}}),
+              HasSubstr("known here: num_hidden_layers is understood (write"));
+  EXPECT_THAT(config_refusal({{"model_type", "mamba"}, {"d_state", 2}}),
+              HasSubstr("none of its keys is understood; d_state is not (write"));
+}
+
+// Is a file of an unknown type read as a known one, with notes on what was assumed?
+TEST(HfConfig, ReadsAnUnknownTypeAsAKnownOne) {
+  Json config = mistral();
+  config["model_type"] = "mistral_next";
+  config["memory_slots"] = 16;
+  const HfShape made = shape_of_hf_config(config, "c.json", "mistral");
+  EXPECT_THAT(
+      made.notes,
+      testing::ElementsAre("it is read as a mistral, although its model_type is \"mistral_next\"",
+                           "not looked at: memory_slots"));
+  EXPECT_EQ(read_as_file(made.shape).window, 4096);
+  EXPECT_EQ(notes_of_source(made.shape["source"]), made.notes);
+  config.erase("model_type");
+  EXPECT_EQ(read_as_file(shape_of_hf_config(config, "c.json", "mistral").shape).layers, 32);
+  EXPECT_EQ(config_refusal(config, "mistrl"),
+            "\"mistrl\" is not a model type whose parts are known here (did you mean "
+            "\"mistral\"?)");
+}
+
+// Does each wrong value give one problem with its path?
+TEST(HfConfig, NamesTheValueThatIsWrong) {
+  struct Wrong {
+    const char* key;
+    Json value;
+    const char* problem;
+  };
+  std::size_t problems = 0;
+  for (const auto& [key, value, problem] :
+       {Wrong{"hidden_size", "4096", "must be a whole number from 1 to 100000000, not \"4096\""},
+        Wrong{"num_hidden_layers", -3, "must be a whole number from 1 to 100000000, not -3"},
+        Wrong{"num_hidden_layers", 200'000, "200000 layers are too many (use 1 to 100000)"},
+        Wrong{"intermediate_size", 1.5, "must be a whole number from 1 to 100000000, not 1.5"},
+        Wrong{"vocab_size", 1e30, "must be a whole number from 1 to 100000000, not 1e+30"},
+        Wrong{"num_key_value_heads", 7, "32 heads do not divide among 7 key-value heads"},
+        Wrong{"num_attention_heads", 30, "hidden size 4096 does not divide by 30 heads"},
+        Wrong{"head_dim", -1, "must be a whole number from 0 to 100000000, not -1"},
+        Wrong{"tie_word_embeddings", "no", "must be true or false, not \"no\""},
+        Wrong{"attention_dropout", "0.1", "must be a number from 0 on, not \"0.1\""},
+        Wrong{"layer_types", 4, "must be a list of words, not 4"},
+        Wrong{"layer_types", Json::array({"linear_attention"}),
+              "has layers of type \"linear_attention\""}}) {
+    Json config = mistral();
+    config[key] = value;
+    EXPECT_THAT(config_refusal(config),
+                testing::StartsWith(fmt::format("c.json: /{}: {}", key, problem)));
+    EXPECT_THAT(config_refusal(config), testing::Not(HasSubstr("\n"))) << key << ": one problem";
+    ++problems;
+  }
+  EXPECT_EQ(problems, 12U);
+  Json nested = mistral();
+  nested["vocab_size"] = "many";
+  EXPECT_THAT(config_refusal({{"text_config", nested}}),
+              testing::StartsWith("c.json: /text_config/vocab_size: must be a whole number"));
+}
+
+// Is a document refused that is no configuration?
+TEST(HfConfig, RefusesWhatIsNoConfiguration) {
+  EXPECT_THAT(config_refusal(Json::array({1})), HasSubstr("c.json: must be an object, not [1]"));
+  EXPECT_THAT(config_refusal(Json("llama")), HasSubstr("c.json: must be an object, not \"llama\""));
+  EXPECT_THAT(config_refusal(Json::object()), HasSubstr("c.json: /model_type: is missing"));
+  EXPECT_THAT(config_refusal({{"model_type", 7}}), HasSubstr("/model_type: must be a text, not 7"));
+  EXPECT_THAT(config_refusal({{"text_config", Json::object()}}),
+              HasSubstr("c.json: /text_config/model_type: is missing"));
 }
 
 // Are attention windows read? Mistral 7B (arXiv 2310.06825, section 2) has a window of 4096 in all
@@ -211,6 +299,116 @@ TEST(HfConfig, SaysThatPartsForImagesAreLeftOut) {
       {{"model_type", "gemma3"}, {"text_config", text}, {"vision_config", Json::object()}},
       "c.json");
   EXPECT_THAT(made.notes, testing::Contains("the part of vision_config is left out"));
+}
+
+// Is the language model of a model of several parts found under each of its names, and are the
+// settings of the whole applied to it? The library keeps tie_word_embeddings there.
+TEST(HfConfig, FindsTheLanguageModelOfAModelOfSeveralParts) {
+  std::size_t found = 0;
+  for (const char* name : {"text_config", "language_config", "llm_config"}) {
+    const HfShape made = shape_of_hf_config({{"model_type", "some_vl"},
+                                             {name, mistral()},
+                                             {"tie_word_embeddings", true},
+                                             {"projector_config", Json::object()},
+                                             {"quantization_config", {{"quant_method", "awq"}}}},
+                                            "c.json");
+    EXPECT_TRUE(made.shape["tied_embeddings"].get<bool>()) << name;
+    EXPECT_THAT(
+        made.notes,
+        testing::ElementsAre(HasSubstr("the quantisation of the stored weights (awq) is no part"),
+                             "the part of projector_config is left out"));
+    ++found;
+  }
+  EXPECT_EQ(found, 3U);
+  const HfShape omni = shape_of_hf_config(
+      {{"thinker_config", {{"text_config", mistral()}, {"audio_config", Json::object()}}},
+       {"talker_config", Json::object()}},
+      "c.json");
+  EXPECT_EQ(omni.shape["layers"], 32);
+  EXPECT_THAT(omni.notes, testing::Contains("the part of talker_config is left out"));
+}
+
+Json mixture() {
+  Json config = mistral();
+  config["model_type"] = "qwen3_moe";
+  config["num_experts"] = 64;
+  config["num_experts_per_tok"] = 8;
+  config["moe_intermediate_size"] = 768;
+  return config;
+}
+
+// Are rules for the layers with experts read that the shape can express, and others refused?
+TEST(HfConfig, ReadsWhichLayersHaveExperts) {
+  Json config = mixture();
+  const auto layers = [&] {
+    const Json shape = shape_of_hf_config(config, "c.json").shape;
+    return std::pair(shape["dense_layers"].get<int>(), shape["moe_every"].get<int>());
+  };
+  EXPECT_EQ(layers(), std::pair(0, 1));
+  config["mlp_only_layers"] = {0, 1};
+  EXPECT_EQ(layers(), std::pair(2, 1));
+  config["decoder_sparse_step"] = 2;
+  EXPECT_EQ(layers(), std::pair(2, 2));
+  config["mlp_only_layers"] = {7};
+  EXPECT_THAT(config_refusal(config),
+              HasSubstr("/mlp_only_layers: gives experts to 15 of 32 layers, without a period"));
+  config["num_experts_per_tok"] = 65;
+  config.erase("mlp_only_layers");
+  EXPECT_THAT(config_refusal(config),
+              HasSubstr("/num_experts_per_tok: a token cannot go to 65 of 64 experts"));
+
+  config = mixture();
+  config["model_type"] = "glm4_moe";
+  config["n_routed_experts"] = 64;
+  config["moe_layer_freq"] = Json::array({0, 0, 0});
+  for (int layer = 3; layer < 32; ++layer) config["moe_layer_freq"].push_back(1);
+  EXPECT_EQ(layers(), std::pair(3, 1));
+  config["moe_layer_freq"][20] = 0;
+  EXPECT_THAT(config_refusal(config),
+              HasSubstr("/moe_layer_freq: gives experts to 28 of 32 layers"));
+}
+
+// Are lists of one number for each layer read where all are equal (Hunyuan)?
+TEST(HfConfig, ReadsListsOfEqualNumbers) {
+  Json config = mixture();
+  config["model_type"] = "hunyuan_v1_moe";
+  config["moe_topk"] = {8, 8, 8};
+  EXPECT_EQ(shape_of_hf_config(config, "c.json").shape["experts_per_token"], 8);
+  config["moe_topk"] = {8, 8, 4};
+  EXPECT_THAT(config_refusal(config), HasSubstr("/moe_topk: differs from layer to layer"));
+  config["moe_topk"] = 8;
+  config["use_cla"] = true;
+  EXPECT_THAT(config_refusal(config), HasSubstr("/use_cla: asks for an attention"));
+}
+
+// Are windows of families with their own rule read? Exaone 4 32B (arXiv 2507.11407) and Olmo 3
+// have full attention in one of four layers, as Command R7B has; StarCoder 2 in none.
+TEST(HfConfig, ReadsWindowsOfFurtherFamilies) {
+  const auto read = [](const char* config) {
+    const Architecture a = load_model(
+        std::string(TRAINYARD_SOURCE_DIRECTORY "/tests/scenarios/import/hf/") + config + ".json");
+    return std::pair(a.window, a.full_attention_every);
+  };
+  using Window = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(read("exaone_4_32b"), Window(4096, 4));
+  EXPECT_EQ(read("exaone_4_1_2b"), Window(0, 0));
+  EXPECT_EQ(read("olmo_3_7b"), Window(4096, 4));
+  EXPECT_EQ(read("command_r7b"), Window(4096, 4));
+  EXPECT_EQ(read("gemma_3_1b"), Window(512, 6));
+  EXPECT_EQ(read("starcoder2_7b"), Window(4096, 0));
+  EXPECT_EQ(read("smollm3_3b"), Window(0, 0));
+}
+
+// Do models with ALiBi have neither a table of positions nor a kernel that turns queries and keys?
+TEST(HfConfig, ReadsModelsWithoutPositions) {
+  std::size_t read = 0;
+  for (const char* config : {"bloom_7b1", "mpt_7b", "baichuan2_13b"}) {
+    const Architecture a = load_model(
+        std::string(TRAINYARD_SOURCE_DIRECTORY "/tests/scenarios/import/hf/") + config + ".json");
+    EXPECT_EQ(a.positions, Positions::None) << config;
+    ++read;
+  }
+  EXPECT_EQ(read, 3U);
 }
 
 }  // namespace
