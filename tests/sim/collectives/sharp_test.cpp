@@ -166,6 +166,20 @@ TEST(Sharp, NcclTakesAFabricThatReduces) {
   }
 }
 
+// Is the root of a tree where the farthest leaf is nearest? The spine is one hop from both leaves,
+// which are two hops from each other. The first leaf is the first device of this cluster.
+TEST(Sharp, RootIsNearestToTheFarthestLeaf) {
+  Shape shape = reducing_nodes();
+  shape.nodes_per_leaf = 2;
+  const Cluster cluster = make_cluster(shape);
+  ASSERT_EQ(cluster.device(0).kind, DeviceKind::LeafSwitch);
+  const auto gpus = gpus_of(4, 8);
+  const auto tree = reduction_tree({.cluster = cluster, .gpus = gpus}, {0, 1, 2, 3}, 0);
+  ASSERT_TRUE(tree.has_value());
+  EXPECT_EQ(cluster.device(tree->root).kind, DeviceKind::SpineSwitch);
+  EXPECT_EQ(tree->parent.size(), 2U);
+}
+
 // Is the tree of a rail its leaf? There is one leaf per rail, so no switch above it participates.
 TEST(Sharp, TreeOfARailIsItsLeaf) {
   const Cluster cluster = build_cluster(

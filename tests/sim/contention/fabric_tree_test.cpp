@@ -16,26 +16,29 @@ struct TwoTiers {
 
 Cluster two_tiers(const TwoTiers& shape) {
   Blueprint blueprint;
-  const Wire cable{.capacity = BytesPerSecond{1e11}, .nominal = BytesPerSecond{1e11}};
+  const auto wire = [](LinkKind kind) {
+    return Wire{.kind = kind, .capacity = BytesPerSecond{1e11}, .nominal = BytesPerSecond{1e11}};
+  };
   std::vector<DeviceId> gpus;
   std::vector<DeviceId> nics;
   for (std::uint32_t node = 0; node < shape.leaves; ++node) {
     const auto number = static_cast<std::int32_t>(node);
     gpus.push_back(blueprint.add({.kind = DeviceKind::Gpu, .node = number}));
     nics.push_back(blueprint.add({.kind = DeviceKind::Nic, .node = number}));
-    blueprint.cable(gpus.back(), nics.back(), cable);
+    blueprint.cable(gpus.back(), nics.back(), wire(LinkKind::Pcie));
   }
   std::vector<DeviceId> leaves;
   for (std::uint32_t leaf = 0; leaf < shape.leaves; ++leaf) {
     leaves.push_back(blueprint.add({.kind = DeviceKind::LeafSwitch, .node = -1}));
-    blueprint.cable(nics[leaf], leaves.back(), cable);
+    blueprint.cable(nics[leaf], leaves.back(), wire(LinkKind::NicPort));
   }
   std::vector<DeviceId> spines;
   for (std::uint32_t spine = 0; spine < shape.spines; ++spine) {
     spines.push_back(blueprint.add({.kind = DeviceKind::SpineSwitch, .node = -1}));
-    for (const DeviceId leaf : leaves) blueprint.cable(leaf, spines.back(), cable);
+    for (const DeviceId leaf : leaves)
+      blueprint.cable(leaf, spines.back(), wire(LinkKind::LeafSpine));
   }
-  if (shape.spine_to_spine) blueprint.cable(spines.at(0), spines.at(1), cable);
+  if (shape.spine_to_spine) blueprint.cable(spines.at(0), spines.at(1), wire(LinkKind::LeafSpine));
   const ClusterFacts facts{.name = "two tiers", .nodes = shape.leaves, .gpus_per_node = 1};
   return {facts, std::move(blueprint).wiring(), gpus, nics};
 }

@@ -9,6 +9,7 @@
 #include "sim/render/output_stream.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/report.hpp"
+#include "sim/report/stage_summary.hpp"
 #include "tests/sim/report/small_run.hpp"
 
 namespace trainyard {
@@ -127,6 +128,30 @@ TEST(Summary, ABareWorkloadStillReports) {
   const std::string text = summary_text(small.view());
   EXPECT_THAT(text, StartsWith("one step takes 5 s\n"));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("MFU")));
+}
+
+// Does a long source of published figures wrap, and are its further lines indented by four letters?
+TEST(Summary, ALongSourceWrapsUnderItself) {
+  SmallRun small;
+  small.facts.published_source = "a paper";
+  while (small.facts.published_source.size() < 150) small.facts.published_source += " with a title";
+  const std::vector<std::string> lines = lines_of(summary_text(small.view()));
+  const auto first = std::ranges::find_if(
+      lines, [](const std::string& line) { return line.starts_with("  published: a paper"); });
+  ASSERT_LT(first, lines.end() - 1);
+  EXPECT_THAT(*(first + 1), ::testing::MatchesRegex("    [a-z].*"));
+}
+
+// Does a stage fit where the memory of its GPUs is not known?
+TEST(StageMemory, FitsIfTheCapacityIsNotKnown) {
+  SmallRun small;
+  for (const auto& [capacity, fits] : {std::pair{0.0, true}, {649.0, false}, {650.0, true}}) {
+    small.facts.gpu_memory = Bytes{capacity};
+    const std::vector<StageMemory> stages = stage_memory(small.view());
+    ASSERT_EQ(stages.size(), 2U);
+    EXPECT_EQ(stages[1].peak.bytes, 650);
+    EXPECT_EQ(stages[1].fits, fits) << capacity;
+  }
 }
 
 // Does every report have text?
