@@ -102,8 +102,9 @@ def test_a_trace_reads_back_as_the_run_it_came_from(command, tmp_path):
     result.trace(tmp_path / "measured.json", ranks=[0])
     study = ty.validate(small, tmp_path / "measured.json")
     assert str(study) == command("validate", small, "--against", tmp_path / "measured.json")
-    assert len(study.classes) > 3
-    assert list(study.classes["measured_s"]) == pytest.approx(list(study.classes["predicted_s"]), rel=1e-6)
+    assert len(study.kinds) > 3
+    assert list(study.kinds["measured_s"]) == pytest.approx(list(study.kinds["simulated_s"]), rel=1e-6)
+    assert list(study.steps["difference_s"]) == pytest.approx([0.0], abs=1e-6)
     with pytest.raises(ty.InputError, match="no rank"):
         ty.validate(small, tmp_path / "measured.json", rank=2)
 

@@ -89,12 +89,6 @@ Exit verdict(const RunView& view) {
   return fits && (!host || host->fits) ? Exit::Fine : Exit::RunSaysNo;
 }
 
-std::string assumptions_text(const std::vector<std::string>& assumed) {
-  std::string text = assumed.empty() ? "" : "assumed:\n";
-  for (const std::string& sentence : assumed) text += "  - " + sentence + "\n";
-  return text;
-}
-
 std::string import_date() {
   std::time_t now = std::time(nullptr);
   if (const char* fixed = std::getenv("SOURCE_DATE_EPOCH")) {

@@ -164,27 +164,6 @@ Exit validate_rows(const ValidateChoice& choice) {
   return any ? Exit::Fine : Exit::RunSaysNo;
 }
 
-// The rank of each measured step: that of --rank, else the one that the trace names, else the
-// number of the trace.
-void choose_ranks(const ValidateChoice& choice, std::vector<StepProfile>& measured) {
-  if (!choice.ranks.empty() && choice.ranks.size() != measured.size()) {
-    throw InputError(Problem{
-        "--rank", "", fmt::format("{} ranks for {} traces", choice.ranks.size(), measured.size()),
-        "give one for each trace, in their order"});
-  }
-  for (std::size_t i = 0; i < measured.size(); ++i) {
-    StepProfile& profile = measured[i];
-    if (!choice.ranks.empty()) {
-      profile.rank = choice.ranks[i];
-    } else if (!profile.rank) {
-      profile.rank = static_cast<std::uint32_t>(i);
-      if (!profile.kinds.empty())
-        profile.assumptions.push_back(fmt::format(
-            "the trace does not name its rank, and is compared with rank {} (--rank)", i));
-    }
-  }
-}
-
 // Compares the prediction of a scenario with a user's own traces.
 Exit compare_with_traces(const ValidateChoice& choice) {
   if (choice.datasets.size() != 1) {
@@ -192,24 +171,11 @@ Exit compare_with_traces(const ValidateChoice& choice) {
                              "trainyard validate SCENARIO --against trace.json"});
   }
   refuse_unwritable(choice.json);
-  std::vector<StepProfile> measured;
-  for (const std::string& file : choice.against)
-    for (StepProfile& profile : read_step_profiles(file, {.step_range = choice.step_range}))
-      measured.push_back(std::move(profile));
-  choose_ranks(choice, measured);
+  std::vector<StepProfile> measured = measured_steps(
+      {.files = choice.against, .ranks = choice.ranks, .step_range = choice.step_range});
   const Scenario scenario = load_scenario(choice.datasets.front(), {});
   const Result run = simulate(scenario, {});
-  std::vector<StepDiff> ranks;
-  for (StepProfile& profile : measured) {
-    const std::uint32_t rank = profile.rank.value_or(0);
-    if (rank >= run.workload->ranks.size()) {
-      throw InputError(Problem{choice.ranks.empty() ? profile.source : "--rank", "",
-                               fmt::format("{} is no rank of the run", rank),
-                               fmt::format("it has ranks 0 to {}; name one with --rank",
-                                           run.workload->ranks.size() - 1)});
-    }
-    ranks.push_back(step_diff(step_profile(run, rank), std::move(profile)));
-  }
+  const std::vector<StepDiff> ranks = step_diffs(run, std::move(measured));
   if (!choice.json.empty()) write_file(choice.json, to_text(diff_json(ranks), 1));
   say("{}", diff_text(ranks, run.cluster->facts().gpu));
   return Exit::Fine;

@@ -247,8 +247,9 @@ void bind_studies(py::module_& module) {
     return call.simulate([&] { return collective(choice); });
   });
   bind_study_options(module);
-  module.def("against", [](const Run& run, const std::string& trace, std::uint32_t rank) {
-    return without_gil([&] { return against(run, trace, rank); });
+  module.def("against", [](const Run& run, const std::vector<std::string>& traces,
+                           const std::vector<std::uint32_t>& ranks, const std::string& step_range) {
+    return without_gil([&] { return against(run, traces, ranks, step_range); });
   });
   py::class_<SearchChoice>(module, "SearchChoice")
       .def(py::init<>())

@@ -26,7 +26,7 @@
 #include "tools/studies/memory/memory_report.hpp"
 #include "tools/studies/search/report.hpp"
 #include "tools/studies/search/search.hpp"
-#include "tools/studies/validate/step_profile.hpp"
+#include "tools/studies/validate/step_diff.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard::python {
@@ -44,16 +44,6 @@ auto counted(Call& call) {
 
 auto ended(Call& call) {
   return [&call] { return call.end(); };
-}
-
-Json profile_json(const StepProfile& profile) {
-  Json seconds = Json::object();
-  for (const auto& [kind, time_s] : profile.seconds) seconds[kind] = time_s;
-  return {{"step_s", profile.step_s},
-          {"steps", profile.steps},
-          {"exposed_s", profile.exposed_s},
-          {"idle_s", profile.idle_s},
-          {"seconds", std::move(seconds)}};
 }
 
 }  // namespace
@@ -207,19 +197,12 @@ std::vector<std::string> names(const std::string& kind) {
                            .hint = suggestion(kind, known)});
 }
 
-Answer against(const Run& run, const std::string& trace, std::uint32_t rank) {
-  if (rank >= run.result.workload->ranks.size()) {
-    throw InputError(Problem{
-        .file = "rank",
-        .pointer = {},
-        .problem = fmt::format("{} is no rank of the run", rank),
-        .hint = fmt::format("it has ranks 0 to {}", run.result.workload->ranks.size() - 1)});
-  }
-  const StepProfile measured = read_step_profile(trace);
-  const StepProfile predicted = step_profile(run.result, rank);
-  return {.json = to_line(
-              {{"measured", profile_json(measured)}, {"predicted", profile_json(predicted)}}),
-          .text = comparison_text(predicted, measured, run.result.cluster->facts().gpu)};
+Answer against(const Run& run, const std::vector<std::string>& traces,
+               const std::vector<std::uint32_t>& ranks, const std::string& step_range) {
+  const std::vector<StepDiff> diffs = step_diffs(
+      run.result, measured_steps({.files = traces, .ranks = ranks, .step_range = step_range}));
+  return {.json = to_line(diff_json(diffs)),
+          .text = diff_text(diffs, run.result.cluster->facts().gpu)};
 }
 
 }  // namespace trainyard::python

@@ -71,9 +71,10 @@ struct SearchChoice {
 // schedules, engines. Throws InputError for another kind.
 [[nodiscard]] std::vector<std::string> names(const std::string& kind);
 
-// A run next to a trace of torch.profiler, or a list of step times, of one rank.
-// JSON: {"measured": PROFILE, "predicted": PROFILE}, PROFILE = {step_s, steps, exposed_s, idle_s,
-// seconds: {class: seconds per step}}.
-[[nodiscard]] Answer against(const Run& run, const std::string& trace, std::uint32_t rank);
+// A run next to traces of torch.profiler or Nsight Systems, or to a list of step times. `ranks` has
+// one rank for each measured step, or is empty. JSON as `trainyard validate --against --json`.
+[[nodiscard]] Answer against(const Run& run, const std::vector<std::string>& traces,
+                             const std::vector<std::uint32_t>& ranks,
+                             const std::string& step_range);
 
 }  // namespace trainyard::python

@@ -182,26 +182,31 @@ def search(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *
 
 
 class Validation(Study):
-    """A predicted step next to a measured one, by class of kernels."""
+    """Simulated steps next to measured ones, by kind of operation."""
 
     @property
-    def classes(self) -> pandas.DataFrame:
-        """A row for each class of kernels: measured_s and predicted_s per step."""
-        import pandas
+    def kinds(self) -> pandas.DataFrame:
+        """A row for each rank and kind of operation: simulated_s, measured_s, difference_s and the
+        numbers of kernels; the largest difference first."""
+        return table([{"rank": rank["rank"], **kind}
+                      for rank in self.document["ranks"] for kind in rank["kinds"]])
 
-        measured, predicted = (self.document[side]["seconds"] for side in ("measured", "predicted"))
-        kinds = sorted({*measured, *predicted})
-        return pandas.DataFrame({"class": kinds,
-                                 "measured_s": [measured.get(kind) for kind in kinds],
-                                 "predicted_s": [predicted.get(kind) for kind in kinds]})
+    @property
+    def steps(self) -> pandas.DataFrame:
+        """A row for each rank: simulated_s, measured_s and difference_s of the step."""
+        return table([{"rank": rank["rank"], **rank["step"]} for rank in self.document["ranks"]])
 
 
-def validate(scenario: ScenarioLike, against: str | os.PathLike[str],
-             overrides: Mapping[str, Any] | None = None, *, rank: int = 0,
-             **named: Any) -> Validation:
-    """Compares a prediction with your trace of torch.profiler, or a list of step times in seconds."""
+def validate(scenario: ScenarioLike,
+             against: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+             overrides: Mapping[str, Any] | None = None, *, rank: int | Sequence[int] = (),
+             step_range: str = "", **named: Any) -> Validation:
+    """Compares a prediction with your traces of torch.profiler or Nsight Systems, or with a list of
+    step times in seconds. `rank` names the rank of each trace, where it does not name its own."""
+    files = [against] if isinstance(against, (str, os.PathLike)) else list(against)
+    ranks = [rank] if isinstance(rank, int) else list(rank)
     run = simulated(point_of(scenario, overrides, named), WhatIf(), None)
-    return Validation(_core.against(run._live, os.fspath(against), rank))
+    return Validation(_core.against(run._live, [os.fspath(file) for file in files], ranks, step_range))
 
 
 class Collective(Study):

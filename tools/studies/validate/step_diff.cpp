@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "sim/base/error.hpp"
 #include "sim/render/text_table.hpp"
 
 namespace trainyard {
@@ -243,6 +244,54 @@ nlohmann::ordered_json diff_json(const std::vector<StepDiff>& ranks) {
   Json all = Json::array();
   for (const StepDiff& diff : ranks) all.push_back(rank_json(diff));
   return {{"schema", "trainyard.step_diff"}, {"version", 1}, {"ranks", std::move(all)}};
+}
+
+namespace {
+
+// The rank of each measured step: that of --rank, else the one that the trace names, else the
+// number of the trace.
+void choose_ranks(const TraceQuestion& question, std::vector<StepProfile>& measured) {
+  if (!question.ranks.empty() && question.ranks.size() != measured.size()) {
+    throw InputError(Problem{
+        "--rank", "", fmt::format("{} ranks for {} traces", question.ranks.size(), measured.size()),
+        "give one for each trace, in their order"});
+  }
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    StepProfile& profile = measured[i];
+    if (!question.ranks.empty()) {
+      profile.rank = question.ranks[i];
+    } else if (!profile.rank) {
+      profile.rank = static_cast<std::uint32_t>(i);
+      if (!profile.kinds.empty())
+        profile.assumptions.push_back(fmt::format(
+            "the trace does not name its rank, and is compared with rank {} (--rank)", i));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<StepProfile> measured_steps(const TraceQuestion& question) {
+  std::vector<StepProfile> measured;
+  for (const std::string& file : question.files)
+    for (StepProfile& profile : read_step_profiles(file, {.step_range = question.step_range}))
+      measured.push_back(std::move(profile));
+  choose_ranks(question, measured);
+  return measured;
+}
+
+std::vector<StepDiff> step_diffs(const Result& run, std::vector<StepProfile> measured) {
+  std::vector<StepDiff> ranks;
+  for (StepProfile& profile : measured) {
+    const std::uint32_t rank = profile.rank.value_or(0);
+    if (rank >= run.workload->ranks.size()) {
+      throw InputError(Problem{profile.source, "", fmt::format("{} is no rank of the run", rank),
+                               fmt::format("it has ranks 0 to {}; name one with --rank",
+                                           run.workload->ranks.size() - 1)});
+    }
+    ranks.push_back(step_diff(step_profile(run, rank), std::move(profile)));
+  }
+  return ranks;
 }
 
 }  // namespace trainyard

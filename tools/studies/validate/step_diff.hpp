@@ -31,6 +31,19 @@ struct StepDiff {
 // Simulated all_to_all counts as send_recv where the trace does not tell them apart.
 [[nodiscard]] StepDiff step_diff(StepProfile simulated, StepProfile measured);
 
+// Traces to compare with a run.
+struct TraceQuestion {
+  std::vector<std::string> files;
+  // One for each measured step, in their order. Empty: as the traces name them, else 0, 1, 2 ...
+  std::vector<std::uint32_t> ranks = {};
+  std::string step_range = {};  // as NsysOptions::step_range
+};
+// Reads the measured steps; each has a rank. Throws InputError, also for another number of ranks.
+[[nodiscard]] std::vector<StepProfile> measured_steps(const TraceQuestion& question);
+// Compares each with the simulated rank. Throws InputError for a rank that the run does not have.
+[[nodiscard]] std::vector<StepDiff> step_diffs(const Result& run,
+                                               std::vector<StepProfile> measured);
+
 // For each rank: a sentence with the largest differences, a table, what was assumed, and which
 // constant would close each gap. `gpu` is the profile of the scenario's GPU.
 [[nodiscard]] std::string diff_text(const std::vector<StepDiff>& ranks, const std::string& gpu);
