@@ -213,11 +213,12 @@ TEST(JobShape, AMegatronLaunchTakesTheSizeOfItsJob) {
       "--hidden-size 1024 --num-attention-heads 8 --seq-length 512 --micro-batch-size 1 "
       "--vocab-size 32000 --max-position-embeddings 512\n";
   const LaunchMachine machine{.node = "dgx_h100", .job = job_sizes(text, "run.sh")};
-  const MegatronLaunch launch =
+  const ImportedScenario launch =
       scenario_of_megatron(read_launch_arguments(text, "run.sh"), machine);
   EXPECT_EQ(launch.scenario["cluster"]["nodes"], 2);
   EXPECT_EQ(launch.scenario["parallelism"]["data"], 16);
-  EXPECT_THAT(launch.notes, Contains(HasSubstr("the number of nodes is that of the job's script")));
+  EXPECT_THAT(launch.assumed,
+              Contains(HasSubstr("the number of nodes is that of the job's script")));
   EXPECT_FALSE(job_sizes("--num-layers 4", "run.sh").hosts);
 }
 
