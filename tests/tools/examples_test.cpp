@@ -15,6 +15,7 @@ namespace {
 using test::lines_of;
 using test::Outcome;
 using test::Scratch;
+using test::with_subcommands;
 
 // Lines that are not run here, and why.
 bool left_out(const std::string& line) {
@@ -33,20 +34,6 @@ std::string expect_answer(const Scratch& scratch, const std::string& line) {
   const bool says_no = outcome.exit == 1 && outcome.err.empty();
   EXPECT_TRUE(outcome.exit == 0 || says_no) << outcome.exit << "\n" << outcome.err;
   return outcome.out;
-}
-
-// The command and all below it, as the help itself lists them.
-std::vector<std::string> with_subcommands(const Scratch& scratch, const std::string& command) {
-  std::vector<std::string> all{command};
-  bool listed = false;
-  for (const std::string& line : lines_of(scratch.sh(command + " --help").out)) {
-    if (!line.starts_with("  ")) listed = line == "Subcommands:";
-    if (!listed || !line.starts_with("  ") || line[2] == ' ') continue;
-    const std::string name = line.substr(2, line.find(' ', 2) - 2);
-    for (std::string& below : with_subcommands(scratch, command + " " + name))
-      all.push_back(std::move(below));
-  }
-  return all;
 }
 
 // Their examples are about what a user has measured, or need a GPU.

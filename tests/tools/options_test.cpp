@@ -15,25 +15,12 @@ namespace {
 using test::lines_of;
 using test::Outcome;
 using test::Scratch;
+using test::with_subcommands;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
 const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
-
-// The command and all below it, as the help lists them.
-std::vector<std::string> with_subcommands(const Scratch& scratch, const std::string& command) {
-  std::vector<std::string> all{command};
-  bool listed = false;
-  for (const std::string& line : lines_of(scratch.sh(command + " --help").out)) {
-    if (!line.starts_with("  ")) listed = line == "Subcommands:";
-    if (!listed || !line.starts_with("  ") || line[2] == ' ') continue;
-    const std::string name = line.substr(2, line.find(' ', 2) - 2);
-    for (std::string& below : with_subcommands(scratch, command + " " + name))
-      all.push_back(std::move(below));
-  }
-  return all;
-}
 
 struct ShownOption {
   std::string command, name, takes;  // what it takes, without the values in {}; empty: a flag

@@ -96,4 +96,19 @@ inline bool have(const Scratch& scratch, const std::string& program) {
   return scratch.sh("command -v " + program).exit == 0;
 }
 
+// The command and all below it, as the help itself lists them.
+inline std::vector<std::string> with_subcommands(const Scratch& scratch,
+                                                 const std::string& command) {
+  std::vector<std::string> all{command};
+  bool listed = false;
+  for (const std::string& line : lines_of(scratch.sh(command + " --help").out)) {
+    if (!line.starts_with("  ")) listed = line == "Subcommands:";
+    if (!listed || !line.starts_with("  ") || line[2] == ' ') continue;
+    const std::string name = line.substr(2, line.find(' ', 2) - 2);
+    for (std::string& below : with_subcommands(scratch, command + " " + name))
+      all.push_back(std::move(below));
+  }
+  return all;
+}
+
 }  // namespace trainyard::test
