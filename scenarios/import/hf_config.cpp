@@ -145,6 +145,9 @@ HfShape shape_of_hf_config(const nlohmann::ordered_json& document, const std::st
     made.notes.insert(
         made.notes.begin(),
         fmt::format("it is read as a {}, although its model_type is \"{}\"", as, type));
+  if (!keys.assumed().empty())
+    made.notes.push_back(fmt::format("the file omits, and the library's defaults are: {}",
+                                     fmt::join(keys.assumed(), ", ")));
   note_quantisation(text.config, made);
   if (!text.pointer.empty()) note_other_parts(document, text.pointer, made);
   if (const std::vector<std::string> rest = keys.not_read(); !rest.empty())

@@ -102,7 +102,13 @@ bool is_without_cost(std::string_view key) {
 
 const Json* HfKeys::find(std::string_view name) {
   read_.emplace(name);
-  return value_of(json_, name);
+  const Json* value = value_of(json_, name);
+  if (value != nullptr) return value;
+  value = value_of(defaults_, name);
+  if (value == nullptr) return nullptr;
+  std::string text = fmt::format("{} {}", name, value->dump());
+  if (std::ranges::find(assumed_, text) == assumed_.end()) assumed_.push_back(std::move(text));
+  return value;
 }
 
 bool HfKeys::has(std::string_view name) { return find(name) != nullptr; }

@@ -60,6 +60,15 @@ std::vector<Refusal> refusals() {
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},
+      {"trainyard import hf-config",
+       "import hf-config takes a config.json (trainyard import hf-config "
+       "tests/scenarios/import/hf/llama3_8b.json)"},
+      {"trainyard import hf-config tests/scenarios/import/hf/jamba_v0_1.json --as lama",
+       R"("lama" is not a model type whose parts are known here (did you mean "llama"?))"},
+      {"printf '{\"model_type\": \"llama\", ' > c.json; trainyard import hf-config c.json",
+       "c.json: line 1, column 25: syntax error while parsing object key - unexpected end of "
+       "input; "
+       "expected string literal (a bracket is not closed)"},
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},

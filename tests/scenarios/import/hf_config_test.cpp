@@ -411,5 +411,23 @@ TEST(HfConfig, ReadsModelsWithoutPositions) {
   EXPECT_EQ(read, 3U);
 }
 
+// Are the library's defaults taken where a file omits them, and is it said which?
+TEST(HfConfig, TakesTheDefaultsThatAFileOmits) {
+  const HfShape made = shape_of_hf_config({{"model_type", "gemma3"},
+                                           {"text_config",
+                                            {{"model_type", "gemma3_text"},
+                                             {"hidden_size", 2560},
+                                             {"intermediate_size", 10240},
+                                             {"num_hidden_layers", 34},
+                                             {"num_key_value_heads", 2}}}},
+                                          "c.json");
+  EXPECT_EQ(made.shape["heads"], 8);
+  EXPECT_EQ(made.shape["kv_heads"], 2);
+  EXPECT_THAT(made.notes,
+              testing::ElementsAre("the file omits, and the library's defaults are: "
+                                   "num_attention_heads 8, head_dim 256, vocab_size 262208, "
+                                   "max_position_embeddings 131072"));
+}
+
 }  // namespace
 }  // namespace trainyard
