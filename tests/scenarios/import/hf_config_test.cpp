@@ -169,6 +169,13 @@ TEST(HfConfig, RefusesAModelWhosePartsItDoesNotKnow) {
               HasSubstr("known here: num_hidden_layers is understood (write"));
   EXPECT_THAT(config_refusal({{"model_type", "mamba"}, {"d_state", 2}}),
               HasSubstr("none of its keys is understood; d_state is not (write"));
+  // Ends of names that say a scale are without cost, but not those that say a width.
+  EXPECT_THAT(config_refusal({{"model_type", "mamba"},
+                              {"expand_factor", 2},
+                              {"routed_scaling_factor", 2.5},
+                              {"ssm_multipliers", {1, 2}},
+                              {"vision_token_id", 7}}),
+              HasSubstr("is understood; expand_factor, ssm_multipliers are not (write"));
 }
 
 // Is a file of an unknown type read as a known one, with notes on what was assumed?

@@ -127,7 +127,7 @@ struct Counted {
   std::vector<std::string> notes;
 };
 
-Counted counted(const FamilyCase& row) {
+Counted counted(const FamilyCase& row) {  // as a scenario that names the file reads it
   const Json document = document_of(row);
   const Architecture a = load_model(kFolder + row.config + ".json");
   const std::int64_t parameters = parameter_count(a) + row.mtp_modules * mtp_parameters(a);
@@ -137,7 +137,7 @@ Counted counted(const FamilyCase& row) {
           .parameters = parameters,
           .difference = (static_cast<double>(parameters) - published) / published,
           .tied = a.tied_embeddings,
-          .notes = shape_of_hf_config(document, row.config).notes};
+          .notes = notes_of_source(a.source)};
 }
 
 // Has every family the published number of parameters, within 0.1 %, and the head that it ties?
