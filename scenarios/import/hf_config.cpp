@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -30,37 +31,35 @@ constexpr std::string_view kSource = "Hugging Face config.json, model_type ";
 
 // ---- the configuration of the language model
 
-// Where the language model of a document is, and its configuration.
+// Where the language model of a document is, its configuration, and the other parts of the model:
+// those for images, sound and their connection to it.
 struct TextPart {
   Json config;
   std::string pointer;
+  std::vector<std::string> others = {};
 };
 
 // A model of several parts has its language model in one of these objects. Settings of the whole
 // that the part omits hold for it, too.
 TextPart text_part(const Json& document) {
-  constexpr std::array kParts{"text_config", "language_config", "llm_config", "thinker_config"};
+  constexpr std::array<std::string_view, 4> kParts{"text_config", "language_config", "llm_config",
+                                                   "thinker_config"};
   constexpr std::array kOfTheWhole{"tie_word_embeddings", "quantization_config"};
-  TextPart part{.config = document, .pointer = ""};
-  for (const char* name : kParts) {
+  const auto is_object = [&](std::string_view name) {
     const auto found = document.find(name);
-    if (found == document.end() || !found->is_object()) continue;
-    part = text_part(*found);
-    part.pointer = fmt::format("/{}{}", name, part.pointer);
-    for (const char* key : kOfTheWhole)
-      if (!part.config.contains(key) && document.contains(key)) part.config[key] = document.at(key);
-    break;
-  }
-  return part;
-}
-
-// Parts of a model of several parts that are no language model: those for images, sound and their
-// connection to it.
-void note_other_parts(const Json& document, const std::string& text, HfShape& made) {
+    return found != document.end() && found->is_object();
+  };
+  const auto name = std::ranges::find_if(kParts, is_object);
+  if (name == kParts.end()) return {.config = document, .pointer = ""};
+  TextPart part = text_part(*document.find(*name));
+  part.pointer = fmt::format("/{}{}", *name, part.pointer);
+  for (const char* key : kOfTheWhole)
+    if (!part.config.contains(key) && document.contains(key)) part.config[key] = document.at(key);
   for (const auto& [key, value] : document.items())
-    if (value.is_object() && key.ends_with("_config") && !text.starts_with("/" + key) &&
+    if (value.is_object() && key.ends_with("_config") && key != *name &&
         key != "quantization_config")
-      made.notes.push_back(fmt::format("the part of {} is left out", key));
+      part.others.push_back(key);
+  return part;
 }
 
 void note_quantisation(const Json& config, HfShape& made) {
@@ -145,8 +144,12 @@ HfShape shape_of_hf_config(const nlohmann::ordered_json& document, const std::st
     made.notes.insert(
         made.notes.begin(),
         fmt::format("it is read as a {}, although its model_type is \"{}\"", as, type));
+  if (!keys.assumed().empty())
+    made.notes.push_back(fmt::format("the file omits, and the library's defaults are: {}",
+                                     fmt::join(keys.assumed(), ", ")));
   note_quantisation(text.config, made);
-  if (!text.pointer.empty()) note_other_parts(document, text.pointer, made);
+  for (const std::string& other : text.others)
+    made.notes.push_back(fmt::format("the part of {} is left out", other));
   if (const std::vector<std::string> rest = keys.not_read(); !rest.empty())
     made.notes.push_back(fmt::format("not looked at: {}", fmt::join(rest, ", ")));
   std::string source = fmt::format("{}{}", kSource, type.empty() ? as : type);

@@ -6,7 +6,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 
 namespace trainyard {
 
@@ -137,8 +136,14 @@ void fill_gemma2(HfKeys& keys, HfShape& made) {
   fill_window(keys, made, 2);
 }
 
-// Gemma 3: every sixth layer has full attention.
+// Gemma 3: every sixth layer has full attention. Files of its models for text and images omit the
+// defaults of Gemma3TextConfig.
 void fill_gemma3(HfKeys& keys, HfShape& made) {
+  keys.assume({{"num_attention_heads", 8},
+               {"num_key_value_heads", 4},
+               {"head_dim", 256},
+               {"vocab_size", 262'208},
+               {"max_position_embeddings", 131'072}});
   fill_four_norms(keys, made);
   fill_window(keys, made, 6);
   made.shape["qk_norm"] = true;
@@ -224,11 +229,6 @@ void fill_glm4_moe(HfKeys& keys, HfShape& made) {
 void fill_seed_oss(HfKeys& keys, HfShape& made) {
   fill_qkv_biases(keys, made);
   if (keys.flag("attention_out_bias", false)) note(made, kOutputBias);
-}
-
-void fill_granite_moe(HfKeys& keys, HfShape& made) {
-  fill_tied_llama(keys, made);
-  fill_experts(keys, made, {.number = "num_local_experts", .width = "intermediate_size"});
 }
 
 // Exaone 4: norms behind attention and feed-forward in place of those before, norms of each head.
@@ -563,8 +563,8 @@ constexpr std::array kFamilies{
     HfFamily{"gpt_neox", "GPT-NeoX-20B, Pythia", fill_neox},
     HfFamily{"gpt_oss", "gpt-oss-20b, 120b", fill_gpt_oss},
     HfFamily{"gptj", "GPT-J 6B", fill_gptj},
-    HfFamily{"granite", "Granite 3 2B, 8B", fill_tied_llama},
-    HfFamily{"granitemoe", "Granite 3 1B-A400M, 3B-A800M", fill_granite_moe},
+    HfFamily{"granite", "Granite 3 2B, 8B", fill_llama},
+    HfFamily{"granitemoe", "Granite 3 1B-A400M, 3B-A800M", fill_mixtral},
     HfFamily{"hunyuan_v1_dense", "Hunyuan 0.5B to 7B", fill_hunyuan},
     HfFamily{"hunyuan_v1_moe", "Hunyuan-A13B", fill_hunyuan_moe},
     HfFamily{"internlm2", "InternLM 2, 2.5", fill_internlm2},

@@ -19,13 +19,16 @@ using Json = nlohmann::ordered_json;
 
 // Ends of names that the library gives to token ids, to constants of norms, initialisation and
 // losses, and to settings of the rotary embedding.
-constexpr std::array<std::string_view, 17> kEndsWithoutCost{
-    "_token_id", "_token_ids", "_token_index", "_token",      "_coef",       "_coeff",
-    "_eps",      "_epsilon",   "_std",         "_multiplier", "_loss",       "_implementation",
-    "_theta",    "_factor",    "_method",      "_id2label",   "_temperature"};
+// clang-format off
+constexpr std::array<std::string_view, 20> kEndsWithoutCost{
+    "_token_id", "_token_ids", "_token_index", "_token", "_coef", "_coeff",
+    "_eps", "_epsilon", "_std", "_loss", "_implementation", "_theta",
+    "_method", "_temperature", "scaling_factor", "rotary_factor", "capacity_factor",
+    "attention_multiplier", "embedding_multiplier", "residual_multiplier"};
+// clang-format on
 constexpr std::array<std::string_view, 6> kBeginsWithoutCost{
     "rope_", "rotary_", "emb_init_", "init_param", "summary_", "tokenizer_"};
-// Words between blanks.
+// Words between blanks. "name" is what load_model() adds.
 constexpr std::string_view kWithoutCost =
     " _commit_hash _name_or_path activation activation_function activation_type"
     " add_classification_head add_cross_attention apply_query_key_layer_scaling"
@@ -39,8 +42,8 @@ constexpr std::string_view kWithoutCost =
     " initial_context_length initializer_range input_jitter_noise is_decoder is_encoder_decoder"
     " keys_to_ignore_at_inference label2id length_penalty logit_scale logits_scaling"
     " masked_softmax_fusion max_length max_new_tokens max_sequence_length max_window_size"
-    " min_length model_type moe_capacity moe_gate moe_norm_min n_ctx norm_softmax norm_topk_prob"
-    " num_beams num_labels num_logits_to_keep num_return_sequences offset_alibi"
+    " min_length model_type moe_capacity moe_gate moe_norm_min n_ctx name norm_softmax"
+    " norm_topk_prob num_beams num_labels num_logits_to_keep num_return_sequences offset_alibi"
     " order_of_interleaved_layers original_max_position_embeddings output_attentions"
     " output_hidden_states output_router_logits pool_type predict_special_tokens prefix"
     " pretraining_tp problem_type pruned_heads quantization_config query_pre_attn_scalar"
@@ -102,7 +105,13 @@ bool is_without_cost(std::string_view key) {
 
 const Json* HfKeys::find(std::string_view name) {
   read_.emplace(name);
-  return value_of(json_, name);
+  const Json* value = value_of(json_, name);
+  if (value != nullptr) return value;
+  value = value_of(defaults_, name);
+  if (value == nullptr) return nullptr;
+  std::string text = fmt::format("{} {}", name, value->dump());
+  if (std::ranges::find(assumed_, text) == assumed_.end()) assumed_.push_back(std::move(text));
+  return value;
 }
 
 bool HfKeys::has(std::string_view name) { return find(name) != nullptr; }

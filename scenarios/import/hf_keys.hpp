@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/error.hpp"
@@ -32,6 +33,11 @@ class HfKeys {
   // `pointer` is where the configuration is in the file: "" or "/text_config".
   HfKeys(const Json& json, std::string file, std::string pointer)
       : json_(json), file_(std::move(file)), pointer_(std::move(pointer)) {}
+
+  // Sets values of keys that the library's files omit where they are the defaults of the family.
+  // assumed() lists those that were used, as "head_dim 256".
+  void assume(Json defaults) { defaults_ = std::move(defaults); }
+  [[nodiscard]] const std::vector<std::string>& assumed() const { return assumed_; }
 
   // ---- values. A missing key, or a value of the wrong kind, gives the fallback.
 
@@ -84,6 +90,8 @@ class HfKeys {
   const Json& json_;
   std::string file_;
   std::string pointer_;
+  Json defaults_ = Json::object();
+  std::vector<std::string> assumed_;
   std::set<std::string, std::less<>> read_;
   std::vector<std::string> missing_;
   std::vector<Problem> problems_;

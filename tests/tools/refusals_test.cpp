@@ -59,10 +59,10 @@ std::vector<Refusal> refusals() {
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},
       {"trainyard import",
-       "trainyard import what? accelerate, chakra, deepspeed, hf-config, maxtext, megatron, "
-       "megatron-yaml, nanotron, nccl-tests, nccl-topo, nemo, topo-m, torchtitan (`trainyard "
-       "import "
-       "--help` shows what it takes)"},
+       "trainyard import what? accelerate, chakra, deepspeed, hf-config, ib-fabric, kineto, launch, "
+       "maxtext, megatron, "
+       "megatron-yaml, nanotron, nccl-tests, nccl-topo, nemo, nsys, topo-m, torchtitan (`trainyard "
+       "import --help` shows what it takes)"},
       {"trainyard import --node dgx_h100",
        "--node requires --guess (`trainyard import --help` shows what it takes)"},
       {"trainyard import megatrn run.sh",
@@ -73,6 +73,15 @@ std::vector<Refusal> refusals() {
       {"trainyard import megatron tests/scenarios/import/pretrain_gpt.sh --node dgx_h100 --model "
        "llama3-8b -o made.json",
        "tests/scenarios/import/pretrain_gpt.sh: states its model itself (leave --model out)"},
+      {"trainyard import hf-config",
+       "import hf-config takes a config.json (trainyard import hf-config "
+       "tests/scenarios/import/hf/llama3_8b.json)"},
+      {"trainyard import hf-config tests/scenarios/import/hf/jamba_v0_1.json --as lama",
+       R"("lama" is not a model type whose parts are known here (did you mean "llama"?))"},
+      {"printf '{\"model_type\": \"llama\", ' > c.json; trainyard import hf-config c.json",
+       "c.json: line 1, column 25: syntax error while parsing object key - unexpected end of "
+       "input; "
+       "expected string literal (a bracket is not closed)"},
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},

@@ -353,6 +353,15 @@ TEST(Load, InlineModelTakesALlamasDefaults) {
   EXPECT_EQ(a.positions, Positions::Rotary);
 }
 
+// Do only learned positions have parameters: one row of the hidden size for each?
+TEST(Load, OnlyLearnedPositionsHaveParameters) {
+  const std::string shape =
+      R"({"layers": 2, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100, "max_positions": 32)";
+  const std::int64_t rotary = parameter_count(read(shape + "}"));
+  EXPECT_EQ(parameter_count(read(shape + R"(, "positions": "none"})")), rotary);
+  EXPECT_EQ(parameter_count(read(shape + R"(, "positions": "learned"})")), rotary + 32 * 64);
+}
+
 // Are all errors of a model reported together?
 TEST(Load, FaultsAreNamedTogether) {
   try {

@@ -81,6 +81,15 @@ TEST(ElementwiseKernels, CompiledALayerMovesLess) {
   EXPECT_EQ(traffic_of(eager, "rope"), traffic_of(compiled, "rope"));
 }
 
+// Are queries and keys turned only where the model has rotary positions?
+TEST(ElementwiseKernels, AModelWithoutPositionsTurnsNoQueriesAndKeys) {
+  TrainingPlan plan = plan_with("pytorch", false);
+  EXPECT_EQ(traffic_of(lower(plan), "rope").kernels, kLayers);
+  plan.architecture.positions = Positions::None;
+  EXPECT_EQ(traffic_of(lower(plan), "rope"), Traffic{});
+  EXPECT_EQ(traffic_of(lower(plan), "position_embedding"), Traffic{});
+}
+
 // Do metrics read the logits once more? Each metric casts a logit (2 + 4) and takes its log_softmax
 // (read three times, written once).
 TEST(ElementwiseKernels, MetricsReadTheLogitsAgain) {

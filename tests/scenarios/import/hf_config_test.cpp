@@ -169,6 +169,13 @@ TEST(HfConfig, RefusesAModelWhosePartsItDoesNotKnow) {
               HasSubstr("known here: num_hidden_layers is understood (write"));
   EXPECT_THAT(config_refusal({{"model_type", "mamba"}, {"d_state", 2}}),
               HasSubstr("none of its keys is understood; d_state is not (write"));
+  // Ends of names that say a scale are without cost, but not those that say a width.
+  EXPECT_THAT(config_refusal({{"model_type", "mamba"},
+                              {"expand_factor", 2},
+                              {"routed_scaling_factor", 2.5},
+                              {"ssm_multipliers", {1, 2}},
+                              {"vision_token_id", 7}}),
+              HasSubstr("is understood; expand_factor, ssm_multipliers are not (write"));
 }
 
 // Is a file of an unknown type read as a known one, with notes on what was assumed?
@@ -325,7 +332,8 @@ TEST(HfConfig, FindsTheLanguageModelOfAModelOfSeveralParts) {
        {"talker_config", Json::object()}},
       "c.json");
   EXPECT_EQ(omni.shape["layers"], 32);
-  EXPECT_THAT(omni.notes, testing::Contains("the part of talker_config is left out"));
+  EXPECT_THAT(omni.notes, testing::UnorderedElementsAre("the part of talker_config is left out",
+                                                        "the part of audio_config is left out"));
 }
 
 Json mixture() {
@@ -409,6 +417,24 @@ TEST(HfConfig, ReadsModelsWithoutPositions) {
     ++read;
   }
   EXPECT_EQ(read, 3U);
+}
+
+// Are the library's defaults taken where a file omits them, and is it said which?
+TEST(HfConfig, TakesTheDefaultsThatAFileOmits) {
+  const HfShape made = shape_of_hf_config({{"model_type", "gemma3"},
+                                           {"text_config",
+                                            {{"model_type", "gemma3_text"},
+                                             {"hidden_size", 2560},
+                                             {"intermediate_size", 10240},
+                                             {"num_hidden_layers", 34},
+                                             {"num_key_value_heads", 2}}}},
+                                          "c.json");
+  EXPECT_EQ(made.shape["heads"], 8);
+  EXPECT_EQ(made.shape["kv_heads"], 2);
+  EXPECT_THAT(made.notes,
+              testing::ElementsAre("the file omits, and the library's defaults are: "
+                                   "num_attention_heads 8, head_dim 256, vocab_size 262208, "
+                                   "max_position_embeddings 131072"));
 }
 
 }  // namespace
