@@ -75,6 +75,14 @@ std::vector<Refusal> refusals() {
       {"trainyard import megatron tests/scenarios/import/pretrain_gpt.sh --node dgx_h100 --model "
        "llama3-8b -o made.json",
        "tests/scenarios/import/pretrain_gpt.sh: states its model itself (leave --model out)"},
+      {"trainyard import maxtext tests/scenarios/import/nemo/nemo1_gpt.yaml --node dgx_h100 -o "
+       "m.json",
+       "tests/scenarios/import/nemo/nemo1_gpt.yaml: has no setting by which a file of maxtext is "
+       "known (it looks like nemo)"},
+      {"trainyard import deepspeed scenarios/first/two_gpus.json tests/scenarios/import/deepspeed/"
+       "train.sh --node dgx_h100 -o m.json",
+       "scenarios/first/two_gpus.json: has no setting by which a file of deepspeed is known "
+       "(`trainyard import --guess scenarios/first/two_gpus.json` finds the format)"},
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},

@@ -162,7 +162,9 @@ class MaxText {
  private:
   // Returns the value of base.yml where the files state none, and records that.
   std::int64_t base(const std::string& key, std::int64_t value) {
-    if (!config_.has(key)) defaults_.push_back(fmt::format("{} {}", key, value));
+    const std::string text = fmt::format("{} {}", key, value);
+    const bool is_new = std::ranges::find(defaults_, text) == defaults_.end();
+    if (!config_.has(key) && is_new) defaults_.push_back(text);
     return config_.size(key, value);
   }
 
