@@ -40,7 +40,7 @@ ImportRequest request_of(const TrainingChoice& choice) {
   return request;
 }
 
-// Refuses configurations of other programs: what a format does not find it would take for a default.
+// Refuses configurations of other programs: a format would take defaults for what it does not find.
 void check_format(const TrainingFormat& format, const std::vector<std::string>& files) {
   std::vector<ImportSample> documents;
   for (const std::string& file : files)
