@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -187,12 +188,34 @@ constexpr auto kListWords =
     std::to_array<std::string_view>({"core_attn", "layernorm", "mla_up_proj", "mlp", "mlp_act",
                                      "moe", "moe_act", "pre_mlp", "shared_experts"});
 
+// The letters of a pipeline's layout, such as Et|(tt|)*30mL, whose parentheses belong to the value.
+constexpr std::string_view kLayoutLetters = "EtmL|()*0123456789,";
+// These letters stand for them while other parentheses become spaces.
+constexpr char kOpen = '\x01';
+constexpr char kClose = '\x02';
+
+void keep_parentheses_of_layouts(std::string& text) {
+  constexpr std::string_view kBetweenWords = " \t\r\n\"'=";
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(kBetweenWords, at), text.size());
+    const auto word = std::span(text).subspan(at, end - at);
+    const std::string_view letters(word.data(), word.size());
+    at = end + 1;
+    if (letters.find("t|") == std::string_view::npos) continue;
+    if (letters.find_first_not_of(kLayoutLetters) != std::string_view::npos) continue;
+    if (std::ranges::count(letters, '(') != std::ranges::count(letters, ')')) continue;
+    std::ranges::replace(word, '(', kOpen);
+    std::ranges::replace(word, ')', kClose);
+  }
+}
+
 std::map<std::string, std::string> flags_of(const std::string& text, const std::string& file,
                                             const Variables& defined) {
   // Parentheses and quotes become spaces, so flags in arrays and in quoted variables read like
   // plain flags. A word after a flag is its value; further words belong to the list flag only.
   const std::string script = joined_lines(text);
   std::string plain = expanded(script, variables_of(script, file, defined), file);
+  keep_parentheses_of_layouts(plain);
   for (char& letter : plain)
     if (std::string_view("()\"'").find(letter) != std::string_view::npos && letter != '\n')
       letter = ' ';
@@ -215,6 +238,10 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
     } else {
       open = nullptr;
     }
+  }
+  for (auto& [flag, value] : values) {
+    std::ranges::replace(value, kOpen, '(');
+    std::ranges::replace(value, kClose, ')');
   }
   return values;
 }

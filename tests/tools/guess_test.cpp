@@ -99,13 +99,14 @@ TEST(Guess, AFileIsImportedWhereItsOptionsAreThere) {
 // Does a file of no known format, or of several, get one error that lists what was tried?
 TEST(Guess, OtherFilesAreRefusedWithWhatWasTried) {
   const Scratch scratch;
-  const Outcome unknown = scratch.sh("trainyard import --guess README.md");
+  const Outcome unknown = scratch.sh("trainyard import --guess scenarios/README.md");
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_EQ(unknown.out, "");
-  EXPECT_THAT(unknown.err,
-              StartsWith("trainyard: README.md: is of no known format; tried accelerate, chakra, "
-                         "deepspeed, hf-config, maxtext, megatron, megatron-yaml, nanotron, "
-                         "nccl-tests, nccl-topo, nemo, topo-m, torchtitan ("));
+  EXPECT_THAT(
+      unknown.err,
+      StartsWith("trainyard: scenarios/README.md: is of no known format; tried accelerate, chakra, "
+                 "deepspeed, hf-config, maxtext, megatron, megatron-yaml, nanotron, "
+                 "nccl-tests, nccl-topo, nemo, topo-m, torchtitan ("));
   const Outcome several = scratch.sh(
       "printf 'zero_optimization: {stage: 1}\\nremat_policy: full\\n' > both.yaml && trainyard "
       "import --guess both.yaml");

@@ -59,7 +59,8 @@ std::vector<Refusal> refusals() {
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},
       {"trainyard import",
-       "trainyard import what? accelerate, chakra, deepspeed, hf-config, ib-fabric, kineto, launch, "
+       "trainyard import what? accelerate, chakra, deepspeed, hf-config, ib-fabric, kineto, "
+       "launch, "
        "maxtext, megatron, "
        "megatron-yaml, nanotron, nccl-tests, nccl-topo, nemo, nsys, topo-m, torchtitan (`trainyard "
        "import --help` shows what it takes)"},
@@ -82,6 +83,14 @@ std::vector<Refusal> refusals() {
        "c.json: line 1, column 25: syntax error while parsing object key - unexpected end of "
        "input; "
        "expected string literal (a bracket is not closed)"},
+      {"trainyard import maxtext tests/scenarios/import/nemo/nemo1_gpt.yaml --node dgx_h100 -o "
+       "m.json",
+       "tests/scenarios/import/nemo/nemo1_gpt.yaml: has no setting by which a file of maxtext is "
+       "known (it looks like nemo)"},
+      {"trainyard import deepspeed scenarios/first/two_gpus.json tests/scenarios/import/deepspeed/"
+       "train.sh --node dgx_h100 -o m.json",
+       "scenarios/first/two_gpus.json: has no setting by which a file of deepspeed is known "
+       "(`trainyard import --guess scenarios/first/two_gpus.json` finds the format)"},
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},

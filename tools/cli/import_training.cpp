@@ -2,6 +2,8 @@
 // framework, one for each row of training_formats().
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "scenarios/import/training/training_format.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
@@ -38,6 +40,23 @@ ImportRequest request_of(const TrainingChoice& choice) {
   return request;
 }
 
+// Refuses configurations of other programs: a format would take defaults for what it does not find.
+void check_format(const TrainingFormat& format, const std::vector<std::string>& files) {
+  std::vector<ImportSample> documents;
+  for (const std::string& file : files)
+    if (ImportSample sample = read_sample(file); sample.document.is_object())
+      documents.push_back(std::move(sample));
+  if (documents.empty() || std::ranges::any_of(documents, format.looks_like)) return;
+  const std::vector<const ImportFormat*> others = formats_like(documents.front());
+  const std::string& file = documents.front().file;
+  throw InputError(Problem{
+      .file = file,
+      .pointer = {},
+      .problem = fmt::format("has no setting by which a file of {} is known", format.name),
+      .hint = others.empty() ? fmt::format("`trainyard import --guess {}` finds the format", file)
+                             : fmt::format("it looks like {}", others.front()->name)});
+}
+
 void say_settings(const std::vector<std::string>& settings) {
   if (settings.empty()) return;
   say("not looked at:\n");
@@ -53,6 +72,7 @@ Exit import_training(const TrainingFormat& format, const TrainingChoice& choice)
         .problem = fmt::format("is one file too many: {} reads {}", format.name, format.most_files),
         .hint = {}});
   }
+  check_format(format, choice.files);
   const ImportedScenario made = format.read(request_of(choice));
   // A scenario that Trainyard cannot run is refused before anything is written.
   const Scenario scenario = read_scenario_document(choice.out, made.scenario);

@@ -274,6 +274,9 @@ class Accelerate {
                                .problem = "does not say how large a batch is",
                                .hint = "give the training script, with "
                                        "--per_device_train_batch_size, as a second file"});
+    if (!script_.arguments().integer("per_device_train_batch_size"))
+      draft_.assume(fmt::format("--per-device-train-batch-size is the Trainer's default, {}",
+                                script_.micro_batch()));
     std::int64_t accumulation = script_.accumulation();
     const std::optional<std::int64_t> stated = config_.integer("gradient_accumulation_steps");
     const bool passed = script_.arguments().text("gradient_accumulation_steps").has_value();

@@ -91,7 +91,11 @@ class DeepSpeed {
   // both state it, they must agree, as the Trainer checks.
   std::int64_t agreed(const std::string& path, const char* argument, std::int64_t fallback) {
     const std::optional<std::int64_t> said = script_.arguments().integer(argument);
-    if (!config_.has(path) || is_auto(path)) return said.value_or(fallback);
+    if (!config_.has(path) || is_auto(path)) {
+      if (!said)
+        draft_.assume(fmt::format("{} is the Trainer's default, {}", as_flag(argument), fallback));
+      return said.value_or(fallback);
+    }
     const std::int64_t stated = config_.size(path, 1);
     if (said && *said != stated)
       config_.refuse(path,

@@ -162,7 +162,9 @@ class MaxText {
  private:
   // Returns the value of base.yml where the files state none, and records that.
   std::int64_t base(const std::string& key, std::int64_t value) {
-    if (!config_.has(key)) defaults_.push_back(fmt::format("{} {}", key, value));
+    const std::string text = fmt::format("{} {}", key, value);
+    const bool is_new = std::ranges::find(defaults_, text) == defaults_.end();
+    if (!config_.has(key) && is_new) defaults_.push_back(text);
     return config_.size(key, value);
   }
 
@@ -272,7 +274,7 @@ class MaxText {
                        "is -1, as another axis is", "one axis at most may be -1");
       }
     }
-    const std::string product = fmt::format("the {} axes, {}", where, others);
+    const std::string product = fmt::format("the {} axes ({})", where, others);
     if (open != nullptr)
       open->*member = replicas_of(whole, others, product, config_.file());
     else if (others != whole)
@@ -306,9 +308,9 @@ class MaxText {
       draft_.assume(fmt::format("a slice is a node: the dcn axes make {}", dcn));
     }
     if (dcn < 0)
-      dcn = replicas_of(world_, ici, fmt::format("the ici axes, {}", ici), config_.file());
+      dcn = replicas_of(world_, ici, fmt::format("the ici axes ({})", ici), config_.file());
     if (ici < 0)
-      ici = replicas_of(world_, dcn, fmt::format("the dcn axes, {}", dcn), config_.file());
+      ici = replicas_of(world_, dcn, fmt::format("the dcn axes ({})", dcn), config_.file());
     fill(&Axis::ici, ici, "ici");
     fill(&Axis::dcn, dcn, "dcn");
   }

@@ -151,13 +151,12 @@ ImportedScenario ScenarioDraft::finish(const Config& config,
 std::int64_t replicas_of(std::int64_t world, std::int64_t model, const std::string& product,
                          const std::string& file) {
   if (model <= world && world % model == 0) return world / model;
-  throw InputError(Problem{
-      .file = file,
-      .pointer = {},
-      .problem =
-          fmt::format("{} GPUs are not divisible by {}, the GPUs of a replica", world, product),
-      .hint = model > world ? "launch on more GPUs, or make a replica smaller"
-                            : fmt::format("launch on a multiple of {} GPUs", model)});
+  throw InputError(
+      Problem{.file = file,
+              .pointer = {},
+              .problem = fmt::format("{} GPUs are not divisible by {}", world, product),
+              .hint = model > world ? "launch on more GPUs, or make a replica smaller"
+                                    : fmt::format("launch on a multiple of {} GPUs", model)});
 }
 
 std::int64_t product_of(std::initializer_list<std::int64_t> sizes) {

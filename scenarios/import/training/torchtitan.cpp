@@ -1,6 +1,7 @@
 // torchtitan's job configuration (TOML): the names and defaults of its JobConfig
 // (torchtitan/config/job_config.py), with the names of 2024 that later releases moved.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -105,6 +106,9 @@ class Titan {
       draft_.experts["dispatcher"] = "all_to_all";
       draft_.assume("every expert gets as many tokens as any other");
     }
+    if (!defaults_.empty())
+      draft_.assume(fmt::format("torchtitan's defaults say what the file leaves out: {}",
+                                fmt::join(defaults_, ", ")));
     draft_.assume("the kernel times of framework torchtitan are those of H100s limited to 500 W");
     return draft_.finish(config_, kTitanWithoutCost);
   }
@@ -115,6 +119,11 @@ class Titan {
     for (const char* path : paths)
       if (config_.has(path)) return path;
     return *paths.begin();
+  }
+
+  // Records a default that stands for a value the file does not have.
+  void stands(const std::string& path, const std::string& value) {
+    if (!config_.has(path)) defaults_.push_back(fmt::format("{} {}", path, value));
   }
 
   Json model() {
@@ -263,6 +272,7 @@ class Titan {
 
   void add_batch() {
     const std::string path = either({"training.local_batch_size", "training.batch_size"});
+    stands(path, "8");
     const std::int64_t local = config_.size(path, 8);
     const std::int64_t global = config_.get("training.global_batch_size", -1);
     const std::int64_t round = product_of({local, data_});
@@ -289,6 +299,7 @@ class Titan {
 
   void add_training() {
     Json& t = draft_.training;
+    if (!machine_.sequence) stands("training.seq_len", "2048");
     t["sequence_length"] = machine_.sequence.value_or(config_.size("training.seq_len", 2048));
     const std::string type = config_.word("training.mixed_precision_param", "bfloat16");
     const std::string whole = config_.word("training.dtype", "float32");
@@ -323,6 +334,7 @@ class Titan {
 
   void add_recompute() {
     Json& t = draft_.training;
+    stands("activation_checkpoint.mode", "selective, every second layer");
     const std::string mode = config_.word("activation_checkpoint.mode", "selective");
     const std::string option = config_.word("activation_checkpoint.selective_ac_option", "2");
     (void)config_.raw("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns");
@@ -374,6 +386,7 @@ class Titan {
   std::int64_t context_ = 1;
   std::int64_t data_ = 1;
   std::int64_t micro_ = 1;
+  std::vector<std::string> defaults_;
 };
 
 }  // namespace

@@ -57,6 +57,13 @@ TEST(DeepSpeed, TheThirdBatchSizeFollowsFromTwo) {
   EXPECT_EQ(parameter_count(scenario.plan.architecture),
             parameter_count(load_architecture("llama2-7b")));
   EXPECT_THAT(made.not_looked_at, Contains("a_new_section.level"));
+  const ImportedScenario bare = import_deepspeed(
+      {.files = {shipped(kZero3),
+                 changed(kScript, "--per_device_train_batch_size 2 --gradient_accumulation_steps 4",
+                         "")},
+       .machine = {.node = "dgx_a100_80gb"}});
+  EXPECT_EQ(bare.scenario["training"]["micro_batch_size"], 8);
+  EXPECT_THAT(bare.assumed, Contains("--per-device-train-batch-size is the Trainer's default, 8"));
   expect_runs(scenario);
 }
 

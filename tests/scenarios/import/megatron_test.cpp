@@ -149,6 +149,10 @@ TEST(Megatron, TheLayoutOfAPipelineGivesTheLayersOfItsStages) {
   const Json plan = launch_of(script + "'Et|(tt|)*2t*3L'").scenario["parallelism"];
   EXPECT_EQ(plan["layers_per_stage"], Json({1, 2, 2, 3}));
   EXPECT_EQ(plan["interleave"], 2);
+  const Json by_name = launch_of("LAYOUT=\"Et|(tt|)*2t*3L\"\n" + script + "$LAYOUT").scenario;
+  EXPECT_EQ(by_name["parallelism"], plan);
+  const Json plain = launch_of("ARGUMENTS=(" + script + "Et*4|t*4L)\n").scenario;
+  EXPECT_EQ(plain["parallelism"]["layers_per_stage"], Json({4, 4}));
   EXPECT_THAT(refusal(script + "Et|tt|tL"), HasSubstr("has 3 stages, no multiple of 2 pipeline"));
   EXPECT_THAT(refusal(script + "Et|xL"),
               HasSubstr("--pipeline-model-parallel-layout is \"Et|xL\""));

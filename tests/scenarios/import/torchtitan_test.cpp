@@ -102,6 +102,11 @@ TEST(Torchtitan, ExpertsReplicasAndAccumulationAreRead) {
   EXPECT_EQ(experts.parallelism.data, 16);
   EXPECT_TRUE(experts.parallelism.reduce_every_microbatch);
   EXPECT_EQ(experts.training.global_batch_size, 32);
+  const ImportFile bare{.name = "t.toml", .text = "[model]\nname = \"llama3\"\nflavor = \"8B\"\n"};
+  EXPECT_THAT(titan(bare, {.node = "dgx_h100", .nodes = 1}).assumed,
+              Contains("torchtitan's defaults say what the file leaves out: "
+                       "training.local_batch_size 8, training.seq_len 2048, "
+                       "activation_checkpoint.mode selective, every second layer"));
   const TrainingPlan replicas =
       plan("name = \"llama3\"\nflavor = \"8B\"",
            "[parallelism]\ndata_parallel_shard_degree = 1\ndata_parallel_replicate_degree = 8\n");
