@@ -4,9 +4,9 @@
 //    IbCluster made = cluster_of_ib_fabric(read_ib_fabric(text, file), {.node = "dgx_h100"});
 //    made.cluster;   // {"node": "dgx_h100", "nodes": 64, "fabric": {"kind": "fat_tree", ...}}
 //
-// A host is all HCAs whose names share their first words ("dgx01 mlx5_0", "dgx01 mlx5_1"); an HCA is
-// a NIC. Only hosts with as many HCAs as the node type has NICs become nodes; the others, such as
-// those of storage and management, are left out and listed.
+// A host is all HCAs whose names share their first words ("dgx01 mlx5_0", "dgx01 mlx5_1"); an HCA
+// is a NIC. Only hosts with as many HCAs as the node type has NICs become nodes; the others, such
+// as those of storage and management, are left out and listed.
 #pragma once
 
 #include <cstdint>

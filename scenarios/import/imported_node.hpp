@@ -55,7 +55,8 @@ struct ImportChoice {
 // a node type, and for what build_cluster refuses.
 [[nodiscard]] Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice);
 
-// Returns what imported_cluster() takes from elsewhere than the description, one sentence each: first what the reader assumed, then memory, latencies and the fabric.
+// Returns what imported_cluster() takes from elsewhere than the description, one sentence each:
+// first what the reader assumed, then memory, latencies and the fabric.
 [[nodiscard]] std::vector<std::string> assumptions_of(const ImportedNode& node,
                                                       const ImportChoice& choice);
 
