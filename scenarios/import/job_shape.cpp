@@ -26,6 +26,7 @@ namespace {
 }
 
 constexpr std::int64_t kNumberMost = 10'000'000;
+constexpr std::size_t kValueMost = 80;  // letters of a value in a message
 
 std::optional<std::int64_t> whole(std::string_view text) {
   std::int64_t value = 0;
@@ -84,7 +85,9 @@ Hosts hosts_of_file(const std::string& text) {
 }
 
 std::string place(const std::string& launcher, const LaunchOption& option, std::size_t line) {
-  return fmt::format("{} {} {} (line {})", launcher, option.given, option.value, line);
+  const bool cut = option.value.size() > kValueMost;
+  return fmt::format("{} {} {}{} (line {})", launcher, option.given,
+                     option.value.substr(0, kValueMost), cut ? "..." : "", line);
 }
 
 // Reads numbers of options, and collects the options whose value only the shell knows.
@@ -102,7 +105,9 @@ class NumberReader {
     }
     const std::optional<std::int64_t> read = whole(value);
     if (!read || *read < 1 || *read > kNumberMost)
-      refuse_job(file_, fmt::format("{}: \"{}\" is not a number of 1 or more", source, value),
+      refuse_job(file_,
+                 fmt::format("{}: \"{}\" is not a number of 1 or more", source,
+                             value.substr(0, kValueMost)),
                  "write a whole number, or say what a variable is with --define NAME=VALUE");
     return JobNumber{*read, source};
   }
