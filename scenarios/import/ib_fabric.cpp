@@ -468,8 +468,10 @@ BytesPerSecond ib_rate(std::string_view text, const std::string& file, std::size
 }
 
 IbFabric read_ib_fabric(std::string_view text, const std::string& file) {
-  if (NetDiscover reader(text, file); reader.found()) return reader.finish();
-  if (LinkInfo reader(text, file); reader.found()) return reader.finish();
+  if (text.find('\0') == std::string_view::npos) {
+    if (NetDiscover reader(text, file); reader.found()) return reader.finish();
+    if (LinkInfo reader(text, file); reader.found()) return reader.finish();
+  }
   throw InputError(Problem{file, "", "is the output of neither ibnetdiscover nor iblinkinfo",
                            "give what one of them prints (iblinkinfo with or without -l)"});
 }

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <limits>
 #include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
 #include "scenarios/import/launch_script.hpp"
+#include "scenarios/import/ray_config.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
 #include "topologies/node.hpp"
@@ -26,6 +26,7 @@ namespace {
 }
 
 constexpr std::int64_t kNumberMost = 10'000'000;
+constexpr std::size_t kValueMost = 80;  // letters of a value in a message
 
 std::optional<std::int64_t> whole(std::string_view text) {
   std::int64_t value = 0;
@@ -83,40 +84,18 @@ Hosts hosts_of_file(const std::string& text) {
   return hosts;
 }
 
-// What Slurm's options state, of the header or of srun.
-struct SlurmNumbers {
-  std::optional<JobNumber> nodes, tasks, tasks_per_node, gpus_per_node, gpus, gpus_per_task;
-  std::string gpu;
-};
+std::string place(const std::string& launcher, const LaunchOption& option, std::size_t line) {
+  const bool cut = option.value.size() > kValueMost;
+  return fmt::format("{} {} {}{} (line {})", launcher, option.given,
+                     option.value.substr(0, kValueMost), cut ? "..." : "", line);
+}
 
-class ShapeReader {
+// Reads numbers of options, and collects the options whose value only the shell knows.
+class NumberReader {
  public:
-  ShapeReader(const std::string& file, const JobHints& hints) : file_(file), hints_(hints) {}
+  explicit NumberReader(const std::string& file) : file_(file) {}
 
-  JobShape read(const std::string& text) {
-    for (const BatchOption& option : batch_options(text))
-      add_slurm(slurm_, option.option, option.line);
-    std::map<std::string, std::string> defined = slurm_variables(text);
-    for (const auto& [name, value] : hints_.defined) defined[name] = value;
-    calls_ = launch_calls(text, file_, defined);
-    if (const auto chosen = main_call()) {
-      read_call(*chosen);
-    } else if (!read_ray(text, defined)) {
-      read_header();
-    }
-    shape_.gpu = slurm_.gpu;
-    complete();
-    check();
-    return std::move(shape_);
-  }
-
- private:
-  static std::string place(const std::string& launcher, const LaunchOption& option,
-                           std::size_t line) {
-    return fmt::format("{} {} {} (line {})", launcher, option.given, option.value, line);
-  }
-
-  // Returns the number of an option; nothing where only the shell knows it, which is noted.
+  // Returns nothing where only the shell knows the number. Throws InputError for no number.
   std::optional<JobNumber> number(const std::string& launcher, const LaunchOption& option,
                                   std::string_view value, std::size_t line) {
     const std::string source = place(launcher, option, line);
@@ -126,14 +105,81 @@ class ShapeReader {
     }
     const std::optional<std::int64_t> read = whole(value);
     if (!read || *read < 1 || *read > kNumberMost)
-      refuse_job(file_, fmt::format("{}: \"{}\" is not a number of 1 or more", source, value),
+      refuse_job(file_,
+                 fmt::format("{}: \"{}\" is not a number of 1 or more", source,
+                             value.substr(0, kValueMost)),
                  "write a whole number, or say what a variable is with --define NAME=VALUE");
     return JobNumber{*read, source};
   }
 
+  [[nodiscard]] const std::string& file() const { return file_; }
+  [[nodiscard]] const std::vector<std::string>& unknown() const { return unknown_; }
+
+ private:
+  const std::string& file_;
+  std::vector<std::string> unknown_;
+};
+
+// What Slurm's options state, of the header and then of srun.
+class SlurmJob {
+ public:
+  explicit SlurmJob(NumberReader& reader) : reader_(reader) {}
+
+  std::optional<JobNumber> nodes = {}, tasks = {}, tasks_per_node = {};
+  std::optional<JobNumber> gpus_per_node = {}, gpus = {}, gpus_per_task = {};
+  std::string gpu = {};
+  std::vector<std::string> assumed = {};
+
+  void add(const LaunchOption& option, std::size_t line, const std::string& launcher) {
+    const std::string& name = option.name;
+    const auto is = [&](std::string_view brief, std::string_view full) {
+      return name == full || (option.given.size() == 2 && name == brief);
+    };
+    const auto read = [&] { return reader_.number(launcher, option, option.value, line); };
+    if (is("N", "nodes")) {
+      nodes = node_count(launcher, option, line);
+    } else if (is("n", "ntasks")) {
+      tasks = read();
+    } else if (name == "ntasks-per-node") {
+      tasks_per_node = read();
+    } else if (name == "gpus-per-node" || name == "gres") {
+      if (const auto count = gpu_count(launcher, option, line)) gpus_per_node = count;
+    } else if (is("G", "gpus")) {
+      gpus = gpu_count(launcher, option, line);
+    } else if (name == "gpus-per-task") {
+      gpus_per_task = gpu_count(launcher, option, line);
+    } else if (is("C", "constraint") && gpu.empty()) {
+      if (!nodes_with_gpu_named(option.value).empty()) gpu = option.value;
+    } else if (name == "hetjob" || name == "packjob") {
+      refuse_job(reader_.file(), fmt::format("is a heterogeneous job (line {})", line),
+                 "give a script of one part; nodes that differ are \"others\" of a cluster");
+    }
+  }
+
+  // The options of srun hold for its step, over those of the header.
+  void add_step(const LaunchCall& call) {
+    const bool sized = call.last({"N", "nodes"}) != nullptr;
+    if (sized && call.last({"n", "ntasks"}) == nullptr && tasks_per_node) tasks.reset();
+    for (const LaunchOption& option : call.options) add(option, call.line, "srun");
+  }
+
+ private:
+  // "4", or "2-4": at least 2 nodes and at most 4.
+  std::optional<JobNumber> node_count(const std::string& launcher, const LaunchOption& option,
+                                      std::size_t line) {
+    const std::size_t dash = option.value.find('-');
+    if (dash == std::string::npos || only_shell_knows(option.value))
+      return reader_.number(launcher, option, option.value, line);
+    auto count = reader_.number(launcher, option, option.value.substr(dash + 1), line);
+    if (count)
+      assumed.push_back(
+          fmt::format("{} lets Slurm choose: the job gets {} nodes", count->source, count->value));
+    return count;
+  }
+
   // "gpu:h100:8", "h100:8" or "8"; of a list, the GPUs.
-  std::optional<JobNumber> gpus(SlurmNumbers& all, const std::string& launcher,
-                                const LaunchOption& option, std::size_t line) {
+  std::optional<JobNumber> gpu_count(const std::string& launcher, const LaunchOption& option,
+                                     std::size_t line) {
     for (const std::string& part : parts_of(option.value, ',')) {
       std::vector<std::string> words = parts_of(part, ':');
       if (option.name == "gres") {
@@ -145,135 +191,114 @@ class ShapeReader {
         count.resize(socket);
       const bool counted = whole(count) || only_shell_knows(count);
       if (counted && !words.empty()) words.pop_back();
-      if (!words.empty()) all.gpu = words.front();
-      return number(launcher, option, counted ? count : "1", line);
+      if (!words.empty()) gpu = words.front();
+      return reader_.number(launcher, option, counted ? count : "1", line);
     }
     return {};
   }
 
-  void add_slurm(SlurmNumbers& all, const LaunchOption& option, std::size_t line,
-                 const std::string& launcher = "#SBATCH") {
-    const std::string& name = option.name;
-    const auto is = [&](std::string_view brief, std::string_view full) {
-      return name == full || (option.given.size() == 2 && name == brief);
-    };
-    if (is("N", "nodes")) {
-      all.nodes = slurm_nodes(launcher, option, line);
-    } else if (is("n", "ntasks")) {
-      all.tasks = number(launcher, option, option.value, line);
-    } else if (name == "ntasks-per-node") {
-      all.tasks_per_node = number(launcher, option, option.value, line);
-    } else if (name == "gpus-per-node" || name == "gres") {
-      if (const auto count = gpus(all, launcher, option, line)) all.gpus_per_node = count;
-    } else if (is("G", "gpus")) {
-      all.gpus = gpus(all, launcher, option, line);
-    } else if (name == "gpus-per-task") {
-      all.gpus_per_task = gpus(all, launcher, option, line);
-    } else if (is("C", "constraint") && all.gpu.empty()) {
-      if (!nodes_with_gpu_named(option.value).empty()) all.gpu = option.value;
-    } else if (name == "hetjob" || name == "packjob") {
-      refuse_job(file_, fmt::format("is a heterogeneous job (line {})", line),
-                 "give a script of one part; nodes that differ are \"others\" of a cluster");
+  NumberReader& reader_;
+};
+
+// The call of a script that launches the training.
+int rank_of(const LaunchCall& call) {
+  if (call.launcher == "ray") return 0;
+  return call.launcher == "srun" ? 1 : 2;
+}
+
+bool is_housekeeping(const LaunchCall& call) {
+  constexpr std::array<std::string_view, 12> kPrograms = {
+      "hostname", "scontrol", "nvidia-smi", "mkdir", "cp",   "rm",
+      "sleep",    "rsync",    "ls",         "cat",   "date", "echo"};
+  const std::string& program = call.program;
+  return std::ranges::find(kPrograms, program.substr(program.rfind('/') + 1)) != kPrograms.end();
+}
+
+// Returns the last call that launches processes; torchrun and its kind before srun alone.
+std::optional<std::size_t> main_call(const std::vector<LaunchCall>& calls) {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (is_housekeeping(calls[i])) continue;
+    if (!best || rank_of(calls[i]) >= rank_of(calls[*best])) best = i;
+  }
+  if (best && calls[*best].launcher == "ray") return {};
+  return best;
+}
+
+// The options of a call that are numbers, without those that differ from node to node.
+std::map<std::string, std::string> numbers_of(const LaunchCall& call) {
+  std::map<std::string, std::string> numbers;
+  for (const LaunchOption& option : call.options)
+    if (whole(option.value)) numbers[option.name] = option.value;
+  for (const char* of_node : {"node-rank", "machine-rank", "master-port", "main-process-port"})
+    numbers.erase(of_node);
+  return numbers;
+}
+
+// A script may launch several times. Returns a sentence where other launches have other numbers.
+std::optional<std::string> other_launches(const std::vector<LaunchCall>& calls,
+                                          std::size_t chosen) {
+  const LaunchCall& call = calls[chosen];
+  std::vector<std::string> lines;
+  for (const LaunchCall& other : calls)
+    if (&other != &call && other.launcher == call.launcher && !is_housekeeping(other) &&
+        numbers_of(other) != numbers_of(call))
+      lines.push_back(std::to_string(other.line));
+  if (lines.empty()) return {};
+  return fmt::format("{} of line {} is the training; launches in line{} {} have other numbers",
+                     call.launcher, call.line, lines.size() == 1 ? "" : "s",
+                     fmt::join(lines, ", "));
+}
+
+class ShapeReader {
+ public:
+  ShapeReader(const std::string& file, const JobHints& hints)
+      : file_(file), hints_(hints), reader_(file), slurm_(reader_) {}
+
+  JobShape read(const std::string& text) {
+    for (const BatchOption& option : batch_options(text))
+      slurm_.add(option.option, option.line, "#SBATCH");
+    std::map<std::string, std::string> defined = slurm_variables(text);
+    for (const auto& [name, value] : hints_.defined) defined[name] = value;
+    calls_ = launch_calls(text, file_, defined);
+    if (const auto chosen = main_call(calls_)) {
+      read_call(*chosen);
+    } else if (const auto ray = ray_config(text, file_, defined)) {
+      shape_.launcher = "Ray Train";
+      shape_.world = JobNumber{ray->gpus, ray->source};
+      shape_.assumed = ray->assumed;
+      slurm_.gpu = ray->gpu;
+    } else {
+      read_header();
     }
+    shape_.gpu = slurm_.gpu;
+    for (const std::string& sentence : slurm_.assumed) shape_.assumed.push_back(sentence);
+    complete();
+    check();
+    return std::move(shape_);
   }
 
-  // "4", or "2-4": at least 2 nodes and at most 4.
-  std::optional<JobNumber> slurm_nodes(const std::string& launcher, const LaunchOption& option,
-                                       std::size_t line) {
-    const std::size_t dash = option.value.find('-');
-    if (dash == std::string::npos || only_shell_knows(option.value))
-      return number(launcher, option, option.value, line);
-    auto nodes = number(launcher, option, option.value.substr(dash + 1), line);
-    if (nodes)
-      shape_.assumed.push_back(
-          fmt::format("{} lets Slurm choose: the job gets {} nodes", nodes->source, nodes->value));
-    return nodes;
-  }
-
-  // --- which call launches the training ---
-
-  static int rank(const LaunchCall& call) {
-    if (call.launcher == "ray") return 0;
-    return call.launcher == "srun" ? 1 : 2;
-  }
-
-  static bool is_housekeeping(const LaunchCall& call) {
-    constexpr std::array<std::string_view, 12> kPrograms = {
-        "hostname", "scontrol", "nvidia-smi", "mkdir", "cp",   "rm",
-        "sleep",    "rsync",    "ls",         "cat",   "date", "echo"};
-    const std::string& program = call.program;
-    return std::ranges::find(kPrograms, program.substr(program.rfind('/') + 1)) != kPrograms.end();
-  }
-
-  // Returns the last call that launches processes; torchrun and its kind before srun alone.
-  std::optional<std::size_t> main_call() const {
-    std::optional<std::size_t> best;
-    for (std::size_t i = 0; i < calls_.size(); ++i) {
-      if (is_housekeeping(calls_[i])) continue;
-      if (!best || rank(calls_[i]) >= rank(calls_[*best])) best = i;
-    }
-    if (best && calls_[*best].launcher == "ray") return {};
-    return best;
-  }
-
+ private:
   void read_call(std::size_t chosen) {
     const LaunchCall& call = calls_[chosen];
     shape_.launcher = call.launcher;
     for (std::optional<std::size_t> outer = call.outer; outer; outer = calls_[*outer].outer)
       if (calls_[*outer].launcher == "srun") outer_srun_ = &calls_[*outer];
     const LaunchCall* step = call.launcher == "srun" ? &call : outer_srun_;
-    if (step != nullptr) read_step(*step);
+    if (step != nullptr) slurm_.add_step(*step);
     if (call.launcher == "torchrun") read_torchrun(call);
     if (call.launcher == "mpirun" || call.launcher == "horovodrun") read_mpi(call);
     if (call.launcher == "deepspeed") read_deepspeed(call);
     if (call.launcher == "accelerate") read_accelerate(call);
     if (call.launcher == "srun") read_srun();
-    note_other_calls(chosen);
-  }
-
-  // The options of srun hold for its step, over those of the header.
-  void read_step(const LaunchCall& call) {
-    SlurmNumbers step;
-    for (const LaunchOption& option : call.options) add_slurm(step, option, call.line, "srun");
-    const auto over = [&](auto member) {
-      if (step.*member) slurm_.*member = step.*member;
-    };
-    if (step.nodes && !step.tasks && slurm_.tasks && slurm_.tasks_per_node) slurm_.tasks.reset();
-    for (const auto member :
-         {&SlurmNumbers::nodes, &SlurmNumbers::tasks, &SlurmNumbers::tasks_per_node,
-          &SlurmNumbers::gpus_per_node, &SlurmNumbers::gpus, &SlurmNumbers::gpus_per_task})
-      over(member);
-    if (!step.gpu.empty()) slurm_.gpu = step.gpu;
-  }
-
-  // A script may launch several times. Launches with other numbers are noted.
-  void note_other_calls(std::size_t chosen) {
-    const LaunchCall& call = calls_[chosen];
-    const auto key = [](const LaunchCall& one) {
-      std::map<std::string, std::string> numbers;
-      for (const LaunchOption& option : one.options)
-        if (whole(option.value)) numbers[option.name] = option.value;
-      for (const char* rank_of : {"node-rank", "machine-rank", "master-port", "main-process-port"})
-        numbers.erase(rank_of);
-      return numbers;
-    };
-    std::vector<std::string> lines;
-    for (const LaunchCall& other : calls_)
-      if (&other != &call && other.launcher == call.launcher && !is_housekeeping(other) &&
-          key(other) != key(call))
-        lines.push_back(std::to_string(other.line));
-    if (!lines.empty())
-      shape_.assumed.push_back(fmt::format(
-          "{} of line {} is the training; other launches, in line{} {}, have other "
-          "numbers",
-          call.launcher, call.line, lines.size() == 1 ? "" : "s", fmt::join(lines, ", ")));
+    if (auto sentence = other_launches(calls_, chosen)) shape_.assumed.push_back(*sentence);
   }
 
   std::optional<JobNumber> option_number(const LaunchCall& call,
                                          std::initializer_list<std::string_view> names) {
     const LaunchOption* option = call.last(names);
     if (option == nullptr) return {};
-    return number(call.launcher, *option, option->value, call.line);
+    return reader_.number(call.launcher, *option, option->value, call.line);
   }
 
   // --- launchers ---
@@ -284,12 +309,12 @@ class ShapeReader {
       shape_.nodes = JobNumber{1, fmt::format("torchrun without --nnodes (line {})", call.line)};
     } else if (const std::size_t colon = nodes->value.find(':');
                colon != std::string::npos && !only_shell_knows(nodes->value)) {
-      shape_.nodes = number("torchrun", *nodes, nodes->value.substr(colon + 1), call.line);
+      shape_.nodes = reader_.number("torchrun", *nodes, nodes->value.substr(colon + 1), call.line);
       if (shape_.nodes)
         shape_.assumed.push_back(fmt::format("{} is elastic: all {} nodes take part",
                                              shape_.nodes->source, shape_.nodes->value));
     } else {
-      shape_.nodes = number("torchrun", *nodes, nodes->value, call.line);
+      shape_.nodes = reader_.number("torchrun", *nodes, nodes->value, call.line);
     }
     const LaunchOption* processes = call.last({"nproc-per-node"});
     if (processes == nullptr) {
@@ -301,7 +326,7 @@ class ShapeReader {
       refuse_job(file_, place("torchrun", *processes, call.line) + " trains on CPUs",
                  "give a launch on GPUs");
     } else {
-      shape_.per_node = number("torchrun", *processes, processes->value, call.line);
+      shape_.per_node = reader_.number("torchrun", *processes, processes->value, call.line);
     }
     // Each task of srun starts a torchrun of its own.
     if (outer_srun_ != nullptr && slurm_.tasks_per_node && slurm_.tasks_per_node->value > 1)
@@ -322,13 +347,14 @@ class ShapeReader {
 
   // The hosts that the call lists, or those of the hostfile that the user gave.
   std::optional<Hosts> hosts_of(const LaunchCall& call, std::string& source) {
+    const bool of_deepspeed = call.launcher == "deepspeed";  // its -H is a file
     if (const LaunchOption* list = call.last({"H", "host", "hosts"});
-        list != nullptr && !only_shell_knows(list->value)) {
+        list != nullptr && !of_deepspeed && !only_shell_knows(list->value)) {
       source = place(call.launcher, *list, call.line);
       return hosts_of_list(list->value);
     }
     const LaunchOption* listed = call.last({"hostfile", "machinefile", "f", "default-hostfile"});
-    if (call.launcher == "deepspeed" && listed == nullptr) listed = call.last({"H"});
+    if (of_deepspeed && listed == nullptr) listed = call.last({"H"});
     if (!hints_.hosts_file.empty()) {
       source = hints_.hosts_file;
       Hosts hosts = hosts_of_file(hints_.hosts);
@@ -347,7 +373,7 @@ class ShapeReader {
         map != nullptr && map->value.starts_with("ppr:")) {
       const std::vector<std::string> words = parts_of(map->value, ':');
       if (words.size() >= 3 && words[2].starts_with("node"))
-        shape_.per_node = number(call.launcher, *map, words[1], call.line);
+        shape_.per_node = reader_.number(call.launcher, *map, words[1], call.line);
     }
     std::string source;
     if (const std::optional<Hosts> hosts = hosts_of(call, source)) {
@@ -383,7 +409,7 @@ class ShapeReader {
     shape_.nodes = option_number(call, {"num-nodes", "nnodes"});
     if (const LaunchOption* gpus = call.last({"num-gpus", "num-accelerators"});
         gpus != nullptr && gpus->value != "-1")
-      shape_.per_node = number("deepspeed", *gpus, gpus->value, call.line);
+      shape_.per_node = reader_.number("deepspeed", *gpus, gpus->value, call.line);
     if (const LaunchOption* included = call.last({"include", "i"}); included != nullptr)
       return read_include(*included, call.line);
     std::string source;
@@ -470,6 +496,13 @@ class ShapeReader {
   }
 
   void read_header() {
+    for (const LaunchCall& call : calls_)
+      if (call.launcher == "ray")
+        refuse_job(file_,
+                   fmt::format("ray job submit (line {}) runs \"{}\"; its size is in the Python "
+                               "script",
+                               call.line, call.program),
+                   "give the script with Ray Train's ScalingConfig(num_workers=...)");
     if (!slurm_.nodes && !slurm_.tasks && !slurm_.gpus)
       refuse_job(
           file_, "launches no job that is known, and has no #SBATCH line with its size",
@@ -487,136 +520,6 @@ class ShapeReader {
     if (!shape_.per_node && !shape_.world) program_takes_gpus("the script names no launcher");
   }
 
-  // --- Ray ---
-
-  // Returns the arguments of ScalingConfig(...) as text by their names, and the line; nothing where
-  // the text has none. Strings and nested parentheses stay whole.
-  std::optional<std::map<std::string, std::string>> scaling_config(const std::string& text,
-                                                                   std::size_t& line) const {
-    constexpr std::string_view kName = "ScalingConfig(";
-    std::size_t at = std::string::npos;
-    for (std::size_t found = text.find(kName); found != std::string::npos;
-         found = text.find(kName, found + 1)) {
-      const std::size_t begin = text.rfind('\n', found) + 1;
-      if (text.substr(begin, found - begin).find('#') == std::string::npos) at = found;
-    }
-    if (at == std::string::npos) return {};
-    line = 1 + static_cast<std::size_t>(
-                   std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
-    std::map<std::string, std::string> arguments;
-    std::string name;
-    std::string value;
-    int depth = 0;
-    const auto end_argument = [&] {
-      if (!name.empty()) arguments[trim(name)] = trim(value);
-      name.clear();
-      value.clear();
-    };
-    for (std::size_t i = at + kName.size() - 1; i < text.size(); ++i) {
-      const char letter = text[i];
-      if (letter == '#') {
-        i = std::min(text.find('\n', i), text.size() - 1);
-        continue;
-      }
-      if (letter == '(' || letter == '[' || letter == '{') {
-        if (++depth == 1) continue;
-      } else if (letter == ')' || letter == ']' || letter == '}') {
-        if (--depth == 0) {
-          end_argument();
-          return arguments;
-        }
-      } else if (letter == ',' && depth == 1) {
-        end_argument();
-        continue;
-      } else if (letter == '=' && depth == 1 && name.empty()) {
-        name = std::exchange(value, "");
-        continue;
-      }
-      value += letter;
-    }
-    refuse_job(file_, fmt::format("ScalingConfig in line {} has no end", line),
-               "give the whole Python script");
-  }
-
-  static std::string trim(const std::string& text) {
-    const std::size_t begin = text.find_first_not_of(" \t\r\n");
-    if (begin == std::string::npos) return {};
-    return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-  }
-
-  // Names that a Python script sets to a value at the beginning of a line.
-  static std::map<std::string, std::string> python_names(const std::string& text) {
-    std::map<std::string, std::string> names;
-    for (const std::string& line : parts_of(text, '\n')) {
-      const std::size_t equals = line.find('=');
-      if (equals == std::string::npos || equals == 0 || line.compare(equals, 2, "==") == 0)
-        continue;
-      const std::string name = trim(line.substr(0, line.find_first_of(":=")));
-      const std::string value = line.substr(equals + 1);
-      names[name] = trim(value.substr(0, value.find('#')));
-    }
-    return names;
-  }
-
-  bool read_ray(const std::string& text, const std::map<std::string, std::string>& defined) {
-    std::size_t line = 0;
-    const auto arguments = scaling_config(text, line);
-    if (!arguments) {
-      for (const LaunchCall& call : calls_)
-        if (call.launcher == "ray")
-          refuse_job(file_,
-                     fmt::format("ray job submit (line {}) runs \"{}\"; its size is in the Python "
-                                 "script",
-                                 call.line, call.program),
-                     "give the script with Ray Train's ScalingConfig(num_workers=...)");
-      return false;
-    }
-    shape_.launcher = "Ray Train";
-    std::map<std::string, std::string> names = python_names(text);
-    for (const auto& [name, value] : defined) names[name] = value;
-    const auto found = arguments->find("num_workers");
-    const std::string workers = found == arguments->end() ? "1" : found->second;
-    const std::string source =
-        fmt::format("ScalingConfig(num_workers={}) (line {})", workers, line);
-    const std::optional<std::int64_t> count = whole_value(workers, names);
-    if (!count || *count < 1 || *count > kNumberMost)
-      refuse_job(file_, source + " is computed when the script runs, or no number of 1 or more",
-                 fmt::format("say what it is: --define {}=16", workers.substr(0, 40)));
-    if (const auto gpu = arguments->find("use_gpu");
-        gpu == arguments->end() || gpu->second != "True")
-      shape_.assumed.push_back(
-          fmt::format("the workers of line {} use GPUs, though use_gpu is not True", line));
-    shape_.world = JobNumber{*count * gpus_of_worker(*arguments, names, line), source};
-    if (const auto kind = arguments->find("accelerator_type"); kind != arguments->end())
-      slurm_.gpu = quoted_part(kind->second);
-    return true;
-  }
-
-  static std::string quoted_part(const std::string& text) {
-    const std::size_t begin = text.find_first_of("\"'");
-    if (begin == std::string::npos) return text;
-    return text.substr(begin + 1, text.find(text[begin], begin + 1) - begin - 1);
-  }
-
-  // resources_per_worker={"GPU": 2}: each worker trains with two GPUs.
-  std::int64_t gpus_of_worker(const std::map<std::string, std::string>& arguments,
-                              const std::map<std::string, std::string>& names, std::size_t line) {
-    const auto found = arguments.find("resources_per_worker");
-    if (found == arguments.end()) return 1;
-    const std::size_t key = std::min(found->second.find("\"GPU\""), found->second.find("'GPU'"));
-    if (key == std::string::npos) return 1;
-    const std::string rest = found->second.substr(found->second.find(':', key) + 1);
-    const std::string value = trim(rest.substr(0, rest.find_first_of(",}")));
-    const std::optional<std::int64_t> gpus = whole_value(value, names);
-    if (!gpus || *gpus < 1 || *gpus > 1024)
-      refuse_job(file_, fmt::format("a worker of line {} has \"{}\" GPUs", line, value),
-                 "a worker has a whole number of GPUs here");
-    if (*gpus > 1)
-      shape_.assumed.push_back(
-          fmt::format("each worker of line {} has {} GPUs, which run a process each", line, *gpus));
-    return *gpus;
-  }
-
   // --- the whole ---
 
   // Fills in what the launcher leaves open.
@@ -631,7 +534,7 @@ class ShapeReader {
         shape_.world->value % shape_.nodes->value == 0)
       shape_.per_node = JobNumber{shape_.world->value / shape_.nodes->value,
                                   shape_.world->source + " and " + shape_.nodes->source};
-    for (const std::string& source : unknown_)
+    for (const std::string& source : reader_.unknown())
       shape_.assumed.push_back(source +
                                " is known to the shell only: other numbers hold in its "
                                "place");
@@ -640,8 +543,9 @@ class ShapeReader {
       refuse_job(file_, needs_hostfile_ + " lists the hosts, and nothing else says how many",
                  "give that file, too: --hostfile FILE");
     refuse_job(file_,
-               unknown_.empty() ? "does not say on how many nodes the job runs"
-                                : unknown_.front() + " is known to the shell only",
+               reader_.unknown().empty()
+                   ? "does not say on how many nodes the job runs"
+                   : reader_.unknown().front() + " is known to the shell only",
                "say what a variable is with --define NAME=VALUE, or add --nodes 4");
   }
 
@@ -671,17 +575,19 @@ class ShapeReader {
 
   const std::string& file_;
   const JobHints& hints_;
-  SlurmNumbers slurm_;  // of the header, then of the step
+  NumberReader reader_;
+  SlurmJob slurm_;  // of the header, then of the step
   std::vector<LaunchCall> calls_;
   const LaunchCall* outer_srun_ = nullptr;
-  std::vector<std::string> unknown_;  // options whose value only the shell knows
-  std::string needs_hostfile_;        // the option that names one
+  std::string needs_hostfile_;  // the option that names one
   JobShape shape_;
 };
 
 }  // namespace
 
 JobShape job_shape(const std::string& text, const std::string& file, const JobHints& hints) {
+  if (text.find('\0') != std::string::npos)
+    refuse_job(file, "is a binary file", "give the script that launches the job");
   return ShapeReader(file, hints).read(text);
 }
 

@@ -119,10 +119,12 @@ class Expression {
   int* lookups_ = &own_lookups_;  // of names, in all nested expressions together
 };
 
-// Returns the position after the closing parenthesis of "$(" or "(" at `at`.
-std::size_t after_parentheses(std::string_view text, std::size_t at) {
+// Returns the position after the closing parenthesis of "$(" or "(" at `at`; the end of the text
+// where none is among the next `most` letters.
+std::size_t after_parentheses(std::string_view text, std::size_t at,
+                              std::size_t most = std::string_view::npos / 2) {
   int depth = 0;
-  for (std::size_t i = text.find('(', at); i < text.size(); ++i) {
+  for (std::size_t i = text.find('(', at); i < std::min(text.size(), at + most); ++i) {
     if (text[i] == '(') ++depth;
     if (text[i] == ')' && --depth == 0) return i + 1;
   }
@@ -134,7 +136,8 @@ std::string with_values(const std::string& text, const Names& names) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
     if (text.compare(at, 3, "$((") == 0) {
-      const std::size_t end = after_parentheses(text, at);
+      constexpr std::size_t kLettersMost = 256;
+      const std::size_t end = after_parentheses(text, at, kLettersMost);
       if (end >= at + 5 && text.compare(end - 2, 2, "))") == 0) {
         const std::string_view inner = std::string_view(text).substr(at + 3, end - at - 5);
         if (const auto value = whole_value(inner, names)) {
@@ -247,7 +250,7 @@ std::string with_arrays(std::string text, const Arrays& arrays) {
   for (int level = 0; level < kLevels && text.size() < kBytesMost; ++level) {
     std::string result;
     bool changed = false;
-    for (std::size_t at = 0; at < text.size();) {
+    for (std::size_t at = 0; at < text.size() && result.size() < kBytesMost;) {
       const std::size_t close = text.compare(at, 2, "${") == 0 ? text.find('}', at) : text.npos;
       if (close != std::string::npos && close > at + 5) {
         const std::string inner = text.substr(at + 2, close - at - 2);
@@ -366,6 +369,13 @@ void split_glued(LaunchOption& option) {
   option.name = option.given.substr(1);
 }
 
+// NAME=VALUE calls nothing; variables are substituted where they are used.
+bool is_assignment(const std::string& word) {
+  std::size_t end = 0;
+  while (end < word.size() && is_name_letter(word[end])) ++end;
+  return end > 0 && end < word.size() && word[end] == '=';
+}
+
 // Commands that name a launcher without calling it.
 bool only_names(const std::string& command) {
   constexpr std::array<std::string_view, 18> kCommands = {
@@ -400,7 +410,7 @@ class CallReader {
       // A command in quotes: bash -c "torchrun ...".
       constexpr int kDepthMost = 3;
       if (depth < kDepthMost && words[at].find_first_of(" \t") != std::string::npos &&
-          !words[at].starts_with('-'))
+          !words[at].starts_with('-') && !is_assignment(words[at]))
         read_line(words[at], line, depth + 1, outer);
       ++at;
     }

@@ -250,6 +250,35 @@ TEST(Outputs, ALaunchThatCannotRunLeavesNoScenario) {
   EXPECT_FALSE(scratch.holds("made.json"));
 }
 
+// Do the cluster of a launch and that of a fabric run as files of a scenario, and the copy of a
+// scenario on the nodes of a launch?
+TEST(Outputs, ImportedClustersRun) {
+  const Scratch scratch;
+  const std::string launch = "trainyard import launch tests/scenarios/import/launch/";
+  const std::string run =
+      "trainyard run scenarios/first/two_gpus.json --set parallelism.data=32 --set "
+      "training.global_batch_size=32 --set cluster='{\"file\": \"made.json\"}'";
+  for (const std::string& import :
+       {launch + "slurm_torchrun.sh -o made.json",
+        std::string("trainyard import ib-fabric tests/scenarios/import/ib_fabric/rails.txt --node "
+                    "dgx_h100 -o made.json"),
+        std::string("trainyard import ib-fabric "
+                    "tests/scenarios/import/ib_fabric/missing_cable.txt --node dgx_h100 > "
+                    "made.json")}) {
+    SCOPED_TRACE(import);
+    const Outcome imported = scratch.sh(import);
+    EXPECT_EQ(imported.exit, 0) << imported.err;
+    EXPECT_THAT(imported.out + imported.err, testing::HasSubstr("assumed:\n  - "));
+    const Outcome ran = scratch.sh(run);
+    EXPECT_EQ(ran.exit, 0) << ran.err;
+  }
+  const Outcome copied = scratch.sh(
+      launch + "slurm_torchrun.sh --scenario scenarios/llama3/llama3_8b_8xh100.json -o copy.json");
+  EXPECT_EQ(copied.exit, 0) << copied.err;
+  EXPECT_THAT(copied.out, testing::HasSubstr("parallelism.data is 16, not 4"));
+  EXPECT_THAT(scratch.sh("trainyard run copy.json").out, testing::HasSubstr("one step takes"));
+}
+
 // Does the resolved scenario give the same result?
 TEST(Outputs, TheResolvedScenarioGivesTheSameResult) {
   for (const std::string scenario : kScenarios) {

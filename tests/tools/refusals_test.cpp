@@ -58,6 +58,7 @@ std::vector<Refusal> refusals() {
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},
+<<<<<<< HEAD
       {"trainyard import",
        "trainyard import what? accelerate, chakra, deepspeed, hf-config, ib-fabric, kineto, "
        "launch, "
@@ -91,6 +92,25 @@ std::vector<Refusal> refusals() {
        "train.sh --node dgx_h100 -o m.json",
        "scenarios/first/two_gpus.json: has no setting by which a file of deepspeed is known "
        "(`trainyard import --guess scenarios/first/two_gpus.json` finds the format)"},
+=======
+      {"trainyard import launch tests/scenarios/import/launch/contradiction.sh --node dgx_h100",
+       "tests/scenarios/import/launch/contradiction.sh: #SBATCH --nodes 4 (line 2) says 4 nodes, "
+       "torchrun --nnodes 2 (line 4) says 2 (correct the script, or say how many nodes there are "
+       "with --nodes)"},
+      {"trainyard import launch tests/scenarios/import/launch/torchrun_elastic.sh",
+       "tests/scenarios/import/launch/torchrun_elastic.sh: does not say which GPUs it runs on "
+       "(name "
+       "the node type: --node dgx_h100 (trainyard list nodes))"},
+      {"trainyard import ib-fabric scenarios/README.md --node dgx_h100",
+       "scenarios/README.md: is the output of neither ibnetdiscover nor iblinkinfo (give what one "
+       "of them prints (iblinkinfo with or without -l))"},
+      {"trainyard import topo-m tests/scenarios/import/topologies/h100_x8_topo_m.txt --gpu a100",
+       "tests/scenarios/import/topologies/h100_x8_topo_m.txt: no node type in topologies/data has "
+       "the GPU \"a100\" (did you mean \"a100_40gb\" or \"a100_80gb\"?)"},
+      {"trainyard import nccl-topo tests/scenarios/import/topologies/h100_x8.xml --nic 200",
+       "--nic: \"200\" is not the rate of a NIC (write it in bits as NICs are sold (400G, 400Gbps, "
+       "\"400 Gb/s\") or in bytes (\"50 GB/s\"))"},
+>>>>>>> lnch
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},

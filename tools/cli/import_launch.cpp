@@ -73,7 +73,9 @@ LaunchedSizes chosen_sizes(const JobChoice& choice, JobShape& shape) {
     shape.contradictions.clear();
     shape.world.reset();
   }
-  return sizes_of(shape, choice.file);
+  LaunchedSizes sizes = sizes_of(shape, choice.file);
+  if (choice.machine.nodes) shape.nodes = JobNumber{*choice.machine.nodes, "--nodes"};
+  return sizes;
 }
 
 std::string shape_text(const JobShape& shape) {
@@ -86,23 +88,35 @@ std::string shape_text(const JobShape& shape) {
   return text;
 }
 
-// A copy of the scenario on that cluster. Its data-parallel size stays as it is, so a scenario for
-// another number of GPUs is refused with the numbers.
-nlohmann::ordered_json scenario_on(const JobChoice& choice, const LaunchedCluster& launched,
-                                   const JobShape& shape) {
+// A copy of the scenario on that cluster. Its own fabric stays, and its replicas fill the cluster
+// where whole replicas do. Sentences for what it changes are added to `assumed`.
+nlohmann::ordered_json scenario_on(const JobChoice& choice, LaunchedCluster launched,
+                                   std::vector<std::string>& assumed) {
+  const TrainingPlan plan = load_scenario(choice.scenario, {}).plan;
   nlohmann::ordered_json scenario = parse_json(choice.scenario, read_file(choice.scenario));
-  if (!scenario.is_object())
-    throw InputError(Problem{choice.scenario, "", "is no scenario", "give a scenario's file"});
-  nlohmann::ordered_json cluster = launched.section;
-  // The scenario's own fabric stays where it joins nodes.
-  if (scenario.contains("cluster") && scenario["cluster"].is_object() &&
-      scenario["cluster"].contains("fabric") && launched.section["nodes"] > 1)
-    cluster["fabric"] = scenario["cluster"]["fabric"];
-  scenario["cluster"] = cluster;
+  const auto fabric = nlohmann::ordered_json::json_pointer("/cluster/fabric");
+  if (scenario.contains(fabric) && launched.section["nodes"] > 1) {
+    launched.section["fabric"] = scenario[fabric];
+    std::erase_if(assumed, [](const std::string& one) { return one.starts_with("the fabric is"); });
+    assumed.push_back("the fabric is that of " + choice.scenario);
+  }
+  scenario["cluster"] = launched.section;
+  const std::int64_t replica = plan.world() / plan.parallelism.data;
+  const std::int64_t replicas = launched.world / replica;
+  if (launched.world % replica == 0 && replicas != plan.parallelism.data) {
+    scenario["parallelism"]["data"] = replicas;
+    assumed.push_back(
+        fmt::format("parallelism.data is {}, not {}, so that replicas of {} GPUs fill "
+                    "the cluster; the batch stays",
+                    replicas, plan.parallelism.data, replica));
+  }
+  if (scenario.erase("published") > 0)
+    assumed.push_back("published results of " + choice.scenario +
+                      " are of another cluster: left out");
   if (!scenario.contains("assumptions") || !scenario["assumptions"].is_array())
     scenario["assumptions"] = nlohmann::ordered_json::array();
   scenario["assumptions"].push_back(fmt::format("nodes and processes as in {}", choice.file));
-  for (const std::string& sentence : shape.assumed) scenario["assumptions"].push_back(sentence);
+  for (const std::string& sentence : assumed) scenario["assumptions"].push_back(sentence);
   return scenario;
 }
 
@@ -117,9 +131,9 @@ Exit import_job(const JobChoice& choice) {
   for (const std::string& sentence : launched.assumed) shape.assumed.push_back(sentence);
   nlohmann::ordered_json written = launched.section;
   if (!choice.scenario.empty()) {
-    written = scenario_on(choice, launched, shape);
+    written = scenario_on(choice, launched, shape.assumed);
     // A scenario that Trainyard cannot run is refused before anything is written.
-    (void)read_scenario_document(choice.scenario, written);
+    (void)read_scenario_document(choice.out.empty() ? choice.scenario : choice.out, written);
   }
   const std::string text = written.dump(2) + "\n";
   if (choice.out.empty()) {

@@ -192,7 +192,7 @@ TEST(JobShape, FilesThatLaunchNothingAreRefused) {
   EXPECT_THAT(job_refusal(std::string("\x7f"
                                       "ELF\0\1\2\n\xff\xfe",
                                       10)),
-              HasSubstr(nothing));
+              HasSubstr("is a binary file"));
   EXPECT_THAT(job_refusal("#!/bin/bash\necho hello\n"), HasSubstr(nothing));
   EXPECT_THAT(job_refusal("\tGPU0\tGPU1\nGPU0\tX\tNV18\n"), HasSubstr(nothing));
   EXPECT_THAT(job_refusal("x = ScalingConfig(num_workers=4,\n"), HasSubstr("has no end"));
