@@ -44,12 +44,10 @@ std::vector<Hostile> hostile_files() {
        "trainyard import megatron freq.sh" + kImport, "--moe-layer-freq is"},
       {"byte.sh", small + "--recompute-granularity full --recompute-method \xff",
        "trainyard import megatron byte.sh" + kImport, "recompute_method"},
-<<<<<<< HEAD
       {"deep.yaml", "model: " + repeated("[", 200'000),
        "trainyard import nanotron deep.yaml" + kImport, "deep.yaml: line 1: is nested deeper"},
       {"keys.toml", "[model]\nflavor = \"\xff\"\n",
        "trainyard import torchtitan keys.toml" + kImport, "model.flavor is"},
-=======
       {"deep.sh", "torchrun --nnodes " + repeated("$((", 100'000) + " x.py\n",
        "trainyard import launch deep.sh --node dgx_h100", "is known to the shell only"},
       {"array.sh",
@@ -60,7 +58,6 @@ std::vector<Hostile> hostile_files() {
        "ScalingConfig in line 1 has no end"},
       {"fabric.txt", "Switch\t40 \"S-1\"\n" + repeated("[1]", 200'000),
        "trainyard import ib-fabric fabric.txt --node dgx_h100", "fabric.txt: line 2: \"[1][1]"},
->>>>>>> lnch
       {"topo.txt", "\tGPU0\tGPU1\nGPU0\tX\tNV" + std::string(100'000, '9') + "\n",
        "trainyard import topo-m topo.txt --gpu h100", "topo.txt: line 2: GPU0 to GPU1 is"},
       {"log.json", "{\"results\": " + repeated("[", 200'000),

@@ -58,7 +58,6 @@ std::vector<Refusal> refusals() {
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},
-<<<<<<< HEAD
       {"trainyard import",
        "trainyard import what? accelerate, chakra, deepspeed, hf-config, ib-fabric, kineto, "
        "launch, "
@@ -92,7 +91,6 @@ std::vector<Refusal> refusals() {
        "train.sh --node dgx_h100 -o m.json",
        "scenarios/first/two_gpus.json: has no setting by which a file of deepspeed is known "
        "(`trainyard import --guess scenarios/first/two_gpus.json` finds the format)"},
-=======
       {"trainyard import launch tests/scenarios/import/launch/contradiction.sh --node dgx_h100",
        "tests/scenarios/import/launch/contradiction.sh: #SBATCH --nodes 4 (line 2) says 4 nodes, "
        "torchrun --nnodes 2 (line 4) says 2 (correct the script, or say how many nodes there are "
@@ -110,7 +108,6 @@ std::vector<Refusal> refusals() {
       {"trainyard import nccl-topo tests/scenarios/import/topologies/h100_x8.xml --nic 200",
        "--nic: \"200\" is not the rate of a NIC (write it in bits as NICs are sold (400G, 400Gbps, "
        "\"400 Gb/s\") or in bytes (\"50 GB/s\"))"},
->>>>>>> lnch
       {"trainyard runn x.json", R"("trainyard runn" is not a command (did you mean "run"?))"},
       {"trainyard show topo",
        R"("trainyard show topo" is not a command (known: topology, workload, cost))"},
