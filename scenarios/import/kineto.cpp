@@ -560,15 +560,15 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-KinetoFile read_kineto_file(const std::filesystem::path& file) {
-  InputStream input(file);
-  Handler handler(file.string());
-  (void)nlohmann::json::sax_parse(input.stream(), &handler);
+KinetoFile read_kineto_stream(const std::string& name, std::istream& stream) {
+  Handler handler(name);
+  (void)nlohmann::json::sax_parse(stream, &handler);
   return handler.finish();
 }
 
 GpuTrace read_kineto(const std::filesystem::path& file) {
-  KinetoFile read = read_kineto_file(file);
+  InputStream input(file);
+  KinetoFile read = read_kineto_stream(file.string(), input.stream());
   if (!read.step_times_s.empty()) refuse(file.string(), "", "is a list of numbers, not a trace");
   return std::move(read.trace);
 }

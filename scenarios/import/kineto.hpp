@@ -19,6 +19,8 @@
 #pragma once
 
 #include <filesystem>
+#include <istream>
+#include <string>
 #include <vector>
 
 #include "scenarios/import/gpu_trace.hpp"
@@ -33,9 +35,10 @@ struct KinetoFile {
 
 // Throws InputError for a file that is no JSON, is truncated or damaged, has no kernel, has a
 // kernel without a time or with a negative duration, or shows several ranks.
-[[nodiscard]] KinetoFile read_kineto_file(const std::filesystem::path& file);
+// `name` is the file's in messages.
+[[nodiscard]] KinetoFile read_kineto_stream(const std::string& name, std::istream& stream);
 
-// The same for a file that must be a trace.
+// Reads a file that must be a trace. Throws InputError.
 [[nodiscard]] GpuTrace read_kineto(const std::filesystem::path& file);
 
 }  // namespace trainyard

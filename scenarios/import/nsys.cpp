@@ -404,6 +404,8 @@ class NsysReader {
 }  // namespace
 
 bool is_sqlite(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return false;  // a pipe is read only once
   std::ifstream in(file, std::ios::binary);
   std::array<char, kMagic.size()> begin{};
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));

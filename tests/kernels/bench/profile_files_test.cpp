@@ -10,6 +10,7 @@
 #include "kernels/bench/collective_rows.hpp"
 #include "kernels/bench/shapes_file.hpp"
 #include "kernels/gpu.hpp"
+#include "kernels/profile.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -102,6 +103,38 @@ TEST(ProfileFiles, ARunAnswersMeasuredShapesAsMeasured) {
   Gemm gradient = wide_gemm;
   gradient.pass = GemmPass::WeightGrad;
   EXPECT_DOUBLE_EQ(model->cost(gradient).time.value(), plain->cost(gradient).time.value());
+}
+
+// Do kernels from traces have exactly their time in a step? At burst clock they are faster by the
+// profile's sustained time, an earlier measurement of the same kernel alone gives way, and other
+// shapes are unchanged. A second import replaces the row of its kernel.
+TEST(ProfileFiles, TracedKernelsHaveTheirTimeInAStep) {
+  const auto base = Json::parse(read_file(data_file("kernels/profiles", "h100")));
+  const auto alone = profile_of("580", {{wide_gemm, {300, 299, 301}, ""}});
+  const Json origin = {{"gpu", "NVIDIA H100"}, {"date", "2026-11-26"}};
+  const Json once = with_traced(with_measured(base, alone), {{wide_gemm, 500.0, 7}}, origin);
+  const Json twice = with_traced(once, {{wide_gemm, 400.0, 3}}, origin);
+  EXPECT_EQ(once["measured"]["rows"].size(), 2U);
+  ASSERT_EQ(twice["measured"]["rows"].size(), 2U);
+  EXPECT_EQ(twice["measured"]["rows"][1]["repetitions"], 3);
+  EXPECT_EQ(with_measured(twice, alone)["measured"]["rows"].size(), 2U) << "both kinds are kept";
+  const std::string file = scratch("traced.json");
+  write_file(file, twice.dump(1));
+  const auto step = load_cost_model(file, Clock::Sustained);
+  const Cost cost = step->cost(wide_gemm);
+  EXPECT_DOUBLE_EQ(cost.time.value(), 400e-6);
+  EXPECT_EQ(cost.provenance, Provenance::Measured);
+  EXPECT_TRUE(cost.in_step);
+  const auto plain = load_cost_model("h100", Clock::Sustained);
+  EXPECT_FALSE(plain->cost(wide_gemm).in_step);
+  write_file(file, with_traced(base, {{wide_gemm, 400.0, 3}}, origin).dump(1));
+  EXPECT_DOUBLE_EQ(load_cost_model(file, Clock::Sustained)->cost(larger).time.value(),
+                   plain->cost(larger).time.value());
+  const double launch_s = load_profile("h100").gemm.tile.launch.value();
+  const double sustained = load_profile("h100").gemm.sustained_time;
+  EXPECT_GT(sustained, 1.0);
+  EXPECT_NEAR(load_cost_model(file, Clock::Burst)->cost(wide_gemm).time.value(),
+              launch_s + (400e-6 - launch_s) / sustained, 1e-12);
 }
 
 // Does measured interference become the factors of the profile? 16 and 32 of an H200's 132 SMs held

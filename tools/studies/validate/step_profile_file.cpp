@@ -8,7 +8,6 @@
 
 #include "scenarios/import/kineto.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/files.hpp"
 #include "sim/base/input_stream.hpp"
 #include "sim/base/median.hpp"
 #include "sim/base/utf8.hpp"
@@ -73,11 +72,17 @@ std::vector<KindSpan> spans_of(const GpuTrace& trace, const TracedStep& window) 
   return spans;
 }
 
-// The first character that is no space; 0 for an empty file.
-char first_character(const std::filesystem::path& file) {
-  InputStream input(file);
-  char first = 0;
-  return input.stream() >> first ? first : '\0';
+// The rest of a small file.
+std::string text_of(const std::string& file, std::istream& stream) {
+  constexpr std::size_t most_bytes = std::size_t{64} << 20U;
+  std::string text;
+  std::string piece(std::size_t{1} << 16U, '\0');
+  while (stream.read(piece.data(), static_cast<std::streamsize>(piece.size())),
+         stream.gcount() > 0) {
+    text.append(piece, 0, static_cast<std::size_t>(stream.gcount()));
+    if (text.size() > most_bytes) refuse(file, "holds more than 64 MiB, and no trace");
+  }
+  return text;
 }
 
 }  // namespace
@@ -108,17 +113,20 @@ StepProfile step_profile(const GpuTrace& trace) {
 // everything else is lines of step times.
 std::vector<StepProfile> read_step_profiles(const std::filesystem::path& file,
                                             const NsysOptions& options) {
-  const char first = first_character(file);
+  const std::string name = file.string();
   const bool report = file.extension() == ".nsys-rep" || file.extension() == ".qdrep";
-  std::vector<StepProfile> profiles;
   if (report || is_sqlite(file)) {
+    std::vector<StepProfile> profiles;
     for (const GpuTrace& trace : read_nsys(file, options)) profiles.push_back(step_profile(trace));
     return profiles;
   }
-  if (first == '\0') refuse(file.string(), "is empty");
-  if (first != '{' && first != '[') return {of_lines(file.string(), as_utf8(read_file(file)))};
-  const KinetoFile read = read_kineto_file(file);
-  if (!read.step_times_s.empty()) return {of_times(file.string(), read.step_times_s)};
+  // Opened once, since it may be a pipe.
+  InputStream input(file);
+  const int first = (input.stream() >> std::ws).peek();
+  if (first == std::istream::traits_type::eof()) refuse(name, "is empty");
+  if (first != '{' && first != '[') return {of_lines(name, as_utf8(text_of(name, input.stream())))};
+  const KinetoFile read = read_kineto_stream(name, input.stream());
+  if (!read.step_times_s.empty()) return {of_times(name, read.step_times_s)};
   return {step_profile(read.trace)};
 }
 

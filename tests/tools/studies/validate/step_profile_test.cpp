@@ -218,7 +218,7 @@ TEST(StepDiff, NamesTheLargestDifferencesAndWhatWouldCloseThem) {
   for (const char* part :
        {"Rank 3, t.json: step simulated 800.00 ms, measured 1000.00 ms, -20.0 %",
         "The simulated step is 200.00 ms (20.0 %) shorter than the measured one: gemm -160.00 ms, "
-        "idle\n-40.00 ms, attention +10.00 ms.",
+        "idle -40.00\nms, attention +10.00 ms.",
         "kernels/profiles/h100.json#/gemm/sustained_time/value x 1.250",
         "all_gather: nothing of the kind is simulated"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
