@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 import trainyard as ty
-from conftest import SMALL
+from conftest import SMALL, same
 
 
 def written(command, path, *arguments):
@@ -16,7 +16,7 @@ def written(command, path, *arguments):
 def test_explain_is_the_command(command, tmp_path):
     study = ty.explain(SMALL, training__recompute="full")
     expected, text = written(command, tmp_path / "a.json", "explain", SMALL, "--set", "training.recompute=full")
-    assert study.document == expected and text.endswith(study.text)
+    assert same(study.document, expected) and text.endswith(study.text)
     savings = study.sensitivities["saving"]
     assert len(savings) > 5 and list(savings) == sorted(savings, reverse=True)
     assert study.causes["time_s"].sum() == pytest.approx(expected["critical_path"]["time_s"], rel=1e-9)
@@ -27,7 +27,7 @@ def test_compare_is_the_command(command, tmp_path):
     study = ty.compare(SMALL, changes=[{"training.recompute": "full", "training.micro_batch_size": 2}])
     expected, text = written(command, tmp_path / "a.json", "compare", SMALL, "--set", "training.recompute=full",
                              "training.micro_batch_size=2")
-    assert study.document == expected and str(study) == text
+    assert same(study.document, expected) and str(study) == text
     assert list(study.sides["name"]) == ["A", "B"]
     assert set(study.differences["path"]) == {"training.recompute", "training.micro_batch_size"}
     assert len(study.steps) == 2
@@ -53,7 +53,7 @@ def test_search_is_the_command(command, tmp_path):
     study = ty.search(SMALL, over=over, top=3, price_per_gpu_hour=2.0)
     expected, text = written(command, tmp_path / "a.json", "search", SMALL, "--over", "parallelism.pipeline=1",
                              "--over", "training.micro_batch_size=1", "--top", 3, "--price", 2)
-    assert study.document == expected and str(study) == text
+    assert same(study.document, expected) and str(study) == text
     assert len(study.best) == min(3, len(expected["best"])) > 0 and len(study.front) > 0
     assert study.counts["simulated"] > 0
     best = study.best.iloc[0]
@@ -66,7 +66,7 @@ def test_memory_is_the_command(command, tmp_path):
     study = ty.memory(scenario, too_much)
     expected, text = written(command, tmp_path / "a.json", "memory", scenario, "--set", "training.micro_batch_size=8",
                              "--set", "training.global_batch_size=64")
-    assert study.document == expected and str(study) == text
+    assert same(study.document, expected) and str(study) == text
     assert len(study.stages) > 0
 
 
@@ -74,16 +74,16 @@ def test_collective_is_the_command(command, tmp_path):
     study = ty.collective("all_reduce", nodes=2, algorithms=["ring", "nccl"], sizes="1MiB:1GiB:4")
     expected, text = written(command, tmp_path / "a.json", "collective", "all_reduce", "--nodes", 2, "--algorithms",
                              "ring,nccl", "--sizes", "1MiB:1GiB:4")
-    assert study.document == expected and str(study) == text
+    assert same(study.document, expected) and str(study) == text
     assert len(study.rows) == 12 and set(study.rows["algorithm"]) == {"ring", "nccl"}
-    assert study.svg().startswith("<svg") and "<pre>" in study._repr_html_()
+    assert "</svg>" in study.svg() and "<pre>" in study._repr_html_()
 
 
 def test_groups_at_once_are_those_of_the_command(command, tmp_path):
     study = ty.collective("all_reduce", nodes=2, split="data=8", sizes="64MiB")
     expected, text = written(command, tmp_path / "a.json", "collective", "all_reduce", "--nodes", 2, "--split", "data=8",
                              "--sizes", "64MiB")
-    assert study.document == expected and str(study) == text
+    assert same(study.document, expected) and str(study) == text
     assert list(study.rows["slowdown"]) == [row["slowdown"] for row in expected]
 
 
@@ -92,7 +92,7 @@ def test_a_log_of_nccl_tests_is_next_to_the_predictions(command, tmp_path):
     study = ty.collective("all_reduce", measured=log, algorithms="nccl")
     expected, text = written(command, tmp_path / "a.json", "collective", "all_reduce", "--measured", log,
                              "--algorithms", "nccl")
-    assert study.document == expected and str(study) == text
+    assert same(study.document, expected) and str(study) == text
     assert study.rows["error"].abs().mean() < 1.0
 
 
@@ -103,7 +103,7 @@ def test_a_trace_reads_back_as_the_run_it_came_from(command, tmp_path):
     study = ty.validate(small, tmp_path / "measured.json")
     assert str(study) == command("validate", small, "--against", tmp_path / "measured.json")
     assert len(study.kinds) > 3
-    assert list(study.kinds["measured_s"]) == pytest.approx(list(study.kinds["simulated_s"]), rel=1e-6)
+    assert list(study.kinds["measured_s"]) == pytest.approx(list(study.kinds["simulated_s"]), rel=1e-4)  # a trace has nanoseconds
     assert list(study.steps["difference_s"]) == pytest.approx([0.0], abs=1e-6)
     with pytest.raises(ty.InputError, match="no rank"):
         ty.validate(small, tmp_path / "measured.json", rank=2)

@@ -53,7 +53,7 @@ def test_a_sweep_has_the_rows_of_the_command(expected, command, tmp_path):
     rows = {row["key"]: row for row in map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())}
     assert sorted(rows) == sorted(expected["key"])
     for _, row in expected.iterrows():
-        assert row["step_time_s"] == rows[row["key"]]["result"]["step_time_s"]
+        assert row["step_time_s"] == pytest.approx(rows[row["key"]]["result"]["step_time_s"], rel=1e-9)
         assert row["in.training.recompute"] == row["training.recompute"]
     assert set(expected["status"]) == {"fits"}
 
@@ -61,7 +61,7 @@ def test_a_sweep_has_the_rows_of_the_command(expected, command, tmp_path):
 def test_rows_are_those_of_single_runs(expected):
     for _, row in expected.iterrows():
         one = ty.run(SMALL, {path: row[path] for path in AXES})
-        assert (row["step_time_s"], row["mfu"]) == (one.step_time_s, one.mfu)
+        assert (row["step_time_s"], row["mfu"]) == pytest.approx((one.step_time_s, one.mfu), rel=1e-9)
 
 
 def test_equal_points_run_once_and_have_a_row_each(tmp_path):
@@ -71,7 +71,7 @@ def test_equal_points_run_once_and_have_a_row_each(tmp_path):
 
 
 def test_points_without_a_result_say_why():
-    frame = ty.sweep(ty.Grid(SMALL, {"parallelism.tensor": [1, 3]}))
+    frame = ty.sweep(ty.Grid(SMALL, {"parallelism.tensor": [4, 3]}))
     assert list(frame["status"])[1] == "refused" and "tensor" in frame["message"][1]
     assert pandas.isna(frame["step_time_s"][1])
 
@@ -79,10 +79,11 @@ def test_points_without_a_result_say_why():
 def test_documents_and_objects_sweep_as_files_do(expected):
     document = json.loads(open(SMALL).read())
     frame = ty.sweep(ty.Grid(document, AXES))
-    assert list(frame["step_time_s"]) == list(expected["step_time_s"])
+    assert list(frame["step_time_s"]) == pytest.approx(list(expected["step_time_s"]), rel=1e-9)
     other = ty.Grid({**document, "engine": "ideal"}, AXES)
     assert not set(point.key for point in other) & set(frame["key"])
-    assert list(ty.sweep(ty.Grid(ty.Scenario.from_file(SMALL), AXES))["step_time_s"]) == list(expected["step_time_s"])
+    times = ty.sweep(ty.Grid(ty.Scenario.from_file(SMALL), AXES))["step_time_s"]
+    assert list(times) == pytest.approx(list(expected["step_time_s"]), rel=1e-9)
 
 
 def executors():

@@ -11,9 +11,14 @@ std::shared_mutex& fork_lock() {
   return lock;
 }
 
+namespace {
+
+constexpr std::chrono::milliseconds kBetween{50};  // calls of Python
+
+}  // namespace
+
 void Call::ask_python(double done, double all) {
-  using namespace std::chrono_literals;
-  next_ = Clock::now() + 50ms;
+  next_look_ = Clock::now() + kBetween;
   const py::gil_scoped_acquire gil;
   try {
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -26,11 +31,13 @@ void Call::ask_python(double done, double all) {
 
 void Call::tell(double done, double all) {
   // The last piece of work is always reported.
-  if (!raised_ && (done >= all || Clock::now() >= next_)) ask_python(done, all);
+  if (raised_ || (done < all && Clock::now() < next_tell_)) return;
+  next_tell_ = Clock::now() + kBetween;
+  ask_python(done, all);
 }
 
 bool Call::end() {
-  if (!raised_ && Clock::now() >= next_) ask_python(0.0, 0.0);
+  if (!raised_ && Clock::now() >= next_look_) ask_python(0.0, 0.0);
   if (raised_) throw Cancelled("interrupted");
   return false;
 }

@@ -28,13 +28,15 @@ class Call {
   // REQUIRES: the GIL is held here and in the destructor.
   explicit Call(pybind11::object progress) : progress_(std::move(progress)) {}
 
-  // Runs `work` without the GIL. What Python raised meanwhile, such as KeyboardInterrupt, takes the
+  // Runs `work`, which returns a value, without the GIL. What Python raised meanwhile, such as KeyboardInterrupt, takes the
   // place of Cancelled.
   template <class Work>
   auto run(const Work& work) {
     try {
-      const pybind11::gil_scoped_release released;
-      return work();
+      auto answer = released(work);
+      // A function of progress may raise at the last piece of work, which nothing can cancel.
+      if (raised_) throw Cancelled("interrupted");
+      return answer;
     } catch (const Cancelled&) {
       if (!raised_) throw;
       throw pybind11::error_already_set(std::move(*raised_));
@@ -66,12 +68,19 @@ class Call {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  template <class Work>
+  static auto released(const Work& work) {
+    const pybind11::gil_scoped_release without_gil;
+    return work();
+  }
   void ask_python(double done, double all);
 
   pybind11::object progress_;
   std::optional<pybind11::error_already_set> raised_;
   std::stop_source stop_;
-  Clock::time_point next_ = Clock::now();
+  Clock::time_point next_look_ = Clock::now();  // for signals
+  Clock::time_point next_tell_ = Clock::now();
 };
 
 }  // namespace trainyard::python

@@ -1,6 +1,9 @@
 // The module trainyard-simgrid: the only translation unit of the program that is linked to SimGrid.
 #include <fmt/core.h>
 
+#include <array>
+#include <csignal>
+#include <cstddef>
 #include <deque>
 
 #include "sim/engine/simgrid/fluid_solver.hpp"
@@ -35,6 +38,34 @@ class HeardEngine : public s4u::Engine {
   FluidSolver::Listener& listener_;
 };
 
+// A new engine of SimGrid handles signals: Ctrl-C would print a text of SimGrid and end the process,
+// also when a program that embeds Trainyard (Python) handles it itself. This object gives the
+// signals back.
+class KeptSignals {
+ public:
+  KeptSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      ::sigaction(kSignals.at(i), nullptr, &before_.at(i));
+  }
+  ~KeptSignals() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      ::sigaction(kSignals.at(i), &before_.at(i), nullptr);
+  }
+  KeptSignals(const KeptSignals&) = delete;
+  KeptSignals& operator=(const KeptSignals&) = delete;
+  KeptSignals(KeptSignals&&) = delete;
+  KeptSignals& operator=(KeptSignals&&) = delete;
+
+ private:
+  static constexpr std::array kSignals = {SIGINT, SIGSEGV, SIGBUS};
+  std::array<struct sigaction, kSignals.size()> before_ = {};
+};
+
+HeardEngine make_engine(FluidSolver::Listener& listener) {
+  const KeptSignals kept;
+  return HeardEngine(listener);
+}
+
 struct Transfer {
   std::uint32_t number = 0;
   s4u::CommPtr comm = nullptr;
@@ -51,7 +82,7 @@ bool HeardEngine::connect_callbacks() {
 class SimgridSolver final : public FluidSolver {
  public:
   explicit SimgridSolver(Listener& listener)
-      : engine_(listener), zone_(shim::make_zone(engine_, "world")) {}
+      : engine_(make_engine(listener)), zone_(shim::make_zone(engine_, "world")) {}
 
   void add_link(const LinkSpec& link) override {
     links_.push_back(shim::make_link(zone_, fmt::format("link {}", links_.size()), link.units_per_s,

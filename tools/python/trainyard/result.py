@@ -58,6 +58,11 @@ def table(rows: Any) -> pandas.DataFrame:
     return pandas.json_normalize(rows)
 
 
+def inline_svg(document: str) -> str:
+    """An SVG document as part of a page: without its XML declaration."""
+    return document[document.find("<svg"):] if "<svg" in document else ""
+
+
 def simulated(point: Point, what_if: WhatIf, progress: Any) -> Result:
     run = _core.simulate(point.scenario(), _memo, progress, **what_if.arguments())
     return Result(None, run.fits(), point, what_if, run)
@@ -255,7 +260,7 @@ class Result:
                        for key, value in figures if value is not None)
         rows += f"<tr><th>fits</th><td>{'yes' if self.fits else 'no'}</td></tr>"
         return (f"<p><b>{html.escape(str(title))}</b></p><table>{rows}</table>"
-                + (self._repr_svg_() or ""))
+                + inline_svg(self._repr_svg_() or ""))
 
 
 def _resolved_point(document: dict[str, Any]) -> Point:

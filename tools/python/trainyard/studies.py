@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 from . import _core
 from ._points import Progress, ScenarioLike, override_text, overrides_of, point_of, progress_bar
-from .result import WhatIf, simulated, table
+from .result import WhatIf, inline_svg, simulated, table
 
 if TYPE_CHECKING:
     import pandas
@@ -46,7 +46,7 @@ class Study:
         return self._svg or None
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.text)}</pre>" + self._svg
+        return f"<pre>{html.escape(self.text)}</pre>" + inline_svg(self._svg)
 
 
 class Explanation(Study):

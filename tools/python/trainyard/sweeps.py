@@ -59,7 +59,7 @@ def _axis(paths: str | tuple[str, ...], values: Sequence[Any]) -> list[dict[str,
     if isinstance(paths, str):
         return [{paths: value} for value in values]
     for value in values:
-        if isinstance(value, str) or len(value) != len(paths):
+        if isinstance(value, str) or not isinstance(value, Sequence) or len(value) != len(paths):
             raise ValueError(f"{value!r} must have a value for each of {', '.join(paths)}")
     return [dict(zip(paths, value)) for value in values]
 
@@ -100,7 +100,7 @@ def _frame(points: list[Point], rows: list[dict[str, Any]]) -> pandas.DataFrame:
 
     return pandas.DataFrame([
         {**point.values, **{key: row[key] for key in ("key", "status", "message")},
-         **(row["result"] or {}),
+         **(row["result"] or {"step_time_s": None}),
          **{f"in.{path}": value for path, value in (row["inputs"] or {}).items()}}
         for point, row in zip(points, rows)])
 

@@ -22,7 +22,7 @@ namespace trainyard {
 
 namespace {
 
-[[noreturn]] void refuse(std::string where, std::string problem, std::string hint) {
+[[noreturn]] void refuse_option(std::string where, std::string problem, std::string hint) {
   throw InputError(Problem{.file = std::move(where),
                            .pointer = {},
                            .problem = std::move(problem),
@@ -35,7 +35,7 @@ DataType chosen_type(const std::string& name) {
     names.emplace_back(to_string(type));
     if (names.back() == name) return type;
   }
-  refuse({}, fmt::format("there is no type \"{}\"", name), suggestion(name, names));
+  refuse_option({}, fmt::format("there is no type \"{}\"", name), suggestion(name, names));
 }
 
 // Whether the name is more than a name of the registry: the file of a user's algorithm, or a
@@ -48,8 +48,8 @@ void check_algorithm(const std::string& name, CollectiveOp op, const std::string
   const std::vector<std::string> known = study_algorithms(op);
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   if (is_file_or_has_argument(name) && find_algorithm(op, name) != nullptr) return;
-  refuse(option, fmt::format("there is no algorithm \"{}\" for {}", name, to_string(op)),
-         suggestion(name, known));
+  refuse_option(option, fmt::format("there is no algorithm \"{}\" for {}", name, to_string(op)),
+                suggestion(name, known));
 }
 
 std::vector<std::string> chosen_algorithms(const StudyOptions& choice, CollectiveOp op) {
@@ -66,9 +66,9 @@ std::vector<std::string> chosen_algorithms(const StudyOptions& choice, Collectiv
 std::vector<std::uint32_t> ranks_of_nodes(const Cluster& cluster, std::uint32_t per_node) {
   const std::uint32_t most = cluster.facts().gpus_per_node;
   if (per_node > most) {
-    refuse("--ranks-per-node",
-           fmt::format("{} are more than the {} GPUs of a node", per_node, most),
-           fmt::format("use 1 to {}", most));
+    refuse_option("--ranks-per-node",
+                  fmt::format("{} are more than the {} GPUs of a node", per_node, most),
+                  fmt::format("use 1 to {}", most));
   }
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t gpu = 0; gpu < cluster.gpus().size(); ++gpu)
@@ -85,10 +85,11 @@ std::vector<std::uint32_t> chosen_ranks(const StudyOptions& choice, const Cluste
                                         CollectiveOp op) {
   std::vector<std::uint32_t> ranks = listed_ranks(choice, cluster);
   if (op == CollectiveOp::SendRecv && ranks.size() != 2) {
-    refuse({}, fmt::format("send_recv is between 2 ranks, not {}", ranks.size()),
-           "name the sender and the receiver: --ranks 0,1");
+    refuse_option({}, fmt::format("send_recv is between 2 ranks, not {}", ranks.size()),
+                  "name the sender and the receiver: --ranks 0,1");
   }
-  if (ranks.size() < 2) refuse({}, "a collective needs 2 ranks or more", "choose more ranks");
+  if (ranks.size() < 2)
+    refuse_option({}, "a collective needs 2 ranks or more", "choose more ranks");
   return ranks;
 }
 
@@ -118,8 +119,8 @@ std::string chosen_engine(const StudyOptions& choice) {
   std::vector<std::string> names;
   for (const EngineEntry& engine : engines()) names.emplace_back(engine.name);
   if (std::ranges::count(names, choice.engine) > 0) return choice.engine;
-  refuse("--engine", fmt::format("there is no engine \"{}\"", choice.engine),
-         suggestion(choice.engine, names));
+  refuse_option("--engine", fmt::format("there is no engine \"{}\"", choice.engine),
+                suggestion(choice.engine, names));
 }
 
 std::vector<std::int64_t> sizes_of(const MeasuredTimes& measured) {
@@ -136,19 +137,20 @@ void check_shape(const MeasuredTimes& measured, const Cluster& cluster,
   std::sort(nodes.begin(), nodes.end());
   const auto count = std::unique(nodes.begin(), nodes.end()) - nodes.begin();
   if (measured.ranks == ranks.size() && measured.nodes == count) return;
-  refuse(measured.file,
-         fmt::format("measured {} ranks on {} nodes, and the group has {} on {}", measured.ranks,
-                     measured.nodes, ranks.size(), count),
-         "describe the cluster that was measured: --node, --nodes, --ranks-per-node");
+  refuse_option(measured.file,
+                fmt::format("measured {} ranks on {} nodes, and the group has {} on {}",
+                            measured.ranks, measured.nodes, ranks.size(), count),
+                "describe the cluster that was measured: --node, --nodes, --ranks-per-node");
 }
 
 }  // namespace
 
 ClusterSpec chosen_cluster(const StudyOptions& choice) {
-  if (choice.nodes && *choice.nodes == 0) refuse("--nodes", "0 nodes have no GPU", "use 1 or more");
+  if (choice.nodes && *choice.nodes == 0)
+    refuse_option("--nodes", "0 nodes have no GPU", "use 1 or more");
   if (choice.nodes && *choice.nodes > kNodesMost)
-    refuse("--nodes", fmt::format("{} are more than {}", *choice.nodes, kNodesMost),
-           "use as many as there are in a cluster");
+    refuse_option("--nodes", fmt::format("{} are more than {}", *choice.nodes, kNodesMost),
+                  "use as many as there are in a cluster");
   if (!choice.cluster.empty()) {
     ClusterSpec spec = read_cluster_file(choice.cluster);
     if (choice.nodes) spec.nodes = *choice.nodes;
@@ -158,8 +160,8 @@ ClusterSpec chosen_cluster(const StudyOptions& choice) {
   if (fabric == nullptr) {
     std::vector<std::string> fabric_names;
     for (const FabricEntry& known : fabrics()) fabric_names.emplace_back(known.name);
-    refuse("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
-           suggestion(choice.fabric, fabric_names));
+    refuse_option("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
+                  suggestion(choice.fabric, fabric_names));
   }
   return {.node = load_node(choice.node),
           .nodes = choice.nodes.value_or(1),
@@ -184,7 +186,8 @@ CollectiveQuestion chosen_question(const StudyOptions& choice, const Cluster& cl
                                    const CollectiveProfile* profile,
                                    const MeasuredTimes* measured) {
   if (choice.op.empty())
-    refuse({}, "which collective?", "trainyard collective all_reduce, or --group for several");
+    refuse_option({}, "which collective?",
+                  "trainyard collective all_reduce, or --group for several");
   const CollectiveOp op = collective_named(choice.op, {});
   CollectiveQuestion question{.op = op,
                               .gpus = chosen_ranks(choice, cluster, op),
@@ -203,7 +206,7 @@ CollectiveQuestion chosen_question(const StudyOptions& choice, const Cluster& cl
 std::vector<InterferenceQuestion> chosen_groups(const StudyOptions& choice, const Cluster& cluster,
                                                 const CollectiveProfile* profile) {
   if (!choice.measured.empty())
-    refuse("--measured", "a log measures one group", "leave out --group and --split");
+    refuse_option("--measured", "a log measures one group", "leave out --group and --split");
   InterferenceQuestion question{
       .sizes = parse_sizes(choice.sizes.empty() ? "1MiB:1GiB:4" : choice.sizes),
       .algorithm = std::string(nccl::kNcclName),
@@ -213,8 +216,8 @@ std::vector<InterferenceQuestion> chosen_groups(const StudyOptions& choice, cons
       .profile = profile,
       .profile_name = choice.profile};
   if (!choice.splits.empty() && choice.op.empty())
-    refuse("--split", "which collective do its groups make?",
-           "name it first: trainyard collective all_reduce --split data=8");
+    refuse_option("--split", "which collective do its groups make?",
+                  "name it first: trainyard collective all_reduce --split data=8");
   const std::vector<std::uint32_t> ranks = listed_ranks(choice, cluster);
   for (const std::string& split : choice.splits)
     for (std::vector<std::uint32_t>& gpus : split_groups(split, ranks))
