@@ -89,8 +89,9 @@ TEST(DualPipeV, BubbleAndMemory) {
   }
 }
 
-// Is DualPipeV one half of DualPipe? Rank r of p / 2 ranks with m / 2 microbatches then has the list
-// of rank r of DualPipe on p ranks with m microbatches, whose second direction counts from m / 2.
+// Is DualPipeV one half of DualPipe? Rank r of p / 2 ranks with m / 2 microbatches then has the
+// list of rank r of DualPipe on p ranks with m microbatches, whose second direction counts from m /
+// 2.
 TEST(DualPipeV, IsOneHalfOfDualPipe) {
   std::size_t compared = 0;
   for (const std::int64_t p : {2, 4, 6, 8, 16}) {

@@ -21,8 +21,8 @@ double bound_of(const Shape& shape, std::string_view name) {
 }
 
 // How far may the messages of a ring over nodes be from its fluid form? With 4 nodes of 8 GPUs, all
-// 31 steps of a pass wait for the network's 14 us, but NCCL's model counts 28 steps of 4 us and 3 of
-// 14 us. The slower hop counts, whichever it is.
+// 31 steps of a pass wait for the network's 14 us, but NCCL's model counts 28 steps of 4 us and 3
+// of 14 us. The slower hop counts, whichever it is.
 TEST(FluidBound, ARingOverNodesWaitsForItsSlowestHopInEveryStep) {
   const Shape shape{.nodes = 4, .gpus = 8, .intra_us = 4.0, .inter_us = 14.0};
   EXPECT_RELATIVE(bound_of(shape, "ring"), 1e-3 + 31.0 * 14.0 / (28.0 * 4.0 + 3.0 * 14.0) - 1.0);
@@ -31,9 +31,10 @@ TEST(FluidBound, ARingOverNodesWaitsForItsSlowestHopInEveryStep) {
                   1e-3 + 31.0 * 14.0 / (28.0 * 14.0 + 3.0 * 4.0) - 1.0);
 }
 
-// How far may the messages of NVLS be from its fluid form? The first of 1 024 chunks is read and the
-// last one written alone: 7/9 of one chunk's time. Where a step has a latency, the reads run ahead
-// of the first write: at most 1/(3 * 8 + 1) = 4 % of the time. 2 % are allowed for small chunks.
+// How far may the messages of NVLS be from its fluid form? The first of 1 024 chunks is read and
+// the last one written alone: 7/9 of one chunk's time. Where a step has a latency, the reads run
+// ahead of the first write: at most 1/(3 * 8 + 1) = 4 % of the time. 2 % are allowed for small
+// chunks.
 TEST(FluidBound, NvlsFillsDrainsAndRunsAhead) {
   EXPECT_RELATIVE(bound_of({.gpus = 8, .intra_us = 4.0}, "nvls"), 0.04 + 0.02);
   EXPECT_RELATIVE(bound_of({.gpus = 8, .intra_us = 0.0}, "nvls"), 7.0 / 9.0 + 0.02);

@@ -39,8 +39,8 @@ TEST(PathSummary, FollowsTheRunByHand) {
   EXPECT_DOUBLE_EQ(path.elsewhere_s, 1.75);
 }
 
-// How much later may operations end? The second forward of stage 0 and its message have 0.5 s, since
-// stage 1 takes the message at 2.75 s and it arrives at 2.25 s; the others are on the path.
+// How much later may operations end? The second forward of stage 0 and its message have 0.5 s,
+// since stage 1 takes the message at 2.75 s and it arrives at 2.25 s; the others are on the path.
 TEST(PathSummary, SlackOfTheRunByHand) {
   const SmallRun small;
   const std::vector<OperationSlack> slack = path_summary(small.view()).slack;
