@@ -15,7 +15,7 @@ namespace trainyard::test {
 namespace {
 
 // Are both tasks done, and is the result of the second returned?
-TEST(RunConcurrently, BothAreDoneAndTheSecondAnswers) {
+TEST(RunConcurrently, RunsBothAndReturnsTheSecondResult) {
   for (const bool worth : {false, true}) {
     int first = 0;
     EXPECT_EQ(run_concurrently(
@@ -31,7 +31,7 @@ TEST(RunConcurrently, BothAreDoneAndTheSecondAnswers) {
 
 // Are both tasks done if the stack of a thread cannot be allocated? They then run one after the
 // other.
-TEST(RunConcurrently, WithoutAThreadToBeHad) {
+TEST(RunConcurrently, RunsBothInTurnWithoutAThread) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "SKIPPED, NOT TESTED: the sanitizer would have no memory for itself";
 #endif
@@ -50,7 +50,7 @@ TEST(RunConcurrently, WithoutAThreadToBeHad) {
 
 // Do the tasks run at the same time? Each waits for the other: neither would end if one followed
 // the other.
-TEST(RunConcurrently, TheyMeet) {
+TEST(RunConcurrently, RunsBothAtTheSameTime) {
   std::latch both(2);
   std::thread::id first;
   const std::thread::id second = run_concurrently(
@@ -68,7 +68,7 @@ TEST(RunConcurrently, TheyMeet) {
 }
 
 // Is the error of either task thrown?
-TEST(RunConcurrently, AnErrorOfEitherIsThrown) {
+TEST(RunConcurrently, ThrowsTheErrorOfEitherTask) {
   const auto fails = [] { throw std::runtime_error("it fails"); };
   const auto works = [] {};
   for (const bool worth : {false, true}) {
@@ -78,7 +78,7 @@ TEST(RunConcurrently, AnErrorOfEitherIsThrown) {
 }
 
 // Is every piece done exactly once?
-TEST(ShareOut, EveryPieceIsDoneOnce) {
+TEST(ShareOut, EveryPieceRunsOnce) {
   for (const bool worth : {false, true}) {
     std::vector<int> done(100, 0);
     parallel_for(worth, done.size(), [&](std::size_t i) { ++done[i]; });

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Does each list keep the order of insertion?
-TEST(CsrLists, KeepTheOrderWithinEach) {
+TEST(CsrLists, KeepTheOrderOfInsertion) {
   const std::vector<std::pair<std::size_t, int>> told = {{3, 1}, {0, 2}, {3, 3}, {1, 4}, {3, 5}};
   const CsrLists<int> lists(5, [&](const auto& put) {
     for (const auto& [list, value] : told) put(list, value);
@@ -27,7 +27,7 @@ TEST(CsrLists, KeepTheOrderWithinEach) {
 }
 
 // Can the lists be empty?
-TEST(CsrLists, MayBeNone) {
+TEST(CsrLists, MayBeEmpty) {
   EXPECT_EQ(CsrLists<int>().size(), 0U);
   EXPECT_EQ(CsrLists<int>(0, [](const auto&) {}).size(), 0U);
 }

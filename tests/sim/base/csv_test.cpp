@@ -48,7 +48,7 @@ TEST(CsvTable, IsReadAsSpreadsheetsWriteIt) {
 }
 
 // Does an error describe the fault?
-TEST(CsvTable, SaysWhatIsWrong) {
+TEST(CsvTable, ReportsItsFaults) {
   EXPECT_NE(problem_of("a;b\n1;2\n", "a").find("part fields by commas"), std::string::npos);
   EXPECT_NE(problem_of("a,b\n\n1,nan\n", "b").find("line 3 has b \"nan\""), std::string::npos);
 
@@ -59,7 +59,7 @@ TEST(CsvTable, SaysWhatIsWrong) {
 }
 
 // Is a written field not a formula?
-TEST(CsvField, IsNoFormula) {
+TEST(CsvField, IsNeverAFormula) {
   EXPECT_EQ(csv_field("plain"), "plain");
   EXPECT_EQ(csv_field("=1+1"), "'=1+1");
   EXPECT_EQ(csv_field("@SUM(A1,A2)"), "\"'@SUM(A1,A2)\"");

@@ -23,7 +23,7 @@ TEST(InputError, PrintsAllItsProblems) {
 }
 
 // Is a message valid UTF-8 whatever bytes it quotes?
-TEST(InputError, IsTextWhateverBytesItQuotes) {
+TEST(InputError, IsValidUtf8WhateverBytesItQuotes) {
   const InputError error({.file = "caf\xe9", .pointer = "", .problem = "\xff", .hint = ""});
   EXPECT_STREQ(error.what(), "caf\ufffd: \ufffd");
   EXPECT_EQ(error.problems().front().file, "caf\ufffd");

@@ -131,7 +131,7 @@ std::string read_problem(const std::filesystem::path& file) {
 
 // Is a gzip file that grows without limit refused? It contains 1 GiB of zeros and a byte, which
 // gzip compresses to 5 MB.
-TEST(ReadFile, AGzipFileThatGrowsWithoutMeasureIsRefused) {
+TEST(ReadFile, AGzipBombIsRefused) {
   const std::filesystem::path file = std::filesystem::path(testing::TempDir()) /
                                      ("trainyard_bomb_" + std::to_string(getpid()) + ".gz");
   {
@@ -146,7 +146,7 @@ TEST(ReadFile, AGzipFileThatGrowsWithoutMeasureIsRefused) {
 }
 
 // Are a name that is too long and a loop of links reported?
-TEST(ReadFile, ANameThatIsTooLongAndALoopOfLinksAreSaidSo) {
+TEST(ReadFile, TooLongNamesAndLoopsOfLinksAreReported) {
   EXPECT_THAT(read_problem(std::string(300, 'a')), testing::HasSubstr("cannot be read: File name"));
   const std::filesystem::path loop = std::filesystem::path(testing::TempDir()) /
                                      ("trainyard_loop_" + std::to_string(getpid()) + ".json");

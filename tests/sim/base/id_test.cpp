@@ -47,7 +47,7 @@ struct Joint {
 };
 
 // Is an id made from constants without a cast?
-TEST(Id, IsMadeOfConstantsAsTheyAre) {
+TEST(Id, ConvertsConstantsWithoutACast) {
   constexpr LampId none;
   static_assert(none == 0);
   const std::vector<LampId> lamps{0, 1, 7};
@@ -57,7 +57,7 @@ TEST(Id, IsMadeOfConstantsAsTheyAre) {
 }
 
 // Is an id made from other numbers by an explicit conversion?
-TEST(Id, IsMadeOfOtherNumbersBySayingSo) {
+TEST(Id, ConvertsOtherNumbersExplicitly) {
   for (std::uint32_t number = 0; number < 3; ++number) EXPECT_EQ(LampId{number}, number);
 }
 

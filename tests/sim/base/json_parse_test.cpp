@@ -38,7 +38,7 @@ TEST(ParseJson, SyntaxErrorsHaveLineAndColumn) {
 }
 
 // Are numbers refused that a double cannot represent?
-TEST(ParseJson, NumbersThatNoDoubleHoldsAreRefused) {
+TEST(ParseJson, NumbersOutsideTheRangeOfDoubleAreRefused) {
   EXPECT_THAT(message_of("{\"a\": 1e999}"), HasSubstr("number overflow"));
 }
 
@@ -64,7 +64,7 @@ TEST(ParseJson, AnObjectOfManyKeysIsRead) {
 }
 
 // Is invalid text no document?
-TEST(ParseJson, WhatIsNoDocumentIsNothing) {
+TEST(ParseJson, InvalidTextIsNoDocument) {
   EXPECT_EQ(try_parse_json("[1]"), nlohmann::ordered_json::array({1}));
   EXPECT_FALSE(try_parse_json("[1"));
   EXPECT_FALSE(try_parse_json(std::string(200'000, '[') + std::string(200'000, ']')));

@@ -54,7 +54,7 @@ TEST(JsonReader, ReadsEveryKind) {
 }
 
 // Do fallbacks replace missing values?
-TEST(JsonReader, FallbacksStandForWhatIsAbsent) {
+TEST(JsonReader, FallbacksReplaceMissingValues) {
   EXPECT_EQ(problems("{}",
                      [](JsonFile&, JsonObject& root) {
                        EXPECT_EQ(root.integer("i", {.fallback = 3}), 3);
@@ -71,7 +71,7 @@ TEST(JsonReader, FallbacksStandForWhatIsAbsent) {
 }
 
 // Are missing required fields reported?
-TEST(JsonReader, RequiredFieldsThatAreMissing) {
+TEST(JsonReader, MissingRequiredFieldsAreReported) {
   EXPECT_EQ(problems("{}",
                      [](JsonFile&, JsonObject& root) {
                        EXPECT_EQ(root.integer("i"), 0);
@@ -134,7 +134,7 @@ TEST(JsonReader, UnitsAreRequired) {
 }
 
 // Does a wrong choice suggest the nearest one?
-TEST(JsonReader, ChoicesNameTheNearest) {
+TEST(JsonReader, AWrongChoiceSuggestsTheNearest) {
   EXPECT_EQ(
       problems(R"({"c": "selectiv"})",
                [](JsonFile&, JsonObject& root) {
@@ -144,7 +144,7 @@ TEST(JsonReader, ChoicesNameTheNearest) {
 }
 
 // Are unknown keys reported in every opened object?
-TEST(JsonReader, UnknownKeysAreFoundEverywhereThatWasOpened) {
+TEST(JsonReader, UnknownKeysAreReportedInEveryOpenedObject) {
   EXPECT_EQ(problems(R"({"tensr": 1, "o": {"x": 1}, "free": {"y": 1}, "a": [{"z": 1}]})",
                      [](JsonFile&, JsonObject& root) {
                        (void)root.integer("tensor", {.fallback = 1});
@@ -158,7 +158,7 @@ TEST(JsonReader, UnknownKeysAreFoundEverywhereThatWasOpened) {
 }
 
 // Do explicit remedies take precedence over suggestions?
-TEST(JsonReader, RemediesGoBeforeGuesses) {
+TEST(JsonReader, RemediesPrecedeSuggestions) {
   EXPECT_EQ(problems(R"({"tp": 1, "$schema": "x"})",
                      [](JsonFile& file, JsonObject& root) {
                        file.explain_unknown({{"tp", "here it is called \"tensor\""}});
@@ -168,7 +168,7 @@ TEST(JsonReader, RemediesGoBeforeGuesses) {
 }
 
 // Do remedies recognise a key that is written as a flag?
-TEST(JsonReader, RemediesKnowTheWordAsAFlag) {
+TEST(JsonReader, RemediesRecogniseAKeyWrittenAsAFlag) {
   EXPECT_EQ(problems(R"({"--Tensor-Parallel": 1})",
                      [](JsonFile& file, JsonObject&) {
                        file.explain_unknown({{"tensor_parallel", "say \"tensor\""}});
@@ -177,7 +177,7 @@ TEST(JsonReader, RemediesKnowTheWordAsAFlag) {
 }
 
 // Is a part sound if there is no problem at, above or below it?
-TEST(JsonReader, SoundIsWhatHasNoProblemAtAboveOrBelow) {
+TEST(JsonReader, APartIsSoundWithoutAProblemAtAboveOrBelowIt) {
   JsonFile file = JsonFile::parse("f", R"({"a": {"b": "x"}, "ab": 1, "c": 2})");
   JsonObject root = file.root();
   (void)root.object("a").integer("b");
@@ -239,7 +239,7 @@ TEST(JsonReader, OverridesMayChangeTheDocumentBeforeReading) {
 }
 
 // Are many unknown keys reported quickly? A linear search for each would take 10^9 steps.
-TEST(JsonReader, ManyUnknownKeysAreTold) {
+TEST(JsonReader, ManyUnknownKeysAreReportedQuickly) {
   constexpr int kKeys = 50'000;
   std::string text = "{\"size\": 3";
   for (int i = 0; i < kKeys; ++i) text += ", \"k" + std::to_string(i) + "\": 1";

@@ -19,7 +19,7 @@ struct Text {
 std::size_t footprint(const Text& text) { return text.text.size(); }
 
 // Is a value computed once for equal inputs?
-TEST(Memo, MakesAValueOnceForEqualInputs) {
+TEST(Memo, ComputesAValueOnceForEqualInputs) {
   Memo memo;
   int made = 0;
   const auto ask = [&](const std::string& name, int number) {
@@ -39,7 +39,7 @@ TEST(Memo, MakesAValueOnceForEqualInputs) {
 }
 
 // Is the least recently used value dropped?
-TEST(Memo, ForgetsWhatWasUsedLeastLately) {
+TEST(Memo, EvictsTheLeastRecentlyUsedValue) {
   Memo memo(10);
   int made = 0;
   const auto ask = [&](int number) {
@@ -63,14 +63,14 @@ TEST(Memo, ForgetsWhatWasUsedLeastLately) {
 }
 
 // Is a value returned that is too large to store?
-TEST(Memo, GivesAValueTooLargeToKeep) {
+TEST(Memo, ReturnsAValueTooLargeToCache) {
   Memo memo(3);
   EXPECT_EQ(memo.get<Text>([] { return Text{"too long"}; }, 1)->text, "too long");
   EXPECT_EQ(memo.bytes(), 0U);
 }
 
 // Is nothing stored after a failure?
-TEST(Memo, KeepsNothingOfAFailure) {
+TEST(Memo, CachesNothingAfterAnException) {
   Memo memo;
   const auto fail = []() -> Text { throw RunError("no"); };
   EXPECT_THROW((void)memo.get<Text>(fail, 1), RunError);
@@ -78,7 +78,7 @@ TEST(Memo, KeepsNothingOfAFailure) {
 }
 
 // Do concurrent threads get one value?
-TEST(Memo, ThreadsThatAskAtOnceGetOneValue) {
+TEST(Memo, ConcurrentThreadsGetOneValue) {
   Memo memo;
   std::atomic<int> made = 0;
   std::vector<std::shared_ptr<const Text>> got(8);
@@ -100,7 +100,7 @@ TEST(Memo, ThreadsThatAskAtOnceGetOneValue) {
 }
 
 // Does a memo of zero bytes store nothing?
-TEST(Memo, OfNoBytesKeepsNothing) {
+TEST(Memo, OfZeroBytesCachesNothing) {
   Memo memo(0);
   int made = 0;
   for (int i = 0; i < 2; ++i) {

@@ -8,7 +8,7 @@ namespace {
 const std::vector<std::string> kWords = {"tensor", "pipeline", "interleave", "zero_stage"};
 
 // Are typing errors recognised?
-TEST(Nearest, FindsTypingMistakes) {
+TEST(Nearest, FindsTypingErrors) {
   EXPECT_EQ(nearest("tensr", kWords), "tensor");
   EXPECT_EQ(nearest("pipelines", kWords), "pipeline");
   EXPECT_EQ(nearest("tesnor", kWords), "tensor");
@@ -18,7 +18,7 @@ TEST(Nearest, FindsTypingMistakes) {
 }
 
 // Is there no suggestion if nothing is similar?
-TEST(Nearest, StaysSilentWhenNothingIsNear) {
+TEST(Nearest, SuggestsNothingIfNothingIsSimilar) {
   EXPECT_EQ(nearest("banana", kWords), "");
   EXPECT_EQ(nearest("tp", kWords), "");
   EXPECT_EQ(nearest("", kWords), "");

@@ -33,7 +33,7 @@ Answers run(std::size_t count, const std::function<std::string(std::size_t)>& wo
 }
 
 // Does every piece return exactly one result?
-TEST(Processes, EveryPieceAnswersOnce) {
+TEST(Processes, EveryPieceReturnsOneResult) {
   const Answers answers = run(20, [](std::size_t i) { return std::to_string(i * i); });
   ASSERT_EQ(answers.size(), 20U);
   for (const auto& [number, answer] : answers) {
@@ -43,14 +43,14 @@ TEST(Processes, EveryPieceAnswersOnce) {
 }
 
 // Do long results arrive complete?
-TEST(Processes, LongAnswersArriveWhole) {
+TEST(Processes, LongResultsArriveComplete) {
   const std::string text(3'000'000, 'x');  // far more than a pipe holds
   const Answers answers = run(3, [&](std::size_t) { return text; });
   for (const auto& [number, answer] : answers) EXPECT_EQ(answer.text, text) << number;
 }
 
 // Do errors keep their kind and their text?
-TEST(Processes, ErrorsKeepTheirKindAndWords) {
+TEST(Processes, ErrorsKeepTheirTypeAndText) {
   const Answers answers = run(4, [](std::size_t i) -> std::string {
     if (i == 0)
       throw InputError(Problem{.file = "a.json", .pointer = {}, .problem = "is wrong", .hint = {}});
@@ -67,7 +67,7 @@ TEST(Processes, ErrorsKeepTheirKindAndWords) {
 }
 
 // Does a crash end only one piece?
-TEST(Processes, ACrashEndsOnePieceAlone) {
+TEST(Processes, ACrashEndsOnlyItsPiece) {
   const Answers answers = run(3, [](std::size_t i) -> std::string {
     if (i == 1) std::raise(SIGKILL);
     return "fine";
@@ -81,7 +81,7 @@ TEST(Processes, ACrashEndsOnePieceAlone) {
 // Is an incomplete result a crash? The first bytes of a result mean nothing without the rest. The
 // parent reads 64 KiB at a time and polls `end` in between, so the worker is killed after a part of
 // its result has arrived.
-TEST(Processes, AnAnswerCutShortIsACrash) {
+TEST(Processes, ATruncatedResultIsACrash) {
   int ends[2] = {};
   ASSERT_EQ(::pipe(ends), 0);
   std::vector<Answer> answers;
@@ -135,7 +135,7 @@ TEST(Processes, WorkersEndWithTheirParent) {
 }
 
 // Do running pieces end when `end` returns true?
-TEST(Processes, WhatIsUnderWayEndsWhenAsked) {
+TEST(Processes, RunningPiecesEndOnRequest) {
   std::size_t done = 0;
   bool end = false;
   const auto start = std::chrono::steady_clock::now();
@@ -156,7 +156,7 @@ TEST(Processes, WhatIsUnderWayEndsWhenAsked) {
 }
 
 // Are no more pieces started after `stop` returns true?
-TEST(Processes, StoppedMeansNoMoreAreStarted) {
+TEST(Processes, NoPieceStartsAfterAStop) {
   std::size_t done = 0;
   run_in_processes(100, {.work = [](std::size_t) { return std::string("x"); },
                          .done = [&](std::size_t, const Answer&) { ++done; },

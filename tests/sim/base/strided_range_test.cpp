@@ -12,7 +12,7 @@ namespace trainyard {
 namespace {
 
 // Is a range extended by numbers that continue it?
-TEST(StridedRange, TakesOnWhatGoesOnAsItDoes) {
+TEST(StridedRange, IsExtendedByNumbersThatContinueIt) {
   StridedRange range{.first = 5};
   EXPECT_TRUE(range.extend({.first = 28}));  // a single number continues a range with any step
   EXPECT_TRUE(range.extend({.first = 51, .step = 23, .count = 3}));
@@ -23,7 +23,7 @@ TEST(StridedRange, TakesOnWhatGoesOnAsItDoes) {
 }
 
 // Can a range go downwards?
-TEST(StridedRange, MayLeadDownwards) {
+TEST(StridedRange, MayDescend) {
   StridedRange range{.first = 9};
   EXPECT_TRUE(range.extend({.first = 7}));
   EXPECT_TRUE(range.extend({.first = 5}));
@@ -32,7 +32,7 @@ TEST(StridedRange, MayLeadDownwards) {
 }
 
 // Is a regular list stored as one piece?
-TEST(StridedList, KeepsWhatIsRegularInOnePiece) {
+TEST(StridedList, StoresARegularListInOnePiece) {
   StridedList<int> list;
   list.append({.first = 5, .step = 23, .count = 64}, 0);
   list.append({.first = 1477}, 0);
@@ -45,7 +45,7 @@ TEST(StridedList, KeepsWhatIsRegularInOnePiece) {
 
 // Does a list read back what was appended? The runs of numbers go up, down or stay, and some have
 // one number. Each index must give the inserted number.
-TEST(StridedList, ReadsBackWhatItWasTold) {
+TEST(StridedList, ReadsBackTheInsertedNumbers) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     Random random(seed);
     const auto draw = [&](std::uint32_t below) {
@@ -73,7 +73,7 @@ TEST(StridedList, ReadsBackWhatItWasTold) {
 }
 
 // Does each group keep the order of insertion?
-TEST(StridedGroups, KeepTheOrderOfEach) {
+TEST(StridedGroups, KeepTheOrderOfInsertion) {
   Random random(3);
   StridedGroups<int> groups(7);
   std::vector<std::vector<std::uint32_t>> wanted(7);

@@ -6,7 +6,7 @@ namespace trainyard {
 namespace {
 
 // Does valid UTF-8 stay unchanged?
-TEST(Utf8, WhatIsUtf8StaysAsItIs) {
+TEST(Utf8, ValidTextStaysUnchanged) {
   for (const std::string text :
        {"", "plain", "caf\u00e9", "\u20ac", "\U0001f682", "\ud7ff\ue000"}) {
     EXPECT_TRUE(is_utf8(text)) << text;
@@ -15,7 +15,7 @@ TEST(Utf8, WhatIsUtf8StaysAsItIs) {
 }
 
 // Are invalid bytes replaced?
-TEST(Utf8, BytesThatAreNoCharacterAreReplaced) {
+TEST(Utf8, InvalidBytesAreReplaced) {
   const std::string mark = "\ufffd";
   EXPECT_EQ(as_utf8("caf\xe9"), "caf" + mark);
   EXPECT_EQ(as_utf8("\xff{"), mark + "{");
@@ -28,7 +28,7 @@ TEST(Utf8, BytesThatAreNoCharacterAreReplaced) {
 }
 
 // Are terminal control characters shown by their number?
-TEST(Utf8, WhatSteersATerminalIsShownByItsNumber) {
+TEST(Utf8, TerminalControlCharactersAreShownByNumber) {
   EXPECT_EQ(printable("caf\u00e9\t\u20ac\n"), "caf\u00e9\t\u20ac\n");
   EXPECT_EQ(printable("\x1b[31mred\r\x7f"), "\\u001b[31mred\\u000d\\u007f");
   EXPECT_EQ(printable("a\xc2\x9b"

@@ -32,7 +32,7 @@ TEST(Xml, ElementsKeepTheirOrderAndAttributes) {
 }
 
 // Are errors reported with their line?
-TEST(Xml, FaultsAreToldWithTheirLine) {
+TEST(Xml, FaultsAreReportedWithTheirLine) {
   EXPECT_EQ(problem_of("<a>\n<b>\n</a>"),
             "f.xml: line 3: is not well-formed XML: mismatched tag (remedy)");
   EXPECT_THAT(problem_of(""), HasSubstr("f.xml: line 1: is not well-formed XML"));

@@ -74,7 +74,7 @@ TEST(Blueprint, NumbersLinksByTheirStartThenAsDrawn) {
 }
 
 // Does stamping a node give the same wiring as drawing it?
-TEST(Blueprint, StampsWhatItWouldHaveDrawn) {
+TEST(Blueprint, StampedNodesEqualDrawnOnes) {
   const Wiring drawn = pairs(false);
   const Wiring stamped = pairs(true);
   EXPECT_EQ(all_links(stamped), all_links(drawn));
@@ -151,7 +151,7 @@ TEST(Blueprint, NumbersStampedNodesOfAnyOrderAndCablingAsDrawnOnes) {
 }
 
 // Are the links outside patterns visited in order?
-TEST(Wiring, TellsLinksOutsideOfPatternsInTheirOrder) {
+TEST(Wiring, VisitsLinksOutsidePatternsInOrder) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const Wiring wiring = random_wiring(seed, true);
     std::vector<LinkId> told;
@@ -202,14 +202,14 @@ Wiring two_tiers(bool at_once) {
 }
 
 // Does joining two tiers equal cabling them one by one?
-TEST(Blueprint, JoinsTwoTiersAsItWouldHaveCabledThem) {
+TEST(Blueprint, JoiningTwoTiersEqualsCablingThem) {
   const Wiring at_once = two_tiers(true);
   EXPECT_EQ(at_once.link_count(), 64U);
   EXPECT_EQ(all_links(at_once), all_links(two_tiers(false)));
 }
 
 // Is a link from a device to itself numbered in order? Other devices are cabled to it as well.
-TEST(Blueprint, NumbersLinksToOneselfInTheirTurn) {
+TEST(Blueprint, NumbersLinksToTheSameDeviceInOrder) {
   Blueprint blueprint;
   for (std::int32_t i = 0; i < 3; ++i) blueprint.add({.kind = DeviceKind::LeafSwitch, .index = i});
   for (const DeviceId other : std::vector<DeviceId>{0, 1, 2}) blueprint.cable(1, other, kPort);
@@ -220,7 +220,7 @@ TEST(Blueprint, NumbersLinksToOneselfInTheirTurn) {
 }
 
 // Does an unnamed device get its default name?
-TEST(Blueprint, NamesWhatNobodyNamed) {
+TEST(Blueprint, NamesUnnamedDevices) {
   const Wiring wiring = pairs(true);
   EXPECT_EQ(wiring.name(4), "node 2 gpu 0");
   EXPECT_EQ(wiring.name(6), "the leaf");
@@ -242,7 +242,7 @@ TEST(Wiring, ChangesAllLinksOfAWireAtOnce) {
 
 // Are more devices or links refused than a number can represent? Many nodes of 65 536 GPUs are
 // stamped; the numbers of devices and links once wrapped around.
-TEST(Blueprint, RefusesMoreThanItCanNumber) {
+TEST(Blueprint, RefusesMoreDevicesAndLinksThanItCanNumber) {
   constexpr std::uint32_t kGpus = 65536;
   Blueprint node;
   for (std::uint32_t i = 0; i < kGpus; ++i) {
@@ -267,7 +267,7 @@ TEST(Blueprint, RefusesMoreThanItCanNumber) {
 
 // Do nodes keep their pattern if their inside does not change? A fault changes the internal link of
 // the second pair and the port of the third; the inside of the third is unchanged.
-TEST(Redrawn, KeepsThePatternOfNodesWhoseInsideStays) {
+TEST(Redrawn, KeepsThePatternOfNodesWithUnchangedInnerLinks) {
   const Wiring wiring =
       with_replaced_links(pairs(true), [](const Link& link, Blueprint& blueprint) {
         const bool broken = (link.from == 2 && link.to == 3) || (link.from == 5 && link.to == 6);
@@ -282,7 +282,7 @@ TEST(Redrawn, KeepsThePatternOfNodesWhoseInsideStays) {
 
 // Does redrawing only the links outside nodes equal redrawing link by link? Ports are split,
 // removed or kept.
-TEST(RedrawnOutside, IsWhatIsRedrawnLinkByLink) {
+TEST(RedrawnOutside, EqualsRedrawingLinkByLink) {
   const auto draw = [](const Link& link, Blueprint& blueprint) {
     const std::uint32_t times = link.kind == LinkKind::NicPort ? (link.from + link.to) % 3 : 1;
     for (std::uint32_t i = 0; i < times; ++i) blueprint.link(link.from, link.to, wire_of(link));

@@ -24,14 +24,14 @@ Hops hops_from_first(const Net& net) {
 }
 
 // Is the longest distance computed that fits?
-TEST(Net, TellsTheLongestDistanceThatFits) {
+TEST(Net, ComputesTheLongestDistanceThatFits) {
   const std::uint32_t longest = kUnreachable - 1;
   EXPECT_EQ(hops_from_first(link_flow(longest + 1))[longest], longest);
 }
 
 // Are longer distances refused? They were once cut to 16 bits, so distant devices seemed close or
 // unreachable.
-TEST(Net, RefusesLongerOnes) {
+TEST(Net, RefusesLongerDistances) {
   for (const std::uint32_t devices : {65536U, 65537U, 131073U}) {
     try {
       (void)hops_from_first(link_flow(devices));

@@ -26,7 +26,7 @@ std::vector<std::pair<LinkId, double>> hops_of(const Route& route) {
 }
 
 // Do only the rates of the given kind change?
-TEST(Rates, ChangeThoseOfTheirKindAlone) {
+TEST(Rates, ChangeOnlyLinksOfTheirKind) {
   const Cluster cluster = four_nodes(Routing::Kind::Ideal);
   const Cluster changed = cluster.with_rates(faster_fabric);
   std::size_t faster = 0;
@@ -64,7 +64,7 @@ TEST(Rates, LeaveRoutesAndLatenciesAsTheyAre) {
 }
 
 // Is a link without any rate refused?
-TEST(Rates, RefuseALinkWithoutAny) {
+TEST(Rates, RefuseALinkWithoutARate) {
   const Cluster cluster = four_nodes(Routing::Kind::Ideal);
   EXPECT_THROW((void)cluster.with_rates([](LinkKind) { return 0.0; }), InputError);
 }

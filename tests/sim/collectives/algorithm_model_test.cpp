@@ -53,7 +53,7 @@ TEST(CommunicationModel, AGroupOfOneDoesNothing) {
 }
 
 // Does the model use the algorithm of the call?
-TEST(CommunicationModel, AsksTheAlgorithmOfTheCall) {
+TEST(CommunicationModel, UsesTheAlgorithmOfTheCall) {
   const Cluster cluster = star(8);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const AlgorithmModel communication(cluster);
@@ -64,7 +64,7 @@ TEST(CommunicationModel, AsksTheAlgorithmOfTheCall) {
 
 // Is a message the same for every algorithm? Messages between pipeline stages carry the algorithm
 // that their group names.
-TEST(CommunicationModel, AMessageIsAMessageWhateverTheAlgorithm) {
+TEST(CommunicationModel, SendRecvDoesNotDependOnTheAlgorithm) {
   const Cluster cluster = make_cluster(
       {.nodes = 2, .gpus = 2, .nic = 5e10, .launch_us = 3.0, .intra_us = 5.0, .inter_us = 14.0});
   const AlgorithmModel communication(cluster);

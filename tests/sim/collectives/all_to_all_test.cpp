@@ -77,7 +77,7 @@ TEST(AllToAll, TwoLevelsAgreeStepByStep) {
 
 // Does the two-level algorithm send fewer and larger messages between nodes? It has (N-1) messages
 // per GPU on the fabric instead of (N-1) g.
-TEST(AllToAll, TwoLevelsSendFewerAndLargerMessagesAbroad) {
+TEST(AllToAll, TwoLevelsSendFewerAndLargerMessagesBetweenNodes) {
   const Cluster cluster = four_nodes();
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
@@ -167,7 +167,7 @@ TEST(AllToAll, ARingTakesItsLinks) {
 }
 
 // Does a matrix of equal blocks equal the even all_to_all?
-TEST(UnevenAllToAll, EqualBlocksAreTheEvenOne) {
+TEST(UnevenAllToAll, EqualBlocksTakeTheTimeOfAnEvenAllToAll) {
   const Cluster cluster = four_nodes();
   const auto gpus = gpus_of(32);
   const PlacedGroup even{.cluster = cluster, .gpus = gpus};
@@ -216,7 +216,7 @@ TEST(UnevenAllToAll, EveryBlockArrivesAndZerosAreNotSent) {
 }
 
 // Is a missing message detected?
-TEST(UnevenAllToAll, AMessageThatIsMissingIsSeen) {
+TEST(UnevenAllToAll, AMissingMessageIsDetected) {
   const Cluster cluster = star(3);
   const auto gpus = gpus_of(3);
   const Matrix matrix{0, 5, 5, 5, 0, 0, 5, 5, 0};
@@ -232,7 +232,7 @@ TEST(UnevenAllToAll, AMessageThatIsMissingIsSeen) {
 }
 
 // Does an all_to_all without bytes take only the launch?
-TEST(UnevenAllToAll, NothingToSendIsALaunch) {
+TEST(UnevenAllToAll, WithoutBytesItTakesTheLaunch) {
   const Cluster cluster = make_cluster({.gpus = 4, .launch_us = 8.0});
   const Workload workload = uneven(gpus_of(4), Matrix(16, 0), "pairwise");
   EXPECT_RELATIVE(engine_us(cluster, workload, {}), 8.0);
@@ -342,7 +342,7 @@ TEST(UnevenAllToAll, FoldingAnyBytesChangesNothing) {
 
 // Do members with equal sends still fold? With two kinds of members the light ones fold separately
 // from the heavy ones.
-TEST(UnevenAllToAll, MembersThatSendAlikeStillFold) {
+TEST(UnevenAllToAll, MembersThatSendEquallyFold) {
   const Cluster cluster = star(8);
   Matrix matrix(64, 1'000'000);
   for (std::uint32_t i = 0; i < 8; ++i) matrix[i * 9] = 0;

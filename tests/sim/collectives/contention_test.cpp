@@ -133,7 +133,7 @@ std::vector<Traffic> ring_on_every_rail(double bytes) {
 }
 
 // Do eight rings on eight rails not affect each other?
-TEST(Contention, EightRingsOnEightRailsDoNotMeet) {
+TEST(Contention, EightRingsOnEightRailsShareNoLink) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8, .inter_us = 0.0});
   expect_ends(cluster, ring_on_every_rail(kGibibyte), std::vector<double>(8, 1.5 * kUs));
 }
@@ -164,7 +164,7 @@ TEST(Contention, TrafficOnALeafTakesWhatTheUplinkLeaves) {
 // Does an all_to_all concurrent with an all_reduce halve both? A sender of the all_to_all is one
 // flow that fills its port and a third of each other one, the ring is one flow over all ports: each
 // has half of every port. 3/4 S at half rate; then half of the ring's 3/2 S is left.
-TEST(Contention, AnAllToAllBesideAnAllReduceHalvesBoth) {
+TEST(Contention, AConcurrentAllToAllAndAllReduceHaveHalfEach) {
   const std::vector<std::uint32_t> gpus = gpus_of(4);
   expect_ends(
       eager_star(4),

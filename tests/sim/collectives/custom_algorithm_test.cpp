@@ -114,7 +114,7 @@ TEST(SendList, RefusesOtherNumbersOfRanksAndOtherOperations) {
 }
 
 // Do all sends of a step run concurrently? A one-step all_gather has one phase.
-TEST(SendList, ADirectAllGather) {
+TEST(SendList, SendsOfAStepRunConcurrently) {
   std::string sends;
   for (int from = 0; from < 4; ++from)
     for (int to = 0; to < 4; ++to)
@@ -151,7 +151,7 @@ TEST(SendList, AnAllToAllThatForwards) {
 }
 
 // Is a missing send reported?
-TEST(SendList, AMissingSendIsNamed) {
+TEST(SendList, AMissingSendIsReported) {
   std::string text = ring_list(3, true);
   const std::size_t last = text.rfind(",\n{");
   text.replace(last, text.rfind(']') - last, "");
@@ -162,7 +162,7 @@ TEST(SendList, AMissingSendIsNamed) {
 }
 
 // Is a send of a piece that the sender does not hold reported?
-TEST(SendList, ASendOfWhatIsNotThereIsNamed) {
+TEST(SendList, ASendOfAPieceThatIsNotHeldIsReported) {
   EXPECT_THAT(list_problem(R"({"op": "broadcast", "ranks": 3, "pieces": 1, "sends": [
                 {"from": 1, "to": 2, "pieces": [0], "step": 0},
                 {"from": 0, "to": 1, "pieces": [0], "step": 0}]})"),
@@ -171,7 +171,7 @@ TEST(SendList, ASendOfWhatIsNotThereIsNamed) {
 }
 
 // Is a contribution that is added twice reported?
-TEST(SendList, ADoubleContributionIsNamed) {
+TEST(SendList, ADoubleContributionIsReported) {
   EXPECT_THAT(list_problem(R"({"op": "reduce", "ranks": 2, "pieces": 1, "sends": [
                 {"from": 1, "to": 0, "pieces": [0], "reduce": true},
                 {"from": 1, "to": 0, "pieces": [0], "reduce": true}]})"),
@@ -198,7 +198,7 @@ TEST(SendList, FieldsAreChecked) {
 }
 
 // Is a missing file reported?
-TEST(SendList, AFileThatIsNotThereIsNamed) {
+TEST(SendList, AMissingFileIsReported) {
   EXPECT_THAT(problem_of([] {
                 static_cast<void>(find_algorithm(CollectiveOp::AllReduce, "nowhere/mine.json"));
               }),
@@ -338,7 +338,7 @@ TEST(Msccl, AnAllToAllInChunks) {
 }
 
 // Is a wrong result reported?
-TEST(Msccl, AWrongResultIsNamed) {
+TEST(Msccl, AWrongResultIsReported) {
   EXPECT_THAT(xml_problem(replaced(kAllToAll, "dstoff=\"2\" cnt=\"2\"/></tb></gpu>\n<gpu id=\"1\"",
                                    "dstoff=\"0\" cnt=\"2\"/></tb></gpu>\n<gpu id=\"1\"")),
               HasSubstr("mine.xml: /algo/gpu 0: this is no all_to_all: output chunk 0 should hold "
@@ -351,7 +351,7 @@ TEST(Msccl, AWrongResultIsNamed) {
 }
 
 // Is a file reported that cannot be read?
-TEST(Msccl, WhatCannotBeReadIsNamed) {
+TEST(Msccl, UnreadableProgramsAreReported) {
   EXPECT_THAT(xml_problem("<algo"), HasSubstr("mine.xml: line 1"));
   EXPECT_THAT(xml_problem("<graph/>"), HasSubstr("there is no <algo>"));
   EXPECT_THAT(xml_problem(replaced(kAllToAll, "alltoall", "gossip")),

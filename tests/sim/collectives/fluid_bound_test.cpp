@@ -22,8 +22,7 @@ double bound_of(const Shape& shape, std::string_view name) {
 
 // How far may the messages of a ring over nodes be from its fluid form? With 4 nodes of 8 GPUs, all
 // 31 steps of a pass wait for the network's 14 us, but NCCL's model counts 28 steps of 4 us and 3
-// of
-// 14 us. The slower hop counts, whichever it is.
+// of 14 us. The slower hop counts, whichever it is.
 TEST(FluidBound, ARingOverNodesWaitsForItsSlowestHopInEveryStep) {
   const Shape shape{.nodes = 4, .gpus = 8, .intra_us = 4.0, .inter_us = 14.0};
   EXPECT_RELATIVE(bound_of(shape, "ring"), 1e-3 + 31.0 * 14.0 / (28.0 * 4.0 + 3.0 * 14.0) - 1.0);

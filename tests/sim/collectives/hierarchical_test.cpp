@@ -26,7 +26,7 @@ TEST(Hierarchical, TakesTheClosedForm) {
 }
 
 // Does it have one multi-link flow per node and per rail?
-TEST(Hierarchical, HasAChainPerNodeAndPerRail) {
+TEST(Hierarchical, HasAFlowPerNodeAndPerRail) {
   const Cluster cluster = four_nodes();
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const auto phases = hierarchical().phases({.cluster = cluster, .gpus = gpus}, Bytes{kGibibyte});
@@ -60,7 +60,7 @@ TEST(Hierarchical, LoadsNvlinkAndNicsAsTheTextbookSays) {
 }
 
 // Is it the ring on one node or one rail?
-TEST(Hierarchical, OnOneNodeOrOneRailIsTheRing) {
+TEST(Hierarchical, IsTheRingOnOneNodeOrOneRail) {
   const Cluster cluster = four_nodes();
   for (const auto& gpus : {gpus_of(8), gpus_of(4, 8)}) {
     EXPECT_RELATIVE(microseconds(cluster, CollectiveOp::AllReduce, "hierarchical", gpus, 1e8),

@@ -86,7 +86,7 @@ void for_every_algorithm_and_place(Check check) {
 constexpr double kFewBytes = 1e5;  // a few chunks of every pipeline
 
 // Does every rank end with exactly the result of the operation?
-TEST(Law, EveryRankEndsWithExactlyWhatItShouldHave) {
+TEST(Law, EveryRankEndsWithTheResultOfTheOperation) {
   std::set<const CollectiveAlgorithm*> seen;
   for_every_algorithm_and_place(
       [&](const CollectiveAlgorithm& algorithm, const PlacedGroup& placed) {
@@ -142,7 +142,7 @@ std::set<Known> known_to(std::span<const Message> messages, std::uint32_t self,
 }
 
 // Do rotated members do the same as the first ones?
-TEST(Law, TurnedMembersDoWhatTheFirstOnesDo) {
+TEST(Law, RotatedMembersSendWhatTheFirstOnesSend) {
   std::set<std::uint32_t> turns;
   for_every_algorithm_and_place(
       [&](const CollectiveAlgorithm& algorithm, const PlacedGroup& placed) {

@@ -109,7 +109,7 @@ TEST(Mutation, EveryMessageHasTheBytesOfItsPieces) {
 
 // Are adding and replacing distinguished? A message that adds must not replace, and one that
 // replaces must not add, if the receiver holds anything.
-TEST(Mutation, AddingAndReplacingAreTold) {
+TEST(Mutation, AddingAndReplacingAreDistinguished) {
   std::size_t rows = 0;
   for_every_row([&](const Mutated& row) {
     const bool adds = std::ranges::any_of(row.messages, &Message::reduce);
@@ -141,7 +141,7 @@ TEST(Mutation, EveryMessageGoesToItsReceiver) {
 }
 
 // Must a piece have arrived before it is passed on?
-TEST(Mutation, WhatIsPassedOnHasArrived) {
+TEST(Mutation, APieceArrivesBeforeItIsPassedOn) {
   std::size_t passed_on = 0;
   for_every_row([&](const Mutated& row) {
     for (std::uint32_t index = 0; index < row.messages.size(); ++index) {

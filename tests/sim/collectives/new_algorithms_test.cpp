@@ -99,7 +99,7 @@ TEST(Levels, AreNodesLeavesAndTheRest) {
 
 // Are levels left out that join nothing or are uneven? A level that joins nothing is not a level;
 // units with unequal parts are skipped.
-TEST(Levels, AreLeftOutWhereNothingIsJoinedOrPartsAreUneven) {
+TEST(Levels, AreSkippedIfTheyJoinNothingOrAreUneven) {
   const Cluster cluster = make_cluster(kTiers);
   const auto sizes = [&](const std::vector<std::uint32_t>& gpus) {
     return levels_of({.cluster = cluster, .gpus = gpus}, LevelsOf::All).sizes;
@@ -203,8 +203,7 @@ TEST(Pipeline, ChunksAreNearTheBest) {
 
 // Which route counts for the number of chunks? That from rank 0 to the first member on another
 // node. Two nodes of one GPU share a leaf at 100 GB/s, so that 8 MB over two hops take
-// sqrt(8e6/(5e-6 *
-// 1e11)) = 4 chunks. The third is behind a spine at 10 GB/s, where it would be 13.
+// sqrt(8e6/(5e-6 * 1e11)) = 4 chunks. The third is behind a spine at 10 GB/s, where it would be 13.
 TEST(Pipeline, ChunksFollowTheRouteToTheFirstMemberOnAnotherNode) {
   const Cluster cluster = make_cluster({.nodes = 3, .gpus = 1, .nodes_per_leaf = 2, .trunk = 1e10});
   const auto gpus = gpus_of(3);

@@ -62,7 +62,7 @@ TEST(NodeLimited, DeepSeekV3CrossesLessThanFourCopies) {
 
 // Is the dispatch no faster than its SMs can copy? 8 H100s, 4 096 tokens of 7 168 fp8 numbers and
 // their scales: measured 491 us; NVLink alone would take 310 us.
-TEST(NodeLimited, IsNoFasterThanItsSmsCopy) {
+TEST(NodeLimited, IsNoFasterThanTheCopiesOfItsSms) {
   const Cluster cluster = make_cluster({.nodes = 1, .gpus = 8, .nvlink = 4.5e11, .nic = 5e10});
   const auto gpus = gpus_of(8);
   const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
@@ -91,7 +91,7 @@ TEST(NodeLimited, TakesLongerToBeginAcrossNodes) {
 }
 
 // Is a meaningless argument refused?
-TEST(NodeLimited, RefusesAnArgumentThatSaysNothing) {
+TEST(NodeLimited, RefusesAMeaninglessArgument) {
   for (const char* name : {"node_limited:8", "node_limited:8-256-9-8", "node_limited:8-100-1-8",
                            "node_limited:a-b-c-d"})
     EXPECT_THROW((void)find_algorithm(CollectiveOp::AllToAll, name), InputError) << name;

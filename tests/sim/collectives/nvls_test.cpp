@@ -43,7 +43,7 @@ TEST(Nvls, GathersSendOrReceiveTheBuffer) {
 }
 
 // Is a group without a switch refused?
-TEST(Nvls, RefusesWhatHasNoSwitch) {
+TEST(Nvls, RefusesAGroupWithoutASwitch) {
   const auto gpus = gpus_of(4);
   const Cluster mesh = make_cluster({.gpus = 4, .mesh = true});
   EXPECT_TRUE(nvls_refusal({.cluster = mesh, .gpus = gpus}).has_value());
@@ -74,7 +74,7 @@ TEST(Nvls, SwitchTakesPartInTheMessages) {
 
 // How many chunks are there? A chunk of a head is at least 4 KiB; the number is limited to bound
 // the operations of many ranks.
-TEST(Nvls, Chunks) {
+TEST(Nvls, AChunkHasAtLeastFourKibibytes) {
   EXPECT_EQ(nvls_chunks_most(8), 1024U);
   EXPECT_EQ(nvls_chunks_most(64), 32U);
   EXPECT_EQ(nvls_chunks(8, Bytes{kGibibyte}), 1024U);
@@ -85,9 +85,9 @@ TEST(Nvls, Chunks) {
 
 // How many chunks does NVLSTree have? The largest power of two, 64 at most, for which its messages
 // stay within 2^17. With 2 GPUs on each of N nodes there are 2 heads with 2 trees each. A tree
-// needs
-// 2N passes of 3 messages and 2(N-1) edges for every chunk: 4(6N + 2N - 2) = 32N - 8 messages. 128
-// nodes have 4 088, of which 32 chunks fit; 129 nodes have 4 120, of which 31 would fit.
+// needs 2N passes of 3 messages and 2(N-1) edges for every chunk: 4(6N + 2N - 2) = 32N - 8
+// messages. 128 nodes have 4 088, of which 32 chunks fit; 129 nodes have 4 120, of which 31 would
+// fit.
 TEST(NvlsTree, MessagesOfAllChunksStayWithinTheirLimit) {
   for (const auto& [nodes, chunks] : {std::pair{4U, 64U}, {128U, 32U}, {129U, 16U}}) {
     const Cluster cluster = make_cluster({.nodes = nodes, .gpus = 2});

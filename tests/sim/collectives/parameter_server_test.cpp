@@ -165,7 +165,7 @@ std::vector<std::vector<Step>> compute_steps(const Workload& workload, const Eng
 }
 
 // Is no worker further ahead than the bound?
-TEST(ParameterServerTraffic, NobodyIsFurtherAheadThanTheBound) {
+TEST(ParameterServerTraffic, NoWorkerIsFurtherAheadThanTheBound) {
   const Cluster cluster = machines(5);
   for (const std::uint32_t staleness : {0U, 1U, 3U}) {
     const Workload workload = parameter_server_traffic(straggler(staleness));
@@ -253,7 +253,7 @@ TEST(ParameterServerTraffic, PartsAddUpToTheWhole) {
 }
 
 // Is an impossible setup refused?
-TEST(ParameterServerTraffic, WhatCannotBeIsRefused) {
+TEST(ParameterServerTraffic, ImpossibleSetupsAreRefused) {
   const auto build = [](const ParameterServerTraffic& traffic) {
     static_cast<void>(parameter_server_traffic(traffic));
   };

@@ -14,7 +14,7 @@ namespace {
 using namespace trainyard::testing;
 
 // Does every rank end with the correct result?
-TEST(Pat, EveryRankEndsWithWhatItShouldHave) {
+TEST(Pat, EveryRankEndsWithTheResultOfTheOperation) {
   for (std::uint32_t n = 2; n <= 17; ++n) {
     const Cluster cluster = make_cluster({.nodes = n, .gpus = 1});
     const auto gpus = gpus_of(n);
@@ -28,7 +28,7 @@ TEST(Pat, EveryRankEndsWithWhatItShouldHave) {
 }
 
 // Do steps over large distances carry few blocks?
-TEST(Pat, FarStepsCarryFewBlocks) {
+TEST(Pat, StepsOverLargeDistancesCarryFewBlocks) {
   const std::vector<PatSend> sends = pat_sends(8);
   ASSERT_EQ(sends.size(), 3U);
   EXPECT_EQ(sends[0].distance, 4U);

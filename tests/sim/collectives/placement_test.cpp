@@ -43,7 +43,7 @@ TEST(NodeMembers, LoadTheSameLinksOfAnotherNodeOfTheirPattern) {
 }
 
 // Are members at other positions or in another order not equivalent?
-TEST(NodeMembers, AreNotLikeThoseInOtherPlacesOrInAnotherOrder) {
+TEST(NodeMembers, AreNotEquivalentAtOtherPositionsOrInAnotherOrder) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = FatTree{}}));
   const GroupRanks gpus = gpus_of(32);
   const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
@@ -56,7 +56,7 @@ TEST(NodeMembers, AreNotLikeThoseInOtherPlacesOrInAnotherOrder) {
 
 // Are members on nodes without a pattern equivalent to none? Nodes that are drawn one by one have
 // no pattern.
-TEST(NodeMembers, AreLikeNoneWhereNothingIsKnownOfTheirNode) {
+TEST(NodeMembers, AreEquivalentToNoneWithoutAPattern) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 4});
   const GroupRanks gpus = gpus_of(8);
   const PlacedGroup placed{.cluster = cluster, .gpus = gpus};

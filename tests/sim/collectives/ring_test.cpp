@@ -95,7 +95,7 @@ TEST(Ring, MembersAreVisitedNodeByNodeWhateverTheirGroupRanks) {
 }
 
 // Is a rail one ring, and a node one ring?
-TEST(Ring, ARailIsOneRingAndANodeOneChain) {
+TEST(Ring, ARailIsOneRingAndANodeOneRing) {
   const Cluster cluster = make_cluster({.nodes = 4, .gpus = 8});
   const std::vector<std::uint32_t> rail = gpus_of(4, 8);
   const std::vector<std::uint32_t> node = gpus_of(8);

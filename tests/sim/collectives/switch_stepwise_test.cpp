@@ -138,7 +138,7 @@ TEST(SwitchStepwise, PipelinesKeepTheirBound) {
 
 // Does a tree over nodes with different numbers of ranks keep its bound? Twelve ranks on nodes of
 // eight are common for replicas of a pipeline.
-TEST(SwitchStepwise, ATreeOverNodesOfUnlikeNumbersKeepsItsBound) {
+TEST(SwitchStepwise, ATreeOverNodesOfUnequalSizesKeepsItsBound) {
   const Cluster cluster = make_cluster(
       {.nodes = 2, .gpus = 8, .nvlink = 370.8e9, .nic = 48.5e9, .intra_us = 3.4, .inter_us = 14.0});
   const auto gpus = gpus_of(12);

@@ -37,7 +37,7 @@ TEST(SymbolicCheck, AMissingDependencyLosesAContribution) {
 }
 
 // Is a missing message detected?
-TEST(SymbolicCheck, AMissingMessageIsSeen) {
+TEST(SymbolicCheck, AMissingMessageIsDetected) {
   std::vector<Message> messages = ring_of_three();
   messages.pop_back();
   EXPECT_THAT(fault_of(messages), HasSubstr("ends with the wrong contributions"));
@@ -75,7 +75,7 @@ TEST(SymbolicCheck, NothingWaitsForLaterMessagesOrItsOwnStep) {
 }
 
 // May a rank send only what it holds?
-TEST(SymbolicCheck, NoOneSendsWhatItDoesNotHold) {
+TEST(SymbolicCheck, RanksSendOnlyWhatTheyHold) {
   const SymbolicCase broadcast{
       .op = CollectiveOp::Broadcast, .ranks = 3, .pieces = 1, .bytes = 8.0};
   const std::vector<Message> messages{

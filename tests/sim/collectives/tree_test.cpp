@@ -115,7 +115,7 @@ TEST(Tree, LargeBuffersUseEveryRail) {
 
 // Are the nodes of a pattern loaded equally? One node represents the pattern; each edge must load
 // what it would by itself.
-TEST(Tree, NodesOfAPatternAreLoadedAlike) {
+TEST(Tree, NodesOfAPatternAreLoadedEqually) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 4, {.kind = FatTree{}}));
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const PlacedGroup placed{.cluster = cluster, .gpus = gpus};

@@ -96,7 +96,7 @@ Workload messages_and_mates(std::uint32_t nodes, std::uint32_t gpus_per_node) {
 }
 
 // Do groups with isomorphic placements load what each would by itself?
-TEST(GroupShapes, GroupsInPlacesAlikeLoadWhatEachWouldByItself) {
+TEST(GroupShapes, IsomorphicGroupsHaveTheLoadsOfEachByItself) {
   const Cluster cluster = hand_cluster(
       {.nodes = 12, .nodes_per_leaf = 5, .speed = {{{"node 4 nic 1", "leaf 0"}, 0.5}}});
   const RingModel communication(cluster);
@@ -114,7 +114,7 @@ TEST(GroupShapes, GroupsInPlacesAlikeLoadWhatEachWouldByItself) {
 
 // Does this hold on a large cluster too? From 100 000 links on, the group of all GPUs is priced
 // concurrently with the others, by two threads.
-TEST(GroupShapes, OnALargeClusterToo) {
+TEST(GroupShapes, TwoThreadsFindTheSameOnALargeCluster) {
   const Cluster cluster = hand_cluster({.nodes = 2200,
                                         .gpus_per_node = 8,
                                         .nodes_per_leaf = 40,

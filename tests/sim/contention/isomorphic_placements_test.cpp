@@ -18,7 +18,7 @@ std::uint32_t number_of_mates(IsomorphicPlacements& places, const Gpus& gpus) {
 }
 
 // Are nodes isomorphic unless a link differs?
-TEST(IsomorphicPlacements, NodesAreAlikeUnlessALinkDiffers) {
+TEST(IsomorphicPlacements, NodesAreIsomorphicUnlessALinkDiffers) {
   const Cluster cluster = hand_cluster(
       {.nodes = 3, .gpus_per_node = 2, .speed = {{{"node 2 gpu 0", "node 2 nvswitch"}, 0.5}}});
   IsomorphicPlacements places(cluster);
@@ -28,7 +28,7 @@ TEST(IsomorphicPlacements, NodesAreAlikeUnlessALinkDiffers) {
 }
 
 // Are messages isomorphic over equally many equal links?
-TEST(IsomorphicPlacements, MessagesAreAlikeOverEquallyManyEqualLinks) {
+TEST(IsomorphicPlacements, MessagesAreIsomorphicOverEquallyManyEqualLinks) {
   const Cluster cluster = hand_cluster({.nodes = 6,
                                         .gpus_per_node = 2,
                                         .nodes_per_leaf = 2,
@@ -46,7 +46,7 @@ TEST(IsomorphicPlacements, MessagesAreAlikeOverEquallyManyEqualLinks) {
 }
 
 // Are groups over a tree isomorphic if they share leaves in the same way?
-TEST(IsomorphicPlacements, GroupsOverATreeAreAlikeWhereTheirLeavesAreShared) {
+TEST(IsomorphicPlacements, GroupsOverATreeAreIsomorphicIfTheyShareLeavesEqually) {
   const Cluster cluster = hand_cluster({.nodes = 12, .gpus_per_node = 2, .nodes_per_leaf = 3});
   IsomorphicPlacements places(cluster);
   const auto number = [&](const Gpus& gpus) { return places.of_group(gpus).value(); };
@@ -63,7 +63,7 @@ TEST(IsomorphicPlacements, GroupsOverATreeAreAlikeWhereTheirLeavesAreShared) {
 }
 
 // Do weaker cables distinguish a switch?
-TEST(IsomorphicPlacements, WeakerCablesSetASwitchApart) {
+TEST(IsomorphicPlacements, WeakerCablesDistinguishASwitch) {
   const Cluster cluster =
       hand_cluster({.nodes = 12,
                     .gpus_per_node = 2,
@@ -88,7 +88,7 @@ TEST(IsomorphicPlacements, OneWeakerCableOfTwoLeavesNoTree) {
 }
 
 // Is a link of one placement mapped to an isomorphic one?
-TEST(IsomorphicPlacements, ALinkOfAPlaceIsFoundAgainInOneAlike) {
+TEST(IsomorphicPlacements, ALinkIsMappedToTheIsomorphicPlacement) {
   const Cluster cluster = hand_cluster({.nodes = 12, .gpus_per_node = 2, .nodes_per_leaf = 3});
   IsomorphicPlacements places(cluster);
   const Gpus here{0, 2, 6};

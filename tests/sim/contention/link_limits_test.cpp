@@ -98,7 +98,7 @@ TEST_F(TwoFlows, StayOpenWhereOthersMayCome) {
 // Is a group closed if only its own phase is concurrent? Tensor groups in nodes and data groups
 // over them follow each other on one stream, so the two flows of a ring's phase share links only
 // with each other.
-TEST(Concurrency, AGroupIsClosedWhereItsOwnPhaseAloneIsMet) {
+TEST(Concurrency, AGroupIsClosedIfItSharesLinksOnlyWithinAPhase) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12, .algorithm = "two_rings"});
   const Joined joined = join(cluster, workload, RingModel(cluster));

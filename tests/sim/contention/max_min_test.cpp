@@ -7,7 +7,7 @@ namespace trainyard {
 namespace {
 
 // Are rates shared anew after a flow has ended? This is the example of max_min.hpp.
-TEST(MaxMinFlows, ShareAnewWhenOneHasEnded) {
+TEST(MaxMinFlows, ShareRatesAnewAfterAFlowEnds) {
   MaxMinFlows flows;
   const std::size_t link = flows.add_link(2e9);
   flows.add({.payload = 1e9, .loads = {{link, 1.0}}});
@@ -48,7 +48,7 @@ TEST(MaxMinFlows, RiseUntilALinkIsFullOrTheirCapIsReached) {
 }
 
 // Is there nothing to share without flows?
-TEST(MaxMinFlows, HaveNothingToShareWithoutFlows) {
+TEST(MaxMinFlows, ShareNothingWithoutFlows) {
   MaxMinFlows none;
   EXPECT_FALSE(none.share());
 }

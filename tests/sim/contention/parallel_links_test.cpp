@@ -28,7 +28,7 @@ std::size_t parallel_links_of(const Cluster& cluster) {
 
 // Are the links to equal spines paired? Three leaves of four nodes on two spines have 48 NVLinks,
 // PCIe links and ports in each direction, and a pair of links up and a pair down for each leaf.
-TEST(ParallelLinkIndex, PairTheLinksToEqualSpines) {
+TEST(ParallelLinkIndex, PairsTheLinksToEqualSpines) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const ParallelLinks& parallel_links = cluster.router().parallel_links();
   std::map<LinkId, std::vector<LinkId>> members;
@@ -61,7 +61,7 @@ TEST(ParallelLinkIndex, PairTheLinksToEqualSpines) {
 }
 
 // Is there no set with a slow link?
-TEST(ParallelLinkIndex, AreNoneBesideASlowLink) {
+TEST(ParallelLinkIndex, HasNoSetWithASlowLink) {
   HandCluster shape{.nodes = 12};
   EXPECT_EQ(hand_cluster(shape).links().size() - parallel_links_of(hand_cluster(shape)), 6U);
   shape.speed = {{{"leaf 1", "spine 1"}, 0.5}};
@@ -69,7 +69,7 @@ TEST(ParallelLinkIndex, AreNoneBesideASlowLink) {
 }
 
 // Is there no set if a hash chooses the path?
-TEST(ParallelLinkIndex, AreNoneWhereAHashChooses) {
+TEST(ParallelLinkIndex, HasNoSetsUnderHashedRouting) {
   const Cluster ideal = hand_cluster({.nodes = 8});
   ClusterFacts facts = ideal.facts();
   facts.routing.kind = Routing::Kind::Ecmp;
@@ -90,7 +90,7 @@ std::map<LinkId, double> all_loads(const JointGraph& joint, std::uint32_t shape)
 }
 
 // Does the joint graph lose no load by parallel links?
-TEST(ParallelLinkIndex, LoseNothingInTheJointGraph) {
+TEST(ParallelLinkIndex, KeepsAllLoadsOfTheJointGraph) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload =
       training_step({.tensor = 4, .data = 6, .stages = 2, .algorithm = "two_rings"});
@@ -133,7 +133,7 @@ class OneSpine final : public CommunicationModel {
 };
 
 // Is a set used only while its members are loaded equally?
-TEST(ParallelLinkIndex, HoldOnlyWhileLoadedAlike) {
+TEST(ParallelLinkIndex, UsesASetOnlyWhileItsMembersAreLoadedEqually) {
   const Cluster cluster = hand_cluster({.nodes = 12});
   const Workload workload = training_step({.tensor = 4, .data = 12});
   const Joined joined = join(cluster, workload, OneSpine(cluster));

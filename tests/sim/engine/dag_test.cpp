@@ -202,7 +202,7 @@ TEST(Dag, SharingOnlyDelays) {  // oracles 77 and 78
 }
 
 // Does the other half remain if compute or communication costs nothing?
-TEST(Dag, WithoutOneHalfTheOtherRemains) {  // oracle 80
+TEST(Dag, WithoutComputeOrCommunicationTheOtherRemains) {  // oracle 80
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     double full = 0.0;
     double parts = 0.0;

@@ -86,7 +86,7 @@ TEST(FlowComponents, LoadLinksAsSimGridDoes) {
 // that starts at 0.5 s takes a third of the link: the first has 0.5 GB left and ends at 1.25 s,
 // when the third has 0.5 GB left and the second 2; at 1 GB/s each the third ends at 1.75 s, and the
 // second, with 1.5 GB left at 2 GB/s, at 2.5 s.
-TEST(FlowComponents, AreBrokenUpByWhoComesLater) {
+TEST(FlowComponents, AreSplitByALaterFlow) {
   const std::vector<double> capacities{2e9};
   const Transfer first{.link_flow = link_flow({{0, 1e9}})};
   const Transfer second{.link_flow = link_flow({{0, 3e9}})};
@@ -103,7 +103,7 @@ TEST(FlowComponents, AreBrokenUpByWhoComesLater) {
 
 // Does a flow end before one that starts at the same moment? The third starts exactly when the
 // first ends: 2 GB of the second are left.
-TEST(FlowComponents, EndBeforeWhoComesAtThatMoment) {
+TEST(FlowComponents, EndBeforeAFlowThatStartsAtThatInstant) {
   const Transfer first{.link_flow = link_flow({{0, 1e9}})};
   const Transfer second{.link_flow = link_flow({{0, 3e9}})};
   const Transfer third{.start_s = 1.0, .link_flow = link_flow({{0, 1e9}})};

@@ -34,7 +34,7 @@ TEST(Fluid, RatesAreEightTwoTwo) {
 }
 
 // Does a dumbbell give each of n flows an n-th?
-TEST(Fluid, DumbbellGivesEachAnNth) {  // oracle 22 (c)
+TEST(Fluid, ADumbbellGivesEachOfNFlowsAnNth) {  // oracle 22 (c)
   std::vector<Transfer> transfers;
   for (LinkId n = 1; n <= 7; ++n)
     transfers.push_back({0.0, link_flow({{0, 1 * kGB}, {n, 1 * kGB}})});
@@ -80,7 +80,7 @@ TEST(Fluid, ARateCapLeavesTheRestToOthers) {
 }
 
 // Does a multi-link flow move at the pace of its tightest link?
-TEST(Fluid, AChainMovesAtThePaceOfItsTightestLink) {
+TEST(Fluid, AMultiLinkFlowMovesAtThePaceOfItsTightestLink) {
   // 3 GB on link 0 and 6 GB on link 1, both of 10 GB/s, take 0.6 s alone: link 1 limits the flow.
   const Transfer uneven{0.0, link_flow({{0, 3 * kGB}, {1, 6 * kGB}})};
   for (const EngineEntry& entry : engines()) {

@@ -112,7 +112,7 @@ TEST(Folded, StagesAgreeWithTheirRanks) {
 
 // Do rounded weights agree too? Shares without a common unit are rounded per flow, so folding does
 // not change them.
-TEST(Folded, RoundedWeightsAgreeToo) {
+TEST(Folded, RoundedWeightsAgreeWithTheirRanks) {
   for (std::uint32_t seed = 0; seed < 5; ++seed) {
     const Script script = two_stages(seed, {.pair = 0.1234, .reduction = 0.3819});
     const Partition folded = script.fold_it(true);

@@ -61,7 +61,7 @@ TEST(HostLane, TheSlowerOfHostAndGpuSetsThePace) {
 
 // Does a sync remove the lead of the host? The host reads the result of the second kernel before it
 // continues: at 2.5 s instead of 1 s.
-TEST(HostLane, ASyncTakesAwayTheHostsLead) {
+TEST(HostLane, ASyncEndsTheLeadOfTheHost) {
   for (const EngineEntry& entry : engines()) {
     Script script = flow_script({1.0, 1.0, 1.0, 1.0});
     HostLane lane = every(0.5, 4);
@@ -118,7 +118,7 @@ TEST(HostLane, CommunicationIsIssuedToo) {
 // Is an operation that is issued ahead not delayed by a sync? The receiver's host waits at a sync
 // for a kernel that needs the message, which is issued after the sync. Only a receive that was
 // posted ahead lets it continue; two ranks that did this to each other would deadlock.
-TEST(HostLane, WhatIsIssuedAheadIsNotHeldUpByASync) {
+TEST(HostLane, OperationsIssuedAheadAreNotDelayedByASync) {
   for (const EngineEntry& entry : engines()) {
     MessageScript sent(4.0);
     HostLane waits = every(2.0, 2);

@@ -116,7 +116,7 @@ TEST(Interference, EachRegionOfComputationSlowsCommunication) {
 
 // Is the loss a part of the rate that a flow has alone? A flow that sharing already keeps below its
 // slowed rate loses nothing: two on a link have half each, and could move three quarters.
-TEST(Interference, TheLossIsOfWhatAFlowMovesAlone) {
+TEST(Interference, TheLossReducesTheRateThatAFlowHasAlone) {
   std::size_t with_contention = 0;
   for (const EngineEntry& entry : engines()) {
     if (entry.name == "ideal") continue;

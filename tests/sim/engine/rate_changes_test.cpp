@@ -42,7 +42,7 @@ struct ThreeFlows {
 };
 
 // Does a change reach all links that active flows connect?
-TEST(RateChanges, ReachWhatIsJoinedOverFlowsAlive) {
+TEST(RateChanges, ReachAllLinksThatActiveFlowsConnect) {
   ThreeFlows three;
   three.changes.started(0);
   EXPECT_THAT(three.changes.take(), UnorderedElementsAre(0, 1));
@@ -61,7 +61,7 @@ TEST(RateChanges, ReachWhatIsJoinedOverFlowsAlive) {
 }
 
 // Does a new limit matter only to an active flow?
-TEST(RateChanges, AnotherLimitMattersOnlyToAFlowAlive) {
+TEST(RateChanges, ANewLimitMattersOnlyToAnActiveFlow) {
   ThreeFlows three;
   three.changes.limited(2);
   EXPECT_THAT(three.changes.take(), IsEmpty());
@@ -73,7 +73,7 @@ TEST(RateChanges, AnotherLimitMattersOnlyToAFlowAlive) {
 
 // Do forgotten states connect nothing later? States that were seen before are forgotten, not taken:
 // flows that ended in them must still be removed.
-TEST(RateChanges, OfForgottenStatesJoinNothingLater) {
+TEST(RateChanges, FlowsThatEndedInForgottenStatesJoinNothing) {
   ThreeFlows three;
   for (int round = 0; round < 3; ++round) {
     three.changes.started(0);
@@ -88,7 +88,7 @@ TEST(RateChanges, OfForgottenStatesJoinNothingLater) {
 }
 
 // Is a class active until its last flow ends? A class of links may carry two flows of a class.
-TEST(RateChanges, AClassIsAliveUntilItsLastFlowEnds) {
+TEST(RateChanges, AClassIsActiveUntilItsLastFlowEnds) {
   ThreeFlows three;
   three.changes.started(0);
   three.changes.started(0);

@@ -82,7 +82,7 @@ TEST(ReadyQueue, CallsMeetInTheOrderTheyAreIssued) {
 }
 
 // Does work without duration take no time?
-TEST(ReadyQueue, WorkThatTakesNoTimeTakesNone) {
+TEST(ReadyQueue, WorkWithoutDurationTakesNoTime) {
   Script script({1e9});
   const auto nothing = script.call(CollectiveOp::AllReduce, {phase(0.0, {link_flow({{0, 0.0}})})});
   const auto program = script.program("rank");
@@ -151,7 +151,7 @@ Script crossed_receives() {
 }
 
 // Does a deadlock report who waits for whom, and the position of that rank?
-TEST(Deadlock, NamesWhoWaitsForWhomAndWhereThatOneIs) {
+TEST(Deadlock, ReportsWhoWaitsForWhomAndAtWhichOperation) {
   const Script script = crossed_receives();
   for (const EngineEntry& entry : engines()) {
     EXPECT_EQ(deadlock_of(script, *entry.make()),
@@ -165,7 +165,7 @@ TEST(Deadlock, NamesWhoWaitsForWhomAndWhereThatOneIs) {
 
 // Is a deadlock explained if nothing was recorded? The report needs the times, so the engine plays
 // once more if it has not recorded them.
-TEST(Deadlock, IsExplainedWhereNothingIsRecorded) {
+TEST(Deadlock, IsExplainedInARunThatRecordsNothing) {
   Script script = crossed_receives();
   const Partition partition = script.fold_it(false);
   for (const EngineEntry& entry : engines()) {
@@ -182,7 +182,7 @@ TEST(Deadlock, IsExplainedWhereNothingIsRecorded) {
 }
 
 // Does the report include what the missing member waits for?
-TEST(Deadlock, NamesWhatTheMissingMemberWaitsForItself) {
+TEST(Deadlock, ReportsWhatTheMissingMemberWaitsFor) {
   Script script({1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {phase(1e-6, {})});
   const auto left = script.program("left");

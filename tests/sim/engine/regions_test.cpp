@@ -77,7 +77,7 @@ TEST(Regions, EndWhereSomethingOutsideIsAwaited) {
 
 // Is an operation left out that may outlast the region? No operation in the region waits for the
 // collective, so it may run beyond the end.
-TEST(Regions, LeaveOutWhatMayOutlastThem) {
+TEST(Regions, LeaveOutCollectivesThatMayRunLonger) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
   const auto program = script.program("stage");
@@ -94,7 +94,7 @@ TEST(Regions, LeaveOutWhatMayOutlastThem) {
 
 // Does a region need exclusive computation? A kernel on another stream without dependencies could
 // be slowed by the collective inside.
-TEST(Regions, NeedTheComputationToThemselves) {
+TEST(Regions, NeedAComputeStreamOfTheirOwn) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
   const auto program = script.program("stage");
@@ -129,7 +129,7 @@ void add_variant(Script& script, std::uint32_t program, std::uint32_t call, std:
 // Are the regions of instances those of a separate search? Equal microbatches reuse the result of
 // the previous one. Kernels of other names have no model and are the oracle: names are not part of
 // a shape.
-TEST(Regions, OfInstancesAreAsOfThoseSearchedAlone) {
+TEST(Regions, InstancesHaveTheRegionsOfASearchAlone) {
   Script script({1e9, 1e9});
   const auto call = script.call(CollectiveOp::AllReduce, {});
   const auto program = script.program("stage");
@@ -175,7 +175,7 @@ const std::vector<PieceCost> kBeside = {
     {.seconds = 0.0}, {.seconds = 1.0, .loss = 0.5}, {.seconds = 2.0}, {.seconds = 1.0}};
 
 // Does a collective inside slow the concurrent computation? Half the speed for a second: 2.5 s.
-TEST(RegionTimes, ACollectiveInsideTakesFromTheComputationBesideIt) {
+TEST(RegionTimes, ACollectiveInsideSlowsTheConcurrentComputation) {
   const std::vector<OutsideLoss> none = {{.from_s = 0.0, .loss = 0.0}};
   const RegionTimes times = region_times(concurrent_pieces(), kBeside, none);
   EXPECT_DOUBLE_EQ(times.end_s[1], 1.0);
@@ -187,7 +187,7 @@ TEST(RegionTimes, ACollectiveInsideTakesFromTheComputationBesideIt) {
 
 // Does communication outside slow computation while it is active? From 2 s to 2.5 s half the speed:
 // 0.25 s of work remain at 2.5 s, done at 2.75 s; then 1 s.
-TEST(RegionTimes, CommunicationOutsideTakesWhileItIsAlive) {
+TEST(RegionTimes, CommunicationOutsideSlowsWhileItIsActive) {
   const std::vector<OutsideLoss> losses = {
       {.from_s = 0.0, .loss = 0.0}, {.from_s = 2.0, .loss = 0.5}, {.from_s = 2.5, .loss = 0.0}};
   const RegionTimes times = region_times(concurrent_pieces(), kBeside, losses);
@@ -196,7 +196,7 @@ TEST(RegionTimes, CommunicationOutsideTakesWhileItIsAlive) {
 }
 
 // Do losses add up to the limit? However large the sum is, a tenth of the speed is left.
-TEST(RegionTimes, LossesAddUpToTheMostThereMayBe) {
+TEST(RegionTimes, LossesAddUpToTheirLimit) {
   const std::vector<OutsideLoss> much = {{.from_s = 0.0, .loss = 0.8}};
   const RegionTimes times = region_times(concurrent_pieces(), kBeside, much);
   // 0.1 s done after the first second, 1.9 s at a fifth of the speed.

@@ -18,7 +18,7 @@ WholeWeights of(const std::vector<double>& weights, const std::vector<double>& f
 }
 
 // Are weights multiples of their common divisor?
-TEST(Weights, AreCountsOfTheirCommonDivisor) {
+TEST(Weights, AreMultiplesOfTheirCommonDivisor) {
   const WholeWeights whole = of({1.0, 0.75});
   EXPECT_EQ(whole.counts, (Counts{4, 3}));
   EXPECT_DOUBLE_EQ(whole.unit, 0.25);
@@ -26,7 +26,7 @@ TEST(Weights, AreCountsOfTheirCommonDivisor) {
 }
 
 // Does a single weight need one entry?
-TEST(Weights, OfOneUserNeedOneListing) {
+TEST(Weights, OneUserNeedsOneEntry) {
   EXPECT_EQ(of({0.3141592653589793}).counts, Counts{1});
   EXPECT_EQ(of({0.7, 0.7, 0.7}).counts, (Counts{1, 1, 1}));
 }
@@ -40,7 +40,7 @@ TEST(Weights, ThirdsAndSeventhsAreExact) {
 }
 
 // Do weights that folding has multiplied keep their common factor?
-TEST(Weights, ThatFoldingMultipliedShareTheirFactor) {
+TEST(Weights, MultipliedByFoldingKeepTheirCommonFactor) {
   const WholeWeights whole = of({128.0, 2048.0}, {1.0, 1.0});
   EXPECT_EQ(whole.counts, (Counts{1, 16}));
   EXPECT_DOUBLE_EQ(whole.unit, 128.0);
@@ -55,7 +55,7 @@ TEST(Weights, WithoutACommonUnitAreRoundedUpToThirtySecondsOfAPayload) {
 }
 
 // Are weights rounded per flow, folded or not?
-TEST(Weights, AreRoundedPerChainWhetherFoldedOrNot) {
+TEST(Weights, AreRoundedPerFlowWhetherFoldedOrNot) {
   const WholeWeights folded = of({16.0, 16.0 * 0.6180339887498949}, {1.0, 0.6180339887498949});
   EXPECT_EQ(folded.counts, (Counts{8, 5}));
   EXPECT_DOUBLE_EQ(folded.unit, 2.0);

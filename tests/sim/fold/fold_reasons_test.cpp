@@ -45,7 +45,7 @@ TEST(FoldReasons, OneClassNeedsNoReason) {
 }
 
 // Is the reason for stages their program?
-TEST(FoldReasons, StagesAreAnotherProgram) {
+TEST(FoldReasons, StagesDifferByTheirProgram) {
   const auto found = reasons({.nodes = 2}, training_step({.data = 4, .stages = 2}), false);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[1].difference.cause, DifferenceCause::Program);
@@ -54,7 +54,7 @@ TEST(FoldReasons, StagesAreAnotherProgram) {
 
 // Does the reason follow the path to a slow link? The tensor group of node 1 crosses a slower
 // NVLink: rank, group, flow, link.
-TEST(FoldReasons, FollowTheWayToASlowLink) {
+TEST(FoldReasons, FollowThePathToASlowLink) {
   const HandCluster shape{.nodes = 2, .speed = {{{"node 1 gpu 2", "node 1 nvswitch"}, 0.5}}};
   const auto found = reasons(shape, training_step({.tensor = 4, .data = 2}), false);
   ASSERT_GE(found.size(), 2U);
@@ -70,7 +70,7 @@ TEST(FoldReasons, FollowTheWayToASlowLink) {
 
 // Is a link that only one flow uses named? It is then a cap on the rate of the flow, and is
 // reported as such.
-TEST(FoldReasons, NameTheLinkThatAChainHasAlone) {
+TEST(FoldReasons, NameTheLinkThatOnlyOneFlowHas) {
   const HandCluster shape{.nodes = 2, .speed = {{{"node 1 gpu 2", "node 1 nvswitch"}, 0.5}}};
   const auto found = reasons(shape, training_step({.tensor = 4, .data = 2}), true);
   ASSERT_EQ(found.size(), 2U);
@@ -80,7 +80,7 @@ TEST(FoldReasons, NameTheLinkThatAChainHasAlone) {
 }
 
 // Are many ranks written as a few blocks?
-TEST(RankBlocks, SayManyRanksInFewWords) {
+TEST(RankBlocks, WriteManyRanksAsFewBlocks) {
   EXPECT_EQ(to_text(rank_blocks({0, 1, 8, 9, 16, 17})), "0-1 and every 8 to 16-17");
   EXPECT_EQ(to_text(rank_blocks({3})), "3");
   EXPECT_EQ(to_text(rank_blocks({0, 1, 2, 3, 8, 9, 10, 11})), "0-3, 8-11");

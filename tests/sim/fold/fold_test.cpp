@@ -165,7 +165,7 @@ TEST(Fold, ASlowLinkSplitsTheRingsThatCrossIt) {
 }
 
 // Does a slow port split one pair of many, and the pairs that share its links?
-TEST(Fold, ASlowPortSplitsOnePairOfManyAndWhatItMeets) {
+TEST(Fold, ASlowPortSplitsItsPairAndThoseThatShareItsLinks) {
   // Eight pairs of neighbours exchange messages across nodes; the port of GPU 1 of node 0 is slow.
   const auto [cluster, workload, partition, single] =
       folded({.nodes = 4, .nodes_per_leaf = 4, .speed = {{{"node 0 nic 1", "leaf 0"}, 0.5}}},
@@ -228,7 +228,7 @@ TEST(Fold, TwoSlotsToOneGroupAreOneParticipant) {
 }
 
 // Do unused slots not matter?
-TEST(Fold, SlotsNobodyUsesDoNotMatter) {
+TEST(Fold, UnusedSlotsDoNotMatter) {
   Workload workload = empty_workload();
   ProgramWriter program(workload, "alone");
   program.compute("work", 1024);

@@ -59,7 +59,7 @@ void expect_ring(const ChannelGraph& graph, std::uint32_t channels, double rate)
 }
 
 // Does the search have a channel for each remaining NIC?
-TEST(DeadNic, TheSearchHasAChannelForEachNicThatIsLeft) {
+TEST(DeadNic, TheSearchHasAChannelForEachRemainingNic) {
   for (const std::ptrdiff_t dead : {0, 3, 7}) {
     NodeView node = h100_node(true);
     node.nics.erase(node.nics.begin() + dead);
@@ -72,7 +72,7 @@ TEST(DeadNic, TheSearchHasAChannelForEachNicThatIsLeft) {
 
 // Do all nodes take the least of each? This holds for any position of the node in the group; groups
 // without this node keep their channels.
-TEST(DeadNic, AllNodesTakeTheLeastOfEach) {
+TEST(DeadNic, AllNodesUseTheMinimumOfEachNumber) {
   const std::vector<std::uint32_t> all = gpus_of(32, 1);
   for (const std::uint32_t node : {0U, 2U, 3U}) {
     const Cluster cluster = h100_nodes(4, {dead_nic(node)});

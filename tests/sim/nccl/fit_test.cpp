@@ -32,7 +32,7 @@ TEST(FitPositive, FindsTheConstantsBehindNumbersWithOutliers) {
 }
 
 // Does a parameter without influence on any residual stay unchanged?
-TEST(FitPositive, LeavesAloneWhatDoesNotMatter) {
+TEST(FitPositive, KeepsParametersWithoutInfluence) {
   const Residuals residuals = [](const std::vector<double>& p) {
     return std::vector<double>{std::log(p[0] / 3.0), std::log(p[0] / 3.0)};
   };
@@ -58,7 +58,7 @@ TEST(ErrorTable, AddsUpByBand) {
 }
 
 // Are the limits of the size bands those of their names?
-TEST(ErrorTable, BandsEndWhereTheySay) {
+TEST(ErrorTable, BandsHaveTheLimitsOfTheirNames) {
   EXPECT_EQ(band_of(65536.0), 0U);
   EXPECT_EQ(band_of(65537.0), 1U);
   EXPECT_EQ(band_of(1048575.0), 1U);

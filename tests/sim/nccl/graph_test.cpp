@@ -89,7 +89,7 @@ TEST(GraphSearch, LoneRankTurnsAtItsNic) {
 }
 
 // Is a node with only PCIe searched correctly?
-TEST(GraphSearch, PcieOnly) {
+TEST(GraphSearch, FindsARingOverPcieAlone) {
   NodeView node =
       switched_node({.gpus = 4, .sm = 80, .nvlink = 0.0, .pcie = 24.0, .per_switch = 2});
   node.scale_up = NodeView::ScaleUp::None;
@@ -101,7 +101,7 @@ TEST(GraphSearch, PcieOnly) {
 }
 
 // Do clusters that are built from node types give the same graphs?
-TEST(GraphSearch, FromClusters) {
+TEST(GraphSearch, ClustersOfNodeTypesHaveTheSameGraphs) {
   struct Known {
     const char* node;
     std::uint32_t nodes;

@@ -105,7 +105,7 @@ TEST(MachineTime, RingAcrossNodes) {
 // Do messages that need a rendezvous delay their channel? 24 blocks of 100 KB on two channels: each
 // message under LL has at most 32 KiB of data, so a block is 50000/32768 of them; 8 per channel are
 // posted.
-TEST(MachineTime, MessagesThatMeetHoldUpTheirChannel) {
+TEST(MachineTime, MessagesThatNeedARendezvousDelayTheirChannel) {
   const Choice choice = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::LL}, 2);
   Machine meets = machine();
   meets.network.rendezvous_us = 10.0;
@@ -271,7 +271,7 @@ TEST(MachineModel, ShippedForWhatWasMeasured) {
 
 // Is the network of the machine that of the cluster? Two NICs and one leaf: 0.475 + 0.2 + 0.475 us;
 // eight NICs of 48.5 of 50 GB/s.
-TEST(MachineNetwork, IsTheClusters) {
+TEST(MachineNetwork, IsThatOfTheCluster) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_h100"), .nodes = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const Network network = network_of({.cluster = cluster, .gpus = gpus}, h100(4));

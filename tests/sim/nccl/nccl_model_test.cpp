@@ -60,7 +60,7 @@ void expect_model_times(const Case& a_case, CollectiveOp op, Options options) {
 }
 
 // Does a call alone take the model's time?
-TEST(NcclModel, AloneItTakesTheModelsTime) {
+TEST(NcclModel, ACallAloneTakesTheModelsTime) {
   for (const Case& a_case :
        {Case{"dgx_h100", 1, 8, 1}, Case{"dgx_h100", 1, 4, 2}, Case{"dgx_a100_80gb", 1, 8, 1},
         Case{"dgx_b200", 1, 8, 1}, Case{"dgx_h100", 4, 32, 1}, Case{"dgx_a100_80gb", 4, 32, 1},
@@ -111,7 +111,7 @@ TEST(NcclModel, EveryHopOfARootedRingCarriesTheBuffer) {
 
 // Does the machine model decide the time? Measured: 25 us at 1 MiB by Ring/LL, 1 092 us at 256 MiB
 // by NVLS (2.29, nccl-tests).
-TEST(NcclModel, TheMachineTellsTheTime) {
+TEST(NcclModel, TheMachineModelDecidesTheTime) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const NcclModel communication(cluster, {.version = "2.29"});
@@ -133,7 +133,7 @@ TEST(NcclModel, TheMachineTellsTheTime) {
 }
 
 // Does the machine model include the network?
-TEST(NcclModel, TheMachineCountsTheNetwork) {
+TEST(NcclModel, TheMachineModelIncludesTheNetwork) {
   const Cluster cluster = build_cluster({.node = load_node("dgx_a100_80gb"), .nodes = 4});
   const std::vector<std::uint32_t> gpus = gpus_of(32);
   const NcclModel communication(cluster, {});
@@ -236,7 +236,7 @@ TEST(NcclModel, LargeCallsFollowTheLink) {
 
 // Do concurrent calls share the switch? Each NVLS needs 272 * 9/8 = 306 of a GPU's 370.8 GB/s;
 // together each gets half of it.
-TEST(NcclModel, TogetherTheyShareTheSwitch) {
+TEST(NcclModel, ConcurrentCallsShareTheSwitch) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const NcclModel communication(cluster, {.machine = false});
@@ -250,7 +250,7 @@ TEST(NcclModel, TogetherTheyShareTheSwitch) {
 }
 
 // Does the fabric limit a call? A link with less than NCCL's assumption has an effect.
-TEST(NcclModel, TheFabricCountsToo) {
+TEST(NcclModel, TheFabricLimitsACall) {
   ClusterSpec spec;
   spec.node = load_node("dgx_h100");
   spec.nodes = 4;
@@ -266,7 +266,7 @@ TEST(NcclModel, TheFabricCountsToo) {
 }
 
 // Are other algorithms those of the registry?
-TEST(NcclModel, OtherAlgorithmsAreTheRegistrys) {
+TEST(NcclModel, OtherAlgorithmsAreThoseOfTheRegistry) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const NcclModel communication(cluster, {});
@@ -286,7 +286,7 @@ TEST(NcclModel, OtherAlgorithmsAreTheRegistrys) {
 }
 
 // Are other GPUs refused unless a model is set?
-TEST(NcclModel, OtherGpusAreRefusedUnlessSaid) {
+TEST(NcclModel, OtherGpusAreRefusedUnlessAModelIsSet) {
   const Cluster cluster = nodes_of("mi300x", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const CollectiveCall call{.op = CollectiveOp::AllReduce, .bytes = 1 << 20, .algorithm = "nccl"};
@@ -296,7 +296,7 @@ TEST(NcclModel, OtherGpusAreRefusedUnlessSaid) {
 
 // Can algorithms of the registry replace NCCL on other GPUs? Eight MI300X, each pair joined: a tree
 // for the smallest, rings for large calls.
-TEST(NcclModel, OtherGpusMayBeStoodInFor) {
+TEST(NcclModel, OtherGpusMayTakeRegisteredAlgorithms) {
   const Cluster cluster = nodes_of("mi300x", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const NcclModel communication(cluster, {.allow_fallback = true});
@@ -344,7 +344,7 @@ TEST(NcclModel, TheReleaseDecides) {
 }
 
 // Is the selected algorithm of a call reported?
-TEST(NcclModel, SaysWhatCarriesACall) {
+TEST(NcclModel, ReportsTheSelectedAlgorithm) {
   const Cluster cluster = nodes_of("dgx_h100", 1);
   const std::vector<std::uint32_t> gpus = gpus_of(8);
   const NcclModel communication(cluster, {});

@@ -64,7 +64,7 @@ TEST(Options, SettingsAreReadAsNcclReadsItsVariables) {
 }
 
 // Is every bad setting reported?
-TEST(Options, EveryBadSettingIsNamed) {
+TEST(Options, EveryBadSettingIsReported) {
   try {
     (void)options_of(
         {.version = "9.9", .algo = "Rong", .proto = "LL64", .min_channels = 9, .max_channels = 8});
@@ -79,7 +79,7 @@ TEST(Options, EveryBadSettingIsNamed) {
 }
 
 // Is it reported if no method is left?
-TEST(Options, NothingLeftIsSaid) {
+TEST(Options, ExcludingEveryMethodIsReported) {
   Options options;
   options.algorithms = parse_algorithms("PAT");
   try {
@@ -91,7 +91,7 @@ TEST(Options, NothingLeftIsSaid) {
 }
 
 // Does the label state the choice?
-TEST(Options, LabelSaysWhatWasChosen) {
+TEST(Options, LabelStatesTheChoice) {
   EXPECT_EQ(to_text(choose(h100(1), {.bytes = kLarge})), "NVLS/Simple, 16 channels");
   EXPECT_EQ(to_text(choose(h100(1), {.bytes = 1024.0})), "Ring/LL, 1 channel");
 }

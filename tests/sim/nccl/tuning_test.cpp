@@ -234,7 +234,7 @@ TEST(Tuning, LongRingsOfEightBitFloatsAreAvoided) {
 }
 
 // Does every release give a choice?
-TEST(Tuning, EveryReleaseAnswers) {
+TEST(Tuning, EveryReleaseHasAChoice) {
   const std::vector<std::string> known = tuning_versions();
   EXPECT_EQ(known,
             (std::vector<std::string>{"2.18", "2.21", "2.23", "2.27", "2.28", "2.29", "2.30"}));
@@ -269,7 +269,7 @@ TEST(Tuning, ReleasesDiffer) {
 }
 
 // Are version numbers read tolerantly?
-TEST(Tuning, VersionsAreReadGenerously) {
+TEST(Tuning, VersionsAreReadTolerantly) {
   EXPECT_EQ(tuning_constants("2.27.3").version, "2.27");
   EXPECT_EQ(tuning_constants("v2.22.3-1").version, "2.21");
   EXPECT_EQ(data_version("2.30.7"), "2.30");
@@ -280,7 +280,7 @@ TEST(Tuning, VersionsAreReadGenerously) {
 }
 
 // Is the number of channels that of the communicator?
-TEST(Channels, OfTheCommunicator) {
+TEST(Channels, NumberOfTheCommunicator) {
   EXPECT_EQ(a100(1).channels, 24U);
   EXPECT_EQ(a100(2).channels, 16U);
   EXPECT_EQ(h100(1).channels, 24U);
@@ -315,7 +315,7 @@ TEST(Channels, BoundTheRate) {
 
 // What is the launch shape of a call? 8 bytes per thread and rank of LL, 64 of Simple; one channel
 // for each 32 KiB sent.
-TEST(Channels, OfACall) {
+TEST(Channels, NumberOfACall) {
   const Communicator comm = h100(1);
   const auto shape = [&](const Method& method, double bytes) {
     return launch_shape(comm, kAllReduce, method.algorithm, method.protocol, bytes);

@@ -65,7 +65,7 @@ TEST(ResultJson, UtilisationNamesItsPeak) {
 }
 
 // Does the result hold the error of measured runs?
-TEST(ResultJson, TheErrorOfMeasuredRunsIsThere) {
+TEST(ResultJson, HoldsTheErrorOfMeasuredRuns) {
   SmallRun small;
   EXPECT_TRUE(result_json(small.view())["measured_error"].is_null());
   small.facts.measured_error = {
@@ -76,7 +76,7 @@ TEST(ResultJson, TheErrorOfMeasuredRunsIsThere) {
 }
 
 // Is every figure null that does not apply?
-TEST(ResultJson, WhatDoesNotApplyIsNull) {
+TEST(ResultJson, FiguresThatDoNotApplyAreNull) {
   SmallRun small;
   small.facts = {};
   small.facts.engine = "ideal";
@@ -126,7 +126,7 @@ TEST(ResultJson, MemoryIsTheWorstClassOfEachStage) {
 }
 
 // Is a step that does not fit reported as such?
-TEST(ResultJson, AStepThatDoesNotFitSaysSo) {
+TEST(ResultJson, AStepThatDoesNotFitIsReported) {
   SmallRun small;
   small.facts.gpu_memory = Bytes{640};
   const OrderedJson rows = result_json(small.view())["memory"];

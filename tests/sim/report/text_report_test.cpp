@@ -39,7 +39,7 @@ TEST(Summary, VerdictComesFirst) {
 }
 
 // Are published figures next to the prediction?
-TEST(Summary, PublishedFiguresStandBesideThePrediction) {
+TEST(Summary, PublishedFiguresAreNextToThePrediction) {
   const SmallRun small;
   const std::string text = summary_text(small.view());
   EXPECT_THAT(text, ::testing::ContainsRegex("step time +5 s +4 s +\\+25\\.0 %"));
@@ -50,7 +50,7 @@ TEST(Summary, PublishedFiguresStandBesideThePrediction) {
 }
 
 // Does the summary compare the utilisation of GEMMs of narrow types with both peaks?
-TEST(Summary, UtilisationIsSetAgainstBothPeaksOfNarrowProducts) {
+TEST(Summary, UtilisationIsComparedWithBothPeaksOfNarrowTypes) {
   SmallRun small;
   small.facts.peaks.push_back({"fp8", FlopsPerSecond{2e13}});
   const std::string text = summary_text(small.view());
@@ -61,7 +61,7 @@ TEST(Summary, UtilisationIsSetAgainstBothPeaksOfNarrowProducts) {
 }
 
 // Does the summary report the error of measured runs?
-TEST(Summary, SaysHowFarOffMeasuredRunsWere) {
+TEST(Summary, StatesTheErrorOfMeasuredRuns) {
   SmallRun small;
   EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("measured:")));
   small.facts.measured_error = {
@@ -71,14 +71,14 @@ TEST(Summary, SaysHowFarOffMeasuredRunsWere) {
 }
 
 // Does the table have no published column without published figures?
-TEST(Summary, WithoutPublishedFiguresThereIsNoColumnForThem) {
+TEST(Summary, HasNoPublishedColumnWithoutPublishedFigures) {
   SmallRun small;
   small.facts.published.clear();
   EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("published")));
 }
 
 // Is the summary plain ASCII within the width?
-TEST(Summary, IsPlainAndNarrow) {
+TEST(Summary, IsAsciiWithinTheWidth) {
   SmallRun small;
   const std::string word(70, 'x');
   small.facts.approximations.front().sentence = word + " " + word + " " + word;
@@ -155,7 +155,7 @@ TEST(StageMemory, FitsIfTheCapacityIsNotKnown) {
 }
 
 // Does every report have text?
-TEST(Registry, EveryReportSaysSomething) {
+TEST(Registry, EveryReportHasText) {
   const SmallRun small;
   std::size_t tables = 0;
   for (const ReportEntry& report : reports()) {
@@ -196,7 +196,7 @@ TEST(Csv, RowsAreTidy) {
 }
 
 // Does the directory hold the spans in the terms of Nsight?
-TEST(Csv, DirectoryHoldsTheSpansInNsightWords) {
+TEST(Csv, DirectoryHoldsTheSpansInTheTermsOfNsight) {
   SmallRun small;
   small.run.workload.names[4] = "adam, \"fused\"";
   const auto directory = scratch("csv");
@@ -232,7 +232,7 @@ TEST(OutputStream, CompressesByNameAndLeavesNothingHalfWritten) {
 }
 
 // Is a path that cannot be written an InputError?
-TEST(OutputStream, APlaceThatCannotBeWrittenIsAnInputError) {
+TEST(OutputStream, APathThatCannotBeWrittenIsAnInputError) {
   EXPECT_THROW(OutputStream("/dev/null/no/trace.json"), InputError);
 }
 

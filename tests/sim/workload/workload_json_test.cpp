@@ -66,6 +66,21 @@ TEST(WorkloadJson, ReadsTheExampleOfThePage) {
   EXPECT_EQ(workload.ranks[1].label, "dp1");
 }
 
+// How many memory categories may there be? Their numbers have 16 bits, so 65 536.
+TEST(WorkloadJson, MemoryCategoriesAreNumberedWithSixteenBits) {
+  for (const std::size_t count : {65'536U, 65'537U}) {
+    std::string names;
+    for (std::size_t i = 0; i < count; ++i)
+      names += (i > 0 ? ",\"c" : "\"c") + std::to_string(i) + '"';
+    const std::string problems = problems_in("{\"memory_categories\": [" + names + "]}");
+    const auto too_many = HasSubstr("/memory_categories: 65537 entries");
+    if (count > 65'536)
+      EXPECT_THAT(problems, too_many);
+    else
+      EXPECT_THAT(problems, testing::Not(HasSubstr("entries")));
+  }
+}
+
 // Three instances of a block with one input, after an operation.
 constexpr const char* kBlocks = R"({
   "streams": ["compute", "network"], "memory_categories": ["gradients"],
