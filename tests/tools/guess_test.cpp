@@ -29,6 +29,12 @@ const std::vector<Case> kCases = {
     {"h8.log", "nccl-tests"},
     {"hf/gpt2.json", "hf-config"},
     {"hf/llama4_scout.json", "hf-config"},
+    {"ib_fabric/rails.txt", "ib-fabric"},
+    {"ib_fabric/fat_tree_iblinkinfo.txt", "ib-fabric"},
+    {"ib_fabric/fat_tree_iblinkinfo_l.txt", "ib-fabric"},
+    {"launch/mpirun_ppr.sh", "launch"},
+    {"launch/ray_train.py", "launch"},
+    {"launch/slurm_torchrun.sh", "launch"},
     {"maxtext/experts.yml", "maxtext"},
     {"maxtext/llama3_70b.yml", "maxtext"},
     {"megatron_yaml/llama3_8b.yaml", "megatron-yaml"},
@@ -38,6 +44,8 @@ const std::vector<Case> kCases = {
     {"nemo/nemo2_mixtral.yaml", "nemo"},
     {"pretrain_gpt.sh", "megatron"},
     {"topologies/a100_x8.xml", "nccl-topo"},
+    {"topologies/virtual_switches_a100.xml", "nccl-topo"},
+    {"traces/kineto.json", "kineto"},
     {"topologies/h100_x8_topo_m.txt", "topo-m"},
     {"torchtitan/llama3_70b_pipeline.toml", "torchtitan"},
     {"torchtitan/llama3_8b.toml", "torchtitan"},
@@ -64,7 +72,7 @@ TEST(Guess, EveryFormatIsFoundByItsFiles) {
       EXPECT_TRUE(formats.contains(line.substr(2, line.find(' ', 2) - 2))) << line;
       ++listed;
     }
-  EXPECT_EQ(listed, 13U);
+  EXPECT_EQ(listed, 17U);
   EXPECT_EQ(formats.size(), listed);
 }
 
@@ -105,8 +113,8 @@ TEST(Guess, OtherFilesAreRefusedWithWhatWasTried) {
   EXPECT_THAT(
       unknown.err,
       StartsWith("trainyard: scenarios/README.md: is of no known format; tried accelerate, chakra, "
-                 "deepspeed, hf-config, maxtext, megatron, megatron-yaml, nanotron, "
-                 "nccl-tests, nccl-topo, nemo, topo-m, torchtitan ("));
+                 "deepspeed, hf-config, ib-fabric, kineto, launch, maxtext, megatron, "
+                 "megatron-yaml, nanotron, nccl-tests, nccl-topo, nemo, nsys, topo-m, torchtitan ("));
   const Outcome several = scratch.sh(
       "printf 'zero_optimization: {stage: 1}\\nremat_policy: full\\n' > both.yaml && trainyard "
       "import --guess both.yaml");

@@ -130,7 +130,7 @@ TEST(Options, AHeatMapOfThreeAxesIsRefusedBeforeTheSweep) {
 TEST(Options, AHeatMapLeavesOutAxesOfOneValue) {
   const Scratch scratch;
   const std::string axes =
-      "trainyard sweep scenarios/first/two_gpus.json --over training.micro_batch_size=1,2 --over "
+      "trainyard sweep scenarios/first/two_gpus.json --over training.global_batch_size=4,8 --over "
       "training.recompute=none,full ";
   ASSERT_EQ(scratch.sh(axes + "--ideal --heat-map two.svg").exit, 0);
   ASSERT_EQ(scratch.sh(axes + "--over defaults=ideal --heat-map three.svg").exit, 0);
@@ -187,7 +187,7 @@ TEST(Options, ACollectiveTakesListsOfSizesAndNodes) {
       "--csv - ");
   ASSERT_EQ(outcome.exit, 0) << outcome.err;
   const std::vector<std::string> lines = lines_of(outcome.out);
-  ASSERT_EQ(lines.size(), 1 + 2 * (2 + 2) + 2U) << outcome.out;  // one node has no hierarchy
+  ASSERT_EQ(lines.size(), 1 + 3 * 2 * 2U) << outcome.out;  // nodes, algorithms, sizes
   EXPECT_TRUE(lines[0].starts_with("nodes,op,algorithm,"));
   EXPECT_TRUE(lines[1].starts_with("1,all_reduce,ring,,8,8192,")) << lines[1];
   EXPECT_TRUE(lines.back().starts_with("4,all_reduce,hierarchical,,32,1048576,")) << lines.back();

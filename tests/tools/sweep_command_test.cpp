@@ -17,7 +17,7 @@ using testing::HasSubstr;
 
 const std::string kSweep =
     "trainyard sweep scenarios/first/two_gpus.json --over training.global_batch_size=4,8,12,16 "
-    "--set parallelism.overlap_grad_reduce=true,false ";
+    "--over parallelism.overlap_grad_reduce=true,false ";
 
 std::vector<std::string> sorted_lines(const std::string& text) {
   std::vector<std::string> lines = test::lines_of(text);
@@ -56,8 +56,8 @@ TEST(SweepCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   ASSERT_EQ(scratch.sh(edited + "scenarios/first/two_gpus.json >mine.json").exit, 0);
   const Outcome again = sweep("a.jsonl");
   const Outcome whole = sweep("b.jsonl");
-  EXPECT_EQ(again.out.substr(0, again.out.find("JSON")),
-            whole.out.substr(0, whole.out.find("JSON")));
+  EXPECT_EQ(again.out.substr(0, again.out.find("Journal")),
+            whole.out.substr(0, whole.out.find("Journal")));
   EXPECT_EQ(sorted_lines(scratch.read("a.jsonl")), sorted_lines(scratch.read("b.jsonl")));
   EXPECT_THAT(again.err,
               HasSubstr("a.jsonl: 2 rows are done again: the scenario, a file it names"));
@@ -95,7 +95,7 @@ TEST(SweepCommand, TheTasksOfAJobArrayAreTheWhole) {
   const Scratch scratch;
   const std::string script = (Scratch::kTree / "tools" / "sweep_array.slurm").string();
   const std::string grid =
-      "scenarios/first/two_gpus.json --set training.global_batch_size=4,8,12,16 ";
+      "scenarios/first/two_gpus.json --over training.global_batch_size=4,8,12,16 ";
   for (const char* task : {"0", "1"}) {
     const Outcome part = scratch.sh(std::string("SLURM_ARRAY_TASK_ID=") + task +
                                     " SLURM_ARRAY_TASK_MIN=0 SLURM_ARRAY_TASK_COUNT=2 bash '" +

@@ -122,6 +122,7 @@ std::vector<CLI::App*> commands_of(CLI::App& app) {
 // The help of the command that the words name: {"show", "topology"}.
 std::string help_of(CLI::App& app, const std::vector<std::string>& words) {
   CLI::App* at = &app;
+  std::string above;  // the words before the command's own name
   std::string path = app.get_name();
   for (const std::string& word : words) {
     std::vector<std::string> names;
@@ -130,6 +131,7 @@ std::string help_of(CLI::App& app, const std::vector<std::string>& words) {
       names.push_back(command->get_name());
       if (names.back() == word) next = command;
     }
+    above = path;
     path += " " + word;
     if (next == nullptr) {
       throw InputError(Problem{.file = {},
@@ -139,7 +141,7 @@ std::string help_of(CLI::App& app, const std::vector<std::string>& words) {
     }
     at = next;
   }
-  return at->help("", CLI::AppFormatMode::Normal);
+  return at->help(above, CLI::AppFormatMode::Normal);
 }
 
 }  // namespace

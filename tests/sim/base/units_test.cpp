@@ -21,7 +21,10 @@ TEST(Units, PrintFourDigitsInTheUnitThatReadsBest) {
   EXPECT_EQ(to_text(Seconds{13.75}), "13.75 s");
   EXPECT_EQ(to_text(Seconds{3.4e-6}), "3.4 us");
   EXPECT_EQ(to_text(Seconds{0.0}), "0 ns");
-  EXPECT_EQ(to_text(Seconds{86400.0}), "86400 s");
+  EXPECT_EQ(to_text(Seconds{9999.0}), "9999 s");
+  EXPECT_EQ(to_text(Seconds{86400.0}), "24 h");
+  EXPECT_EQ(to_text(Seconds{30.5 * 86400.0}), "30.5 days");
+  EXPECT_EQ(to_text(Seconds{3.0 * 365.25 * 86400.0}), "3 years");
   EXPECT_EQ(to_text(Bytes{80.0 * 0x1p30}), "80 GiB");
   EXPECT_EQ(to_text(BytesPerSecond{450e9}), "450 GB/s");
   EXPECT_EQ(to_text(FlopsPerSecond{312e12}), "312 TFLOP/s");
