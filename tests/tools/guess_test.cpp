@@ -112,9 +112,10 @@ TEST(Guess, OtherFilesAreRefusedWithWhatWasTried) {
   EXPECT_EQ(unknown.out, "");
   EXPECT_THAT(
       unknown.err,
-      StartsWith("trainyard: scenarios/README.md: is of no known format; tried accelerate, chakra, "
-                 "deepspeed, hf-config, ib-fabric, kineto, launch, maxtext, megatron, "
-                 "megatron-yaml, nanotron, nccl-tests, nccl-topo, nemo, nsys, topo-m, torchtitan ("));
+      StartsWith(
+          "trainyard: scenarios/README.md: is of no known format; tried accelerate, chakra, "
+          "deepspeed, hf-config, ib-fabric, kineto, launch, maxtext, megatron, "
+          "megatron-yaml, nanotron, nccl-tests, nccl-topo, nemo, nsys, topo-m, torchtitan ("));
   const Outcome several = scratch.sh(
       "printf 'zero_optimization: {stage: 1}\\nremat_policy: full\\n' > both.yaml && trainyard "
       "import --guess both.yaml");

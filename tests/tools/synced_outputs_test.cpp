@@ -81,7 +81,8 @@ TEST(SyncedOutputs, EachIsOnDiskBeforeItHasItsName) {
         Command{"trainyard import topo-m tests/scenarios/import/topologies/h100_x8_topo_m.txt "
                 "--gpu h100 -o c.json",
                 {"c.json"}},
-        Command{"trainyard sweep scenarios/first/two_gpus.json --over training.global_batch_size=4,8 --csv "
+        Command{"trainyard sweep scenarios/first/two_gpus.json --over "
+                "training.global_batch_size=4,8 --csv "
                 "s.csv",
                 {"s.csv"}},
         Command{
