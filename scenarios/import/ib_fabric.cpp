@@ -242,7 +242,7 @@ class NetDiscover {
     const std::size_t peer =
         all_.device(std::string(*key), is_switch, take_quoted(rest, true).value_or(""));
     if (is_switch) wanted_.try_emplace(peer, number);
-    all_.cable({.device = *own_, .port = *port}, {.device = peer, .port = *peer_port},
+    all_.cable({.device = own_.value_or(0), .port = *port}, {.device = peer, .port = *peer_port},
                ib_rate(speed_word(rest), file_, number), number);
   }
 
@@ -261,7 +261,7 @@ class NetDiscover {
   [[noreturn]] void broken(std::string_view text, std::size_t number) const {
     refuse_line(file_, number,
                 fmt::format("\"{}\" is no port of ibnetdiscover", text.substr(0, 60)),
-                "a port is [1] \"H-GUID\"[1](GUID) # \"name\" lid 4 4xHDR; give the whole output");
+                R"(a port is [1] "H-GUID"[1](GUID) # "name" lid 4 4xHDR; give the whole output)");
   }
 
   const std::string& file_;

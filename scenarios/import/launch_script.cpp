@@ -55,7 +55,9 @@ class Expression {
       const bool plus = take('+');
       if (!plus && !take('-')) break;
       const std::optional<std::int64_t> right = product();
-      left = right ? limited(plus ? *left + *right : *left - *right) : right;
+      if (!right) return {};
+      const std::int64_t a = left.value_or(0);
+      left = limited(plus ? a + *right : a - *right);
     }
     return left;
   }
@@ -68,9 +70,10 @@ class Expression {
       take('/');  // Python's //
       const std::optional<std::int64_t> right = term();
       if (!right || (sign != '*' && *right == 0)) return {};
-      left = sign == '*'   ? limited_product(*left, *right)
-             : sign == '/' ? std::optional(*left / *right)
-                           : std::optional(*left % *right);
+      const std::int64_t a = left.value_or(0);
+      left = sign == '*'   ? limited_product(a, *right)
+             : sign == '/' ? std::optional(a / *right)
+                           : std::optional(a % *right);
     }
     return left;
   }
@@ -243,34 +246,48 @@ Arrays arrays_of(const std::vector<ScriptLine>& lines) {
   return arrays;
 }
 
-// Substitutes ${NAME[@]} and ${NAME[*]}, also where arrays name arrays.
+constexpr std::size_t kBytesMost = std::size_t{1} << 20U;  // of a line with its arrays
+
+// Returns the array that ${NAME[@]} or ${NAME[*]} at a position refers to; nullptr elsewhere.
+// `close` becomes the position of the brace.
+const std::string* array_at(const std::string& text, std::size_t at, const Arrays& arrays,
+                            std::size_t& close) {
+  if (text.compare(at, 2, "${") != 0) return nullptr;
+  close = text.find('}', at);
+  if (close == std::string::npos) return nullptr;
+  const std::string inner = text.substr(at + 2, close - at - 2);
+  if (!inner.ends_with("[@]") && !inner.ends_with("[*]")) return nullptr;
+  const auto known = arrays.texts.find(inner.substr(0, inner.find('[')));
+  return known == arrays.texts.end() ? nullptr : &known->second;
+}
+
+// Substitutes one level of arrays. Returns whether there were any.
+bool substitute_arrays(std::string& text, const Arrays& arrays) {
+  std::string result;
+  bool changed = false;
+  for (std::size_t at = 0; at < text.size() && result.size() < kBytesMost;) {
+    std::size_t close = 0;
+    const std::string* words = array_at(text, at, arrays, close);
+    if (words == nullptr) {
+      result += text[at++];
+      continue;
+    }
+    // Quotes around the reference, "${NAME[@]}", keep the words apart.
+    const bool quoted = at > 0 && text[at - 1] == '"' && text.compare(close + 1, 1, "\"") == 0;
+    if (quoted) result.pop_back();
+    result += *words;
+    at = close + (quoted ? 2 : 1);
+    changed = true;
+  }
+  text = std::move(result);
+  return changed;
+}
+
+// Substitutes arrays, also where they name arrays.
 std::string with_arrays(std::string text, const Arrays& arrays) {
   constexpr int kLevels = 4;
-  constexpr std::size_t kBytesMost = std::size_t{1} << 20U;
-  for (int level = 0; level < kLevels && text.size() < kBytesMost; ++level) {
-    std::string result;
-    bool changed = false;
-    for (std::size_t at = 0; at < text.size() && result.size() < kBytesMost;) {
-      const std::size_t close = text.compare(at, 2, "${") == 0 ? text.find('}', at) : text.npos;
-      if (close != std::string::npos && close > at + 5) {
-        const std::string inner = text.substr(at + 2, close - at - 2);
-        const auto known = arrays.texts.find(inner.substr(0, inner.find('[')));
-        if ((inner.ends_with("[@]") || inner.ends_with("[*]")) && known != arrays.texts.end()) {
-          // Quotes around the reference, "${NAME[@]}", keep the words apart.
-          const bool quoted =
-              at > 0 && text[at - 1] == '"' && text.compare(close + 1, 1, "\"") == 0;
-          if (quoted) result.pop_back();
-          result += known->second;
-          at = close + (quoted ? 2 : 1);
-          changed = true;
-          continue;
-        }
-      }
-      result += text[at++];
-    }
-    text = std::move(result);
-    if (!changed) break;
-  }
+  for (int level = 0; level < kLevels && text.size() < kBytesMost; ++level)
+    if (!substitute_arrays(text, arrays)) break;
   return text;
 }
 
