@@ -165,8 +165,7 @@ class TraceConverter {
     }
     if (shaped.assumed_causal)
       assumptions.insert(
-          "attention is causal: the trace does not say (PyTorch 2.1 and later "
-          "record it)");
+          "attention is causal: the trace does not say (newer releases of PyTorch record it)");
     add_row(*shaped.kernel, launched.ns);
   }
 
