@@ -67,7 +67,7 @@ constexpr std::array<FieldNames, 8> kEventFields{{{"ph", Field::Phase},
                                                   {"dur", Field::Duration},
                                                   {"id", Field::FlowId}}};
 // Several releases spell some of them differently.
-constexpr std::array<FieldNames, 20> kArgumentFields{{{"External id", Field::ExternalId},
+constexpr std::array<FieldNames, 19> kArgumentFields{{{"External id", Field::ExternalId},
                                                       {"external id", Field::ExternalId},
                                                       {"correlation", Field::Correlation},
                                                       {"stream", Field::Stream},
@@ -85,8 +85,7 @@ constexpr std::array<FieldNames, 20> kArgumentFields{{{"External id", Field::Ext
                                                       {"Group size", Field::GroupSize},
                                                       {"dtype", Field::ElementKind},
                                                       {"Process Group Name", Field::GroupName},
-                                                      {"Process Group Ranks", Field::GroupRanks},
-                                                      {"Bandwidth (GB/s)", Field::None}}};
+                                                      {"Process Group Ranks", Field::GroupRanks}}};
 
 template <std::size_t count>
 Field field_named(const std::array<FieldNames, count>& fields, std::string_view key) {

@@ -1,8 +1,8 @@
 // Reads a trace of the PyTorch profiler (Kineto): the Chrome trace that export_chrome_trace and
 // tensorboard_trace_handler write, plain or as .gz.
 //
-// The file is read in one pass and never held in memory: the trace of a 500 MB file takes about a
-// fifth of that. Of complete events ("ph": "X") it takes
+// The file is read in one pass and never held in memory: 100 MB of a training run's trace take
+// 40 MB. Of complete events ("ph": "X") it takes
 //
 //    kernel, gpu_memcpy, gpu_memset   what ran on the GPU; NCCL kernels with "Collective name",
 //                                     "In msg nelems", "Out msg nelems", "Group size", "dtype" and

@@ -82,8 +82,7 @@ class CallCollector {
   std::optional<CallKey> key_of(const GpuTrace& trace, const TracedKernel& kernel) {
     if (kernel.call == kAbsent)
       return without(
-          "the trace does not name the collective of a NCCL kernel (PyTorch 2.3 and "
-          "later record it)");
+          "the trace does not name the collective of a NCCL kernel (newer releases of PyTorch do)");
     const TracedCall& call = trace.calls[kernel.call];
     if (call.op == CollectiveOp::SendRecv)
       return without(

@@ -165,8 +165,7 @@ class TraceConverter {
     }
     if (shaped.assumed_causal)
       assumptions.insert(
-          "attention is causal: the trace does not say (PyTorch 2.1 and later "
-          "record it)");
+          "attention is causal: the trace does not say (newer releases of PyTorch record it)");
     add_row(*shaped.kernel, launched.ns);
   }
 
@@ -175,7 +174,7 @@ class TraceConverter {
     const std::string_view name = name_of(operation);
     if (is_gemm_operation(name)) return gemm_of(operation, shape, kernel);
     if (is_attention_operation(name)) {
-      const std::size_t query = name.find("ackward") == std::string_view::npos ? 0 : 1;
+      const std::size_t query = name.find("backward") == std::string_view::npos ? 0 : 1;
       return attention_kernel(name, shape, dtype_of(shape, query, kernel));
     }
     const DataType dtype = shape.types.empty() ? dtype_of(shape, 0, kernel) : options_.dtype;
