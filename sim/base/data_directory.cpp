@@ -233,7 +233,7 @@ std::optional<fs::path> find_in_data(const fs::path& path) {
 std::optional<fs::path> find_data_file(const std::string& folder, const std::string& name) {
   const fs::path place = fs::path(folder) / (name + ".json");
   std::optional<fs::path> file = name.empty() ? std::nullopt : find_in_data(place);
-  if (!file || *file == shipped_data() / place) return file;
+  if (!file || *file == shipped_data() / place || is_shipped(*file)) return file;
   std::error_code error;
   const bool replaces = !shipped_data().empty() && fs::exists(shipped_data() / place, error);
   DataUse::note({.kind = kind_of(folder), .name = name, .file = *file, .replaces = replaces});
