@@ -31,7 +31,7 @@ def test_compare_is_the_command(command, tmp_path):
     assert list(study.sides["name"]) == ["A", "B"]
     assert set(study.differences["path"]) == {"training.recompute", "training.micro_batch_size"}
     assert len(study.steps) == 2
-    assert study.page().startswith("<!DOCTYPE html>")
+    assert study.page().startswith("<!doctype html>")
 
 
 def test_compare_needs_two_sides():

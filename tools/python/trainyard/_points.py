@@ -62,6 +62,14 @@ def override_text(value: Any) -> str:
     return json.dumps(value)
 
 
+def override_value(text: str) -> Any:
+    """The value of a text of --set: the inverse of override_text()."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def overrides_of(changes: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
     """Changes by path, from a mapping and from keywords: training__recompute is training.recompute."""
     return {**(changes or {}), **{name.replace("__", "."): value for name, value in named.items()}}

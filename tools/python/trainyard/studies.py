@@ -8,7 +8,7 @@ import os
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, Sequence
 
 from . import _core
-from ._points import Progress, ScenarioLike, override_text, overrides_of, point_of, progress_bar
+from ._points import Progress, ScenarioLike, override_text, override_value, point_of, progress_bar
 from .result import WhatIf, inline_svg, simulated, table
 
 if TYPE_CHECKING:
@@ -153,7 +153,9 @@ class Search(Study):
     def _layouts(self, key: str) -> pandas.DataFrame:
         import pandas
 
-        return pandas.DataFrame(self.document[key])
+        rows = [{**row, "set": {path: override_value(text) for path, text in row["set"].items()}}
+                for row in self.document[key]]
+        return pandas.DataFrame(rows)
 
 
 def search(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *,
