@@ -218,6 +218,7 @@ std::vector<std::string> data_names(const std::string& folder) {
     for (const auto& entry : fs::directory_iterator(root / folder, error))
       if (entry.path().extension() == ".json") names.insert(entry.path().stem().string());
   }
+  if (names.empty() && shipped_data().empty()) (void)data_directory();  // throws
   return {names.begin(), names.end()};
 }
 
