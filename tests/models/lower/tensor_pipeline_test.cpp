@@ -75,6 +75,25 @@ TEST(TensorPipeline, ThePiecesAreTheWhole) {
   }
 }
 
+// Is every piece that arrives added to the own one? A layer has two reductions, and each adds a
+// piece for each other rank: two are read and one is written, of 128 tokens of 256 numbers of 2
+// bytes divided by t.
+TEST(TensorPipeline, ASumReadsTwoPiecesAndWritesOne) {
+  for (const std::int64_t t : {2, 4, 8}) {
+    const Workload workload = lower(chunked_plan(t, true));
+    std::int64_t sums = 0;
+    for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+      if (!workload.names[view.op.name].ends_with("_sum")) return;
+      const Program& program = workload.programs.front();
+      const Kernel& kernel = workload.kernels[program.kernel_of(view.op)];
+      ASSERT_TRUE(std::holds_alternative<MemoryBound>(kernel));
+      EXPECT_EQ(std::get<MemoryBound>(kernel).bytes, 3 * 128 * 256 * 2 / t);
+      ++sums;
+    });
+    EXPECT_EQ(sums, 2 * (t - 1)) << t;
+  }
+}
+
 // Do folded and unfolded runs agree?
 TEST(TensorPipeline, FoldedIsUnfolded) {
   const TrainingPlan plan = chunked_plan(4, true);

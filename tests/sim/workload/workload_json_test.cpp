@@ -73,11 +73,8 @@ TEST(WorkloadJson, MemoryCategoriesAreNumberedWithSixteenBits) {
     for (std::size_t i = 0; i < count; ++i)
       names += (i > 0 ? ",\"c" : "\"c") + std::to_string(i) + '"';
     const std::string problems = problems_in("{\"memory_categories\": [" + names + "]}");
-    const auto too_many = HasSubstr("/memory_categories: 65537 entries");
-    if (count > 65'536)
-      EXPECT_THAT(problems, too_many);
-    else
-      EXPECT_THAT(problems, testing::Not(HasSubstr("entries")));
+    EXPECT_EQ(problems.find("/memory_categories: 65537 entries") != problems.npos, count == 65'537)
+        << count;
   }
 }
 

@@ -76,10 +76,11 @@ TEST(CollectiveProfile, TwoRanksAreTheFewest) {
   for (const std::uint32_t ranks : {1U, 2U}) {
     write_file(folder.path / "p.json",
                to_json(profile_of(CollectiveOp::AllReduce, ranks, 1)).dump());
-    if (ranks == 1)
+    if (ranks == 1) {
       EXPECT_THROW((void)read_collective_profile(folder.path / "p.json"), InputError);
-    else
+    } else {
       EXPECT_EQ(read_collective_profile(folder.path / "p.json").curves.front().ranks, 2U);
+    }
   }
 }
 
