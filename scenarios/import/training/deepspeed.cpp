@@ -201,11 +201,11 @@ class DeepSpeed {
     // DeepSpeed works out the one of the three numbers that is missing.
     if (open(micro, "per_device_train_batch_size")) {
       accumulation = agreed(steps, "gradient_accumulation_steps", 1);
-      size = shared(*whole, accumulation);
+      size = shared(whole.value_or(0), accumulation);
     } else {
       size = agreed(micro, "per_device_train_batch_size", 8);
       accumulation = open(steps, "gradient_accumulation_steps")
-                         ? shared(*whole, size)
+                         ? shared(whole.value_or(0), size)
                          : agreed(steps, "gradient_accumulation_steps", 1);
     }
     if (size < 1 || accumulation < 1)

@@ -276,8 +276,7 @@ class Settings {
       values_["overlap_grad_reduce"] = value("overlap_grad_sync");
       values_["overlap_param_gather"] = value("overlap_param_sync");
     }
-    std::string norm = value("normalization");
-    if (norm == "rmsnorm") values_["normalization"] = "RMSNorm";
+    if (is("normalization", "rmsnorm")) values_["normalization"] = "RMSNorm";
     derive_overlap();
     for (const char* derived :
          {"type", "name", "bias", "precision", "overlap_grad_sync", "overlap_param_sync",
