@@ -88,7 +88,7 @@ own=$HOME/.local/share/trainyard
 mkdir -p "$own/topologies/data" "$own/kernels/profiles" "$scratch/chosen/topologies/data"
 sed 's/"gpu": *"[a-z0-9_]*"/"gpu": "own_gpu"/' "$data/topologies/data/dgx_h100.json" >"$own/topologies/data/own_node.json"
 cp "$data/kernels/profiles/h100.json" "$own/kernels/profiles/own_gpu.json"
-without_sources "$program" list nodes | grep -qx "  own_node  *$own/topologies/data/own_node.json" || fail "own_node is not listed"
+without_sources "$program" list nodes | grep -qx "  own_node  .*($own/topologies/data/own_node.json)" || fail "own_node is not listed"
 scenario=scenarios/llama3/llama3_8b_8xh100.json
 without_sources "$program" run "$scenario" --set cluster.node=own_node --json "$scratch/own.json" >"$scratch/said"
 for line in "- node own_node: $own/topologies/data/own_node.json" "- GPU profile own_gpu: $own/kernels/profiles/own_gpu.json"; do
