@@ -68,7 +68,7 @@ def test_tables_have_a_row_for_each_entry(result):
 
 
 def test_files_are_those_of_the_command(command, fresh, tmp_path):
-    command("run", SMALL, "--trace", tmp_path / "a/trace.json", "--csv", tmp_path / "a/csv",
+    command("run", SMALL, "--trace", tmp_path / "a/trace.json", "--tables", tmp_path / "a/csv",
             "--svg", tmp_path / "a.svg")
     picture = fresh("""result = ty.run(sys.argv[1])
 result.trace(sys.argv[2] + "/trace.json")

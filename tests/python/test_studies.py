@@ -25,7 +25,7 @@ def test_explain_is_the_command(command, tmp_path):
 
 def test_compare_is_the_command(command, tmp_path):
     study = ty.compare(SMALL, changes=[{"training.recompute": "full", "training.micro_batch_size": 2}])
-    expected, text = written(command, tmp_path / "a.json", "compare", SMALL, "--set", "training.recompute=full",
+    expected, text = written(command, tmp_path / "a.json", "compare", SMALL, "--with", "training.recompute=full",
                              "training.micro_batch_size=2")
     assert same(study.document, expected) and str(study) == text
     assert list(study.sides["name"]) == ["A", "B"]

@@ -49,7 +49,7 @@ def test_a_grid_refuses_values_that_are_no_list():
 
 def test_a_sweep_has_the_rows_of_the_command(expected, command, tmp_path):
     command("sweep", SMALL, "--over", "training.micro_batch_size=1,2", "--over", "training.recompute=none,full",
-            "--out", tmp_path / "a.jsonl")
+            "--journal", tmp_path / "a.jsonl")
     rows = {row["key"]: row for row in map(json.loads, (tmp_path / "a.jsonl").read_text().splitlines())}
     assert sorted(rows) == sorted(expected["key"])
     for _, row in expected.iterrows():

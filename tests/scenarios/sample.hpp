@@ -30,7 +30,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder()
       : path_(std::filesystem::temp_directory_path() /
-              ("trainyard_scenario_" + std::to_string(getpid()))) {
+              ("trainyard_scenario_" + std::to_string(getpid()) + "_" + std::to_string(++made_))) {
     std::filesystem::create_directories(path_);
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
@@ -45,6 +45,7 @@ class TemporaryFolder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
+  static inline int made_ = 0;
   std::filesystem::path path_;
 };
 

@@ -120,8 +120,8 @@ std::vector<Refusal> refusals() {
       {kRun + "two.json",
        R"("two.json" is one too many (`trainyard run --help` shows what it takes))"},
       {"trainyard run",
-       "run takes a scenario, or a --workload and where it runs (trainyard run "
-       "scenarios/first/two_gpus.json)"},
+       "run takes a scenario, a --model, or a --workload and where it runs (trainyard run --model "
+       "llama3-8b --gpus 8)"},
       {"trainyard run absent.json", "absent.json: no such file"},
       {kRun + "--json ''", "--json is empty (`trainyard run --help` shows what it takes)"},
       {"trainyard memory ''", "scenario is empty (`trainyard memory --help` shows what it takes)"},

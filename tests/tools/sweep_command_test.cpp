@@ -84,8 +84,8 @@ TEST(SweepCommand, ShardsConcatenatedAreTheWhole) {
   const Outcome merged = scratch.sh(kSweep + "--journal all.jsonl");
   const Outcome whole = scratch.sh(kSweep + "--journal whole.jsonl");
   EXPECT_THAT(merged.out, HasSubstr("8 runs: 8 fit"));
-  EXPECT_EQ(merged.out.substr(0, merged.out.find("JSON")),
-            whole.out.substr(0, whole.out.find("JSON")));
+  EXPECT_EQ(merged.out.substr(0, merged.out.find("Journal")),
+            whole.out.substr(0, whole.out.find("Journal")));
   EXPECT_EQ(sorted_lines(scratch.read("all.jsonl")), sorted_lines(scratch.read("whole.jsonl")));
 }
 

@@ -25,7 +25,8 @@ bool is_chakra(const ImportSample& sample) {
 bool is_model(const ImportSample& sample) { return is_hf_config(sample.document); }
 
 bool is_ib_fabric(const ImportSample& sample) {
-  return holds(sample, "switchguid=") || holds(sample, "Switch: 0x") || holds(sample, "CA: ");
+  const bool cables = holds(sample, "==(") && holds(sample, "LinkUp");  // iblinkinfo
+  return cables || holds(sample, "switchguid=");
 }
 
 bool is_kineto(const ImportSample& sample) {

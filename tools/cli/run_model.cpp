@@ -10,6 +10,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "tools/cli/command.hpp"
+#include "tools/cli/interrupt.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/studies/search/search.hpp"
 #include "tools/studies/start/first_scenario.hpp"
@@ -17,9 +18,6 @@
 namespace trainyard {
 
 namespace {
-
-// The search answers after so long with the best layout by then.
-constexpr double kSearchSeconds = 3.0;
 
 // A file that lives as long as the object: a search reads the scenario in its processes.
 class TemporaryFile {
@@ -43,14 +41,18 @@ class TemporaryFile {
   std::string folder_;
 };
 
+// Searches all legal layouts with one sequence in a microbatch. Ctrl-C ends it with the best layout
+// by then.
 SearchResult searched(const std::string& file, const std::vector<Override>& changes) {
   Journal journal = open_journal("");
-  Progress progress("searching a layout");
+  Progress progress("searching a layout (Ctrl-C: take the best so far)");
+  const Interrupt interrupt;
   return search(
-      {.space = {.scenario = {.file = file, .changes = changes}},
+      {.space = {.scenario = {.file = file, .changes = changes},
+                 .over = {axis_of({"training.micro_batch_size=1"})}},
        .journal = journal,
        .top = 1,
-       .seconds = kSearchSeconds,
+       .end = [&] { return interrupt.pending_interrupt(); },
        .progress = [&](const std::string&, double fraction) { progress.show(fraction); }});
 }
 
@@ -97,9 +99,9 @@ Scenario found_scenario(const ModelChoice& choice, const std::vector<Override>& 
   for (const Override& change : changes)
     scenario.changes.push_back(fmt::format("{}={}", change.path, change.value));
   scenario.description = fmt::format(
-      "{} on {} {}: the quickest of {} simulated layouts ({} are legal); --out FOLDER writes the "
-      "scenario",
-      choice.model, choice.gpus, choice.gpu, result.counts.simulated, result.counts.legal);
+      "{} on {} {}: the quickest of {} legal layouts, {} of which were simulated; --out FOLDER "
+      "writes the scenario",
+      choice.model, choice.gpus, choice.gpu, result.counts.legal, result.counts.simulated);
   return scenario;
 }
 

@@ -1,5 +1,5 @@
 // `trainyard run --model`: a scenario without a file. The layout is the quickest that a search
-// finds in a few seconds.
+// finds.
 //
 //    ModelChoice choice{.model = "meta-llama/Llama-3.1-70B", .gpus = 256, .gpu = "h100"};
 //    const Scenario scenario = found_scenario(choice, {});

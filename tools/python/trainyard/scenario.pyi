@@ -33,7 +33,7 @@ class Model(Section):
     post_norms: bool | None
     tied_embeddings: bool | None
     dropout: bool | None
-    positions: Literal["learned", "rotary"] | None
+    positions: Literal["learned", "rotary", "none"] | None
     norm: Literal["layer_norm", "rms_norm"] | None
     window: int | None
     full_attention_every: int | None
@@ -72,7 +72,7 @@ class Model(Section):
         post_norms: bool | None = ...,
         tied_embeddings: bool | None = ...,
         dropout: bool | None = ...,
-        positions: Literal["learned", "rotary"] | None = ...,
+        positions: Literal["learned", "rotary", "none"] | None = ...,
         norm: Literal["layer_norm", "rms_norm"] | None = ...,
         window: int | None = ...,
         full_attention_every: int | None = ...,
