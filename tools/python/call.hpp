@@ -28,8 +28,8 @@ class Call {
   // REQUIRES: the GIL is held here and in the destructor.
   explicit Call(pybind11::object progress) : progress_(std::move(progress)) {}
 
-  // Runs `work`, which returns a value, without the GIL. What Python raised meanwhile, such as KeyboardInterrupt, takes the
-  // place of Cancelled.
+  // Runs `work`, which returns a value, without the GIL. What Python raised meanwhile, such as
+  // KeyboardInterrupt, takes the place of Cancelled.
   template <class Work>
   auto run(const Work& work) {
     try {
