@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "models/framework.hpp"
 #include "models/host.hpp"
@@ -310,7 +311,9 @@ void refuse_model_file(JsonFile& file) {
 std::string scenario_file(const std::string& path) {
   std::error_code error;
   if (fs::path(path).is_absolute() || fs::exists(path, error)) return path;
-  return find_in_data(path).value_or(path).string();
+  if (const std::optional<fs::path> file = find_in_data(path)) return file->string();
+  (void)data_directory();  // throws where there are no shipped data at all
+  return path;
 }
 
 // Reads the file after the overrides. `use` records the files that it depends on.

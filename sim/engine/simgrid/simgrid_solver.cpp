@@ -39,8 +39,8 @@ class HeardEngine : public s4u::Engine {
 };
 
 // A new engine of SimGrid handles signals: Ctrl-C would print a text of SimGrid and end the
-// process, also when a program that embeds Trainyard (Python) handles it itself. This object gives
-// the signals back.
+// process, also when a program that embeds Trainyard, such as Python, handles it itself. This
+// object gives the signals back.
 class KeptSignals {
  public:
   KeptSignals() {
