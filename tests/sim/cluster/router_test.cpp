@@ -5,6 +5,7 @@
 
 #include "sim/cluster/blueprint.hpp"
 #include "sim/cluster/cluster.hpp"
+#include "sim/cluster/communication_model.hpp"
 
 namespace trainyard {
 namespace {
@@ -73,6 +74,23 @@ TEST(Router, HashedRoutingTakesOneCable) {
     EXPECT_DOUBLE_EQ(link.capacity.value(), 0.5e11);
     EXPECT_DOUBLE_EQ(link.nominal.value(), 0.5e11);
   }
+}
+
+// Does a load of a set put its bytes on each link of the set, and one of a single link on that
+// alone? 3 bytes on both links from a leaf to the spines, and 5 on the first of them.
+TEST(EveryLink, ASetIsExpandedToItsLinks) {
+  const Cluster cluster = two_spines(Routing::Kind::Ideal);
+  const LinkId lowest = links_to_spines(cluster).front().id;
+  const StridedSpan set = cluster.router().parallel_links().links(lowest);
+  ASSERT_EQ(set.size(), 2U);
+  const std::vector<LinkLoad> loads{{.link = lowest, .bytes = 3.0, .parallel_count = 2},
+                                    {.link = lowest, .bytes = 5.0}};
+  const std::vector<LinkLoad> each = every_link(cluster, loads);
+  ASSERT_EQ(each.size(), 2U);
+  EXPECT_EQ(each[0].link, lowest);
+  EXPECT_DOUBLE_EQ(each[0].bytes, 8.0);
+  EXPECT_NE(each[1].link, lowest);
+  EXPECT_DOUBLE_EQ(each[1].bytes, 3.0);
 }
 
 }  // namespace

@@ -79,6 +79,13 @@ class TwoFlows : public testing::Test {
   Joined joined_;
 };
 
+// Are all links taken as shared, from the first one on, where the order of calls is not known?
+TEST_F(TwoFlows, MayShareEveryLinkInAnyOrder) {
+  const LinkLimits limits = every_link_limits(joined_);
+  ASSERT_EQ(limits.concurrency->links.size(), 1U);
+  EXPECT_EQ(limits.concurrency->links.front(), 0U);
+}
+
 // Do the flows of a closed group end at the times of their phase? They end after 1/2 + 1/2 and 2 GB
 // at 1 GB/s: 2 GB are moved when the small one ends, 4 GB when the large one does.
 TEST_F(TwoFlows, OfAClosedGroupEndWhenTheirPhaseSays) {
