@@ -63,6 +63,11 @@ TEST(Guess, EveryFormatIsFoundByItsFiles) {
                 HasSubstr(std::string("trainyard import ") + one.format + " " + kFolder));
     formats.insert(one.format);
   }
+  // A database, of which the first bytes suffice.
+  const Outcome database =
+      scratch.sh("printf 'SQLite format 3\\0' > a.sqlite && trainyard import --guess a.sqlite");
+  EXPECT_THAT(database.out, StartsWith("Format  nsys   ("));
+  formats.insert("nsys");
   // Each subcommand of import has a file here.
   const std::string help = scratch.sh("trainyard import --help").out;
   std::size_t listed = 0;

@@ -168,13 +168,27 @@ ClusterSpec chosen_cluster(const StudyOptions& choice) {
           .fabric = {.kind = fabric->defaults}};
 }
 
+namespace {
+
+// A log that does not name its operation is one of `op`.
+std::vector<MeasuredRun> logged_runs(const std::string& file, const std::string& text,
+                                     CollectiveOp op) {
+  try {
+    return read_nccl_log(file, text, {});
+  } catch (const InputError&) {
+    return read_nccl_log(file, text, {.op = op});
+  }
+}
+
+}  // namespace
+
 std::optional<MeasuredTimes> chosen_measured(const StudyOptions& choice) {
   if (choice.measured.empty()) return {};
   const CollectiveOp op = collective_named(choice.op, {});
   const std::string text = as_utf8(read_file(choice.measured));
   if (is_collective_profile(text))
     return measured_times(read_collective_profile(choice.measured).runs, op);
-  return measured_times(read_nccl_log(choice.measured, text, {.op = op}), op);
+  return measured_times(logged_runs(choice.measured, text, op), op);
 }
 
 std::unique_ptr<CollectiveProfile> chosen_profile(const StudyOptions& choice) {
