@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -92,8 +93,11 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Result& r
            },
        .processes = options.processes,
        .end = options.end});
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.step_time_s < b.step_time_s; });
+  // Times that are equal to a nanosecond keep their order: later digits depend on SimGrid's clock,
+  // which goes on from run to run of a process.
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return std::llround(a.step_time_s * 1e9) < std::llround(b.step_time_s * 1e9);
+  });
   return rows;
 }
 
