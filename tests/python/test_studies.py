@@ -13,10 +13,14 @@ def written(command, path, *arguments):
     return json.loads(path.read_text()), text
 
 
-def test_explain_is_the_command(command, tmp_path):
+def test_explain_is_the_command(command, fresh, tmp_path):
     study = ty.explain(SMALL, training__recompute="full")
     expected, text = written(command, tmp_path / "a.json", "explain", SMALL, "--set", "training.recompute=full")
-    assert same(study.document, expected) and text.endswith(study.text)
+    # Rounding decides between operations that end together, so the path is compared in a process of its own.
+    code = "print(ty.explain(sys.argv[1], training__recompute='full')"
+    assert json.loads(fresh(code + ".to_json())", SMALL)) == expected
+    assert text.endswith(fresh(code + ", end='')", SMALL))
+    assert same(study.document["sensitivities"], expected["sensitivities"])
     savings = study.sensitivities["saving"]
     assert len(savings) > 5 and list(savings) == sorted(savings, reverse=True)
     assert study.causes["time_s"].sum() == pytest.approx(expected["critical_path"]["time_s"], rel=1e-9)
