@@ -62,7 +62,7 @@ void use_shipped_data(const std::filesystem::path& folder);
 void note_data_file(const std::string& kind, const std::filesystem::path& file);
 
 // Returns the names of the .json files in a data folder, over all roots, sorted, without the
-// extension.
+// extension. Throws InputError if there are none and no shipped data.
 [[nodiscard]] std::vector<std::string> data_names(const std::string& folder);
 
 // Returns the user's file that this name of a data folder stands for; nothing for a shipped file.
