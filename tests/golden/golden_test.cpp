@@ -1,6 +1,6 @@
 // Golden tests: each tests/golden/<case>/ contains the path of a scenario and everything that the
 // command printed and wrote for it. The output is compared byte by byte, but for the version of
-// SimGrid. TRAINYARD_BLESS=1 rewrites the files (tools/bless sets it); the difference is read
+// SimGrid. TRAINYARD_BLESS=1 rewrites the files (tools/bless sets it). The difference is read
 // before it is committed.
 //
 //    case.json: { "scenario": "scenarios/first/two_gpus.json", "trace": true,
