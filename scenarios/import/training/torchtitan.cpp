@@ -136,7 +136,7 @@ class Titan {
       if (one.flavor == *flavor && family == one.family) return std::string(one.model);
     config_.refuse(
         "model.flavor",
-        fmt::format("is \"{}\" of model \"{}\", whose shape is not known", *flavor, family),
+        fmt::format(R"(is "{}" of model "{}", whose shape is not known)", *flavor, family),
         "known are " + names_of(kFlavors, [](const Flavor& one) {
           return fmt::format("{} {}", one.family, one.flavor);
         }) + "; name another model with --model");
@@ -351,7 +351,7 @@ class Titan {
     } else {
       config_.refuse(
           "activation_checkpoint.mode",
-          fmt::format("is \"{}\" with option \"{}\", which is not simulated", mode, option),
+          fmt::format(R"(is "{}" with option "{}", which is not simulated)", mode, option),
           "simulated are none, full, selective with op or a number of layers");
     }
   }
