@@ -154,8 +154,9 @@ std::vector<std::string> tuning_versions() {
   };
   std::set<std::string> versions;
   for (const std::filesystem::path& root : data_roots()) {
-    if (!std::filesystem::is_directory(root / kFolder)) continue;
-    const auto& found = read_once<std::vector<std::string>>(root / kFolder, read);
+    const std::filesystem::path folder = root / kFolder;
+    if (!std::filesystem::is_directory(folder)) continue;
+    const auto& found = read_once<std::vector<std::string>>(folder, read);
     versions.insert(found.begin(), found.end());
   }
   std::vector<std::string> sorted(versions.begin(), versions.end());
