@@ -1,7 +1,7 @@
 // Scenarios from configurations of Accelerate with scripts on the Trainer of transformers.
 #include "tests/scenarios/import/training_sample.hpp"
 
-namespace trainyard {
+namespace trainyard::accelerate_tests {
 namespace {
 
 using test::changed;
@@ -135,4 +135,4 @@ TEST(Accelerate, WhatIsWrongIsRefusedWithItsLine) {
 }
 
 }  // namespace
-}  // namespace trainyard
+}  // namespace trainyard::accelerate_tests

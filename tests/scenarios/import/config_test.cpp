@@ -9,7 +9,7 @@
 
 #include "sim/base/error.hpp"
 
-namespace trainyard {
+namespace trainyard::config_tests {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -181,4 +181,4 @@ TEST(Config, WhatNobodyReadIsListed) {
 }
 
 }  // namespace
-}  // namespace trainyard
+}  // namespace trainyard::config_tests

@@ -1,7 +1,7 @@
 // Scenarios from configurations of DeepSpeed with scripts on the Trainer of transformers.
 #include "tests/scenarios/import/training_sample.hpp"
 
-namespace trainyard {
+namespace trainyard::deepspeed_tests {
 namespace {
 
 using test::changed;
@@ -155,4 +155,4 @@ TEST(DeepSpeed, WhatIsMissingIsRefused) {
 }
 
 }  // namespace
-}  // namespace trainyard
+}  // namespace trainyard::deepspeed_tests

@@ -1,7 +1,7 @@
 // Scenarios from configurations of MaxText.
 #include "tests/scenarios/import/training_sample.hpp"
 
-namespace trainyard {
+namespace trainyard::maxtext_tests {
 namespace {
 
 using test::changed;
@@ -151,4 +151,4 @@ TEST(MaxText, WhatIsWrongIsRefusedWithItsLine) {
 }
 
 }  // namespace
-}  // namespace trainyard
+}  // namespace trainyard::maxtext_tests

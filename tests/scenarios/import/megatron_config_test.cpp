@@ -3,7 +3,7 @@
 #include "scenarios/import/megatron.hpp"
 #include "tests/scenarios/import/training_sample.hpp"
 
-namespace trainyard {
+namespace trainyard::megatron_config_tests {
 namespace {
 
 using test::changed;
@@ -171,4 +171,4 @@ TEST(MegatronConfig, WhatIsWrongIsRefusedAsTheFileSpellsIt) {
 }
 
 }  // namespace
-}  // namespace trainyard
+}  // namespace trainyard::megatron_config_tests

@@ -1,7 +1,7 @@
 // Scenarios from configurations of Nanotron.
 #include "tests/scenarios/import/training_sample.hpp"
 
-namespace trainyard {
+namespace trainyard::nanotron_tests {
 namespace {
 
 using test::changed;
@@ -89,4 +89,4 @@ TEST(Nanotron, WhatIsWrongIsRefusedWithItsLine) {
 }
 
 }  // namespace
-}  // namespace trainyard
+}  // namespace trainyard::nanotron_tests

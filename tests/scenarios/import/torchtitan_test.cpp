@@ -1,7 +1,7 @@
 // Scenarios from job configurations of torchtitan.
 #include "tests/scenarios/import/training_sample.hpp"
 
-namespace trainyard {
+namespace trainyard::torchtitan_tests {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -141,4 +141,4 @@ TEST(Torchtitan, WhatIsWrongIsRefusedWithItsLine) {
 }
 
 }  // namespace
-}  // namespace trainyard
+}  // namespace trainyard::torchtitan_tests
