@@ -12,8 +12,8 @@
 namespace trainyard {
 namespace {
 
-const Schedule& named(const std::string& name) {
-  const Schedule* schedule = find_schedule(name);
+const Schedule& named(std::string_view name) {
+  const Schedule* schedule = find_schedule(std::string(name));
   EXPECT_NE(schedule, nullptr) << name;
   return *schedule;
 }
