@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/schedules/schedule.hpp"
@@ -13,7 +14,7 @@ namespace trainyard {
 namespace {
 
 const Schedule& named(std::string_view name) {
-  const Schedule* schedule = find_schedule(std::string(name));
+  const Schedule* schedule = find_schedule(name);
   EXPECT_NE(schedule, nullptr) << name;
   return *schedule;
 }
