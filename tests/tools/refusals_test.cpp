@@ -51,7 +51,7 @@ std::vector<Refusal> refusals() {
       {"trainyard collective all_reduce --nodes 4294967295",
        "--nodes: 4294967295 are more than 1048576 (use as many as there are in a cluster)"},
       {"trainyard collective all_reduce --nccl-min-nchannels 99",
-       "--nccl-min-nchannels: Value 99 not in range 1 to 64 (`trainyard collective --help` shows "
+       "--nccl-min-nchannels: 99 is not a number from 1 to 64 (`trainyard collective --help` shows "
        "what it takes)"},
       {"trainyard search scenarios/first/two_gpus.json --price nan",
        "--price: nan is no price, such as 2.5 (`trainyard search --help` shows what it takes)"},
@@ -163,7 +163,7 @@ std::vector<Refusal> refusals() {
        "the schedule has 120000000 steps, more than 1000000 (use fewer stages, microbatches or "
        "chunks)"},
       {"trainyard schedule gpipe --stages 0",
-       "--stages: Value 0 not in range 1 to 1024 (`trainyard schedule --help` shows what it "
+       "--stages: 0 is not a number from 1 to 1024 (`trainyard schedule --help` shows what it "
        "takes)"},
       {"trainyard schedule gpipe --forward nan",
        "--forward: nan is not a duration a chart can show (give seconds, at most 1000000)"},

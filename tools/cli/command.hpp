@@ -91,10 +91,18 @@ CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::s
 void add_journal_option(CLI::App& command, std::string& file);
 // Adds the option --processes.
 void add_processes_option(CLI::App& command, std::size_t& processes);
-// As CLI::Range, which says "INT in [1 - 8]" in the help where this says "1 to 8".
+// Accepts numbers from `least` to `most`. CLI::Range words its refusal in another way in each
+// release, and accepts NaN.
 template <class Number>
-[[nodiscard]] CLI::Range in_range(Number least, Number most) {
-  return {least, most, fmt::format("{} to {}", least, most)};
+[[nodiscard]] CLI::Validator in_range(Number least, Number most) {
+  const std::string range = fmt::format("{} to {}", least, most);
+  return {[=](const std::string& text) {
+            Number value{};
+            const bool fits =
+                CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+            return fits ? std::string() : fmt::format("{} is not a number from {}", text, range);
+          },
+          range};
 }
 
 // The overrides in the order of the command line, after that of --ideal. Throws InputError for an

@@ -139,7 +139,7 @@ void add_calibrate(CLI::App& app, Action& action) {
       "Rows with an equal value of this feature have their own level, which is not fitted: only "
       "differences between them count, as for a slope with scale");
   command->add_option("--rounds", choice->rounds, "Rounds of slopes and fit")
-      ->check(CLI::Range(1, 10))
+      ->check(in_range(1, 10))
       ->capture_default_str();
   command->add_option("--out", choice->out,
                       "Write the data files with the fitted values below this folder");

@@ -157,7 +157,7 @@ void add_nccl_options(CLI::App& command, StudyChoice& choice) {
   command.add_option("--nccl-version", choice.nccl_version, "NCCL's release, such as 2.27");
   command.add_option("--nccl-algo", choice.nccl_algo, "As NCCL_ALGO: Ring,Tree or ^NVLS");
   command.add_option("--nccl-proto", choice.nccl_proto, "As NCCL_PROTO: LL,Simple or ^LL128");
-  const CLI::Range channels(1, static_cast<int>(nccl::kChannelsMost));
+  const CLI::Validator channels = in_range(1, static_cast<int>(nccl::kChannelsMost));
   command.add_option("--nccl-min-nchannels", choice.nccl_channels_least, "As NCCL_MIN_NCHANNELS")
       ->check(channels);
   command.add_option("--nccl-max-nchannels", choice.nccl_channels_most, "As NCCL_MAX_NCHANNELS")

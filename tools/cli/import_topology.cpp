@@ -65,7 +65,7 @@ void add_options(CLI::App& command, TopologyChoice& choice) {
   command.add_option("file", choice.file, "The description of one server")->required();
   command.add_option("-o,--output", choice.out, "The cluster file to write; else it is printed");
   command.add_option("--nodes", choice.import.nodes, "How many such servers")
-      ->check(CLI::Range(1, 65536));
+      ->check(in_range(1, 65536));
   command.add_option("--fabric", choice.import.fabric, "How they are joined (trainyard list)");
   command.add_option("--nic", choice.nic, "The rate of every NIC: 200G, 400Gbps, \"50 GB/s\"");
 }

@@ -108,20 +108,23 @@ def _frame(points: list[Point], rows: list[dict[str, Any]]) -> pandas.DataFrame:
 def _elsewhere(points: list[Point], executor: Any, file: str,
                bar: Callable[[float, float], object] | None) -> list[dict[str, Any]]:
     journal = _core.Journal(file)
-    journal.drop_outdated([point.variant() for point in points])
-    keys = [point.key for point in points]
-    todo = {key: point for key, point in zip(keys, points) if not journal.has(key)}
-    every = len(set(keys))
-    done = every - len(todo)
-    for key, row in _rows(executor, todo, journal.state):
-        if journal.has(key):  # an engine that ran a point twice
-            continue
-        journal.append(row)
-        done += 1
-        if bar is not None:
-            bar(done, every)
-    rows = {row["key"]: row for row in map(json.loads, journal.rows())}
-    return [rows[key] for key in keys]
+    try:
+        journal.drop_outdated([point.variant() for point in points])
+        keys = [point.key for point in points]
+        todo = {key: point for key, point in zip(keys, points) if not journal.has(key)}
+        every = len(set(keys))
+        done = every - len(todo)
+        for key, row in _rows(executor, todo, journal.state):
+            if journal.has(key):  # an engine that ran a point twice
+                continue
+            journal.append(row)
+            done += 1
+            if bar is not None:
+                bar(done, every)
+        rows = {row["key"]: row for row in map(json.loads, journal.rows())}
+        return [rows[key] for key in keys]
+    finally:
+        del journal  # gives its lock back, which the traceback of an error would keep
 
 
 def _rows(executor: Any, todo: Mapping[str, Point], journal_state: str) -> Iterator[tuple[str, str]]:
