@@ -72,8 +72,8 @@ find "$tree/share/zsh" -name _trainyard | grep -q . || fail "zsh's completion is
 
 # The path of the sources is in no file of a release.
 if grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$build/CMakeCache.txt"; then
-  # Of paths only those of sources are told from others: "/trainyard" is also in "share/trainyard".
-  found=$(grep -rlF -e "$source/sim/base/" -e "$source/tools/cli/" -e "$source/build" "$tree" || true)
+  # "/trainyard" is also in "share/trainyard", and a path relative to the build may end in it ("../trainyard/sim/base/").
+  found=$(grep -rlaE "(^|[^.])$source/(sim/base|tools/cli|build)/" "$tree" || true)
   [ -z "$found" ] || fail "the path of the sources is in $found"
 else
   echo "Whether the path of the sources is in the program is tested in builds for release only"
