@@ -115,8 +115,7 @@ std::uint32_t FlowShapes::load_index(double load) {
 
 GroupAnswers::GroupAnswers(const Cluster& cluster, const Workload& workload,
                            const CommunicationModel& communication, const PlacementInputs& ground)
-    : cluster_(cluster),
-      workload_(workload),
+    : workload_(workload),
       communication_(communication),
       calls_(*ground.calls),
       flows_(cluster, *ground.parallel, ground.places == nullptr) {}

@@ -135,7 +135,6 @@ class GroupAnswers {
   [[nodiscard]] Asked asked_for(GroupId group);
   void take(std::uint32_t pattern, Asked asked);
 
-  const Cluster& cluster_;
   const Workload& workload_;
   const CommunicationModel& communication_;
   const GroupCalls& calls_;

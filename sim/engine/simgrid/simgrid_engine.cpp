@@ -39,7 +39,6 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
  public:
   SimgridPricing(const EngineInput& input, const SimgridOptions& options)
       : Pricing(tick_of(input)),
-        partition_(input.partition),
         sets_(merge_links(input.cluster, input.partition)),
         ledger_(input.partition, sets_),
         timed_(input.partition, input.communication_loss),
@@ -99,7 +98,6 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   void complete_due();
   void arm_next();
 
-  const Partition& partition_;
   LinkSets sets_;
   LinkLedger ledger_;
   TimedFlows timed_;

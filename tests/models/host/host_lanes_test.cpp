@@ -10,12 +10,12 @@ namespace {
 
 using namespace test;
 
-constexpr HostCosts kHost{.name = {},
-                          .forward_kernel = Seconds{4.0},
-                          .backward_kernel = Seconds{2.0},
-                          .collective = Seconds{8.0},
-                          .synchronize = Seconds{16.0},
-                          .kernels = {}};
+const HostCosts kHost{.name = {},
+                      .forward_kernel = Seconds{4.0},
+                      .backward_kernel = Seconds{2.0},
+                      .collective = Seconds{8.0},
+                      .synchronize = Seconds{16.0},
+                      .kernels = {}};
 
 double issue_seconds(const Workload& workload, const Operation& op) {
   if (op.kind != OpKind::Compute) return 8.0;
