@@ -47,7 +47,7 @@ struct Scenario {
   std::string file;  // file that it was read from, for messages
   std::string description;
   std::vector<std::string> changes = {};  // the overrides, PATH=VALUE each, for reports
-  std::string source;  // where its settings come from
+  std::string source;                     // where its settings come from
   // Settings that the source does not give and this file assumes.
   std::vector<std::string> assumptions;
   TrainingPlan plan;
