@@ -1,4 +1,4 @@
-// What a profiler recorded of the GPU of one rank: kernels, copies and communication with their
+// A profiler's record of the GPU of one rank: kernels, copies and communication with their
 // times, the operations of the framework that launched them, and the steps.
 //
 // Two readers make it: kineto.hpp from a trace of the PyTorch profiler, nsys.hpp from an SQLite
@@ -121,7 +121,7 @@ struct GpuTrace {
   std::vector<TracedCall> calls = {};
   std::vector<TracedKernel> kernels = {};  // by start
   std::vector<TracedStep> steps = {};      // by start
-  // What the reader had to assume, one sentence each.
+  // The reader's assumptions, one sentence each.
   std::vector<std::string> assumptions = {};
 
   // The operation itself or the nearest around it for which `holds(operation)` is true; kAbsent if

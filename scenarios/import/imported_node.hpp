@@ -35,7 +35,7 @@ struct ImportedNode {
   std::vector<Wire> wires = {};    // between parts
   std::vector<double> ports = {};  // bytes per second to the network, by NIC in order
   std::string file = {};           // file that it was read from, for messages
-  // What the reader assumed because the file does not contain it, one sentence each.
+  // The reader's assumptions about facts that the file does not contain, one sentence each.
   std::vector<std::string> assumed = {};
 };
 

@@ -120,7 +120,7 @@ class NumberReader {
   std::vector<std::string> unknown_;
 };
 
-// What Slurm's options state, of the header and then of srun.
+// These are Slurm's options: those of the header, then those of srun, which replace them.
 class SlurmJob {
  public:
   explicit SlurmJob(NumberReader& reader) : reader_(reader) {}

@@ -38,7 +38,7 @@ struct JobShape {
   std::vector<std::string> contradictions = {};
 };
 
-// What the script does not contain, as the user states it.
+// The user's answers to what the script leaves to its environment.
 struct JobHints {
   std::map<std::string, std::string> defined = {};  // variables
   std::string hosts = {};       // contents of the hostfile that the script names; empty: none

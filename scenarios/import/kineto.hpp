@@ -27,7 +27,7 @@
 
 namespace trainyard {
 
-// What a JSON file of measurements holds: a trace, or step times in seconds ([1.52, 1.49]).
+// A JSON file of measurements holds a trace, or step times in seconds ([1.52, 1.49]).
 struct KinetoFile {
   GpuTrace trace = {};
   std::vector<double> step_times_s = {};  // not empty: the file is a list of numbers

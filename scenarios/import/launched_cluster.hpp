@@ -22,7 +22,7 @@ struct LaunchedSizes {
   std::optional<std::int64_t> world = {};     // processes of the run
 };
 
-// What a launch does not specify, as the user states it.
+// The machine and the model as the user names them; a launch does not specify them.
 struct LaunchMachine {
   std::string node = {};                      // name in topologies/data
   std::optional<std::int64_t> nodes = {};     // else the launch's number

@@ -327,7 +327,7 @@ class Reader {
   std::size_t without_speed_ = 0;  // number of NICs
 };
 
-// What a file lists, at any depth.
+// The numbers of devices that a file lists, at any depth.
 struct Listed {
   std::size_t ranks = 0;     // GPUs with a rank
   std::size_t pci_gpus = 0;  // PCI devices by their class

@@ -22,7 +22,7 @@
 namespace trainyard {
 
 struct NsysOptions {
-  // What the text of a NVTX range begins with that marks a step; empty: "ProfilerStep#", or a
+  // The text with which the name of an NVTX range of a step begins; empty: "ProfilerStep#", or a
   // number after "step", "iteration" or "iter" ("iteration 12").
   std::string step_range = {};
 };

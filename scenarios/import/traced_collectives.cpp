@@ -24,7 +24,7 @@ struct CallKey {
   std::string group = {};
   auto operator<=>(const CallKey&) const = default;
 };
-// What a row of a profile is about.
+// The key of a row of a profile.
 using RowKey = std::tuple<CollectiveOp, std::uint32_t, std::uint32_t, std::int64_t, std::string>;
 
 struct CallTime {

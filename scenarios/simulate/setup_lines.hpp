@@ -1,5 +1,5 @@
-// What was simulated, in a few lines for people: the changes to the file, model, cluster, layout,
-// batch and precision.
+// A few lines for people that name the simulated setup: the changes to the file, model, cluster,
+// layout, batch and precision.
 //
 //    for (const SetupLine& line : setup_lines(scenario, cluster))
 //      fmt::print("{:<10} {}\n", line.name, line.text);

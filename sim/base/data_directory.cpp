@@ -113,7 +113,7 @@ bool is_path(const std::string& text) {
   return text.ends_with(".json") || text.find('/') != std::string::npos;
 }
 
-// What a file in a data folder is, for people.
+// Returns the kind of a file in a data folder as messages name it.
 std::string kind_of(const std::string& folder) {
   static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kKinds{
       {{"models/data", "model"},

@@ -140,7 +140,7 @@ void take_defaults(CLI::App& app, const Settings& settings);
 // takes the same in every command.
 void name_what_options_take(CLI::App& app);
 
-// What an importer assumed, as a list: "assumed:" and a line for each. Empty without assumptions.
+// Lists the assumptions of an importer: "assumed:" and a line for each. Empty without any.
 [[nodiscard]] std::string assumptions_text(const std::vector<std::string>& assumed);
 
 // One line that names the error in a command line and its remedy: "there is no option --enigne here

@@ -92,7 +92,7 @@ bool simulate(const SweepChoice& choice, const std::vector<Variant>& variants, J
   return !interrupt.pending_interrupt();
 }
 
-// What Ctrl-C left, and how to go on.
+// Prints how many rows Ctrl-C left, and how to go on.
 void report_interrupted(const SweepChoice& choice, const SweepRows& rows) {
   const auto done = std::count_if(rows.begin(), rows.end(),
                                   [](const SweepRow& row) { return !row.row.is_null(); });

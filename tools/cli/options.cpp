@@ -1,5 +1,5 @@
-// What is common to the options of all commands: the names of what they take, how much is printed,
-// and the command `help`.
+// All commands share these parts of their options: the names of what they take, how much is
+// printed, and the command `help`.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace trainyard {
 
 namespace {
 
-// What an option takes, as its help shows it. An option means the same in every command.
+// The help shows this type of an option. An option means the same in every command.
 struct OptionType {
   std::string_view option;
   std::string_view type;

@@ -265,7 +265,7 @@ void bind_studies(py::module_& module) {
       .def_readwrite("refine", &SearchChoice::refine);
 }
 
-// What sweeps on other executors need: rows made elsewhere, and the journal that keeps them.
+// Binds what sweeps on other executors need: rows made elsewhere, and the journal that keeps them.
 void bind_rows(py::module_& module) {
   module.def("state", [] { return without_gil([] { return state_fingerprint(data_roots()); }); });
   module.def("row", [](const Variant& variant, const std::string& state) {

@@ -92,7 +92,7 @@ class Accelerate {
     return made;
   }
 
-  // What the file and the script state of the launch.
+  // Returns the sizes of the launch that the file and the script state.
   static LaunchedSizes sizes_of(Config& config, TrainerArguments& script) {
     LaunchedSizes sizes = script.sizes();
     // Options of `accelerate launch` have precedence over the file.

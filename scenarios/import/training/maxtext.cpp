@@ -86,7 +86,7 @@ constexpr auto kModels = std::to_array<NamedModel>({{"deepseek3-671b", "deepseek
                                                     {"qwen3-235b-a22b", "qwen3-235b-a22b"},
                                                     {"qwen3-30b-a3b", "qwen3-30b-a3b"}});
 
-// What a policy keeps of a layer, told by what the backward computes again.
+// A policy keeps a part of a layer; the backward pass computes the rest again.
 struct RematPolicy {
   std::string_view name;
   std::string_view recompute;

@@ -49,7 +49,7 @@ constexpr auto kPublishedModels = std::to_array<PublishedModel>({
     {"qwen3-30b-a3b", "qwen3-30b-a3b"},
 });
 
-// What may follow the name of a model without a change of its shape.
+// These suffixes may follow the name of a model without a change of its shape.
 constexpr auto kSuffixes =
     std::to_array<std::string_view>({"", "-hf", "-base", "-chat", "-chat-hf", "-instruct",
                                      "-instruct-hf", "-v0.1", "-instruct-v0.1", "-instruct-2507"});
