@@ -24,17 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-NodeSpec node_of_hosts(const std::string& name) {
-  try {
-    return load_node(name);
-  } catch (const InputError& error) {
-    std::vector<Problem> problems = error.problems();
-    for (Problem& problem : problems)
-      if (problem.file.empty()) problem.file = "--node";
-    throw InputError(std::move(problems));
-  }
-}
-
 // Returns the number of servers of a node, which share its NICs evenly.
 std::uint32_t servers_of(const NodeSpec& node) {
   const std::uint32_t gpus = std::max(node.gpus_per_cpu * node.cpus_per_host, 1U);
@@ -224,7 +213,7 @@ void check_runs(const std::string& file, const Json& cluster) {
 }  // namespace
 
 IbCluster cluster_of_ib_fabric(const IbFabric& fabric, const IbChoice& choice) {
-  NodeSpec node = node_of_hosts(choice.node);
+  NodeSpec node = node_of_option(choice.node);
   const std::uint32_t servers = servers_of(node);
   IbLayout layout = layout_of(fabric, {.nics = node.nics / servers,
                                        .hosts_of_node = servers,

@@ -181,6 +181,17 @@ std::vector<std::string> assumptions_of(const ImportedNode& node, const ImportCh
   return all;
 }
 
+NodeSpec node_of_option(const std::string& name) {
+  try {
+    return load_node(name);
+  } catch (const InputError& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems)
+      if (problem.file.empty()) problem.file = "--node";
+    throw InputError(std::move(problems));
+  }
+}
+
 BytesPerSecond parse_nic_rate(std::string_view text, const std::string& option) {
   std::optional<BytesPerSecond> rate = parse_rate(text);
   for (const auto& [unit, word] :

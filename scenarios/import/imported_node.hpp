@@ -64,6 +64,10 @@ struct ImportChoice {
 // omits. Case, '-' and '_' do not count. Throws InputError with the names that are near.
 [[nodiscard]] NodeSpec node_with_gpu(const std::string& gpu, const std::string& file);
 
+// Loads the node type that the option --node names. Throws InputError, with the option as the file
+// where no file is to blame.
+[[nodiscard]] NodeSpec node_of_option(const std::string& name);
+
 // Reads a NIC's line rate as people write it: "200G", "400Gbps", "200 Gb/s", "1.6T" are bits,
 // "25 GB/s" are bytes. Throws InputError, with `option` as the file, for other text.
 [[nodiscard]] BytesPerSecond parse_nic_rate(std::string_view text, const std::string& option);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "scenarios/import/imported_node.hpp"
 #include "sim/base/error.hpp"
 #include "topologies/cluster_reader.hpp"
 #include "topologies/node.hpp"
@@ -93,22 +94,11 @@ LaunchedNodes launched_nodes(const NodeSpec& node, std::optional<std::int64_t> c
   return launched;
 }
 
-NodeSpec named_node(const std::string& name) {
-  try {
-    return load_node(name);
-  } catch (const InputError& error) {
-    std::vector<Problem> problems = error.problems();
-    for (Problem& problem : problems)
-      if (problem.file.empty()) problem.file = "--node";
-    throw InputError(std::move(problems));
-  }
-}
-
 }  // namespace
 
 LaunchedCluster launched_cluster(const LaunchMachine& machine, const LaunchedSizes& sizes,
                                  const std::string& file) {
-  const NodeSpec node = named_node(machine.node);
+  const NodeSpec node = node_of_option(machine.node);
   LaunchedSizes known = sizes;
   if (machine.gpus && known.world && *known.world != *machine.gpus) {
     refuse_launch(file,

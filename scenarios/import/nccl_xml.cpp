@@ -181,7 +181,27 @@ std::uint32_t count_of(const XmlElement& element, const char* name, double fallb
   return static_cast<std::uint32_t>(std::min(number(element, name, fallback), kAttributeMost));
 }
 
-class Reader {
+// The parts and wires of a node while a reader collects them.
+class NodeParts {
+ protected:
+  // Names the part by its number among those of its kind ("gpu 3"). Returns its index.
+  std::size_t add(DeviceKind kind, std::string_view word) {
+    const auto number = std::count_if(node_.parts.begin(), node_.parts.end(),
+                                      [&](const auto& part) { return part.kind == kind; });
+    node_.parts.push_back({.kind = kind, .name = fmt::format("{} {}", word, number)});
+    return node_.parts.size() - 1;
+  }
+
+  void wire(std::size_t from, std::size_t to, LinkKind kind, BytesPerSecond rate,
+            std::uint32_t cables = 1) {
+    node_.wires.push_back(
+        {.from = from, .to = to, .kind = kind, .capacity = rate, .cables = cables});
+  }
+
+  ImportedNode node_ = {};
+};
+
+class Reader : private NodeParts {
  public:
   Reader(const std::string& file, const NodeHints& hints) : hints_(hints) { node_.file = file; }
 
@@ -203,18 +223,6 @@ class Reader {
     const XmlElement* element = nullptr;
     std::size_t cpu = 0;
   };
-
-  std::size_t add(DeviceKind kind, std::string_view word) {
-    const std::size_t number = count_.at(static_cast<std::size_t>(kind))++;
-    node_.parts.push_back({.kind = kind, .name = fmt::format("{} {}", word, number)});
-    return node_.parts.size() - 1;
-  }
-
-  void wire(std::size_t from, std::size_t to, LinkKind kind, BytesPerSecond rate,
-            std::uint32_t cables = 1) {
-    node_.wires.push_back(
-        {.from = from, .to = to, .kind = kind, .capacity = rate, .cables = cables});
-  }
 
   void read_cpu(const XmlElement& cpu) {
     const std::size_t part = add(DeviceKind::Cpu, "cpu");
@@ -320,8 +328,6 @@ class Reader {
   }
 
   const NodeHints& hints_;
-  ImportedNode node_;
-  std::array<std::size_t, kDeviceKinds> count_{};
   std::vector<std::pair<std::size_t, CpuName>> cpus_;
   std::vector<Gpu> gpus_;
   std::size_t without_speed_ = 0;  // number of NICs
@@ -380,7 +386,7 @@ void count_devices(const XmlElement& element, Listed& listed) {
 
 // Reads a partial file: devices by their PCI class, and what is missing from the node type with the
 // same GPU.
-class PartialReader {
+class PartialReader : private NodeParts {
  public:
   PartialReader(const std::string& file, const NodeHints& hints)
       : hints_(hints), like_(node_with_gpu(hints.gpu, file)) {
@@ -404,18 +410,6 @@ class PartialReader {
     std::size_t part = 0;
     BytesPerSecond socket = {};
   };
-
-  std::size_t add(DeviceKind kind, std::string_view word) {
-    const std::size_t number = count_.at(static_cast<std::size_t>(kind))++;
-    node_.parts.push_back({.kind = kind, .name = fmt::format("{} {}", word, number)});
-    return node_.parts.size() - 1;
-  }
-
-  void wire(std::size_t from, std::size_t to, LinkKind kind, BytesPerSecond rate,
-            std::uint32_t cables = 1) {
-    node_.wires.push_back(
-        {.from = from, .to = to, .kind = kind, .capacity = rate, .cables = cables});
-  }
 
   void read_cpu(const XmlElement& cpu) {
     const std::size_t part = add(DeviceKind::Cpu, "cpu");
@@ -505,8 +499,6 @@ class PartialReader {
 
   const NodeHints& hints_;
   NodeSpec like_;
-  ImportedNode node_;
-  std::array<std::size_t, kDeviceKinds> count_{};
   std::vector<CpuPart> cpus_;
   std::vector<std::size_t> gpus_;
   std::size_t without_link_ = 0;  // number of PCI devices
