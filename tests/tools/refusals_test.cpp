@@ -122,6 +122,10 @@ std::vector<Refusal> refusals() {
       {"trainyard run",
        "run takes a scenario, a --model, or a --workload and where it runs (trainyard run --model "
        "llama3-8b --gpus 8)"},
+      {"trainyard run --model meta-llama/Llama-3.1-7B --gpus 64 --gpu h100",
+       "--model: \"meta-llama/Llama-3.1-7B\" is not one of the models on Hugging Face known here "
+       "(did you mean \"meta-llama/Llama-3.1-70B\"?; any other model runs by the path of its "
+       "config.json)"},
       {"trainyard run absent.json", "absent.json: no such file"},
       {kRun + "--json ''", "--json is empty (`trainyard run --help` shows what it takes)"},
       {"trainyard memory ''", "scenario is empty (`trainyard memory --help` shows what it takes)"},

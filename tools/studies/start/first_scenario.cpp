@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/base/nearest.hpp"
 #include "sim/report/stage_summary.hpp"
 #include "topologies/cluster_reader.hpp"
 
@@ -149,7 +151,16 @@ std::string known_model(const std::string& name) {
   JsonFile file = JsonFile::read(data_file("models/hub", "names"));
   JsonObject root = file.root();
   JsonObject names = root.object("names");
-  return names.has(name) ? names.text(name) : name;
+  if (names.has(name)) return names.text(name);
+  const bool names_a_file = name.ends_with(".json") || std::filesystem::exists(name);
+  if (std::count(name.begin(), name.end(), '/') == 1 && !names_a_file)
+    throw InputError(Problem{
+        .file = "--model",
+        .pointer = {},
+        .problem = fmt::format("\"{}\" is not one of the models on Hugging Face known here", name),
+        .hint = fmt::format("{}; any other model runs by the path of its config.json",
+                            suggestion(name, names.keys()))});
+  return name;
 }
 
 NodesOfGpus nodes_of_gpus(const std::string& gpu, std::int64_t gpus) {

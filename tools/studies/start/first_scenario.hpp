@@ -45,7 +45,7 @@ struct FirstScenario {
 [[nodiscard]] std::int64_t usual_sequence(const std::string& model);
 
 // The name of models/data for a model's name on Hugging Face (models/hub/names.json); other names
-// as they are.
+// and paths as they are. Throws InputError for OWNER/NAME that is neither known nor a file.
 [[nodiscard]] std::string known_model(const std::string& name);
 
 // The first node type with this GPU, or a part of one, that makes so many GPUs. Throws InputError
