@@ -14,6 +14,7 @@
 
 #include "sim/base/data_use.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/home.hpp"
 #include "sim/base/nearest.hpp"
 #include "sim/base/settings.hpp"
@@ -246,6 +247,7 @@ fs::path data_file(const std::string& folder, const std::string& name_or_path) {
     const std::optional<fs::path> file = find_data_file(folder, name_or_path);
     return file ? *file : (refuse_name(folder, name_or_path), fs::path());
   }
+  refuse_confined(name_or_path);
   std::error_code error;
   if (!fs::is_regular_file(name_or_path, error))
     throw InputError(Problem{name_or_path, "", "no such file", ""});

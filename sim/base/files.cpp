@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -103,6 +104,12 @@ std::string decompress(const fs::path& file, std::string_view contents) {
   return output;
 }
 
+// The folders to which reading is confined; nothing: it is not confined.
+std::optional<std::vector<fs::path>>& confinement() {
+  static std::optional<std::vector<fs::path>> folders;
+  return folders;
+}
+
 constexpr mode_t kMode = 0666;  // minus the user's umask
 
 // Follows symbolic links. A rename would replace a link by a file, so the target is the file to
@@ -136,7 +143,31 @@ fs::path name_until_whole(const fs::path& target) {
 
 }  // namespace
 
+void confine_reading(const std::vector<fs::path>& folders) {
+  std::vector<fs::path> resolved;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    resolved.push_back(fs::canonical(folder, error));
+    if (error) throw RunError(fmt::format("{}: {}", folder.string(), error.message()));
+  }
+  confinement() = std::move(resolved);
+}
+
+void refuse_confined(const fs::path& file) {
+  if (!confinement()) return;
+  std::error_code error;
+  const fs::path place = fs::weakly_canonical(file, error);
+  const auto holds = [&place](const fs::path& folder) {
+    return std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first ==
+           folder.end();
+  };
+  if (error || std::ranges::none_of(*confinement(), holds))
+    refuse(file, "lies outside the data folders, and only those are read here",
+           "send the contents in place of the file's name");
+}
+
 std::string read_file(const fs::path& file) {
+  refuse_confined(file);
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (error && error != std::errc::no_such_file_or_directory && error != std::errc::not_a_directory)

@@ -19,6 +19,13 @@
 
 namespace trainyard {
 
+// From now on this process reads only files that lie in these folders, with all symbolic links
+// resolved: a program that works for strangers calls it. Throws RunError if a folder does not
+// exist. REQUIRES: no other thread reads yet.
+void confine_reading(const std::vector<std::filesystem::path>& folders);
+// Throws InputError for a file that confine_reading() excludes, whether it exists or not.
+void refuse_confined(const std::filesystem::path& file);
+
 // Throws InputError if the file cannot be read. Decompresses a file whose name ends in ".gz".
 [[nodiscard]] std::string read_file(const std::filesystem::path& file);
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 
 namespace trainyard {
 
@@ -21,6 +22,7 @@ constexpr std::size_t kPiece = std::size_t{1} << 18U;
 
 // Opens a file that can be read. A folder opens, too, but reading from it fails.
 int opened(const std::filesystem::path& file) {
+  refuse_confined(file);
   if (std::filesystem::is_directory(file))
     throw InputError(Problem{file.string(), "", "is a folder", "name a file in it"});
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);

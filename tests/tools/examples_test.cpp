@@ -27,10 +27,15 @@ bool left_out(const std::string& line) {
                      [&](const char* part) { return line.find(part) != std::string::npos; });
 }
 
+// A server runs until Ctrl-C, which must end it as it ends a run that is over.
+std::string with_an_end(const std::string& line) {
+  return line.starts_with("trainyard serve") ? "timeout --preserve-status -s INT 4 " + line : line;
+}
+
 // 0, or 1 where the answer is that the step does not fit. What it prints.
 std::string expect_answer(const Scratch& scratch, const std::string& line) {
   SCOPED_TRACE(line);
-  const Outcome outcome = scratch.sh(line);
+  const Outcome outcome = scratch.sh(with_an_end(line));
   const bool says_no = outcome.exit == 1 && outcome.err.empty();
   EXPECT_TRUE(outcome.exit == 0 || says_no) << outcome.exit << "\n" << outcome.err;
   return outcome.out;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,11 @@ void add_search(CLI::App& app, Action& action);
 void add_help(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_sweep(CLI::App& app, Action& action);
+void add_serve(CLI::App& app, Action& action);
+
+// The processes of `trainyard serve` are this program with other arguments.
+[[nodiscard]] bool is_serve_worker(std::span<char*> arguments);
+[[nodiscard]] Exit serve_worker(std::span<char*> arguments);
 
 // The formats of `trainyard import` that make something other than a scenario. Each has one
 // function here, one file import_<what>.cpp, one table entry in command_import.cpp, and one line in

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <span>
 
 #include "sim/base/error.hpp"
 #include "sim/base/settings.hpp"
@@ -30,13 +31,13 @@ using trainyard::tell;
 
 // The commands, in the order of `trainyard --help`.
 constexpr std::array kCommands{
-    trainyard::add_run,     trainyard::add_init,     trainyard::add_memory,
-    trainyard::add_compare, trainyard::add_explain,  trainyard::add_search,
-    trainyard::add_sweep,   trainyard::add_schedule, trainyard::add_collective,
-    trainyard::add_import,  trainyard::add_show,     trainyard::add_list,
-    trainyard::add_schema,  trainyard::add_validate, trainyard::add_calibrate,
-    trainyard::add_profile, trainyard::add_pages,    trainyard::add_doctor,
-    trainyard::add_help};
+    trainyard::add_run,       trainyard::add_init,     trainyard::add_memory,
+    trainyard::add_compare,   trainyard::add_explain,  trainyard::add_search,
+    trainyard::add_sweep,     trainyard::add_schedule, trainyard::add_collective,
+    trainyard::add_serve,     trainyard::add_import,   trainyard::add_show,
+    trainyard::add_list,      trainyard::add_schema,   trainyard::add_validate,
+    trainyard::add_calibrate, trainyard::add_profile,  trainyard::add_pages,
+    trainyard::add_doctor,    trainyard::add_help};
 
 // Printed by the command without arguments. tests/tools/options_test.cpp runs the three commands.
 constexpr const char* kFirstCommands =
@@ -129,6 +130,9 @@ void prefer_large_pages() {
 int main(int argc, char** argv) {
   trainyard::keep_standard_streams_apart();
   prefer_large_pages();
+  const std::span arguments(argv, static_cast<std::size_t>(argc));
+  if (trainyard::is_serve_worker(arguments))
+    return run([&] { return trainyard::serve_worker(arguments); });
   CLI::App app{
       "Trainyard predicts how long a training step of a large model takes on a GPU cluster."};
   app.name("trainyard");

@@ -1,0 +1,415 @@
+#include "tools/serve/server.hpp"
+
+#include <fmt/format.h>
+#include <httplib.h>
+#include <pthread.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/json_parse.hpp"
+#include "tools/serve/answers.hpp"
+#include "tools/serve/assets.hpp"
+#include "tools/serve/pool.hpp"
+
+namespace trainyard::serve {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostBody = std::size_t{4} << 20U;  // of a request, in bytes
+constexpr std::size_t kMostJobs = 500;                    // that are remembered
+constexpr std::size_t kMostConnections = 96;
+constexpr std::chrono::milliseconds kMostWait{10'000};
+
+// httplib compresses what it calls application/json, which on loopback costs more than it saves.
+constexpr const char* kJson = "application/json; charset=utf-8";
+
+// The page runs only its own modules and styles, and speaks only with this server.
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+std::string random_token() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    throw RunError("the system gives no random numbers for a token");
+  std::string text;
+  for (const unsigned char byte : bytes) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+// Compares in a time that does not depend on where the texts differ.
+bool equal_secret(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned different = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const unsigned byte_of_a = static_cast<unsigned char>(a[i]);
+    const unsigned byte_of_b = static_cast<unsigned char>(b[i]);
+    different |= byte_of_a ^ byte_of_b;
+  }
+  return different == 0;
+}
+
+// The name in "localhost:8420" or "[::1]:8420". The port may be that of a tunnel.
+std::string_view host_name(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
+  return host.substr(0, host.find(':'));
+}
+
+std::string error_text(std::string_view problem, std::string_view hint) {
+  return Json{{"error",
+               {{"kind", "request"},
+                {"problems", {{{"pointer", ""}, {"problem", problem}, {"hint", hint}}}}}}}
+      .dump();
+}
+
+void refuse(httplib::Response& response, int status, std::string_view problem,
+            std::string_view hint) {
+  response.status = status;
+  response.set_content(error_text(problem, hint), kJson);
+}
+
+std::uint64_t number(const httplib::Request& request, const char* key) {
+  const std::string text = request.get_param_value(key);
+  std::uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::string_view word_of(JobStatus status) {
+  constexpr std::array<std::string_view, 5> kWords{"waiting", "running", "done", "failed",
+                                                   "cancelled"};
+  return kWords[static_cast<std::size_t>(status)];
+}
+
+// The jobs of all pages, by their number.
+class Jobs {
+ public:
+  std::uint64_t add(std::shared_ptr<Job> job) {
+    const std::scoped_lock lock(mutex_);
+    jobs_.emplace(++last_, std::move(job));
+    while (jobs_.size() > kMostJobs) jobs_.erase(jobs_.begin());
+    return last_;
+  }
+  std::shared_ptr<Job> find(std::uint64_t id) const {
+    const std::scoped_lock lock(mutex_);
+    const auto found = jobs_.find(id);
+    return found == jobs_.end() ? nullptr : found->second;
+  }
+  // The jobs of a page that its next run replaces.
+  void replace(const std::string& client) {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [id, job] : jobs_)
+      if (job->order().replaced && job->order().client == client) job->cancel();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::shared_ptr<Job>> jobs_;
+  std::uint64_t last_ = 0;
+};
+
+// A job as JSON. Rows and answer are JSON already.
+std::string job_text(std::uint64_t id, const Job& job) {
+  const JobState state = job.state();
+  std::string text = fmt::format(
+      R"({{"id":{},"status":"{}","progress":{:.4f},"revision":{},"rows":[{}])", id,
+      word_of(state.status), state.progress, state.revision, fmt::join(state.rows, ","));
+  if (!state.answer.empty())
+    text += fmt::format(R"(,"{}":{})", state.status == JobStatus::Done ? "answer" : "error",
+                        state.answer);
+  return text + "}";
+}
+
+// What the page shows to somebody who brings no scenario.
+Json first_document() {
+  constexpr const char* kFirst = "scenarios/llama3/llama3_70b_64xh100.json";
+  const std::optional<fs::path> file = find_in_data(kFirst);
+  if (!file) throw RunError(fmt::format("{} is not among the data", kFirst));
+  Json document = parse_json(file->string(), read_file(*file));
+  document.erase("$schema");
+  return document;
+}
+
+// A folder that ends with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((fs::temp_directory_path() / "trainyard-serve-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) throw RunError(fmt::format("{} cannot be made", path_));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] fs::path path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+struct JobKind {
+  std::string_view name;
+  bool front = true;             // a person waits for it
+  bool replaced = false;         // by the next run of its page
+  std::string_view suffix = {};  // of the file that it writes
+  std::string_view type = {};
+};
+constexpr std::array<JobKind, 7> kKinds{
+    {{.name = "run", .replaced = true},
+     {.name = "neighbours", .front = false, .replaced = true},
+     {.name = "layout"},
+     {.name = "model"},
+     {.name = "search", .front = false},
+     {.name = "page", .suffix = ".html", .type = "text/html; charset=utf-8"},
+     {.name = "trace", .suffix = ".json.gz", .type = "application/gzip"}}};
+
+const JobKind* find_kind(std::string_view name) {
+  const auto* const found = std::ranges::find(kKinds, name, &JobKind::name);
+  return found == kKinds.end() ? nullptr : found;
+}
+
+class PageServer {
+ public:
+  explicit PageServer(const ServerOptions& options)
+      : options_(options),
+        token_(options.token ? *options.token : random_token()),
+        start_(start_text(options)),
+        pool_({.program = options.worker, .front = options.processes, .back = options.processes}) {
+    configure();
+    add_routes();
+  }
+
+  Address bind();
+  void listen() { server_.listen_after_bind(); }
+  void stop() { server_.stop(); }
+
+ private:
+  static std::string start_text(const ServerOptions& options) {
+    Json start = start_lists();
+    start["scenario"] = options.scenario.is_null() ? first_document() : options.scenario;
+    return start.dump();
+  }
+  void configure();
+  void add_routes();
+  bool is_refused(const httplib::Request& request, httplib::Response& response) const;
+  void post_job(const httplib::Request& request, httplib::Response& response);
+  // Calls `act` with the job of the path, or answers that there is none.
+  template <class Act>
+  void with_job(const httplib::Request& request, httplib::Response& response, const Act& act);
+
+  ServerOptions options_;
+  std::string token_;
+  std::string start_;
+  TemporaryFolder files_;
+  std::uint64_t last_file_ = 0;
+  Jobs jobs_;
+  WorkerPool pool_;
+  httplib::Server server_;
+};
+
+void PageServer::configure() {
+  server_.new_task_queue = [] { return new httplib::ThreadPool(kMostConnections); };
+  server_.set_payload_max_length(kMostBody);
+  // Without SO_REUSEPORT, with which a second server would take half of the requests of the first.
+  server_.set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  });
+  server_.set_read_timeout(std::chrono::seconds(10));
+  server_.set_keep_alive_timeout(2);
+  server_.set_keep_alive_max_count(1000);
+  server_.set_default_headers({{"Content-Security-Policy", kPolicy},
+                               {"X-Content-Type-Options", "nosniff"},
+                               {"Referrer-Policy", "no-referrer"},
+                               {"Cross-Origin-Resource-Policy", "same-origin"},
+                               {"Cache-Control", "no-store"}});
+  server_.set_pre_routing_handler(
+      [this](const httplib::Request& request, httplib::Response& response) {
+        return is_refused(request, response) ? httplib::Server::HandlerResponse::Handled
+                                             : httplib::Server::HandlerResponse::Unhandled;
+      });
+  server_.set_exception_handler(
+      [](const httplib::Request&, httplib::Response& response, const std::exception_ptr& error) {
+        try {
+          std::rethrow_exception(error);
+        } catch (const InputError& wrong) {
+          refuse(response, 400, wrong.problems().front().problem, wrong.problems().front().hint);
+        } catch (const std::exception& fault) {
+          refuse(response, 500, fault.what(), "report it with the request");
+        }
+      });
+}
+
+bool PageServer::is_refused(const httplib::Request& request, httplib::Response& response) const {
+  const std::string host = request.get_header_value("Host");
+  const std::string_view name = host_name(host);
+  if (name != "localhost" && name != "127.0.0.1" && name != "[::1]" && name != options_.host) {
+    refuse(response, 403, fmt::format("this server is not \"{}\"", name),
+           "use the address that `trainyard serve` printed");
+    return true;
+  }
+  if (request.has_header("Origin") && request.get_header_value("Origin") != "http://" + host) {
+    refuse(response, 403, "a page of another origin may not ask", "open the printed address");
+    return true;
+  }
+  if (!request.path.starts_with("/api/")) return false;
+  if (equal_secret(request.get_header_value("Authorization"), "Bearer " + token_)) return false;
+  refuse(response, 401, "the token is missing or wrong",
+         "open the address that `trainyard serve` printed, with its token");
+  return true;
+}
+
+void PageServer::add_routes() {
+  for (const Asset& asset : assets()) {
+    server_.Get(std::string(asset.path), [&asset](const httplib::Request&,
+                                                  httplib::Response& response) {
+      response.set_content(asset.text.data(), asset.text.size(), std::string(asset.type).c_str());
+    });
+  }
+  server_.Get("/api/start", [this](const httplib::Request&, httplib::Response& response) {
+    response.set_content(start_, kJson);
+  });
+  server_.Post("/api/jobs", [this](const httplib::Request& request, httplib::Response& response) {
+    post_job(request, response);
+  });
+  server_.Get(R"(/api/jobs/(\d{1,18}))",
+              [this](const httplib::Request& request, httplib::Response& response) {
+                with_job(request, response, [&](std::uint64_t id, const Job& job) {
+                  const std::chrono::milliseconds wait(number(request, "wait_ms"));
+                  job.wait(number(request, "after"), std::min(wait, kMostWait));
+                  response.set_content(job_text(id, job), kJson);
+                });
+              });
+  server_.Delete(R"(/api/jobs/(\d{1,18}))",
+                 [this](const httplib::Request& request, httplib::Response& response) {
+                   with_job(request, response, [&](std::uint64_t id, Job& job) {
+                     job.cancel();
+                     response.set_content(job_text(id, job), kJson);
+                   });
+                 });
+  server_.Get(R"(/api/jobs/(\d{1,18})/file)",
+              [this](const httplib::Request& request, httplib::Response& response) {
+                with_job(request, response, [&](std::uint64_t, const Job& job) {
+                  if (job.order().file.empty() || job.state().status != JobStatus::Done)
+                    return refuse(response, 404, "the job has no file", "wait until it is done");
+                  // As the file is stored: a name in .gz would be decompressed here.
+                  std::ifstream in(job.order().file, std::ios::binary);
+                  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+                  response.set_content(bytes, "application/octet-stream");
+                });
+              });
+}
+
+template <class Act>
+void PageServer::with_job(const httplib::Request& request, httplib::Response& response,
+                          const Act& act) {
+  const std::string text = request.matches[1].str();
+  std::uint64_t id = 0;
+  std::from_chars(text.data(), text.data() + text.size(), id);
+  const std::shared_ptr<Job> job = jobs_.find(id);
+  if (!job) return refuse(response, 404, fmt::format("there is no job {}", id), "ask once more");
+  act(id, *job);
+}
+
+void PageServer::post_job(const httplib::Request& request, httplib::Response& response) {
+  if (!request.get_header_value("Content-Type").starts_with("application/json"))
+    return refuse(response, 415, "the request is no JSON", "send Content-Type: application/json");
+  Json body = parse_json("request", request.body);
+  const auto text = [&body](const char* key) {
+    return body.is_object() && body.contains(key) && body[key].is_string()
+               ? body[key].get<std::string>()
+               : std::string();
+  };
+  const JobKind* const kind = find_kind(text("kind"));
+  if (kind == nullptr)
+    return refuse(response, 400, fmt::format("\"{}\" is no kind of request", text("kind")),
+                  "send for example {\"kind\": \"run\", \"scenario\": {...}}");
+  body.erase("file");
+  fs::path file;
+  if (!kind->suffix.empty()) {
+    static std::mutex mutex;
+    const std::scoped_lock lock(mutex);
+    file = files_.path() / fmt::format("{}{}", ++last_file_, kind->suffix);
+    body["file"] = file.string();
+  }
+  const std::string client = text("client");
+  if (kind->name == "run" && !client.empty()) jobs_.replace(client);
+  const std::shared_ptr<Job> job =
+      pool_.submit({.request = body.dump(-1, ' ', false, Json::error_handler_t::replace),
+                    .front = kind->front,
+                    .replaced = kind->replaced,
+                    .client = client,
+                    .file = file});
+  if (!job) return refuse(response, 503, "too many requests wait already", "try it again later");
+  const std::uint64_t id = jobs_.add(job);
+  // The answer of most jobs is there soon; their progress is for those who ask again.
+  job->wait(UINT64_MAX, std::min(std::chrono::milliseconds(number(request, "wait_ms")), kMostWait));
+  response.set_content(job_text(id, *job), kJson);
+}
+
+Address PageServer::bind() {
+  const int last = options_.port == 0 ? kFirstPort + 99 : options_.port;
+  for (int port = options_.port == 0 ? kFirstPort : options_.port; port <= last; ++port)
+    if (server_.bind_to_port(options_.host, port))
+      return {.host = options_.host, .port = port, .token = token_};
+  throw InputError(Problem{.file = "--port",
+                           .pointer = {},
+                           .problem = fmt::format("{}:{} cannot be used", options_.host, last),
+                           .hint = "another program may have it: give another --port, or none"});
+}
+
+// The signals that end the server, blocked in all threads and taken by one.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+  }
+  void wait() const {
+    int got = 0;
+    (void)sigwait(&set_, &got);
+  }
+
+ private:
+  sigset_t set_{};
+};
+
+}  // namespace
+
+void serve_pages(const ServerOptions& options, const std::function<void(const Address&)>& ready) {
+  const EndSignals signals;
+  PageServer server(options);
+  ready(server.bind());
+  std::thread waiting([&] {
+    signals.wait();
+    server.stop();
+  });
+  server.listen();
+  ::pthread_kill(waiting.native_handle(), SIGTERM);  // for a server that ended by itself
+  waiting.join();
+}
+
+}  // namespace trainyard::serve
