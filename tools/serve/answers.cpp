@@ -142,7 +142,6 @@ Json stages_json(const RunView& view) {
 Json bars_json(const std::vector<Bar>& bars) {
   Json rows = Json::array();
   for (const Bar& bar : bars) {
-    if (bar.stream != 0) continue;
     rows.push_back({std::llround(bar.start_s * 1e9), std::llround((bar.end_s - bar.start_s) * 1e9),
                     static_cast<int>(bar.kind), bar.microbatch, bar.layer, bar.operations});
   }
@@ -157,7 +156,7 @@ Json pipeline_json(const RunView& view) {
   std::size_t bars = 0;
   for (const std::uint32_t rank_class : chosen_lanes(view, kMostLanes)) {
     const RankClass& ranks = view.partition.ranks[rank_class];
-    Json row = bars_json(bars_of(view, rank_class, Detail::Microbatch));
+    Json row = bars_json(bars_of(view, rank_class, Detail::Microbatch, std::uint8_t{0}));
     bars += row.size();
     if (bars > kMostBars && !lanes.empty()) break;
     lanes.push_back({{"stage", view.workload.programs[ranks.program].stage},

@@ -99,7 +99,8 @@ const std::array<BlockStyle, kBlockKinds>& block_styles() {
   return kStyles;
 }
 
-std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail detail) {
+std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail detail,
+                         std::optional<std::uint8_t> stream) {
   const RankClass& ranks = view.partition.ranks.at(rank_class);
   const Rank& rank = view.workload.ranks.at(ranks.representative);
   const Program& program = view.workload.programs.at(ranks.program);
@@ -107,7 +108,7 @@ std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail d
   std::vector<Bar> blocks;
   for (OpIndex index = 0; index < program.operations.size(); ++index) {
     const Operation& op = program.operations[index];
-    if (times.end_s[index] <= times.start_s[index]) continue;
+    if (times.end_s[index] <= times.start_s[index] || (stream && op.stream != *stream)) continue;
     blocks.push_back({.kind = kind_of(view, rank, op),
                       .stream = op.stream,
                       .microbatch = op.microbatch,
@@ -117,9 +118,11 @@ std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail d
                       .start_s = times.start_s[index],
                       .end_s = times.end_s[index]});
   }
-  std::ranges::stable_sort(blocks, [](const Bar& a, const Bar& b) {
+  const auto earlier = [](const Bar& a, const Bar& b) {
     return a.stream != b.stream ? a.stream < b.stream : a.start_s < b.start_s;
-  });
+  };
+  // The operations of one stream run in their order.
+  if (!std::ranges::is_sorted(blocks, earlier)) std::ranges::stable_sort(blocks, earlier);
   if (detail == Detail::Operation) return blocks;
   return joined(blocks, 1e-3 * view.timeline.makespan_s);
 }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -55,9 +56,10 @@ struct Bar {
 // are joined across gaps of up to a thousandth of the step.
 enum class Detail : std::uint8_t { Operation, Microbatch };
 
-// Returns the bars sorted by stream, then by start. Operations of length zero are left out.
-[[nodiscard]] std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class,
-                                       Detail detail);
+// Returns the bars sorted by stream, then by start; those of one stream where it is given.
+// Operations of length zero are left out.
+[[nodiscard]] std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail detail,
+                                       std::optional<std::uint8_t> stream = {});
 
 // Returns the first rank class of each pipeline stage, by stage. With more stages than `most` it
 // returns `most` stages at even distances, including the first and the last.

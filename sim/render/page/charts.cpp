@@ -73,7 +73,6 @@ std::string share_row(const StageBreakdown& stage, double step_s, double y) {
 std::string block_row(const std::vector<Bar>& blocks, double step_s, double y) {
   std::string body;
   for (const Bar& block : blocks) {
-    if (block.stream != 0) continue;
     const double x = kLabels + block.start_s / step_s * kSpan;
     const double width = (block.end_s - block.start_s) / step_s * kSpan;
     // A narrower bar is invisible.
@@ -107,9 +106,8 @@ PipelineRows pipeline_rows(const RunView& view) {
   PipelineRows rows;
   if (step_s <= 0.0) return rows;
   for (const std::uint32_t lane : chosen_lanes(view, kMostLanes)) {
-    const std::vector<Bar> blocks = bars_of(view, lane, Detail::Microbatch);
-    for (const Bar& block : blocks)
-      if (block.stream == 0) rows.used.insert(block.kind);
+    const std::vector<Bar> blocks = bars_of(view, lane, Detail::Microbatch, std::uint8_t{0});
+    for (const Bar& block : blocks) rows.used.insert(block.kind);
     const RankClass& ranks = view.partition.ranks[lane];
     rows.body += label(rows.height + 14.0,
                        fmt::format("stage {}", view.workload.programs[ranks.program].stage));
