@@ -62,8 +62,8 @@ void say_address(const serve::Address& address) {
   (void)std::fflush(stdout);
 }
 
-// The scenario with every default, since a page cannot read the files that it names. A shipped model
-// keeps its name, so that the page shows it in its list.
+// The scenario with every default, since a page cannot read the files that it names. A shipped
+// model keeps its name, so that the page shows it in its list.
 nlohmann::ordered_json document_of(const Scenario& scenario) {
   nlohmann::ordered_json document = resolved(scenario);
   const Architecture& model = scenario.plan.architecture;
