@@ -121,6 +121,21 @@ await task('Simulate my own: a scenario and a config.json can be given, and what
   assert.match(await page.innerText('#problems'), /no JSON/);
 });
 
+// A run that takes longer shows its progress, and can be cancelled; the next change simulates again.
+await page.goto('about:blank');
+await answered(() => page.goto(address));
+const large = await scenario();
+large.training.global_batch_size = 131072;  // tens of thousands of microbatches
+await page.fill('#source', JSON.stringify(large));
+await page.click('#apply');
+await page.waitForSelector('#waiting:not([hidden])', {timeout: 20_000});
+await page.click('#run-cancel');
+await page.waitForSelector('#problems:not(:empty)');
+assert.match(await page.innerText('#problems'), /cancelled/);
+await answered(() => page.click('#undo'));
+assert.equal(await page.innerText('#problems'), '');
+console.log('ok   a long run can be cancelled');
+
 // ---- how it looks
 
 // Pairs of texts that lie on each other, and what is wider than the page.

@@ -55,12 +55,13 @@ async function simulate() {
   running = new AbortController();
   const {signal} = running;
   const asked = performance.now();
-  document.body.classList.add('busy');
+  showProgress(0);
+  showWaiting(true);
   try {
     const found = await job('run', {scenario: state.scenario}, {signal, progress: showProgress});
     if (signal.aborted) return;
     answer = found;
-    document.body.classList.remove('busy');
+    showWaiting(false);
     showAnswer(performance.now() - asked);
     document.body.dataset.latency = (performance.now() - asked).toFixed(1);
     document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
@@ -70,16 +71,23 @@ async function simulate() {
     await showNeighbours(signal);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    if (signal.aborted || error.kind === 'cancelled') return;
-    document.body.classList.remove('busy');
+    if (signal.aborted) return;
+    showWaiting(false);
     showRefusal(error);
     document.body.dataset.answers = Number(document.body.dataset.answers ?? 0) + 1;
   }
 }
 
+// A run that takes longer than a moment shows how far it is, and can be cancelled.
 function showProgress(fraction) {
-  if (fraction > 0 && document.body.classList.contains('busy'))
-    at('figures').dataset.progress = percent(fraction);
+  at('run-progress').value = fraction;
+}
+
+function showWaiting(isWaiting) {
+  document.body.classList.toggle('busy', isWaiting);
+  clearTimeout(showWaiting.timer);
+  at('waiting').hidden = true;
+  if (isWaiting) showWaiting.timer = setTimeout(() => { at('waiting').hidden = false; }, 1000);
 }
 
 // ---- refusals
@@ -447,6 +455,11 @@ function listen() {
   });
   for (const button of document.querySelectorAll('[data-download]'))
     button.addEventListener('click', () => download(button.dataset.download));
+  at('run-cancel').addEventListener('click', () => {
+    running?.abort();
+    showWaiting(false);
+    showRefusal(new Refusal('cancelled', [{pointer: '', problem: 'the run was cancelled', hint: 'any change begins another'}]));
+  });
   at('search').addEventListener('click', search);
   at('search-cancel').addEventListener('click', () => searching?.abort());
   at('apply').addEventListener('click', () => openText(at('source').value));
