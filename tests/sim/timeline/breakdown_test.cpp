@@ -15,7 +15,7 @@ Breakdown of(const HandRun& run, std::size_t rank_class = 0) {
 
 // Is work charged to its own share? The times in these tests are sums of binary fractions, so that
 // they are exact.
-TEST(Breakdown, WorkIsItsOwn) {
+TEST(Breakdown, ComputationIsChargedToCompute) {
   HandRun run;
   run.compute({.end_s = 1.0});
   run.compute({.ready_s = 1.0, .end_s = 1.5, .work = WorkClass::Optimizer});
@@ -28,7 +28,7 @@ TEST(Breakdown, WorkIsItsOwn) {
 }
 
 // Does hidden communication cost nothing?
-TEST(Breakdown, HiddenCommunicationCostsNothing) {
+TEST(Breakdown, OverlappedCommunicationIsNotExposed) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
   run.collective(
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ExposedKind,
                                            std::pair{GroupKind::Other, TimeShare::ExposedOther}));
 
 // Is a receive a bubble while its message has not been sent?
-TEST(Breakdown, ReceiveNotYetSentIsABubble) {
+TEST(Breakdown, AReceiveBeforeItsSendIsABubble) {
   HandRun run;
   const auto first =
       run.recv({.start_s = 2.0, .end_s = 2.5, .stream = 2, .kind = GroupKind::Pipeline});
@@ -87,7 +87,7 @@ TEST(Breakdown, ReceiveFromALateMemberOfAnotherGroupIsWaiting) {
 }
 
 // Does a late member cause waiting?
-TEST(Breakdown, LateMemberIsWaiting) {
+TEST(Breakdown, ACollectiveWithALateRankIsWaiting) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
   const auto reduce = run.collective(
@@ -100,7 +100,7 @@ TEST(Breakdown, LateMemberIsWaiting) {
 
 // Does a late receiver cause waiting? A send whose receiver is not ready yet has a late member too;
 // it is not a bubble.
-TEST(Breakdown, LateReceiverIsWaiting) {
+TEST(Breakdown, ASendToALateReceiverIsWaiting) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
   const auto out = run.send({.ready_s = 1.0,
@@ -116,7 +116,7 @@ TEST(Breakdown, LateReceiverIsWaiting) {
 
 // Is a gap followed through a sequence of operations? recv [0 wait 2 move 3], then the tensor
 // all_gather of the received data [3 wait 3.5 move 4.5], then compute.
-TEST(Breakdown, GapIsFollowedThroughAChain) {
+TEST(Breakdown, AGapIsChargedAlongAChainOfDependencies) {
   HandRun run;
   const auto in =
       run.recv({.start_s = 2.0, .end_s = 3.0, .stream = 2, .kind = GroupKind::Pipeline});
@@ -136,7 +136,7 @@ TEST(Breakdown, GapIsFollowedThroughAChain) {
 
 // Is the time in a stream's queue charged to the operation before? The second reduction waits for
 // the first on their stream: that time belongs to the first one.
-TEST(Breakdown, QueueOnTheStreamIsChargedToWhatStandsBefore) {
+TEST(Breakdown, WaitingForTheStreamIsChargedToTheOperationBefore) {
   HandRun run;
   const auto first = run.compute({.end_s = 1.0});
   run.collective(
@@ -150,7 +150,7 @@ TEST(Breakdown, QueueOnTheStreamIsChargedToWhatStandsBefore) {
 
 // Does the last of several dependencies count? Of two dependencies, the one that ended last counts,
 // back to the moment it began; the other one explains only the time before.
-TEST(Breakdown, TheLastOfSeveralCounts) {
+TEST(Breakdown, TheDependencyThatEndsLastIsCharged) {
   HandRun run;
   const auto early = run.collective({.end_s = 2.0, .stream = 3, .kind = GroupKind::Data});
   const auto late = run.collective({.ready_s = 1.0, .end_s = 3.0, .stream = 1, .after = {}});
@@ -160,7 +160,7 @@ TEST(Breakdown, TheLastOfSeveralCounts) {
 }
 
 // Does the host lane delay the kernel?
-TEST(Breakdown, HostLaneDelaysTheKernel) {
+TEST(Breakdown, AKernelThatIsIssuedLateIsChargedToTheHost) {
   HandRun run;
   run.workload.streams.emplace_back("host");
   const auto issue = run.delay({.end_s = 0.5, .stream = 4});
@@ -170,7 +170,7 @@ TEST(Breakdown, HostLaneDelaysTheKernel) {
 }
 
 // Is a kernel on another stream still work?
-TEST(Breakdown, KernelOnAnotherStreamIsStillWork) {
+TEST(Breakdown, AKernelOnAnotherStreamIsComputation) {
   HandRun run;
   const auto copy = run.compute({.end_s = 0.5, .stream = 1});
   run.compute({.ready_s = 0.5, .end_s = 1.0, .after = {copy}});

@@ -22,7 +22,7 @@ HandRun late_member() {
 }
 
 // Does the critical path go through the late member?
-TEST(CriticalPath, GoesThroughTheLateMember) {
+TEST(CriticalPath, PassesThroughTheLateRank) {
   const HandRun run = late_member();
   const EventGraph graph(run.workload, run.partition);
   const std::vector<PathPiece> path = critical_path(graph, run.timeline);
@@ -55,7 +55,7 @@ TEST(CriticalPath, PiecesCoverTheStep) {
 }
 
 // Is the slack the time that an operation may be late?
-TEST(Slack, IsWhatAnOperationMayBeLate) {
+TEST(Slack, IsTheDelayThatDoesNotLengthenTheStep) {
   const HandRun run = late_member();
   const auto slack =
       slack_seconds(EventGraph(run.workload, run.partition), run.partition, run.timeline);
@@ -64,7 +64,7 @@ TEST(Slack, IsWhatAnOperationMayBeLate) {
 }
 
 // Does the slack of the last operations reach to the makespan?
-TEST(Slack, AtTheEndReachesToTheMakespan) {
+TEST(Slack, OfTheLastOperationReachesTheEndOfTheStep) {
   HandRun run;
   const auto a = run.compute({.end_s = 1.0});
   run.collective({.ready_s = 1.0, .end_s = 1.5, .stream = 1, .after = {a}});
@@ -76,7 +76,7 @@ TEST(Slack, AtTheEndReachesToTheMakespan) {
 }
 
 // Is the path of an empty run empty?
-TEST(CriticalPath, OfNothingIsEmpty) {
+TEST(CriticalPath, IsEmptyForAnEmptyStep) {
   HandRun run;
   run.bind_groups();
   EXPECT_TRUE(critical_path(EventGraph(run.workload, run.partition), run.timeline).empty());

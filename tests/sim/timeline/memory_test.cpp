@@ -138,7 +138,7 @@ TEST(Memory, OneForwardOneBackwardHoldsTheAnalyticMultiple) {
 }
 
 // Does the curve of every category end where it began (oracle 60)?
-TEST(Memory, NothingIsLeftAtTheEndOfTheStep) {
+TEST(Memory, EveryAllocationOfAStepIsFreed) {
   const HandRun run = one_f_one_b(4, 8, 1000);
   for (std::uint32_t stage = 0; stage < 4; ++stage) {
     EXPECT_EQ(unreturned_bytes(run.workload, run.workload.programs[stage]),

@@ -23,7 +23,7 @@ TEST(ChosenField, IsThatOfTheGroupsSlot) {
 }
 
 // Is the field empty where none chose?
-TEST(ChosenField, IsEmptyWhereNobodyChose) {
+TEST(ChosenField, IsEmptyForADefaultAlgorithm) {
   const Workload workload = two_groups();
   EXPECT_EQ(chosen_field(workload, 1, workload.calls[1]), "");
   EXPECT_EQ(chosen_field({.groups = {{}}}, 0, workload.calls[0]), "");

@@ -34,7 +34,7 @@ OperationList repeating() {
 }
 
 // Does the list read the same in order and by number?
-TEST(RepeatingList, ReadsAlikeInOrderAndByNumber) {
+TEST(RepeatingList, GivesTheSameOperationsInOrderAndByNumber) {
   const OperationList list = repeating();
   ASSERT_EQ(list.size(), 6U);
   EXPECT_EQ(list.written().size(), 4U);
@@ -103,7 +103,7 @@ TEST(RepeatingList, AnotherArrangementSharesTheBlocks) {
 
 // Does the list find every operation when it is long? It is longer than the interval at which a
 // list remembers its instances.
-TEST(OperationList, FindsEveryOperationOfALongOne) {
+TEST(OperationList, FindsEveryOperationOfALongList) {
   OperationList::Content content;
   OpIndex next = 0;
   for (std::uint32_t number = 0; number < 200; ++number) {
@@ -130,7 +130,7 @@ TEST(OperationList, FindsEveryOperationOfALongOne) {
 }
 
 // Is a list made by hand one block?
-TEST(OperationList, OneMadeByHandIsOneBlock) {
+TEST(OperationList, AListMadeByHandIsOneBlock) {
   OperationList list;
   EXPECT_TRUE(list.empty());
   EXPECT_TRUE(list.instances().empty());

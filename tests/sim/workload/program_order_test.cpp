@@ -118,7 +118,7 @@ Program draw_program(std::uint64_t seed) {
 }
 
 // Is the order that of all paths?
-TEST(ProgramOrder, IsThatOfAllPaths) {
+TEST(ProgramOrder, EqualsTheOrderOfAllPaths) {
   std::size_t again = 0;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     const Program out = draw_program(seed);
@@ -137,7 +137,7 @@ TEST(ProgramOrder, IsThatOfAllPaths) {
 }
 
 // Does the order know the previous operation on a stream?
-TEST(ProgramOrder, KnowsWhatStandsBeforeOnAStream) {
+TEST(ProgramOrder, KnowsTheOperationBeforeOnEachStream) {
   const Program program = in_blocks(draw_program(3));
   const ProgramOrder order(program);
   std::vector<OpIndex> last(256, kNone);

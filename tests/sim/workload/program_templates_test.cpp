@@ -50,7 +50,7 @@ TEST(ProgramTemplates, ProgramsWithOtherKernelsAndBytesShareOne) {
 
 // Do numbers separate where a program distinguishes them? Two operations have one kernel in the
 // first program, and two kernels in a later one.
-TEST(ProgramTemplates, PartNumbersWhereAProgramTellsThemApart) {
+TEST(ProgramTemplates, KeepTheKernelsOfEachProgram) {
   const std::vector<Program> programs = shared({computing({1, 1, 1, 2}), computing({3, 3, 3, 3}),
                                                 computing({4, 5, 4, 5}), computing({6, 7, 8, 7})});
   for (const Program& program : programs) EXPECT_TRUE(program.same_template(programs[0]));
@@ -61,7 +61,7 @@ TEST(ProgramTemplates, PartNumbersWhereAProgramTellsThemApart) {
 }
 
 // Do programs that are not isomorphic stay unchanged?
-TEST(ProgramTemplates, WhatIsNotAlikeStaysAsItWas) {
+TEST(ProgramTemplates, ProgramsThatDifferKeepTheirTemplates) {
   Program sends = computing({1, 2});
   sends.operations.edit()[1].kind = OpKind::Send;
   Program other_call = sends;
@@ -77,7 +77,7 @@ TEST(ProgramTemplates, WhatIsNotAlikeStaysAsItWas) {
 }
 
 // Does each program written by hand have its own template?
-TEST(ProgramTemplates, ProgramsWrittenByHandHaveTheirOwn) {
+TEST(ProgramTemplates, AProgramWrittenByHandHasATemplateOfItsOwn) {
   std::vector<Program> programs = {computing({1}), computing({1}), {}, {}};
   programs.push_back(programs[1]);
   EXPECT_THAT(program_templates(programs), ElementsAre(0, 1, 2, 3, 1));

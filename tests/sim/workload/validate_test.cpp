@@ -53,7 +53,7 @@ TEST(Validate, NamesAnIndexOutOfRange) {
 }
 
 // Is waiting for a later operation refused?
-TEST(Validate, RefusesToWaitForWhatComesLater) {
+TEST(Validate, RefusesADependencyOnALaterOperation) {
   Workload workload = pair();
   OperationList::Content content = workload.programs[0].operations.content();
   content.dependencies[0] = 1;
@@ -86,7 +86,7 @@ TEST(Validate, RefusesASlotThatDoesNotLeadToTheRank) {
 }
 
 // Are empty groups and duplicate members refused?
-TEST(Validate, RefusesGroupsOfNobodyAndTwins) {
+TEST(Validate, RefusesEmptyGroupsAndRepeatedRanks) {
   Workload workload = pair();
   workload.groups[0].members = {0, 1, 1, 5};
   workload.groups.push_back({.kind = GroupKind::Other, .members = {}});
@@ -104,7 +104,7 @@ TEST(Validate, RefusesTwoRanksOnOneGpu) {
 }
 
 // Is a workload without ranks refused?
-TEST(Validate, RefusesNobody) {
+TEST(Validate, RefusesAWorkloadWithoutRanks) {
   EXPECT_THAT(problems_of(empty_workload()), HasSubstr("there is no rank to run anything"));
 }
 

@@ -234,7 +234,7 @@ TEST(WorkloadJson, RefusesUnknownKeysAndWords) {
 }
 
 // Is waiting for a missing operation refused?
-TEST(WorkloadJson, RefusesWaitingForWhatIsNotThere) {
+TEST(WorkloadJson, RefusesADependencyThatDoesNotExist) {
   EXPECT_THAT(problems_in(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [\"adam\"]")),
               HasSubstr("/programs/0/operations/2/after: \"adam\" is not an earlier operation"));
   EXPECT_THAT(problems_in(replaced(example(), "\"after\": [\"reduce\"]", "\"after\": [2]")),

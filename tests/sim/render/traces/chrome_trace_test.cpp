@@ -85,7 +85,7 @@ TEST(ChromeTrace, SlicesOfAThreadNeverOverlap) {
 
 // Do neighbouring slices touch with any rounding? The times are not whole nanoseconds, and rounding
 // must not make neighbours overlap.
-TEST(ChromeTrace, NeighboursTouchWhateverTheRounding) {
+TEST(ChromeTrace, ConsecutiveSlicesTouchAfterRounding) {
   SmallRun small;
   small.run = HandRun(2);
   double now_s = 0.0;
@@ -192,7 +192,7 @@ TEST(ChromeTrace, ComputeSlicesAreFlopsOverThroughput) {
 }
 
 // Does communication have the names and arguments of Kineto?
-TEST(ChromeTrace, CommunicationSpeaksKineto) {
+TEST(ChromeTrace, CommunicationHasTheArgumentsOfKineto) {
   const Written trace = write(SmallRun());
   std::size_t slices = 0;
   for (const Json& slice : events(trace.json, "X")) {
@@ -237,7 +237,7 @@ TEST(ChromeTrace, LinkCountersRiseAndFall) {
 }
 
 // Can the caller choose the ranks that are shown?
-TEST(ChromeTrace, ShownRanksAreChosen) {
+TEST(ChromeTrace, ShowsTheRanksOfTheOptions) {
   const SmallRun small;
   const Written one = write(small, {.ranks = {1}});
   EXPECT_EQ(one.counts.flows, 0U);  // the sender is not shown
@@ -274,7 +274,7 @@ TEST(ChromeTrace, FoldedRanksShowTheirClass) {
 }
 
 // Is a compressed trace the same?
-TEST(ChromeTrace, CompressedIsTheSame) {
+TEST(ChromeTrace, ACompressedTraceHoldsTheSameBytes) {
   const SmallRun small;
   std::string plain = write(small).text;
   std::string compressed = write(small, {}, "trace.json.gz").text;
@@ -310,7 +310,7 @@ TEST(Kineto, ElementsFollowTheOperation) {
 }
 
 // Are the lists of long groups cut?
-TEST(Kineto, LongGroupsAreCut) {
+TEST(Kineto, ListsOfManyRanksAreShortened) {
   std::vector<RankId> members(100);
   EXPECT_THAT(process_group_ranks(members), ::testing::EndsWith("0, ...]"));
 }

@@ -55,7 +55,7 @@ std::vector<std::string> bodies(std::string_view file) {
 
 // Does WireMessage write the format of Protocol Buffers? These are the examples of
 // protobuf.dev/programming-guides/encoding.
-TEST(WireMessage, SpeaksTheFormatOfProtocolBuffers) {
+TEST(WireMessage, EncodesFieldsAsProtocolBuffers) {
   perfetto::WireMessage message;
   message.number(1, 150);
   EXPECT_EQ(message.bytes(), "\x08\x96\x01");
@@ -76,7 +76,7 @@ TEST(WireMessage, SpeaksTheFormatOfProtocolBuffers) {
 }
 
 // Does the name of the file choose a Perfetto trace?
-TEST(PerfettoTrace, IsAskedForByName) {
+TEST(PerfettoTrace, IsChosenByTheNameOfTheFile) {
   for (const char* name : {"a.pftrace", "b/a.perfetto-trace", "a.pftrace.gz"})
     EXPECT_TRUE(is_perfetto_trace(name)) << name;
   for (const char* name : {"a.json", "a.json.gz", "pftrace", "a.gz", "a.pftrace/a.json"})
@@ -99,7 +99,7 @@ TEST(PerfettoTrace, CountsWhatTheChromeTraceCounts) {
 }
 
 // Are two traces of one run the same bytes?
-TEST(PerfettoTrace, OfOneRunIsTheSameBytes) {
+TEST(PerfettoTrace, IsEqualForTwoTracesOfOneRun) {
   const SmallRun small;
   EXPECT_EQ(write_perfetto(small).bytes, write_perfetto(small).bytes);
 }

@@ -78,7 +78,7 @@ TEST(SimgridPlatform, AMessageTakesItsSlowestLinkAndTheLatencyOfAll) {
 
 // Do messages share links as they do here? Two messages leave node 0 by the NICs of different GPUs,
 // and two by the same NIC.
-TEST(SimgridPlatform, MessagesShareLinksAsTheyDoHere) {
+TEST(SimgridPlatform, SimGridSharesItsLinksAsTheEngineDoes) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 2));
   const std::string xml = to_simgrid_xml(cluster, FlopsPerSecond{312e12});
   const std::uint32_t node = cluster.facts().gpus_per_node;
@@ -91,7 +91,7 @@ TEST(SimgridPlatform, MessagesShareLinksAsTheyDoHere) {
 }
 
 // Is a cluster with too many routes refused?
-TEST(SimgridPlatform, IsRefusedWhereRoutesAreTooMany) {
+TEST(SimgridPlatform, RefusesAClusterWithTooManyRoutes) {
   const Cluster cluster = build_cluster(nodes_of("dgx_h100", 65));
   EXPECT_THAT(complaint([&] { (void)to_simgrid_xml(cluster, FlopsPerSecond{1e12}); }),
               testing::HasSubstr("520 GPUs has 269880 routes"));

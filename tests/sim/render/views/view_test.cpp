@@ -14,7 +14,7 @@ using testing::Not;
 using testing::StartsWith;
 
 // Does the table count the devices and links?
-TEST(TopologyTable, CountsWhatIsThere) {
+TEST(TopologyTable, CountsDevicesAndLinks) {
   const std::string text =
       topology_table(build_cluster(nodes_of("dgx_h100", 32, {.kind = RailOptimized{}})));
   EXPECT_THAT(text, StartsWith("32 x dgx_h100, rail_optimized\n256 GPUs (h100, 79.65 GiB usable"));
@@ -34,7 +34,7 @@ TEST(TopologyTable, NamesBothEndsOfLinks) {
 }
 
 // Does the matrix have the form of nvidia-smi's?
-TEST(TopologyMatrix, ReadsAsNvidiaSmiDoes) {
+TEST(TopologyMatrix, HasTheWordsOfNvidiaSmi) {
   const std::string text = topology_matrix(build_cluster(nodes_of("dgx_a100_80gb", 2)), 1);
   EXPECT_THAT(text, HasSubstr("GPU0       X  NV12  NV12  NV12  NV12  NV12  NV12  NV12"
                               "   PIX   PIX  NODE  NODE   SYS   SYS   SYS   SYS\n"));
@@ -69,7 +69,7 @@ TEST(TopologyMatrix, IsSymmetric) {
 }
 
 // Does the matrix show pairs without a switch, and pairs that are cut off?
-TEST(TopologyMatrix, TellsSwitchlessAndCutOffPairs) {
+TEST(TopologyMatrix, DistinguishesPairsWithoutASwitchAndWithoutARoute) {
   const std::string text = topology_matrix(build_cluster(nodes_of("gb200_nvl72", 1)), 0);
   EXPECT_THAT(text, HasSubstr("NV18"));
   // the GPU's own Grace, the other one of the tray, and none

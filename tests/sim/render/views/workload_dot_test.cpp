@@ -43,7 +43,7 @@ TEST(WorkloadDot, JoinsSendsToReceives) {
 }
 
 // Can one program be drawn alone?
-TEST(WorkloadDot, OneProgramAlone) {
+TEST(WorkloadDot, DrawsOneProgramOnRequest) {
   const Workload workload = training_step({.stages = 2, .microbatches = 1});
   const std::string dot = to_dot(workload, {.program = 1});
   EXPECT_EQ(count(dot, "[label="), 4U);
