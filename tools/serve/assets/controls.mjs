@@ -42,10 +42,27 @@ export function settle(document, start) {
   set(document, 'parallelism.sequence_parallel', size(document, 'tensor') > 1);
   set(document, 'parallelism.placement', undefined);
   delete document.published;  // of another run than this
+  splitLayers(document, modelOf(document, start).layers);
   const interleave = size(document, 'interleave');
   const schedule = get(document, 'parallelism.schedule') ?? '1f1b';
   if (interleave > 1 && schedule === '1f1b') set(document, 'parallelism.schedule', 'interleaved_1f1b');
   if (interleave === 1 && schedule === 'interleaved_1f1b') set(document, 'parallelism.schedule', '1f1b');
+}
+
+const BY_HAND = ['first_stage_layers', 'last_stage_layers', 'layers_per_stage', 'operator_devices'];
+
+// Where the layers alone do not divide over the stages, the embedding and the loss count as a layer
+// each: the 126 layers of Llama 3 405B over 16 stages. A split by hand stays as it is.
+function splitLayers(document, layers) {
+  if (BY_HAND.some((field) => get(document, 'parallelism.' + field) !== undefined)) return;
+  const stages = size(document, 'pipeline');
+  const asLayers = layers % stages !== 0 && (layers + 2) % stages === 0;
+  for (const field of ['embedding_in_split', 'loss_in_split']) set(document, 'parallelism.' + field, asLayers || undefined);
+}
+
+function setPipeline(document, stages) {
+  set(document, 'parallelism.pipeline', stages);
+  for (const field of BY_HAND) set(document, 'parallelism.' + field, undefined);
 }
 
 function setGpus(document, gpus, start) {
@@ -72,8 +89,7 @@ function setNode(document, name, start) {
 
 function setModel(document, name) {
   document.model = name;
-  for (const field of ['layers_per_stage', 'first_stage_layers', 'last_stage_layers', 'operator_devices'])
-    set(document, 'parallelism.' + field, undefined);
+  for (const field of BY_HAND) set(document, 'parallelism.' + field, undefined);
 }
 
 const nicRate = (document, start) => {
@@ -124,9 +140,15 @@ const GROUPS = [
     {path: 'parallelism.tensor', label: 'Tensor (TP)', kind: 'steps', fallback: 1,
      values: (document, start) => named(powers(1, nodeOf(document, start).gpus))},
     {path: 'parallelism.pipeline', label: 'Pipeline (PP)', kind: 'steps', fallback: 1,
-     values: (document, start) => named(divisors(modelOf(document, start).layers).filter((value) => value <= Math.min(gpusOf(document, start), 128)))},
+     values: (document, start) => {
+       const {layers} = modelOf(document, start);
+       return named([...new Set([...divisors(layers), ...divisors(layers + 2)])].sort((a, b) => a - b)
+         .filter((stages) => stages <= Math.min(gpusOf(document, start), 128)));
+     },
+     write: setPipeline},
     {path: 'parallelism.interleave', label: 'Chunks a stage (VPP)', kind: 'steps', fallback: 1,
-     values: (document, start) => named(divisors(Math.max(1, Math.floor(modelOf(document, start).layers / size(document, 'pipeline'))))),
+     values: (document, start) => named(divisors(Math.max(1, Math.floor(
+       (modelOf(document, start).layers + (get(document, 'parallelism.embedding_in_split') ? 2 : 0)) / size(document, 'pipeline'))))),
      shown: (document) => size(document, 'pipeline') > 1},
     {path: 'parallelism.schedule', label: 'Schedule', kind: 'select', fallback: '1f1b',
      values: (document, start) => start.lists.schedules.map(({name}) => [name, name]),

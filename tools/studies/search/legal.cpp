@@ -60,6 +60,8 @@ bool schedule_exists(const TrainingPlan& plan) {
   return schedule->may_overlap_pairs(p.pipeline);
 }
 
+}  // namespace
+
 bool layers_split(const TrainingPlan& plan) {
   try {
     (void)layer_split(plan);
@@ -68,8 +70,6 @@ bool layers_split(const TrainingPlan& plan) {
     return false;
   }
 }
-
-}  // namespace
 
 bool is_legal(const TrainingPlan& plan) {
   return batch_divides(plan) && heads_divide(plan) && sequence_divides(plan) &&

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +43,9 @@ struct RecomputeChoice {
 //
 // - tensor: powers of two within a node
 // - context: powers of two that leave each rank 8 192 tokens of a sequence, with fused attention
-// - pipeline: every number of stages that divides the layers evenly
+// - pipeline: every number of stages that divides the layers evenly; else those that divide them
+//   together with the embedding and the loss, which then count as one layer each (126 layers of
+//   Llama 3 405B over 16 stages)
 // - schedule: 1F1B, interleaved at every depth, and each schedule that splits backwards or runs in
 //   both directions. naive and gpipe are 1F1B with more waiting or more memory, zb_auto is zb_h1 if
 //   no times are given, and a file is the user's own schedule
@@ -130,6 +133,32 @@ std::int64_t split_layers(const TrainingPlan& plan) {
          std::int64_t{p.loss_in_split};
 }
 
+bool is_split_by_hand(const Parallelism& p) {
+  return p.first_stage_layers || p.last_stage_layers || !p.layers_per_stage.empty();
+}
+
+// Divides the layers over the stages of the plan: as the scenario says where that is possible, else
+// evenly, else with the embedding and the loss as layers. A split by hand is one for the stages of
+// the scenario alone. A plan that none of these divide stays as the scenario says.
+void choose_split(TrainingPlan& plan, std::int64_t stages_of_scenario) {
+  const std::int64_t stages = plan.parallelism.pipeline;
+  const bool own = is_split_by_hand(plan.parallelism)
+                       ? stages == stages_of_scenario && layers_split(plan)
+                       : split_layers(plan) % stages == 0;
+  if (own) return;
+  TrainingPlan other = plan;
+  Parallelism& p = other.parallelism;
+  p.first_stage_layers.reset();
+  p.last_stage_layers.reset();
+  p.layers_per_stage.clear();
+  for (const bool as_layers : {false, true}) {
+    p.embedding_in_split = p.loss_in_split = as_layers;
+    if (split_layers(other) % stages != 0) continue;
+    plan = std::move(other);
+    return;
+  }
+}
+
 Choices::Choices(const TrainingPlan& plan, std::int64_t gpus_per_node,
                  const std::vector<Axis>& over)
     : plan_(plan), gpus_per_node_(gpus_per_node) {
@@ -171,7 +200,13 @@ Choices::Sizes Choices::context() const {
 }
 
 Choices::Sizes Choices::pipeline() const {
-  return sizes("parallelism.pipeline").value_or(divisors(split_layers(plan_)));
+  if (const auto named = sizes("parallelism.pipeline")) return *named;
+  std::set<std::int64_t> all;
+  for (const std::int64_t layers :
+       {split_layers(plan_), plan_.architecture.layers, plan_.architecture.layers + 2})
+    for (const std::int64_t stages : divisors(layers)) all.insert(stages);
+  if (is_split_by_hand(plan_.parallelism)) all.insert(plan_.parallelism.pipeline);
+  return {all.begin(), all.end()};
 }
 
 std::vector<ScheduleChoice> Choices::schedules(const TrainingPlan& plan) const {
@@ -286,6 +321,7 @@ class Family {
           plan.parallelism.context = context;
           plan.parallelism.pipeline = pipeline;
           plan.parallelism.data = gpus / replica;
+          choose_split(plan, base_.plan.parallelism.pipeline);
           with_schedules(plan, layouts);
         }
       }
@@ -320,6 +356,25 @@ class Family {
     }
   }
 
+  // The changes to another split of the layers than that of the scenario.
+  void set_split(const Parallelism& p, Variant& variant) const {
+    const Parallelism& own = base_.plan.parallelism;
+    const auto remove = [&](const char* field, bool is_there) {
+      if (is_there && !is_split_by_hand(p))
+        variant.changes.push_back({.path = fmt::format("parallelism.{}", field), .value = "null"});
+    };
+    remove("first_stage_layers", own.first_stage_layers.has_value());
+    remove("last_stage_layers", own.last_stage_layers.has_value());
+    remove("layers_per_stage", !own.layers_per_stage.empty());
+    const auto set = [&](const char* field, bool value, bool before) {
+      if (value != before)
+        variant.changes.push_back(
+            {.path = fmt::format("parallelism.{}", field), .value = value ? "true" : "false"});
+    };
+    set("embedding_in_split", p.embedding_in_split, own.embedding_in_split);
+    set("loss_in_split", p.loss_in_split, own.loss_in_split);
+  }
+
   [[nodiscard]] Variant changed(const TrainingPlan& plan, const char* recompute) const {
     const Parallelism& p = plan.parallelism;
     Variant variant = variant_;
@@ -331,6 +386,7 @@ class Family {
     if (p.context != base_.plan.parallelism.context)
       set("parallelism.context", std::to_string(p.context));
     set("parallelism.pipeline", std::to_string(p.pipeline));
+    set_split(p, variant);
     set("parallelism.interleave", std::to_string(p.interleave));
     set("parallelism.schedule", p.schedule);
     if (plan.architecture.has_experts()) {

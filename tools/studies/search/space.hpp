@@ -58,6 +58,9 @@ struct Enumeration {
 // a layout is simulated.
 [[nodiscard]] bool is_legal(const TrainingPlan& plan);
 
+// Whether the layers divide over the stages and chunks of the plan, in the way that it says.
+[[nodiscard]] bool layers_split(const TrainingPlan& plan);
+
 // Whether the replicas divide into the sharded copies that the scenario names (`shard`,
 // `reshard_group`), and these hold whole sets of experts. If they do not, the plan can neither be
 // lowered nor bounded, and the reader reports it when the layout is simulated.

@@ -30,7 +30,16 @@ using Json = nlohmann::ordered_json;
 // 3.4.1).
 constexpr std::int64_t kUsualSequence = 8192;
 
-Json document_of(const FirstQuestion& question, const FirstLayout& layout, std::int64_t gpus) {
+// Where the layers alone do not divide over the stages, the embedding and the loss count as a layer
+// each: the 126 layers of Llama 3 405B over 16 stages.
+void split_layers(Json& parallelism, std::int64_t layers, std::int64_t stages) {
+  if (layers % stages == 0 || (layers + 2) % stages != 0) return;
+  parallelism["embedding_in_split"] = true;
+  parallelism["loss_in_split"] = true;
+}
+
+Json document_of(const FirstQuestion& question, const FirstLayout& layout, std::int64_t gpus,
+                 std::int64_t layers) {
   const std::int64_t data = gpus / (layout.tensor * layout.pipeline);
   Json cluster{{"node", question.node}, {"nodes", question.nodes}};
   if (question.nodes > 1) cluster["fabric"] = {{"kind", "rail_optimized"}};
@@ -40,6 +49,7 @@ Json document_of(const FirstQuestion& question, const FirstLayout& layout, std::
                    {"data", data},
                    {"zero_stage", 1}};
   if (layout.expert > 1) parallelism["expert"] = layout.expert;
+  split_layers(parallelism, layers, layout.pipeline);
   return {{"model", question.model},
           {"cluster", std::move(cluster)},
           {"parallelism", std::move(parallelism)},
@@ -93,7 +103,7 @@ FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts&
   std::optional<InputError> refused;
   bool ran = false;
   for (const FirstLayout& layout : layouts(gpus, facts.gpus_per_node, model.experts)) {
-    const Json document = document_of(question, layout, gpus);
+    const Json document = document_of(question, layout, gpus, model.layers);
     try {
       const Result run = simulate(read_scenario_document(question.name, document), {});
       ran = true;
@@ -115,7 +125,8 @@ FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts&
 
 // Builds the cluster alone, because the layout is not known yet.
 ClusterFacts facts_of(const FirstQuestion& question) {
-  JsonFile json = JsonFile::parse(question.name, document_of(question, {}, question.nodes).dump());
+  JsonFile json =
+      JsonFile::parse(question.name, document_of(question, {}, question.nodes, 1).dump());
   JsonObject root = json.root();
   const ClusterSpec spec = read_cluster(root.object("cluster"));
   for (const std::string& key : root.keys())

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "scenarios/simulate/simulate.hpp"
@@ -390,6 +391,45 @@ TEST(Search, ValuesThatNeedOtherSizesKeepTheFilesContext) {
     EXPECT_EQ(read.plan.parallelism.context, 2);
   }
   EXPECT_GT(of_two, 0U);
+}
+
+// The numbers of stages of the legal layouts, each with whether the embedding and the loss count as
+// layers there. Every layout is what its changes say.
+std::map<std::int64_t, bool> splits_of(const SearchSpace& space) {
+  std::map<std::int64_t, bool> splits;
+  for (const Layout& layout : enumerate(space).legal) {
+    const Parallelism& p = layout.plan.parallelism;
+    EXPECT_EQ(p.embedding_in_split, p.loss_in_split);
+    splits.emplace(p.pipeline, p.embedding_in_split);
+    const Scenario read = load_scenario(layout.variant.file, layout.variant.changes);
+    EXPECT_EQ(read.plan.parallelism.embedding_in_split, p.embedding_in_split);
+    EXPECT_EQ(read.plan.parallelism.first_stage_layers, p.first_stage_layers);
+  }
+  return splits;
+}
+
+// Do stages that the layers alone do not fill hold the embedding and the loss as layers? 126 layers
+// divide over 1, 2, 14 ... stages, and 126 + 2 over 4, 8, 16 ...
+TEST(Search, TheEmbeddingAndTheLossFillStagesThatLayersDoNot) {
+  SearchSpace space{
+      .scenario = {.file = scenario("llama3/llama3_405b_16384xh100.json")},
+      .over = {axis_of({"parallelism.tensor=8"}), axis_of({"parallelism.interleave=1"}),
+               axis_of({"parallelism.schedule=1f1b"}), axis_of({"training.micro_batch_size=1"}),
+               axis_of({"training.recompute=none"})}};
+  // The file gives its first and last stage seven layers, which is a split of 16 stages alone.
+  EXPECT_EQ(splits_of(space), (std::map<std::int64_t, bool>{{1, false},
+                                                            {2, false},
+                                                            {4, true},
+                                                            {8, true},
+                                                            {16, false},
+                                                            {32, true},
+                                                            {64, true},
+                                                            {128, true}}));
+  space.scenario.changes = {{"parallelism.first_stage_layers", "null"},
+                            {"parallelism.last_stage_layers", "null"},
+                            {"parallelism.embedding_in_split", "true"},
+                            {"parallelism.loss_in_split", "true"}};
+  EXPECT_TRUE(splits_of(space).at(16));
 }
 
 // Do names contain unusual schedules?
