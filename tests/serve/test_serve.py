@@ -238,6 +238,8 @@ def test_a_cluster_that_is_too_large_is_refused(server):
     state = server.run(changed(cluster__nodes=1_000_000, cluster__fabric={"kind": "fat_tree"}))
     assert state["status"] == "failed"
     assert state["error"]["problems"][0]["pointer"] == "/cluster/nodes"
+    layout = server.ended(server.post("layout", model="llama3-8b", node="dgx_h100", nodes=1_000_000))
+    assert layout["status"] == "failed" and "8000000 GPUs" in layout["error"]["problems"][0]["problem"]
 
 
 @pytest.mark.parametrize("body, status", [

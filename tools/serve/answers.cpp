@@ -257,7 +257,8 @@ Json search_answer(const Json& request, const Hooks& hooks) {
 
 // ---- the others
 
-Json layout_json(const Json& request) {
+Json layout_json(const Json& request, const Hooks& hooks) {
+  refuse_large(gpus_of({{"cluster", request}}), hooks);
   FirstQuestion question{.name = kName,
                          .model = known_model(member<std::string>(request, "model")),
                          .node = member<Json>(request, "node"),
@@ -292,7 +293,8 @@ struct Kind {
 constexpr std::array<Kind, 7> kKinds{{
     {"run", run_json},
     {"neighbours", neighbours_json},
-    {"layout", [](const Json& request, Memo&, const Hooks&) { return layout_json(request); }},
+    {"layout",
+     [](const Json& request, Memo&, const Hooks& hooks) { return layout_json(request, hooks); }},
     {"search",
      [](const Json& request, Memo&, const Hooks& hooks) { return search_answer(request, hooks); }},
     {"model", [](const Json& request, Memo&, const Hooks&) { return model_json(request); }},
