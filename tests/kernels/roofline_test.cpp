@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/gpu.hpp"
+#include "sim/base/error.hpp"
 #include "sim/workload/kernel.hpp"
 
 namespace trainyard {
@@ -56,6 +57,13 @@ TEST(Roofline, RidgeIsWhereBothBoundsMeet) {
 // Do memory-bound kernels need no arithmetic rate?
 TEST(Roofline, MemoryBoundKernelsNeedNoArithmeticRate) {
   expect_close(roofline(Flops{0}, Bytes{3350e9}, FlopsPerSecond{0}, h100_hbm).value(), 1.0);
+}
+
+// Are 4-bit GEMMs as much faster as their peak? On a B200 9000 TFLOP/s are twice the 4500 of 8
+// bits; an H100 has none.
+TEST(FourBitShare, IsTheRatioOfThePeaks) {
+  EXPECT_DOUBLE_EQ(four_bit_share(load_gpu_sheet("b200")), 4500.0 / 9000.0);
+  EXPECT_THROW(static_cast<void>(four_bit_share(load_gpu_sheet("h100"))), InputError);
 }
 
 // Element-wise kernels and copies.

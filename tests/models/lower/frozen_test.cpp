@@ -5,6 +5,8 @@
 #include <string>
 
 #include "models/architecture/weights.hpp"
+#include "models/layers/layer_memory.hpp"
+#include "models/lower/options.hpp"
 #include "models/trained_weights.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload.hpp"
@@ -51,6 +53,15 @@ TEST(Frozen, FlopsAreThoseThatAreNeeded) {
   const double middle =
       3 * 6.0 * tokens * weights + 4.0 * tokens * weights + 4 * 3.5 * core + 6.0 * tokens * head;
   EXPECT_NEAR(flops(frozen({2}, false, {})), middle, 1e-12 * middle);
+}
+
+// Does a frozen layer of latent attention keep what a trained one keeps? What it could spare has no
+// formula.
+TEST(Frozen, ALayerOfLatentAttentionKeepsItsActivations) {
+  const TrainingPlan plan = plan_of(with_latents(small_llama(2)), {}, 2);
+  const MemoryOptions options = memory_options(plan);
+  const LayerKind kind = layer_kind(plan.architecture, 0);
+  EXPECT_EQ(layer_memory(options, kind, {}, false).kept, layer_memory(options, kind).kept);
 }
 
 // Do frozen layers have no state and no reduction, and is all memory freed?

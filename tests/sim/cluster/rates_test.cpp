@@ -3,6 +3,7 @@
 
 #include "hand_cluster.hpp"
 #include "sim/base/error.hpp"
+#include "sim/cluster/fabric_figures.hpp"
 
 namespace trainyard {
 namespace {
@@ -61,6 +62,14 @@ TEST(Rates, LeaveRoutesAndLatenciesAsTheyAre) {
       EXPECT_EQ(changed.router().parallel_links().of(link.id),
                 anew.router().parallel_links().of(link.id));
   }
+}
+
+// Is a bisection of 6 TB/s counted whole? It is that of two GPUs whose links carry 20 times 300
+// GB/s.
+TEST(Rates, ABisectionOfSixTerabytesPerSecondIsCountedWhole) {
+  const Cluster cluster = hand_cluster({.nodes = 1, .gpus_per_node = 2});
+  EXPECT_DOUBLE_EQ(bisection_bandwidth(cluster.with_rates([](LinkKind) { return 20.0; })).value(),
+                   6e12);
 }
 
 // Is a link without any rate refused?

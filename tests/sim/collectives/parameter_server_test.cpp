@@ -264,6 +264,9 @@ TEST(ParameterServerTraffic, ImpossibleSetupsAreRefused) {
   EXPECT_THROW(build({.workers = {0, 1}, .servers = {2}, .steps_of_worker = {1}}), InputError);
   EXPECT_THROW(build({.workers = {0, 1}, .servers = {2}, .steps_of_worker = {1, 2}}), InputError);
   EXPECT_THROW(build({.workers = range(0, 300), .servers = {400}}), InputError);
+  // A stream is one byte: two streams of its own leave a rank 254 for workers and servers.
+  EXPECT_NO_THROW(build({.workers = range(0, 253), .servers = {400}}));
+  EXPECT_THROW(build({.workers = range(0, 254), .servers = {400}}), InputError);
 }
 
 }  // namespace

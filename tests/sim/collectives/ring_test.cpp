@@ -36,6 +36,22 @@ TEST(Ring, ReduceScatterAndAllGatherAreHalfOfAllReduce) {
                   ring_us(CollectiveOp::AllReduce, 8));
 }
 
+// Does a pass begin after the passes before it? The copies of an all_gather begin in step 0, those
+// of an all_reduce of four after the three steps that reduce.
+TEST(Ring, APassBeginsAfterThoseBeforeIt) {
+  const Cluster cluster = star(4);
+  const std::vector<std::uint32_t> gpus = gpus_of(4);
+  const auto first_copy = [&](CollectiveOp op) {
+    std::uint32_t first = 100;
+    for (const Message& message :
+         find_algorithm(op, "ring")->messages({.cluster = cluster, .gpus = gpus}, Bytes{400.0}))
+      if (!message.reduce) first = std::min(first, message.step);
+    return first;
+  };
+  EXPECT_EQ(first_copy(CollectiveOp::AllGather), 0U);
+  EXPECT_EQ(first_copy(CollectiveOp::AllReduce), 3U);
+}
+
 // Does the all_reduce load every link equally (oracle 3: 2 * 7/8 * 2^30 bytes in and out of each
 // GPU)?
 TEST(Ring, AllReduceLoadsEveryLinkEqually) {

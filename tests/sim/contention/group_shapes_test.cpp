@@ -112,6 +112,23 @@ TEST(GroupShapes, IsomorphicGroupsHaveTheLoadsOfEachByItself) {
   EXPECT_LT(joined.traffic.calls.size(), workload.groups.size() / 2);
 }
 
+// Is a flow of one byte a flow? In a ring of two each GPU sends the byte of an all_reduce once.
+TEST(GroupShapes, AFlowOfOneByteIsAFlow) {
+  const Cluster cluster = hand_cluster({.nodes = 1, .gpus_per_node = 2});
+  const RingModel communication(cluster);
+  Workload workload = empty_workload();
+  ProgramWriter program(workload, "everyone");
+  program.collective("sum", "both", CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 1});
+  for (RankId rank = 0; rank < 2; ++rank)
+    workload.ranks.push_back(
+        {.program = 0, .gpu = rank, .slots = {{.group = 0, .group_rank = rank}}});
+  workload.groups.push_back({.members = {0, 1}});
+  const Joined joined = join(cluster, workload, communication);
+  const Loads loads = joined_loads(joined, 0);
+  EXPECT_EQ(loads, asked_loads(joined, workload, communication, 0));
+  EXPECT_EQ(loads.size(), 4U);  // two GPUs, to the switch and from it
+}
+
 // Does this hold on a large cluster too? From 100 000 links on, the group of all GPUs is priced
 // concurrently with the others, by two threads.
 TEST(GroupShapes, TwoThreadsFindTheSameOnALargeCluster) {

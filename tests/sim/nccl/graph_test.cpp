@@ -2,7 +2,10 @@
 // ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "communicators.hpp"
+#include "sim/base/check.hpp"
 #include "sim/nccl/communicator.hpp"
 #include "topologies/topology.hpp"
 
@@ -69,6 +72,30 @@ TEST(GraphSearch, GroupsOfFewerGpus) {
     expect_graph(graphs.ring, 12, 30.0, 30.0);
     expect_graph(*graphs.nvls, gpus, 60.0, 60.0);
   }
+}
+
+// Are there paths only between GPUs of the node?
+TEST(NodeLinks, HaveNoPathToAGpuOutsideTheNode) {
+  const NodeView node = h100_node(false);
+  const NodeLinks links(node);
+  EXPECT_EQ(links.to_gpu(0, 7).type, PathType::NvLink);
+  EXPECT_THROW(static_cast<void>(links.to_gpu(0, 8)), InternalError);
+  EXPECT_THROW(static_cast<void>(links.to_gpu(8, 0)), InternalError);
+}
+
+// Do the ways from a GPU to a NIC and back share no wire? Each wire carries one direction.
+TEST(NodeLinks, TheWaysToANicAndBackShareNoWire) {
+  const NodeView node = h100_node(true);
+  const NodeLinks links(node);
+  std::size_t ways = 0;
+  for (std::uint32_t gpu = 0; gpu < 8; ++gpu) {
+    for (std::uint32_t nic = 0; nic < 8; ++nic, ++ways) {
+      const std::vector<std::uint32_t>& back = links.from_nic(nic, gpu).wires;
+      for (const std::uint32_t wire : links.to_nic(gpu, nic).wires)
+        EXPECT_EQ(std::ranges::count(back, wire), 0) << gpu << " and " << nic;
+    }
+  }
+  EXPECT_EQ(ways, 64U);
 }
 
 // Does a mesh use every wire? Each of the six orders of a ring over four GPUs that are wired to

@@ -125,11 +125,14 @@ TEST(NcclModel, TheMachineModelDecidesTheTime) {
     EXPECT_RELATIVE(run(cluster, workload, communication, "simgrid"), expected);
     EXPECT_RELATIVE(choice.prediction.time_us(size), expected);
   }
-  const Workload exchange = one_collective(gpus, CollectiveOp::AllToAll, 1 << 26, "nccl");
-  EXPECT_RELATIVE(run(cluster, exchange, communication, "simgrid"),
-                  exchange_time(machine, communication.communicator(gpus), CollectiveOp::AllToAll,
-                                double{1 << 26})
-                      .time_us(double{1 << 26}));
+  for (const std::int64_t bytes : {1, 1 << 26}) {  // of one byte, a GPU sends less than a byte
+    const Workload exchange = one_collective(gpus, CollectiveOp::AllToAll, bytes, "nccl");
+    const auto size = static_cast<double>(bytes);
+    EXPECT_RELATIVE(
+        run(cluster, exchange, communication, "simgrid"),
+        exchange_time(machine, communication.communicator(gpus), CollectiveOp::AllToAll, size)
+            .time_us(size));
+  }
 }
 
 // Does the machine model include the network?
