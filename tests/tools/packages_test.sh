@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Do the Debian packages and the tarball work where nothing else is installed?
 #
-#   tests/tools/packages_test.sh PACKAGES [FOLDER]     what tools/package made; FOLDER (build/roots) keeps the bare roots
+#   tests/tools/packages_test.sh PACKAGES [RELEASE [FOLDER]]     what tools/package made on that release of Debian (this one);
+#                                                               FOLDER (build/roots) keeps the bare roots
 #
-# The packages are installed in a bare root of this release of Debian, used by a normal user from another folder, and removed;
-# no file may be left. The tarball runs in a root that has nothing installed. Needs root rights and a mirror; exit code 77
-# without, and says so.
+# The packages are installed in a bare root of the release, used by a normal user from another folder, and removed; no file may
+# be left. The tarball, where there is one, runs in a root that has nothing installed. Needs root rights and a mirror; exit
+# code 77 without, and says so.
 set -euo pipefail
 packages=$(realpath "$1")
 tree=$(realpath "$(dirname "$0")/../..")
-roots=$(realpath -m "${2:-$tree/build/roots}")
 # shellcheck source=/dev/null
-release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+release=${2:-$(. /etc/os-release && echo "$VERSION_CODENAME")}
+roots=$(realpath -m "${3:-$tree/build/roots}")
 failures=0
 fail() {
   printf '%s\n' "$*" >&2
@@ -54,7 +55,7 @@ listing() {
 }
 
 test_debian() {
-  local begun first
+  local begun fetched answered
   fresh_root
   mkdir "$root/packages"
   cp "$packages"/*.deb "$root/packages/"
@@ -62,12 +63,19 @@ test_debian() {
   # Removal is tested after an installation, which makes what Debian's own packages leave, such as empty folders.
   listing >"$packages/files.before"
   begun=$(date +%s.%N)
-  inside sh -c 'apt-get install --yes --no-install-recommends /packages/trainyard*.deb' >"$packages/install.log" 2>&1 ||
-    { cat "$packages/install.log" >&2 && exit 1; }
+  for step in --download-only --no-download; do
+    inside sh -c "apt-get install --yes --no-install-recommends $step /packages/trainyard*.deb" >"$packages/install.log" 2>&1 ||
+      { cat "$packages/install.log" >&2 && exit 1; }
+    [ "$step" = --no-download ] || fetched=$(date +%s.%N)
+  done
   expect "$answer" "trainyard run $main_job"
-  first=$(date +%s.%N)
-  awk -v from="$begun" -v to="$first" 'BEGIN { printf "from apt install to the first answer: %.1f s\n", to - from; exit to - from > 60 }' ||
-    fail "the first answer takes more than 60 s"
+  answered=$(date +%s.%N)
+  awk -v begun="$begun" -v fetched="$fetched" -v answered="$answered" -v release="$release" 'BEGIN {
+    printf "%s: from apt install to the first answer: %.1f s, of which downloads take %.1f s\n",
+      release, answered - begun, fetched - begun
+    exit answered - begun > 60
+  }' || fail "the first answer takes more than 60 s"
+  ! inside sh -c 'command -v cc c++ gcc g++ cmake' || fail "a compiler is installed"
   expect "$answer" "trainyard run /usr/share/trainyard/$main_job --out out"
   expect '"step_time_s"' 'cat out/result.json'
   expect '^  dgx_h100' 'trainyard list nodes'
@@ -115,5 +123,5 @@ test_tarball() {
 }
 
 test_debian
-test_tarball
+if ls "$packages"/*.tar.gz >/dev/null 2>&1; then test_tarball; else echo "There is no tarball in $packages to test."; fi
 exit "$failures"

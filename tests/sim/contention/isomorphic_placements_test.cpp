@@ -27,6 +27,41 @@ TEST(IsomorphicPlacements, NodesAreIsomorphicUnlessALinkDiffers) {
   EXPECT_NE(number_of_mates(places, {0, 1}), number_of_mates(places, {3, 2}));
 }
 
+// Two nodes of two GPUs and two NICs on one PCIe switch. On the second node each GPU may use the
+// NIC of the other.
+Cluster two_nodes(bool crossed) {
+  Blueprint blueprint;
+  const Wire wire{
+      .kind = LinkKind::NicPort, .capacity = BytesPerSecond{1e11}, .nominal = BytesPerSecond{1e11}};
+  Wire pcie = wire;
+  pcie.kind = LinkKind::Pcie;
+  std::vector<DeviceId> gpus;
+  std::vector<DeviceId> nics;
+  const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch, .node = -1});
+  for (std::int32_t node = 0; node < 2; ++node) {
+    const DeviceId hub = blueprint.add({.kind = DeviceKind::PcieSwitch, .node = node});
+    for (std::int32_t i = 0; i < 2; ++i) {
+      gpus.push_back(blueprint.add({.kind = DeviceKind::Gpu, .node = node, .index = i}));
+      nics.push_back(blueprint.add({.kind = DeviceKind::Nic, .node = node, .index = i}));
+      blueprint.cable(gpus.back(), hub, pcie);
+      blueprint.cable(hub, nics.back(), pcie);
+      blueprint.cable(nics.back(), leaf, wire);
+    }
+  }
+  if (crossed) std::swap(nics[2], nics[3]);
+  const ClusterFacts facts{.name = "two nodes", .nodes = 2, .gpus_per_node = 2};
+  return {facts, std::move(blueprint).wiring(), gpus, nics};
+}
+
+// Do nodes differ whose GPUs use other NICs?
+TEST(IsomorphicPlacements, NodesDifferWhoseGpusUseOtherNics) {
+  for (const bool crossed : {false, true}) {
+    const Cluster cluster = two_nodes(crossed);
+    IsomorphicPlacements places(cluster);
+    EXPECT_EQ(number_of_mates(places, {0, 1}) == number_of_mates(places, {2, 3}), !crossed);
+  }
+}
+
 // Are messages isomorphic over equally many equal links?
 TEST(IsomorphicPlacements, MessagesAreIsomorphicOverEquallyManyEqualLinks) {
   const Cluster cluster = hand_cluster({.nodes = 6,
