@@ -23,6 +23,9 @@ class TextTable {
   // Returns one line per row, indented by two. The titles come first unless all are empty.
   [[nodiscard]] std::string text() const;
 
+  [[nodiscard]] const std::vector<std::string>& titles() const { return titles_; }
+  [[nodiscard]] const std::vector<std::vector<std::string>>& rows() const { return rows_; }
+
  private:
   std::vector<std::string> titles_;
   std::vector<std::vector<std::string>> rows_;

@@ -145,7 +145,11 @@ std::vector<OperationSlack> slack_by_name(const RunView& view, const EventGraph&
   return all;
 }
 
-std::string sentence(const PathSummary& path) {
+std::string seconds_text(double seconds) { return to_text(Seconds{seconds}); }
+
+}  // namespace
+
+std::string path_sentence(const PathSummary& path) {
   constexpr std::size_t kNamed = 5;
   std::string text = "Critical path: ";
   for (std::size_t i = 0; i < std::min(kNamed, path.causes.size()); ++i)
@@ -157,12 +161,27 @@ std::string sentence(const PathSummary& path) {
         ". It runs through stage {}; {} of it is in other stages (pipeline fill and drain)",
         path.busiest_stage, percent(path.elsewhere_s / path.seconds));
   }
-  return wrapped(text + ".", 2);
+  return text + ".";
 }
 
-std::string seconds_text(double seconds) { return to_text(Seconds{seconds}); }
+TextTable causes_table(const PathSummary& path) {
+  TextTable causes({"on the critical path", "time", "share", ""});
+  for (const PathCause& cause : path.causes)
+    causes.row({cause.name, seconds_text(cause.seconds), percent(cause.share),
+                fmt::format("{:<50}", bar(cause.share))});
+  return causes;
+}
 
-}  // namespace
+TextTable slack_table(const PathSummary& path) {
+  TextTable slack({"operation", "mean rank", "on the path", "least slack", "mean slack"});
+  constexpr std::size_t kShown = 16;
+  for (std::size_t i = 0; i < std::min(kShown, path.slack.size()); ++i) {
+    const OperationSlack& row = path.slack[i];
+    slack.row({row.name, seconds_text(row.seconds), seconds_text(row.on_path_s),
+               seconds_text(row.least_slack_s), seconds_text(row.mean_slack_s)});
+  }
+  return slack;
+}
 
 PathSummary path_summary(const RunView& view) {
   const EventGraph graph(view.workload, view.partition);
@@ -194,20 +213,9 @@ PathSummary path_summary(const RunView& view) {
 std::string path_section(const RunView& view) {
   const PathSummary path = path_summary(view);
   if (path.causes.empty()) return "";
-  TextTable causes({"on the critical path", "time", "share", ""});
-  for (const PathCause& cause : path.causes)
-    causes.row({cause.name, seconds_text(cause.seconds), percent(cause.share),
-                fmt::format("{:<50}", bar(cause.share))});
-  TextTable slack({"operation", "mean rank", "on the path", "least slack", "mean slack"});
-  constexpr std::size_t kShown = 16;
-  for (std::size_t i = 0; i < std::min(kShown, path.slack.size()); ++i) {
-    const OperationSlack& row = path.slack[i];
-    slack.row({row.name, seconds_text(row.seconds), seconds_text(row.on_path_s),
-               seconds_text(row.least_slack_s), seconds_text(row.mean_slack_s)});
-  }
-  return sentence(path) + "\n" + causes.text() +
+  return wrapped(path_sentence(path), 2) + "\n" + causes_table(path).text() +
          "\nHow much later operations could end without a longer step (the longest kinds)\n" +
-         slack.text();
+         slack_table(path).text();
 }
 
 Json path_json(const RunView& view) {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/render/text_table.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {
@@ -49,7 +50,12 @@ struct PathSummary {
 };
 [[nodiscard]] PathSummary path_summary(const RunView& view);
 
-// Returns a sentence ("critical path: 31.0 % gemm, 9.2 % ...") and two tables: causes and slack.
+// "Critical path: 31.0 % gemm, 9.2 % ... It runs through stage 3; ..."
+[[nodiscard]] std::string path_sentence(const PathSummary& path);
+[[nodiscard]] TextTable causes_table(const PathSummary& path);
+[[nodiscard]] TextTable slack_table(const PathSummary& path);  // of the longest kinds
+
+// Returns the sentence and the two tables.
 [[nodiscard]] std::string path_section(const RunView& view);
 // Returns {time_s, causes: [{cause, time_s, share}], stages, busiest_stage, elsewhere_s,
 // operations}.

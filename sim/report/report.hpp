@@ -13,7 +13,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "sim/render/text_table.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {
@@ -55,6 +57,25 @@ struct ReportEntry {
 // Returns the data files of the user, the assumptions, the defaults of the framework and the
 // approximations.
 [[nodiscard]] std::string notes_section(const RunView& view);
+
+// A key figure as text. `published` and `difference` are empty where nothing was published.
+struct FigureLine {
+  std::string figure;  // "step_time_s", "mfu"; empty: nothing can be compared with it
+  std::string title;   // "step time"
+  std::string predicted, published, difference;
+};
+// The key figures, the step time first, and the published figures without a line of their own.
+[[nodiscard]] std::vector<FigureLine> figure_lines(const RunView& view);
+[[nodiscard]] TextTable figures_table(const std::vector<FigureLine>& lines, bool with_published);
+// "25 runs of 16-bit dense models on ampere were 3.5 % off, 90 % within 6.8 %"
+[[nodiscard]] std::string error_sentence(const MeasuredError& error);
+
+// The tables of the sections, for other forms of the report. A table without content has no rows.
+[[nodiscard]] TextTable breakdown_table(const RunView& view);  // by stage, % of the step
+[[nodiscard]] TextTable memory_table(const RunView& view);
+[[nodiscard]] TextTable links_table(const RunView& view);
+[[nodiscard]] TextTable collectives_table(const RunView& view);
+[[nodiscard]] TextTable placement_table(const RunView& view);
 
 // Returns the rank classes and why they are not one class. Each class is listed with its members
 // and the path from its first rank, through groups, flows and links, to the difference from the

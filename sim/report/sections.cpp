@@ -86,31 +86,6 @@ const PublishedComparison* published_of(const RunFacts& facts, const std::string
   return found == facts.published.end() ? nullptr : &*found;
 }
 
-std::string figures_with_published(const RunView& view, const std::vector<FigureRow>& rows) {
-  TextTable table({"", "predicted", "published", "difference"});
-  std::set<std::string> shown;
-  for (const FigureRow& row : rows) {
-    const PublishedComparison* published = published_of(view.facts, row.figure);
-    if (!row.value && published == nullptr) continue;
-    shown.insert(row.figure);
-    table.row({row.title, row.text, published ? published_text(*published) : "",
-               published ? signed_percent(published->error()) : ""});
-  }
-  // Published figures that have no line of their own follow.
-  for (const PublishedComparison& row : view.facts.published) {
-    if (shown.contains(row.figure)) continue;
-    table.row({row.title, fmt::format("{:.4g} {}", row.predicted, row.unit), published_text(row),
-               signed_percent(row.error())});
-  }
-  std::string text = table.text();
-  if (!view.facts.published_source.empty()) {
-    text += wrapped("  published: " + view.facts.published_source, 4);
-  }
-  if (!view.facts.published_note.empty())
-    text += wrapped("  note: " + view.facts.published_note, 4);
-  return text;
-}
-
 // Leaves out hardware FLOPs and HFU where nothing is recomputed: they are then the model's FLOPs
 // and the MFU.
 bool repeats(const FigureRow& row, const FigureRow& before) {
@@ -125,19 +100,8 @@ std::vector<FigureRow> without_repetitions(const std::vector<FigureRow>& rows) {
   return kept;
 }
 
-std::string figures_alone(const std::vector<FigureRow>& rows) {
-  TextTable table({"", ""});
-  for (const FigureRow& row : rows) {
-    if (row.value) table.row({row.title, row.text});
-  }
-  return table.text();
-}
-
 std::string error_text(const std::optional<MeasuredError>& error) {
-  if (!error) return "";
-  return wrapped(fmt::format("  measured: {} runs of {} were {} off, 90 % within {}", error->runs,
-                             error->kind, percent(error->mape), percent(error->p90)),
-                 4);
+  return error ? wrapped("  measured: " + error_sentence(*error), 4) : "";
 }
 
 // In the order of TimeShare.
@@ -191,7 +155,7 @@ std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double ste
   return table.text();
 }
 
-std::string breakdown_by_stage(const std::vector<StageBreakdown>& stages, double step_s) {
+TextTable breakdown_by_stage(const std::vector<StageBreakdown>& stages, double step_s) {
   std::vector<std::size_t> shown;
   for (std::size_t share = 0; share < kTimeShares; ++share) {
     const auto used = [share](const StageBreakdown& stage) {
@@ -209,7 +173,7 @@ std::string breakdown_by_stage(const std::vector<StageBreakdown>& stages, double
     }
     table.row(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
 // Returns the composition of a memory peak, largest first: "activations 30 GiB, weights 12.1 GiB".
@@ -286,11 +250,53 @@ std::string limit_sentence(const RunView& view) {
                      percent_of(loss), percent_of(kCompute));
 }
 
+std::string error_sentence(const MeasuredError& error) {
+  return fmt::format("{} runs of {} were {} off, 90 % within {}", error.runs, error.kind,
+                     percent(error.mape), percent(error.p90));
+}
+
+std::vector<FigureLine> figure_lines(const RunView& view) {
+  std::vector<FigureLine> lines;
+  std::set<std::string> shown;
+  const bool compared = !view.facts.published.empty();
+  const std::vector<FigureRow> rows = figure_rows(view);
+  for (const FigureRow& row : compared ? rows : without_repetitions(rows)) {
+    const PublishedComparison* published = published_of(view.facts, row.figure);
+    if (!row.value && published == nullptr) continue;
+    shown.insert(row.figure);
+    lines.push_back({row.figure, row.title, row.text, published ? published_text(*published) : "",
+                     published ? signed_percent(published->error()) : ""});
+  }
+  // Published figures that have no line of their own follow.
+  for (const PublishedComparison& row : view.facts.published) {
+    if (shown.contains(row.figure)) continue;
+    lines.push_back({row.figure, row.title, fmt::format("{:.4g} {}", row.predicted, row.unit),
+                     published_text(row), signed_percent(row.error())});
+  }
+  return lines;
+}
+
+TextTable figures_table(const std::vector<FigureLine>& lines, bool with_published) {
+  TextTable table(with_published
+                      ? std::vector<std::string>{"", "predicted", "published", "difference"}
+                      : std::vector<std::string>{"", ""});
+  for (const FigureLine& line : lines) {
+    if (with_published)
+      table.row({line.title, line.predicted, line.published, line.difference});
+    else
+      table.row({line.title, line.predicted});
+  }
+  return table;
+}
+
 std::string figures_section(const RunView& view) {
-  const std::vector<FigureRow> rows =
-      view.facts.published.empty() ? without_repetitions(figure_rows(view)) : figure_rows(view);
-  return (view.facts.published.empty() ? figures_alone(rows) : figures_with_published(view, rows)) +
-         error_text(view.facts.measured_error);
+  const bool compared = !view.facts.published.empty();
+  std::string text = figures_table(figure_lines(view), compared).text();
+  if (compared && !view.facts.published_source.empty())
+    text += wrapped("  published: " + view.facts.published_source, 4);
+  if (compared && !view.facts.published_note.empty())
+    text += wrapped("  note: " + view.facts.published_note, 4);
+  return text + error_text(view.facts.measured_error);
 }
 
 std::string breakdown_section(const RunView& view) {
@@ -300,12 +306,15 @@ std::string breakdown_section(const RunView& view) {
   return "Where the time of a rank goes (mean over all ranks)\n" + breakdown_mean(stages, step_s) +
          "\nThe same by stage, % of the step (TP, PP, DP, EP, CP, CPU, other: communication not "
          "hidden)\n" +
-         breakdown_by_stage(stages, step_s);
+         breakdown_by_stage(stages, step_s).text();
 }
 
-std::string memory_section(const RunView& view) {
+TextTable breakdown_table(const RunView& view) {
+  return breakdown_by_stage(stage_breakdown(view), view.step_s());
+}
+
+TextTable memory_table(const RunView& view) {
   const std::vector<StageMemory> stages = stage_memory(view);
-  if (stages.empty()) return "";
   const bool mixed = view.cluster.has_mixed_gpus();
   std::vector<std::string> titles{"stage", "peak", "of", "fits", "at", "when"};
   if (mixed) titles.insert(titles.begin() + 1, "GPU");
@@ -321,7 +330,13 @@ std::string memory_section(const RunView& view) {
     if (mixed) cells.insert(cells.begin() + 1, stage.gpu);
     table.row(std::move(cells));
   }
-  std::string text = "Peak memory of a rank, by stage\n" + table.text();
+  return table;
+}
+
+std::string memory_section(const RunView& view) {
+  const std::vector<StageMemory> stages = stage_memory(view);
+  if (stages.empty()) return "";
+  std::string text = "Peak memory of a rank, by stage\n" + memory_table(view).text();
   for (const StageMemory& stage : stages) {
     text += wrapped(fmt::format("  stage {}: {}", stage.stage, composition(view, stage.peak)), 4);
   }
@@ -331,26 +346,28 @@ std::string memory_section(const RunView& view) {
   return text;
 }
 
-std::string links_section(const RunView& view) {
-  const std::vector<LinkSummary> rows = link_summary(view);
-  if (rows.empty()) return "";
+TextTable links_table(const RunView& view) {
   TextTable table(
       {"link class", "links", "each", "carried", "mean use", "busy", "busiest", "peak use"});
-  for (const LinkSummary& row : rows) {
+  for (const LinkSummary& row : link_summary(view)) {
     table.row({std::string(to_string(row.kind)), fmt::format("{}", row.links),
                to_text(BytesPerSecond{row.capacity_bytes_per_s}), to_text(Bytes{row.bytes}),
                percent(row.mean_utilisation), percent(row.busy_fraction),
                percent(row.busiest_fraction), percent(row.peak_utilisation)});
   }
+  return table;
+}
+
+std::string links_section(const RunView& view) {
+  const TextTable table = links_table(view);
+  if (table.rows().empty()) return "";
   return "Links (each direction is a link; means over the links that carried anything" +
          in_steps(view, "") + ")\n" + table.text();
 }
 
-std::string collectives_section(const RunView& view) {
-  const std::vector<CollectiveSummary> rows = collective_summary(view);
-  if (rows.empty()) return "";
+TextTable collectives_table(const RunView& view) {
   TextTable table({"group", "operation", "algorithm", "ranks", "calls", "size", "time", "busbw"});
-  for (const CollectiveSummary& row : rows) {
+  for (const CollectiveSummary& row : collective_summary(view)) {
     const auto calls = static_cast<double>(std::max<std::uint64_t>(row.count, 1));
     table.row({std::string(to_string(row.group)), std::string(to_string(row.op)),
                row.selected_algorithm.label, fmt::format("{}", row.ranks),
@@ -358,15 +375,19 @@ std::string collectives_section(const RunView& view) {
                to_text(Seconds{row.mean_time_s()}),
                row.busbw_bytes_per_s > 0.0 ? to_text(BytesPerSecond{row.busbw_bytes_per_s}) : "-"});
   }
+  return table;
+}
+
+std::string collectives_section(const RunView& view) {
+  const TextTable table = collectives_table(view);
+  if (table.rows().empty()) return "";
   return "Communication (calls of all groups" + in_steps(view, " in the step") +
          "; mean size and time of a call)\n" + table.text();
 }
 
-std::string placement_section(const RunView& view) {
-  const std::vector<GroupSpan> rows = placement_summary(view);
-  if (rows.empty()) return "";
+TextTable placement_table(const RunView& view) {
   TextTable table({"group", "ranks", "groups", "nodes", "per node", "between nodes", "switches"});
-  for (const GroupSpan& row : rows) {
+  for (const GroupSpan& row : placement_summary(view)) {
     const std::string nodes = row.nodes_least == row.nodes_most
                                   ? fmt::format("{}", row.nodes_most)
                                   : fmt::format("{} to {}", row.nodes_least, row.nodes_most);
@@ -375,6 +396,12 @@ std::string placement_section(const RunView& view) {
                percent(static_cast<double>(row.crossings) / static_cast<double>(row.neighbours)),
                row.switches_most == 0 ? "-" : fmt::format("{}", row.switches_most)});
   }
+  return table;
+}
+
+std::string placement_section(const RunView& view) {
+  const TextTable table = placement_table(view);
+  if (table.rows().empty()) return "";
   return "Placement (nodes that one group touches; its neighbours on two nodes, and at most how "
          "many\nswitches lie between them)\n" +
          table.text();

@@ -19,6 +19,7 @@
 #include "tools/studies/collective/interference.hpp"
 #include "tools/studies/collective/measured.hpp"
 #include "tools/studies/collective/options.hpp"
+#include "tools/studies/collective/page.hpp"
 #include "tools/studies/collective/plot.hpp"
 #include "tools/studies/collective/report.hpp"
 #include "tools/studies/collective/scaling.hpp"
@@ -33,7 +34,7 @@ namespace {
 // empty.
 struct StudyChoice : StudyOptions {
   std::vector<std::uint32_t> node_counts;  // --nodes; one or none become StudyOptions::nodes
-  std::string json, csv, svg;
+  std::string json, csv, svg, html;
   bool plot = false;
 
   [[nodiscard]] bool asks_for_groups() const { return !groups.empty() || !splits.empty(); }
@@ -55,6 +56,7 @@ Exit one_group(const StudyChoice& choice, const Cluster& cluster,
                                               result.ranks, place),
                          .series = series_of(result, measured)}));
   }
+  if (!choice.html.empty()) write_file(choice.html, collective_page(result, place, measured));
   say("{}", collective_text(result, place, measured));
   if (choice.plot) say("\n{}", plot_text(result, {}));
   const bool any = std::any_of(result.algorithms.begin(), result.algorithms.end(),
@@ -74,6 +76,7 @@ Exit groups_at_once(const StudyChoice& choice, const Cluster& cluster,
   if (!choice.svg.empty())
     write_file(choice.svg,
                svg_plot({.title = "Groups at once on " + place, .series = series_of(result)}));
+  if (!choice.html.empty()) write_file(choice.html, interference_page(result, place));
   say("{}", interference_text(result, place));
   return Exit::Fine;
 }
@@ -108,12 +111,14 @@ Exit several_scales(StudyChoice choice, const CollectiveProfile* profile) {
   if (!choice.svg.empty())
     write_file(choice.svg,
                svg_plot(scaling_plot(studies, fmt::format("{} on {}", choice.op, place))));
+  if (!choice.html.empty()) write_file(choice.html, scaling_page(studies, place));
   say("{}", scaling_text(studies, place));
   return Exit::Fine;
 }
 
 Exit study(StudyChoice choice) {
-  for (const std::string& file : {choice.json, choice.csv, choice.svg}) refuse_unwritable(file);
+  for (const std::string& file : {choice.json, choice.csv, choice.svg, choice.html})
+    refuse_unwritable(file);
   const std::unique_ptr<CollectiveProfile> profile = chosen_profile(choice);
   if (choice.node_counts.size() > 1) return several_scales(std::move(choice), profile.get());
   if (!choice.node_counts.empty()) choice.nodes = choice.node_counts.front();
@@ -173,6 +178,8 @@ void add_output_options(CLI::App& command, StudyChoice& choice) {
   add_output_file(command, "--json", choice.json, "Write the rows as JSON");
   add_output_file(command, "--csv", choice.csv, "Write the rows as CSV");
   add_output_file(command, "--svg", choice.svg, "Write bus bandwidth over size as SVG");
+  add_output_file(command, "--html", choice.html,
+                  "Write a page: bus bandwidth over size or nodes, and all rows as tables");
   command.add_flag("--plot", choice.plot, "Draw bus bandwidth over size");
 }
 

@@ -20,7 +20,7 @@ namespace {
 struct SearchChoice {
   std::string scenario;
   std::vector<std::string> sets, over;
-  std::string journal, json, csv;
+  std::string journal, json, csv, html;
   std::size_t top = 10;
   std::size_t processes = 0;
   double price = 0.0;
@@ -62,6 +62,7 @@ Exit search_layouts(const SearchChoice& choice) {
   if (choice.price > 0.0) price.per_gpu_hour = choice.price;
   if (!choice.json.empty()) write_file(choice.json, to_text(search_json(result, price)));
   if (!choice.csv.empty()) write_file(choice.csv, search_csv(result, price));
+  if (!choice.html.empty()) write_file(choice.html, search_page(result, price, choice.scenario));
   say("{}", search_text(result, price));
   return result.best.empty() ? Exit::RunSaysNo : Exit::Fine;
 }
@@ -112,6 +113,8 @@ void add_search(CLI::App& app, Action& action) {
   add_output_file(*command, "--json", choice->json,
                   "Write the best, the front, the changes and the counts as JSON");
   add_output_file(*command, "--csv", choice->csv, "Write the best and the front as CSV");
+  add_output_file(*command, "--html", choice->html,
+                  "Write a page: the best, step time against memory, the sizes, the counts");
   add_processes_option(*command, choice->processes);
   command->footer(
       "Tried where --over does not say otherwise: tensor, context, pipeline and expert ranks, "

@@ -26,7 +26,7 @@ struct SweepChoice {
   std::string list;
   std::string shard;
   std::string journal;
-  std::string csv;
+  std::string csv, html;
   std::string lines, heat_map;
   std::string metric = "step_time_s";
   std::size_t processes = 0;
@@ -115,6 +115,7 @@ std::string write_files(const SweepChoice& choice, const std::vector<Axis>& axes
   };
   if (!choice.journal.empty()) places += fmt::format("{:<10}  {}\n", "Journal", choice.journal);
   if (!choice.csv.empty()) put("CSV", choice.csv, sweep_csv(rows));
+  if (!choice.html.empty()) put("Page", choice.html, sweep_page(rows, choice.metric));
   if (!choice.lines.empty()) put("Lines", choice.lines, line_plot(rows, plot));
   if (!choice.heat_map.empty()) put("Heat map", choice.heat_map, heat_map(rows, plot));
   return places.empty() ? places : "\n" + places;
@@ -177,11 +178,13 @@ void add_sweep(CLI::App& app, Action& action) {
       ->type_name("I/N");
   add_processes_option(*command, choice->processes);
   add_output_file(*command, "--csv", choice->csv, "Write every input and figure as CSV");
+  add_output_file(*command, "--html", choice->html,
+                  "Write a page: the metric over the fields, and all runs as a table");
   add_output_file(*command, "--lines", choice->lines,
                   "Write a line plot over the first axis as SVG");
   add_output_file(*command, "--heat-map", choice->heat_map,
                   "Write a heat map over the two axes as SVG");
-  command->add_option("--metric", choice->metric, "What the plots show: step_time_s, mfu, ...")
+  command->add_option("--metric", choice->metric, "What plots and page show: step_time_s, mfu, ...")
       ->type_name("NAME");
   command->footer(
       "Example:\n"

@@ -18,6 +18,7 @@
 #include "sim/report/path_summary.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_summary.hpp"
+#include "tools/studies/collective/page.hpp"
 #include "tools/studies/collective/plot.hpp"
 #include "tools/studies/collective/report.hpp"
 #include "tools/studies/collective/study.hpp"
@@ -111,7 +112,9 @@ Answer search(const SearchChoice& choice, Call& call) {
        .end = ended(call),
        .progress = [&](const std::string&, double fraction) { call.tell(fraction, 1.0); }});
   const SearchPrice price{.per_gpu_hour = choice.price_per_gpu_hour};
-  return {.json = to_line(search_json(result, price)), .text = search_text(result, price)};
+  return {.json = to_line(search_json(result, price)),
+          .text = search_text(result, price),
+          .html = search_page(result, price, choice.scenario.file)};
 }
 
 std::vector<std::string> sweep(const std::vector<Variant>& variants, const std::string& file,
@@ -138,6 +141,7 @@ Answer one_group(const StudyOptions& choice, const Cluster& cluster,
   const std::string& place = cluster.facts().name;
   return {.json = to_line(study_json(study, measured)),
           .text = collective_text(study, place, measured),
+          .html = collective_page(study, place, measured),
           .svg = svg_plot({.title = fmt::format("{} over {} ranks of {}", to_string(study.op),
                                                 study.ranks, place),
                            .series = series_of(study, measured)})};
@@ -152,6 +156,7 @@ Answer groups_at_once(const StudyOptions& choice, const Cluster& cluster,
   const std::string& place = cluster.facts().name;
   return {.json = to_line(interference_json(study)),
           .text = interference_text(study, place),
+          .html = interference_page(study, place),
           .svg = svg_plot({.title = "Groups at once on " + place, .series = series_of(study)})};
 }
 

@@ -11,81 +11,89 @@
 #include <utility>
 
 #include "sim/render/page/blocks.hpp"
+#include "sim/render/page/elements.hpp"
+#include "sim/render/page/plots.hpp"
 #include "sim/render/svg.hpp"
 
 namespace trainyard {
 
 namespace {
 
-constexpr double kWidth = 960.0;
-constexpr double kLabels = 150.0;  // space for labels at the left of every chart
 constexpr double kRow = 22.0;
-constexpr double kSpan = kWidth - kLabels;
 
 // The colours by TimeShare. BlockStyle uses the same colours for the same causes.
 constexpr std::array<std::string_view, kTimeShares> kShareColours{
     "#0072B2", "#CC79A7", "#E69F00", "#009E73", "#D55E00", "#7A3E9D", "#8B6D00",
-    "#56B4E9", "#5F5F5F", "#B8860B", "#DDDDDD", "#A0A0A0", "#EEEEEE"};
+    "#56B4E9", "#5F5F5F", "#B8860B", "#C4C4C4", "#8F8F8F", "#DADADA"};
 
-std::string picture(std::string_view title, double height, const std::string& body) {
-  return fmt::format(
-      "<svg viewBox=\"0 0 {:.0f} {:.0f}\" role=\"img\" font-size=\"12\" "
-      "fill=\"currentColor\">\n<title>{}</title>\n{}</svg>\n",
-      kWidth, height, svg_escaped(title), body);
+// The shares by TimeShare as the pages call them.
+constexpr std::array<std::string_view, kTimeShares> kShareTitles{
+    "compute",    "optimizer",      "exposed TP",    "exposed PP", "exposed DP", "exposed EP",
+    "exposed CP", "exposed copies", "other exposed", "waiting",    "bubble",     "host",
+    "idle"};
+
+std::string number(double value, std::string_view unit) {
+  return fmt::format("{:.2f}{}", value, unit);
 }
 
-std::string label(double y, std::string_view text) {
+// Where the step lies across a picture: as percent of an element of a page, or as pixels.
+struct StepSpan {
+  double left = 0.0;
+  double width = 100.0;
+  std::string_view unit = "%";
+  double label_right = -8.0;  // where labels end, in pixels
+
+  // A place or a length across, as an attribute.
+  [[nodiscard]] std::string place(double share) const { return number(left + width * share, unit); }
+  [[nodiscard]] std::string length(double share) const { return number(width * share, unit); }
+};
+
+std::string label(const StepSpan& span, double y, std::string_view text) {
   return fmt::format("<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-                     kLabels - 8.0, y, svg_escaped(text));
+                     span.label_right, y, svg_escaped(text));
 }
 
-std::string swatch(std::string_view colour, std::string_view name) {
-  return fmt::format("<span class=\"key\"><i style=\"background:{}\"></i>{}</span>\n", colour,
-                     svg_escaped(name));
-}
-
-std::string time_axis(double y, double step_s) {
+std::string time_axis(const StepSpan& span, double y, double step_s) {
   std::string body;
   for (int i = 0; i <= 4; ++i) {
-    body += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
-                        kLabels + kSpan * i / 4.0, y, i == 4 ? "end" : "middle",
-                        i == 0 ? "0 s" : to_text(Seconds{step_s * i / 4.0}));
+    body +=
+        fmt::format("<text{} x=\"{}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
+                    i % 2 == 1 ? " class=\"minor\"" : "", span.place(i / 4.0), y,
+                    i == 4 ? "end" : "middle", i == 0 ? "0 s" : to_text(Seconds{step_s * i / 4.0}));
   }
   return body;
 }
 
-std::string share_row(const StageBreakdown& stage, double step_s, double y) {
-  std::string body = label(y + 15.0, fmt::format("stage {}", stage.stage));
-  double x = kLabels;
-  for (std::size_t share = 0; share < kTimeShares; ++share) {
-    const double width = stage.mean.seconds[share] / step_s * kSpan;
-    if (width <= 0.0) continue;
-    body += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"18\" fill=\"{}\">"
-        "<title>{}: {} ({:.1f} %)</title></rect>\n",
-        x, y, width, kShareColours[share], to_string(static_cast<TimeShare>(share)),
-        to_text(Seconds{stage.mean.seconds[share]}), 100.0 * stage.mean.seconds[share] / step_s);
-    x += width;
-  }
-  return body;
+// A chart of a page: as wide as its box, with space for the labels of its rows.
+std::string row_chart(std::string_view title, double height, std::size_t letters,
+                      const std::string& body, std::string_view attributes = "") {
+  const double left = 7.0 * static_cast<double>(letters) + 14.0;
+  return fmt::format(
+      "<div class=\"scroll\"><div style=\"min-width:{0:.0f}px\">\n<svg class=\"chart\" "
+      "role=\"img\" height=\"{1:.0f}\" style=\"--left:{2:.0f}px;--right:16px\" "
+      "data-chart{3}>\n<title>{4}</title>\n{5}</svg>\n</div></div>\n",
+      left + 220.0, height, left, attributes, svg_escaped(title), body);
 }
 
-std::string block_row(const std::vector<Bar>& blocks, double step_s, double y) {
+std::string block_row(const StepSpan& span, const std::vector<Bar>& blocks, double step_s,
+                      double y) {
+  // Shares of the step: of bars too narrow to be seen, and of those with room for a number, in a
+  // wide picture and in a narrow one.
+  constexpr double kSeen = 6e-5, kNumber = 0.02, kNarrowNumber = 0.06;
   std::string body;
   for (const Bar& block : blocks) {
-    const double x = kLabels + block.start_s / step_s * kSpan;
-    const double width = (block.end_s - block.start_s) / step_s * kSpan;
-    // A narrower bar is invisible.
-    if (width < 0.05) continue;
+    const double share = (block.end_s - block.start_s) / step_s;
+    if (share < kSeen) continue;
     const BlockStyle& style = block_styles()[static_cast<std::size_t>(block.kind)];
-    body +=
-        fmt::format("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"18\" fill=\"{}\"/>",
-                    x, y, width, style.colour);
-    if (width > 16.0 && block.microbatch >= 0) {
+    const double start = block.start_s / step_s;
+    body += fmt::format("<rect x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"18\" fill=\"{}\"/>",
+                        span.place(start), y, span.length(share), style.colour);
+    if (share > kNumber && block.microbatch >= 0) {
       body += fmt::format(
-          "<text x=\"{:.1f}\" y=\"{:.1f}\" fill=\"#fff\" font-size=\"10\" "
+          "<text{} x=\"{}\" y=\"{:.1f}\" fill=\"{}\" font-size=\"10\" "
           "text-anchor=\"middle\">{}</text>",
-          x + width / 2.0, y + 13.0, block.microbatch);
+          share > kNarrowNumber ? "" : " class=\"minor\"", span.place(start + share / 2.0),
+          y + 13.0, text_colour_on(style.colour), block.microbatch);
     }
     body += '\n';
   }
@@ -100,7 +108,7 @@ struct PipelineRows {
   std::set<BlockKind> used;
 };
 
-PipelineRows pipeline_rows(const RunView& view) {
+PipelineRows pipeline_rows(const RunView& view, const StepSpan& span) {
   constexpr std::size_t kMostLanes = 32;
   const double step_s = view.timeline.makespan_s;
   PipelineRows rows;
@@ -109,12 +117,12 @@ PipelineRows pipeline_rows(const RunView& view) {
     const std::vector<Bar> blocks = bars_of(view, lane, Detail::Microbatch, std::uint8_t{0});
     for (const Bar& block : blocks) rows.used.insert(block.kind);
     const RankClass& ranks = view.partition.ranks[lane];
-    rows.body += label(rows.height + 14.0,
+    rows.body += label(span, rows.height + 14.0,
                        fmt::format("stage {}", view.workload.programs[ranks.program].stage));
-    rows.body += block_row(blocks, step_s, rows.height);
+    rows.body += block_row(span, blocks, step_s, rows.height);
     rows.height += kRow;
   }
-  rows.body += time_axis(rows.height + 14.0, step_s);
+  rows.body += time_axis(span, rows.height + 14.0, step_s);
   rows.height += 18.0;
   return rows;
 }
@@ -161,17 +169,20 @@ std::map<LinkKey, Row> busiest_by_kind(const RunView& view) {
   return rows;
 }
 
-std::string heat_row(const Row& row, double y) {
+std::string heat_row(std::string_view name, const Row& row, double step_s, double y) {
   std::string body;
-  const double width = kSpan / static_cast<double>(kColumns);
+  const double width = 100.0 / static_cast<double>(kColumns);
   for (std::size_t column = 0; column < kColumns; ++column) {
     // A flow counts with its mean rate, so the sum may exceed the capacity.
     const double use = std::min(row[column], 1.0);
     if (use < 0.005) continue;
+    const double at_s = step_s * static_cast<double>(column) / static_cast<double>(kColumns);
     body += fmt::format(
-        "<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"18\" "
-        "fill=\"#D55E00\" fill-opacity=\"{:.2f}\"><title>{:.0f} %</title></rect>\n",
-        kLabels + width * static_cast<double>(column), y, width, use, 100.0 * use);
+        "<rect x=\"{0:.2f}%\" y=\"{1:.1f}\" width=\"{2:.2f}%\" height=\"18\" "
+        "fill=\"#D55E00\" fill-opacity=\"{3:.2f}\" data-tip=\"{4}\nat {5}: {6:.0f} % "
+        "used\"/>\n",
+        width * static_cast<double>(column), y, width, use, svg_escaped(name),
+        to_text(Seconds{at_s}), 100.0 * use);
   }
   return body;
 }
@@ -206,29 +217,35 @@ std::map<ParallelSet, std::uint64_t> parallel_links_of(const Cluster& cluster) {
   return parallel_links;
 }
 
+std::string_view tier_name(DeviceKind kind) {
+  for (const Tier& tier : kTiers)
+    if (tier.kind == kind) return tier.name;
+  return "";
+}
+
 std::string tier_row(const Tier& tier, std::uint64_t count, double y) {
   return fmt::format(
-      "<rect x=\"300\" y=\"{:.0f}\" width=\"200\" height=\"26\" rx=\"5\" fill=\"none\" "
-      "stroke=\"currentColor\"/>\n<text x=\"400\" y=\"{:.0f}\" text-anchor=\"middle\">{} "
+      "<rect x=\"1\" y=\"{:.0f}\" width=\"160\" height=\"26\" rx=\"5\" fill=\"none\" "
+      "stroke=\"currentColor\"/>\n<text x=\"81\" y=\"{:.0f}\" text-anchor=\"middle\">{} "
       "{}</text>\n",
       y, y + 17.0, count, tier.name);
 }
 
-// Draws a line at the side from tier to tier, with its number and text.
-std::string parallel_line(double from_y, double to_y, std::size_t number, const std::string& text) {
-  const double x = 500.0 + 26.0 * static_cast<double>(number + 1);
+// Draws a line at the side from tier to tier, with its number and, for read-outs, its text.
+std::string parallel_line(double from_y, double to_y, std::size_t number, std::string_view text) {
+  const double x = 161.0 + 26.0 * static_cast<double>(number);
   return fmt::format(
-      "<path d=\"M500 {0:.0f}H{2:.0f}V{1:.0f}H500\" fill=\"none\" stroke=\"#0072B2\"/>\n"
-      "<circle cx=\"{2:.0f}\" cy=\"{3:.0f}\" r=\"8\" fill=\"#0072B2\"/>\n<text x=\"{2:.0f}\" "
-      "y=\"{4:.0f}\" text-anchor=\"middle\" font-size=\"10\" fill=\"#fff\">{5}</text>\n"
-      "<text x=\"20\" y=\"{6:.0f}\">{5}: {7}</text>\n",
-      from_y, to_y, x, (from_y + to_y) / 2.0, (from_y + to_y) / 2.0 + 3.5, number + 1,
-      30.0 + 18.0 * static_cast<double>(number), svg_escaped(text));
+      "<path d=\"M161 {0:.0f}H{2:.0f}V{1:.0f}H161\" fill=\"none\" stroke=\"#0072B2\"/>\n"
+      "<circle cx=\"{2:.0f}\" cy=\"{3:.0f}\" r=\"9\" fill=\"#0072B2\" "
+      "data-tip=\"{6}\"/>\n<text x=\"{2:.0f}\" y=\"{4:.0f}\" text-anchor=\"middle\" "
+      "font-size=\"10\" fill=\"#fff\">{5}</text>\n",
+      from_y, to_y, x, (from_y + to_y) / 2.0, (from_y + to_y) / 2.0 + 3.5, number,
+      svg_escaped(text));
 }
 
 // ---- memory
 
-constexpr double kMemoryWidth = 900.0;
+constexpr double kMemoryWidth = 1000.0;  // stretched to the width of the page
 constexpr double kMemoryHeight = 220.0;
 constexpr double kBytesOfGib = 1073741824.0;
 
@@ -257,54 +274,71 @@ std::string area(const std::vector<MemoryPoint>& curve, std::size_t category,
   }
   path += fmt::format("L{:.1f},{:.1f}L{:.1f},{:.1f}Z", kMemoryWidth, last_y, kMemoryWidth,
                       kMemoryHeight);
-  return fmt::format("<path d=\"{}\" fill=\"{}\"/>\n", path, svg_colour(category));
+  return fmt::format("<path d=\"{}\" fill=\"{}\"/>\n", path, memory_colour(category));
+}
+
+// All stages share one scale, which includes the largest capacity.
+std::int64_t memory_scale(const std::vector<StageMemory>& stages) {
+  std::int64_t most = 1;
+  for (const StageMemory& stage : stages)
+    most = std::max({most, stage.peak.bytes, stage.capacity_bytes});
+  return most;
+}
+
+std::size_t share_named(std::string_view name) {
+  std::size_t share = 0;
+  while (share < kTimeShares && to_string(static_cast<TimeShare>(share)) != name) ++share;
+  return share;
+}
+
+std::string block_keys(const std::set<BlockKind>& used) {
+  std::vector<PageKey> keys;
+  for (const BlockKind kind : used) {
+    const BlockStyle& style = block_styles()[static_cast<std::size_t>(kind)];
+    keys.push_back({std::string(style.name), std::string(style.colour)});
+  }
+  return html_keys(keys);
 }
 
 }  // namespace
 
-std::string_view share_colour(std::string_view name) {
-  for (std::size_t share = 0; share < kTimeShares; ++share)
-    if (to_string(static_cast<TimeShare>(share)) == name) return kShareColours[share];
-  return "#BBBBBB";
+BarPart share_part(std::string_view name, double seconds, double step_s) {
+  const std::size_t share = share_named(name);
+  const bool known = share < kTimeShares;
+  return {.name = std::string(known ? kShareTitles[share] : name),
+          .colour = std::string(known ? kShareColours[share] : "#BBBBBB"),
+          .value = seconds,
+          .text = step_s > 0.0 ? fmt::format("{:.1f} %", 100.0 * seconds / step_s)
+                               : to_text(Seconds{seconds})};
 }
 
 std::string breakdown_chart(const RunView& view) {
-  const std::vector<StageBreakdown> stages = stage_breakdown(view);
   const double step_s = view.step_s();
-  if (stages.empty() || step_s <= 0.0) return "";
-  std::string body;
-  std::set<std::size_t> used;
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    body += share_row(stages[i], step_s, kRow * static_cast<double>(i));
+  if (step_s <= 0.0) return "";
+  std::vector<BarRow> rows;
+  for (const StageBreakdown& stage : stage_breakdown(view)) {
+    BarRow& row = rows.emplace_back(BarRow{.label = fmt::format("stage {}", stage.stage)});
     for (std::size_t share = 0; share < kTimeShares; ++share)
-      if (stages[i].mean.seconds[share] > 0.0) used.insert(share);
+      if (stage.mean.seconds[share] > 0.0)
+        row.parts.push_back(share_part(to_string(static_cast<TimeShare>(share)),
+                                       stage.mean.seconds[share], step_s));
   }
-  std::string keys = "<p>";
-  for (const std::size_t share : used)
-    keys += swatch(kShareColours[share], to_string(static_cast<TimeShare>(share)));
-  return keys + "</p>\n" +
-         picture("Where the time of each stage goes", kRow * static_cast<double>(stages.size()),
-                 body);
+  return bar_chart("Where the time of each stage goes", rows, step_s);
 }
 
 std::string pipeline_chart(const RunView& view) {
-  const PipelineRows rows = pipeline_rows(view);
+  const PipelineRows rows = pipeline_rows(view, {});
   if (rows.body.empty()) return "";
-  std::string keys = "<p>";
-  for (const BlockKind kind : rows.used) {
-    const BlockStyle& style = block_styles()[static_cast<std::size_t>(kind)];
-    keys += swatch(style.colour, style.name);
-  }
-  return keys + "</p>\n" +
-         picture("The pipeline: what each stage computes when", rows.height, rows.body);
+  return block_keys(rows.used) +
+         row_chart("The pipeline: what each stage computes when", rows.height, 9, rows.body);
 }
 
 std::string pipeline_picture(const RunView& view) {
-  constexpr double kTitle = 44.0;
-  constexpr double kLegend = 26.0;
+  constexpr double kTitle = 44.0, kLegend = 26.0, kMargin = 12.0;
   constexpr double kKey = 150.0;  // distance from one legend entry to the next
-  constexpr double kMargin = 12.0;
-  const PipelineRows rows = pipeline_rows(view);
+  constexpr double kLabels = 150.0, kSpan = 810.0;
+  const PipelineRows rows = pipeline_rows(
+      view, {.left = kLabels, .width = kSpan, .unit = "", .label_right = kLabels - 8.0});
   std::string body = fmt::format("<g transform=\"translate(0 {})\">\n{}</g>\n", kTitle, rows.body);
   double x = kLabels;
   const double y = kTitle + rows.height + kLegend / 2.0;
@@ -317,27 +351,29 @@ std::string pipeline_picture(const RunView& view) {
     x += kKey;
   }
   return svg_page({.title = view.facts.title,
-                   .width = kWidth + kMargin,
+                   .width = kLabels + kSpan + kMargin,
                    .height = kTitle + rows.height + kLegend + kMargin,
                    .body = body});
 }
 
 std::string link_heat_map(const RunView& view) {
   if (view.timeline.flows.empty() || view.timeline.makespan_s <= 0.0) return "";
+  const double step_s = view.timeline.makespan_s;
   std::string body;
+  std::size_t letters = 0;
   double y = 0.0;
   for (const auto& [key, row] : busiest_by_kind(view)) {
-    body += label(y + 14.0,
-                  fmt::format("{} {}", to_string(key.first), to_text(BytesPerSecond{key.second})));
+    const std::string name =
+        fmt::format("{} {}", to_string(key.first), to_text(BytesPerSecond{key.second}));
+    body += label({}, y + 14.0, name);
     body += fmt::format(
-        "<rect x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"18\" "
-        "fill=\"none\" stroke=\"currentColor\" stroke-opacity=\"0.2\"/>\n",
-        kLabels, y, kSpan);
-    body += heat_row(row, y);
+        "<rect class=\"frame\" x=\"0\" y=\"{:.1f}\" width=\"100%\" height=\"18\"/>\n", y);
+    body += heat_row(name, row, step_s, y);
+    letters = std::max(letters, name.size());
     y += kRow;
   }
-  return picture("Use of the busiest link of each kind over the step", y + 18.0,
-                 body + time_axis(y + 14.0, view.timeline.makespan_s));
+  return row_chart("Use of the busiest link of each kind over the step", y + 18.0, letters,
+                   body + time_axis({}, y + 14.0, step_s));
 }
 
 std::string topology_chart(const Cluster& cluster) {
@@ -352,54 +388,89 @@ std::string topology_chart(const Cluster& cluster) {
     middle[tier.kind] = y + 13.0;
     y += 44.0;
   }
+  TextTable table({"line", "from", "to", "link", "links", "each way"});
   std::size_t number = 0;
   for (const auto& [set, links] : parallel_links_of(cluster)) {
     const auto& [from, to, kind, capacity] = set;
-    const std::string text = fmt::format("{} x {}, {} each way", links, to_string(kind),
-                                         to_text(BytesPerSecond{capacity}));
-    body += parallel_line(middle[from] - 4.0, middle[to] + 4.0, number++, text);
+    const std::string rate = to_text(BytesPerSecond{capacity});
+    body += parallel_line(middle[from] - 4.0, middle[to] + 4.0, ++number,
+                          fmt::format("{} x {}, {} each way", links, to_string(kind), rate));
+    table.row({fmt::format("{}", number), std::string(tier_name(from)), std::string(tier_name(to)),
+               std::string(to_string(kind)), fmt::format("{}", links), rate});
   }
-  const double height = std::max(y, 30.0 + 18.0 * static_cast<double>(number));
-  return picture("The cluster: how many of each device, and what joins them", height, body);
+  const double width = 161.0 + 26.0 * static_cast<double>(number) + 14.0;
+  return fmt::format(
+             "<div class=\"scroll\"><svg class=\"chart\" role=\"img\" width=\"{0:.0f}\" "
+             "height=\"{1:.0f}\" style=\"width:{0:.0f}px\" data-chart>\n<title>The cluster: how "
+             "many of each device, and what joins them</title>\n{2}</svg></div>\n",
+             width, y, body) +
+         html_table(table);
 }
 
-// All stages share one scale, which includes the largest capacity.
-std::int64_t memory_scale(const std::vector<StageMemory>& stages) {
-  std::int64_t most = 1;
-  for (const StageMemory& stage : stages)
-    most = std::max({most, stage.peak.bytes, stage.capacity_bytes});
-  return most;
-}
-
-std::string memory_chart(const RunView& view, const StageMemory& stage, std::int64_t most_bytes) {
-  const MemoryScale scale{.step_s = std::max(view.timeline.makespan_s, 1e-12),
-                          .most_bytes = static_cast<double>(most_bytes)};
+std::string memory_chart(const RunView& view, const std::vector<StageMemory>& stages,
+                         std::size_t number) {
+  const StageMemory& stage = stages[number];
+  const double step_s = std::max(view.timeline.makespan_s, 1e-12);
+  const ChartScale axis =
+      linear_scale("GiB", static_cast<double>(memory_scale(stages)) / kBytesOfGib);
+  const MemoryScale scale{.step_s = step_s, .most_bytes = axis.most * kBytesOfGib};
   const auto curve = view.memory_curve_of(stage.rank_class);
-  std::string svg = fmt::format(
-      "<svg viewBox=\"0 -12 {:.0f} {:.0f}\" role=\"img\" fill=\"currentColor\">\n"
-      "<title>Memory of stage {} over the step; at most {:.2f} GiB</title>\n",
-      kMemoryWidth, kMemoryHeight + 14.0, stage.stage,
-      static_cast<double>(stage.peak.bytes) / kBytesOfGib);
+  std::string areas, body;
   for (std::size_t category = view.workload.categories.size(); category-- > 0;)
-    svg += area(curve, category, scale);
+    areas += area(curve, category, scale);
+  for (const ChartTick& tick : axis.ticks) {
+    const double y = scale.y(tick.value * kBytesOfGib);
+    body += label({}, y + 4.0, tick.text + " GiB");
+    body += fmt::format("<line class=\"grid\" x2=\"100%\" y1=\"{0:.1f}\" y2=\"{0:.1f}\"/>\n", y);
+  }
+  body += fmt::format(
+      "<svg width=\"100%\" height=\"{0:.0f}\" viewBox=\"0 0 {1:.0f} {0:.0f}\" "
+      "preserveAspectRatio=\"none\">\n{2}</svg>\n",
+      kMemoryHeight, kMemoryWidth, areas);
   if (stage.capacity_bytes > 0) {
     const double y = scale.y(static_cast<double>(stage.capacity_bytes));
-    svg += fmt::format(
-        "<line x1=\"0\" x2=\"{:.0f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"currentColor\" "
-        "stroke-dasharray=\"6 4\"/>\n<text x=\"4\" y=\"{:.1f}\" font-size=\"11\">{:.1f} "
-        "GiB</text>\n",
-        kMemoryWidth, y, y, y - 3.0, static_cast<double>(stage.capacity_bytes) / kBytesOfGib);
+    body += fmt::format(
+        "<line x2=\"100%\" y1=\"{0:.1f}\" y2=\"{0:.1f}\" stroke=\"currentColor\" "
+        "stroke-dasharray=\"6 4\"/>\n<text class=\"halo\" x=\"100%\" dx=\"-4\" y=\"{1:.1f}\" "
+        "text-anchor=\"end\">capacity {2:.1f} GiB</text>\n",
+        y, y + 14.0, static_cast<double>(stage.capacity_bytes) / kBytesOfGib);
   }
-  return svg + "</svg>\n";
+  return row_chart(fmt::format("Memory of stage {} over the step; at most {:.2f} GiB", stage.stage,
+                               static_cast<double>(stage.peak.bytes) / kBytesOfGib),
+                   kMemoryHeight + 20.0, 7,
+                   body + time_axis({}, kMemoryHeight + 16.0, view.timeline.makespan_s),
+                   fmt::format(" data-memory=\"{}\"", number));
 }
 
-std::string memory_legend(const std::vector<std::string>& categories) {
-  std::string html = "<p>";
-  for (std::size_t category = 0; category < categories.size(); ++category) {
-    html += fmt::format("<span style=\"color:{}\">&#9632;</span> {} &nbsp; ", svg_colour(category),
-                        svg_escaped(categories[category]));
+// As svg_colour(), without the black that a dark page hides.
+std::string_view memory_colour(std::size_t category) {
+  return svg_colour(category < 6 ? category : category + 1);
+}
+
+std::string memory_keys(const std::vector<std::string>& categories) {
+  std::vector<PageKey> keys;
+  for (std::size_t category = 0; category < categories.size(); ++category)
+    keys.push_back({categories[category], std::string(memory_colour(category))});
+  return html_keys(keys);
+}
+
+std::string memory_parts_chart(const RunView& view, const std::vector<StageMemory>& stages) {
+  std::vector<BarRow> rows;
+  for (const StageMemory& stage : stages) {
+    BarRow& row = rows.emplace_back(BarRow{
+        .label = fmt::format("stage {}", stage.stage),
+        .total = fmt::format("{:.1f} GiB", static_cast<double>(stage.peak.bytes) / kBytesOfGib)});
+    for (std::size_t category = 0; category < stage.peak.by_category.size(); ++category) {
+      const double gib = static_cast<double>(stage.peak.by_category[category]) / kBytesOfGib;
+      if (gib > 0.0)
+        row.parts.push_back({.name = view.workload.categories[category],
+                             .colour = std::string(memory_colour(category)),
+                             .value = gib,
+                             .text = fmt::format("{:.1f} GiB", gib)});
+    }
   }
-  return html + "</p>\n";
+  return bar_chart("What fills the memory of each stage at its peak", rows,
+                   static_cast<double>(memory_scale(stages)) / kBytesOfGib);
 }
 
 }  // namespace trainyard

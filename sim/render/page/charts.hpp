@@ -1,22 +1,24 @@
-// The static charts of a report page, as SVG elements in the colour of the surrounding text.
+// The static charts of a run for pages: SVG elements in the colour of the surrounding text.
 //
 // Each chart has a title for readers who cannot see it; the tables of the page hold the same
 // figures.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "sim/render/page/plots.hpp"
 #include "sim/report/run_view.hpp"
 #include "sim/report/stage_summary.hpp"
 
 namespace trainyard {
 
-// Returns the colour of a share of the breakdown by its name ("exposed_tensor"); grey for an
-// unknown name.
-[[nodiscard]] std::string_view share_colour(std::string_view name);
+// A share of the breakdown by its name ("exposed_tensor") as a part of a bar: its title and colour,
+// and as text its share of the step or, where `step_s` is 0, its time. An unknown name is grey.
+[[nodiscard]] BarPart share_part(std::string_view name, double seconds, double step_s);
 
 // One bar per stage: the shares of the step (sim/timeline/breakdown.hpp), with a legend.
 [[nodiscard]] std::string breakdown_chart(const RunView& view);
@@ -33,22 +35,24 @@ namespace trainyard {
 [[nodiscard]] std::string link_heat_map(const RunView& view);
 
 // The cluster from its GPUs up to the highest switches: the number of each device, and the links
-// between the tiers.
+// between the tiers, which a table lists.
 [[nodiscard]] std::string topology_chart(const Cluster& cluster);
 
-// The memory of one stage over the step, stacked by category, as one <svg>. `most_bytes` is the
-// upper limit of the axis. A dashed line shows the GPU's capacity.
+// The peak memory of each stage by category: one bar per stage, up to the largest capacity.
+[[nodiscard]] std::string memory_parts_chart(const RunView& view,
+                                             const std::vector<StageMemory>& stages);
+
+// The memory of stages[number] over the step, stacked by category. All stages have one scale, which
+// goes up to the highest peak or capacity. A dashed line shows the GPU's capacity.
 //
-//    std::string html = memory_legend(view.workload.categories);
-//    for (const StageMemory& stage : stage_memory(view)) html += memory_chart(view, stage, most);
-[[nodiscard]] std::string memory_chart(const RunView& view, const StageMemory& stage,
-                                       std::int64_t most_bytes);
+//    const std::vector<StageMemory> stages = stage_memory(view);
+//    std::string html = memory_keys(view.workload.categories) + memory_chart(view, stages, 0);
+[[nodiscard]] std::string memory_chart(const RunView& view, const std::vector<StageMemory>& stages,
+                                       std::size_t number);
 
-// Returns the upper limit of the axis for the charts of all stages, so that they are comparable:
-// the highest peak or capacity, in bytes.
-[[nodiscard]] std::int64_t memory_scale(const std::vector<StageMemory>& stages);
-
-// Returns a paragraph that maps colours to categories.
-[[nodiscard]] std::string memory_legend(const std::vector<std::string>& categories);
+// Maps the colours of memory charts to categories.
+[[nodiscard]] std::string memory_keys(const std::vector<std::string>& categories);
+// The colour of a category in these charts.
+[[nodiscard]] std::string_view memory_colour(std::size_t category);
 
 }  // namespace trainyard

@@ -10,6 +10,8 @@
 
 #include "sim/render/page/blocks.hpp"
 #include "sim/render/page/charts.hpp"
+#include "sim/render/page/document.hpp"
+#include "sim/render/page/elements.hpp"
 #include "sim/render/svg.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/path_summary.hpp"
@@ -104,139 +106,260 @@ Json curve_json(const RunView& view, const StageMemory& stage) {
           {"gib", values}};
 }
 
-std::string section(std::string_view id, std::string_view title, const std::string& body) {
-  if (body.empty()) return "";
-  return fmt::format("<section id=\"{}\">\n<h2>{}</h2>\n{}</section>\n", id, svg_escaped(title),
-                     body);
-}
+std::string gib(std::int64_t bytes) { return to_text(Bytes{static_cast<double>(bytes)}); }
 
-std::string text_block(const std::string& text) {
-  return text.empty() ? "" : "<pre>" + html_escaped(text) + "</pre>\n";
-}
+// ---- what was simulated, and the answer in short
 
-// Returns a picture with its figures as text below, for readers who need exact values or cannot see
-// the picture.
-std::string with_figures(const std::string& picture, const std::string& text) {
-  if (text.empty()) return picture;
-  return picture + "<details><summary>The same in figures</summary>\n" + text_block(text) +
-         "</details>\n";
+std::string setup(const RunView& view) {
+  std::vector<PageFact> facts;
+  for (const SetupLine& line : view.facts.setup) facts.push_back({line.name, line.text});
+  if (facts.empty()) facts.push_back({"GPUs", fmt::format("{}", view.workload.ranks.size())});
+  if (const std::string limit = limit_sentence(view); !limit.empty())
+    facts.push_back({"limit", limit});
+  return html_facts(facts);
 }
 
 std::string verdict(const RunView& view) {
   const std::vector<StageMemory> stages = stage_memory(view);
   const StageMemory* worst = worst_stage(stages);
-  const bool fits = worst == nullptr || worst->fits;
-  return fmt::format("<p class=\"verdict {}\">{}</p>\n", fits ? "fits" : "fails",
-                     svg_escaped(verdict_line(view)));
+  const std::optional<HostMemory> host = host_memory(view);
+  if (worst == nullptr || worst->capacity_bytes == 0)
+    return html_verdict("It is not known whether it fits: the GPUs' memory is not given.", true);
+  if (!worst->fits)
+    return html_verdict(
+        fmt::format("It does not fit: stage {} needs more than its GPU has.", worst->stage), false);
+  if (host && !host->fits)
+    return html_verdict(
+        fmt::format("It does not fit: node {} needs more host memory than it has.", host->node),
+        false);
+  return html_verdict("It fits the memory of its GPUs.", true);
 }
 
-std::string card(std::string_view name, const std::string& value) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd></div>\n", svg_escaped(name), svg_escaped(value));
+PageCard memory_card(const StageMemory& worst) {
+  PageCard card{.name = "peak memory", .value = gib(worst.peak.bytes)};
+  if (worst.capacity_bytes > 0)
+    card.notes.push_back(
+        fmt::format("of {} on the fullest stage ({})", gib(worst.capacity_bytes), worst.stage));
+  return card;
 }
 
-// Returns the key figures as large cards. A bare workload has fewer of them.
+// A figure with the published one, if there is one.
+PageCard figure_card(const FigureLine& line, std::string name) {
+  PageCard card{.name = std::move(name), .value = line.predicted};
+  if (!line.published.empty())
+    card.notes.push_back(
+        fmt::format("published: {} (predicted {})", line.published, line.difference));
+  return card;
+}
+
+bool is_in_cards(const FigureLine& line) {
+  return line.figure == "step_time_s" || line.figure == "mfu";
+}
+
+// Returns the cards that answer first: step time, MFU, memory. The section on speed has the other
+// figures.
 std::string cards(const RunView& view) {
-  const Figures key = figures(view);
-  std::string html =
-      "<dl class=\"cards\">\n" + card("step time", to_text(Seconds{key.step_time_s}));
-  for (const Utilisation& row : key.utilisation) {
-    if (row.attention != view.facts.flops_convention) continue;
-    const bool alone = view.facts.peaks.size() == 1;
-    html += card(alone ? "MFU" : fmt::format("MFU ({} peak)", row.peak.precision),
-                 fmt::format("{:.1f} %", 100.0 * row.mfu));
+  std::vector<PageCard> cards;
+  for (const FigureLine& line : figure_lines(view)) {
+    if (!is_in_cards(line)) continue;
+    const bool is_step = line.figure == "step_time_s";
+    PageCard card = figure_card(line, is_step ? "step time" : "MFU");
+    if (!is_step) card.notes.push_back(line.title);
+    if (is_step && view.facts.steps > 1.0)
+      card.notes.push_back(fmt::format("the mean of {} steps", view.facts.steps));
+    if (is_step && view.facts.measured_error)
+      card.notes.push_back("like runs: " + error_sentence(*view.facts.measured_error));
+    cards.push_back(std::move(card));
   }
-  if (key.model_tflops_per_gpu)
-    html += card("TFLOP/s per GPU", fmt::format("{:.1f}", *key.model_tflops_per_gpu));
-  if (key.tokens_per_s_per_gpu)
-    html += card("tokens/s per GPU", fmt::format("{:.4g}", *key.tokens_per_s_per_gpu));
   const std::vector<StageMemory> stages = stage_memory(view);
   if (const StageMemory* worst = worst_stage(stages); worst != nullptr)
-    html += card("peak memory", to_text(Bytes{static_cast<double>(worst->peak.bytes)}));
-  html += card("GPUs", fmt::format("{}", view.workload.ranks.size()));
-  return html + "</dl>\n";
+    cards.push_back(memory_card(*worst));
+  return html_cards(cards);
+}
+
+// ---- does it fit?
+
+std::string stages_memory(const RunView& view) {
+  const std::vector<StageMemory> stages = stage_memory(view);
+  if (stages.empty()) return "";
+  std::string html = memory_parts_chart(view, stages) + html_table(memory_table(view));
+  if (const std::optional<HostMemory> host = host_memory(view))
+    html += html_paragraph(fmt::format(
+        "The host of node {} holds {}{}.", host->node, gib(host->bytes),
+        host->capacity_bytes > 0 ? " of its " + gib(host->capacity_bytes) : std::string()));
+  return html;
 }
 
 // Shows at most kMostCharts stages, evenly spaced.
-std::string memory(const RunView& view) {
+std::string memory_over_time(const RunView& view) {
   constexpr std::size_t kMostCharts = 8;
   const std::vector<StageMemory> stages = stage_memory(view);
   if (stages.empty()) return "";
-  std::string html = memory_legend(view.workload.categories);
-  html += "<div id=\"memory-live\" hidden></div>\n<div id=\"memory-still\">\n";
+  std::string html = memory_keys(view.workload.categories);
   const std::size_t step = (stages.size() + kMostCharts - 1) / kMostCharts;
-  for (std::size_t i = 0; i < stages.size(); i += step) {
-    html += fmt::format("<h3>Stage {}: {} at {}</h3>\n", stages[i].stage,
-                        to_text(Bytes{static_cast<double>(stages[i].peak.bytes)}),
-                        to_text(Seconds{stages[i].peak.at_s}));
-    html += memory_chart(view, stages[i], memory_scale(stages));
-  }
-  return with_figures(html + "</div>\n", memory_section(view));
+  for (std::size_t i = 0; i < stages.size(); i += step)
+    html += fmt::format("<h4>Stage {}</h4>\n", stages[i].stage) + memory_chart(view, stages, i);
+  return html;
 }
 
-std::string timeline() {
-  return "<p id=\"timeline-note\">The timeline needs a script to be drawn; the pipeline above is "
-         "its still form.</p>\n"
-         "<div class=\"tools\" hidden><button data-zoom=\"in\">zoom in</button> <button "
-         "data-zoom=\"out\">zoom out</button> <button data-zoom=\"left\">&larr;</button> <button "
-         "data-zoom=\"right\">&rarr;</button> <button data-zoom=\"all\">whole step</button></div>\n"
-         "<p id=\"timeline-keys\"></p>\n"
-         "<canvas id=\"timeline-canvas\" role=\"img\" aria-label=\"Timeline of one rank of each "
-         "stage; the same figures are in the tables of this page\" tabindex=\"0\"></canvas>\n"
-         "<p id=\"timeline-here\" aria-live=\"polite\">&nbsp;</p>\n";
+// ---- how fast is it?
+
+std::string speed(const RunView& view) {
+  std::vector<FigureLine> lines = figure_lines(view);
+  std::erase_if(lines, is_in_cards);
+  const RunFacts& facts = view.facts;
+  const bool compared =
+      std::ranges::any_of(lines, [](const FigureLine& line) { return !line.published.empty(); });
+  std::string html = html_table(figures_table(lines, compared));
+  if (!facts.published.empty()) {
+    if (!facts.published_source.empty())
+      html += html_paragraph("Published: " + facts.published_source);
+    if (!facts.published_note.empty()) html += html_paragraph("Note: " + facts.published_note);
+  }
+  return html;
 }
+
+// ---- what limits it?
+
+std::string critical_path_part(const RunView& view) {
+  const PathSummary path = path_summary(view);
+  if (path.causes.empty()) return "";
+  return html_paragraph(path_sentence(path)) + html_table(causes_table(path)) +
+         html_details("How much later could operations end?", html_table(slack_table(path)));
+}
+
+// ---- what would help?
 
 // Returns a table of what each what-if would save, with bars.
 std::string gain_bars(std::span<const PageGain> rows) {
-  if (rows.empty()) return "";
   double most = 1e-12;
   for (const PageGain& row : rows) most = std::max(most, row.saving);
-  std::string html = "<table>\n<tr><th>if</th><th>step</th><th>saves</th><th></th></tr>\n";
-  for (const PageGain& row : rows) {
-    html += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{:.1f} %</td><td class=\"bar\"><i "
-        "style=\"width:{:.1f}%\"></i></td></tr>\n",
-        svg_escaped(row.name), to_text(Seconds{row.step_time_s}), 100.0 * row.saving,
-        100.0 * std::max(row.saving, 0.0) / most);
+  TextTable table({"if", "step", "saves", ""});
+  for (const PageGain& row : rows)
+    table.row({row.name, to_text(Seconds{row.step_time_s}),
+               fmt::format("{:.1f} %", 100.0 * row.saving), bar(row.saving / most)});
+  return html_table(table);
+}
+
+// ---- show me
+
+std::string timeline() {
+  return "<p id=\"timeline-note\">A script draws the timeline; without one the pipeline above is "
+         "its still form.</p>\n"
+         "<div class=\"tools\" hidden><button data-zoom=\"in\">Zoom in</button> <button "
+         "data-zoom=\"out\">Zoom out</button> <button data-zoom=\"left\" aria-label=\"Move "
+         "left\">&larr;</button> <button data-zoom=\"right\" aria-label=\"Move "
+         "right\">&rarr;</button> <button data-zoom=\"all\">Whole step</button></div>\n"
+         "<p id=\"timeline-keys\" class=\"keys\"></p>\n"
+         "<canvas id=\"timeline-canvas\" role=\"img\" aria-label=\"Timeline of one rank of each "
+         "stage; the tables of this page have its figures\" tabindex=\"0\"></canvas>\n";
+}
+
+PagePart show_me(const RunView& view) {
+  return {.id = "show",
+          .title = "Show me",
+          .parts = {{"pipeline", "Pipeline", pipeline_chart(view)},
+                    {"timeline", "Timeline", timeline()},
+                    {"links", "Links", link_heat_map(view) + html_table(links_table(view))},
+                    {"communication", "Calls of collectives", html_table(collectives_table(view))},
+                    {"placement", "Placement of groups", html_table(placement_table(view))},
+                    {"topology", "Cluster", topology_chart(view.cluster)}}};
+}
+
+// ---- how sure is it?
+
+std::string costs(const RunView& view) {
+  const CostSummary summary = cost_summary(view);
+  if (summary.busy_s <= 0.0) return "";
+  // From the best source to the least.
+  constexpr std::array<std::string_view, provenances> kColours{"#009E73", "#56B4E9", "#E69F00",
+                                                               "#D55E00"};
+  BarRow row{.label = "kernel time"};
+  for (std::size_t i = 0; i < provenances; ++i) {
+    if (summary.share[i] <= 0.0) continue;
+    row.parts.push_back({.name = std::string(to_string(static_cast<Provenance>(i))),
+                         .colour = std::string(kColours[i]),
+                         .value = summary.share[i],
+                         .text = percent(summary.share[i])});
   }
-  return html + "</table>\n";
+  TextTable table({"kernel that is worth measuring", "share", "known from"});
+  for (const KernelUse& use : summary.worth_measuring)
+    table.row({to_text(view.workload.kernels.at(use.kernel)), percent(use.share),
+               std::string(to_string(use.provenance))});
+  return bar_chart("Where the durations of kernels come from", {row}, 1.0) + html_table(table);
 }
 
-std::string scenario(const RunView& view) {
-  if (view.facts.scenario.is_null()) return "";
-  return "<details><summary>The scenario, with every default</summary>\n" +
-         text_block(view.facts.scenario.dump(2)) + "</details>\n";
+std::string approximations(const RunView& view) {
+  std::vector<std::string> lines;
+  for (const Approximation& one : view.facts.approximations)
+    lines.push_back(fmt::format("{} x {}: {}", one.count, one.name, one.sentence));
+  return html_list(lines);
 }
 
-std::string sections(const PageRequest& request) {
+std::string own_files(const RunView& view) {
+  std::vector<std::string> lines;
+  for (const OwnDataFile& own : view.facts.own_files)
+    lines.push_back(fmt::format("{} {}: {}{}", own.kind, own.name, own.file,
+                                own.replaces ? " (replaces the shipped one)" : ""));
+  return html_list(lines);
+}
+
+PagePart how_sure(const RunView& view) {
+  const RunFacts& facts = view.facts;
+  const std::string scenario =
+      facts.scenario.is_null()
+          ? ""
+          : html_details("The scenario, with every default",
+                         "<pre>" + html_escaped(facts.scenario.dump(2)) + "</pre>\n");
+  return {.id = "notes",
+          .title = "What does it rest on?",
+          .parts = {{"costs", "Durations of kernels", costs(view)},
+                    {"files", "Data files that were not shipped", own_files(view)},
+                    {"assumptions", "Assumptions of the scenario", html_list(facts.assumptions)},
+                    {"defaults", "Defaults of the framework", html_list(facts.defaults)},
+                    {"approximations", "Approximations", approximations(view)},
+                    {"scenario", "Scenario", scenario}}};
+}
+
+std::vector<PagePart> parts(const PageRequest& request) {
   const RunView& view = request.view;
-  return section("figures", "Key figures", cards(view) + text_block(figures_section(view))) +
-         section("breakdown", "Where the time goes",
-                 with_figures(breakdown_chart(view), breakdown_section(view))) +
-         section("pipeline", "Pipeline", pipeline_chart(view)) +
-         section("timeline", "Timeline", timeline()) +
-         section("memory", "Memory over time", memory(view)) +
-         section("links", "Links", with_figures(link_heat_map(view), links_section(view))) +
-         section("communication", "Communication",
-                 text_block(collectives_section(view)) + text_block(placement_section(view))) +
-         section("topology", "Cluster", topology_chart(view.cluster)) +
-         section("path", "Critical path", text_block(path_section(view))) +
-         section("sensitivities", "What would make it shorter", gain_bars(request.gains)) +
-         section("costs", "How well the durations are known", text_block(costs_section(view))) +
-         section("notes", "Assumptions and approximations", text_block(notes_section(view))) +
-         section("scenario", "Scenario", scenario(view));
-}
-
-// Prints JSON for a script element. The text may contain no "<", which could end the element or
-// begin a comment in which the end tag would not count ("<!--<script>"; HTML, restrictions on the
-// contents of script elements).
-std::string script_json(const Json& json) {
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
-    text.replace(at, 1, "\\u003c");
-  return text;
+  return {{"sensitivities", "What would make it shorter?", gain_bars(request.gains)},
+          memory_part(view),
+          {"figures", "How fast is it?", speed(view)},
+          {"limits",
+           "What limits it?",
+           "",
+           {{"breakdown", "Where the time goes",
+             breakdown_chart(view) + html_details("The same in figures, % of the step",
+                                                  html_table(breakdown_table(view)))},
+            {"path", "Critical path", critical_path_part(view)}}},
+          show_me(view),
+          how_sure(view)};
 }
 
 }  // namespace
+
+std::string run_lead(const RunView& view) { return setup(view) + verdict(view) + cards(view); }
+
+PagePart memory_part(const RunView& view) {
+  return {"fits",
+          "Does it fit?",
+          stages_memory(view),
+          {{"memory", "Memory over time", memory_over_time(view)}}};
+}
+
+Json memory_data(const RunView& view) {
+  Json data{{"step_s", view.timeline.makespan_s},
+            {"memory", Json::array()},
+            {"categories", Json::array()}};
+  for (std::size_t category = 0; category < view.workload.categories.size(); ++category) {
+    data["categories"].push_back(
+        {{"name", view.workload.categories[category]}, {"colour", memory_colour(category)}});
+  }
+  for (const StageMemory& stage : stage_memory(view))
+    data["memory"].push_back(curve_json(view, stage));
+  return data;
+}
 
 Json page_data(const RunView& view) {
   // Bars of single operations are the first choice, then bars per microbatch. If these are too many
@@ -246,42 +369,24 @@ Json page_data(const RunView& view) {
   if (joined) lanes = lanes_in(view, Detail::Microbatch);
   while (lanes.size() > 2 && count(lanes) > kMostBlocks)
     lanes.erase(lanes.begin() + static_cast<std::ptrdiff_t>(lanes.size() / 2));
-  Json data{{"step_s", view.timeline.makespan_s},
-            {"joined", joined},
-            {"names", view.workload.names},
-            {"kinds", Json::array()},
-            {"lanes", Json::array()},
-            {"memory", Json::array()},
-            {"categories", Json::array()}};
+  Json data = memory_data(view);
+  data["joined"] = joined;
+  data["names"] = view.workload.names;
+  data["kinds"] = Json::array();
+  data["lanes"] = Json::array();
   for (const BlockStyle& style : block_styles())
-    data["kinds"].push_back({{"name", style.name}, {"colour", style.colour}});
+    data["kinds"].push_back(
+        {{"name", style.name}, {"colour", style.colour}, {"text", text_colour_on(style.colour)}});
   for (const Lane& lane : lanes) data["lanes"].push_back(lane_json(view, lane));
-  for (std::size_t category = 0; category < view.workload.categories.size(); ++category) {
-    data["categories"].push_back(
-        {{"name", view.workload.categories[category]}, {"colour", svg_colour(category)}});
-  }
-  for (const StageMemory& stage : stage_memory(view))
-    data["memory"].push_back(curve_json(view, stage));
   return data;
 }
 
 std::string report_page(const PageRequest& request) {
-  const std::string title = svg_escaped(
-      request.view.facts.title.empty() ? "One training step" : request.view.facts.title);
-  std::string html =
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta "
-      "name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-      title + "</title>\n<style>\n";
-  html += page_style();
-  html += chart_library_style();
-  html += "</style>\n</head>\n<body>\n<main>\n<h1>" + title + "</h1>\n" + verdict(request.view);
-  html += sections(request) + "</main>\n<script type=\"application/json\" id=\"page-data\">";
-  html += script_json(page_data(request.view));
-  html += "</script>\n<script>\n";
-  html += chart_library_script();
-  html += "\n</script>\n<script>\n";
-  html += page_script();
-  return html + "</script>\n</body>\n</html>\n";
+  const RunView& view = request.view;
+  return page_document({.title = view.facts.title.empty() ? "One training step" : view.facts.title,
+                        .lead = run_lead(view),
+                        .parts = parts(request),
+                        .data = page_data(view)});
 }
 
 }  // namespace trainyard

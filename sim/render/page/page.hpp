@@ -1,11 +1,11 @@
-// A report on one run as one HTML page. The file opens from disk without a network, in light and
-// dark mode, on paper and on a phone.
+// A report on one run as one HTML page (document.hpp). It begins with what was simulated and the
+// answer; then each section answers a question: what would make it shorter, does it fit, how fast
+// is it, what limits it, show me, what does it rest on.
 //
 //    write_file("report.html", report_page({.view = run.view(), .gains = rows}));
 //
 // The charts are static SVG, so the page is readable without a script. A script adds a timeline
-// that zooms and, if uPlot was available when Trainyard was built, memory curves that show values
-// under the pointer.
+// that zooms, and values at the pointer.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/render/page/document.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {
@@ -31,9 +32,17 @@ struct PageRequest {
 // Returns the HTML document.
 [[nodiscard]] std::string report_page(const PageRequest& request);
 
+// Parts of that page for other pages on a run: what was simulated and the answer; and the memory of
+// each stage, whose curves need memory_data().
+[[nodiscard]] std::string run_lead(const RunView& view);
+[[nodiscard]] PagePart memory_part(const RunView& view);
+
+// Returns the memory curves as JSON: the keys "step_s", "memory" and "categories" of page_data().
+[[nodiscard]] nlohmann::json memory_data(const RunView& view);
+
 // Returns the timeline's blocks and the memory curves as JSON, for the script of the page:
 //
-//    {"step_s": 13.2, "names": [...], "kinds": [{"name", "colour"}],
+//    {"step_s": 13.2, "names": [...], "kinds": [{"name", "colour", "text"}],
 //     "lanes": [{"title", "streams": [...], "blocks": [[start_ns, length_ns, kind, stream,
 //                microbatch, layer, name, operations], ...]}],
 //     "memory": [{"title", "capacity_gib", "time_s": [...], "gib": [[...] per category]}],
@@ -43,13 +52,5 @@ struct PageRequest {
 // microbatch are joined ("joined"), and of many stages only some are shown. A memory curve has at
 // most 1,000 points; each is the highest of the points that it replaces.
 [[nodiscard]] nlohmann::json page_data(const RunView& view);
-
-// Style and script of a page, and those of uPlot if it was available to the build. CMake generates
-// them from assets/ (assets.cpp.in).
-[[nodiscard]] std::string_view page_style();
-[[nodiscard]] std::string_view page_script();
-// Empty in a build without uPlot: the page then has only its static charts.
-[[nodiscard]] std::string_view chart_library_style();
-[[nodiscard]] std::string_view chart_library_script();
 
 }  // namespace trainyard

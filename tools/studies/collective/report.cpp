@@ -210,15 +210,17 @@ void add_measured(std::vector<std::string>& cells, const CollectiveRow& row,
   cells.push_back(signed_percent(row.time_s / time->time_s - 1.0));
 }
 
-std::string agreement_text(const AlgorithmStudy& algorithm, const MeasuredTimes& measured) {
+}  // namespace
+
+std::string agreement_line(const AlgorithmStudy& algorithm, const MeasuredTimes& measured) {
   const Agreement agreement = agreement_of(algorithm, measured);
-  if (agreement.sizes == 0) return "  the log has none of the requested sizes\n";
-  return fmt::format("  against {}: mean absolute error {} over {} sizes, bias {}\n", measured.file,
+  if (agreement.sizes == 0) return "the log has none of the requested sizes";
+  return fmt::format("against {}: mean absolute error {} over {} sizes, bias {}", measured.file,
                      percent(agreement.mape), agreement.sizes, signed_percent(agreement.bias));
 }
 
-std::string table_of(const CollectiveStudy& study, const AlgorithmStudy& algorithm,
-                     const MeasuredTimes* measured) {
+TextTable algorithm_table(const CollectiveStudy& study, const AlgorithmStudy& algorithm,
+                          const MeasuredTimes* measured) {
   const bool chooses = std::any_of(algorithm.rows.begin(), algorithm.rows.end(),
                                    [](const CollectiveRow& row) { return !row.choice.empty(); });
   std::vector<std::string> titles{"size (B)", "count",        "type",         "redop",
@@ -243,11 +245,10 @@ std::string table_of(const CollectiveStudy& study, const AlgorithmStudy& algorit
     if (chooses) cells.push_back(row.choice);
     table.row(std::move(cells));
   }
-  return fmt::format("{}\n{}{}\n", algorithm.algorithm, table.text(),
-                     measured != nullptr ? agreement_text(algorithm, *measured) : "");
+  return table;
 }
 
-std::string winners_text(const CollectiveStudy& study) {
+TextTable winners_table(const CollectiveStudy& study) {
   TextTable table({"size", "quickest", "time (us)", "bottleneck", "next", "slower by"});
   for (std::size_t i = 0; const Winner& winner : winners(study)) {
     const CollectiveRow& best = study.algorithms[winner.algorithm].rows[i];
@@ -258,18 +259,34 @@ std::string winners_text(const CollectiveStudy& study) {
                next ? percent(next->rows[i].time_s / best.time_s - 1.0) : "-"});
     ++i;
   }
-  return "Quickest by size\n" + table.text() + "\n";
+  return table;
+}
+
+std::vector<std::string> crossover_lines(const CollectiveStudy& study) {
+  std::vector<std::string> lines;
+  for (const Crossover& at : crossovers(study)) {
+    lines.push_back(fmt::format("{} overtakes {} at about {} (between {} and {})",
+                                study.algorithms[at.to].algorithm,
+                                study.algorithms[at.from].algorithm, to_text(Bytes{at.bytes}),
+                                size_text(at.below), size_text(at.above)));
+  }
+  if (lines.empty()) lines.emplace_back("none: one algorithm is the quickest at every size");
+  return lines;
+}
+
+namespace {
+
+std::string table_of(const CollectiveStudy& study, const AlgorithmStudy& algorithm,
+                     const MeasuredTimes* measured) {
+  return fmt::format("{}\n{}{}\n", algorithm.algorithm,
+                     algorithm_table(study, algorithm, measured).text(),
+                     measured != nullptr ? "  " + agreement_line(algorithm, *measured) + "\n" : "");
 }
 
 std::string crossovers_text(const CollectiveStudy& study) {
-  std::string text;
-  for (const Crossover& at : crossovers(study)) {
-    text += fmt::format("  {} overtakes {} at about {} (between {} and {})\n",
-                        study.algorithms[at.to].algorithm, study.algorithms[at.from].algorithm,
-                        to_text(Bytes{at.bytes}), size_text(at.below), size_text(at.above));
-  }
-  if (text.empty()) text = "  none: one algorithm is the quickest at every size\n";
-  return "Crossovers\n" + text;
+  std::string text = "Crossovers\n";
+  for (const std::string& line : crossover_lines(study)) text += "  " + line + "\n";
+  return text;
 }
 
 }  // namespace
@@ -289,12 +306,13 @@ std::string collective_text(const CollectiveStudy& study, const std::string& pla
       any = true;
     }
   }
-  if (any) text += winners_text(study) + crossovers_text(study);
+  if (any)
+    text += "Quickest by size\n" + winners_table(study).text() + "\n" + crossovers_text(study);
   if (!refused.empty()) text += (any ? "\n" : "") + std::string("Not for this group\n") + refused;
   return text;
 }
 
-std::string interference_text(const InterferenceStudy& study, const std::string& place) {
+TextTable interference_table(const InterferenceStudy& study) {
   TextTable table({"size", "groups", "collective", "algorithm", "ranks of one", "alone (us)",
                    "together (us)", "slower by", "busbw (GB/s)", "shared link", "groups on it",
                    "load"});
@@ -307,7 +325,11 @@ std::string interference_text(const InterferenceStudy& study, const std::string&
                row.shared ? fmt::format("{}", row.shared->groups) : "-",
                row.shared ? percent(row.shared->load) : "-"});
   }
-  return fmt::format("Groups at once on {}\n\n{}", place, table.text());
+  return table;
+}
+
+std::string interference_text(const InterferenceStudy& study, const std::string& place) {
+  return fmt::format("Groups at once on {}\n\n{}", place, interference_table(study).text());
 }
 
 }  // namespace trainyard

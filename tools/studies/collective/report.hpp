@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/render/text_table.hpp"
 #include "tools/studies/collective/interference.hpp"
 #include "tools/studies/collective/measured.hpp"
 #include "tools/studies/collective/study.hpp"
@@ -63,6 +64,16 @@ struct Crossover {
 
 [[nodiscard]] std::string interference_text(const InterferenceStudy& study,
                                             const std::string& place);
+
+// The tables and lines of these reports.
+[[nodiscard]] TextTable algorithm_table(const CollectiveStudy& study,
+                                        const AlgorithmStudy& algorithm,
+                                        const MeasuredTimes* measured);
+[[nodiscard]] TextTable winners_table(const CollectiveStudy& study);
+[[nodiscard]] std::vector<std::string> crossover_lines(const CollectiveStudy& study);
+[[nodiscard]] std::string agreement_line(const AlgorithmStudy& algorithm,
+                                         const MeasuredTimes& measured);
+[[nodiscard]] TextTable interference_table(const InterferenceStudy& study);
 
 // The groups for other programs: op, algorithm, groups, ranks, size_bytes, alone_us, together_us,
 // slowdown, busbw_alone_GBps, busbw_together_GBps, shared_link, shared_by, shared_link_load.

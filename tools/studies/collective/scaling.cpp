@@ -11,9 +11,9 @@
 
 namespace trainyard {
 
-namespace {
+namespace {}  // namespace
 
-std::string table_of(std::span<const ScaledStudy> studies, std::size_t algorithm) {
+TextTable scaling_table(std::span<const ScaledStudy> studies, std::size_t algorithm) {
   std::vector<std::string> titles{"size"};
   for (const ScaledStudy& scaled : studies)
     titles.push_back(fmt::format("{} node{}", scaled.nodes, scaled.nodes == 1 ? "" : "s"));
@@ -27,22 +27,22 @@ std::string table_of(std::span<const ScaledStudy> studies, std::size_t algorithm
     }
     table.row(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
-std::string refusals_of(std::span<const ScaledStudy> studies) {
-  std::string text;
+std::vector<std::string> scaling_refusals(std::span<const ScaledStudy> studies) {
+  std::vector<std::string> lines;
   for (const ScaledStudy& scaled : studies) {
     for (const AlgorithmStudy& one : scaled.study.algorithms) {
-      if (!one.refusal) continue;
-      text += wrapped(fmt::format("  {} on {} node{}: {}", one.algorithm, scaled.nodes,
-                                  scaled.nodes == 1 ? "" : "s", *one.refusal),
-                      4) +
-              "\n";
+      if (one.refusal)
+        lines.push_back(fmt::format("{} on {} node{}: {}", one.algorithm, scaled.nodes,
+                                    scaled.nodes == 1 ? "" : "s", *one.refusal));
     }
   }
-  return text.empty() ? text : "Not for these groups\n" + text;
+  return lines;
 }
+
+namespace {
 
 PlotSeries series_at(std::span<const ScaledStudy> studies, std::size_t algorithm, std::size_t row) {
   const CollectiveStudy& first = studies.front().study;
@@ -62,8 +62,12 @@ std::string scaling_text(std::span<const ScaledStudy> studies, const std::string
   const CollectiveStudy& first = studies.front().study;
   std::string text = fmt::format("{} on {}: busbw (GB/s)\n\n", to_string(first.op), place);
   for (std::size_t i = 0; i < first.algorithms.size(); ++i)
-    text += fmt::format("{}\n{}\n", first.algorithms[i].algorithm, table_of(studies, i));
-  return text + refusals_of(studies);
+    text +=
+        fmt::format("{}\n{}\n", first.algorithms[i].algorithm, scaling_table(studies, i).text());
+  std::string refused;
+  for (const std::string& line : scaling_refusals(studies))
+    refused += wrapped("  " + line, 4) + "\n";
+  return refused.empty() ? text : text + "Not for these groups\n" + refused;
 }
 
 nlohmann::ordered_json scaling_json(std::span<const ScaledStudy> studies) {

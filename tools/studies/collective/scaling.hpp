@@ -5,11 +5,14 @@
 //    write_file("busbw.svg", svg_plot(scaling_plot(studies, "all_reduce")));
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "sim/render/text_table.hpp"
 #include "tools/studies/collective/plot.hpp"
 #include "tools/studies/collective/study.hpp"
 
@@ -25,6 +28,10 @@ struct ScaledStudy {
 // algorithm cannot run; the reasons follow. `place` names node type and fabric.
 [[nodiscard]] std::string scaling_text(std::span<const ScaledStudy> studies,
                                        const std::string& place);
+
+// The table of one algorithm, and the reasons why algorithms cannot run.
+[[nodiscard]] TextTable scaling_table(std::span<const ScaledStudy> studies, std::size_t algorithm);
+[[nodiscard]] std::vector<std::string> scaling_refusals(std::span<const ScaledStudy> studies);
 
 // The rows of study_json() and study_csv(), each with its number of nodes first.
 [[nodiscard]] nlohmann::ordered_json scaling_json(std::span<const ScaledStudy> studies);

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/render/text_table.hpp"
 #include "tools/studies/batch/batch.hpp"
 #include "tools/studies/batch/row.hpp"
 
@@ -63,11 +64,11 @@ struct CompareOptions {
 [[nodiscard]] Comparison compare(const std::vector<Variant>& variants,
                                  const CompareOptions& options);
 
-// The parts of comparison_text, each of them a table. A part without content is empty.
-struct ComparisonSections {
-  std::string sides, inputs, figures, breakdown, collectives, links, steps;
+// The tables of the report: a column for each side. A table without content has no rows.
+struct ComparisonTables {
+  TextTable inputs, figures, breakdown, collectives, links;
 };
-[[nodiscard]] ComparisonSections comparison_sections(const Comparison& comparison);
+[[nodiscard]] ComparisonTables comparison_tables(const Comparison& comparison);
 
 // The report as text: the sides, the inputs that differ, the key figures with their change against
 // the first side, the breakdown of the time, collectives, links, and the steps from the first side
@@ -87,7 +88,7 @@ struct ComparisonSections {
 // The verdict on a side against the first: "B is 12.3 % quicker than A".
 [[nodiscard]] std::string comparison_verdict(const Comparison& comparison, std::size_t side);
 
-// The comparison as one HTML page that opens from disk, in the style of the report of a run.
+// The comparison as one HTML page that opens from disk (sim/render/page/document.hpp).
 [[nodiscard]] std::string comparison_page(const Comparison& comparison);
 
 }  // namespace trainyard

@@ -53,15 +53,14 @@ std::string shown_value(const Json& value) {
   return text;
 }
 
-std::string differences_text(const Comparison& comparison) {
-  if (comparison.differences.empty()) return "The inputs are the same.\n";
+TextTable inputs_table(const Comparison& comparison) {
   TextTable table(titles(comparison, "inputs that differ"));
   for (const InputDifference& difference : comparison.differences) {
     Cells cells{difference.path};
     for (const Json& value : difference.values) cells.push_back(shown_value(value));
     table.row(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
 // A value, and its change against the first side: "1.234 s (-4.5 %)".
@@ -84,7 +83,7 @@ Cells figure_row(const Comparison& comparison, const std::string& title, const V
   return cells;
 }
 
-std::string figures_text(const Comparison& comparison) {
+TextTable figures_table(const Comparison& comparison) {
   TextTable table(titles(comparison, "figures"));
   using F = RowFigures;
   table.row(figure_row(
@@ -106,12 +105,12 @@ std::string figures_text(const Comparison& comparison) {
                       : side.figures.ran                     ? "no"
                                          : word_for(kRunStatus, side.figures.status));
   table.row(std::move(fits));
-  return table.text();
+  return table;
 }
 
 // The shares of the breakdown that take at least a thousandth of any step, the largest change
 // first.
-std::string breakdown_text(const Comparison& comparison) {
+TextTable breakdown_table(const Comparison& comparison) {
   std::vector<std::map<std::string, double>> sides;
   std::vector<std::string> names;
   for (const ComparedSide& side : comparison.sides) {
@@ -153,7 +152,7 @@ std::string breakdown_text(const Comparison& comparison) {
     }
     table.row(std::move(cells));
   }
-  return table.text();
+  return table;
 }
 
 std::string text_of(const Json& row, const std::string& path) {
@@ -164,8 +163,8 @@ std::string text_of(const Json& row, const std::string& path) {
 // A table of one list of the result ("collectives", "links"), whose entries have names made of
 // their fields.
 template <class Name, class Cell>
-std::string list_text(const Comparison& comparison, const std::string& title,
-                      const std::string& list, const Name& name_of, const Cell& cell_of) {
+TextTable list_table(const Comparison& comparison, const std::string& title,
+                     const std::string& list, const Name& name_of, const Cell& cell_of) {
   std::vector<std::string> names;
   std::vector<std::map<std::string, std::string>> sides;
   for (const ComparedSide& side : comparison.sides) {
@@ -182,7 +181,6 @@ std::string list_text(const Comparison& comparison, const std::string& title,
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   }
-  if (names.empty()) return "";
   TextTable table(titles(comparison, title));
   for (const std::string& name : names) {
     Cells cells{name};
@@ -192,11 +190,11 @@ std::string list_text(const Comparison& comparison, const std::string& title,
     }
     table.row(std::move(cells));
   }
-  return "\n" + table.text();
+  return table;
 }
 
-std::string collectives_text(const Comparison& comparison) {
-  return list_text(
+TextTable collectives_table(const Comparison& comparison) {
+  return list_table(
       comparison, "mean time of a call", "collectives",
       [](const Json& row, const std::string& prefix) {
         const std::string group = text_of(row, prefix + "group");
@@ -209,8 +207,8 @@ std::string collectives_text(const Comparison& comparison) {
       });
 }
 
-std::string links_text(const Comparison& comparison) {
-  return list_text(
+TextTable links_table(const Comparison& comparison) {
+  return list_table(
       comparison, "busiest link, busy", "links",
       [](const Json& row, const std::string& prefix) { return text_of(row, prefix + "kind"); },
       [](const Json& row, const std::string& prefix) {
@@ -218,43 +216,51 @@ std::string links_text(const Comparison& comparison) {
       });
 }
 
+TextTable steps_table(const Comparison& comparison, std::size_t to) {
+  double before = comparison.sides.front().figures.step_time_s;
+  TextTable table({"change", "step time", "", ""});
+  table.row({"as " + comparison.sides.front().name, fmt::format("{:.4g} s", before), "", ""});
+  for (const ChangeStep& step : comparison.steps[to]) {
+    table.row({joined(step.paths), fmt::format("{:.4g} s", step.step_time_s),
+               fmt::format("{:+.3g} s", step.step_time_s - before),
+               before > 0.0 ? signed_percent(step.step_time_s / before - 1.0) : ""});
+    before = step.step_time_s;
+  }
+  return table;
+}
+
 std::string steps_text(const Comparison& comparison) {
   std::string text;
   for (std::size_t to = 1; to < comparison.steps.size(); ++to) {
-    const ComparedSide& first = comparison.sides.front();
     if (comparison.steps[to].empty()) continue;
-    text += fmt::format("\nFrom {} to {}, one change after the other:\n", first.name,
-                        comparison.sides[to].name);
-    double before = first.figures.step_time_s;
-    TextTable table({"change", "step time", "", ""});
-    table.row({"as " + first.name, fmt::format("{:.4g} s", before), "", ""});
-    for (const ChangeStep& step : comparison.steps[to]) {
-      table.row({joined(step.paths), fmt::format("{:.4g} s", step.step_time_s),
-                 fmt::format("{:+.3g} s", step.step_time_s - before),
-                 before > 0.0 ? signed_percent(step.step_time_s / before - 1.0) : ""});
-      before = step.step_time_s;
-    }
-    text += table.text();
+    text += fmt::format("\nFrom {} to {}, one change after the other:\n",
+                        comparison.sides.front().name, comparison.sides[to].name) +
+            steps_table(comparison, to).text();
   }
   return text;
 }
 
+// A table with an empty line before it; nothing where it has no rows.
+std::string following(const TextTable& table) {
+  return table.rows().empty() ? "" : "\n" + table.text();
+}
+
 }  // namespace
 
-ComparisonSections comparison_sections(const Comparison& comparison) {
-  return {.sides = sides_text(comparison),
-          .inputs = differences_text(comparison),
-          .figures = figures_text(comparison),
-          .breakdown = breakdown_text(comparison),
-          .collectives = collectives_text(comparison),
-          .links = links_text(comparison),
-          .steps = steps_text(comparison)};
+ComparisonTables comparison_tables(const Comparison& comparison) {
+  return {.inputs = inputs_table(comparison),
+          .figures = figures_table(comparison),
+          .breakdown = breakdown_table(comparison),
+          .collectives = collectives_table(comparison),
+          .links = links_table(comparison)};
 }
 
 std::string comparison_text(const Comparison& comparison) {
-  const ComparisonSections parts = comparison_sections(comparison);
-  return parts.sides + "\n" + parts.inputs + "\n" + parts.figures + "\n" + parts.breakdown +
-         parts.collectives + parts.links + parts.steps;
+  const ComparisonTables tables = comparison_tables(comparison);
+  return sides_text(comparison) + "\n" +
+         (comparison.differences.empty() ? "The inputs are the same.\n" : tables.inputs.text()) +
+         "\n" + tables.figures.text() + "\n" + tables.breakdown.text() +
+         following(tables.collectives) + following(tables.links) + steps_text(comparison);
 }
 
 Json comparison_json(const Comparison& comparison) {

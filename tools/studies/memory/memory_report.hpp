@@ -38,7 +38,7 @@ struct MemoryReport {
 [[nodiscard]] std::string memory_text(const MemoryReport& report);
 // The whole report, with the curves of the fullest rank of every stage.
 [[nodiscard]] nlohmann::ordered_json memory_json(const MemoryReport& report);
-// A self-contained page without scripts, with one picture for each stage.
+// A page that opens from disk, with the memory of each stage over time.
 [[nodiscard]] std::string memory_page(const MemoryReport& report);
 
 }  // namespace trainyard

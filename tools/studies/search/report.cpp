@@ -61,7 +61,9 @@ std::string tight_text(const SearchResult& result) {
       4);
 }
 
-std::string best_table(const SearchResult& result, const SearchPrice& price) {
+}  // namespace
+
+TextTable best_table(const SearchResult& result, const SearchPrice& price) {
   TextTable table({"layout", "step", "tok/s/GPU", "MFU", "peak", "kernels", "TP", "PP", "DP",
                    price.per_gpu_hour ? "cost/Mtok" : ""});
   for (const FoundLayout& found : result.best) {
@@ -77,8 +79,10 @@ std::string best_table(const SearchResult& result, const SearchPrice& price) {
                                                                    found.figures.step_time_s))
                    : ""});
   }
-  return table.text();
+  return table;
 }
+
+namespace {
 
 // Compares the first layout with another, part by part in seconds: the parts that it saves and the
 // parts that take longer.
@@ -103,11 +107,12 @@ std::string against(const FoundLayout& first, const FoundLayout& other) {
   return text;
 }
 
-// Compares the first layout with the best other layout that differs in a given size, for each size.
-std::string why_text(const SearchResult& result) {
-  if (result.best.size() < 2) return "";
+}  // namespace
+
+std::vector<std::string> why_first(const SearchResult& result) {
+  if (result.best.size() < 2) return {};
   const FoundLayout& first = result.best.front();
-  std::string text;
+  std::vector<std::string> lines;
   std::vector<std::string> said;
   const auto compare = [&](const char* what, auto size) {
     const auto other = std::find_if(
@@ -118,7 +123,7 @@ std::string why_text(const SearchResult& result) {
     // One layout may differ in several sizes, but it is compared once.
     if (std::find(said.begin(), said.end(), name) != said.end()) return;
     said.push_back(name);
-    text += wrapped(fmt::format("  against {} ({}): {}", name, what, against(first, *other)), 4);
+    lines.push_back(fmt::format("against {} ({}): {}", name, what, against(first, *other)));
   };
   using P = TrainingPlan;
   compare("other TP", [](const P& plan) { return plan.parallelism.tensor; });
@@ -132,16 +137,23 @@ std::string why_text(const SearchResult& result) {
   compare("other microbatch", [](const P& plan) { return plan.training.micro_batch_size; });
   compare("other recomputation", [](const P& plan) { return plan.training.recompute; });
   compare("other ZeRO", [](const P& plan) { return plan.parallelism.zero_stage; });
-  if (text.empty()) return "";
-  return "\nWhy the first wins (mean rank)\n" + text;
+  return lines;
 }
 
-std::string front_table(const SearchResult& result) {
+TextTable front_table(const SearchResult& result) {
   TextTable table({"quickest for its memory", "step", "peak"});
   for (const FoundLayout& found : result.front)
     table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
                peak_text(found.figures)});
-  return table.text();
+  return table;
+}
+
+namespace {
+
+std::string why_text(const SearchResult& result) {
+  std::string text;
+  for (const std::string& line : why_first(result)) text += wrapped("  " + line, 4);
+  return text.empty() ? text : "\nWhy the first wins (mean rank)\n" + text;
 }
 
 // The number of combinations of `--over` values that were not read before the search was ended.
@@ -174,6 +186,25 @@ bool leaves_nccl(const FoundLayout& found) {
   });
 }
 
+}  // namespace
+
+TextTable refined_table(const RefinedLayouts& refined) {
+  TextTable table({"quicker than as they were", "step", "MFU", "peak"});
+  for (const FoundLayout& found : refined.best)
+    table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
+               percent(found.figures.mfu.value_or(0.0)), peak_text(found.figures)});
+  return table;
+}
+
+std::string layout_command(const FoundLayout& found) {
+  std::string command = "trainyard run " + found.layout.variant.file;
+  for (const Override& change : found.layout.variant.changes)
+    command += fmt::format(" --set {}={}", change.path, change.value);
+  return command;
+}
+
+namespace {
+
 // The text of the second stage. It states that this stage does not try every combination.
 std::string refined_text(const SearchResult& result) {
   if (!result.refined) return "";
@@ -181,11 +212,7 @@ std::string refined_text(const SearchResult& result) {
   if (refined.simulated == 0 && refined.not_reached > 0) return "";
   std::string text = "\nThe same layouts with other placements and collective algorithms\n";
   if (!refined.best.empty()) {
-    TextTable table({"quicker than as they were", "step", "MFU", "peak"});
-    for (const FoundLayout& found : refined.best)
-      table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
-                 percent(found.figures.mfu.value_or(0.0)), peak_text(found.figures)});
-    text += table.text();
+    text += refined_table(refined).text();
     if (std::ranges::any_of(refined.best, leaves_nccl))
       text += wrapped(
           "an algorithm counts where it also beats the plain one by name (a ring, or pairwise): "
@@ -206,13 +233,8 @@ std::string refined_text(const SearchResult& result) {
              2);
 }
 
-// The command that runs a layout.
 std::string command_text(const char* what, const FoundLayout& found) {
-  std::string command;
-  for (const Override& change : found.layout.variant.changes)
-    command += fmt::format(" --set {}={}", change.path, change.value);
-  return wrapped(fmt::format("{}: trainyard run {}{}", what, found.layout.variant.file, command),
-                 4);
+  return wrapped(fmt::format("{}: {}", what, layout_command(found)), 4);
 }
 
 // The reason why the first refused layout, which the search takes for legal, is refused.
@@ -278,8 +300,8 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
            counts;
   }
   std::string text = "The quickest layouts that fit (kernels, TP, PP, DP: % of the step)\n" +
-                     best_table(result, price) + tight_text(result) + why_text(result);
-  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result);
+                     best_table(result, price).text() + tight_text(result) + why_text(result);
+  text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result).text();
   text += refined_text(result) + "\n";
   text += command_text("The first again", result.best.front());
   if (result.refined && !result.refined->best.empty() &&

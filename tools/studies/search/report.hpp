@@ -1,10 +1,12 @@
-// The result of a search as text, JSON and CSV.
+// The result of a search as text, JSON, CSV and a page.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "sim/render/text_table.hpp"
 #include "tools/studies/search/search.hpp"
 
 namespace trainyard {
@@ -22,6 +24,21 @@ struct SearchPrice {
 // hardly any free memory, why the first layout wins, the Pareto front of time against memory, and
 // how many layouts each bound pruned.
 [[nodiscard]] std::string search_text(const SearchResult& result, const SearchPrice& price);
+
+// Parts of it: the tables, the comparisons of the first layout with others, and the command that
+// runs a layout.
+[[nodiscard]] TextTable best_table(const SearchResult& result, const SearchPrice& price);
+[[nodiscard]] TextTable front_table(const SearchResult& result);
+[[nodiscard]] TextTable refined_table(const RefinedLayouts& refined);
+// Compares the first layout with the best other layout that differs in a given size, for each size.
+[[nodiscard]] std::vector<std::string> why_first(const SearchResult& result);
+[[nodiscard]] std::string layout_command(const FoundLayout& found);
+
+// The result as one HTML page that opens from disk: the best layouts, step time against memory, the
+// sizes of the layouts, and what the search left out. `title` names what was searched.
+[[nodiscard]] std::string search_page(const SearchResult& result, const SearchPrice& price,
+                                      const std::string& title);
+
 // The result as JSON:
 // {best: [{layout, set, step_time_s, ...}], front: [...], counts: {...},
 //  refused_first: {layout, message} or null}

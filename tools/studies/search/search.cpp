@@ -253,6 +253,7 @@ class Searching {
     sort_by_time(simulation_.fitting);
     result_.front = pareto(simulation_.fitting);
     result_.best = best_rows(simulation_.fitting, question_.top);
+    result_.fitting = std::move(simulation_.fitting);
     if (question_.refine)
       result_.refined = refine(question_, scenario_, result_.best, patience_.question());
   }

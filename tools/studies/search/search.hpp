@@ -91,6 +91,7 @@ struct SearchResult {
       best;  // that fit, quickest first; one for all layouts that differ only in their interleaving
   // Pareto front: no simulated layout is quicker with less memory; by time
   std::vector<FoundLayout> front;
+  std::vector<FoundLayout> fitting;  // every simulated layout that fits, by time
   SearchCounts counts;
   std::optional<RefusedLayout> refused_first = {};  // one of counts.refused
   std::optional<RefinedLayouts> refined = {};

@@ -13,11 +13,8 @@
 
 namespace trainyard {
 
-namespace {
-
 using Json = nlohmann::ordered_json;
 
-// The changed paths in the order in which variants first name them.
 std::vector<std::string> changed_paths(const SweepRows& rows) {
   std::vector<std::string> paths;
   for (const SweepRow& row : rows) {
@@ -29,7 +26,6 @@ std::vector<std::string> changed_paths(const SweepRows& rows) {
   return paths;
 }
 
-// The last part of a path if no other path has the same last part, else the whole path.
 std::string short_name(const std::string& path, const std::vector<std::string>& paths) {
   const auto last = [](const std::string& text) {
     return text.substr(text.find_last_of("./") + 1);
@@ -40,13 +36,15 @@ std::string short_name(const std::string& path, const std::vector<std::string>& 
   return equal_names == 1 ? last(path) : path;
 }
 
-std::string value_of(const Variant& variant, const std::string& path) {
+std::string changed_value(const Variant& variant, const std::string& path) {
   std::string value = "-";
   for (const Override& change : variant.changes) {
     if (change.path == path) value = change.value;  // the last one counts
   }
   return value;
 }
+
+namespace {
 
 std::vector<std::string> figure_cells(const Json& row) {
   const RowFigures figures = row_figures(row);
@@ -57,8 +55,9 @@ std::vector<std::string> figure_cells(const Json& row) {
           figures.status == RunStatus::Fits ? "yes" : "no"};
 }
 
-// The quickest run that fits; nullptr if there is none.
-const SweepRow* quickest(const SweepRows& rows) {
+}  // namespace
+
+const SweepRow* quickest_run(const SweepRows& rows) {
   const SweepRow* best = nullptr;
   double best_s = 0.0;
   for (const SweepRow& row : rows) {
@@ -72,7 +71,7 @@ const SweepRow* quickest(const SweepRows& rows) {
   return best;
 }
 
-std::string counts_text(const SweepRows& rows) {
+std::string sweep_counts(const SweepRows& rows) {
   std::map<std::optional<RunStatus>, std::size_t> counts;  // no status: not run yet
   for (const SweepRow& row : rows)
     ++counts[row.row.is_null() ? std::nullopt : std::optional(row_figures(row.row).status)];
@@ -90,11 +89,13 @@ std::string counts_text(const SweepRows& rows) {
     text += fmt::format("{}{} {}", first ? "" : ", ", counts[status], words);
     first = false;
   }
-  return text + "\n";
+  return text;
 }
 
+namespace {
+
 // Each reason once, with the number of runs that it stopped.
-std::string reasons_text(const SweepRows& rows) {
+std::vector<std::pair<std::string, std::size_t>> reasons_of(const SweepRows& rows) {
   std::vector<std::pair<std::string, std::size_t>> reasons;
   for (const SweepRow& row : rows) {
     if (row.row.is_null() || !row.row["message"].is_string()) continue;
@@ -108,10 +109,15 @@ std::string reasons_text(const SweepRows& rows) {
       ++known->second;
     }
   }
+  return reasons;
+}
+
+std::string reasons_text(const SweepRows& rows) {
   constexpr std::size_t kMost = 6;
+  const std::vector<std::string> reasons = sweep_reasons(rows);
   std::string text;
   for (std::size_t i = 0; i < std::min(reasons.size(), kMost); ++i)
-    text += wrapped(fmt::format("  {} x {}", reasons[i].second, reasons[i].first), 6);
+    text += wrapped("  " + reasons[i], 6);
   if (reasons.size() > kMost)
     text +=
         fmt::format("  and {} other reasons (the JSON Lines have them)\n", reasons.size() - kMost);
@@ -149,7 +155,14 @@ SweepRows sweep_rows(const std::vector<Variant>& variants, const Journal& journa
   return rows;
 }
 
-std::string sweep_text(const SweepRows& rows) {
+std::vector<std::string> sweep_reasons(const SweepRows& rows) {
+  std::vector<std::string> lines;
+  for (const auto& [reason, count] : reasons_of(rows))
+    lines.push_back(fmt::format("{} x {}", count, reason));
+  return lines;
+}
+
+TextTable sweep_table(const SweepRows& rows) {
   const std::vector<std::string> paths = changed_paths(rows);
   std::vector<std::string> titles;
   for (const std::string& path : paths) titles.push_back(short_name(path, paths));
@@ -157,17 +170,21 @@ std::string sweep_text(const SweepRows& rows) {
   for (const char* title : {"step", "tokens/s/GPU", "MFU", "peak", "fits", ""})
     titles.emplace_back(title);
   TextTable table(titles);
-  const SweepRow* best = quickest(rows);
+  const SweepRow* best = quickest_run(rows);
   for (const SweepRow& row : rows) {
     if (row.row.is_null()) continue;
     std::vector<std::string> cells;
-    for (const std::string& path : paths) cells.push_back(value_of(row.variant, path));
+    for (const std::string& path : paths) cells.push_back(changed_value(row.variant, path));
     if (cells.empty()) cells.push_back(row.variant.file);
     for (std::string& text : figure_cells(row.row)) cells.push_back(std::move(text));
     cells.emplace_back(&row == best ? "<- quickest" : "");
     table.row(std::move(cells));
   }
-  return table.text() + "\n" + counts_text(rows) + reasons_text(rows);
+  return table;
+}
+
+std::string sweep_text(const SweepRows& rows) {
+  return sweep_table(rows).text() + "\n" + sweep_counts(rows) + "\n" + reasons_text(rows);
 }
 
 // Results may have different columns, so the header is the union in the order of appearance.

@@ -53,8 +53,15 @@ TEST(Page, ANameDoesNotSwallowAScript) {
 TEST(Page, AsksForNothingFromElsewhere) {
   const auto run = run_of("first/two_gpus.json");
   const std::string page = report_page({.view = run.view()});
-  for (const char* link : {"src=", "href=", "@import", "url(", "fetch("})
+  for (const char* link : {"src=", "@import", "url(", "fetch("})
     EXPECT_THAT(page, Not(HasSubstr(link)));
+  std::size_t links = 0;
+  for (std::size_t at = page.find("href="); at != std::string::npos;
+       at = page.find("href=", at + 1)) {
+    EXPECT_EQ(page.substr(at, 7), "href=\"#") << "a link within the page";
+    ++links;
+  }
+  EXPECT_GE(links, 10U);
 }
 
 // Does the page state first whether the run fits?
@@ -64,14 +71,39 @@ TEST(Page, SaysFirstWhetherItFits) {
   EXPECT_LT(page.find("class=\"verdict fits\""), page.find("<h2>"));
 }
 
+// Does the page begin with what was simulated, before the verdict and the sections?
+TEST(Page, BeginsWithWhatWasSimulated) {
+  const auto run = run_of("llama3/llama3_8b_8xh100.json");
+  const std::string page = report_page({.view = run.view()});
+  std::size_t before = page.find("<h1>");
+  for (const char* next :
+       {">model</", "8.03 B parameters", "<dt>cluster</dt>", "layout", ">batch</", ">precision</",
+        "<dt>limit</dt>", "class=\"verdict", "step time</a></dt>", "MFU</a></dt>",
+        "peak memory</a></dt>", "<nav", "<h2>"}) {
+    const std::size_t at = page.find(next, before);
+    ASSERT_NE(at, std::string::npos) << next;
+    before = at;
+  }
+}
+
+// Is a key figure told once? The cards have step time and MFU, the section on speed the others.
+TEST(Page, TellsAKeyFigureOnce) {
+  auto run = run_of("llama3/llama3_8b_8xh100.json");
+  run.facts.published.clear();
+  const std::string page = report_page({.view = run.view()});
+  const std::string speed = page.substr(page.find("<section id=\"figures\">"));
+  const std::string section = speed.substr(0, speed.find("</section>"));
+  EXPECT_THAT(section, HasSubstr("tokens/s per GPU"));
+  EXPECT_THAT(section, Not(HasSubstr("step time")));
+}
+
 // Is the peak named if there are two?
 TEST(Page, NamesThePeakWhereThereAreTwo) {
   auto run = run_of("llama3/llama3_8b_8xh100.json");
-  EXPECT_THAT(report_page({.view = run.view()}), HasSubstr("<dt>MFU</dt>"));
   run.facts.peaks.push_back({"fp8", run.facts.peaks.front().rate * 2.0});
   const std::string page = report_page({.view = run.view()});
-  EXPECT_THAT(page, HasSubstr("<dt>MFU (bf16 peak)</dt>"));
-  EXPECT_THAT(page, HasSubstr("<dt>MFU (fp8 peak)</dt>"));
+  EXPECT_THAT(page, HasSubstr("attention, bf16 peak)"));
+  EXPECT_THAT(page, HasSubstr("attention, fp8 peak)"));
 }
 
 // Are changes that would help shown if they are known? Each has a separate table row; without any
@@ -81,7 +113,8 @@ TEST(Page, ShowsWhatWouldHelpWhereItIsKnown) {
   const std::vector<PageGain> rows{
       {.name = "network <twice> as fast", .step_time_s = 0.75, .saving = 0.25}};
   const std::string with = report_page({.view = run.view(), .gains = rows});
-  EXPECT_THAT(with, HasSubstr("network &lt;twice&gt; as fast</td><td>750 ms</td><td>25.0 %"));
+  EXPECT_THAT(with, HasSubstr("network &lt;twice&gt; as fast</td><td class=\"number\">750 "
+                              "ms</td><td class=\"number\">25.0 %"));
   EXPECT_THAT(report_page({.view = run.view()}), Not(HasSubstr("id=\"sensitivities\"")));
 }
 

@@ -85,8 +85,8 @@ TEST(Compare, ThePageTellsTheVerdictAndEveryChange) {
   EXPECT_THAT(verdict, HasSubstr(ratio < 1.0 ? "B is" : "slower than A"));
   const std::string page = comparison_page(sample());
   for (const std::string& part :
-       {verdict, std::string("<h3>From A to B</h3>"), std::string("training.recompute: +"),
-        std::string("id=\"links\"")})
+       {verdict, std::string("<h3>From A to B</h3>"),
+        std::string("<dt>change 2</dt><dd>training.recompute</dd>"), std::string("id=\"links\"")})
     EXPECT_THAT(page, HasSubstr(part));
   EXPECT_THAT(page, testing::Not(HasSubstr("http"))) << "it opens from disk, offline";
 }
