@@ -9,17 +9,11 @@
 #include <vector>
 
 #include "models/architecture/architecture.hpp"
+#include "sim/render/text_table.hpp"
 
 namespace trainyard {
 
 namespace {
-
-// "1.05 M": a count with three digits.
-std::string short_count(double count) {
-  for (const auto& [unit, name] : {std::pair{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e3, " k"}})
-    if (count >= unit) return fmt::format("{:.3g}{}", count / unit, name);
-  return fmt::format("{:.0f}", count);
-}
 
 std::string model_text(const Architecture& model) {
   const std::int64_t all = parameter_count(model);

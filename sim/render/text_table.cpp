@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "sim/base/check.hpp"
 
@@ -82,6 +83,22 @@ std::string percent(double fraction) {
 std::string signed_percent(double fraction) {
   TY_CHECK(std::isfinite(fraction), fraction);
   return fmt::format("{:+.1f} %", 100.0 * fraction);
+}
+
+std::string grouped(double count) {
+  const std::string digits = fmt::format("{:.0f}", count);
+  std::string text;
+  for (std::size_t at = 0; at < digits.size(); ++at) {
+    if (at > 0 && (digits.size() - at) % 3 == 0) text.push_back(' ');
+    text.push_back(digits[at]);
+  }
+  return text;
+}
+
+std::string short_count(double count) {
+  for (const auto& [unit, name] : {std::pair{1e12, " T"}, {1e9, " B"}, {1e6, " M"}, {1e3, " k"}})
+    if (count >= unit) return fmt::format("{:.3g}{}", count / unit, name);
+  return fmt::format("{:.0f}", count);
 }
 
 std::string bar(double fraction) {

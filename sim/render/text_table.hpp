@@ -38,6 +38,10 @@ class TextTable {
 [[nodiscard]] std::string percent(double fraction);
 [[nodiscard]] std::string signed_percent(double fraction);
 
+// Return "9 931", and with three digits and a unit, "15 T", "8.03 B", "1.05 M", "12 k".
+[[nodiscard]] std::string grouped(double count);
+[[nodiscard]] std::string short_count(double count);
+
 // Returns a bar of '#', one per 2 %.
 [[nodiscard]] std::string bar(double fraction);
 

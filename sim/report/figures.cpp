@@ -87,6 +87,17 @@ Figures figures(const RunView& view) {
           .utilisation = std::move(rows)};
 }
 
+std::optional<TrainingTotal> training_total(const RunView& view) {
+  constexpr double kHour = 3600.0, kDay = 24.0 * kHour;
+  const RunFacts& facts = view.facts;
+  if (facts.token_budget <= 0.0 || facts.tokens_per_step <= 0.0) return {};
+  const double seconds = facts.token_budget / facts.tokens_per_step * view.step_s();
+  const double gpu_hours = seconds / kHour * static_cast<double>(view.workload.ranks.size());
+  TrainingTotal total{.tokens = facts.token_budget, .days = seconds / kDay, .gpu_hours = gpu_hours};
+  if (facts.gpu_hour_price) total.cost = *facts.gpu_hour_price * gpu_hours;
+  return total;
+}
+
 CostSummary cost_summary(const RunView& view, std::size_t shapes) {
   TY_CHECK(view.kernel_costs.size() == view.workload.kernels.size(), view.kernel_costs.size(),
            view.workload.kernels.size());

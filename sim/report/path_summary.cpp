@@ -156,12 +156,15 @@ std::string path_sentence(const PathSummary& path) {
     text += fmt::format("{}{} {}", i == 0 ? "" : ", ", percent(path.causes[i].share),
                         path.causes[i].name);
   if (path.causes.size() > kNamed) text += ", ...";
-  if (path.stages.size() > 1 && path.seconds > 0.0) {
-    text += fmt::format(
-        ". It runs through stage {}; {} of it is in other stages (pipeline fill and drain)",
-        path.busiest_stage, percent(path.elsewhere_s / path.seconds));
-  }
-  return text + ".";
+  const std::string stages = path_stages_sentence(path);
+  return text + "." + (stages.empty() ? "" : " " + stages);
+}
+
+std::string path_stages_sentence(const PathSummary& path) {
+  if (path.stages.size() < 2 || path.seconds <= 0.0) return "";
+  return fmt::format(
+      "It runs through stage {}; {} of it is in other stages (pipeline fill and drain).",
+      path.busiest_stage, percent(path.elsewhere_s / path.seconds));
 }
 
 TextTable causes_table(const PathSummary& path) {

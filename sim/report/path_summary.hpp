@@ -52,6 +52,8 @@ struct PathSummary {
 
 // "Critical path: 31.0 % gemm, 9.2 % ... It runs through stage 3; ..."
 [[nodiscard]] std::string path_sentence(const PathSummary& path);
+// Only the part on stages; empty for a single stage.
+[[nodiscard]] std::string path_stages_sentence(const PathSummary& path);
 [[nodiscard]] TextTable causes_table(const PathSummary& path);
 [[nodiscard]] TextTable slack_table(const PathSummary& path);  // of the longest kinds
 

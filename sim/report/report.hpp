@@ -67,6 +67,9 @@ struct FigureLine {
 // The key figures, the step time first, and the published figures without a line of their own.
 [[nodiscard]] std::vector<FigureLine> figure_lines(const RunView& view);
 [[nodiscard]] TextTable figures_table(const std::vector<FigureLine>& lines, bool with_published);
+// "15 T tokens take 2058 days, 395 100 GPU-hours, which cost 987 750"; empty without a token
+// budget.
+[[nodiscard]] std::string training_sentence(const RunView& view);
 // "25 runs of 16-bit dense models on ampere were 3.5 % off, 90 % within 6.8 %"
 [[nodiscard]] std::string error_sentence(const MeasuredError& error);
 

@@ -83,7 +83,9 @@ struct RunFacts {
   // The peak of the training precision; then, where GEMMs use fewer bits, the peak of their
   // precision.
   std::vector<PeakRate> peaks;
-  Bytes gpu_memory;  // usable capacity
+  Bytes gpu_memory;                           // usable capacity
+  double token_budget = 0.0;                  // of the whole training; 0: not given
+  std::optional<double> gpu_hour_price = {};  // in any currency
   std::vector<PublishedComparison> published;
   std::string published_source;
   std::string published_note;

@@ -17,17 +17,6 @@ namespace {
 
 std::string gib(std::int64_t bytes) { return to_text(Bytes{static_cast<double>(bytes)}); }
 
-// Groups digits in threes, as the tables of this project print counts: "9 931".
-std::string grouped(double value) {
-  const std::string digits = fmt::format("{:.0f}", value);
-  std::string text;
-  for (std::size_t at = 0; at < digits.size(); ++at) {
-    if (at > 0 && (digits.size() - at) % 3 == 0) text.push_back(' ');
-    text.push_back(digits[at]);
-  }
-  return text;
-}
-
 struct FigureRow {
   std::string figure;  // key of the published figure to compare with; empty: none applies
   std::string title;
@@ -289,6 +278,14 @@ TextTable figures_table(const std::vector<FigureLine>& lines, bool with_publishe
   return table;
 }
 
+std::string training_sentence(const RunView& view) {
+  const std::optional<TrainingTotal> total = training_total(view);
+  if (!total) return "";
+  return fmt::format("{} tokens take {:.4g} days, {} GPU-hours{}", short_count(total->tokens),
+                     total->days, grouped(total->gpu_hours),
+                     total->cost ? fmt::format(", which cost {}", grouped(*total->cost)) : "");
+}
+
 std::string figures_section(const RunView& view) {
   const bool compared = !view.facts.published.empty();
   std::string text = figures_table(figure_lines(view), compared).text();
@@ -296,6 +293,8 @@ std::string figures_section(const RunView& view) {
     text += wrapped("  published: " + view.facts.published_source, 4);
   if (compared && !view.facts.published_note.empty())
     text += wrapped("  note: " + view.facts.published_note, 4);
+  if (const std::string training = training_sentence(view); !training.empty())
+    text += wrapped("  training: " + training, 4);
   return text + error_text(view.facts.measured_error);
 }
 

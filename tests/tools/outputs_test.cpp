@@ -1,8 +1,10 @@
 // The files that `trainyard run` writes, and whether they can be read back.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <boost/property_tree/xml_parser.hpp>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -170,6 +172,50 @@ TEST(Outputs, APictureShowsEveryStage) {
     EXPECT_TRUE(words.contains(stage)) << stage;
   // 4 stages, 64 microbatches, 5 chunks, forward and backward.
   EXPECT_GE(boxes, 4U * 64U * 5U * 2U);
+}
+
+// Does a token budget give the days, GPU-hours and cost of the training, on the terminal and on
+// the page? A step of 128 sequences of 8192 has 1.05 M tokens, so this budget is 1,000 steps.
+TEST(Outputs, ATokenBudgetGivesDaysAndCost) {
+  const Scratch scratch;
+  const std::string run = "trainyard run scenarios/llama3/llama3_8b_8xh100.json ";
+  const Outcome outcome =
+      scratch.sh(run + "--tokens 1.048576B --price 2.5 --json a.json --html a.html");
+  ASSERT_EQ(outcome.exit, 0) << outcome.err;
+  const double step_s = nlohmann::json::parse(scratch.read("a.json")).at("step_time_s");
+  const double gpu_hours = 1000.0 * step_s / 3600.0 * 8.0;
+  EXPECT_THAT(outcome.out, testing::HasSubstr(fmt::format(
+                               "1.05 B tokens take {:.4g} days, {:.0f} GPU-hours, which cost "
+                               "{:.0f}",
+                               1000.0 * step_s / 86400.0, gpu_hours, 2.5 * gpu_hours)));
+  EXPECT_THAT(scratch.read("a.html"),
+              testing::HasSubstr(fmt::format("{:.0f} GPU-hours</dd>", gpu_hours)));
+  EXPECT_EQ(scratch.sh(run + "--tokens many").exit, 2);
+  const Outcome price = scratch.sh(run + "--price 2");
+  EXPECT_EQ(price.exit, 2);
+  EXPECT_THAT(price.err, testing::HasSubstr("--tokens 15T"));
+}
+
+// Do sweep, search, collective, compare and memory write pages?
+TEST(Outputs, StudiesWritePages) {
+  const Scratch scratch;
+  const std::string scenario = " scenarios/first/two_gpus.json ";
+  const std::map<std::string, std::string> shown = {
+      {"sweep" + scenario + "--over training.recompute=none,full", "id=\"runs\""},
+      {"search" + scenario + "--no-refine", "Pareto front"},
+      {"collective all_reduce --algorithms ring --sizes 1M,4M", "busbw (GB/s)"},
+      {"collective all_reduce --nodes 1,2 --algorithms ring --sizes 1M", "id=\"scaling\""},
+      {"collective all_reduce --nodes 2 --split data=8 --sizes 1M", "id=\"rows\""},
+      {"compare" + scenario + "--with training.recompute=full", "id=\"inputs\""},
+      {"memory" + scenario, "id=\"memory\""}};
+  for (const auto& [command, part] : shown) {
+    const Outcome outcome = scratch.sh("trainyard " + command + " --html p.html");
+    EXPECT_EQ(outcome.exit, 0) << command << outcome.err;
+    const std::string page = scratch.read("p.html");
+    EXPECT_TRUE(page.starts_with("<!doctype html>")) << command;
+    EXPECT_THAT(page, testing::HasSubstr(part)) << command;
+    EXPECT_THAT(page, testing::Not(testing::HasSubstr("http"))) << command;
+  }
 }
 
 // Does a trace folder hold one file for each rank?

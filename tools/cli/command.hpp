@@ -97,6 +97,8 @@ CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::s
 void add_journal_option(CLI::App& command, std::string& file);
 // Adds the option --processes.
 void add_processes_option(CLI::App& command, std::size_t& processes);
+// Adds the option --price.
+void add_price_option(CLI::App& command, double& price, const std::string& help);
 // Accepts numbers from `least` to `most`. CLI::Range words its refusal in another way in each
 // release, and accepts NaN.
 template <class Number>

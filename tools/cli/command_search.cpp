@@ -1,9 +1,6 @@
 // `trainyard search`: finds the best layouts of a model on a cluster under the memory limit.
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstdlib>
-
 #include "sim/base/files.hpp"
 #include "sim/base/units.hpp"
 #include "sim/report/result_json.hpp"
@@ -88,14 +85,7 @@ void add_search(CLI::App& app, Action& action) {
   command->add_option("--top", choice->top, "How many of the best")
       ->type_name("N")
       ->check(in_range(1, 1000));
-  command
-      ->add_option("--price", choice->price, "Of one GPU for an hour: adds cost per million tokens")
-      ->type_name("PRICE")
-      // CLI11's range check accepts "nan".
-      ->check([](const std::string& text) {
-        const double price = std::strtod(text.c_str(), nullptr);
-        return std::isfinite(price) && price > 0.0 ? "" : text + " is no price, such as 2.5";
-      });
+  add_price_option(*command, choice->price, "Of one GPU for an hour: adds cost per million tokens");
   command
       ->add_option("--seconds", choice->seconds,
                    "Answer after so long with the best found by then (Ctrl-C: at once)")

@@ -42,7 +42,12 @@ std::string cell_html(const std::string& cell, Column column) {
     const auto percent = 2 * std::count(cell.begin(), cell.end(), '#');
     return fmt::format("<td class=\"bar\"><i style=\"width:{}%\"></i></td>", percent);
   }
-  return fmt::format("<td{}>{}</td>", column == Column::Number ? " class=\"number\"" : "",
+  // Only long texts may break.
+  constexpr std::size_t kShort = 28;
+  return fmt::format("<td{}>{}</td>",
+                     column == Column::Number ? " class=\"number\""
+                     : cell.size() <= kShort  ? " class=\"short\""
+                                              : "",
                      svg_escaped(cell));
 }
 
@@ -127,6 +132,13 @@ std::string html_facts(const std::vector<PageFact>& facts) {
   for (const PageFact& fact : facts)
     html += fmt::format("<dt>{}</dt><dd>{}</dd>\n", help_term(fact.name), svg_escaped(fact.text));
   return html + "</dl>\n";
+}
+
+std::string html_command(std::string_view command) {
+  std::string lines = html_escaped(command);
+  for (std::size_t at = lines.find(" --"); at != std::string::npos; at = lines.find(" --", at + 6))
+    lines.replace(at, 1, " \\\n  ");
+  return "<pre class=\"command\">" + lines + "</pre>\n";
 }
 
 std::string html_details(std::string_view summary, const std::string& html) {

@@ -54,6 +54,8 @@ struct PageFact {
   std::string text;
 };
 [[nodiscard]] std::string html_facts(const std::vector<PageFact>& facts);
+// A command, with each option on a line of its own.
+[[nodiscard]] std::string html_command(std::string_view command);
 // What is shown on demand.
 [[nodiscard]] std::string html_details(std::string_view summary, const std::string& html);
 

@@ -174,6 +174,13 @@ std::string cards(const RunView& view) {
   const std::vector<StageMemory> stages = stage_memory(view);
   if (const StageMemory* worst = worst_stage(stages); worst != nullptr)
     cards.push_back(memory_card(*worst));
+  if (const std::optional<TrainingTotal> total = training_total(view)) {
+    cards.push_back({"training time",
+                     fmt::format("{:.4g} days", total->days),
+                     {"for " + short_count(total->tokens) + " tokens",
+                      grouped(total->gpu_hours) + " GPU-hours"}});
+    if (total->cost) cards.back().notes.push_back("cost " + grouped(*total->cost));
+  }
   return html_cards(cards);
 }
 
@@ -190,16 +197,21 @@ std::string stages_memory(const RunView& view) {
   return html;
 }
 
-// Shows at most kMostCharts stages, evenly spaced.
+// Shows the fullest stage and, on demand, at most kMostCharts others, evenly spaced. The colours
+// are those of the chart above.
 std::string memory_over_time(const RunView& view) {
   constexpr std::size_t kMostCharts = 8;
   const std::vector<StageMemory> stages = stage_memory(view);
   if (stages.empty()) return "";
-  std::string html = memory_keys(view.workload.categories);
+  const auto chart = [&](std::size_t i) {
+    return fmt::format("<h4>Stage {}</h4>\n", stages[i].stage) + memory_chart(view, stages, i);
+  };
+  const auto worst = static_cast<std::size_t>(worst_stage(stages) - stages.data());
   const std::size_t step = (stages.size() + kMostCharts - 1) / kMostCharts;
+  std::string others;
   for (std::size_t i = 0; i < stages.size(); i += step)
-    html += fmt::format("<h4>Stage {}</h4>\n", stages[i].stage) + memory_chart(view, stages, i);
-  return html;
+    if (i != worst) others += chart(i);
+  return chart(worst) + html_details("Other stages", others);
 }
 
 // ---- how fast is it?
@@ -224,7 +236,7 @@ std::string speed(const RunView& view) {
 std::string critical_path_part(const RunView& view) {
   const PathSummary path = path_summary(view);
   if (path.causes.empty()) return "";
-  return html_paragraph(path_sentence(path)) + html_table(causes_table(path)) +
+  return html_paragraph(path_stages_sentence(path)) + html_table(causes_table(path)) +
          html_details("How much later could operations end?", html_table(slack_table(path)));
 }
 
@@ -232,13 +244,20 @@ std::string critical_path_part(const RunView& view) {
 
 // Returns a table of what each what-if would save, with bars.
 std::string gain_bars(std::span<const PageGain> rows) {
+  constexpr double kLeast = 5e-4;  // would read as 0.0 %
   double most = 1e-12;
   for (const PageGain& row : rows) most = std::max(most, row.saving);
   TextTable table({"if", "step", "saves", ""});
-  for (const PageGain& row : rows)
-    table.row({row.name, to_text(Seconds{row.step_time_s}),
-               fmt::format("{:.1f} %", 100.0 * row.saving), bar(row.saving / most)});
-  return html_table(table);
+  std::string useless;
+  for (const PageGain& row : rows) {
+    if (std::abs(row.saving) < kLeast)
+      useless += (useless.empty() ? "" : ", ") + row.name;
+    else
+      table.row({row.name, to_text(Seconds{row.step_time_s}),
+                 fmt::format("{:.1f} %", 100.0 * row.saving), bar(row.saving / most)});
+  }
+  return html_table(table) +
+         html_paragraph(useless.empty() ? useless : "No effect: " + useless + ".");
 }
 
 // ---- show me

@@ -153,7 +153,7 @@ std::string bar_part(const BarRow& row, const BarPart& part, double from, double
       "data-tip=\"{}\"/>",
       from, y, percent, kBar, part.colour,
       html_escaped(fmt::format("{}\n{}: {}", row.label, part.name, part.text)));
-  if (percent >= kFits) {
+  if (percent >= kFits && part.text != row.total) {
     body += fmt::format(
         "<text{} x=\"{:.3f}%\" y=\"{:.1f}\" fill=\"{}\" font-size=\"11\" "
         "text-anchor=\"middle\">{}</text>",
@@ -183,6 +183,45 @@ std::size_t longest(const std::vector<std::string>& texts) {
 constexpr double kLetter = 7.0;  // width of a letter in pixels, with some room
 
 double width_of(std::size_t letters) { return kLetter * static_cast<double>(letters) + 16.0; }
+
+// ---- parallel coordinates
+
+// Where the axes stand: each takes as much room as its texts.
+struct ParallelPlaces {
+  std::vector<double> percent;  // of the space between the first axis and the last, by axis
+  double left = 0.0, right = 0.0, width = 0.0;  // pixels beside these two, and of the whole
+};
+
+ParallelPlaces parallel_places(const std::vector<ChartScale>& axes) {
+  ParallelPlaces places;
+  double at = 0.0, before = 0.0;
+  for (const ChartScale& axis : axes) {
+    double half = width_of(axis.title.size()) / 2.0;
+    for (const ChartTick& tick : axis.ticks)
+      half = std::max(half, width_of(tick.text.size()) - 8.0);
+    at += places.percent.empty() ? 0.0 : before + half;
+    places.percent.push_back(at);
+    if (places.percent.size() == 1) places.left = width_of(axis.title.size()) / 2.0;
+    before = half;
+  }
+  places.right = before;
+  places.width = places.left + at + places.right;
+  for (double& place : places.percent) place *= 100.0 / at;
+  return places;
+}
+
+std::string parallel_axis(const ChartScale& axis, double percent) {
+  std::string body = fmt::format(
+      "<line class=\"frame\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y1=\"0\" y2=\"{1:.0f}\"/><text "
+      "x=\"{0:.2f}%\" y=\"{2:.0f}\" text-anchor=\"middle\" font-weight=\"600\">{3}</text>\n",
+      percent, kHeight, kHeight + 24.0, svg_escaped(axis.title));
+  // Above the point, so that no line strikes it through.
+  for (const ChartTick& tick : axis.ticks)
+    body += fmt::format(
+        "<text class=\"halo\" x=\"{:.2f}%\" dx=\"4\" y=\"{:.1f}\" font-size=\"11\">{}</text>\n",
+        percent, kHeight * (1.0 - axis.place(tick.value)) - 4.0, svg_escaped(tick.text));
+  return body;
+}
 
 }  // namespace
 
@@ -327,43 +366,29 @@ std::string heat_table(const HeatMap& map) {
 std::string parallel_chart(std::string_view title, const std::vector<ChartScale>& axes,
                            const std::vector<ParallelLine>& lines) {
   if (axes.size() < 2 || lines.empty()) return "";
-  const auto x = [&](std::size_t axis) {
-    return 100.0 * static_cast<double>(axis) / static_cast<double>(axes.size() - 1);
-  };
-  std::string paths, body;
+  const ParallelPlaces places = parallel_places(axes);
+  std::string paths, best;  // the best lie on the others
   for (const ParallelLine& line : lines) {
     std::string path;
     for (std::size_t i = 0; i < axes.size(); ++i)
-      path += fmt::format("{}{:.2f} {:.1f}", i == 0 ? "M" : "L", x(i),
+      path += fmt::format("{}{:.2f} {:.1f}", i == 0 ? "M" : "L", places.percent[i],
                           kHeight * (1.0 - axes[i].place(line.values[i])));
-    paths += fmt::format(
+    (line.best ? best : paths) += fmt::format(
         "<path class=\"run{}\" d=\"{}\" vector-effect=\"non-scaling-stroke\"{} data-tip=\"{}\"/>\n",
         line.best ? " best" : "", path, line.dashed ? " stroke-dasharray=\"4 3\"" : "",
         html_escaped(line.tip));
   }
-  std::size_t letters = 0;
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    body += fmt::format(
-        "<line class=\"frame\" x1=\"{0:.2f}%\" x2=\"{0:.2f}%\" y1=\"0\" y2=\"{1:.0f}\"/><text "
-        "x=\"{0:.2f}%\" y=\"{2:.0f}\" text-anchor=\"middle\" font-weight=\"600\">{3}</text>\n",
-        x(i), kHeight, kHeight + 24.0, svg_escaped(axes[i].title));
-    letters = std::max(letters, axes[i].title.size());
-    for (const ChartTick& tick : axes[i].ticks) {
-      body += fmt::format(
-          "<text class=\"halo\" x=\"{:.2f}%\" dx=\"5\" y=\"{:.1f}\" font-size=\"11\">{}</text>\n",
-          x(i), kHeight * (1.0 - axes[i].place(tick.value)) + 4.0, svg_escaped(tick.text));
-      letters = std::max(letters, tick.text.size() + 2);
-    }
-  }
-  const double side = width_of(letters) / 2.0 + 20.0;
+  std::string body = fmt::format(
+      "<svg width=\"100%\" height=\"{0:.0f}\" viewBox=\"0 0 100 {0:.0f}\" "
+      "preserveAspectRatio=\"none\" overflow=\"visible\">\n{1}</svg>\n",
+      kHeight, paths + best);
+  for (std::size_t i = 0; i < axes.size(); ++i) body += parallel_axis(axes[i], places.percent[i]);
   return in_box(
       chart_svg(title, kHeight,
-                fmt::format("--left:{0:.0f}px;--right:{0:.0f}px;--bottom:36px", side),
-                fmt::format("<svg width=\"100%\" height=\"{0:.0f}\" viewBox=\"0 0 100 {0:.0f}\" "
-                            "preserveAspectRatio=\"none\" overflow=\"visible\">\n{1}</svg>\n",
-                            kHeight, paths) +
-                    body),
-      width_of(letters) * static_cast<double>(axes.size()));
+                fmt::format("--left:{:.0f}px;--right:{:.0f}px;--bottom:36px;margin-top:16px",
+                            places.left, places.right),
+                body),
+      places.width);
 }
 
 std::string_view text_colour_on(std::string_view colour) {

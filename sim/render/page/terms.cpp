@@ -80,8 +80,8 @@ constexpr PageTerm kTerms[] = {
      "exposed communication",
      "Communication that no computation hides: the compute "
      "stream waits for it.",
-     {"exposed", "exposed_other", "exposed TP", "exposed PP", "exposed DP", "exposed EP",
-      "exposed CP"}},
+     {"exposed", "exposed_other", "other exposed", "exposed TP", "exposed PP", "exposed DP",
+      "exposed EP", "exposed CP"}},
     {"hostcopies",
      "exposed copies to the host",
      "Copies between GPU and host memory that no "
@@ -155,11 +155,9 @@ constexpr PageTerm kTerms[] = {
     {"likeruns", "like runs",
      "Measured runs of the same kind of model, precision and GPU that "
      "the simulator predicted; their mean error is what to expect of this prediction."},
-    {"slower",
-     "slow-down",
-     "The time of a group while the others communicate, compared with its "
-     "time alone.",
-     {"slower by"}},
+    {"slower", "slower by",
+     "How much longer the time is: than that of the quickest algorithm, or than that of the same "
+     "call alone."},
     {"headroom", "free", "GPU memory that stays free at the peak.", {"free"}}};
 
 }  // namespace

@@ -13,7 +13,7 @@ struct PageTerm {
   std::string_view id;                     // "busbw"
   std::string_view name;                   // as the glossary prints it
   std::string_view meaning;                // one or two sentences
-  std::array<std::string_view, 7> also{};  // other words of the pages for it
+  std::array<std::string_view, 8> also{};  // other words of the pages for it
 };
 
 [[nodiscard]] std::span<const PageTerm> page_terms();

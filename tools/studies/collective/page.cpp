@@ -25,11 +25,11 @@ std::string x_text(PlotAxis axis, double value) {
   return fmt::format("{:.0f}{}", value, value == 1.0 ? " node" : " nodes");
 }
 
-// Bus bandwidth over size or over nodes, both axes logarithmic. Empty if there is no point.
+// Bus bandwidth over size or over nodes. Empty if there is no point.
 std::string busbw_chart(const std::string& title, PlotAxis axis,
                         const std::vector<PlotSeries>& all) {
   double least_x = std::numeric_limits<double>::infinity(), most_x = 0.0;
-  double least = least_x, most = 0.0;
+  double most = 0.0;
   std::vector<ChartSeries> series;
   for (const PlotSeries& one : all) {
     ChartSeries& made = series.emplace_back(ChartSeries{.name = one.name, .joined = !one.measured});
@@ -37,7 +37,7 @@ std::string busbw_chart(const std::string& title, PlotAxis axis,
       if (!(point.x > 0.0 && point.busbw > 0.0)) continue;
       const double rate = point.busbw * kGigabytes;
       least_x = std::min(least_x, point.x), most_x = std::max(most_x, point.x);
-      least = std::min(least, rate), most = std::max(most, rate);
+      most = std::max(most, rate);
       made.points.push_back(
           {point.x, rate, fmt::format("{}\n{}: {:.4g} GB/s", one.name, x_text(axis, point.x), rate),
            one.measured});
@@ -50,9 +50,39 @@ std::string busbw_chart(const std::string& title, PlotAxis axis,
   return xy_chart(
       {.title = title,
        .x = log_scale(axis == PlotAxis::Size ? "size" : "nodes", least_x, most_x, 2.0, label),
-       .y = log_scale("busbw (GB/s)", least, most, 10.0,
-                      [](double rate) { return fmt::format("{:.4g}", rate); }),
+       .y = linear_scale("busbw (GB/s)", most),
        .series = std::move(series)});
+}
+
+// The time of a call over size, where small messages differ, both axes logarithmic.
+std::string time_chart(const CollectiveStudy& study, const MeasuredTimes* measured) {
+  double least = std::numeric_limits<double>::infinity(), most = 0.0;
+  std::vector<ChartSeries> series;
+  const auto add = [&](ChartSeries& to, std::int64_t bytes, double time_s) {
+    const double time_us = time_s * 1e6;
+    least = std::min(least, time_us), most = std::max(most, time_us);
+    to.points.push_back(
+        {static_cast<double>(bytes), time_us,
+         fmt::format("{}\n{}: {}", to.name, size_text(bytes), to_text(Seconds{time_s})),
+         !to.joined});
+  };
+  for (const AlgorithmStudy& algorithm : study.algorithms) {
+    if (algorithm.refusal) continue;
+    ChartSeries& one = series.emplace_back(ChartSeries{.name = algorithm.algorithm});
+    for (const CollectiveRow& row : algorithm.rows) add(one, row.bytes, row.time_s);
+  }
+  if (measured != nullptr) {
+    ChartSeries& one = series.emplace_back(ChartSeries{.name = "measured", .joined = false});
+    for (const MeasuredTime& time : measured->times) add(one, time.bytes, time.time_s);
+  }
+  if (most <= 0.0) return "";
+  const auto [first, last] = std::ranges::minmax(study.sizes);
+  return xy_chart({.title = "Time of a call over size",
+                   .x = log_scale("size", static_cast<double>(first), static_cast<double>(last),
+                                  2.0, [](double bytes) { return size_text(std::llround(bytes)); }),
+                   .y = log_scale("time (us)", least, most, 10.0,
+                                  [](double time_us) { return fmt::format("{:.6g}", time_us); }),
+                   .series = std::move(series)});
 }
 
 // What is the quickest: "ring up to 64 KiB, tree from there".
@@ -70,8 +100,10 @@ std::string quickest_text(const CollectiveStudy& study) {
 
 PagePart algorithm_part(const CollectiveStudy& study, const AlgorithmStudy& algorithm,
                         const MeasuredTimes* measured) {
-  std::string html = html_table(algorithm_table(study, algorithm, measured));
+  std::string html;
   if (measured != nullptr) html += html_paragraph(agreement_line(algorithm, *measured));
+  html += html_details(fmt::format("{} sizes", algorithm.rows.size()),
+                       html_table(algorithm_table(study, algorithm, measured)));
   return {"algorithm-" + algorithm.algorithm, algorithm.algorithm, std::move(html)};
 }
 
@@ -98,7 +130,8 @@ std::string collective_page(const CollectiveStudy& study, const std::string& pla
                html_verdict(quickest_text(study), any),
        .parts = {
            {"busbw", "How fast is it?",
-            busbw_chart("Bus bandwidth over size", PlotAxis::Size, series_of(study, measured))},
+            busbw_chart("Bus bandwidth over size", PlotAxis::Size, series_of(study, measured)) +
+                time_chart(study, measured)},
            {"winners", "Which algorithm is the quickest?",
             any ? html_list(crossover_lines(study)) + html_table(winners_table(study)) : ""},
            {"rows", "All rows", "", std::move(algorithms)},

@@ -38,8 +38,10 @@ std::vector<PageFact> sides_facts(const Comparison& comparison) {
 std::string verdicts(const Comparison& comparison) {
   std::string html;
   for (std::size_t side = 1; side < comparison.sides.size(); ++side) {
-    const bool fits = comparison.sides[side].figures.status == RunStatus::Fits;
-    html += html_verdict(comparison_verdict(comparison, side), fits);
+    const RowFigures& figures = comparison.sides[side].figures;
+    const bool slower = figures.step_time_s > comparison.sides.front().figures.step_time_s;
+    html += html_verdict(comparison_verdict(comparison, side),
+                         figures.status == RunStatus::Fits && !slower);
   }
   return html;
 }

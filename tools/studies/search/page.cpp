@@ -8,7 +8,6 @@
 #include "sim/render/page/document.hpp"
 #include "sim/render/page/elements.hpp"
 #include "sim/render/page/plots.hpp"
-#include "sim/render/svg.hpp"
 #include "tools/studies/search/report.hpp"
 
 namespace trainyard {
@@ -160,13 +159,15 @@ std::string answer(const SearchResult& result, const SearchPrice& price) {
                      fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result,
                                                                    figures.step_time_s))});
   return html_verdict("The quickest layout that fits: " + layout_name(first.layout), true) +
-         html_cards(cards) + "<p><code>" + svg_escaped(layout_command(first)) + "</code></p>\n";
+         html_cards(cards) +
+         html_details("The command that runs it", html_command(layout_command(first)));
 }
 
 std::string refined(const SearchResult& result) {
   if (!result.refined || result.refined->best.empty()) return "";
-  return html_table(refined_table(*result.refined)) + "<p><code>" +
-         svg_escaped(layout_command(result.refined->best.front())) + "</code></p>\n";
+  return html_table(refined_table(*result.refined)) +
+         html_details("The command that runs the first",
+                      html_command(layout_command(result.refined->best.front())));
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ std::string curves(const std::vector<Varying>& fields, const std::vector<Run>& r
 
 std::string heat(const std::vector<Varying>& fields, const std::vector<Run>& runs,
                  const std::string& metric) {
-  HeatMap map{.title = metric + "; darker is more, struck through: does not fit",
+  HeatMap map{.title = metric + ": a stronger colour is more; struck through: does not fit",
               .down_title = fields[0].title,
               .right_title = fields[1].title,
               .down = fields[0].values,

@@ -26,7 +26,8 @@ const page = (() => {
 
   // Tells what is drawn by hand that colours have changed.
   function themeChanged() {
-    button.textContent = isDark() ? 'Light colours' : 'Dark colours';
+    button.textContent = isDark() ? 'Light' : 'Dark';
+    button.setAttribute('aria-label', isDark() ? 'Use light colours' : 'Use dark colours');
     document.dispatchEvent(new Event('themechange'));
   }
 

@@ -5,6 +5,7 @@
   const body = document.body;
 
   function seconds(value) {
+    if (value === 0) return '0 s';
     if (value >= 1) return value.toPrecision(4) + ' s';
     if (value >= 1e-3) return (value * 1e3).toPrecision(4) + ' ms';
     return (value * 1e6).toPrecision(4) + ' µs';
@@ -47,15 +48,28 @@
     pen.beginPath();
     pen.rect(names, row.y, width, kRow);
     pen.clip();
+    // Blocks narrower than half a pixel share it: the pixel is as dark as they fill it.
+    const thin = new Map();
     for (const block of row.blocks) {
       const x = names + (block[0] - view.from) * per, w = block[1] * per;
-      if (x + w < names || x > names + width || w < 0.02) continue;
+      if (x + w < names || x > names + width) continue;
+      if (w < 0.5) {
+        const shared = thin.get(Math.floor(x)) || {share: 0, kind: block[2]};
+        shared.share += w;
+        thin.set(Math.floor(x), shared);
+        continue;
+      }
       pen.fillStyle = data.kinds[block[2]].colour;
-      pen.fillRect(x, row.y, Math.max(w - (w > 3 ? 0.5 : 0), 0.3), kRow - 2);
+      pen.fillRect(x, row.y, w - (w > 3 ? 0.5 : 0), kRow - 2);
       if (w > 18 && block[4] >= 0) {
         pen.fillStyle = data.kinds[block[2]].text;
         pen.fillText(String(block[4]), Math.max(x, names) + 3, row.y + 11);
       }
+    }
+    for (const [x, shared] of thin) {
+      pen.globalAlpha = Math.min(1, Math.max(0.15, shared.share));
+      pen.fillStyle = data.kinds[shared.kind].colour;
+      pen.fillRect(x, row.y, 1, kRow - 2);
     }
     pen.restore();
   }
