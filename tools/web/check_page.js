@@ -59,6 +59,31 @@ window.addEventListener('load', () => {
     if (tip.hidden || !tip.textContent) faults.push('a chart has no read-out for the keyboard');
   }
 
+  // A mark, and the first stream of a timeline, have a read-out under the pointer.
+  function point(frame, target, x, y) {
+    const tip = frame.contentDocument.getElementById('tip');
+    tip.hidden = true;
+    target.dispatchEvent(new frame.contentWindow.PointerEvent('pointermove', {clientX: x, clientY: y, bubbles: true}));
+    return !tip.hidden;
+  }
+
+  function pointAt(frame) {
+    const mark = frame.contentDocument.querySelector('[data-chart] rect[data-tip], [data-chart] .point, td[data-tip]');
+    if (mark) {
+      mark.scrollIntoView({block: 'center'});
+      const box = mark.getBoundingClientRect();
+      if (!point(frame, mark, box.left + box.width / 2, box.top + box.height / 2))
+        faults.push('a mark has no read-out under the pointer');
+    }
+    const canvas = frame.contentDocument.getElementById('timeline-canvas');
+    if (!canvas) return;
+    canvas.scrollIntoView();
+    const box = canvas.getBoundingClientRect();
+    let told = false;
+    for (let x = box.left + box.width / 3; x < box.right && !told; x += 7) told = point(frame, canvas, x, box.top + 30);
+    if (!told) faults.push('the timeline has no read-out under the pointer');
+  }
+
   // A column that was sorted is in order, and sorting it again turns it round.
   function sortTable(frame) {
     const button = frame.contentDocument.querySelector('table.sorts th button.sort');
@@ -75,6 +100,7 @@ window.addEventListener('load', () => {
       look(frame, frame.clientWidth);
       switchTheme(frame);
       readOut(frame);
+      pointAt(frame);
       sortTable(frame);
     }
   } catch (error) {

@@ -158,7 +158,52 @@ constexpr PageTerm kTerms[] = {
     {"slower", "slower by",
      "How much longer the time is: than that of the quickest algorithm, or than that of the same "
      "call alone."},
-    {"headroom", "free", "GPU memory that stays free at the peak.", {"free"}}};
+    {"headroom", "free", "GPU memory that stays free at the peak.", {"free"}},
+    // what was simulated
+    {"model", "model", "The network that is trained, with the number of its parameters."},
+    {"cluster", "cluster",
+     "The GPUs, how many nodes hold them, and the network between the nodes."},
+    {"batch", "batch",
+     "The sequences of one step of the optimizer, and how they are divided into microbatches for "
+     "each replica."},
+    {"precision", "precision", "The number format of the matrix products, and what is recomputed."},
+    {"limit", "limit",
+     "What takes most of a mean rank's time, and the largest part of its time without "
+     "computation."},
+    {"changed", "changed", "The fields that the command line set, against the scenario's file."},
+    // memory
+    {"weights", "weights", "The parameters of the model that a GPU holds."},
+    {"gradients", "gradients", "The derivatives of the loss by these parameters."},
+    {"optimizerstate", "optimizer_state",
+     "What the optimizer keeps for each parameter, such as Adam's two moments and a copy of the "
+     "weights in 32 bits."},
+    {"activations", "activations", "Results of the forward pass that the backward pass needs."},
+    {"logits", "logits",
+     "The scores of all words of the vocabulary, and their gradients, in the last stage."},
+    {"commbuffers", "communication", "Buffers of the communication library."},
+    {"framework", "framework", "What the CUDA context and the training framework hold."},
+    {"workspace", "workspace", "Scratch space of kernels."},
+    {"fragmentation", "fragmentation", "Memory that the allocator holds and cannot use."},
+    {"when", "when", "The operation in which the peak is reached."},
+    {"at", "at", "The time in the step at which the peak is reached."},
+    // communication
+    {"group", "group", "The ranks that communicate with one another, by the kind of parallelism."},
+    {"ranks", "ranks", "The GPUs of one group."},
+    {"calls", "calls", "How often the step makes such a call, over all groups."},
+    {"linkclass", "link class", "Links of one kind and rate. Each direction is a link."},
+    {"each", "each", "The rate of one link, in one direction.", {"each way"}},
+    {"carried", "carried", "The bytes that all links of the class carry in the step."},
+    {"betweennodes", "between nodes", "The share of neighbours in a group that lie on two nodes."},
+    {"pernode", "per node", "The most members of a group on one node."},
+    // what takes the time
+    {"gputime", "GPU time", "Step time times the number of GPUs, against the plan as it is."},
+    {"saves", "saves", "How much shorter the step would be, as a share of it."},
+    {"forward", "forward", "The forward pass, layer by layer."},
+    {"backward", "backward", "The backward pass, which computes gradients."},
+    {"weightgradient", "weight gradient",
+     "The part of the backward pass that computes the gradients of weights, where a schedule "
+     "splits it off."},
+};
 
 }  // namespace
 
