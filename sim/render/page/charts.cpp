@@ -32,10 +32,6 @@ constexpr std::array<std::string_view, kTimeShares> kShareTitles{
     "exposed CP", "exposed copies", "other exposed", "waiting",    "bubble",     "host",
     "idle"};
 
-std::string number(double value, std::string_view unit) {
-  return fmt::format("{:.2f}{}", value, unit);
-}
-
 // Where the step lies across a picture: as percent of an element of a page, or as pixels.
 struct StepSpan {
   double left = 0.0;
@@ -43,9 +39,20 @@ struct StepSpan {
   std::string_view unit = "%";
   double label_right = -8.0;  // where labels end, in pixels
 
-  // A place or a length across, as an attribute.
-  [[nodiscard]] std::string place(double share) const { return number(left + width * share, unit); }
-  [[nodiscard]] std::string length(double share) const { return number(width * share, unit); }
+  // A place of a bar, of a text, or a length across, as an attribute.
+  [[nodiscard]] std::string place(double share) const {
+    return fmt::format("{:.2f}{}", left + width * share, unit);
+  }
+  [[nodiscard]] std::string text_place(double share) const {
+    return fmt::format("{:.1f}{}", left + width * share, unit);
+  }
+  [[nodiscard]] std::string length(double share) const {
+    return fmt::format("{:.2f}{}", width * share, unit);
+  }
+  // The class of a text for which a narrow page has no room. A picture is never narrow.
+  [[nodiscard]] std::string_view minor(bool small) const {
+    return small && unit == "%" ? " class=\"minor\"" : "";
+  }
 };
 
 std::string label(const StepSpan& span, double y, std::string_view text) {
@@ -58,8 +65,8 @@ std::string time_axis(const StepSpan& span, double y, double step_s) {
   for (int i = 0; i <= 4; ++i) {
     body +=
         fmt::format("<text{} x=\"{}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
-                    i % 2 == 1 ? " class=\"minor\"" : "", span.place(i / 4.0), y,
-                    i == 4 ? "end" : "middle", i == 0 ? "0 s" : to_text(Seconds{step_s * i / 4.0}));
+                    span.minor(i % 2 == 1), span.text_place(i / 4.0), y, i == 4 ? "end" : "middle",
+                    i == 0 ? "0 s" : to_text(Seconds{step_s * i / 4.0}));
   }
   return body;
 }
@@ -79,7 +86,7 @@ std::string block_row(const StepSpan& span, const std::vector<Bar>& blocks, doub
                       double y) {
   // Shares of the step: of bars too narrow to be seen, and of those with room for a number, in a
   // wide picture and in a narrow one.
-  constexpr double kSeen = 6e-5, kNumber = 0.02, kNarrowNumber = 0.06;
+  constexpr double kSeen = 0.05 / 810.0, kNumber = 16.0 / 810.0, kNarrowNumber = 0.06;
   std::string body;
   for (const Bar& block : blocks) {
     const double share = (block.end_s - block.start_s) / step_s;
@@ -92,8 +99,8 @@ std::string block_row(const StepSpan& span, const std::vector<Bar>& blocks, doub
       body += fmt::format(
           "<text{} x=\"{}\" y=\"{:.1f}\" fill=\"{}\" font-size=\"10\" "
           "text-anchor=\"middle\">{}</text>",
-          share > kNarrowNumber ? "" : " class=\"minor\"", span.place(start + share / 2.0),
-          y + 13.0, text_colour_on(style.colour), block.microbatch);
+          span.minor(share <= kNarrowNumber), span.text_place(start + share / 2.0), y + 13.0,
+          text_colour_on(style.colour), block.microbatch);
     }
     body += '\n';
   }
@@ -438,7 +445,8 @@ std::string memory_chart(const RunView& view, const std::vector<StageMemory>& st
   return row_chart(fmt::format("Memory of stage {} over the step; at most {:.2f} GiB", stage.stage,
                                static_cast<double>(stage.peak.bytes) / kBytesOfGib),
                    kMemoryHeight + 20.0, 7,
-                   body + time_axis({}, kMemoryHeight + 16.0, view.timeline.makespan_s),
+                   body + "<line class=\"cursor\" y2=\"100%\" visibility=\"hidden\"/>\n" +
+                       time_axis({}, kMemoryHeight + 16.0, view.timeline.makespan_s),
                    fmt::format(" data-memory=\"{}\"", number));
 }
 

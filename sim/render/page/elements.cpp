@@ -36,7 +36,8 @@ Column column_of(const TextTable& table, std::size_t column) {
   return bar ? Column::Bar : number ? Column::Number : Column::Text;
 }
 
-std::string cell_html(const std::string& cell, Column column) {
+// `html` is the cell's content.
+std::string cell_html(const std::string& cell, Column column, const std::string& html) {
   if (column == Column::Bar) {
     // text_table.hpp: one '#' stands for 2 %.
     const auto percent = 2 * std::count(cell.begin(), cell.end(), '#');
@@ -48,7 +49,7 @@ std::string cell_html(const std::string& cell, Column column) {
                      column == Column::Number ? " class=\"number\""
                      : cell.size() <= kShort  ? " class=\"short\""
                                               : "",
-                     svg_escaped(cell));
+                     html);
 }
 
 }  // namespace
@@ -82,7 +83,9 @@ std::string html_table(const TextTable& table) {
   html += "</tr></thead>\n<tbody>\n";
   for (const std::vector<std::string>& cells : table.rows()) {
     html += "<tr>";
-    for (std::size_t i = 0; i < cells.size(); ++i) html += cell_html(cells[i], columns[i]);
+    // The first column names what a row is about.
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      html += cell_html(cells[i], columns[i], i == 0 ? help_term(cells[i]) : svg_escaped(cells[i]));
     html += "</tr>\n";
   }
   return html + "</tbody>\n</table></div>\n";

@@ -122,6 +122,7 @@ std::string points_of(const XyChart& chart, std::size_t number) {
 }
 
 std::string series_keys(const XyChart& chart) {
+  if (chart.series.size() < 2) return "";
   std::string html = "<p class=\"keys\">";
   for (std::size_t i = 0; i < chart.series.size(); ++i) {
     const std::string line =

@@ -77,7 +77,8 @@ std::string tip_of(const Run& run, const std::string& metric) {
     return fmt::format("{}\n{}", text, word_for(kRunStatus, run.figures.status));
   if (metric != "step_time_s") text += "\nstep time: " + to_text(Seconds{run.figures.step_time_s});
   text += "\npeak memory: " + to_text(Bytes{run.figures.peak_bytes});
-  return text + (run.figures.status == RunStatus::Fits ? "" : "\ndoes not fit");
+  if (run.figures.status == RunStatus::Fits) return text;
+  return fmt::format("{}\n{}", text, "does not fit");
 }
 
 std::vector<Run> runs_of(const SweepRows& rows, const std::vector<Varying>& fields,
@@ -189,9 +190,12 @@ std::string charts(const SweepRows& rows, const std::string& metric) {
   if (fields.empty() ||
       std::ranges::none_of(runs, [](const Run& run) { return run.metric.has_value(); }))
     return "";
+  const bool all_fit = std::ranges::all_of(
+      runs, [](const Run& run) { return run.figures.status == RunStatus::Fits; });
   if (fields.size() > 2) return parallel(rows, fields, runs, metric);
   return (fields.size() == 2 ? heat(fields, runs, metric) : std::string()) +
-         html_paragraph("A hollow point does not fit.") + curves(fields, runs, metric);
+         curves(fields, runs, metric) +
+         html_paragraph(all_fit ? "" : "A hollow point does not fit.");
 }
 
 std::string answer(const SweepRows& rows) {

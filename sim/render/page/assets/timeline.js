@@ -242,11 +242,7 @@
   }
 
   function watchMemory(chart, stage) {
-    const cursor = document.createElementNS('http://www.w3.org/2000/svg', 'line');
-    cursor.setAttribute('y2', '100%');
-    cursor.setAttribute('stroke', 'currentColor');
-    cursor.setAttribute('visibility', 'hidden');
-    chart.append(cursor);
+    const cursor = chart.querySelector('.cursor');
     chart.tabIndex = 0;
     let at = 0;
     const show = (x, y) => {

@@ -16,7 +16,7 @@ expect() {   # expect WORDS SED_COMMAND
     return
   fi
   local status=0
-  said=$("$check" "$folder/bad.html" fits 2>&1) || status=$?
+  said=$("$check" "$folder/bad.html" figures 2>&1) || status=$?
   [[ $status -ne 77 ]] || { echo "$said" >&2; exit 77; }
   if [[ $status -ne 1 || $said != *"$1"* ]]; then
     echo "not noticed: $1" >&2
@@ -33,5 +33,5 @@ expect "no read-out for the keyboard" 's|tip.hidden = false;||'
 expect "a mark has no read-out under the pointer" "s|chart.addEventListener('pointermove', point);||"
 expect "a table does not sort" "s|head.setAttribute('aria-sort'|head.setAttribute('data-sort'|"
 expect "it asks for something from elsewhere" 's|<main>|&<img src="http://example.org/a.png" alt="">|'
-expect "a section is missing" 's|<section id="fits">|<section id="fit">|'
+expect "a section is missing" 's|<section id="figures">|<section id="figure">|'
 exit $((failures > 0))

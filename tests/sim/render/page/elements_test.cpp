@@ -21,7 +21,8 @@ TEST(Elements, ATableKnowsNumbersTextAndBars) {
   table.row({"a <b>", "12.3 ms", bar(0.5)});
   table.row({"c", "-", bar(0.1)});
   const std::string html = html_table(table);
-  EXPECT_THAT(html, HasSubstr("<td>a &lt;b&gt;</td><td class=\"number\">12.3 ms</td>"));
+  EXPECT_THAT(html,
+              HasSubstr("<td class=\"short\">a &lt;b&gt;</td><td class=\"number\">12.3 ms</td>"));
   EXPECT_THAT(html, HasSubstr("<td class=\"bar\"><i style=\"width:50%\"></i></td>"));
   EXPECT_EQ(html_table(TextTable({"name"})), "");
 }
