@@ -85,7 +85,7 @@ await task('Show it to a colleague: a link holds both scenarios, undo goes back,
   await other.goto(link);
   await other.waitForFunction(() => Number(document.body.dataset.answers ?? 0) > 0);
   assert.equal(await other.locator('.figure dd').first().innerText(), step);
-  assert.ok(await other.locator('#compare').isVisible());
+  await other.waitForSelector('#compare:not([hidden])', {timeout: 60_000});
   await other.close();
   const before = await scenario();
   await answered(() => page.keyboard.press('Control+z'));

@@ -23,7 +23,6 @@
 #include "sim/render/page/blocks.hpp"
 #include "sim/render/page/charts.hpp"
 #include "sim/render/page/page.hpp"
-#include "sim/render/svg.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
@@ -343,14 +342,16 @@ Json colours_json() {
   Json shares = Json::object();
   for (std::size_t share = 0; share < kTimeShares; ++share) {
     const std::string_view name = to_string(static_cast<TimeShare>(share));
-    shares[std::string(name)] = share_colour(name);
+    const BarPart part = share_part(name, 0.0, 0.0);
+    shares[std::string(name)] = {{"title", part.name}, {"colour", part.colour}};
   }
   Json kinds = Json::array();
   for (const BlockStyle& style : block_styles())
     kinds.push_back({{"name", style.name}, {"colour", style.colour}});
-  Json series = Json::array();
-  for (std::size_t number = 0; number < 10; ++number) series.push_back(svg_colour(number));
-  return {{"shares", std::move(shares)}, {"bars", std::move(kinds)}, {"series", std::move(series)}};
+  Json categories = Json::array();
+  for (std::size_t number = 0; number < 10; ++number) categories.push_back(memory_colour(number));
+  return {
+      {"shares", std::move(shares)}, {"bars", std::move(kinds)}, {"memory", std::move(categories)}};
 }
 
 }  // namespace

@@ -211,8 +211,8 @@ function showTime() {
     label: 'stage ' + stage,
     text: percent((shares.compute ?? 0) / most) + ' compute',
     parts: Object.entries(shares).map(([name, value]) => ({
-      name: words(name), value, colour: start.colours.shares[name],
-      tip: `${words(name)} ${seconds(value)} (${percent(value / most)})`
+      name: start.colours.shares[name].title, value, colour: start.colours.shares[name].colour,
+      tip: `${start.colours.shares[name].title} ${seconds(value)} (${percent(value / most)})`
     })),
     ranks
   })), {most, title: 'Where the time of a rank goes, by stage'});
@@ -228,7 +228,7 @@ function showMemory() {
     over: stage.fits === false,
     limit: stage.capacity_bytes,
     parts: Object.entries(stage.by_category_bytes).map(([name, value]) => ({
-      name: words(name), value, colour: start.colours.series[names.indexOf(name) % start.colours.series.length],
+      name: words(name), value, colour: start.colours.memory[names.indexOf(name) % start.colours.memory.length],
       tip: `${words(name)} ${bytes(value)}`
     }))
   })), {most: most * 1.02, title: 'Peak memory of a GPU, by stage; the line is its capacity'});
@@ -273,8 +273,8 @@ function showComparison() {
   const bars = element('div', {});
   stackedBars(bars, [['A', keptAnswer], ['now', answer]].map(([label, found]) => ({
     label, text: seconds(found.result.step_time_s),
-    parts: names.map((name) => ({name: words(name), value: mean(found, name), colour: start.colours.shares[name],
-      tip: `${words(name)} ${seconds(mean(found, name))}`}))
+    parts: names.map((name) => ({name: start.colours.shares[name].title, value: mean(found, name),
+      colour: start.colours.shares[name].colour, tip: `${start.colours.shares[name].title} ${seconds(mean(found, name))}`}))
   })), {most, title: 'The mean rank of A and of the scenario now'});
   fill(at('compare-body'), bars,
     rows.length === 0 ? element('p', {}, 'Nothing differs yet: change a control.')
