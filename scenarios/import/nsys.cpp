@@ -17,6 +17,7 @@
 
 #include "scenarios/import/trace_builder.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/utf8.hpp"
 
 namespace trainyard {
@@ -36,6 +37,7 @@ class Database {
     const int result = sqlite3_open_v2(file_.c_str(), &opened, SQLITE_OPEN_READONLY, nullptr);
     database_.reset(opened);
     if (result != SQLITE_OK) refuse_damaged();
+    note_read(file_);
     sqlite3_db_config(opened, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
     sqlite3_db_config(opened, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
     sqlite3_exec(opened, "PRAGMA cell_size_check = ON", nullptr, nullptr, nullptr);

@@ -18,6 +18,7 @@
 #include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/own_pace.hpp"
 #include "scenarios/simulate/refusals.hpp"
+#include "scenarios/simulate/stage_report.hpp"
 #include "scenarios/simulate/stages.hpp"
 #include "sim/base/concurrency.hpp"
 #include "sim/base/data_use.hpp"
@@ -87,10 +88,17 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
   std::shared_ptr<const Folded> folded;
   run_concurrently(
       step.places != nullptr,  // the first simulation of a large cluster
-      [&] { costs = price_kernels(lowered, pricings, interferes, what_if); },
       [&] {
+        StageReport pricing(options.stage);
+        costs = price_kernels(lowered, pricings, interferes, what_if);
+        pricing.priced(costs);
+      },
+      [&] {
+        StageReport folding(options.stage);
         folded = fold_step(step, {.fold = options.fold, .reasons = options.fold_reasons}, memo);
+        folding.folded(folded->partition);
       });
+  StageReport report(options.stage);
   check_stop(options);
   Result result{.facts = std::move(facts),
                 .cluster = step.cluster,
@@ -103,7 +111,9 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
   const Interference losses =
       interferes ? find_interference(*step.cluster, lowered, *folded, pricings) : Interference{};
   result.timeline = play(result, lowered, losses, options);
+  report.simulated(result.timeline);
   add_figures(result, step.software, options);
+  report.found_figures();
   result.facts =
       with_run(std::move(result.facts), *result.cluster, result.timeline, folded->approximations,
                cost_approximations(lowered.used, result.kernel_costs));
@@ -113,8 +123,11 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
 // Simulates the scenario with the steps of each worker that its plan contains.
 Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   try {
+    StageReport report(options.stage);
     const auto cluster = build_cluster(scenario.cluster, options.what_if, memo);
+    report.built(*cluster);
     const LoweredStep step = lower_step(scenario, cluster, memo);
+    report.lowered(*step.lowered->workload);
     const auto facts = memo.get<RunFacts>(
         [&] { return scenario_facts(scenario, *shared_cluster(scenario.cluster)); }, scenario);
     Result result = simulate(step, *facts, options, memo);
@@ -174,7 +187,9 @@ Result simulate(WorkloadRun question, const SimulateOptions& options) {
   const Stopwatch stopwatch;
   const DataUse use;
   Memo memo;
+  StageReport report(options.stage);
   const auto cluster = shared_cluster(question.cluster);
+  report.built(*cluster);
   const Scenario* const software = question.software ? &*question.software : nullptr;
   RunFacts facts;
   facts.title = std::move(question.title);
@@ -185,6 +200,7 @@ Result simulate(WorkloadRun question, const SimulateOptions& options) {
                          .lowered = std::make_shared<const Lowered>(std::move(lowered)),
                          .software = software,
                          .engine = question.engine};
+  report.lowered(*step.lowered->workload);
   Result result = simulate(step, std::move(facts), options, memo);
   if (software != nullptr) DataUse::note(software->own_files);
   result.facts.own_files = use.files();

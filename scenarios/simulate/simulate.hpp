@@ -40,6 +40,9 @@ struct SimulateOptions {
   bool breakdowns = false;  // compute Result::breakdowns too
   bool timing = false;      // record wall time and memory of the simulator in the facts
   std::function<void(double)> progress = {};  // receives the completed fraction from time to time
+  // Receives each stage of the main line as it ends: "prices 12 kernels", and its wall time in
+  // seconds. Stages that run at the same time call it from two threads.
+  std::function<void(const std::string&, double)> stage = {};
   std::stop_token stop = {};  // a stop request ends the simulation soon, with Cancelled
   WhatIf what_if = {};        // changes with respect to the scenario
 };

@@ -141,6 +141,12 @@ fs::path name_until_whole(const fs::path& target) {
   return fmt::format("{}.{}.{:x}.partial", target.string(), getpid(), now);
 }
 
+// The state of a process: functions that read files are called from everywhere.
+std::function<void(const fs::path&)>& read_watcher() {
+  static std::function<void(const fs::path&)> watcher;
+  return watcher;
+}
+
 }  // namespace
 
 void confine_reading(const std::vector<fs::path>& folders) {
@@ -166,6 +172,14 @@ void refuse_confined(const fs::path& file) {
            "send the contents in place of the file's name");
 }
 
+void watch_reads(std::function<void(const fs::path&)> watcher) {
+  read_watcher() = std::move(watcher);
+}
+
+void note_read(const fs::path& file) {
+  if (read_watcher()) read_watcher()(file);
+}
+
 std::string read_file(const fs::path& file) {
   refuse_confined(file);
   std::error_code error;
@@ -176,6 +190,7 @@ std::string read_file(const fs::path& file) {
   if (fs::is_directory(status)) refuse(file, "is a folder", "name a file in it");
   std::ifstream in(file, std::ios::binary);
   if (!in) refuse(file, fmt::format("cannot be read: {}", std::strerror(errno)));
+  note_read(file);
   const bool told = fs::is_regular_file(status);
   const std::size_t most = told ? kMostBytes : kMostUntold;
   std::string contents;

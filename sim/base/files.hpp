@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -28,6 +29,12 @@ void refuse_confined(const std::filesystem::path& file);
 
 // Throws InputError if the file cannot be read. Decompresses a file whose name ends in ".gz".
 [[nodiscard]] std::string read_file(const std::filesystem::path& file);
+
+// Calls `watcher` with each file that this process reads from now on, once it is open: with every
+// use of a file, by any thread. REQUIRES: no other thread runs yet.
+void watch_reads(std::function<void(const std::filesystem::path&)> watcher);
+// Tells the watcher of a file that is not read by read_file().
+void note_read(const std::filesystem::path& file);
 
 // Creates missing folders. Compresses if the name ends in ".gz" (without a time stamp, so that
 // equal contents give equal bytes). Throws InputError if the file cannot be written.

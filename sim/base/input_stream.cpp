@@ -81,6 +81,7 @@ class InputStream::Buffer final : public std::streambuf {
 InputStream::InputStream(const std::filesystem::path& file)
     : buffer_(std::make_unique<Buffer>(file)), stream_(buffer_.get()) {
   stream_.exceptions(std::ios::badbit);
+  note_read(file);
 }
 InputStream::~InputStream() = default;
 

@@ -16,6 +16,8 @@ using test::lines_of;
 using test::Outcome;
 using test::Scratch;
 using test::with_subcommands;
+using testing::Contains;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -85,6 +87,50 @@ TEST(Options, QuietPrintsErrorsOnly) {
   EXPECT_THAT(run.out + run.err, IsEmpty());
   EXPECT_TRUE(scratch.holds("a.json"));
   EXPECT_THAT(scratch.sh("trainyard run absent.json --quiet").err, HasSubstr("no such file"));
+}
+
+// Does --verbose name on standard error every file that is read, once, and the stages with their
+// counts and times, and leave the report as it is?
+TEST(Options, VerboseSaysWhatIsReadAndHowLongStagesTake) {
+  const Scratch scratch;
+  const Outcome plain = scratch.sh(kRun);
+  const Outcome verbose = scratch.sh(kRun + "-v");
+  EXPECT_THAT(plain.err, IsEmpty());
+  EXPECT_EQ(verbose.exit, 0) << verbose.err;
+  EXPECT_EQ(verbose.out, plain.out);
+  std::vector<std::string> read, stages;
+  for (const std::string& line : lines_of(verbose.err)) {
+    EXPECT_TRUE(line.starts_with("trainyard: ")) << line;
+    (line.starts_with("trainyard: reads ") ? read : stages).push_back(line);
+  }
+  EXPECT_EQ(read.front(), "trainyard: reads scenarios/first/two_gpus.json");
+  EXPECT_EQ(std::set<std::string>(read.begin(), read.end()).size(), read.size());
+  for (const char* file : {"models/recipes/standard.json", "kernels/profiles/a100_80gb.json"})
+    EXPECT_THAT(read, Contains(testing::EndsWith(file)));
+  std::vector<std::string> made;
+  for (const std::string& line : stages) {
+    EXPECT_THAT(line, testing::ContainsRegex(" in [0-9]+\\.[0-9]+ s$"));
+    made.push_back(line.substr(0, line.rfind(" in ")));
+  }
+  EXPECT_THAT(
+      made, ElementsAre("trainyard: builds a cluster of 2 GPUs (4 devices, 8 links)",
+                        "trainyard: lowers the step to 1 program with 63 operations for 2 ranks",
+                        "trainyard: folds 2 ranks to 1 rank class", "trainyard: prices 32 kernels",
+                        "trainyard: simulates 4 events",
+                        "trainyard: finds the peaks of memory and the breakdown of time"));
+}
+
+// Are --quiet and --verbose refused together, also before the command?
+TEST(Options, QuietAndVerboseContradictEachOther) {
+  const Scratch scratch;
+  for (const char* line : {"trainyard -q list gpus -v", "trainyard list gpus --verbose --quiet"}) {
+    const Outcome outcome = scratch.sh(line);
+    EXPECT_EQ(outcome.exit, 2) << line;
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_EQ(outcome.err,
+              "trainyard: --quiet prints errors only, and --verbose says more than the report "
+              "(leave one out)\n");
+  }
 }
 
 // Is the report coloured on demand, and never in a pipe by itself?

@@ -72,7 +72,7 @@ void add_import_nccl_topo(CLI::App& import, Action& action);
 void add_import_nsys(CLI::App& import, Action& action);
 void add_import_topo_m(CLI::App& import, Action& action);
 
-// The options that every command has: --quiet and --color.
+// The options that every command has: --quiet, --verbose and --color.
 void add_report_options(CLI::App& app);
 
 // The options of a subcommand that reads a scenario: the file, and overrides such as "--set

@@ -102,13 +102,17 @@ std::optional<Scenario> scenario_of(const RunChoice& choice) {
 // is prepared.
 Result simulated(const RunChoice& choice, const std::optional<Scenario>& scenario) {
   Progress progress("simulating");
-  const SimulateOptions options{
-      .fold = !choice.no_fold,
-      .contract = !choice.no_contract,
-      .fold_reasons = choice.explain_fold,
-      .breakdowns = true,
-      .timing = choice.timing,
-      .progress = [&progress](double fraction) { progress.show(fraction); }};
+  SimulateOptions options{.fold = !choice.no_fold,
+                          .contract = !choice.no_contract,
+                          .fold_reasons = choice.explain_fold,
+                          .breakdowns = true,
+                          .timing = choice.timing,
+                          .progress = [&progress](double fraction) { progress.show(fraction); }};
+  if (tells_details()) {
+    options.stage = [](const std::string& what, double seconds) {
+      tell(fmt::format("trainyard: {} in {:.4f} s\n", what, seconds));
+    };
+  }
   if (scenario) {
     const FluidSolverAhead ahead(scenario->engine == "simgrid");
     return simulate(*scenario, options);

@@ -158,6 +158,8 @@ void add_report_options(CLI::App& app) {
   const std::map<std::string, Colour> colours{
       {"auto", Colour::Auto}, {"always", Colour::Always}, {"never", Colour::Never}};
   app.add_flag_callback("-q,--quiet", silence_report, "Print errors only");
+  app.add_flag_callback("-v,--verbose", tell_details,
+                        "Say on standard error what is read, and how long the stages of run take");
   app.add_option_function<Colour>("--color", choose_colour,
                                   "Colour verdicts, titles and bars (auto: on a terminal)")
       ->type_name("WHEN")

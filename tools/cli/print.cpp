@@ -8,8 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
+#include "sim/base/settings.hpp"
 #include "sim/base/utf8.hpp"
 #include "sim/render/colour.hpp"
 
@@ -17,14 +21,23 @@ namespace trainyard {
 
 namespace {
 
-// The state of standard output, which belongs to the process like the stream itself.
+// The state of the streams, which belongs to the process like the streams themselves.
 struct Report {
   bool silent = false;
   bool coloured = false;
+  bool detailed = false;
 };
 Report& report() {
   static Report state;
   return state;
+}
+
+// Threads that run at the same time may read the same file.
+void tell_read(const std::string& file) {
+  static std::mutex mutex;
+  static std::set<std::string> told;
+  const std::scoped_lock lock(mutex);
+  if (told.insert(file).second) tell(fmt::format("trainyard: reads {}\n", file));
 }
 
 }  // namespace
@@ -48,6 +61,14 @@ void print_text(std::string_view text) {
               .problem = fmt::format("standard output cannot be written: {}", std::strerror(errno)),
               .hint = {}});
 }
+
+void tell_details() {
+  if (std::exchange(report().detailed, true)) return;
+  if (!settings().file.empty()) tell_read(settings().file);  // read before the command line
+  watch_reads(tell_read);
+}
+
+bool tells_details() { return report().detailed; }
 
 void tell(std::string_view text) { (void)std::fputs(printable(text).c_str(), stderr); }
 

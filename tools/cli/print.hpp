@@ -38,6 +38,12 @@ void say(fmt::format_string<Values...> format, Values&&... values) {
 // the exit code still reports the error.
 void tell(std::string_view text);
 
+// From now on the command says on standard error, one line each, which files it reads, each once;
+// and tells_details() is true. A child process says it, too. REQUIRES: no other thread runs yet.
+void tell_details();
+// Whether the command also says what is not asked for: `run` says how long its stages take.
+[[nodiscard]] bool tells_details();
+
 // Opens /dev/null in place of each standard stream that is closed (`trainyard ... >&-`), with the
 // access mode that makes its use fail as before. Otherwise the first file that the command opens
 // would take the number of the closed stream and would receive what the command prints.

@@ -43,6 +43,13 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
+// Whether the flag was typed, before or after the command.
+bool has_flag(const CLI::App& app, const std::string& flag) {
+  return app.get_option(flag)->count() > 0 ||
+         std::ranges::any_of(app.get_subcommands(),
+                             [&](const CLI::App* command) { return has_flag(*command, flag); });
+}
+
 // Options of earlier releases. A command is named by the words it begins with.
 struct RenamedOption {
   std::string_view command;
@@ -97,6 +104,8 @@ std::string usage_problem(const CLI::App& app, const CLI::ParseError& error) {
 
 std::string argument_problem(const CLI::App& app) {
   const TypedCommand at = typed_command(app);
+  if (has_flag(app, "--quiet") && has_flag(app, "--verbose"))
+    return "--quiet prints errors only, and --verbose says more than the report (leave one out)";
   for (const CLI::Option* option : at.command->get_options()) {
     for (const std::string& value : option->results()) {
       // Between lists of lists (`compare --set`) the parser inserts empty values itself.
