@@ -142,7 +142,7 @@ Seconds best_time(const GpuSheet& sheet, const TileModel& model, const Kernel& k
   return best + model.launch;
 }
 
-const GemmTable* find_table(const GemmModel& model, DataType dtype) {
+const GemmTable* find_gemm_table(const GemmModel& model, DataType dtype) {
   const auto exact = std::find_if(model.tables.begin(), model.tables.end(),
                                   [&](const GemmTable& t) { return t.dtype == dtype; });
   if (exact != model.tables.end()) return &*exact;
@@ -156,18 +156,18 @@ bool same_path(DataType a, DataType b) {
 }
 
 // The factor of the measurements on the model's time at a point, and its provenance.
-struct Correction {
+struct GemmCorrection {
   double factor = 1.0;
   Provenance provenance = Provenance::Extrapolated;
 };
 
-Correction correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
-                         const std::array<std::int64_t, 3>& shape) {
-  const GemmTable* table = find_table(model, dtype == DataType::Fp16 ? DataType::Bf16 : dtype);
+GemmCorrection gemm_correction_at(const GemmModel& model, DataType dtype, GemmPass pass,
+                                  const std::array<std::int64_t, 3>& shape) {
+  const GemmTable* table = find_gemm_table(model, dtype == DataType::Fp16 ? DataType::Bf16 : dtype);
   if (table == nullptr) return {};
   const auto reading = table->correction.at(shape);
-  Correction found{std::exp(reading.value) * pass_factor(model.pass, pass),
-                   Provenance::Extrapolated};
+  GemmCorrection found{std::exp(reading.value) * pass_factor(model.pass, pass),
+                       Provenance::Extrapolated};
   if (!reading.inside || !same_path(dtype, table->dtype)) return found;
   const auto node = table->correction.node(shape);
   const bool hit = node && table->measured[*node] && pass == GemmPass::Forward &&
@@ -192,7 +192,7 @@ Seconds tile_model_time(const GpuSheet& sheet, const TileModel& model, const Gem
 Cost gemm_cost(const GpuSheet& sheet, const GemmModel& model, const Gemm& gemm) {
   // A batch of equal GEMMs fills the GPU like one GEMM with all their rows.
   const auto found =
-      correction_at(model, gemm.dtype, gemm.pass, {gemm.m * gemm.batch, gemm.n, gemm.k});
+      gemm_correction_at(model, gemm.dtype, gemm.pass, {gemm.m * gemm.batch, gemm.n, gemm.k});
   Gemm alone = gemm;
   alone.accumulate_fp32 = false;
   const Seconds time =

@@ -22,7 +22,7 @@ namespace trainyard {
 namespace {
 
 constexpr const char* profile_folder = "kernels/profiles";
-constexpr std::int64_t schema_version = 1;
+constexpr std::int64_t profile_schema_version = 1;
 
 CommunicationSms read_communication_sms(JsonObject held, std::int64_t sms) {
   if (held.text("source").empty())
@@ -300,7 +300,7 @@ std::vector<MeasuredKernel> read_measured_kernels(JsonObject& root) {
 
 void read_schema(JsonObject& root) {
   (void)root.choice("schema", {"trainyard.gpu_profile"});
-  (void)root.integer("version", {.least = schema_version, .most = schema_version});
+  (void)root.integer("version", {.least = profile_schema_version, .most = profile_schema_version});
 }
 
 double read_static_power(JsonObject& root) {

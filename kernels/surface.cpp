@@ -17,14 +17,14 @@ std::size_t node_count(const std::vector<std::vector<std::int64_t>>& axes) {
 
 // Position of a coordinate on an axis: between node `low` and the next, at `share` of their
 // distance in logarithms.
-struct Place {
+struct GridPlace {
   std::size_t low = 0;
   double share = 0.0;
   bool inside = true;
 };
 
 // A coordinate outside the axis is moved to its border.
-Place place_on(const std::vector<std::int64_t>& axis, std::int64_t x) {
+GridPlace place_on(const std::vector<std::int64_t>& axis, std::int64_t x) {
   if (x <= axis.front() || axis.size() == 1) return {0, 0.0, x == axis.front()};
   if (x >= axis.back()) return {axis.size() - 2, 1.0, x == axis.back()};
   const auto above = std::upper_bound(axis.begin(), axis.end(), x);
@@ -47,7 +47,7 @@ Surface::Surface(std::vector<std::vector<std::int64_t>> axes, std::vector<double
 
 Surface::Reading Surface::at(std::span<const std::int64_t> point) const {
   TY_CHECK(point.size() == axes_.size(), point.size(), axes_.size());
-  std::vector<Place> places;
+  std::vector<GridPlace> places;
   Reading reading;
   for (std::size_t d = 0; d < point.size(); ++d) {
     places.push_back(place_on(axes_[d], point[d]));

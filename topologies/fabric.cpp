@@ -86,23 +86,24 @@ constexpr Field<FabricSpec> kCommon[] = {
 };
 
 // Makes the entry of one kind. Its fields are those of its base class where it has one.
-template <class Kind, const auto& fields, class Owner = Kind>
+template <class Kind, const auto& fields, class FieldOwner = Kind>
 FabricEntry entry(std::string_view name, std::string_view summary) {
   std::vector<std::string_view> keys;
-  for (const Field<Owner>& field : fields) keys.push_back(field.key);
+  for (const Field<FieldOwner>& field : fields) keys.push_back(field.key);
   keys.emplace_back("routing");
-  return {
-      .name = name,
-      .summary = summary,
-      .defaults = Kind{},
-      .keys = std::move(keys),
-      .read = [](JsonObject& object) -> FabricKind {
-        Kind kind;
-        static_cast<Owner&>(kind) = read_fields<Owner>(object, fields, Owner{});
-        return kind;
-      },
-      .write =
-          [](const FabricKind& kind) { return write_fields<Owner>(fields, std::get<Kind>(kind)); }};
+  return {.name = name,
+          .summary = summary,
+          .defaults = Kind{},
+          .keys = std::move(keys),
+          .read = [](JsonObject& object) -> FabricKind {
+            Kind kind;
+            static_cast<FieldOwner&>(kind) = read_fields<FieldOwner>(object, fields, FieldOwner{});
+            return kind;
+          },
+          .write =
+              [](const FabricKind& kind) {
+                return write_fields<FieldOwner>(fields, std::get<Kind>(kind));
+              }};
 }
 
 FabricEntry single_switch() {

@@ -17,7 +17,7 @@ namespace trainyard {
 
 namespace {
 
-[[noreturn]] void refuse(std::string pointer, std::string problem, std::string hint) {
+[[noreturn]] void refuse_fault(std::string pointer, std::string problem, std::string hint) {
   throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
 }
 
@@ -73,9 +73,9 @@ class Breaker {
     std::vector<std::string> names;
     for (const auto& [known, id] : by_name_) names.push_back(known);
     const std::string near = nearest(name, names);
-    refuse(pointer, fmt::format("there is no device \"{}\"", name),
-           near.empty() ? "`show topology --format json` lists the devices"
-                        : fmt::format("did you mean \"{}\"?", near));
+    refuse_fault(pointer, fmt::format("there is no device \"{}\"", name),
+                 near.empty() ? "`show topology --format json` lists the devices"
+                              : fmt::format("did you mean \"{}\"?", near));
   }
 
   void break_link(const Fault& fault, const std::string& pointer) {
@@ -89,9 +89,10 @@ class Breaker {
     for (const Link link : whole_.links_from(a)) {
       if (joined.size() < 4) joined.push_back(whole_.name(link.to));
     }
-    refuse(pointer + "/link", fmt::format("no link joins \"{}\" and \"{}\"", fault.from, fault.to),
-           joined.empty() ? ""
-                          : fmt::format("{} is joined to {}", fault.from, fmt::join(joined, ", ")));
+    refuse_fault(
+        pointer + "/link", fmt::format("no link joins \"{}\" and \"{}\"", fault.from, fault.to),
+        joined.empty() ? ""
+                       : fmt::format("{} is joined to {}", fault.from, fmt::join(joined, ", ")));
   }
 
   void break_rail(const Fault& fault, const std::string& pointer) {
@@ -109,19 +110,19 @@ class Breaker {
     });
     if (hit > 0) return;
     if (static_cast<std::int32_t>(fault.rail) <= last)
-      refuse(pointer + "/rail", fmt::format("rail {} joins no nodes", fault.rail),
-             "leave the fault out: a cluster of one node has no fabric");
-    refuse(pointer + "/rail", fmt::format("there is no rail {}", fault.rail),
-           last < 0 ? "the nodes have no NICs" : fmt::format("rails are 0 to {}", last));
+      refuse_fault(pointer + "/rail", fmt::format("rail {} joins no nodes", fault.rail),
+                   "leave the fault out: a cluster of one node has no fabric");
+    refuse_fault(pointer + "/rail", fmt::format("there is no rail {}", fault.rail),
+                 last < 0 ? "the nodes have no NICs" : fmt::format("rails are 0 to {}", last));
   }
 
   // A fault of a device applies to all of its links.
   void break_device(const Fault& fault, const std::string& pointer) {
     const DeviceId broken = device(fault.device, pointer + "/device");
     if (whole_.device(broken).kind == DeviceKind::Gpu && fault.capacity_factor <= 0.0) {
-      refuse(pointer + "/device",
-             fmt::format("\"{}\" is a GPU, and no job runs on a dead one", fault.device),
-             "take its node out of the cluster");
+      refuse_fault(pointer + "/device",
+                   fmt::format("\"{}\" is a GPU, and no job runs on a dead one", fault.device),
+                   "take its node out of the cluster");
     }
     scale(fault.capacity_factor,
           [&](const Link& link) { return link.from == broken || link.to == broken; });
@@ -200,10 +201,10 @@ std::vector<DeviceId> usable_nics(const Wiring& wiring, const std::vector<Device
   for (const std::size_t i : stranded) {
     const std::optional<DeviceId> nic = other_nic(wiring, gpus[i], cabled, served);
     if (!nic) {
-      refuse("/faults",
-             fmt::format("they leave {} without a way to the network", wiring.name(gpus[i])),
-             "leave one NIC of its node alive and joined to it, or take the node out of the "
-             "cluster");
+      refuse_fault("/faults",
+                   fmt::format("they leave {} without a way to the network", wiring.name(gpus[i])),
+                   "leave one NIC of its node alive and joined to it, or take the node out of the "
+                   "cluster");
     }
     nic_of_gpu[i] = *nic;
     ++served[*nic];

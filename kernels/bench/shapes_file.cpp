@@ -10,8 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* schema_name = "trainyard.kernel_shapes";
-constexpr std::int64_t schema_version = 1;
+constexpr const char* shapes_schema_name = "trainyard.kernel_shapes";
+constexpr std::int64_t shapes_schema_version = 1;
 
 RowOperation operation_for(MemoryBoundKind kind) {
   switch (kind) {
@@ -79,7 +79,10 @@ Json shapes_to_json(const std::vector<WantedShape>& shapes, const std::string& g
     if (shape.share > 0.0) row["share_of_busy_time"] = shape.share;
     rows.push_back(std::move(row));
   }
-  return {{"schema", schema_name}, {"version", schema_version}, {"gpu", gpu}, {"rows", rows}};
+  return {{"schema", shapes_schema_name},
+          {"version", shapes_schema_version},
+          {"gpu", gpu},
+          {"rows", rows}};
 }
 
 Task task_for(const Kernel& kernel) { return std::visit(TaskFor{}, kernel); }
@@ -87,8 +90,8 @@ Task task_for(const Kernel& kernel) { return std::visit(TaskFor{}, kernel); }
 std::vector<Task> read_shapes(const std::filesystem::path& file) {
   JsonFile json = JsonFile::read(file);
   JsonObject root = json.root();
-  (void)root.choice("schema", {schema_name});
-  (void)root.integer("version", {.least = schema_version, .most = schema_version});
+  (void)root.choice("schema", {shapes_schema_name});
+  (void)root.integer("version", {.least = shapes_schema_version, .most = shapes_schema_version});
   (void)root.text("gpu");
   std::vector<Task> tasks;
   for (JsonObject& row : root.objects("rows")) {

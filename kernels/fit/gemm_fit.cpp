@@ -15,8 +15,8 @@ Gemm gemm_of(const Sample& sample, DataType dtype) {
   return {.m = sample.shape[0], .n = sample.shape[1], .k = sample.shape[2], .dtype = dtype};
 }
 
-double mean_error(const GpuSheet& sheet, DataType dtype, const TileModel& model,
-                  const std::vector<Sample>& samples) {
+double gemm_mean_error(const GpuSheet& sheet, DataType dtype, const TileModel& model,
+                       const std::vector<Sample>& samples) {
   double sum = 0.0;
   for (const Sample& sample : samples)
     sum += std::abs(
@@ -25,30 +25,30 @@ double mean_error(const GpuSheet& sheet, DataType dtype, const TileModel& model,
 }
 
 // One constant of the model, with its range.
-struct Constant {
+struct GemmConstant {
   double (*get)(const TileModel&);
   void (*set)(TileModel&, double);
   double least;
   double most;
 };
 
-constexpr std::array constants = {
-    Constant{[](const TileModel& m) { return m.largest_tile; },
-             [](TileModel& m, double x) { m.largest_tile = x; }, 0.4, 1.0},
-    Constant{[](const TileModel& m) { return m.bandwidth_efficiency; },
-             [](TileModel& m, double x) { m.bandwidth_efficiency = x; }, 0.4, 1.0},
-    Constant{[](const TileModel& m) { return m.launch.value(); },
-             [](TileModel& m, double x) { m.launch = Seconds{x}; }, 2e-7, 1e-5},
-    Constant{[](const TileModel& m) { return m.prologue.value(); },
-             [](TileModel& m, double x) { m.prologue = Seconds{x}; }, 0.0, 1e-5},
-    Constant{[](const TileModel& m) { return m.tile_exponent; },
-             [](TileModel& m, double x) { m.tile_exponent = x; }, 0.0, 0.6}};
+constexpr std::array gemm_constants = {
+    GemmConstant{[](const TileModel& m) { return m.largest_tile; },
+                 [](TileModel& m, double x) { m.largest_tile = x; }, 0.4, 1.0},
+    GemmConstant{[](const TileModel& m) { return m.bandwidth_efficiency; },
+                 [](TileModel& m, double x) { m.bandwidth_efficiency = x; }, 0.4, 1.0},
+    GemmConstant{[](const TileModel& m) { return m.launch.value(); },
+                 [](TileModel& m, double x) { m.launch = Seconds{x}; }, 2e-7, 1e-5},
+    GemmConstant{[](const TileModel& m) { return m.prologue.value(); },
+                 [](TileModel& m, double x) { m.prologue = Seconds{x}; }, 0.0, 1e-5},
+    GemmConstant{[](const TileModel& m) { return m.tile_exponent; },
+                 [](TileModel& m, double x) { m.tile_exponent = x; }, 0.0, 0.6}};
 
 // Rounds the constants as they are written to the profile, so that the table corrects the model
 // that will be read.
-TileModel rounded(TileModel model) {
+TileModel rounded_constant(TileModel model) {
   const auto to = [](double x, double unit) { return std::round(x / unit) * unit; };
-  for (const Constant& constant : constants)
+  for (const GemmConstant& constant : gemm_constants)
     constant.set(model, to(constant.get(model), constant.most < 1e-3 ? 1e-9 : 1e-4));
   return model;
 }
@@ -63,17 +63,17 @@ TileModel fit_tile_model(const GpuSheet& sheet, DataType dtype,
   std::vector<Sample> few;
   for (std::size_t i = 0; i < samples.size(); i += 5) few.push_back(samples[i]);
   TileModel best;
-  double least = mean_error(sheet, dtype, best, few);
+  double least = gemm_mean_error(sheet, dtype, best, few);
   // Coordinate search. The step halves when no constant improves the error.
   for (double step = 0.25; step > 0.01;) {
     bool improved = false;
-    for (const Constant& constant : constants) {
+    for (const GemmConstant& constant : gemm_constants) {
       for (const double direction : {-1.0, 1.0}) {
         TileModel trial = best;
         const double moved =
             constant.get(best) + direction * step * 0.5 * (constant.most - constant.least);
         constant.set(trial, std::clamp(moved, constant.least, constant.most));
-        const double error = mean_error(sheet, dtype, trial, few);
+        const double error = gemm_mean_error(sheet, dtype, trial, few);
         if (error >= least) continue;
         least = error;
         best = trial;
@@ -82,7 +82,7 @@ TileModel fit_tile_model(const GpuSheet& sheet, DataType dtype,
     }
     if (!improved) step /= 2.0;
   }
-  return rounded(best);
+  return rounded_constant(best);
 }
 
 // The nodes of each axis are all values that occur in the samples.

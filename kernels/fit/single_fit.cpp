@@ -17,19 +17,17 @@ namespace trainyard::fit {
 
 namespace {
 
-using nlohmann::json;
-
 GemmPass pass_of(const std::string& layout) {
   if (layout.find("dgrad") != std::string::npos) return GemmPass::DataGrad;
   if (layout.find("wgrad") != std::string::npos) return GemmPass::WeightGrad;
   return GemmPass::Forward;
 }
 
-std::string text_of(const json& row, const char* key) {
+std::string text_of(const nlohmann::json& row, const char* key) {
   return row.contains(key) && row[key].is_string() ? row[key].get<std::string>() : "";
 }
 
-PublishedGemm gemm_of(const json& row) {
+PublishedGemm gemm_of(const nlohmann::json& row) {
   PublishedGemm gemm{.gpu = row["gpu"],
                      .source = row["source"]["repo"],
                      .gemm = {.m = row["M"], .n = row["N"], .k = row["K"]},
@@ -48,7 +46,7 @@ std::int64_t field(const std::string& shape, const std::string& name) {
 
 // Reads "ng=160, M=154, N=3072, K=5120, ..., main_grad_dtype=fp32, stage=bwd_grad_w,
 // accumulate=True". N and K are those of the forward GEMM y[M, N] = x[M, K] W[K, N].
-PublishedExperts experts_of(const json& row) {
+PublishedExperts experts_of(const nlohmann::json& row) {
   const std::string shape = row["shape"];
   const auto says = [&shape](const char* text) { return shape.find(text) != std::string::npos; };
   const auto experts = static_cast<std::size_t>(field(shape, "ng"));
@@ -70,7 +68,7 @@ PublishedExperts experts_of(const json& row) {
   return read;
 }
 
-PublishedAttention attention_of(const json& row) {
+PublishedAttention attention_of(const nlohmann::json& row) {
   const std::string shape = row["shape"];
   // The source counts the full square; a causal kernel computes half of it.
   constexpr double causal = 0.5;
@@ -84,13 +82,15 @@ PublishedAttention attention_of(const json& row) {
           .flops_rate = row["tflops"].get<double>() * 1e12 * causal};
 }
 
-bool half_precision(const json& row) { return row["dtype"] == "bf16" || row["dtype"] == "fp16"; }
+bool half_precision(const nlohmann::json& row) {
+  return row["dtype"] == "bf16" || row["dtype"] == "fp16";
+}
 
 }  // namespace
 
 Published read_published(const std::filesystem::path& file) {
   Published published;
-  for (const json& row : json::parse(read_file(file))) {
+  for (const nlohmann::json& row : nlohmann::json::parse(read_file(file))) {
     const std::string kind = row["kind"];
     if (kind == "gemm" && half_precision(row) && row.contains("time_us"))
       published.gemms.push_back(gemm_of(row));

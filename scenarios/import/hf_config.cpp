@@ -21,8 +21,8 @@ using Json = nlohmann::ordered_json;
 // The source of every shape that this file makes begins with this text.
 constexpr std::string_view kSource = "Hugging Face config.json, model_type ";
 
-[[noreturn]] void refuse(const std::string& file, std::string pointer, std::string problem,
-                         std::string hint) {
+[[noreturn]] void refuse_config(const std::string& file, std::string pointer, std::string problem,
+                                std::string hint) {
   throw InputError(Problem{.file = file,
                            .pointer = std::move(pointer),
                            .problem = std::move(problem),
@@ -97,17 +97,18 @@ std::string unknown_parts(const Json& config) {
 
 const HfFamily& family_of(const TextPart& text, const std::string& type, const std::string& file) {
   if (const HfFamily* family = find_hf_family(type)) return *family;
-  refuse(file, text.pointer + "/model_type",
-         fmt::format("\"{}\" is not a model type whose parts are known here: {}", type,
-                     unknown_parts(text.config)),
-         "write the shape as the files of models/data do, or let `trainyard import hf-config --as "
-         "llama` read it as a known type and say what it assumed; --families lists them");
+  refuse_config(
+      file, text.pointer + "/model_type",
+      fmt::format("\"{}\" is not a model type whose parts are known here: {}", type,
+                  unknown_parts(text.config)),
+      "write the shape as the files of models/data do, or let `trainyard import hf-config --as "
+      "llama` read it as a known type and say what it assumed; --families lists them");
 }
 
 const HfFamily& family_as(const std::string& as) {
   if (const HfFamily* family = find_hf_family(as)) return *family;
-  refuse("", "", fmt::format("\"{}\" is not a model type whose parts are known here", as),
-         suggestion(as, hf_model_types()));
+  refuse_config("", "", fmt::format("\"{}\" is not a model type whose parts are known here", as),
+                suggestion(as, hf_model_types()));
 }
 
 std::string type_of(const TextPart& text, const std::string& file, bool needed) {
@@ -115,9 +116,9 @@ std::string type_of(const TextPart& text, const std::string& file, bool needed) 
   const bool absent = type == text.config.end() || type->is_null();
   if (!absent && type->is_string()) return type->get<std::string>();
   if (needed)
-    refuse(file, text.pointer + "/model_type",
-           absent ? "is missing" : fmt::format("must be a text, not {}", shown(*type)),
-           "it names the kind of model, such as \"llama\"");
+    refuse_config(file, text.pointer + "/model_type",
+                  absent ? "is missing" : fmt::format("must be a text, not {}", shown(*type)),
+                  "it names the kind of model, such as \"llama\"");
   return "";
 }
 
@@ -131,8 +132,8 @@ bool is_hf_config(const nlohmann::ordered_json& document) {
 HfShape shape_of_hf_config(const nlohmann::ordered_json& document, const std::string& file,
                            const std::string& as) {
   if (!document.is_object())
-    refuse(file, "", fmt::format("must be an object, not {}", shown(document)),
-           "give the config.json of the weights' folder");
+    refuse_config(file, "", fmt::format("must be an object, not {}", shown(document)),
+                  "give the config.json of the weights' folder");
   const TextPart text = text_part(document);
   const std::string type = type_of(text, file, as.empty());
   const HfFamily& family = as.empty() ? family_of(text, type, file) : family_as(as);

@@ -344,20 +344,20 @@ std::map<std::size_t, std::size_t> pods_of(const IbLayout& layout) {
 }
 
 // Nodes at the same switches: how many, and the first of them by name.
-struct Group {
+struct LeafGroup {
   std::size_t nodes = 0;
   std::string first = {};
 };
 using Key = std::vector<std::size_t>;  // switches
 
 // Full groups come first, then the order of names.
-bool is_before(const Group& a, const Group& b) {
+bool is_before(const LeafGroup& a, const LeafGroup& b) {
   if (a.nodes != b.nodes) return a.nodes > b.nodes;
   return natural_less(a.first, b.first);
 }
 
-void add_to(std::map<Key, Group>& groups, const Key& key, const std::string& host) {
-  Group& group = groups.try_emplace(key, Group{.nodes = 0, .first = host}).first->second;
+void add_to(std::map<Key, LeafGroup>& groups, const Key& key, const std::string& host) {
+  LeafGroup& group = groups.try_emplace(key, LeafGroup{.nodes = 0, .first = host}).first->second;
   ++group.nodes;
   if (natural_less(host, group.first)) group.first = host;
 }
@@ -369,7 +369,7 @@ void order_by_leaf(IbLayout& layout) {
     IbNode node;
   };
   std::vector<Place> places;
-  std::map<Key, Group> in_pod, at_leaf;
+  std::map<Key, LeafGroup> in_pod, at_leaf;
   for (IbNode& node : layout.nodes) {
     std::set<std::size_t> leaves, pods;
     for (const IbNic& nic : node.nics)

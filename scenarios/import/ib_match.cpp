@@ -98,7 +98,7 @@ std::optional<FabricGraph> drawn(const ClusterSpec& spec, std::uint32_t switches
   return graph;
 }
 
-std::uint32_t whole(double ports) { return static_cast<std::uint32_t>(std::lround(ports)); }
+std::uint32_t whole_ports(double ports) { return static_cast<std::uint32_t>(std::lround(ports)); }
 
 double ratio(double down, double up) { return up > 0.0 ? std::max(down / up, 1.0) : 1.0; }
 
@@ -106,8 +106,9 @@ double ratio(double down, double up) { return up > 0.0 ? std::max(down / up, 1.0
 std::vector<std::uint32_t> radices(const IbTiers& tiers) {
   std::vector<std::uint32_t> all;
   for (const std::uint32_t radix :
-       {tiers.switch_ports, whole(tiers.nics_of_leaf + tiers.uplinks),
-        whole(tiers.spine_down + tiers.spine_up), whole(tiers.core_ports), 36U, 40U, 64U, 128U})
+       {tiers.switch_ports, whole_ports(tiers.nics_of_leaf + tiers.uplinks),
+        whole_ports(tiers.spine_down + tiers.spine_up), whole_ports(tiers.core_ports), 36U, 40U,
+        64U, 128U})
     if (radix >= 2 && std::ranges::find(all, radix) == all.end()) all.push_back(radix);
   return all;
 }
@@ -138,7 +139,7 @@ std::vector<FabricKind> tree_kinds(const IbTiers& tiers) {
 // Fabrics whose leaves are cabled to each other.
 std::vector<FabricKind> flat_kinds(const IbTiers& tiers, std::size_t nodes) {
   std::vector<FabricKind> kinds;
-  const std::uint32_t peers = whole(tiers.peers);
+  const std::uint32_t peers = whole_ports(tiers.peers);
   if (tiers.leaves.size() == nodes)
     for (std::uint32_t dimensions = 1; dimensions <= 4; ++dimensions)
       for (const std::uint32_t cables : {0U, peers / (2 * dimensions)})

@@ -16,7 +16,7 @@ namespace trainyard {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& file, std::string problem, std::string hint) {
+[[noreturn]] void refuse_node(const std::string& file, std::string problem, std::string hint) {
   throw InputError(Problem{file, "", std::move(problem), std::move(hint)});
 }
 
@@ -40,7 +40,7 @@ std::vector<std::optional<std::size_t>> parents_of(const ImportedNode& node) {
   return parents;
 }
 
-std::vector<std::size_t> parts_of(const ImportedNode& node, DeviceKind kind) {
+std::vector<std::size_t> devices_of(const ImportedNode& node, DeviceKind kind) {
   std::vector<std::size_t> found;
   for (std::size_t part = 0; part < node.parts.size(); ++part)
     if (node.parts[part].kind == kind) found.push_back(part);
@@ -50,8 +50,8 @@ std::vector<std::size_t> parts_of(const ImportedNode& node, DeviceKind kind) {
 // Returns the NIC of each GPU. A GPU prefers the NICs on its switch, in turn. GPUs without such a
 // NIC are spread evenly over all NICs in their order.
 std::vector<std::size_t> nic_numbers(const ImportedNode& node) {
-  const std::vector<std::size_t> gpus = parts_of(node, DeviceKind::Gpu);
-  const std::vector<std::size_t> nics = parts_of(node, DeviceKind::Nic);
+  const std::vector<std::size_t> gpus = devices_of(node, DeviceKind::Gpu);
+  const std::vector<std::size_t> nics = devices_of(node, DeviceKind::Nic);
   const std::vector<std::optional<std::size_t>> parents = parents_of(node);
   std::vector<std::size_t> numbers;
   std::vector<std::size_t> taken(nics.size(), 0);
@@ -106,7 +106,7 @@ void set_port_rates(const ImportedNode& node, Wiring& wiring) {
 
 ClusterSpec spec_of(const ImportedNode& node, const ImportChoice& choice, const NodeSpec& like) {
   ClusterSpec spec{.node = like, .nodes = choice.nodes};
-  spec.node.gpus = static_cast<std::uint32_t>(parts_of(node, DeviceKind::Gpu).size());
+  spec.node.gpus = static_cast<std::uint32_t>(devices_of(node, DeviceKind::Gpu).size());
   spec.node.nics = static_cast<std::uint32_t>(node.ports.size());
   return spec;
 }
@@ -117,7 +117,7 @@ std::vector<GpuKind> kinds_of(const ImportedNode& node, const ImportChoice& choi
   std::vector<GpuKind> kinds;
   if (!choice.gpu.empty()) return kinds;
   std::map<std::string, Bytes> memory;  // by profile
-  for (const std::size_t part : parts_of(node, DeviceKind::Gpu)) {
+  for (const std::size_t part : devices_of(node, DeviceKind::Gpu)) {
     const std::string& own = node.parts[part].gpu;
     const std::string& profile = own.empty() ? node.gpu : own;
     if (!memory.contains(profile)) memory[profile] = node_with_gpu(profile, node.file).gpu_memory;
@@ -144,9 +144,9 @@ std::vector<std::string> names_near(const std::string& word,
 [[noreturn]] void refuse_gpu(const std::string& gpu, const std::vector<std::string>& known,
                              const std::string& file) {
   const std::vector<std::string> near = names_near(gpu, known);
-  refuse(file, fmt::format("no node type in topologies/data has the GPU \"{}\"", gpu),
-         near.empty() ? suggestion(gpu, known)
-                      : fmt::format("did you mean {}?", fmt::join(near, " or ")));
+  refuse_node(file, fmt::format("no node type in topologies/data has the GPU \"{}\"", gpu),
+              near.empty() ? suggestion(gpu, known)
+                           : fmt::format("did you mean {}?", fmt::join(near, " or ")));
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ std::vector<std::string> names_near(const std::string& word,
 // latencies, memory and rates.
 NodeSpec node_with_gpu(const std::string& gpu, const std::string& file) {
   if (gpu.empty())
-    refuse(file, "does not tell which GPU it has", "say it: --gpu h100 (trainyard list gpus)");
+    refuse_node(file, "does not tell which GPU it has", "say it: --gpu h100 (trainyard list gpus)");
   std::vector<std::string> known;
   for (const std::string& name : node_names()) {
     NodeSpec node = load_node(name);
@@ -203,9 +203,9 @@ BytesPerSecond parse_nic_rate(std::string_view text, const std::string& option) 
                         word);
   }
   if (!rate || rate->value() <= 0.0)
-    refuse(option, fmt::format("\"{}\" is not the rate of a NIC", text),
-           "write it in bits as NICs are sold (400G, 400Gbps, \"400 Gb/s\") or in bytes "
-           "(\"50 GB/s\")");
+    refuse_node(option, fmt::format("\"{}\" is not the rate of a NIC", text),
+                "write it in bits as NICs are sold (400G, 400Gbps, \"400 Gb/s\") or in bytes "
+                "(\"50 GB/s\")");
   return *rate;
 }
 
@@ -224,10 +224,10 @@ Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
   const NodeSpec like = node_with_gpu(choice.gpu.empty() ? node.gpu : choice.gpu, node.file);
   const std::string& gpu = like.gpu;
   ClusterSpec spec = spec_of(node, choice, like);
-  if (spec.node.gpus == 0) refuse(node.file, "has no GPU", "dump it on a machine with GPUs");
+  if (spec.node.gpus == 0) refuse_node(node.file, "has no GPU", "dump it on a machine with GPUs");
   if (choice.nodes > 1 && node.ports.empty())
-    refuse(node.file, fmt::format("has no NIC to join {} nodes", choice.nodes),
-           "use --nodes 1, or a description with NICs");
+    refuse_node(node.file, fmt::format("has no NIC to join {} nodes", choice.nodes),
+                "use --nodes 1, or a description with NICs");
   Draft draft;
   for (std::uint32_t number = 0; number < choice.nodes; ++number)
     add_copy(node, number, like, draft);
@@ -235,8 +235,8 @@ Cluster imported_cluster(const ImportedNode& node, const ImportChoice& choice) {
   if (!node.ports.empty()) {
     const FabricEntry* fabric = find_fabric(choice.fabric);
     if (fabric == nullptr)
-      refuse("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
-             "trainyard list fabrics");
+      refuse_node("--fabric", fmt::format("there is no fabric \"{}\"", choice.fabric),
+                  "trainyard list fabrics");
     spec.fabric.kind = fabric->defaults;
     draw_fabric(spec, draft);
     const std::vector<std::size_t> numbers = nic_numbers(node);

@@ -22,14 +22,14 @@ namespace {
 constexpr std::string_view kStep = "ProfilerStep#";
 constexpr std::string_view kNoTime = "is no number of microseconds";
 
-[[noreturn]] void refuse(const std::string& file, const std::string& pointer,
-                         const std::string& problem) {
+[[noreturn]] void refuse_trace(const std::string& file, const std::string& pointer,
+                               const std::string& problem) {
   throw InputError(Problem{file, pointer, problem,
                            "give a trace that torch.profiler exported (export_chrome_trace)"});
 }
 
 // Keys of an event and of its arguments that are read. All others are skipped.
-enum class Field : std::uint8_t {
+enum class EventField : std::uint8_t {
   None,
   Phase,
   Category,
@@ -56,41 +56,42 @@ enum class Field : std::uint8_t {
   GroupName,
   GroupRanks
 };
-using FieldNames = std::pair<std::string_view, Field>;
+using FieldNames = std::pair<std::string_view, EventField>;
 
-constexpr std::array<FieldNames, 8> kEventFields{{{"ph", Field::Phase},
-                                                  {"cat", Field::Category},
-                                                  {"name", Field::Name},
-                                                  {"pid", Field::Process},
-                                                  {"tid", Field::Thread},
-                                                  {"ts", Field::Start},
-                                                  {"dur", Field::Duration},
-                                                  {"id", Field::FlowId}}};
+constexpr std::array<FieldNames, 8> kEventFields{{{"ph", EventField::Phase},
+                                                  {"cat", EventField::Category},
+                                                  {"name", EventField::Name},
+                                                  {"pid", EventField::Process},
+                                                  {"tid", EventField::Thread},
+                                                  {"ts", EventField::Start},
+                                                  {"dur", EventField::Duration},
+                                                  {"id", EventField::FlowId}}};
 // Several releases spell some of them differently.
-constexpr std::array<FieldNames, 19> kArgumentFields{{{"External id", Field::ExternalId},
-                                                      {"external id", Field::ExternalId},
-                                                      {"correlation", Field::Correlation},
-                                                      {"stream", Field::Stream},
-                                                      {"Sequence number", Field::Sequence},
-                                                      {"bytes", Field::Bytes},
-                                                      {"Bytes", Field::Bytes},
-                                                      {"Input Dims", Field::Dims},
-                                                      {"Input dims", Field::Dims},
-                                                      {"Input type", Field::Types},
-                                                      {"Concrete Inputs", Field::Scalars},
-                                                      {"kernel", Field::Simulated},
-                                                      {"Collective name", Field::CollectiveName},
-                                                      {"In msg nelems", Field::InElements},
-                                                      {"Out msg nelems", Field::OutElements},
-                                                      {"Group size", Field::GroupSize},
-                                                      {"dtype", Field::ElementKind},
-                                                      {"Process Group Name", Field::GroupName},
-                                                      {"Process Group Ranks", Field::GroupRanks}}};
+constexpr std::array<FieldNames, 19> kArgumentFields{
+    {{"External id", EventField::ExternalId},
+     {"external id", EventField::ExternalId},
+     {"correlation", EventField::Correlation},
+     {"stream", EventField::Stream},
+     {"Sequence number", EventField::Sequence},
+     {"bytes", EventField::Bytes},
+     {"Bytes", EventField::Bytes},
+     {"Input Dims", EventField::Dims},
+     {"Input dims", EventField::Dims},
+     {"Input type", EventField::Types},
+     {"Concrete Inputs", EventField::Scalars},
+     {"kernel", EventField::Simulated},
+     {"Collective name", EventField::CollectiveName},
+     {"In msg nelems", EventField::InElements},
+     {"Out msg nelems", EventField::OutElements},
+     {"Group size", EventField::GroupSize},
+     {"dtype", EventField::ElementKind},
+     {"Process Group Name", EventField::GroupName},
+     {"Process Group Ranks", EventField::GroupRanks}}};
 
 template <std::size_t count>
-Field field_named(const std::array<FieldNames, count>& fields, std::string_view key) {
+EventField field_named(const std::array<FieldNames, count>& fields, std::string_view key) {
   const auto found = std::ranges::find(fields, key, &FieldNames::first);
-  return found == fields.end() ? Field::None : found->second;
+  return found == fields.end() ? EventField::None : found->second;
 }
 
 // Microseconds as nanoseconds, from the digits in the file: a double does not hold the microseconds
@@ -175,7 +176,7 @@ class EventReader {
 
   [[nodiscard]] GpuTrace& trace() { return build_.trace(); }
   [[nodiscard]] GpuTrace finish() {
-    if (kernels_ == 0) refuse(file_, "/traceEvents", "holds no event of category \"kernel\"");
+    if (kernels_ == 0) refuse_trace(file_, "/traceEvents", "holds no event of category \"kernel\"");
     if (simulated_ranks_.size() > 1) {
       throw InputError(Problem{file_, "/traceEvents",
                                fmt::format("shows {} ranks", simulated_ranks_.size()),
@@ -196,11 +197,11 @@ class EventReader {
     const auto pointer = [&](const char* key) {
       return fmt::format("/traceEvents/{}/{}", index, key);
     };
-    if (!event.has_start) refuse(file_, pointer("ts"), std::string(kNoTime));
-    if (!event.has_duration) refuse(file_, pointer("dur"), std::string(kNoTime));
+    if (!event.has_start) refuse_trace(file_, pointer("ts"), std::string(kNoTime));
+    if (!event.has_duration) refuse_trace(file_, pointer("dur"), std::string(kNoTime));
     if (event.duration_ns < 0) {
-      refuse(file_, pointer("dur"),
-             fmt::format("is {} us, below 0", static_cast<double>(event.duration_ns) / 1e3));
+      refuse_trace(file_, pointer("dur"),
+                   fmt::format("is {} us, below 0", static_cast<double>(event.duration_ns) / 1e3));
     }
   }
 
@@ -317,7 +318,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     ++depth_;
     if (depth_ == event_depth_ && where_ == Where::Events) {
       event_.clear();
-      field_ = Field::None;
+      field_ = EventField::None;
     } else if (depth_ == event_depth_ + 1 && where_ == Where::Events && key_ == "args") {
       in_arguments_ = true;
     } else if (depth_ == 2 && key_ == "distributedInfo") {
@@ -356,7 +357,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& text) override {
     if (captures()) return capture(nlohmann::json(text).dump(), ":");
     key_ = text;
-    field_ = Field::None;
+    field_ = EventField::None;
     if (in_arguments_ && depth_ == event_depth_ + 1)
       field_ = field_named(kArgumentFields, text);
     else if (where_ == Where::Events && depth_ == event_depth_)
@@ -377,9 +378,9 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
 
   [[nodiscard]] KinetoFile finish() {
     const bool numbers = root_is_list_ && count_ == 0 && !other_entries_;
-    if (numbers && step_times_.empty()) refuse(file_, "", "is an empty list");
+    if (numbers && step_times_.empty()) refuse_trace(file_, "", "is an empty list");
     if (numbers) return {.trace = {}, .step_times_s = std::move(step_times_)};
-    if (!has_events_) refuse(file_, "/traceEvents", "is no list of events");
+    if (!has_events_) refuse_trace(file_, "/traceEvents", "is no list of events");
     return {.trace = reader_.finish(), .step_times_s = {}};
   }
 
@@ -390,9 +391,9 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
     return where_ == Where::Events &&
            (depth_ == event_depth_ || (in_arguments_ && depth_ == event_depth_ + 1));
   }
-  static bool is_list(Field field) {
-    return field == Field::Dims || field == Field::Types || field == Field::Scalars ||
-           field == Field::GroupRanks;
+  static bool is_list(EventField field) {
+    return field == EventField::Dims || field == EventField::Types ||
+           field == EventField::Scalars || field == EventField::GroupRanks;
   }
   void begin_events() {
     where_ = Where::Events;
@@ -403,9 +404,9 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   // Lists of an argument are kept as JSON text.
   [[nodiscard]] bool captures() const { return nested_ > 0; }
   std::string& captured() {
-    if (field_ == Field::Dims) return event_.dims;
-    if (field_ == Field::Types) return event_.types;
-    return field_ == Field::Scalars ? event_.scalars : event_.members;
+    if (field_ == EventField::Dims) return event_.dims;
+    if (field_ == EventField::Types) return event_.types;
+    return field_ == EventField::Scalars ? event_.scalars : event_.members;
   }
   void separate() {
     std::string& text = captured();
@@ -449,45 +450,46 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void set_time(std::string_view digits) {
-    if (field_ == Field::Start) event_.has_start = nanoseconds_of(digits, event_.start_ns);
-    if (field_ == Field::Duration) event_.has_duration = nanoseconds_of(digits, event_.duration_ns);
+    if (field_ == EventField::Start) event_.has_start = nanoseconds_of(digits, event_.start_ns);
+    if (field_ == EventField::Duration)
+      event_.has_duration = nanoseconds_of(digits, event_.duration_ns);
   }
   void set_integer(std::int64_t value) {
     switch (field_) {
-      case Field::Start:
-      case Field::Duration:
+      case EventField::Start:
+      case EventField::Duration:
         return set_time(std::to_string(value));
-      case Field::Process:
+      case EventField::Process:
         event_.process = static_cast<std::uint64_t>(value);
         return;
-      case Field::Thread:
+      case EventField::Thread:
         event_.thread = static_cast<std::uint64_t>(value);
         return;
-      case Field::FlowId:
+      case EventField::FlowId:
         event_.flow = value;
         return;
-      case Field::ExternalId:
+      case EventField::ExternalId:
         event_.external_id = value;
         return;
-      case Field::Correlation:
+      case EventField::Correlation:
         event_.correlation = value;
         return;
-      case Field::Stream:
+      case EventField::Stream:
         event_.stream = value;
         return;
-      case Field::Sequence:
+      case EventField::Sequence:
         event_.sequence = value;
         return;
-      case Field::Bytes:
+      case EventField::Bytes:
         event_.bytes = value;
         return;
-      case Field::InElements:
+      case EventField::InElements:
         event_.in_elements = value;
         return;
-      case Field::OutElements:
+      case EventField::OutElements:
         event_.out_elements = value;
         return;
-      case Field::GroupSize:
+      case EventField::GroupSize:
         event_.ranks = value;
         return;
       default:
@@ -496,34 +498,34 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   }
   void set_text(const std::string& text) {
     switch (field_) {
-      case Field::Phase:
+      case EventField::Phase:
         event_.phase = text;
         return;
-      case Field::Category:
+      case EventField::Category:
         event_.category = text;
         return;
-      case Field::Name:
+      case EventField::Name:
         event_.name = text;
         return;
-      case Field::Process:
+      case EventField::Process:
         event_.process = std::hash<std::string>{}(text) >> 32U;
         return;
-      case Field::Thread:
+      case EventField::Thread:
         event_.thread = std::hash<std::string>{}(text);
         return;
-      case Field::Simulated:
+      case EventField::Simulated:
         event_.simulated = text;
         return;
-      case Field::CollectiveName:
+      case EventField::CollectiveName:
         event_.collective = text;
         return;
-      case Field::ElementKind:
+      case EventField::ElementKind:
         event_.element = text;
         return;
-      case Field::GroupName:
+      case EventField::GroupName:
         event_.group = text;
         return;
-      case Field::GroupRanks:
+      case EventField::GroupRanks:
         event_.members = text;
         return;
       default:
@@ -549,7 +551,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   std::size_t event_depth_ = 0;
   std::size_t nested_ = 0;  // depth within a list that is kept
   std::size_t count_ = 0;   // events
-  Field field_ = Field::None;
+  EventField field_ = EventField::None;
   Where where_ = Where::File;
   bool in_arguments_ = false;
   bool root_is_list_ = false;
@@ -568,7 +570,8 @@ KinetoFile read_kineto_stream(const std::string& name, std::istream& stream) {
 GpuTrace read_kineto(const std::filesystem::path& file) {
   InputStream input(file);
   KinetoFile read = read_kineto_stream(file.string(), input.stream());
-  if (!read.step_times_s.empty()) refuse(file.string(), "", "is a list of numbers, not a trace");
+  if (!read.step_times_s.empty())
+    refuse_trace(file.string(), "", "is a list of numbers, not a trace");
   return std::move(read.trace);
 }
 

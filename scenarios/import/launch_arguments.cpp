@@ -18,8 +18,8 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-[[noreturn]] void refuse(const std::string& file, const std::string& problem,
-                         const std::string& hint) {
+[[noreturn]] void refuse_arguments(const std::string& file, const std::string& problem,
+                                   const std::string& hint) {
   throw InputError(Problem{.file = file, .pointer = {}, .problem = problem, .hint = hint});
 }
 
@@ -100,10 +100,11 @@ constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
 
 // Limits the size of one text and of all variables of a script together, because variables that
 // refer to each other may grow exponentially.
-void check_size(std::size_t bytes, const std::string& file) {
+void check_text_size(std::size_t bytes, const std::string& file) {
   if (bytes <= kMostBytes) return;
-  refuse(file, fmt::format("its variables make more than {} MiB of text", kMostBytes >> 20U),
-         "do variables refer to each other?");
+  refuse_arguments(file,
+                   fmt::format("its variables make more than {} MiB of text", kMostBytes >> 20U),
+                   "do variables refer to each other?");
 }
 
 // Substitutes variables. Their values may contain variables; each round substitutes one level.
@@ -130,7 +131,7 @@ std::string expanded(std::string text, const Variables& variables, const std::st
         result += rest.substr(0, std::max<std::size_t>(reference.length, 1));
       changed = changed || is_known || reference.otherwise;
       rest.remove_prefix(std::max<std::size_t>(reference.length, 1));
-      check_size(result.size(), file);
+      check_text_size(result.size(), file);
     }
     text = std::move(result);
     if (!changed) break;
@@ -175,7 +176,7 @@ Variables variables_of(const std::string& script, const std::string& file,
     if (!value) continue;
     std::string text = expanded(std::string(*value), variables, file);
     bytes += text.size();
-    check_size(bytes, file);
+    check_text_size(bytes, file);
     variables[name] = std::move(text);
   }
   return variables;
@@ -304,10 +305,10 @@ std::optional<std::string> LaunchArguments::text(const std::string& name) {
   const auto found = values_.find(name);
   if (found == values_.end() || found->second == "None") return {};
   if (found->second.find_first_of("$`") != std::string::npos) {
-    refuse(file_,
-           fmt::format("{} is \"{}\", which only the shell could work out", spelled(name),
-                       found->second),
-           "say what a variable is with --define NAME=VALUE");
+    refuse_arguments(file_,
+                     fmt::format("{} is \"{}\", which only the shell could work out", spelled(name),
+                                 found->second),
+                     "say what a variable is with --define NAME=VALUE");
   }
   return found->second;
 }
@@ -318,7 +319,8 @@ std::optional<double> LaunchArguments::number(const std::string& name) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), value);
   if (error != std::errc() || end != given->data() + given->size())
-    refuse(file_, fmt::format("{} is \"{}\", which is no number", spelled(name), *given), "");
+    refuse_arguments(file_, fmt::format("{} is \"{}\", which is no number", spelled(name), *given),
+                     "");
   return value;
 }
 
@@ -327,9 +329,11 @@ std::optional<std::int64_t> LaunchArguments::integer(const std::string& name) {
   const std::optional<double> value = number(name);
   if (!value) return {};
   if (!(std::abs(*value) <= kMost))
-    refuse(file_, fmt::format("{} is {}, more than {}", spelled(name), *value, kMost), "");
+    refuse_arguments(file_, fmt::format("{} is {}, more than {}", spelled(name), *value, kMost),
+                     "");
   if (*value != std::trunc(*value))
-    refuse(file_, fmt::format("{} is {}, which is no whole number", spelled(name), *value), "");
+    refuse_arguments(file_,
+                     fmt::format("{} is {}, which is no whole number", spelled(name), *value), "");
   return static_cast<std::int64_t>(*value);
 }
 
@@ -340,7 +344,8 @@ bool LaunchArguments::flag(const std::string& name) {
 
 std::int64_t LaunchArguments::need(const std::string& name) {
   const std::optional<std::int64_t> value = integer(name);
-  if (!value) refuse(file_, spelled(name) + " is not there", "it is needed to make a scenario");
+  if (!value)
+    refuse_arguments(file_, spelled(name) + " is not there", "it is needed to make a scenario");
   return value.value_or(0);
 }
 
@@ -357,7 +362,7 @@ LaunchArguments read_launch_arguments(const std::string& text, const std::string
   std::map<std::string, std::string> values = printed_settings(text);
   if (values.empty()) values = flags_of(text, file, defined);
   if (values.empty())
-    refuse(
+    refuse_arguments(
         file, "holds no argument of a launch",
         "give a script that passes --num-layers and the like, or a log that lists the arguments");
   return {file, std::move(values)};
@@ -383,7 +388,7 @@ ScriptText read_script(const std::string& text, const std::string& file,
   for (ScriptLine& line : script.lines) {
     line.text = expanded(std::move(line.text), script.variables, file);
     bytes += line.text.size();
-    check_size(bytes, file);
+    check_text_size(bytes, file);
   }
   return script;
 }

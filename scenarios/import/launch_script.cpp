@@ -13,8 +13,8 @@ namespace trainyard {
 
 namespace {
 
-using Names = std::map<std::string, std::string>;
-using Words = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
+using ShellWords = std::vector<std::string>;
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
 
@@ -26,7 +26,7 @@ bool is_name_letter(char letter) {
 // Computes sums and products of whole numbers by recursive descent.
 class Expression {
  public:
-  Expression(std::string_view text, const Names& names) : rest_(text), names_(names) {}
+  Expression(std::string_view text, const Variables& names) : rest_(text), names_(names) {}
 
   std::optional<std::int64_t> value() {
     const std::optional<std::int64_t> all = sum();
@@ -116,7 +116,7 @@ class Expression {
   }
 
   std::string_view rest_;
-  const Names& names_;
+  const Variables& names_;
   int depth_ = 0;
   int own_lookups_ = 0;
   int* lookups_ = &own_lookups_;  // of names, in all nested expressions together
@@ -135,7 +135,7 @@ std::size_t after_parentheses(std::string_view text, std::size_t at,
 }
 
 // Replaces $((...)) by its value where it is known.
-std::string with_values(const std::string& text, const Names& names) {
+std::string with_values(const std::string& text, const Variables& names) {
   std::string result;
   for (std::size_t at = 0; at < text.size();) {
     if (text.compare(at, 3, "$((") == 0) {
@@ -159,7 +159,7 @@ std::string with_values(const std::string& text, const Names& names) {
 // backticks are parts of words.
 class Splitter {
  public:
-  std::vector<Words> split(std::string_view text) {
+  std::vector<ShellWords> split(std::string_view text) {
     for (std::size_t at = 0; at < text.size(); at = step(text, at)) {
     }
     end_command();
@@ -211,13 +211,13 @@ class Splitter {
   char quote_ = '\0';
   bool in_word_ = false;
   std::string word_;
-  Words words_;
-  std::vector<Words> commands_;
+  ShellWords words_;
+  std::vector<ShellWords> commands_;
 };
 
 // NAME=( words ... ), over several lines. `taken` are the lines of arrays.
 struct Arrays {
-  Names texts = {};
+  Variables texts = {};
   std::vector<bool> taken = {};
 };
 
@@ -329,13 +329,13 @@ bool lists(std::string_view list, const std::string& name) {
   return list.find(" " + name + " ") != std::string_view::npos;
 }
 
-std::string_view base_name(std::string_view word) {
+std::string_view program_name(std::string_view word) {
   const std::size_t slash = word.rfind('/');
   return slash == std::string_view::npos ? word : word.substr(slash + 1);
 }
 
 bool is_interpreter(std::string_view word) {
-  const std::string_view name = base_name(word);
+  const std::string_view name = program_name(word);
   return name.starts_with("python") || name == "bash" || name == "sh" || name == "$PYTHON";
 }
 
@@ -346,9 +346,9 @@ struct Found {
   std::size_t words = 0;
 };
 
-Found launcher_at(const Words& words, std::size_t at) {
+Found launcher_at(const ShellWords& words, std::size_t at) {
   const auto word = [&](std::size_t i) {
-    return at + i < words.size() ? base_name(words[at + i]) : std::string_view();
+    return at + i < words.size() ? program_name(words[at + i]) : std::string_view();
   };
   const std::string_view name = word(0);
   if (name == "-m" && (word(1) == "torch.distributed.run" || word(1) == "torch.distributed.launch"))
@@ -398,19 +398,19 @@ bool only_names(const std::string& command) {
   constexpr std::array<std::string_view, 18> kCommands = {
       "echo", "printf", "which", "pip",  "pip3",  "conda", "module", "apt", "apt-get",
       "cat",  "grep",   "man",   "type", "alias", "unset", "ls",     "ml",  "pkill"};
-  return std::ranges::find(kCommands, base_name(command)) != kCommands.end();
+  return std::ranges::find(kCommands, program_name(command)) != kCommands.end();
 }
 
 class CallReader {
  public:
   void read_line(const std::string& text, std::size_t line, int depth = 0,
                  std::optional<std::size_t> outer = {}) {
-    for (const Words& words : Splitter().split(text)) read_command(words, line, depth, outer);
+    for (const ShellWords& words : Splitter().split(text)) read_command(words, line, depth, outer);
   }
   std::vector<LaunchCall> calls() { return std::move(calls_); }
 
  private:
-  void read_command(const Words& words, std::size_t line, int depth,
+  void read_command(const ShellWords& words, std::size_t line, int depth,
                     std::optional<std::size_t> outer) {
     if (only_names(words.front())) return;
     for (std::size_t at = 0; at < words.size();) {
@@ -434,7 +434,7 @@ class CallReader {
   }
 
   // Reads the options of the newest call and returns the position of its program.
-  std::size_t read_options(const Words& words, std::size_t at, const Launcher& launcher) {
+  std::size_t read_options(const ShellWords& words, std::size_t at, const Launcher& launcher) {
     LaunchCall& call = calls_.back();
     for (; at < words.size() && words[at].starts_with('-'); ++at) {
       if (words[at] == "--" || launcher_at(words, at).launcher != nullptr) break;
@@ -467,12 +467,12 @@ const LaunchOption* LaunchCall::last(std::initializer_list<std::string_view> nam
   return found;
 }
 
-std::optional<std::int64_t> whole_value(std::string_view expression, const Names& names) {
+std::optional<std::int64_t> whole_value(std::string_view expression, const Variables& names) {
   return Expression(expression, names).value();
 }
 
 std::vector<LaunchCall> launch_calls(const std::string& text, const std::string& file,
-                                     const Names& defined) {
+                                     const Variables& defined) {
   const ScriptText script = read_script(text, file, defined);
   const Arrays arrays = arrays_of(script.lines);
   CallReader reader;
@@ -497,7 +497,7 @@ std::vector<BatchOption> batch_options(const std::string& text) {
     std::string rest = line.substr(kMark.size());
     if (const std::size_t comment = rest.find(" #"); comment != std::string::npos)
       rest.resize(comment);
-    for (const Words& words : Splitter().split(rest)) {
+    for (const ShellWords& words : Splitter().split(rest)) {
       for (std::size_t at = 0; at < words.size(); ++at) {
         if (!words[at].starts_with('-')) continue;
         LaunchOption option = option_of(words[at]);

@@ -52,7 +52,7 @@ constexpr std::array kTests{TestName{"all_reduce_perf", CollectiveOp::AllReduce}
                             TestName{"hypercube_perf", {}},
                             TestName{"alltoallv_perf", {}}};
 
-[[noreturn]] void refuse(const std::string& file, std::string problem, std::string hint) {
+[[noreturn]] void refuse_log(const std::string& file, std::string problem, std::string hint) {
   throw InputError(
       Problem{.file = file, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
 }
@@ -81,26 +81,26 @@ std::optional<CollectiveOp> op_of(const std::string& file, const LogRun& run,
   const std::string test = first_told(run.test, test_of_file(file));
   for (const TestName& known : kTests)
     if (test == known.test) return known.op;
-  refuse(file, "the log does not say which collective it measured",
-         "name it: --op all_reduce (or all_gather, reduce_scatter, ...)");
+  refuse_log(file, "the log does not say which collective it measured",
+             "name it: --op all_reduce (or all_gather, reduce_scatter, ...)");
 }
 
 std::uint32_t ranks_of(const std::string& file, const LogRun& run, const LogHints& hints) {
   const std::uint32_t ranks = hints.ranks.value_or(run.ranks);
   if (ranks >= 2) return ranks;
-  if (ranks == 1) refuse(file, "1 rank moves nothing", "measure 2 ranks or more");
-  refuse(file, "the log does not list its ranks (\"#  Rank  0 ... device  0\")",
-         "say how many there were: --ranks 8 --nodes 1");
+  if (ranks == 1) refuse_log(file, "1 rank moves nothing", "measure 2 ranks or more");
+  refuse_log(file, "the log does not list its ranks (\"#  Rank  0 ... device  0\")",
+             "say how many there were: --ranks 8 --nodes 1");
 }
 
 std::uint32_t nodes_of(const std::string& file, const LogRun& run, const LogHints& hints,
                        std::uint32_t ranks) {
   const std::uint32_t nodes = hints.nodes.value_or(static_cast<std::uint32_t>(run.hosts.size()));
   if (nodes == 0)
-    refuse(file, "the log does not say on how many nodes it ran", "say it: --nodes 1");
+    refuse_log(file, "the log does not say on how many nodes it ran", "say it: --nodes 1");
   if (nodes > ranks)
-    refuse(file, fmt::format("{} nodes are more than {} ranks", nodes, ranks),
-           "check --nodes and --ranks");
+    refuse_log(file, fmt::format("{} nodes are more than {} ranks", nodes, ranks),
+               "check --nodes and --ranks");
   return nodes;
 }
 
@@ -155,11 +155,12 @@ std::vector<MeasuredRun> finished_runs(const std::string& file, const std::vecto
                         .notes = notes_of(run)});
   }
   if (!any)
-    refuse(file, "holds no row of nccl-tests' table",
-           "give the output of all_reduce_perf and its siblings, or the JSON of their -J");
+    refuse_log(file, "holds no row of nccl-tests' table",
+               "give the output of all_reduce_perf and its siblings, or the JSON of their -J");
   if (finished.empty())
-    refuse(file, fmt::format("{} measures no collective that is simulated", skipped),
-           "give all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce or sendrecv");
+    refuse_log(
+        file, fmt::format("{} measures no collective that is simulated", skipped),
+        "give all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce or sendrecv");
   return finished;
 }
 
@@ -170,10 +171,10 @@ std::vector<MeasuredRun> finished_runs(const std::string& file, const std::vecto
 // type, and a reduction and a root where the release prints them). NCCL's own lines may appear
 // between rows or within a row; the reader joins the two halves of such a row.
 
-using Words = std::vector<std::string_view>;
+using LogWords = std::vector<std::string_view>;
 
-Words words_of(std::string_view text) {
-  Words words;
+LogWords words_of(std::string_view text) {
+  LogWords words;
   for (std::size_t begin = text.find_first_not_of(" \t\r"); begin < text.size();) {
     const std::size_t end = std::min(text.find_first_of(" \t\r", begin), text.size());
     words.push_back(text.substr(begin, end - begin));
@@ -224,7 +225,7 @@ std::string_view before_message(std::string_view line) {
   for (const std::string_view mark : {" NCCL INFO", " NCCL WARN", " NCCL TRACE"})
     at = std::min(at, line.find(mark));
   if (at == std::string_view::npos) return line;
-  Words words = words_of(line.substr(0, at));
+  LogWords words = words_of(line.substr(0, at));
   std::size_t sender = words.size();
   for (std::size_t i = 0; i < words.size() && sender == words.size(); ++i)
     if (std::count(words[i].begin(), words[i].end(), ':') >= 2) sender = i;
@@ -243,7 +244,7 @@ struct Columns {
 
 bool is_time(std::string_view word) { return word == "time" || word == "cputime"; }
 
-std::optional<Columns> columns_of(const Words& words) {
+std::optional<Columns> columns_of(const LogWords& words) {
   const auto first = std::find_if(words.begin(), words.end(), is_time);
   if (first == words.end()) return {};
   const auto last = std::find(first, words.end(), std::string_view("timestamp"));
@@ -281,7 +282,7 @@ class TextReader {
     const std::string_view text = without_label(whole);
     versions(text);
     if (text.starts_with('#')) return header(text.substr(1));
-    const Words words = words_of(before_message(text));
+    const LogWords words = words_of(before_message(text));
     if (words.empty()) return;
     const bool goes_on = !pending_.empty() && number<double>(words.front());
     if (goes_on || is_digits(words.front())) return row(words);
@@ -315,7 +316,7 @@ class TextReader {
   }
 
   void header(std::string_view text) {
-    const Words words = words_of(text);
+    const LogWords words = words_of(text);
     if (words.empty()) return;
     if (words.front() == "Rank") return device(text, words);
     if (words.front().starts_with("nThread")) {
@@ -333,7 +334,7 @@ class TextReader {
   }
 
   // Reads "Rank  8 Group  0 Pid 6733 on host device  0 [0000:04:00] NVIDIA H100 80GB HBM3".
-  void device(std::string_view text, const Words& words) {
+  void device(std::string_view text, const LogWords& words) {
     LogRun& run = runs_.back();
     if (words.size() < 2) return;
     const auto rank = number<std::uint32_t>(words[1]);
@@ -348,7 +349,7 @@ class TextReader {
     run.gpu.erase(run.gpu.find_last_not_of(" \t\r") + 1);
   }
 
-  void row(Words words) {
+  void row(LogWords words) {
     const bool begins = words.size() >= 3 && is_digits(words[1]) && !number<double>(words[2]);
     if (!begins && !pending_.empty()) {  // the second half of a row
       words.insert(words.begin(), pending_.begin(), pending_.end());
@@ -377,21 +378,21 @@ class TextReader {
 
   // Returns whether the first block is blank before the last `count` words. A truncated row has no
   // such gap.
-  static bool is_gap_before(const Words& words, std::size_t count) {
+  static bool is_gap_before(const LogWords& words, std::size_t count) {
     constexpr std::ptrdiff_t kLeast = 16, kMost = 200;
     const std::string_view before = words[words.size() - count - 1];
     const std::ptrdiff_t gap = words[words.size() - count].data() - before.data();
     return gap >= kLeast + static_cast<std::ptrdiff_t>(before.size()) && gap <= kMost;
   }
 
-  static void drop_timestamp(Words& words) {
+  static void drop_timestamp(LogWords& words) {
     if (words.size() < 2 || words.back().size() != 8 || words.back()[2] != ':') return;
     words.resize(words.size() - 2);
   }
 
   // Reads one block of a row. Blocks are counted from the end of the row, because the number of
   // leading words varies.
-  void cell(const Words& words, std::size_t block) {
+  void cell(const LogWords& words, std::size_t block) {
     LogRun& run = runs_.back();
     const std::size_t begin = words.size() - (columns_.blocks - block) * columns_.width;
     const auto bytes = number<std::int64_t>(words[0]);
@@ -423,7 +424,7 @@ class TextReader {
 
   std::vector<LogRun> runs_;
   Columns columns_;
-  Words pending_;  // the first half of a row
+  LogWords pending_;  // the first half of a row
 };
 
 // The JSON that nccl-tests writes with -J.

@@ -170,7 +170,7 @@ constexpr double kAttributeMost = 1e6;
 
 // Returns the fallback where the attribute does not begin with a finite number that is not
 // negative.
-double number(const XmlElement& element, const char* name, double fallback) {
+double attribute_number(const XmlElement& element, const char* name, double fallback) {
   const std::string text = element.attribute(name);
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -178,7 +178,8 @@ double number(const XmlElement& element, const char* name, double fallback) {
 }
 
 std::uint32_t count_of(const XmlElement& element, const char* name, double fallback) {
-  return static_cast<std::uint32_t>(std::min(number(element, name, fallback), kAttributeMost));
+  return static_cast<std::uint32_t>(
+      std::min(attribute_number(element, name, fallback), kAttributeMost));
 }
 
 // The parts and wires of a node while a reader collects them.
@@ -280,7 +281,7 @@ class Reader : private NodeParts {
       if (net.name != "net" || net.attribute("dev").empty()) continue;
       const std::size_t part = add(DeviceKind::Nic, "nic");
       wire(part, above, LinkKind::Pcie, rate);
-      const double speed = number(net, "speed", 0.0);
+      const double speed = attribute_number(net, "speed", 0.0);
       if (speed <= 0.0) ++without_speed_;
       node_.ports.push_back(hints_.nic ? hints_.nic->value()
                                        : (speed <= 0.0 ? kDefaultSpeed : speed) / 8000.0 * kGiga);
@@ -310,7 +311,7 @@ class Reader : private NodeParts {
         const std::uint32_t links = std::max(count_of(link, "count", 1.0), 1U);
         if (link.name == "c2c")
           wire(gpu.part, gpu.cpu, LinkKind::ChipToChip,
-               BytesPerSecond{number(link, "bw", 0.0) * links / 1000.0 * kGiga});
+               BytesPerSecond{attribute_number(link, "bw", 0.0) * links / 1000.0 * kGiga});
         if (link.name != "nvlink") continue;
         if (link.attribute("tclass") == kSwitchClass) {
           to_switches += links;

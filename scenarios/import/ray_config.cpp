@@ -20,7 +20,7 @@ using Names = std::map<std::string, std::string>;
   throw InputError(Problem{file, "", std::move(problem), std::move(hint)});
 }
 
-std::string trimmed(const std::string& text) {
+std::string without_blanks(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
@@ -78,7 +78,7 @@ class Arguments {
   }
 
   void end_argument() {
-    if (!name_.empty()) all_[trimmed(name_)] = trimmed(value_);
+    if (!name_.empty()) all_[without_blanks(name_)] = without_blanks(value_);
     name_.clear();
     value_.clear();
   }
@@ -97,8 +97,8 @@ Names python_names(const std::string& text) {
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos || equals == 0 || line.compare(equals, 2, "==") == 0) continue;
     const std::string value = line.substr(equals + 1);
-    names[trimmed(line.substr(0, line.find_first_of(":=")))] =
-        trimmed(value.substr(0, value.find('#')));
+    names[without_blanks(line.substr(0, line.find_first_of(":=")))] =
+        without_blanks(value.substr(0, value.find('#')));
   }
   return names;
 }
@@ -119,7 +119,7 @@ std::int64_t gpus_of_worker(const Names& arguments, const Names& names, const st
   const std::size_t colon = key == std::string::npos ? key : resources.find(':', key);
   if (colon == std::string::npos) return 1;
   const std::string rest = resources.substr(colon + 1);
-  const std::string value = trimmed(rest.substr(0, rest.find_first_of(",}")));
+  const std::string value = without_blanks(rest.substr(0, rest.find_first_of(",}")));
   constexpr std::int64_t kGpusMost = 1024;
   const std::optional<std::int64_t> gpus = whole_value(value, names);
   if (!gpus || *gpus < 1 || *gpus > kGpusMost)

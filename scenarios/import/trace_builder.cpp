@@ -10,21 +10,19 @@ namespace trainyard {
 
 namespace {
 
-using Json = nlohmann::json;
-
 // A tensor is a list of numbers. Throws nlohmann's exception for anything else.
-std::vector<TensorDims> tensors_of(const Json& input) {
+std::vector<TensorDims> tensors_of(const nlohmann::json& input) {
   if (!input.is_array() || input.empty()) return {};
   if (input.front().is_number()) return {input.get<TensorDims>()};
   std::vector<TensorDims> tensors;
-  for (const Json& tensor : input) tensors.push_back(tensor.get<TensorDims>());
+  for (const nlohmann::json& tensor : input) tensors.push_back(tensor.get<TensorDims>());
   return tensors;
 }
 
 std::vector<std::string> texts_of(const std::string& list) {
   std::vector<std::string> texts;
   if (list.empty()) return texts;
-  for (const Json& entry : Json::parse(list))
+  for (const nlohmann::json& entry : nlohmann::json::parse(list))
     texts.push_back(entry.is_string() ? entry.get<std::string>() : entry.dump());
   return texts;
 }
@@ -115,7 +113,8 @@ std::uint32_t TraceBuilder::shape(const std::string& dims, const std::string& ty
   std::uint32_t index = kAbsent;
   try {
     TracedShape shape;
-    for (const Json& input : Json::parse(dims)) shape.inputs.push_back(tensors_of(input));
+    for (const nlohmann::json& input : nlohmann::json::parse(dims))
+      shape.inputs.push_back(tensors_of(input));
     shape.types = texts_of(types);
     shape.scalars = texts_of(scalars);
     index = static_cast<std::uint32_t>(trace_.shapes.size());

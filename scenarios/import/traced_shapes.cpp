@@ -13,7 +13,7 @@ namespace {
 // Larger tensors are no measurements, and their bytes do not fit.
 constexpr double kMostElements = 1e15;
 
-std::string_view base_name(std::string_view name) {
+std::string_view operator_name(std::string_view name) {
   return name.substr(0, name.find_first_of(". "));
 }
 
@@ -77,39 +77,39 @@ struct MemoryRule {
   std::array<std::int8_t, 2> reads;
   std::int8_t writes;
 };
-using Kind = MemoryBoundKind;
+using ShapeKind = MemoryBoundKind;
 constexpr std::array<MemoryRule, 26> kMemoryBound{{
-    {"aten::native_layer_norm", Kind::Norm, {0, kNone}, 0},
-    {"aten::native_layer_norm_backward", Kind::Norm, {0, 1}, 1},
-    {"aten::_fused_rms_norm", Kind::Norm, {0, kNone}, 0},
-    {"aten::_fused_rms_norm_backward", Kind::Norm, {0, 1}, 1},
-    {"aten::silu", Kind::Activation, {0, kNone}, 0},
-    {"aten::silu_backward", Kind::Activation, {0, 1}, 1},
-    {"aten::gelu", Kind::Activation, {0, kNone}, 0},
-    {"aten::gelu_backward", Kind::Activation, {0, 1}, 1},
-    {"aten::relu", Kind::Activation, {0, kNone}, 0},
-    {"aten::threshold_backward", Kind::Activation, {0, 1}, 1},
-    {"aten::_softmax", Kind::Softmax, {0, kNone}, 0},
-    {"aten::_softmax_backward_data", Kind::Softmax, {0, 1}, 0},
-    {"aten::_log_softmax", Kind::CrossEntropy, {0, kNone}, 0},
-    {"aten::_log_softmax_backward_data", Kind::CrossEntropy, {0, 1}, 0},
-    {"aten::embedding", Kind::Embedding, {kNone, kNone}, kNone},
-    {"aten::add", Kind::Elementwise, {0, 1}, kLargest},
-    {"aten::add_", Kind::Elementwise, {0, 1}, 0},
-    {"aten::sub", Kind::Elementwise, {0, 1}, kLargest},
-    {"aten::mul", Kind::Elementwise, {0, 1}, kLargest},
-    {"aten::mul_", Kind::Elementwise, {0, 1}, 0},
-    {"aten::div", Kind::Elementwise, {0, 1}, kLargest},
-    {"aten::div_", Kind::Elementwise, {0, 1}, 0},
-    {"aten::neg", Kind::Elementwise, {0, kNone}, 0},
-    {"aten::copy_", Kind::Cast, {1, kNone}, 0},
-    {"aten::fill_", Kind::Zero, {kNone, kNone}, 0},
-    {"aten::zero_", Kind::Zero, {kNone, kNone}, 0},
+    {"aten::native_layer_norm", ShapeKind::Norm, {0, kNone}, 0},
+    {"aten::native_layer_norm_backward", ShapeKind::Norm, {0, 1}, 1},
+    {"aten::_fused_rms_norm", ShapeKind::Norm, {0, kNone}, 0},
+    {"aten::_fused_rms_norm_backward", ShapeKind::Norm, {0, 1}, 1},
+    {"aten::silu", ShapeKind::Activation, {0, kNone}, 0},
+    {"aten::silu_backward", ShapeKind::Activation, {0, 1}, 1},
+    {"aten::gelu", ShapeKind::Activation, {0, kNone}, 0},
+    {"aten::gelu_backward", ShapeKind::Activation, {0, 1}, 1},
+    {"aten::relu", ShapeKind::Activation, {0, kNone}, 0},
+    {"aten::threshold_backward", ShapeKind::Activation, {0, 1}, 1},
+    {"aten::_softmax", ShapeKind::Softmax, {0, kNone}, 0},
+    {"aten::_softmax_backward_data", ShapeKind::Softmax, {0, 1}, 0},
+    {"aten::_log_softmax", ShapeKind::CrossEntropy, {0, kNone}, 0},
+    {"aten::_log_softmax_backward_data", ShapeKind::CrossEntropy, {0, 1}, 0},
+    {"aten::embedding", ShapeKind::Embedding, {kNone, kNone}, kNone},
+    {"aten::add", ShapeKind::Elementwise, {0, 1}, kLargest},
+    {"aten::add_", ShapeKind::Elementwise, {0, 1}, 0},
+    {"aten::sub", ShapeKind::Elementwise, {0, 1}, kLargest},
+    {"aten::mul", ShapeKind::Elementwise, {0, 1}, kLargest},
+    {"aten::mul_", ShapeKind::Elementwise, {0, 1}, 0},
+    {"aten::div", ShapeKind::Elementwise, {0, 1}, kLargest},
+    {"aten::div_", ShapeKind::Elementwise, {0, 1}, 0},
+    {"aten::neg", ShapeKind::Elementwise, {0, kNone}, 0},
+    {"aten::copy_", ShapeKind::Cast, {1, kNone}, 0},
+    {"aten::fill_", ShapeKind::Zero, {kNone, kNone}, 0},
+    {"aten::zero_", ShapeKind::Zero, {kNone, kNone}, 0},
 }};
 
 template <class Rules>
 const typename Rules::value_type* rule_of(const Rules& rules, std::string_view name) {
-  const auto found = std::ranges::find(rules, base_name(name), &Rules::value_type::name);
+  const auto found = std::ranges::find(rules, operator_name(name), &Rules::value_type::name);
   return found == rules.end() ? nullptr : &*found;
 }
 
@@ -259,7 +259,7 @@ ShapedKernel memory_bound_kernel(std::string_view name, const TracedShape& shape
   const MemoryRule& rule = *rule_of(kMemoryBound, name);
   MemoryBoundKind kind = rule.kind;
   Traffic largest;
-  double bytes = kind == Kind::Embedding ? lookup_bytes(shape, width) : 0.0;
+  double bytes = kind == ShapeKind::Embedding ? lookup_bytes(shape, width) : 0.0;
   for (const std::int8_t input : rule.reads) {
     const Traffic read = traffic_of(shape, input, width);
     bytes += read.bytes;
@@ -269,7 +269,7 @@ ShapedKernel memory_bound_kernel(std::string_view name, const TracedShape& shape
   bytes += written.bytes;
   if (bytes < 1.0 || bytes > kMostElements) return without("an operation without shapes");
   // A copy that keeps the precision only moves.
-  if (kind == Kind::Cast && written.width == largest.width) kind = Kind::Elementwise;
+  if (kind == ShapeKind::Cast && written.width == largest.width) kind = ShapeKind::Elementwise;
   return {.kernel = MemoryBound{.kind = kind, .bytes = std::llround(bytes), .launches = 1},
           .reason = {},
           .assumed_causal = false};

@@ -14,7 +14,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::size_t kLevelsMost = 64;
-constexpr std::size_t kPiece = std::size_t{1} << 20;  // expat takes lengths as int
+constexpr std::size_t kParsePiece = std::size_t{1} << 20;  // expat takes lengths as int
 
 // The state of the expat callbacks. Exceptions must not pass through expat, so a callback stores
 // the refusal and stops the parser.
@@ -84,7 +84,7 @@ XmlElement parse_xml(const std::string& file, std::string_view text, const std::
   XML_SetStartDoctypeDeclHandler(parser.get(), document_type);
   bool fine = true;
   do {
-    const std::string_view piece = text.substr(0, kPiece);
+    const std::string_view piece = text.substr(0, kParsePiece);
     text.remove_prefix(piece.size());
     fine = XML_Parse(parser.get(), piece.data(), static_cast<int>(piece.size()),
                      text.empty() ? XML_TRUE : XML_FALSE) == XML_STATUS_OK;

@@ -220,7 +220,7 @@ class SeriesTrees {
 };
 
 // Links per piece of work.
-constexpr std::size_t kLinksTogether = 4096;
+constexpr std::size_t kLinksAtOnce = 4096;
 
 // Finds the pairs of links in series that are loaded equally.
 class NeighbourSearch {
@@ -232,7 +232,7 @@ class NeighbourSearch {
     SeriesNeighbours of_this;
     SeriesNeighbours of_other;
     parallel_for(
-        is_large(cluster_), (joint_.links.size() + kLinksTogether - 1) / kLinksTogether,
+        is_large(cluster_), (joint_.links.size() + kLinksAtOnce - 1) / kLinksAtOnce,
         [&](std::size_t piece) { add(piece, of_other); },
         [&](std::size_t piece) { add(piece, of_this); });
     of_this.insert(of_this.end(), of_other.begin(), of_other.end());
@@ -242,8 +242,8 @@ class NeighbourSearch {
  private:
   void add(std::size_t piece, SeriesNeighbours& found) const {
     const Wiring& wiring = cluster_.wiring();
-    const auto links = std::span(joint_.links).subspan(piece * kLinksTogether);
-    for (const LinkId id : links.first(std::min(kLinksTogether, links.size()))) {
+    const auto links = std::span(joint_.links).subspan(piece * kLinksAtOnce);
+    for (const LinkId id : links.first(std::min(kLinksAtOnce, links.size()))) {
       const auto [from, to, wire] = wiring.strand(id);
       if (!is_passed(cluster_.device(to).kind)) continue;
       const LinkId end = wiring.first_link_from(to + 1);

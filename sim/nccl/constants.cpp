@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kFolder = "sim/nccl/data";
+constexpr const char* kConstantsFolder = "sim/nccl/data";
 constexpr std::string_view kPrefix = "tuning_";
 
 constexpr std::array<std::string_view, kAlgorithms.size()> kAlgorithmKeys{
@@ -154,7 +154,7 @@ std::vector<std::string> tuning_versions() {
   };
   std::set<std::string> versions;
   for (const std::filesystem::path& root : data_roots()) {
-    const std::filesystem::path folder = root / kFolder;
+    const std::filesystem::path folder = root / kConstantsFolder;
     if (!std::filesystem::is_directory(folder)) continue;
     const auto& found = read_once<std::vector<std::string>>(folder, read);
     versions.insert(found.begin(), found.end());
@@ -182,7 +182,7 @@ std::string data_version(const std::string& version) {
 }
 
 TuningConstants tuning_constants(const std::string& version) {
-  const auto file = data_file(kFolder, std::string(kPrefix) + data_version(version));
+  const auto file = data_file(kConstantsFolder, std::string(kPrefix) + data_version(version));
   return read_once<TuningConstants>(file, read);
 }
 

@@ -26,6 +26,8 @@ constexpr std::uint32_t kNvlsHeadsMost = 32;     // NCCL_MAX_NVLS_ARITY
 constexpr std::uint32_t kEveryOrderMost = 6;     // GPUs of a mesh for which every order is tried
 constexpr double kRateOfNoPath = 0.1;            // GB/s, the fallback of ncclTopoCompute
 
+using Json = nlohmann::ordered_json;
+
 enum class Pattern : std::uint8_t { Ring, BalancedTree, SimpleTree, Nvls };
 
 bool is_tree(Pattern pattern) {
@@ -33,7 +35,6 @@ bool is_tree(Pattern pattern) {
 }
 
 std::vector<double> speeds_of(const NodeView& node) {
-  using Json = nlohmann::ordered_json;
   const auto read = [](const std::filesystem::path& file) {
     return JsonFile::read(file).document().at("search");
   };

@@ -18,7 +18,7 @@ struct Refusal {
   std::string message;  // all of standard error, without "trainyard: "
 };
 
-const std::string kRun = "trainyard run scenarios/first/two_gpus.json ";
+const std::string kTinyRun = "trainyard run scenarios/first/two_gpus.json ";
 
 std::vector<Refusal> refusals() {
   return {
@@ -114,10 +114,10 @@ std::vector<Refusal> refusals() {
       {"trainyard sweep a.json --out b", "--out is called --journal here"},
       {"trainyard show topology a.json --dot", "--dot is called --format dot here"},
       {"trainyard --verison", "there is no option --verison here (did you mean --version?)"},
-      {kRun + "--enigne ideal", "there is no option --enigne here (did you mean --engine?)"},
-      {kRun + "--bogus=3",
+      {kTinyRun + "--enigne ideal", "there is no option --enigne here (did you mean --engine?)"},
+      {kTinyRun + "--bogus=3",
        "there is no option --bogus here (`trainyard run --help` shows the options)"},
-      {kRun + "two.json",
+      {kTinyRun + "two.json",
        R"("two.json" is one too many (`trainyard run --help` shows what it takes))"},
       {"trainyard run",
        "run takes a scenario, a --model, or a --workload and where it runs (trainyard run --model "
@@ -127,36 +127,36 @@ std::vector<Refusal> refusals() {
        "(did you mean \"meta-llama/Llama-3.1-70B\"?; any other model runs by the path of its "
        "config.json)"},
       {"trainyard run absent.json", "absent.json: no such file"},
-      {kRun + "--json ''", "--json is empty (`trainyard run --help` shows what it takes)"},
+      {kTinyRun + "--json ''", "--json is empty (`trainyard run --help` shows what it takes)"},
       {"trainyard memory ''", "scenario is empty (`trainyard memory --help` shows what it takes)"},
-      {kRun + "--set description=$(printf 'caf\\351')",
+      {kTinyRun + "--set description=$(printf 'caf\\351')",
        "--set is not UTF-8: \"description=caf\ufffd\" (rename the file, or write it in UTF-8)"},
       {"trainyard run scenarios", "scenarios: is a folder (name a file in it)"},
       {"trainyard memory absent.json", "absent.json: no such file"},
-      {kRun + "--set parallelism.tensor",
+      {kTinyRun + "--set parallelism.tensor",
        "--set: \"parallelism.tensor\" is not PATH=VALUE (write for example --set "
        "parallelism.tensor=8)"},
-      {kRun + "--set =8",
+      {kTinyRun + "--set =8",
        R"(--set: "=8" is not PATH=VALUE (write for example --set parallelism.tensor=8))"},
-      {kRun + "--set parallelism.tensr=2",
+      {kTinyRun + "--set parallelism.tensr=2",
        R"(--set parallelism.tensr=2: /parallelism/tensr: unknown key (did you mean "tensor"?))"},
-      {kRun + "--set training.sequence_length=long",
+      {kTinyRun + "--set training.sequence_length=long",
        "--set training.sequence_length=long: /training/sequence_length: must be a whole number, "
        "not \"long\" (write it without quotes)"},
-      {kRun + "--trace-ranks 1", "--trace-ranks needs a trace (add --trace trace.json.gz)"},
-      {kRun + "--trace t.json --trace-ranks 99",
+      {kTinyRun + "--trace-ranks 1", "--trace-ranks needs a trace (add --trace trace.json.gz)"},
+      {kTinyRun + "--trace t.json --trace-ranks 99",
        "--trace-ranks: rank 99 does not exist (the run has ranks 0 to 1)"},
-      {kRun + "--trace t.json --trace-ranks 3-1",
+      {kTinyRun + "--trace t.json --trace-ranks 3-1",
        "--trace-ranks: \"3-1\" names no ranks (write ranks and ranges, as in 0,8-15, or all)"},
-      {kRun + "--trace t.json --trace-ranks some",
+      {kTinyRun + "--trace t.json --trace-ranks some",
        "--trace-ranks: \"some\" names no ranks (write ranks and ranges, as in 0,8-15, or all)"},
       {"trainyard run --workload w.json",
        "--workload takes a --cluster, or a scenario for cluster and software, one of them "
        "(`trainyard show topology SCENARIO --format json` prints a cluster file)"},
-      {kRun + "--workload w.json --cluster c.json",
+      {kTinyRun + "--workload w.json --cluster c.json",
        "--workload takes a --cluster, or a scenario for cluster and software, one of them "
        "(`trainyard show topology SCENARIO --format json` prints a cluster file)"},
-      {kRun + "--cluster c.json",
+      {kTinyRun + "--cluster c.json",
        "--cluster is where a --workload runs (a scenario has its own: --set cluster.file=...)"},
       {"trainyard run --workload w.json --cluster c.json --set a=1",
        "--set changes a scenario, and there is none (change the workload file)"},
@@ -218,7 +218,7 @@ TEST(Refusals, AChoiceNamesWhatCanBeChosen) {
        R"(there is no report "linkz" (did you mean "links"?; a page ends in .html))"},
       {"--report foo", R"(there is no report "foo" (known: summary, breakdown, )"}};
   for (const auto& [line, said] : cases) {
-    const Outcome outcome = scratch.sh(kRun + line);
+    const Outcome outcome = scratch.sh(kTinyRun + line);
     EXPECT_EQ(outcome.exit, 2);
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
     EXPECT_THAT(outcome.err, testing::HasSubstr(said)) << line;

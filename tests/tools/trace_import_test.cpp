@@ -18,7 +18,7 @@ using testing::Not;
 using Json = nlohmann::json;
 
 const std::string kKineto = "tests/scenarios/import/traces/kineto.json";
-const std::string kRun =
+const std::string kTraceRun =
     "scenarios/fsdp/llama3_8b_8xh100_fsdp.json --set training.sequence_length=1024 "
     "--set training.micro_batch_size=1 --set training.global_batch_size=8 ";
 const std::string kPlain = "--set cluster.node.gpu=h100 ";
@@ -31,7 +31,7 @@ std::filesystem::path nsys_export(const Scratch& scratch, const std::string& mor
 
 // The line of `show cost` about a kernel.
 std::string cost_line(const Scratch& scratch, const std::string& more, const std::string& kernel) {
-  const Outcome shown = scratch.sh("trainyard show cost " + kRun + more);
+  const Outcome shown = scratch.sh("trainyard show cost " + kTraceRun + more);
   EXPECT_EQ(shown.exit, 0) << shown.err;
   for (const std::string& line : test::lines_of(shown.out))
     if (line.find(kernel) != std::string::npos) return line;

@@ -73,14 +73,14 @@ std::string host_word(const Cluster& cluster, const std::map<DeviceId, Step>& re
   return switches > 1 ? "PXB" : "PIX";
 }
 
-struct Row {
+struct MatrixRow {
   DeviceId device = 0;
   std::string name;
 };
 
-std::vector<Row> rows_of(const Cluster& cluster, std::uint32_t node) {
-  std::vector<Row> gpus;
-  std::vector<Row> nics;
+std::vector<MatrixRow> rows_of(const Cluster& cluster, std::uint32_t node) {
+  std::vector<MatrixRow> gpus;
+  std::vector<MatrixRow> nics;
   for (DeviceId id = 0; id < cluster.device_count(); ++id) {
     const Device& device = cluster.device(id);
     if (device.node != static_cast<std::int32_t>(node)) continue;
@@ -95,15 +95,15 @@ std::vector<Row> rows_of(const Cluster& cluster, std::uint32_t node) {
 
 std::string topology_matrix(const Cluster& cluster, std::uint32_t node) {
   TY_CHECK(node < cluster.facts().nodes, node, cluster.facts().nodes);
-  const std::vector<Row> rows = rows_of(cluster, node);
+  const std::vector<MatrixRow> rows = rows_of(cluster, node);
   std::string text = fmt::format("{:<6}", "");
-  for (const Row& row : rows) text += fmt::format("{:>6}", row.name);
+  for (const MatrixRow& row : rows) text += fmt::format("{:>6}", row.name);
   text += '\n';
-  for (const Row& row : rows) {
+  for (const MatrixRow& row : rows) {
     const auto nvlink = reach(cluster, row.device, true);
     const auto host = reach(cluster, row.device, false);
     text += fmt::format("{:<6}", row.name);
-    for (const Row& column : rows) {
+    for (const MatrixRow& column : rows) {
       const auto found = nvlink.find(column.device);
       std::string word = "X";
       if (column.device != row.device) {

@@ -18,7 +18,7 @@ namespace trainyard {
 
 namespace {
 
-struct Box {
+struct OperationBox {
   std::string label;
   std::string colour;
   bool note = false;
@@ -26,7 +26,8 @@ struct Box {
 struct Arrow {
   std::string style;
 };
-using Drawing = boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, Box, Arrow>;
+using WorkloadDrawing =
+    boost::adjacency_list<boost::vecS, boost::vecS, boost::bidirectionalS, OperationBox, Arrow>;
 
 std::string_view colour_of(StepPart part) {
   switch (part) {
@@ -64,7 +65,7 @@ class Drawer {
         1, options.most_operations / std::max<std::size_t>(1, programs_.size()));
   }
 
-  Drawing drawn() {
+  WorkloadDrawing drawn() {
     for (const std::uint32_t program : programs_) draw_program(program);
     for (const std::uint32_t program : programs_) draw_all_rendezvous(program);
     return std::move(drawing_);
@@ -86,16 +87,16 @@ class Drawer {
       }
     }
     if (shown < program.operations.size()) {
-      const std::size_t note =
-          boost::add_vertex(Box{fmt::format("{}: {} more operations not drawn", program.name,
-                                            program.operations.size() - shown),
-                                "#ffffff", true},
-                            drawing_);
+      const std::size_t note = boost::add_vertex(
+          OperationBox{fmt::format("{}: {} more operations not drawn", program.name,
+                                   program.operations.size() - shown),
+                       "#ffffff", true},
+          drawing_);
       boost::add_edge(note - 1, note, Arrow{"solid"}, drawing_);
     }
   }
 
-  [[nodiscard]] Box box_of(const Program& program, OpIndex index) const {
+  [[nodiscard]] OperationBox box_of(const Program& program, OpIndex index) const {
     const Operation& op = program.operations[index];
     std::string label =
         fmt::format("{} {} {}\n{} on {}", program.name, index, workload_.names[op.name],
@@ -159,7 +160,7 @@ class Drawer {
   std::size_t each_ = 0;                        // operations drawn of each program
   std::map<std::uint32_t, std::size_t> first_;  // first box, by program
   std::set<std::pair<std::size_t, std::size_t>> met_;
-  Drawing drawing_;
+  WorkloadDrawing drawing_;
 };
 
 // Quotes a text for Graphviz, where "\n" starts a new line.
@@ -176,7 +177,7 @@ std::string quoted(const std::string& text) {
 
 std::string to_dot(const Workload& workload, const DotOptions& options) {
   TY_CHECK(options.program.value_or(0) < workload.programs.size(), workload.programs.size());
-  const Drawing drawing = Drawer(workload, options).drawn();
+  const WorkloadDrawing drawing = Drawer(workload, options).drawn();
   std::ostringstream text;
   boost::write_graphviz(
       text, drawing,

@@ -42,7 +42,7 @@ fs::path nsys_file(const std::string& more_sql = "") {
 
 // The message of the refusal; empty if there is none.
 template <class Read>
-std::string refusal_of(const Read& read) {
+std::string refusal_when(const Read& read) {
   try {
     static_cast<void>(read());
   } catch (const InputError& error) {
@@ -423,7 +423,7 @@ TEST(Nsys, EachGpuHasATrace) {
 // Do wrong exports give one clear error?
 TEST(Nsys, WrongFilesAreRefusedWithARemedy) {
   const auto refused = [](const fs::path& file) {
-    return refusal_of([&] { return read_nsys(file, {}); });
+    return refusal_when([&] { return read_nsys(file, {}); });
   };
   const fs::path other = test::database_of("CREATE TABLE songs (id INTEGER);",
                                            fs::path(testing::TempDir()) / "songs.sqlite");
@@ -469,7 +469,7 @@ TEST(Kineto, WrongFilesAreRefusedWithARemedy) {
   const std::string good = read_file(kTraces + "kineto.json");
   const auto refused = [](const std::string& name, const std::string& text) {
     const fs::path file = trace_file(name, text);
-    return refusal_of([&] { return read_kineto(file); });
+    return refusal_when([&] { return read_kineto(file); });
   };
   EXPECT_THAT(refused("cut.json", good.substr(0, good.size() / 2)),
               HasSubstr("the trace is damaged or was not written to its end"));
@@ -477,8 +477,9 @@ TEST(Kineto, WrongFilesAreRefusedWithARemedy) {
   EXPECT_THAT(refused("other.json", R"({"songs": []})"), HasSubstr("is no list of events"));
   EXPECT_THAT(refused("times.json", "[1.0, 2.0]"), HasSubstr("is a list of numbers"));
   EXPECT_THAT(refused("word.json", "kernel"), HasSubstr("parse error"));
-  EXPECT_THAT(refusal_of([] { return read_kineto(testing::TempDir()); }), HasSubstr("is a folder"));
-  EXPECT_THAT(refusal_of([] { return read_kineto("absent.json"); }), HasSubstr("no such file"));
+  EXPECT_THAT(refusal_when([] { return read_kineto(testing::TempDir()); }),
+              HasSubstr("is a folder"));
+  EXPECT_THAT(refusal_when([] { return read_kineto("absent.json"); }), HasSubstr("no such file"));
   // The compressed bytes of a file, cut and changed: write_file compresses by the name alone.
   const fs::path whole = trace_file("whole.json.gz", good);
   const fs::path bytes = fs::path(testing::TempDir()) / "whole.bin";

@@ -11,12 +11,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "tests" / "errors";
+const fs::path kErrorsFolder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "tests" / "errors";
 
 // File names in messages are as the user gave them, so the tests run in this folder.
 class Errors : public testing::Test {
  protected:
-  Errors() : before_(fs::current_path()) { fs::current_path(kFolder); }
+  Errors() : before_(fs::current_path()) { fs::current_path(kErrorsFolder); }
   ~Errors() override { fs::current_path(before_); }
 
   static std::set<std::string> names() {

@@ -33,7 +33,7 @@ KindTime time_of(const StepProfile& profile, OperationKind kind) {
 }
 
 // A line of the table: a kind, or one of the two lines that are none.
-struct Line {
+struct DiffLine {
   std::string name;
   double simulated_s = 0.0;
   double measured_s = 0.0;
@@ -42,8 +42,8 @@ struct Line {
 constexpr const char* kExposed = "exposed communication";
 constexpr const char* kIdle = "idle";
 
-std::vector<Line> lines_of(const StepDiff& diff) {
-  std::vector<Line> lines;
+std::vector<DiffLine> lines_of(const StepDiff& diff) {
+  std::vector<DiffLine> lines;
   for (const KindDiff& kind : diff.kinds)
     lines.push_back(
         {std::string(to_string(kind.kind)), kind.simulated.seconds, kind.measured.seconds});
@@ -54,8 +54,8 @@ std::vector<Line> lines_of(const StepDiff& diff) {
 
 // Communication makes a step longer where it is exposed, so the sentence names that part of it.
 std::string largest_differences(const StepDiff& diff) {
-  std::vector<Line> lines = lines_of(diff);
-  std::erase_if(lines, [](const Line& line) {
+  std::vector<DiffLine> lines = lines_of(diff);
+  std::erase_if(lines, [](const DiffLine& line) {
     const auto kinds = {OperationKind::AllReduce,     OperationKind::AllGather,
                         OperationKind::ReduceScatter, OperationKind::AllToAll,
                         OperationKind::SendRecv,      OperationKind::Broadcast,
@@ -65,7 +65,7 @@ std::string largest_differences(const StepDiff& diff) {
     return hidden || std::abs(line.difference_s()) < kNoDifference_s;
   });
   std::ranges::stable_sort(lines, std::greater<>(),
-                           [](const Line& line) { return std::abs(line.difference_s()); });
+                           [](const DiffLine& line) { return std::abs(line.difference_s()); });
   std::string text;
   for (std::size_t i = 0; i < std::min(kNamed, lines.size()); ++i)
     text += fmt::format("{}{} {}", i == 0 ? "" : ", ", lines[i].name,
@@ -89,13 +89,13 @@ std::string sentence(const StepDiff& diff) {
 std::string table_of(const StepDiff& diff) {
   TextTable table({"operations of the rank", "simulated", "measured", "difference", "of the step",
                    "relative", "kernels"});
-  const auto row = [&](const Line& line, const std::string& kernels) {
+  const auto row = [&](const DiffLine& line, const std::string& kernels) {
     table.row({line.name, milliseconds(line.simulated_s), milliseconds(line.measured_s),
                signed_milliseconds(line.difference_s()),
                signed_percent(line.difference_s() / diff.measured.step_s),
                ratio(line.simulated_s, line.measured_s), kernels});
   };
-  const std::vector<Line> lines = lines_of(diff);
+  const std::vector<DiffLine> lines = lines_of(diff);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const bool kind = i < diff.kinds.size();
     row(lines[i], kind ? fmt::format("{:.0f} / {:.0f}", diff.kinds[i].simulated.kernels,
@@ -107,7 +107,7 @@ std::string table_of(const StepDiff& diff) {
 }
 
 // The change of a constant that would close the gap.
-std::string remedy(const Line& line, const std::string& gpu) {
+std::string remedy(const DiffLine& line, const std::string& gpu) {
   if (line.name == kIdle)
     return "\"host\" (models/hosts): how fast the CPU issues kernels, and the time between steps";
   if (line.name == kExposed)
@@ -133,7 +133,7 @@ std::string remedy(const Line& line, const std::string& gpu) {
 
 std::string remedies(const StepDiff& diff, const std::string& gpu) {
   std::string text;
-  for (const Line& line : lines_of(diff)) {
+  for (const DiffLine& line : lines_of(diff)) {
     if (std::abs(line.difference_s()) < kWorthClosing * diff.measured.step_s) continue;
     text += wrapped(fmt::format("  {}: {}", line.name, remedy(line, gpu)), 6);
   }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kSecondsPerNs = 1e-9;
 
-[[noreturn]] void refuse(const std::string& file, const std::string& problem) {
+[[noreturn]] void refuse_profile(const std::string& file, const std::string& problem) {
   throw InputError(Problem{file, "", problem,
                            "give a trace that torch.profiler exported (export_chrome_trace), an "
                            "export of Nsight Systems (nsys export --type sqlite), or step times in "
@@ -29,9 +29,9 @@ constexpr double kSecondsPerNs = 1e-9;
 StepProfile of_times(const std::string& file, const std::vector<double>& times) {
   for (const double time : times) {
     if (!(time > 0.0) || !std::isfinite(time))
-      refuse(file, fmt::format("has a step of {} s", time));
+      refuse_profile(file, fmt::format("has a step of {} s", time));
   }
-  if (times.empty()) refuse(file, "holds no step");
+  if (times.empty()) refuse_profile(file, "holds no step");
   return {.source = file, .step_s = median(times), .steps = times.size()};
 }
 
@@ -46,7 +46,7 @@ StepProfile of_lines(const std::string& file, const std::string& text) {
     times.push_back(std::strtod(line.c_str(), &end));
     const bool whole = end != line.c_str() &&
                        std::string_view(end).find_first_not_of(" \t\r") == std::string::npos;
-    if (!whole) refuse(fmt::format("{}:{}", file, number), "is no step time in seconds");
+    if (!whole) refuse_profile(fmt::format("{}:{}", file, number), "is no step time in seconds");
   }
   return of_times(file, times);
 }
@@ -80,7 +80,7 @@ std::string text_of(const std::string& file, std::istream& stream) {
   while (stream.read(piece.data(), static_cast<std::streamsize>(piece.size())),
          stream.gcount() > 0) {
     text.append(piece, 0, static_cast<std::size_t>(stream.gcount()));
-    if (text.size() > most_bytes) refuse(file, "holds more than 64 MiB, and no trace");
+    if (text.size() > most_bytes) refuse_profile(file, "holds more than 64 MiB, and no trace");
   }
   return text;
 }
@@ -92,7 +92,7 @@ StepProfile step_profile(const GpuTrace& trace) {
   const TracedStep window =
       trace.steps.empty() ? whole_trace(trace) : trace.steps[median_step(trace.steps)];
   const std::vector<KindSpan> spans = spans_of(trace, window);
-  if (spans.empty()) refuse(trace.file, "has no kernel within its median step");
+  if (spans.empty()) refuse_profile(trace.file, "has no kernel within its median step");
   StepProfile profile = profile_of(
       spans, {0.0, static_cast<double>(window.end_ns - window.start_ns) * kSecondsPerNs});
   profile.source = trace.file;
@@ -123,7 +123,7 @@ std::vector<StepProfile> read_step_profiles(const std::filesystem::path& file,
   // Opened once, since it may be a pipe.
   InputStream input(file);
   const int first = (input.stream() >> std::ws).peek();
-  if (first == std::istream::traits_type::eof()) refuse(name, "is empty");
+  if (first == std::istream::traits_type::eof()) refuse_profile(name, "is empty");
   if (first != '{' && first != '[') return {of_lines(name, as_utf8(text_of(name, input.stream())))};
   const KinetoFile read = read_kineto_stream(name, input.stream());
   if (!read.step_times_s.empty()) return {of_times(name, read.step_times_s)};
