@@ -60,6 +60,7 @@ def test_search_is_the_command(command, tmp_path):
     assert same(study.document, expected) and str(study) == text
     assert len(study.best) == min(3, len(expected["best"])) > 0 and len(study.front) > 0
     assert study.counts["simulated"] > 0
+    assert 'id="pareto"' in study.page()
     best = study.best.iloc[0]
     assert ty.run(SMALL, best["set"]).step_time_s == pytest.approx(best["step_time_s"], rel=1e-12)
 
@@ -81,6 +82,7 @@ def test_collective_is_the_command(command, tmp_path):
     assert same(study.document, expected) and str(study) == text
     assert len(study.rows) == 12 and set(study.rows["algorithm"]) == {"ring", "nccl"}
     assert "</svg>" in study.svg() and "<pre>" in study._repr_html_()
+    assert 'id="busbw"' in study.page()
 
 
 def test_groups_at_once_are_those_of_the_command(command, tmp_path):

@@ -1,7 +1,7 @@
 // The elements of a page: terms with help, tables that sort, cards, keys, bars.
 //
 //    std::string html = html_table(links_table(view));   // a column "busbw" links to its meaning
-//    html += cards({{.name = "step time", .value = "13.2 s", .notes = {"published: 13.8 s"}}});
+//    html += html_cards({{.name = "step time", .value = "13.2 s", .notes = {"like runs"}}});
 //
 // Arguments are plain text unless their name contains "html".
 #pragma once

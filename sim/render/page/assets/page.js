@@ -59,7 +59,13 @@ const page = (() => {
 
   function hideTip() { tip.hidden = true; }
 
+  // A finger that is lifted leaves the read-out until it touches something else.
+  function leaves(event) { return event.pointerType !== 'touch'; }
+
   window.addEventListener('scroll', hideTip, {passive: true});
+  document.addEventListener('pointerdown', (event) => {
+    if (!event.target.closest('[data-chart], a.term, canvas')) hideTip();
+  });
   window.addEventListener('keydown', (event) => { if (event.key === 'Escape') hideTip(); });
 
   // Terms: the glossary's entry at the pointer, for the keyboard and for fingers as well.
@@ -110,7 +116,7 @@ const page = (() => {
     };
     chart.addEventListener('pointermove', point);
     chart.addEventListener('pointerdown', point);
-    chart.addEventListener('pointerleave', leave);
+    chart.addEventListener('pointerleave', (event) => { if (leaves(event)) leave(); });
     chart.addEventListener('blur', leave);
     chart.addEventListener('keydown', (event) => {
       const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
@@ -173,5 +179,5 @@ const page = (() => {
   }
 
   body.dataset.drawn = 'page';
-  return {element, showTip, hideTip};
+  return {element, showTip, hideTip, leaves};
 })();

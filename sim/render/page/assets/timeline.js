@@ -183,7 +183,7 @@
       shift((held - event.clientX) / (canvas.clientWidth - names));
       held = event.clientX;
     });
-    canvas.addEventListener('pointerleave', page.hideTip);
+    canvas.addEventListener('pointerleave', (event) => { if (page.leaves(event)) page.hideTip(); });
     canvas.addEventListener('blur', page.hideTip);
     canvas.addEventListener('keydown', pressed);
     for (const button of document.querySelectorAll('[data-zoom]')) {
@@ -264,7 +264,7 @@
     };
     chart.addEventListener('pointermove', point);
     chart.addEventListener('pointerdown', point);
-    chart.addEventListener('pointerleave', leave);
+    chart.addEventListener('pointerleave', (event) => { if (page.leaves(event)) leave(); });
     chart.addEventListener('blur', leave);
     chart.addEventListener('keydown', (event) => {
       const step = {ArrowRight: 1, ArrowLeft: -1}[event.key];
