@@ -42,6 +42,26 @@ TEST(Nvls, GathersSendOrReceiveTheBuffer) {
   }
 }
 
+// Does the second half of each rail's part run over the mirrored tree? On two nodes the sums of the
+// first half go to node 0, and those of the second half to node 1.
+TEST(NvlsTree, TheSecondHalfRunsOverTheMirroredTree) {
+  const Cluster cluster = make_cluster({.nodes = 2, .gpus = 2});
+  const auto gpus = gpus_of(4);
+  const std::vector<Message> messages =
+      find_algorithm(CollectiveOp::AllReduce, "nvls_tree")
+          ->messages({.cluster = cluster, .gpus = gpus}, Bytes{4096.0});
+  std::uint32_t pieces = 0;
+  for (const Message& message : messages) pieces = std::max(pieces, message.piece_end);
+  std::size_t sums = 0;
+  for (const Message& message : messages) {
+    const bool of_ranks = message.from < 4 && message.to < 4;
+    if (!of_ranks || !message.reduce || message.from / 2 == message.to / 2) continue;
+    EXPECT_EQ(message.to / 2, message.piece_begin / (pieces / 4) % 2);  // four halves
+    ++sums;
+  }
+  EXPECT_EQ(sums, 4U);
+}
+
 // Is a group without a switch refused?
 TEST(Nvls, RefusesAGroupWithoutASwitch) {
   const auto gpus = gpus_of(4);

@@ -55,6 +55,13 @@ TEST(GraphSearch, NvlsHeadsCountTwice) {
   EXPECT_FALSE(search_graphs(a100_node(false)).nvls.has_value());
 }
 
+// Are there as many NVLS heads as NICs? Eight GPUs with four NICs have four.
+TEST(GraphSearch, EveryNvlsHeadHasANic) {
+  NodeView node = h100_node(true);
+  node.nics.resize(4);
+  EXPECT_EQ(search_graphs(node).nvls->channels, 4U);
+}
+
 // Do trees have the channels of the ring?
 TEST(GraphSearch, TreesHaveTheChannelsOfTheRing) {
   for (const NodeView& node : {a100_node(false), a100_node(true), h100_node(false), h100_node(true),

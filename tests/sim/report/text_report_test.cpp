@@ -130,16 +130,21 @@ TEST(Summary, ABareWorkloadStillReports) {
   EXPECT_THAT(text, ::testing::Not(HasSubstr("MFU")));
 }
 
-// Does a long source of published figures wrap, and are its further lines indented by four letters?
+// Do a long source of published figures and a long kind of measured runs wrap, and are their
+// further lines indented by four letters?
 TEST(Summary, ALongSourceWrapsUnderItself) {
   SmallRun small;
-  small.facts.published_source = "a paper";
-  while (small.facts.published_source.size() < 150) small.facts.published_source += " with a title";
+  std::string& source = small.facts.published_source;
+  source = "a paper";
+  while (source.size() < 150) source += " with a title";
+  small.facts.measured_error = {.kind = source, .runs = 3, .mape = 0.05, .bias = 0.0, .p90 = 0.1};
   const std::vector<std::string> lines = lines_of(summary_text(small.view()));
-  const auto first = std::ranges::find_if(
-      lines, [](const std::string& line) { return line.starts_with("  published: a paper"); });
-  ASSERT_LT(first, lines.end() - 1);
-  EXPECT_THAT(*(first + 1), ::testing::MatchesRegex("    [a-z].*"));
+  for (const char* begin : {"  published: a paper", "  measured: 3 runs of a paper"}) {
+    const auto first = std::ranges::find_if(
+        lines, [&](const std::string& line) { return line.starts_with(begin); });
+    ASSERT_LT(first, lines.end() - 1) << begin;
+    EXPECT_THAT(*(first + 1), ::testing::MatchesRegex("    [a-z].*")) << begin;
+  }
 }
 
 // Does a stage fit where the memory of its GPUs is not known?
