@@ -47,6 +47,18 @@ TEST(SplitMemory, OfALayer) {
   }
 }
 
+// Does a routed token keep both operands of its experts' weight gradients? With h = 256 and
+// f = 128, the up-projection reads h and its gradient has 2f numbers, the down-projection reads f
+// and its gradient has h numbers: 896 numbers of two bytes.
+TEST(SplitMemory, OfARoutedToken) {
+  const TrainingPlan plan = plan_of(small_moe(2), {.pipeline = 2}, 2);
+  const MemoryOptions options = memory_options(plan);
+  const LayerKind kind = moe_layer(plan.architecture);
+  EXPECT_EQ(
+      layer_memory(options, kind, 10).for_weights - layer_memory(options, kind, 0).for_weights,
+      10 * 2 * (256 + 2 * 128 + 128 + 256));
+}
+
 // In addition to the resident memory, without the logits' gradients, which the last stage keeps for
 // the head's weights.
 std::int64_t most_activations(const TrainingPlan& plan) {

@@ -15,10 +15,9 @@ using namespace test;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<ClassReason> reasons(const HandCluster& shape, const Workload& workload,
-                                 bool drop_uncontended) {
-  const Cluster cluster = hand_cluster(shape);
-  const RingModel communication(cluster);
+std::vector<ClassReason> reasons_of(const Cluster& cluster, const Workload& workload,
+                                    const CommunicationModel& communication,
+                                    bool drop_uncontended) {
   const FoldOptions options{.enabled = true, .drop_uncontended = drop_uncontended};
   const Partition partition = fold(cluster, workload, communication, options);
   std::vector<ClassReason> found =
@@ -29,6 +28,12 @@ std::vector<ClassReason> reasons(const HandCluster& shape, const Workload& workl
     EXPECT_TRUE(reason.rank_class == 0 || reason.unlike < reason.rank_class);
   }
   return found;
+}
+
+std::vector<ClassReason> reasons(const HandCluster& shape, const Workload& workload,
+                                 bool drop_uncontended) {
+  const Cluster cluster = hand_cluster(shape);
+  return reasons_of(cluster, workload, RingModel(cluster), drop_uncontended);
 }
 
 std::vector<std::string> kinds(const ClassReason& reason) {
@@ -77,6 +82,38 @@ TEST(FoldReasons, NameTheLinkThatOnlyOneFlowHas) {
   EXPECT_EQ(found[1].difference.cause, DifferenceCause::MultiLinkFlow);
   EXPECT_THAT(found[1].difference.because, HasSubstr("150 GB/s over node 1 gpu 2 -> node 1 nvswi"));
   EXPECT_THAT(found[1].difference.because, HasSubstr("not 300 GB/s"));
+}
+
+// Rings whose calls take 1 us among the first two GPUs, and 2 us among others.
+class SlowElsewhere final : public CommunicationModel {
+ public:
+  explicit SlowElsewhere(const Cluster& cluster) : rings_(cluster) {}
+  [[nodiscard]] std::vector<Phase> phases(const Call& call,
+                                          std::span<const std::uint32_t> gpus) const override {
+    std::vector<Phase> phases = rings_.phases(call, gpus);
+    for (Phase& phase : phases) phase.latency = Seconds{gpus.front() < 2 ? 1e-6 : 2e-6};
+    return phases;
+  }
+
+ private:
+  RingModel rings_;
+};
+
+// Is the latency named of a group's only call?
+TEST(FoldReasons, NameALatency) {
+  const Cluster cluster = hand_cluster({.nodes = 1});
+  Workload workload = empty_workload();
+  ProgramWriter program(workload, "everyone");
+  program.collective("sum", "pair", CollectiveCall{.op = CollectiveOp::AllReduce, .bytes = 1000});
+  for (RankId rank = 0; rank < 4; ++rank)
+    workload.ranks.push_back({.program = 0,
+                              .gpu = rank,
+                              .slots = {{.group = GroupId{rank / 2U}, .group_rank = rank % 2}}});
+  workload.groups = {{.members = {0, 1}}, {.members = {2, 3}}};
+  const auto found = reasons_of(cluster, workload, SlowElsewhere(cluster), false);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[1].difference.cause, DifferenceCause::Latency);
+  EXPECT_THAT(found[1].difference.because, HasSubstr("has a latency of 2 us, not 1 us"));
 }
 
 // Are many ranks written as a few blocks?
