@@ -15,6 +15,7 @@
 #include "scenarios/reader/defaults.hpp"
 #include "scenarios/reader/named_parts.hpp"
 #include "scenarios/reader/overrides.hpp"
+#include "scenarios/reader/reliability.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
 #include "sim/base/data_directory.hpp"
@@ -264,6 +265,7 @@ Scenario read_scenario(JsonFile& file) {
     JsonObject published = root.object("published");
     scenario.published = read_fields(published, published_fields(), Published{});
   }
+  if (root.has("reliability")) scenario.reliability = read_reliability(root, folder);
   // Sections are read before the files that depend on them: kernels on the training section,
   // gradients on the recipe.
   read_framework(file, scenario);

@@ -12,6 +12,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/host.hpp"
 #include "models/plan.hpp"
+#include "models/reliability/reliability.hpp"
 #include "sim/base/data_use.hpp"
 #include "topologies/topology.hpp"
 
@@ -66,6 +67,8 @@ struct Scenario {
   AttentionCount flops_convention = AttentionCount::Causal;
   std::uint64_t seed = 0;
   std::optional<Published> published;
+  std::optional<Reliability> reliability =
+      {};                                   // of the weeks around the step (tools/studies/goodput)
   std::vector<OwnDataFile> own_files = {};  // files of the user that the scenario was read with
   bool operator==(const Scenario&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/architecture/architecture.hpp"
+#include "scenarios/reader/reliability.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
 #include "topologies/cluster_reader.hpp"
@@ -42,6 +43,7 @@ Json resolved(const Scenario& scenario) {
     json["applied_defaults"].push_back(
         {{"field", one.field}, {"value", Json::parse(one.value)}, {"source", one.source}});
   if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);
+  if (scenario.reliability) json["reliability"] = reliability_json(*scenario.reliability);
   return json;
 }
 
@@ -150,6 +152,9 @@ Json scenario_schema() {
       {"items", {{"type", "object"}, {"required", Json::array({"field", "value", "source"})}}}};
   properties["published"] = with_description("a measured result to compare with",
                                              schema_of_fields(published_fields(), Published{}));
+  properties["reliability"] =
+      with_description("failures, checkpoints and recovery of a run of weeks (trainyard goodput)",
+                       reliability_schema());
   properties["$schema"] = {{"description", "this schema, for editors"}, {"type", "string"}};
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
           {"title", "Trainyard scenario"},
