@@ -1,0 +1,179 @@
+// A scenario with a reliability block as a job: rates of components, bytes of checkpoints, the step
+// with fewer replicas.
+#include "tools/studies/goodput/job.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scenarios/reader/reliability.hpp"
+#include "tests/scenarios/sample.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+// Two nodes of eight H100, one replica each.
+Json two_nodes() {
+  return Json::parse(R"({
+    "model": { "name": "small", "layers": 4, "hidden": 1024, "heads": 8, "ffn": 4096, "vocab": 8192,
+               "max_positions": 512 },
+    "cluster": { "node": "dgx_h100", "nodes": 2, "fabric": { "kind": "rail_optimized" } },
+    "parallelism": { "tensor": 8, "data": 2 },
+    "training": { "sequence_length": 512, "global_batch_size": 8 },
+    "engine": "ideal",
+    "reliability": {
+      "failures": [
+        { "cause": "GPU", "events": 1, "component_days": 1000 },
+        { "cause": "node", "component": "node", "events": 1, "component_days": 1000 },
+        { "cause": "NIC", "component": "nic", "events": 1, "component_days": 1000,
+          "detect": "7 s" },
+        { "cause": "software", "component": "job", "events": 1, "component_days": 1000 }
+      ],
+      "checkpoint": { "bytes": "1 TB", "write_rate": "100 GB/s", "read_rate": "50 GB/s",
+                      "interval": "1 h" },
+      "recovery": { "detect": "60 s", "start": "2 min" },
+      "spares": { "nodes": 1, "replace": "30 s", "repair": "24 h" }
+    }
+  })");
+}
+
+TEST(Job, HasTheRatesOfItsComponents) {
+  Memo memo;
+  const Job job = job_of(load(two_nodes()), memo);
+  // 16 GPUs, 2 nodes, 16 NICs, one job; each fails once in 1000 days.
+  const std::vector<double> counts{16, 2, 16, 1};
+  ASSERT_EQ(job.causes.size(), counts.size());
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    EXPECT_NEAR(job.causes[i].rate, counts[i] / (1000 * 86400.0), 1e-18);
+  EXPECT_NEAR(job.mtbf_s(), 1000 * 86400.0 / 35, 1e-3);
+  EXPECT_EQ(job.causes[0].detect_s, 60);
+  EXPECT_EQ(job.causes[2].detect_s, 7);
+  EXPECT_EQ(job.gpus, 24);  // with the spare node
+}
+
+// 1 TB at 100 GB/s stops training for 10 s, and is read in 20 s at 50 GB/s. With a stall of its own
+// it is written in 10 s beside training.
+TEST(Job, HasTheTimesOfItsCheckpoint) {
+  Memo memo;
+  Json document = two_nodes();
+  const Job job = job_of(load(document), memo);
+  EXPECT_DOUBLE_EQ(job.stall_s, 10);
+  EXPECT_DOUBLE_EQ(job.write_s, 0);
+  EXPECT_DOUBLE_EQ(job.load_s, 20);
+  EXPECT_NEAR(static_cast<double>(job.interval_steps) * job.step_s, 3600, job.step_s);
+  EXPECT_THAT(job.absent, testing::ElementsAre("diagnose", "communicator_init", "warm_up"));
+  document["reliability"]["checkpoint"]["stall"] = "500 ms";
+  const Job asynchronous = job_of(load(document), memo);
+  EXPECT_DOUBLE_EQ(asynchronous.stall_s, 0.5);
+  EXPECT_DOUBLE_EQ(asynchronous.write_s, 10);
+}
+
+// Weights in 2 bytes, master weights and two moments in 4 bytes each: 14 bytes for each parameter.
+// Llama 3 405B has 405 853 388 800 of them: 5.682 TB.
+TEST(Job, WritesWeightsAndOptimizerState) {
+  Json document = sample();
+  document["model"] = "llama3-405b";
+  document["training"]["precision"] = "bf16";
+  document["parallelism"] = {{"tensor", 8}, {"pipeline", 2}, {"data", 4}};
+  EXPECT_DOUBLE_EQ(checkpoint_bytes(load(document)), 14.0 * 405853388800.0);
+}
+
+TEST(Job, WithOneReplicaFewerIsSimulated) {
+  Memo memo;
+  Json document = two_nodes();
+  document["reliability"]["policy"] = "elastic";
+  const Job job = job_of(load(document), memo);
+  EXPECT_EQ(job.replicas, 2);
+  EXPECT_DOUBLE_EQ(job.nodes_per_replica, 1.0);
+  EXPECT_EQ(job.replicas_lost(1), 1);
+  EXPECT_EQ(job.replicas_lost(5), 2);
+  // One replica alone has no gradients to reduce, so its step of half the batch is shorter.
+  EXPECT_LT(job.step_with_fewer(1), job.step_s);
+  EXPECT_GT(job.step_with_fewer(1), 0.5 * job.step_s);
+}
+
+TEST(Job, ReplicasOfANodeAreLostTogether) {
+  Job job;
+  job.replicas = 16;
+  job.nodes_per_replica = 0.125;  // eight replicas on a node
+  EXPECT_EQ(job.replicas_lost(1), 8);
+  job.nodes_per_replica = 4;  // a replica on four nodes
+  EXPECT_EQ(job.replicas_lost(1), 1);
+  EXPECT_EQ(job.replicas_lost(4), 1);
+  EXPECT_EQ(job.replicas_lost(5), 2);
+}
+
+// The optimum for stalls of 10 s and M = 1000 days/35 = 2 468 571 s is near sqrt(2 x 10 x M) =
+// 7026 s.
+TEST(Job, TakesTheOptimalInterval) {
+  Memo memo;
+  Json document = two_nodes();
+  document["reliability"]["checkpoint"].erase("interval");
+  const Job job = job_of(load(document), memo);
+  EXPECT_TRUE(job.optimal_interval);
+  EXPECT_NEAR(static_cast<double>(job.interval_steps) * job.step_s, 7026, 10);
+}
+
+std::string refusal(const Json& document) {
+  try {
+    Memo memo;
+    (void)job_of(load(document), memo);
+    return "";
+  } catch (const InputError& error) {
+    return to_text(error.problems().front());
+  }
+}
+
+TEST(Job, RefusesWhatCannotBe) {
+  Json document = two_nodes();
+  document["reliability"]["checkpoint"] = {
+      {"stall", "1 s"}, {"write", "50 s"}, {"interval_steps", 1}};
+  EXPECT_THAT(refusal(document),
+              HasSubstr("a write of 50 s is longer than the interval of 1 steps"));
+  document["reliability"]["failures"] = Json::array();
+  document["reliability"]["checkpoint"] = {{"stall", "1 s"}};
+  EXPECT_THAT(refusal(document), HasSubstr("without failures no interval is the best"));
+  document.erase("reliability");
+  EXPECT_THAT(refusal(document), HasSubstr("the scenario does not say what fails"));
+}
+
+// Every preset is read, names its sources, and has as many interruptions a day as its publication.
+TEST(ReliabilityPresets, HaveTheirPublishedRates) {
+  const std::map<std::string, std::pair<double, double>> nodes_and_rates{
+      {"llama3", {2048, 466.0 / 54}},  // interruptions a day, 47 planned ones included
+      {"rsc1", {2048, 2048 * 6.5e-3}},
+      {"rsc2", {1024, 1024 * 2.34e-3}},
+      {"byterobust", {1200, 175.0 / 91}},
+      {"bloom", {48, 1.0 / 7}}};
+  EXPECT_EQ(reliability_presets().size(), nodes_and_rates.size());
+  for (const auto& [name, expected] : nodes_and_rates) {
+    const Reliability preset = load_reliability(name);
+    double a_day = 0.0;
+    for (const FailureProcess& failure : preset.failures) {
+      const double parts = failure.component == FailingComponent::Job    ? 1
+                           : failure.component == FailingComponent::Node ? expected.first
+                                                                         : expected.first * 8;
+      a_day += failure.rate_per_component_s() * 86400 * parts;
+      EXPECT_FALSE(failure.source.empty()) << name << " " << failure.cause;
+    }
+    EXPECT_NEAR(a_day, expected.second, 1e-9 * expected.second) << name;
+    EXPECT_FALSE(preset.checkpoint.source.empty()) << name;
+  }
+}
+
+// A block replaces the fields of its preset, and is written out in full.
+TEST(ReliabilityPresets, AreReplacedFieldByField) {
+  Json document = two_nodes();
+  document["reliability"] = {{"preset", "llama3"}, {"recovery", {{"start", "60 s"}}}};
+  const Scenario scenario = load(document);
+  ASSERT_TRUE(scenario.reliability.has_value());
+  EXPECT_EQ(scenario.reliability->recovery.start, Seconds{60});
+  EXPECT_EQ(scenario.reliability->recovery.detect, Seconds{10});
+  EXPECT_EQ(scenario.reliability->failures.size(), 19U);
+  EXPECT_EQ(load(resolved(scenario)).reliability, scenario.reliability);
+}
+
+}  // namespace
+}  // namespace trainyard

@@ -1,0 +1,325 @@
+// Sampled runs agree with the closed forms of reliability: within three standard errors each, and
+// all together by a chi-square test that a rate off by a few percent fails.
+#include <gtest/gtest.h>
+
+#include <boost/math/distributions/chi_squared.hpp>
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "models/reliability/checkpoint_interval.hpp"
+#include "models/reliability/redundancy.hpp"
+#include "sim/base/error.hpp"
+#include "tools/studies/goodput/goodput.hpp"
+
+namespace trainyard {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// A job with a failure every `mtbf` seconds, steps of one second and no wait for nodes.
+Job failing_job(double mtbf) {
+  Job job;
+  job.causes = {{.name = "any", .rate = 1.0 / mtbf}};
+  job.step_s = 1.0;
+  return job;
+}
+
+double phase_sum(const SampledRun& run) {
+  return std::accumulate(run.phases_s.begin(), run.phases_s.end(), 0.0);
+}
+
+struct Mean {
+  double mean = 0.0;
+  double error = 0.0;  // standard error
+};
+template <class Value>
+Mean mean_of(const Job& job, const RunLength& length, int runs, const Value& value) {
+  double sum = 0.0;
+  double squares = 0.0;
+  for (int i = 0; i < runs; ++i) {
+    const double one = value(sampled_run(job, length, 7, static_cast<std::uint64_t>(i)));
+    sum += one;
+    squares += one * one;
+  }
+  const double mean = sum / runs;
+  return {mean, std::sqrt((squares / runs - mean * mean) / (runs - 1))};
+}
+
+// A segment of the closed form, as a job of `segments` of them.
+struct SegmentCase {
+  double interval, stall, write, restart, mtbf;
+};
+constexpr int kSegments = 50;
+
+Job job_of(const SegmentCase& one, double rate_factor = 1.0) {
+  Job job = failing_job(one.mtbf / rate_factor);
+  job.interval_steps = std::llround(one.interval);
+  job.stall_s = one.stall;
+  job.write_s = one.write;
+  job.start_s = one.restart;
+  return job;
+}
+
+double expected_wall(const SegmentCase& one) {
+  const reliability::AsynchronousSegment segment{.interval = one.interval,
+                                                 .stall = one.stall,
+                                                 .write = one.write,
+                                                 .restart = one.restart,
+                                                 .mtbf = one.mtbf};
+  return reliability::asynchronous_first_time(segment) +
+         (kSegments - 1) * reliability::asynchronous_segment_time(segment);
+}
+
+std::vector<SegmentCase> grid() {
+  std::vector<SegmentCase> cases;
+  for (const double mtbf : {900.0, 3000.0, 11135.0})
+    for (const double interval : {120.0, 600.0})
+      for (const double stall : {0.0, 30.0})
+        for (const double write : {0.0, 90.0})
+          for (const double restart : {0.0, 300.0})
+            cases.push_back({interval, stall, write, restart, mtbf});
+  return cases;
+}
+
+// Deviation of the mean wall time from the closed form, in standard errors.
+double deviation(const SegmentCase& one, double rate_factor) {
+  const RunLength length{.steps = kSegments * one.interval};
+  const Mean wall = mean_of(job_of(one, rate_factor), length, 400,
+                            [](const SampledRun& run) { return run.wall_s; });
+  return (wall.mean - expected_wall(one)) / wall.error;
+}
+
+// Probability of deviations as large as these if the closed forms hold.
+double p_value(const std::vector<double>& deviations) {
+  double squares = 0.0;
+  for (const double z : deviations) squares += z * z;
+  const boost::math::chi_squared chi(static_cast<double>(deviations.size()));
+  return cdf(complement(chi, squares));
+}
+
+TEST(SampledRun, HasTheExpectedTimeOfTheRenewalEquation) {
+  std::vector<double> deviations;
+  for (const SegmentCase& one : grid()) {
+    deviations.push_back(deviation(one, 1.0));
+    EXPECT_LT(std::abs(deviations.back()), 3.0)
+        << one.interval << " " << one.stall << " " << one.write << " " << one.restart << " "
+        << one.mtbf;
+  }
+  EXPECT_EQ(deviations.size(), 48U);
+  EXPECT_GT(p_value(deviations), 0.01);
+}
+
+// The test above can fail: a rate that is 5 % too high has a p-value below 1e-9.
+TEST(SampledRun, WithAWrongRateFailsThatTest) {
+  std::vector<double> deviations;
+  for (const SegmentCase& one : grid()) deviations.push_back(deviation(one, 1.05));
+  EXPECT_EQ(deviations.size(), 48U);
+  EXPECT_LT(p_value(deviations), 1e-9);
+}
+
+// 1000 s of work in intervals of 100 s, stalls of 10 s, a last write of 30 s:
+// 1000 + 10 x 10 + 30 = 1130 s.
+TEST(SampledRun, WithoutFailuresIsWorkAndCheckpoints) {
+  Job job = failing_job(kNever);
+  job.interval_steps = 100;
+  job.stall_s = 10;
+  job.write_s = 30;
+  const SampledRun run = sampled_run(job, {.steps = 1000}, 0, 0);
+  EXPECT_DOUBLE_EQ(run.wall_s, 1130);
+  EXPECT_DOUBLE_EQ(run.phase(RunPhase::Productive), 1000);
+  EXPECT_DOUBLE_EQ(run.phase(RunPhase::Checkpoint), 130);
+  // A last interval of 50 s has a checkpoint too: 1050 + 11 x 10 + 30.
+  EXPECT_DOUBLE_EQ(sampled_run(job, {.steps = 1050}, 0, 0).wall_s, 1190);
+  // 500 s of the calendar: 4 cycles of 110 s and 60 s of work.
+  EXPECT_DOUBLE_EQ(sampled_run(job, {.wall_s = 500}, 0, 0).steps, 460);
+}
+
+// Jobs with every kind of interruption, with spares, repairs and fewer replicas.
+std::vector<Job> jobs_of_all_kinds() {
+  std::vector<Job> jobs;
+  for (const FailurePolicy policy : {FailurePolicy::Restart, FailurePolicy::Elastic})
+    for (const double shape : {0.7, 1.0, 1.5})
+      for (const std::int64_t spares : {0, 2}) {
+        Job job = failing_job(3000);
+        job.causes[0].weibull_shape = shape;
+        job.causes[0].replaces_node = true;
+        job.causes[0].detect_s = 20;
+        job.causes[0].diagnose_s = 30;
+        job.causes.push_back({.name = "flap",
+                              .kind = FailureKind::Transient,
+                              .rate = 1e-3,
+                              .duration_s = 5,
+                              .give_up_s = 20});
+        job.causes.push_back({.name = "planned", .kind = FailureKind::Planned, .rate = 1e-4});
+        job.interval_steps = 100;
+        job.stall_s = 3;
+        job.write_s = 40;
+        job.start_s = 60;
+        job.communicator_init_s = 10;
+        job.load_s = 30;
+        job.warm_up_s = 15;
+        job.spares = {.nodes = spares, .replace_s = 25, .repair_s = 20000};
+        job.policy = policy;
+        job.replicas = 8;
+        job.nodes_per_replica = 1;
+        job.step_with_fewer = [](std::int64_t lost) {
+          return 1.0 - 0.001 * static_cast<double>(lost);
+        };
+        jobs.push_back(job);
+      }
+  return jobs;
+}
+
+TEST(SampledRun, PhasesAddUpToTheWallTime) {
+  int cases = 0;
+  for (const Job& job : jobs_of_all_kinds())
+    for (const RunLength& length : {RunLength{.steps = 50000}, RunLength{.wall_s = 70000}})
+      for (std::uint64_t index = 0; index < 5; ++index) {
+        const SampledRun run = sampled_run(job, length, 3, index);
+        EXPECT_NEAR(phase_sum(run), run.wall_s, 1e-12 * run.wall_s);
+        for (const double time : run.phases_s) EXPECT_GE(time, 0.0);
+        if (length.steps < kNever) {
+          EXPECT_NEAR(run.steps, length.steps, 1.0);
+        }
+        ++cases;
+      }
+  EXPECT_EQ(cases, 120);
+}
+
+TEST(SampledRun, IsTheSameForTheSameSeed) {
+  const Job job = jobs_of_all_kinds().back();
+  const RunLength length{.wall_s = 70000};
+  const SampledRun one = sampled_run(job, length, 3, 1);
+  const SampledRun same = sampled_run(job, length, 3, 1);
+  const SampledRun other = sampled_run(job, length, 4, 1);
+  EXPECT_EQ(one.phases_s, same.phases_s);
+  EXPECT_EQ(one.interruptions, same.interruptions);
+  EXPECT_NE(one.phases_s, other.phases_s);
+}
+
+// Failures in 1e6 s, one per 1000 s, are Poisson with mean 1000 whatever the job does meanwhile.
+TEST(SampledRun, CountsInterruptionsAtTheirRate) {
+  Job job = failing_job(1000);
+  job.interval_steps = 10;
+  job.start_s = 500;
+  const Mean count = mean_of(job, {.wall_s = 1e6}, 100, [](const SampledRun& run) {
+    return static_cast<double>(run.interruptions[0]);
+  });
+  EXPECT_LT(std::abs(count.mean - 1000) / count.error, 3);
+  EXPECT_NEAR(count.error, std::sqrt(1000.0 / 100), 0.6);  // of a Poisson number
+}
+
+// Weibull times of mean 1000 s: over a long time as many as exponential ones, but in clusters, so
+// the variance of the count is larger. For a renewal process it is the squared coefficient of
+// variation of the times: Gamma(1 + 2/k)/Gamma(1 + 1/k)^2 - 1 = 5 for k = 1/2.
+TEST(SampledRun, HasClustersOfFailuresWithASmallWeibullShape) {
+  Job job = failing_job(1000);
+  job.causes[0].weibull_shape = 0.5;
+  job.interval_steps = 10;
+  const int runs = 400;
+  const Mean count = mean_of(job, {.wall_s = 1e6}, runs, [](const SampledRun& run) {
+    return static_cast<double>(run.interruptions[0]);
+  });
+  EXPECT_NEAR(count.error * count.error * runs / count.mean, 5, 1);
+  EXPECT_NEAR(count.mean, 1000, 10);
+}
+
+// Link flaps of 5 s in the mean, every 200 s: each stalls for the mean of min(duration, give-up),
+// 5 (1 - e^(-20/5)) = 4.908 s of training time lost per 200 s, and e^(-4) of them stop the job.
+TEST(SampledRun, StallsForLinkFlapsAsTheClosedForm) {
+  Job job;
+  job.step_s = 1;
+  job.interval_steps = 1;
+  job.causes = {{.name = "flap",
+                 .kind = FailureKind::Transient,
+                 .rate = 1.0 / 200,
+                 .duration_s = 5,
+                 .give_up_s = 20}};
+  const Mean per_flap = mean_of(job, {.wall_s = 1e6}, 100, [](const SampledRun& run) {
+    return run.phase(RunPhase::Stalled) / static_cast<double>(run.interruptions[0]);
+  });
+  // Flaps during a stall have no effect: of the flaps, the share that begins a stall is
+  // 200/(200 + 4.908).
+  const double stall = 5 * (1 - std::exp(-4.0));
+  EXPECT_LT(std::abs(per_flap.mean - stall * 200 / (200 + stall)) / per_flap.error, 3);
+  EXPECT_NEAR(job.mtbf_s(), 200 * std::exp(4.0), 1e-6);
+}
+
+// 8 failed nodes in repair in the mean, 10 spares, a node from elsewhere at once where none stands
+// by, to which the next repaired node goes back: a failure finds no spare if 10 others or more are
+// in repair, a Poisson number, for every distribution of the repairs.
+TEST(SampledRun, FindsNoSpareWithThePoissonProbability) {
+  int cases = 0;
+  for (const RepairDistribution distribution :
+       {RepairDistribution::Fixed, RepairDistribution::Exponential,
+        RepairDistribution::Lognormal}) {
+    Job job = failing_job(1000);
+    job.causes[0].replaces_node = true;
+    job.spares = {.nodes = 10,
+                  .cold_replace_s = 0.0,
+                  .repair_s = 8000.0,
+                  .repair_distribution = distribution};
+    const Mean share = mean_of(job, {.wall_s = 5e6}, 60, [](const SampledRun& run) {
+      return static_cast<double>(run.without_spare) / static_cast<double>(run.nodes_lost);
+    });
+    EXPECT_LT(std::abs(share.mean - reliability::poisson_shortage(8, 9)) / share.error, 3);
+    ++cases;
+  }
+  EXPECT_EQ(cases, 3);
+}
+
+// Each of 16 replicas is one node, which fails every 16 000 s while it works and is repaired in
+// 4000 s: it works for 16/(16 + 4) of the time, independently of the others. Restarts take no time.
+TEST(SampledRun, WithFewerReplicasHasTheRateOfTheReplicasAtWork) {
+  Job job = failing_job(1000);
+  job.causes[0].replaces_node = true;
+  job.spares = {.repair_s = 4000.0};
+  job.policy = FailurePolicy::Elastic;
+  job.replicas = 16;
+  job.step_with_fewer = [](std::int64_t) { return 1.0; };
+  const Mean steps = mean_of(job, {.wall_s = 1e6}, 60, [](const SampledRun& run) {
+    return run.steps + run.phase(RunPhase::Redone);  // steps of one second
+  });
+  // All replicas work at first, which adds at most one repair time: 16 000/20 000 x 4000 s x 0.2.
+  const double expected = 1e6 * 0.8 + 4000 * 0.8 * 0.2;
+  EXPECT_NEAR(steps.mean, expected, 3 * steps.error + 2000);
+}
+
+TEST(Goodput, StopsWhenItsMeanIsKnown) {
+  Job job = failing_job(3000);
+  job.interval_steps = 300;
+  job.stall_s = 10;
+  job.start_s = 100;
+  const Goodput all = goodput(job, {.length = {.wall_s = 1e6}});
+  EXPECT_LE(all.goodput.half_width, 0.002 * all.goodput.mean);
+  EXPECT_EQ(all.runs.size() % 50, 0U);
+  const double expected =
+      reliability::efficiency({.interval = 300, .write = 10, .restart = 100, .mtbf = 3000});
+  EXPECT_NEAR(all.goodput.mean, expected, 3 * all.goodput.half_width);
+  EXPECT_EQ(goodput(job, {.length = {.wall_s = 1e6}, .runs = 7}).runs.size(), 7U);
+}
+
+TEST(Goodput, IsBestNearTheExactOptimum) {
+  Job job = failing_job(3000);
+  job.interval_steps = 2000;
+  job.stall_s = 10;
+  job.start_s = 100;
+  const Goodput all = goodput(job, {.length = {.wall_s = 3e6}, .runs = 50});
+  const auto best = std::max_element(
+      all.intervals.begin(), all.intervals.end(),
+      [](const IntervalPoint& a, const IntervalPoint& b) { return a.goodput < b.goodput; });
+  // sqrt(2 x 10 x 3000) = 245 s; Daly's and the exact one are 238 s.
+  EXPECT_NEAR(best->interval_s, 241, 5);
+  EXPECT_EQ(all.intervals.size(), 8U);  // Daly's and the exact one are the same number of steps
+}
+
+TEST(Goodput, RefusesAnIntervalLongerThanTheRun) {
+  Job job = failing_job(3000);
+  job.interval_steps = 2000;
+  EXPECT_THROW((void)goodput(job, {.length = {.wall_s = 1000}}), InputError);
+}
+
+}  // namespace
+}  // namespace trainyard

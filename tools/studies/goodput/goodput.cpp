@@ -1,0 +1,175 @@
+#include "tools/studies/goodput/goodput.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
+#include <numeric>
+
+#include "models/reliability/checkpoint_interval.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::size_t kRunsAtOnce = 50;
+constexpr std::size_t kRunsMost = 100'000;
+constexpr std::size_t kRunsOfPoint = 200;  // of a point of the curve over intervals
+
+double goodput_of(const SampledRun& run) { return run.phase(RunPhase::Productive) / run.wall_s; }
+
+// The value below which a share of the sorted values lies, linear between two of them.
+double quantile(const std::vector<double>& sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (place - std::floor(place)) * (sorted[above] - sorted[below]);
+}
+
+// Half the width of the 95 % confidence interval of the mean.
+double half_width_of(const std::vector<double>& values, double mean) {
+  const auto count = static_cast<double>(values.size());
+  if (values.size() < 2) return 0.0;
+  double squares = 0.0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  constexpr double kUpper = 0.975;
+  const double t = quantile(boost::math::students_t(count - 1.0), kUpper);
+  return t * std::sqrt(squares / (count - 1.0) / count);
+}
+
+std::vector<double> values_of(const std::vector<SampledRun>& runs,
+                              const std::function<double(const SampledRun&)>& value) {
+  std::vector<double> values;
+  values.reserve(runs.size());
+  for (const SampledRun& run : runs) values.push_back(value(run));
+  return values;
+}
+
+void check_length(const Job& job, const GoodputOptions& options) {
+  const double interval_s = static_cast<double>(job.interval_steps) * job.step_s;
+  const double run_s = std::min(options.length.wall_s, options.length.steps * job.step_s);
+  if (interval_s <= run_s) return;
+  throw InputError(
+      Problem{.file = options.file,
+              .pointer = "/reliability/checkpoint",
+              .problem = fmt::format("an interval of {} is longer than the run of {}",
+                                     to_text(Seconds{interval_s}), to_text(Seconds{run_s})),
+              .hint = "shorten the interval, or lengthen the run"});
+}
+
+std::vector<SampledRun> sampled_runs(const Job& job, const GoodputOptions& options) {
+  std::vector<SampledRun> runs;
+  const std::size_t most = options.runs > 0 ? options.runs : kRunsMost;
+  while (runs.size() < most) {
+    const std::size_t batch = std::min(kRunsAtOnce, most - runs.size());
+    for (std::size_t i = 0; i < batch; ++i)
+      runs.push_back(sampled_run(job, options.length, options.seed, runs.size()));
+    if (options.end && options.end()) throw Cancelled("interrupted");
+    if (options.progress)
+      options.progress(static_cast<double>(runs.size()) / static_cast<double>(most));
+    if (options.runs > 0) continue;
+    const Summary known = summary(values_of(runs, goodput_of));
+    if (known.half_width <= options.half_width * known.mean) break;
+  }
+  return runs;
+}
+
+struct Candidate {
+  const char* mark;
+  double interval_s;
+};
+
+std::vector<Candidate> candidates(const Job& job) {
+  const double mtbf = job.mtbf_s();
+  const double own = static_cast<double>(job.interval_steps) * job.step_s;
+  std::vector<Candidate> all{{"scenario", own}};
+  if (std::isfinite(mtbf) && job.stall_s > 0.0) {
+    all.push_back({"Young", reliability::young_interval(job.stall_s, mtbf)});
+    all.push_back({"Daly", reliability::daly_interval(job.stall_s, mtbf)});
+    all.push_back({"exact optimum", reliability::exact_interval(job.stall_s, mtbf)});
+  }
+  const double middle = all.back().interval_s;
+  for (const double factor : {0.25, 0.5, 2.0, 4.0, 8.0}) all.push_back({"", middle * factor});
+  return all;
+}
+
+// The same job with each interval and the same failures. Intervals that are shorter than the write
+// or longer than the run are left out; equal ones share a row.
+std::vector<IntervalPoint> interval_points(Job job, const GoodputOptions& options,
+                                           std::size_t runs) {
+  GoodputOptions of_point = options;
+  of_point.runs = std::min(runs, kRunsOfPoint);
+  of_point.progress = {};
+  std::vector<IntervalPoint> points;
+  for (const Candidate& candidate : candidates(job)) {
+    const std::int64_t steps =
+        std::max<std::int64_t>(1, std::llround(candidate.interval_s / job.step_s));
+    const double interval_s = static_cast<double>(steps) * job.step_s;
+    const bool runs_over =
+        interval_s > options.length.wall_s || static_cast<double>(steps) > options.length.steps;
+    if (interval_s < job.write_s || runs_over) continue;
+    const auto same = std::find_if(points.begin(), points.end(), [&](const IntervalPoint& point) {
+      return point.steps == steps;
+    });
+    if (same != points.end()) {
+      if (*candidate.mark != '\0') same->mark += fmt::format(", {}", candidate.mark);
+      continue;
+    }
+    job.interval_steps = steps;
+    const Summary known = summary(values_of(sampled_runs(job, of_point), goodput_of));
+    points.push_back({candidate.mark, steps, interval_s, known.mean, known.half_width});
+  }
+  std::sort(points.begin(), points.end(),
+            [](const IntervalPoint& a, const IntervalPoint& b) { return a.steps < b.steps; });
+  return points;
+}
+
+void add_means(const std::vector<SampledRun>& runs, Goodput& all) {
+  const auto count = static_cast<double>(runs.size());
+  all.by_cause.resize(runs.front().interruptions.size());
+  for (const SampledRun& run : runs) {
+    for (std::size_t i = 0; i < kPhases; ++i) all.phases_s[i] += run.phases_s[i] / count;
+    for (std::size_t i = 0; i < run.interruptions.size(); ++i)
+      all.by_cause[i] += static_cast<double>(run.interruptions[i]) / count;
+    all.nodes_lost += static_cast<double>(run.nodes_lost) / count;
+    all.without_spare += static_cast<double>(run.without_spare) / count;
+  }
+}
+
+}  // namespace
+
+Summary summary(std::vector<double> values) {
+  const auto count = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  const double half_width = half_width_of(values, mean);
+  std::sort(values.begin(), values.end());
+  return {.mean = mean,
+          .half_width = half_width,
+          .p10 = quantile(values, 0.1),
+          .p50 = quantile(values, 0.5),
+          .p90 = quantile(values, 0.9)};
+}
+
+Goodput goodput(const Job& job, const GoodputOptions& options) {
+  check_length(job, options);
+  Goodput all;
+  all.runs = sampled_runs(job, options);
+  const std::vector<SampledRun>& runs = all.runs;
+  all.goodput = summary(values_of(runs, goodput_of));
+  all.ettr = summary(values_of(runs, [](const SampledRun& run) {
+    return goodput_of(run) + run.phase(RunPhase::Degraded) / run.wall_s;
+  }));
+  all.wall_s = summary(values_of(runs, [](const SampledRun& run) { return run.wall_s; }));
+  all.steps = summary(values_of(runs, [](const SampledRun& run) { return run.steps; }));
+  all.interruptions = summary(values_of(runs, [](const SampledRun& run) {
+    return static_cast<double>(
+        std::accumulate(run.interruptions.begin(), run.interruptions.end(), std::int64_t{0}));
+  }));
+  add_means(runs, all);
+  all.intervals = interval_points(job, options, runs.size());
+  return all;
+}
+
+}  // namespace trainyard

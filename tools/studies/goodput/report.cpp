@@ -1,0 +1,224 @@
+#include "tools/studies/goodput/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/render/text_table.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kSecondsPerHour = 3600.0;
+
+constexpr std::string_view kGoodputDefinition =
+    "goodput: time that the steps take with all replicas / wall time";
+constexpr std::string_view kEttrDefinition =
+    "ETTR: productive run time / wall time (Kokolis et al. 2024, without waits in a queue); steps "
+    "with fewer replicas count in full";
+constexpr std::string_view kNotSimulated =
+    "Not simulated: failures of several nodes at once (rack, leaf), nodes that fail more often "
+    "than "
+    "others, silent corruption that is found late, slow parts, checkpoint traffic beside the step, "
+    "waits in a queue, maintenance windows, loss spikes.";
+
+std::string time_text(double seconds) {
+  if (seconds == 0.0) return "0 s";
+  if (seconds >= kSecondsPerDay) return fmt::format("{:.2f} days", seconds / kSecondsPerDay);
+  return to_text(Seconds{seconds});
+}
+
+std::string count_text(double count) { return fmt::format("{:.4g}", count); }
+
+std::string kind_text(FailureKind kind) {
+  switch (kind) {
+    case FailureKind::Fatal:
+      return "fatal";
+    case FailureKind::Transient:
+      return "transient";
+    case FailureKind::Planned:
+      break;
+  }
+  return "planned";
+}
+
+double gpu_hours(const GoodputReport& report) {
+  return report.result.wall_s.mean / kSecondsPerHour * static_cast<double>(report.job.gpus);
+}
+
+std::string summary_table(const GoodputReport& report) {
+  const Goodput& all = report.result;
+  const Job& job = report.job;
+  TextTable table({"", "mean", "+- (95 %)", "P10", "P50", "P90"});
+  const auto row = [&](const char* name, const Summary& one, const auto& shown) {
+    table.row({name, shown(one.mean), shown(one.half_width), shown(one.p10), shown(one.p50),
+               shown(one.p90)});
+  };
+  const auto share = [](double value) { return fmt::format("{:.4f}", value); };
+  row("goodput", all.goodput, share);
+  row("ETTR", all.ettr, share);
+  row("wall time", all.wall_s, time_text);
+  row("interruptions", all.interruptions, count_text);
+  const auto tokens = [&](double steps) {
+    return fmt::format("{:.4g}", steps * job.tokens_per_step);
+  };
+  row("tokens", all.steps, tokens);
+  const auto mfu = [&](double goodput) { return percent(goodput * job.mfu); };
+  row("MFU over the calendar", all.goodput, mfu);
+  return table.text();
+}
+
+std::string setup_text(const GoodputReport& report) {
+  const Job& job = report.job;
+  const double interval_s = static_cast<double>(job.interval_steps) * job.step_s;
+  std::string text = fmt::format(
+      "step        {}, MFU {}, on {} GPUs, those of spare nodes included\n"
+      "checkpoint  {:.4g} TB every {} steps ({}{}), stalls {}, writes {} beside training\n"
+      "failures    one that stops the job every {}\n"
+      "sampled     {} runs\n",
+      to_text(Seconds{job.step_s}), percent(job.mfu), job.gpus, job.checkpoint_bytes / 1e12,
+      job.interval_steps, to_text(Seconds{interval_s}), job.optimal_interval ? ", the optimum" : "",
+      to_text(Seconds{job.stall_s}), to_text(Seconds{job.write_s}), time_text(job.mtbf_s()),
+      report.result.runs.size());
+  if (!job.absent.empty())
+    text += wrapped(fmt::format("NOT GIVEN, so without time: {}", fmt::join(job.absent, ", ")), 12);
+  return text;
+}
+
+std::string cause_table(const GoodputReport& report) {
+  TextTable table({"interruptions by cause", "kind", "in a run", "share"});
+  for (std::size_t i = 0; i < report.job.causes.size(); ++i) {
+    const double count = report.result.by_cause[i];
+    const double all = report.result.interruptions.mean;
+    table.row({report.job.causes[i].name, kind_text(report.job.causes[i].kind), count_text(count),
+               percent(all > 0.0 ? count / all : 0.0)});
+  }
+  return table.text();
+}
+
+std::string phase_table(const GoodputReport& report) {
+  TextTable table({"time by phase (mean)", "time", "share", ""});
+  const double wall_s = report.result.wall_s.mean;
+  for (std::size_t i = 0; i < kPhases; ++i) {
+    const double time_s = report.result.phases_s[i];
+    if (time_s <= 0.0) continue;
+    table.row({std::string(kPhaseNames[i]), time_text(time_s), percent(time_s / wall_s),
+               fmt::format("{:<50}", bar(time_s / wall_s))});
+  }
+  table.row({"wall time", time_text(wall_s), percent(1.0), std::string(50, ' ')});
+  return table.text();
+}
+
+std::string interval_table(const GoodputReport& report) {
+  TextTable table({"interval between checkpoints", "steps", "goodput", "+- (95 %)"});
+  for (const IntervalPoint& point : report.result.intervals) {
+    const std::string mark = point.mark.empty() ? "" : fmt::format("  {}", point.mark);
+    table.row({to_text(Seconds{point.interval_s}) + mark, std::to_string(point.steps),
+               fmt::format("{:.4f}", point.goodput), fmt::format("{:.4f}", point.half_width)});
+  }
+  return table.text();
+}
+
+std::string cost_text(const GoodputReport& report) {
+  std::string text =
+      fmt::format("GPU-hours   {:.4g}, those of spare nodes included\n", gpu_hours(report));
+  if (report.price_per_gpu_hour)
+    text += fmt::format("cost        {:.4g} at {} per GPU-hour\n",
+                        gpu_hours(report) * *report.price_per_gpu_hour, *report.price_per_gpu_hour);
+  if (report.result.nodes_lost > 0.0)
+    text += fmt::format("spares      {:.4g} of {:.4g} failed nodes found no spare\n",
+                        report.result.without_spare, report.result.nodes_lost);
+  return text;
+}
+
+Json summary_json(const Summary& one, double factor = 1.0) {
+  return {{"mean", one.mean * factor},
+          {"half_width_95", one.half_width * factor},
+          {"p10", one.p10 * factor},
+          {"p50", one.p50 * factor},
+          {"p90", one.p90 * factor}};
+}
+
+std::string phase_key(std::size_t phase) {
+  std::string key(kPhaseNames[phase]);
+  std::replace_if(
+      key.begin(), key.end(), [](char c) { return c == ' ' || c == '-'; }, '_');
+  return key;
+}
+
+Json job_json(const Job& job) {
+  return {{"step_time_s", job.step_s},
+          {"mfu", job.mfu},
+          {"gpus", job.gpus},
+          {"tokens_per_step", job.tokens_per_step},
+          {"checkpoint_bytes", job.checkpoint_bytes},
+          {"checkpoint_interval_steps", job.interval_steps},
+          {"checkpoint_stall_s", job.stall_s},
+          {"checkpoint_write_s", job.write_s},
+          {"mtbf_s", std::isfinite(job.mtbf_s()) ? Json(job.mtbf_s()) : Json()},
+          {"absent", job.absent}};
+}
+
+}  // namespace
+
+std::string goodput_text(const GoodputReport& report) {
+  return fmt::format("{}\n\n{}\n{}\n{}\n{}\n{}\n{}\n{}{}{}", report.title, setup_text(report),
+                     summary_table(report), phase_table(report), cause_table(report),
+                     interval_table(report), cost_text(report), wrapped(kGoodputDefinition, 2),
+                     wrapped(kEttrDefinition, 2), wrapped(kNotSimulated, 2));
+}
+
+Json goodput_json(const GoodputReport& report) {
+  const Goodput& all = report.result;
+  const double tokens = report.job.tokens_per_step;
+  Json json{{"title", report.title},
+            {"definitions", {kGoodputDefinition, kEttrDefinition}},
+            {"not_simulated", kNotSimulated},
+            {"job", job_json(report.job)},
+            {"runs", all.runs.size()},
+            {"goodput", summary_json(all.goodput)},
+            {"ettr", summary_json(all.ettr)},
+            {"wall_s", summary_json(all.wall_s)},
+            {"tokens", summary_json(all.steps, tokens)},
+            {"mfu_over_calendar", all.goodput.mean * report.job.mfu},
+            {"interruptions", summary_json(all.interruptions)}};
+  for (std::size_t i = 0; i < report.job.causes.size(); ++i)
+    json["causes"].push_back({{"cause", report.job.causes[i].name},
+                              {"kind", kind_text(report.job.causes[i].kind)},
+                              {"mean", all.by_cause[i]}});
+  for (std::size_t i = 0; i < kPhases; ++i) json["phases_s"][phase_key(i)] = all.phases_s[i];
+  for (const IntervalPoint& point : all.intervals)
+    json["intervals"].push_back({{"mark", point.mark},
+                                 {"steps", point.steps},
+                                 {"interval_s", point.interval_s},
+                                 {"goodput", point.goodput},
+                                 {"half_width_95", point.half_width}});
+  json["gpu_hours"] = gpu_hours(report);
+  if (report.price_per_gpu_hour) json["cost"] = gpu_hours(report) * *report.price_per_gpu_hour;
+  json["nodes_lost"] = all.nodes_lost;
+  json["nodes_lost_without_spare"] = all.without_spare;
+  return json;
+}
+
+std::string goodput_csv(const GoodputReport& report) {
+  std::string text = "run,wall_s,steps,goodput";
+  for (std::size_t i = 0; i < kPhases; ++i) text += fmt::format(",{}_s", phase_key(i));
+  text += ",interruptions,nodes_lost,nodes_lost_without_spare\n";
+  std::size_t number = 0;
+  for (const SampledRun& run : report.result.runs) {
+    std::int64_t interruptions = 0;
+    for (const std::int64_t count : run.interruptions) interruptions += count;
+    text += fmt::format("{},{},{},{}", number++, run.wall_s, run.steps,
+                        run.phase(RunPhase::Productive) / run.wall_s);
+    for (const double time_s : run.phases_s) text += fmt::format(",{}", time_s);
+    text += fmt::format(",{},{},{}\n", interruptions, run.nodes_lost, run.without_spare);
+  }
+  return text;
+}
+
+}  // namespace trainyard

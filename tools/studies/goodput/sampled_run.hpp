@@ -1,0 +1,70 @@
+// One sampled run of a job, from its start to its last step or to the end of the calendar.
+//
+// Interruptions come between steps and within them; whole cycles of work and checkpoint without an
+// interruption are one jump. Failures may hit recovery, which then starts again. The time since the
+// last checkpoint that is written completely is lost and done again. Every second belongs to one
+// phase, so the phases add up to the wall time.
+//
+//    const SampledRun run = sampled_run(job, {.steps = 1e6}, seed, 0);
+//    run.phase(RunPhase::Productive) / run.wall_s;   // goodput
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "tools/studies/goodput/job.hpp"
+
+namespace trainyard {
+
+// Productive is the time that the steps would take with all replicas; Degraded is what they took
+// longer with fewer. Replace contains the wait for a node.
+enum class RunPhase : std::uint8_t {
+  Productive,
+  Degraded,
+  Checkpoint,
+  Redone,
+  Stalled,
+  Detect,
+  Diagnose,
+  Replace,
+  Start,
+  CommunicatorInit,
+  Load,
+  WarmUp
+};
+inline constexpr std::array<std::string_view, 12> kPhaseNames{
+    "productive",         "degraded",          "checkpoint stall", "redone work",
+    "transient stall",    "detection",         "diagnosis",        "replacement",
+    "start of processes", "communicator init", "load checkpoint",  "warm-up"};
+inline constexpr std::size_t kPhases = kPhaseNames.size();
+
+// A run ends after so many steps, whose last checkpoint is complete, or after so much time.
+struct RunLength {
+  double steps = std::numeric_limits<double>::infinity();
+  double wall_s = std::numeric_limits<double>::infinity();
+};
+
+struct SampledRun {
+  double wall_s = 0.0;
+  double steps = 0.0;  // of all replicas
+  std::array<double, kPhases> phases_s{};
+  std::vector<std::int64_t> interruptions;  // by cause, those during recovery too
+  std::int64_t nodes_lost = 0;
+  std::int64_t without_spare = 0;  // of these, lost while no spare stood by
+  std::int64_t rejoins = 0;        // elastic: restarts with a replica more
+
+  [[nodiscard]] double phase(RunPhase phase) const {
+    return phases_s[static_cast<std::size_t>(phase)];
+  }
+};
+
+// Equal arguments give equal runs. Each cause has its own sequence of random numbers for a seed and
+// an index, so runs of two jobs with the same seed see the same failures.
+[[nodiscard]] SampledRun sampled_run(const Job& job, const RunLength& length, std::uint64_t seed,
+                                     std::uint64_t index);
+
+}  // namespace trainyard
