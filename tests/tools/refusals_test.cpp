@@ -55,6 +55,15 @@ std::vector<Refusal> refusals() {
        "what it takes)"},
       {"trainyard search scenarios/first/two_gpus.json --price nan",
        "--price: nan is no price, such as 2.5 (`trainyard search --help` shows what it takes)"},
+      {"trainyard goodput scenarios/first/two_gpus.json --preset llama3",
+       "how long is the run? (give either --days or --tokens)"},
+      {"trainyard goodput scenarios/first/two_gpus.json --days 3",
+       "scenarios/first/two_gpus.json: /reliability: the scenario does not say what fails (take a "
+       "preset: --preset llama3; `trainyard list reliability` lists them)"},
+      {"trainyard goodput scenarios/first/two_gpus.json --preset rsc1 --days 0.01",
+       "scenarios/first/two_gpus.json: /reliability/checkpoint: an interval of 3600 s is longer "
+       "than "
+       "the run of 864 s (shorten the interval, or lengthen the run)"},
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},

@@ -38,6 +38,16 @@ void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool requir
   add_ideal_option(command, choice.ideal);
 }
 
+void add_price_option(CLI::App& command, double& price, const std::string& help) {
+  command.add_option("--price", price, help)
+      ->type_name("PRICE")
+      // CLI11's range check accepts "nan".
+      ->check([](const std::string& text) {
+        const double number = std::strtod(text.c_str(), nullptr);
+        return std::isfinite(number) && number > 0.0 ? "" : text + " is no price, such as 2.5";
+      });
+}
+
 CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::string& file,
                              const std::string& help) {
   return command.add_option(names, file, help)
@@ -60,16 +70,6 @@ void add_journal_option(CLI::App& command, std::string& file) {
 void add_processes_option(CLI::App& command, std::size_t& processes) {
   command.add_option("--processes", processes, "Runs at a time (default: one per core)")
       ->type_name("N");
-}
-
-void add_price_option(CLI::App& command, double& price, const std::string& help) {
-  command.add_option("--price", price, help)
-      ->type_name("PRICE")
-      // CLI11's range check accepts "nan".
-      ->check([](const std::string& text) {
-        const double value = std::strtod(text.c_str(), nullptr);
-        return std::isfinite(value) && value > 0.0 ? "" : text + " is no price, such as 2.5";
-      });
 }
 
 std::vector<Override> overrides_of(const ScenarioChoice& choice) {

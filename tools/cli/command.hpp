@@ -48,6 +48,7 @@ void add_profile(CLI::App& app, Action& action);
 void add_compare(CLI::App& app, Action& action);
 void add_init(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
+void add_goodput(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
 void add_help(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
@@ -97,7 +98,7 @@ CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::s
 void add_journal_option(CLI::App& command, std::string& file);
 // Adds the option --processes.
 void add_processes_option(CLI::App& command, std::size_t& processes);
-// Adds the option --price.
+// Adds the option --price, of one GPU for an hour. `help` says what it adds to the report.
 void add_price_option(CLI::App& command, double& price, const std::string& help);
 // Accepts numbers from `least` to `most`. CLI::Range words its refusal in another way in each
 // release, and accepts NaN.

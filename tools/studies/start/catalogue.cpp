@@ -7,6 +7,7 @@
 #include "models/framework_file.hpp"
 #include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
+#include "scenarios/reader/reliability.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
@@ -71,6 +72,8 @@ std::string host_summary(const std::string& name) {
   return file.root().text("title", "");
 }
 
+std::string reliability_summary(const std::string& name) { return load_reliability(name).title; }
+
 // The table of any registry whose entries have a name and a summary.
 template <class Entries>
 std::vector<CatalogueRow> entries(const Entries& registry) {
@@ -120,6 +123,10 @@ const std::vector<CatalogueKind>& catalogue() {
        [] { return described("kernels/profiles", gpu_names(), gpu_summary); }},
       {"frameworks", "Frameworks and their releases", framework_rows},
       {"hosts", "Hosts", [] { return described("models/hosts", host_names(), host_summary); }},
+      {"reliability", "Failures, checkpoints and recovery of published runs",
+       [] {
+         return described("models/reliability/data", reliability_presets(), reliability_summary);
+       }},
       {"schedules", "Pipeline schedules", schedule_rows},
       {"collectives", "Collective algorithms", collective_rows},
       {"engines", "Engines", [] { return entries(engines()); }},
