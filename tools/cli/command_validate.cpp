@@ -14,6 +14,7 @@
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/version.hpp"
+#include "tools/studies/goodput/published.hpp"
 #include "tools/studies/validate/collective_rows.hpp"
 #include "tools/studies/validate/dataset.hpp"
 #include "tools/studies/validate/memory_rows.hpp"
@@ -164,6 +165,19 @@ Exit validate_rows(const ValidateChoice& choice) {
   return any ? Exit::Fine : Exit::RunSaysNo;
 }
 
+// Predicts the goodput of published runs of weeks.
+Exit validate_weeks(const ValidateChoice& choice) {
+  if (choice.datasets.size() != 1)
+    throw InputError(Problem{"", "", "rows of whole runs are validated alone",
+                             "name the other data sets in a command of their own"});
+  refuse_unwritable(choice.json);
+  const auto wanted = [&](const std::string& id) { return named(choice, id); };
+  const GoodputRows rows = validate_goodput(choice.datasets.front(), wanted);
+  if (!choice.json.empty()) write_file(choice.json, to_text(goodput_rows_json(rows)));
+  say("{}", goodput_rows_text(rows));
+  return rows.rows.empty() ? Exit::RunSaysNo : Exit::Fine;
+}
+
 // Compares the prediction of a scenario with a user's own traces.
 Exit compare_with_traces(const ValidateChoice& choice) {
   if (choice.datasets.size() != 1) {
@@ -245,7 +259,9 @@ void add_validate(CLI::App& app, Action& action) {
       "  trainyard validate measured/memory.json");
   command->callback([choice, &action] {
     action = [choice] {
-      return choice->against.empty() ? validate_rows(*choice) : compare_with_traces(*choice);
+      if (!choice->against.empty()) return compare_with_traces(*choice);
+      const bool weeks = std::ranges::any_of(choice->datasets, is_goodput_dataset);
+      return weeks ? validate_weeks(*choice) : validate_rows(*choice);
     };
   });
 }

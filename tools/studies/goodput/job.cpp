@@ -157,14 +157,6 @@ void set_elastic(const Scenario& scenario, Memo& memo, Job& job) {
   };
 }
 
-void set_step(const Scenario& scenario, Memo& memo, Job& job) {
-  const Result run = simulate(scenario, {.figures = false}, memo);
-  const Figures of_step = figures(run.view());
-  job.step_s = of_step.step_time_s;
-  job.mfu = of_step.mfu.value_or(0.0);
-  job.tokens_per_step = run.facts.tokens_per_step;
-}
-
 }  // namespace
 
 double Job::mtbf_s() const {
@@ -193,20 +185,29 @@ double checkpoint_bytes(const Scenario& scenario) {
          static_cast<double>(parameter_count(plan.architecture));
 }
 
-Job job_of(const Scenario& scenario, Memo& memo) {
-  if (!scenario.reliability)
-    refuse(scenario, "", "the scenario does not say what fails",
-           "take a preset: --preset llama3; `trainyard list reliability` lists them");
+Job job_with_step(const Scenario& scenario, double step_s) {
   Job job;
+  job.step_s = step_s;
   for (const FailureProcess& failure : scenario.reliability->failures)
     job.causes.push_back(cause_of(failure, scenario));
   job.spares = spares_of(scenario.reliability->spares);
   job.gpus = static_cast<std::int64_t>(gpu_count(scenario.cluster)) +
              job.spares.nodes * scenario.cluster.node.gpus;
-  set_step(scenario, memo, job);
   set_checkpoint(scenario, job);
   set_recovery(scenario, job);
   set_interval(scenario, job);
+  return job;
+}
+
+Job job_of(const Scenario& scenario, Memo& memo) {
+  if (!scenario.reliability)
+    refuse(scenario, "", "the scenario does not say what fails",
+           "take a preset: --preset llama3; `trainyard list reliability` lists them");
+  const Result run = simulate(scenario, {.figures = false}, memo);
+  const Figures of_step = figures(run.view());
+  Job job = job_with_step(scenario, of_step.step_time_s);
+  job.mfu = of_step.mfu.value_or(0.0);
+  job.tokens_per_step = run.facts.tokens_per_step;
   set_elastic(scenario, memo, job);
   return job;
 }

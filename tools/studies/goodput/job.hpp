@@ -76,6 +76,9 @@ struct Job {
 // no reliability block, or the block does not suffice.
 [[nodiscard]] Job job_of(const Scenario& scenario, Memo& memo);
 
+// The same with the time of a step that is known, without replicas to lose: nothing is simulated.
+[[nodiscard]] Job job_with_step(const Scenario& scenario, double step_s);
+
 // Bytes of a checkpoint: weights and optimizer state of every parameter, without gradients.
 [[nodiscard]] double checkpoint_bytes(const Scenario& scenario);
 

@@ -315,7 +315,7 @@ Run::Cause Run::replace_nodes() {
     borrowed_ += missing_;
     missing_ = 0;
   }
-  set_lost(job_.replicas_lost(missing_));
+  if (!ended_) set_lost(job_.replicas_lost(missing_));
   return {};
 }
 

@@ -188,6 +188,17 @@ TEST(SampledRun, PhasesAddUpToTheWallTime) {
   EXPECT_EQ(cases, 120);
 }
 
+// The calendar ends while the job waits for the only repair, so it never goes on with fewer
+// replicas: the step with fewer is not asked for.
+TEST(SampledRun, MayEndWhileItWaitsForANode) {
+  Job job = failing_job(1000);
+  job.causes[0].replaces_node = true;
+  job.spares.repair_s = 1e9;
+  const SampledRun run = sampled_run(job, {.wall_s = 1e5}, 0, 0);
+  EXPECT_GT(run.phase(RunPhase::Replace), 0.5e5);
+  EXPECT_NEAR(phase_sum(run), run.wall_s, 1e-12 * run.wall_s);
+}
+
 TEST(SampledRun, IsTheSameForTheSameSeed) {
   const Job job = jobs_of_all_kinds().back();
   const RunLength length{.wall_s = 70000};

@@ -1,0 +1,48 @@
+// Published goodput and ETTR against predictions from their published set-ups.
+//
+// A row of the data set suffices if it gives a failure rate, a restart time and an interval between
+// checkpoints (Kokolis et al.), or if data/goodput_rows.json of the study `validate` names a preset
+// for it. All other rows are listed with the reason.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/studies/goodput/goodput.hpp"
+
+namespace trainyard {
+
+struct PublishedGoodput {
+  std::string id;
+  std::string quality;  // of the source: A was read, B is quoted, C is recalled
+  std::string source;
+  double published = 0.0;
+  bool bound = false;  // published as "more than"
+  Summary predicted = {};
+  std::string supposed = {};  // what the source does not give
+
+  // Predicted minus published; 0 where the prediction keeps a bound.
+  [[nodiscard]] double error() const;
+};
+
+struct GoodputRows {
+  std::vector<PublishedGoodput> rows;
+  std::vector<std::pair<std::string, std::string>> left_out;  // id and reason
+};
+
+// Whether the file holds rows of whole runs: {id, topic, setup, measured, source, quality}.
+[[nodiscard]] bool is_goodput_dataset(const std::filesystem::path& file);
+
+// Predicts the chosen rows of the topics ETTR and failures. Throws InputError.
+[[nodiscard]] GoodputRows validate_goodput(const std::filesystem::path& file,
+                                           const std::function<bool(const std::string&)>& chosen);
+
+[[nodiscard]] std::string goodput_rows_text(const GoodputRows& rows);
+[[nodiscard]] nlohmann::ordered_json goodput_rows_json(const GoodputRows& rows);
+
+}  // namespace trainyard
