@@ -111,6 +111,18 @@ TEST(WorkloadJson, ReadsInstancesOfBlocks) {
   EXPECT_EQ(to_json(parse_workload("again.json", json)), json);
 }
 
+// Are all operations of two instances written, where no operation has an effect on memory of its
+// own? One of the first block and two of the second are three.
+TEST(WorkloadJson, WritesBothOfTwoInstances) {
+  std::string two = replaced(
+      kBlocks, ",\n                  {\"block\": 1, \"microbatch\": 2, \"inputs\": [0]}", "");
+  two = replaced(two, R"({"operation": 4, "category": "gradients", "bytes": -16, "when": "end"})",
+                 "");
+  const Workload again = parse_workload("again.json", to_json(parse_workload("two.json", two)));
+  EXPECT_EQ(again.programs.at(0).operations.size(), 3U);
+  EXPECT_TRUE(again.programs.at(0).single_effects.empty());
+}
+
 // Are instances refused that do not fit?
 TEST(WorkloadJson, RefusesInstancesThatDoNotFit) {
   const auto problems_in = [](const std::string& text) {
