@@ -6,6 +6,9 @@
 #include "sim/cluster/blueprint.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/cluster/communication_model.hpp"
+#include "sim/cluster/fabric_paths.hpp"
+#include "sim/cluster/node_paths.hpp"
+#include "sim/cluster/parallel_links.hpp"
 
 namespace trainyard {
 namespace {
@@ -74,6 +77,16 @@ TEST(Router, HashedRoutingTakesOneCable) {
     EXPECT_DOUBLE_EQ(link.capacity.value(), 0.5e11);
     EXPECT_DOUBLE_EQ(link.nominal.value(), 0.5e11);
   }
+}
+
+// Is the component of each GPU left out where all GPUs are in one?
+TEST(FabricComponents, NameNoGpuWhereAllAreInOne) {
+  const Cluster cluster = two_spines(Routing::Kind::Ideal);
+  const ParallelLinks sets = find_parallel_links(cluster.wiring());
+  const FabricPaths fabric(cluster, sets);
+  const FabricComponents found = fabric_components(cluster, NodePaths(cluster), fabric);
+  EXPECT_EQ(found.count, 1U);
+  EXPECT_TRUE(found.of_gpu.empty());
 }
 
 // Does a load of a set put its bytes on each link of the set, and one of a single link on that
