@@ -220,6 +220,17 @@ TEST(LatentAttention, DeepSeekV3Projections) {
   EXPECT_DOUBLE_EQ(flops(Kernel{core}).value(), 4096.0 * 167'772'160.0 * 4097.0 / 4096.0);
 }
 
+// Does a rank assemble only the keys of its own heads? 128 tokens of 16 heads of 24 dimensions are
+// read and written in bf16, divided by the tensor ranks.
+TEST(LatentAttention, ARankAssemblesTheKeysOfItsHeads) {
+  for (const std::int64_t tensor : {1, 2, 4}) {
+    const TrainingPlan plan = plan_of(with_latents(small_llama(2)), {.tensor = tensor}, 2);
+    const Traffic all = traffic_of(lower(plan), "key_assembly");
+    ASSERT_GT(all.kernels, 0) << tensor;
+    EXPECT_EQ(all.bytes / all.kernels, 2 * 2 * 128 * 16 / tensor * 24) << tensor;
+  }
+}
+
 // Do the backward's collectives and its addition move the bytes of DeepSeek-V3's latents? The
 // gradients of the 512 kv latents and 64 rotary dimensions are reduced together, those of 1536
 // query latents alone.
