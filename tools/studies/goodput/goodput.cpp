@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
@@ -126,6 +127,69 @@ std::vector<IntervalPoint> interval_points(Job job, const GoodputOptions& option
   return points;
 }
 
+void halve_rates(Job& job) {
+  for (InterruptionCause& cause : job.causes) cause.rate /= 2.0;
+}
+void halve_detection(Job& job) {
+  for (InterruptionCause& cause : job.causes) cause.detect_s /= 2.0;
+}
+void halve_diagnosis(Job& job) {
+  for (InterruptionCause& cause : job.causes) cause.diagnose_s /= 2.0;
+}
+void halve_replacement(Job& job) {
+  job.spares.replace_s /= 2.0;
+  if (job.spares.cold_replace_s) *job.spares.cold_replace_s /= 2.0;
+}
+void halve_repair(Job& job) {
+  if (job.spares.repair_s) *job.spares.repair_s /= 2.0;
+}
+void halve_interval(Job& job) {
+  const auto written = static_cast<std::int64_t>(std::ceil(job.write_s / job.step_s));
+  job.interval_steps = std::max({std::int64_t{1}, written, job.interval_steps / 2});
+}
+
+struct Halving {
+  const char* name;
+  void (*halve)(Job& job);
+};
+constexpr std::array kHalvings{
+    Halving{"failure rates", halve_rates},
+    Halving{"checkpoint interval", halve_interval},
+    Halving{"checkpoint stall", [](Job& job) { job.stall_s /= 2.0; }},
+    Halving{"checkpoint write", [](Job& job) { job.write_s /= 2.0; }},
+    Halving{"detection", halve_detection},
+    Halving{"diagnosis", halve_diagnosis},
+    Halving{"replacement by a node", halve_replacement},
+    Halving{"repair", halve_repair},
+    Halving{"start of processes", [](Job& job) { job.start_s /= 2.0; }},
+    Halving{"communicator init", [](Job& job) { job.communicator_init_s /= 2.0; }},
+    Halving{"load checkpoint", [](Job& job) { job.load_s /= 2.0; }},
+    Halving{"warm-up", [](Job& job) { job.warm_up_s /= 2.0; }}};
+
+// Samples the job with each quantity halved and compares it run by run with `runs`. Quantities that
+// change nothing are left out.
+std::vector<HalvedQuantity> halved_quantities(const Job& job, const GoodputOptions& options,
+                                              const std::vector<SampledRun>& runs) {
+  GoodputOptions of_point = options;
+  of_point.runs = std::min(runs.size(), kRunsOfPoint);
+  of_point.progress = {};
+  std::vector<HalvedQuantity> all;
+  for (const Halving& halving : kHalvings) {
+    Job changed = job;
+    halving.halve(changed);
+    const std::vector<SampledRun> other = sampled_runs(changed, of_point);
+    std::vector<double> gains;
+    for (std::size_t i = 0; i < other.size(); ++i)
+      gains.push_back(goodput_of(other[i]) - goodput_of(runs[i]));
+    const Summary gain = summary(gains);
+    if (gain.mean != 0.0) all.push_back({halving.name, gain.mean, gain.half_width});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const HalvedQuantity& a, const HalvedQuantity& b) {
+    return a.gain > b.gain;
+  });
+  return all;
+}
+
 void add_means(const std::vector<SampledRun>& runs, Goodput& all) {
   const auto count = static_cast<double>(runs.size());
   all.by_cause.resize(runs.front().interruptions.size());
@@ -168,6 +232,7 @@ Goodput goodput(const Job& job, const GoodputOptions& options) {
         std::accumulate(run.interruptions.begin(), run.interruptions.end(), std::int64_t{0}));
   }));
   add_means(runs, all);
+  all.halved = halved_quantities(job, options, runs);
   all.intervals = interval_points(job, options, runs.size());
   return all;
 }

@@ -45,6 +45,14 @@ struct IntervalPoint {
   double half_width = 0.0;
 };
 
+// What half of one quantity gains: the same failures, with the failures, a time of the checkpoint
+// or a phase of the recovery halved.
+struct HalvedQuantity {
+  std::string name;         // "failure rates"
+  double gain = 0.0;        // in goodput, mean of the differences run by run
+  double half_width = 0.0;  // of its 95 % interval
+};
+
 struct Goodput {
   std::vector<SampledRun> runs;
   Summary goodput;  // productive / wall
@@ -56,6 +64,7 @@ struct Goodput {
   std::array<double, kPhases> phases_s{};  // means; their sum is the mean wall time
   double nodes_lost = 0.0;                 // mean
   double without_spare = 0.0;              // mean
+  std::vector<HalvedQuantity> halved;      // the largest gain first
   std::vector<IntervalPoint> intervals;    // in increasing order
 };
 

@@ -124,6 +124,13 @@ std::string interval_table(const GoodputReport& report) {
   return table.text();
 }
 
+std::string halved_table(const GoodputReport& report) {
+  TextTable table({"what would help (each halved)", "gain in goodput", "+- (95 %)"});
+  for (const HalvedQuantity& one : report.result.halved)
+    table.row({one.name, fmt::format("{:+.4f}", one.gain), fmt::format("{:.4f}", one.half_width)});
+  return table.text();
+}
+
 std::string cost_text(const GoodputReport& report) {
   std::string text =
       fmt::format("GPU-hours   {:.4g}, those of spare nodes included\n", gpu_hours(report));
@@ -167,10 +174,11 @@ Json job_json(const Job& job) {
 }  // namespace
 
 std::string goodput_text(const GoodputReport& report) {
-  return fmt::format("{}\n\n{}\n{}\n{}\n{}\n{}\n{}\n{}{}{}", report.title, setup_text(report),
-                     summary_table(report), phase_table(report), cause_table(report),
-                     interval_table(report), cost_text(report), wrapped(kGoodputDefinition, 2),
-                     wrapped(kEttrDefinition, 2), wrapped(kNotSimulated, 2));
+  std::string text = fmt::format("{}\n\n{}\n", report.title, setup_text(report));
+  for (const auto& part : {summary_table, phase_table, cause_table, halved_table, interval_table})
+    text += part(report) + "\n";
+  return text + cost_text(report) + "\n" + wrapped(kGoodputDefinition, 2) +
+         wrapped(kEttrDefinition, 2) + wrapped(kNotSimulated, 2);
 }
 
 Json goodput_json(const GoodputReport& report) {
@@ -198,6 +206,9 @@ Json goodput_json(const GoodputReport& report) {
                                  {"interval_s", point.interval_s},
                                  {"goodput", point.goodput},
                                  {"half_width_95", point.half_width}});
+  for (const HalvedQuantity& one : all.halved)
+    json["halved"].push_back(
+        {{"quantity", one.name}, {"gain", one.gain}, {"half_width_95", one.half_width}});
   json["gpu_hours"] = gpu_hours(report);
   if (report.price_per_gpu_hour) json["cost"] = gpu_hours(report) * *report.price_per_gpu_hour;
   json["nodes_lost"] = all.nodes_lost;

@@ -326,6 +326,30 @@ TEST(Goodput, IsBestNearTheExactOptimum) {
   EXPECT_EQ(all.intervals.size(), 8U);  // Daly's and the exact one are the same number of steps
 }
 
+// Halved failure rates gain most: they halve redone work and restarts. Of 100 s of start per 3000
+// s, half gains about 50/3000 of the goodput. A detection of no time gains nothing and is left out.
+TEST(Goodput, NamesWhatWouldHelp) {
+  Job job = failing_job(3000);
+  job.interval_steps = 240;
+  job.stall_s = 10;
+  job.start_s = 100;
+  const Goodput all = goodput(job, {.length = {.wall_s = 3e6}, .runs = 50});
+  ASSERT_EQ(all.halved.size(), 4U);
+  EXPECT_EQ(all.halved[0].name, "failure rates");
+  EXPECT_EQ(all.halved[1].name, "checkpoint stall");
+  EXPECT_EQ(all.halved[2].name, "start of processes");
+  EXPECT_NEAR(all.halved[2].gain, all.goodput.mean * 50.0 / 3000, 0.001);
+  EXPECT_EQ(all.halved[3].name, "checkpoint interval");  // it is the optimum
+  EXPECT_LT(all.halved[3].gain, 0.0);
+}
+
+// The numbers of one run, so that another compiler or another release of Boost shows if it differs.
+TEST(SampledRun, IsTheSameOnEverySystem) {
+  const SampledRun run = sampled_run(jobs_of_all_kinds()[1], {.wall_s = 70000}, 3, 1);
+  EXPECT_EQ(run.interruptions, (std::vector<std::int64_t>{28, 52, 5}));
+  EXPECT_NEAR(run.steps, 9791.4292675638881, 1e-6);
+}
+
 TEST(Goodput, RefusesAnIntervalLongerThanTheRun) {
   Job job = failing_job(3000);
   job.interval_steps = 2000;
