@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include "sim/base/error.hpp"
 #include "sim/report/stage_summary.hpp"
@@ -36,6 +40,34 @@ void add_scenario_options(CLI::App& command, ScenarioChoice& choice, bool requir
   if (required) file->required();
   add_set_option(command, choice.sets);
   add_ideal_option(command, choice.ideal);
+}
+
+namespace {
+
+// The number of tokens in "15T", "300B", "1.4e12". Nothing for another text.
+std::optional<double> token_count(const std::string& text) {
+  double count = 0.0;
+  const char* const all = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), all, count);
+  if (error != std::errc() || !(count > 0.0) || !std::isfinite(count)) return {};
+  const std::string_view unit(end, all);
+  for (const auto& [name, factor] :
+       {std::pair{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}})
+    if (unit == name) return count * factor;
+  return {};
+}
+
+}  // namespace
+
+void add_tokens_option(CLI::App& command, double& tokens, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          "--tokens",
+          [&tokens](const std::string& text) { tokens = token_count(text).value_or(0.0); }, help)
+      ->type_name("TOKENS")
+      ->check([](const std::string& text) {
+        return token_count(text) ? "" : text + " is no number of tokens, such as 15T";
+      });
 }
 
 void add_price_option(CLI::App& command, double& price, const std::string& help) {

@@ -98,6 +98,8 @@ CLI::Option* add_output_file(CLI::App& command, const std::string& names, std::s
 void add_journal_option(CLI::App& command, std::string& file);
 // Adds the option --processes.
 void add_processes_option(CLI::App& command, std::size_t& processes);
+// Adds the option --tokens, which takes numbers such as 15T.
+void add_tokens_option(CLI::App& command, double& tokens, const std::string& help);
 // Adds the option --price, of one GPU for an hour. `help` says what it adds to the report.
 void add_price_option(CLI::App& command, double& price, const std::string& help);
 // Accepts numbers from `least` to `most`. CLI::Range words its refusal in another way in each

@@ -83,9 +83,7 @@ void add_goodput(CLI::App& app, Action& action) {
   command->add_option("--days", choice->days, "Length of the run on the calendar")
       ->type_name("DAYS")
       ->check(in_range(0.001, 36500.0));
-  command->add_option("--tokens", choice->tokens, "Tokens to train")
-      ->type_name("N")
-      ->check(in_range(1.0, 1e18));
+  add_tokens_option(*command, choice->tokens, "Tokens to train, such as 15T");
   command
       ->add_option("--runs", choice->runs,
                    "Runs to sample; without it, until the goodput is known to 0.2 %")

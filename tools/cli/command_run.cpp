@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -78,8 +77,8 @@ struct RunChoice {
   std::vector<std::string> trace_ranks;
   std::string report = "summary";
   std::string missing;
-  std::string tokens;  // of the whole training: "15T"
-  double price = 0.0;  // of one GPU for an hour; 0: not given
+  double tokens = 0.0;  // of the whole training; 0: not given
+  double price = 0.0;   // of one GPU for an hour; 0: not given
   bool no_fold = false;
   bool explain_fold = false;
   bool no_contract = false;
@@ -124,19 +123,6 @@ Result simulated(const RunChoice& choice, const std::optional<Scenario>& scenari
   return simulate(std::move(question), options);
 }
 
-// The number of tokens in "15T", "300B", "1.4e12". Nothing for another text.
-std::optional<double> token_count(const std::string& text) {
-  double count = 0.0;
-  const char* const all = text.data() + text.size();
-  const auto [end, error] = std::from_chars(text.data(), all, count);
-  if (error != std::errc() || !(count > 0.0) || !std::isfinite(count)) return {};
-  const std::string_view unit(end, all);
-  for (const auto& [name, factor] :
-       {std::pair{"", 1.0}, {"k", 1e3}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}})
-    if (unit == name) return count * factor;
-  return {};
-}
-
 // Refuses options that contradict each other, and a command that does not have exactly one input to
 // run.
 void refuse_contradictions(const RunChoice& choice) {
@@ -145,7 +131,7 @@ void refuse_contradictions(const RunChoice& choice) {
         Problem{.file = {}, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
   };
   const bool has_model = !choice.model.model.empty();
-  if (choice.price > 0.0 && choice.tokens.empty())
+  if (choice.price > 0.0 && choice.tokens == 0.0)
     fail("--price is of a training, and its length is not given", "add --tokens 15T");
   if (has_model && !(choice.scenario.file.empty() && choice.workload.empty())) {
     fail("--model stands in place of a scenario or a --workload", "leave one out");
@@ -172,7 +158,7 @@ void refuse_contradictions(const RunChoice& choice) {
   if (choice.no_fold && choice.explain_fold) {
     fail("--explain-fold explains classes of ranks, and --no-fold makes none", "leave one out");
   }
-  if (!choice.workload.empty() && !choice.tokens.empty()) {
+  if (!choice.workload.empty() && choice.tokens > 0.0) {
     fail("--tokens needs the tokens of a step, and a --workload has none", "use a scenario");
   }
   if (!choice.trace_ranks.empty() && choice.outputs.trace.empty() && choice.outputs.out.empty() &&
@@ -229,7 +215,7 @@ Exit run(const RunChoice& choice) {
   const std::optional<Scenario> scenario = scenario_of(choice);
   Result result = simulated(choice, scenario);
   if (scenario) result.facts.measured_error = measured_error(*scenario);
-  result.facts.token_budget = token_count(choice.tokens).value_or(0.0);
+  result.facts.token_budget = choice.tokens;
   if (choice.price > 0.0) result.facts.gpu_hour_price = choice.price;
   result.facts.own_files = use.files();  // the table of errors included
   const RunView view = result.view();
@@ -312,13 +298,8 @@ void add_run(CLI::App& app, Action& action) {
       ->add_option("--report", choice->report,
                    "What to print (see `trainyard list reports`); a name in .html is as --html")
       ->check(a_report());
-  command
-      ->add_option("--tokens", choice->tokens,
-                   "Of the whole training, such as 15T: adds days and GPU-hours")
-      ->type_name("TOKENS")
-      ->check([](const std::string& text) {
-        return token_count(text) ? "" : text + " is no number of tokens, such as 15T";
-      });
+  add_tokens_option(*command, choice->tokens,
+                    "Of the whole training, such as 15T: adds days and GPU-hours");
   add_price_option(*command, choice->price, "Of one GPU for an hour: adds the cost of --tokens");
   add_output_file(*command, "--missing", choice->missing,
                   "Write the shapes nobody measured as JSON, for `profile measure --shapes`");

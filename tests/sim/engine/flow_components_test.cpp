@@ -57,6 +57,10 @@ TEST(FlowComponents, EndWhenProgressiveFillingSays) {
   }
 }
 
+// SimGrid's precision in seconds (docs/design/decisions.md, D4). Which of two events within it
+// comes first depends on where SimGrid's objects lie in memory.
+constexpr double kPrecision = 1e-12;
+
 // Are links loaded as on SimGrid? Their bytes, busy times and peaks equal those of a run in which
 // SimGrid prices every flow.
 TEST(FlowComponents, LoadLinksAsSimGridDoes) {
@@ -74,7 +78,8 @@ TEST(FlowComponents, LoadLinksAsSimGridDoes) {
       const LinkUse& use = timeline.links[link];
       const LinkUse& other = without.links[link];
       ASSERT_DOUBLE_EQ(use.bytes, other.bytes) << "seed " << seed;
-      ASSERT_NEAR(use.busy_s, other.busy_s, kAgreement * other.busy_s) << "seed " << seed;
+      ASSERT_NEAR(use.busy_s, other.busy_s, kAgreement * other.busy_s + kPrecision)
+          << "seed " << seed;
       ASSERT_NEAR(use.peak_utilisation, other.peak_utilisation, kAgreement) << "seed " << seed;
     }
   }
