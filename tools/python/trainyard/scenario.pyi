@@ -442,6 +442,90 @@ class Published(Section):
         note: str | None = ...,
     ) -> None: ...
 
+class Checkpoint(Section):
+    bytes: Any | None
+    write_rate: Any | None
+    read_rate: Any | None
+    stall: str | None
+    write: str | None
+    load: str | None
+    interval: Any | None
+    interval_steps: int | None
+    source: str | None
+    def __init__(
+        self,
+        *,
+        bytes: Any | None = ...,
+        write_rate: Any | None = ...,
+        read_rate: Any | None = ...,
+        stall: str | None = ...,
+        write: str | None = ...,
+        load: str | None = ...,
+        interval: Any | None = ...,
+        interval_steps: int | None = ...,
+        source: str | None = ...,
+    ) -> None: ...
+
+class Recovery(Section):
+    detect: str | None
+    diagnose: str | None
+    start: str | None
+    communicator_init: str | None
+    warm_up: str | None
+    source: str | None
+    def __init__(
+        self,
+        *,
+        detect: str | None = ...,
+        diagnose: str | None = ...,
+        start: str | None = ...,
+        communicator_init: str | None = ...,
+        warm_up: str | None = ...,
+        source: str | None = ...,
+    ) -> None: ...
+
+class Spares(Section):
+    nodes: int | None
+    replace: str | None
+    cold_replace: str | None
+    repair: str | None
+    repair_distribution: Literal["fixed", "exponential", "lognormal"] | None
+    repair_sigma: float | None
+    source: str | None
+    def __init__(
+        self,
+        *,
+        nodes: int | None = ...,
+        replace: str | None = ...,
+        cold_replace: str | None = ...,
+        repair: str | None = ...,
+        repair_distribution: Literal["fixed", "exponential", "lognormal"] | None = ...,
+        repair_sigma: float | None = ...,
+        source: str | None = ...,
+    ) -> None: ...
+
+class Reliability(Section):
+    title: str | None
+    source: str | None
+    failures: Sequence[Mapping[str, Any]] | None
+    checkpoint: Checkpoint
+    recovery: Recovery
+    spares: Spares
+    policy: Literal["restart", "elastic"] | None
+    preset: str | None
+    def __init__(
+        self,
+        *,
+        title: str | None = ...,
+        source: str | None = ...,
+        failures: Sequence[Mapping[str, Any]] | None = ...,
+        checkpoint: Checkpoint | Mapping[str, Any] | None = ...,
+        recovery: Recovery | Mapping[str, Any] | None = ...,
+        spares: Spares | Mapping[str, Any] | None = ...,
+        policy: Literal["restart", "elastic"] | None = ...,
+        preset: str | None = ...,
+    ) -> None: ...
+
 class Scenario(Section):
     description: str | None
     source: str | None
@@ -466,6 +550,7 @@ class Scenario(Section):
     seed: int | None
     applied_defaults: Sequence[Mapping[str, Any]] | None
     published: Published
+    reliability: Reliability
     def __init__(
         self,
         *,
@@ -492,6 +577,7 @@ class Scenario(Section):
         seed: int | None = ...,
         applied_defaults: Sequence[Mapping[str, Any]] | None = ...,
         published: Published | Mapping[str, Any] | None = ...,
+        reliability: Reliability | Mapping[str, Any] | None = ...,
     ) -> None: ...
     @property
     def file(self) -> str | None: ...
@@ -500,4 +586,4 @@ class Scenario(Section):
     def to_json(self) -> str: ...
     def resolved(self) -> Scenario: ...
 
-__all__ = ["Section", "Scenario", "Algorithms", "Cluster", "Collectives", "Documents", "Experts", "Fabric", "Model", "Nccl", "Offload", "Parallelism", "ParameterServers", "Published", "Training"]
+__all__ = ["Section", "Scenario", "Algorithms", "Checkpoint", "Cluster", "Collectives", "Documents", "Experts", "Fabric", "Model", "Nccl", "Offload", "Parallelism", "ParameterServers", "Published", "Recovery", "Reliability", "Spares", "Training"]
