@@ -260,8 +260,7 @@ void check_replacement(const Check& check, const Reliability& all) {
                       "give the time until one has replaced a failed node, such as \"60 s\"");
   const bool loses =
       std::any_of(all.failures.begin(), all.failures.end(), [](const FailureProcess& failure) {
-        return failure.kind == FailureKind::Fatal && failure.replaces_node &&
-               failure.events > 0.0;
+        return failure.kind == FailureKind::Fatal && failure.replaces_node && failure.events > 0.0;
       });
   if (loses && !spares.cold_replace && !spares.repair)
     check.file.report("/reliability/spares",
