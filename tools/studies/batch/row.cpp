@@ -92,4 +92,43 @@ std::vector<std::pair<std::string, double>> mean_breakdown(const Json& row) {
   return shares;
 }
 
+namespace {
+
+// An input that the rows share; "several" if they differ, empty if no row has it.
+std::string shared_input(const std::vector<const nlohmann::ordered_json*>& rows,
+                         const std::string& path) {
+  std::string shared;
+  for (const nlohmann::ordered_json* row : rows) {
+    if (!row->is_object() || !(*row)["inputs"].is_object()) continue;
+    const auto found = (*row)["inputs"].find(path);
+    if (found == (*row)["inputs"].end()) continue;
+    const std::string text = found->is_string() ? found->get<std::string>() : found->dump();
+    if (!shared.empty() && shared != text) return "several";
+    shared = text;
+  }
+  return shared;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> shared_setup(
+    const std::vector<const nlohmann::ordered_json*>& rows) {
+  const auto input = [&](const char* path) { return shared_input(rows, path); };
+  std::vector<std::pair<std::string, std::string>> facts;
+  const auto add = [&](const char* name, const std::string& text) {
+    if (!text.empty()) facts.emplace_back(name, text);
+  };
+  add("model", input("model.name"));
+  if (const std::string node = input("cluster.node"); !node.empty()) {
+    const std::string fabric = input("cluster.fabric.kind");
+    add("cluster", fmt::format("{} x {}{}", input("cluster.nodes"), node,
+                               fabric.empty() ? "" : ", " + fabric));
+  }
+  if (const std::string batch = input("training.global_batch_size"); !batch.empty())
+    add("batch",
+        fmt::format("{} sequences of {} tokens", batch, input("training.sequence_length")));
+  add("precision", input("training.precision"));
+  return facts;
+}
+
 }  // namespace trainyard

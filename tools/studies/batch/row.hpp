@@ -55,6 +55,11 @@ struct RowFigures {
 [[nodiscard]] std::optional<double> row_number(const nlohmann::ordered_json& row,
                                                std::string_view path);
 
+// What some rows have in common, in words: model, cluster, batch, precision, each with its name. A
+// value that differs between the rows is "several". Rows without inputs do not count.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> shared_setup(
+    const std::vector<const nlohmann::ordered_json*>& rows);
+
 // The breakdown of a row as the mean over its ranks, in seconds, in the order of the result's keys.
 [[nodiscard]] std::vector<std::pair<std::string, double>> mean_breakdown(
     const nlohmann::ordered_json& row);

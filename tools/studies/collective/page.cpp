@@ -25,11 +25,12 @@ std::string x_text(PlotAxis axis, double value) {
   return fmt::format("{:.0f}{}", value, value == 1.0 ? " node" : " nodes");
 }
 
-// Bus bandwidth over size or over nodes. Empty if there is no point.
+// Bus bandwidth over size or over nodes. Over nodes it is logarithmic, because the chart has large
+// and small calls. Empty if there is no point.
 std::string busbw_chart(const std::string& title, PlotAxis axis,
                         const std::vector<PlotSeries>& all) {
   double least_x = std::numeric_limits<double>::infinity(), most_x = 0.0;
-  double most = 0.0;
+  double least = least_x, most = 0.0;
   std::vector<ChartSeries> series;
   for (const PlotSeries& one : all) {
     ChartSeries& made = series.emplace_back(ChartSeries{.name = one.name, .joined = !one.measured});
@@ -37,7 +38,7 @@ std::string busbw_chart(const std::string& title, PlotAxis axis,
       if (!(point.x > 0.0 && point.busbw > 0.0)) continue;
       const double rate = point.busbw * kGigabytes;
       least_x = std::min(least_x, point.x), most_x = std::max(most_x, point.x);
-      most = std::max(most, rate);
+      least = std::min(least, rate), most = std::max(most, rate);
       made.points.push_back(
           {point.x, rate, fmt::format("{}\n{}: {:.4g} GB/s", one.name, x_text(axis, point.x), rate),
            one.measured});
@@ -50,7 +51,10 @@ std::string busbw_chart(const std::string& title, PlotAxis axis,
   return xy_chart(
       {.title = title,
        .x = log_scale(axis == PlotAxis::Size ? "size" : "nodes", least_x, most_x, 2.0, label),
-       .y = linear_scale("busbw (GB/s)", most),
+       .y = axis == PlotAxis::Size
+                ? linear_scale("busbw (GB/s)", most)
+                : log_scale("busbw (GB/s)", least, most, 10.0,
+                            [](double rate) { return fmt::format("{:.4g}", rate); }),
        .series = std::move(series)});
 }
 

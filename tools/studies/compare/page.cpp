@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
+#include <filesystem>
 
 #include "sim/render/page/charts.hpp"
 #include "sim/render/page/document.hpp"
@@ -23,9 +23,12 @@ std::string changes_text(const ComparedSide& side) {
   return text;
 }
 
-// The sides by name. A file that all sides share is in the title.
+// What the sides have in common, and each side.
 std::vector<PageFact> sides_facts(const Comparison& comparison) {
   std::vector<PageFact> facts;
+  std::vector<const nlohmann::ordered_json*> rows;
+  for (const ComparedSide& side : comparison.sides) rows.push_back(&side.row);
+  for (const auto& [name, text] : shared_setup(rows)) facts.push_back({name, text});
   for (const ComparedSide& side : comparison.sides) {
     const std::string changes = changes_text(side);
     std::string text = side.variant.file + (changes.empty() ? "" : " with " + changes);
@@ -127,7 +130,8 @@ std::string comparison_verdict(const Comparison& comparison, std::size_t side) {
 std::string comparison_page(const Comparison& comparison) {
   const ComparisonTables tables = comparison_tables(comparison);
   return page_document(
-      {.title = "What if? " + comparison.sides.front().variant.file,
+      {.title = "What if? " +
+                std::filesystem::path(comparison.sides.front().variant.file).stem().string(),
        .lead = html_facts(sides_facts(comparison)) + verdicts(comparison),
        .parts = {{"figures", "How fast are they, and do they fit?", html_table(tables.figures)},
                  {"inputs", "Which inputs differ?",

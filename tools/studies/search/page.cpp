@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -173,7 +174,7 @@ std::string refined(const SearchResult& result) {
 }  // namespace
 
 std::string search_page(const SearchResult& result, const SearchPrice& price,
-                        const std::string& title) {
+                        const std::string& scenario) {
   std::vector<PagePart> parts;
   if (!result.best.empty()) {
     parts = {{"best",
@@ -193,11 +194,14 @@ std::string search_page(const SearchResult& result, const SearchPrice& price,
                                          layout_name(result.refused_first->layout),
                                          result.refused_first->message));
   parts.push_back({"counts", "What did the search leave out?", counts(result.counts) + refusal});
-  return page_document(
-      {.title = "Search of layouts: " + title,
-       .lead = html_facts({{"searched", title}, {"GPUs", fmt::format("{:.0f}", result.gpus)}}) +
-               answer(result, price),
-       .parts = std::move(parts)});
+  std::vector<const nlohmann::ordered_json*> rows;
+  for (const FoundLayout& found : result.fitting) rows.push_back(&found.row);
+  std::vector<PageFact> facts{{"scenario", scenario}};
+  for (const auto& [name, text] : shared_setup(rows)) facts.push_back({name, text});
+  facts.push_back({"GPUs", fmt::format("{:.0f}", result.gpus)});
+  return page_document({.title = "Layouts for " + std::filesystem::path(scenario).stem().string(),
+                        .lead = html_facts(facts) + answer(result, price),
+                        .parts = std::move(parts)});
 }
 
 }  // namespace trainyard

@@ -35,9 +35,9 @@ struct SearchPrice {
 [[nodiscard]] std::string layout_command(const FoundLayout& found);
 
 // The result as one HTML page that opens from disk: the best layouts, step time against memory, the
-// sizes of the layouts, and what the search left out. `title` names what was searched.
+// sizes of the layouts, and what the search left out. `scenario` is the file that was searched.
 [[nodiscard]] std::string search_page(const SearchResult& result, const SearchPrice& price,
-                                      const std::string& title);
+                                      const std::string& scenario);
 
 // The result as JSON:
 // {best: [{layout, set, step_time_s, ...}], front: [...], counts: {...},

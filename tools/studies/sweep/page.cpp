@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -219,14 +220,19 @@ std::string answer(const SweepRows& rows) {
 
 std::string sweep_page(const SweepRows& rows, const std::string& metric) {
   const std::string file = rows.empty() ? "" : rows.front().variant.file;
+  std::vector<PageFact> facts{{"scenario", file}};
+  std::vector<const nlohmann::ordered_json*> results;
+  for (const SweepRow& row : rows) results.push_back(&row.row);
+  for (const auto& [name, text] : shared_setup(results)) facts.push_back({name, text});
   std::string varied;
   for (const Varying& field : varying_fields(rows))
     varied += fmt::format("{}{} ({} values)", varied.empty() ? "" : ", ", field.title,
                           field.values.size());
+  if (!varied.empty()) facts.push_back({"varied", varied});
+  facts.push_back({"runs", sweep_counts(rows)});
   return page_document(
-      {.title = "Sweep of " + file,
-       .lead = html_facts({{"scenario", file}, {"varied", varied}, {"runs", sweep_counts(rows)}}) +
-               answer(rows),
+      {.title = "Sweep of " + std::filesystem::path(file).stem().string(),
+       .lead = html_facts(facts) + answer(rows),
        .parts = {{"fields", "What do the fields change?", charts(rows, metric)},
                  {"runs", "All runs", html_table(sweep_table(rows))},
                  {"failed", "Why is there no result?", html_list(sweep_reasons(rows))}}});
