@@ -108,6 +108,15 @@ TEST(Tuning, TreeCorrectionOfNvlsTreeBeginsWithBlackwell) {
   }
 }
 
+// Do the NICs limit NVLSTree from three nodes on? Eight heads with 6 GB/s each have 48. Two nodes
+// use a NIC for one tree in each direction, 96, of which the switch carries 8 * 6 * 0.85 * 7/8 * 2.
+TEST(Tuning, NicsLimitNvlsTreeFromThreeNodesOn) {
+  const NodeView node = switched_node({.nic = 10.0});
+  for (const auto& [nodes, rate] : {std::pair{2U, 71.4}, {3U, 48.0}, {4U, 48.0}})
+    EXPECT_NEAR(estimate(of_nodes(node, nodes, {}), kAllReduce, kNvlsTree)->bus_rate, rate, 1e-9)
+        << nodes;
+}
+
 // What share of the rate of Simple does LL have? Up to 2.21 a quarter where the ring adds values
 // and a third where it only passes them on within a node; since then half for both. 8 of 24
 // channels have 120 of 360 GB/s, below the 141 that LL reaches at most.
