@@ -33,8 +33,8 @@ namespace {
 // Sends updated weights from their owners to all ranks that hold them (ZeRO 1 and 2).
 class WeightGathers {
  public:
-  WeightGathers(const ReplicaOptions& options, const StepShape& shape, ProgramBuilder& build)
-      : options_(options), shape_(shape), build_(build) {}
+  WeightGathers(const ReplicaOptions& options, ProgramBuilder& build)
+      : options_(options), build_(build) {}
 
   // Returns, for each bucket, the operation after which its weights are up to date; kNone if they
   // are already.
@@ -45,7 +45,6 @@ class WeightGathers {
   OpIndex broadcast(std::span<const Bucket> buckets);
 
   const ReplicaOptions& options_;
-  const StepShape& shape_;
   ProgramBuilder& build_;
 };
 
@@ -343,7 +342,7 @@ void BucketedReplicas::begin_step() {
 
 void BucketedReplicas::gather_weights() {
   if (options_.parallelism.zero_stage == 0) return;
-  WeightGathers weights(options_, shape_, build_);
+  WeightGathers weights(options_, build_);
   for (const std::size_t number : order_)
     for (BucketShare* share : {&chunks_[number].dense, &chunks_[number].experts})
       share->gathered_by(weights.gather(share->buckets()));

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <string_view>
 
 #include "models/reliability/checkpoint_interval.hpp"
 #include "scenarios/reader/reliability.hpp"
@@ -150,7 +151,8 @@ Json rows_of(const std::filesystem::path& file) {
 
 std::string cut(const std::string& text) {
   constexpr std::size_t kMost = 60;
-  return text.size() <= kMost ? text : text.substr(0, kMost - 3) + "...";
+  if (text.size() <= kMost) return text;
+  return fmt::format("{}...", std::string_view(text).substr(0, kMost - 3));
 }
 
 }  // namespace
