@@ -1,5 +1,5 @@
-// What redundancy survives: replicas of checkpoints in memory, spare nodes, replicas of the model
-// that a run can lose. Closed forms.
+// Closed forms of redundancy give the probability that a job survives a failure: with replicas of
+// checkpoints in memory, with spare nodes, with replicas of the model that a run can lose.
 //
 //    in_memory_survival(16, 2, 3);    // 0.8: 3 of 16 machines lost, each shard on 2 of them
 //    poisson_shortage(7.76, 12);      // 0.053: more than 12 nodes in repair, 7.76 in the mean

@@ -1,6 +1,7 @@
-// What a scenario says of the weeks around a step: how often parts fail, how checkpoints are
-// written, how the job recovers, which spare nodes there are. Plain values; the reader of scenarios
-// fills them (scenarios/reader/reliability.hpp), tools/studies/goodput simulates them.
+// A scenario's block "reliability" describes the weeks around a step: how often parts fail, how
+// checkpoints are written, how the job recovers, which spare nodes there are. The reader of
+// scenarios fills these plain values (scenarios/reader/reliability.hpp), and tools/studies/goodput
+// simulates them.
 //
 //    Reliability r = ...;
 //    r.failures[0].rate_per_component_s();   // 148 events in 884 736 GPU-days: 1.94e-9 /s

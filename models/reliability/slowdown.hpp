@@ -1,5 +1,5 @@
-// What slows a run without stopping it: the slowest of many ranks, checks for silent errors, links
-// that fail for seconds, jobs that share a link. Closed forms.
+// Closed forms of slowdowns give the time that a run loses without stopping: to the slowest of many
+// ranks, to checks for silent errors, to links that fail for seconds, to jobs that share a link.
 //
 //    normal_maximum(1024);    // 3.248: the slowest of 1024 ranks is 3.248 sigma above their mean
 #pragma once

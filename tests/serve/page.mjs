@@ -1,4 +1,4 @@
-// What people do on the page of `trainyard serve`, in headless Chromium: six tasks, then how it looks
+// Does six tasks of a person on the page of `trainyard serve`, in headless Chromium, then looks at it
 // at three widths in two themes. Run by tests/serve/page_test.sh.
 //
 //    node page.mjs PLAYWRIGHT CHROMIUM ADDRESS FOLDER_FOR_SCREENSHOTS

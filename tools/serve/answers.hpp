@@ -1,4 +1,5 @@
-// What a worker process of `trainyard serve` answers. Requests and answers are JSON objects.
+// A worker process of `trainyard serve` answers these requests. Requests and answers are JSON
+// objects.
 //
 //    kind        request                               answer
 //    run         scenario                              figures, stages and pipeline of the step

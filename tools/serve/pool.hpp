@@ -27,7 +27,7 @@ namespace trainyard::serve {
 
 enum class JobStatus : std::uint8_t { Waiting, Running, Done, Failed, Cancelled };
 
-// What is known of a job. `revision` grows with every change.
+// The progress and the result of a job. `revision` grows with every change.
 struct JobState {
   JobStatus status = JobStatus::Waiting;
   double progress = 0.0;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <chrono>
 #include <csignal>
@@ -140,7 +141,7 @@ std::string job_text(std::uint64_t id, const Job& job) {
   return text + "}";
 }
 
-// What the page shows to somebody who brings no scenario.
+// Returns the scenario that the page shows to somebody who brings none.
 Json first_document() {
   constexpr const char* kFirst = "scenarios/llama3/llama3_70b_64xh100.json";
   const std::optional<fs::path> file = find_in_data(kFirst);
@@ -222,7 +223,7 @@ class PageServer {
   std::string token_;
   std::string start_;
   TemporaryFolder files_;
-  std::uint64_t last_file_ = 0;
+  std::atomic<std::uint64_t> last_file_ = 0;
   Jobs jobs_;
   WorkerPool pool_;
   httplib::Server server_;
@@ -314,7 +315,7 @@ void PageServer::add_routes() {
                 with_job(request, response, [&](std::uint64_t, const Job& job) {
                   if (job.order().file.empty() || job.state().status != JobStatus::Done)
                     return refuse(response, 404, "the job has no file", "wait until it is done");
-                  // As the file is stored: a name in .gz would be decompressed here.
+                  // read_file() would decompress a name in .gz.
                   std::ifstream in(job.order().file, std::ios::binary);
                   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
                   response.set_content(bytes, "application/octet-stream");
@@ -349,8 +350,6 @@ void PageServer::post_job(const httplib::Request& request, httplib::Response& re
   body.erase("file");
   fs::path file;
   if (!kind->suffix.empty()) {
-    static std::mutex mutex;
-    const std::scoped_lock lock(mutex);
     file = files_.path() / fmt::format("{}{}", ++last_file_, kind->suffix);
     body["file"] = file.string();
   }

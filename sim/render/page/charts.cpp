@@ -450,7 +450,7 @@ std::string memory_chart(const RunView& view, const std::vector<StageMemory>& st
                    fmt::format(" data-memory=\"{}\"", number));
 }
 
-// As svg_colour(), without the black that a dark page hides.
+// Skips the black of svg_colour(), which a dark page hides.
 std::string_view memory_colour(std::size_t category) {
   return svg_colour(category < 6 ? category : category + 1);
 }

@@ -23,7 +23,7 @@ bool is_bar(std::string_view cell) {
   return !cell.empty() && cell.find_first_not_of("# ") == std::string_view::npos;
 }
 
-// What all cells of a column are.
+// The kind that all cells of a column share.
 enum class Column { Text, Number, Bar };
 
 Column column_of(const TextTable& table, std::size_t column) {

@@ -34,7 +34,7 @@ struct PageCard {
 };
 [[nodiscard]] std::string html_cards(const std::vector<PageCard>& cards);
 
-// What a colour means. `colour` is a CSS colour.
+// An entry of a legend says what a colour means. `colour` is a CSS colour.
 struct PageKey {
   std::string name;
   std::string colour;
@@ -56,7 +56,7 @@ struct PageFact {
 [[nodiscard]] std::string html_facts(const std::vector<PageFact>& facts);
 // A command, with each option on a line of its own.
 [[nodiscard]] std::string html_command(std::string_view command);
-// What is shown on demand.
+// Returns an element that shows its content on demand.
 [[nodiscard]] std::string html_details(std::string_view summary, const std::string& html);
 
 }  // namespace trainyard

@@ -55,8 +55,8 @@ struct RowFigures {
 [[nodiscard]] std::optional<double> row_number(const nlohmann::ordered_json& row,
                                                std::string_view path);
 
-// What some rows have in common, in words: model, cluster, batch, precision, each with its name. A
-// value that differs between the rows is "several". Rows without inputs do not count.
+// Returns the setup that rows share, in words: model, cluster, batch, precision, each with its
+// name. A value that differs between the rows is "several". Rows without inputs do not count.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> shared_setup(
     const std::vector<const nlohmann::ordered_json*>& rows);
 

@@ -89,7 +89,7 @@ std::string time_chart(const CollectiveStudy& study, const MeasuredTimes* measur
                    .series = std::move(series)});
 }
 
-// What is the quickest: "ring up to 64 KiB, tree from there".
+// Names the quickest algorithm by size: "ring up to 64 KiB, tree from there".
 std::string quickest_text(const CollectiveStudy& study) {
   const std::vector<Winner> best = winners(study);
   if (best.empty()) return "No algorithm can run on this group.";

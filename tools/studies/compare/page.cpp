@@ -23,7 +23,7 @@ std::string changes_text(const ComparedSide& side) {
   return text;
 }
 
-// What the sides have in common, and each side.
+// The facts that the sides share, then each side.
 std::vector<PageFact> sides_facts(const Comparison& comparison) {
   std::vector<PageFact> facts;
   std::vector<const nlohmann::ordered_json*> rows;

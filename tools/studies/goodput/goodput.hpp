@@ -45,8 +45,8 @@ struct IntervalPoint {
   double half_width = 0.0;
 };
 
-// What half of one quantity gains: the same failures, with the failures, a time of the checkpoint
-// or a phase of the recovery halved.
+// The gain of halving one quantity: the failure rates, a time of the checkpoint, or a phase of the
+// recovery. Both sides see the same failures.
 struct HalvedQuantity {
   std::string name;         // "failure rates"
   double gain = 0.0;        // in goodput, mean of the differences run by run

@@ -172,8 +172,8 @@ double Run::end_of_work() const {
   return steps * step_s_ + checkpoints * job_.stall_s + job_.write_s;
 }
 
-// What was trained since the last start: its work is kept, or lost behind the last complete
-// checkpoint. At the end of the run, the last interval may be short.
+// Charges the time that was trained since the last start: its work is kept, or lost behind the last
+// complete checkpoint. At the end of the run, the last interval may be short.
 void Run::settle(Kept kept) {
   const double interval = static_cast<double>(job_.interval_steps) * step_s_;
   const double cycle = interval + job_.stall_s;

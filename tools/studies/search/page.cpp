@@ -118,7 +118,7 @@ std::string sizes_chart(const SearchResult& result) {
          parallel_chart("The sizes of the layouts, their memory and step time", axes, lines);
 }
 
-// What became of all layouts, in words.
+// Says how many layouts were legal, pruned, refused and simulated.
 std::string counts(const SearchCounts& counts) {
   std::vector<std::string> lines{
       fmt::format("{} combinations of sizes were looked at; {} of them are legal layouts.",

@@ -57,7 +57,8 @@ TEST(PublishedGoodput, HasTheseErrors) {
 
 TEST(PublishedGoodput, OfTheWholeDataSetIsPredictedWhereTheSetUpSuffices) {
   const fs::path file = kTree / "../shared/measured/goodput/goodput.json";
-  if (!fs::exists(file)) GTEST_SKIP() << "SKIPPED, NOT TESTED: the whole data set is not here";
+  if (!fs::exists(file))
+    GTEST_SKIP() << "SKIPPED, NOT TESTED: the whole data set is not at " << file;
   const GoodputRows rows = validate_goodput(file, every);
   EXPECT_GE(rows.rows.size(), 7U);
   EXPECT_GT(rows.left_out.size(), 100U);
