@@ -107,4 +107,9 @@ std::string peak_operation(const RunView& view, const StageMemory& stage) {
   return text;
 }
 
+bool everything_fits(const RunView& view) {
+  const std::optional<HostMemory> host = host_memory(view);
+  return std::ranges::all_of(stage_memory(view), &StageMemory::fits) && (!host || host->fits);
+}
+
 }  // namespace trainyard

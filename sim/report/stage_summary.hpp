@@ -55,4 +55,7 @@ struct HostMemory {
 // Returns nothing where the step holds nothing in host memory.
 [[nodiscard]] std::optional<HostMemory> host_memory(const RunView& view);
 
+// Whether every stage fits its GPU and the offloaded state fits the host.
+[[nodiscard]] bool everything_fits(const RunView& view);
+
 }  // namespace trainyard

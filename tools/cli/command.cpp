@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -124,13 +123,7 @@ Scenario read(const ScenarioChoice& choice) {
   return load_scenario(choice.file, overrides_of(choice));
 }
 
-Exit verdict(const RunView& view) {
-  const std::vector<StageMemory> stages = stage_memory(view);
-  const bool fits = std::all_of(stages.begin(), stages.end(),
-                                [](const StageMemory& stage) { return stage.fits; });
-  const std::optional<HostMemory> host = host_memory(view);
-  return fits && (!host || host->fits) ? Exit::Fine : Exit::RunSaysNo;
-}
+Exit verdict(const RunView& view) { return everything_fits(view) ? Exit::Fine : Exit::RunSaysNo; }
 
 std::string import_date() {
   std::time_t now = std::time(nullptr);

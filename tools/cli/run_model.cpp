@@ -1,14 +1,11 @@
 #include "tools/cli/run_model.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include <memory>
+#include <string>
 #include <utility>
 
-#include "sim/base/error.hpp"
-#include "sim/base/files.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/print.hpp"
@@ -19,37 +16,14 @@ namespace trainyard {
 
 namespace {
 
-// A file that lives as long as the object: a search reads the scenario in its processes.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const std::string& text)
-      : folder_((std::filesystem::temp_directory_path() / "trainyard-XXXXXX").string()) {
-    if (mkdtemp(folder_.data()) == nullptr)
-      throw RunError(fmt::format("{} cannot be made", folder_));
-    write_file(name(), text);
-  }
-  ~TemporaryFile() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-
-  [[nodiscard]] std::string name() const { return folder_ + "/scenario.json"; }
-
- private:
-  std::string folder_;
-};
-
 // Searches all legal layouts with one sequence in a microbatch. Ctrl-C ends it with the best layout
 // by then.
-SearchResult searched(const std::string& file, const std::vector<Override>& changes) {
+SearchResult searched(const Variant& scenario) {
   Journal journal = open_journal("");
   Progress progress("searching a layout (Ctrl-C: take the best so far)");
   const Interrupt interrupt;
   return search(
-      {.space = {.scenario = {.file = file, .changes = changes},
-                 .over = {axis_of({"training.micro_batch_size=1"})}},
+      {.space = {.scenario = scenario, .over = {axis_of({"training.micro_batch_size=1"})}},
        .journal = journal,
        .top = 1,
        .end = [&] { return interrupt.pending_interrupt(); },
@@ -84,17 +58,19 @@ void add_model_options(CLI::App& command, ModelChoice& choice) {
 
 Scenario found_scenario(const ModelChoice& choice, const std::vector<Override>& changes) {
   NodesOfGpus nodes = nodes_of_gpus(choice.gpu, choice.gpus);
-  const FirstScenario first = first_scenario({.name = "--model",
+  const std::string name = "--model";  // in messages
+  const FirstScenario first = first_scenario({.name = name,
                                               .model = known_model(choice.model),
                                               .node = std::move(nodes.node),
                                               .nodes = nodes.nodes,
                                               .sequence = choice.sequence,
                                               .batch = choice.batch});
-  const TemporaryFile file(first.document.dump(2) + "\n");
-  const SearchResult result = searched(file.name(), changes);
-  const std::vector<Override>& best =
-      result.best.empty() ? changes : result.best.front().layout.variant.changes;
-  Scenario scenario = load_scenario(file.name(), best);
+  const Variant variant{.file = name,
+                        .changes = changes,
+                        .document = std::make_shared<const nlohmann::ordered_json>(first.document)};
+  const SearchResult result = searched(variant);
+  Scenario scenario =
+      load_variant(result.best.empty() ? variant : result.best.front().layout.variant);
   scenario.changes.clear();
   for (const Override& change : changes)
     scenario.changes.push_back(fmt::format("{}={}", change.path, change.value));

@@ -57,11 +57,7 @@ Run run(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   return run;
 }
 
-bool fits(const Run& run) {
-  const RunView view = run.result.view();
-  const std::optional<HostMemory> host = host_memory(view);
-  return std::ranges::all_of(stage_memory(view), &StageMemory::fits) && (!host || host->fits);
-}
+bool fits(const Run& run) { return everything_fits(run.result.view()); }
 
 Answer explain(const Run& run, std::size_t processes, Call& call) {
   const std::vector<Sensitivity> rows =

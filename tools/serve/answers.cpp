@@ -166,11 +166,6 @@ Json pipeline_json(const RunView& view) {
   return {{"step_s", view.timeline.makespan_s}, {"lanes", std::move(lanes)}};
 }
 
-bool all_fit(const RunView& view) {
-  const std::optional<HostMemory> host = host_memory(view);
-  return std::ranges::all_of(stage_memory(view), &StageMemory::fits) && (!host || host->fits);
-}
-
 Json run_json(const Json& request, Memo& memo, const Hooks& hooks) {
   const Scenario scenario = scenario_of(request, hooks);
   const Result run = simulated(scenario, memo, hooks);
@@ -179,7 +174,7 @@ Json run_json(const Json& request, Memo& memo, const Hooks& hooks) {
           {"setup", setup_json(view)},
           {"limit", limit_sentence(view)},
           {"verdict", verdict_line(view)},
-          {"fits", all_fit(view)},
+          {"fits", everything_fits(view)},
           {"gpus", view.workload.ranks.size()},
           {"tokens_per_step", view.facts.tokens_per_step},
           {"stages", stages_json(view)},
@@ -194,7 +189,7 @@ Json brief_json(const Result& run) {
   const std::vector<StageMemory> stages = stage_memory(view);
   const StageMemory* const worst = worst_stage(stages);
   return {{"step_time_s", view.step_s()},
-          {"fits", all_fit(view)},
+          {"fits", everything_fits(view)},
           {"peak_bytes", worst == nullptr ? Json() : Json(worst->peak.bytes)}};
 }
 

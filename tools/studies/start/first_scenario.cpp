@@ -90,12 +90,6 @@ std::vector<FirstLayout> layouts(std::int64_t gpus, std::int64_t gpus_per_node,
   return all;
 }
 
-bool fits(const Result& run) {
-  const std::vector<StageMemory> stages = stage_memory(run.view());
-  return std::all_of(stages.begin(), stages.end(),
-                     [](const StageMemory& stage) { return stage.fits; });
-}
-
 // The first layout that is legal and fits in memory. Throws RunError if no layout fits.
 FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts& facts,
                               const Architecture& model) {
@@ -107,7 +101,7 @@ FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts&
     try {
       const Result run = simulate(read_scenario_document(question.name, document), {});
       ran = true;
-      if (fits(run))
+      if (everything_fits(run.view()))
         return {.document = document,
                 .layout = layout,
                 .gpus = gpus,
