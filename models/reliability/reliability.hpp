@@ -20,13 +20,23 @@ inline constexpr double kSecondsPerDay = 86400.0;
 
 // Fatal: the job stops and loses the work since the last complete checkpoint. Transient: all ranks
 // wait, and the job goes on. Planned: the job writes a checkpoint, stops and starts again.
-enum class FailureKind : std::uint8_t { Fatal, Transient, Planned };
+// Degrading: a part works at a share of its rate until it recovers or is found and replaced. Silent:
+// results are wrong from then on; when that is found, the work since the last checkpoint before it
+// is lost.
+enum class FailureKind : std::uint8_t { Fatal, Transient, Planned, Degrading, Silent };
 
-// The part that fails. A job has one part "job".
-enum class FailingComponent : std::uint8_t { Gpu, Nic, Node, Job };
+// The part that fails. A GPU has its memory and its NVLink ports, a node its host, disks and power
+// supplies. A job has one part "storage" and one part "job".
+enum class FailingComponent : std::uint8_t { Gpu, Nic, Cable, Node, Leaf, Spine, Rack, Storage, Job };
 
-// The policy where no node replaces a failed one: wait for one, or go on with fewer replicas.
-enum class FailurePolicy : std::uint8_t { Restart, Elastic };
+// What a job does without a failed node. Restart: it waits for another node. Elastic: it starts again
+// with fewer replicas and a smaller global batch. The others go on without a restart as long as they
+// can, and take the next node in while they train. Mirrored: every node has a twin that does the same
+// work. Redundant: each stage holds the layers of the next one too, and computes them in its place
+// (Thorpe et al. 2023, "Bamboo", NSDI). Reroute: the other replicas compute the microbatches of the
+// failed stage (Gandhi et al. 2024, "ReCycle", SOSP). Backup: a step needs only some of the replicas
+// (Chen et al. 2016, "Revisiting distributed synchronous SGD").
+enum class FailurePolicy : std::uint8_t { Restart, Elastic, Mirrored, Redundant, Reroute, Backup };
 
 enum class RepairDistribution : std::uint8_t { Fixed, Exponential, Lognormal };
 
@@ -40,10 +50,14 @@ struct FailureProcess {
   // Shape of the Weibull distribution of the times between the job's interruptions of this cause; 1
   // is exponential, below 1 they come in clusters.
   double weibull_shape = 1.0;
-  bool replaces_node = true;             // fatal: the node goes to repair
+  bool replaces_node = true;  // fatal, and degrading once it is found: the node goes to repair
+  // Nodes side by side that one event takes. Without it: one; below a leaf or in a rack, all.
+  std::optional<std::int64_t> nodes = {};
+  double rate_left = 0.0;  // degrading: share of the rate of a GPU or a link that is left
   std::optional<Seconds> detect = {};    // in place of those of the recovery
   std::optional<Seconds> diagnose = {};  //
-  std::optional<Seconds> duration = {};  // transient: mean, exponentially distributed
+  // Mean, exponentially distributed: of a transient failure, and until a slow part recovers.
+  std::optional<Seconds> duration = {};
   std::optional<Seconds> give_up = {};   // transient: a longer one stops the job
   std::string source = {};
 
@@ -53,16 +67,40 @@ struct FailureProcess {
   bool operator==(const FailureProcess&) const = default;
 };
 
+// Copies of the state of training that are closer than storage: in the memory of the host, on the
+// node's own disks, in the memory of other nodes. They are quicker and do not survive every failure.
+struct NearCheckpoint {
+  std::string name = {};
+  // Nodes that hold each part. 1: failures of software spare it. More: losses of fewer nodes do.
+  std::int64_t copies = 1;
+  std::int64_t interval_steps = 1;
+  std::optional<BytesPerSecond> write_rate = {};  // of each node
+  std::optional<BytesPerSecond> read_rate = {};
+  std::optional<Seconds> stall = {};
+  std::optional<Seconds> write = {};
+  std::optional<Seconds> drag = {};
+  std::optional<Seconds> load = {};
+  std::optional<Bytes> capacity = {};  // of each node
+  std::string source = {};
+  bool operator==(const NearCheckpoint&) const = default;
+};
+
 // Times that are given have precedence; bytes and rates give the others.
 struct CheckpointSettings {
   std::optional<Bytes> bytes = {};  // of one checkpoint; without it, those of the memory model
   std::optional<BytesPerSecond> write_rate = {};  // of the whole job
   std::optional<BytesPerSecond> read_rate = {};
+  std::optional<BytesPerSecond> node_rate = {};  // of each node that writes or reads
+  bool one_replica_writes = false;               // not all of them, each a share
+  std::optional<Seconds> metadata = {};          // of the file system, for each checkpoint
   std::optional<Seconds> stall = {};  // that training stops for each checkpoint
   std::optional<Seconds> write = {};  // after the stall, beside training
+  std::optional<Seconds> drag = {};   // by which that write delays training
   std::optional<Seconds> load = {};
   std::optional<Seconds> interval = {};  // between checkpoints; nothing: the optimum
   std::int64_t interval_steps = 0;       // the same in steps; 0: not given
+  std::int64_t kept = 0;                 // checkpoints that storage keeps; 0: all
+  std::vector<NearCheckpoint> near = {};  // the quickest first
   std::string source = {};
   bool operator==(const CheckpointSettings&) const = default;
 };
@@ -72,9 +110,17 @@ struct CheckpointSettings {
 struct RecoverySettings {
   std::optional<Seconds> detect = {};
   std::optional<Seconds> diagnose = {};
+  std::optional<Seconds> queue = {};  // mean wait for the scheduler, exponentially distributed
   std::optional<Seconds> start = {};
   std::optional<Seconds> communicator_init = {};
   std::optional<Seconds> warm_up = {};
+  // By policies that go on without a node: until the others do, and to take one in.
+  std::optional<Seconds> reconfigure = {};
+  // `start` and `communicator_init` are those of so many GPUs (0: of every job), and grow by these
+  // times with each doubling.
+  std::int64_t gpus = 0;
+  std::optional<Seconds> start_per_doubling = {};
+  std::optional<Seconds> communicator_init_per_doubling = {};
   std::string source = {};
   bool operator==(const RecoverySettings&) const = default;
 };
@@ -91,14 +137,49 @@ struct SpareSettings {
   bool operator==(const SpareSettings&) const = default;
 };
 
+// Nodes that fail more often than the others (Kokolis et al. 2024, "lemon nodes"). The rates of the
+// failures are means over all nodes.
+struct LemonSettings {
+  double share = 0.0;            // of the nodes
+  double multiple = 1.0;         // of the rate of another node
+  std::int64_t evict_after = 0;  // failures after which a sound node takes its place; 0: never
+  std::string source = {};
+  bool operator==(const LemonSettings&) const = default;
+};
+
+// A pause that is no failure. Exactly one of the three intervals is given.
+struct PauseSettings {
+  std::string cause = {};
+  std::int64_t every_steps = 0;        // the job stays: evaluation, a generation of samples
+  std::optional<Seconds> every = {};   // on the calendar; the job stops: maintenance
+  std::optional<Seconds> limit = {};   // after its start, the job stops: its time limit
+  std::optional<Seconds> duration = {};
+  std::string source = {};
+  bool operator==(const PauseSettings&) const = default;
+};
+
+// Checks for slow parts and wrong results, at regular intervals of training.
+struct HealthCheckSettings {
+  std::optional<Seconds> every = {};
+  std::optional<Seconds> duration = {};
+  double coverage = 1.0;  // probability that one check finds a part that is slow or wrong
+  std::string source = {};
+  bool operator==(const HealthCheckSettings&) const = default;
+};
+
 struct Reliability {
   std::string title = {};
   std::string source = {};
   std::vector<FailureProcess> failures = {};
+  LemonSettings lemons = {};
   CheckpointSettings checkpoint = {};
   RecoverySettings recovery = {};
   SpareSettings spares = {};
+  std::vector<PauseSettings> pauses = {};
+  std::optional<HealthCheckSettings> health_check = {};
   FailurePolicy policy = FailurePolicy::Restart;
+  std::int64_t backup_replicas = 0;  // policy backup: replicas that a step does not need
+  std::int64_t nodes_per_rack = 0;   // 0: not given
   bool operator==(const Reliability&) const = default;
 };
 

@@ -22,15 +22,26 @@ constexpr const char* kFolder = "models/reliability/data";
 constexpr std::string_view kOptimal = "optimal";
 constexpr double kEventsMost = 1e12;
 
-constexpr Words<FailureKind, 3> kKinds{{{FailureKind::Fatal, "fatal"},
+constexpr Words<FailureKind, 5> kKinds{{{FailureKind::Fatal, "fatal"},
                                         {FailureKind::Transient, "transient"},
-                                        {FailureKind::Planned, "planned"}}};
-constexpr Words<FailingComponent, 4> kComponents{{{FailingComponent::Gpu, "gpu"},
+                                        {FailureKind::Planned, "planned"},
+                                        {FailureKind::Degrading, "degrading"},
+                                        {FailureKind::Silent, "silent"}}};
+constexpr Words<FailingComponent, 9> kComponents{{{FailingComponent::Gpu, "gpu"},
                                                   {FailingComponent::Nic, "nic"},
+                                                  {FailingComponent::Cable, "cable"},
                                                   {FailingComponent::Node, "node"},
+                                                  {FailingComponent::Leaf, "leaf"},
+                                                  {FailingComponent::Spine, "spine"},
+                                                  {FailingComponent::Rack, "rack"},
+                                                  {FailingComponent::Storage, "storage"},
                                                   {FailingComponent::Job, "job"}}};
-constexpr Words<FailurePolicy, 2> kPolicies{
-    {{FailurePolicy::Restart, "restart"}, {FailurePolicy::Elastic, "elastic"}}};
+constexpr Words<FailurePolicy, 6> kPolicies{{{FailurePolicy::Restart, "restart"},
+                                             {FailurePolicy::Elastic, "elastic"},
+                                             {FailurePolicy::Mirrored, "mirrored"},
+                                             {FailurePolicy::Redundant, "redundant"},
+                                             {FailurePolicy::Reroute, "reroute"},
+                                             {FailurePolicy::Backup, "backup"}}};
 constexpr Words<RepairDistribution, 3> kRepairs{{{RepairDistribution::Fixed, "fixed"},
                                                  {RepairDistribution::Exponential, "exponential"},
                                                  {RepairDistribution::Lognormal, "lognormal"}}};
@@ -59,9 +70,12 @@ using F = FailureProcess;
 const Field<F> kFailures[] = {
     {"cause", "what fails, for reports", Text<F>{&F::cause, true}},
     {"kind",
-     "fatal: the job restarts; transient: all ranks wait; planned: the job saves and restarts",
+     "fatal: the job restarts; transient: all ranks wait; planned: the job saves and restarts; "
+     "degrading: a part is slower; silent: results are wrong until that is found",
      word_of<F, &F::kind, kKinds>()},
-    {"component", "part that fails; the job counts as one part",
+    {"component",
+     "part that fails; a GPU has its memory and NVLink, a node its host and disks; storage and the "
+     "job count as one part",
      word_of<F, &F::component, kComponents>()},
     {"events", "number of events in component_days", Real<F>{&F::events, 0.0, kEventsMost}},
     {"component_days", "days of all components together in which the events were counted",
@@ -69,17 +83,63 @@ const Field<F> kFailures[] = {
     {"weibull_shape",
      "shape of the Weibull distribution of the times between the job's events; 1: exponential",
      Real<F>{&F::weibull_shape, 0.1, 10.0}},
-    {"replaces_node", "fatal: the node goes to repair and another one replaces it",
+    {"replaces_node",
+     "the node goes to repair and another one replaces it; a slow one once it is found",
      Flag<F>{&F::replaces_node}},
-    {"detect", "time to detect this cause, in place of that of recovery",
+    {"nodes",
+     "nodes side by side that one event takes; without it one, and all below a leaf or in a rack",
+     OptionalWhole<F>{&F::nodes}},
+    {"rate_left", "degrading: share of its speed that a GPU or link has left",
+     Real<F>{&F::rate_left, 0.0, 1.0}},
+    {"detect",
+     "time to detect this cause, in place of that of recovery; a slow part or a wrong result that "
+     "has none is found by health checks alone",
      OptionalTime<F>{&F::detect}},
     {"diagnose", "time to diagnose this cause, in place of that of recovery",
      OptionalTime<F>{&F::diagnose}},
-    {"duration", "transient: mean duration, exponentially distributed",
+    {"duration",
+     "mean, exponentially distributed: of a transient failure, and until a slow part recovers; "
+     "without it a part stays slow until it is replaced",
      OptionalTime<F>{&F::duration}},
     {"give_up", "transient: one that lasts longer stops the job", OptionalTime<F>{&F::give_up}},
     {"source", "where the count is printed", Text<F>{&F::source}},
 };
+
+using N = NearCheckpoint;
+const Field<N> kNear[] = {
+    {"name", "of the level, for reports", Text<N>{&N::name, true}},
+    {"copies",
+     "nodes that hold each part: with 1, losing a node loses the checkpoint; with more, losing as "
+     "many that hold the same part",
+     Whole<N>{&N::copies}},
+    {"interval_steps", "steps between two", Whole<N>{&N::interval_steps}},
+    {"write_rate", "rate at which each node copies its share", optional_rate<N, &N::write_rate>()},
+    {"read_rate", "rate at which each node reads its share", optional_rate<N, &N::read_rate>()},
+    {"stall", "time that training stops; without it, the share of a node over write_rate",
+     OptionalTime<N>{&N::stall}},
+    {"write",
+     "time of the copy beside training; without it, the share over write_rate where stall is given",
+     OptionalTime<N>{&N::write}},
+    {"drag", "by which that copy delays training", OptionalTime<N>{&N::drag}},
+    {"load", "time to read it; without it, the share of a node over read_rate",
+     OptionalTime<N>{&N::load}},
+    {"capacity", "of each node, which holds two checkpoints", optional_bytes<N, &N::capacity>()},
+    {"source", "where the figures are printed", Text<N>{&N::source}},
+};
+
+void read_near(JsonObject& object, std::string_view key, CheckpointSettings& owner) {
+  for (JsonObject& entry : object.objects(key))
+    owner.near.push_back(read_fields<N>(entry, kNear, N{}));
+}
+
+// A list of objects, or nothing for none.
+template <class Owner, auto member, const auto& fields>
+Json write_list(const Owner& owner) {
+  Json list = Json::array();
+  for (const auto& one : owner.*member)
+    list.push_back(write_fields<std::decay_t<decltype(one)>>(fields, one));
+  return list.empty() ? Json() : list;
+}
 
 using C = CheckpointSettings;
 const Field<C> kCheckpoint[] = {
@@ -87,12 +147,18 @@ const Field<C> kCheckpoint[] = {
      optional_bytes<C, &C::bytes>()},
     {"write_rate", "rate at which the whole job writes", optional_rate<C, &C::write_rate>()},
     {"read_rate", "rate at which the whole job reads", optional_rate<C, &C::read_rate>()},
+    {"node_rate", "rate at which each node writes or reads its share",
+     optional_rate<C, &C::node_rate>()},
+    {"one_replica_writes", "one replica writes, not all of them a share each",
+     Flag<C>{&C::one_replica_writes}},
+    {"metadata", "time of the file system for each checkpoint", OptionalTime<C>{&C::metadata}},
     {"stall", "time that training stops for each checkpoint; without it, bytes over write_rate",
      OptionalTime<C>{&C::stall}},
     {"write",
      "time of the write beside training, after the stall; without it, bytes over write_rate where "
      "stall is given",
      OptionalTime<C>{&C::write}},
+    {"drag", "by which the write beside training delays it", OptionalTime<C>{&C::drag}},
     {"load", "time to read a checkpoint; without it, bytes over read_rate",
      OptionalTime<C>{&C::load}},
     {"interval", "training time between checkpoints, or optimal",
@@ -108,6 +174,9 @@ const Field<C> kCheckpoint[] = {
             }}},
     {"interval_steps", "steps between checkpoints, in place of interval; 0: not given",
      Whole<C>{&C::interval_steps, 0}},
+    {"kept", "checkpoints that storage keeps; 0: all", Whole<C>{&C::kept, 0}},
+    {"near", "checkpoints closer than storage, the quickest first",
+     Own<C>{read_near, write_list<C, &C::near, kNear>}},
     {"source", "where the figures are printed", Text<C>{&C::source}},
 };
 
@@ -115,10 +184,21 @@ using R = RecoverySettings;
 const Field<R> kRecovery[] = {
     {"detect", "time from a failure to its detection", OptionalTime<R>{&R::detect}},
     {"diagnose", "time to find what to replace", OptionalTime<R>{&R::diagnose}},
+    {"queue", "mean wait for the scheduler, exponentially distributed",
+     OptionalTime<R>{&R::queue}},
     {"start", "time to start the processes", OptionalTime<R>{&R::start}},
     {"communicator_init", "time to initialise the communicators",
      OptionalTime<R>{&R::communicator_init}},
     {"warm_up", "time of compilation and of the first slow steps", OptionalTime<R>{&R::warm_up}},
+    {"reconfigure",
+     "policies that train on without a node: time until the others do, and to take one in",
+     OptionalTime<R>{&R::reconfigure}},
+    {"gpus", "GPUs of the job that start and communicator_init are of; 0: of every job",
+     Whole<R>{&R::gpus, 0}},
+    {"start_per_doubling", "by which start grows with each doubling of the GPUs",
+     OptionalTime<R>{&R::start_per_doubling}},
+    {"communicator_init_per_doubling", "by which communicator_init grows with each doubling",
+     OptionalTime<R>{&R::communicator_init_per_doubling}},
     {"source", "where the figures are printed", Text<R>{&R::source}},
 };
 
@@ -136,6 +216,54 @@ const Field<S> kSpares[] = {
      Real<S>{&S::repair_sigma, 0.0, 5.0}},
     {"source", "where the figures are printed", Text<S>{&S::source}},
 };
+
+using L = LemonSettings;
+const Field<L> kLemons[] = {
+    {"share", "of the nodes, those that fail more often", Real<L>{&L::share, 0.0, 1.0}},
+    {"multiple", "rate of their failures over that of the others; the rates of the failures are "
+                 "means over all nodes",
+     Real<L>{&L::multiple, 1.0, 1e6}},
+    {"evict_after", "failures after which a sound node takes its place; 0: never",
+     Whole<L>{&L::evict_after, 0}},
+    {"source", "where the figures are printed", Text<L>{&L::source}},
+};
+
+using P = PauseSettings;
+const Field<P> kPauses[] = {
+    {"cause", "for reports", Text<P>{&P::cause, true}},
+    {"every_steps", "steps between two, for which the job stays: evaluation",
+     Whole<P>{&P::every_steps, 0}},
+    {"every", "calendar time between two, for which the job stops: maintenance",
+     OptionalTime<P>{&P::every}},
+    {"limit", "time after its start at which the job stops: the time limit of a job",
+     OptionalTime<P>{&P::limit}},
+    {"duration", "of the pause", OptionalTime<P>{&P::duration}},
+    {"source", "where the figures are printed", Text<P>{&P::source}},
+};
+
+void read_pauses(JsonObject& object, std::string_view key, Reliability& owner) {
+  for (JsonObject& entry : object.objects(key))
+    owner.pauses.push_back(read_fields<P>(entry, kPauses, P{}));
+}
+
+using H = HealthCheckSettings;
+const Field<H> kHealthCheck[] = {
+    {"every", "training time between two checks", OptionalTime<H>{&H::every}},
+    {"duration", "of a check, for which training stops", OptionalTime<H>{&H::duration}},
+    {"coverage", "probability that one check finds a slow part or a wrong result",
+     Real<H>{&H::coverage, 1e-6, 1.0}},
+    {"source", "where the figures are printed", Text<H>{&H::source}},
+};
+
+void read_health_check(JsonObject& object, std::string_view key, Reliability& owner) {
+  if (!object.has(key)) return;
+  JsonObject inner = object.object(key);
+  owner.health_check = read_fields<H>(inner, kHealthCheck, H{});
+}
+
+Json write_health_check(const Reliability& owner) {
+  return owner.health_check ? write_fields<H>(kHealthCheck, *owner.health_check) : Json();
+}
 
 // An object within the block, with its own table.
 template <auto member, class Part, const auto& fields>
@@ -164,15 +292,25 @@ const Field<Reliability> kReliability[] = {
     {"source", "where its figures come from", Text<Reliability>{&Reliability::source}},
     {"failures", "causes of interruptions with their counts",
      Own<Reliability>{read_failures, write_failures}},
+    {"lemons", "nodes that fail more often than the others",
+     part<&Reliability::lemons, L, kLemons>()},
     {"checkpoint", "how checkpoints are written and read",
      part<&Reliability::checkpoint, C, kCheckpoint>()},
     {"recovery", "phases from a failure until training goes on",
      part<&Reliability::recovery, R, kRecovery>()},
     {"spares", "nodes that replace failed ones", part<&Reliability::spares, S, kSpares>()},
+    {"pauses", "pauses that are no failures: evaluation, maintenance, time limits",
+     Own<Reliability>{read_pauses, write_list<Reliability, &Reliability::pauses, kPauses>}},
+    {"health_check", "checks for slow parts and wrong results",
+     Own<Reliability>{read_health_check, write_health_check}},
     {"policy",
-     "where no node replaces a failed one: wait for one (restart), or go on with fewer replicas "
-     "and a smaller global batch (elastic)",
+     "without a failed node: restart waits for another; elastic restarts with fewer replicas; "
+     "mirrored, redundant, reroute and backup train on (docs/how_to/goodput.md)",
      word_of<Reliability, &Reliability::policy, kPolicies>()},
+    {"backup_replicas", "policy backup: replicas that a step does not need",
+     Whole<Reliability>{&Reliability::backup_replicas, 0}},
+    {"nodes_per_rack", "for failures of racks; 0: not given",
+     Whole<Reliability>{&Reliability::nodes_per_rack, 0}},
 };
 
 // Returns the text of a preset as a document.
@@ -225,7 +363,13 @@ Json reliability_schema() {
     properties[key] = std::move(json);
   };
   describe("failures", {{"type", "array"}, {"items", schema_of_fields<F>(kFailures, {})}});
-  describe("checkpoint", schema_of_fields<C>(kCheckpoint, {}));
+  Json checkpoint = schema_of_fields<C>(kCheckpoint, {});
+  checkpoint["properties"]["near"].update(
+      {{"type", "array"}, {"items", schema_of_fields<N>(kNear, {})}});
+  describe("checkpoint", std::move(checkpoint));
+  describe("lemons", schema_of_fields<L>(kLemons, {}));
+  describe("pauses", {{"type", "array"}, {"items", schema_of_fields<P>(kPauses, {})}});
+  describe("health_check", schema_of_fields<H>(kHealthCheck, {}));
   describe("recovery", schema_of_fields<R>(kRecovery, {}));
   describe("spares", schema_of_fields<S>(kSpares, {}));
   properties["preset"] = {
@@ -240,17 +384,67 @@ namespace {
 
 void check_failure(const Check& check, std::size_t index, const FailureProcess& failure) {
   const std::string at = fmt::format("/reliability/failures/{}", index);
+  const Reliability& all = *check.scenario.reliability;
   const bool transient = failure.kind == FailureKind::Transient;
+  const bool degrading = failure.kind == FailureKind::Degrading;
   if (failure.events > 0.0 && failure.component_days <= 0.0)
     check.file.report(at + "/component_days", "events without the time in which they were counted",
                       "give the days of all components together: 16384 GPUs in 54 days are 884736");
   if (transient && !failure.duration)
     check.file.report(at + "/duration", "is missing for a transient failure",
                       "give the mean time until it passes, such as \"5 s\"");
-  if (!transient && (failure.duration || failure.give_up))
-    check.file.report(at + (failure.duration ? "/duration" : "/give_up"),
+  if ((!transient && !degrading && failure.duration) || (!transient && failure.give_up))
+    check.file.report(at + (failure.duration && !degrading ? "/duration" : "/give_up"),
                       "only a transient failure passes by itself",
                       "leave it out, or set kind to transient");
+  if (failure.component == FailingComponent::Rack && all.nodes_per_rack == 0)
+    check.file.report("/reliability/nodes_per_rack", "is missing for failures of racks",
+                      "give the number of nodes in a rack");
+}
+
+void check_hidden_failure(const Check& check, std::size_t index, const FailureProcess& failure) {
+  const std::string at = fmt::format("/reliability/failures/{}", index);
+  const Reliability& all = *check.scenario.reliability;
+  if (failure.kind == FailureKind::Silent && !failure.detect && !all.health_check)
+    check.file.report(at + "/detect", "a wrong result that nobody finds",
+                      "give the time until it is found, or a health_check");
+  const bool can_slow = failure.component == FailingComponent::Gpu ||
+                        failure.component == FailingComponent::Nic ||
+                        failure.component == FailingComponent::Node;
+  if (failure.kind != FailureKind::Degrading) return;
+  if (!can_slow)
+    check.file.report(at + "/component", "only a gpu, a nic or a node becomes slower",
+                      "choose one of them");
+  if (failure.rate_left <= 0.0)
+    check.file.report(at + "/rate_left", "is missing for a part that becomes slower",
+                      "give the share of its speed that is left, such as 0.5; a part without any "
+                      "has failed: kind fatal");
+}
+
+void check_pauses(const Check& check, const Reliability& all) {
+  for (std::size_t i = 0; i < all.pauses.size(); ++i) {
+    const PauseSettings& pause = all.pauses[i];
+    const int given = (pause.every_steps > 0 ? 1 : 0) + (pause.every ? 1 : 0) + (pause.limit ? 1 : 0);
+    const std::string at = fmt::format("/reliability/pauses/{}", i);
+    if (given != 1)
+      check.file.report(at, fmt::format("{} intervals are given", given),
+                        "give one of every_steps, every and limit");
+    if (!pause.duration && !pause.limit)
+      check.file.report(at + "/duration", "is missing", "give a time, such as \"10 min\"");
+    if (pause.every && pause.duration && *pause.duration >= *pause.every)
+      check.file.report(at + "/duration", "is longer than the time between two pauses",
+                        "shorten it, or lengthen every");
+  }
+}
+
+void check_health_check(const Check& check, const Reliability& all) {
+  if (!all.health_check) return;
+  if (!all.health_check->every || all.health_check->every->value() <= 0.0)
+    check.file.report("/reliability/health_check/every", "is missing",
+                      "give the training time between two checks, such as \"1 h\"");
+  if (!all.health_check->duration)
+    check.file.report("/reliability/health_check/duration", "is missing",
+                      "give the time of a check, such as \"30 s\"");
 }
 
 void check_replacement(const Check& check, const Reliability& all) {
@@ -285,9 +479,35 @@ void check_checkpoint(const Check& check, const CheckpointSettings& checkpoint) 
                       fmt::format("{} is longer than the interval of {}, so writes would pile up",
                                   to_text(*checkpoint.write), to_text(*checkpoint.interval)),
                       "lengthen interval, or write faster");
-  if (!checkpoint.stall && !checkpoint.write_rate)
+  if (!checkpoint.stall && !checkpoint.write_rate && !checkpoint.node_rate)
     check.file.report("/reliability/checkpoint", "how long a checkpoint takes is missing",
-                      "give stall, or write_rate");
+                      "give stall, write_rate or node_rate");
+  for (std::size_t i = 0; i < checkpoint.near.size(); ++i) {
+    const NearCheckpoint& near = checkpoint.near[i];
+    if (!near.stall && !near.write_rate)
+      check.file.report(fmt::format("/reliability/checkpoint/near/{}", i),
+                        "how long this checkpoint takes is missing", "give stall, or write_rate");
+  }
+}
+
+void check_policy(const Check& check, const Reliability& all) {
+  if (!check.parallelism) return;
+  const auto needs = [&](bool has, std::string_view what, const char* remedy) {
+    if (has) return;
+    check.file.report("/reliability/policy",
+                      fmt::format("{} needs {}", word_for(kPolicies, all.policy), what), remedy);
+  };
+  const std::int64_t data = check.sizes().data;
+  if (all.policy == FailurePolicy::Elastic || all.policy == FailurePolicy::Reroute)
+    needs(data > 1, "replicas, and data is 1",
+          "set policy to restart, or parallelism.data to 2 or more");
+  if (all.policy == FailurePolicy::Redundant)
+    needs(check.sizes().pipeline > 1, "a pipeline, and pipeline is 1",
+          "set policy to restart, or parallelism.pipeline to 2 or more");
+  if (all.policy == FailurePolicy::Backup)
+    needs(all.backup_replicas > 0 && all.backup_replicas < data,
+          "backup_replicas between 1 and data - 1",
+          "set reliability.backup_replicas, or policy to restart");
 }
 
 }  // namespace
@@ -295,12 +515,15 @@ void check_checkpoint(const Check& check, const CheckpointSettings& checkpoint) 
 void check_reliability(const Check& check) {
   if (!check.scenario.reliability || !check.file.is_sound("/reliability")) return;
   const Reliability& all = *check.scenario.reliability;
-  for (std::size_t i = 0; i < all.failures.size(); ++i) check_failure(check, i, all.failures[i]);
+  for (std::size_t i = 0; i < all.failures.size(); ++i) {
+    check_failure(check, i, all.failures[i]);
+    check_hidden_failure(check, i, all.failures[i]);
+  }
+  check_pauses(check, all);
+  check_health_check(check, all);
   check_replacement(check, all);
   check_checkpoint(check, all.checkpoint);
-  if (all.policy == FailurePolicy::Elastic && check.parallelism && check.sizes().data < 2)
-    check.file.report("/reliability/policy", "elastic needs replicas, and data is 1",
-                      "set policy to restart, or parallelism.data to 2 or more");
+  check_policy(check, all);
 }
 
 }  // namespace trainyard

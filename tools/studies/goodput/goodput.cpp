@@ -6,6 +6,7 @@
 #include <array>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "models/reliability/checkpoint_interval.hpp"
@@ -29,10 +30,24 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (place - std::floor(place)) * (sorted[above] - sorted[below]);
 }
 
-// Half the width of the 95 % confidence interval of the mean.
-double half_width_of(const std::vector<double>& values, double mean) {
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Antithetic partners stand side by side and depend on each other; their means do not.
+std::vector<double> pair_means(const std::vector<double>& values) {
+  std::vector<double> means;
+  for (std::size_t i = 0; i + 1 < values.size(); i += 2)
+    means.push_back((values[i] + values[i + 1]) / 2.0);
+  return means;
+}
+
+// Half the width of the 95 % confidence interval of the mean; none is known of a single pair.
+double half_width_of(const std::vector<double>& runs) {
+  const std::vector<double> values = pair_means(runs);
+  if (values.size() < 2) return std::numeric_limits<double>::infinity();
+  const double mean = mean_of(values);
   const auto count = static_cast<double>(values.size());
-  if (values.size() < 2) return 0.0;
   double squares = 0.0;
   for (const double value : values) squares += (value - mean) * (value - mean);
   constexpr double kUpper = 0.975;
@@ -49,7 +64,7 @@ std::vector<double> values_of(const std::vector<SampledRun>& runs,
 }
 
 void check_length(const Job& job, const GoodputOptions& options) {
-  const double interval_s = static_cast<double>(job.interval_steps) * job.step_s;
+  const double interval_s = static_cast<double>(job.storage().interval_steps) * job.step_s;
   const double run_s = std::min(options.length.wall_s, options.length.steps * job.step_s);
   if (interval_s <= run_s) return;
   throw InputError(
@@ -84,12 +99,13 @@ struct Candidate {
 
 std::vector<Candidate> candidates(const Job& job) {
   const double mtbf = job.mtbf_s();
-  const double own = static_cast<double>(job.interval_steps) * job.step_s;
+  const double own = static_cast<double>(job.storage().interval_steps) * job.step_s;
   std::vector<Candidate> all{{"scenario", own}};
-  if (std::isfinite(mtbf) && job.stall_s > 0.0) {
-    all.push_back({"Young", reliability::young_interval(job.stall_s, mtbf)});
-    all.push_back({"Daly", reliability::daly_interval(job.stall_s, mtbf)});
-    all.push_back({"exact optimum", reliability::exact_interval(job.stall_s, mtbf)});
+  const double stall_s = job.storage().stall_s;
+  if (std::isfinite(mtbf) && stall_s > 0.0) {
+    all.push_back({"Young", reliability::young_interval(stall_s, mtbf)});
+    all.push_back({"Daly", reliability::daly_interval(stall_s, mtbf)});
+    all.push_back({"exact optimum", reliability::exact_interval(stall_s, mtbf)});
   }
   const double middle = all.back().interval_s;
   for (const double factor : {0.25, 0.5, 2.0, 4.0, 8.0}) all.push_back({"", middle * factor});
@@ -110,7 +126,7 @@ std::vector<IntervalPoint> interval_points(Job job, const GoodputOptions& option
     const double interval_s = static_cast<double>(steps) * job.step_s;
     const bool runs_over =
         interval_s > options.length.wall_s || static_cast<double>(steps) > options.length.steps;
-    if (interval_s < job.write_s || runs_over) continue;
+    if (interval_s < job.storage().write_s || runs_over) continue;
     const auto same = std::find_if(points.begin(), points.end(), [&](const IntervalPoint& point) {
       return point.steps == steps;
     });
@@ -118,7 +134,7 @@ std::vector<IntervalPoint> interval_points(Job job, const GoodputOptions& option
       if (*candidate.mark != '\0') same->mark += fmt::format(", {}", candidate.mark);
       continue;
     }
-    job.interval_steps = steps;
+    job.storage().interval_steps = steps;
     const Summary known = summary(values_of(sampled_runs(job, of_point), goodput_of));
     points.push_back({candidate.mark, steps, interval_s, known.mean, known.half_width});
   }
@@ -144,8 +160,26 @@ void halve_repair(Job& job) {
   if (job.spares.repair_s) *job.spares.repair_s /= 2.0;
 }
 void halve_interval(Job& job) {
-  const auto written = static_cast<std::int64_t>(std::ceil(job.write_s / job.step_s));
-  job.interval_steps = std::max({std::int64_t{1}, written, job.interval_steps / 2});
+  CheckpointLevel& storage = job.storage();
+  const auto written = static_cast<std::int64_t>(std::ceil(storage.write_s / job.step_s));
+  storage.interval_steps = std::max({std::int64_t{1}, written, storage.interval_steps / 2});
+}
+
+void halve_stalls(Job& job) {
+  for (CheckpointLevel& level : job.levels) level.stall_s /= 2.0;
+}
+void halve_writes(Job& job) {
+  for (CheckpointLevel& level : job.levels) {
+    level.write_s /= 2.0;
+    level.drag_s /= 2.0;
+  }
+}
+void halve_loads(Job& job) {
+  for (CheckpointLevel& level : job.levels) level.load_s /= 2.0;
+}
+void halve_pauses(Job& job) {
+  for (PauseSettings& pause : job.pauses)
+    if (pause.duration) pause.duration = *pause.duration / 2.0;
 }
 
 struct Halving {
@@ -155,16 +189,20 @@ struct Halving {
 constexpr std::array kHalvings{
     Halving{"failure rates", halve_rates},
     Halving{"checkpoint interval", halve_interval},
-    Halving{"checkpoint stall", [](Job& job) { job.stall_s /= 2.0; }},
-    Halving{"checkpoint write", [](Job& job) { job.write_s /= 2.0; }},
+    Halving{"checkpoint stall", halve_stalls},
+    Halving{"checkpoint write", halve_writes},
     Halving{"detection", halve_detection},
     Halving{"diagnosis", halve_diagnosis},
     Halving{"replacement by a node", halve_replacement},
     Halving{"repair", halve_repair},
+    Halving{"queue", [](Job& job) { job.queue_s /= 2.0; }},
     Halving{"start of processes", [](Job& job) { job.start_s /= 2.0; }},
     Halving{"communicator init", [](Job& job) { job.communicator_init_s /= 2.0; }},
-    Halving{"load checkpoint", [](Job& job) { job.load_s /= 2.0; }},
-    Halving{"warm-up", [](Job& job) { job.warm_up_s /= 2.0; }}};
+    Halving{"load checkpoint", halve_loads},
+    Halving{"warm-up", [](Job& job) { job.warm_up_s /= 2.0; }},
+    Halving{"reconfiguration", [](Job& job) { job.reconfigure_s /= 2.0; }},
+    Halving{"pauses", halve_pauses},
+    Halving{"lemon nodes", [](Job& job) { job.lemons.share /= 2.0; }}};
 
 // Samples the job with each quantity halved and compares it run by run with `runs`. Quantities that
 // change nothing are left out.
@@ -205,9 +243,8 @@ void add_means(const std::vector<SampledRun>& runs, Goodput& all) {
 }  // namespace
 
 Summary summary(std::vector<double> values) {
-  const auto count = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  const double half_width = half_width_of(values, mean);
+  const double mean = mean_of(values);
+  const double half_width = half_width_of(values);
   std::sort(values.begin(), values.end());
   return {.mean = mean,
           .half_width = half_width,

@@ -9,9 +9,15 @@
 
 #include "models/architecture/memory.hpp"
 #include "models/reliability/checkpoint_interval.hpp"
+#include "models/reliability/slowdown.hpp"
+#include "models/stragglers.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/report/figures.hpp"
+#include "tools/studies/goodput/components.hpp"
+#include "tools/studies/goodput/draws.hpp"
+#include "tools/studies/goodput/policy.hpp"
+#include "tools/studies/goodput/state_steps.hpp"
 
 namespace trainyard {
 
@@ -25,37 +31,43 @@ namespace {
                            .hint = std::move(hint)});
 }
 
-double components(const ClusterSpec& cluster, FailingComponent component) {
-  switch (component) {
-    case FailingComponent::Gpu:
-      return gpu_count(cluster);
-    case FailingComponent::Nic:
-      return static_cast<double>(cluster.nodes) * cluster.node.nics;
-    case FailingComponent::Node:
-      return cluster.nodes;
-    case FailingComponent::Job:
-      break;
-  }
-  return 1.0;
-}
-
 double seconds_or(const std::optional<Seconds>& time, double otherwise) {
   return time ? time->value() : otherwise;
 }
 
+// A slow part and a wrong result are found after their own time alone: nothing times out.
+double detection(const FailureProcess& failure, const RecoverySettings& recovery) {
+  const bool hidden = failure.kind == FailureKind::Degrading || failure.kind == FailureKind::Silent;
+  return seconds_or(failure.detect, hidden ? kNever : seconds_or(recovery.detect, 0.0));
+}
+
+// The nodes that an event takes out of the job.
+std::int64_t nodes_taken(const FailureProcess& failure, const Scenario& scenario) {
+  const bool can_take =
+      failure.kind != FailureKind::Transient && failure.kind != FailureKind::Planned;
+  if (!can_take || !failure.replaces_node) return 0;
+  return failure.nodes.value_or(nodes_of_component(scenario.cluster, failure.component,
+                                                   scenario.reliability->nodes_per_rack));
+}
+
 InterruptionCause cause_of(const FailureProcess& failure, const Scenario& scenario) {
-  const RecoverySettings& recovery = scenario.reliability->recovery;
+  const Reliability& all = *scenario.reliability;
+  const bool lasts = failure.kind == FailureKind::Degrading;
+  const bool of_parts = failure.component != FailingComponent::Job &&
+                        failure.component != FailingComponent::Storage;
   InterruptionCause cause{
       .name = failure.cause,
       .kind = failure.kind,
-      .rate = failure.rate_per_component_s() * components(scenario.cluster, failure.component),
+      .rate = failure.rate_per_component_s() *
+              component_count(scenario.cluster, failure.component, all.nodes_per_rack),
       .weibull_shape = failure.weibull_shape,
-      .of_parts = failure.component != FailingComponent::Job,
-      .replaces_node = failure.kind == FailureKind::Fatal && failure.replaces_node,
-      .detect_s = seconds_or(failure.detect, seconds_or(recovery.detect, 0.0)),
-      .diagnose_s = seconds_or(failure.diagnose, seconds_or(recovery.diagnose, 0.0)),
-      .duration_s = seconds_or(failure.duration, 0.0)};
+      .of_parts = of_parts,
+      .nodes = nodes_taken(failure, scenario),
+      .detect_s = detection(failure, all.recovery),
+      .diagnose_s = seconds_or(failure.diagnose, seconds_or(all.recovery.diagnose, 0.0)),
+      .duration_s = seconds_or(failure.duration, lasts ? kNever : 0.0)};
   if (failure.give_up) cause.give_up_s = failure.give_up->value();
+  if (all.policy == FailurePolicy::Mirrored && of_parts) cause.rate *= 2.0;
   return cause;
 }
 
@@ -69,17 +81,73 @@ SpareNodes spares_of(const SpareSettings& settings) {
   return spares;
 }
 
+// The nodes that write storage: all of them, or those of one replica.
+double writers(const Scenario& scenario) {
+  const double nodes = scenario.cluster.nodes;
+  if (!scenario.reliability->checkpoint.one_replica_writes) return nodes;
+  return std::max(1.0, nodes / static_cast<double>(scenario.plan.parallelism.data));
+}
+
+// The time to move a checkpoint to storage: as long as the slower of the whole system and each node.
+double storage_time(const Scenario& scenario, double bytes,
+                    const std::optional<BytesPerSecond>& rate) {
+  const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
+  double time_s = rate ? (Bytes{bytes} / *rate).value() : 0.0;
+  if (checkpoint.node_rate)
+    time_s = std::max(time_s, bytes / writers(scenario) / checkpoint.node_rate->value());
+  return time_s + seconds_or(checkpoint.metadata, 0.0);
+}
+
 // Times that are given have precedence over bytes and rates.
-void set_checkpoint(const Scenario& scenario, Job& job) {
+CheckpointLevel storage_level(const Scenario& scenario, double bytes) {
+  const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
+  const double write_s = storage_time(scenario, bytes, checkpoint.write_rate);
+  return {.stall_s = seconds_or(checkpoint.stall, write_s),
+          .write_s = seconds_or(checkpoint.write, checkpoint.stall ? write_s : 0.0),
+          .drag_s = seconds_or(checkpoint.drag, 0.0),
+          .load_s = seconds_or(checkpoint.load, storage_time(scenario, bytes, checkpoint.read_rate))};
+}
+
+// Each node copies its share of the state, to itself and to other nodes. A node keeps two of them,
+// since the last complete one stays until the next one is.
+CheckpointLevel near_level(const Scenario& scenario, std::size_t index, double bytes) {
+  const NearCheckpoint& near = scenario.reliability->checkpoint.near[index];
+  const double of_node = bytes / scenario.cluster.nodes;
+  const double held = 2.0 * of_node * static_cast<double>(near.copies);
+  if (near.capacity && held > near.capacity->value())
+    refuse(scenario, fmt::format("/checkpoint/near/{}/capacity", index),
+           fmt::format("two checkpoints with {} copies are {} on each node, which has {}",
+                       near.copies, to_text(Bytes{held}), to_text(*near.capacity)),
+           "use more nodes, fewer copies, or another level");
+  const double moved = of_node * static_cast<double>(std::max<std::int64_t>(1, near.copies - 1));
+  const auto at = [](const std::optional<BytesPerSecond>& rate, double all) {
+    return rate ? all / rate->value() : 0.0;
+  };
+  return {.name = near.name,
+          .interval_steps = near.interval_steps,
+          .stall_s = seconds_or(near.stall, at(near.write_rate, moved)),
+          .write_s = seconds_or(near.write, near.stall ? at(near.write_rate, moved) : 0.0),
+          .drag_s = seconds_or(near.drag, 0.0),
+          .load_s = seconds_or(near.load, at(near.read_rate, of_node)),
+          .copies = near.copies};
+}
+
+void set_checkpoints(const Scenario& scenario, Job& job) {
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
   job.checkpoint_bytes = checkpoint.bytes ? checkpoint.bytes->value() : checkpoint_bytes(scenario);
-  const Bytes bytes{job.checkpoint_bytes};
-  const auto at = [&](const std::optional<BytesPerSecond>& rate) {
-    return rate ? (bytes / *rate).value() : 0.0;
-  };
-  job.stall_s = seconds_or(checkpoint.stall, at(checkpoint.write_rate));
-  job.write_s = seconds_or(checkpoint.write, checkpoint.stall ? at(checkpoint.write_rate) : 0.0);
-  job.load_s = seconds_or(checkpoint.load, at(checkpoint.read_rate));
+  job.kept = checkpoint.kept;
+  job.levels.clear();
+  for (std::size_t i = 0; i < checkpoint.near.size(); ++i)
+    job.levels.push_back(near_level(scenario, i, job.checkpoint_bytes));
+  job.levels.push_back(storage_level(scenario, job.checkpoint_bytes));
+}
+
+// A time that grows with each doubling of the GPUs over those for which it is given.
+double grown(double time_s, const std::optional<Seconds>& per_doubling, const Scenario& scenario) {
+  const std::int64_t given = scenario.reliability->recovery.gpus;
+  if (!per_doubling || given == 0) return time_s;
+  const double doublings = std::log2(gpu_count(scenario.cluster) / static_cast<double>(given));
+  return std::max(0.0, time_s + doublings * per_doubling->value());
 }
 
 void set_recovery(const Scenario& scenario, Job& job) {
@@ -91,15 +159,20 @@ void set_recovery(const Scenario& scenario, Job& job) {
   };
   (void)take("detect", recovery.detect);  // by cause, in cause_of()
   (void)take("diagnose", recovery.diagnose);
-  job.start_s = take("start", recovery.start);
-  job.communicator_init_s = take("communicator_init", recovery.communicator_init);
+  job.queue_s = seconds_or(recovery.queue, 0.0);
+  job.start_s = grown(take("start", recovery.start), recovery.start_per_doubling, scenario);
+  job.communicator_init_s =
+      grown(take("communicator_init", recovery.communicator_init),
+            recovery.communicator_init_per_doubling, scenario);
   if (!checkpoint.load && !checkpoint.read_rate) job.absent.emplace_back("load");
   job.warm_up_s = take("warm_up", recovery.warm_up);
+  job.reconfigure_s = trains_on(job.policy) ? take("reconfigure", recovery.reconfigure) : 0.0;
 }
 
 // The interval in whole steps, at least one. An optimal one is as long as the write at least.
 void set_interval(const Scenario& scenario, Job& job) {
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
+  CheckpointLevel& storage = job.storage();
   const auto steps = [&job](double interval_s) {
     return std::max<std::int64_t>(1, std::llround(interval_s / job.step_s));
   };
@@ -108,61 +181,86 @@ void set_interval(const Scenario& scenario, Job& job) {
     if (!std::isfinite(job.mtbf_s()))
       refuse(scenario, "/checkpoint/interval", "without failures no interval is the best",
              "give a time, such as \"1 h\"");
-    const auto written = static_cast<std::int64_t>(std::ceil(job.write_s / job.step_s));
-    job.interval_steps =
-        std::max(written, steps(reliability::exact_interval(job.stall_s, job.mtbf_s())));
+    const auto written = static_cast<std::int64_t>(std::ceil(storage.write_s / job.step_s));
+    storage.interval_steps =
+        std::max(written, steps(reliability::exact_interval(storage.stall_s, job.mtbf_s())));
     return;
   }
-  job.interval_steps = checkpoint.interval_steps > 0 ? checkpoint.interval_steps
+  storage.interval_steps = checkpoint.interval_steps > 0 ? checkpoint.interval_steps
                                                      : steps(checkpoint.interval->value());
-  const double interval_s = static_cast<double>(job.interval_steps) * job.step_s;
-  if (job.write_s > interval_s)
+  const double interval_s = static_cast<double>(storage.interval_steps) * job.step_s;
+  if (storage.write_s > interval_s)
     refuse(scenario, "/checkpoint",
            fmt::format("a write of {} is longer than the interval of {} steps, {}",
-                       to_text(Seconds{job.write_s}), job.interval_steps,
+                       to_text(Seconds{storage.write_s}), storage.interval_steps,
                        to_text(Seconds{interval_s})),
            "lengthen the interval, or write faster");
 }
 
-// The scenario with fewer replicas, each of which does as much as before: the global batch and the
-// cluster become smaller in proportion.
-Scenario with_fewer(const Scenario& scenario, std::int64_t lost) {
-  const Parallelism& sizes = scenario.plan.parallelism;
-  const std::int64_t left = sizes.data - lost;
-  const std::int64_t batch = scenario.plan.training.global_batch_size / sizes.data * left;
-  const std::int64_t nodes = static_cast<std::int64_t>(scenario.cluster.nodes) * left / sizes.data;
-  return read_scenario_document(scenario.file, resolved(scenario),
-                                {{"parallelism.data", std::to_string(left)},
-                                 {"training.global_batch_size", std::to_string(batch)},
-                                 {"cluster.nodes", std::to_string(nodes)},
-                                 {"reliability", "null"}});
+// A near checkpoint that is written beside training must be complete before the next one.
+void check_near_intervals(const Scenario& scenario, const Job& job) {
+  for (std::size_t i = 0; i + 1 < job.levels.size(); ++i) {
+    const CheckpointLevel& level = job.levels[i];
+    const double interval_s = static_cast<double>(level.interval_steps) * job.step_s;
+    if (level.write_s > interval_s)
+      refuse(scenario, fmt::format("/checkpoint/near/{}/interval_steps", i),
+             fmt::format("a write of {} is longer than {} steps, {}", to_text(Seconds{level.write_s}),
+                         level.interval_steps, to_text(Seconds{interval_s})),
+             "write less often, or faster");
+  }
 }
 
-double step_time(const Scenario& scenario, Memo& memo) {
-  const Result run = simulate(scenario, {.figures = false}, memo);
-  return run.timeline.makespan_s / run.facts.steps;
+// A node that trains on without another must know which work that one did.
+void check_nodes_of_policy(const Scenario& scenario, const Job& job) {
+  if (!trains_on(job.policy) || job.policy == FailurePolicy::Mirrored) return;
+  const double per_stage = job.nodes_per_replica / static_cast<double>(job.stages);
+  if (per_stage >= 1.0 && per_stage == std::floor(per_stage)) return;
+  refuse(scenario, "/policy",
+         fmt::format("a node holds more than one stage of one replica: {} nodes for {} stages",
+                     job.nodes_per_replica, job.stages),
+         "set parallelism.tensor x context to the GPUs of a node or a multiple, or take another "
+         "policy");
 }
 
-void set_elastic(const Scenario& scenario, Memo& memo, Job& job) {
+// Of n + b replicas a step needs the first n: it waits less for the slowest, and does n/(n + b) of
+// the work.
+double backup_step(const Scenario& scenario, const Job& job) {
+  if (!scenario.stragglers) return job.step_s;
+  const double delay = load_stragglers().delay;
+  const std::int64_t needed = job.replicas - job.backup_replicas;
+  const double all = 1.0 + delay * (reliability::exponential_maximum(job.replicas) - 1.0);
+  const double some =
+      1.0 + delay * (reliability::backup_wait(needed, job.backup_replicas) - 1.0);
+  return job.step_s * some / all;
+}
+
+void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   const Parallelism& sizes = scenario.plan.parallelism;
-  job.policy = scenario.reliability->policy;
   job.replicas = sizes.data;
+  job.stages = sizes.pipeline;
   job.nodes_per_replica =
       static_cast<double>(scenario.cluster.nodes) / static_cast<double>(sizes.data);
-  const auto known = std::make_shared<std::vector<double>>(static_cast<std::size_t>(sizes.data));
-  job.step_with_fewer = [scenario, known, &memo](std::int64_t lost) {
-    double& time = known->at(static_cast<std::size_t>(lost));
-    if (time <= 0.0) time = step_time(with_fewer(scenario, lost), memo);
-    return time;
-  };
+  check_nodes_of_policy(scenario, job);
+  const auto steps = std::make_shared<StateSteps>(scenario, memo);
+  job.step_in = [steps](const JobState& state) { return steps->step_in(state); };
+  job.states = [steps] { return std::pair(steps->simulated(), steps->asked()); };
+  job.policy_step_s = job.step_s;
+  if (job.policy == FailurePolicy::Redundant) job.policy_step_s = steps->redundant_step();
+  if (job.policy == FailurePolicy::Backup) job.policy_step_s = backup_step(scenario, job);
 }
 
 }  // namespace
 
+std::int64_t Job::nodes() const {
+  const std::int64_t one = std::max<std::int64_t>(
+      1, std::llround(nodes_per_replica * static_cast<double>(replicas)));
+  return policy == FailurePolicy::Mirrored ? 2 * one : one;
+}
+
 double Job::mtbf_s() const {
   double rate = 0.0;
   for (const InterruptionCause& cause : causes) {
-    if (cause.kind == FailureKind::Fatal) rate += cause.rate;
+    if (cause.kind == FailureKind::Fatal || cause.kind == FailureKind::Silent) rate += cause.rate;
     if (cause.kind == FailureKind::Transient)
       rate += cause.rate * std::exp(-cause.give_up_s / cause.duration_s);
   }
@@ -186,16 +284,23 @@ double checkpoint_bytes(const Scenario& scenario) {
 }
 
 Job job_with_step(const Scenario& scenario, double step_s) {
+  const Reliability& all = *scenario.reliability;
   Job job;
-  job.step_s = step_s;
-  for (const FailureProcess& failure : scenario.reliability->failures)
+  job.step_s = job.policy_step_s = step_s;
+  for (const FailureProcess& failure : all.failures)
     job.causes.push_back(cause_of(failure, scenario));
-  job.spares = spares_of(scenario.reliability->spares);
-  job.gpus = static_cast<std::int64_t>(gpu_count(scenario.cluster)) +
-             job.spares.nodes * scenario.cluster.node.gpus;
-  set_checkpoint(scenario, job);
+  job.spares = spares_of(all.spares);
+  job.lemons = all.lemons;
+  job.pauses = all.pauses;
+  job.health_check = all.health_check;
+  job.policy = all.policy;
+  job.backup_replicas = all.backup_replicas;
+  job.nodes_per_replica = scenario.cluster.nodes;
+  job.gpus = (job.nodes() + job.spares.nodes) * scenario.cluster.node.gpus;
+  set_checkpoints(scenario, job);
   set_recovery(scenario, job);
   set_interval(scenario, job);
+  check_near_intervals(scenario, job);
   return job;
 }
 
@@ -208,7 +313,7 @@ Job job_of(const Scenario& scenario, Memo& memo) {
   Job job = job_with_step(scenario, of_step.step_time_s);
   job.mfu = of_step.mfu.value_or(0.0);
   job.tokens_per_step = run.facts.tokens_per_step;
-  set_elastic(scenario, memo, job);
+  set_policy(scenario, memo, job);
   return job;
 }
 

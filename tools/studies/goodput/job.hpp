@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/reliability/reliability.hpp"
@@ -24,11 +25,11 @@ struct InterruptionCause {
   FailureKind kind = FailureKind::Fatal;
   double rate = 0.0;           // per second, of the whole job with all replicas
   double weibull_shape = 1.0;  // of the times between them
-  bool of_parts = true;        // with fewer replicas there are fewer
-  bool replaces_node = false;
-  double detect_s = 0.0;
+  bool of_parts = true;        // with fewer nodes there are fewer
+  std::int64_t nodes = 0;      // nodes side by side that one event takes; 0: none
+  double detect_s = 0.0;  // infinite for a slow part that nobody looks for
   double diagnose_s = 0.0;
-  double duration_s = 0.0;  // transient: mean
+  double duration_s = 0.0;  // mean; infinite for a slow part that does not recover
   double give_up_s = std::numeric_limits<double>::infinity();
 };
 
@@ -41,22 +42,56 @@ struct SpareNodes {
   double repair_sigma = 1.0;
 };
 
+// Copies of the state of training in one place.
+struct CheckpointLevel {
+  std::string name = "storage";
+  std::int64_t interval_steps = 1;
+  double stall_s = 0.0;  // of one checkpoint
+  double write_s = 0.0;  // beside training, after the stall
+  double drag_s = 0.0;   // by which that write delays training
+  double load_s = 0.0;
+  std::int64_t copies = 0;  // nodes that hold the same part; 0: no failure destroys it
+};
+
+// A slow part of a job: the cause that slowed it, and the pipeline stage of its node.
+struct SlowPart {
+  std::size_t cause = 0;
+  std::int64_t stage = 0;
+  auto operator<=>(const SlowPart&) const = default;
+};
+
+// What differs from the whole job, as far as it changes the time of a step. Lists are sorted.
+struct JobState {
+  std::int64_t replicas_lost = 0;          // elastic
+  std::vector<std::int64_t> empty_stages = {};  // redundant and reroute: of each missing node
+  std::vector<SlowPart> slow = {};
+  auto operator<=>(const JobState&) const = default;
+};
+
 struct Job {
   std::vector<InterruptionCause> causes;
   double step_s = 0.0;
-  std::int64_t interval_steps = 1;  // between checkpoints
-  double stall_s = 0.0;             // of one checkpoint
-  double write_s = 0.0;             // beside training, after the stall
+  double policy_step_s = 0.0;  // with the work that the policy adds; 0: the same
+  std::vector<CheckpointLevel> levels{CheckpointLevel{}};  // the quickest first; storage is last
+  std::int64_t kept = 0;  // checkpoints that storage keeps; 0: all
+  std::vector<PauseSettings> pauses;
+  double queue_s = 0.0;  // mean wait before a restart
   double start_s = 0.0;
   double communicator_init_s = 0.0;
-  double load_s = 0.0;
   double warm_up_s = 0.0;
+  double reconfigure_s = 0.0;
   SpareNodes spares = {};
+  LemonSettings lemons = {};
+  std::optional<HealthCheckSettings> health_check = {};
   FailurePolicy policy = FailurePolicy::Restart;
+  std::int64_t backup_replicas = 0;
   std::int64_t replicas = 1;
   double nodes_per_replica = 1.0;
-  // Elastic: time of a step with so many replicas fewer. Each is simulated once.
-  std::function<double(std::int64_t)> step_with_fewer = {};
+  std::int64_t stages = 1;
+  // The time of a step in a state. Each state is simulated once.
+  std::function<double(const JobState&)> step_in = {};
+  // States that were simulated, and how often one was asked for.
+  std::function<std::pair<std::size_t, std::size_t>()> states = {};
 
   // For reports.
   double tokens_per_step = 0.0;
@@ -66,7 +101,11 @@ struct Job {
   bool optimal_interval = false;    // the scenario leaves it to the optimum
   std::vector<std::string> absent;  // phases that the scenario does not give
 
-  // Mean time between failures that stop the job and lose work; infinite without any.
+  [[nodiscard]] const CheckpointLevel& storage() const { return levels.back(); }
+  [[nodiscard]] CheckpointLevel& storage() { return levels.back(); }
+  // Nodes at work, those of both twins where every node has one.
+  [[nodiscard]] std::int64_t nodes() const;
+  // Mean time between failures that are fatal or silent; infinite without any.
   [[nodiscard]] double mtbf_s() const;
   // Replicas that cannot run if so many nodes are missing.
   [[nodiscard]] std::int64_t replicas_lost(std::int64_t missing_nodes) const;

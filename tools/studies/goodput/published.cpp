@@ -54,21 +54,22 @@ std::optional<Job> job_of_setup(const Json& setup, std::string& supposed) {
   const std::optional<double> restart = number_at(setup, "restart_min");
   if (!nodes || !rate || !restart) return {};
   Job job;
+  CheckpointLevel& storage = job.storage();
   job.causes = {{.name = "node", .rate = *nodes * *rate / kSecondsPerDay}};
   job.step_s = 1.0;
   job.start_s = *restart * kSecondsPerMinute;
   if (const auto write = number_at(setup, "write_min"))
-    job.stall_s = *write * kSecondsPerMinute;
+    storage.stall_s = *write * kSecondsPerMinute;
   else if (const auto seconds = number_at(setup, "write_s"))
-    job.stall_s = *seconds;
+    storage.stall_s = *seconds;
   else
     supposed = "checkpoints take no time";
-  double interval_s = reliability::young_interval(job.stall_s, job.mtbf_s());
+  double interval_s = reliability::young_interval(storage.stall_s, job.mtbf_s());
   if (const auto interval = number_at(setup, "interval_min"))
     interval_s = *interval * kSecondsPerMinute;
   else if (setup.value("interval", std::string()) != "Young")
     return {};
-  job.interval_steps = std::max<std::int64_t>(1, std::llround(interval_s));
+  storage.interval_steps = std::max<std::int64_t>(1, std::llround(interval_s));
   return job;
 }
 

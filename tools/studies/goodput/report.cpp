@@ -19,13 +19,11 @@ constexpr double kSecondsPerHour = 3600.0;
 constexpr std::string_view kGoodputDefinition =
     "goodput: time that the steps take with all replicas / wall time";
 constexpr std::string_view kEttrDefinition =
-    "ETTR: productive run time / wall time (Kokolis et al. 2024, without waits in a queue); steps "
-    "with fewer replicas count in full";
+    "ETTR: productive run time / wall time (Kokolis et al. 2024; waits in a queue count as wall time); "
+    "steps with fewer replicas or slow parts count in full";
 constexpr std::string_view kNotSimulated =
-    "Not simulated: failures of several nodes at once (rack, leaf), nodes that fail more often "
-    "than "
-    "others, silent corruption that is found late, slow parts, checkpoint traffic beside the step, "
-    "waits in a queue, maintenance windows, loss spikes.";
+    "Not simulated: preemption by other jobs, failures that cause others, checkpoint traffic beside "
+    "the step where `drag` is not given, and parts that the reliability block does not name.";
 
 std::string time_text(double seconds) {
   if (seconds == 0.0) return "0 s";
@@ -41,6 +39,10 @@ std::string kind_text(FailureKind kind) {
       return "fatal";
     case FailureKind::Transient:
       return "transient";
+    case FailureKind::Degrading:
+      return "degrading";
+    case FailureKind::Silent:
+      return "silent";
     case FailureKind::Planned:
       break;
   }
@@ -75,15 +77,15 @@ std::string summary_table(const GoodputReport& report) {
 
 std::string setup_text(const GoodputReport& report) {
   const Job& job = report.job;
-  const double interval_s = static_cast<double>(job.interval_steps) * job.step_s;
+  const double interval_s = static_cast<double>(job.storage().interval_steps) * job.step_s;
   std::string text = fmt::format(
       "step        {}, MFU {}, on {} GPUs, those of spare nodes included\n"
       "checkpoint  {:.4g} TB every {} steps ({}{}), stalls {}, writes {} beside training\n"
-      "failures    one that stops the job every {}\n"
+      "failures    one every {}\n"
       "sampled     {} runs\n",
       to_text(Seconds{job.step_s}), percent(job.mfu), job.gpus, job.checkpoint_bytes / 1e12,
-      job.interval_steps, to_text(Seconds{interval_s}), job.optimal_interval ? ", the optimum" : "",
-      to_text(Seconds{job.stall_s}), to_text(Seconds{job.write_s}), time_text(job.mtbf_s()),
+      job.storage().interval_steps, to_text(Seconds{interval_s}), job.optimal_interval ? ", the optimum" : "",
+      to_text(Seconds{job.storage().stall_s}), to_text(Seconds{job.storage().write_s}), time_text(job.mtbf_s()),
       report.result.runs.size());
   if (!job.absent.empty())
     text += wrapped(fmt::format("NOT GIVEN, so without time: {}", fmt::join(job.absent, ", ")), 12);
@@ -164,9 +166,9 @@ Json job_json(const Job& job) {
           {"gpus", job.gpus},
           {"tokens_per_step", job.tokens_per_step},
           {"checkpoint_bytes", job.checkpoint_bytes},
-          {"checkpoint_interval_steps", job.interval_steps},
-          {"checkpoint_stall_s", job.stall_s},
-          {"checkpoint_write_s", job.write_s},
+          {"checkpoint_interval_steps", job.storage().interval_steps},
+          {"checkpoint_stall_s", job.storage().stall_s},
+          {"checkpoint_write_s", job.storage().write_s},
           {"mtbf_s", std::isfinite(job.mtbf_s()) ? Json(job.mtbf_s()) : Json()},
           {"absent", job.absent}};
 }

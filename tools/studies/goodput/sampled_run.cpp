@@ -1,363 +1,628 @@
 #include "tools/studies/goodput/sampled_run.hpp"
 
 #include <algorithm>
-#include <boost/math/special_functions/gamma.hpp>
-#include <boost/random/exponential_distribution.hpp>
-#include <boost/random/lognormal_distribution.hpp>
-#include <boost/random/mersenne_twister.hpp>
-#include <boost/random/seed_seq.hpp>
-#include <boost/random/weibull_distribution.hpp>
 #include <cmath>
 #include <functional>
 #include <optional>
 #include <queue>
+#include <utility>
 
 #include "sim/base/check.hpp"
+#include "tools/studies/goodput/draws.hpp"
+#include "tools/studies/goodput/nodes.hpp"
+#include "tools/studies/goodput/policy.hpp"
+#include "tools/studies/goodput/progress.hpp"
 
 namespace trainyard {
 
 namespace {
 
-using Random = boost::random::mt19937_64;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-Random random_stream(std::uint64_t seed, std::uint64_t run, std::uint64_t stream) {
-  constexpr int kHalf = 32;
-  const auto low = [](std::uint64_t number) { return static_cast<std::uint32_t>(number); };
-  const auto high = [](std::uint64_t number) {
-    return static_cast<std::uint32_t>(number >> kHalf);
-  };
-  boost::random::seed_seq words{low(seed), high(seed), low(run), high(run), low(stream)};
-  return Random(words);
-}
-
-// The times of one cause: a renewal process with Weibull distributed times.
-class Arrivals {
- public:
-  Arrivals(const InterruptionCause& cause, Random random)
-      : mean_(cause.rate > 0.0 ? 1.0 / cause.rate : kNever),
-        times_(cause.weibull_shape, 1.0 / boost::math::tgamma(1.0 + 1.0 / cause.weibull_shape)),
-        random_(random) {}
-
-  // Draws the next one, where a share of the parts is at work.
-  void draw(double now, double share) {
-    next_ = mean_ == kNever ? kNever : now + mean_ / share * times_(random_);
-  }
-  // The share of the parts at work changes.
-  void rescale(double now, double before, double after) {
-    if (next_ != kNever) next_ = now + (next_ - now) * before / after;
-  }
-  [[nodiscard]] double next() const { return next_; }
-  [[nodiscard]] double duration(double mean) {
-    return boost::random::exponential_distribution<double>(1.0 / mean)(random_);
-  }
-
- private:
-  double mean_;
-  boost::random::weibull_distribution<double> times_;  // mean 1
-  Random random_;
-  double next_ = kNever;
-};
-
 class Run {
  public:
-  Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint64_t index);
+  Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint64_t index,
+      std::vector<RunEvent>* events);
   SampledRun result();
 
  private:
-  using Cause = std::optional<std::size_t>;
+  // Why training has stopped. Without a cause it was planned.
+  struct Stop {
+    std::optional<std::size_t> cause = {};
+    bool trains_on = false;  // the others go on without the failed node
+    bool detected = false;   // the cause is known
+  };
+  // The next moment at which something happens to a job that trains.
+  enum class What : std::uint8_t {
+    End,
+    Calendar,
+    StateChange,
+    NodeBack,
+    Repair,
+    Interruption,
+    Pause,
+    PartRecovers,
+    PartFound,
+    ErrorFound
+  };
+  struct Next {
+    double time;
+    What what;
+    std::size_t index = 0;
+  };
+  struct SlowNode {
+    std::size_t cause;
+    std::int64_t slot;
+    double recovers_at;
+    double found_at;
+  };
+  struct SilentError {
+    std::size_t cause;
+    std::int64_t slot;
+    double found_at;
+    Point clean;  // the last checkpoint before it
+  };
 
-  // Training goes on until a failure (the result) or a stop after a saved checkpoint (nothing).
-  Cause train();
+  Stop train();
+  [[nodiscard]] Next next() const;
+  // Handles what happens. Returns why training stops, or nothing if it goes on.
+  std::optional<Stop> handle(const Next& next);
+  std::optional<Stop> interrupted_by(std::size_t cause);
+  std::optional<Stop> stalled_by(std::size_t cause);
+  std::optional<Stop> pause(std::size_t index);
+  std::optional<Stop> take_node_back();
+  std::optional<Stop> change_state();
+  Stop save_and_stop();
+  Stop evict(std::size_t index);
+  Stop undo_error(std::size_t index);
+
+  // The nodes that a failure takes leave, and the job trains on without them or falls back to a
+  // checkpoint.
+  Stop on_failure(std::size_t cause);
+  void fall_back();
   // Goes through the phases of a recovery until one is complete.
-  void recover(Cause cause);
-  // Returns a failure that interrupts the recovery.
-  Cause recover_once(Cause cause);
-  Cause replace_nodes();
+  void recover(Stop stop);
+  std::optional<Stop> recover_once(const Stop& stop);
+  std::optional<Stop> replace_nodes();
   // Lets time pass without training. Returns a failure that ends it early.
-  Cause wait(RunPhase phase, double duration_s);
-  // Handles an interruption of the training.
-  Cause interrupted_by(std::size_t cause, bool& stopped);
-  Cause saved(bool& stopped);
+  std::optional<Stop> wait(RunPhase phase, double duration_s);
+  std::optional<Stop> wait_through(std::initializer_list<std::pair<RunPhase, double>> phases);
 
-  [[nodiscard]] std::size_t next_cause() const;
-  [[nodiscard]] double share_at_work(std::size_t cause) const;
-  [[nodiscard]] double share_of_replicas() const;
-  [[nodiscard]] double steps_left() const;  // with the replicas at work
-  [[nodiscard]] double end_of_work() const;
-  [[nodiscard]] double rejoin_time() const;
+  void slow_down(std::size_t cause);
+  void corrupt(std::size_t cause);
+  [[nodiscard]] double found_after(std::size_t cause);
   void take(std::size_t cause);  // counts it and draws the next one
-  void lose_node();
-  void collect_repairs();
-  void set_lost(std::int64_t replicas);
-
-  enum class Kept : std::uint8_t { Complete, All, End };
-  void settle(Kept kept);
-  void credit(RunPhase phase, double time_s) {
-    run_.phases_s[static_cast<std::size_t>(phase)] += time_s;
-  }
+  void lose(const std::vector<std::int64_t>& slots);
+  void schedule_nodes();
+  void close() { progress_.close(now_, length_.steps); }
+  void begin_segment();
+  void set_state();
+  [[nodiscard]] JobState state() const;
+  [[nodiscard]] double share_of_replicas(const JobState& state) const;
+  [[nodiscard]] double share_of_parts(const JobState& state) const;
+  void rescale(double share);
+  void note(RunPhase phase, double begin_s);
 
   const Job& job_;
   RunLength length_;
   SampledRun run_;
+  std::vector<RunEvent>* events_;
   std::vector<Arrivals> arrivals_;
-  Random repair_random_;
-  std::priority_queue<double, std::vector<double>, std::greater<>> repairs_;
+  Draws queue_draws_;
+  Nodes nodes_;
+  Progress progress_;
   double now_ = 0.0;
   bool ended_ = false;
-  double trained_ = 0.0;      // time of training since the last start, stalls included
-  double step_s_ = 0.0;       // of the replicas at work
-  std::int64_t lost_ = 0;     // replicas
-  std::int64_t missing_ = 0;  // nodes
-  std::int64_t spares_ = 0;
-  std::int64_t borrowed_ = 0;  // nodes from elsewhere, to which as many repaired ones go back
+  double place_ = 0.0;        // of the event that is handled
+  double part_share_ = 1.0;   // of the failures of a whole job of average nodes
+  double whole_step_s_;
+  double step_s_;
+  double share_;
+  double change_at_ = kNever;  // when the steps begin to take another time
+  double load_s_;
+  double trained_from_ = 0.0;
+  std::vector<double> pause_at_;  // by pause
+  std::vector<SlowNode> slow_;
+  std::vector<SilentError> errors_;
+  std::vector<std::int64_t> emptied_;  // slots that have changed since every copy was whole
+  // Policies that train on: when nodes join, and whether from elsewhere; spare nodes among them;
+  // empty slots for which there is none; nodes that join at the next change of state.
+  using Join = std::pair<double, bool>;
+  std::priority_queue<Join, std::vector<Join>, std::greater<>> joins_;
+  std::int64_t reserved_ = 0;
+  std::int64_t unserved_ = 0;
+  std::int64_t joining_spares_ = 0;
+  std::int64_t joining_others_ = 0;
+  std::string_view cause_name_ = {};
 };
 
-Run::Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint64_t index)
+Run::Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint64_t index,
+         std::vector<RunEvent>* events)
     : job_(job),
       length_(length),
-      repair_random_(random_stream(seed, index, job.causes.size())),
-      step_s_(job.step_s),
-      spares_(job.spares.nodes) {
+      events_(events),
+      queue_draws_({.seed = seed, .run = index, .stream = job.causes.size() + 1}),
+      nodes_(job, {.seed = seed, .run = index, .stream = job.causes.size()}),
+      progress_(job),
+      whole_step_s_(job.policy_step_s > 0.0 ? job.policy_step_s : job.step_s),
+      step_s_(whole_step_s_),
+      share_(share_of_replicas({})),
+      load_s_(job.storage().load_s),
+      pause_at_(job.pauses.size(), kNever) {
   run_.interruptions.resize(job.causes.size());
   for (std::size_t i = 0; i < job.causes.size(); ++i) {
-    arrivals_.emplace_back(job.causes[i], random_stream(seed, index, i));
+    const InterruptionCause& cause = job.causes[i];
+    arrivals_.emplace_back(cause.rate, cause.weibull_shape,
+                           DrawsOf{.seed = seed, .run = index, .stream = i});
     arrivals_.back().draw(0.0, 1.0);
   }
+  for (std::size_t i = 0; i < job.pauses.size(); ++i)
+    if (job.pauses[i].every) pause_at_[i] = job.pauses[i].every->value();
+  rescale(share_of_parts({}));
 }
 
-double Run::share_at_work(std::size_t cause) const {
-  return job_.causes[cause].of_parts ? share_of_replicas() : 1.0;
+// ---- state
+
+JobState Run::state() const {
+  JobState state;
+  if (job_.policy == FailurePolicy::Elastic)
+    state.replicas_lost =
+        job_.replicas_lost(static_cast<std::int64_t>(nodes_.empty_slots().size()));
+  if (job_.policy == FailurePolicy::Redundant || job_.policy == FailurePolicy::Reroute)
+    for (const std::int64_t slot : nodes_.empty_slots())
+      state.empty_stages.push_back(stage_of(job_, slot));
+  for (const SlowNode& one : slow_)
+    state.slow.push_back({.cause = one.cause, .stage = stage_of(job_, one.slot)});
+  std::ranges::sort(state.empty_stages);
+  std::ranges::sort(state.slow);
+  state.slow.erase(std::unique(state.slow.begin(), state.slow.end()), state.slow.end());
+  return state;
 }
 
-std::size_t Run::next_cause() const {
-  const auto first =
-      std::min_element(arrivals_.begin(), arrivals_.end(),
-                       [](const Arrivals& a, const Arrivals& b) { return a.next() < b.next(); });
-  return static_cast<std::size_t>(first - arrivals_.begin());
+// The share of the replicas whose work counts.
+double Run::share_of_replicas(const JobState& state) const {
+  const std::int64_t unused =
+      job_.policy == FailurePolicy::Backup ? job_.backup_replicas : state.replicas_lost;
+  return static_cast<double>(job_.replicas - unused) / static_cast<double>(job_.replicas);
+}
+
+// The nodes of a replica that cannot run are idle, and do not fail.
+double Run::share_of_parts(const JobState& state) const {
+  const double weight = nodes_.failure_weight();
+  if (job_.policy != FailurePolicy::Elastic) return weight;
+  const auto all = static_cast<double>(job_.nodes());
+  return weight * all / (all - static_cast<double>(nodes_.empty_slots().size())) *
+         share_of_replicas(state);
+}
+
+void Run::rescale(double share) {
+  if (share == part_share_) return;
+  for (std::size_t i = 0; i < arrivals_.size(); ++i)
+    if (job_.causes[i].of_parts) arrivals_[i].rescale(now_, part_share_, share);
+  part_share_ = share;
+}
+
+// A slow part that has left the job does not slow it any more.
+void Run::set_state() {
+  const std::vector<std::int64_t>& empty = nodes_.empty_slots();
+  std::erase_if(slow_, [&](const SlowNode& one) {
+    return std::binary_search(empty.begin(), empty.end(), one.slot);
+  });
+  const JobState now = state();
+  step_s_ = now == JobState{} ? whole_step_s_ : job_.step_in(now);
+  share_ = share_of_replicas(now);
+  rescale(share_of_parts(now));
+}
+
+void Run::begin_segment() {
+  progress_.begin(step_s_, share_);
+  change_at_ = kNever;
+  trained_from_ = now_;
 }
 
 void Run::take(std::size_t cause) {
   ++run_.interruptions[cause];
-  arrivals_[cause].draw(now_, share_at_work(cause));
+  place_ = arrivals_[cause].place();
+  arrivals_[cause].draw(now_, job_.causes[cause].of_parts ? part_share_ : 1.0);
 }
 
-void Run::set_lost(std::int64_t replicas) {
-  if (replicas == lost_) return;
-  std::vector<double> before;
-  for (std::size_t i = 0; i < arrivals_.size(); ++i) before.push_back(share_at_work(i));
-  lost_ = replicas;
-  for (std::size_t i = 0; i < arrivals_.size(); ++i)
-    arrivals_[i].rescale(now_, before[i], share_at_work(i));
-  step_s_ = lost_ == 0 ? job_.step_s : job_.step_with_fewer(lost_);
+void Run::note(RunPhase phase, double begin_s) {
+  if (events_ == nullptr || now_ <= begin_s) return;
+  events_->push_back({.begin_s = begin_s,
+                      .duration_s = now_ - begin_s,
+                      .phase = phase,
+                      .cause = phase == RunPhase::Productive ? "" : cause_name_});
 }
 
-double Run::share_of_replicas() const {
-  return static_cast<double>(job_.replicas - lost_) / static_cast<double>(job_.replicas);
-}
+// ---- waiting
 
-double Run::steps_left() const {
-  constexpr double kRounding = 1e-9;
-  return std::ceil((length_.steps - run_.steps) / share_of_replicas() - kRounding);
-}
-
-// The training time since the last start at which the last step is done and its checkpoint
-// complete.
-double Run::end_of_work() const {
-  const double steps = steps_left();
-  if (steps == kNever) return kNever;
-  const auto interval = static_cast<double>(job_.interval_steps);
-  const double checkpoints = std::ceil(steps / interval);
-  return steps * step_s_ + checkpoints * job_.stall_s + job_.write_s;
-}
-
-// Charges the time that was trained since the last start: its work is kept, or lost behind the last
-// complete checkpoint. At the end of the run, the last interval may be short.
-void Run::settle(Kept kept) {
-  const double interval = static_cast<double>(job_.interval_steps) * step_s_;
-  const double cycle = interval + job_.stall_s;
-  const double cycles = std::floor(trained_ / cycle);
-  const double left = steps_left() * step_s_;
-  double work = std::min(left, cycles * interval + std::min(trained_ - cycles * cycle, interval));
-  double safe = work;
-  if (kept == Kept::Complete)
-    safe = std::max(0.0, std::floor((trained_ - job_.write_s) / cycle)) * interval;
-  if (kept == Kept::End) safe = work = left;
-  const double steps = safe / step_s_ * share_of_replicas();
-  const double productive = lost_ == 0 ? safe : std::min(safe, steps * job_.step_s);
-  run_.steps += steps;
-  credit(RunPhase::Productive, productive);
-  credit(RunPhase::Degraded, safe - productive);
-  credit(RunPhase::Redone, work - safe);
-  credit(RunPhase::Checkpoint, trained_ - work);
-  trained_ = 0.0;
-}
-
-Run::Cause Run::wait(RunPhase phase, double duration_s) {
+std::optional<Run::Stop> Run::wait(RunPhase phase, double duration_s) {
+  const double begin = now_;
   const double end = std::min(now_ + duration_s, length_.wall_s);
+  const auto pass = [&](double until) {
+    run_.phases_s[static_cast<std::size_t>(phase)] += until - now_;
+    now_ = until;
+  };
   while (!ended_) {
-    const std::size_t cause = arrivals_.empty() ? 0 : next_cause();
-    if (arrivals_.empty() || arrivals_[cause].next() >= end) {
-      credit(phase, end - now_);
-      now_ = end;
-      ended_ = now_ >= length_.wall_s;
+    const auto first = std::ranges::min_element(arrivals_, {}, &Arrivals::next);
+    if (first == arrivals_.end() || first->next() >= end) break;
+    const auto cause = static_cast<std::size_t>(first - arrivals_.begin());
+    pass(first->next());
+    take(cause);
+    // A part can become slow; others than failures have no effect on a job that does not train.
+    if (job_.causes[cause].kind == FailureKind::Degrading) slow_down(cause);
+    if (job_.causes[cause].kind != FailureKind::Fatal) continue;
+    note(phase, begin);
+    return on_failure(cause);
+  }
+  if (ended_) return {};
+  pass(end);
+  note(phase, begin);
+  ended_ = now_ >= length_.wall_s;
+  return {};
+}
+
+std::optional<Run::Stop> Run::wait_through(
+    std::initializer_list<std::pair<RunPhase, double>> phases) {
+  for (const auto& [phase, duration_s] : phases)
+    if (const auto stop = wait(phase, duration_s)) return stop;
+  return {};
+}
+
+// ---- failures
+
+void Run::lose(const std::vector<std::int64_t>& slots) {
+  nodes_.collect_repairs(now_);
+  const auto empty = static_cast<std::int64_t>(nodes_.empty_slots().size());
+  const auto count = static_cast<std::int64_t>(slots.size());
+  const std::int64_t spares = std::max<std::int64_t>(0, nodes_.standing_by() - empty);
+  run_.nodes_lost += count;
+  run_.without_spare += std::max<std::int64_t>(0, count - spares);
+  nodes_.lose(slots, now_);
+  emptied_.insert(emptied_.end(), slots.begin(), slots.end());
+}
+
+// Nodes that hold the same part are as far from each other as they can be.
+bool survives(const CheckpointLevel& level, std::int64_t nodes,
+              const std::vector<std::int64_t>& emptied) {
+  if (level.copies == 0 || emptied.empty()) return true;
+  const std::int64_t groups = std::max<std::int64_t>(1, nodes / level.copies);
+  std::vector<std::int64_t> lost;
+  for (const std::int64_t slot : emptied) lost.push_back(slot);
+  std::ranges::sort(lost);
+  lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+  for (std::int64_t& slot : lost) slot %= groups;
+  return std::ranges::none_of(
+      lost, [&](std::int64_t group) { return std::ranges::count(lost, group) >= level.copies; });
+}
+
+void Run::fall_back() {
+  std::vector<bool> whole;
+  for (const CheckpointLevel& level : job_.levels)
+    whole.push_back(survives(level, job_.nodes(), emptied_));
+  const std::size_t level = progress_.fall_back(whole, now_);
+  load_s_ = job_.levels[level].load_s;
+  if (level + 1 < job_.levels.size()) ++run_.restored_near;
+  std::erase_if(errors_, [this](const SilentError& one) {
+    return one.clean.position >= progress_.here().position;
+  });
+}
+
+Run::Stop Run::on_failure(std::size_t cause) {
+  const InterruptionCause& one = job_.causes[cause];
+  const std::vector<std::int64_t> lost =
+      one.nodes > 0 ? nodes_.hit(place_, one.nodes) : std::vector<std::int64_t>{};
+  close();
+  lose(lost);
+  if (!lost.empty() && can_do_without(job_, nodes_.empty_slots())) {
+    progress_.drop_unfinished_step();
+    ++run_.trained_on;
+    unserved_ += static_cast<std::int64_t>(lost.size());
+    schedule_nodes();
+    return {.cause = cause, .trains_on = true};
+  }
+  fall_back();
+  return {.cause = cause};
+}
+
+// Each node that stands by takes a slot after a time, then each from elsewhere; a repaired one later
+// takes the next slot.
+void Run::schedule_nodes() {
+  nodes_.collect_repairs(now_);
+  while (unserved_ > 0 && nodes_.standing_by() > reserved_) {
+    joins_.push({now_ + job_.spares.replace_s, false});
+    ++reserved_;
+    --unserved_;
+  }
+  for (; unserved_ > 0 && job_.spares.cold_replace_s; --unserved_)
+    joins_.push({now_ + *job_.spares.cold_replace_s, true});
+}
+
+// When a part that is slow or wrong is found: by those who look for it, or by a health check.
+double Run::found_after(std::size_t cause) {
+  double after_s = job_.causes[cause].detect_s;
+  if (!job_.health_check) return after_s;
+  const HealthCheckSettings& check = *job_.health_check;
+  Draws& draws = arrivals_[cause].draws();
+  const double until_next = draws.uniform();
+  const double intervals = until_next + draws.failed_trials(check.coverage);
+  return std::min(after_s, intervals * check.every->value());
+}
+
+void Run::slow_down(std::size_t cause) {
+  const InterruptionCause& one = job_.causes[cause];
+  const std::vector<std::int64_t> slots = nodes_.hit(place_, 1);
+  if (slots.empty()) return;
+  const double lasts =
+      one.duration_s == kNever ? kNever : arrivals_[cause].draws().exponential(one.duration_s);
+  slow_.push_back({.cause = cause,
+                   .slot = slots.front(),
+                   .recovers_at = now_ + lasts,
+                   .found_at = now_ + found_after(cause)});
+}
+
+void Run::corrupt(std::size_t cause) {
+  const std::vector<std::int64_t> slots = nodes_.hit(place_, 1);
+  errors_.push_back({.cause = cause,
+                     .slot = slots.empty() ? 0 : slots.front(),
+                     .found_at = now_ + found_after(cause),
+                     .clean = progress_.stored(now_)});
+}
+
+// ---- training
+
+Run::Next Run::next() const {
+  Next first{now_ + progress_.time_to(length_.steps), What::End};
+  const auto offer = [&](double time, What what, std::size_t index = 0) {
+    if (std::max(time, now_) < first.time) first = {std::max(time, now_), what, index};
+  };
+  offer(length_.wall_s, What::Calendar);
+  offer(change_at_, What::StateChange);
+  const bool elastic = job_.policy == FailurePolicy::Elastic;
+  if (elastic && !nodes_.empty_slots().empty()) offer(nodes_.next_repair(), What::NodeBack);
+  if (!joins_.empty()) offer(joins_.top().first, What::NodeBack);
+  if (unserved_ > 0) offer(nodes_.next_repair(), What::Repair);
+  for (std::size_t i = 0; i < pause_at_.size(); ++i) offer(pause_at_[i], What::Pause, i);
+  for (std::size_t i = 0; i < slow_.size(); ++i) {
+    offer(slow_[i].recovers_at, What::PartRecovers, i);
+    offer(slow_[i].found_at, What::PartFound, i);
+  }
+  for (std::size_t i = 0; i < errors_.size(); ++i) offer(errors_[i].found_at, What::ErrorFound, i);
+  for (std::size_t i = 0; i < arrivals_.size(); ++i)
+    offer(arrivals_[i].next(), What::Interruption, i);
+  return first;
+}
+
+Run::Stop Run::train() {
+  for (std::size_t i = 0; i < job_.pauses.size(); ++i)
+    if (job_.pauses[i].limit) pause_at_[i] = now_ + job_.pauses[i].limit->value();
+  begin_segment();
+  for (;;) {
+    const Next event = next();
+    progress_.train(event.time - now_);
+    now_ = event.time;
+    if (const std::optional<Stop> stop = handle(event)) return *stop;
+  }
+}
+
+std::optional<Run::Stop> Run::handle(const Next& next) {
+  switch (next.what) {
+    case What::End:
+    case What::Calendar:
+      close();
+      note(RunPhase::Productive, trained_from_);
+      ended_ = true;
+      return Stop{};
+    case What::StateChange:
+      return change_state();
+    case What::NodeBack:
+      return take_node_back();
+    case What::Repair:
+      schedule_nodes();
       return {};
-    }
-    credit(phase, arrivals_[cause].next() - now_);
-    now_ = arrivals_[cause].next();
-    take(cause);  // others than failures have no effect on a job that does not train
-    if (job_.causes[cause].kind == FailureKind::Fatal) return cause;
+    case What::Interruption:
+      return interrupted_by(next.index);
+    case What::Pause:
+      return pause(next.index);
+    case What::PartRecovers:
+      slow_.erase(slow_.begin() + static_cast<std::ptrdiff_t>(next.index));
+      change_at_ = now_ + progress_.time_to_end_of_step();
+      return {};
+    case What::PartFound:
+      return evict(next.index);
+    case What::ErrorFound:
+      return undo_error(next.index);
   }
   return {};
 }
 
-double Run::rejoin_time() const {
-  if (job_.policy != FailurePolicy::Elastic || missing_ == 0 || repairs_.empty()) return kNever;
-  return std::max(now_, repairs_.top());
-}
-
-Run::Cause Run::train() {
-  for (;;) {
-    const double end = now_ + end_of_work() - trained_;
-    const double rejoin = rejoin_time();
-    const std::size_t cause = arrivals_.empty() ? 0 : next_cause();
-    const double interruption = arrivals_.empty() ? kNever : arrivals_[cause].next();
-    const double until = std::min({end, length_.wall_s, rejoin, interruption});
-    trained_ += until - now_;
-    now_ = until;
-    if (until == end || until == length_.wall_s) {
-      settle(until == end ? Kept::End : Kept::All);
-      ended_ = true;
-      return {};
-    }
-    bool stopped = false;
-    Cause failure;
-    if (until == rejoin) {
-      ++run_.rejoins;
-      failure = saved(stopped);
-    } else {
-      failure = interrupted_by(cause, stopped);
-    }
-    if (stopped) return failure;
-  }
-}
-
-// The job writes a checkpoint and waits until it is complete.
-Run::Cause Run::saved(bool& stopped) {
-  stopped = true;
-  const Cause failure = wait(RunPhase::Checkpoint, job_.stall_s + job_.write_s);
-  settle(failure ? Kept::Complete : Kept::All);
-  return failure;
-}
-
-Run::Cause Run::interrupted_by(std::size_t cause, bool& stopped) {
-  const InterruptionCause& one = job_.causes[cause];
+std::optional<Run::Stop> Run::interrupted_by(std::size_t cause) {
   take(cause);
-  if (one.kind == FailureKind::Planned) return saved(stopped);
-  if (one.kind == FailureKind::Transient) {
-    const double duration = arrivals_[cause].duration(one.duration_s);
-    const Cause failure = wait(RunPhase::Stalled, std::min(duration, one.give_up_s));
-    stopped = failure || ended_ || duration > one.give_up_s;
-    if (!stopped) return {};
-    settle(ended_ ? Kept::All : Kept::Complete);
-    return failure ? failure : Cause(cause);
+  cause_name_ = job_.causes[cause].name;
+  switch (job_.causes[cause].kind) {
+    case FailureKind::Planned:
+      return save_and_stop();
+    case FailureKind::Transient:
+      return stalled_by(cause);
+    case FailureKind::Degrading:
+      slow_down(cause);
+      change_at_ = now_ + progress_.time_to_end_of_step();
+      return {};
+    case FailureKind::Silent:
+      corrupt(cause);
+      return {};
+    case FailureKind::Fatal:
+      break;
   }
-  stopped = true;
-  settle(Kept::Complete);
-  return cause;
+  note(RunPhase::Productive, trained_from_);
+  return on_failure(cause);
 }
 
-void Run::collect_repairs() {
-  while (!repairs_.empty() && repairs_.top() <= now_) {
-    repairs_.pop();
-    (borrowed_ > 0 ? --borrowed_ : ++spares_);
-  }
+// The job waits, and its step with it. It stops if the cause lasts too long, or if something fails meanwhile.
+std::optional<Run::Stop> Run::stalled_by(std::size_t cause) {
+  const InterruptionCause& one = job_.causes[cause];
+  const double lasts = arrivals_[cause].draws().exponential(one.duration_s);
+  note(RunPhase::Productive, trained_from_);
+  const std::optional<Stop> failed = wait(RunPhase::Stalled, std::min(lasts, one.give_up_s));
+  if (failed) return failed;
+  if (ended_ || lasts > one.give_up_s) close();
+  if (ended_) return Stop{};
+  trained_from_ = now_;
+  if (lasts <= one.give_up_s) return {};
+  fall_back();
+  return Stop{.cause = cause};
 }
 
-void Run::lose_node() {
-  collect_repairs();
-  ++run_.nodes_lost;
-  if (spares_ <= missing_) ++run_.without_spare;
-  ++missing_;
-  if (!job_.spares.repair_s) return;
-  const double mean = *job_.spares.repair_s;
-  double repair = mean;
-  if (job_.spares.repair_distribution == RepairDistribution::Exponential)
-    repair = boost::random::exponential_distribution<double>(1.0 / mean)(repair_random_);
-  if (job_.spares.repair_distribution == RepairDistribution::Lognormal) {
-    const double sigma = job_.spares.repair_sigma;
-    const double mu = std::log(mean) - sigma * sigma / 2.0;
-    repair = boost::random::lognormal_distribution<double>(mu, sigma)(repair_random_);
-  }
-  repairs_.push(now_ + repair);
+Run::Stop Run::save_and_stop() {
+  close();
+  note(RunPhase::Productive, trained_from_);
+  const CheckpointLevel& storage = job_.storage();
+  if (const auto failed = wait(RunPhase::Checkpoint, storage.stall_s + storage.write_s))
+    return *failed;
+  progress_.save();
+  load_s_ = storage.load_s;
+  return {};
 }
+
+std::optional<Run::Stop> Run::pause(std::size_t index) {
+  const PauseSettings& pause = job_.pauses[index];
+  cause_name_ = pause.cause;
+  pause_at_[index] = pause.every ? now_ + pause.every->value() : kNever;
+  const Stop stop = save_and_stop();
+  if (stop.cause || ended_) return stop;
+  const auto failed = wait(RunPhase::Paused, pause.duration ? pause.duration->value() : 0.0);
+  return failed ? *failed : Stop{};
+}
+
+// Elastic: the job saves, and starts again with a replica more. Others let the node join the next
+// step.
+std::optional<Run::Stop> Run::take_node_back() {
+  ++run_.rejoins;
+  if (job_.policy == FailurePolicy::Elastic) return save_and_stop();
+  ++(joins_.top().second ? joining_others_ : joining_spares_);
+  joins_.pop();
+  change_at_ = now_ + progress_.time_to_end_of_step();
+  return {};
+}
+
+// Between two steps: nodes join, and steps begin to take another time.
+std::optional<Run::Stop> Run::change_state() {
+  close();
+  note(RunPhase::Productive, trained_from_);
+  const bool joins = joining_spares_ + joining_others_ > 0;
+  nodes_.replace_from_spares(joining_spares_);
+  nodes_.replace_from_elsewhere(joining_others_);
+  reserved_ -= joining_spares_;
+  joining_spares_ = joining_others_ = 0;
+  if (nodes_.empty_slots().empty()) emptied_.clear();
+  if (joins)
+    if (const auto failed = wait(RunPhase::Reconfigure, job_.reconfigure_s)) return failed;
+  if (ended_) return Stop{};
+  set_state();
+  begin_segment();
+  return {};
+}
+
+// The job saves, and another node takes the place of the slow one.
+Run::Stop Run::evict(std::size_t index) {
+  const SlowNode one = slow_[index];
+  cause_name_ = job_.causes[one.cause].name;
+  slow_.erase(slow_.begin() + static_cast<std::ptrdiff_t>(index));
+  const Stop stop = save_and_stop();
+  if (stop.cause || ended_) return stop;
+  if (job_.causes[one.cause].nodes > 0) lose({one.slot});
+  return {.cause = one.cause, .detected = true};
+}
+
+// The work since the last checkpoint before a wrong result is lost, or all work if storage has
+// replaced that checkpoint.
+Run::Stop Run::undo_error(std::size_t index) {
+  const SilentError one = errors_[index];
+  cause_name_ = job_.causes[one.cause].name;
+  close();
+  note(RunPhase::Productive, trained_from_);
+  progress_.fall_back_to(progress_.keeps(one.clean) ? one.clean : Point{});
+  load_s_ = job_.storage().load_s;
+  std::erase_if(errors_, [this](const SilentError& other) {
+    return other.clean.position >= progress_.here().position;
+  });
+  if (job_.causes[one.cause].nodes > 0) lose({one.slot});
+  return {.cause = one.cause, .detected = true};
+}
+
+// ---- recovery
 
 // Spare nodes replace missing ones at the same time. Without any, a job that can go on with fewer
 // replicas does; otherwise a node comes from elsewhere, or the next repair is awaited.
-Run::Cause Run::replace_nodes() {
-  while (missing_ > 0 && !ended_) {
-    collect_repairs();
-    if (spares_ > 0) {
-      const std::int64_t nodes = std::min(spares_, missing_);
-      if (const Cause failure = wait(RunPhase::Replace, job_.spares.replace_s)) return failure;
-      spares_ -= nodes;
-      missing_ -= nodes;
+std::optional<Run::Stop> Run::replace_nodes() {
+  while (!nodes_.empty_slots().empty() && !ended_) {
+    nodes_.collect_repairs(now_);
+    const auto missing = static_cast<std::int64_t>(nodes_.empty_slots().size());
+    if (nodes_.standing_by() > 0) {
+      if (const auto stop = wait(RunPhase::Replace, job_.spares.replace_s)) return stop;
+      if (ended_) return {};
+      nodes_.replace_from_spares(std::min(nodes_.standing_by(), missing));
       continue;
     }
-    if (job_.policy == FailurePolicy::Elastic && job_.replicas_lost(missing_) < job_.replicas)
-      break;
+    if (job_.policy == FailurePolicy::Elastic && job_.replicas_lost(missing) < job_.replicas) break;
     const bool elsewhere = job_.spares.cold_replace_s.has_value();
-    TY_CHECK(elsewhere || !repairs_.empty(), missing_);
-    const double time = elsewhere ? *job_.spares.cold_replace_s : repairs_.top() - now_;
-    if (const Cause failure = wait(RunPhase::Replace, time)) return failure;
-    if (!elsewhere || ended_) continue;
-    borrowed_ += missing_;
-    missing_ = 0;
+    TY_CHECK(elsewhere || nodes_.next_repair() < kNever, missing);
+    const double time = elsewhere ? *job_.spares.cold_replace_s : nodes_.next_repair() - now_;
+    if (const auto stop = wait(RunPhase::Replace, time)) return stop;
+    if (elsewhere && !ended_) nodes_.replace_from_elsewhere(missing);
   }
-  if (!ended_) set_lost(job_.replicas_lost(missing_));
   return {};
 }
 
-Run::Cause Run::recover_once(Cause cause) {
-  if (cause) {
-    const InterruptionCause& one = job_.causes[*cause];
-    if (one.replaces_node) lose_node();
-    if (const Cause failure = wait(RunPhase::Detect, one.detect_s)) return failure;
-    if (const Cause failure = wait(RunPhase::Diagnose, one.diagnose_s)) return failure;
+std::optional<Run::Stop> Run::recover_once(const Stop& stop) {
+  if (stop.cause) {
+    const InterruptionCause& one = job_.causes[*stop.cause];
+    const double detect_s = stop.detected ? 0.0 : one.detect_s;
+    if (const auto failed = wait(RunPhase::Detect, detect_s)) return failed;
+    if (stop.trains_on) return wait(RunPhase::Reconfigure, job_.reconfigure_s);
+    if (const auto failed = wait(RunPhase::Diagnose, one.diagnose_s)) return failed;
   }
-  if (const Cause failure = replace_nodes()) return failure;
-  const std::array<std::pair<RunPhase, double>, 4> phases{
-      {{RunPhase::Start, job_.start_s},
-       {RunPhase::CommunicatorInit, job_.communicator_init_s},
-       {RunPhase::Load, job_.load_s},
-       {RunPhase::WarmUp, job_.warm_up_s}}};
-  for (const auto& [phase, time_s] : phases)
-    if (const Cause failure = wait(phase, time_s)) return failure;
-  return {};
+  joins_ = {};
+  reserved_ = unserved_ = joining_spares_ = joining_others_ = 0;
+  if (const auto failed = replace_nodes()) return failed;
+  if (ended_) return {};
+  emptied_.clear();
+  ++run_.restarts;
+  const double queue_s = job_.queue_s > 0.0 ? queue_draws_.exponential(job_.queue_s) : 0.0;
+  return wait_through({{RunPhase::Queue, queue_s},
+                       {RunPhase::Start, job_.start_s},
+                       {RunPhase::CommunicatorInit, job_.communicator_init_s},
+                       {RunPhase::Load, load_s_},
+                       {RunPhase::WarmUp, job_.warm_up_s}});
 }
 
-void Run::recover(Cause cause) {
-  do cause = recover_once(cause);
-  while (cause && !ended_);
+void Run::recover(Stop stop) {
+  while (!ended_) {
+    if (stop.cause) cause_name_ = job_.causes[*stop.cause].name;
+    const std::optional<Stop> failed = recover_once(stop);
+    if (!failed) break;
+    stop = *failed;
+  }
+  if (!ended_) set_state();
 }
 
 SampledRun Run::result() {
   while (!ended_) {
-    const Cause failure = train();
-    if (!ended_) recover(failure);
+    const Stop stop = train();
+    if (!ended_) recover(stop);
   }
   run_.wall_s = now_;
+  run_.steps = progress_.here().steps;
+  const std::array<double, kPhases> trained = progress_.phases();
+  for (std::size_t i = 0; i < kPhases; ++i) run_.phases_s[i] += trained[i];
   return run_;
 }
 
 }  // namespace
 
 SampledRun sampled_run(const Job& job, const RunLength& length, std::uint64_t seed,
-                       std::uint64_t index) {
+                       std::uint64_t index, std::vector<RunEvent>* events) {
   TY_CHECK(length.steps < kNever || length.wall_s < kNever, length.steps, length.wall_s);
-  TY_CHECK(job.step_s > 0.0 && job.interval_steps >= 1, job.step_s, job.interval_steps);
-  return Run(job, length, seed, index).result();
+  TY_CHECK(job.step_s > 0.0 && job.storage().interval_steps >= 1, job.step_s);
+  return Run(job, length, seed, index, events).result();
 }
 
 }  // namespace trainyard

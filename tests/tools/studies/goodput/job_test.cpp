@@ -59,15 +59,15 @@ TEST(Job, HasTheTimesOfItsCheckpoint) {
   Memo memo;
   Json document = two_nodes();
   const Job job = job_of(load(document), memo);
-  EXPECT_DOUBLE_EQ(job.stall_s, 10);
-  EXPECT_DOUBLE_EQ(job.write_s, 0);
-  EXPECT_DOUBLE_EQ(job.load_s, 20);
-  EXPECT_NEAR(static_cast<double>(job.interval_steps) * job.step_s, 3600, job.step_s);
+  EXPECT_DOUBLE_EQ(job.storage().stall_s, 10);
+  EXPECT_DOUBLE_EQ(job.storage().write_s, 0);
+  EXPECT_DOUBLE_EQ(job.storage().load_s, 20);
+  EXPECT_NEAR(static_cast<double>(job.storage().interval_steps) * job.step_s, 3600, job.step_s);
   EXPECT_THAT(job.absent, testing::ElementsAre("diagnose", "communicator_init", "warm_up"));
   document["reliability"]["checkpoint"]["stall"] = "500 ms";
   const Job asynchronous = job_of(load(document), memo);
-  EXPECT_DOUBLE_EQ(asynchronous.stall_s, 0.5);
-  EXPECT_DOUBLE_EQ(asynchronous.write_s, 10);
+  EXPECT_DOUBLE_EQ(asynchronous.storage().stall_s, 0.5);
+  EXPECT_DOUBLE_EQ(asynchronous.storage().write_s, 10);
 }
 
 // Weights in 2 bytes, master weights and two moments in 4 bytes each: 14 bytes for each parameter.
@@ -90,8 +90,8 @@ TEST(Job, WithOneReplicaFewerIsSimulated) {
   EXPECT_EQ(job.replicas_lost(1), 1);
   EXPECT_EQ(job.replicas_lost(5), 2);
   // One replica alone has no gradients to reduce, so its step of half the batch is shorter.
-  EXPECT_LT(job.step_with_fewer(1), job.step_s);
-  EXPECT_GT(job.step_with_fewer(1), 0.5 * job.step_s);
+  EXPECT_LT(job.step_in({.replicas_lost = 1}), job.step_s);
+  EXPECT_GT(job.step_in({.replicas_lost = 1}), 0.5 * job.step_s);
 }
 
 TEST(Job, ReplicasOfANodeAreLostTogether) {
@@ -113,7 +113,7 @@ TEST(Job, TakesTheOptimalInterval) {
   document["reliability"]["checkpoint"].erase("interval");
   const Job job = job_of(load(document), memo);
   EXPECT_TRUE(job.optimal_interval);
-  EXPECT_NEAR(static_cast<double>(job.interval_steps) * job.step_s, 7026, 10);
+  EXPECT_NEAR(static_cast<double>(job.storage().interval_steps) * job.step_s, 7026, 10);
 }
 
 std::string refusal(const Json& document) {

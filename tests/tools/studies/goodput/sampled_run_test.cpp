@@ -38,13 +38,16 @@ template <class Value>
 Mean mean_of(const Job& job, const RunLength& length, int runs, const Value& value) {
   double sum = 0.0;
   double squares = 0.0;
-  for (int i = 0; i < runs; ++i) {
-    const double one = value(sampled_run(job, length, 7, static_cast<std::uint64_t>(i)));
+  const int pairs = runs / 2;  // antithetic partners depend on each other
+  for (int i = 0; i < pairs; ++i) {
+    const auto run = static_cast<std::uint64_t>(2 * i);
+    const double one =
+        (value(sampled_run(job, length, 7, run)) + value(sampled_run(job, length, 7, run + 1))) / 2;
     sum += one;
     squares += one * one;
   }
-  const double mean = sum / runs;
-  return {mean, std::sqrt((squares / runs - mean * mean) / (runs - 1))};
+  const double mean = sum / pairs;
+  return {mean, std::sqrt((squares / pairs - mean * mean) / (pairs - 1))};
 }
 
 // A segment of the closed form, as a job of `segments` of them.
@@ -55,9 +58,9 @@ constexpr int kSegments = 50;
 
 Job job_of(const SegmentCase& one, double rate_factor = 1.0) {
   Job job = failing_job(one.mtbf / rate_factor);
-  job.interval_steps = std::llround(one.interval);
-  job.stall_s = one.stall;
-  job.write_s = one.write;
+  job.storage().interval_steps = std::llround(one.interval);
+  job.storage().stall_s = one.stall;
+  job.storage().write_s = one.write;
   job.start_s = one.restart;
   return job;
 }
@@ -123,9 +126,9 @@ TEST(SampledRun, WithAWrongRateFailsThatTest) {
 // 1000 + 10 x 10 + 30 = 1130 s.
 TEST(SampledRun, WithoutFailuresIsWorkAndCheckpoints) {
   Job job = failing_job(kNever);
-  job.interval_steps = 100;
-  job.stall_s = 10;
-  job.write_s = 30;
+  job.storage().interval_steps = 100;
+  job.storage().stall_s = 10;
+  job.storage().write_s = 30;
   const SampledRun run = sampled_run(job, {.steps = 1000}, 0, 0);
   EXPECT_DOUBLE_EQ(run.wall_s, 1130);
   EXPECT_DOUBLE_EQ(run.phase(RunPhase::Productive), 1000);
@@ -144,7 +147,7 @@ std::vector<Job> jobs_of_all_kinds() {
       for (const std::int64_t spares : {0, 2}) {
         Job job = failing_job(3000);
         job.causes[0].weibull_shape = shape;
-        job.causes[0].replaces_node = true;
+        job.causes[0].nodes = 1;
         job.causes[0].detect_s = 20;
         job.causes[0].diagnose_s = 30;
         job.causes.push_back({.name = "flap",
@@ -153,19 +156,19 @@ std::vector<Job> jobs_of_all_kinds() {
                               .duration_s = 5,
                               .give_up_s = 20});
         job.causes.push_back({.name = "planned", .kind = FailureKind::Planned, .rate = 1e-4});
-        job.interval_steps = 100;
-        job.stall_s = 3;
-        job.write_s = 40;
+        job.storage().interval_steps = 100;
+        job.storage().stall_s = 3;
+        job.storage().write_s = 40;
         job.start_s = 60;
         job.communicator_init_s = 10;
-        job.load_s = 30;
+        job.storage().load_s = 30;
         job.warm_up_s = 15;
         job.spares = {.nodes = spares, .replace_s = 25, .repair_s = 20000};
         job.policy = policy;
         job.replicas = 8;
         job.nodes_per_replica = 1;
-        job.step_with_fewer = [](std::int64_t lost) {
-          return 1.0 - 0.001 * static_cast<double>(lost);
+        job.step_in = [](const JobState& state) {
+          return 1.0 - 0.001 * static_cast<double>(state.replicas_lost);
         };
         jobs.push_back(job);
       }
@@ -192,7 +195,7 @@ TEST(SampledRun, PhasesAddUpToTheWallTime) {
 // replicas: the step with fewer is not asked for.
 TEST(SampledRun, MayEndWhileItWaitsForANode) {
   Job job = failing_job(1000);
-  job.causes[0].replaces_node = true;
+  job.causes[0].nodes = 1;
   job.spares.repair_s = 1e9;
   const SampledRun run = sampled_run(job, {.wall_s = 1e5}, 0, 0);
   EXPECT_GT(run.phase(RunPhase::Replace), 0.5e5);
@@ -213,7 +216,7 @@ TEST(SampledRun, IsTheSameForTheSameSeed) {
 // Failures in 1e6 s, one per 1000 s, are Poisson with mean 1000 whatever the job does meanwhile.
 TEST(SampledRun, CountsInterruptionsAtTheirRate) {
   Job job = failing_job(1000);
-  job.interval_steps = 10;
+  job.storage().interval_steps = 10;
   job.start_s = 500;
   const Mean count = mean_of(job, {.wall_s = 1e6}, 100, [](const SampledRun& run) {
     return static_cast<double>(run.interruptions[0]);
@@ -228,7 +231,7 @@ TEST(SampledRun, CountsInterruptionsAtTheirRate) {
 TEST(SampledRun, HasClustersOfFailuresWithASmallWeibullShape) {
   Job job = failing_job(1000);
   job.causes[0].weibull_shape = 0.5;
-  job.interval_steps = 10;
+  job.storage().interval_steps = 10;
   const int runs = 400;
   const Mean count = mean_of(job, {.wall_s = 1e6}, runs, [](const SampledRun& run) {
     return static_cast<double>(run.interruptions[0]);
@@ -242,7 +245,7 @@ TEST(SampledRun, HasClustersOfFailuresWithASmallWeibullShape) {
 TEST(SampledRun, StallsForLinkFlapsAsTheClosedForm) {
   Job job;
   job.step_s = 1;
-  job.interval_steps = 1;
+  job.storage().interval_steps = 1;
   job.causes = {{.name = "flap",
                  .kind = FailureKind::Transient,
                  .rate = 1.0 / 200,
@@ -267,7 +270,7 @@ TEST(SampledRun, FindsNoSpareWithThePoissonProbability) {
        {RepairDistribution::Fixed, RepairDistribution::Exponential,
         RepairDistribution::Lognormal}) {
     Job job = failing_job(1000);
-    job.causes[0].replaces_node = true;
+    job.causes[0].nodes = 1;
     job.spares = {.nodes = 10,
                   .cold_replace_s = 0.0,
                   .repair_s = 8000.0,
@@ -285,11 +288,11 @@ TEST(SampledRun, FindsNoSpareWithThePoissonProbability) {
 // 4000 s: it works for 16/(16 + 4) of the time, independently of the others. Restarts take no time.
 TEST(SampledRun, WithFewerReplicasHasTheRateOfTheReplicasAtWork) {
   Job job = failing_job(1000);
-  job.causes[0].replaces_node = true;
+  job.causes[0].nodes = 1;
   job.spares = {.repair_s = 4000.0};
   job.policy = FailurePolicy::Elastic;
   job.replicas = 16;
-  job.step_with_fewer = [](std::int64_t) { return 1.0; };
+  job.step_in = [](const JobState&) { return 1.0; };
   const Mean steps = mean_of(job, {.wall_s = 1e6}, 60, [](const SampledRun& run) {
     return run.steps + run.phase(RunPhase::Redone);  // steps of one second
   });
@@ -300,8 +303,8 @@ TEST(SampledRun, WithFewerReplicasHasTheRateOfTheReplicasAtWork) {
 
 TEST(Goodput, StopsWhenItsMeanIsKnown) {
   Job job = failing_job(3000);
-  job.interval_steps = 300;
-  job.stall_s = 10;
+  job.storage().interval_steps = 300;
+  job.storage().stall_s = 10;
   job.start_s = 100;
   const Goodput all = goodput(job, {.length = {.wall_s = 1e6}});
   EXPECT_LE(all.goodput.half_width, 0.002 * all.goodput.mean);
@@ -314,8 +317,8 @@ TEST(Goodput, StopsWhenItsMeanIsKnown) {
 
 TEST(Goodput, IsBestNearTheExactOptimum) {
   Job job = failing_job(3000);
-  job.interval_steps = 2000;
-  job.stall_s = 10;
+  job.storage().interval_steps = 2000;
+  job.storage().stall_s = 10;
   job.start_s = 100;
   const Goodput all = goodput(job, {.length = {.wall_s = 3e6}, .runs = 50});
   const auto best = std::max_element(
@@ -330,8 +333,8 @@ TEST(Goodput, IsBestNearTheExactOptimum) {
 // s, half gains about 50/3000 of the goodput. A detection of no time gains nothing and is left out.
 TEST(Goodput, NamesWhatWouldHelp) {
   Job job = failing_job(3000);
-  job.interval_steps = 240;
-  job.stall_s = 10;
+  job.storage().interval_steps = 240;
+  job.storage().stall_s = 10;
   job.start_s = 100;
   const Goodput all = goodput(job, {.length = {.wall_s = 3e6}, .runs = 50});
   ASSERT_EQ(all.halved.size(), 4U);
@@ -352,7 +355,7 @@ TEST(SampledRun, IsTheSameOnEverySystem) {
 
 TEST(Goodput, RefusesAnIntervalLongerThanTheRun) {
   Job job = failing_job(3000);
-  job.interval_steps = 2000;
+  job.storage().interval_steps = 2000;
   EXPECT_THROW((void)goodput(job, {.length = {.wall_s = 1000}}), InputError);
 }
 

@@ -1,0 +1,140 @@
+#include "tools/studies/goodput/nodes.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace trainyard {
+
+// The first nodes of the job are lemons with their share, and the first ones that stand by too.
+Nodes::Nodes(const Job& job, const DrawsOf& draws)
+    : job_(job), draws_(draws), slots_(job.nodes()), standing_by_(job.spares.nodes) {
+  if (job.lemons.share <= 0.0) return;
+  for (std::int64_t slot = 0; slot < slots_; ++slot)
+    if (draws_.uniform() < job.lemons.share) add_lemon({.slot = slot, .failures = 0});
+  for (std::int64_t spare = 0; spare < standing_by_; ++spare)
+    if (draws_.uniform() < job.lemons.share) lemons_standing_by_.push_back(0);
+}
+
+void Nodes::add_lemon(const Lemon& lemon) {
+  const auto at = std::lower_bound(
+      lemons_.begin(), lemons_.end(), lemon,
+      [](const Lemon& one, const Lemon& other) { return one.slot < other.slot; });
+  lemons_.insert(at, lemon);
+}
+
+// The slot with `place` slots before it that are not skipped.
+std::int64_t Nodes::nth_of_others(std::int64_t place,
+                                  const std::vector<std::int64_t>& skipped) const {
+  for (const std::int64_t slot : skipped)
+    if (slot <= place) ++place;
+  return std::min(place, slots_ - 1);
+}
+
+std::vector<std::int64_t> Nodes::hit(double place, std::int64_t count) const {
+  const auto lemons = static_cast<std::int64_t>(lemons_.size());
+  const std::int64_t others = slots_ - lemons - static_cast<std::int64_t>(empty_.size());
+  const double weight =
+      static_cast<double>(others) + job_.lemons.multiple * static_cast<double>(lemons);
+  const double at = place * weight;
+  std::int64_t slot = 0;
+  if (at >= static_cast<double>(others) && lemons > 0) {
+    const double lemon = (at - static_cast<double>(others)) / job_.lemons.multiple;
+    slot = lemons_[static_cast<std::size_t>(
+                       std::min(static_cast<std::int64_t>(lemon), lemons - 1))]
+               .slot;
+  } else {
+    std::vector<std::int64_t> skipped = empty_;
+    for (const Lemon& one : lemons_) skipped.push_back(one.slot);
+    std::sort(skipped.begin(), skipped.end());
+    slot = nth_of_others(static_cast<std::int64_t>(at), skipped);
+  }
+  std::vector<std::int64_t> all;
+  const std::int64_t first = slot / count * count;
+  for (std::int64_t one = first; one < std::min(first + count, slots_); ++one)
+    if (!std::binary_search(empty_.begin(), empty_.end(), one)) all.push_back(one);
+  return all;
+}
+
+double Nodes::repair_time() {
+  const double mean = *job_.spares.repair_s;
+  switch (job_.spares.repair_distribution) {
+    case RepairDistribution::Exponential:
+      return draws_.exponential(mean);
+    case RepairDistribution::Lognormal:
+      return draws_.lognormal(mean, job_.spares.repair_sigma);
+    case RepairDistribution::Fixed:
+      break;
+  }
+  return mean;
+}
+
+// Takes a failed node out of its slot. Returns the failures of a lemon that stays one; a sound node
+// comes back for a lemon that has failed often enough.
+std::int64_t Nodes::take_out(std::int64_t slot) {
+  empty_.insert(std::upper_bound(empty_.begin(), empty_.end(), slot), slot);
+  const auto lemon = std::find_if(lemons_.begin(), lemons_.end(),
+                                  [slot](const Lemon& one) { return one.slot == slot; });
+  if (lemon == lemons_.end()) return kSound;
+  const std::int64_t failures = lemon->failures + 1;
+  lemons_.erase(lemon);
+  const std::int64_t limit = job_.lemons.evict_after;
+  return limit > 0 && failures >= limit ? kSound : failures;
+}
+
+void Nodes::lose(const std::vector<std::int64_t>& slots, double now) {
+  collect_repairs(now);
+  for (const std::int64_t slot : slots) {
+    const std::int64_t failures = take_out(slot);
+    if (job_.spares.repair_s)
+      repairs_.push({.end_s = now + repair_time(), .failures = failures});
+  }
+}
+
+void Nodes::collect_repairs(double now) {
+  while (!repairs_.empty() && repairs_.top().end_s <= now) {
+    const std::int64_t failures = repairs_.top().failures;
+    repairs_.pop();
+    if (borrowed_ > 0) {
+      --borrowed_;
+      continue;
+    }
+    ++standing_by_;
+    if (failures != kSound) lemons_standing_by_.push_back(failures);
+  }
+}
+
+double Nodes::next_repair() const { return repairs_.empty() ? kNever : repairs_.top().end_s; }
+
+void Nodes::fill_slot(std::int64_t failures) {
+  if (failures != kSound) add_lemon({.slot = empty_.front(), .failures = failures});
+  empty_.erase(empty_.begin());
+}
+
+void Nodes::replace_from_spares(std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto lemons = static_cast<double>(lemons_standing_by_.size());
+    const bool lemon =
+        lemons > 0.0 && draws_.uniform() * static_cast<double>(standing_by_) < lemons;
+    --standing_by_;
+    fill_slot(lemon ? lemons_standing_by_.back() : kSound);
+    if (lemon) lemons_standing_by_.pop_back();
+  }
+}
+
+void Nodes::replace_from_elsewhere(std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    ++borrowed_;
+    const bool lemon = job_.lemons.share > 0.0 && draws_.uniform() < job_.lemons.share;
+    fill_slot(lemon ? 0 : kSound);
+  }
+}
+
+double Nodes::failure_weight() const {
+  const double mean = 1.0 + job_.lemons.share * (job_.lemons.multiple - 1.0);
+  const double others = static_cast<double>(slots_) - static_cast<double>(lemons_.size()) -
+                        static_cast<double>(empty_.size());
+  return (others + job_.lemons.multiple * static_cast<double>(lemons_.size())) /
+         (static_cast<double>(slots_) * mean);
+}
+
+}  // namespace trainyard

@@ -1,0 +1,99 @@
+#include "tools/studies/goodput/policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+struct Place {
+  std::int64_t replica;
+  std::int64_t stage;
+  std::int64_t index;  // among the nodes of the stage
+};
+
+std::int64_t nodes_of_replica(const Job& job) {
+  return std::max<std::int64_t>(1, std::llround(job.nodes_per_replica));
+}
+
+Place place_of(const Job& job, std::int64_t slot) {
+  const std::int64_t nodes = nodes_of_replica(job);
+  const std::int64_t within = slot % nodes;
+  const std::int64_t of_stage = std::max<std::int64_t>(1, nodes / job.stages);
+  return {.replica = slot / nodes, .stage = within * job.stages / nodes, .index = within % of_stage};
+}
+
+bool has_every_twin(const Job& job, const std::vector<std::int64_t>& empty) {
+  const std::int64_t half = job.nodes() / 2;
+  std::set<std::int64_t> lost;
+  return std::ranges::all_of(empty,
+                             [&](std::int64_t slot) { return lost.insert(slot % half).second; });
+}
+
+// No two neighbours of a ring of stages are missing.
+bool has_every_neighbour(const Job& job, const std::vector<std::int64_t>& empty) {
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> lost;
+  for (const std::int64_t slot : empty) {
+    const Place place = place_of(job, slot);
+    lost.emplace(place.replica, place.index, place.stage);
+  }
+  return std::ranges::none_of(lost, [&](const auto& one) {
+    const auto& [replica, index, stage] = one;
+    return lost.contains({replica, index, (stage + 1) % job.stages});
+  });
+}
+
+// Every node of a stage has a peer in another replica.
+bool has_every_stage(const Job& job, const std::vector<std::int64_t>& empty) {
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> lost;
+  std::set<std::pair<std::int64_t, std::int64_t>> parts;
+  for (const std::int64_t slot : empty) {
+    const Place place = place_of(job, slot);
+    lost.emplace(place.stage, place.index, place.replica);
+    parts.emplace(place.stage, place.index);
+  }
+  return std::ranges::all_of(parts, [&](const auto& part) {
+    const auto begin = lost.lower_bound({part.first, part.second, 0});
+    const auto end = lost.lower_bound({part.first, part.second + 1, 0});
+    return std::distance(begin, end) < job.replicas;
+  });
+}
+
+bool has_enough_replicas(const Job& job, const std::vector<std::int64_t>& empty) {
+  std::set<std::int64_t> lost;
+  for (const std::int64_t slot : empty) lost.insert(place_of(job, slot).replica);
+  return static_cast<std::int64_t>(lost.size()) <= job.backup_replicas;
+}
+
+}  // namespace
+
+bool trains_on(FailurePolicy policy) {
+  return policy != FailurePolicy::Restart && policy != FailurePolicy::Elastic;
+}
+
+bool can_do_without(const Job& job, const std::vector<std::int64_t>& empty) {
+  switch (job.policy) {
+    case FailurePolicy::Restart:
+    case FailurePolicy::Elastic:
+      break;
+    case FailurePolicy::Mirrored:
+      return has_every_twin(job, empty);
+    case FailurePolicy::Redundant:
+      return has_every_neighbour(job, empty);
+    case FailurePolicy::Reroute:
+      return has_every_stage(job, empty);
+    case FailurePolicy::Backup:
+      return has_enough_replicas(job, empty);
+  }
+  return false;
+}
+
+std::int64_t stage_of(const Job& job, std::int64_t slot) {
+  return place_of(job, slot % job.nodes()).stage;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,24 @@
+// Which nodes a job can do without (FailurePolicy).
+//
+// Slots are numbered replica by replica, and stage by stage within a replica. Policy mirrored has
+// two copies of the whole job, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tools/studies/goodput/job.hpp"
+
+namespace trainyard {
+
+// Whether the job trains on while nodes are missing, without a restart.
+[[nodiscard]] bool trains_on(FailurePolicy policy);
+
+// Whether the job can do its steps without these slots, by a policy that trains on. A job of the
+// other policies cannot.
+[[nodiscard]] bool can_do_without(const Job& job, const std::vector<std::int64_t>& empty);
+
+// The pipeline stage of a slot. REQUIRES: each node holds one stage of one replica, or whole replicas.
+[[nodiscard]] std::int64_t stage_of(const Job& job, std::int64_t slot);
+
+}  // namespace trainyard

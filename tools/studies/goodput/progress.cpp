@@ -1,0 +1,182 @@
+#include "tools/studies/goodput/progress.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/studies/goodput/draws.hpp"
+
+namespace trainyard {
+
+namespace {
+
+std::int64_t whole_steps(Seconds every, double step_s) {
+  return std::max<std::int64_t>(1, std::llround(every.value() / step_s));
+}
+
+// Rounding must not make a step that is done look unfinished: its stalls would come twice.
+double snapped(double position) {
+  constexpr double kRounding = 1e-9;
+  const double whole = std::round(position);
+  return std::abs(position - whole) < kRounding ? whole : position;
+}
+
+}  // namespace
+
+Progress::Progress(const Job& job)
+    : job_(job), saved_(job.levels.size()), time_(job.step_s, {}, 0.0), step_s_(job.step_s) {
+  const auto add = [this](RunPhase phase, std::int64_t every_steps, double stall_s) {
+    stalls_.push_back({.every_steps = every_steps, .stall_s = stall_s});
+    phase_of_stall_.push_back(phase);
+  };
+  for (const CheckpointLevel& level : job.levels)
+    add(RunPhase::Checkpoint, level.interval_steps, level.stall_s);
+  for (const CheckpointLevel& level : job.levels)
+    if (level.drag_s > 0.0) add(RunPhase::Dragged, level.interval_steps, level.drag_s);
+  for (const PauseSettings& pause : job.pauses)
+    if (pause.every_steps > 0) add(RunPhase::Paused, pause.every_steps, pause.duration->value());
+  if (const auto& check = job.health_check)
+    add(RunPhase::Checked, whole_steps(*check->every, job.step_s), check->duration->value());
+  saved_.back().complete = Point{};
+}
+
+void Progress::begin(double step_s, double share) {
+  step_s_ = step_s;
+  share_ = share;
+  start_ = here_;
+  trained_s_ = 0.0;
+  time_ = TrainingTime(step_s, stalls_, start_.position);
+}
+
+Point Progress::point_at(double position) const {
+  const double steps = (position - start_.position) * share_;
+  const double work_s = (position - start_.position) * step_s_;
+  const double productive_s = std::min(work_s, steps * job_.step_s);
+  return {.position = position,
+          .steps = start_.steps + steps,
+          .productive_s = start_.productive_s + productive_s,
+          .degraded_s = start_.degraded_s + work_s - productive_s};
+}
+
+double Progress::last_step(double steps) const {
+  constexpr double kRounding = 1e-9;
+  if (steps == kNever) return kNever;
+  return start_.position + std::ceil((steps - start_.steps) / share_ - kRounding);
+}
+
+// The last checkpoint comes after the last step, wherever that is in its interval.
+double Progress::time_to(double steps) const {
+  const double last = last_step(steps);
+  if (last == kNever) return kNever;
+  const CheckpointLevel& storage = job_.storage();
+  return time_.before_stalls(last) + storage.stall_s + storage.write_s - trained_s_;
+}
+
+double Progress::time_to_end_of_step() const {
+  const double step = std::floor(time_.passed_by(trained_s_)) + 1.0;
+  return std::max(0.0, time_.after_stalls(step) - trained_s_);
+}
+
+std::optional<Point> Progress::latest(std::size_t level, double now) const {
+  const Saved& saved = saved_[level];
+  const CheckpointLevel& of = job_.levels[level];
+  const double written = time_.passed_by(trained_s_ - (of.write_s - of.drag_s));
+  const double position = time_.last_multiple(level, written);
+  if (position > start_.position) return point_at(position);
+  return saved.complete_at <= now ? saved.writing : saved.complete;
+}
+
+// Notes which checkpoints of the segment are complete and which are still being written.
+void Progress::note_checkpoints(double now) {
+  const double passed = time_.passed_by(trained_s_);
+  for (std::size_t level = 0; level < saved_.size(); ++level) {
+    Saved& saved = saved_[level];
+    const std::optional<Point> complete = latest(level, now);
+    const double begun = time_.last_multiple(level, passed);
+    const bool writes = begun > start_.position && begun > (complete ? complete->position : -1.0);
+    if (writes) {
+      const CheckpointLevel& of = job_.levels[level];
+      const double written_s = trained_s_ - time_.after_stalls(begun) + of.drag_s;
+      saved = {.complete = complete,
+               .writing = point_at(begun),
+               .complete_at = now + of.write_s - written_s};
+    } else if (saved.complete_at <= now || begun > start_.position) {
+      saved = {.complete = complete, .writing = {}};
+    }
+  }
+}
+
+void Progress::close(double now, double steps) {
+  const double last = last_step(steps);
+  const double most = last == kNever ? kNever : time_.before_stalls(last);
+  const TrainingTime::Split split = time_.split(std::min(trained_s_, most));
+  note_checkpoints(now);
+  here_ = point_at(snapped(split.position));
+  double rest_s = trained_s_ - (here_.position - start_.position) * step_s_;
+  for (std::size_t i = 0; i < stalls_.size(); ++i) {
+    if (phase_of_stall_[i] == RunPhase::Checkpoint) continue;
+    credit(phase_of_stall_[i], split.stalls_s[i]);
+    rest_s -= split.stalls_s[i];
+  }
+  credit(RunPhase::Checkpoint, std::max(0.0, rest_s));
+  begin(step_s_, share_);
+}
+
+void Progress::save() { saved_.back() = {.complete = here_, .writing = {}}; }
+
+void Progress::fall_back_to(const Point& point) {
+  const double lost_s =
+      here_.productive_s + here_.degraded_s - point.productive_s - point.degraded_s;
+  credit(RunPhase::Redone, lost_s);
+  here_ = point;
+  for (Saved& saved : saved_) {
+    saved.writing.reset();
+    saved.complete_at = kNever;
+    if (saved.complete && saved.complete->position > point.position) saved.complete.reset();
+  }
+  if (!saved_.back().complete) saved_.back().complete = point;
+  begin(step_s_, share_);
+}
+
+std::size_t Progress::fall_back(const std::vector<bool>& survives, double now) {
+  std::size_t best = saved_.size() - 1;
+  for (std::size_t level = saved_.size(); level-- > 0;) {
+    Saved& saved = saved_[level];
+    saved.complete = survives[level] ? latest(level, now) : std::nullopt;
+    if (saved.complete && saved.complete->position >= saved_[best].complete->position) best = level;
+  }
+  const Point point = *saved_[best].complete;
+  fall_back_to(point);
+  return best;
+}
+
+void Progress::drop_unfinished_step() {
+  const double whole = std::floor(here_.position);
+  const double share = here_.position - whole;
+  if (share <= 0.0) return;
+  const double work_s = share * step_s_;
+  const double productive_s = std::min(work_s, share * share_ * job_.step_s);
+  here_.position = whole;
+  here_.steps -= share * share_;
+  here_.productive_s -= productive_s;
+  here_.degraded_s -= work_s - productive_s;
+  credit(RunPhase::Redone, work_s);
+  begin(step_s_, share_);
+}
+
+Point Progress::stored(double now) const { return *latest(saved_.size() - 1, now); }
+
+bool Progress::keeps(const Point& point) const {
+  if (job_.kept == 0) return true;
+  const double later = (here_.position - point.position) /
+                       static_cast<double>(job_.storage().interval_steps);
+  return later < static_cast<double>(job_.kept);
+}
+
+std::array<double, kPhases> Progress::phases() const {
+  std::array<double, kPhases> all = phases_s_;
+  all[static_cast<std::size_t>(RunPhase::Productive)] = here_.productive_s;
+  all[static_cast<std::size_t>(RunPhase::Degraded)] = here_.degraded_s;
+  return all;
+}
+
+}  // namespace trainyard

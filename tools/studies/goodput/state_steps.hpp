@@ -1,0 +1,37 @@
+// The step of a job in another state, simulated by the engine: with fewer replicas, with slow parts,
+// with work for missing nodes. Each state is simulated once.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "scenarios/reader/scenario.hpp"
+#include "sim/base/memo.hpp"
+#include "tools/studies/goodput/job.hpp"
+
+namespace trainyard {
+
+class StateSteps {
+ public:
+  // REQUIRES: the memo lives as long as this.
+  StateSteps(Scenario scenario, Memo& memo);
+
+  // Seconds of a step. Throws InputError where the state cannot be simulated.
+  [[nodiscard]] double step_in(const JobState& state);
+  // The same for the whole job in which each stage computes the forward of the next one as well.
+  [[nodiscard]] double redundant_step();
+
+  [[nodiscard]] std::size_t simulated() const { return known_.size(); }
+  [[nodiscard]] std::size_t asked() const { return asked_; }
+
+ private:
+  [[nodiscard]] double simulated_step(const JobState& state);
+
+  Scenario scenario_;
+  Memo& memo_;
+  std::map<JobState, double> known_;
+  std::size_t asked_ = 0;
+};
+
+}  // namespace trainyard
