@@ -88,7 +88,7 @@ void add_goodput(CLI::App& app, Action& action) {
       ->add_option("--runs", choice->runs,
                    "Runs to sample; without it, until the goodput is known to 0.2 %")
       ->type_name("N")
-      ->check(in_range(2, 1'000'000));
+      ->check(in_range(4, 1'000'000));
   command->add_option("--seed", choice->seed, "Of the sampled failures")->type_name("N");
   add_price_option(*command, choice->price, "Of one GPU for an hour: adds the cost of the run");
   add_output_file(*command, "--json", choice->json,

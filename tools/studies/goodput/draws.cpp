@@ -1,5 +1,6 @@
 #include "tools/studies/goodput/draws.hpp"
 
+#include <algorithm>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/special_functions/gamma.hpp>
 #include <boost/random/seed_seq.hpp>
@@ -9,7 +10,7 @@ namespace trainyard {
 
 namespace {
 
-boost::random::mt19937_64 engine_of(const DrawsOf& what) {
+boost::random::taus88 engine_of(const DrawsOf& what) {
   constexpr int kHalf = 32;
   const auto low = [](std::uint64_t number) { return static_cast<std::uint32_t>(number); };
   const auto high = [](std::uint64_t number) {
@@ -18,7 +19,7 @@ boost::random::mt19937_64 engine_of(const DrawsOf& what) {
   const std::uint64_t pair = what.run / 2;
   boost::random::seed_seq words{low(what.seed), high(what.seed), low(pair), high(pair),
                                 low(what.stream)};
-  return boost::random::mt19937_64(words);
+  return boost::random::taus88(words);
 }
 
 }  // namespace
@@ -27,8 +28,10 @@ Draws::Draws(const DrawsOf& what) : engine_(engine_of(what)), antithetic_(what.r
 
 // The middle of one of 2^53 equal intervals: u and 1 - u are both such middles.
 double Draws::uniform() {
-  constexpr int kUnused = 11;
-  const double u = (static_cast<double>(engine_() >> kUnused) + 0.5) * 0x1p-53;
+  constexpr double kLowBits = 0x1p21;
+  const auto high = static_cast<double>(engine_());
+  const auto low = static_cast<double>(engine_() >> 11U);
+  const double u = (high * kLowBits + low + 0.5) * 0x1p-53;
   return antithetic_ ? 1.0 - u : u;
 }
 
@@ -50,12 +53,29 @@ double Draws::failed_trials(double probability) {
   return std::floor(std::log(uniform()) / std::log1p(-probability));
 }
 
-Arrivals::Arrivals(double rate, double weibull_shape, const DrawsOf& what)
-    : mean_(rate > 0.0 ? 1.0 / rate : kNever), shape_(weibull_shape), draws_(what) {}
+void Arrivals::add(double rate, double weibull_shape, const DrawsOf& what) {
+  causes_.push_back(
+      {.mean = rate > 0.0 ? 1.0 / rate : kNever, .shape = weibull_shape, .draws = Draws(what)});
+  next_.push_back(kNever);
+  place_.push_back(0.0);
+  draw(next_.size() - 1, 0.0, 1.0);
+}
 
-void Arrivals::draw(double now, double share) {
-  next_ = mean_ == kNever ? kNever : now + mean_ / share * draws_.weibull(shape_);
-  place_ = draws_.uniform();
+void Arrivals::draw(std::size_t cause, double now, double share) {
+  Cause& one = causes_[cause];
+  next_[cause] = one.mean == kNever ? kNever : now + one.mean / share * one.draws.weibull(one.shape);
+  place_[cause] = one.draws.uniform();
+  find_first();
+}
+
+void Arrivals::rescale(const std::vector<bool>& causes, double now, double before, double after) {
+  for (std::size_t i = 0; i < next_.size(); ++i)
+    if (causes[i] && next_[i] != kNever) next_[i] = now + (next_[i] - now) * before / after;
+  find_first();
+}
+
+void Arrivals::find_first() {
+  first_ = static_cast<std::size_t>(std::min_element(next_.begin(), next_.end()) - next_.begin());
 }
 
 }  // namespace trainyard

@@ -6,7 +6,8 @@
 //    draws.exponential(600.0);   // seconds, mean 600
 #pragma once
 
-#include <boost/random/mersenne_twister.hpp>
+#include <boost/random/taus88.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -33,33 +34,42 @@ class Draws {
   [[nodiscard]] double failed_trials(double probability);
 
  private:
-  boost::random::mt19937_64 engine_;
+  boost::random::taus88 engine_;  // of three words, since a run has a stream for each cause
   bool antithetic_;
 };
 
-// The times of one cause: a renewal process with Weibull distributed times. Each event has a place,
-// a number between 0 and 1 that says which part it hits.
+// The events of several causes. Each cause is a renewal process with Weibull distributed times and
+// random numbers of its own. An event has a place, a number between 0 and 1 that says which part it
+// hits.
 class Arrivals {
  public:
-  Arrivals(double rate, double weibull_shape, const DrawsOf& what);
+  // Events of a cause per second, with all parts at work, and the shape of the times between them.
+  void add(double rate, double weibull_shape, const DrawsOf& what);
 
-  // Draws the next event, where a share of the parts is at work. REQUIRES: share > 0.
-  void draw(double now, double share);
-  // The share of the parts at work changes.
-  void rescale(double now, double before, double after) {
-    if (next_ != kNever) next_ = now + (next_ - now) * before / after;
-  }
-  [[nodiscard]] double next() const { return next_; }
-  [[nodiscard]] double place() const { return place_; }
+  [[nodiscard]] bool empty() const { return next_.empty(); }
+  // The cause whose event is next. REQUIRES: !empty().
+  [[nodiscard]] std::size_t first() const { return first_; }
+  [[nodiscard]] double first_time() const { return empty() ? kNever : next_[first_]; }
+  [[nodiscard]] double place(std::size_t cause) const { return place_[cause]; }
+  // Draws the next event of a cause, where a share of its parts is at work. REQUIRES: share > 0.
+  void draw(std::size_t cause, double now, double share);
+  // The share of the parts of some causes that are at work changes.
+  void rescale(const std::vector<bool>& causes, double now, double before, double after);
   // For what else is random about an event.
-  [[nodiscard]] Draws& draws() { return draws_; }
+  [[nodiscard]] Draws& draws(std::size_t cause) { return causes_[cause].draws; }
 
  private:
-  double mean_;
-  double shape_;
-  Draws draws_;
-  double next_ = kNever;
-  double place_ = 0.0;
+  struct Cause {
+    double mean;
+    double shape;
+    Draws draws;
+  };
+  void find_first();
+
+  std::vector<Cause> causes_;
+  std::vector<double> next_;
+  std::vector<double> place_;
+  std::size_t first_ = 0;
 };
 
 }  // namespace trainyard

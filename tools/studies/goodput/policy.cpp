@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -90,6 +91,15 @@ bool can_do_without(const Job& job, const std::vector<std::int64_t>& empty) {
       return has_enough_replicas(job, empty);
   }
   return false;
+}
+
+bool copies_survive(std::int64_t copies, std::int64_t nodes,
+                    const std::vector<std::int64_t>& slots) {
+  if (copies == 0) return true;
+  const std::int64_t parts = std::max<std::int64_t>(1, nodes / copies);
+  std::map<std::int64_t, std::int64_t> lost;
+  return std::ranges::all_of(slots,
+                             [&](std::int64_t slot) { return ++lost[slot % parts] < copies; });
 }
 
 std::int64_t stage_of(const Job& job, std::int64_t slot) {

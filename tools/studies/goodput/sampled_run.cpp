@@ -105,7 +105,8 @@ class Run {
   RunLength length_;
   SampledRun run_;
   std::vector<RunEvent>* events_;
-  std::vector<Arrivals> arrivals_;
+  Arrivals arrivals_;
+  std::vector<bool> of_parts_;  // by cause
   Draws queue_draws_;
   Nodes nodes_;
   Progress progress_;
@@ -150,9 +151,8 @@ Run::Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint6
   run_.interruptions.resize(job.causes.size());
   for (std::size_t i = 0; i < job.causes.size(); ++i) {
     const InterruptionCause& cause = job.causes[i];
-    arrivals_.emplace_back(cause.rate, cause.weibull_shape,
-                           DrawsOf{.seed = seed, .run = index, .stream = i});
-    arrivals_.back().draw(0.0, 1.0);
+    arrivals_.add(cause.rate, cause.weibull_shape, {.seed = seed, .run = index, .stream = i});
+    of_parts_.push_back(cause.of_parts);
   }
   for (std::size_t i = 0; i < job.pauses.size(); ++i)
     if (job.pauses[i].every) pause_at_[i] = job.pauses[i].every->value();
@@ -195,8 +195,7 @@ double Run::share_of_parts(const JobState& state) const {
 
 void Run::rescale(double share) {
   if (share == part_share_) return;
-  for (std::size_t i = 0; i < arrivals_.size(); ++i)
-    if (job_.causes[i].of_parts) arrivals_[i].rescale(now_, part_share_, share);
+  arrivals_.rescale(of_parts_, now_, part_share_, share);
   part_share_ = share;
 }
 
@@ -220,8 +219,8 @@ void Run::begin_segment() {
 
 void Run::take(std::size_t cause) {
   ++run_.interruptions[cause];
-  place_ = arrivals_[cause].place();
-  arrivals_[cause].draw(now_, job_.causes[cause].of_parts ? part_share_ : 1.0);
+  place_ = arrivals_.place(cause);
+  arrivals_.draw(cause, now_, of_parts_[cause] ? part_share_ : 1.0);
 }
 
 void Run::note(RunPhase phase, double begin_s) {
@@ -242,10 +241,9 @@ std::optional<Run::Stop> Run::wait(RunPhase phase, double duration_s) {
     now_ = until;
   };
   while (!ended_) {
-    const auto first = std::ranges::min_element(arrivals_, {}, &Arrivals::next);
-    if (first == arrivals_.end() || first->next() >= end) break;
-    const auto cause = static_cast<std::size_t>(first - arrivals_.begin());
-    pass(first->next());
+    if (arrivals_.first_time() >= end) break;
+    const std::size_t cause = arrivals_.first();
+    pass(arrivals_.first_time());
     take(cause);
     // A part can become slow; others than failures have no effect on a job that does not train.
     if (job_.causes[cause].kind == FailureKind::Degrading) slow_down(cause);
@@ -277,27 +275,14 @@ void Run::lose(const std::vector<std::int64_t>& slots) {
   run_.nodes_lost += count;
   run_.without_spare += std::max<std::int64_t>(0, count - spares);
   nodes_.lose(slots, now_);
-  emptied_.insert(emptied_.end(), slots.begin(), slots.end());
-}
-
-// Nodes that hold the same part are as far from each other as they can be.
-bool survives(const CheckpointLevel& level, std::int64_t nodes,
-              const std::vector<std::int64_t>& emptied) {
-  if (level.copies == 0 || emptied.empty()) return true;
-  const std::int64_t groups = std::max<std::int64_t>(1, nodes / level.copies);
-  std::vector<std::int64_t> lost;
-  for (const std::int64_t slot : emptied) lost.push_back(slot);
-  std::ranges::sort(lost);
-  lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
-  for (std::int64_t& slot : lost) slot %= groups;
-  return std::ranges::none_of(
-      lost, [&](std::int64_t group) { return std::ranges::count(lost, group) >= level.copies; });
+  for (const std::int64_t slot : slots)
+    if (std::ranges::find(emptied_, slot) == emptied_.end()) emptied_.push_back(slot);
 }
 
 void Run::fall_back() {
   std::vector<bool> whole;
   for (const CheckpointLevel& level : job_.levels)
-    whole.push_back(survives(level, job_.nodes(), emptied_));
+    whole.push_back(copies_survive(level.copies, job_.nodes(), emptied_));
   const std::size_t level = progress_.fall_back(whole, now_);
   load_s_ = job_.levels[level].load_s;
   if (level + 1 < job_.levels.size()) ++run_.restored_near;
@@ -341,7 +326,7 @@ double Run::found_after(std::size_t cause) {
   double after_s = job_.causes[cause].detect_s;
   if (!job_.health_check) return after_s;
   const HealthCheckSettings& check = *job_.health_check;
-  Draws& draws = arrivals_[cause].draws();
+  Draws& draws = arrivals_.draws(cause);
   const double until_next = draws.uniform();
   const double intervals = until_next + draws.failed_trials(check.coverage);
   return std::min(after_s, intervals * check.every->value());
@@ -352,7 +337,7 @@ void Run::slow_down(std::size_t cause) {
   const std::vector<std::int64_t> slots = nodes_.hit(place_, 1);
   if (slots.empty()) return;
   const double lasts =
-      one.duration_s == kNever ? kNever : arrivals_[cause].draws().exponential(one.duration_s);
+      one.duration_s == kNever ? kNever : arrivals_.draws(cause).exponential(one.duration_s);
   slow_.push_back({.cause = cause,
                    .slot = slots.front(),
                    .recovers_at = now_ + lasts,
@@ -386,8 +371,7 @@ Run::Next Run::next() const {
     offer(slow_[i].found_at, What::PartFound, i);
   }
   for (std::size_t i = 0; i < errors_.size(); ++i) offer(errors_[i].found_at, What::ErrorFound, i);
-  for (std::size_t i = 0; i < arrivals_.size(); ++i)
-    offer(arrivals_[i].next(), What::Interruption, i);
+  if (!arrivals_.empty()) offer(arrivals_.first_time(), What::Interruption, arrivals_.first());
   return first;
 }
 
@@ -459,7 +443,7 @@ std::optional<Run::Stop> Run::interrupted_by(std::size_t cause) {
 // The job waits, and its step with it. It stops if the cause lasts too long, or if something fails meanwhile.
 std::optional<Run::Stop> Run::stalled_by(std::size_t cause) {
   const InterruptionCause& one = job_.causes[cause];
-  const double lasts = arrivals_[cause].draws().exponential(one.duration_s);
+  const double lasts = arrivals_.draws(cause).exponential(one.duration_s);
   note(RunPhase::Productive, trained_from_);
   const std::optional<Stop> failed = wait(RunPhase::Stalled, std::min(lasts, one.give_up_s));
   if (failed) return failed;
