@@ -27,7 +27,17 @@ enum class FailureKind : std::uint8_t { Fatal, Transient, Planned, Degrading, Si
 
 // The part that fails. A GPU has its memory and its NVLink ports, a node its host, disks and power
 // supplies. A job has one part "storage" and one part "job".
-enum class FailingComponent : std::uint8_t { Gpu, Nic, Cable, Node, Leaf, Spine, Rack, Storage, Job };
+enum class FailingComponent : std::uint8_t {
+  Gpu,
+  Nic,
+  Cable,
+  Node,
+  Leaf,
+  Spine,
+  Rack,
+  Storage,
+  Job
+};
 
 // What a job does without a failed node. Restart: it waits for another node. Elastic: it starts again
 // with fewer replicas and a smaller global batch. The others go on without a restart as long as they
@@ -58,7 +68,7 @@ struct FailureProcess {
   std::optional<Seconds> diagnose = {};  //
   // Mean, exponentially distributed: of a transient failure, and until a slow part recovers.
   std::optional<Seconds> duration = {};
-  std::optional<Seconds> give_up = {};   // transient: a longer one stops the job
+  std::optional<Seconds> give_up = {};  // transient: a longer one stops the job
   std::string source = {};
 
   [[nodiscard]] double rate_per_component_s() const {
@@ -93,13 +103,13 @@ struct CheckpointSettings {
   std::optional<BytesPerSecond> node_rate = {};  // of each node that writes or reads
   bool one_replica_writes = false;               // not all of them, each a share
   std::optional<Seconds> metadata = {};          // of the file system, for each checkpoint
-  std::optional<Seconds> stall = {};  // that training stops for each checkpoint
-  std::optional<Seconds> write = {};  // after the stall, beside training
-  std::optional<Seconds> drag = {};   // by which that write delays training
+  std::optional<Seconds> stall = {};             // that training stops for each checkpoint
+  std::optional<Seconds> write = {};             // after the stall, beside training
+  std::optional<Seconds> drag = {};              // by which that write delays training
   std::optional<Seconds> load = {};
-  std::optional<Seconds> interval = {};  // between checkpoints; nothing: the optimum
-  std::int64_t interval_steps = 0;       // the same in steps; 0: not given
-  std::int64_t kept = 0;                 // checkpoints that storage keeps; 0: all
+  std::optional<Seconds> interval = {};   // between checkpoints; nothing: the optimum
+  std::int64_t interval_steps = 0;        // the same in steps; 0: not given
+  std::int64_t kept = 0;                  // checkpoints that storage keeps; 0: all
   std::vector<NearCheckpoint> near = {};  // the quickest first
   std::string source = {};
   bool operator==(const CheckpointSettings&) const = default;
@@ -150,9 +160,9 @@ struct LemonSettings {
 // A pause that is no failure. Exactly one of the three intervals is given.
 struct PauseSettings {
   std::string cause = {};
-  std::int64_t every_steps = 0;        // the job stays: evaluation, a generation of samples
-  std::optional<Seconds> every = {};   // on the calendar; the job stops: maintenance
-  std::optional<Seconds> limit = {};   // after its start, the job stops: its time limit
+  std::int64_t every_steps = 0;       // the job stays: evaluation, a generation of samples
+  std::optional<Seconds> every = {};  // on the calendar; the job stops: maintenance
+  std::optional<Seconds> limit = {};  // after its start, the job stops: its time limit
   std::optional<Seconds> duration = {};
   std::string source = {};
   bool operator==(const PauseSettings&) const = default;
@@ -171,6 +181,7 @@ struct Reliability {
   std::string title = {};
   std::string source = {};
   std::vector<FailureProcess> failures = {};
+  double rate_factor = 1.0;  // on the rates of all failures
   LemonSettings lemons = {};
   CheckpointSettings checkpoint = {};
   RecoverySettings recovery = {};

@@ -184,8 +184,7 @@ using R = RecoverySettings;
 const Field<R> kRecovery[] = {
     {"detect", "time from a failure to its detection", OptionalTime<R>{&R::detect}},
     {"diagnose", "time to find what to replace", OptionalTime<R>{&R::diagnose}},
-    {"queue", "mean wait for the scheduler, exponentially distributed",
-     OptionalTime<R>{&R::queue}},
+    {"queue", "mean wait for the scheduler, exponentially distributed", OptionalTime<R>{&R::queue}},
     {"start", "time to start the processes", OptionalTime<R>{&R::start}},
     {"communicator_init", "time to initialise the communicators",
      OptionalTime<R>{&R::communicator_init}},
@@ -220,8 +219,9 @@ const Field<S> kSpares[] = {
 using L = LemonSettings;
 const Field<L> kLemons[] = {
     {"share", "of the nodes, those that fail more often", Real<L>{&L::share, 0.0, 1.0}},
-    {"multiple", "rate of their failures over that of the others; the rates of the failures are "
-                 "means over all nodes",
+    {"multiple",
+     "rate of their failures over that of the others; the rates of the failures are "
+     "means over all nodes",
      Real<L>{&L::multiple, 1.0, 1e6}},
     {"evict_after", "failures after which a sound node takes its place; 0: never",
      Whole<L>{&L::evict_after, 0}},
@@ -292,6 +292,8 @@ const Field<Reliability> kReliability[] = {
     {"source", "where its figures come from", Text<Reliability>{&Reliability::source}},
     {"failures", "causes of interruptions with their counts",
      Own<Reliability>{read_failures, write_failures}},
+    {"rate_factor", "factor on the rates of all failures",
+     Real<Reliability>{&Reliability::rate_factor, 0.0, 1e9}},
     {"lemons", "nodes that fail more often than the others",
      part<&Reliability::lemons, L, kLemons>()},
     {"checkpoint", "how checkpoints are written and read",
@@ -424,7 +426,8 @@ void check_hidden_failure(const Check& check, std::size_t index, const FailurePr
 void check_pauses(const Check& check, const Reliability& all) {
   for (std::size_t i = 0; i < all.pauses.size(); ++i) {
     const PauseSettings& pause = all.pauses[i];
-    const int given = (pause.every_steps > 0 ? 1 : 0) + (pause.every ? 1 : 0) + (pause.limit ? 1 : 0);
+    const int given =
+        (pause.every_steps > 0 ? 1 : 0) + (pause.every ? 1 : 0) + (pause.limit ? 1 : 0);
     const std::string at = fmt::format("/reliability/pauses/{}", i);
     if (given != 1)
       check.file.report(at, fmt::format("{} intervals are given", given),

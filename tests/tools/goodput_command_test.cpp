@@ -33,12 +33,12 @@ TEST(GoodputCommand, WritesPhasesThatAddUpToTheWallTime) {
   const Scratch scratch;
   const Outcome run = scratch.sh(kGoodput + "--days 30 --price 2 --json a.json --csv a.csv");
   ASSERT_EQ(run.exit, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("Not simulated: failures of several nodes at once"));
+  EXPECT_THAT(run.out, HasSubstr("Not simulated: preemption by other jobs"));
   EXPECT_THAT(run.out, HasSubstr("NOT GIVEN, so without time: warm_up"));
   const Json json = Json::parse(scratch.read("a.json"));
   double sum = 0.0;
   for (const auto& [name, time_s] : json["phases_s"].items()) sum += time_s.get<double>();
-  EXPECT_EQ(json["phases_s"].size(), 12U);
+  EXPECT_EQ(json["phases_s"].size(), 17U);
   EXPECT_NEAR(sum, 30 * 86400.0, 1e-6);
   EXPECT_NEAR(json["phases_s"]["productive"].get<double>() / sum, json["goodput"]["mean"], 1e-9);
   // 16 GPUs for 30 days are 11 520 GPU-hours; each costs 2.
@@ -58,6 +58,49 @@ TEST(GoodputCommand, TakesTokensInPlaceOfDays) {
     return json["wall_s"]["mean"].get<double>();
   };
   EXPECT_NEAR(wall("2e11") / wall("1e11"), 2.0, 0.02);
+}
+
+// The first alternative is the job itself; a spare node helps, and its GPUs count.
+TEST(GoodputCommand, ComparesAlternativesOnTheSameFailures) {
+  const Scratch scratch;
+  const Outcome run = scratch.sh(
+      "trainyard goodput scenarios/goodput/llama3_8b_64xh100.json --days 60 --runs 40 "
+      "--versus 'one spare: reliability.spares.nodes=1' --versus reliability.policy=elastic "
+      "--json a.json");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const Json all = Json::parse(scratch.read("a.json"))["alternatives"];
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[0]["gain"]["mean"], 0.0);
+  EXPECT_EQ(all[1]["name"], "one spare");
+  EXPECT_EQ(all[1]["gpus"], 72);
+  EXPECT_GT(all[1]["gain"]["mean"], all[1]["gain"]["half_width_95"]);
+  EXPECT_EQ(all[2]["name"], "reliability.policy=elastic");
+  EXPECT_GT(all[2]["tokens_per_gpu_hour"], all[0]["tokens_per_gpu_hour"]);
+}
+
+TEST(GoodputCommand, RefusesAlternativesWithOtherFailures) {
+  const Scratch scratch;
+  const Outcome run = scratch.sh(
+      "trainyard goodput scenarios/goodput/llama3_8b_64xh100.json --days 60 --runs 40 "
+      "--versus reliability.failures=[]");
+  EXPECT_EQ(run.exit, 2);
+  EXPECT_THAT(run.err, HasSubstr("other causes of failures"));
+}
+
+// The events of a run fill its calendar, in the CSV as in the trace, where a second is a day.
+TEST(GoodputCommand, WritesOneRunAsEvents) {
+  const Scratch scratch;
+  const Outcome run =
+      scratch.sh(kGoodput + "--days 30 --html a.html --trace a.json --events a.csv");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const Json events = Json::parse(scratch.read("a.json"))["traceEvents"];
+  const auto lines = test::lines_of(scratch.read("a.csv"));
+  EXPECT_EQ(lines.size(), events.size());  // a heading, and a name of the process
+  EXPECT_EQ(lines[0], "begin_s,duration_s,phase,cause");
+  double sum = 0.0;
+  for (const Json& event : events) sum += event.value("dur", 0.0);
+  EXPECT_NEAR(sum, 30e6, 1.0);
+  EXPECT_THAT(scratch.read("a.html"), HasSubstr("calendar of a run"));
 }
 
 }  // namespace

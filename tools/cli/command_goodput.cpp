@@ -2,6 +2,7 @@
 // restarts, and where its time goes.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -20,7 +21,8 @@ namespace {
 
 struct GoodputChoice {
   ScenarioChoice scenario;
-  std::string preset, json, csv;
+  std::string preset, json, csv, html, trace, events;
+  std::vector<std::string> versus;
   double days = 0.0, tokens = 0.0, price = 0.0;
   std::size_t runs = 0;
   std::uint64_t seed = 0;
@@ -32,39 +34,96 @@ RunLength length_of(const GoodputChoice& choice, const Job& job) {
   return {.steps = std::ceil(choice.tokens / job.tokens_per_step)};
 }
 
+GoodputOptions options_of(const Scenario& scenario, const Job& job, const GoodputChoice& choice) {
+  return {.file = scenario.file,
+          .length = length_of(choice, job),
+          .seed = choice.seed,
+          .runs = choice.runs};
+}
+
 Goodput sampled(const Scenario& scenario, const Job& job, const GoodputChoice& choice) {
   Progress progress("sampling");
   const Interrupt interrupt;
-  return goodput(job, {.file = scenario.file,
-                       .length = length_of(choice, job),
-                       .seed = choice.seed,
-                       .runs = choice.runs,
-                       .progress = [&](double fraction) { progress.show(fraction); },
-                       .end = [&] { return interrupt.pending_interrupt(); }});
+  GoodputOptions options = options_of(scenario, job, choice);
+  options.progress = [&](double fraction) { progress.show(fraction); };
+  options.end = [&] { return interrupt.pending_interrupt(); };
+  return goodput(job, options);
+}
+
+Scenario read_with(const GoodputChoice& choice, const std::string& changes) {
+  ScenarioChoice chosen = choice.scenario;
+  if (!choice.preset.empty())
+    chosen.sets.insert(chosen.sets.begin(), "reliability.preset=" + choice.preset);
+  for (std::size_t at = 0; at < changes.size();) {
+    const std::size_t end = std::min(changes.find(',', at), changes.size());
+    chosen.sets.push_back(changes.substr(at, end - at));
+    at = end + 1;
+  }
+  return read(chosen);
+}
+
+// "NAME: PATH=VALUE,PATH=VALUE", or the changes alone, which are then the name as well.
+struct Versus {
+  std::string name;
+  std::string changes;
+};
+Versus versus_of(const std::string& text) {
+  const std::size_t colon = text.find(": ");
+  if (colon == std::string::npos || text.find('=') < colon) return {.name = text, .changes = text};
+  return {.name = text.substr(0, colon), .changes = text.substr(colon + 2)};
+}
+
+// The job itself, and the others.
+std::vector<NamedJob> jobs_of(const GoodputChoice& choice, const Job& job, Memo& memo) {
+  if (choice.versus.empty()) return {};
+  std::vector<NamedJob> jobs{{"as described", job}};
+  for (const std::string& text : choice.versus) {
+    const Versus one = versus_of(text);
+    jobs.push_back({one.name, job_of(read_with(choice, one.changes), memo)});
+    if (jobs.back().job.causes.size() != job.causes.size())
+      throw InputError(
+          Problem{.file = {},
+                  .pointer = {},
+                  .problem = fmt::format("--versus {} has other causes of failures", one.name),
+                  .hint = "alternatives are compared on the same failures: change "
+                          "something else, or run goodput twice"});
+  }
+  return jobs;
+}
+
+void write_outputs(const GoodputChoice& choice, const GoodputReport& report) {
+  if (!choice.json.empty()) write_file(choice.json, to_text(goodput_json(report)));
+  if (!choice.csv.empty()) write_file(choice.csv, goodput_csv(report));
+  if (choice.html.empty() && choice.trace.empty() && choice.events.empty()) return;
+  std::vector<RunEvent> events;
+  (void)sampled_run(report.job, report.length, choice.seed, 0, &events);
+  if (!choice.html.empty()) write_file(choice.html, goodput_page(report, events));
+  if (!choice.trace.empty()) write_file(choice.trace, events_trace(events).dump());
+  if (!choice.events.empty()) write_file(choice.events, events_csv(events));
 }
 
 Exit goodput(const GoodputChoice& choice) {
-  refuse_unwritable(choice.json);
-  refuse_unwritable(choice.csv);
+  for (const std::string* file :
+       {&choice.json, &choice.csv, &choice.html, &choice.trace, &choice.events})
+    refuse_unwritable(*file);
   if ((choice.days > 0.0) == (choice.tokens > 0.0))
     throw InputError(Problem{.file = {},
                              .pointer = {},
                              .problem = "how long is the run?",
                              .hint = "give either --days or --tokens"});
-  ScenarioChoice chosen = choice.scenario;
-  if (!choice.preset.empty())
-    chosen.sets.insert(chosen.sets.begin(), "reliability.preset=" + choice.preset);
-  const Scenario scenario = read(chosen);
+  const Scenario scenario = read_with(choice, "");
   Memo memo;
   const Job job = job_of(scenario, memo);
+  const std::vector<NamedJob> jobs = jobs_of(choice, job, memo);
   const Goodput result = sampled(scenario, job, choice);
   GoodputReport report{.title = scenario.description.empty() ? scenario.file : scenario.description,
                        .job = job,
                        .result = result,
                        .length = length_of(choice, job)};
   if (choice.price > 0.0) report.price_per_gpu_hour = choice.price;
-  if (!choice.json.empty()) write_file(choice.json, to_text(goodput_json(report)));
-  if (!choice.csv.empty()) write_file(choice.csv, goodput_csv(report));
+  if (!jobs.empty())
+    report.alternatives = alternatives(jobs, result.runs, options_of(scenario, job, choice));
+  write_outputs(choice, report);
   say("{}", goodput_text(report));
   return Exit::Fine;
 }
@@ -94,6 +153,17 @@ void add_goodput(CLI::App& app, Action& action) {
   add_output_file(*command, "--json", choice->json,
                   "Write summaries, phases, causes and the curve over intervals as JSON");
   add_output_file(*command, "--csv", choice->csv, "Write every sampled run as CSV");
+  add_output_file(*command, "--html", choice->html,
+                  "Write a page with charts and the calendar of one run");
+  add_output_file(*command, "--trace", choice->trace,
+                  "Write one run as a Chrome trace in which a second is a day");
+  add_output_file(*command, "--events", choice->events, "Write what happens in one run as CSV");
+  command
+      ->add_option("--versus", choice->versus,
+                   "Compare with the same job changed, on the same failures, such as "
+                   "'elastic: reliability.policy=elastic,reliability.spares.nodes=0'")
+      ->type_name("NAME:PATH=VALUE")
+      ->take_all();
   command->footer(
       "Example:\n"
       "  trainyard goodput scenarios/llama3/llama3_70b_64xh100.json --preset llama3 --days 30 "

@@ -63,7 +63,8 @@ void Arrivals::add(double rate, double weibull_shape, const DrawsOf& what) {
 
 void Arrivals::draw(std::size_t cause, double now, double share) {
   Cause& one = causes_[cause];
-  next_[cause] = one.mean == kNever ? kNever : now + one.mean / share * one.draws.weibull(one.shape);
+  next_[cause] =
+      one.mean == kNever ? kNever : now + one.mean / share * one.draws.weibull(one.shape);
   place_[cause] = one.draws.uniform();
   find_first();
 }

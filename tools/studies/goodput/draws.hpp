@@ -26,9 +26,9 @@ class Draws {
  public:
   explicit Draws(const DrawsOf& what);
 
-  [[nodiscard]] double uniform();                       // between 0 and 1, both excluded
-  [[nodiscard]] double exponential(double mean);        //
-  [[nodiscard]] double weibull(double shape);           // mean 1
+  [[nodiscard]] double uniform();                             // between 0 and 1, both excluded
+  [[nodiscard]] double exponential(double mean);              //
+  [[nodiscard]] double weibull(double shape);                 // mean 1
   [[nodiscard]] double lognormal(double mean, double sigma);  // sigma of the logarithm
   // The number of failed trials before the first success of the given probability.
   [[nodiscard]] double failed_trials(double probability);

@@ -253,6 +253,31 @@ Summary summary(std::vector<double> values) {
           .p90 = quantile(values, 0.9)};
 }
 
+std::vector<Alternative> alternatives(const std::vector<NamedJob>& jobs,
+                                      const std::vector<SampledRun>& first,
+                                      const GoodputOptions& options) {
+  GoodputOptions same = options;
+  same.runs = first.size();
+  std::vector<Alternative> all;
+  for (const NamedJob& one : jobs) {
+    check_length(one.job, options);
+    const std::vector<SampledRun> runs = all.empty() ? first : sampled_runs(one.job, same);
+    std::vector<double> gains;
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      gains.push_back(goodput_of(runs[i]) - goodput_of(first[i]));
+    const Summary known = summary(values_of(runs, goodput_of));
+    constexpr double kSecondsPerHour = 3600.0;
+    const double tokens_per_s = known.mean * one.job.tokens_per_step / one.job.step_s;
+    all.push_back({.name = one.name,
+                   .goodput = known,
+                   .gain = summary(gains),
+                   .gpus = one.job.gpus,
+                   .tokens_per_gpu_hour =
+                       tokens_per_s * kSecondsPerHour / static_cast<double>(one.job.gpus)});
+  }
+  return all;
+}
+
 Goodput goodput(const Job& job, const GoodputOptions& options) {
   check_length(job, options);
   Goodput all;

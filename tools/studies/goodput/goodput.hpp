@@ -68,6 +68,24 @@ struct Goodput {
   std::vector<IntervalPoint> intervals;    // in increasing order
 };
 
+// Another job on the same failures, against the first of a list.
+struct Alternative {
+  std::string name;
+  Summary goodput;
+  Summary gain;  // in goodput, run by run
+  std::int64_t gpus = 0;
+  double tokens_per_gpu_hour = 0.0;
+};
+struct NamedJob {
+  std::string name;
+  Job job;
+};
+// As many runs of each job as of the first. REQUIRES: the jobs have the same causes, in the same
+// order.
+[[nodiscard]] std::vector<Alternative> alternatives(const std::vector<NamedJob>& jobs,
+                                                    const std::vector<SampledRun>& first,
+                                                    const GoodputOptions& options);
+
 // Throws InputError if the interval between checkpoints is longer than the run.
 [[nodiscard]] Goodput goodput(const Job& job, const GoodputOptions& options);
 

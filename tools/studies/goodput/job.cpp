@@ -53,12 +53,12 @@ std::int64_t nodes_taken(const FailureProcess& failure, const Scenario& scenario
 InterruptionCause cause_of(const FailureProcess& failure, const Scenario& scenario) {
   const Reliability& all = *scenario.reliability;
   const bool lasts = failure.kind == FailureKind::Degrading;
-  const bool of_parts = failure.component != FailingComponent::Job &&
-                        failure.component != FailingComponent::Storage;
+  const bool of_parts =
+      failure.component != FailingComponent::Job && failure.component != FailingComponent::Storage;
   InterruptionCause cause{
       .name = failure.cause,
       .kind = failure.kind,
-      .rate = failure.rate_per_component_s() *
+      .rate = all.rate_factor * failure.rate_per_component_s() *
               component_count(scenario.cluster, failure.component, all.nodes_per_rack),
       .weibull_shape = failure.weibull_shape,
       .of_parts = of_parts,
@@ -102,10 +102,11 @@ double storage_time(const Scenario& scenario, double bytes,
 CheckpointLevel storage_level(const Scenario& scenario, double bytes) {
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
   const double write_s = storage_time(scenario, bytes, checkpoint.write_rate);
-  return {.stall_s = seconds_or(checkpoint.stall, write_s),
-          .write_s = seconds_or(checkpoint.write, checkpoint.stall ? write_s : 0.0),
-          .drag_s = seconds_or(checkpoint.drag, 0.0),
-          .load_s = seconds_or(checkpoint.load, storage_time(scenario, bytes, checkpoint.read_rate))};
+  return {
+      .stall_s = seconds_or(checkpoint.stall, write_s),
+      .write_s = seconds_or(checkpoint.write, checkpoint.stall ? write_s : 0.0),
+      .drag_s = seconds_or(checkpoint.drag, 0.0),
+      .load_s = seconds_or(checkpoint.load, storage_time(scenario, bytes, checkpoint.read_rate))};
 }
 
 // Each node copies its share of the state, to itself and to other nodes. A node keeps two of them,
@@ -161,9 +162,8 @@ void set_recovery(const Scenario& scenario, Job& job) {
   (void)take("diagnose", recovery.diagnose);
   job.queue_s = seconds_or(recovery.queue, 0.0);
   job.start_s = grown(take("start", recovery.start), recovery.start_per_doubling, scenario);
-  job.communicator_init_s =
-      grown(take("communicator_init", recovery.communicator_init),
-            recovery.communicator_init_per_doubling, scenario);
+  job.communicator_init_s = grown(take("communicator_init", recovery.communicator_init),
+                                  recovery.communicator_init_per_doubling, scenario);
   if (!checkpoint.load && !checkpoint.read_rate) job.absent.emplace_back("load");
   job.warm_up_s = take("warm_up", recovery.warm_up);
   job.reconfigure_s = trains_on(job.policy) ? take("reconfigure", recovery.reconfigure) : 0.0;
@@ -187,7 +187,7 @@ void set_interval(const Scenario& scenario, Job& job) {
     return;
   }
   storage.interval_steps = checkpoint.interval_steps > 0 ? checkpoint.interval_steps
-                                                     : steps(checkpoint.interval->value());
+                                                         : steps(checkpoint.interval->value());
   const double interval_s = static_cast<double>(storage.interval_steps) * job.step_s;
   if (storage.write_s > interval_s)
     refuse(scenario, "/checkpoint",
@@ -203,10 +203,11 @@ void check_near_intervals(const Scenario& scenario, const Job& job) {
     const CheckpointLevel& level = job.levels[i];
     const double interval_s = static_cast<double>(level.interval_steps) * job.step_s;
     if (level.write_s > interval_s)
-      refuse(scenario, fmt::format("/checkpoint/near/{}/interval_steps", i),
-             fmt::format("a write of {} is longer than {} steps, {}", to_text(Seconds{level.write_s}),
-                         level.interval_steps, to_text(Seconds{interval_s})),
-             "write less often, or faster");
+      refuse(
+          scenario, fmt::format("/checkpoint/near/{}/interval_steps", i),
+          fmt::format("a write of {} is longer than {} steps, {}", to_text(Seconds{level.write_s}),
+                      level.interval_steps, to_text(Seconds{interval_s})),
+          "write less often, or faster");
   }
 }
 
@@ -229,8 +230,7 @@ double backup_step(const Scenario& scenario, const Job& job) {
   const double delay = load_stragglers().delay;
   const std::int64_t needed = job.replicas - job.backup_replicas;
   const double all = 1.0 + delay * (reliability::exponential_maximum(job.replicas) - 1.0);
-  const double some =
-      1.0 + delay * (reliability::backup_wait(needed, job.backup_replicas) - 1.0);
+  const double some = 1.0 + delay * (reliability::backup_wait(needed, job.backup_replicas) - 1.0);
   return job.step_s * some / all;
 }
 
@@ -252,8 +252,8 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
 }  // namespace
 
 std::int64_t Job::nodes() const {
-  const std::int64_t one = std::max<std::int64_t>(
-      1, std::llround(nodes_per_replica * static_cast<double>(replicas)));
+  const std::int64_t one =
+      std::max<std::int64_t>(1, std::llround(nodes_per_replica * static_cast<double>(replicas)));
   return policy == FailurePolicy::Mirrored ? 2 * one : one;
 }
 

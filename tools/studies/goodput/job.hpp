@@ -27,7 +27,7 @@ struct InterruptionCause {
   double weibull_shape = 1.0;  // of the times between them
   bool of_parts = true;        // with fewer nodes there are fewer
   std::int64_t nodes = 0;      // nodes side by side that one event takes; 0: none
-  double detect_s = 0.0;  // infinite for a slow part that nobody looks for
+  double detect_s = 0.0;       // infinite for a slow part that nobody looks for
   double diagnose_s = 0.0;
   double duration_s = 0.0;  // mean; infinite for a slow part that does not recover
   double give_up_s = std::numeric_limits<double>::infinity();
@@ -62,7 +62,7 @@ struct SlowPart {
 
 // What differs from the whole job, as far as it changes the time of a step. Lists are sorted.
 struct JobState {
-  std::int64_t replicas_lost = 0;          // elastic
+  std::int64_t replicas_lost = 0;               // elastic
   std::vector<std::int64_t> empty_stages = {};  // redundant and reroute: of each missing node
   std::vector<SlowPart> slow = {};
   auto operator<=>(const JobState&) const = default;
@@ -73,7 +73,7 @@ struct Job {
   double step_s = 0.0;
   double policy_step_s = 0.0;  // with the work that the policy adds; 0: the same
   std::vector<CheckpointLevel> levels{CheckpointLevel{}};  // the quickest first; storage is last
-  std::int64_t kept = 0;  // checkpoints that storage keeps; 0: all
+  std::int64_t kept = 0;                                   // checkpoints that storage keeps; 0: all
   std::vector<PauseSettings> pauses;
   double queue_s = 0.0;  // mean wait before a restart
   double start_s = 0.0;

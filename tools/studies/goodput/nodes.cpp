@@ -16,9 +16,9 @@ Nodes::Nodes(const Job& job, const DrawsOf& draws)
 }
 
 void Nodes::add_lemon(const Lemon& lemon) {
-  const auto at = std::lower_bound(
-      lemons_.begin(), lemons_.end(), lemon,
-      [](const Lemon& one, const Lemon& other) { return one.slot < other.slot; });
+  const auto at =
+      std::lower_bound(lemons_.begin(), lemons_.end(), lemon,
+                       [](const Lemon& one, const Lemon& other) { return one.slot < other.slot; });
   lemons_.insert(at, lemon);
 }
 
@@ -39,8 +39,7 @@ std::vector<std::int64_t> Nodes::hit(double place, std::int64_t count) const {
   std::int64_t slot = 0;
   if (at >= static_cast<double>(others) && lemons > 0) {
     const double lemon = (at - static_cast<double>(others)) / job_.lemons.multiple;
-    slot = lemons_[static_cast<std::size_t>(
-                       std::min(static_cast<std::int64_t>(lemon), lemons - 1))]
+    slot = lemons_[static_cast<std::size_t>(std::min(static_cast<std::int64_t>(lemon), lemons - 1))]
                .slot;
   } else {
     std::vector<std::int64_t> skipped = empty_;
@@ -85,8 +84,7 @@ void Nodes::lose(const std::vector<std::int64_t>& slots, double now) {
   collect_repairs(now);
   for (const std::int64_t slot : slots) {
     const std::int64_t failures = take_out(slot);
-    if (job_.spares.repair_s)
-      repairs_.push({.end_s = now + repair_time(), .failures = failures});
+    if (job_.spares.repair_s) repairs_.push({.end_s = now + repair_time(), .failures = failures});
   }
 }
 

@@ -25,7 +25,8 @@ Place place_of(const Job& job, std::int64_t slot) {
   const std::int64_t nodes = nodes_of_replica(job);
   const std::int64_t within = slot % nodes;
   const std::int64_t of_stage = std::max<std::int64_t>(1, nodes / job.stages);
-  return {.replica = slot / nodes, .stage = within * job.stages / nodes, .index = within % of_stage};
+  return {
+      .replica = slot / nodes, .stage = within * job.stages / nodes, .index = within % of_stage};
 }
 
 bool has_every_twin(const Job& job, const std::vector<std::int64_t>& empty) {

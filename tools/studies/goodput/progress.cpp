@@ -167,8 +167,8 @@ Point Progress::stored(double now) const { return *latest(saved_.size() - 1, now
 
 bool Progress::keeps(const Point& point) const {
   if (job_.kept == 0) return true;
-  const double later = (here_.position - point.position) /
-                       static_cast<double>(job_.storage().interval_steps);
+  const double later =
+      (here_.position - point.position) / static_cast<double>(job_.storage().interval_steps);
   return later < static_cast<double>(job_.kept);
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/render/text_table.hpp"
+#include "tools/studies/goodput/tables.hpp"
 
 namespace trainyard {
 
@@ -19,60 +19,29 @@ constexpr double kSecondsPerHour = 3600.0;
 constexpr std::string_view kGoodputDefinition =
     "goodput: time that the steps take with all replicas / wall time";
 constexpr std::string_view kEttrDefinition =
-    "ETTR: productive run time / wall time (Kokolis et al. 2024; waits in a queue count as wall time); "
+    "ETTR: productive run time / wall time (Kokolis et al. 2024; waits in a queue count as wall "
+    "time); "
     "steps with fewer replicas or slow parts count in full";
 constexpr std::string_view kNotSimulated =
-    "Not simulated: preemption by other jobs, failures that cause others, checkpoint traffic beside "
+    "Not simulated: preemption by other jobs, failures that cause others, checkpoint traffic "
+    "beside "
     "the step where `drag` is not given, and parts that the reliability block does not name.";
 
-std::string time_text(double seconds) {
-  if (seconds == 0.0) return "0 s";
-  if (seconds >= kSecondsPerDay) return fmt::format("{:.2f} days", seconds / kSecondsPerDay);
-  return to_text(Seconds{seconds});
+std::string states_text(const Job& job) {
+  if (!job.states) return "";
+  const auto [simulated, asked] = job.states();
+  if (simulated == 0) return "";
+  return fmt::format("; {} other states simulated, asked for {} times", simulated, asked);
 }
 
-std::string count_text(double count) { return fmt::format("{:.4g}", count); }
-
-std::string kind_text(FailureKind kind) {
-  switch (kind) {
-    case FailureKind::Fatal:
-      return "fatal";
-    case FailureKind::Transient:
-      return "transient";
-    case FailureKind::Degrading:
-      return "degrading";
-    case FailureKind::Silent:
-      return "silent";
-    case FailureKind::Planned:
-      break;
+std::string near_text(const Job& job) {
+  std::string text;
+  for (std::size_t i = 0; i + 1 < job.levels.size(); ++i) {
+    const CheckpointLevel& level = job.levels[i];
+    text += fmt::format("            {} every {} steps, {} copies, stalls {}\n", level.name,
+                        level.interval_steps, level.copies, to_text(Seconds{level.stall_s}));
   }
-  return "planned";
-}
-
-double gpu_hours(const GoodputReport& report) {
-  return report.result.wall_s.mean / kSecondsPerHour * static_cast<double>(report.job.gpus);
-}
-
-std::string summary_table(const GoodputReport& report) {
-  const Goodput& all = report.result;
-  const Job& job = report.job;
-  TextTable table({"", "mean", "+- (95 %)", "P10", "P50", "P90"});
-  const auto row = [&](const char* name, const Summary& one, const auto& shown) {
-    table.row({name, shown(one.mean), shown(one.half_width), shown(one.p10), shown(one.p50),
-               shown(one.p90)});
-  };
-  const auto share = [](double value) { return fmt::format("{:.4f}", value); };
-  row("goodput", all.goodput, share);
-  row("ETTR", all.ettr, share);
-  row("wall time", all.wall_s, time_text);
-  row("interruptions", all.interruptions, count_text);
-  const auto tokens = [&](double steps) {
-    return fmt::format("{:.4g}", steps * job.tokens_per_step);
-  };
-  row("tokens", all.steps, tokens);
-  const auto mfu = [&](double goodput) { return percent(goodput * job.mfu); };
-  row("MFU over the calendar", all.goodput, mfu);
-  return table.text();
+  return text;
 }
 
 std::string setup_text(const GoodputReport& report) {
@@ -82,55 +51,20 @@ std::string setup_text(const GoodputReport& report) {
       "step        {}, MFU {}, on {} GPUs, those of spare nodes included\n"
       "checkpoint  {:.4g} TB every {} steps ({}{}), stalls {}, writes {} beside training\n"
       "failures    one every {}\n"
-      "sampled     {} runs\n",
+      "sampled     {} runs{}\n",
       to_text(Seconds{job.step_s}), percent(job.mfu), job.gpus, job.checkpoint_bytes / 1e12,
-      job.storage().interval_steps, to_text(Seconds{interval_s}), job.optimal_interval ? ", the optimum" : "",
-      to_text(Seconds{job.storage().stall_s}), to_text(Seconds{job.storage().write_s}), time_text(job.mtbf_s()),
-      report.result.runs.size());
+      job.storage().interval_steps, to_text(Seconds{interval_s}),
+      job.optimal_interval ? ", the optimum" : "", to_text(Seconds{job.storage().stall_s}),
+      to_text(Seconds{job.storage().write_s}), time_text(job.mtbf_s()), report.result.runs.size(),
+      states_text(job));
+  text += near_text(job);
   if (!job.absent.empty())
     text += wrapped(fmt::format("NOT GIVEN, so without time: {}", fmt::join(job.absent, ", ")), 12);
   return text;
 }
 
-std::string cause_table(const GoodputReport& report) {
-  TextTable table({"interruptions by cause", "kind", "in a run", "share"});
-  for (std::size_t i = 0; i < report.job.causes.size(); ++i) {
-    const double count = report.result.by_cause[i];
-    const double all = report.result.interruptions.mean;
-    table.row({report.job.causes[i].name, kind_text(report.job.causes[i].kind), count_text(count),
-               percent(all > 0.0 ? count / all : 0.0)});
-  }
-  return table.text();
-}
-
-std::string phase_table(const GoodputReport& report) {
-  TextTable table({"time by phase (mean)", "time", "share", ""});
-  const double wall_s = report.result.wall_s.mean;
-  for (std::size_t i = 0; i < kPhases; ++i) {
-    const double time_s = report.result.phases_s[i];
-    if (time_s <= 0.0) continue;
-    table.row({std::string(kPhaseNames[i]), time_text(time_s), percent(time_s / wall_s),
-               fmt::format("{:<50}", bar(time_s / wall_s))});
-  }
-  table.row({"wall time", time_text(wall_s), percent(1.0), std::string(50, ' ')});
-  return table.text();
-}
-
-std::string interval_table(const GoodputReport& report) {
-  TextTable table({"interval between checkpoints", "steps", "goodput", "+- (95 %)"});
-  for (const IntervalPoint& point : report.result.intervals) {
-    const std::string mark = point.mark.empty() ? "" : fmt::format("  {}", point.mark);
-    table.row({to_text(Seconds{point.interval_s}) + mark, std::to_string(point.steps),
-               fmt::format("{:.4f}", point.goodput), fmt::format("{:.4f}", point.half_width)});
-  }
-  return table.text();
-}
-
-std::string halved_table(const GoodputReport& report) {
-  TextTable table({"what would help (each halved)", "gain in goodput", "+- (95 %)"});
-  for (const HalvedQuantity& one : report.result.halved)
-    table.row({one.name, fmt::format("{:+.4f}", one.gain), fmt::format("{:.4f}", one.half_width)});
-  return table.text();
+double gpu_hours(const GoodputReport& report) {
+  return report.result.wall_s.mean / kSecondsPerHour * static_cast<double>(report.job.gpus);
 }
 
 std::string cost_text(const GoodputReport& report) {
@@ -177,8 +111,9 @@ Json job_json(const Job& job) {
 
 std::string goodput_text(const GoodputReport& report) {
   std::string text = fmt::format("{}\n\n{}\n", report.title, setup_text(report));
-  for (const auto& part : {summary_table, phase_table, cause_table, halved_table, interval_table})
-    text += part(report) + "\n";
+  for (const auto& table :
+       {summary_table, alternative_table, phase_table, cause_table, halved_table, interval_table})
+    if (const std::string part = table(report).text(); !part.empty()) text += part + "\n";
   return text + cost_text(report) + "\n" + wrapped(kGoodputDefinition, 2) +
          wrapped(kEttrDefinition, 2) + wrapped(kNotSimulated, 2);
 }
@@ -211,6 +146,12 @@ Json goodput_json(const GoodputReport& report) {
   for (const HalvedQuantity& one : all.halved)
     json["halved"].push_back(
         {{"quantity", one.name}, {"gain", one.gain}, {"half_width_95", one.half_width}});
+  for (const Alternative& one : report.alternatives)
+    json["alternatives"].push_back({{"name", one.name},
+                                    {"goodput", summary_json(one.goodput)},
+                                    {"gain", summary_json(one.gain)},
+                                    {"gpus", one.gpus},
+                                    {"tokens_per_gpu_hour", one.tokens_per_gpu_hour}});
   json["gpu_hours"] = gpu_hours(report);
   if (report.price_per_gpu_hour) json["cost"] = gpu_hours(report) * *report.price_per_gpu_hour;
   json["nodes_lost"] = all.nodes_lost;

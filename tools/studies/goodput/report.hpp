@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/studies/goodput/goodput.hpp"
 
@@ -15,6 +16,7 @@ struct GoodputReport {
   const Goodput& result;
   RunLength length = {};
   std::optional<double> price_per_gpu_hour = {};  // in any currency
+  std::vector<Alternative> alternatives = {};     // the job itself is the first
 };
 
 [[nodiscard]] std::string goodput_text(const GoodputReport& report);
@@ -22,5 +24,13 @@ struct GoodputReport {
 // One line for each sampled run: wall time, steps, goodput, the time of each phase, the
 // interruptions of each cause.
 [[nodiscard]] std::string goodput_csv(const GoodputReport& report);
+// A page with the answer, where the time goes, what would help, and a sampled run as a calendar.
+[[nodiscard]] std::string goodput_page(const GoodputReport& report,
+                                       const std::vector<RunEvent>& events);
+
+// One sampled run: a line for each event, with times in seconds.
+[[nodiscard]] std::string events_csv(const std::vector<RunEvent>& events);
+// The same as a Chrome trace in which a second is a day.
+[[nodiscard]] nlohmann::ordered_json events_trace(const std::vector<RunEvent>& events);
 
 }  // namespace trainyard

@@ -112,8 +112,8 @@ class Run {
   Progress progress_;
   double now_ = 0.0;
   bool ended_ = false;
-  double place_ = 0.0;        // of the event that is handled
-  double part_share_ = 1.0;   // of the failures of a whole job of average nodes
+  double place_ = 0.0;       // of the event that is handled
+  double part_share_ = 1.0;  // of the failures of a whole job of average nodes
   double whole_step_s_;
   double step_s_;
   double share_;

@@ -42,12 +42,23 @@ enum class RunPhase : std::uint8_t {
   WarmUp,
   Reconfigure
 };
-inline constexpr std::array<std::string_view, 17> kPhaseNames{
-    "productive",         "degraded",          "checkpoint stall", "slowed by checkpoint",
-    "redone work",        "transient stall",   "pause",            "health check",
-    "detection",          "diagnosis",         "replacement",      "queue",
-    "start of processes", "communicator init", "load checkpoint",  "warm-up",
-    "reconfiguration"};
+inline constexpr std::array<std::string_view, 17> kPhaseNames{"productive",
+                                                              "degraded",
+                                                              "checkpoint stall",
+                                                              "slowed by checkpoint",
+                                                              "redone work",
+                                                              "transient stall",
+                                                              "pause",
+                                                              "health check",
+                                                              "detection",
+                                                              "diagnosis",
+                                                              "replacement",
+                                                              "queue",
+                                                              "start of processes",
+                                                              "communicator init",
+                                                              "load checkpoint",
+                                                              "warm-up",
+                                                              "reconfiguration"};
 inline constexpr std::size_t kPhases = kPhaseNames.size();
 
 // A run ends after so many steps, whose last checkpoint is complete, or after so much time.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -31,56 +33,40 @@ void take_replicas(const Scenario& scenario, std::int64_t lost, Json& document) 
       static_cast<std::int64_t>(scenario.cluster.nodes) * left / sizes.data;
 }
 
-struct NodeAndGpu {
-  std::int64_t node;
-  std::int64_t gpu;
-};
-NodeAndGpu gpu_of(const Scenario& scenario, RankId rank) {
+// Every kernel takes `factor` times as long.
+WhatIf slower(double factor) {
+  return {.gemm = factor, .attention = factor, .memory_bound = factor};
+}
+
+bool is_of_kernels(FailingComponent component) {
+  return component == FailingComponent::Gpu || component == FailingComponent::Node;
+}
+
+// The NIC of the first GPU of the stage has a share of its rate left.
+void slow_nic(const Scenario& scenario, const SlowPart& part, Json& faults) {
+  const RankId rank = RankGrid(scenario.plan.parallelism).rank({.data = 0, .pipeline = part.stage});
   const std::int64_t gpus = scenario.cluster.node.gpus;
-  return {.node = static_cast<std::int64_t>(rank) / gpus, .gpu = static_cast<std::int64_t>(rank) % gpus};
+  const std::int64_t nic =
+      static_cast<std::int64_t>(rank) % gpus * scenario.cluster.node.nics / gpus;
+  faults.push_back(
+      {{"device", fmt::format("node {} nic {}", static_cast<std::int64_t>(rank) / gpus, nic)},
+       {"capacity_factor", scenario.reliability->failures[part.cause].rate_left}});
 }
 
-void slow_gpu(const Scenario& scenario, RankId rank, double rate_left, Json& faults) {
-  const NodeAndGpu at = gpu_of(scenario, rank);
-  faults.push_back({{"device", fmt::format("node {} gpu {}", at.node, at.gpu)},
-                    {"speed_factor", rate_left}});
-}
-
-// The first GPU of the stage is slow, or its NIC.
-void slow_part(const Scenario& scenario, const SlowPart& part, Json& faults) {
-  const FailureProcess& failure = scenario.reliability->failures[part.cause];
-  const RankId rank =
-      RankGrid(scenario.plan.parallelism).rank({.data = 0, .pipeline = part.stage});
-  if (failure.component == FailingComponent::Gpu || failure.component == FailingComponent::Node)
-    return slow_gpu(scenario, rank, failure.rate_left, faults);
-  const NodeAndGpu at = gpu_of(scenario, rank);
-  const std::int64_t nic = at.gpu * scenario.cluster.node.nics / scenario.cluster.node.gpus;
-  faults.push_back({{"device", fmt::format("node {} nic {}", at.node, nic)},
-                    {"capacity_factor", failure.rate_left}});
-}
-
-// Every GPU of a stage works at a share of its speed.
-void slow_stage(const Scenario& scenario, std::int64_t stage, double rate_left, Json& faults) {
-  const RankGrid grid(scenario.plan.parallelism);
-  for (RankId rank = 0; rank < static_cast<RankId>(grid.world()); ++rank)
-    if (grid.position(rank).pipeline == stage) slow_gpu(scenario, rank, rate_left, faults);
-}
-
-// Reroute: the d - k replicas left at a stage do the work of d. Redundant: the stage before a missing
-// one does the work of both.
-void compensate(const Scenario& scenario, const std::vector<std::int64_t>& stages, Json& faults) {
-  const Parallelism& sizes = scenario.plan.parallelism;
-  std::map<std::int64_t, std::int64_t> missing;
-  for (const std::int64_t stage : stages) ++missing[stage];
-  for (const auto& [stage, count] : missing) {
-    const bool reroute = scenario.reliability->policy == FailurePolicy::Reroute;
-    const auto data = static_cast<double>(sizes.data);
-    const std::int64_t before = (stage + sizes.pipeline - 1) % sizes.pipeline;
-    if (reroute)
-      slow_stage(scenario, stage, (data - static_cast<double>(count)) / data, faults);
-    else
-      slow_stage(scenario, before, 0.5, faults);
+// The time of kernels on the slowest GPU over that of the others. Reroute: the d - k replicas left at
+// a stage do the work of d. Redundant: the stage before a missing one does the work of both.
+double slowest_kernels(const Scenario& scenario, const JobState& state) {
+  double slowest = 1.0;
+  for (const SlowPart& part : state.slow) {
+    const FailureProcess& failure = scenario.reliability->failures[part.cause];
+    if (is_of_kernels(failure.component)) slowest = std::max(slowest, 1.0 / failure.rate_left);
   }
+  const auto data = static_cast<double>(scenario.plan.parallelism.data);
+  const bool reroute = scenario.reliability->policy == FailurePolicy::Reroute;
+  std::map<std::int64_t, double> missing;
+  for (const std::int64_t stage : state.empty_stages)
+    slowest = std::max(slowest, reroute ? data / (data - ++missing[stage]) : 2.0);
+  return slowest;
 }
 
 }  // namespace
@@ -100,16 +86,18 @@ double StateSteps::simulated_step(const JobState& state) {
   document.erase("reliability");
   if (state.replicas_lost > 0) take_replicas(scenario_, state.replicas_lost, document);
   Json faults = document["cluster"].value("faults", Json::array());
-  for (const SlowPart& part : state.slow) slow_part(scenario_, part, faults);
-  compensate(scenario_, state.empty_stages, faults);
+  for (const SlowPart& part : state.slow)
+    if (!is_of_kernels(scenario_.reliability->failures[part.cause].component))
+      slow_nic(scenario_, part, faults);
   if (!faults.empty()) document["cluster"]["faults"] = std::move(faults);
-  return step_time(read_scenario_document(scenario_.file, document), {}, memo_);
+  const Scenario changed = read_scenario_document(scenario_.file, document);
+  return step_time(changed, slower(slowest_kernels(scenario_, state)), memo_);
 }
 
 // Forward, and backward of twice the work: one forward more makes 4/3 of the time of kernels.
 double StateSteps::redundant_step() {
   constexpr double kMore = 4.0 / 3.0;
-  return step_time(scenario_, {.gemm = kMore, .attention = kMore, .memory_bound = kMore}, memo_);
+  return step_time(scenario_, slower(kMore), memo_);
 }
 
 }  // namespace trainyard

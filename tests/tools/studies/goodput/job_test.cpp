@@ -146,7 +146,7 @@ TEST(ReliabilityPresets, HaveTheirPublishedRates) {
       {"rsc1", {2048, 2048 * 6.5e-3}},
       {"rsc2", {1024, 1024 * 2.34e-3}},
       {"byterobust", {1200, 175.0 / 91}},
-      {"bloom", {48, 1.0 / 7}}};
+      {"bloom", {48, 1.0 / 7 + 4.0 / 108}}};
   EXPECT_EQ(reliability_presets().size(), nodes_and_rates.size());
   for (const auto& [name, expected] : nodes_and_rates) {
     const Reliability preset = load_reliability(name);

@@ -47,9 +47,9 @@ Job job_of(FailurePolicy policy, std::int64_t replicas, std::int64_t stages) {
 // Of 16 machines with two copies of each part, 2 or 3 are lost: 0.9333 and 0.8 (GEMINI, corollary 1).
 TEST(NearCheckpoint, SurvivesAsGeminiSays) {
   for (const std::int64_t lost : {2, 3}) {
-    const double share =
-        share_of_sets(16, static_cast<std::size_t>(lost),
-                      [](const Slots& slots) { return copies_survive(2, 16, slots); });
+    const double share = share_of_sets(16, static_cast<std::size_t>(lost), [](const Slots& slots) {
+      return copies_survive(2, 16, slots);
+    });
     EXPECT_NEAR(share, reliability::in_memory_survival(16, 2, lost), 1e-12) << lost;
   }
   EXPECT_FALSE(copies_survive(1, 16, {3}));
@@ -66,12 +66,12 @@ TEST(NearCheckpoint, SurvivesNeighbours) {
 // A ring of 8 stages loses 2 or 3: 0.714 and 0.286; of 16 stages, 2: 0.867 (Bamboo).
 TEST(Redundant, TrainsOnAsBambooSays) {
   int cases = 0;
-  for (const auto& [stages, lost] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {8, 2}, {8, 3}, {16, 2}}) {
+  for (const auto& [stages, lost] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{8, 2}, {8, 3}, {16, 2}}) {
     const Job job = job_of(FailurePolicy::Redundant, 1, stages);
-    const double share = share_of_sets(
-        stages, static_cast<std::size_t>(lost),
-        [&job](const Slots& slots) { return can_do_without(job, slots); });
+    const double share =
+        share_of_sets(stages, static_cast<std::size_t>(lost),
+                      [&job](const Slots& slots) { return can_do_without(job, slots); });
     EXPECT_NEAR(share, reliability::ring_survival(stages, lost), 1e-12) << stages << " " << lost;
     ++cases;
   }

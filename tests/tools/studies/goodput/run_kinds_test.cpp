@@ -26,9 +26,9 @@ Mean mean_of(const Job& job, const RunLength& length, int pairs, const Value& va
   double squares = 0.0;
   for (int i = 0; i < pairs; ++i) {
     const auto run = static_cast<std::uint64_t>(2 * i);
-    const double one = (value(sampled_run(job, length, 11, run)) +
-                        value(sampled_run(job, length, 11, run + 1))) /
-                       2;
+    const double one =
+        (value(sampled_run(job, length, 11, run)) + value(sampled_run(job, length, 11, run + 1))) /
+        2;
     sum += one;
     squares += one * one;
   }
@@ -192,9 +192,8 @@ Job lemon_job() {
   return job;
 }
 Mean failures_of(const Job& job, double wall_s) {
-  return mean_of(job, {.wall_s = wall_s}, 40, [](const SampledRun& run) {
-    return static_cast<double>(run.interruptions[0]);
-  });
+  return mean_of(job, {.wall_s = wall_s}, 40,
+                 [](const SampledRun& run) { return static_cast<double>(run.interruptions[0]); });
 }
 
 TEST(Lemons, HaveTheMeanRateOfAllNodes) {
@@ -275,11 +274,9 @@ TEST(NearCheckpoints, WasteAsTheTwoLevelsOfTheClosedForm) {
   job.spares.cold_replace_s = 0.0;
   job.causes = {{.name = "software", .rate = 0.9 / levels.mtbf},
                 {.name = "node", .rate = 0.1 / levels.mtbf, .nodes = 1}};
-  job.levels = {{.interval_steps = std::llround(best.memory),
-                 .stall_s = 0.5,
-                 .load_s = 30,
-                 .copies = 1},
-                {.interval_steps = std::llround(best.storage), .stall_s = 60, .load_s = 300}};
+  job.levels = {
+      {.interval_steps = std::llround(best.memory), .stall_s = 0.5, .load_s = 30, .copies = 1},
+      {.interval_steps = std::llround(best.storage), .stall_s = 60, .load_s = 300}};
   const Mean waste = mean_of(job, {.wall_s = 2e7}, 30, [](const SampledRun& run) {
     return 1 - run.phase(RunPhase::Productive) / run.wall_s;
   });
