@@ -38,6 +38,18 @@ def test_compare_is_the_command(command, tmp_path):
     assert study.page().startswith("<!doctype html>")
 
 
+def test_goodput_is_the_command(command, tmp_path):
+    file = "scenarios/goodput/llama3_8b_64xh100.json"
+    study = ty.goodput(file, days=30, runs=20, seed=3, versus={"one spare": {"reliability.spares.nodes": 1}})
+    expected, text = written(command, tmp_path / "a.json", "goodput", file, "--days", "30", "--runs", "20", "--seed", "3",
+                             "--versus", "one spare: reliability.spares.nodes=1")
+    assert same(study.document, expected) and str(study) == text
+    assert sum(study.phases_s.values()) == pytest.approx(30 * 86400)
+    assert list(study.alternatives["name"]) == ["as described", "one spare"]
+    assert study.alternatives["gain"][1] > 0
+    assert study.page().startswith("<!doctype html>")
+
+
 def test_compare_needs_two_sides():
     with pytest.raises(TypeError, match="two scenarios"):
         ty.compare(SMALL)

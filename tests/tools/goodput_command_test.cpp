@@ -82,7 +82,7 @@ TEST(GoodputCommand, RefusesAlternativesWithOtherFailures) {
   const Scratch scratch;
   const Outcome run = scratch.sh(
       "trainyard goodput scenarios/goodput/llama3_8b_64xh100.json --days 60 --runs 40 "
-      "--versus reliability.failures=[]");
+      "--versus reliability.failures=[],reliability.checkpoint.interval=1h");
   EXPECT_EQ(run.exit, 2);
   EXPECT_THAT(run.err, HasSubstr("other causes of failures"));
 }

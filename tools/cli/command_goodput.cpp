@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -13,7 +11,7 @@
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/studies/goodput/report.hpp"
+#include "tools/studies/goodput/study.hpp"
 
 namespace trainyard {
 
@@ -27,28 +25,6 @@ struct GoodputChoice {
   std::size_t runs = 0;
   std::uint64_t seed = 0;
 };
-
-// The length of the run in wall time, or in steps.
-RunLength length_of(const GoodputChoice& choice, const Job& job) {
-  if (choice.days > 0.0) return {.wall_s = choice.days * kSecondsPerDay};
-  return {.steps = std::ceil(choice.tokens / job.tokens_per_step)};
-}
-
-GoodputOptions options_of(const Scenario& scenario, const Job& job, const GoodputChoice& choice) {
-  return {.file = scenario.file,
-          .length = length_of(choice, job),
-          .seed = choice.seed,
-          .runs = choice.runs};
-}
-
-Goodput sampled(const Scenario& scenario, const Job& job, const GoodputChoice& choice) {
-  Progress progress("sampling");
-  const Interrupt interrupt;
-  GoodputOptions options = options_of(scenario, job, choice);
-  options.progress = [&](double fraction) { progress.show(fraction); };
-  options.end = [&] { return interrupt.pending_interrupt(); };
-  return goodput(job, options);
-}
 
 Scenario read_with(const GoodputChoice& choice, const std::string& changes) {
   ScenarioChoice chosen = choice.scenario;
@@ -73,57 +49,40 @@ Versus versus_of(const std::string& text) {
   return {.name = text.substr(0, colon), .changes = text.substr(colon + 2)};
 }
 
-// The job itself, and the others.
-std::vector<NamedJob> jobs_of(const GoodputChoice& choice, const Job& job, Memo& memo) {
-  if (choice.versus.empty()) return {};
-  std::vector<NamedJob> jobs{{"as described", job}};
+std::vector<NamedScenario> scenarios_of(const GoodputChoice& choice) {
+  std::vector<NamedScenario> all{{"as described", read_with(choice, "")}};
   for (const std::string& text : choice.versus) {
     const Versus one = versus_of(text);
-    jobs.push_back({one.name, job_of(read_with(choice, one.changes), memo)});
-    if (jobs.back().job.causes.size() != job.causes.size())
-      throw InputError(
-          Problem{.file = {},
-                  .pointer = {},
-                  .problem = fmt::format("--versus {} has other causes of failures", one.name),
-                  .hint = "alternatives are compared on the same failures: change "
-                          "something else, or run goodput twice"});
+    all.push_back({one.name, read_with(choice, one.changes)});
   }
-  return jobs;
+  return all;
 }
 
-void write_outputs(const GoodputChoice& choice, const GoodputReport& report) {
-  if (!choice.json.empty()) write_file(choice.json, to_text(goodput_json(report)));
-  if (!choice.csv.empty()) write_file(choice.csv, goodput_csv(report));
-  if (choice.html.empty() && choice.trace.empty() && choice.events.empty()) return;
-  std::vector<RunEvent> events;
-  (void)sampled_run(report.job, report.length, choice.seed, 0, &events);
-  if (!choice.html.empty()) write_file(choice.html, goodput_page(report, events));
-  if (!choice.trace.empty()) write_file(choice.trace, events_trace(events).dump());
-  if (!choice.events.empty()) write_file(choice.events, events_csv(events));
+GoodputStudy sampled(const GoodputChoice& choice) {
+  Progress progress("sampling");
+  const Interrupt interrupt;
+  GoodputQuestion question{.scenarios = scenarios_of(choice),
+                           .days = choice.days,
+                           .tokens = choice.tokens,
+                           .runs = choice.runs,
+                           .seed = choice.seed,
+                           .progress = [&](double fraction) { progress.show(fraction); },
+                           .end = [&] { return interrupt.pending_interrupt(); }};
+  if (choice.price > 0.0) question.price_per_gpu_hour = choice.price;
+  return goodput_study(question);
 }
 
 Exit goodput(const GoodputChoice& choice) {
   for (const std::string* file :
        {&choice.json, &choice.csv, &choice.html, &choice.trace, &choice.events})
     refuse_unwritable(*file);
-  if ((choice.days > 0.0) == (choice.tokens > 0.0))
-    throw InputError(Problem{.file = {},
-                             .pointer = {},
-                             .problem = "how long is the run?",
-                             .hint = "give either --days or --tokens"});
-  const Scenario scenario = read_with(choice, "");
-  Memo memo;
-  const Job job = job_of(scenario, memo);
-  const std::vector<NamedJob> jobs = jobs_of(choice, job, memo);
-  const Goodput result = sampled(scenario, job, choice);
-  GoodputReport report{.title = scenario.description.empty() ? scenario.file : scenario.description,
-                       .job = job,
-                       .result = result,
-                       .length = length_of(choice, job)};
-  if (choice.price > 0.0) report.price_per_gpu_hour = choice.price;
-  if (!jobs.empty())
-    report.alternatives = alternatives(jobs, result.runs, options_of(scenario, job, choice));
-  write_outputs(choice, report);
+  const GoodputStudy study = sampled(choice);
+  const GoodputReport report = study.report();
+  if (!choice.json.empty()) write_file(choice.json, to_text(goodput_json(report)));
+  if (!choice.csv.empty()) write_file(choice.csv, goodput_csv(report));
+  if (!choice.html.empty()) write_file(choice.html, goodput_page(report, study.events()));
+  if (!choice.trace.empty()) write_file(choice.trace, events_trace(study.events()).dump());
+  if (!choice.events.empty()) write_file(choice.events, events_csv(study.events()));
   say("{}", goodput_text(report));
   return Exit::Fine;
 }

@@ -233,6 +233,15 @@ void bind_studies(py::module_& module) {
     Call call(progress);
     return call.study([&] { return compare(variants, processes, call); });
   });
+  module.def("goodput", [](const std::vector<std::pair<std::string, Scenario>>& scenarios,
+                           double days, double tokens, std::size_t runs, std::uint64_t seed,
+                           std::optional<double> price, const py::object& progress) {
+    GoodputQuestion question{
+        .days = days, .tokens = tokens, .runs = runs, .seed = seed, .price_per_gpu_hour = price};
+    for (const auto& [name, scenario] : scenarios) question.scenarios.push_back({name, scenario});
+    Call call(progress);
+    return call.study([&] { return goodput(std::move(question), call); });
+  });
   module.def("sweep", [](const std::vector<Variant>& variants, const std::string& journal,
                          std::size_t processes, const py::object& progress) {
     Call call(progress);

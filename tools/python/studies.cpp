@@ -92,6 +92,16 @@ Answer compare(const std::vector<Variant>& variants, std::size_t processes, Call
           .html = comparison_page(comparison)};
 }
 
+Answer goodput(GoodputQuestion question, Call& call) {
+  question.progress = [&call](double fraction) { call.tell(fraction, 1.0); };
+  question.end = ended(call);
+  const GoodputStudy study = goodput_study(question);
+  const GoodputReport report = study.report();
+  return {.json = to_line(goodput_json(report)),
+          .text = goodput_text(report),
+          .html = goodput_page(report, study.events())};
+}
+
 Answer search(const SearchChoice& choice, Call& call) {
   SearchSpace space{.scenario = choice.scenario};
   for (const std::string& over : choice.over) space.over.push_back(axis_of({over}));

@@ -13,6 +13,7 @@
 #include "tools/python/call.hpp"
 #include "tools/studies/batch/batch.hpp"
 #include "tools/studies/collective/options.hpp"
+#include "tools/studies/goodput/study.hpp"
 
 namespace trainyard::python {
 
@@ -38,6 +39,8 @@ struct Run {
 [[nodiscard]] Answer explain(const Run& run, std::size_t processes, Call& call);
 [[nodiscard]] Answer memory(const Run& run, const Variant& variant, bool search,
                             std::size_t processes, Call& call);
+// Weeks of training, as `trainyard goodput` samples them.
+[[nodiscard]] Answer goodput(GoodputQuestion question, Call& call);
 [[nodiscard]] Answer compare(const std::vector<Variant>& variants, std::size_t processes,
                              Call& call);
 

@@ -442,15 +442,35 @@ class Published(Section):
         note: str | None = ...,
     ) -> None: ...
 
+class Lemons(Section):
+    share: float | None
+    multiple: float | None
+    evict_after: int | None
+    source: str | None
+    def __init__(
+        self,
+        *,
+        share: float | None = ...,
+        multiple: float | None = ...,
+        evict_after: int | None = ...,
+        source: str | None = ...,
+    ) -> None: ...
+
 class Checkpoint(Section):
     bytes: Any | None
     write_rate: Any | None
     read_rate: Any | None
+    node_rate: Any | None
+    one_replica_writes: bool | None
+    metadata: str | None
     stall: str | None
     write: str | None
+    drag: str | None
     load: str | None
     interval: Any | None
     interval_steps: int | None
+    kept: int | None
+    near: Sequence[Mapping[str, Any]] | None
     source: str | None
     def __init__(
         self,
@@ -458,29 +478,45 @@ class Checkpoint(Section):
         bytes: Any | None = ...,
         write_rate: Any | None = ...,
         read_rate: Any | None = ...,
+        node_rate: Any | None = ...,
+        one_replica_writes: bool | None = ...,
+        metadata: str | None = ...,
         stall: str | None = ...,
         write: str | None = ...,
+        drag: str | None = ...,
         load: str | None = ...,
         interval: Any | None = ...,
         interval_steps: int | None = ...,
+        kept: int | None = ...,
+        near: Sequence[Mapping[str, Any]] | None = ...,
         source: str | None = ...,
     ) -> None: ...
 
 class Recovery(Section):
     detect: str | None
     diagnose: str | None
+    queue: str | None
     start: str | None
     communicator_init: str | None
     warm_up: str | None
+    reconfigure: str | None
+    gpus: int | None
+    start_per_doubling: str | None
+    communicator_init_per_doubling: str | None
     source: str | None
     def __init__(
         self,
         *,
         detect: str | None = ...,
         diagnose: str | None = ...,
+        queue: str | None = ...,
         start: str | None = ...,
         communicator_init: str | None = ...,
         warm_up: str | None = ...,
+        reconfigure: str | None = ...,
+        gpus: int | None = ...,
+        start_per_doubling: str | None = ...,
+        communicator_init_per_doubling: str | None = ...,
         source: str | None = ...,
     ) -> None: ...
 
@@ -504,14 +540,34 @@ class Spares(Section):
         source: str | None = ...,
     ) -> None: ...
 
+class HealthCheck(Section):
+    every: str | None
+    duration: str | None
+    coverage: float | None
+    source: str | None
+    def __init__(
+        self,
+        *,
+        every: str | None = ...,
+        duration: str | None = ...,
+        coverage: float | None = ...,
+        source: str | None = ...,
+    ) -> None: ...
+
 class Reliability(Section):
     title: str | None
     source: str | None
     failures: Sequence[Mapping[str, Any]] | None
+    rate_factor: float | None
+    lemons: Lemons
     checkpoint: Checkpoint
     recovery: Recovery
     spares: Spares
-    policy: Literal["restart", "elastic"] | None
+    pauses: Sequence[Mapping[str, Any]] | None
+    health_check: HealthCheck
+    policy: Literal["restart", "elastic", "mirrored", "redundant", "reroute", "backup"] | None
+    backup_replicas: int | None
+    nodes_per_rack: int | None
     preset: str | None
     def __init__(
         self,
@@ -519,10 +575,16 @@ class Reliability(Section):
         title: str | None = ...,
         source: str | None = ...,
         failures: Sequence[Mapping[str, Any]] | None = ...,
+        rate_factor: float | None = ...,
+        lemons: Lemons | Mapping[str, Any] | None = ...,
         checkpoint: Checkpoint | Mapping[str, Any] | None = ...,
         recovery: Recovery | Mapping[str, Any] | None = ...,
         spares: Spares | Mapping[str, Any] | None = ...,
-        policy: Literal["restart", "elastic"] | None = ...,
+        pauses: Sequence[Mapping[str, Any]] | None = ...,
+        health_check: HealthCheck | Mapping[str, Any] | None = ...,
+        policy: Literal["restart", "elastic", "mirrored", "redundant", "reroute", "backup"] | None = ...,
+        backup_replicas: int | None = ...,
+        nodes_per_rack: int | None = ...,
         preset: str | None = ...,
     ) -> None: ...
 
@@ -586,4 +648,4 @@ class Scenario(Section):
     def to_json(self) -> str: ...
     def resolved(self) -> Scenario: ...
 
-__all__ = ["Section", "Scenario", "Algorithms", "Checkpoint", "Cluster", "Collectives", "Documents", "Experts", "Fabric", "Model", "Nccl", "Offload", "Parallelism", "ParameterServers", "Published", "Recovery", "Reliability", "Spares", "Training"]
+__all__ = ["Section", "Scenario", "Algorithms", "Checkpoint", "Cluster", "Collectives", "Documents", "Experts", "Fabric", "HealthCheck", "Lemons", "Model", "Nccl", "Offload", "Parallelism", "ParameterServers", "Published", "Recovery", "Reliability", "Spares", "Training"]

@@ -132,6 +132,51 @@ def compare(*sides: ScenarioLike, changes: Iterable[Mapping[str, Any]] = (), pro
         return Comparison(_core.compare([p.variant() for p in points + more], processes, bar))
 
 
+class Goodput(Study):
+    """Weeks of training: where the time goes, and what alternatives would gain."""
+
+    @property
+    def goodput(self) -> float:
+        """The mean over the sampled runs of productive time over wall time."""
+        return float(self.document["goodput"]["mean"])
+
+    @property
+    def phases_s(self) -> dict[str, float]:
+        """Mean seconds of each phase of a run; their sum is the mean wall time."""
+        phases: dict[str, float] = self.document["phases_s"]
+        return phases
+
+    @property
+    def intervals(self) -> pandas.DataFrame:
+        """Goodput over the interval between checkpoints: mark, steps, interval_s, goodput."""
+        return table(self.document["intervals"])
+
+    @property
+    def alternatives(self) -> pandas.DataFrame:
+        """A row for the job and each alternative: name, goodput, gain, gpus, tokens_per_gpu_hour."""
+        return table([{**row, "goodput": row["goodput"]["mean"], "gain": row["gain"]["mean"],
+                       "gain_half_width_95": row["gain"]["half_width_95"]}
+                      for row in self.document.get("alternatives", [])])
+
+
+def goodput(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, *,
+            days: float = 0.0, tokens: float = 0.0,
+            versus: Mapping[str, Mapping[str, Any]] | None = None, runs: int = 0, seed: int = 0,
+            price_per_gpu_hour: float | None = None, progress: Progress = None,
+            **named: Any) -> Goodput:
+    """Samples weeks of training with failures, checkpoints and restarts.
+
+    The run lasts `days`, or until `tokens` are trained. `versus` has alternatives by name, with their
+    changes, on the same failures: {"elastic": {"reliability.policy": "elastic"}}. runs=0 samples until
+    the goodput is known to 0.2 %.
+    """
+    point = point_of(scenario, overrides, named)
+    others = [(name, point.changed(changes).scenario()) for name, changes in (versus or {}).items()]
+    with progress_bar(progress, "sampling") as bar:
+        return Goodput(_core.goodput([("as described", point.scenario()), *others], days, tokens,
+                                     runs, seed, price_per_gpu_hour, bar))
+
+
 class Search(Study):
     """The best layouts of a model on a cluster."""
 

@@ -1,0 +1,84 @@
+#include "tools/studies/goodput/study.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+[[noreturn]] void refuse(std::string problem, std::string hint) {
+  throw InputError(
+      Problem{.file = {}, .pointer = {}, .problem = std::move(problem), .hint = std::move(hint)});
+}
+
+RunLength length_of(const GoodputQuestion& question, const Job& job) {
+  if (question.days > 0.0) return {.wall_s = question.days * kSecondsPerDay};
+  return {.steps = std::ceil(question.tokens / job.tokens_per_step)};
+}
+
+// The memo lives as long as the jobs, which simulate other states of their clusters later.
+std::vector<NamedJob> jobs_of(const GoodputQuestion& question) {
+  const auto memo = std::make_shared<Memo>();
+  std::vector<NamedJob> jobs;
+  for (const NamedScenario& one : question.scenarios) {
+    jobs.push_back({one.name, job_of(one.scenario, *memo)});
+    jobs.back().job.step_in = [memo, step_in = jobs.back().job.step_in](const JobState& state) {
+      return step_in(state);
+    };
+    if (jobs.back().job.causes.size() != jobs.front().job.causes.size())
+      refuse(fmt::format("{} has other causes of failures", one.name),
+             "alternatives are compared on the same failures: change something else, or run "
+             "goodput twice");
+  }
+  return jobs;
+}
+
+}  // namespace
+
+GoodputReport GoodputStudy::report() const {
+  return {.title = title,
+          .job = jobs.front().job,
+          .result = result,
+          .length = length,
+          .price_per_gpu_hour = price_per_gpu_hour,
+          .alternatives = alternatives};
+}
+
+std::vector<RunEvent> GoodputStudy::events() const {
+  std::vector<RunEvent> events;
+  (void)sampled_run(jobs.front().job, length, seed, 0, &events);
+  return events;
+}
+
+GoodputStudy goodput_study(const GoodputQuestion& question) {
+  if ((question.days > 0.0) == (question.tokens > 0.0))
+    refuse("how long is the run?", "give either --days or --tokens");
+  const Scenario& first = question.scenarios.front().scenario;
+  GoodputStudy study{.title = first.description.empty() ? first.file : first.description,
+                     .jobs = jobs_of(question),
+                     .length = {},
+                     .seed = question.seed,
+                     .price_per_gpu_hour = question.price_per_gpu_hour,
+                     .result = {},
+                     .alternatives = {}};
+  const Job& job = study.jobs.front().job;
+  study.length = length_of(question, job);
+  GoodputOptions options{.file = first.file,
+                         .length = study.length,
+                         .seed = question.seed,
+                         .runs = question.runs,
+                         .progress = question.progress,
+                         .end = question.end};
+  study.result = goodput(job, options);
+  options.progress = {};
+  if (study.jobs.size() > 1)
+    study.alternatives = alternatives(study.jobs, study.result.runs, options);
+  return study;
+}
+
+}  // namespace trainyard
