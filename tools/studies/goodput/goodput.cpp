@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kRunsAtOnce = 50;
 constexpr std::size_t kRunsMost = 100'000;
-constexpr std::size_t kRunsOfPoint = 200;  // of a point of the curve over intervals
+constexpr std::size_t kRunsOfPoint = 100;  // of a point of the curve over intervals
 
 double goodput_of(const SampledRun& run) { return run.phase(RunPhase::Productive) / run.wall_s; }
 

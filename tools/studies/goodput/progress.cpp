@@ -79,15 +79,17 @@ double Progress::time_to_end_of_step() const {
 std::optional<Point> Progress::latest(std::size_t level, double now) const {
   const Saved& saved = saved_[level];
   const CheckpointLevel& of = job_.levels[level];
-  const double written = time_.passed_by(trained_s_ - (of.write_s - of.drag_s));
-  const double position = time_.last_multiple(level, written);
-  if (position > start_.position) return point_at(position);
+  const double written_s = trained_s_ - (of.write_s - of.drag_s);
+  if (written_s > 0.0) {
+    const double position = time_.last_multiple(level, time_.passed_by(written_s));
+    if (position > start_.position) return point_at(position);
+  }
   return saved.complete_at <= now ? saved.writing : saved.complete;
 }
 
-// Notes which checkpoints of the segment are complete and which are still being written.
-void Progress::note_checkpoints(double now) {
-  const double passed = time_.passed_by(trained_s_);
+// Notes which checkpoints of the segment are complete and which are still being written. Step `passed`
+// is the last one whose stalls have passed.
+void Progress::note_checkpoints(double now, double passed) {
   for (std::size_t level = 0; level < saved_.size(); ++level) {
     Saved& saved = saved_[level];
     const std::optional<Point> complete = latest(level, now);
@@ -109,7 +111,7 @@ void Progress::close(double now, double steps) {
   const double last = last_step(steps);
   const double most = last == kNever ? kNever : time_.before_stalls(last);
   const TrainingTime::Split split = time_.split(std::min(trained_s_, most));
-  note_checkpoints(now);
+  note_checkpoints(now, split.passed);
   here_ = point_at(snapped(split.position));
   double rest_s = trained_s_ - (here_.position - start_.position) * step_s_;
   for (std::size_t i = 0; i < stalls_.size(); ++i) {

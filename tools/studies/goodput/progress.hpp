@@ -66,7 +66,7 @@ class Progress {
   [[nodiscard]] Point point_at(double position) const;  // in this segment
   [[nodiscard]] double last_step(double steps) const;   // position at the end of the run
   [[nodiscard]] std::optional<Point> latest(std::size_t level, double now) const;
-  void note_checkpoints(double now);
+  void note_checkpoints(double now, double passed);
   void credit(RunPhase phase, double seconds) {
     phases_s_[static_cast<std::size_t>(phase)] += seconds;
   }

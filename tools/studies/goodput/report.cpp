@@ -111,9 +111,10 @@ Json job_json(const Job& job) {
 
 std::string goodput_text(const GoodputReport& report) {
   std::string text = fmt::format("{}\n\n{}\n", report.title, setup_text(report));
-  for (const auto& table :
-       {summary_table, alternative_table, phase_table, cause_table, halved_table, interval_table})
-    if (const std::string part = table(report).text(); !part.empty()) text += part + "\n";
+  text += summary_table(report).text() + "\n";
+  if (!report.alternatives.empty()) text += alternative_table(report).text() + "\n";
+  for (const auto& table : {phase_table, cause_table, halved_table, interval_table})
+    text += table(report).text() + "\n";
   return text + cost_text(report) + "\n" + wrapped(kGoodputDefinition, 2) +
          wrapped(kEttrDefinition, 2) + wrapped(kNotSimulated, 2);
 }

@@ -49,7 +49,7 @@ double TrainingTime::passed_by(double seconds) const {
 
 TrainingTime::Split TrainingTime::split(double seconds) const {
   const double passed = passed_by(seconds);
-  Split split{.position = passed, .stalls_s = {}};
+  Split split{.position = passed, .passed = passed, .stalls_s = {}};
   for (const RegularStall& stall : stalls_)
     split.stalls_s.push_back(times(stall, passed) * stall.stall_s);
   double left = seconds - after_stalls(passed);

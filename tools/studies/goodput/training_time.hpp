@@ -40,6 +40,7 @@ class TrainingTime {
   // The position after so many seconds, and the seconds of each stall until then.
   struct Split {
     double position = 0.0;
+    double passed = 0.0;  // passed_by() of the same seconds
     std::vector<double> stalls_s;
   };
   [[nodiscard]] Split split(double seconds) const;
