@@ -1,12 +1,18 @@
 // `trainyard search`: finds the best layouts of a model on a cluster under the memory limit.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+
+#include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/units.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/print.hpp"
+#include "tools/studies/goodput/study.hpp"
+#include "tools/studies/goodput/tables.hpp"
 #include "tools/studies/search/report.hpp"
 #include "tools/studies/search/search.hpp"
 
@@ -23,13 +29,37 @@ struct SearchChoice {
   double price = 0.0;
   double seconds = 0.0;
   double headroom = 0.0;  // percent
+  std::string objective = "time";
+  double days = 0.0;
   bool exhaustive = false;
   bool no_refine = false;
   bool ideal = false;
 };
 
+// The best layouts by what they train in so many days with the failures of the scenario: the layout
+// that is quickest per step need not be the best. As many runs as the first layout needs.
+std::vector<Alternative> by_goodput(const SearchChoice& choice, const SearchResult& result) {
+  if (choice.objective != "goodput" || result.best.empty()) return {};
+  GoodputQuestion question{.days = choice.days};
+  for (const FoundLayout& found : result.best)
+    question.scenarios.push_back({layout_name(found.layout), load_variant(found.layout.variant)});
+  std::vector<Alternative> all = goodput_study(question).alternatives;
+  std::ranges::stable_sort(all, std::greater<>(), &Alternative::tokens_per_gpu_hour);
+  return all;
+}
+
+void check_objective(const SearchChoice& choice) {
+  if ((choice.objective == "goodput") == (choice.days > 0.0)) return;
+  throw InputError(Problem{.file = {},
+                           .pointer = {},
+                           .problem = choice.days > 0.0 ? "--days without --objective goodput"
+                                                        : "for how many days is the goodput?",
+                           .hint = "give both --objective goodput and --days, or neither"});
+}
+
 // Every override of --set applies to all layouts, and each --over adds an axis to the search.
 Exit search_layouts(const SearchChoice& choice) {
+  check_objective(choice);
   SearchSpace space{.scenario = {.file = choice.scenario}};
   if (choice.ideal) space.scenario.changes.push_back(ideal_override());
   for (const std::string& set : choice.sets) space.scenario.changes.push_back(override_of(set));
@@ -57,10 +87,14 @@ Exit search_layouts(const SearchChoice& choice) {
               .redone = [&](std::size_t rows) { report_redone(rows, choice.journal); }});
   SearchPrice price;
   if (choice.price > 0.0) price.per_gpu_hour = choice.price;
-  if (!choice.json.empty()) write_file(choice.json, to_text(search_json(result, price)));
+  const std::vector<Alternative> goodput = by_goodput(choice, result);
+  nlohmann::ordered_json json = search_json(result, price);
+  if (!goodput.empty()) json["by_goodput"] = alternatives_json(goodput);
+  if (!choice.json.empty()) write_file(choice.json, to_text(json));
   if (!choice.csv.empty()) write_file(choice.csv, search_csv(result, price));
   if (!choice.html.empty()) write_file(choice.html, search_page(result, price, choice.scenario));
   say("{}", search_text(result, price));
+  if (!goodput.empty()) say("\n{}", alternative_table(goodput).text());
   return result.best.empty() ? Exit::RunSaysNo : Exit::Fine;
 }
 
@@ -85,6 +119,16 @@ void add_search(CLI::App& app, Action& action) {
   command->add_option("--top", choice->top, "How many of the best")
       ->type_name("N")
       ->check(in_range(1, 1000));
+  command
+      ->add_option(
+          "--objective", choice->objective,
+          "What orders the best: time of a step, or goodput over --days with the failures of "
+          "the scenario's reliability block")
+      ->check(CLI::IsMember({"time", "goodput"}))
+      ->type_name("WORD");
+  command->add_option("--days", choice->days, "Length of the run on the calendar")
+      ->type_name("DAYS")
+      ->check(in_range(0.001, 36500.0));
   add_price_option(*command, choice->price, "Of one GPU for an hour: adds cost per million tokens");
   command
       ->add_option("--seconds", choice->seconds,

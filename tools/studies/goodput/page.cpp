@@ -126,7 +126,9 @@ std::string goodput_page(const GoodputReport& report, const std::vector<RunEvent
        .parts = {
            {.id = "alternatives",
             .title = "Which alternative is best?",
-            .html = report.alternatives.empty() ? "" : html_table(alternative_table(report))},
+            .html = report.alternatives.empty()
+                        ? ""
+                        : html_table(alternative_table(report.alternatives))},
            {.id = "phases", .title = "Where does the time go?", .html = phases(report)},
            {.id = "help", .title = "What would help?", .html = tornado(report)},
            {.id = "interval", .title = "How often to checkpoint?", .html = interval_curve(report)},

@@ -112,11 +112,22 @@ Json job_json(const Job& job) {
 std::string goodput_text(const GoodputReport& report) {
   std::string text = fmt::format("{}\n\n{}\n", report.title, setup_text(report));
   text += summary_table(report).text() + "\n";
-  if (!report.alternatives.empty()) text += alternative_table(report).text() + "\n";
+  if (!report.alternatives.empty()) text += alternative_table(report.alternatives).text() + "\n";
   for (const auto& table : {phase_table, cause_table, halved_table, interval_table})
     text += table(report).text() + "\n";
   return text + cost_text(report) + "\n" + wrapped(kGoodputDefinition, 2) +
          wrapped(kEttrDefinition, 2) + wrapped(kNotSimulated, 2);
+}
+
+Json alternatives_json(const std::vector<Alternative>& alternatives) {
+  Json json = Json::array();
+  for (const Alternative& one : alternatives)
+    json.push_back({{"name", one.name},
+                    {"goodput", summary_json(one.goodput)},
+                    {"gain", summary_json(one.gain)},
+                    {"gpus", one.gpus},
+                    {"tokens_per_gpu_hour", one.tokens_per_gpu_hour}});
+  return json;
 }
 
 Json goodput_json(const GoodputReport& report) {
@@ -147,12 +158,7 @@ Json goodput_json(const GoodputReport& report) {
   for (const HalvedQuantity& one : all.halved)
     json["halved"].push_back(
         {{"quantity", one.name}, {"gain", one.gain}, {"half_width_95", one.half_width}});
-  for (const Alternative& one : report.alternatives)
-    json["alternatives"].push_back({{"name", one.name},
-                                    {"goodput", summary_json(one.goodput)},
-                                    {"gain", summary_json(one.gain)},
-                                    {"gpus", one.gpus},
-                                    {"tokens_per_gpu_hour", one.tokens_per_gpu_hour}});
+  if (!report.alternatives.empty()) json["alternatives"] = alternatives_json(report.alternatives);
   json["gpu_hours"] = gpu_hours(report);
   if (report.price_per_gpu_hour) json["cost"] = gpu_hours(report) * *report.price_per_gpu_hour;
   json["nodes_lost"] = all.nodes_lost;

@@ -21,6 +21,8 @@ struct GoodputReport {
 
 [[nodiscard]] std::string goodput_text(const GoodputReport& report);
 [[nodiscard]] nlohmann::ordered_json goodput_json(const GoodputReport& report);
+[[nodiscard]] nlohmann::ordered_json alternatives_json(
+    const std::vector<Alternative>& alternatives);
 // One line for each sampled run: wall time, steps, goodput, the time of each phase, the
 // interruptions of each cause.
 [[nodiscard]] std::string goodput_csv(const GoodputReport& report);

@@ -95,10 +95,10 @@ TextTable halved_table(const GoodputReport& report) {
   return table;
 }
 
-TextTable alternative_table(const GoodputReport& report) {
-  TextTable table({"alternative, same failures", "goodput", "+- (95 %)", "against the first",
-                   "+- (95 %)", "GPUs", "tokens/GPU-hour"});
-  for (const Alternative& one : report.alternatives)
+TextTable alternative_table(const std::vector<Alternative>& alternatives) {
+  TextTable table({"alternative, same failures", "goodput", "+- (95 %)", "gain", "+- (95 %)",
+                   "GPUs", "tokens/GPU-hour"});
+  for (const Alternative& one : alternatives)
     table.row({one.name, fmt::format("{:.4f}", one.goodput.mean),
                fmt::format("{:.4f}", one.goodput.half_width), fmt::format("{:+.4f}", one.gain.mean),
                fmt::format("{:.4f}", one.gain.half_width), std::to_string(one.gpus),

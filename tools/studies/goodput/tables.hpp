@@ -13,7 +13,7 @@ namespace trainyard {
 [[nodiscard]] TextTable cause_table(const GoodputReport& report);
 [[nodiscard]] TextTable halved_table(const GoodputReport& report);
 [[nodiscard]] TextTable interval_table(const GoodputReport& report);
-[[nodiscard]] TextTable alternative_table(const GoodputReport& report);  // empty without any
+[[nodiscard]] TextTable alternative_table(const std::vector<Alternative>& alternatives);
 
 // "54.00 days", or smaller units.
 [[nodiscard]] std::string time_text(double seconds);
