@@ -234,6 +234,12 @@ struct AnyLength {
   bool operator==(const AnyLength&) const = default;
 };
 
+// The part of a cluster that lowering reads: programs differ by the GPUs of their ranks, and not by
+// links. Clusters with other links therefore share programs, regions and edges.
+ClusterSpec lowered_gpus(const ClusterSpec& spec, const Cluster& cluster) {
+  return cluster.has_mixed_gpus() ? spec : ClusterSpec{.node = {.gpu = cluster.facts().gpu}};
+}
+
 }  // namespace
 
 LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Cluster>& cluster,
@@ -249,6 +255,7 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
   // key contains the cluster.
   const bool stepwise = scenario.collective_model == CollectiveModel::Stepwise;
   const auto links = stepwise ? cluster : nullptr;
+  const ClusterSpec gpus = lowered_gpus(scenario.cluster, *cluster);
   // The first plan of its key is lowered; the others are rearranged from it.
   bool is_first = false;
   const auto first = memo.get<Lowered>(
@@ -256,14 +263,14 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
         is_first = true;
         return lower_it();
       },
-      AnyLength(scenario.plan), scenario.host_costs, scenario.cluster, links);
+      AnyLength(scenario.plan), scenario.host_costs, gpus, links);
   step.lowered = memo.get<Lowered>(
       [&] {
         if (is_first) return first;
         std::optional<Lowered> arranged = rearrange_scenario(scenario, *first);
         return std::make_shared<const Lowered>(arranged ? *std::move(arranged) : lower_it());
       },
-      scenario.plan, scenario.host_costs, scenario.cluster, links);
+      scenario.plan, scenario.host_costs, gpus, links);
   return step;
 }
 

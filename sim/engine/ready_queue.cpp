@@ -52,11 +52,12 @@ constexpr std::uint32_t high_half(Token token) {
 constexpr std::uint64_t kOperationsBetweenProgress = 1U << 16U;
 constexpr double kNotYet = std::numeric_limits<double>::quiet_NaN();
 
-// Reports read flows in the order of start, then flow class, then end.
-bool earlier(const FlowSpan& a, const FlowSpan& b) {
+// Reports read flows in the order of start, then flow class, then end. A lambda, which the sort
+// compiles inline.
+constexpr auto kEarlier = [](const FlowSpan& a, const FlowSpan& b) {
   if (a.start_s != b.start_s) return a.start_s < b.start_s;
   return std::tie(a.flow_class, a.end_s) < std::tie(b.flow_class, b.end_s);
-}
+};
 
 // The event loop.
 //
@@ -198,7 +199,7 @@ Timeline Replay::run() {
   PricingRecord record = pricing_.record();
   if (input_.record) {
     // Flows are recorded when they end.
-    boost::sort::pdqsort(timeline_.flows.begin(), timeline_.flows.end(), earlier);
+    boost::sort::pdqsort(timeline_.flows.begin(), timeline_.flows.end(), kEarlier);
     input_.known->flows = timeline_.flows.size();
     timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
                                        std::move(record.links));

@@ -4,6 +4,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -38,12 +39,15 @@ bool communicates(const Operation& op) {
 }
 
 // Charges the compute stream of one rank class, from the start of the step to its end.
-// Every instant is charged to one share, so the shares add up to the makespan.
+// Every instant is charged to one share, so the shares add up to the makespan. Calls `visit` with
+// the intervals in order; neighbours with one share are one interval.
+template <class Visit>
 class Walk {
  public:
   Walk(const Workload& workload, const Partition& partition, const Timeline& timeline,
-       std::size_t rank_class)
-      : workload_(workload),
+       std::size_t rank_class, const Visit& visit)
+      : visit_(visit),
+        workload_(workload),
         program_(workload.programs.at(partition.ranks.at(rank_class).program)),
         rank_(workload.ranks.at(partition.ranks.at(rank_class).representative)),
         operations_(program_.operations),
@@ -58,7 +62,7 @@ class Walk {
     last_on_stream_.fill(kNone);
   }
 
-  std::vector<ShareSpan> spans() {
+  void run() {
     OpIndex* const previous = previous_.data();
     OpIndex op = 0;
     for (const Operation& operation : operations_) {
@@ -69,7 +73,7 @@ class Walk {
     // The compute stream has no more operations; communication on other streams may still run.
     charge_gap(last_ended(), std::max(cursor_s_, end_of_all_s()));
     push(TimeShare::Idle, cursor_s_, makespan_s_);
-    return std::move(spans_);
+    if (open_) visit_(*open_);
   }
 
  private:
@@ -172,14 +176,16 @@ class Walk {
 
   void push(TimeShare share, double start_s, double end_s) {
     if (end_s <= start_s) return;
-    if (!spans_.empty() && spans_.back().share == share) {
-      spans_.back().end_s = end_s;
-    } else {
-      spans_.push_back({share, start_s, end_s});
-    }
     cursor_s_ = end_s;
+    if (open_ && open_->share == share) {
+      open_->end_s = end_s;
+      return;
+    }
+    if (open_) visit_(*open_);
+    open_ = {share, start_s, end_s};
   }
 
+  const Visit& visit_;
   const Workload& workload_;
   const Program& program_;
   const Rank& rank_;
@@ -190,7 +196,7 @@ class Walk {
   // By operation visited: the one before it on its stream.
   std::vector<OpIndex> previous_;
   std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream_{};
-  std::vector<ShareSpan> spans_;
+  std::optional<ShareSpan> open_;     // the last interval so far
   std::vector<ShareSpan> backwards_;  // intervals of the present gap
 };
 
@@ -232,15 +238,19 @@ double Breakdown::total() const { return std::accumulate(seconds.begin(), second
 
 std::vector<ShareSpan> breakdown_spans(const Workload& workload, const Partition& partition,
                                        const Timeline& timeline, std::size_t rank_class) {
-  return Walk(workload, partition, timeline, rank_class).spans();
+  std::vector<ShareSpan> spans;
+  const auto add = [&](const ShareSpan& span) { spans.push_back(span); };
+  Walk(workload, partition, timeline, rank_class, add).run();
+  return spans;
 }
 
 Breakdown breakdown(const Workload& workload, const Partition& partition, const Timeline& timeline,
                     std::size_t rank_class) {
   Breakdown result;
-  for (const ShareSpan& span : breakdown_spans(workload, partition, timeline, rank_class)) {
+  const auto add = [&](const ShareSpan& span) {
     result.seconds[static_cast<std::size_t>(span.share)] += span.end_s - span.start_s;
-  }
+  };
+  Walk(workload, partition, timeline, rank_class, add).run();
   return result;
 }
 

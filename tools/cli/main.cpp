@@ -107,10 +107,10 @@ void prefer_large_pages() {
   constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
   constexpr std::size_t kLargePage = 2 * kMebibyte;
   constexpr std::size_t kHeap = 128 * kMebibyte;
-  // Blocks below 32 MiB, the largest threshold that the C library accepts, come from the heap.
-  // Freed memory stays in the heap.
+  // All blocks come from the heap, and freed memory stays there: a worker that answers one request
+  // after the other clears a page once.
   mallopt(M_ARENA_MAX, 1);  // for all threads: separate arenas would have small pages
-  mallopt(M_MMAP_THRESHOLD, 32 * kMebibyte);
+  mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, 1024 * kMebibyte);
   mallopt(M_TOP_PAD, kHeap);
   const auto first = reinterpret_cast<std::uintptr_t>(sbrk(0));

@@ -1,6 +1,7 @@
 #include "sim/render/page/blocks.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace trainyard {
@@ -54,27 +55,47 @@ BlockKind kind_of(const RunView& view, const Rank& rank, const Operation& op) {
   return kind_of(view.workload.groups.at(rank.slots.at(op.slot).group).kind);
 }
 
-// Decides whether a block continues the previous one. Blocks are sorted by stream, then by start.
-bool joins(const Bar& before, const Bar& block, double gap_s) {
-  return before.stream == block.stream && before.kind == block.kind &&
-         before.microbatch == block.microbatch && block.start_s - before.end_s <= gap_s;
-}
+// The bars of a rank class. Blocks arrive in the order of the program; those of one stream run in
+// that order.
+class Bars {
+ public:
+  // Blocks of one stream, kind and microbatch whose gap is at most `gap_s` become one bar; without
+  // a gap, every block is a bar.
+  explicit Bars(std::optional<double> gap_s) : gap_s_(gap_s) { last_on_stream_.fill(kNone); }
 
-// Joins consecutive blocks of one stream, kind and microbatch whose gap is at most `gap_s`.
-std::vector<Bar> joined(const std::vector<Bar>& blocks, double gap_s) {
-  std::vector<Bar> result;
-  for (const Bar& block : blocks) {
-    if (result.empty() || !joins(result.back(), block, gap_s)) {
-      result.push_back(block);
-      continue;
+  void add(const Bar& block) {
+    std::uint32_t& number = last_on_stream_[block.stream];
+    if (number != kNone && joins(bars_[number], block)) {
+      Bar& last = bars_[number];
+      last.end_s = std::max(last.end_s, block.end_s);
+      last.operations += block.operations;
+      if (last.layer != block.layer) last.layer = -1;
+      return;
     }
-    Bar& last = result.back();
-    last.end_s = std::max(last.end_s, block.end_s);
-    last.operations += block.operations;
-    if (last.layer != block.layer) last.layer = -1;
+    number = static_cast<std::uint32_t>(bars_.size());
+    bars_.push_back(block);
   }
-  return result;
-}
+
+  // The bars by stream, then by start.
+  [[nodiscard]] std::vector<Bar> take() {
+    const auto earlier = [](const Bar& a, const Bar& b) {
+      return a.stream != b.stream ? a.stream < b.stream : a.start_s < b.start_s;
+    };
+    if (!std::ranges::is_sorted(bars_, earlier)) std::ranges::stable_sort(bars_, earlier);
+    return std::move(bars_);
+  }
+
+ private:
+  [[nodiscard]] bool joins(const Bar& before, const Bar& block) const {
+    return gap_s_ && before.kind == block.kind && before.microbatch == block.microbatch &&
+           block.start_s - before.end_s <= *gap_s_;
+  }
+
+  std::optional<double> gap_s_;
+  std::vector<Bar> bars_;
+  // By stream: the number of its last bar; kNone.
+  std::array<std::uint32_t, std::numeric_limits<std::uint8_t>::max() + 1> last_on_stream_{};
+};
 
 }  // namespace
 
@@ -105,26 +126,22 @@ std::vector<Bar> bars_of(const RunView& view, std::uint32_t rank_class, Detail d
   const Rank& rank = view.workload.ranks.at(ranks.representative);
   const Program& program = view.workload.programs.at(ranks.program);
   const OpTimes& times = view.timeline.classes.at(rank_class);
-  std::vector<Bar> blocks;
-  for (OpIndex index = 0; index < program.operations.size(); ++index) {
-    const Operation& op = program.operations[index];
+  const bool joined = detail == Detail::Microbatch;
+  Bars bars(joined ? std::optional(1e-3 * view.timeline.makespan_s) : std::nullopt);
+  OpIndex next = 0;
+  for (const Operation& op : program.operations) {
+    const OpIndex index = next++;
     if (times.end_s[index] <= times.start_s[index] || (stream && op.stream != *stream)) continue;
-    blocks.push_back({.kind = kind_of(view, rank, op),
-                      .stream = op.stream,
-                      .microbatch = op.microbatch,
-                      .layer = op.layer,
-                      .name = op.name,
-                      .operations = 1,
-                      .start_s = times.start_s[index],
-                      .end_s = times.end_s[index]});
+    bars.add({.kind = kind_of(view, rank, op),
+              .stream = op.stream,
+              .microbatch = op.microbatch,
+              .layer = op.layer,
+              .name = op.name,
+              .operations = 1,
+              .start_s = times.start_s[index],
+              .end_s = times.end_s[index]});
   }
-  const auto earlier = [](const Bar& a, const Bar& b) {
-    return a.stream != b.stream ? a.stream < b.stream : a.start_s < b.start_s;
-  };
-  // The operations of one stream run in their order.
-  if (!std::ranges::is_sorted(blocks, earlier)) std::ranges::stable_sort(blocks, earlier);
-  if (detail == Detail::Operation) return blocks;
-  return joined(blocks, 1e-3 * view.timeline.makespan_s);
+  return bars.take();
 }
 
 std::vector<std::uint32_t> chosen_lanes(const RunView& view, std::size_t most) {
