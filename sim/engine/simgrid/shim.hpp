@@ -17,6 +17,17 @@ namespace trainyard::simgrid_shim {
 
 namespace s4u = ::simgrid::s4u;
 
+// SimGrid's clock, EngineImpl::now_. It is static, and no header that SimGrid installs declares it.
+// Weak: its address is null where a version of SimGrid does not export it.
+extern double simgrid_clock __asm__("_ZN7simgrid6kernel10EngineImpl4now_E") __attribute__((weak));
+
+// Sets the clock to 0. Otherwise it goes on from one engine to the next, and a process that runs
+// one simulation after the other gets dates with ever fewer digits behind the point: the results
+// depend on earlier runs, and SimGrid takes more steps to end a flow. REQUIRES: no engine exists.
+inline void restart_clock() {
+  if (&simgrid_clock != nullptr) simgrid_clock = 0.0;
+}
+
 // The zone that holds everything. 3.32 takes the first zone made as the root; 4.x provides a root
 // zone.
 inline s4u::NetZone* make_zone(s4u::Engine& engine, const std::string& name) {

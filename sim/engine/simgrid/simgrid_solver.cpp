@@ -63,6 +63,7 @@ class KeptSignals {
 
 HeardEngine make_engine(FluidSolver::Listener& listener) {
   const KeptSignals kept;
+  shim::restart_clock();
   return HeardEngine(listener);
 }
 
