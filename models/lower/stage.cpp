@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/expert_routing.hpp"
+#include "sim/base/check.hpp"
 
 namespace trainyard {
 
@@ -40,10 +41,13 @@ Tags tags_of(const StepRun& run) {
 
 // Without overlap, receives are posted after an operation of an earlier step, so that blocks may
 // refer to it. With overlap, blocks do not refer to earlier steps.
+// `others`: operations of earlier steps that the data-parallel scheme remembers.
 RecordingBorder border_of(const BlockRecorder& recorder, const StageMessages::Ended& ended,
-                          bool names_steps) {
-  const std::array both{ended.before, ended.latest};
-  return recorder.border(names_steps ? std::span<const OpIndex>(both) : std::span<const OpIndex>{});
+                          bool names_steps, std::span<const OpIndex> others = {}) {
+  std::vector<OpIndex> named;
+  if (names_steps) named = {ended.before, ended.latest};
+  named.insert(named.end(), others.begin(), others.end());
+  return recorder.border(named);
 }
 
 // The operation that a relative number (RecordingBorder::inside) means for a block that begins at
@@ -62,9 +66,10 @@ StageMessages::Ended ended_of(const StepBlock& block, const RecordingBorder& now
 //
 // Every run of steps becomes one block or one more instance of a known block. There are two ways to
 // find the known block:
-// - before writing: only its border distinguishes a repeatable run (is_repeatable) from other runs
-//   of its kind. If a stored block begins at an equivalent border, the run is an instance of it,
-//   and none of its layers is lowered.
+// - before writing: only its border and the state of the data-parallel scheme distinguish a
+//   repeatable run from other runs of its kind. If a stored block begins at an equivalent border
+//   and with the same state, the run is an instance of it, and none of its layers is lowered. A run
+//   is repeatable if microbatches do not differ and no step is the first or last of its chunk.
 // - after writing: a run that had to be written may still be identical to a stored block.
 //   BlockRecorder::end_block compares them and keeps one copy.
 // Both are exact: the program is the same as with every microbatch written out
@@ -84,8 +89,7 @@ StageLowering::StageLowering(const LoweringOptions& options, const PipelineOptio
                            (place.routing != nullptr && place.routing->by_microbatch())) {
   book_.overlaps = pipeline.overlaps_steps;
   book_.names_steps = writer_.messages().receives_name_steps();
-  book_.complete = !microbatches_differ_ && writer_.replicas().ignores_repeated_forwards() &&
-                   writer_.replicas().ignores_repeated_backwards();
+  book_.complete = !microbatches_differ_ && writer_.replicas().ignores_repeated_steps();
 }
 
 Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
@@ -108,7 +112,7 @@ Program StageLowering::lower(const std::vector<ScheduleStep>& steps) {
 
 // Writes the operations before the first step or after the last one, as a single block.
 void StageLowering::write_outside_steps(const std::function<void()>& write) {
-  SingleBlock block{{recorder_.begin_block(border())}};
+  SingleBlock block{{recorder_.begin_block(border({}))}};
   write();
   if (repeats_ && recorder_.end_block(block, {})) record_single(std::move(block));
 }
@@ -116,11 +120,13 @@ void StageLowering::write_outside_steps(const std::function<void()>& write) {
 // Adds a run as an instance of a known block if possible, otherwise writes its operations.
 void StageLowering::write_run(const StepRun& run) {
   build_.tag(tags_of(run));
-  const bool repeatable = is_repeatable(run);
-  RecordingBorder now = border();
+  const std::optional<ReplicaState> replicas = writer_.replicas().state();
+  const bool repeatable = replicas && !microbatches_differ_ && !run.not_repeatable;
+  RecordingBorder now = border(replicas.value_or(ReplicaState{}));
   std::vector<StepBlock>& written = book_.blocks[run.kind];
-  if (repeatable && repeats_ && instantiated(written, now)) return;
+  if (repeatable && repeats_ && instantiated(written, now, *replicas)) return;
   SingleBlock fresh{{recorder_.begin_block(std::move(now), run.steps.back().microbatch)}};
+  if (replicas) fresh.replica_values = replicas->values;
   write_out(run, fresh);
   if (!repeats_) return;
   std::vector<std::uint32_t> known;
@@ -132,7 +138,7 @@ void StageLowering::write_run(const StepRun& run) {
   }
   // The block of a run that is not repeatable stays in the list for comparisons in end_block, but
   // is never instantiated.
-  fresh.closed = fresh.closed && repeatable;
+  fresh.closed = fresh.closed && repeatable && fresh.replicas;
   if (written.size() == kMaxBlocksPerKind) written.erase(written.begin());
   written.push_back(fresh);
   if (repeatable) return;
@@ -142,11 +148,15 @@ void StageLowering::write_run(const StepRun& run) {
 }
 
 // Returns true if a block of `written` has become the next instance. Restores the state that the
-// writers would have after the run: the begins of its steps and the last operations of steps.
-bool StageLowering::instantiated(const std::vector<StepBlock>& written,
-                                 const RecordingBorder& now) {
+// writers would have after the run: the begins of its steps, the last operations of steps, and what
+// the data-parallel scheme remembers.
+bool StageLowering::instantiated(const std::vector<StepBlock>& written, const RecordingBorder& now,
+                                 const ReplicaState& replicas) {
   for (const StepBlock& known : written) {
-    if (!recorder_.instantiate(known, now)) continue;
+    if (known.replica_values != replicas.values || !recorder_.instantiate(known, now)) continue;
+    ReplicaState after = *known.replicas;
+    for (OpIndex& op : after.operations) op = operation_at(op, now);
+    writer_.replicas().restore(after);
     for (const OpIndex at : known.step_begins) step_begins_.push_back(operation_at(at, now));
     writer_.messages().set_ended(ended_of(known, now));
     return true;
@@ -177,21 +187,16 @@ void StageLowering::write_out(const StepRun& run, StepBlock& block) {
   }
   const auto inside = [&](OpIndex op) { return op == kNone ? kNone : block.begin.inside(op); };
   block.ended = {inside(messages.ended().before), inside(messages.ended().latest)};
+  block.replicas = writer_.replicas().state();
+  if (!block.replicas) return;
+  for (OpIndex& op : block.replicas->operations) {
+    const OpIndex before = std::exchange(op, inside(op));
+    TY_CHECK(before == kNone || op != kNone, before);
+  }
 }
 
-// Whether the run is repeatable: its operations depend only on its kind and its border. This holds
-// if microbatches do not differ, no step is the first or last of its chunk, and the data-parallel
-// scheme writes nothing around these steps.
-bool StageLowering::is_repeatable(const StepRun& run) const {
-  if (microbatches_differ_ || run.not_repeatable) return false;
-  return std::ranges::all_of(run.steps, [this](const ScheduleStep& step) {
-    return step.kind == StepKind::Forward ? writer_.replicas().ignores_repeated_forwards()
-                                          : writer_.replicas().ignores_repeated_backwards();
-  });
-}
-
-RecordingBorder StageLowering::border() {
-  return border_of(recorder_, writer_.messages().ended(), book_.names_steps);
+RecordingBorder StageLowering::border(const ReplicaState& replicas) {
+  return border_of(recorder_, writer_.messages().ended(), book_.names_steps, replicas.operations);
 }
 
 // Puts the block that has just ended into the book, with references from which arranged() finds its

@@ -37,6 +37,8 @@ struct StagePlace {
 struct StepBlock : RecordedBlock {
   std::vector<OpIndex> step_begins = {};
   StageMessages::Ended ended = {};
+  std::vector<std::int64_t> replica_values = {};  // of the data-parallel scheme, at its begin
+  std::optional<ReplicaState> replicas = {};      // at its end
 };
 
 // A block with one instance, such as the last backward of a chunk, or the operations before or
@@ -97,11 +99,10 @@ class StageLowering {
  private:
   void write_outside_steps(const std::function<void()>& write);
   void write_run(const StepRun& run);
-  [[nodiscard]] bool instantiated(const std::vector<StepBlock>& written,
-                                  const RecordingBorder& now);
+  [[nodiscard]] bool instantiated(const std::vector<StepBlock>& written, const RecordingBorder& now,
+                                  const ReplicaState& replicas);
   void write_out(const StepRun& run, StepBlock& block);
-  [[nodiscard]] bool is_repeatable(const StepRun& run) const;
-  [[nodiscard]] RecordingBorder border();
+  [[nodiscard]] RecordingBorder border(const ReplicaState& replicas);
   void record_single(SingleBlock single);
   [[nodiscard]] SingleBlock::Named named(OpIndex op, const RecordingBorder& begin);
 

@@ -100,7 +100,7 @@ class StageWriter {
   void backward(const ScheduleStep& step, const FirstOrLast& turn);
 
   [[nodiscard]] StageMessages& messages() { return messages_; }
-  [[nodiscard]] const DataParallel& replicas() const { return *replicas_; }
+  [[nodiscard]] DataParallel& replicas() { return *replicas_; }
 
  private:
   void layers_forward(const StageChunk& chunk, UnitIndex& place);

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <deque>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -90,6 +91,10 @@ class BucketLimiter {
   // units, including this one, have buckets.
   void make(std::size_t buckets, std::int64_t limit, ProgramBuilder& build);
   void reduced(OpIndex reduction);
+  // Add the state to that of the scheme, and read it back from its next entries.
+  void save(ReplicaState& state) const;
+  void restore(std::span<const OpIndex>& operations, std::span<const std::int64_t>& values);
+  [[nodiscard]] std::size_t units() const { return held_.size(); }
 
  private:
   struct Held {
@@ -109,8 +114,9 @@ class BucketedReplicas final : public DataParallel {
   void before_backward(const UnitBackward& backward) override;
   void after_backward(const UnitBackward& backward,
                       const std::vector<ReadyGradient>& ready) override;
-  [[nodiscard]] bool ignores_repeated_forwards() const override { return true; }
-  [[nodiscard]] bool ignores_repeated_backwards() const override { return !gradients_sharded(); }
+  [[nodiscard]] bool ignores_repeated_steps() const override { return !gradients_sharded(); }
+  [[nodiscard]] std::optional<ReplicaState> state() const override;
+  void restore(const ReplicaState& state) override;
   void end_step() override;
 
  private:
@@ -304,6 +310,25 @@ void BucketLimiter::reduced(OpIndex reduction) {
   held->reduction = reduction;
 }
 
+void BucketLimiter::save(ReplicaState& state) const {
+  state.values.push_back(std::ssize(held_));
+  for (const Held& held : held_) {
+    state.values.push_back(static_cast<std::int64_t>(held.unreduced));
+    state.operations.push_back(held.reduction);
+  }
+}
+
+void BucketLimiter::restore(std::span<const OpIndex>& operations,
+                            std::span<const std::int64_t>& values) {
+  const auto units = static_cast<std::size_t>(values.front());
+  held_.clear();
+  for (std::size_t unit = 0; unit < units; ++unit)
+    held_.push_back(
+        {.unreduced = static_cast<std::size_t>(values[1 + unit]), .reduction = operations[unit]});
+  values = values.subspan(1 + units);
+  operations = operations.subspan(units);
+}
+
 // ---- the scheme
 
 BucketedReplicas::BucketedReplicas(const DataParallelParts& parts)
@@ -411,6 +436,29 @@ void BucketedReplicas::enter(Chunk& chunk) {
   chunk.microbatch = build_.tags().microbatch;
   chunk.dense.restart();
   chunk.experts.restart();
+}
+
+// The buckets of a chunk restart with the next microbatch, so that between two steps only the
+// reductions are remembered. Where the framework holds many buckets at once, the list of them
+// grows from step to step.
+std::optional<ReplicaState> BucketedReplicas::state() const {
+  constexpr std::size_t kMostUnits = 16;
+  if (!gradients_sharded()) return ReplicaState{};
+  if (free_capacity_.units() + expert_room_.units() > kMostUnits) return std::nullopt;
+  ReplicaState state{.operations = reductions_};
+  free_capacity_.save(state);
+  expert_room_.save(state);
+  return state;
+}
+
+void BucketedReplicas::restore(const ReplicaState& state) {
+  if (!gradients_sharded()) return;
+  std::span<const OpIndex> operations = state.operations;
+  std::span<const std::int64_t> values = state.values;
+  std::ranges::copy(operations.first(reductions_.size()), reductions_.begin());
+  operations = operations.subspan(reductions_.size());
+  free_capacity_.restore(operations, values);
+  expert_room_.restore(operations, values);
 }
 
 void BucketedReplicas::reduce_rest(const Chunk& chunk) {

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "models/lower/data_parallel/chunk_weights.hpp"
@@ -35,6 +36,13 @@ struct UnitBackward {
   bool last = false;   // the last one: the sums over all microbatches become final
 };
 
+// What a scheme remembers between two steps of the schedule. All that it does around a step, except
+// around the first forward and the last backward of a chunk, follows from this state.
+struct ReplicaState {
+  std::vector<OpIndex> operations = {};   // earlier operations that later steps may refer to
+  std::vector<std::int64_t> values = {};  // everything else
+};
+
 class DataParallel {
  public:
   virtual ~DataParallel() = default;
@@ -53,10 +61,15 @@ class DataParallel {
   virtual void after_backward(const UnitBackward& backward,
                               const std::vector<ReadyGradient>& ready) = 0;
   // Whether the scheme writes no operations and changes no state around the units of any forward
-  // except the first of its chunk, or of any backward except the last. Only then may microbatches
-  // be instances of one block.
-  [[nodiscard]] virtual bool ignores_repeated_forwards() const { return false; }
-  [[nodiscard]] virtual bool ignores_repeated_backwards() const { return false; }
+  // except the first of its chunk, and of any backward except the last.
+  [[nodiscard]] virtual bool ignores_repeated_steps() const { return false; }
+  // The state at the current position of the program, which lies between two steps: at equal
+  // values and corresponding operations, equal steps have the same operations. Returns nothing
+  // where the state has no small form. A scheme that ignores repeated steps has an empty state.
+  [[nodiscard]] virtual std::optional<ReplicaState> state() const { return ReplicaState{}; }
+  // Sets the state after steps that became an instance of a known block. REQUIRES: state() of this
+  // scheme has returned the values, with other operations in the same order.
+  virtual void restore(const ReplicaState& /*state*/) {}
   // Waits for all collectives under way, then writes gradient norm and optimizer step.
   virtual void end_step() = 0;
 };

@@ -100,6 +100,12 @@ class ShardGathers {
   // Frees the whole weights of a group. `keeps`: the part from which the backward gathers stays
   // (reshard_group).
   void give_back(ShardedGroup& group, bool keeps);
+  // The operations that the next gathers may wait for. use() takes the later one of the two.
+  [[nodiscard]] std::array<OpIndex, 2> gates() const { return {copied_out_, gather_after_}; }
+  void set_gates(const std::array<OpIndex, 2>& gates) {
+    copied_out_ = gates[0];
+    gather_after_ = gates[1];
+  }
 
  private:
   void gather_part(std::string_view name, ShardedPart& part, const ShardSlots& slots);
@@ -125,6 +131,10 @@ class ShardReductions {
   void reduce(ShardedGroup& group);
   // The latest reduction on each stream.
   [[nodiscard]] std::array<OpIndex, 2> latest() const { return {reduce_scatter_, all_reduce_}; }
+  void set_latest(const std::array<OpIndex, 2>& latest) {
+    reduce_scatter_ = latest[0];
+    all_reduce_ = latest[1];
+  }
 
  private:
   void reduce_part(std::string_view name, const ShardedPart& part, const ShardSlots& slots,
@@ -150,6 +160,8 @@ class FullySharded final : public DataParallel {
   void before_backward(const UnitBackward& backward) override;
   void after_backward(const UnitBackward& backward,
                       const std::vector<ReadyGradient>& ready) override;
+  [[nodiscard]] std::optional<ReplicaState> state() const override;
+  void restore(const ReplicaState& state) override;
   void end_step() override;
 
  private:
@@ -557,6 +569,46 @@ void FullySharded::end_backward(Group& group, const UnitBackward& backward) {
   if (!every && (!backward.last || group.accumulated > 0)) reductions_.accumulate(group);
   if (!every && !backward.last) return;
   reductions_.reduce(group);
+}
+
+// Few gathers are under way between two steps, so that only those are listed.
+std::optional<ReplicaState> FullySharded::state() const {
+  ReplicaState state;
+  const std::array<OpIndex, 2> gates = gathers_.gates();
+  const std::array<OpIndex, 2> reductions = reductions_.latest();
+  state.operations.assign(gates.begin(), gates.end());
+  state.operations.insert(state.operations.end(), reductions.begin(), reductions.end());
+  state.values.push_back(gates[0] < gates[1] ? 1 : 0);
+  for (const std::vector<Group>& groups : groups_) {
+    for (const Group& group : groups) {
+      state.values.insert(state.values.end(), {static_cast<std::int64_t>(group.weights),
+                                               group.gradients, group.accumulated});
+      for (const ShardedPart* part : {&group.dense, &group.experts}) {
+        state.values.insert(state.values.end(), {part->kept, part->gather == kNone ? 0 : 1});
+        if (part->gather != kNone) state.operations.push_back(part->gather);
+      }
+    }
+  }
+  return state;
+}
+
+void FullySharded::restore(const ReplicaState& state) {
+  auto operation = state.operations.begin();
+  auto value = state.values.begin() + 1;
+  const auto next_two = [&] { return std::array{*operation++, *operation++}; };
+  gathers_.set_gates(next_two());
+  reductions_.set_latest(next_two());
+  for (std::vector<Group>& groups : groups_) {
+    for (Group& group : groups) {
+      group.weights = static_cast<ShardedWeights>(*value++);
+      group.gradients = *value++;
+      group.accumulated = *value++;
+      for (ShardedPart* part : {&group.dense, &group.experts}) {
+        part->kept = *value++;
+        part->gather = *value++ == 0 ? kNone : *operation++;
+      }
+    }
+  }
 }
 
 // Groups that had no backward, or only the input part of a split one, are still whole and
