@@ -8,7 +8,7 @@
 namespace trainyard {
 namespace {
 
-// Plans that are stored per shape, by loss. Few different sums of losses occur.
+// Plans that are stored per shape. In a full pipeline, few sequences of losses alternate.
 constexpr std::size_t kPlansKept = 16;
 
 // Contraction is exact only where no host delays operations and no computation slows communication.
@@ -169,26 +169,22 @@ void ActiveRegions::plan(Active& region) {
   region.next = region.times->seen.data() + passed;
 }
 
-// Most regions see one loss from start to end. Their plans are shared; others have their own.
-const RegionTimes* ActiveRegions::planned(Active& region) {
-  std::vector<Plan>& plans = region.priced->plans;
-  const bool constant = region.outside.size() == 1;
-  if (constant) {
-    const auto known = std::ranges::find(plans, region.outside.front().loss, &Plan::loss);
-    if (known != plans.end()) return known->times.get();
+// Returns the plan of the region under its losses so far. A new plan takes the place of the oldest
+// one of its shape, and its lists where no region uses them any more.
+std::shared_ptr<const RegionTimes> ActiveRegions::planned(const Active& region) {
+  PricedShape& priced = *region.priced;
+  const auto known = std::ranges::find(priced.plans, region.outside, &Plan::outside);
+  if (known != priced.plans.end()) return known->times;
+  if (priced.plans.size() < kPlansKept) {
+    priced.plans.emplace_back();
+    priced.oldest = priced.plans.size() - 1;
   }
-  if (constant && plans.size() < kPlansKept) {
-    plans.push_back({.loss = region.outside.front().loss,
-                     .times = std::make_unique<const RegionTimes>(times_of(region, {}))});
-    return plans.back().times.get();
-  }
-  // The previous plan gives its buffers to the new one.
-  region.own = times_of(region, std::move(region.own));
-  return &region.own;
-}
-
-RegionTimes ActiveRegions::times_of(const Active& region, RegionTimes storage) {
-  return player_.played(*region.shape, region.priced->costs, region.outside, std::move(storage));
+  Plan& plan = priced.plans[priced.oldest];
+  priced.oldest = (priced.oldest + 1) % kPlansKept;
+  plan.outside = region.outside;
+  plan.times = std::make_shared<const RegionTimes>(
+      player_.played(*region.shape, priced.costs, region.outside));
+  return plan.times;
 }
 
 std::size_t ActiveRegions::retire(std::uint32_t rank_class, Timeline& timeline) {

@@ -3,8 +3,9 @@
 // A region is planned when its head starts: the dates at which operations outside may go on are
 // then known, and nothing else of the region needs an event. The engine awaits one date at a time.
 // When the loss by communications outside changes, the region is planned again; everything that has
-// happened by then stays as it is, to the last bit. Plans of equal regions under equal loss are
-// computed once.
+// happened by then stays as it is, to the last bit. Plans of equal regions under equal losses are
+// computed once: the microbatches of a stage meet the same communications at the same time after
+// their start, once the pipeline is full.
 //
 //    if (active.of_program(program).regions.begins_with(op)) active.start(rank_class, op, now);
 //    active.plan(rank_class, loss, now);
@@ -94,8 +95,8 @@ class ActiveRegions {
     std::vector<FlowSpan> flows;
   };
   struct Plan {
-    double loss = 0.0;
-    std::unique_ptr<const RegionTimes> times;
+    std::vector<OutsideLoss> outside;
+    std::shared_ptr<const RegionTimes> times;
   };
   // The costs of a shape for one rank class, and its plans.
   struct PricedShape {
@@ -107,20 +108,19 @@ class ActiveRegions {
     std::vector<PieceFlow> flows;
     // Flow classes and the number of flows of each.
     std::vector<std::pair<std::uint32_t, std::uint64_t>> flows_of_class;
-    std::vector<Plan> plans;
+    std::vector<Plan> plans;  // the latest ones
+    std::size_t oldest = 0;   // of the plans, when they are as many as are kept
   };
   struct Active {
     OpIndex head = 0;
     const RegionShape* shape = nullptr;  // null: none is alive
     PricedShape* priced = nullptr;
-    const RegionTimes* times = nullptr;  // null: not planned yet
+    std::shared_ptr<const RegionTimes> times;  // null: not planned yet
     std::uint32_t ticket = 0;
     double start_s = 0.0;
     // The part of times->seen that has not passed.
     const RegionTimes::Seen* next = nullptr;
     const RegionTimes::Seen* last = nullptr;
-    // The times, where the loss changed during the region.
-    RegionTimes own;
     std::vector<OutsideLoss> outside;
   };
 
@@ -134,8 +134,7 @@ class ActiveRegions {
   // Adds the times of all its operations and flows to the timeline.
   void record(std::uint32_t rank_class, Timeline& timeline) const;
   void plan(Active& region);
-  [[nodiscard]] const RegionTimes* planned(Active& region);
-  [[nodiscard]] RegionTimes times_of(const Active& region, RegionTimes storage);
+  [[nodiscard]] std::shared_ptr<const RegionTimes> planned(const Active& region);
 
   const EngineInput& input_;
   Pricing& pricing_;

@@ -8,8 +8,6 @@
 //    make_engine("simgrid")->run(input);   // reuses them
 #pragma once
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -53,8 +51,6 @@ class EnginePrograms {
   // The programs with regions, in the order of `asked`.
   [[nodiscard]] std::vector<std::shared_ptr<const EngineProgram>> contracted(
       const std::vector<Contraction>& asked);
-  // The number of flows of the previous run; the next run reserves memory for them.
-  std::atomic<std::size_t> flows = 0;
 
  private:
   using Known = std::shared_ptr<const EngineProgram>;

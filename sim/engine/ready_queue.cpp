@@ -97,6 +97,7 @@ class Replay final : public CompletionSink {
   };
 
   void add_class(std::uint32_t rank_class);
+  [[nodiscard]] std::size_t flows_of(std::uint32_t rank_class) const;
   void make_room_for_times();
   // Records that the operation is ready, starts or ends now.
   void note(std::vector<double> OpTimes::*what, std::uint32_t rank_class, OpIndex op) {
@@ -163,8 +164,8 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
     successors.push_back(&active_.of_program(program).successors);
   }
   waiting_.emplace(successors);
-  if (input.record) make_room_for_times();
   for (const FlowClass& flow : input.partition.flows) moves_.push_back(flow.payload_bytes > 0.0);
+  if (input.record) make_room_for_times();
 }
 
 void Replay::add_class(std::uint32_t rank_class) {
@@ -177,9 +178,37 @@ void Replay::add_class(std::uint32_t rank_class) {
     ready_.push(operation_token(rank_class, head));
 }
 
+// The flows of all calls that a rank class makes as the first participant of their groups. An
+// operation of a block counts once per instance of the block.
+std::size_t Replay::flows_of(std::uint32_t rank_class) const {
+  const Partition& partition = input_.partition;
+  const OperationList& operations = *views_[rank_class].operations;
+  std::vector<std::size_t> until = {0};
+  for (const Operation& op : operations.written()) {
+    std::size_t flows = 0;
+    if (communicates(op.kind)) {
+      const SlotTarget place = partition.places[rank_class][op.slot];
+      if (place.participant == 0)
+        for (const FoldedPhase& phase : partition.phases[place.group_class].at(op.payload))
+          flows += static_cast<std::size_t>(
+              std::ranges::count_if(phase.flows, [&](std::uint32_t flow) { return moves_[flow]; }));
+    }
+    until.push_back(until.back() + flows);
+  }
+  std::size_t all = 0;
+  for (const Instance& instance : operations.instances()) {
+    const Block& block = operations.block_of(instance);
+    all += until[block.begin + block.count] - until[block.begin];
+  }
+  return all;
+}
+
 // NaN marks times of events that have not happened; the text of a deadlock reads it.
 void Replay::make_room_for_times() {
-  timeline_.flows.reserve(input_.known->flows);
+  std::size_t flows = 0;
+  for (std::uint32_t rank_class = 0; rank_class < views_.size(); ++rank_class)
+    flows += flows_of(rank_class);
+  timeline_.flows.reserve(flows);
   timeline_.classes.resize(views_.size());
   for (std::size_t rank_class = 0; rank_class < views_.size(); ++rank_class) {
     ClassView& view = views_[rank_class];
@@ -200,7 +229,6 @@ Timeline Replay::run() {
   if (input_.record) {
     // Flows are recorded when they end.
     boost::sort::pdqsort(timeline_.flows.begin(), timeline_.flows.end(), kEarlier);
-    input_.known->flows = timeline_.flows.size();
     timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
                                        std::move(record.links));
   }
