@@ -81,6 +81,26 @@ inline double usage_of(const s4u::Link* link) {
 // Sets the bandwidth from now on, also for Comms that are alive.
 inline void set_bandwidth(s4u::Link* link, double bandwidth) { link->set_bandwidth(bandwidth); }
 
+#if SIMGRID_VERSION < 33400
+// Activity::on_completion, which is private. Weak, like simgrid_clock.
+extern ::simgrid::xbt::signal<void(const s4u::Activity&)> activity_completion __asm__(
+    "_ZN7simgrid3s4u8Activity13on_completionE") __attribute__((weak));
+#endif
+
+// Disconnects the callbacks of on_comm_completion() and those of SimGrid's model of virtual
+// machines, which we do not use: every engine connects them once more, so that the end of a Comm
+// would cost as many calls as the process has had engines. Returns false where SimGrid does not
+// export the signal; all callbacks are then still connected. REQUIRES: no engine exists.
+inline bool disconnect_completions() {
+#if SIMGRID_VERSION < 33400
+  if (&activity_completion == nullptr) return false;
+  activity_completion.disconnect_slots();
+  return true;
+#else
+  return false;
+#endif
+}
+
 template <class Callback>
 void on_comm_completion(const Callback& callback) {
 #if SIMGRID_VERSION >= 33400

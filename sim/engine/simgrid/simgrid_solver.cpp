@@ -24,13 +24,13 @@ class HeardEngine : public s4u::Engine {
       : s4u::Engine("trainyard"), listener_(listener) {
     // Once per process: SimGrid refuses a second configuration of its models, and keeps the first.
     static const bool configured = (shim::configure(), true);
-    static const bool connected = connect_callbacks();
     static_cast<void>(configured);
-    static_cast<void>(connected);
   }
 
  private:
-  static bool connect_callbacks();
+  friend HeardEngine make_engine(FluidSolver::Listener& listener);
+  static void connect_completions();
+  static void connect_time();
   [[nodiscard]] static FluidSolver::Listener& listener() {
     return static_cast<HeardEngine*>(s4u::Engine::get_instance())->listener_;
   }
@@ -64,6 +64,10 @@ class KeptSignals {
 HeardEngine make_engine(FluidSolver::Listener& listener) {
   const KeptSignals kept;
   shim::restart_clock();
+  static bool connected = false;
+  if (shim::disconnect_completions() || !connected) HeardEngine::connect_completions();
+  if (!connected) HeardEngine::connect_time();
+  connected = true;
   return HeardEngine(listener);
 }
 
@@ -72,12 +76,14 @@ struct Transfer {
   s4u::CommPtr comm = nullptr;
 };
 
-bool HeardEngine::connect_callbacks() {
+void HeardEngine::connect_completions() {
   shim::on_comm_completion([](const s4u::Activity& activity) {
     listener().transfer_ended(activity.get_data<Transfer>()->number);
   });
+}
+
+void HeardEngine::connect_time() {
   s4u::Engine::on_time_advance_cb([](double seconds) { listener().time_advanced(seconds); });
-  return true;
 }
 
 class SimgridSolver final : public FluidSolver {
