@@ -58,14 +58,14 @@ CsvTable::CsvTable(const std::filesystem::path& file) : file_(file.string()) {
                                                             : text);
   std::size_t number = 1;
   std::string line;
-  std::getline(lines, line);
+  while (std::getline(lines, line) && line.starts_with('#')) ++number;
   header_ = cut(line);
   if (header_.size() == 1 && line.find_first_of(";\t") != std::string::npos)
     throw InputError(
         Problem{file_, "", "has no comma in its first line: " + line, "part fields by commas"});
   while (std::getline(lines, line)) {
     ++number;
-    if (bare(line).empty()) continue;
+    if (bare(line).empty() || line.starts_with('#')) continue;
     rows_.push_back(cut(line));
     lines_.push_back(number);
     if (rows_.back().size() != header_.size())

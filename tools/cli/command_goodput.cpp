@@ -76,6 +76,12 @@ Exit goodput(const GoodputChoice& choice) {
   for (const std::string* file :
        {&choice.json, &choice.csv, &choice.html, &choice.trace, &choice.events})
     refuse_unwritable(*file);
+  if (choice.scenario.file.empty())
+    throw InputError(Problem{.file = {},
+                             .pointer = {},
+                             .problem = "which scenario?",
+                             .hint = "give a scenario file, or a run's own log: trainyard goodput "
+                                     "fit LOG"});
   const GoodputStudy study = sampled(choice);
   const GoodputReport report = study.report();
   if (!choice.json.empty()) write_file(choice.json, to_text(goodput_json(report)));
@@ -93,7 +99,7 @@ void add_goodput(CLI::App& app, Action& action) {
   auto choice = std::make_shared<GoodputChoice>();
   CLI::App* command = app.add_subcommand(
       "goodput", "Show how failures, checkpoints and restarts lengthen a run of weeks");
-  add_scenario_options(*command, choice->scenario);
+  add_scenario_options(*command, choice->scenario, false);
   command
       ->add_option("--preset", choice->preset,
                    "Failures, checkpoints and recovery: `trainyard list reliability`, or a file")
@@ -128,7 +134,14 @@ void add_goodput(CLI::App& app, Action& action) {
       "  trainyard goodput scenarios/llama3/llama3_70b_64xh100.json --preset llama3 --days 30 "
       "--runs 200 --set reliability.spares.nodes=1 --set reliability.spares.replace=60s "
       "--price 2.5");
-  command->callback([choice, &action] { action = [choice] { return goodput(*choice); }; });
+  const std::vector<CLI::Option*> options = command->get_options();
+  add_goodput_fit(*command, action);
+  for (CLI::Option* option : options)
+    if (option->get_name() != "--help") command->get_subcommand("fit")->excludes(option);
+  command->require_subcommand(0, 1);
+  command->callback([command, choice, &action] {
+    if (command->get_subcommands().empty()) action = [choice] { return goodput(*choice); };
+  });
 }
 
 }  // namespace trainyard

@@ -53,9 +53,12 @@ double Draws::failed_trials(double probability) {
   return std::floor(std::log(uniform()) / std::log1p(-probability));
 }
 
-void Arrivals::add(double rate, double weibull_shape, const DrawsOf& what) {
-  causes_.push_back(
-      {.mean = rate > 0.0 ? 1.0 / rate : kNever, .shape = weibull_shape, .draws = Draws(what)});
+void Arrivals::add(double rate, double weibull_shape, const DrawsOf& what,
+                   const std::vector<double>* trace_s) {
+  causes_.push_back({.mean = rate > 0.0 ? 1.0 / rate : kNever,
+                     .shape = weibull_shape,
+                     .draws = Draws(what),
+                     .trace_s = trace_s});
   next_.push_back(kNever);
   place_.push_back(0.0);
   draw(next_.size() - 1, 0.0, 1.0);
@@ -63,15 +66,19 @@ void Arrivals::add(double rate, double weibull_shape, const DrawsOf& what) {
 
 void Arrivals::draw(std::size_t cause, double now, double share) {
   Cause& one = causes_[cause];
-  next_[cause] =
-      one.mean == kNever ? kNever : now + one.mean / share * one.draws.weibull(one.shape);
+  if (one.trace_s != nullptr)
+    next_[cause] = one.taken < one.trace_s->size() ? (*one.trace_s)[one.taken++] : kNever;
+  else
+    next_[cause] =
+        one.mean == kNever ? kNever : now + one.mean / share * one.draws.weibull(one.shape);
   place_[cause] = one.draws.uniform();
   find_first();
 }
 
 void Arrivals::rescale(const std::vector<bool>& causes, double now, double before, double after) {
   for (std::size_t i = 0; i < next_.size(); ++i)
-    if (causes[i] && next_[i] != kNever) next_[i] = now + (next_[i] - now) * before / after;
+    if (causes[i] && next_[i] != kNever && causes_[i].trace_s == nullptr)
+      next_[i] = now + (next_[i] - now) * before / after;
   find_first();
 }
 

@@ -44,7 +44,10 @@ class Draws {
 class Arrivals {
  public:
   // Events of a cause per second, with all parts at work, and the shape of the times between them.
-  void add(double rate, double weibull_shape, const DrawsOf& what);
+  // With a trace, increasing times of events that outlives this object, these come in place of
+  // random ones.
+  void add(double rate, double weibull_shape, const DrawsOf& what,
+           const std::vector<double>* trace_s = nullptr);
 
   [[nodiscard]] bool empty() const { return next_.empty(); }
   // The cause whose event is next. REQUIRES: !empty().
@@ -63,6 +66,8 @@ class Arrivals {
     double mean;
     double shape;
     Draws draws;
+    const std::vector<double>* trace_s;  // nullptr: random times
+    std::size_t taken = 0;               // from the trace
   };
   void find_first();
 

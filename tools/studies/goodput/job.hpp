@@ -31,6 +31,7 @@ struct InterruptionCause {
   double diagnose_s = 0.0;
   double duration_s = 0.0;  // mean; infinite for a slow part that does not recover
   double give_up_s = std::numeric_limits<double>::infinity();
+  std::optional<std::vector<double>> trace_s = {};  // times from a log, in place of random ones
 };
 
 struct SpareNodes {

@@ -151,7 +151,8 @@ Run::Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint6
   run_.interruptions.resize(job.causes.size());
   for (std::size_t i = 0; i < job.causes.size(); ++i) {
     const InterruptionCause& cause = job.causes[i];
-    arrivals_.add(cause.rate, cause.weibull_shape, {.seed = seed, .run = index, .stream = i});
+    arrivals_.add(cause.rate, cause.weibull_shape, {.seed = seed, .run = index, .stream = i},
+                  cause.trace_s ? &*cause.trace_s : nullptr);
     of_parts_.push_back(cause.of_parts);
   }
   for (std::size_t i = 0; i < job.pauses.size(); ++i)

@@ -1,0 +1,55 @@
+#include "tools/studies/run_log/log_job.hpp"
+
+#include <algorithm>
+
+#include "scenarios/reader/checks.hpp"
+#include "scenarios/reader/overrides.hpp"
+#include "scenarios/reader/reliability.hpp"
+#include "sim/base/error.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+Reliability with_changes(const RunLog& log, const Reliability& reliability,
+                         const std::vector<Override>& changes) {
+  nlohmann::ordered_json document{{"reliability", reliability_json(reliability)}};
+  for (const Override& change : changes) document = with_override(document, change);
+  try {
+    JsonFile file = JsonFile::parse(log.file, document.dump());
+    JsonObject root = file.root();
+    Scenario scenario;
+    scenario.reliability = read_reliability(root, {});
+    check_reliability(Check{.file = file, .scenario = scenario});
+    file.finish();
+    return *scenario.reliability;
+  } catch (const InputError& error) {
+    throw InputError(attribute_to_overrides(error.problems(), changes));
+  }
+}
+
+Job job_of_log(const RunLog& log, const LogFit& fit, const Reliability& reliability) {
+  if (!fit.step_s)
+    throw InputError(Problem{.file = log.file,
+                             .pointer = {},
+                             .problem = "has no steps, so the time of a step is not known",
+                             .hint = "leave out --steps, --tokens and --replay, or give a log with "
+                                     "steps"});
+  Scenario scenario;
+  scenario.file = log.file;
+  scenario.cluster.nodes = static_cast<std::uint32_t>(std::max<std::int64_t>(1, log.nodes));
+  if (log.gpus_per_node > 0)
+    scenario.cluster.node.gpus = static_cast<std::uint32_t>(log.gpus_per_node);
+  scenario.reliability = reliability;
+  // The times of the block hold without a model, so a checkpoint needs no bytes.
+  if (!reliability.checkpoint.bytes) scenario.reliability->checkpoint.bytes = Bytes{0.0};
+  return job_with_step(scenario, *fit.step_s);
+}
+
+const CauseFit* fitted_cause(const LogFit& fit, const InterruptionCause& cause) {
+  const auto found = std::ranges::find_if(fit.causes, [&](const CauseFit& one) {
+    return one.cause == cause.name && one.kind == cause.kind;
+  });
+  return found == fit.causes.end() ? nullptr : &*found;
+}
+
+}  // namespace trainyard
