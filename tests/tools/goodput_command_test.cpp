@@ -1,10 +1,12 @@
 // `trainyard goodput`: the same seed gives the same bytes, the JSON and the CSV hold what the
 // report says, and longer work takes longer.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "sim/base/files.hpp"
 #include "tests/tools/shell.hpp"
 
 namespace trainyard {
@@ -101,6 +103,64 @@ TEST(GoodputCommand, WritesOneRunAsEvents) {
   for (const Json& event : events) sum += event.value("dur", 0.0);
   EXPECT_NEAR(sum, 30e6, 1.0);
   EXPECT_THAT(scratch.read("a.html"), HasSubstr("calendar of a run"));
+}
+
+const std::string kFit = "trainyard goodput fit scenarios/run_logs/bloom_176b.csv ";
+
+// Does the fit give BLOOM's goodput, with phases that add up, a forecast and a replay, and the same
+// bytes each time?
+TEST(GoodputFitCommand, FitsForecastsAndReplays) {
+  const Scratch scratch;
+  const std::string line = kFit +
+                           "--steps 115000 --runs 40 --replay --versus "
+                           "reliability.checkpoint.interval_steps=50 --json ";
+  const Outcome run = scratch.sh(line + "a.json");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  EXPECT_EQ(run.out, scratch.sh(line + "b.json").out);
+  EXPECT_EQ(scratch.read("a.json"), scratch.read("b.json"));
+  EXPECT_THAT(run.out, HasSubstr("goodput     0.9279"));
+  EXPECT_THAT(run.out, HasSubstr("RECONSTRUCTED"));
+  const Json json = Json::parse(scratch.read("a.json"));
+  double sum = 0.0;
+  for (const auto& [name, time_s] : json["phases_s"].items()) sum += time_s.get<double>();
+  EXPECT_NEAR(sum / json["wall_s"].get<double>(), 1.0, 1e-12);
+  EXPECT_LT(json["forecast"]["p10_s"], json["forecast"]["p90_s"]);
+  EXPECT_EQ(json["forecast"]["steps"], 115000 - 94767);
+  ASSERT_EQ(json["replay"].size(), 2U);
+  EXPECT_EQ(json["replay"][0]["saved_s"]["mean"], 0.0);
+}
+
+// Does `goodput --preset` take what the fit writes, and do more spares save time where a log tells
+// nodes and repairs?
+TEST(GoodputFitCommand, WritesAPresetThatGoodputTakes) {
+  const Scratch scratch;
+  ASSERT_EQ(scratch.sh(kFit + "--output fitted.json").exit, 0);
+  const Outcome run = scratch.sh(
+      "trainyard goodput scenarios/what_if/tensor.json --preset ./fitted.json --days 30 --runs 10");
+  EXPECT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("outage"));
+}
+
+TEST(GoodputFitCommand, SaysWhatMoreSparesWouldHaveSaved) {
+  const Scratch scratch;
+  std::string rows =
+      "# nodes: 8\n# spare_nodes: 0\ntime,event,step,cause,node,duration_s\n0,step,0,,,\n";
+  for (int day = 1; day <= 20; ++day) {
+    const int failed_s = day * 86400;
+    rows += fmt::format("{0},step,{1},,,\n{0},failure,,GPU,n{2},\n{0},replacement,,,,7200\n",
+                        failed_s, day * 1000, day % 8);
+    rows += fmt::format("{},repaired,,,n{},\n{},step,{},,,\n", failed_s + 7000, day % 8,
+                        failed_s + 7200, day * 1000);
+  }
+  write_file(scratch.folder() / "mine.csv", rows);
+  const Outcome run = scratch.sh(
+      "trainyard goodput fit mine.csv --set reliability.checkpoint.interval_steps=1 --set "
+      "reliability.checkpoint.stall=0s --replay --versus "
+      "'two spares: reliability.spares.nodes=2,reliability.spares.replace=60s' --json a.json");
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const Json json = Json::parse(scratch.read("a.json"));
+  // 19 or 20 replacements take 60 s in place of 7200 s.
+  EXPECT_NEAR(json["replay"][1]["saved_s"]["mean"].get<double>(), 20 * 7140.0, 2 * 7140.0);
 }
 
 }  // namespace

@@ -64,6 +64,22 @@ std::vector<Refusal> refusals() {
        "scenarios/first/two_gpus.json: /reliability/checkpoint: an interval of 3600 s is longer "
        "than "
        "the run of 864 s (shorten the interval, or lengthen the run)"},
+      {"trainyard goodput",
+       "which scenario? (give a scenario file, or a run's own log: trainyard goodput fit LOG)"},
+      {"trainyard goodput fit scenarios/README.md",
+       "scenarios/README.md: is no log that is known here (give a CSV with the columns time and "
+       "event, the JSON of ml-goodput-measurement's entries, a log of NVIDIA's resiliency "
+       "extension, or `sacct --parsable2` with its header; docs/how_to/fit_my_run_log.md describes "
+       "them)"},
+      {"trainyard goodput fit scenarios/run_logs/bloom_176b.csv --steps 100",
+       "scenarios/run_logs/bloom_176b.csv: ends at step 94767, and the target is 100 (give the "
+       "steps or tokens of the whole run, those of the log included)"},
+      {"trainyard goodput fit scenarios/run_logs/bloom_176b.csv --tokens 1T",
+       "scenarios/run_logs/bloom_176b.csv: does not tell the tokens of a step (write the line \"# "
+       "tokens_per_step: 4194304\" into a CSV, or give --steps)"},
+      {"trainyard goodput fit scenarios/run_logs/bloom_176b.csv --with "
+       "reliability.spares.nodes=8",
+       "--with is a variant of a replay (add --replay)"},
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},

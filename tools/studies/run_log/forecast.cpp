@@ -102,8 +102,8 @@ Job with_inputs(Job job, const DrawnInputs& drawn) {
     job.causes[i].detect_s *= drawn.recovery;
     job.causes[i].diagnose_s *= drawn.recovery;
   }
-  for (double* const time_s :
-       {&job.start_s, &job.communicator_init_s, &job.load_s, &job.warm_up_s, &job.spares.replace_s})
+  for (double* const time_s : {&job.queue_s, &job.start_s, &job.communicator_init_s, &job.warm_up_s,
+                               &job.spares.replace_s, &job.storage().load_s})
     *time_s *= drawn.recovery;
   if (job.spares.cold_replace_s) *job.spares.cold_replace_s *= drawn.recovery;
   job.step_s *= drawn.step;

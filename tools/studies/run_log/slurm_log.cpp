@@ -187,12 +187,12 @@ RunLog read_slurm_log(const std::string& file, std::string_view text) {
                   "give the attempts of one run, for example sacct --name=NAME");
     if (i > 0 && all[i].start_s > all[i - 1].end_s)
       log.spans.push_back(
-          {.begin_s = all[i - 1].end_s, .end_s = all[i].start_s, .phase = RunPhase::Replace});
+          {.begin_s = all[i - 1].end_s, .end_s = all[i].start_s, .phase = RunPhase::Queue});
     add_allocation(all[i], i + 1 == all.size(), log);
   }
   log.notes.emplace_back(
       "sacct does not log steps: the time of an allocation is not explained, and the goodput is "
-      "not known; the time between two allocations counts as replacement; times count as UTC");
+      "not known; the time between two allocations counts as queue; times count as UTC");
   return log;
 }
 
