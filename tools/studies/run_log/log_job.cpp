@@ -42,7 +42,9 @@ Job job_of_log(const RunLog& log, const LogFit& fit, const Reliability& reliabil
   scenario.reliability = reliability;
   // The times of the block hold without a model, so a checkpoint needs no bytes.
   if (!reliability.checkpoint.bytes) scenario.reliability->checkpoint.bytes = Bytes{0.0};
-  return job_with_step(scenario, *fit.step_s);
+  Job job = job_with_step(scenario, *fit.step_s);
+  job.nodes_per_replica = scenario.cluster.nodes;
+  return job;
 }
 
 const CauseFit* fitted_cause(const LogFit& fit, const InterruptionCause& cause) {
