@@ -77,9 +77,9 @@ std::vector<Refusal> refusals() {
       {"trainyard goodput fit scenarios/run_logs/bloom_176b.csv --tokens 1T",
        "scenarios/run_logs/bloom_176b.csv: does not tell the tokens of a step (write the line \"# "
        "tokens_per_step: 4194304\" into a CSV, or give --steps)"},
-      {"trainyard goodput fit scenarios/run_logs/bloom_176b.csv --with "
+      {"trainyard goodput fit scenarios/run_logs/bloom_176b.csv --versus "
        "reliability.spares.nodes=8",
-       "--with is a variant of a replay (add --replay)"},
+       "--versus is a variant of the replay (add --replay)"},
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},

@@ -101,6 +101,13 @@ void add_journal_option(CLI::App& command, std::string& file);
 void add_processes_option(CLI::App& command, std::size_t& processes);
 // Adds the option --tokens, which takes numbers such as 15T.
 void add_tokens_option(CLI::App& command, double& tokens, const std::string& help);
+// An alternative of --versus: "NAME: PATH=VALUE,PATH=VALUE", or the changes alone, which are then the
+// name as well.
+struct Versus {
+  std::string name;
+  std::vector<std::string> changes;
+};
+[[nodiscard]] Versus versus_of(const std::string& text);
 // Adds the option --price, of one GPU for an hour. `help` says what it adds to the report.
 void add_price_option(CLI::App& command, double& price, const std::string& help);
 // Accepts numbers from `least` to `most`. CLI::Range words its refusal in another way in each

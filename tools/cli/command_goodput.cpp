@@ -26,31 +26,16 @@ struct GoodputChoice {
   std::uint64_t seed = 0;
 };
 
-Scenario read_with(const GoodputChoice& choice, const std::string& changes) {
+Scenario read_with(const GoodputChoice& choice, const std::vector<std::string>& changes) {
   ScenarioChoice chosen = choice.scenario;
   if (!choice.preset.empty())
     chosen.sets.insert(chosen.sets.begin(), "reliability.preset=" + choice.preset);
-  for (std::size_t at = 0; at < changes.size();) {
-    const std::size_t end = std::min(changes.find(',', at), changes.size());
-    chosen.sets.push_back(changes.substr(at, end - at));
-    at = end + 1;
-  }
+  chosen.sets.insert(chosen.sets.end(), changes.begin(), changes.end());
   return read(chosen);
 }
 
-// "NAME: PATH=VALUE,PATH=VALUE", or the changes alone, which are then the name as well.
-struct Versus {
-  std::string name;
-  std::string changes;
-};
-Versus versus_of(const std::string& text) {
-  const std::size_t colon = text.find(": ");
-  if (colon == std::string::npos || text.find('=') < colon) return {.name = text, .changes = text};
-  return {.name = text.substr(0, colon), .changes = text.substr(colon + 2)};
-}
-
 std::vector<NamedScenario> scenarios_of(const GoodputChoice& choice) {
-  std::vector<NamedScenario> all{{"as described", read_with(choice, "")}};
+  std::vector<NamedScenario> all{{"as described", read_with(choice, {})}};
   for (const std::string& text : choice.versus) {
     const Versus one = versus_of(text);
     all.push_back({one.name, read_with(choice, one.changes)});
@@ -94,6 +79,18 @@ Exit goodput(const GoodputChoice& choice) {
 }
 
 }  // namespace
+
+Versus versus_of(const std::string& text) {
+  const std::size_t colon = text.find(": ");
+  const bool named = colon != std::string::npos && colon < text.find('=');
+  Versus versus{.name = named ? text.substr(0, colon) : text, .changes = {}};
+  for (std::size_t at = named ? colon + 2 : 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    versus.changes.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return versus;
+}
 
 void add_goodput(CLI::App& app, Action& action) {
   auto choice = std::make_shared<GoodputChoice>();

@@ -1,9 +1,8 @@
 // `trainyard goodput fit`: failure rates, recovery and goodput of a run's own log, when the run will
 // be finished, and what other policies would have saved.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <optional>
+#include <cmath>
 
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/data_directory.hpp"
@@ -25,7 +24,7 @@ struct FitChoice {
   std::string log, json, output;
   FitPrior prior;
   std::vector<std::string> sets;
-  std::vector<std::vector<std::string>> variants;  // --with: the changes of each
+  std::vector<std::string> versus;
   std::int64_t nodes = 0, gpus_per_node = 0;
   double tokens = 0.0, steps = 0.0;
   std::size_t runs = 400;
@@ -80,10 +79,11 @@ Replay replay_of(const FitChoice& choice, const RunLog& log, const LogFit& fit,
     return with_trace(log, fit, job_of_log(log, fit, changed));
   };
   std::vector<ReplayVariant> variants;
-  for (const std::vector<std::string>& group : choice.variants) {
+  for (const std::string& text : choice.versus) {
+    const Versus one = versus_of(text);
     std::vector<std::string> changes = choice.sets;
-    changes.insert(changes.end(), group.begin(), group.end());
-    variants.push_back({fmt::format("{}", fmt::join(group, ", ")), traced(changes)});
+    changes.insert(changes.end(), one.changes.begin(), one.changes.end());
+    variants.push_back({one.name, traced(changes)});
   }
   return replay_run(traced(choice.sets), variants,
                     {.steps = fit.split.steps_kept,
@@ -99,10 +99,10 @@ void check_choice(const FitChoice& choice) {
                              .pointer = {},
                              .problem = "--tokens and --steps are both given",
                              .hint = "give the target in one of them"});
-  if (!choice.variants.empty() && !choice.replay)
+  if (!choice.versus.empty() && !choice.replay)
     throw InputError(Problem{.file = {},
                              .pointer = {},
-                             .problem = "--with is a variant of a replay",
+                             .problem = "--versus is a variant of the replay",
                              .hint = "add --replay"});
 }
 
@@ -195,7 +195,7 @@ void add_goodput_fit(CLI::App& goodput, Action& action) {
   command->footer(
       "Example:\n"
       "  trainyard goodput fit scenarios/run_logs/bloom_176b.csv --steps 115000 --replay "
-      "--with reliability.checkpoint.interval_steps=50");
+      "--versus reliability.checkpoint.interval_steps=50");
   command->callback([choice, &action] { action = [choice] { return fit(*choice); }; });
 }
 

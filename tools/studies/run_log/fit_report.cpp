@@ -20,7 +20,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kNotExplained = "not explained";
 
 std::string duration_text(double seconds) {
-  if (seconds == 0.0) return "0 s";
+  constexpr double kRounding = 1e-6;  // what is less is the rounding of sums
+  if (std::abs(seconds) < kRounding) return "0 s";
   if (std::abs(seconds) >= kSecondsPerDay)
     return fmt::format("{:.2f} days", seconds / kSecondsPerDay);
   return seconds < 0.0 ? "-" + to_text(Seconds{-seconds}) : to_text(Seconds{seconds});
@@ -137,6 +138,8 @@ std::string gaps_table(const FitReport& report) {
   if (report.fit.gaps) row("all failures", *report.fit.gaps);
   for (const CauseFit& one : report.fit.causes)
     if (one.gaps && one.events < report.fit.failures) row(one.cause, *one.gaps);
+  if (!report.log.reconstructed.empty())
+    return "  gaps between failures are not tested, since their times are reconstructed\n";
   return table.rows().empty() ? "  fewer than five gaps between failures\n" : table.text();
 }
 

@@ -159,6 +159,7 @@ void Fitting::set_rates() {
 }
 
 void Fitting::set_gaps() {
+  if (!log_.reconstructed.empty()) return;
   std::map<std::string, std::vector<double>> by_cause;
   std::vector<double> all;
   for (const LoggedInterruption& one : log_.interruptions) {
