@@ -156,9 +156,11 @@ void add_target_options(CLI::App& command, FitChoice& choice) {
 void add_replay_options(CLI::App& command, FitChoice& choice) {
   command.add_flag("--replay", choice.replay, "Let the failures of the log come again");
   command
-      .add_option("--with", choice.variants,
-                  "Replay under another policy too: --with reliability.spares.nodes=8 (repeatable)")
-      ->type_name("PATH=VALUE");
+      .add_option(
+          "--versus", choice.versus,
+          "Replay with changes too: --versus 'spares: reliability.spares.nodes=8' (repeatable)")
+      ->type_name("NAME:PATH=VALUE")
+      ->take_all();
   command
       .add_option("--set", choice.sets,
                   "Change the fitted block for forecast and replay: --set "
