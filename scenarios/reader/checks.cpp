@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/reader/power.hpp"
 #include "scenarios/reader/reliability.hpp"
 #include "topologies/cluster_reader.hpp"
 
@@ -184,6 +185,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_mtp_layers(check);
   check_nccl(check);
   check_reliability(check);
+  check_power(check);
   if (check.cluster) check_gpu_profiles(check);
   if (check.cluster) check_cluster_builds(check.file, "/cluster", check.scenario.cluster);
 }

@@ -15,6 +15,7 @@
 #include "scenarios/reader/defaults.hpp"
 #include "scenarios/reader/named_parts.hpp"
 #include "scenarios/reader/overrides.hpp"
+#include "scenarios/reader/power.hpp"
 #include "scenarios/reader/reliability.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
@@ -266,6 +267,7 @@ Scenario read_scenario(JsonFile& file) {
     scenario.published = read_fields(published, published_fields(), Published{});
   }
   if (root.has("reliability")) scenario.reliability = read_reliability(root, folder);
+  if (root.has("power")) scenario.power = read_power(root);
   // Sections are read before the files that depend on them: kernels on the training section,
   // gradients on the recipe.
   read_framework(file, scenario);

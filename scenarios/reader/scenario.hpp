@@ -12,6 +12,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/host.hpp"
 #include "models/plan.hpp"
+#include "models/power/power.hpp"
 #include "models/reliability/reliability.hpp"
 #include "sim/base/data_use.hpp"
 #include "topologies/topology.hpp"
@@ -69,6 +70,7 @@ struct Scenario {
   std::optional<Published> published;
   std::optional<Reliability> reliability =
       {};                                   // of the weeks around the step (tools/studies/goodput)
+  std::optional<PowerSettings> power = {};  // caps and prices; absent: no energy is computed
   std::vector<OwnDataFile> own_files = {};  // files of the user that the scenario was read with
   bool operator==(const Scenario&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/architecture/architecture.hpp"
+#include "scenarios/reader/power.hpp"
 #include "scenarios/reader/reliability.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/reader/tables.hpp"
@@ -44,6 +45,7 @@ Json resolved(const Scenario& scenario) {
         {{"field", one.field}, {"value", Json::parse(one.value)}, {"source", one.source}});
   if (scenario.published) json["published"] = write_fields(published_fields(), *scenario.published);
   if (scenario.reliability) json["reliability"] = reliability_json(*scenario.reliability);
+  if (scenario.power) json["power"] = power_json(*scenario.power);
   return json;
 }
 
@@ -155,6 +157,8 @@ Json scenario_schema() {
   properties["reliability"] =
       with_description("failures, checkpoints and recovery of a run of weeks (trainyard goodput)",
                        reliability_schema());
+  properties["power"] =
+      with_description("power caps, PUE and prices; with it, a run reports energy", power_schema());
   properties["$schema"] = {{"description", "this schema, for editors"}, {"type", "string"}};
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
           {"title", "Trainyard scenario"},

@@ -15,6 +15,7 @@
 #include "models/trained_weights.hpp"
 #include "scenarios/reader/defaults.hpp"
 #include "scenarios/simulate/approximations.hpp"
+#include "scenarios/simulate/power.hpp"
 #include "scenarios/simulate/setup_lines.hpp"
 
 namespace trainyard {
@@ -154,6 +155,17 @@ std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster)
 
 }  // namespace
 
+// Adds prices, and what is assumed about the power of the cluster's GPUs.
+void add_power(const PowerSettings& power, const Cluster& cluster, RunFacts& facts) {
+  facts.gpu_hour_price = power.price_per_gpu_hour;
+  facts.energy_prices = {.per_kwh = power.price_per_kwh,
+                         .kg_co2_per_kwh = power.kg_co2_per_kwh,
+                         .capital_per_gpu = power.capital_per_gpu,
+                         .capital_years = power.capital_years};
+  for (std::string& sentence : power_assumptions(cluster))
+    facts.assumptions.push_back(std::move(sentence));
+}
+
 // The facts that are known before the run. with_run() adds those that the run determines.
 RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   const TrainingPlan& plan = scenario.plan;
@@ -174,6 +186,7 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   facts.flops_convention = scenario.flops_convention == AttentionCount::Causal ? "causal" : "full";
   facts.peaks = peaks_of(plan, cluster);
   facts.assumptions = scenario.assumptions;
+  if (scenario.power) add_power(*scenario.power, cluster, facts);
   facts.defaults = default_sentences(scenario.applied_defaults);
   if (scenario.published) {
     facts.published_source = scenario.published->source;

@@ -4,7 +4,7 @@
 //     cluster  = build_cluster(scenario.cluster)    topology, routes
 //     step     = lower_step(scenario, cluster)      the program of each rank
 //     folded   = fold_step(step)                    equivalence classes, and how calls load links
-//     costs    = price_kernels(step.lowered)        kernel times
+//     costs    = price_kernels(step.lowered)        kernel times, slower under a power cap
 //     timeline = play(folded, costs)                start and end of every operation
 //     result   = memory, breakdown, facts           the figures of the run
 #include "scenarios/simulate/simulate.hpp"
@@ -17,6 +17,7 @@
 #include "scenarios/simulate/kernel_pricing.hpp"
 #include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/own_pace.hpp"
+#include "scenarios/simulate/power.hpp"
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stage_report.hpp"
 #include "scenarios/simulate/stages.hpp"
@@ -85,12 +86,14 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
                           (!step.software || step.software->interference);
   KernelPricings pricings(step.software ? kernel_software(*step.software) : KernelSoftware{}, memo);
   std::vector<Cost> costs;
+  std::optional<PowerRates> power;
   std::shared_ptr<const Folded> folded;
   run_concurrently(
       step.places != nullptr,  // the first simulation of a large cluster
       [&] {
         StageReport pricing(options.stage);
         costs = price_kernels(lowered, pricings, interferes, what_if);
+        power = power_under_cap(step, pricings, costs);
         pricing.priced(costs);
       },
       [&] {
@@ -106,7 +109,8 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
                 .partition = partition_of(folded, *lowered.workload, what_if),
                 .selected_algorithms = {folded, &folded->selected_algorithms},
                 .fold_reasons = folded->reasons,
-                .kernel_costs = std::move(costs)};
+                .kernel_costs = std::move(costs),
+                .power = std::move(power)};
   result.facts.engine = what_if.contention ? step.engine : "ideal";
   const Interference losses =
       interferes ? find_interference(*step.cluster, lowered, *folded, pricings) : Interference{};
@@ -156,7 +160,8 @@ RunView Result::view() const {
           .fold_reasons = fold_reasons,
           .software_memory = software_memory,
           .memory_peaks = memory_peaks,
-          .breakdowns = breakdowns};
+          .breakdowns = breakdowns,
+          .power = power ? &*power : nullptr};
 }
 
 Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {

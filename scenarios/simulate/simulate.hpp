@@ -61,6 +61,7 @@ struct Result {
   std::vector<std::vector<std::int64_t>> software_memory = {};
   std::vector<MemoryPeak> memory_peaks = {};  // by rank class; empty without software
   std::vector<Breakdown> breakdowns = {};     // by rank class; empty unless requested
+  std::optional<PowerRates> power = {};       // where the scenario has a block `power`
 
   [[nodiscard]] RunView view() const;
 };

@@ -24,6 +24,8 @@ constexpr std::array kReports{
                 placement_section, placement_json, nullptr, "placement"},
     ReportEntry{"costs", "how well the kernel times are known, and what to measure next",
                 costs_section, costs_json, nullptr, "costs"},
+    ReportEntry{"energy", "energy, power, carbon and cost of the step and of the training",
+                energy_section, energy_json, energy_csv},
     ReportEntry{"critical_path", "what the length of the step is made of, and who has slack",
                 path_section, path_json, path_csv},
 };

@@ -54,6 +54,8 @@ struct ReportEntry {
 [[nodiscard]] std::string collectives_section(const RunView& view);
 [[nodiscard]] std::string placement_section(const RunView& view);
 [[nodiscard]] std::string costs_section(const RunView& view);
+// Energy by kind, power, its changes, and what they cost; empty without a block `power`.
+[[nodiscard]] std::string energy_section(const RunView& view);
 // Returns the data files of the user, the assumptions, the defaults of the framework and the
 // approximations.
 [[nodiscard]] std::string notes_section(const RunView& view);
@@ -88,6 +90,7 @@ struct FigureLine {
 // Comma-separated values for pandas and DuckDB: one tidy row per entity, SI units in the column
 // names.
 [[nodiscard]] std::string breakdown_csv(const RunView& view);
+[[nodiscard]] std::string energy_csv(const RunView& view);
 [[nodiscard]] std::string memory_csv(const RunView& view);
 [[nodiscard]] std::string links_csv(const RunView& view);
 [[nodiscard]] std::string collectives_csv(const RunView& view);

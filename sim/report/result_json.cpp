@@ -236,6 +236,7 @@ Json result_json(const RunView& view) {
   // Each registered report adds its section under its own key.
   for (const ReportEntry& report : reports())
     if (!report.result_key.empty()) result[std::string(report.result_key)] = report.json(view);
+  if (view.power != nullptr) result["energy"] = energy_json(view);
   result.update({{"fold", fold_json(view)},
                  {"approximations", approximations_json(view.facts)},
                  {"published", published_json(view.facts)},

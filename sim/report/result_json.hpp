@@ -18,6 +18,7 @@ namespace trainyard {
 
 // The parts of the result that are separate reports.
 [[nodiscard]] nlohmann::ordered_json breakdown_json(const RunView& view);
+[[nodiscard]] nlohmann::ordered_json energy_json(const RunView& view);  // null without power
 [[nodiscard]] nlohmann::ordered_json memory_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json links_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json collectives_json(const RunView& view);

@@ -21,6 +21,7 @@
 #include "sim/fold/fold_reasons.hpp"
 #include "sim/fold/selected_algorithms.hpp"
 #include "sim/timeline/breakdown.hpp"
+#include "sim/timeline/energy.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/timeline/timeline.hpp"
 #include "sim/workload/workload.hpp"
@@ -59,6 +60,14 @@ struct PeakRate {
   FlopsPerSecond rate;
 };
 
+// Prices of energy and of machines, in any currency. Absent: not given.
+struct EnergyPrices {
+  std::optional<double> per_kwh = {};
+  std::optional<double> kg_co2_per_kwh = {};
+  std::optional<double> capital_per_gpu = {};
+  std::optional<double> capital_years = {};  // over which the capital is spread
+};
+
 // Facts about a run that sim/ cannot derive.
 // One line of what was simulated: "layout", "tensor 8, pipeline 4, data 2".
 struct SetupLine {
@@ -86,6 +95,7 @@ struct RunFacts {
   Bytes gpu_memory;                           // usable capacity
   double token_budget = 0.0;                  // of the whole training; 0: not given
   std::optional<double> gpu_hour_price = {};  // in any currency
+  EnergyPrices energy_prices = {};
   std::vector<PublishedComparison> published;
   std::string published_source;
   std::string published_note;
@@ -117,6 +127,7 @@ struct RunView {
   std::span<const std::vector<std::int64_t>> software_memory = {};
   std::span<const MemoryPeak> memory_peaks = {};  // by rank class; empty: computed on request
   std::span<const Breakdown> breakdowns = {};     // by rank class; empty: computed on request
+  const PowerRates* power = nullptr;              // null: the scenario has no block `power`
 
   [[nodiscard]] SelectedAlgorithm selected_algorithm(GroupId group, std::uint32_t call) const {
     const std::uint32_t group_class =

@@ -1,0 +1,173 @@
+#include "scenarios/simulate/power.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "kernels/gpu.hpp"
+#include "models/power/power.hpp"
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// A ring reads its part from memory, and reads and writes what it receives, for each byte that it
+// sends (kernels/gpu.hpp, CommunicationSms).
+constexpr double kMemoryBytesPerSentByte = 3.0;
+
+// A kind of GPU with its cap in watts.
+struct Powered {
+  PowerData data;
+  GpuSheet sheet;
+  double cap_w = 0.0;
+};
+
+PowerData power_of(const GpuSheet& sheet) {
+  return load_power(sheet.name, sheet.generation, sheet.power_w);
+}
+
+std::uint32_t nics_of_node(const Cluster& cluster) {
+  const auto first = cluster.nic_of_gpu().begin();
+  const auto count =
+      std::min<std::size_t>(cluster.nic_of_gpu().size(), cluster.facts().gpus_per_node);
+  std::vector<DeviceId> nics(first, first + static_cast<std::ptrdiff_t>(count));
+  std::sort(nics.begin(), nics.end());
+  return static_cast<std::uint32_t>(std::unique(nics.begin(), nics.end()) - nics.begin());
+}
+
+std::uint32_t switches_of(const Cluster& cluster) {
+  std::uint32_t switches = 0;
+  for (DeviceId id = 0; id < cluster.device_count(); ++id)
+    if (is_fabric_switch(cluster.device(id).kind)) ++switches;
+  return switches;
+}
+
+double cap_of(const PowerData& data, const PowerSettings& settings, const Cluster& cluster) {
+  const double gpus = cluster.facts().gpus_per_node;
+  double cap_w = data.gpu.limit_w;
+  if (settings.gpu_cap_w) cap_w = std::min(cap_w, *settings.gpu_cap_w);
+  if (settings.node_cap_w)
+    cap_w = std::min(
+        cap_w, gpu_cap_of_node_cap_w(data, gpus, nics_of_node(cluster), *settings.node_cap_w));
+  const double least = std::max(data.gpu.static_w(), data.gpu.idle_w);
+  if (cap_w > least) return cap_w;
+  const double least_node = node_power_w(data, gpus, nics_of_node(cluster), gpus * least);
+  throw InputError(Problem{
+      .file = {},
+      .pointer = settings.gpu_cap_w ? "/power/gpu_cap_w" : "/power/node_cap_w",
+      .problem = fmt::format("{} W cannot be kept at any clock",
+                             settings.gpu_cap_w ? *settings.gpu_cap_w : *settings.node_cap_w),
+      .hint = fmt::format("give more than {:.0f} W", settings.gpu_cap_w ? least : least_node)});
+}
+
+Utilisation utilisation_of(const GpuSheet& sheet, const Kernel& kernel, double seconds) {
+  if (seconds <= 0.0) return {};
+  const double bytes = hbm_bytes(kernel).value() / (seconds * sheet.hbm.value());
+  const auto dtype_peak = [&](DataType dtype) { return sheet.peak(dtype).value(); };
+  const double peak = std::visit(
+      [&](const auto& one) {
+        if constexpr (requires { one.dtype; })
+          return dtype_peak(one.dtype);
+        else
+          return 0.0;
+      },
+      kernel);
+  const double tensor = peak > 0.0 ? flops(kernel).value() / (seconds * peak) : 0.0;
+  return {.tensor = std::min(1.0, tensor), .memory = std::min(1.0, bytes)};
+}
+
+// The rates of one cluster, by kind of GPU.
+class Rates {
+ public:
+  Rates(const LoweredStep& step, const PowerSettings& settings, KernelPricings& pricings)
+      : step_(step), settings_(settings), pricings_(pricings) {}
+
+  PowerRates all(std::vector<Cost>& costs) {
+    PowerRates rates = of_nodes();
+    const Workload& workload = *step_.lowered->workload;
+    for (std::size_t kernel = 0; kernel < workload.kernels.size(); ++kernel)
+      add_kernel(kernel, costs[kernel], rates);
+    rates.gpus.resize(workload.programs.size());
+    for (const Rank& rank : workload.ranks)
+      if (rates.gpus[rank.program].limit_w <= 0.0)
+        rates.gpus[rank.program] = of_gpu(of(step_.cluster->gpu_kind(rank.gpu).profile));
+    return rates;
+  }
+
+ private:
+  const Powered& of(const std::string& gpu) {
+    const auto known = powered_.find(gpu);
+    if (known != powered_.end()) return known->second;
+    const GpuSheet& sheet = pricings_.of(gpu).gpu.sheet;
+    PowerData data = power_of(sheet);
+    const double cap_w = cap_of(data, settings_, *step_.cluster);
+    return powered_.emplace(gpu, Powered{std::move(data), sheet, cap_w}).first->second;
+  }
+
+  void add_kernel(std::size_t index, Cost& cost, PowerRates& rates) {
+    const Powered& gpu = of(step_.lowered->gpu_of_kernel[index]);
+    const Kernel& kernel = step_.lowered->workload->kernels[index];
+    const Utilisation use = utilisation_of(gpu.sheet, kernel, cost.time.value());
+    const bool compute_bound = use.tensor > use.memory;
+    const double watts = kernel_power_w(gpu.data.gpu, use);
+    if (compute_bound)
+      cost.time = cost.time * (1.0 / clock_under_cap(gpu.data.gpu, watts, gpu.cap_w));
+    rates.kernel_w.push_back(std::min(watts, gpu.cap_w));
+    rates.compute_bound.push_back(compute_bound);
+  }
+
+  static GpuRates of_gpu(const Powered& gpu) {
+    const GpuPower& power = gpu.data.gpu;
+    return {.idle_w = power.idle_w,
+            .waiting_w = std::min(power.idle_w + power.active_w, gpu.cap_w),
+            .limit_w = gpu.cap_w,
+            .traffic_j_per_byte = power.memory_w * kMemoryBytesPerSentByte / gpu.sheet.hbm.value()};
+  }
+
+  // A node of several kinds of GPUs has the host of the cluster's first kind.
+  PowerRates of_nodes() {
+    const Cluster& cluster = *step_.cluster;
+    const PowerData& data = of(cluster.gpu_kind(0).profile).data;
+    return {.host_w = data.node.host_w_per_gpu * cluster.facts().gpus_per_node,
+            .nic_w = data.node.nic_w * nics_of_node(cluster),
+            .switch_w = data.node.switch_w * switches_of(cluster),
+            .fan_share = data.node.fan_share,
+            .supply_loss = data.node.supply_loss,
+            .pue = settings_.pue,
+            .nodes_per_rack = static_cast<std::uint32_t>(settings_.nodes_per_rack),
+            .idle_gpu_w = data.gpu.idle_w};
+  }
+
+  const LoweredStep& step_;
+  const PowerSettings& settings_;
+  KernelPricings& pricings_;
+  std::map<std::string, Powered> powered_;
+};
+
+}  // namespace
+
+std::optional<PowerRates> power_under_cap(const LoweredStep& step, KernelPricings& pricings,
+                                          std::vector<Cost>& costs) {
+  if (step.software == nullptr || !step.software->power) return {};
+  return Rates(step, *step.software->power, pricings).all(costs);
+}
+
+std::vector<std::string> power_assumptions(const Cluster& cluster) {
+  std::vector<std::string> sentences;
+  std::vector<std::string> gpus{cluster.facts().gpu};
+  for (const GpuKind& kind : cluster.facts().mixed_gpus) gpus.push_back(kind.profile);
+  std::sort(gpus.begin(), gpus.end());
+  gpus.erase(std::unique(gpus.begin(), gpus.end()), gpus.end());
+  for (const std::string& gpu : gpus) {
+    const PowerData data = power_of(load_gpu_sheet(gpu));
+    if (!data.derived) continue;
+    sentences.push_back(fmt::format(
+        "the power of {} is that of {}, scaled by the limit ({:.0f} W){}", gpu, data.measured,
+        data.gpu.limit_w, data.own_generation ? "" : "; no GPU of its generation was measured"));
+  }
+  return sentences;
+}
+
+}  // namespace trainyard

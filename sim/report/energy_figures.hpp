@@ -1,0 +1,63 @@
+// Energy, power and cost of a run, from its step functions of power and from prices.
+//
+//    const EnergyFigures e = energy_figures(view);   // REQUIRES: view.power
+//    e.step_j();  e.mean_node_w;  e.cost_of(e.tokens_per_step).money;
+//
+// The cost of a rented GPU-hour includes its electricity; the cost of a bought GPU is capital,
+// spread evenly over its years, and electricity:
+//
+//    rented:  GPU-hours * price            bought:  GPU-hours * capital / (years * 8 766 h) + kWh * price
+//
+// Worked: 64 GPUs for 36 s are 0.64 GPU-hours, at 2.5 a GPU-hour 1.6.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "sim/report/run_view.hpp"
+
+namespace trainyard {
+
+// What some steps take. Absent: its price is not given.
+struct EnergyCost {
+  double joules = 0.0;
+  double kwh = 0.0;
+  std::optional<double> kg_co2 = {};
+  std::optional<double> electricity = {};
+  std::optional<double> rent = {};     // GPU-hours, electricity included
+  std::optional<double> capital = {};  // of bought GPUs
+  // Rent, or else capital and electricity; absent where neither is known.
+  [[nodiscard]] std::optional<double> money() const;
+};
+
+// Lengths of time within which changes of power are reported.
+inline constexpr std::array<double, 3> kPowerWindows_s{0.01, 0.1, 1.0};
+
+struct EnergyFigures {
+  Energy step;  // joules of the cluster, mean over the steps that the run plays
+  double step_s = 0.0;
+  double gpus = 0.0;
+  double tokens_per_step = 0.0;  // 0: not known
+  double mean_gpu_w = 0.0, mean_node_w = 0.0, mean_cluster_w = 0.0;
+  EnergyPrices prices;
+  std::optional<double> gpu_hour_price;
+
+  // Of a number of steps, not necessarily whole.
+  [[nodiscard]] EnergyCost cost(double steps) const;
+  // Of a number of tokens; nothing where a step's are not known.
+  [[nodiscard]] std::optional<EnergyCost> cost_of_tokens(double tokens) const;
+};
+
+// REQUIRES: view.power.
+[[nodiscard]] EnergyFigures energy_figures(const RunView& view);
+
+// What needs the power over time of every node.
+struct PowerPeaks {
+  double gpu_w = 0.0, node_w = 0.0, cluster_w = 0.0;
+  std::array<double, kPowerWindows_s.size()> rack_change_w{};  // of the rack where it is largest
+};
+// REQUIRES: view.power.
+[[nodiscard]] PowerPeaks power_peaks(const RunView& view);
+
+}  // namespace trainyard

@@ -1,0 +1,137 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/report/energy_figures.hpp"
+#include "sim/report/figures.hpp"
+#include "sim/report/report.hpp"
+#include "sim/report/result_json.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr double kMillion = 1e6;
+
+std::string watts(double value) {
+  if (value >= 1e6) return fmt::format("{:.4g} MW", value / 1e6);
+  return value >= 1e4 ? fmt::format("{:.4g} kW", value / 1e3) : fmt::format("{:.4g} W", value);
+}
+
+std::string joules(double value) {
+  if (value >= 1e9) return fmt::format("{:.4g} GJ", value / 1e9);
+  return value >= 1e6 ? fmt::format("{:.4g} MJ", value / 1e6)
+                      : fmt::format("{:.4g} kJ", value / 1e3);
+}
+
+// "4.15 kWh, 1.7 kg CO2, electricity 0.33, cost 12.5": what is known.
+std::string cost_text(const EnergyCost& cost) {
+  std::string text = fmt::format("{:.4g} kWh", cost.kwh);
+  if (cost.kg_co2) text += fmt::format(", {:.4g} kg CO2", *cost.kg_co2);
+  if (cost.electricity) text += fmt::format(", electricity for {:.4g}", *cost.electricity);
+  if (cost.capital) text += fmt::format(", capital {:.4g}", *cost.capital);
+  if (const auto money = cost.money()) text += fmt::format(", cost {:.4g}", *money);
+  return text;
+}
+
+std::string costs_text(const RunView& view, const EnergyFigures& figures) {
+  std::string text = wrapped("  a step: " + cost_text(figures.cost(1.0)), 4);
+  if (const auto tokens = figures.cost_of_tokens(kMillion))
+    text += wrapped(fmt::format("  a million tokens: {}, {:.4g} J a token", cost_text(*tokens),
+                                tokens->joules / kMillion),
+                    4);
+  if (view.facts.token_budget <= 0.0) return text;
+  if (const auto tokens = figures.cost_of_tokens(view.facts.token_budget))
+    text += wrapped(
+        fmt::format("  {} tokens: {}", short_count(view.facts.token_budget), cost_text(*tokens)),
+        4);
+  return text;
+}
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
+Json cost_json(const EnergyCost& cost) {
+  return {{"energy_j", cost.joules},
+          {"energy_kwh", cost.kwh},
+          {"co2_kg", or_null(cost.kg_co2)},
+          {"electricity_cost", or_null(cost.electricity)},
+          {"capital_cost", or_null(cost.capital)},
+          {"cost", or_null(cost.money())}};
+}
+
+Json cost_json(const std::optional<EnergyCost>& cost) {
+  return cost ? cost_json(*cost) : Json(nullptr);
+}
+
+}  // namespace
+
+std::string energy_section(const RunView& view) {
+  if (view.power == nullptr || view.timeline.makespan_s <= 0.0) return "";
+  const EnergyFigures figures = energy_figures(view);
+  const PowerPeaks peaks = power_peaks(view);
+  TextTable table({"", "energy", "share"});
+  for (std::size_t kind = 0; kind < kPowerKinds; ++kind) {
+    const double part = figures.step.joules[kind];
+    if (part > 0.0)
+      table.row({std::string(to_string(static_cast<PowerKind>(kind))), joules(part),
+                 percent(part / figures.step.total())});
+  }
+  std::string text = fmt::format("Energy of a step: {} (idle: bubbles and waiting too)\n{}",
+                                 joules(figures.step.total()), table.text());
+  text +=
+      wrapped(fmt::format("  mean power: GPU {}, node {}, cluster {}", watts(figures.mean_gpu_w),
+                          watts(figures.mean_node_w), watts(figures.mean_cluster_w)),
+              4);
+  text += wrapped(fmt::format("  peak power: GPU {}, node {}, cluster {}", watts(peaks.gpu_w),
+                              watts(peaks.node_w), watts(peaks.cluster_w)),
+                  4);
+  text += wrapped(
+      fmt::format("  largest change of a rack of {} nodes: {} in 10 ms, {} in 100 ms, {} in 1 s",
+                  std::min(view.power->nodes_per_rack, view.cluster.facts().nodes),
+                  watts(peaks.rack_change_w[0]), watts(peaks.rack_change_w[1]),
+                  watts(peaks.rack_change_w[2])),
+      4);
+  return text + costs_text(view, figures);
+}
+
+Json energy_json(const RunView& view) {
+  if (view.power == nullptr) return nullptr;
+  const EnergyFigures figures = energy_figures(view);
+  const PowerPeaks peaks = power_peaks(view);
+  Json kinds = Json::object();
+  for (std::size_t kind = 0; kind < kPowerKinds; ++kind)
+    kinds[std::string(to_string(static_cast<PowerKind>(kind)))] = figures.step.joules[kind];
+  const auto tokens = figures.cost_of_tokens(kMillion);
+  return {{"by_kind_j", std::move(kinds)},
+          {"mean_w",
+           {{"gpu", figures.mean_gpu_w},
+            {"node", figures.mean_node_w},
+            {"cluster", figures.mean_cluster_w}}},
+          {"peak_w", {{"gpu", peaks.gpu_w}, {"node", peaks.node_w}, {"cluster", peaks.cluster_w}}},
+          {"rack_change_w",
+           {{"within_10_ms", peaks.rack_change_w[0]},
+            {"within_100_ms", peaks.rack_change_w[1]},
+            {"within_1_s", peaks.rack_change_w[2]}}},
+          {"step", cost_json(figures.cost(1.0))},
+          {"joules_per_token", tokens ? Json(tokens->joules / kMillion) : Json(nullptr)},
+          {"million_tokens", cost_json(tokens)},
+          {"training", view.facts.token_budget > 0.0
+                           ? cost_json(figures.cost_of_tokens(view.facts.token_budget))
+                           : Json(nullptr)}};
+}
+
+// One row for each time of constant power of the cluster.
+std::string energy_csv(const RunView& view) {
+  std::string text = "start_s,end_s,cluster_w\n";
+  if (view.power == nullptr) return text;
+  const PowerSeries cluster =
+      power_traces(view.cluster, view.workload, view.partition, view.timeline, *view.power).cluster;
+  for (std::size_t i = 0; i < cluster.at_s.size(); ++i)
+    text += fmt::format("{},{},{}\n", cluster.at_s[i],
+                        i + 1 < cluster.at_s.size() ? cluster.at_s[i + 1] : cluster.end_s,
+                        cluster.watts[i]);
+  return text;
+}
+
+}  // namespace trainyard
