@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "sim/base/data_directory.hpp"
@@ -117,7 +118,7 @@ double voltage(const GpuPower& gpu, double clock) { return std::max(clock, gpu.l
 
 }  // namespace
 
-double kernel_power_w(const GpuPower& gpu, const Utilisation& use) {
+double kernel_power_w(const GpuPower& gpu, const PeakShares& use) {
   return std::min(gpu.limit_w, gpu.idle_w + gpu.active_w + gpu.tensor_w * use.tensor +
                                    gpu.memory_w * use.memory);
 }

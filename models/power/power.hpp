@@ -17,8 +17,6 @@
 // Constants are data of models/power/data, each with its source.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 
 namespace trainyard {
@@ -53,13 +51,13 @@ struct PowerData {
 };
 
 // Shares of a GPU's peak rates that a kernel reaches, 0..1.
-struct Utilisation {
+struct PeakShares {
   double tensor = 0.0;  // FLOP/s over the peak of the kernel's precision
   double memory = 0.0;  // bytes/s over the bandwidth
 };
 
 // Returns watts, at most the limit.
-[[nodiscard]] double kernel_power_w(const GpuPower& gpu, const Utilisation& use);
+[[nodiscard]] double kernel_power_w(const GpuPower& gpu, const PeakShares& use);
 
 // Returns the clock, relative to the one without a cap, at which work that draws `power_w` keeps a
 // cap: 1 where it draws no more than that. REQUIRES: cap_w > gpu.static_w().
@@ -71,25 +69,11 @@ struct Utilisation {
 [[nodiscard]] double gpu_cap_of_node_cap_w(const PowerData& data, double gpus, double nics,
                                            double node_cap_w);
 
-// Reads the constants of a GPU of kernels/profiles. A GPU without a file of its own takes those of a
-// measured GPU of its generation, and each number of watts of a GPU scaled by the limits.
+// Reads the constants of a GPU of kernels/profiles. A GPU without a file of its own takes those of
+// a measured GPU of its generation, with the watts of the GPU scaled by the limits.
 // `limit_w`: the limit in its profile, 0 where that has none. Throws InputError for a GPU whose
 // limit or generation no file gives.
 [[nodiscard]] PowerData load_power(const std::string& gpu, const std::string& generation,
                                    double limit_w);
-
-// The block `power` of a scenario: caps, prices, and the building around the cluster.
-struct PowerSettings {
-  std::optional<double> gpu_cap_w = {};
-  std::optional<double> node_cap_w = {};  // at the wall
-  double pue = 1.0;                       // power of the building over that of its computers
-  std::int64_t nodes_per_rack = 4;
-  std::optional<double> price_per_kwh = {};  // in any currency, as all prices
-  std::optional<double> kg_co2_per_kwh = {};
-  std::optional<double> price_per_gpu_hour = {};
-  std::optional<double> capital_per_gpu = {};  // to buy a GPU with its part of node and network
-  std::optional<double> capital_years = {};    // over which the capital is spread
-  bool operator==(const PowerSettings&) const = default;
-};
 
 }  // namespace trainyard

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/power/power.hpp"
+#include "models/power/settings.hpp"
 #include "scenarios/reader/checks.hpp"
 #include "sim/base/json_reader.hpp"
 

@@ -12,7 +12,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/host.hpp"
 #include "models/plan.hpp"
-#include "models/power/power.hpp"
+#include "models/power/settings.hpp"
 #include "models/reliability/reliability.hpp"
 #include "sim/base/data_use.hpp"
 #include "topologies/topology.hpp"

@@ -62,7 +62,7 @@ double cap_of(const PowerData& data, const PowerSettings& settings, const Cluste
       .hint = fmt::format("give more than {:.0f} W", settings.gpu_cap_w ? least : least_node)});
 }
 
-Utilisation utilisation_of(const GpuSheet& sheet, const Kernel& kernel, double seconds) {
+PeakShares peak_shares_of(const GpuSheet& sheet, const Kernel& kernel, double seconds) {
   if (seconds <= 0.0) return {};
   const double bytes = hbm_bytes(kernel).value() / (seconds * sheet.hbm.value());
   const auto dtype_peak = [&](DataType dtype) { return sheet.peak(dtype).value(); };
@@ -109,7 +109,7 @@ class Rates {
   void add_kernel(std::size_t index, Cost& cost, PowerRates& rates) {
     const Powered& gpu = of(step_.lowered->gpu_of_kernel[index]);
     const Kernel& kernel = step_.lowered->workload->kernels[index];
-    const Utilisation use = utilisation_of(gpu.sheet, kernel, cost.time.value());
+    const PeakShares use = peak_shares_of(gpu.sheet, kernel, cost.time.value());
     const bool compute_bound = use.tensor > use.memory;
     const double watts = kernel_power_w(gpu.data.gpu, use);
     if (compute_bound)
@@ -130,14 +130,16 @@ class Rates {
   PowerRates of_nodes() {
     const Cluster& cluster = *step_.cluster;
     const PowerData& data = of(cluster.gpu_kind(0).profile).data;
-    return {.host_w = data.node.host_w_per_gpu * cluster.facts().gpus_per_node,
-            .nic_w = data.node.nic_w * nics_of_node(cluster),
-            .switch_w = data.node.switch_w * switches_of(cluster),
-            .fan_share = data.node.fan_share,
-            .supply_loss = data.node.supply_loss,
-            .pue = settings_.pue,
-            .nodes_per_rack = static_cast<std::uint32_t>(settings_.nodes_per_rack),
-            .idle_gpu_w = data.gpu.idle_w};
+    PowerRates rates;
+    rates.host_w = data.node.host_w_per_gpu * cluster.facts().gpus_per_node;
+    rates.nic_w = data.node.nic_w * nics_of_node(cluster);
+    rates.switch_w = data.node.switch_w * switches_of(cluster);
+    rates.fan_share = data.node.fan_share;
+    rates.supply_loss = data.node.supply_loss;
+    rates.pue = settings_.pue;
+    rates.nodes_per_rack = static_cast<std::uint32_t>(settings_.nodes_per_rack);
+    rates.idle_gpu_w = data.gpu.idle_w;
+    return rates;
   }
 
   const LoweredStep& step_;

@@ -6,7 +6,8 @@
 // The cost of a rented GPU-hour includes its electricity; the cost of a bought GPU is capital,
 // spread evenly over its years, and electricity:
 //
-//    rented:  GPU-hours * price            bought:  GPU-hours * capital / (years * 8 766 h) + kWh * price
+//    rented:  GPU-hours * price
+//    bought:  GPU-hours * capital / (years * 8 766 h) + kWh * price
 //
 // Worked: 64 GPUs for 36 s are 0.64 GPU-hours, at 2.5 a GPU-hour 1.6.
 #pragma once

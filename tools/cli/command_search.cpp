@@ -72,6 +72,7 @@ Exit search_layouts(const SearchChoice& choice) {
               .journal = journal,
               .top = choice.top,
               .exhaustive = choice.exhaustive,
+              .objective = *value_of(kSearchObjectives, choice.objective),
               .refine = !choice.no_refine,
               .processes = choice.processes,
               .headroom = choice.headroom / 100.0,
@@ -140,6 +141,13 @@ void add_search(CLI::App& app, Action& action) {
                    "Percent of a GPU's memory that a layout must leave free")
       ->type_name("PERCENT")
       ->check(in_range(0.0, 90.0));
+  command
+      ->add_option(
+          "--objective", choice->objective,
+          "What the best have least of; cost and energy need the block power, and simulate "
+          "every layout that may fit")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"time", "cost", "energy"}));
   command->add_flag("--exhaustive", choice->exhaustive, "Simulate every legal layout");
   command->add_flag("--no-refine", choice->no_refine,
                     "Leave placements and collective algorithms of the best as they are");

@@ -12,6 +12,7 @@
 #include "sim/render/traces/class_trace.hpp"
 #include "sim/render/traces/kineto.hpp"
 #include "sim/render/traces/link_trace.hpp"
+#include "sim/render/traces/power_trace.hpp"
 
 namespace trainyard {
 namespace {
@@ -390,6 +391,17 @@ void write_links(const RunView& view, TraceEvents& events) {
   });
 }
 
+void write_power(const RunView& view, TraceEvents& events) {
+  const std::vector<PowerTrack> tracks = power_tracks(view);
+  if (tracks.empty()) return;
+  events.process(kPowerProcess, "power", kPowerProcess);
+  for (const PowerTrack& track : tracks) {
+    const std::string name = json_text(track.name);
+    for (const PowerPoint& point : track.points)
+      events.counter(kPowerProcess, name, point.at_ns, fmt::format(R"({{"W":{}}})", point.watts));
+  }
+}
+
 }  // namespace
 
 TraceCounts write_chrome_trace(const RunView& view, const std::filesystem::path& file,
@@ -406,6 +418,7 @@ TraceCounts write_chrome_trace(const RunView& view, const std::filesystem::path&
     messages.insert(messages.end(), ends.begin(), ends.end());
   }
   if (options.link_counters) write_links(view, events);
+  write_power(view, events);
   write_flows(std::move(messages), events);
   TraceCounts counts = events.counts();
   counts.classes_left_out = view.partition.ranks.size() - classes.size();

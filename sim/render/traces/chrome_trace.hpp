@@ -2,7 +2,8 @@
 // chrome://tracing.
 //
 // The trace has one process per shown rank, one thread per stream, an arrow from each send to its
-// receive where both ranks are shown, and counters of memory by category and of link use. A rank
+// receive where both ranks are shown, and counters of memory by category, of link use and, where
+// the run has power, of watts. A rank
 // shows the spans of its class. The span of a communication kernel covers the time in which it
 // moves data; a span "wait" before it covers the time in which the rank waits for the other
 // members.

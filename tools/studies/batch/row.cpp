@@ -51,6 +51,8 @@ RowFigures row_figures(const Json& row) {
   figures.step_time_s = number(*result, "step_time_s").value_or(0.0);
   figures.tokens_per_s_per_gpu = number(*result, "tokens_per_s_per_gpu");
   figures.mfu = number(*result, "mfu");
+  figures.energy_kwh = number(*result, "energy.step.energy_kwh");
+  figures.cost = number(*result, "energy.step.cost");
   for (std::size_t stage = 0;; ++stage) {
     const auto peak = number(*result, fmt::format("memory.{}.peak_bytes", stage));
     if (!peak) break;

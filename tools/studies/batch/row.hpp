@@ -47,6 +47,9 @@ struct RowFigures {
   double capacity_bytes = 0.0;  // of its GPU; 0: not known
   // largest share of a GPU's capacity that any stage needs; 0: no capacity is known
   double fullest_share = 0.0;
+  // Of a step, where the scenario has a block `power`; the cost where it gives prices.
+  std::optional<double> energy_kwh = {};
+  std::optional<double> cost = {};
 };
 [[nodiscard]] RowFigures row_figures(const nlohmann::ordered_json& row);
 

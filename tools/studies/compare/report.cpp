@@ -99,6 +99,15 @@ TextTable figures_table(const Comparison& comparison) {
   table.row(figure_row(
       comparison, "peak memory", [](const F& f) { return f.peak_bytes; },
       [](double bytes) { return to_text(Bytes{bytes}); }));
+  const RowFigures& first = comparison.sides.front().figures;
+  const auto plain = [](double value) { return fmt::format("{:.4g}", value); };
+  if (first.energy_kwh)
+    table.row(figure_row(
+        comparison, "energy of a step, kWh", [](const F& f) { return f.energy_kwh.value_or(0.0); },
+        plain));
+  if (first.cost)
+    table.row(figure_row(
+        comparison, "cost of a step", [](const F& f) { return f.cost.value_or(0.0); }, plain));
   Cells fits{"fits"};
   for (const ComparedSide& side : comparison.sides)
     fits.emplace_back(side.figures.status == RunStatus::Fits ? "yes"

@@ -181,8 +181,11 @@ GoodputRows validate_goodput(const std::filesystem::path& file,
     if (!chosen(row.id)) continue;
     const std::string topic = entry.value("topic", "");
     const bool of_runs = topic == "ETTR" || topic == "failures";
-    const std::string reason = of_runs ? predict(entry, presets, row)
-                                       : fmt::format("the topic {} is not simulated", topic);
+    const bool of_energy = topic == "energy";
+    const std::string reason = of_runs     ? predict(entry, presets, row)
+                               : of_energy ? predict_energy(entry, all.energy)
+                                           : fmt::format("the topic {} is not simulated", topic);
+    if (of_energy && reason.empty()) continue;
     if (reason.empty())
       all.rows.push_back(std::move(row));
     else
@@ -198,7 +201,7 @@ std::string goodput_rows_text(const GoodputRows& rows) {
                fmt::format("{:.4f}", row.predicted.mean),
                fmt::format("{:.4f}", row.predicted.half_width), fmt::format("{:+.3f}", row.error()),
                cut(row.supposed)});
-  std::string text = table.text();
+  std::string text = table.text() + energy_rows_text(rows.energy);
   std::map<std::string, int> reasons;
   for (const auto& [id, reason] : rows.left_out) ++reasons[reason];
   text += fmt::format("\n{} rows predicted, {} NOT PREDICTED:\n", rows.rows.size(),
@@ -208,7 +211,9 @@ std::string goodput_rows_text(const GoodputRows& rows) {
 }
 
 Json goodput_rows_json(const GoodputRows& rows) {
-  Json json{{"rows", Json::array()}, {"left_out", Json::array()}};
+  Json json{{"rows", Json::array()},
+            {"energy", energy_rows_json(rows.energy)},
+            {"left_out", Json::array()}};
   for (const PublishedGoodput& row : rows.rows)
     json["rows"].push_back({{"id", row.id},
                             {"quality", row.quality},

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/studies/goodput/energy_rows.hpp"
 #include "tools/studies/goodput/goodput.hpp"
 
 namespace trainyard {
@@ -31,14 +32,15 @@ struct PublishedGoodput {
 };
 
 struct GoodputRows {
-  std::vector<PublishedGoodput> rows;
+  std::vector<PublishedGoodput> rows = {};
+  std::vector<EnergyRow> energy = {};
   std::vector<std::pair<std::string, std::string>> left_out;  // id and reason
 };
 
 // Whether the file holds rows of whole runs: {id, topic, setup, measured, source, quality}.
 [[nodiscard]] bool is_goodput_dataset(const std::filesystem::path& file);
 
-// Predicts the chosen rows of the topics ETTR and failures. Throws InputError.
+// Predicts the chosen rows of the topics ETTR, failures and energy. Throws InputError.
 [[nodiscard]] GoodputRows validate_goodput(const std::filesystem::path& file,
                                            const std::function<bool(const std::string&)>& chosen);
 

@@ -64,8 +64,16 @@ std::string tight_text(const SearchResult& result) {
 }  // namespace
 
 TextTable best_table(const SearchResult& result, const SearchPrice& price) {
+  const bool has_energy = std::ranges::any_of(
+      result.best, [](const FoundLayout& found) { return found.figures.energy_kwh.has_value(); });
+  const bool has_cost = std::ranges::any_of(
+      result.best, [](const FoundLayout& found) { return found.figures.cost.has_value(); });
+  const auto number = [](const std::optional<double>& value) {
+    return value ? fmt::format("{:.4g}", *value) : "";
+  };
   TextTable table({"layout", "step", "tok/s/GPU", "MFU", "peak", "kernels", "TP", "PP", "DP",
-                   price.per_gpu_hour ? "cost/Mtok" : ""});
+                   price.per_gpu_hour ? "cost/Mtok" : "", has_energy ? "kWh/step" : "",
+                   has_cost ? "cost/step" : ""});
   for (const FoundLayout& found : result.best) {
     const Shares shares = shares_of(found);
     const auto share = [](double value) { return fmt::format("{:.1f}", 100.0 * value); };
@@ -77,7 +85,8 @@ TextTable best_table(const SearchResult& result, const SearchPrice& price) {
                price.per_gpu_hour
                    ? fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result,
                                                                    found.figures.step_time_s))
-                   : ""});
+                   : "",
+               number(found.figures.energy_kwh), number(found.figures.cost)});
   }
   return table;
 }
@@ -251,21 +260,24 @@ Json layout_json(const FoundLayout& found, const SearchResult& result, const Sea
   Json breakdown = Json::object();
   for (const auto& [name, seconds] : mean_breakdown(found.row)) breakdown[name] = seconds;
   const RowFigures& figures = found.figures;
-  return {{"layout", layout_name(found.layout)},
-          {"set", std::move(set)},
-          {"step_time_s", figures.step_time_s},
-          {"tokens_per_s_per_gpu",
-           figures.tokens_per_s_per_gpu ? Json(*figures.tokens_per_s_per_gpu) : Json()},
-          {"mfu", figures.mfu ? Json(*figures.mfu) : Json()},
-          {"peak_bytes", figures.peak_bytes},
-          {"tight", is_tight(figures)},
-          {"least_step_time_s", found.bound.step_time_s},
-          {"least_peak_bytes", found.bound.peak_bytes},
-          {"cost_per_million_tokens",
-           price.per_gpu_hour
-               ? Json(cost_per_million_tokens(*price.per_gpu_hour, result, figures.step_time_s))
-               : Json()},
-          {"breakdown_s", std::move(breakdown)}};
+  Json json = {{"layout", layout_name(found.layout)},
+               {"set", std::move(set)},
+               {"step_time_s", figures.step_time_s},
+               {"tokens_per_s_per_gpu",
+                figures.tokens_per_s_per_gpu ? Json(*figures.tokens_per_s_per_gpu) : Json()},
+               {"mfu", figures.mfu ? Json(*figures.mfu) : Json()},
+               {"peak_bytes", figures.peak_bytes},
+               {"tight", is_tight(figures)},
+               {"least_step_time_s", found.bound.step_time_s},
+               {"least_peak_bytes", found.bound.peak_bytes},
+               {"cost_per_million_tokens",
+                price.per_gpu_hour ? Json(cost_per_million_tokens(*price.per_gpu_hour, result,
+                                                                  figures.step_time_s))
+                                   : Json()},
+               {"breakdown_s", std::move(breakdown)}};
+  if (figures.energy_kwh) json["energy_kwh"] = *figures.energy_kwh;
+  if (figures.cost) json["cost"] = *figures.cost;
+  return json;
 }
 
 Json refined_json(const SearchResult& result, const SearchPrice& price) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "models/schedules/schedule.hpp"
+#include "sim/base/error.hpp"
 #include "tools/studies/search/candidates.hpp"
 
 namespace trainyard {
@@ -118,7 +119,7 @@ class Simulation {
       const Candidate& candidate = candidates[i];
       if (patience_.is_over()) {
         ++result_.counts.not_reached;
-      } else if (!question_.exhaustive &&
+      } else if (!question_.simulates_all() &&
                  known_.excludes(row_name(*candidate.layout), candidate.bound)) {
         ++result_.counts.too_slow;
       } else {
@@ -197,6 +198,35 @@ std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& by_time, std:
   return best;
 }
 
+// Sorts by cost or energy; layouts of equal value stay in the order of their time.
+void sort_by_objective(SearchObjective objective, std::vector<FoundLayout>& by_time) {
+  if (objective == SearchObjective::Time) return;
+  std::ranges::stable_sort(by_time, {}, [objective](const FoundLayout& found) {
+    const RowFigures& figures = found.figures;
+    return (objective == SearchObjective::Cost ? figures.cost : figures.energy_kwh).value_or(0.0);
+  });
+}
+
+// Refuses an objective that the scenario gives no figures for.
+void check_objective(SearchObjective objective, const Scenario& scenario) {
+  if (objective == SearchObjective::Time) return;
+  const auto refuse = [&](std::string problem, std::string hint) {
+    throw InputError(Problem{.file = scenario.file,
+                             .pointer = "/power",
+                             .problem = std::move(problem),
+                             .hint = std::move(hint)});
+  };
+  if (!scenario.power)
+    refuse(fmt::format("is missing, and the objective {} needs it",
+                       word_for(kSearchObjectives, objective)),
+           "add the block, or --set power.pue=1.2");
+  const PowerSettings& power = *scenario.power;
+  if (objective == SearchObjective::Cost && !power.price_per_kwh && !power.price_per_gpu_hour &&
+      !power.capital_per_gpu)
+    refuse("has no price, and the objective cost needs one",
+           "add price_per_gpu_hour, price_per_kwh or capital_per_gpu");
+}
+
 // Whether a layout is plain: one sequence per microbatch, 1F1B, and at most the optimizer state
 // sharded. Plain layouts often fit and are not far from the best.
 bool is_plain(const Layout& layout, const Scenario& scenario) {
@@ -252,9 +282,11 @@ class Searching {
     simulation_.run(open_, true);
     sort_by_time(simulation_.fitting);
     result_.front = pareto(simulation_.fitting);
+    sort_by_objective(question_.objective, simulation_.fitting);
     result_.best = best_rows(simulation_.fitting, question_.top);
+    sort_by_time(simulation_.fitting);
     result_.fitting = std::move(simulation_.fitting);
-    if (question_.refine)
+    if (question_.refine && question_.objective == SearchObjective::Time)
       result_.refined = refine(question_, scenario_, result_.best, patience_.question());
   }
 
@@ -309,12 +341,13 @@ class Searching {
 SearchResult search(const SearchQuestion& question) {
   constexpr double kReadingShare = 0.15;  // share of the search's time
   const TimeBudget patience(question);
+  const Scenario scenario = load_variant(question.space.scenario);
+  check_objective(question.objective, scenario);
   Enumeration enumeration{.end = patience.question(kReadingShare)};
   if (question.progress)
     enumeration.progress = [&](double fraction) { question.progress("reading", fraction); };
   const Layouts layouts = enumerate(question.space, enumeration);
   drop_outdated(question, layouts.legal);
-  const Scenario scenario = load_variant(question.space.scenario);
   SearchResult result;
   result.counts.checked_layouts = layouts.checked_layouts;
   result.counts.legal = layouts.legal.size();

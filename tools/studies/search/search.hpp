@@ -19,11 +19,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "sim/base/words.hpp"
 #include "tools/studies/batch/batch.hpp"
 #include "tools/studies/batch/row.hpp"
 #include "tools/studies/search/bounds.hpp"
@@ -38,11 +40,19 @@ struct FoundLayout {
   nlohmann::ordered_json row;
 };
 
+// What makes a layout better than another. Bounds are of time, so a search for the least cost or
+// energy of a step simulates every legal layout whose least memory fits.
+enum class SearchObjective : std::uint8_t { Time, Cost, Energy };
+inline constexpr Words<SearchObjective, 3> kSearchObjectives{{{SearchObjective::Time, "time"},
+                                                              {SearchObjective::Cost, "cost"},
+                                                              {SearchObjective::Energy, "energy"}}};
+
 struct SearchQuestion {
   SearchSpace space;
   Journal& journal;  // rows of simulated layouts; layouts with a row are not simulated once more
-  std::size_t top = 10;       // number of best layouts
-  bool exhaustive = false;    // simulate every legal layout
+  std::size_t top = 10;                               // number of best layouts
+  bool exhaustive = false;                            // simulate every legal layout
+  SearchObjective objective = SearchObjective::Time;  // order of the best layouts
   bool refine = false;        // afterwards try other placements and algorithms of the best layouts
   std::size_t processes = 0;  // 0: one per core
   double headroom = 0.0;      // share of a GPU's memory that a layout must leave free to fit
@@ -54,6 +64,10 @@ struct SearchQuestion {
   // Called for each layout that fits and is quicker than all before.
   std::function<void(const FoundLayout&)> better = {};
   std::function<void(std::size_t)> redone = {};  // as BatchOptions::redone
+
+  [[nodiscard]] bool simulates_all() const {
+    return exhaustive || objective != SearchObjective::Time;
+  }
 };
 
 struct SearchCounts {

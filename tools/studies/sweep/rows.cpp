@@ -46,13 +46,25 @@ std::string changed_value(const Variant& variant, const std::string& path) {
 
 namespace {
 
-std::vector<std::string> figure_cells(const Json& row) {
+std::string number_or_dash(const std::optional<double>& value) {
+  return value ? fmt::format("{:.4g}", *value) : "-";
+}
+
+// `energy` and `cost`: whether the table has these columns.
+std::vector<std::string> figure_cells(const Json& row, bool energy, bool cost) {
   const RowFigures figures = row_figures(row);
-  if (!figures.ran) return {"-", "-", "-", "-", std::string(word_for(kRunStatus, figures.status))};
-  return {fmt::format("{:.4g} s", figures.step_time_s),
-          figures.tokens_per_s_per_gpu ? fmt::format("{:.0f}", *figures.tokens_per_s_per_gpu) : "-",
-          figures.mfu ? percent(*figures.mfu) : "-", to_text(Bytes{figures.peak_bytes}),
-          figures.status == RunStatus::Fits ? "yes" : "no"};
+  std::vector<std::string> cells{"-", "-", "-", "-"};
+  if (figures.ran)
+    cells = {
+        fmt::format("{:.4g} s", figures.step_time_s),
+        figures.tokens_per_s_per_gpu ? fmt::format("{:.0f}", *figures.tokens_per_s_per_gpu) : "-",
+        figures.mfu ? percent(*figures.mfu) : "-", to_text(Bytes{figures.peak_bytes})};
+  if (energy) cells.push_back(number_or_dash(figures.energy_kwh));
+  if (cost) cells.push_back(number_or_dash(figures.cost));
+  cells.emplace_back(!figures.ran                        ? word_for(kRunStatus, figures.status)
+                     : figures.status == RunStatus::Fits ? "yes"
+                                                         : "no");
+  return cells;
 }
 
 }  // namespace
@@ -167,8 +179,16 @@ TextTable sweep_table(const SweepRows& rows) {
   std::vector<std::string> titles;
   for (const std::string& path : paths) titles.push_back(short_name(path, paths));
   if (titles.empty()) titles.emplace_back("run");
-  for (const char* title : {"step", "tokens/s/GPU", "MFU", "peak", "fits", ""})
-    titles.emplace_back(title);
+  const bool energy = std::ranges::any_of(rows, [](const SweepRow& row) {
+    return row_number(row.row, "energy.step.energy_kwh").has_value();
+  });
+  const bool cost = std::ranges::any_of(rows, [](const SweepRow& row) {
+    return row_number(row.row, "energy.step.cost").has_value();
+  });
+  for (const char* title : {"step", "tokens/s/GPU", "MFU", "peak"}) titles.emplace_back(title);
+  if (energy) titles.emplace_back("kWh/step");
+  if (cost) titles.emplace_back("cost/step");
+  titles.insert(titles.end(), {"fits", ""});
   TextTable table(titles);
   const SweepRow* best = quickest_run(rows);
   for (const SweepRow& row : rows) {
@@ -176,7 +196,7 @@ TextTable sweep_table(const SweepRows& rows) {
     std::vector<std::string> cells;
     for (const std::string& path : paths) cells.push_back(changed_value(row.variant, path));
     if (cells.empty()) cells.push_back(row.variant.file);
-    for (std::string& text : figure_cells(row.row)) cells.push_back(std::move(text));
+    for (std::string& text : figure_cells(row.row, energy, cost)) cells.push_back(std::move(text));
     cells.emplace_back(&row == best ? "<- quickest" : "");
     table.row(std::move(cells));
   }

@@ -1,0 +1,57 @@
+#include "sim/render/traces/power_trace.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/render/traces/trace_options.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr double kNanosecond = 1e-9;
+
+// Times shorter than a nanosecond join the point after them.
+std::vector<PowerPoint> points_of(const PowerSeries& series) {
+  std::vector<PowerPoint> points;
+  std::int64_t from_ns = 0;
+  double joules = 0.0;
+  for (std::size_t i = 0; i < series.at_s.size(); ++i) {
+    const double end_s = i + 1 < series.at_s.size() ? series.at_s[i + 1] : series.end_s;
+    joules += series.watts[i] * (end_s - series.at_s[i]);
+    const std::int64_t end_ns = trace_ns(end_s);
+    if (end_ns == from_ns) continue;
+    points.push_back({from_ns, joules / (static_cast<double>(end_ns - from_ns) * kNanosecond)});
+    from_ns = end_ns;
+    joules = 0.0;
+  }
+  points.push_back({from_ns, 0.0});
+  return points;
+}
+
+void add_groups(const char* what, const std::vector<PowerSeries>& series,
+                const std::vector<PowerGroup>& groups, std::vector<PowerTrack>& tracks) {
+  for (std::size_t i = 0; i < std::min(series.size(), kTracePowerTracksMax); ++i)
+    tracks.push_back({fmt::format("{} {} ({} equal)", what, groups[i].first, groups[i].count),
+                      points_of(series[i])});
+}
+
+}  // namespace
+
+std::vector<PowerTrack> power_tracks(const RunView& view) {
+  if (view.power == nullptr || view.timeline.makespan_s <= 0.0) return {};
+  const PowerTraces traces =
+      power_traces(view.cluster, view.workload, view.partition, view.timeline, *view.power);
+  std::vector<PowerTrack> tracks{{"cluster", points_of(traces.cluster)}};
+  add_groups("rack", traces.racks, traces.rack_groups, tracks);
+  add_groups("node", traces.nodes, traces.node_groups, tracks);
+  for (std::size_t i = 0; i < std::min(traces.gpus.size(), kTracePowerTracksMax); ++i) {
+    const RankClass& ranks = view.partition.ranks[i];
+    tracks.push_back({fmt::format("GPU of rank {} ({} equal)", ranks.representative, ranks.members),
+                      points_of(traces.gpus[i])});
+  }
+  return tracks;
+}
+
+}  // namespace trainyard

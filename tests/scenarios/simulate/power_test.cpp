@@ -1,0 +1,115 @@
+// Do energy and caps of whole steps keep their identities: the sum over kinds, folded and unfolded,
+// the trace, and a lower cap that never shortens the step?
+#include "models/power/power.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "scenarios/simulate/simulate.hpp"
+#include "sim/base/error.hpp"
+#include "sim/render/traces/power_trace.hpp"
+#include "sim/render/traces/trace_options.hpp"
+#include "sim/report/energy_figures.hpp"
+#include "sim/report/report.hpp"
+#include "sim/report/result_json.hpp"
+
+namespace trainyard {
+namespace {
+
+Scenario powered(const std::string& file, std::vector<Override> more) {
+  more.push_back({"power.pue", "1.25"});
+  return load_scenario(file, more);
+}
+
+constexpr const char* kLlama = "scenarios/llama3/llama3_8b_8xh100.json";
+
+TEST(PoweredRun, HasNoEnergyWithoutTheBlock) {
+  const Result result = simulate(load_scenario(kLlama, {}));
+  EXPECT_FALSE(result.power.has_value());
+  EXPECT_TRUE(energy_section(result.view()).empty());
+  EXPECT_FALSE(result_json(result.view()).contains("energy"));
+}
+
+TEST(PoweredRun, PowerWithoutACapChangesNoTime) {
+  EXPECT_EQ(simulate(powered(kLlama, {})).timeline.makespan_s,
+            simulate(load_scenario(kLlama, {})).timeline.makespan_s);
+}
+
+TEST(PoweredRun, KindsTracesAndTracksSumToTheSameEnergy) {
+  const Result result = simulate(powered(kLlama, {}));
+  const RunView view = result.view();
+  const double total = energy_figures(view).step.total();
+  const auto json = energy_json(view);
+  double sum = 0.0;
+  for (const auto& [kind, joules] : json["by_kind_j"].items()) sum += joules.get<double>();
+  EXPECT_NEAR(sum / json["step"]["energy_j"].get<double>(), 1.0, 1e-9);
+  const auto tracks = power_tracks(view);
+  ASSERT_GE(tracks.size(), 4U);  // cluster, a rack, a node, a GPU
+  double trace_j = 0.0;
+  const auto& points = tracks.front().points;
+  for (std::size_t i = 0; i + 1 < points.size(); ++i)
+    trace_j += points[i].watts * 1e-9 * static_cast<double>(points[i + 1].at_ns - points[i].at_ns);
+  EXPECT_NEAR(trace_j / total, 1.0, 1e-9);
+  EXPECT_EQ(points.back().at_ns, trace_ns(result.timeline.makespan_s));
+}
+
+TEST(PoweredRun, FoldedAndUnfoldedRunsHaveTheSameEnergyAndPeaks) {
+  const Scenario scenario =
+      powered(kLlama, {{"parallelism.pipeline", "2"}, {"parallelism.data", "2"}});
+  const Result folded = simulate(scenario);
+  const Result unfolded = simulate(scenario, {.fold = false});
+  ASSERT_LT(folded.partition->ranks.size(), unfolded.partition->ranks.size());
+  const Energy few = energy_figures(folded.view()).step;
+  const Energy all = energy_figures(unfolded.view()).step;
+  for (std::size_t kind = 0; kind < kPowerKinds; ++kind)
+    EXPECT_NEAR(few.joules[kind], all.joules[kind], 1e-9 * all.total()) << kind;
+  EXPECT_NEAR(power_peaks(folded.view()).cluster_w / power_peaks(unfolded.view()).cluster_w, 1.0,
+              1e-9);
+}
+
+TEST(PowerCap, ALowerCapNeverShortensTheStepAndIsKept) {
+  double before_s = 0.0;
+  int caps = 0;
+  for (const char* cap : {"900", "700", "600", "500", "400", "300", "200"}) {
+    const Result result = simulate(powered(kLlama, {{"power.gpu_cap_w", cap}}));
+    EXPECT_GE(result.timeline.makespan_s, before_s) << cap;
+    EXPECT_LE(power_peaks(result.view()).gpu_w, std::stod(cap) + 1e-9) << cap;
+    before_s = result.timeline.makespan_s;
+    ++caps;
+  }
+  EXPECT_EQ(caps, 7);
+  EXPECT_GT(before_s, 1.3 * simulate(load_scenario(kLlama, {})).timeline.makespan_s);
+}
+
+TEST(PowerCap, OfANodeKeepsThePowerOfTheNode) {
+  const Result result = simulate(powered(kLlama, {{"power.node_cap_w", "5000"}}));
+  EXPECT_LE(power_peaks(result.view()).node_w, 5000.0 * (1 + 1e-9));
+  EXPECT_GT(power_peaks(result.view()).node_w, 4900.0);
+}
+
+TEST(PowerCap, BelowTheStaticPowerIsRefused) {
+  EXPECT_THROW(static_cast<void>(simulate(powered(kLlama, {{"power.gpu_cap_w", "100"}}))),
+               InputError);
+}
+
+// 8 GPUs: rent of 2 an hour, or capital of 8766 over a year, which is 1 an hour, and electricity.
+TEST(EnergyCost, IsRentOrCapitalAndElectricity) {
+  const Result rented = simulate(powered(kLlama, {{"power.price_per_gpu_hour", "2"}}));
+  const EnergyFigures rent = energy_figures(rented.view());
+  EXPECT_NEAR(*rent.cost(1).money(), 2 * 8 * rent.step_s / 3600, 1e-12);
+  const Result bought = simulate(powered(kLlama, {{"power.capital_per_gpu", "8766"},
+                                                  {"power.capital_years", "1"},
+                                                  {"power.price_per_kwh", "0.1"},
+                                                  {"power.kg_co2_per_kwh", "0.4"}}));
+  const EnergyFigures own = energy_figures(bought.view());
+  const EnergyCost step = own.cost(1);
+  EXPECT_NEAR(*step.money(), 8 * own.step_s / 3600 + 0.1 * step.joules / 3.6e6, 1e-12);
+  EXPECT_NEAR(*step.kg_co2, 0.4 * step.kwh, 1e-12);
+  const auto tokens = own.cost_of_tokens(2.0 * own.tokens_per_step);
+  ASSERT_TRUE(tokens.has_value());
+  EXPECT_NEAR(tokens->joules, 2.0 * step.joules, 1e-9 * step.joules);
+}
+
+}  // namespace
+}  // namespace trainyard
