@@ -5,8 +5,8 @@
 //
 //    P = min(limit, idle_w + active_w + tensor_w * FLOP/s / peak + memory_w * bytes/s / bandwidth)
 //
-// Worked, H100: a GEMM at 70 % of the peak FLOP/s and 30 % of the bandwidth draws
-// 110 + 149 + 432 * 0.7 + 434 * 0.3 = 692 W.
+// Worked, H100: a kernel at 18 % of the peak FLOP/s and 75 % of the bandwidth draws
+// 110 + 149 + 578 * 0.18 + 386 * 0.75 = 652.5 W.
 //
 // The part of P above the static power follows the clock r and the voltage v:
 //

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "kernels/gpu.hpp"
 #include "models/power/power.hpp"
@@ -28,13 +29,13 @@ PowerData power_of(const GpuSheet& sheet) {
   return load_power(sheet.name, sheet.generation, sheet.power_w);
 }
 
+// A cluster of one node has no NICs in its topology. Its node has them all the same, one for each
+// GPU as in the measured nodes.
 std::uint32_t nics_of_node(const Cluster& cluster) {
+  const std::uint32_t gpus = cluster.facts().gpus_per_node;
+  if (cluster.nic_of_gpu().size() < gpus) return gpus;
   const auto first = cluster.nic_of_gpu().begin();
-  const auto count =
-      std::min<std::size_t>(cluster.nic_of_gpu().size(), cluster.facts().gpus_per_node);
-  std::vector<DeviceId> nics(first, first + static_cast<std::ptrdiff_t>(count));
-  std::sort(nics.begin(), nics.end());
-  return static_cast<std::uint32_t>(std::unique(nics.begin(), nics.end()) - nics.begin());
+  return static_cast<std::uint32_t>(std::set<DeviceId>(first, first + gpus).size());
 }
 
 std::uint32_t switches_of(const Cluster& cluster) {
@@ -44,7 +45,8 @@ std::uint32_t switches_of(const Cluster& cluster) {
   return switches;
 }
 
-double cap_of(const PowerData& data, const PowerSettings& settings, const Cluster& cluster) {
+double cap_of(const PowerData& data, const Scenario& scenario, const Cluster& cluster) {
+  const PowerSettings& settings = *scenario.power;
   const double gpus = cluster.facts().gpus_per_node;
   double cap_w = data.gpu.limit_w;
   if (settings.gpu_cap_w) cap_w = std::min(cap_w, *settings.gpu_cap_w);
@@ -55,7 +57,7 @@ double cap_of(const PowerData& data, const PowerSettings& settings, const Cluste
   if (cap_w > least) return cap_w;
   const double least_node = node_power_w(data, gpus, nics_of_node(cluster), gpus * least);
   throw InputError(Problem{
-      .file = {},
+      .file = scenario.file,
       .pointer = settings.gpu_cap_w ? "/power/gpu_cap_w" : "/power/node_cap_w",
       .problem = fmt::format("{} W cannot be kept at any clock",
                              settings.gpu_cap_w ? *settings.gpu_cap_w : *settings.node_cap_w),
@@ -102,7 +104,7 @@ class Rates {
     if (known != powered_.end()) return known->second;
     const GpuSheet& sheet = pricings_.of(gpu).gpu.sheet;
     PowerData data = power_of(sheet);
-    const double cap_w = cap_of(data, settings_, *step_.cluster);
+    const double cap_w = cap_of(data, *step_.software, *step_.cluster);
     return powered_.emplace(gpu, Powered{std::move(data), sheet, cap_w}).first->second;
   }
 

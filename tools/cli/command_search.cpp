@@ -67,25 +67,25 @@ Exit search_layouts(const SearchChoice& choice) {
   Journal journal = open_journal(choice.journal);
   Progress progress("searching");
   const Interrupt interrupt;
-  const SearchResult result =
-      search({.space = std::move(space),
-              .journal = journal,
-              .top = choice.top,
-              .exhaustive = choice.exhaustive,
-              .objective = *value_of(kSearchObjectives, choice.objective),
-              .refine = !choice.no_refine,
-              .processes = choice.processes,
-              .headroom = choice.headroom / 100.0,
-              .seconds = choice.seconds,
-              .end = [&] { return interrupt.pending_interrupt(); },
-              .progress = [&](const std::string&, double fraction) { progress.show(fraction); },
-              .better =
-                  [&](const FoundLayout& found) {
-                    progress.note(fmt::format("best so far {}: {}",
-                                              to_text(Seconds{found.figures.step_time_s}),
-                                              layout_name(found.layout)));
-                  },
-              .redone = [&](std::size_t rows) { report_redone(rows, choice.journal); }});
+  const SearchResult result = search(
+      {.space = std::move(space),
+       .journal = journal,
+       .top = choice.top,
+       .exhaustive = choice.exhaustive,
+       .objective = value_of(kSearchObjectives, choice.objective).value_or(SearchObjective::Time),
+       .refine = !choice.no_refine,
+       .processes = choice.processes,
+       .headroom = choice.headroom / 100.0,
+       .seconds = choice.seconds,
+       .end = [&] { return interrupt.pending_interrupt(); },
+       .progress = [&](const std::string&, double fraction) { progress.show(fraction); },
+       .better =
+           [&](const FoundLayout& found) {
+             progress.note(fmt::format("best so far {}: {}",
+                                       to_text(Seconds{found.figures.step_time_s}),
+                                       layout_name(found.layout)));
+           },
+       .redone = [&](std::size_t rows) { report_redone(rows, choice.journal); }});
   SearchPrice price;
   if (choice.price > 0.0) price.per_gpu_hour = choice.price;
   const std::vector<Alternative> goodput = by_goodput(choice, result);
@@ -123,10 +123,11 @@ void add_search(CLI::App& app, Action& action) {
   command
       ->add_option(
           "--objective", choice->objective,
-          "What orders the best: time of a step, or goodput over --days with the failures of "
-          "the scenario's reliability block")
-      ->check(CLI::IsMember({"time", "goodput"}))
-      ->type_name("WORD");
+          "What orders the best: time of a step; cost or energy, which need the block power and "
+          "simulate every layout that may fit; goodput over --days, which needs the block "
+          "reliability")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"time", "cost", "energy", "goodput"}));
   command->add_option("--days", choice->days, "Length of the run on the calendar")
       ->type_name("DAYS")
       ->check(in_range(0.001, 36500.0));
@@ -141,13 +142,6 @@ void add_search(CLI::App& app, Action& action) {
                    "Percent of a GPU's memory that a layout must leave free")
       ->type_name("PERCENT")
       ->check(in_range(0.0, 90.0));
-  command
-      ->add_option(
-          "--objective", choice->objective,
-          "What the best have least of; cost and energy need the block power, and simulate "
-          "every layout that may fit")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"time", "cost", "energy"}));
   command->add_flag("--exhaustive", choice->exhaustive, "Simulate every legal layout");
   command->add_flag("--no-refine", choice->no_refine,
                     "Leave placements and collective algorithms of the best as they are");

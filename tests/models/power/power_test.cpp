@@ -80,7 +80,7 @@ TEST(PowerData, AGpuWithoutItsOwnTakesAMeasuredOneScaledByTheLimit) {
   EXPECT_EQ(a100.measured, "h100");
   EXPECT_FALSE(a100.own_generation);
   EXPECT_DOUBLE_EQ(a100.gpu.limit_w, 400);
-  EXPECT_NEAR(a100.gpu.memory_w, 434 * 400 / 700.0, 1e-9);
+  EXPECT_NEAR(a100.gpu.memory_w, 386 * 400 / 700.0, 1e-9);
 }
 
 TEST(PowerData, EveryFileLoads) {

@@ -15,7 +15,7 @@ namespace {
 Cluster gpus(std::uint32_t nodes, std::uint32_t per_node) {
   Blueprint blueprint;
   std::vector<DeviceId> all;
-  for (std::uint32_t gpu = 0; gpu < nodes * per_node; ++gpu) {
+  for (DeviceId gpu = 0; gpu < nodes * per_node; ++gpu) {
     blueprint.add({.kind = DeviceKind::Gpu,
                    .node = static_cast<std::int32_t>(gpu / per_node),
                    .index = static_cast<std::int32_t>(gpu % per_node)});

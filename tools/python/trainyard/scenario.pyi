@@ -588,6 +588,30 @@ class Reliability(Section):
         preset: str | None = ...,
     ) -> None: ...
 
+class Power(Section):
+    gpu_cap_w: float | None
+    node_cap_w: float | None
+    pue: float | None
+    nodes_per_rack: int | None
+    price_per_kwh: float | None
+    kg_co2_per_kwh: float | None
+    price_per_gpu_hour: float | None
+    capital_per_gpu: float | None
+    capital_years: float | None
+    def __init__(
+        self,
+        *,
+        gpu_cap_w: float | None = ...,
+        node_cap_w: float | None = ...,
+        pue: float | None = ...,
+        nodes_per_rack: int | None = ...,
+        price_per_kwh: float | None = ...,
+        kg_co2_per_kwh: float | None = ...,
+        price_per_gpu_hour: float | None = ...,
+        capital_per_gpu: float | None = ...,
+        capital_years: float | None = ...,
+    ) -> None: ...
+
 class Scenario(Section):
     description: str | None
     source: str | None
@@ -613,6 +637,7 @@ class Scenario(Section):
     applied_defaults: Sequence[Mapping[str, Any]] | None
     published: Published
     reliability: Reliability
+    power: Power
     def __init__(
         self,
         *,
@@ -640,6 +665,7 @@ class Scenario(Section):
         applied_defaults: Sequence[Mapping[str, Any]] | None = ...,
         published: Published | Mapping[str, Any] | None = ...,
         reliability: Reliability | Mapping[str, Any] | None = ...,
+        power: Power | Mapping[str, Any] | None = ...,
     ) -> None: ...
     @property
     def file(self) -> str | None: ...

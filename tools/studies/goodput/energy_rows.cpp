@@ -61,9 +61,9 @@ void finish(EnergyRow row, std::vector<EnergyRow>& rows) {
 
 // The node power of a benchmark that is not simulated. On several nodes its GPUs wait for the part
 // of the time that scaling loses.
-double supposed_node_w(const PowerData& power, const Json& benchmark, double nodes) {
-  const double busy_w = kernel_power_w(power.gpu, {.tensor = benchmark.at("tensor").get<double>(),
-                                                   .memory = benchmark.at("memory").get<double>()});
+double supposed_node_w(const PowerData& power, const Json& shares, double nodes) {
+  const double busy_w = kernel_power_w(power.gpu, {.tensor = shares.at("tensor").get<double>(),
+                                                   .memory = shares.at("memory").get<double>()});
   const double busy = nodes > 1.0 ? suppositions().at("busy_on_nodes").get<double>() : 1.0;
   const double waiting_w = power.gpu.idle_w + power.gpu.active_w;
   return node_power_w(power, kGpusPerNode, kGpusPerNode,
@@ -152,7 +152,9 @@ std::string predict_run(EnergyRow row, const Json& entry, std::vector<EnergyRow>
   const GpuSheet sheet = load_gpu_sheet(gpu);
   const PowerData power = load_power(gpu, sheet.generation, sheet.power_w);
   add_run(std::move(row), entry,
-          {.node_w = supposed_node_w(power, benchmark, setup.value("nodes", 1.0))}, rows);
+          {.node_w = supposed_node_w(power, benchmark.contains(gpu) ? benchmark.at(gpu) : benchmark,
+                                     setup.value("nodes", 1.0))},
+          rows);
   return "";
 }
 
