@@ -21,7 +21,7 @@ Cluster gpus(std::uint32_t nodes, std::uint32_t per_node) {
                    .index = static_cast<std::int32_t>(gpu % per_node)});
     all.push_back(gpu);
     if (gpu > 0)
-      blueprint.cable(gpu - 1, gpu,
+      blueprint.cable(DeviceId{gpu - 1U}, gpu,
                       {.kind = LinkKind::NvLink,
                        .capacity = BytesPerSecond{1e9},
                        .nominal = BytesPerSecond{1e9},
