@@ -4,7 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "sim/cluster/blueprint.hpp"
 #include "tests/sim/timeline/hand_run.hpp"
@@ -12,25 +13,26 @@
 namespace trainyard {
 namespace {
 
+// A chain of GPUs, each with a NIC.
 Cluster gpus(std::uint32_t nodes, std::uint32_t per_node) {
-  Blueprint blueprint;
-  std::vector<DeviceId> all;
-  for (DeviceId gpu = 0; gpu < nodes * per_node; ++gpu) {
-    blueprint.add({.kind = DeviceKind::Gpu,
-                   .node = static_cast<std::int32_t>(gpu / per_node),
-                   .index = static_cast<std::int32_t>(gpu % per_node)});
-    all.push_back(gpu);
-    if (gpu > 0)
-      blueprint.cable(DeviceId{gpu - 1U}, gpu,
-                      {.kind = LinkKind::NvLink,
+  constexpr Wire kWire{.kind = LinkKind::NvLink,
                        .capacity = BytesPerSecond{1e9},
                        .nominal = BytesPerSecond{1e9},
-                       .latency = Seconds{1e-6}});
+                       .latency = Seconds{1e-6}};
+  Blueprint blueprint;
+  std::vector<DeviceId> all, nics;
+  for (std::uint32_t gpu = 0; gpu < nodes * per_node; ++gpu) {
+    const auto node = static_cast<std::int32_t>(gpu / per_node);
+    const auto index = static_cast<std::int32_t>(gpu % per_node);
+    all.push_back(blueprint.add({.kind = DeviceKind::Gpu, .node = node, .index = index}));
+    nics.push_back(blueprint.add({.kind = DeviceKind::Nic, .node = node, .index = index}));
+    blueprint.cable(all.back(), nics.back(), kWire);
+    if (gpu > 0) blueprint.cable(all[gpu - 1], all[gpu], kWire);
   }
   ClusterFacts facts;
   facts.nodes = nodes;
   facts.gpus_per_node = per_node;
-  return Cluster(facts, std::move(blueprint).wiring(), all, {});
+  return Cluster(facts, std::move(blueprint).wiring(), all, nics);
 }
 
 PowerRates rates_for(std::size_t programs) {
