@@ -129,7 +129,10 @@ void add_keys(const nlohmann::json& value, const std::string& path, std::set<std
   }
   keys.insert(path);
   if (!value.is_object()) return;
-  const bool free_names = path == "approximations" || path == "memory[].by_category_bytes";
+  const std::set<std::string> free{"approximations",   "memory[].by_category_bytes",
+                                   "energy.by_kind_j", "energy.mean_w",
+                                   "energy.peak_w",    "energy.rack_change_w"};
+  const bool free_names = free.contains(path);
   for (const auto& [name, inner] : value.items())
     add_keys(inner, (path.empty() ? "" : path + ".") + (free_names ? "NAME" : name), keys);
 }
@@ -143,7 +146,8 @@ TEST(Reference, ThePageOfResultKeysIsComplete) {
        {"scenarios/megatron/gpt3_175b_64xa100_selective.json --timing --explain-fold",
         "scenarios/what_if/dead_rail.json --explain-fold --set "
         "cluster.faults='[{\"rail\": 3, \"dead\": true}]'",
-        "scenarios/llama3/llama3_8b_8xh100.json --set cluster.node=./own_node.json",
+        "scenarios/llama3/llama3_8b_8xh100.json --set cluster.node=./own_node.json "
+        "--set power.pue=1.2",
         "scenarios/unequal/gpt_3p6b_a100_l40s_operators.json", "scenarios/first/two_gpus.json"}) {
     answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");
     const auto result = nlohmann::json::parse(scratch.read("result.json"));
