@@ -13,21 +13,25 @@
 namespace trainyard {
 namespace {
 
-// A chain of GPUs, each with a NIC.
+Wire wire(LinkKind kind) {
+  return {.kind = kind,
+          .capacity = BytesPerSecond{1e9},
+          .nominal = BytesPerSecond{1e9},
+          .latency = Seconds{1e-6}};
+}
+
+// GPUs with a NIC each, whose NICs share a switch.
 Cluster gpus(std::uint32_t nodes, std::uint32_t per_node) {
-  constexpr Wire kWire{.kind = LinkKind::NvLink,
-                       .capacity = BytesPerSecond{1e9},
-                       .nominal = BytesPerSecond{1e9},
-                       .latency = Seconds{1e-6}};
   Blueprint blueprint;
+  const DeviceId leaf = blueprint.add({.kind = DeviceKind::LeafSwitch, .index = 0});
   std::vector<DeviceId> all, nics;
   for (std::uint32_t gpu = 0; gpu < nodes * per_node; ++gpu) {
     const auto node = static_cast<std::int32_t>(gpu / per_node);
     const auto index = static_cast<std::int32_t>(gpu % per_node);
     all.push_back(blueprint.add({.kind = DeviceKind::Gpu, .node = node, .index = index}));
     nics.push_back(blueprint.add({.kind = DeviceKind::Nic, .node = node, .index = index}));
-    blueprint.cable(all.back(), nics.back(), kWire);
-    if (gpu > 0) blueprint.cable(all[gpu - 1], all[gpu], kWire);
+    blueprint.cable(all.back(), nics.back(), wire(LinkKind::Pcie));
+    blueprint.cable(nics.back(), leaf, wire(LinkKind::NicPort));
   }
   ClusterFacts facts;
   facts.nodes = nodes;
