@@ -20,9 +20,9 @@ inline constexpr double kSecondsPerDay = 86400.0;
 
 // Fatal: the job stops and loses the work since the last complete checkpoint. Transient: all ranks
 // wait, and the job goes on. Planned: the job writes a checkpoint, stops and starts again.
-// Degrading: a part works at a share of its rate until it recovers or is found and replaced. Silent:
-// results are wrong from then on; when that is found, the work since the last checkpoint before it
-// is lost.
+// Degrading: a part works at a share of its rate until it recovers or is found and replaced.
+// Silent: results are wrong from then on; when that is found, the work since the last checkpoint
+// before it is lost.
 enum class FailureKind : std::uint8_t { Fatal, Transient, Planned, Degrading, Silent };
 
 // The part that fails. A GPU has its memory and its NVLink ports, a node its host, disks and power
@@ -39,13 +39,13 @@ enum class FailingComponent : std::uint8_t {
   Job
 };
 
-// What a job does without a failed node. Restart: it waits for another node. Elastic: it starts again
-// with fewer replicas and a smaller global batch. The others go on without a restart as long as they
-// can, and take the next node in while they train. Mirrored: every node has a twin that does the same
-// work. Redundant: each stage holds the layers of the next one too, and computes them in its place
-// (Thorpe et al. 2023, "Bamboo", NSDI). Reroute: the other replicas compute the microbatches of the
-// failed stage (Gandhi et al. 2024, "ReCycle", SOSP). Backup: a step needs only some of the replicas
-// (Chen et al. 2016, "Revisiting distributed synchronous SGD").
+// What a job does without a failed node. Restart: it waits for another node. Elastic: it starts
+// again with fewer replicas and a smaller global batch. The others go on without a restart as long
+// as they can, and take the next node in while they train. Mirrored: every node has a twin that
+// does the same work. Redundant: each stage holds the layers of the next one too, and computes them
+// in its place (Thorpe et al. 2023, "Bamboo", NSDI). Reroute: the other replicas compute the
+// microbatches of the failed stage (Gandhi et al. 2024, "ReCycle", SOSP). Backup: a step needs only
+// some of the replicas (Chen et al. 2016, "Revisiting distributed synchronous SGD").
 enum class FailurePolicy : std::uint8_t { Restart, Elastic, Mirrored, Redundant, Reroute, Backup };
 
 enum class RepairDistribution : std::uint8_t { Fixed, Exponential, Lognormal };
@@ -78,7 +78,8 @@ struct FailureProcess {
 };
 
 // Copies of the state of training that are closer than storage: in the memory of the host, on the
-// node's own disks, in the memory of other nodes. They are quicker and do not survive every failure.
+// node's own disks, in the memory of other nodes. They are quicker and do not survive every
+// failure.
 struct NearCheckpoint {
   std::string name = {};
   // Nodes that hold each part. 1: failures of software spare it. More: losses of fewer nodes do.

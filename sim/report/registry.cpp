@@ -9,6 +9,12 @@
 namespace trainyard {
 namespace {
 
+// The section itself is empty without the block, since the summary contains it.
+std::string energy_report(const RunView& view) {
+  if (view.power != nullptr) return energy_section(view);
+  return "The scenario has no block power, which energy needs (--set power.pue=1.2 adds one).\n";
+}
+
 constexpr std::array kReports{
     ReportEntry{"summary", "verdict, key figures, where the time goes, links, memory", summary_text,
                 result_json, nullptr},
@@ -25,7 +31,7 @@ constexpr std::array kReports{
     ReportEntry{"costs", "how well the kernel times are known, and what to measure next",
                 costs_section, costs_json, nullptr, "costs"},
     ReportEntry{"energy", "energy, power, carbon and cost of the step and of the training",
-                energy_section, energy_json, energy_csv},
+                energy_report, energy_json, energy_csv},
     ReportEntry{"critical_path", "what the length of the step is made of, and who has slack",
                 path_section, path_json, path_csv},
 };

@@ -157,7 +157,7 @@ double idle_gpus(const Cluster& cluster, const Workload& workload) {
 // Adds step functions. Each is a list of changes; their sum is computed in order of time.
 class SeriesSum {
  public:
-  explicit SeriesSum(double end_s) : end_s_(end_s) {}
+  explicit SeriesSum(double end_s) : end_s_(end_s), changes_{{.at_s = 0.0, .watts = 0.0L}} {}
 
   void add(const PowerSeries& series, long double factor) {
     double before = 0.0;

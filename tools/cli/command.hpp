@@ -101,8 +101,8 @@ void add_journal_option(CLI::App& command, std::string& file);
 void add_processes_option(CLI::App& command, std::size_t& processes);
 // Adds the option --tokens, which takes numbers such as 15T.
 void add_tokens_option(CLI::App& command, double& tokens, const std::string& help);
-// An alternative of --versus: "NAME: PATH=VALUE,PATH=VALUE", or the changes alone, which are then the
-// name as well.
+// An alternative of --versus: "NAME: PATH=VALUE,PATH=VALUE", or the changes alone, which are then
+// the name as well.
 struct Versus {
   std::string name;
   std::vector<std::string> changes;

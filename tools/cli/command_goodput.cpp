@@ -78,6 +78,17 @@ Exit goodput(const GoodputChoice& choice) {
   return Exit::Fine;
 }
 
+// Where a change ends: at a comma that "PATH=" follows, since JSON values have commas too.
+std::size_t end_of_change(const std::string& text, std::size_t at) {
+  constexpr const char* kPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.";
+  for (std::size_t comma = text.find(',', at); comma != std::string::npos;
+       comma = text.find(',', comma + 1)) {
+    const std::size_t end = text.find_first_not_of(kPath, comma + 1);
+    if (end != std::string::npos && end > comma + 1 && text[end] == '=') return comma;
+  }
+  return text.size();
+}
+
 }  // namespace
 
 Versus versus_of(const std::string& text) {
@@ -85,7 +96,7 @@ Versus versus_of(const std::string& text) {
   const bool named = colon != std::string::npos && colon < text.find('=');
   Versus versus{.name = named ? text.substr(0, colon) : text, .changes = {}};
   for (std::size_t at = named ? colon + 2 : 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::size_t end = end_of_change(text, at);
     versus.changes.push_back(text.substr(at, end - at));
     at = end + 1;
   }

@@ -1,5 +1,5 @@
-// `trainyard goodput fit`: failure rates, recovery and goodput of a run's own log, when the run will
-// be finished, and what other policies would have saved.
+// `trainyard goodput fit`: failure rates, recovery and goodput of a run's own log, when the run
+// will be finished, and what other policies would have saved.
 #include <fmt/format.h>
 
 #include <cmath>

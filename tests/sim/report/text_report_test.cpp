@@ -162,14 +162,21 @@ TEST(StageMemory, FitsIfTheCapacityIsNotKnown) {
 // Does every report have text?
 TEST(Registry, EveryReportHasText) {
   const SmallRun small;
+  PowerRates power;
+  power.gpus.resize(small.run.workload.programs.size(),
+                    {.idle_w = 100, .waiting_w = 200, .limit_w = 700});
+  power.kernel_w.resize(small.run.workload.kernels.size(), 500);
+  power.compute_bound.resize(small.run.workload.kernels.size(), true);
+  RunView view = small.view();
+  view.power = &power;
   std::size_t tables = 0;
   for (const ReportEntry& report : reports()) {
     EXPECT_FALSE(report.summary.empty());
     EXPECT_EQ(find_report(report.name), &report);
-    EXPECT_FALSE(report.text(small.view()).empty()) << report.name;
-    EXPECT_FALSE(report.json(small.view()).empty()) << report.name;
+    EXPECT_FALSE(report.text(view).empty()) << report.name;
+    EXPECT_FALSE(report.json(view).empty()) << report.name;
     if (report.csv == nullptr) continue;
-    EXPECT_GE(lines_of(report.csv(small.view())).size(), 2U) << report.name;
+    EXPECT_GE(lines_of(report.csv(view)).size(), 2U) << report.name;
     ++tables;
   }
   EXPECT_GE(tables, 5U);

@@ -88,7 +88,8 @@ double writers(const Scenario& scenario) {
   return std::max(1.0, nodes / static_cast<double>(scenario.plan.parallelism.data));
 }
 
-// The time to move a checkpoint to storage: as long as the slower of the whole system and each node.
+// The time to move a checkpoint to storage: as long as the slower of the whole system and each
+// node.
 double storage_time(const Scenario& scenario, double bytes,
                     const std::optional<BytesPerSecond>& rate) {
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;

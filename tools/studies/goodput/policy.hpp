@@ -18,13 +18,14 @@ namespace trainyard {
 // other policies cannot.
 [[nodiscard]] bool can_do_without(const Job& job, const std::vector<std::int64_t>& empty);
 
-// Whether a copy of every part of a near checkpoint is left after these slots have lost theirs. Nodes
-// that hold the same part are as far from each other as they can be: slot s has part s mod
+// Whether a copy of every part of a near checkpoint is left after these slots have lost theirs.
+// Nodes that hold the same part are as far from each other as they can be: slot s has part s mod
 // (nodes/copies). REQUIRES: no slot is listed twice. No copies: it always is.
 [[nodiscard]] bool copies_survive(std::int64_t copies, std::int64_t nodes,
                                   const std::vector<std::int64_t>& slots);
 
-// The pipeline stage of a slot. REQUIRES: each node holds one stage of one replica, or whole replicas.
+// The pipeline stage of a slot. REQUIRES: each node holds one stage of one replica, or whole
+// replicas.
 [[nodiscard]] std::int64_t stage_of(const Job& job, std::int64_t slot);
 
 }  // namespace trainyard

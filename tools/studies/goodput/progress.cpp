@@ -22,7 +22,7 @@ double snapped(double position) {
 
 }  // namespace
 
-Progress::Progress(const Job& job)
+RunProgress::RunProgress(const Job& job)
     : job_(job), saved_(job.levels.size()), time_(job.step_s, {}, 0.0), step_s_(job.step_s) {
   const auto add = [this](RunPhase phase, std::int64_t every_steps, double stall_s) {
     stalls_.push_back({.every_steps = every_steps, .stall_s = stall_s});
@@ -39,7 +39,7 @@ Progress::Progress(const Job& job)
   saved_.back().complete = Point{};
 }
 
-void Progress::begin(double step_s, double share) {
+void RunProgress::begin(double step_s, double share) {
   step_s_ = step_s;
   share_ = share;
   start_ = here_;
@@ -47,7 +47,7 @@ void Progress::begin(double step_s, double share) {
   time_ = TrainingTime(step_s, stalls_, start_.position);
 }
 
-Point Progress::point_at(double position) const {
+Point RunProgress::point_at(double position) const {
   const double steps = (position - start_.position) * share_;
   const double work_s = (position - start_.position) * step_s_;
   const double productive_s = std::min(work_s, steps * job_.step_s);
@@ -57,26 +57,26 @@ Point Progress::point_at(double position) const {
           .degraded_s = start_.degraded_s + work_s - productive_s};
 }
 
-double Progress::last_step(double steps) const {
+double RunProgress::last_step(double steps) const {
   constexpr double kRounding = 1e-9;
   if (steps == kNever) return kNever;
   return start_.position + std::ceil((steps - start_.steps) / share_ - kRounding);
 }
 
 // The last checkpoint comes after the last step, wherever that is in its interval.
-double Progress::time_to(double steps) const {
+double RunProgress::time_to(double steps) const {
   const double last = last_step(steps);
   if (last == kNever) return kNever;
   const CheckpointLevel& storage = job_.storage();
   return time_.before_stalls(last) + storage.stall_s + storage.write_s - trained_s_;
 }
 
-double Progress::time_to_end_of_step() const {
+double RunProgress::time_to_end_of_step() const {
   const double step = std::floor(time_.passed_by(trained_s_)) + 1.0;
   return std::max(0.0, time_.after_stalls(step) - trained_s_);
 }
 
-std::optional<Point> Progress::latest(std::size_t level, double now) const {
+std::optional<Point> RunProgress::latest(std::size_t level, double now) const {
   const Saved& saved = saved_[level];
   const CheckpointLevel& of = job_.levels[level];
   const double written_s = trained_s_ - (of.write_s - of.drag_s);
@@ -87,9 +87,9 @@ std::optional<Point> Progress::latest(std::size_t level, double now) const {
   return saved.complete_at <= now ? saved.writing : saved.complete;
 }
 
-// Notes which checkpoints of the segment are complete and which are still being written. Step `passed`
-// is the last one whose stalls have passed.
-void Progress::note_checkpoints(double now, double passed) {
+// Notes which checkpoints of the segment are complete and which are still being written. Step
+// `passed` is the last one whose stalls have passed.
+void RunProgress::note_checkpoints(double now, double passed) {
   for (std::size_t level = 0; level < saved_.size(); ++level) {
     Saved& saved = saved_[level];
     const std::optional<Point> complete = latest(level, now);
@@ -107,7 +107,7 @@ void Progress::note_checkpoints(double now, double passed) {
   }
 }
 
-void Progress::close(double now, double steps) {
+void RunProgress::close(double now, double steps) {
   const double last = last_step(steps);
   const double most = last == kNever ? kNever : time_.before_stalls(last);
   const TrainingTime::Split split = time_.split(std::min(trained_s_, most));
@@ -123,9 +123,9 @@ void Progress::close(double now, double steps) {
   begin(step_s_, share_);
 }
 
-void Progress::save() { saved_.back() = {.complete = here_, .writing = {}}; }
+void RunProgress::save() { saved_.back() = {.complete = here_, .writing = {}}; }
 
-void Progress::fall_back_to(const Point& point) {
+void RunProgress::fall_back_to(const Point& point) {
   const double lost_s =
       here_.productive_s + here_.degraded_s - point.productive_s - point.degraded_s;
   credit(RunPhase::Redone, lost_s);
@@ -139,7 +139,7 @@ void Progress::fall_back_to(const Point& point) {
   begin(step_s_, share_);
 }
 
-std::size_t Progress::fall_back(const std::vector<bool>& survives, double now) {
+std::size_t RunProgress::fall_back(const std::vector<bool>& survives, double now) {
   std::size_t best = saved_.size() - 1;
   for (std::size_t level = saved_.size(); level-- > 0;) {
     Saved& saved = saved_[level];
@@ -151,7 +151,7 @@ std::size_t Progress::fall_back(const std::vector<bool>& survives, double now) {
   return best;
 }
 
-void Progress::drop_unfinished_step() {
+void RunProgress::drop_unfinished_step() {
   const double whole = std::floor(here_.position);
   const double share = here_.position - whole;
   if (share <= 0.0) return;
@@ -165,16 +165,16 @@ void Progress::drop_unfinished_step() {
   begin(step_s_, share_);
 }
 
-Point Progress::stored(double now) const { return *latest(saved_.size() - 1, now); }
+Point RunProgress::stored(double now) const { return *latest(saved_.size() - 1, now); }
 
-bool Progress::keeps(const Point& point) const {
+bool RunProgress::keeps(const Point& point) const {
   if (job_.kept == 0) return true;
   const double later =
       (here_.position - point.position) / static_cast<double>(job_.storage().interval_steps);
   return later < static_cast<double>(job_.kept);
 }
 
-std::array<double, kPhases> Progress::phases() const {
+std::array<double, kPhases> RunProgress::phases() const {
   std::array<double, kPhases> all = phases_s_;
   all[static_cast<std::size_t>(RunPhase::Productive)] = here_.productive_s;
   all[static_cast<std::size_t>(RunPhase::Degraded)] = here_.degraded_s;

@@ -25,9 +25,9 @@ struct Point {
   double degraded_s = 0.0;
 };
 
-class Progress {
+class RunProgress {
  public:
-  explicit Progress(const Job& job);
+  explicit RunProgress(const Job& job);
 
   // A segment begins: steps of a length, each of which does a share of the work of a whole step.
   void begin(double step_s, double share);

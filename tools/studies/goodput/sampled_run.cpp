@@ -109,7 +109,7 @@ class Run {
   std::vector<bool> of_parts_;  // by cause
   Draws queue_draws_;
   Nodes nodes_;
-  Progress progress_;
+  RunProgress progress_;
   double now_ = 0.0;
   bool ended_ = false;
   double place_ = 0.0;       // of the event that is handled
@@ -309,8 +309,8 @@ Run::Stop Run::on_failure(std::size_t cause) {
   return {.cause = cause};
 }
 
-// Each node that stands by takes a slot after a time, then each from elsewhere; a repaired one later
-// takes the next slot.
+// Each node that stands by takes a slot after a time, then each from elsewhere; a repaired one
+// later takes the next slot.
 void Run::schedule_nodes() {
   nodes_.collect_repairs(now_);
   while (unserved_ > 0 && nodes_.standing_by() > reserved_) {
@@ -441,7 +441,8 @@ std::optional<Run::Stop> Run::interrupted_by(std::size_t cause) {
   return on_failure(cause);
 }
 
-// The job waits, and its step with it. It stops if the cause lasts too long, or if something fails meanwhile.
+// The job waits, and its step with it. It stops if the cause lasts too long, or if something fails
+// meanwhile.
 std::optional<Run::Stop> Run::stalled_by(std::size_t cause) {
   const InterruptionCause& one = job_.causes[cause];
   const double lasts = arrivals_.draws(cause).exponential(one.duration_s);

@@ -21,8 +21,8 @@
 namespace trainyard {
 
 // Productive is the time that the steps would take with every node at its full rate; Degraded is
-// what they took longer with fewer replicas, slow parts or work for missing nodes. Dragged is what a
-// write of a checkpoint beside training delays it. Replace contains the wait for a node.
+// what they took longer with fewer replicas, slow parts or work for missing nodes. Dragged is what
+// a write of a checkpoint beside training delays it. Replace contains the wait for a node.
 enum class RunPhase : std::uint8_t {
   Productive,
   Degraded,

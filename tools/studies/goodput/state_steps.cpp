@@ -53,8 +53,8 @@ void slow_nic(const Scenario& scenario, const SlowPart& part, Json& faults) {
        {"capacity_factor", scenario.reliability->failures[part.cause].rate_left}});
 }
 
-// The time of kernels on the slowest GPU over that of the others. Reroute: the d - k replicas left at
-// a stage do the work of d. Redundant: the stage before a missing one does the work of both.
+// The time of kernels on the slowest GPU over that of the others. Reroute: the d - k replicas left
+// at a stage do the work of d. Redundant: the stage before a missing one does the work of both.
 double slowest_kernels(const Scenario& scenario, const JobState& state) {
   double slowest = 1.0;
   for (const SlowPart& part : state.slow) {

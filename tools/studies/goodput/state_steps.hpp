@@ -1,9 +1,9 @@
-// The step of a job in another state, simulated by the engine: with fewer replicas, with slow parts,
-// with work for missing nodes. Each state is simulated once.
+// The step of a job in another state, simulated by the engine: with fewer replicas, with slow
+// parts, with work for missing nodes. Each state is simulated once.
 //
 // All ranks wait for the slowest one, in its tensor group at once and in the pipeline within a few
-// microbatches. A slow GPU therefore slows the kernels of all: the step is then an upper bound, which
-// is exact where every stage has the same work. A slow NIC is slow alone.
+// microbatches. A slow GPU therefore slows the kernels of all: the step is then an upper bound,
+// which is exact where every stage has the same work. A slow NIC is slow alone.
 #pragma once
 
 #include <cstddef>

@@ -25,8 +25,8 @@ struct RegularStall {
 
 class TrainingTime {
  public:
-  // Training begins at a position, whose stalls have passed. REQUIRES: step_s > 0; the stalls live as
-  // long as this.
+  // Training begins at a position, whose stalls have passed. REQUIRES: step_s > 0; the stalls live
+  // as long as this.
   TrainingTime(double step_s, std::span<const RegularStall> stalls, double begin);
 
   // Seconds from the beginning until the work of whole step `step` is done, and until the stalls

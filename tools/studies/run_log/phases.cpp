@@ -73,7 +73,7 @@ DisjointSpans::DisjointSpans(const RunLog& log) {
 }
 
 // A segment with its counts of steps.
-struct Stretch {
+struct MarkedSegment {
   RunSegment segment;
   std::vector<StepMark> marks;
   bool interrupted = false;  // at its end
@@ -84,11 +84,11 @@ bool comes_before(const StepMark& mark, const LoggedInterruption& one) {
   return std::tie(mark.time_s, mark.place) <= std::tie(one.time_s, one.place);
 }
 
-std::vector<Stretch> stretches(const RunLog& log) {
-  std::vector<Stretch> all;
+std::vector<MarkedSegment> marked_segments(const RunLog& log) {
+  std::vector<MarkedSegment> all;
   auto mark = log.marks.begin();
   for (std::size_t i = 0; i <= log.interruptions.size(); ++i) {
-    Stretch one;
+    MarkedSegment one;
     one.interrupted = i < log.interruptions.size();
     one.segment.begin_s = i == 0 ? log.begin_s : log.interruptions[i - 1].time_s;
     one.segment.end_s = one.interrupted ? log.interruptions[i].time_s : log.end_s;
@@ -123,10 +123,10 @@ double weighted_quantile(const std::vector<std::pair<double, double>>& sorted, d
   return sorted.back().first;
 }
 
-std::optional<StepTimes> step_times_of(const std::vector<Stretch>& all,
+std::optional<StepTimes> step_times_of(const std::vector<MarkedSegment>& all,
                                        const DisjointSpans& spans) {
   std::vector<std::pair<double, double>> samples;  // time of a step, number of steps
-  for (const Stretch& one : all) {
+  for (const MarkedSegment& one : all) {
     for (std::size_t i = 1; i < one.marks.size(); ++i) {
       const StepMark& from = one.marks[i - 1];
       const StepMark& to = one.marks[i];
@@ -146,7 +146,7 @@ std::optional<StepTimes> step_times_of(const std::vector<Stretch>& all,
 
 class Splitting {
  public:
-  explicit Splitting(const RunLog& log) : spans_(log), all_(stretches(log)) {
+  explicit Splitting(const RunLog& log) : spans_(log), all_(marked_segments(log)) {
     split_.step_times = step_times_of(all_, spans_);
   }
   PhaseSplit result();
@@ -156,15 +156,15 @@ class Splitting {
     split_.phases_s[static_cast<std::size_t>(phase)] += time_s;
   }
   void add_spans(double begin_s, double end_s);
-  void recover(Stretch& one);
-  void train(Stretch& one);
-  void train_after_last_count(Stretch& one);
+  void recover(MarkedSegment& one);
+  void train(MarkedSegment& one);
+  void train_after_last_count(MarkedSegment& one);
   [[nodiscard]] double free_time(double begin_s, double end_s) const {
     return std::max(0.0, end_s - begin_s - spans_.covered(begin_s, end_s));
   }
 
   DisjointSpans spans_;
-  std::vector<Stretch> all_;
+  std::vector<MarkedSegment> all_;
   PhaseSplit split_;
 };
 
@@ -178,7 +178,7 @@ void Splitting::add_spans(double begin_s, double end_s) {
 }
 
 // The time from the interruption until the job trains.
-void Splitting::recover(Stretch& one) {
+void Splitting::recover(MarkedSegment& one) {
   RunSegment& segment = one.segment;
   const double end_s = segment.up_s.value_or(segment.end_s);
   const double missing_s = free_time(segment.begin_s, end_s);
@@ -193,7 +193,7 @@ void Splitting::recover(Stretch& one) {
 }
 
 // The time between each two counts is productive as far as its steps were kept.
-void Splitting::train(Stretch& one) {
+void Splitting::train(MarkedSegment& one) {
   for (std::size_t i = 1; i < one.marks.size(); ++i) {
     const StepMark& from = one.marks[i - 1];
     const StepMark& to = one.marks[i];
@@ -214,7 +214,7 @@ void Splitting::train(Stretch& one) {
 
 // After the last count before an interruption, work goes on until the next count would have come.
 // Later time is not explained: the job may have hung.
-void Splitting::train_after_last_count(Stretch& one) {
+void Splitting::train_after_last_count(MarkedSegment& one) {
   const StepMark& last = one.marks.back();
   double time_s = free_time(last.time_s, one.segment.end_s);
   if (one.interrupted && split_.step_times) {
@@ -244,7 +244,7 @@ double training_time(const RunSegment& segment, const DisjointSpans& spans) {
 }
 
 PhaseSplit Splitting::result() {
-  for (Stretch& one : all_) {
+  for (MarkedSegment& one : all_) {
     add_spans(one.segment.begin_s, one.segment.end_s);
     recover(one);
     if (!one.marks.empty())

@@ -44,7 +44,8 @@ Job job_of(FailurePolicy policy, std::int64_t replicas, std::int64_t stages) {
   return job;
 }
 
-// Of 16 machines with two copies of each part, 2 or 3 are lost: 0.9333 and 0.8 (GEMINI, corollary 1).
+// Of 16 machines with two copies of each part, 2 or 3 are lost: 0.9333 and 0.8 (GEMINI, corollary
+// 1).
 TEST(NearCheckpoint, SurvivesAsGeminiSays) {
   for (const std::int64_t lost : {2, 3}) {
     const double share = share_of_sets(16, static_cast<std::size_t>(lost), [](const Slots& slots) {
@@ -78,8 +79,8 @@ TEST(Redundant, TrainsOnAsBambooSays) {
   EXPECT_EQ(cases, 3);
 }
 
-// 4 replicas of 2 stages: of the 28 pairs of nodes, every one leaves each stage a peer. 4 lost nodes
-// stop the job only if they are all of one stage: 2 of 70 sets.
+// 4 replicas of 2 stages: of the 28 pairs of nodes, every one leaves each stage a peer. 4 lost
+// nodes stop the job only if they are all of one stage: 2 of 70 sets.
 TEST(Reroute, NeedsOnePeerOfEachStage) {
   const Job job = job_of(FailurePolicy::Reroute, 4, 2);
   const auto holds = [&job](const Slots& slots) { return can_do_without(job, slots); };

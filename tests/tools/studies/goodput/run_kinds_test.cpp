@@ -1,5 +1,5 @@
-// Sampled runs with every kind of failure, policy, pause and checkpoint level: by hand where nothing
-// is random, by closed forms where it is.
+// Sampled runs with every kind of failure, policy, pause and checkpoint level: by hand where
+// nothing is random, by closed forms where it is.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,9 +56,9 @@ Job failing_job(const InterruptionCause& cause) {
 
 // ---- slow parts and silent errors
 
-// One part slows the step from 1 to 1.25 s for 500 s in the mean, once per 2000 s. The number of slow
-// parts is Poisson with mean 0.25, so steps are slow for 1 - e^(-1/4) of the time, and of that time
-// 0.25/1.25 is lost.
+// One part slows the step from 1 to 1.25 s for 500 s in the mean, once per 2000 s. The number of
+// slow parts is Poisson with mean 0.25, so steps are slow for 1 - e^(-1/4) of the time, and of that
+// time 0.25/1.25 is lost.
 TEST(SlowParts, SlowStepsAsLongAsTheyLast) {
   Job job = failing_job({.name = "slow",
                          .kind = FailureKind::Degrading,
@@ -73,8 +73,8 @@ TEST(SlowParts, SlowStepsAsLongAsTheyLast) {
   EXPECT_LT(std::abs(lost.mean - expected) / lost.error, 3) << lost.mean << " " << expected;
 }
 
-// A part that stays slow is found after 300 s, and its node replaced: every slow part costs 300 s at
-// 1.25 s a step, a save of 5 s and a start of 20 s.
+// A part that stays slow is found after 300 s, and its node replaced: every slow part costs 300 s
+// at 1.25 s a step, a save of 5 s and a start of 20 s.
 TEST(SlowParts, AreReplacedWhenTheyAreFound) {
   Job job = failing_job({.name = "slow",
                          .kind = FailureKind::Degrading,
@@ -98,8 +98,8 @@ TEST(SlowParts, AreReplacedWhenTheyAreFound) {
   EXPECT_EQ(one.phase(RunPhase::Redone), 0.0);  // the job has saved
 }
 
-// A wrong result is found after 1000 s. Lost are these 1000 s of work, and what lay between the last
-// checkpoint and the error: 50 s in the mean of an interval of 100 s.
+// A wrong result is found after 1000 s. Lost are these 1000 s of work, and what lay between the
+// last checkpoint and the error: 50 s in the mean of an interval of 100 s.
 TEST(SilentErrors, LoseTheWorkSinceTheLastSoundCheckpoint) {
   const Job job = failing_job(
       {.name = "silent", .kind = FailureKind::Silent, .rate = 1.0 / 100'000, .detect_s = 1000});
@@ -153,8 +153,8 @@ TEST(Pauses, ComeAtTheirSteps) {
   EXPECT_DOUBLE_EQ(run.wall_s, 1180);
 }
 
-// Maintenance of 100 s every 1000 s, with a checkpoint of 5 s before and a start of 10 s after it: of
-// 10 000 s, the nine windows from 1000 s to 9000 s cost 115 s each.
+// Maintenance of 100 s every 1000 s, with a checkpoint of 5 s before and a start of 10 s after it:
+// of 10 000 s, the nine windows from 1000 s to 9000 s cost 115 s each.
 TEST(Pauses, StopTheJobOnTheCalendar) {
   Job job = plain_job();
   job.storage() = {.interval_steps = 1'000'000, .stall_s = 5};
@@ -182,8 +182,8 @@ TEST(Pauses, EndAJobAtItsTimeLimit) {
 
 // ---- nodes
 
-// 5 % of 1000 nodes fail at 20 times the rate of the others, and every failed node comes back to its
-// slot after a second. The mean rate is then that of the cause.
+// 5 % of 1000 nodes fail at 20 times the rate of the others, and every failed node comes back to
+// its slot after a second. The mean rate is then that of the cause.
 Job lemon_job() {
   Job job = failing_job({.name = "node", .rate = 1.0 / 1000, .nodes = 1});
   job.nodes_per_replica = 1000;
@@ -201,8 +201,8 @@ TEST(Lemons, HaveTheMeanRateOfAllNodes) {
   EXPECT_LT(std::abs(count.mean - 1000) / count.error, 3) << count.mean;
 }
 
-// A sound node replaces a lemon at its first failure. When all have failed, the rate is that of sound
-// nodes, 1/(0.95 + 20 x 0.05) = 0.513 of the mean.
+// A sound node replaces a lemon at its first failure. When all have failed, the rate is that of
+// sound nodes, 1/(0.95 + 20 x 0.05) = 0.513 of the mean.
 TEST(Lemons, AreGoneAfterTheirEviction) {
   Job job = lemon_job();
   job.lemons.evict_after = 1;
@@ -231,8 +231,8 @@ TEST(CorrelatedFailures, TakeTheNodesSideBySide) {
 
 // ---- near checkpoints
 
-// Failures of software spare a copy in memory that is made every 10 steps: they lose 5 s in the mean,
-// not the 500 s of storage. Failures of nodes lose the copy of the only node that has it.
+// Failures of software spare a copy in memory that is made every 10 steps: they lose 5 s in the
+// mean, not the 500 s of storage. Failures of nodes lose the copy of the only node that has it.
 TEST(NearCheckpoints, SpareTheWorkOfFailuresThatTheySurvive) {
   const auto lost_per_failure = [](std::int64_t nodes, std::int64_t copies) {
     Job job = failing_job({.name = "any", .rate = 1.0 / 20'000, .nodes = nodes});
@@ -249,8 +249,8 @@ TEST(NearCheckpoints, SpareTheWorkOfFailuresThatTheySurvive) {
   EXPECT_NEAR(lost_per_failure(1, 2).mean, 5, 0.2);
 }
 
-// Each level is loaded in its own time, and a copy that the failure spares survives a second failure
-// during the recovery.
+// Each level is loaded in its own time, and a copy that the failure spares survives a second
+// failure during the recovery.
 TEST(NearCheckpoints, AreLoadedInTheirOwnTime) {
   Job job = failing_job({.name = "any", .rate = 1.0 / 20'000});
   job.levels = {{.name = "memory", .interval_steps = 10, .load_s = 3, .copies = 1},
@@ -299,8 +299,8 @@ Job pair_job(FailurePolicy policy) {
   return job;
 }
 
-// Twins: 16 + 16 nodes, each fails at 1/32000 per second and is away for 50 s. The job stops when the
-// twin of a missing node fails: per failure, with the chance that the twin is among those away,
+// Twins: 16 + 16 nodes, each fails at 1/32000 per second and is away for 50 s. The job stops when
+// the twin of a missing node fails: per failure, with the chance that the twin is among those away,
 // a = 50/1000 of 31 others.
 TEST(Mirrored, StopsOnlyWhereBothTwinsAreAway) {
   const Job job = pair_job(FailurePolicy::Mirrored);
@@ -310,8 +310,8 @@ TEST(Mirrored, StopsOnlyWhereBothTwinsAreAway) {
   EXPECT_LT(std::abs(stops.mean - 50.0 / 1000 / 31) / stops.error, 4) << stops.mean;
 }
 
-// Reroute: each failure costs a reconfiguration of 4 s, one more when the node is back, half a step,
-// and 50 s of steps that take 10 % longer.
+// Reroute: each failure costs a reconfiguration of 4 s, one more when the node is back, half a
+// step, and 50 s of steps that take 10 % longer.
 TEST(Reroute, PaysReconfigurationsAndSlowerSteps) {
   const Job job = pair_job(FailurePolicy::Reroute);
   const SampledRun run = sampled_run(job, {.wall_s = 1e6}, 11, 0);

@@ -215,7 +215,8 @@ TEST(SampledRun, IsTheSameForTheSameSeed) {
 
 double interruptions(const SampledRun& run) { return static_cast<double>(run.interruptions[0]); }
 
-// The variance over the mean of the number of failures in 1e6 s, one per 1000 s, of independent runs.
+// The variance over the mean of the number of failures in 1e6 s, one per 1000 s, of independent
+// runs.
 double dispersion(const Job& job, std::uint64_t runs) {
   double squares = 0.0;
   for (std::uint64_t i = 0; i < runs; ++i) {

@@ -1,5 +1,5 @@
-// Intervals of rates are the exact quantiles of the Gamma distribution, shapes of gaps are recovered
-// with their intervals, and lemons are named by the exact binomial tail.
+// Intervals of rates are the exact quantiles of the Gamma distribution, shapes of gaps are
+// recovered with their intervals, and lemons are named by the exact binomial tail.
 #include "tools/studies/run_log/failure_statistics.hpp"
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 namespace trainyard {
 namespace {
 
-// One event with no prior is exponential: -ln 0.95 and -ln 0.05. A Gamma distribution of shape n / 2
-// is half a chi-square with n degrees of freedom: 0.00393214 and 3.84145882 for one degree,
+// One event with no prior is exponential: -ln 0.95 and -ln 0.05. A Gamma distribution of shape n /
+// 2 is half a chi-square with n degrees of freedom: 0.00393214 and 3.84145882 for one degree,
 // 2.16734991 and 14.06714045 for seven.
 TEST(GammaRate, HasTheExactQuantiles) {
   const GammaRate one{.shape = 1.0, .exposure = 1.0};

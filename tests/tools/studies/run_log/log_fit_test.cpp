@@ -26,8 +26,8 @@ using testing::HasSubstr;
 
 constexpr double kDays = 86400.0;
 
-// A job with two causes of failures, one a day and one each four days, steps of 10 s and checkpoints
-// of 20 s every 100 steps.
+// A job with two causes of failures, one a day and one each four days, steps of 10 s and
+// checkpoints of 20 s every 100 steps.
 Job job_of_two_causes() {
   Job job;
   job.causes = {{.name = "GPU", .rate = 1.0 / kDays, .detect_s = 60, .diagnose_s = 120},
@@ -170,13 +170,14 @@ TEST(LogFit, FindsTheLemonsOfALog) {
   for (const LemonNode& one : fit.lemons) EXPECT_THAT(one.node, testing::StartsWith("lemon"));
 }
 
-// The prior counts as 10 failures in the time in which 8 nodes of 8 GPUs have as many. With 3 events
-// in 60 days of a cause with a share p of the preset's rate L: Gamma(3 + 10 p, 60 days + 10 / L).
+// The prior counts as 10 failures in the time in which 8 nodes of 8 GPUs have as many. With 3
+// events in 60 days of a cause with a share p of the preset's rate L: Gamma(3 + 10 p, 60 days + 10
+// / L).
 TEST(LogFit, AddsThePriorOfAPreset) {
   const RunLog log = test::log_of(
       "# nodes: 8\n# gpus_per_node: 8\ntime,event,step,cause\n0,step,0,\n"
       "100000,failure,,faulty GPU\n200000,step,50,\n300000,failure,,Faulty GPU\n"
-      "400000,step,60,\n500000,failure,,faulty-gpu\n5184000,end,,\n");
+      "400000,step,60,\n500000,failure,,FAULTY GPU\n5184000,end,,\n");
   const LogFit fit = fit_log(log, {.preset = "llama3"});
   // Failures a GPU-day of Llama 3: 419 in 16 384 x 54, of which 148 are of faulty GPUs.
   const double all = 419.0 / (16384 * 54) * 64 / kDays;

@@ -65,8 +65,8 @@ TEST(PhaseSplit, CountsWorkThatIsLostTwice) {
   EXPECT_DOUBLE_EQ(split.steps_kept, 15);
 }
 
-// Where spans overlap, the time belongs to the one that began last: a restore of 20 s within a start
-// of 100 s.
+// Where spans overlap, the time belongs to the one that began last: a restore of 20 s within a
+// start of 100 s.
 TEST(PhaseSplit, CountsNestedSpansOnce) {
   const PhaseSplit split =
       split_of("0,start,,,,100\n30,load,,,,20\n100,step,0,,,\n110,step,1,,,\n");
