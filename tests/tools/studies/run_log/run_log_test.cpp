@@ -64,7 +64,8 @@ const std::string kCloudEntries =
 {"jsonPayload": {"job_name": "j", "step_count": 0, "step_start_time": 1100.0}}
 {"jsonPayload": {"job_name": "j", "step_count": 1, "step_start_time": 1110.0}}
 {"jsonPayload": {"step": 1, "event_type": "save", )"
-    R"("checkpoint_manager_blocking_start_time": 1110.0, "checkpoint_manager_blocking_duration_secs": 2.0}}
+    R"("checkpoint_manager_blocking_start_time": 1110.0, )"
+    R"("checkpoint_manager_blocking_duration_secs": 2.0}}
 {"jsonPayload": {"job_name": "j", "step_count": 2, "step_start_time": 1120.0}}
 {"jsonPayload": {"job_name": "j", "job_start_time": 1500}}
 {"jsonPayload": {"job_name": "j", "custom_badput_event_type": "eval", )"
