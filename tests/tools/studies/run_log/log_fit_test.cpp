@@ -74,6 +74,7 @@ TEST(LogFit, HasIntervalsThatHoldTheTrueRates) {
   const Job job = job_of_two_causes();
   int all_held = 0;
   int gpu_held = 0;
+  int wrong_held = 0;
   for (std::uint64_t i = 0; i < kLogs; ++i) {
     const SampledLog sampled(job, {.wall_s = 20 * kDays}, i, 0);
     RunLog log;
@@ -82,11 +83,13 @@ TEST(LogFit, HasIntervalsThatHoldTheTrueRates) {
       return rate.low() <= truth && truth <= rate.high() ? 1 : 0;
     };
     all_held += holds(fit.failure_rate, 1.25 / kDays);
+    wrong_held += holds(fit.failure_rate, 1.3 * 1.25 / kDays);
     for (const CauseFit& cause : fit.causes)
       if (cause.cause == "GPU") gpu_held += holds(cause.rate, 1.0 / kDays);
   }
   EXPECT_GT(two_sided_p(all_held, kLogs), 0.001) << all_held;
   EXPECT_GT(two_sided_p(gpu_held, kLogs), 0.001) << gpu_held;
+  EXPECT_LT(two_sided_p(wrong_held, kLogs), 1e-6) << wrong_held;  // the test can fail
 }
 
 // The log's failures again under the fitted policy are the run again, and a variant that changes
