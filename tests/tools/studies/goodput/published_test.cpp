@@ -52,7 +52,33 @@ TEST(PublishedGoodput, HasTheseErrors) {
   EXPECT_LT(std::abs(row_of(rows, "kokolis-12k-write").error()), 0.03);
   EXPECT_LT(std::abs(row_of(rows, "kokolis-100k").error()), 0.05);
   EXPECT_LT(std::abs(row_of(rows, "byterobust-dense").error()), 0.03);
-  EXPECT_LT(std::abs(row_of(rows, "bloom-176b").error()), 0.07);
+  EXPECT_LT(std::abs(row_of(rows, "bloom-176b").error()), 0.04);
+}
+
+const EnergyRow& energy_of(const GoodputRows& rows, const std::string& id) {
+  const auto row = std::ranges::find(rows.energy, id, &EnergyRow::id);
+  if (row == rows.energy.end()) throw std::out_of_range(id);
+  return *row;
+}
+
+// BLOOM's card multiplies GPU-hours by 400 W: 1 082 990 h x 0.4 kW = 433.196 MWh, to the digit. GPT-3
+// is predicted with constants that no language model calibrates; its power is 4 % too low.
+TEST(PublishedGoodput, EnergyIsThatOfTheCardsAndNearThatOfTheLogs) {
+  const GoodputRows rows = validate_goodput(kTree / "tests/measured/goodput.json", every);
+  ASSERT_GE(rows.energy.size(), 5U);
+  const EnergyRow& bloom = energy_of(rows, "bloom-energy");
+  EXPECT_EQ(bloom.purpose, "bookkeeping");
+  EXPECT_NEAR(bloom.predicted, 433.196, 1e-9);
+  EXPECT_EQ(energy_of(rows, "mlperf40-bert-1").purpose, "calibrates");
+  int judged = 0;
+  for (const EnergyRow& row : rows.energy) {
+    if (row.id != "mlperf40-gpt3-64") continue;
+    EXPECT_EQ(row.purpose, "judges");
+    EXPECT_LT(std::abs(row.error), 0.06) << row.figure;
+    EXPECT_NEAR(row.error, row.predicted / row.published - 1, 1e-12);
+    ++judged;
+  }
+  EXPECT_EQ(judged, 2);
 }
 
 TEST(PublishedGoodput, OfTheWholeDataSetIsPredictedWhereTheSetUpSuffices) {
