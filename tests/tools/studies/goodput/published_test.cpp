@@ -61,8 +61,8 @@ const EnergyRow& energy_of(const GoodputRows& rows, const std::string& id) {
   return *row;
 }
 
-// BLOOM's card multiplies GPU-hours by 400 W: 1 082 990 h x 0.4 kW = 433.196 MWh, to the digit. GPT-3
-// is predicted with constants that no language model calibrates; its power is 4 % too low.
+// BLOOM's card multiplies GPU-hours by 400 W: 1 082 990 h x 0.4 kW = 433.196 MWh, to the digit.
+// GPT-3 is predicted with constants that no language model calibrates; its power is 4 % too low.
 TEST(PublishedGoodput, EnergyIsThatOfTheCardsAndNearThatOfTheLogs) {
   const GoodputRows rows = validate_goodput(kTree / "tests/measured/goodput.json", every);
   ASSERT_GE(rows.energy.size(), 5U);
