@@ -248,7 +248,8 @@ TEST(Forecast, IsThatOfTheJob) {
 }
 
 RunLog shipped(const char* name) {
-  return read_run_log(fmt::format("scenarios/run_logs/{}.csv", name));
+  return read_run_log(
+      fmt::format("{}/scenarios/run_logs/{}.csv", TRAINYARD_SOURCE_DIRECTORY, name));
 }
 
 // BLOOM: 82 072 steps of 105.5 s in 108 days. OPT: 33 ideal days in 56.
