@@ -14,6 +14,7 @@
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -178,6 +179,14 @@ void watch_reads(std::function<void(const fs::path&)> watcher) {
 
 void note_read(const fs::path& file) {
   if (read_watcher()) read_watcher()(file);
+}
+
+FileVersion file_version(const fs::path& file) {
+  struct stat status = {};
+  if (stat(file.c_str(), &status) != 0)
+    throw fs::filesystem_error("cannot be read", file, {errno, std::generic_category()});
+  return {file, fs::last_write_time(file), static_cast<std::uintmax_t>(status.st_size),
+          status.st_ino};
 }
 
 std::string read_file(const fs::path& file) {

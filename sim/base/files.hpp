@@ -4,6 +4,7 @@
 //    write_file("out/result.json.gz", read_file("result.json"));   // makes out/, and compresses
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -11,8 +12,6 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -40,6 +39,18 @@ void note_read(const std::filesystem::path& file);
 // equal contents give equal bytes). Throws InputError if the file cannot be written.
 void write_file(const std::filesystem::path& file, std::string_view contents);
 
+// What tells one state of a file from another. The inode belongs to it, because file dates have a
+// resolution of milliseconds, within which a file of the same size can take another's place.
+struct FileVersion {
+  std::filesystem::path file;
+  std::filesystem::file_time_type written;
+  std::uintmax_t bytes = 0;
+  std::uintmax_t inode = 0;
+  [[nodiscard]] auto operator<=>(const FileVersion&) const = default;
+};
+// Throws std::filesystem::filesystem_error if there is no such file.
+[[nodiscard]] FileVersion file_version(const std::filesystem::path& file);
+
 // Returns the value that `read` makes of a data file. The process computes it once and caches it:
 //
 //    const Json& lists = read_once<Json>(data_file("sim/nccl/data", "topology"), parse);
@@ -50,19 +61,14 @@ void write_file(const std::filesystem::path& file, std::string_view contents);
 // the cache.
 template <class Value, class Read>
 [[nodiscard]] const Value& read_once(const std::filesystem::path& file, const Read& read) {
-  // The version includes the size, because file dates have a resolution of milliseconds.
-  using Version =
-      std::tuple<std::filesystem::path, std::filesystem::file_time_type, std::uintmax_t>;
   struct Known {
     Value value;
     std::vector<OwnDataFile> files;  // of the user, that `read` opened
   };
   static std::mutex mutex;
-  static std::map<Version, Known> known;
+  static std::map<FileVersion, Known> known;
   const std::scoped_lock lock(mutex);
-  std::error_code folder;  // a folder has no size
-  const Version version{file, std::filesystem::last_write_time(file),
-                        std::filesystem::file_size(file, folder)};
+  const FileVersion version = file_version(file);
   auto found = known.find(version);
   if (found != known.end()) {
     DataUse::note(found->second.files);

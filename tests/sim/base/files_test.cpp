@@ -331,6 +331,15 @@ TEST_F(ReadOnce, ReadsAgainWhatWasWrittenTwiceInATickOfTheClock) {
   EXPECT_EQ(read_once<int>(file_, number_in), 42);
 }
 
+// Is a file read once more that took the place of one of the same size within a clock tick?
+TEST_F(ReadOnce, ReadsAgainWhatTookAnothersPlaceInATickOfTheClock) {
+  const fs::file_time_type written = fs::last_write_time(file_);
+  EXPECT_EQ(read_once<int>(file_, number_in), 1);
+  write_file(file_, "2");
+  fs::last_write_time(file_, written);
+  EXPECT_EQ(read_once<int>(file_, number_in), 2);
+}
+
 // Is a failure not cached?
 TEST_F(ReadOnce, AFailureIsNotKept) {
   bool fails = true;
