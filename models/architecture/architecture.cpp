@@ -139,19 +139,19 @@ std::vector<std::string> architecture_names() { return data_names("models/data")
 
 namespace {
 
-enum class Experts : std::uint8_t { All, Active };
+enum class CountedExperts : std::uint8_t { All, Active };
 
 // Parameters of one layer. Active counts only the experts to which one token is routed.
-std::int64_t layer_count(const Architecture& a, LayerKind kind, Experts experts) {
+std::int64_t layer_count(const Architecture& a, LayerKind kind, CountedExperts experts) {
   std::int64_t sum = layer_vectors(a, kind);
   for (const Weight& weight : layer_weights(a, kind))
-    sum += (experts == Experts::All ? weight.copies : weight.active) * weight.parameters();
+    sum += (experts == CountedExperts::All ? weight.copies : weight.active) * weight.parameters();
   return sum;
 }
 
 // Parameters of the model: vocabulary matrices (one if tied, without padding), learned positions,
 // the final norm, and all layers.
-std::int64_t whole_count(const Architecture& a, Experts experts) {
+std::int64_t whole_count(const Architecture& a, CountedExperts experts) {
   const std::int64_t vocabulary_matrices = a.tied_embeddings ? 1 : 2;
   const std::int64_t positions = a.positions == Positions::Learned ? a.max_positions * a.hidden : 0;
   std::int64_t sum = vocabulary_matrices * a.vocab * a.hidden + positions + a.norm_width();
@@ -162,15 +162,15 @@ std::int64_t whole_count(const Architecture& a, Experts experts) {
 }  // namespace
 
 std::int64_t layer_parameter_count(const Architecture& architecture, LayerKind kind) {
-  return layer_count(architecture, kind, Experts::All);
+  return layer_count(architecture, kind, CountedExperts::All);
 }
 
 std::int64_t parameter_count(const Architecture& architecture) {
-  return whole_count(architecture, Experts::All);
+  return whole_count(architecture, CountedExperts::All);
 }
 
 std::int64_t active_parameter_count(const Architecture& architecture) {
-  return whole_count(architecture, Experts::Active);
+  return whole_count(architecture, CountedExperts::Active);
 }
 
 // Rounds up, so that all tensor ranks have equal parts and each part is a multiple of `multiple`.

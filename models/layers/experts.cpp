@@ -380,7 +380,7 @@ std::vector<ReadyGradient> Experts::backward(BackwardPart part) {
 // ---- the model file
 
 using A = Architecture;
-const Field<A> kFields[] = {
+const Field<A> kExpertFields[] = {
     {"experts", "experts of a layer; 0: one feed-forward part for all tokens",
      Whole<A>{&A::experts, 0, kLengthMost}},
     {"experts_per_token", "experts that a token is sent to",
@@ -401,7 +401,7 @@ const Field<A> kFields[] = {
      Flag<A>{&A::clamped_experts}},
 };
 
-void check(JsonObject& object, const Architecture& a) {
+void expert_check(JsonObject& object, const Architecture& a) {
   if (!a.has_experts()) {
     report_orphans(object,
                    {{"experts_per_token", a.experts_per_token},
@@ -431,7 +431,7 @@ void check(JsonObject& object, const Architecture& a) {
                   "groups divide the experts, and a token reaches no more groups than there are");
 }
 
-bool is_at(const Architecture& a, std::int64_t layer) {
+bool expert_is_at(const Architecture& a, std::int64_t layer) {
   return a.has_experts() && layer >= a.dense_layers &&
          (layer - a.dense_layers) % a.moe_every == a.moe_every - 1;
 }
@@ -442,7 +442,7 @@ void append(std::vector<Weight>& weights, const std::vector<Weight>& more) {
   weights.insert(weights.end(), more.begin(), more.end());
 }
 
-std::vector<Weight> weights(const Architecture& a) {
+std::vector<Weight> expert_weights(const Architecture& a) {
   using Modules = std::array<bool RecomputeModules::*, 2>;
   constexpr Modules kRouted{&RecomputeModules::experts};
   constexpr Modules kShared{&RecomputeModules::experts, &RecomputeModules::shared_experts};
@@ -484,7 +484,7 @@ std::int64_t row_bytes(const Architecture& a, std::int64_t inner, const Activati
          sizes.entering(inner) + sizes.extra_activation_tensors * sizes.element * inner;
 }
 
-LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
+LayerActivations expert_kept(const Architecture& a, const ActivationQuery& query) {
   const RecomputeModules recomputed = recomputed_modules(query);
   const ActivationSizes sizes(query);
   const std::int64_t input = recomputed.norms ? 0 : router_input_bytes(a, sizes);
@@ -500,7 +500,7 @@ LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
 
 // The maximum of three: the gradients of the shared experts, those of the routed tokens during
 // dispatch and combine, and those of the experts themselves.
-std::int64_t gradients(const BlockBackward& backward) {
+std::int64_t expert_gradients(const BlockBackward& backward) {
   const Architecture& a = backward.architecture;
   const ActivationQuery& query = backward.query;
   const std::int64_t rows = query.expert_rows.value_or(0);
@@ -511,7 +511,7 @@ std::int64_t gradients(const BlockBackward& backward) {
 }
 
 // The routed tokens, the tensor between their two GEMMs, and the router's input.
-std::int64_t frozen_inputs(const FrozenLayer& layer) {
+std::int64_t expert_frozen_inputs(const FrozenLayer& layer) {
   if (layer.recomputes_modules) return 0;
   const Architecture& a = layer.architecture;
   const ActivationSizes sizes(layer.query);
@@ -529,13 +529,13 @@ LayerBlock experts_block() {
           .operator_word = "experts",
           .half = LayerHalf::FeedForward,
           .routes_tokens = true,
-          .fields = kFields,
-          .check = check,
-          .is_at = is_at,
-          .weights = weights,
-          .kept = kept,
-          .gradients = gradients,
-          .frozen_inputs = frozen_inputs,
+          .fields = kExpertFields,
+          .check = expert_check,
+          .is_at = expert_is_at,
+          .weights = expert_weights,
+          .kept = expert_kept,
+          .gradients = expert_gradients,
+          .frozen_inputs = expert_frozen_inputs,
           .forward = [](LayerTools& tools) { Experts(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return Experts(tools).backward(part); }};

@@ -104,7 +104,7 @@ std::vector<ReadyGradient> FeedForward::backward(BackwardPart part) {
 
 // ---- what follows from the shape
 
-std::vector<Weight> weights(const Architecture& a) {
+std::vector<Weight> mlp_weights(const Architecture& a) {
   std::vector<Weight> both = feed_forward_weights(
       a,
       {.up = "up", .down = "down", .width = a.ffn, .modules = {&RecomputeModules::feed_forward}});
@@ -130,7 +130,7 @@ std::int64_t second_gemm_bytes(const Architecture& a, const ActivationQuery& que
          (read_again ? sizes.outside(sizes.element * a.hidden) : 0);
 }
 
-LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
+LayerActivations mlp_kept(const Architecture& a, const ActivationQuery& query) {
   const RecomputeModules recomputed = recomputed_modules(query);
   if (recomputed.second_gemms) return {.ffn = second_gemm_bytes(a, query)};
   const ActivationSizes sizes(query);
@@ -139,14 +139,14 @@ LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
   return {.ffn = normed + inner + sizes.dropout_mask(a)};
 }
 
-std::int64_t gradients(const BlockBackward& backward) {
+std::int64_t mlp_gradients(const BlockBackward& backward) {
   const Architecture& a = backward.architecture;
   const std::int64_t inner = ActivationSizes(backward.query).tokens * a.ffn / backward.query.tensor;
   return activation_gradients(a, backward.gathered, inner);
 }
 
 // The inputs of the up and the down matrices.
-std::int64_t frozen_inputs(const FrozenLayer& layer) {
+std::int64_t mlp_frozen_inputs(const FrozenLayer& layer) {
   if (layer.recomputes_modules) return 0;
   const Architecture& a = layer.architecture;
   const AdapterTargets& on = layer.adapted;
@@ -197,10 +197,10 @@ LayerBlock feed_forward_block() {
           .operator_word = "mlp",
           .half = LayerHalf::FeedForward,
           .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
-          .weights = weights,
-          .kept = kept,
-          .gradients = gradients,
-          .frozen_inputs = frozen_inputs,
+          .weights = mlp_weights,
+          .kept = mlp_kept,
+          .gradients = mlp_gradients,
+          .frozen_inputs = mlp_frozen_inputs,
           .forward = [](LayerTools& tools) { FeedForward(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return FeedForward(tools).backward(part); },

@@ -203,7 +203,7 @@ std::vector<ReadyGradient> LatentAttention::backward(BackwardPart part) {
 // ---- the model file
 
 using A = Architecture;
-const Field<A> kFields[] = {
+const Field<A> kLatentFields[] = {
     {"query_latent", "latent attention: width queries are compressed to; 0: they are not",
      Whole<A>{&A::query_latent, 0, kLengthMost}},
     {"kv_latent", "latent attention: width keys and values are compressed to; 0: none",
@@ -213,7 +213,7 @@ const Field<A> kFields[] = {
     {"value_dim", "width of a head's values; 0: head_dim", Whole<A>{&A::value_dim, 0, kLengthMost}},
 };
 
-void check(JsonObject& object, const Architecture& a) {
+void latent_check(JsonObject& object, const Architecture& a) {
   if (!a.latent()) {
     report_orphans(object, {{"query_latent", a.query_latent}, {"rope_dim", a.rope_dim}},
                    "latent attention, which the model does not have: give kv_latent");
@@ -231,7 +231,7 @@ void check(JsonObject& object, const Architecture& a) {
 // ---- formulas of the shape
 
 // Every tensor rank holds the down-projections; the heads are divided.
-std::vector<Weight> weights(const Architecture& a) {
+std::vector<Weight> latent_weights(const Architecture& a) {
   using Modules = std::array<bool RecomputeModules::*, 2>;
   constexpr Modules kUp{&RecomputeModules::latent_up};
   const bool compressed = a.query_latent > 0;
@@ -262,7 +262,7 @@ std::vector<Weight> weights(const Architecture& a) {
 }
 
 // The input of both down-projections, the latents before and after their norms, and the heads.
-LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
+LayerActivations latent_kept(const Architecture& a, const ActivationQuery& query) {
   const RecomputeModules recomputed = recomputed_modules(query);
   const ActivationSizes sizes(query);
   const std::int64_t normed = recomputed.norms ? 0 : sizes.gemm_inputs(a.hidden);
@@ -286,12 +286,12 @@ LayerBlock latent_attention_block() {
   return {.name = "latent attention",
           .operator_word = "attention",
           .half = LayerHalf::Attention,
-          .fields = kFields,
-          .check = check,
+          .fields = kLatentFields,
+          .check = latent_check,
           .is_at = [](const Architecture& a, std::int64_t /*layer*/) { return a.latent(); },
-          .weights = weights,
+          .weights = latent_weights,
           .other_flops = core_flops,
-          .kept = kept,
+          .kept = latent_kept,
           .gradients = head_gradients,
           .forward = [](LayerTools& tools) { LatentAttention(tools).forward(); },
           .backward = [](LayerTools& tools,

@@ -165,7 +165,7 @@ std::vector<ReadyGradient> MultiHeadAttention::backward(BackwardPart part) {
 
 // ---- formulas of the shape
 
-std::vector<Weight> weights(const Architecture& a) {
+std::vector<Weight> attention_weights(const Architecture& a) {
   const bool bias = a.biases || a.qkv_biases;
   const std::int64_t norm = a.qk_norm ? a.head_dim : 0;
   constexpr std::string_view kGemm = "qkv";
@@ -204,7 +204,7 @@ std::int64_t second_gemm_bytes(const Architecture& a, const ActivationQuery& que
          sizes.inside(sizes.element * a.output_width());
 }
 
-LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
+LayerActivations attention_kept(const Architecture& a, const ActivationQuery& query) {
   const RecomputeModules recomputed = recomputed_modules(query);
   if (recomputed.second_gemms)
     return {.attention = second_gemm_bytes(a, query), .core = core_bytes(a, query)};
@@ -219,7 +219,7 @@ LayerActivations kept(const Architecture& a, const ActivationQuery& query) {
 
 // The input of queries, keys and values. The input of the projection is the output of the fused
 // core, which the core's backward reads anyway.
-std::int64_t frozen_inputs(const FrozenLayer& layer) {
+std::int64_t attention_frozen_inputs(const FrozenLayer& layer) {
   const AdapterTargets& on = layer.adapted;
   if (layer.recomputes_modules || on.query || on.key || on.value) return 0;
   const ActivationSizes sizes(layer.query);
@@ -233,11 +233,11 @@ LayerBlock multi_head_attention_block() {
           .operator_word = "attention",
           .half = LayerHalf::Attention,
           .is_at = [](const Architecture& /*a*/, std::int64_t /*layer*/) { return true; },
-          .weights = weights,
+          .weights = attention_weights,
           .other_flops = core_flops,
-          .kept = kept,
+          .kept = attention_kept,
           .gradients = head_gradients,
-          .frozen_inputs = frozen_inputs,
+          .frozen_inputs = attention_frozen_inputs,
           .forward = [](LayerTools& tools) { MultiHeadAttention(tools).forward(); },
           .backward = [](LayerTools& tools,
                          BackwardPart part) { return MultiHeadAttention(tools).backward(part); },

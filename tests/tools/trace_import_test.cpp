@@ -15,7 +15,7 @@ using test::Outcome;
 using test::Scratch;
 using testing::HasSubstr;
 using testing::Not;
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 const std::string kKineto = "tests/scenarios/import/traces/kineto.json";
 const std::string kTraceRun =
@@ -49,7 +49,7 @@ TEST(ImportKineto, ARunTakesTheTimesOfTheTrace) {
                            "Without a shape: 1.3 %", "triton_poi_fused_mul_silu_0", "Assumed",
                            "median of its repetitions", "--set cluster.node.gpu=./mine.json"})
     EXPECT_THAT(import.out, HasSubstr(part));
-  const Json measured = Json::parse(scratch.read("mine.json"))["measured"];
+  const PlainJson measured = PlainJson::parse(scratch.read("mine.json"))["measured"];
   EXPECT_EQ(measured["rows"].size(), 6U);
   EXPECT_EQ(measured["provenance"]["date"], "1970-01-02");
   EXPECT_EQ(measured["provenance"]["traces"][0], kKineto);
@@ -81,8 +81,8 @@ TEST(ImportKineto, ASecondImportCompletesTheProfile) {
       scratch.sh("trainyard import kineto two.json --gpu ./one.json -o three.json");
   ASSERT_EQ(import.exit, 0) << import.err;
   std::map<std::int64_t, double> forward;
-  const Json measured = Json::parse(scratch.read("three.json"))["measured"];
-  for (const Json& row : measured["rows"])
+  const PlainJson measured = PlainJson::parse(scratch.read("three.json"))["measured"];
+  for (const PlainJson& row : measured["rows"])
     if (row["kernel"].value("pass", "") == "forward")
       forward[row["kernel"]["m"].get<std::int64_t>()] = row["time_us"].get<double>();
   EXPECT_EQ(measured["rows"].size(), 7U);
@@ -115,7 +115,7 @@ TEST(ImportNsys, AnExportBecomesProfiles) {
   for (const char* part : {"12 kernels in 3 steps, NVIDIA A100-SXM4-80GB, Nsight Systems",
                            "groups have 8 ranks, as --ranks states", "146.80"})
     EXPECT_THAT(import.out, HasSubstr(part));
-  EXPECT_EQ(Json::parse(scratch.read("mine.json"))["measured"]["rows"].size(), 3U);
+  EXPECT_EQ(PlainJson::parse(scratch.read("mine.json"))["measured"]["rows"].size(), 3U);
   const Outcome diff = scratch.sh(
       "trainyard validate scenarios/first/two_gpus.json --against "
       "report.sqlite --step-range 'iteration 2'");
@@ -137,12 +137,13 @@ TEST(ValidateAgainst, ComparesEachRankWithItsTrace) {
       kKineto + " --against rank1.json --json d.json");
   ASSERT_EQ(diff.exit, 0) << diff.err;
   EXPECT_THAT(diff.out, HasSubstr("Rank 1, rank1.json: step simulated"));
-  const Json json = Json::parse(scratch.read("d.json"));
+  const PlainJson json = PlainJson::parse(scratch.read("d.json"));
   ASSERT_EQ(json["ranks"].size(), 2U);
   EXPECT_EQ(json["ranks"][1]["rank"], 1);
   EXPECT_NEAR(json["ranks"][0]["idle"]["measured_s"].get<double>(), 245e-6, 1e-9);
   double simulated = 0.0;
-  for (const Json& kind : json["ranks"][0]["kinds"]) simulated += kind["simulated_s"].get<double>();
+  for (const PlainJson& kind : json["ranks"][0]["kinds"])
+    simulated += kind["simulated_s"].get<double>();
   EXPECT_GT(simulated, json["ranks"][0]["step"]["simulated_s"].get<double>() * 0.9);
   const Outcome far = scratch.sh("trainyard validate scenarios/first/two_gpus.json --against " +
                                  kKineto + " --rank 5");
@@ -159,7 +160,7 @@ TEST(ValidateAgainst, ThePageListsEveryKey) {
                 .exit,
             0);
   const std::string page = read_file(Scratch::kTree / "docs/reference/step_diff.md");
-  const Json rank = Json::parse(scratch.read("d.json"))["ranks"][0];
+  const PlainJson rank = PlainJson::parse(scratch.read("d.json"))["ranks"][0];
   std::size_t keys = 0;
   const auto expect_key = [&](const std::string& key) {
     EXPECT_THAT(page, HasSubstr("`ranks[]." + key + "`"));
