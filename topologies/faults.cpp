@@ -4,11 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
 #include "sim/cluster/blueprint.hpp"
@@ -21,10 +23,34 @@ namespace {
   throw InputError(Problem{"", std::move(pointer), std::move(problem), std::move(hint)});
 }
 
+// The share of its rate that a link has while it is dead: SimGrid knows no rate of 0. In a minute
+// it moves what it else moves in 60 ns.
+constexpr double kStalled = 1e-9;
+
+struct Retransmission {
+  double interval_s = 0.0;  // between two tries
+  int retries = 0;
+};
+
+Retransmission load_retransmission() {
+  JsonFile file = JsonFile::read(data_file("sim/nccl/data", "retransmission"));
+  JsonObject root = file.root();
+  root.ignore("description");
+  JsonObject timeout = sourced(root, "timeout");
+  JsonObject retries = sourced(root, "retries");
+  const Retransmission retry{
+      .interval_s = std::ldexp(
+          4.096e-6, static_cast<int>(timeout.integer("value", {.least = 1, .most = 31}))),
+      .retries = static_cast<int>(retries.integer("value", {.least = 1, .most = 7}))};
+  file.finish();
+  return retry;
+}
+
 // Applies faults to the capacities of links, and copies the links that remain.
 class Breaker {
  public:
-  explicit Breaker(const Wiring& whole) : whole_(whole), factor_(whole.link_count(), 1.0) {
+  Breaker(const Wiring& whole, const std::vector<DeviceId>& gpus)
+      : whole_(whole), gpus_(gpus), factor_(whole.link_count(), 1.0) {
     for (DeviceId id = 0; id < whole.device_count(); ++id) by_name_.emplace(whole.name(id), id);
   }
 
@@ -40,6 +66,8 @@ class Breaker {
     }
   }
 
+  [[nodiscard]] const std::vector<TimedFault>& timed() const { return timed_; }
+
   [[nodiscard]] Wiring rest() const {
     const auto draw = [&](const Link& link, Blueprint& blueprint) {
       if (factor_[link.id] <= 0.0) return;
@@ -54,18 +82,73 @@ class Breaker {
   }
 
  private:
-  // Scales every link for which `hit` holds and returns the number of such links.
+  // Applies the fault to every link for which `hit` holds and returns the number of such links.
   template <class Hit>
-  std::size_t scale(double factor, Hit hit) {
+  std::size_t slow(const Fault& fault, const std::string& pointer, Hit hit) {
     std::size_t count = 0;
     for (const Link link : whole_.links()) {
       if (!hit(link)) continue;
-      // Several faults of one link multiply.
-      factor_[link.id] *= factor;
-      inside_nodes_ = inside_nodes_ || !is_fabric_side(link.kind);
       ++count;
+      if (fault.is_timed()) {
+        slow_for_a_time(fault, pointer, link);
+        continue;
+      }
+      // Several faults of one link multiply.
+      factor_[link.id] *= fault.capacity_factor;
+      inside_nodes_ = inside_nodes_ || !is_fabric_side(link.kind);
     }
     return count;
+  }
+
+  // The two directions of a link are one fault.
+  void slow_for_a_time(const Fault& fault, const std::string& pointer, const Link& link) {
+    if (link.from > link.to) return;
+    TimedFault timed =
+        timed_fault(fault, fmt::format("{} to {}", whole_.name(link.from), whole_.name(link.to)));
+    timed.from = link.from;
+    timed.to = link.to;
+    timed.rate_left = fault.capacity_factor;
+    if (fault.capacity_factor <= 0.0) flap(link, pointer, timed);
+    timed_.push_back(std::move(timed));
+  }
+
+  // Nothing moves until the first retransmission after the link has come back.
+  void flap(const Link& link, const std::string& pointer, TimedFault& timed) const {
+    if (!is_fabric_side(link.kind))
+      refuse_fault(
+          pointer,
+          fmt::format("the link {} is inside a node, and the job ends without it", timed.part),
+          "leave out the dates, or give a \"capacity_factor\"");
+    const Retransmission retry = load_retransmission();
+    const double tries = std::ceil((timed.until_s - timed.from_s) / retry.interval_s);
+    if (!(tries <= retry.retries))
+      refuse_fault(
+          pointer,
+          fmt::format("after {} of {:.3g} s without {} the transport gives up and the job ends",
+                      fmt::format("{} tries", retry.retries), retry.interval_s, timed.part),
+          fmt::format("let it end within {:.3g} s, or ask `goodput` what interruptions cost",
+                      retry.retries * retry.interval_s));
+    timed.until_s = timed.from_s + tries * retry.interval_s;
+    timed.rate_left = kStalled;
+  }
+
+  static TimedFault timed_fault(const Fault& fault, std::string part) {
+    TimedFault timed{.part = std::move(part), .from_s = fault.begins.value()};
+    if (fault.ends) timed.until_s = fault.ends->value();
+    return timed;
+  }
+
+  // The kernels of a GPU are slower.
+  void slow_gpu(const Fault& fault, const std::string& pointer, DeviceId device) {
+    const auto found = std::ranges::find(gpus_, device);
+    if (found == gpus_.end())
+      refuse_fault(pointer + "/speed_factor",
+                   fmt::format("\"{}\" is no GPU of the job", fault.device),
+                   "give a \"capacity_factor\", which slows the links of a device");
+    TimedFault timed = timed_fault(fault, fault.device);
+    timed.gpu = static_cast<std::uint32_t>(found - gpus_.begin());
+    timed.rate_left = *fault.speed_factor;
+    timed_.push_back(std::move(timed));
   }
 
   DeviceId device(const std::string& name, const std::string& pointer) const {
@@ -81,7 +164,7 @@ class Breaker {
   void break_link(const Fault& fault, const std::string& pointer) {
     const DeviceId a = device(fault.from, pointer + "/link/from");
     const DeviceId b = device(fault.to, pointer + "/link/to");
-    const std::size_t hit = scale(fault.capacity_factor, [&](const Link& link) {
+    const std::size_t hit = slow(fault, pointer, [&](const Link& link) {
       return (link.from == a && link.to == b) || (link.from == b && link.to == a);
     });
     if (hit > 0) return;
@@ -103,7 +186,7 @@ class Breaker {
       if (nic.kind == DeviceKind::Nic) last = std::max(last, nic.index);
       return nic.kind == DeviceKind::Nic && nic.index == static_cast<std::int32_t>(fault.rail);
     };
-    const std::size_t hit = scale(fault.capacity_factor, [&](const Link& link) {
+    const std::size_t hit = slow(fault, pointer, [&](const Link& link) {
       const bool from = on_rail(link.from);
       const bool to = on_rail(link.to);
       return link.kind == LinkKind::NicPort && (from || to);
@@ -116,19 +199,30 @@ class Breaker {
                  last < 0 ? "the nodes have no NICs" : fmt::format("rails are 0 to {}", last));
   }
 
-  // A fault of a device applies to all of its links.
+  // A fault of a device applies to all of its links, or to the kernels of a GPU.
   void break_device(const Fault& fault, const std::string& pointer) {
     const DeviceId broken = device(fault.device, pointer + "/device");
+    if (fault.speed_factor) return slow_gpu(fault, pointer, broken);
     if (whole_.device(broken).kind == DeviceKind::Gpu && fault.capacity_factor <= 0.0) {
       refuse_fault(pointer + "/device",
                    fmt::format("\"{}\" is a GPU, and no job runs on a dead one", fault.device),
                    "take its node out of the cluster");
     }
-    scale(fault.capacity_factor,
-          [&](const Link& link) { return link.from == broken || link.to == broken; });
+    // Of a device that flaps, the links to the fabric do.
+    const bool flaps = fault.is_timed() && fault.capacity_factor <= 0.0;
+    const std::size_t hit = slow(fault, pointer, [&](const Link& link) {
+      return (link.from == broken || link.to == broken) && !(flaps && !is_fabric_side(link.kind));
+    });
+    if (hit == 0 && flaps)
+      refuse_fault(
+          pointer + "/device",
+          fmt::format("\"{}\" is inside a node, and the job ends without it", fault.device),
+          "leave out the dates, or give a \"capacity_factor\"");
   }
 
   const Wiring& whole_;
+  const std::vector<DeviceId>& gpus_;  // in rank order
+  std::vector<TimedFault> timed_;
   std::vector<double> factor_;  // share of the capacity that is left, by link
   bool inside_nodes_ = false;   // whether a link within a node has lost capacity
   std::map<std::string, DeviceId> by_name_;
@@ -220,8 +314,9 @@ Cluster build_with_faults(std::span<const Fault> faults, ClusterFacts facts, Wir
                           std::vector<DeviceId> gpus, std::vector<DeviceId> nic_of_gpu) {
   if (faults.empty())
     return {std::move(facts), std::move(wiring), std::move(gpus), std::move(nic_of_gpu)};
-  Breaker breaker(wiring);
+  Breaker breaker(wiring, gpus);
   for (std::size_t i = 0; i < faults.size(); ++i) breaker.apply(faults[i], i);
+  facts.timed_faults = breaker.timed();
   Wiring rest = breaker.rest();
   nic_of_gpu = usable_nics(rest, gpus, std::move(nic_of_gpu));
   return {std::move(facts), std::move(rest), std::move(gpus), std::move(nic_of_gpu)};
@@ -231,12 +326,40 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
+// Reads the share of a GPU's speed; false where the fault has none.
+bool read_speed(JsonObject& object, Fault& fault) {
+  if (!object.has("speed_factor")) return false;
+  fault.speed_factor = object.number("speed_factor", {.least = 0.001, .most = 1.0});
+  if (fault.part != Fault::Part::Device)
+    object.report("speed_factor", "slows the kernels of a GPU, and the fault names none",
+                  "say \"device\": \"node 0 gpu 0\"");
+  return true;
+}
+
+void read_dates(JsonObject& object, Fault& fault) {
+  fault.begins = object.time("from", Seconds{});
+  if (object.has("until")) fault.ends = object.time("until", std::nullopt);
+  if (fault.ends && fault.ends->value() <= fault.begins.value())
+    object.report("until", "is not after \"from\"", "give a later date");
+  if (object.has("dead") && object.has("from") && !fault.ends)
+    object.report(
+        "dead", "ends the job: from its date on nothing moves",
+        "give \"until\", leave out \"from\" for a step without the part, or ask `goodput` "
+        "what an interruption costs");
+}
+
 void read_severity(JsonObject& object, Fault& fault) {
+  if (read_speed(object, fault)) {
+    fault.capacity_factor = 1.0;
+    for (const char* key : {"dead", "capacity_factor"})
+      if (object.has(key)) object.report(key, "stands beside \"speed_factor\"", "write two faults");
+    return;
+  }
   const bool dead = object.boolean("dead", false);
   if (object.has("dead") == object.has("capacity_factor")) {
     object.ignore("capacity_factor");
-    object.report("", "a fault has either \"dead\" or \"capacity_factor\"",
-                  "say \"dead\": true, or which part of the capacity is left");
+    object.report("", "a fault has one of \"dead\", \"capacity_factor\" and \"speed_factor\"",
+                  "say \"dead\": true, or which part of the capacity or of a GPU's speed is left");
     return;
   }
   if (object.has("dead")) {
@@ -273,6 +396,7 @@ Fault read_fault(JsonObject& object) {
   }
   object.ignore("description");
   read_severity(object, fault);
+  read_dates(object, fault);
   return fault;
 }
 
@@ -291,7 +415,11 @@ Json to_json(std::span<const Fault> faults) {
     if (fault.part == Fault::Part::Link) json["link"] = {{"from", fault.from}, {"to", fault.to}};
     if (fault.part == Fault::Part::Rail) json["rail"] = fault.rail;
     if (fault.part == Fault::Part::Device) json["device"] = fault.device;
-    if (fault.capacity_factor > 0.0) {
+    if (fault.begins.value() > 0.0) json["from"] = exact_text(fault.begins);
+    if (fault.ends) json["until"] = exact_text(*fault.ends);
+    if (fault.speed_factor) {
+      json["speed_factor"] = *fault.speed_factor;
+    } else if (fault.capacity_factor > 0.0) {
       json["capacity_factor"] = fault.capacity_factor;
     } else {
       json["dead"] = true;

@@ -71,7 +71,7 @@ struct NodeSpec {
   bool operator==(const NodeSpec&) const = default;
 };
 
-// A part of a cluster that is dead or slower than it should be.
+// A part of a cluster that is dead or slower than it should be, always or for a part of the run.
 struct Fault {
   enum class Part : std::uint8_t { Link, Rail, Device } part = Part::Link;
   std::string from = {};  // Link: both directions between two devices
@@ -79,6 +79,11 @@ struct Fault {
   std::uint32_t rail = 0;        // Rail: NIC `rail` of every node
   std::string device = {};       // Device: all its links
   double capacity_factor = 0.0;  // share of the links' capacity that is left; 0: dead
+  // Device, a GPU: the share of its kernels' speed that is left; its links keep their capacity.
+  std::optional<double> speed_factor = {};
+  Seconds begins = {};               // since the run began
+  std::optional<Seconds> ends = {};  // none: it lasts
+  [[nodiscard]] bool is_timed() const { return begins.value() > 0.0 || ends; }
   bool operator==(const Fault&) const = default;
 };
 

@@ -92,7 +92,10 @@ Json cluster_schema() {
   Json nic{{"description", "other NICs in the node: usable, nominal, latency"}, {"type", "object"}};
   Json others{{"description", "nodes of another kind: [{\"nodes\": [2, 3], \"node\": ...}]"},
               {"type", "array"}};
-  Json faults{{"description", "links, rails and devices that are dead or slow"}, {"type", "array"}};
+  Json faults{{"description",
+               "links, rails and devices that are dead or slow, always or between two dates "
+               "(`from`, `until`)"},
+              {"type", "array"}};
   return {{"description", "nodes of one kind joined by a fabric, or a cluster of one's own"},
           {"type", "object"},
           {"properties",

@@ -184,7 +184,8 @@ Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldR
   const CommunicationModel& communication = chosen.get();
   Memo once{0};
   const FoldOptions options{.enabled = question.fold,
-                            .drop_uncontended = true,
+                            // A price that drops loads assumes constant links.
+                            .drop_uncontended = !has_timed_links(cluster.facts()),
                             .known = {.calls = {lowered.workload, lowered.analysis},
                                       .places = std::move(places),
                                       .memo = is_large(cluster) ? &once : &memo}};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/base/units.hpp"
+#include "sim/cluster/timed_faults.hpp"
 #include "sim/cluster/wiring.hpp"
 
 namespace trainyard {
@@ -55,6 +56,7 @@ struct ClusterFacts {
   std::uint32_t gpus_per_node = 0;
   Bytes gpu_memory = {};                 // usable capacity of one GPU
   std::vector<GpuKind> mixed_gpus = {};  // by GPU, if the GPUs differ; else empty
+  std::vector<TimedFault> timed_faults = {};
   Bytes host_memory = {};                // of all CPUs of one node; zero: unknown
   CollectiveLatency latency = {};
   Routing routing = {};

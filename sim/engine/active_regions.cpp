@@ -138,20 +138,20 @@ void ActiveRegions::start(std::uint32_t rank_class, OpIndex head, double now) {
   region.next = region.last = nullptr;
 }
 
-bool ActiveRegions::plan(std::uint32_t rank_class, double loss, double now) {
+bool ActiveRegions::plan(std::uint32_t rank_class, const Slowing& slowing, double now) {
   Active& region = active_[rank_class];
   if (region.outside.empty()) {
-    region.outside.push_back({.from_s = 0.0, .loss = loss});
+    region.outside.push_back({.from_s = 0.0, .slowing = slowing});
     plan(region);
     return true;
   }
-  if (region.outside.back().loss == loss) return false;
+  if (region.outside.back().slowing == slowing) return false;
   // Several changes at one instant leave one entry, that of the last.
   const double from_s = std::max(0.0, now - region.start_s);
   if (region.outside.back().from_s == from_s) {
-    region.outside.back().loss = loss;
+    region.outside.back().slowing = slowing;
   } else {
-    region.outside.push_back({.from_s = from_s, .loss = loss});
+    region.outside.push_back({.from_s = from_s, .slowing = slowing});
   }
   plan(region);
   return true;

@@ -46,9 +46,9 @@ class ActiveRegions {
   // Starts the region that begins with `head`. It must be planned before time goes on. REQUIRES: no
   // region of the class is alive.
   void start(std::uint32_t rank_class, OpIndex head, double now);
-  // Sets the loss that communications outside cause from now on, and plans the region. Returns
-  // false where the loss is unchanged and the present plan holds. REQUIRES: alive.
-  bool plan(std::uint32_t rank_class, double loss, double now);
+  // Sets what slows computation from outside from now on, and plans the region. Returns false
+  // where that is unchanged and the present plan holds. REQUIRES: alive.
+  bool plan(std::uint32_t rank_class, const Slowing& slowing, double now);
 
   // The ticket distinguishes the dates of the present plan from those of earlier plans. REQUIRES:
   // alive.
@@ -95,7 +95,7 @@ class ActiveRegions {
     std::vector<FlowSpan> flows;
   };
   struct Plan {
-    std::vector<OutsideLoss> outside;
+    std::vector<OutsideSlowing> outside;
     std::shared_ptr<const RegionTimes> times;
   };
   // The costs of a shape for one rank class, and its plans.
@@ -121,7 +121,7 @@ class ActiveRegions {
     // The part of times->seen that has not passed.
     const RegionTimes::Seen* next = nullptr;
     const RegionTimes::Seen* last = nullptr;
-    std::vector<OutsideLoss> outside;
+    std::vector<OutsideSlowing> outside;
   };
 
   [[nodiscard]] std::vector<bool> joinable(std::uint32_t program,

@@ -76,12 +76,15 @@ LinkSets merge_links(const Cluster& cluster, const Partition& partition, LinkUse
   std::map<Signature, std::uint32_t> set_of_signature;
   for (std::uint32_t link_class = 0; link_class < users.size(); ++link_class) {
     if (users[link_class].empty()) continue;
-    const double capacity =
-        cluster.link(partition.links[link_class].representative).capacity.value();
+    const Link link = cluster.link(partition.links[link_class].representative);
+    const double capacity = link.capacity.value();
     TY_CHECK(capacity > 0.0, link_class, capacity);
     tightness_of_class[link_class] = tightness(users[link_class], capacity);
+    Signature of_class = signature(users[link_class]);
+    // A link whose capacity changes fills on its own.
+    if (!rates_of_link(cluster.facts(), link).empty()) of_class.emplace_back(kNone, link_class);
     const auto [place, is_new] = set_of_signature.try_emplace(
-        signature(users[link_class]), static_cast<std::uint32_t>(result.sets.size()));
+        std::move(of_class), static_cast<std::uint32_t>(result.sets.size()));
     const std::uint32_t set = result.set_of_class[link_class] = place->second;
     if (is_new) {
       result.sets.push_back({link_class, capacity, users[link_class]});

@@ -6,6 +6,8 @@
 // priced and watched once: a ring over 16 equal links costs as much as one link. Only contended
 // weights count for prices (fold.hpp).
 //
+// A link with timed faults (sim/cluster/timed_faults.hpp) is a set of its own.
+//
 // The merge comes after folding. Before folding, links that are loaded equally by chance would
 // break the symmetry between ranks.
 //

@@ -64,6 +64,9 @@ class Pricing {
   // From now on each flow of the group class, alive or future, moves at most this share of the rate
   // that it would have alone. REQUIRES: called from settled(); 0 < speed <= 1.
   virtual void set_speed(std::uint32_t group_class, double speed) = 0;
+  // From now on each link of the class has this share of its capacity. REQUIRES: called from
+  // settled(); rate > 0; the cluster has timed faults of the link.
+  virtual void set_link_rate(std::uint32_t link_class, double rate) = 0;
   // Returns when nothing is alive.
   virtual void run(CompletionSink& sink) = 0;
   // REQUIRES: run() has returned.

@@ -34,6 +34,8 @@ constexpr Token kSlowedToken = Token{1} << 62;
 constexpr Token kIssueToken = Token{1} << 61;
 // A date of the active region of a rank class; the low half is the ticket of its plan.
 constexpr Token kRegionToken = Token{1} << 60;
+// A part of the cluster gets another rate; the low half is the number of the change.
+constexpr Token kRateToken = Token{1} << 59;
 
 constexpr Token operation_token(std::uint32_t rank_class, OpIndex op) {
   return Token{rank_class} << 32 | op;
@@ -89,6 +91,13 @@ class Replay final : public CompletionSink {
     double flows_started_s = 0.0;
   };
 
+  // A date at which a timed fault begins or ends (sim/cluster/timed_faults.hpp).
+  struct RateChange {
+    bool of_link = false;
+    std::uint32_t part = 0;  // link class or rank class
+    RateStep step;
+  };
+
   // The data that every event of a rank class reads.
   struct ClassView {
     const OperationList* operations = nullptr;
@@ -97,6 +106,9 @@ class Replay final : public CompletionSink {
   };
 
   void add_class(std::uint32_t rank_class);
+  void find_rate_changes();
+  void start_rate_changes();
+  void apply(const RateChange& change);
   [[nodiscard]] std::size_t flows_of(std::uint32_t rank_class) const;
   void make_room_for_times();
   // Records that the operation is ready, starts or ends now.
@@ -140,6 +152,9 @@ class Replay final : public CompletionSink {
   std::vector<std::uint32_t> free_calls_;
   std::vector<std::uint32_t> calls_to_advance_;  // calls where a phase or its latency has ended
   std::vector<std::uint32_t> regions_to_plan_;   // rank classes whose computation loss has changed
+  std::vector<RateChange> rate_changes_;
+  std::vector<std::uint32_t> due_rate_changes_;
+  bool has_begun_ = false;
   // Regions that have passed a date and have further dates: rank class and ticket.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> regions_to_wake_;
   Timeline timeline_;
@@ -166,6 +181,39 @@ Replay::Replay(const EngineInput& input, Pricing& pricing)
   waiting_.emplace(successors);
   for (const FlowClass& flow : input.partition.flows) moves_.push_back(flow.payload_bytes > 0.0);
   if (input.record) make_room_for_times();
+  find_rate_changes();
+}
+
+void Replay::find_rate_changes() {
+  const ClusterFacts& facts = input_.cluster.facts();
+  if (facts.timed_faults.empty()) return;
+  const auto add = [&](bool of_link, std::uint32_t part, const std::vector<RateStep>& steps) {
+    for (const RateStep& step : steps) rate_changes_.push_back({of_link, part, step});
+  };
+  const Partition& partition = input_.partition;
+  for (std::uint32_t i = 0; i < partition.ranks.size(); ++i)
+    add(false, i,
+        rates_of_gpu(facts, input_.workload.ranks[partition.ranks[i].representative].gpu));
+  for (std::uint32_t i = 0; i < partition.links.size(); ++i)
+    add(true, i, rates_of_link(facts, input_.cluster.link(partition.links[i].representative)));
+}
+
+// A change at 0 acts before the first operation starts.
+void Replay::start_rate_changes() {
+  for (std::uint32_t number = 0; number < rate_changes_.size(); ++number) {
+    const RateStep& step = rate_changes_[number].step;
+    if (step.from_s > 0.0) {
+      pricing_.start_delay(kRateToken | number, step.from_s);
+    } else {
+      due_rate_changes_.push_back(number);
+    }
+  }
+}
+
+void Replay::apply(const RateChange& change) {
+  if (change.of_link) return pricing_.set_link_rate(change.part, change.step.rate);
+  slowed_.set_rate(change.part, change.step.rate);
+  if (active_.alive(change.part)) regions_to_plan_.push_back(change.part);
 }
 
 void Replay::add_class(std::uint32_t rank_class) {
@@ -247,6 +295,7 @@ void Replay::completed(Token token) {
     return;
   }
   if ((token & kIssueToken) != 0) return ready_.push(token & ~kIssueToken);
+  if ((token & kRateToken) != 0) return due_rate_changes_.push_back(low_half(token));
   if ((token & kRegionToken) != 0) return pass_region(high_half(token), low_half(token));
   if ((token & kCallToken) == 0) return finish(high_half(token), low_half(token));
   LiveCall& call = calls_[high_half(token)];
@@ -265,6 +314,10 @@ void Replay::completed(Token token) {
 
 void Replay::settled() {
   if (input_.stop.stop_requested()) return;
+  if (!has_begun_) start_rate_changes();
+  has_begun_ = true;
+  for (const std::uint32_t number : due_rate_changes_) apply(rate_changes_[number]);
+  due_rate_changes_.clear();
   // Calls advance in a total order: by group class and ordinal. The programs fix this order, while
   // the order in which flows of one instant end is that of the Pricing.
   std::sort(calls_to_advance_.begin(), calls_to_advance_.end(),
@@ -336,7 +389,8 @@ void Replay::begin_timed(std::uint32_t rank_class, OpIndex op, double seconds) {
 }
 
 void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) {
-  if (input_.compute_loss.empty() || !(seconds > 0.0)) return begin_timed(rank_class, op, seconds);
+  const bool may_slow = !input_.compute_loss.empty() || !rate_changes_.empty();
+  if (!may_slow || !(seconds > 0.0)) return begin_timed(rank_class, op, seconds);
   note(&OpTimes::start_s, rank_class, op);
   slowed_.start(rank_class, op, seconds, pricing_.now());
 }
@@ -362,7 +416,7 @@ void Replay::begin_region(std::uint32_t rank_class, OpIndex head) {
 // when a call follows another with the same loss, no region is planned again.
 void Replay::plan_regions() {
   for (const std::uint32_t rank_class : regions_to_plan_) {
-    if (active_.plan(rank_class, slowed_.loss(rank_class), pricing_.now()))
+    if (active_.plan(rank_class, slowed_.slowing(rank_class), pricing_.now()))
       wake_for_region(rank_class);
   }
   regions_to_plan_.clear();

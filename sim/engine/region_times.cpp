@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "sim/base/check.hpp"
-#include "sim/engine/engine.hpp"
 
 namespace trainyard {
 namespace {
@@ -31,7 +30,7 @@ void RegionPlayer::prepare() {
 // The arithmetic is that of SlowedCompute, on the same ticks, so that dates are those of operations
 // with events of their own.
 RegionTimes RegionPlayer::played(const RegionShape& shape, std::span<const PieceCost> costs,
-                                 std::span<const OutsideLoss> outside, RegionTimes storage) {
+                                 std::span<const OutsideSlowing> outside, RegionTimes storage) {
   shape_ = &shape;
   costs_ = costs;
   outside_ = outside;
@@ -88,9 +87,9 @@ void RegionPlayer::end_due() {
 // Computes the ends of computations at the speed from now on. Where the speed has not changed, the
 // known end stays as it is, to the last bit.
 void RegionPlayer::reprice() {
-  double loss = outside_[changes_ - 1].loss;
-  for (const Running& running : running_) loss += costs_[running.piece].loss;
-  const double speed = 1.0 - std::min(loss, kComputeLossMost);
+  Slowing slowing = outside_[changes_ - 1].slowing;
+  for (const Running& running : running_) slowing.loss += costs_[running.piece].loss;
+  const double speed = slowing.speed();
   for (Running& running : running_) {
     if (!computes(running.piece)) continue;
     if (running.end_s == kNoDate) {
@@ -111,7 +110,7 @@ double RegionPlayer::next_date() const {
 }
 
 RegionTimes region_times(const RegionShape& shape, std::span<const PieceCost> costs,
-                         std::span<const OutsideLoss> outside) {
+                         std::span<const OutsideSlowing> outside) {
   return RegionPlayer().played(shape, costs, outside);
 }
 

@@ -1,15 +1,15 @@
 // The start and end times of the pieces of a region, computed in one pass.
 //
 // No operation inside waits for anything outside. The times therefore follow from the durations and
-// from the speed that communication takes from computation. A computation runs at speed 1 less the
-// losses of two kinds: collectives inside that run concurrently with it, and communications
-// outside, which start and end during the region.
+// from what slows computation. A computation runs at the rate of its GPU less the losses of two
+// kinds: collectives inside that run concurrently with it, and communications outside, which start
+// and end during the region.
 //
 // Worked: 2 s of computation concurrent with a collective of 1 s that takes half of the speed:
 // after 1 s, when the collective ends, 0.5 s are done, and the rest takes 1.5 s: 2.5 s
 // (tests/sim/engine/regions_test.cpp).
 //
-//    RegionTimes times = region_times(shape, costs, {{{.from_s = 0.0, .loss = 0.0}}});
+//    RegionTimes times = region_times(shape, costs, {{{.from_s = 0.0}}});
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sim/engine/regions.hpp"
+#include "sim/engine/slowdown.hpp"
 #include "sim/engine/tick.hpp"
 #include "sim/timeline/timeline.hpp"
 
@@ -32,11 +33,12 @@ struct PieceCost {
   const std::vector<FlowSpan>* flows = nullptr;
 };
 
-// From `from_s` on, communications outside take this share of the speed of computations.
-struct OutsideLoss {
+// From `from_s` on, this slows computations from outside the region: a fault of the GPU, and
+// communications.
+struct OutsideSlowing {
   double from_s = 0.0;
-  double loss = 0.0;
-  bool operator==(const OutsideLoss&) const = default;
+  Slowing slowing = {};
+  bool operator==(const OutsideSlowing&) const = default;
 };
 
 // All times are seconds since the head started.
@@ -61,7 +63,8 @@ class RegionPlayer {
   // Returns the times, in the lists of `storage`. REQUIRES: `outside` begins with an entry from 0
   // on, and its dates rise.
   [[nodiscard]] RegionTimes played(const RegionShape& shape, std::span<const PieceCost> costs,
-                                   std::span<const OutsideLoss> outside, RegionTimes storage = {});
+                                   std::span<const OutsideSlowing> outside,
+                                   RegionTimes storage = {});
 
  private:
   struct Running {
@@ -84,7 +87,7 @@ class RegionPlayer {
   Tick tick_;
   const RegionShape* shape_ = nullptr;
   std::span<const PieceCost> costs_;
-  std::span<const OutsideLoss> outside_;
+  std::span<const OutsideSlowing> outside_;
   std::size_t changes_ = 1;  // entries of outside_ whose dates have come
   std::vector<std::uint32_t> waits_for_;
   std::vector<Running> running_;
@@ -95,6 +98,6 @@ class RegionPlayer {
 };
 
 [[nodiscard]] RegionTimes region_times(const RegionShape& shape, std::span<const PieceCost> costs,
-                                       std::span<const OutsideLoss> outside);
+                                       std::span<const OutsideSlowing> outside);
 
 }  // namespace trainyard

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sim/base/check.hpp"
-#include "sim/engine/engine.hpp"
 
 namespace trainyard {
 
@@ -31,7 +30,13 @@ void SlowedCompute::start(std::uint32_t rank_class, OpIndex op, double seconds, 
 }
 
 void SlowedCompute::change(std::uint32_t rank_class, double loss) {
-  classes_[rank_class].loss += loss;
+  classes_[rank_class].slowing.loss += loss;
+  touch(rank_class);
+}
+
+void SlowedCompute::set_rate(std::uint32_t rank_class, double rate) {
+  TY_CHECK(rate > 0.0, rank_class, rate);
+  classes_[rank_class].slowing.rate = rate;
   touch(rank_class);
 }
 
@@ -49,7 +54,7 @@ void SlowedCompute::announce(std::uint32_t rank_class, double now,
   State& state = classes_[rank_class];
   state.touched = false;
   const double before = state.speed;
-  state.speed = 1.0 - std::min(state.loss, kComputeLossMost);
+  state.speed = state.slowing.speed();
   for (Running& running : state.running) {
     if (running.ticket != kNone) {
       if (state.speed == before) continue;

@@ -1,15 +1,27 @@
 // How computation and communication of a rank slow each other (decision D7).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "sim/engine/engine.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
+
+// What slows the computation of a rank: a faulty GPU has a share of its rate, and communications
+// take a share of that.
+struct Slowing {
+  double rate = 1.0;
+  double loss = 0.0;  // by all communications
+  // The share of the full speed that is left.
+  [[nodiscard]] double speed() const { return rate * (1.0 - std::min(loss, kComputeLossMost)); }
+  bool operator==(const Slowing&) const = default;
+};
 
 // The end of a kernel at its present speed: the seconds from now. The ticket identifies the
 // announcement.
@@ -25,7 +37,8 @@ struct FinishedCompute {
 
 // Computation that overlapping communication slows (decision D7).
 //
-// A rank class computes at full speed, 1, less the losses of the communications alive on it.
+// A rank class computes at the rate of its GPU, 1 without a fault, less the losses of the
+// communications alive on it.
 // Between two changes the speed is constant. Ends are announced only when everything that starts
 // and ends at an instant is known: when one communication follows another with the same loss, the
 // speed does not change. Where the speed has changed, the work left of every running kernel is
@@ -51,8 +64,12 @@ class SlowedCompute {
   // Returns the ends of the kernels that have started, or whose speed has changed, since the last
   // call.
   [[nodiscard]] std::vector<Announcement> announce(double now);
-  // The loss by the communications that are alive on the class.
-  [[nodiscard]] double loss(std::uint32_t rank_class) const { return classes_[rank_class].loss; }
+  // From now on the class's GPU has this share of its rate. REQUIRES: rate > 0.
+  void set_rate(std::uint32_t rank_class, double rate);
+  // What slows the computation of the class now.
+  [[nodiscard]] Slowing slowing(std::uint32_t rank_class) const {
+    return classes_[rank_class].slowing;
+  }
   // Returns the kernel whose announced end has come; nothing when the ticket is stale.
   [[nodiscard]] std::optional<FinishedCompute> finish(std::uint32_t ticket);
 
@@ -64,7 +81,7 @@ class SlowedCompute {
     std::uint32_t ticket = kNone;  // kNone: no end is announced yet
   };
   struct State {
-    double loss = 0.0;
+    Slowing slowing;
     double speed = 1.0;    // the speed for which ends were announced
     bool touched = false;  // since the last announce()
     std::vector<Running> running;

@@ -198,6 +198,11 @@ PartingWord PartingWords::of_different_calls(std::uint32_t a, std::uint32_t b) c
 PartingWord PartingWords::of_ranks(RankId a, RankId b) const {
   const std::uint32_t here = workload_.ranks[a].program;
   const std::uint32_t there = workload_.ranks[b].program;
+  const auto rates = [this](RankId rank) {
+    return rates_of_gpu(cluster_.facts(), workload_.ranks[rank].gpu);
+  };
+  if (here == there && rates(a) != rates(b))
+    return {DifferenceCause::Gpu, "a GPU with other timed faults"};
   if (here == there)
     return {DifferenceCause::Group, "slots that name one group, not two, or the other way round"};
   return {DifferenceCause::Program, program_difference(workload_, here, there)};
@@ -295,6 +300,8 @@ PartingWord PartingWords::of_flows(std::uint32_t a, std::uint32_t b) const {
 PartingWord PartingWords::of_links(const Link& a, const Link& b) const {
   if (a.kind != b.kind)
     return {DifferenceCause::Link, fmt::format("{}, not {}", to_string(a.kind), to_string(b.kind))};
+  if (rates_of_link(cluster_.facts(), a) != rates_of_link(cluster_.facts(), b))
+    return {DifferenceCause::Link, "a link with other timed faults"};
   const bool usable = rounded_key(a.capacity.value()) != rounded_key(b.capacity.value());
   return {DifferenceCause::Link,
           usable ? fmt::format("{}, not {}", to_text(a.capacity), to_text(b.capacity))

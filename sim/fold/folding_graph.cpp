@@ -1,6 +1,8 @@
 #include "sim/fold/folding_graph.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -41,7 +43,17 @@ class Colours {
 
 enum VertexKind : std::uint64_t { kRank, kGroup, kShape, kLink, kTraffic };
 
-void add_rank_colours(Colours& colours, const Workload& workload, const JointGraph& joint) {
+// A part whose rate changes is like no other, except for those that change alike.
+void add_rates(Key& key, const std::vector<RateStep>& steps) {
+  if (steps.empty()) return;
+  key.push_back(std::numeric_limits<std::uint64_t>::max());  // is in no other part of a key
+  for (const RateStep& step : steps)
+    key.insert(key.end(), {std::bit_cast<std::uint64_t>(step.from_s),
+                           std::bit_cast<std::uint64_t>(step.rate)});
+}
+
+void add_rank_colours(Colours& colours, const Cluster& cluster, const Workload& workload,
+                      const JointGraph& joint) {
   Key key;
   for (RankId rank = 0; rank < workload.ranks.size(); ++rank) {
     key = {kRank, workload.ranks[rank].program};
@@ -49,6 +61,7 @@ void add_rank_colours(Colours& colours, const Workload& workload, const JointGra
     key.insert(key.end(), slots.begin(), slots.end());
     // A slot that the program does not use must not distinguish ranks.
     while (key.size() > 2 && key.back() == kNone) key.pop_back();
+    add_rates(key, rates_of_gpu(cluster.facts(), workload.ranks[rank].gpu));
     colours.add(key);
   }
 }
@@ -132,14 +145,17 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
     const Wire& wire = wiring.wire(id);
     std::uint32_t& known = alone[static_cast<std::size_t>(&wire - wiring.wires().data())];
     const std::uint32_t size = joint.placed->parallel->count[id];
-    if (size == 1 && known != kNone) {
+    const std::vector<RateStep> rates = rates_of_link(cluster.facts(), wiring.link(id));
+    const bool is_usual = size == 1 && rates.empty();
+    if (is_usual && known != kNone) {
       result.push_back(known);
       continue;
     }
     key = {kLink, static_cast<std::uint64_t>(wire.kind), rounded_key(wire.capacity.value()),
            rounded_key(wire.nominal.value()), size};
+    add_rates(key, rates);
     result.push_back(colours.number(key));
-    if (size == 1) known = result.back();
+    if (is_usual) known = result.back();
   }
   return result;
 }
@@ -184,7 +200,7 @@ FoldingGraph::FoldingGraph(const Cluster& cluster, const Workload& workload,
       end(links + vertices_of(contended)) {
   // Colours are added in the order of the vertices.
   Colours numbers;
-  add_rank_colours(numbers, workload, *found.graph);
+  add_rank_colours(numbers, cluster, workload, *found.graph);
   add_group_colours(numbers, workload, found, *this);
   colour_of_link = link_colours(numbers, cluster, *found.graph);
   for (const std::uint32_t position : contended) numbers.add(colour_of_link[position]);

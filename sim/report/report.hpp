@@ -42,7 +42,8 @@ struct ReportEntry {
 
 // Returns one line: "fits: 61.2 GiB of 79.6 GiB on the fullest stage (0); one step takes 13.21 s".
 [[nodiscard]] std::string verdict_line(const RunView& view);
-// Returns the lines that name the simulated setup and the limit of the step.
+// The lines that name the simulated setup, its timed faults and the limit of the step.
+[[nodiscard]] std::vector<SetupLine> heading_lines(const RunView& view);
 [[nodiscard]] std::string setup_section(const RunView& view);
 // One sentence without a full stop on what limits the step: the largest share of the time of a
 // rank, mean over all ranks, and the largest loss. Empty for a step without time.

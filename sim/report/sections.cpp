@@ -8,6 +8,7 @@
 
 #include "sim/render/text_table.hpp"
 #include "sim/report/communication.hpp"
+#include "sim/report/fault_lines.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/stage_summary.hpp"
@@ -210,12 +211,17 @@ std::string verdict_line(const RunView& view) {
                      host ? "; " + host_text(*host) : "", step);
 }
 
-std::string setup_section(const RunView& view) {
-  std::string text;
+std::vector<SetupLine> heading_lines(const RunView& view) {
   std::vector<SetupLine> lines = view.facts.setup;
+  for (SetupLine& line : fault_lines(view)) lines.push_back(std::move(line));
   if (const std::string limit = limit_sentence(view); !limit.empty())
     lines.push_back({"limit", limit});
-  for (const SetupLine& line : lines)
+  return lines;
+}
+
+std::string setup_section(const RunView& view) {
+  std::string text;
+  for (const SetupLine& line : heading_lines(view))
     text += wrapped(fmt::format("  {:<10} {}", line.name, line.text), 13);
   return text;
 }

@@ -244,6 +244,40 @@ std::uint32_t seeds_of(std::uint32_t sample, std::uint32_t full) {
   return std::getenv("TRAINYARD_FULL") == nullptr ? sample : full;
 }
 
+// The cluster with a slower GPU and a slower NIC port in the middle third of a run.
+Cluster with_timed_faults(const Cluster& cluster, double makespan_s) {
+  ClusterFacts facts = cluster.facts();
+  const double from_s = makespan_s / 3.0;
+  const double until_s = 2.0 * from_s;
+  facts.timed_faults = {{.gpu = 3, .rate_left = 0.5, .from_s = from_s, .until_s = until_s}};
+  for (const Link link : cluster.links()) {
+    if (link.from != cluster.nic_of_gpu()[1] || link.kind != LinkKind::NicPort) continue;
+    facts.timed_faults.push_back({.from = link.from,
+                                  .to = link.to,
+                                  .rate_left = 0.25,
+                                  .from_s = from_s,
+                                  .until_s = until_s});
+  }
+  return {std::move(facts), cluster.wiring(), cluster.gpus(), cluster.nic_of_gpu()};
+}
+
+// Do folded runs agree with unfolded ones where parts have timed faults, and do these cost time?
+TEST(FoldAgreementSeeds, AgreeWithTimedFaults) {
+  std::uint32_t longer = 0;
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    const Workload workload = random_workload({.seed = seed, .ranks = 16});
+    const Cluster whole = random_cluster(seed, 2);
+    const double makespan_s =
+        replay("simgrid", whole, workload, Classes::Folded).timeline.makespan_s;
+    const Cluster cluster = with_timed_faults(whole, makespan_s);
+    const Replay unfolded = replay("simgrid", cluster, workload, Classes::Unfolded);
+    const Replay folded = replay("simgrid", cluster, workload, Classes::Folded);
+    EXPECT_EQ(differing_spans(workload, folded, unfolded), 0U) << seed;
+    if (unfolded.timeline.makespan_s > 1.01 * makespan_s) ++longer;
+  }
+  EXPECT_GE(longer, 10U);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, FoldAgreement, testing::Range(0U, seeds_of(kSample, kSeeds)));
 
 // Are the random cases of the tests above meaningful: do they fold, and do their flows share links?

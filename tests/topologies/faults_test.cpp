@@ -206,11 +206,73 @@ TEST(Faults, AreReadStrictly) {
   };
   EXPECT_THAT(text(R"({"rail": 1})"), HasSubstr("/cluster/faults/0"));
   EXPECT_THAT(text(R"({"rail": 1, "device": "x", "dead": true})"), HasSubstr("names one of"));
-  EXPECT_THAT(text(R"({"rail": 1, "dead": true, "capacity_factor": 0.5})"), HasSubstr("either"));
+  EXPECT_THAT(text(R"({"rail": 1, "dead": true, "capacity_factor": 0.5})"), HasSubstr("one of"));
   EXPECT_THAT(text(R"({"rail": 1, "capacity_factor": 0})"), HasSubstr("\"dead\": true"));
   EXPECT_THAT(text(R"({"rail": 1, "dead": false})"), HasSubstr("leave the fault out"));
   EXPECT_THAT(text(R"({"rail": 1, "capacity_factor": 1.5})"), HasSubstr("capacity_factor"));
   EXPECT_THAT(text(R"({"rail": 1, "dead": true, "why": "dust"})"), HasSubstr("unknown key"));
+  EXPECT_THAT(text(R"({"rail": 1, "dead": true, "from": "1 s"})"), HasSubstr("give \"until\""));
+  EXPECT_THAT(text(R"({"rail": 1, "capacity_factor": 0.5, "from": "2 s", "until": "1 s"})"),
+              HasSubstr("/until: is not after"));
+  EXPECT_THAT(text(R"({"rail": 1, "speed_factor": 0.5})"), HasSubstr("names none"));
+  EXPECT_THAT(text(R"({"device": "node 0 gpu 0", "speed_factor": 0.5, "dead": true})"),
+              HasSubstr("write two faults"));
+}
+
+// Does a fault with dates leave the cluster as it is, with both ends of its links by name?
+TEST(Faults, WithDatesAreTimedFaultsOfTheCluster) {
+  const Cluster cluster =
+      broken({{.part = kLink,
+               .from = "node 3 nic 2",
+               .to = "leaf 2",
+               .capacity_factor = 0.5,
+               .begins = Seconds{1.0},
+               .ends = Seconds{2.0}},
+              {.part = kDevice, .device = "node 1 gpu 2", .speed_factor = 0.8}});
+  EXPECT_DOUBLE_EQ(capacity(cluster, "node 3 nic 2", "leaf 2"), 48.5e9);
+  const std::vector<TimedFault>& timed = cluster.facts().timed_faults;
+  ASSERT_EQ(timed.size(), 2U);
+  EXPECT_EQ(timed[0].part, "node 3 nic 2 to leaf 2");
+  EXPECT_DOUBLE_EQ(timed[0].rate_left, 0.5);
+  EXPECT_EQ(timed[1].gpu, 8 + 2U);
+  EXPECT_DOUBLE_EQ(timed[1].rate_left, 0.8);
+  for (const Link& link : cluster.links()) {
+    const bool is_hit =
+        cluster.name(link.from) == "node 3 nic 2" && cluster.name(link.to) == "leaf 2";
+    const bool is_back =
+        cluster.name(link.to) == "node 3 nic 2" && cluster.name(link.from) == "leaf 2";
+    EXPECT_EQ(rates_of_link(cluster.facts(), link).size(), is_hit || is_back ? 3U : 0U);
+  }
+}
+
+// Does a flap last whole retransmission timeouts, 4.096 us x 2^20 each, of which there are seven?
+TEST(Faults, AFlapLastsWholeRetransmissionTimeouts) {
+  const auto flap = [](const char* device, double seconds) {
+    return Fault{
+        .part = kDevice, .device = device, .begins = Seconds{1.0}, .ends = Seconds{1.0 + seconds}};
+  };
+  const double timeout_s = 4.096e-6 * 1048576;
+  EXPECT_DOUBLE_EQ(broken({flap("node 1 nic 2", 0.1)}).facts().timed_faults.at(0).until_s,
+                   1.0 + timeout_s);
+  EXPECT_DOUBLE_EQ(broken({flap("node 1 nic 2", 5.0)}).facts().timed_faults.at(0).until_s,
+                   1.0 + 2 * timeout_s);
+  EXPECT_THAT(faulty_refusal({flap("node 1 nic 2", 31.0)}), HasSubstr("7 tries"));
+  EXPECT_THAT(faulty_refusal({flap("node 1 nvswitch 0", 1.0)}), HasSubstr("inside a node"));
+}
+
+// Are faults with dates written and read back?
+TEST(Faults, WithDatesAreReadBack) {
+  const std::vector<Fault> faults = {
+      {.part = kDevice,
+       .device = "node 1 gpu 2",
+       .capacity_factor = 1.0,
+       .speed_factor = 0.8,
+       .begins = Seconds{0.5},
+       .ends = Seconds{2.0}},
+      {.part = kRail, .rail = 1, .begins = Seconds{1.0}, .ends = Seconds{1.5}}};
+  const nlohmann::ordered_json cluster = {
+      {"node", "dgx_h100"}, {"nodes", 2}, {"faults", to_json(std::span<const Fault>(faults))}};
+  EXPECT_EQ(read_faulty(cluster.dump()).faults, faults);
 }
 
 }  // namespace

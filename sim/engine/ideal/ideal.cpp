@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sim/base/error.hpp"
 #include "sim/engine/deadline_heap.hpp"
 #include "sim/engine/link_sets.hpp"
 #include "sim/engine/link_use.hpp"
@@ -52,6 +53,12 @@ class IdealPricing final : public Pricing {
 
   void set_speed(std::uint32_t group_class, double speed) override {
     for (const TimedFlows::End& end : timed_.set_speed(group_class, speed, now_s_)) announce(end);
+  }
+
+  void set_link_rate(std::uint32_t /*link_class*/, double /*rate*/) override {
+    throw InputError(Problem{"", "/cluster/faults",
+                             "the engine \"ideal\" knows no faults of links with dates",
+                             "use the engine \"simgrid\""});
   }
 
   void run(CompletionSink& sink) override {

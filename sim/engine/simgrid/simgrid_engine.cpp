@@ -45,7 +45,9 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
         platform_(build_platform(input.partition, sets_, input.communication_loss)),
         changes_(platform_, sets_),
         components_(platform_, ledger_),
-        by_components_(options.components && input.communication_loss.empty()) {}
+        by_components_(options.components && input.communication_loss.empty() &&
+                       !has_timed_links(input.cluster.facts())),
+        link_rates_(sets_.sets.size(), 1.0) {}
 
   [[nodiscard]] double now() const override { return now_s_; }
 
@@ -66,6 +68,7 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
 
   void start_flow(Token token, std::uint32_t flow_class) override;
   void set_speed(std::uint32_t group_class, double speed) override;
+  void set_link_rate(std::uint32_t link_class, double rate) override;
   void run(CompletionSink& sink) override;
 
   [[nodiscard]] PricingRecord record() const override {
@@ -84,6 +87,11 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   void place_fresh();
   void start_in_solver(const FlowComponents::SolverFlow& flow);
   void start_comm(std::uint32_t transfer);
+  void set_bandwidth(std::uint32_t set, double rate) {
+    solver_->set_bandwidth(set, platform_.links[set].capacity * rate);
+  }
+  template <class Visit>
+  void for_each_slow_link(std::uint32_t flow_class, const Visit& visit) const;
   [[nodiscard]] const SlowableCap* cap_of(std::uint32_t flow_class) const;
   void transfer_ended(std::uint32_t transfer) override;
   void time_advanced(double seconds) override;
@@ -104,8 +112,10 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   Platform platform_;
   RateChanges changes_;
   FlowComponents components_;
-  // False where computation slows communication: a component assumes constant caps.
+  // False where computation slows communication or links have timed faults: a component assumes
+  // constant rates.
   bool by_components_;
+  std::vector<double> link_rates_;             // by set: the share of its capacity that it has now
   std::vector<FlowComponents::Member> fresh_;  // flows that start at this instant
   std::unique_lock<std::mutex> turn_;          // held while the solver exists
   std::unique_ptr<FluidSolver> solver_;        // nullptr until a flow needs it
@@ -137,6 +147,8 @@ void SimgridPricing::need_solver() {
   tell(*solver_, platform_);
   for (const SlowableCap& cap : platform_.caps)
     if (cap.speed != 1.0) solver_->set_bandwidth(cap.link, cap.capacity * cap.speed);
+  for (std::uint32_t set = 0; set < link_rates_.size(); ++set)
+    if (link_rates_[set] != 1.0) set_bandwidth(set, link_rates_[set]);
   clock_at_start_ = solver_->clock_s();
 }
 
@@ -197,6 +209,22 @@ void SimgridPricing::set_speed(std::uint32_t group_class, double speed) {
   keys_seen_.clear();  // the same set of live flows has other rates now
 }
 
+void SimgridPricing::set_link_rate(std::uint32_t link_class, double rate) {
+  const std::uint32_t set = sets_.set_of_class[link_class];
+  TY_CHECK(set != kNone, link_class);
+  link_rates_[set] = rate;
+  if (solver_) set_bandwidth(set, rate);
+  for (const LinkSet::User& user : sets_.sets[set].users) changes_.limited(user.flow_class);
+  keys_seen_.clear();
+}
+
+// Visits the links of the flow's route that have lost capacity.
+template <class Visit>
+void SimgridPricing::for_each_slow_link(std::uint32_t flow_class, const Visit& visit) const {
+  for (const ListedLink& listed : platform_.listed[flow_class])
+    if (link_rates_[listed.link] != 1.0) visit(listed.link);
+}
+
 void SimgridPricing::start_comm(std::uint32_t transfer) {
   const LiveFlow& live = flows_[transfer];
   alive_key_ += spread(live.flow_class);
@@ -207,10 +235,13 @@ void SimgridPricing::start_comm(std::uint32_t transfer) {
   const bool slowed = cap != nullptr && cap->speed < 1.0;
   // A slowed Comm starts at full speed and is slowed at the same instant (SlowableCap).
   if (slowed) solver_->set_bandwidth(cap->link, cap->capacity);
+  for_each_slow_link(live.flow_class, [&](std::uint32_t set) { set_bandwidth(set, 1.0); });
   solver_->start({.transfer = transfer,
                   .route = platform_.routes[live.flow_class].number,
                   .units = live.payload_units});
   if (slowed) solver_->set_bandwidth(cap->link, cap->capacity * cap->speed);
+  for_each_slow_link(live.flow_class,
+                     [&](std::uint32_t set) { set_bandwidth(set, link_rates_[set]); });
 }
 
 const SlowableCap* SimgridPricing::cap_of(std::uint32_t flow_class) const {

@@ -112,10 +112,9 @@ std::string gib(std::int64_t bytes) { return to_text(Bytes{static_cast<double>(b
 
 std::string setup(const RunView& view) {
   std::vector<PageFact> facts;
-  for (const SetupLine& line : view.facts.setup) facts.push_back({line.name, line.text});
-  if (facts.empty()) facts.push_back({"GPUs", fmt::format("{}", view.workload.ranks.size())});
-  if (const std::string limit = limit_sentence(view); !limit.empty())
-    facts.push_back({"limit", limit});
+  if (view.facts.setup.empty())
+    facts.push_back({"GPUs", fmt::format("{}", view.workload.ranks.size())});
+  for (const SetupLine& line : heading_lines(view)) facts.push_back({line.name, line.text});
   return html_facts(facts);
 }
 

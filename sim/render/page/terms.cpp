@@ -170,6 +170,10 @@ constexpr PageTerm kTerms[] = {
     {"limit", "limit",
      "What takes most of a mean rank's time, and the largest part of its time without "
      "computation."},
+    {"fault", "fault",
+     "A part of the cluster that is slower for a part of the run (cluster.faults with dates)."},
+    {"waits", "waits",
+     "The time that ranks wait for other ranks, in collectives and for messages of the pipeline."},
     {"changed", "changed", "The fields that the command line set, against the scenario's file."},
     // memory
     {"weights", "weights", "The parameters of the model that a GPU holds."},

@@ -10,9 +10,9 @@
 #include "sim/base/check.hpp"
 #include "sim/render/output_stream.hpp"
 #include "sim/render/traces/class_trace.hpp"
+#include "sim/render/traces/counter_groups.hpp"
 #include "sim/render/traces/kineto.hpp"
 #include "sim/render/traces/link_trace.hpp"
-#include "sim/render/traces/power_trace.hpp"
 
 namespace trainyard {
 namespace {
@@ -391,14 +391,13 @@ void write_links(const RunView& view, TraceEvents& events) {
   });
 }
 
-void write_power(const RunView& view, TraceEvents& events) {
-  const std::vector<PowerTrack> tracks = power_tracks(view);
-  if (tracks.empty()) return;
-  events.process(kPowerProcess, "power", kPowerProcess);
-  for (const PowerTrack& track : tracks) {
+void write_group(const CounterGroup& group, TraceEvents& events) {
+  events.process(group.process, group.name, group.process);
+  for (const CounterTrack& track : group.tracks) {
     const std::string name = json_text(track.name);
-    for (const PowerPoint& point : track.points)
-      events.counter(kPowerProcess, name, point.at_ns, fmt::format(R"({{"W":{}}})", point.watts));
+    for (const CounterPoint& point : track.points)
+      events.counter(group.process, name, point.at_ns,
+                     fmt::format(R"({{"{}":{}}})", group.unit, point.value));
   }
 }
 
@@ -418,7 +417,7 @@ TraceCounts write_chrome_trace(const RunView& view, const std::filesystem::path&
     messages.insert(messages.end(), ends.begin(), ends.end());
   }
   if (options.link_counters) write_links(view, events);
-  write_power(view, events);
+  for (const CounterGroup& group : counter_groups(view)) write_group(group, events);
   write_flows(std::move(messages), events);
   TraceCounts counts = events.counts();
   counts.classes_left_out = view.partition.ranks.size() - classes.size();

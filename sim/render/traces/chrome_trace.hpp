@@ -2,11 +2,10 @@
 // chrome://tracing.
 //
 // The trace has one process per shown rank, one thread per stream, an arrow from each send to its
-// receive where both ranks are shown, and counters of memory by category, of link use and, where
-// the run has power, of watts. A rank
-// shows the spans of its class. The span of a communication kernel covers the time in which it
-// moves data; a span "wait" before it covers the time in which the rank waits for the other
-// members.
+// receive where both ranks are shown, and counters of memory by category, of link use, and of power
+// and timed faults where the run has them (counter_groups.hpp). A rank shows the spans of its
+// class. The span of a communication kernel covers the time in which it moves data; a span "wait"
+// before it covers the time in which the rank waits for the other members.
 //
 //    write_chrome_trace(view, "trace.json.gz", {});    // one rank of each class
 //

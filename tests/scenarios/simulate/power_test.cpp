@@ -8,7 +8,7 @@
 
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
-#include "sim/render/traces/power_trace.hpp"
+#include "sim/render/traces/counter_groups.hpp"
 #include "sim/render/traces/trace_options.hpp"
 #include "sim/report/energy_figures.hpp"
 #include "sim/report/report.hpp"
@@ -44,12 +44,12 @@ TEST(PoweredRun, KindsTracesAndTracksSumToTheSameEnergy) {
   double sum = 0.0;
   for (const auto& [kind, joules] : json["by_kind_j"].items()) sum += joules.get<double>();
   EXPECT_NEAR(sum / json["step"]["energy_j"].get<double>(), 1.0, 1e-9);
-  const auto tracks = power_tracks(view);
+  const auto tracks = counter_groups(view).front().tracks;
   ASSERT_GE(tracks.size(), 4U);  // cluster, a rack, a node, a GPU
   double trace_j = 0.0;
   const auto& points = tracks.front().points;
   for (std::size_t i = 0; i + 1 < points.size(); ++i)
-    trace_j += points[i].watts * 1e-9 * static_cast<double>(points[i + 1].at_ns - points[i].at_ns);
+    trace_j += points[i].value * 1e-9 * static_cast<double>(points[i + 1].at_ns - points[i].at_ns);
   EXPECT_NEAR(trace_j / total, 1.0, 1e-9);
   EXPECT_EQ(points.back().at_ns, trace_ns(result.timeline.makespan_s));
 }

@@ -139,6 +139,12 @@ class Script {
     return id;
   }
 
+  void add_fault(TimedFault fault) {
+    ClusterFacts facts = cluster_.facts();
+    facts.timed_faults.push_back(std::move(fault));
+    cluster_ = Cluster(std::move(facts), cluster_.wiring(), cluster_.gpus(), {});
+  }
+
   [[nodiscard]] Partition fold_it(bool folded) const {
     return fold(cluster_, workload_, communication_, {.enabled = folded});
   }

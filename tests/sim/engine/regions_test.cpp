@@ -176,7 +176,7 @@ const std::vector<PieceCost> kBeside = {
 
 // Does a collective inside slow the concurrent computation? Half the speed for a second: 2.5 s.
 TEST(RegionTimes, ACollectiveInsideSlowsTheConcurrentComputation) {
-  const std::vector<OutsideLoss> none = {{.from_s = 0.0, .loss = 0.0}};
+  const std::vector<OutsideSlowing> none = {{.from_s = 0.0}};
   const RegionTimes times = region_times(concurrent_pieces(), kBeside, none);
   EXPECT_DOUBLE_EQ(times.end_s[1], 1.0);
   EXPECT_DOUBLE_EQ(times.end_s[2], 2.5);
@@ -188,8 +188,8 @@ TEST(RegionTimes, ACollectiveInsideSlowsTheConcurrentComputation) {
 // Does communication outside slow computation while it is active? From 2 s to 2.5 s half the speed:
 // 0.25 s of work remain at 2.5 s, done at 2.75 s; then 1 s.
 TEST(RegionTimes, CommunicationOutsideSlowsWhileItIsActive) {
-  const std::vector<OutsideLoss> losses = {
-      {.from_s = 0.0, .loss = 0.0}, {.from_s = 2.0, .loss = 0.5}, {.from_s = 2.5, .loss = 0.0}};
+  const std::vector<OutsideSlowing> losses = {
+      {.from_s = 0.0}, {.from_s = 2.0, .slowing = {.loss = 0.5}}, {.from_s = 2.5}};
   const RegionTimes times = region_times(concurrent_pieces(), kBeside, losses);
   EXPECT_DOUBLE_EQ(times.end_s[2], 2.75);
   EXPECT_DOUBLE_EQ(times.seconds, 3.75);
@@ -197,7 +197,7 @@ TEST(RegionTimes, CommunicationOutsideSlowsWhileItIsActive) {
 
 // Do losses add up to the limit? However large the sum is, a tenth of the speed is left.
 TEST(RegionTimes, LossesAddUpToTheirLimit) {
-  const std::vector<OutsideLoss> much = {{.from_s = 0.0, .loss = 0.8}};
+  const std::vector<OutsideSlowing> much = {{.from_s = 0.0, .slowing = {.loss = 0.8}}};
   const RegionTimes times = region_times(concurrent_pieces(), kBeside, much);
   // 0.1 s done after the first second, 1.9 s at a fifth of the speed.
   EXPECT_DOUBLE_EQ(times.end_s[2], 1.0 + 1.9 / 0.2);

@@ -33,40 +33,67 @@ void take_replicas(const Scenario& scenario, std::int64_t lost, Json& document) 
       static_cast<std::int64_t>(scenario.cluster.nodes) * left / sizes.data;
 }
 
-// Every kernel takes `factor` times as long.
-WhatIf slower(double factor) {
-  return {.gemm = factor, .attention = factor, .memory_bound = factor};
-}
-
 bool is_of_kernels(FailingComponent component) {
   return component == FailingComponent::Gpu || component == FailingComponent::Node;
 }
 
 // The NIC of the first GPU of the stage has a share of its rate left.
-void slow_nic(const Scenario& scenario, const SlowPart& part, Json& faults) {
-  const RankId rank = RankGrid(scenario.plan.parallelism).rank({.data = 0, .pipeline = part.stage});
+void slow_nic(const Scenario& scenario, const FailureProcess& failure, std::int64_t stage,
+              Json& faults) {
+  const RankId rank = RankGrid(scenario.plan.parallelism).rank({.data = 0, .pipeline = stage});
   const std::int64_t gpus = scenario.cluster.node.gpus;
   const std::int64_t nic =
       static_cast<std::int64_t>(rank) % gpus * scenario.cluster.node.nics / gpus;
   faults.push_back(
       {{"device", fmt::format("node {} nic {}", static_cast<std::int64_t>(rank) / gpus, nic)},
-       {"capacity_factor", scenario.reliability->failures[part.cause].rate_left}});
+       {"capacity_factor", failure.rate_left}});
 }
 
-// The time of kernels on the slowest GPU over that of the others. Reroute: the d - k replicas left
-// at a stage do the work of d. Redundant: the stage before a missing one does the work of both.
-double slowest_kernels(const Scenario& scenario, const JobState& state) {
-  double slowest = 1.0;
-  for (const SlowPart& part : state.slow) {
-    const FailureProcess& failure = scenario.reliability->failures[part.cause];
-    if (is_of_kernels(failure.component)) slowest = std::max(slowest, 1.0 / failure.rate_left);
-  }
-  const auto data = static_cast<double>(scenario.plan.parallelism.data);
-  const bool reroute = scenario.reliability->policy == FailurePolicy::Reroute;
+// The GPU of a rank computes at a share of its speed.
+void slow_gpu(const Scenario& scenario, RankId rank, double speed, Json& faults) {
+  const auto number = static_cast<std::int64_t>(rank);
+  const std::int64_t gpus = scenario.cluster.node.gpus;
+  faults.push_back({{"device", fmt::format("node {} gpu {}", number / gpus, number % gpus)},
+                    {"speed_factor", speed}});
+}
+
+// A GPU of the stage in the first replica, or all GPUs of its node.
+void slow_kernels(const Scenario& scenario, const FailureProcess& failure, std::int64_t stage,
+                  Json& faults) {
+  const RankId rank = RankGrid(scenario.plan.parallelism).rank({.data = 0, .pipeline = stage});
+  if (failure.component == FailingComponent::Gpu)
+    return slow_gpu(scenario, rank, failure.rate_left, faults);
+  const std::uint32_t gpus = scenario.cluster.node.gpus;
+  const std::uint32_t first = static_cast<std::uint32_t>(rank) / gpus * gpus;
+  for (std::uint32_t gpu = first; gpu < first + gpus; ++gpu)
+    slow_gpu(scenario, RankId{gpu}, failure.rate_left, faults);
+}
+
+// A stage of the first replica, to which all others are alike or faster, does more work.
+void slow_stage(const Scenario& scenario, std::int64_t stage, double speed, Json& faults) {
+  const Parallelism& sizes = scenario.plan.parallelism;
+  const RankGrid grid(sizes);
+  for (std::int64_t tensor = 0; tensor < sizes.tensor; ++tensor)
+    for (std::int64_t context = 0; context < sizes.context; ++context)
+      slow_gpu(scenario,
+               grid.rank({.tensor = tensor, .context = context, .data = 0, .pipeline = stage}),
+               speed, faults);
+}
+
+// Reroute: the d - k replicas left at a stage do the work of d. Redundant: the stage before a
+// missing one does the work of both.
+void add_work(const Scenario& scenario, const JobState& state, FailurePolicy policy, Json& faults) {
+  const Parallelism& sizes = scenario.plan.parallelism;
+  const auto data = static_cast<double>(sizes.data);
   std::map<std::int64_t, double> missing;
-  for (const std::int64_t stage : state.empty_stages)
-    slowest = std::max(slowest, reroute ? data / (data - ++missing[stage]) : 2.0);
-  return slowest;
+  for (const std::int64_t stage : state.empty_stages) ++missing[stage];
+  for (const auto& [stage, count] : missing) {
+    if (policy == FailurePolicy::Reroute) {
+      slow_stage(scenario, stage, (data - count) / data, faults);
+    } else {
+      slow_stage(scenario, (stage + sizes.pipeline - 1) % sizes.pipeline, 0.5, faults);
+    }
+  }
 }
 
 }  // namespace
@@ -85,19 +112,23 @@ double StateSteps::simulated_step(const JobState& state) {
   Json document = resolved(scenario_);
   document.erase("reliability");
   if (state.replicas_lost > 0) take_replicas(scenario_, state.replicas_lost, document);
+  const Scenario left = read_scenario_document(scenario_.file, document);
   Json faults = document["cluster"].value("faults", Json::array());
-  for (const SlowPart& part : state.slow)
-    if (!is_of_kernels(scenario_.reliability->failures[part.cause].component))
-      slow_nic(scenario_, part, faults);
-  if (!faults.empty()) document["cluster"]["faults"] = std::move(faults);
-  const Scenario changed = read_scenario_document(scenario_.file, document);
-  return step_time(changed, slower(slowest_kernels(scenario_, state)), memo_);
+  for (const SlowPart& part : state.slow) {
+    const bool kernels = is_of_kernels(scenario_.reliability->failures[part.cause].component);
+    (kernels ? slow_kernels : slow_nic)(left, scenario_.reliability->failures[part.cause],
+                                        part.stage, faults);
+  }
+  add_work(left, state, scenario_.reliability->policy, faults);
+  if (faults.empty()) return step_time(left, {}, memo_);
+  document["cluster"]["faults"] = std::move(faults);
+  return step_time(read_scenario_document(scenario_.file, document), {}, memo_);
 }
 
 // Forward, and backward of twice the work: one forward more makes 4/3 of the time of kernels.
 double StateSteps::redundant_step() {
   constexpr double kMore = 4.0 / 3.0;
-  return step_time(scenario_, slower(kMore), memo_);
+  return step_time(scenario_, {.gemm = kMore, .attention = kMore, .memory_bound = kMore}, memo_);
 }
 
 }  // namespace trainyard

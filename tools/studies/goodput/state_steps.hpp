@@ -1,9 +1,8 @@
 // The step of a job in another state, simulated by the engine: with fewer replicas, with slow
 // parts, with work for missing nodes. Each state is simulated once.
 //
-// All ranks wait for the slowest one, in its tensor group at once and in the pipeline within a few
-// microbatches. A slow GPU therefore slows the kernels of all: the step is then an upper bound,
-// which is exact where every stage has the same work. A slow NIC is slow alone.
+// A slow part is slow alone, as a fault of the cluster (topologies/faults.hpp): the step is what
+// the engine says of the ranks that wait for it.
 #pragma once
 
 #include <cstddef>

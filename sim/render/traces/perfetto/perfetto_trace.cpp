@@ -5,6 +5,7 @@
 #include <map>
 
 #include "sim/render/output_stream.hpp"
+#include "sim/render/traces/counter_groups.hpp"
 #include "sim/render/traces/link_trace.hpp"
 #include "sim/render/traces/perfetto/packets.hpp"
 
@@ -167,6 +168,26 @@ class PerfettoFile {
     write_section(uuid_of(kLinksProcess, 0), {}, section_of(body));
   }
 
+  void write_group(const CounterGroup& group) {
+    const std::uint64_t process = uuid_of(group.process, 0);
+    out_.write(process_packet({.uuid = process,
+                               .process = group.process,
+                               .name = group.name,
+                               .position = group.process}));
+    ++counts_.processes;
+    std::uint64_t uuid = uuid_of(group.process, kFirstCounter);
+    for (const CounterTrack& track : group.tracks) {
+      out_.write(counter_packet({.uuid = uuid,
+                                 .process = group.process,
+                                 .name = fmt::format("{} {}", track.name, group.unit)},
+                                process, CounterUnit::None));
+      TrackBody body(0);
+      for (const CounterPoint& point : track.points) body.value(point.at_ns, uuid, point.value);
+      write_section(uuid++, {}, section_of(body));
+      counts_.counters += track.points.size();
+    }
+  }
+
   // Writes the counts of all events, which tools/web/check_trace compares, and returns them.
   TraceCounts finish(std::size_t classes) {
     counts_.classes_left_out = view_.partition.ranks.size() - classes;
@@ -252,6 +273,7 @@ TraceCounts write_perfetto_trace(const RunView& view, const std::filesystem::pat
     for (const RankId rank : shown.ranks) trace.write_rank(rank, packets);
   }
   if (options.link_counters) trace.write_links();
+  for (const CounterGroup& group : counter_groups(view)) trace.write_group(group);
   const TraceCounts counts = trace.finish(classes.size());
   out.close();
   return counts;

@@ -94,6 +94,23 @@ TEST(Job, WithOneReplicaFewerIsSimulated) {
   EXPECT_GT(job.step_in({.replicas_lost = 1}), 0.5 * job.step_s);
 }
 
+// Is a slow GPU slow alone? All others wait for it, but communication takes the time that it took.
+TEST(Job, WithASlowGpuIsSimulated) {
+  Memo memo;
+  Json document = two_nodes();
+  document["reliability"]["failures"] = Json::array({{{"component", "gpu"},
+                                                      {"cause", "heat"},
+                                                      {"events", 1},
+                                                      {"component_days", 1e4},
+                                                      {"kind", "degrading"},
+                                                      {"rate_left", 0.5},
+                                                      {"duration", "1 h"}}});
+  const Job job = job_of(load(document), memo);
+  const double slow_s = job.step_in({.slow = {{.cause = 0, .stage = 0}}});
+  EXPECT_GT(slow_s, 1.2 * job.step_s);
+  EXPECT_LT(slow_s, 2.0 * job.step_s);
+}
+
 TEST(Job, ReplicasOfANodeAreLostTogether) {
   Job job;
   job.replicas = 16;
