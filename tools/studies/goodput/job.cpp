@@ -235,6 +235,27 @@ double backup_step(const Scenario& scenario, const Job& job) {
   return job.step_s * some / all;
 }
 
+// A write beside training delays it by what the step takes longer while the write shares the NICs.
+void set_drag(const Scenario& scenario, StateSteps& steps, double node_bytes, std::int64_t nodes,
+              CheckpointLevel& level) {
+  if (level.write_s <= 0.0 || node_bytes <= 0.0 || scenario.cluster.nodes < 2) return;
+  const double beside_s = steps.step_beside_write(node_bytes / level.write_s, nodes);
+  level.drag_s = level.write_s * std::max(0.0, 1.0 - steps.step_in({}) / beside_s);
+}
+
+void set_drags(const Scenario& scenario, StateSteps& steps, Job& job) {
+  const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
+  const std::int64_t nodes = scenario.cluster.nodes;
+  const double of_node = job.checkpoint_bytes / static_cast<double>(nodes);
+  for (std::size_t i = 0; i < checkpoint.near.size(); ++i) {
+    const double sent = of_node * static_cast<double>(checkpoint.near[i].copies - 1);
+    if (!checkpoint.near[i].drag) set_drag(scenario, steps, sent, nodes, job.levels[i]);
+  }
+  const double writing = writers(scenario);
+  if (!checkpoint.drag)
+    set_drag(scenario, steps, job.checkpoint_bytes / writing, std::llround(writing), job.storage());
+}
+
 void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   const Parallelism& sizes = scenario.plan.parallelism;
   job.replicas = sizes.data;
@@ -245,6 +266,7 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   const auto steps = std::make_shared<StateSteps>(scenario, memo);
   job.step_in = [steps](const JobState& state) { return steps->step_in(state); };
   job.states = [steps] { return std::pair(steps->simulated(), steps->asked()); };
+  set_drags(scenario, *steps, job);
   job.policy_step_s = job.step_s;
   if (job.policy == FailurePolicy::Redundant) job.policy_step_s = steps->redundant_step();
   if (job.policy == FailurePolicy::Backup) job.policy_step_s = backup_step(scenario, job);

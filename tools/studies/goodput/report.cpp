@@ -23,9 +23,8 @@ constexpr std::string_view kEttrDefinition =
     "time); "
     "steps with fewer replicas or slow parts count in full";
 constexpr std::string_view kNotSimulated =
-    "Not simulated: preemption by other jobs, failures that cause others, checkpoint traffic "
-    "beside "
-    "the step where `drag` is not given, and parts that the reliability block does not name.";
+    "Not simulated: preemption by other jobs, failures that cause others, and parts that the "
+    "reliability block does not name.";
 
 std::string states_text(const Job& job) {
   if (!job.states) return "";

@@ -80,6 +80,25 @@ void slow_stage(const Scenario& scenario, std::int64_t stage, double speed, Json
                speed, faults);
 }
 
+// A write takes its rate from the NICs of the first `nodes` nodes, whose flows share fairly.
+void use_nics(const ClusterSpec& cluster, double node_rate, std::int64_t nodes, Json& faults) {
+  const std::int64_t nics = cluster.node.nics;
+  const double whole = cluster.node.nic.value() * static_cast<double>(nics);
+  const double left = std::max(0.5, 1.0 - node_rate / whole);
+  if (left >= 1.0) return;
+  const auto slow = [&](const char* key, const Json& part) {
+    faults.push_back({{key, part}, {"capacity_factor", left}});
+  };
+  for (std::int64_t nic = 0; nic < nics; ++nic) {
+    if (nodes >= cluster.nodes) {
+      slow("rail", nic);
+      continue;
+    }
+    for (std::int64_t node = 0; node < nodes; ++node)
+      slow("device", fmt::format("node {} nic {}", node, nic));
+  }
+}
+
 // Reroute: the d - k replicas left at a stage do the work of d. Redundant: the stage before a
 // missing one does the work of both.
 void add_work(const Scenario& scenario, const JobState& state, FailurePolicy policy, Json& faults) {
@@ -122,6 +141,17 @@ double StateSteps::simulated_step(const JobState& state) {
   add_work(left, state, scenario_.reliability->policy, faults);
   if (faults.empty()) return step_time(left, {}, memo_);
   document["cluster"]["faults"] = std::move(faults);
+  return step_time(read_scenario_document(scenario_.file, document), {}, memo_);
+}
+
+double StateSteps::step_beside_write(double node_rate, std::int64_t nodes) {
+  Json document = resolved(scenario_);
+  document.erase("reliability");
+  if (scenario_.cluster.nodes > 1) {
+    Json& faults = document["cluster"]["faults"];
+    if (faults.is_null()) faults = Json::array();
+    use_nics(scenario_.cluster, node_rate, nodes, faults);
+  }
   return step_time(read_scenario_document(scenario_.file, document), {}, memo_);
 }
 

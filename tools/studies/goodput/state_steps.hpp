@@ -22,6 +22,10 @@ class StateSteps {
 
   // Seconds of a step. Throws InputError where the state cannot be simulated.
   [[nodiscard]] double step_in(const JobState& state);
+  // The same for the whole job while the first `nodes` nodes write a checkpoint through their NICs,
+  // each `node_rate` bytes per second: training has the rest of the NICs' rate, or half of it where
+  // the two share. A cluster of one node has no such traffic.
+  [[nodiscard]] double step_beside_write(double node_rate, std::int64_t nodes);
   // The same for the whole job in which each stage computes the forward of the next one as well.
   [[nodiscard]] double redundant_step();
 
