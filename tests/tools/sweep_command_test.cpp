@@ -25,6 +25,23 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
+// Do runs have the goodput of their jobs, in the table, the CSV and as a metric, with one run too?
+TEST(SweepCommand, AddsTheGoodputOfSomeDays) {
+  const Scratch scratch;
+  const std::string sweep = "trainyard sweep scenarios/goodput/llama3_8b_64xh100.json --days 20 ";
+  const Outcome several =
+      scratch.sh(sweep + "--over reliability.spares.nodes=0,1 --csv spares.csv --lines spares.svg "
+                         "--metric goodput.mean");
+  ASSERT_EQ(several.exit, 0) << several.err;
+  EXPECT_THAT(several.out, HasSubstr("goodput  tokens/GPU-h"));
+  EXPECT_THAT(test::lines_of(scratch.read("spares.csv")).front(), HasSubstr("goodput.half_width"));
+  EXPECT_THAT(scratch.read("spares.svg"), HasSubstr("goodput.mean"));
+  EXPECT_THAT(scratch.sh(sweep).out, HasSubstr("goodput  tokens/GPU-h"));
+  const Outcome refused = scratch.sh("trainyard sweep scenarios/first/two_gpus.json --days 20");
+  EXPECT_EQ(refused.exit, 2);
+  EXPECT_THAT(refused.err, HasSubstr("does not say what fails"));
+}
+
 // Does a killed and restarted sweep lose nothing and repeat nothing?
 TEST(SweepCommand, KilledAndStartedAgainItLosesNothingAndRepeatsNothing) {
   const Scratch scratch;

@@ -11,6 +11,7 @@
 #include "tools/cli/interrupt.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/studies/batch/row.hpp"
+#include "tools/studies/goodput/study.hpp"
 #include "tools/studies/sweep/grid.hpp"
 #include "tools/studies/sweep/rows.hpp"
 
@@ -30,6 +31,7 @@ struct SweepChoice {
   std::string lines, heat_map;
   std::string metric = "step_time_s";
   std::size_t processes = 0;
+  double days = 0.0;
   bool ideal = false;
 };
 
@@ -92,6 +94,25 @@ bool simulate(const SweepChoice& choice, const std::vector<Variant>& variants, J
   return !interrupt.pending_interrupt();
 }
 
+// Adds to each run that fits what its job trains in so many days, all on the same failures.
+void add_goodput(double days, SweepRows& rows) {
+  GoodputQuestion question{.days = days};
+  std::vector<SweepRow*> asked;
+  for (SweepRow& row : rows) {
+    if (row.row.is_null() || row_figures(row.row).status != RunStatus::Fits) continue;
+    asked.push_back(&row);
+    question.scenarios.push_back({fmt::format("run {}", asked.size()), load_variant(row.variant)});
+  }
+  if (asked.empty()) return;
+  const std::vector<Alternative> jobs = goodput_study(question).alternatives;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    nlohmann::ordered_json& result = asked[i]->row["result"];
+    result["goodput.mean"] = jobs[i].goodput.mean;
+    result["goodput.half_width"] = jobs[i].goodput.half_width;
+    result["goodput.tokens_per_gpu_hour"] = jobs[i].tokens_per_gpu_hour;
+  }
+}
+
 // Prints how many rows Ctrl-C left, and how to go on.
 void report_interrupted(const SweepChoice& choice, const SweepRows& rows) {
   const auto done = std::count_if(rows.begin(), rows.end(),
@@ -140,7 +161,8 @@ Exit sweep(const SweepChoice& choice) {
   if (!choice.heat_map.empty()) (void)heat_map_axes(axes);
   Journal journal = open_journal(choice.journal);
   const bool complete = simulate(choice, variants, journal);
-  const SweepRows rows = sweep_rows(variants, journal);
+  SweepRows rows = sweep_rows(variants, journal);
+  if (complete && choice.days > 0.0) add_goodput(choice.days, rows);
   if (!complete) {
     say("{}", sweep_text(rows));
     report_interrupted(choice, rows);
@@ -177,6 +199,12 @@ void add_sweep(CLI::App& app, Action& action) {
   command->add_option("--shard", choice->shard, "Only the i-th of n parts, for job arrays")
       ->type_name("I/N");
   add_processes_option(*command, choice->processes);
+  command
+      ->add_option("--days", choice->days,
+                   "Adds the goodput of so many days with the failures of the block reliability "
+                   "(--metric goodput.mean)")
+      ->type_name("DAYS")
+      ->check(CLI::PositiveNumber);
   add_output_file(*command, "--csv", choice->csv, "Write every input and figure as CSV");
   add_output_file(*command, "--html", choice->html,
                   "Write a page: the metric over the fields, and all runs as a table");

@@ -46,7 +46,7 @@ GoodputReport GoodputStudy::report() const {
           .result = result,
           .length = length,
           .price_per_gpu_hour = price_per_gpu_hour,
-          .alternatives = alternatives};
+          .alternatives = jobs.size() > 1 ? alternatives : std::vector<Alternative>{}};
 }
 
 std::vector<RunEvent> GoodputStudy::events() const {
@@ -76,8 +76,7 @@ GoodputStudy goodput_study(const GoodputQuestion& question) {
                          .end = question.end};
   study.result = goodput(job, options);
   options.progress = {};
-  if (study.jobs.size() > 1)
-    study.alternatives = alternatives(study.jobs, study.result.runs, options);
+  study.alternatives = alternatives(study.jobs, study.result.runs, options);
   return study;
 }
 

@@ -39,7 +39,7 @@ struct GoodputStudy {
   std::uint64_t seed = 0;
   std::optional<double> price_per_gpu_hour;
   Goodput result;
-  std::vector<Alternative> alternatives;  // empty for one scenario
+  std::vector<Alternative> alternatives;  // by scenario
 
   [[nodiscard]] GoodputReport report() const;          // refers to this
   [[nodiscard]] std::vector<RunEvent> events() const;  // of the first run

@@ -50,8 +50,27 @@ std::string number_or_dash(const std::optional<double>& value) {
   return value ? fmt::format("{:.4g}", *value) : "-";
 }
 
-// `energy` and `cost`: whether the table has these columns.
-std::vector<std::string> figure_cells(const Json& row, bool energy, bool cost) {
+// Figures that only some scenarios have: the path in the result, and the title of the column.
+struct ExtraColumn {
+  std::string_view path;
+  const char* title;
+};
+constexpr ExtraColumn kExtraColumns[] = {{"energy.step.energy_kwh", "kWh/step"},
+                                         {"energy.step.cost", "cost/step"},
+                                         {"goodput.mean", "goodput"},
+                                         {"goodput.tokens_per_gpu_hour", "tokens/GPU-h"}};
+
+// The extra columns for which at least one row has a value.
+std::vector<ExtraColumn> extra_columns(const SweepRows& rows) {
+  std::vector<ExtraColumn> columns;
+  std::ranges::copy_if(kExtraColumns, std::back_inserter(columns), [&](const ExtraColumn& column) {
+    return std::ranges::any_of(
+        rows, [&](const SweepRow& row) { return row_number(row.row, column.path).has_value(); });
+  });
+  return columns;
+}
+
+std::vector<std::string> figure_cells(const Json& row, const std::vector<ExtraColumn>& extra) {
   const RowFigures figures = row_figures(row);
   std::vector<std::string> cells{"-", "-", "-", "-"};
   if (figures.ran)
@@ -59,8 +78,8 @@ std::vector<std::string> figure_cells(const Json& row, bool energy, bool cost) {
         fmt::format("{:.4g} s", figures.step_time_s),
         figures.tokens_per_s_per_gpu ? fmt::format("{:.0f}", *figures.tokens_per_s_per_gpu) : "-",
         figures.mfu ? percent(*figures.mfu) : "-", to_text(Bytes{figures.peak_bytes})};
-  if (energy) cells.push_back(number_or_dash(figures.energy_kwh));
-  if (cost) cells.push_back(number_or_dash(figures.cost));
+  for (const ExtraColumn& column : extra)
+    cells.push_back(number_or_dash(row_number(row, column.path)));
   cells.emplace_back(!figures.ran                        ? word_for(kRunStatus, figures.status)
                      : figures.status == RunStatus::Fits ? "yes"
                                                          : "no");
@@ -179,15 +198,9 @@ TextTable sweep_table(const SweepRows& rows) {
   std::vector<std::string> titles;
   for (const std::string& path : paths) titles.push_back(short_name(path, paths));
   if (titles.empty()) titles.emplace_back("run");
-  const bool energy = std::ranges::any_of(rows, [](const SweepRow& row) {
-    return row_number(row.row, "energy.step.energy_kwh").has_value();
-  });
-  const bool cost = std::ranges::any_of(rows, [](const SweepRow& row) {
-    return row_number(row.row, "energy.step.cost").has_value();
-  });
+  const std::vector<ExtraColumn> extra = extra_columns(rows);
   for (const char* title : {"step", "tokens/s/GPU", "MFU", "peak"}) titles.emplace_back(title);
-  if (energy) titles.emplace_back("kWh/step");
-  if (cost) titles.emplace_back("cost/step");
+  for (const ExtraColumn& column : extra) titles.emplace_back(column.title);
   titles.insert(titles.end(), {"fits", ""});
   TextTable table(titles);
   const SweepRow* best = quickest_run(rows);
@@ -196,7 +209,7 @@ TextTable sweep_table(const SweepRows& rows) {
     std::vector<std::string> cells;
     for (const std::string& path : paths) cells.push_back(changed_value(row.variant, path));
     if (cells.empty()) cells.push_back(row.variant.file);
-    for (std::string& text : figure_cells(row.row, energy, cost)) cells.push_back(std::move(text));
+    for (std::string& text : figure_cells(row.row, extra)) cells.push_back(std::move(text));
     cells.emplace_back(&row == best ? "<- quickest" : "");
     table.row(std::move(cells));
   }
