@@ -35,18 +35,15 @@ std::string cost_text(const EnergyCost& cost) {
   return text;
 }
 
-std::string costs_text(const RunView& view, const EnergyFigures& figures) {
-  std::string text = wrapped("  a step: " + cost_text(figures.cost(1.0)), 4);
+void add_costs(const RunView& view, const EnergyFigures& figures, std::vector<std::string>& lines) {
+  lines.push_back("a step: " + cost_text(figures.cost(1.0)));
   if (const auto tokens = figures.cost_of_tokens(kMillion))
-    text += wrapped(fmt::format("  a million tokens: {}, {:.4g} J a token", cost_text(*tokens),
-                                tokens->joules / kMillion),
-                    4);
-  if (view.facts.token_budget <= 0.0) return text;
+    lines.push_back(fmt::format("a million tokens: {}, {:.4g} J a token", cost_text(*tokens),
+                                tokens->joules / kMillion));
+  if (view.facts.token_budget <= 0.0) return;
   if (const auto tokens = figures.cost_of_tokens(view.facts.token_budget))
-    text += wrapped(
-        fmt::format("  {} tokens: {}", short_count(view.facts.token_budget), cost_text(*tokens)),
-        4);
-  return text;
+    lines.push_back(
+        fmt::format("{} tokens: {}", short_count(view.facts.token_budget), cost_text(*tokens)));
 }
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
@@ -66,10 +63,8 @@ Json cost_json(const std::optional<EnergyCost>& cost) {
 
 }  // namespace
 
-std::string energy_section(const RunView& view) {
-  if (view.power == nullptr || view.timeline.makespan_s <= 0.0) return "";
+TextTable energy_table(const RunView& view) {
   const EnergyFigures figures = energy_figures(view);
-  const PowerPeaks peaks = power_peaks(view);
   TextTable table({"", "energy", "share"});
   for (std::size_t kind = 0; kind < kPowerKinds; ++kind) {
     const double part = figures.step.joules[kind];
@@ -77,22 +72,36 @@ std::string energy_section(const RunView& view) {
       table.row({std::string(to_string(static_cast<PowerKind>(kind))), joules(part),
                  percent(part / figures.step.total())});
   }
-  std::string text = fmt::format("Energy of a step: {} (idle: bubbles and waiting too)\n{}",
-                                 joules(figures.step.total()), table.text());
-  text +=
-      wrapped(fmt::format("  mean power: GPU {}, node {}, cluster {}", watts(figures.mean_gpu_w),
-                          watts(figures.mean_node_w), watts(figures.mean_cluster_w)),
-              4);
-  text += wrapped(fmt::format("  peak power: GPU {}, node {}, cluster {}", watts(peaks.gpu_w),
-                              watts(peaks.node_w), watts(peaks.cluster_w)),
-                  4);
-  text += wrapped(
-      fmt::format("  largest change of a rack of {} nodes: {} in 10 ms, {} in 100 ms, {} in 1 s",
+  return table;
+}
+
+std::vector<std::string> energy_lines(const RunView& view) {
+  const EnergyFigures figures = energy_figures(view);
+  const PowerPeaks peaks = power_peaks(view);
+  std::vector<std::string> lines{
+      fmt::format("mean power: GPU {}, node {}, cluster {}", watts(figures.mean_gpu_w),
+                  watts(figures.mean_node_w), watts(figures.mean_cluster_w)),
+      fmt::format("peak power: GPU {}, node {}, cluster {}", watts(peaks.gpu_w),
+                  watts(peaks.node_w), watts(peaks.cluster_w)),
+      fmt::format("largest change of a rack of {} nodes: {} in 10 ms, {} in 100 ms, {} in 1 s",
                   std::min(view.power->nodes_per_rack, view.cluster.facts().nodes),
                   watts(peaks.rack_change_w[0]), watts(peaks.rack_change_w[1]),
-                  watts(peaks.rack_change_w[2])),
-      4);
-  return text + costs_text(view, figures);
+                  watts(peaks.rack_change_w[2]))};
+  add_costs(view, figures, lines);
+  return lines;
+}
+
+bool has_energy(const RunView& view) {
+  return view.power != nullptr && view.timeline.makespan_s > 0.0;
+}
+
+std::string energy_section(const RunView& view) {
+  if (!has_energy(view)) return "";
+  std::string text =
+      fmt::format("Energy of a step: {} (idle: bubbles and waiting too)\n{}",
+                  joules(energy_figures(view).step.total()), energy_table(view).text());
+  for (const std::string& line : energy_lines(view)) text += wrapped("  " + line, 4);
+  return text;
 }
 
 Json energy_json(const RunView& view) {

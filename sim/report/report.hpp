@@ -55,8 +55,12 @@ struct ReportEntry {
 [[nodiscard]] std::string collectives_section(const RunView& view);
 [[nodiscard]] std::string placement_section(const RunView& view);
 [[nodiscard]] std::string costs_section(const RunView& view);
-// Energy by kind, power, its changes, and what they cost; empty without a block `power`.
+// Energy by kind, power, its changes, and what they cost; empty without a block `power`. The table
+// and the lines are its parts. REQUIRES for these two: has_energy(view).
 [[nodiscard]] std::string energy_section(const RunView& view);
+[[nodiscard]] bool has_energy(const RunView& view);
+[[nodiscard]] TextTable energy_table(const RunView& view);
+[[nodiscard]] std::vector<std::string> energy_lines(const RunView& view);
 // Returns the data files of the user, the assumptions, the defaults of the framework and the
 // approximations.
 [[nodiscard]] std::string notes_section(const RunView& view);

@@ -259,6 +259,10 @@ std::string gain_bars(std::span<const PageGain> rows) {
          html_paragraph(useless.empty() ? useless : "No effect: " + useless + ".");
 }
 
+std::string energy(const RunView& view) {
+  return has_energy(view) ? html_table(energy_table(view)) + html_list(energy_lines(view)) : "";
+}
+
 // ---- show me
 
 std::string timeline() {
@@ -344,6 +348,7 @@ std::vector<PagePart> parts(const PageRequest& request) {
   return {{"sensitivities", "What would make it shorter?", gain_bars(request.gains)},
           memory_part(view),
           {"figures", "How fast is it?", speed(view)},
+          {"energy", "What energy does it take?", energy(view)},
           {"limits",
            "What limits it?",
            "",

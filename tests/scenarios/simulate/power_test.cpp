@@ -2,12 +2,14 @@
 // the trace, and a lower cap that never shortens the step?
 #include "models/power/power.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
+#include "sim/render/page/page.hpp"
 #include "sim/render/traces/counter_groups.hpp"
 #include "sim/render/traces/trace_options.hpp"
 #include "sim/report/energy_figures.hpp"
@@ -52,6 +54,16 @@ TEST(PoweredRun, KindsTracesAndTracksSumToTheSameEnergy) {
     trace_j += points[i].value * 1e-9 * static_cast<double>(points[i + 1].at_ns - points[i].at_ns);
   EXPECT_NEAR(trace_j / total, 1.0, 1e-9);
   EXPECT_EQ(points.back().at_ns, trace_ns(result.timeline.makespan_s));
+}
+
+// Does the page have the energy where the scenario has a block `power`, and only there?
+TEST(PoweredRun, ThePageHasItsEnergy) {
+  const std::string title = "What energy does it take?";
+  const Result with = simulate(powered(kLlama, {}));
+  EXPECT_THAT(report_page({.view = with.view(), .gains = {}}), testing::HasSubstr(title));
+  const Result without = simulate(load_scenario(kLlama, {}));
+  EXPECT_THAT(report_page({.view = without.view(), .gains = {}}),
+              testing::Not(testing::HasSubstr(title)));
 }
 
 TEST(PoweredRun, FoldedAndUnfoldedRunsHaveTheSameEnergyAndPeaks) {
