@@ -21,9 +21,10 @@
 // least (s m - posted) proxy - latency. m is the messages per block. NCCL posts 8 buffers
 // (NCCL_STEPS; 4 with Simple, whose messages take two). With verbs, `proxy` is one turn of the
 // proxy, which passes on a message of each channel. Where a message meets its receiver first
-// (libfabric's rendezvous on Slingshot, sockets), it is max(1, c / NICs) rendezvous. A message of at
-// most rendezvous_bytes on the wire has to wait only if it is early for its receiver. A ring goes as
-// fast as the slowest of its N nodes, so the share of such messages is 1 - (1 - late_share)^N.
+// (libfabric's rendezvous on Slingshot, sockets), it is max(1, c / NICs) rendezvous. A message of
+// at most rendezvous_bytes on the wire has to wait only if it is early for its receiver. A ring
+// goes as fast as the slowest of its N nodes, so the share of such messages is 1 - (1 -
+// late_share)^N.
 //
 //    Tree    launch + 2(g-1) step + d (message + L) + 2(g-1) k/rate + d (fill k/network + meets)
 //            + max(2(S-k) / rate, (S-k) / network for N = 2 and 2(S-k) / network beyond)
@@ -41,8 +42,8 @@
 //
 // chunk = 128 KiB; it is 64, 32 or 16 KiB if there are fewer than 64, 8 or 2 rounds of the previous
 // size (NVIDIA/nccl src/enqueue.cc). H100 x 8: 16 channels, 8 heads: 1 GiB takes 64 rounds of 16
-// MiB. For NVLSTree it is 512 KiB, and 256, 128, 64 or 32 KiB if there are no more than 32, 16, 4 or
-// 1 rounds: k = 8 MiB for 64 MiB on H100, 21.6 us on eight NICs of 48.5 GB/s at every hop.
+// MiB. For NVLSTree it is 512 KiB, and 256, 128, 64 or 32 KiB if there are no more than 32, 16, 4
+// or 1 rounds: k = 8 MiB for 64 MiB on H100, 21.6 us on eight NICs of 48.5 GB/s at every hop.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -76,8 +76,8 @@ TEST(Dragonfly, NeighboursHaveOneHopAndGroupsThree) {
   EXPECT_DOUBLE_EQ(most, 3 * hop);
 }
 
-// Does the default shape carry the rails of nodes with several NICs? Of 16 nodes with four NICs, each
-// NIC reaches its rail of the next node through one router, without a cable between routers.
+// Does the default shape carry the rails of nodes with several NICs? Of 16 nodes with four NICs,
+// each NIC reaches its rail of the next node through one router, without a cable between routers.
 TEST(Dragonfly, RailsOfNeighboursStayOnOneRouter) {
   NodeSpec node = one_gpu_node();
   node.gpus = node.nics = 4;

@@ -63,8 +63,8 @@ std::vector<Ring> cycles_of_four() {
   return cycles;
 }
 
-// The cycles in which the members of one node are visited, as indices among them. Over several nodes
-// the NICs bound the rate, and cycles that share no wire are enough.
+// The cycles in which the members of one node are visited, as indices among them. Over several
+// nodes the NICs bound the rate, and cycles that share no wire are enough.
 std::vector<Ring> local_cycles(const PlacedGroup& placed, const Placement& placement) {
   const auto mesh = [&](const GroupRanks& group_ranks) {
     return is_full_mesh(placed, group_ranks);

@@ -113,6 +113,7 @@ TEST(MachineTime, MessagesThatMeetTheirReceiverDelayTheProxy) {
   Machine meets = machine();
   meets.network.rendezvous_us = 20.0;
   meets.network.rendezvous_bytes = 2048.0;
+  meets.messages.ll_rate = 100.0;
   const auto time = [&](double bytes) {
     return machine_time(meets, h100(4), choice, bytes).time_us(bytes);
   };
@@ -120,8 +121,8 @@ TEST(MachineTime, MessagesThatMeetTheirReceiverDelayTheProxy) {
   // 1024 bytes of data are 2048 on the wire: no more than the threshold. Of four nodes, one is late
   // with a probability of 1 - 0.9^4.
   EXPECT_RELATIVE(time(32.0 * 2048.0), 5.0 + (31.0 - 8.0) * (1.0 - std::pow(0.9, 4)) * 20.0);
-  // A chunk of Simple has two slices of 32 KiB or more, and four of them are posted. Of 16 channels,
-  // two are on a NIC.
+  // A chunk of Simple has two slices of 32 KiB or more, and four of them are posted. Of 16
+  // channels, two are on a NIC.
   const Choice simple = chosen(CollectiveOp::AllGather, {Algorithm::Ring, Protocol::Simple}, 16);
   const double bytes = 32.0 * 16.0 * 65536.0;
   EXPECT_RELATIVE(machine_time(meets, h100(4), simple, bytes).time_us(bytes),
