@@ -3,6 +3,10 @@
 // + 1 groups; the fabric is balanced where a = 2p = 2h. Routers of 15 ports: p = 4, a = 8, h = 4,
 // 33 groups, 1056 NICs.
 //
+// The NICs of a node are on consecutive routers, one on each, as in the cabinets that are built: a
+// router then joins NICs of one rail, and the rails of p nodes need no cable between routers. (If
+// the routers of a group are no multiple of a node's NICs, consecutive NICs share a router.)
+//
 // Routes are minimal: within the group to the router with the global cable, over it, and within the
 // other group to the target (never through a third group). A group's global cables are divided
 // evenly among the other groups, so that consecutive groups are on consecutive routers.
@@ -61,6 +65,13 @@ Shape shape_of(const Dragonfly& fabric, const ClusterSpec& spec) {
   return shape;
 }
 
+// The router of NIC `nic`, if each node has `rails` NICs and they are numbered node by node.
+std::size_t router_of(std::size_t nic, const Shape& shape, std::size_t rails) {
+  if (rails == 0 || shape.routers % rails != 0) return nic / shape.nics;
+  const std::size_t node = nic / rails;
+  return node / shape.nics * rails + nic % rails;
+}
+
 void join_groups(const Dragonfly& fabric, const ClusterSpec& spec, const Shape& shape,
                  const std::vector<DeviceId>& routers, Draft& draft) {
   if (shape.groups < 2) return;
@@ -92,7 +103,7 @@ void draw_fabric(const Dragonfly& fabric, const ClusterSpec& spec, Draft& draft)
   const auto routers =
       add_switches(draft, DeviceKind::LeafSwitch, "router", shape.groups * shape.routers);
   for (std::size_t i = 0; i < draft.nics.size(); ++i) {
-    draft.cable(draft.nics[i], routers[i / shape.nics], nic_wire(spec));
+    draft.cable(draft.nics[i], routers[router_of(i, shape, spec.node.nics)], nic_wire(spec));
   }
   const Wire local = switch_wire(spec, fabric.hop_latency, LinkKind::Local, 1);
   for (std::size_t a = 0; a < routers.size(); ++a) {

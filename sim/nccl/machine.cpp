@@ -36,14 +36,17 @@ constexpr std::array<Parameter<ProtocolModel>, 12> kProtocolModel{{
     {"exchange_share", &ProtocolModel::exchange_share},
 }};
 
-constexpr std::array<Parameter<MessageModel>, 7> kMessages{{
+constexpr std::array<Parameter<MessageModel>, 10> kMessages{{
     {"ll_us", &MessageModel::ll_us},
     {"ll128_us", &MessageModel::ll128_us},
     {"simple_us", &MessageModel::simple_us},
     {"exchange_us", &MessageModel::exchange_us},
-    {"pipeline", &MessageModel::pipeline},
+    {"ll_rate", &MessageModel::ll_rate},
+    {"turn_us", &MessageModel::turn_us},
+    {"late_share", &MessageModel::late_share},
+    {"tree_fill", &MessageModel::tree_fill},
     {"nvls_tree_share", &MessageModel::nvls_tree_share},
-    {"nvls_pipeline", &MessageModel::nvls_pipeline},
+    {"host_bridge_share", &MessageModel::host_bridge_share},
 }};
 
 template <class Model>

@@ -63,11 +63,14 @@ struct MessageModel {
   double ll_us = 0.0;
   double ll128_us = 0.0;
   double simple_us = 0.0;
-  double exchange_us = 0.0;      // for each remote peer of all_to_all
-  double pipeline = 0.0;         // factor of the square root, the cost of a tree's chunks
-  double nvls_tree_share = 0.0;  // fraction of the overlapped time that NVLSTree does not hide
-  double nvls_pipeline = 0.0;    // like `pipeline`, for the part that NVLSTree overlaps
-  double exchange_share = 1.0;   // fraction of the NICs' rate in all_to_all, from InfiniBand
+  double exchange_us = 0.0;        // for each remote peer of all_to_all
+  double ll_rate = 1e3;            // user bytes that LL moves through a NIC, GB/s
+  double turn_us = 0.0;            // turn of the proxy, which posts a message of each channel
+  double late_share = 0.0;         // of a node's small messages, that are early for their receiver
+  double tree_fill = 1.0;          // fraction of a chunk's time that delays each hop of a tree
+  double nvls_tree_share = 0.0;    // fraction by which NVLSTree slows NVLS on the node
+  double host_bridge_share = 1.0;  // of PCIe's rate, from a port of the CPU to another port
+  double exchange_share = 1.0;     // fraction of the NICs' rate in all_to_all, from InfiniBand
 };
 
 // The network between the nodes of a group.
@@ -77,9 +80,9 @@ struct Network {
   std::uint32_t nics = 0;
   // Fraction of the rate in all_to_all; if empty, that of MessageModel.
   std::optional<double> exchange_share = {};
-  // A message of more than rendezvous_bytes that finds no posted buffer blocks its channel for
-  // rendezvous_us.
-  double rendezvous_us = 0.0;
+  // The proxy of a NIC takes this time for each message of more than rendezvous_bytes; if empty,
+  // that of MessageModel.
+  std::optional<double> rendezvous_us = {};
   double rendezvous_bytes = 0.0;
   // A message of all_to_all of at most inject_bytes takes inject_us longer, because the CPU reads
   // it from the GPU's memory.

@@ -17,26 +17,33 @@
 // times as much. The bus rate b is the one that NCCL assumes. It is larger where NVLink carries
 // more than NCCL assumes, but at most what NVLink carries.
 //
-// Rendezvous: on some networks a message needs a posted buffer (libfabric's rendezvous on
-// Slingshot, sockets), and a message without one blocks its channel. NCCL posts 8 buffers
-// (NCCL_STEPS; 4 with Simple, whose messages take two). With m messages per block the transfer then
-// takes at least (s m - posted) c rendezvous.
+// Messages of a ring: the proxy of a NIC needs a time for each message, so the transfer takes at
+// least (s m - posted) proxy - latency. m is the messages per block. NCCL posts 8 buffers
+// (NCCL_STEPS; 4 with Simple, whose messages take two). With verbs, `proxy` is one turn of the
+// proxy, which passes on a message of each channel. Where a message meets its receiver first
+// (libfabric's rendezvous on Slingshot, sockets), it is max(1, c / NICs) rendezvous. A message of
+// at most rendezvous_bytes on the wire has to wait only if it is early for its receiver. A ring
+// goes as fast as the slowest of its N nodes, so the share of such messages is 1 - (1 -
+// late_share)^N.
 //
-//    Tree    launch + 2(g-1) step + 2 log2(N) (message + L) + t + pipeline * sqrt(t * 2 log2(N)
-//            (message + L)),   t = max(2S / rate, S / network for N = 2 and 2S / network beyond)
+//    Tree    launch + 2(g-1) step + d (message + L) + 2(g-1) k/rate + d (fill k/network + meets)
+//            + max(2(S-k) / rate, (S-k) / network for N = 2 and 2(S-k) / network beyond)
 //
-// The square root is the cost of pipelining chunks of the best size. The Simple rate of a tree is
-// ring_share times the smaller of the rate of its channels and that of NVLink.
+// d = 2 ceil(log2 N) is the number of hops up and down NCCL's binary tree. k is a chunk of every
+// channel: a chunk arrives as a whole before a node passes it on, and the channels share the NICs.
+// So the first chunks delay every hop, which grows with the number of nodes. The others follow at
+// the full rate. `meets` is the rendezvous of a message with LL or LL128. The Simple rate of a tree
+// is ring_share times the smaller of the rate of its channels and that of NVLink.
 //
 //    NVLS    launch + nvls + rounds * nvls_round_steps * simple_step + S / (nvls_share B),
 //            rounds = S / (c * 8 * chunk)
-//    NVLSTree  NVLS + 2 log2(N) (simple + L), and with m and h the greater and the lesser of the
-//            time above and of S (N = 2) or 2S / network: m + share h + nvls_pipeline sqrt(h * 2
-//            log2(N) (simple + L)) for the transfer
+//    NVLSTree  launch + nvls + d (simple + L) + d fill k/network + the longer of (1 + share) times
+//            the rest of NVLS and of (S-k) (N = 2) or 2(S-k) / network
 //
 // chunk = 128 KiB; it is 64, 32 or 16 KiB if there are fewer than 64, 8 or 2 rounds of the previous
 // size (NVIDIA/nccl src/enqueue.cc). H100 x 8: 16 channels, 8 heads: 1 GiB takes 64 rounds of 16
-// MiB.
+// MiB. For NVLSTree it is 512 KiB, and 256, 128, 64 or 32 KiB if there are no more than 32, 16, 4
+// or 1 rounds: k = 8 MiB for 64 MiB on H100, 21.6 us on eight NICs of 48.5 GB/s at every hop.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -60,6 +67,7 @@ constexpr int kExchangeLlInAll = 2029;  // since 2.29 the threshold is for all c
 constexpr double kSteps = 8.0;
 constexpr double kSliceLeast = 32.0 * kKibi;
 constexpr double kSimpleChunk = 2048.0 * kKibi;
+constexpr double kTreeChunk = 512.0 * kKibi;
 constexpr double kLlChunk = 32.0 * kKibi;
 constexpr double kLl128Chunk = 512.0 * kKibi;
 
@@ -87,11 +95,36 @@ double link_rate(const Machine& machine, const Communicator& communicator) {
   return machine.gpu.link_rate * link_share(machine.gpu, communicator);
 }
 
+double nics_of(const Machine& machine) {
+  return std::max(1.0, static_cast<double>(machine.network.nics));
+}
+
+// The rate of the NICs. On a board with a full mesh, GPUs and NICs are on ports of the CPU, and
+// PCIe carries less from port to port than from a port to memory. Grace has NVLink to its GPU.
+double nic_rate(const Machine& machine, const Communicator& communicator) {
+  const NodeView& node = communicator.node;
+  const bool through_cpu =
+      node.scale_up == NodeView::ScaleUp::FullMesh && node.cpu != CpuVendor::Arm;
+  if (!through_cpu) return machine.network.rate;
+  return std::min(machine.network.rate,
+                  nics_of(machine) * machine.messages.host_bridge_share * node.pcie);
+}
+
 // The rate of the NICs that `channels` channels reach.
 double network_rate(const Machine& machine, const Communicator& communicator, double channels) {
   if (communicator.nodes == 1) return std::numeric_limits<double>::infinity();
-  const double nics = std::max(1.0, static_cast<double>(machine.network.nics));
-  return machine.network.rate * std::min(1.0, channels / nics);
+  return nic_rate(machine, communicator) * std::min(1.0, channels / nics_of(machine));
+}
+
+// The rate at which these NICs carry the user's bytes. The buffers of LL are in the host's memory;
+// networks whose messages meet their receiver copy them.
+double user_rate(const Machine& machine, const Communicator& communicator, double channels,
+                 Protocol protocol) {
+  const double rate = network_rate(machine, communicator, channels);
+  if (protocol != Protocol::LL || !machine.network.rendezvous_us)
+    return rate * wire_efficiency(protocol);
+  const double copies = machine.messages.ll_rate * std::min(channels, nics_of(machine));
+  return std::min(rate * wire_efficiency(protocol), copies);
 }
 
 double step_us(const Machine& machine, Protocol protocol) {
@@ -125,15 +158,21 @@ double hop_rate(const Machine& machine, const Communicator& communicator, const 
   const bool simple = choice.method.protocol == Protocol::Simple;
   const double bus = simple ? bus_rate(communicator, choice.op, choice.method) : 0.0;
   return std::min(inside_rate(machine, communicator, choice, bus),
-                  network_rate(machine, communicator, choice.launch.channels) *
-                      wire_efficiency(choice.method.protocol));
+                  user_rate(machine, communicator, choice.launch.channels, choice.method.protocol));
+}
+
+// The time in which the proxy of a NIC passes on one message of each of its channels. With verbs it
+// posts them in one turn. On other networks, each message meets its receiver before the next one.
+double proxy_us(const Machine& machine, double channels) {
+  const Network& network = machine.network;
+  if (!network.rendezvous_us) return machine.messages.turn_us;
+  return std::max(1.0, channels / nics_of(machine)) * *network.rendezvous_us;
 }
 
 // The least time of a ring's messages between nodes. `bytes` is the data of one hop on all channels
 // together.
-double rendezvous_us(const Machine& machine, const Choice& choice, double hops, double bytes) {
-  const Network& network = machine.network;
-  if (network.rendezvous_us <= 0.0) return 0.0;
+double ring_messages_us(const Machine& machine, const Communicator& communicator,
+                        const Choice& choice, double hops, double bytes) {
   const double channels = choice.launch.channels;
   const double block = bytes / channels;
   const bool simple = choice.method.protocol == Protocol::Simple;
@@ -143,9 +182,12 @@ double rendezvous_us(const Machine& machine, const Choice& choice, double hops, 
   double messages = std::max(1.0, block / chunk);
   if (simple) messages *= std::clamp(std::floor(block / kSliceLeast), 1.0, 2.0);
   const double wire = block / messages / wire_efficiency(choice.method.protocol);
-  if (wire <= network.rendezvous_bytes) return 0.0;
   const double posted = simple ? kSteps / 2.0 : kSteps;
-  return std::max(0.0, hops * messages - posted) * channels * network.rendezvous_us;
+  const double late =
+      wire > machine.network.rendezvous_bytes
+          ? 1.0
+          : 1.0 - std::pow(1.0 - std::min(1.0, machine.messages.late_share), communicator.nodes);
+  return std::max(0.0, hops * messages - posted) * late * proxy_us(machine, channels);
 }
 
 struct Parts {
@@ -172,45 +214,88 @@ Parts ring_time(const Machine& machine, const Communicator& communicator, const 
   if (protocol == Protocol::Simple && !rooted)
     parts.transfer_us +=
         us(bytes / ranks, machine.protocols.own_share * link_rate(machine, communicator));
-  if (!rooted)
+  if (!rooted && communicator.nodes > 1)
     parts.transfer_us =
-        std::max(parts.transfer_us, rendezvous_us(machine, choice, hops, bytes / ranks));
+        std::max(parts.transfer_us,
+                 machine.gpu.launch_us - parts.latency_us +
+                     ring_messages_us(machine, communicator, choice, hops, bytes / ranks));
   return parts;
 }
 
+// The depth of NCCL's binary tree over the nodes (ncclGetBtree in src/graph/trees.cc).
 double levels_of(const Communicator& communicator) {
-  return static_cast<double>(std::bit_width(communicator.nodes)) - 1.0;
+  return static_cast<double>(std::bit_width(communicator.nodes - 1));
 }
 
 // The time in which the NICs of a node carry its traffic in a tree over the nodes.
 double tree_network_us(const Machine& machine, const Communicator& communicator, double channels,
                        Protocol protocol, double bytes) {
   if (communicator.nodes == 1) return 0.0;
-  const double rate = network_rate(machine, communicator, channels) * wire_efficiency(protocol);
+  const double rate = user_rate(machine, communicator, channels, protocol);
   return us(communicator.nodes == 2 ? bytes : 2.0 * bytes, rate);
+}
+
+// The bytes of a chunk of one channel of a tree (src/enqueue.cc). With LL128, chunks get smaller
+// until the pipeline is full.
+double tree_chunk(const Communicator& communicator, Protocol protocol, double bytes) {
+  if (protocol != Protocol::LL128) return protocol == Protocol::LL ? kLlChunk : kTreeChunk;
+  const double local = std::floor(communicator.ranks_per_node());
+  const double depth = (1.0 + levels_of(communicator) + 0.1 * local) / local;
+  double chunk = kLl128Chunk;
+  while (chunk > 128.0 * kKibi && bytes < 64.0 * depth * chunk) chunk /= 2.0;
+  while (chunk > 32.0 * kKibi && bytes < 16.0 * depth * chunk) chunk /= 2.0;
+  return chunk;
+}
+
+// A chunk arrives as a whole before the next node passes it on, and all channels share the NICs. So
+// `first` bytes, a chunk of each channel, delay every hop of a tree by the time that they take on
+// the wire. A message of more than rendezvous_bytes meets its receiver first.
+double tree_hop_us(const Machine& machine, const Communicator& communicator, const Choice& choice,
+                   double first) {
+  const Network& network = machine.network;
+  const Protocol protocol = choice.method.protocol;
+  const double channels = choice.launch.channels;
+  const double message = first / channels / wire_efficiency(protocol);
+  const bool meets = protocol != Protocol::Simple && message > network.rendezvous_bytes;
+  return machine.messages.tree_fill *
+             us(first, user_rate(machine, communicator, channels, protocol)) +
+         (meets ? network.rendezvous_us.value_or(0.0) : 0.0);
 }
 
 Parts tree_time(const Machine& machine, const Communicator& communicator, const Choice& choice,
                 double bytes) {
   const Protocol protocol = choice.method.protocol;
   const double local = std::floor(communicator.ranks_per_node());
-  const double across = 2.0 * levels_of(communicator) * message_us(machine, protocol);
-  const ChannelGraph& graph = communicator.graphs.tree;
-  const double bus = choice.launch.channels * graph.intra;
-  const double inside_us =
-      local < 2.0 ? 0.0 : us(2.0 * bytes, inside_rate(machine, communicator, choice, bus));
+  const double channels = choice.launch.channels;
+  const double hops = 2.0 * levels_of(communicator);
+  const double bus = channels * communicator.graphs.tree.intra;
+  const double rate = inside_rate(machine, communicator, choice, bus);
+  const double first =
+      channels * std::min(tree_chunk(communicator, protocol, bytes / channels), bytes / channels);
+  const double inside_us = local < 2.0 ? 0.0 : us(2.0 * (bytes - first), rate);
   const double network_us =
-      tree_network_us(machine, communicator, choice.launch.channels, protocol, bytes);
-  const double transfer = std::max(inside_us, network_us);
-  return {.latency_us =
-              machine.gpu.launch_us + 2.0 * (local - 1.0) * step_us(machine, protocol) + across,
-          .transfer_us = transfer + machine.messages.pipeline * std::sqrt(transfer * across)};
+      tree_network_us(machine, communicator, channels, protocol, bytes - first);
+  const double fill =
+      2.0 * (local - 1.0) * us(first, rate) +
+      (communicator.nodes == 1 ? 0.0 : hops * tree_hop_us(machine, communicator, choice, first));
+  return {.latency_us = machine.gpu.launch_us + 2.0 * (local - 1.0) * step_us(machine, protocol) +
+                        hops * message_us(machine, protocol),
+          .transfer_us = fill + std::max(inside_us, network_us)};
 }
 
 double nvls_chunk(double bytes, double pieces) {
   double chunk = 128.0 * kKibi;
   for (const auto& [rounds, smaller] : {std::pair{64.0, 64.0}, {8.0, 32.0}, {2.0, 16.0}})
     if (bytes < rounds * pieces * chunk) chunk = std::min(chunk, smaller * kKibi);
+  return chunk;
+}
+
+// The chunk of NVLSTree: the largest of which there are enough rounds.
+double nvls_tree_chunk(double bytes, double pieces) {
+  double chunk = 512.0 * kKibi;
+  for (const auto& [rounds, smaller] :
+       {std::pair{32.0, 256.0}, {16.0, 128.0}, {4.0, 64.0}, {1.0, 32.0}})
+    if (bytes <= rounds * pieces * chunk) chunk = std::min(chunk, smaller * kKibi);
   return chunk;
 }
 
@@ -225,15 +310,14 @@ Parts nvls_time(const Machine& machine, const Communicator& communicator, const 
   Parts parts{.latency_us = machine.gpu.launch_us + protocols.nvls_us,
               .transfer_us = rounds * round_us + us(bytes, rate)};
   if (communicator.nodes == 1) return parts;
-  const double across =
-      2.0 * std::max(1.0, levels_of(communicator)) * message_us(machine, Protocol::Simple);
-  const double network_us =
-      tree_network_us(machine, communicator, choice.launch.channels, Protocol::Simple, bytes);
-  parts.latency_us += across;
-  const double hidden = std::min(parts.transfer_us, network_us);
-  parts.transfer_us = std::max(parts.transfer_us, network_us) +
-                      machine.messages.nvls_tree_share * hidden +
-                      machine.messages.nvls_pipeline * std::sqrt(hidden * across);
+  const double hops = 2.0 * std::max(1.0, levels_of(communicator));
+  const double first = std::min(bytes, pieces * nvls_tree_chunk(bytes, pieces));
+  const double network_us = tree_network_us(machine, communicator, choice.launch.channels,
+                                            Protocol::Simple, bytes - first);
+  parts.latency_us += hops * message_us(machine, Protocol::Simple);
+  parts.transfer_us =
+      std::max((1.0 + machine.messages.nvls_tree_share) * parts.transfer_us, network_us) +
+      hops * tree_hop_us(machine, communicator, choice, first);
   return parts;
 }
 

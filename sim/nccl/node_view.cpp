@@ -417,8 +417,7 @@ NodePath NodeLinks::path_from_nic(std::uint32_t nic, std::uint32_t gpu) const {
   return back;
 }
 
-// The nearest GPU by the type of path.
-std::uint32_t NodeLinks::nearest_gpu(std::uint32_t nic) const {
+std::vector<std::uint32_t> NodeLinks::nearest_gpus(std::uint32_t nic) const {
   std::vector<std::uint32_t> nearest;
   PathType best = PathType::None;
   for (std::uint32_t gpu = 0; gpu < node_.gpus.size(); ++gpu) {
@@ -427,10 +426,16 @@ std::uint32_t NodeLinks::nearest_gpu(std::uint32_t nic) const {
     best = std::min(best, type);
     if (type == best) nearest.push_back(gpu);
   }
-  // Several NICs on one PCIe switch are assigned to its GPUs in rotation.
+  return nearest;
+}
+
+// The nearest GPU by the type of path. NICs that are equally near to several GPUs (on one PCIe
+// switch, or on ports of one CPU) are assigned to them in rotation.
+std::uint32_t NodeLinks::nearest_gpu(std::uint32_t nic) const {
+  const std::vector<std::uint32_t> nearest = nearest_gpus(nic);
   std::uint32_t turn = 0;
   for (std::uint32_t other = 0; other < nic; ++other)
-    if (node_.nics[other].pcie_switch == node_.nics[nic].pcie_switch) ++turn;
+    if (nearest_gpus(other) == nearest) ++turn;
   return nearest[turn % nearest.size()];
 }
 

@@ -154,6 +154,7 @@ class NodeLinks {
   [[nodiscard]] NodePath between_gpus(std::uint32_t from, std::uint32_t to) const;
   [[nodiscard]] NodePath path_to_nic(std::uint32_t gpu, std::uint32_t nic) const;
   [[nodiscard]] NodePath path_from_nic(std::uint32_t nic, std::uint32_t gpu) const;
+  [[nodiscard]] std::vector<std::uint32_t> nearest_gpus(std::uint32_t nic) const;
   [[nodiscard]] std::uint32_t nearest_gpu(std::uint32_t nic) const;
   [[nodiscard]] NodePath path(PathType type, std::vector<std::uint32_t> wires) const;
   [[nodiscard]] NodePath over_pcie(std::uint32_t gpu, std::uint32_t nic) const;

@@ -76,5 +76,23 @@ TEST(Dragonfly, NeighboursHaveOneHopAndGroupsThree) {
   EXPECT_DOUBLE_EQ(most, 3 * hop);
 }
 
+// Does the default shape carry the rails of nodes with several NICs? Of 16 nodes with four NICs,
+// each NIC reaches its rail of the next node through one router, without a cable between routers.
+TEST(Dragonfly, RailsOfNeighboursStayOnOneRouter) {
+  NodeSpec node = one_gpu_node();
+  node.gpus = node.nics = 4;
+  const Cluster cluster =
+      build_cluster({.node = node, .nodes = 16, .fabric = {.kind = Dragonfly{}}});
+  std::size_t hops = 0;
+  for (std::uint32_t gpu = 0; gpu < 64; ++gpu) {
+    for (const RouteHop& hop : cluster.router().route(gpu, (gpu + 4) % 64)) {
+      EXPECT_NE(cluster.link(hop.link).kind, LinkKind::Local) << gpu;
+      ++hops;
+    }
+  }
+  EXPECT_GE(hops, 2U * 64U);
+  EXPECT_EQ(count_fabric(cluster).leaves, 32U) << "one group";
+}
+
 }  // namespace
 }  // namespace trainyard

@@ -55,14 +55,25 @@ Ring zigzag(std::uint32_t modulus, std::uint32_t turn) {
   return path;
 }
 
-// The cycles in which the members of one node are visited, as indices among them.
+// All cycles over four members, in both directions. Each of the twelve wires of their mesh carries
+// two of the six cycles, so that none stays unused.
+std::vector<Ring> cycles_of_four() {
+  std::vector<Ring> cycles{{0, 1, 2, 3}, {0, 2, 1, 3}, {0, 1, 3, 2}};
+  for (std::size_t i = 0; i < 3; ++i) cycles.emplace_back(cycles[i].rbegin(), cycles[i].rend());
+  return cycles;
+}
+
+// The cycles in which the members of one node are visited, as indices among them. Over several
+// nodes the NICs bound the rate, and cycles that share no wire are enough.
 std::vector<Ring> local_cycles(const PlacedGroup& placed, const Placement& placement) {
   const auto mesh = [&](const GroupRanks& group_ranks) {
     return is_full_mesh(placed, group_ranks);
   };
   const auto count = static_cast<std::uint32_t>(placement.nodes.front().size());
-  if (placement.even() && std::all_of(placement.nodes.begin(), placement.nodes.end(), mesh))
-    return disjoint_cycles(count);
+  if (placement.even() && std::all_of(placement.nodes.begin(), placement.nodes.end(), mesh)) {
+    const bool alone = placement.nodes.size() == 1;
+    return alone && count == 4 ? cycles_of_four() : disjoint_cycles(count);
+  }
   Ring natural(placement.largest());
   std::iota(natural.begin(), natural.end(), 0U);
   return {natural};

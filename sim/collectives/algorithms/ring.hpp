@@ -18,7 +18,8 @@ using Ring = std::vector<std::uint32_t>;
 // The rings of a group; each carries an equal share of the bytes.
 // - One rank per node, or one node with a switch: one ring.
 // - A full mesh within the node: n-2 rings (n even) or n-1 (n odd) that share no link (Walecki's
-//   construction; for even n one link of each GPU stays unused).
+//   construction; for even n one link of each GPU stays unused). Four ranks on one node have six
+//   rings, two on each link, as NCCL has.
 // - g ranks on each of several nodes: g rings (rails_of). Ring c enters each node at member c,
 //   visits all members and leaves on the rail of member c of the next node: each NIC carries 1/g of
 //   the bytes.

@@ -28,8 +28,10 @@ Constants shipped_constants() {
     constants.fabrics[name] = {.latency_us = fabric.at("latency_us").get<double>(),
                                .efficiency = fabric.at("efficiency").get<double>(),
                                .exchange_share = fabric.at("exchange_share").get<double>(),
-                               .rendezvous_us = fabric.value("rendezvous_us", 0.0),
+                               .rendezvous_us = {},
                                .inject_us = fabric.value("inject_us", 0.0)};
+    if (fabric.contains("rendezvous_us"))
+      constants.fabrics[name].rendezvous_us = fabric.at("rendezvous_us").get<double>();
   }
   return constants;
 }
@@ -140,19 +142,22 @@ constexpr ProtocolModel kFirstProtocols{.ll128_step_us = 1.6,
                                         .exchange_ll_share = 0.3,
                                         .exchange_share = 0.8};
 constexpr MessageModel kFirstMessages{.ll_us = 3.5,
-                                      .ll128_us = 5.0,
+                                      .ll128_us = 10.0,
                                       .simple_us = 10.0,
                                       .exchange_us = 1.0,
-                                      .pipeline = 2.0,
+                                      .ll_rate = 4.0,
+                                      .turn_us = 5.0,
+                                      .late_share = 0.05,
+                                      .tree_fill = 1.0,
                                       .nvls_tree_share = 0.1,
-                                      .nvls_pipeline = 0.7};
+                                      .host_bridge_share = 0.75};
 // Latency and rate of these adapters are known (1.0 to 1.3 us over one switch, 48.5 of 50 GB/s);
 // those of the other fabrics are fitted.
 constexpr const char* kReference = "infiniband";
 constexpr Fabric kReferenceFabric{.latency_us = 1.15, .efficiency = 0.97, .exchange_share = 0.9};
 constexpr Fabric kFirstFabric{.latency_us = 5.0, .efficiency = 0.85, .exchange_share = 0.9};
 constexpr double kEfficiencyMost = 0.97;
-constexpr double kFirstRendezvousUs = 4.0;
+constexpr double kFirstRendezvousUs = 8.0;
 constexpr double kFirstInjectUs = 12.0;
 
 // Pointers to the constants that a fit changes; their values are positive.
@@ -177,7 +182,7 @@ void fit(Constants& constants, const Handles& handles, const Selection& rows) {
     std::vector<double> made;
     made.reserve(rows.size());
     for (const Sample* row : rows)
-      made.push_back(std::log(predict_us(constants, *row) / row->time_us));
+      made.push_back(std::sqrt(row->weight) * std::log(predict_us(constants, *row) / row->time_us));
     return made;
   };
   assign(handles, fit_positive(values_of(handles), residuals, {}));
@@ -209,6 +214,7 @@ void fit_nodes(Constants& constants, const Selection& rows) {
 // thresholds.
 void fit_networks(Constants& constants, const Selection& rows) {
   constants.messages = kFirstMessages;
+  constants.fabrics[kReference] = kReferenceFabric;
   Selection own;
   for (const Sample* row : rows) {
     if (row->one_node() || !constants.machines.contains(row->generation())) continue;
@@ -222,7 +228,7 @@ void fit_networks(Constants& constants, const Selection& rows) {
   add_handles(handles, constants.messages, message_parameters());
   for (auto& [name, fabric] : constants.fabrics) {
     handles.push_back(&fabric.exchange_share);
-    if (fabric.rendezvous_us > 0.0) handles.push_back(&fabric.rendezvous_us);
+    if (fabric.rendezvous_us) handles.push_back(&*fabric.rendezvous_us);
     if (fabric.inject_us > 0.0) handles.push_back(&fabric.inject_us);
     if (name == kReference) continue;
     handles.push_back(&fabric.latency_us);
@@ -241,11 +247,17 @@ std::string kind_of(const Sample& sample, Split split) {
   const bool large = sample.one_node() && sample.communicator->ranks > 8;
   return fmt::format("{} {} {}", static_cast<int>(sample.generation()),
                      exchange ? to_string(sample.op) : to_text(sample.choice).substr(0, 6),
-                     split == Split::Ranks && large ? "large" : sample.fabric);
+                     split == Split::Ranks && large ? "large"
+                     : split == Split::Verbs        ? ""
+                                                    : sample.fabric);
 }
+
+constexpr std::uint32_t kManyNodes = 64;
 
 // Split::Ranks leaves out only numbers of ranks up to 8; rows with more are always in the fit.
 bool may_leave(const Sample& sample, Split split) {
+  if (split == Split::ManyNodes) return sample.communicator->nodes > kManyNodes;
+  if (split == Split::Verbs) return sample.fabric == kReference;
   return split != Split::Ranks || sample.communicator->ranks <= 8;
 }
 
@@ -253,8 +265,25 @@ std::string part_of(const Sample& sample, std::size_t index, Split split) {
   if (split == Split::Thirds) return std::to_string(index % 3);
   if (split == Split::Ranks)
     return fmt::format("{} {}", static_cast<int>(sample.generation()), sample.communicator->ranks);
-  if (!sample.one_node()) return sample.source;
+  if (split == Split::ManyNodes)
+    return sample.communicator->nodes > kManyNodes ? "many nodes" : "other nodes";
+  if (split == Split::Verbs) return sample.fabric;
+  if (!sample.one_node()) return split == Split::Site ? sample.site : sample.source;
   return fmt::format("{} {}", sample.source, sample.communicator->constants.version);
+}
+
+std::string nodes_name(const Sample& sample) {
+  const std::uint32_t nodes = sample.communicator->nodes;
+  return fmt::format("{}, {} nodes", sample.fabric,
+                     nodes <= 8            ? "2 to 8"
+                     : nodes <= kManyNodes ? "9 to 64"
+                                           : "more");
+}
+
+// The line of the error table for a row that is left out.
+std::string line_of(const Sample& sample, const std::string& part, Split split) {
+  if (split == Split::Source) return part;
+  return split > Split::Source ? nodes_name(sample) : machine_name(sample);
 }
 
 void judge(const Constants& constants, const Sample& row, ErrorTable& table,
@@ -311,7 +340,7 @@ ErrorTable cross_validate(const Selection& rows, Split split, const Selection* j
     const Constants constants = fit_constants(kept);
     for (const Sample* row : left_out)
       if (kinds.contains(kind_of(*row, split)) && can_predict(constants, *row) && is_judged(row))
-        judge(constants, *row, table, split == Split::Source ? part : machine_name(*row));
+        judge(constants, *row, table, line_of(*row, part, split));
   }
   return table;
 }
@@ -320,6 +349,13 @@ ErrorTable errors_of(const Constants& constants, const Selection& rows) {
   ErrorTable table;
   for (const Sample* row : rows)
     if (can_predict(constants, *row)) judge(constants, *row, table, machine_name(*row));
+  return table;
+}
+
+ErrorTable errors_by_nodes(const Constants& constants, const Selection& rows) {
+  ErrorTable table;
+  for (const Sample* row : rows)
+    if (can_predict(constants, *row)) judge(constants, *row, table, nodes_name(*row));
   return table;
 }
 
@@ -333,7 +369,10 @@ ErrorTable unfitted_errors(const Selection& rows) {
 }
 
 std::string machine_name(const Sample& sample) {
-  if (!sample.one_node()) return sample.source;
+  const bool alone = sample.site == sample.source;
+  if (!sample.one_node())
+    return alone ? sample.source
+                 : fmt::format("{}, {} nodes", sample.site, sample.communicator->nodes);
   constexpr std::array kNames{"V100", "A100", "H100", "B200"};
   constexpr std::uint32_t kServer = 8;  // more GPUs behind one switch are a rack
   const char* rack = sample.communicator->ranks > kServer ? ", rack" : "";

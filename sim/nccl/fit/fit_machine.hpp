@@ -28,7 +28,7 @@ struct Fabric {
   double latency_us = 1.15;
   double efficiency = 1.0;      // fraction of the NICs' nominal rate in rings, trees and NVLSTree
   double exchange_share = 1.0;  // fraction of that rate in all_to_all
-  double rendezvous_us = 0.0;   // see Network; zero for a fabric without a rendezvous protocol
+  std::optional<double> rendezvous_us = {};  // see Network
   double inject_us = 0.0;
 };
 
@@ -107,9 +107,11 @@ enum class Rows { OneNode, SeveralNodes, Unfitted };
 [[nodiscard]] Constants fit_constants(const Selection& rows);
 
 // The parts that cross-validation leaves out one after the other: every third row; all rows with
-// one number of ranks; or all rows of one log, or of one table and one release of NCCL. In the last
-// case the error table has one line per part, with its name.
-enum class Split { Thirds, Ranks, Source };
+// one number of ranks; all rows of one log, or of one table and one release of NCCL; all rows of
+// one cluster; all rows on more than 64 nodes (only these); or all rows between nodes over
+// InfiniBand (only these), whose latency and rate are known. The error table has one line
+// per part, with its name, for Source, and one line per fabric and number of nodes from Site on.
+enum class Split { Thirds, Ranks, Source, Site, ManyNodes, Verbs };
 // Errors of the rows that are left out. Rows are skipped if no row with their method or fabric is
 // left, or if they are not in `judged` (where it is given).
 [[nodiscard]] ErrorTable cross_validate(const Selection& rows, Split split,
@@ -117,6 +119,8 @@ enum class Split { Thirds, Ranks, Source };
 
 // Errors of the given constants, by the machine of the sample ("H100", "polaris_a100x4_n2_ofi").
 [[nodiscard]] ErrorTable errors_of(const Constants& constants, const Selection& rows);
+// The same by fabric and number of nodes ("infiniband, 9 to 64 nodes").
+[[nodiscard]] ErrorTable errors_by_nodes(const Constants& constants, const Selection& rows);
 // Errors of NCCL's own model, for the operations that it tunes.
 [[nodiscard]] ErrorTable unfitted_errors(const Selection& rows);
 

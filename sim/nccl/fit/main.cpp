@@ -50,7 +50,9 @@ std::string errors_markdown(const Constants& constants, const Samples& samples) 
   return judged("One node", constants, select(samples, Rows::OneNode)) +
          judged("One node, a table that nobody fitted", constants,
                 select(samples, Rows::Unfitted)) +
-         judged("Several nodes", constants, select(samples, Rows::SeveralNodes));
+         judged("Several nodes", constants, select(samples, Rows::SeveralNodes)) +
+         "\nBy fabric and number of nodes:\n\n" +
+         errors_by_nodes(constants, select(samples, Rows::SeveralNodes)).to_markdown();
 }
 
 // Errors on rows that were left out of the fit. Each part needs a new fit, which takes seconds.
@@ -60,13 +62,20 @@ std::string left_out_markdown(const Samples& samples) {
   const Selection all = select_fitted(samples);
   const ErrorTable tables = cross_validate(alone, Split::Source);
   const ErrorTable logs = cross_validate(all, Split::Source, &several);
+  const ErrorTable sites = cross_validate(all, Split::Site, &several);
   return heading("Rows left out of the fit") +
          line("one node: every third row", cross_validate(alone, Split::Thirds)) +
          line("one node: a number of ranks", cross_validate(alone, Split::Ranks)) +
          line("one node: a table (of one release) or log", tables) +
          line("several nodes: every third row", cross_validate(all, Split::Thirds, &several)) +
-         line("several nodes: a log", logs) + "\nOne node, a table or log left out:\n\n" +
-         tables.to_markdown() + "\nSeveral nodes, a log left out:\n\n" + logs.to_markdown();
+         line("several nodes: a log", logs) + line("several nodes: a cluster", sites) +
+         line("several nodes: the rows on more than 64 nodes",
+              cross_validate(all, Split::ManyNodes, &several)) +
+         line("several nodes: InfiniBand, which is predicted from the other fabrics",
+              cross_validate(all, Split::Verbs, &several)) +
+         "\nOne node, a table or log left out:\n\n" + tables.to_markdown() +
+         "\nSeveral nodes, a cluster left out, by fabric and number of nodes:\n\n" +
+         sites.to_markdown();
 }
 
 // The text of errors.md, which is stored next to the constants.
@@ -115,7 +124,8 @@ void round_all(Model& model, std::span<const Parameter<Model>> parameters) {
 
 std::string sources_of(const Selection& rows) {
   std::set<std::string> names;
-  for (const Sample* row : rows) names.insert(row->source);
+  for (const Sample* row : rows)
+    if (row->weight > 0.0) names.insert(row->source);
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -166,7 +176,7 @@ Json fabric_json(const Fabric& fabric) {
   Json json = {{"latency_us", fabric.latency_us},
                {"efficiency", fabric.efficiency},
                {"exchange_share", fabric.exchange_share}};
-  if (fabric.rendezvous_us > 0.0) json["rendezvous_us"] = fabric.rendezvous_us;
+  if (fabric.rendezvous_us) json["rendezvous_us"] = *fabric.rendezvous_us;
   if (fabric.inject_us > 0.0) json["inject_us"] = fabric.inject_us;
   return json;
 }
@@ -199,8 +209,9 @@ Constants rounded(Constants constants) {
   round_all(constants.protocols, protocol_parameters());
   round_all(constants.messages, message_parameters());
   for (auto& [name, fabric] : constants.fabrics)
-    for (double* value : {&fabric.latency_us, &fabric.efficiency, &fabric.exchange_share,
-                          &fabric.rendezvous_us, &fabric.inject_us})
+    for (double* value :
+         {&fabric.latency_us, &fabric.efficiency, &fabric.exchange_share, &fabric.inject_us,
+          fabric.rendezvous_us ? &*fabric.rendezvous_us : &fabric.inject_us})
       *value = four_digits(*value);
   return constants;
 }

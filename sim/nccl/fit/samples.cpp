@@ -28,14 +28,17 @@ struct Platform {
   std::uint32_t nvlinks = 1;
   double pcie = 0.0;
   std::uint32_t gpus = 8;
+  std::uint32_t used = 8;  // GPUs of a node that take part
   CpuVendor host = CpuVendor::Intel;
   bool mesh = false;
-  std::string version;
+  Settings settings = {};  // release and environment variables of NCCL
   double nic = 0.0;
-  std::uint32_t nics = 0;
+  std::uint32_t nics = 0;  // of the GPUs that take part
   std::string fabric;
   std::optional<double> rendezvous_bytes = {};
   std::optional<double> inject_bytes = {};
+  double weight = 1.0;
+  std::string site;
 };
 
 std::optional<double> optional_number(const Json& object, const char* key) {
@@ -49,19 +52,29 @@ Platform platform_of(const Json& entry, const Json& document) {
   const auto name = entry.value("fabric", std::string());
   const Json fabric = document.at("fabrics").value(name, Json::object());
   const auto host = entry.value("host", std::string("intel"));
+  const auto gpus = entry.at("gpus").get<std::uint32_t>();
+  const auto used = entry.value("used", gpus);
+  Settings settings{.version = entry.value("nccl", std::string()),
+                    .algo = entry.value("algo", std::string()),
+                    .proto = entry.value("proto", std::string())};
+  if (entry.contains("min_channels"))
+    settings.min_channels = entry.at("min_channels").get<std::int64_t>();
   return {.sm = gpu.at("sm").get<std::uint32_t>(),
           .nvlink = gpu.at("nvlink").get<double>(),
           .nvlinks = gpu.at("nvlinks").get<std::uint32_t>(),
           .pcie = gpu.at("pcie").get<double>(),
-          .gpus = entry.at("gpus").get<std::uint32_t>(),
+          .gpus = gpus,
+          .used = used,
           .host = value_of(kCpuVendors, host).value_or(CpuVendor::Intel),
           .mesh = entry.value("mesh", false),
-          .version = entry.value("nccl", std::string()),
+          .settings = std::move(settings),
           .nic = entry.value("nic", 0.0),
-          .nics = entry.value("nics", 0U),
+          .nics = entry.value("nics", 0U) * used / gpus,
           .fabric = name,
           .rendezvous_bytes = optional_number(fabric, "rendezvous_bytes"),
-          .inject_bytes = optional_number(fabric, "inject_bytes")};
+          .inject_bytes = optional_number(fabric, "inject_bytes"),
+          .weight = entry.value("weight", 1.0),
+          .site = entry.value("site", std::string())};
 }
 
 // The view of one node. In a full mesh, the wires of a GPU are divided among its peers.
@@ -75,11 +88,14 @@ NodeView view_of(const Platform& platform, std::uint32_t gpus, bool with_nics) {
                      .pcie = platform.pcie});
   view.cpu = platform.host;
   if (platform.mesh) view.scale_up = NodeView::ScaleUp::FullMesh;
-  // The NICs are spread evenly over the PCIe switches of the GPUs and over two CPUs.
+  // The NICs are spread evenly over the PCIe switches of the GPUs and over two CPUs. Boards with a
+  // full mesh have no such switches: GPUs and NICs are on ports of the CPU.
+  if (platform.mesh)
+    for (NodeGpu& gpu : view.gpus) gpu.socket = 0;
   for (std::uint32_t i = 0; with_nics && i < platform.nics; ++i)
     view.nics.push_back({.rate = platform.nic,
-                         .pcie_switch = i * gpus / platform.nics,
-                         .socket = 2 * i / platform.nics});
+                         .pcie_switch = platform.mesh ? gpus + i : i * gpus / platform.nics,
+                         .socket = platform.mesh ? 0 : 2 * i / platform.nics});
   return view;
 }
 
@@ -92,6 +108,7 @@ class Reader {
     if (!op || row.bytes <= 0.0 || row.time_us <= 0.0) return;
     const Communicator& communicator = communicator_of(source, platform, row);
     Sample sample{.source = source,
+                  .site = platform.site.empty() ? source : platform.site,
                   .op = *op,
                   .bytes = row.bytes,
                   .time_us = row.time_us,
@@ -102,7 +119,8 @@ class Reader {
                   .nics = platform.nics,
                   .rendezvous_bytes = platform.rendezvous_bytes,
                   .inject_bytes = platform.inject_bytes,
-                  .fitted = row.fitted};
+                  .fitted = row.fitted,
+                  .weight = platform.weight};
     // NCCL does not tune all_to_all and send_recv, so these have no choice.
     if (*op != CollectiveOp::AllToAll && *op != CollectiveOp::SendRecv)
       sample.choice = choose(communicator, {.op = *op, .bytes = row.bytes});
@@ -118,15 +136,19 @@ class Reader {
     const bool adds = row.op == "all_reduce" || row.op == "reduce_scatter";
     const bool nvls = row.floats || !adds;
     const std::uint32_t nodes =
-        row.nodes > 0 ? row.nodes : (row.ranks + platform.gpus - 1) / platform.gpus;
+        row.nodes > 0 ? row.nodes : (row.ranks + platform.used - 1) / platform.used;
     const std::uint32_t local =
-        nodes == 1 ? row.ranks : std::min(platform.gpus, std::max(row.ranks / nodes, 1U));
+        nodes == 1 ? row.ranks : std::min(platform.used, std::max(row.ranks / nodes, 1U));
     const auto key = std::make_tuple(source, row.ranks, nodes, row.version, nvls);
     if (const auto found = known_.find(key); found != known_.end()) return *found->second;
     // A deque does not move its elements, so the pointers of the samples stay valid.
+    Settings settings = platform.settings;
+    settings.version = row.version;
+    Options options = options_of(settings);
+    options.nvls = nvls;
     made_.communicators.push_back(make_communicator(
         {.node = view_of(platform, local, nodes > 1), .ranks = row.ranks, .nodes = nodes},
-        {.version = row.version, .nvls = nvls}));
+        options));
     return *known_.emplace(key, &made_.communicators.back()).first->second;
   }
 
@@ -179,11 +201,26 @@ void read_unfitted(const std::filesystem::path& file, const Platform& platform, 
     reader.add(file.stem().string(), platform,
                {.op = "all_reduce",
                 .ranks = ranks_of(table, row),
-                .version = platform.version,
+                .version = platform.settings.version,
                 .bytes = bytes,
                 .time_us = table.number(row, "time_us"),
                 .fitted = false});
   }
+}
+
+bool is_in_place(const Json& row) { return row.contains("in_place") && row.at("in_place") == true; }
+
+// The time of a row. Logs that were read off a plot have the bus bandwidth only, in GB/s: the bytes
+// on the busiest wire of a ring over the time. Zero if the row has neither.
+double time_of(const Json& row, CollectiveOp op, const MeasuredPoint& point) {
+  const auto number = [&](const char* key) {
+    return row.contains(key) && row.at(key).is_number() ? row.at(key).get<double>() : 0.0;
+  };
+  if (row.at("time_us").is_number()) return row.at("time_us").get<double>();
+  const double bus = number("busbw_GBps");
+  if (bus <= 0.0) return 0.0;
+  const double passes = op == CollectiveOp::AllReduce ? 2.0 : 1.0;
+  return passes * (point.ranks - 1.0) / point.ranks * point.bytes / (1000.0 * bus);
 }
 
 // The points of a log: its out-of-placed rows if there are any, otherwise all rows.
@@ -191,24 +228,28 @@ std::vector<MeasuredPoint> points_of_log(const std::filesystem::path& file) {
   JsonFile log = JsonFile::read(file);
   const Json& document = log.document();
   const bool both = std::any_of(document.at("rows").begin(), document.at("rows").end(),
-                                [](const Json& row) { return !row.value("in_place", false); });
+                                [](const Json& row) { return !is_in_place(row); });
   std::vector<MeasuredPoint> points;
   for (const Json& row : document.at("rows")) {
-    if (both && row.value("in_place", false)) continue;
+    if (both && is_in_place(row)) continue;
     const Json& ranks = row.contains("n_ranks") ? row.at("n_ranks") : document.at("n_ranks");
-    if (!ranks.is_number() || !row.at("time_us").is_number()) continue;
-    points.push_back({.op = row.at("op").get<std::string>(),
-                      .ranks = ranks.get<std::uint32_t>(),
-                      .version = {},
-                      .bytes = row.at("size_bytes").get<double>(),
-                      .time_us = row.at("time_us").get<double>()});
+    const auto op = op_of(row.at("op").get<std::string>());
+    if (!ranks.is_number() || !row.at("size_bytes").is_number() || !op) continue;
+    MeasuredPoint point{.op = row.at("op").get<std::string>(),
+                        .ranks = ranks.get<std::uint32_t>(),
+                        .version = {},
+                        .bytes = row.at("size_bytes").get<double>()};
+    // With NVLink between the nodes, they are one node for NCCL.
+    if (row.contains("mnnvl") && row.at("mnnvl") == true) point.nodes = 1;
+    point.time_us = time_of(row, *op, point);
+    if (point.time_us > 0.0) points.push_back(std::move(point));
   }
   return points;
 }
 
 void read_log(const std::filesystem::path& file, const Platform& platform, Reader& reader) {
   for (MeasuredPoint& point : points_of_log(file)) {
-    point.version = platform.version;
+    point.version = platform.settings.version;
     reader.add(file.stem().string(), platform, point);
   }
 }
@@ -291,8 +332,8 @@ Samples samples_on(JsonFile& platform, const std::string& source,
   Reader reader;
   for (MeasuredPoint point : points) {
     if (point.ranks < 2) continue;  // a single GPU does not communicate
-    if (point.version.empty()) point.version = described.version;
-    if ((point.nodes > 1 || point.ranks > described.gpus) && described.nics == 0)
+    if (point.version.empty()) point.version = described.settings.version;
+    if ((point.nodes > 1 || point.ranks > described.used) && described.nics == 0)
       throw InputError(Problem{platform.name(), "/nics",
                                fmt::format("is 0, and {} ranks are on several nodes", point.ranks),
                                "give nic (GB/s of one), nics (of a node) and fabric"});

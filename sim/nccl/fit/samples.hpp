@@ -25,6 +25,7 @@ namespace trainyard::nccl::fit {
 
 struct Sample {
   std::string source;  // "h100_sxm", "aws_p5_h100_n1"
+  std::string site;    // the same for all logs of one cluster; else the source
   CollectiveOp op = CollectiveOp::AllReduce;
   double bytes = 0.0;
   double time_us = 0.0;
@@ -36,7 +37,8 @@ struct Sample {
   // Thresholds of the messages (see Network), if the fabric has them.
   std::optional<double> rendezvous_bytes = {};
   std::optional<double> inject_bytes = {};
-  bool fitted = true;  // false: for evaluation only
+  bool fitted = true;   // false: for evaluation only
+  double weight = 1.0;  // in the fit; less for noisy logs and for repetitions of one run
 
   [[nodiscard]] Generation generation() const { return generation_of(communicator->node.sm); }
   [[nodiscard]] bool one_node() const { return communicator->nodes == 1; }

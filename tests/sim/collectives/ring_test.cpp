@@ -177,6 +177,15 @@ TEST(Ring, AFullMeshOfEightUsesSixWiresOfEachGpu) {
   EXPECT_RELATIVE(time, 1e6 * 2.0 * 7.0 / 8.0 * kGibibyte / 6.0 / 1e11);
 }
 
+// Does a full mesh of four use all wires? Six rings, two on each wire: three wires of a GPU carry a
+// third of the bytes each.
+TEST(Ring, AFullMeshOfFourUsesAllWiresOfEachGpu) {
+  const Cluster cluster = make_cluster({.gpus = 4, .mesh = true, .intra_us = 0.0});
+  EXPECT_EQ(rings_of({.cluster = cluster, .gpus = gpus_of(4)}).size(), 6U);
+  const double time = microseconds(cluster, CollectiveOp::AllReduce, "ring", gpus_of(4), kGibibyte);
+  EXPECT_RELATIVE(time, 1e6 * 2.0 * 3.0 / 4.0 * kGibibyte / 3.0 / 1e11);
+}
+
 // Does a mesh over several nodes stay balanced?
 TEST(Ring, AMeshOverSeveralNodesStaysBalanced) {
   const Cluster cluster = make_cluster({.nodes = 2, .gpus = 8, .mesh = true});

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
+#include "sim/base/files.hpp"
 #include "sim/nccl/fit/fit_machine.hpp"
 #include "sim/nccl/fit/least_squares.hpp"
 
@@ -55,6 +57,23 @@ TEST(ErrorTable, AddsUpByBand) {
   EXPECT_THAT(table.to_markdown(),
               ::testing::HasSubstr("| H100 x 8 | all_reduce | 20.0 % (bias -10.0, worst -30, n=2) "
                                    "| - | 5.0 % (bias +5.0, worst +5, n=1) | - |"));
+}
+
+// Do rows that were read off a plot have the time of their bus bandwidth? 2 x 7/8 of 8 MB at 100
+// GB/s are 140 us. Nodes with NVLink between them are one node, and in-place rows are left out.
+TEST(ReadPoints, RowsOfAPlotHaveTheTimeOfTheirBandwidth) {
+  const auto file = std::filesystem::path(::testing::TempDir()) / "plot.json";
+  write_file(file, R"({"n_ranks": 8, "rows": [
+    {"op": "all_reduce", "size_bytes": 8000000, "time_us": null, "busbw_GBps": 100.0},
+    {"op": "all_gather", "size_bytes": 8000000, "time_us": 50.0, "mnnvl": true},
+    {"op": "all_gather", "size_bytes": 8000000, "time_us": 50.0, "in_place": true},
+    {"op": "moe_dispatch", "size_bytes": null, "time_us": null}]})");
+  const std::vector<MeasuredPoint> points = read_points(file);
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_DOUBLE_EQ(points[0].time_us, 140.0);
+  EXPECT_EQ(points[0].nodes, 0U);
+  EXPECT_DOUBLE_EQ(points[1].time_us, 50.0);
+  EXPECT_EQ(points[1].nodes, 1U);
 }
 
 // Are the limits of the size bands those of their names?

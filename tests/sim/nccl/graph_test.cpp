@@ -114,6 +114,21 @@ TEST(GraphSearch, MeshUsesEveryWire) {
   EXPECT_FALSE(search_graphs(node).nvls.has_value());
 }
 
+// Do NICs on ports of one CPU enter at different GPUs? Four GPUs in a full mesh have four NICs that
+// are equally near to all of them: four rings of 24, not one.
+TEST(GraphSearch, NicsOnPortsOfOneCpuEnterAtDifferentGpus) {
+  NodeView node = switched_node({.gpus = 4, .sm = 80, .nvlink = 80.0, .pcie = 24.0, .nic = 25.0});
+  node.scale_up = NodeView::ScaleUp::FullMesh;
+  for (NodeGpu& gpu : node.gpus) gpu.socket = 0;
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    node.nics[i].pcie_switch = 4 + i;
+    node.nics[i].socket = 0;
+  }
+  const NodeLinks links(node);
+  for (std::uint32_t i = 0; i < 4; ++i) EXPECT_EQ(links.nearest_gpu_of(i), i);
+  expect_graph(search_graphs(node).ring, 4, 24.0, 24.0);
+}
+
 // Does the ring of a single rank return at its NIC?
 TEST(GraphSearch, LoneRankTurnsAtItsNic) {
   const Graphs graphs = search_graphs(switched_node({.gpus = 1, .nic = 50.0}));
