@@ -284,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, FoldAgreement, testing::Range(0U, seeds_of(kSamp
 TEST(FoldAgreementSeeds, FoldAndContend) {
   std::uint32_t halved = 0;
   std::uint32_t contended = 0;
-  for (std::uint32_t seed = 0; seed < 50; seed += 2) {
+  for (std::uint32_t seed = 0; seed < 80; seed += 2) {
     const Workload workload = random_workload({.seed = seed, .ranks = 16});
     const Cluster cluster = random_cluster(seed, 2);
     const Replay ideal = replay("ideal", cluster, workload, Classes::Folded);

@@ -88,7 +88,7 @@ const CONTENTS = [
     from slice join thread_track on thread_track.id = track_id
     join thread using (utid) join process using (upid) order by 1, 3, 5, 6, 7, 8, 9`],
   ['value',
-   `select pid, process.name, track.name, ts, value from counter
+   `select pid, process.name, track.name, ts, printf('%.12g', value) as value from counter
     join process_counter_track track on track.id = track_id join process using (upid)
     order by 1, 3, 4, 5`],
   ['arrow',
