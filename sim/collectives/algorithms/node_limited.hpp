@@ -7,16 +7,17 @@
 //
 //    T = start + max(bytes a GPU forwards within its node / (SMs * rate), NIC, NVLink)
 //
-//    const ExchangePace pace = exchange_pace(exchange_constants(), 1);
+//    const ExchangePace pace = exchange_pace(exchange_constants(kDeepEp), 1);
 //    pace.start;   // 50.7 us from the call to the first tokens, including the exchange of counts
 //    pace.rate;    // 295 GB/s: 20 SMs of 14.75 GB/s each
 //
-// The constants are fitted to DeepEP's normal kernels on H100 and B200, on one to four nodes, by
-// fit_deepep (deepep/data/pace.json, with its errors). See
-// tests/sim/collectives/node_limited_test.cpp.
+// The constants of DeepEP are fitted to its normal kernels on H100 and B200, on one to four nodes,
+// those of HybridEP to its calls on GB200 and on two to eight nodes of H100, by fit_deepep
+// (deepep/data, with the errors). See tests/sim/collectives/node_limited_test.cpp.
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "sim/base/units.hpp"
 
@@ -54,8 +55,12 @@ struct ExchangePace {
   BytesPerSecond rate{0.0};
 };
 
-// Reads the constants on the first call and caches them. Throws InputError.
-[[nodiscard]] const ExchangeConstants& exchange_constants();
+// The libraries whose kernels were measured: files of deepep/data.
+inline constexpr const char* kDeepEp = "deep_ep";
+inline constexpr const char* kHybridEp = "hybrid_ep";
+
+// Reads the constants of a library on the first call and caches them. Throws InputError.
+[[nodiscard]] const ExchangeConstants& exchange_constants(const std::string& library);
 [[nodiscard]] ExchangePace exchange_pace(const ExchangeConstants& constants, std::int64_t nodes);
 
 }  // namespace trainyard

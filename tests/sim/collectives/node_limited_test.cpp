@@ -71,7 +71,7 @@ TEST(NodeLimited, IsNoFasterThanTheCopiesOfItsSms) {
   ASSERT_NE(algorithm, nullptr);
   const std::vector<Phase> phases = algorithm->phases(placed, Bytes{rows});
   ASSERT_EQ(phases.size(), 1U);
-  const ExchangePace pace = exchange_pace(exchange_constants(), 1);
+  const ExchangePace pace = exchange_pace(exchange_constants(kDeepEp), 1);
   EXPECT_EQ(phases[0].latency, pace.start);
   const double handed_on = rows / 8 * distinct_units({.picks = 8, .experts = 256}, 8) * 7.0 / 8.0;
   double slowest = 0.0;
@@ -84,7 +84,7 @@ TEST(NodeLimited, IsNoFasterThanTheCopiesOfItsSms) {
 
 // Does the dispatch start later across nodes? An SM also forwards at a lower rate there.
 TEST(NodeLimited, TakesLongerToBeginAcrossNodes) {
-  const ExchangeConstants& constants = exchange_constants();
+  const ExchangeConstants& constants = exchange_constants(kDeepEp);
   EXPECT_GT(exchange_pace(constants, 2).start, exchange_pace(constants, 1).start);
   EXPECT_LT(exchange_pace(constants, 2).rate, exchange_pace(constants, 1).rate);
   EXPECT_EQ(exchange_pace(constants, 4).rate, exchange_pace(constants, 2).rate);
