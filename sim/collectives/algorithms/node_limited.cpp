@@ -51,9 +51,13 @@ ExchangeConstants read_exchange_constants(const std::filesystem::path& path) {
   for (const char* note : {"description", "source", "command", "errors"}) root.ignore(note);
   JsonObject sms = root.object("sms");
   static_cast<void>(sms.text("source"));
-  ExchangeConstants constants{.sms = sms.integer("value", {.least = 1, .most = 1000}),
-                              .in_node = read_reach(root.object("in_node")),
-                              .across = read_reach(root.object("across"))};
+  JsonObject loss = root.object("compute_loss");
+  static_cast<void>(loss.text("source"));
+  ExchangeConstants constants{
+      .sms = sms.integer("value", {.least = 1, .most = 1000}),
+      .in_node = read_reach(root.object("in_node")),
+      .across = read_reach(root.object("across")),
+      .compute_loss = loss.number("value", {.fallback = {}, .least = 0.0, .most = 0.9})};
   file.finish();
   return constants;
 }
@@ -62,6 +66,12 @@ ExchangeConstants read_exchange_constants(const std::filesystem::path& path) {
 
 const ExchangeConstants& exchange_constants(const std::string& library) {
   return read_once<ExchangeConstants>(data_file(kPaceFolder, library), read_exchange_constants);
+}
+
+const ExchangeConstants* exchange_library_of(std::string_view algorithm) {
+  const std::string_view name = algorithm.substr(0, algorithm.find(':'));
+  if (name == "node_limited") return &exchange_constants(kDeepEp);
+  return name == "hybrid_ep" ? &exchange_constants(kHybridEp) : nullptr;
 }
 
 ExchangePace exchange_pace(const ExchangeConstants& constants, std::int64_t nodes) {

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "sim/base/units.hpp"
 
@@ -48,6 +49,9 @@ struct ExchangeConstants {
   std::int64_t sms = 0;
   Reach in_node{};
   Reach across{};
+  // Share of its speed that computation loses while the kernels run. GEMMs and attention start one
+  // block for each SM of the GPU; the blocks of the SMs that are held run after all others.
+  double compute_loss = 0.0;
 };
 
 struct ExchangePace {
@@ -58,6 +62,9 @@ struct ExchangePace {
 // The libraries whose kernels were measured: files of deepep/data.
 inline constexpr const char* kDeepEp = "deep_ep";
 inline constexpr const char* kHybridEp = "hybrid_ep";
+
+// The library whose kernels an algorithm stands for ("hybrid_ep:8-256-1-1"); null for all others.
+[[nodiscard]] const ExchangeConstants* exchange_library_of(std::string_view algorithm);
 
 // Reads the constants of a library on the first call and caches them. Throws InputError.
 [[nodiscard]] const ExchangeConstants& exchange_constants(const std::string& library);

@@ -205,7 +205,8 @@ void add_parallelism(Draft& draft) {
 std::string said_of_experts(const Json& row, std::initializer_list<const char*> keys) {
   std::string text;
   for (const char* key : keys) {
-    for (const char* section : {"/recipe/", "/moe_run/"}) text += text_at(row, section + std::string(key)) + ' ';
+    for (const char* section : {"/recipe/", "/moe_run/"})
+      text += text_at(row, section + std::string(key)) + ' ';
   }
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
