@@ -37,11 +37,12 @@ namespace {
 //
 // A greedy merge: it takes operations of one side until that side has issued a collective on the
 // expert stream (a dispatch or combine), and then continues with the other side. The exchange of
-// counts before a dispatch is none: computation of this side follows it only after the dispatch. The
-// order within a side does not change. Operations of the second side may depend on the first side, but not the
-// reverse, because the second side was written later. If the next operation of the second side
-// waits for one of the first side that is not placed yet, the first side continues. Hence every
-// operation comes after its dependencies. The cost is linear in operations and dependencies.
+// counts before a dispatch is none: computation of this side follows it only after the dispatch.
+// The order within a side does not change. Operations of the second side may depend on the first
+// side, but not the reverse, because the second side was written later. If the next operation of
+// the second side waits for one of the first side that is not placed yet, the first side continues.
+// Hence every operation comes after its dependencies. The cost is linear in operations and
+// dependencies.
 std::vector<OpIndex> overlapped(const OperationBlocks& operations, OpIndex first, OpIndex second,
                                 std::uint16_t counts) {
   const std::span<const Operation> written = operations.written_from(first);

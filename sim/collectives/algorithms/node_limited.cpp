@@ -1,8 +1,8 @@
 // all_to_all of routed tokens to experts in which a token crosses to each node at most once, even
 // if several of its experts are there. It crosses on the rail of its sender and is then forwarded
 // within the node over NVLink (DeepSeek-AI 2412.19437, section 3.2.2). "node_limited" has the pace
-// of DeepEP, "hybrid_ep" that of HybridEP. A node is an NVLink domain, such as an NVL72 rack: inside
-// it, a token is sent once to each GPU that has experts of it.
+// of DeepEP, "hybrid_ep" that of HybridEP. A node is an NVLink domain, such as an NVL72 rack:
+// inside it, a token is sent once to each GPU that has experts of it.
 //
 //    T = alpha + max(S d_n/K (N-1)/N / B_e, bytes that a GPU sends within its node / B_i)
 //

@@ -1,6 +1,6 @@
 // fit_deepep TABLE [FILE DATE]: fits the latency and the copy rate of DeepEP's normal kernels, or
-// of HybridEP's where the table has a column `library`, to measurements and prints the errors of the
-// fit.
+// of HybridEP's where the table has a column `library`, to measurements and prints the errors of
+// the fit.
 //
 //    fit_deepep deepep_normal.csv sim/collectives/deepep/data/deep_ep.json 2026-11-22
 //    fit_deepep ep_exchange_normal.csv sim/collectives/deepep/data/hybrid_ep.json 2026-11-28
@@ -76,9 +76,9 @@ Rows deepep_rows(const CsvTable& table) {
 }
 
 // HybridEP's rate is the same from 8 SMs on, so all its rows count as those of its default. The
-// published GB/s count every GPU (nvlink_algo) or node (ib_algo) that gets a token, its sender's own
-// too. Calls of the library are used, as training makes them, not its kernels alone. Across nodes
-// only two of them, where the NIC is not the limit.
+// published GB/s count every GPU (nvlink_algo) or node (ib_algo) that gets a token, its sender's
+// own too. Calls of the library are used, as training makes them, not its kernels alone. Across
+// nodes only two of them, where the NIC is not the limit.
 constexpr std::int64_t kHybridSms = 16;
 constexpr std::int64_t kHybridSmsLeast = 8;
 

@@ -286,8 +286,8 @@ std::int64_t bytes_of_kernel(const Workload& workload, std::string_view name) {
   return bytes;
 }
 
-// Are tokens that are sent once copied where they arrive, and not by their sender? The 2 experts of a
-// token are among E, E/4 on each of 4 ranks: it arrives at 4 (1 - C(3E/4, 2) / C(E, 2)) of them.
+// Are tokens that are sent once copied where they arrive, and not by their sender? The 2 experts of
+// a token are among E, E/4 on each of 4 ranks: it arrives at 4 (1 - C(3E/4, 2) / C(E, 2)) of them.
 TEST(Dispatch, TokensThatAreSentOnceAreCopiedWhereTheyArrive) {
   TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
   const double experts = static_cast<double>(plan.architecture.experts);

@@ -90,8 +90,8 @@ TEST(NodeLimited, TakesLongerToBeginAcrossNodes) {
   EXPECT_EQ(exchange_pace(constants, 4).rate, exchange_pace(constants, 2).rate);
 }
 
-// Does HybridEP send a token once to each GPU of an NVLink domain that has experts of it? 36 GPUs, 8
-// of 288 experts: 36 (1 - C(280, 8) / C(288, 8)) = 7.244 copies, 35/36 of them to others.
+// Does HybridEP send a token once to each GPU of an NVLink domain that has experts of it? 36 GPUs,
+// 8 of 288 experts: 36 (1 - C(280, 8) / C(288, 8)) = 7.244 copies, 35/36 of them to others.
 TEST(HybridEp, SendsATokenOnceToEachGpuOfADomain) {
   const Cluster cluster = make_cluster({.nodes = 1, .gpus = 36, .nvlink = 7e11, .nic = 5e10});
   const auto gpus = gpus_of(36);
