@@ -92,8 +92,6 @@ class ProgramBuilder {
 
   void tag(const Tags& tags) { tags_ = tags; }
   [[nodiscard]] const Tags& tags() const { return tags_; }
-  // The number under which the workload keeps a name of operations.
-  [[nodiscard]] std::uint16_t name(std::string_view text) { return interner_.name(text); }
 
   // The next compute operation also waits for `op`. kNone is ignored.
   void wait_for(OpIndex op);

@@ -32,12 +32,6 @@ class OperationBlocks {
   // Appends an operation and returns its number. Dependencies on the operation's own stream are
   // omitted, because operations of a stream run in order; kNone is ignored.
   OpIndex append(Operation op, std::span<const OpIndex> after);
-  // What follows runs beside the operations since `last` was the last on the compute stream, and
-  // does not depend on them. Returns the operations that their next computation waits for.
-  [[nodiscard]] std::vector<OpIndex> begin_beside(OpIndex last) {
-    last_on_stream_[0] = last;
-    return std::exchange(waits_, {});
-  }
   // Reorders the open operations from `first` on. `order`: their old numbers in the new order.
   // Returns the new numbers: element i is that of the operation that was first + i.
   std::vector<OpIndex> reorder(OpIndex first, const std::vector<OpIndex>& order);

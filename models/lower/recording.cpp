@@ -36,15 +36,12 @@ namespace {
 // The interleaved order of [first, second) and [second, end), as old numbers.
 //
 // A greedy merge: it takes operations of one side until that side has issued a collective on the
-// expert stream (a dispatch or combine), and then continues with the other side. The exchange of
-// counts before a dispatch is none: computation of this side follows it only after the dispatch.
-// The order within a side does not change. Operations of the second side may depend on the first
-// side, but not the reverse, because the second side was written later. If the next operation of
-// the second side waits for one of the first side that is not placed yet, the first side continues.
-// Hence every operation comes after its dependencies. The cost is linear in operations and
-// dependencies.
-std::vector<OpIndex> overlapped(const OperationBlocks& operations, OpIndex first, OpIndex second,
-                                std::uint16_t counts) {
+// expert stream (a dispatch or combine), and then continues with the other side. The order within a
+// side does not change. Operations of the second side may depend on the first side, but not the
+// reverse, because the second side was written later. If the next operation of the second side
+// waits for one of the first side that is not placed yet, the first side continues. Hence every
+// operation comes after its dependencies. The cost is linear in operations and dependencies.
+std::vector<OpIndex> overlapped(const OperationBlocks& operations, OpIndex first, OpIndex second) {
   const std::span<const Operation> written = operations.written_from(first);
   const OpIndex end = operations.next();
   std::vector<OpIndex> order;
@@ -60,8 +57,7 @@ std::vector<OpIndex> overlapped(const OperationBlocks& operations, OpIndex first
     const OpIndex op = from_first ? a++ : b++;
     order.push_back(op);
     const Operation& it = written[op - first];
-    if (it.kind == OpKind::Collective && it.name != counts &&
-        it.stream == static_cast<std::uint8_t>(Stream::Expert))
+    if (it.kind == OpKind::Collective && it.stream == static_cast<std::uint8_t>(Stream::Expert))
       second_goes_next = from_first;
   }
   return order;
@@ -71,9 +67,7 @@ std::vector<OpIndex> overlapped(const OperationBlocks& operations, OpIndex first
 
 void BlockRecorder::overlap(OpIndex first, OpIndex second) {
   OperationBlocks& operations = build_.operations();
-  const std::uint16_t counts = build_.name(kExpertCountsOperation);
-  build_.memory().renumber(
-      first, operations.reorder(first, overlapped(operations, first, second, counts)));
+  build_.memory().renumber(first, operations.reorder(first, overlapped(operations, first, second)));
 }
 
 // ---- blocks

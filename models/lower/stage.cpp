@@ -165,18 +165,14 @@ bool StageLowering::instantiated(const std::vector<StepBlock>& written, const Re
 }
 
 // Writes the operations of a run. Two overlapped steps are written one after the other and then
-// interleaved, so that both begin with the first operation of the pair, and the second does not
-// wait for what the first has issued.
+// interleaved, so that both begin with the first operation of the pair.
 void StageLowering::write_out(const StepRun& run, StepBlock& block) {
   StageMessages& messages = writer_.messages();
   const OpIndex first = build_.next();
-  const OpIndex before = build_.last_compute();
   OpIndex second = first;
-  std::vector<OpIndex> awaited;  // by the next computation of the first side
   for (std::size_t i = 0; i < run.steps.size(); ++i) {
     const ScheduleStep& step = run.steps[i];
     if (i > 0) second = build_.next();
-    if (i > 0 && run.kind.overlapped) awaited = build_.operations().begin_beside(before);
     const OpIndex begin = run.kind.overlapped ? first : second;
     step_begins_.push_back(begin);
     block.step_begins.push_back(begin - first);
@@ -186,8 +182,6 @@ void StageLowering::write_out(const StepRun& run, StepBlock& block) {
     if (exchanges) messages.end_step();
   }
   if (run.kind.overlapped) {
-    std::vector<OpIndex>& waits = build_.operations().waits();
-    waits.insert(waits.end(), awaited.begin(), awaited.end());
     recorder_.overlap(first, second);
     messages.end_overlapped();
   }
@@ -196,8 +190,8 @@ void StageLowering::write_out(const StepRun& run, StepBlock& block) {
   block.replicas = writer_.replicas().state();
   if (!block.replicas) return;
   for (OpIndex& op : block.replicas->operations) {
-    const OpIndex old = std::exchange(op, inside(op));
-    TY_CHECK(old == kNone || op != kNone, old);
+    const OpIndex before = std::exchange(op, inside(op));
+    TY_CHECK(before == kNone || op != kNone, before);
   }
 }
 
