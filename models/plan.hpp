@@ -247,8 +247,15 @@ enum class RoutingKind : std::uint8_t { Balanced, Zipf, Dirichlet, Recorded };
 // How routed tokens reach their experts (Megatron-LM core/transformer/moe/token_dispatcher.py).
 // AllGather: every rank gathers all tokens of its expert group and selects its own. AllToAll: each
 // routed token is sent to the rank of its expert. NodeLimited: a token crosses to each node once
-// and is forwarded inside the node (DeepSeek-V3, arXiv 2412.19437 section 3.2.2; DeepEP).
-enum class Dispatcher : std::uint8_t { AllToAll, AllGather, NodeLimited };
+// and is forwarded inside the node (DeepSeek-V3, arXiv 2412.19437 section 3.2.2; DeepEP). HybridEp:
+// the same at the pace of NVIDIA's HybridEP, whose nodes are NVLink domains.
+enum class Dispatcher : std::uint8_t { AllToAll, AllGather, NodeLimited, HybridEp };
+
+// True for dispatchers that send a token once to each rank that has experts of it, where it is
+// copied for each of them.
+[[nodiscard]] constexpr bool sends_tokens_once(Dispatcher dispatcher) {
+  return dispatcher == Dispatcher::NodeLimited || dispatcher == Dispatcher::HybridEp;
+}
 
 // How the GEMMs of a rank's experts are launched. PerExpert: one after another, as Transformer
 // Engine's GroupedLinear does with cuBLAS. Grouped: one kernel for all of them (CUTLASS,

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "models/architecture/memory.hpp"
 #include "sim/base/check.hpp"
+#include "sim/collectives/algorithms/node_limited.hpp"
 
 namespace trainyard {
 
@@ -68,9 +70,11 @@ ChosenCall TokenDispatcher::all_to_all(Way way, DataType precision) const {
   const std::int64_t bytes = way == Way::ToExperts ? row.total() : row.payload + row.scales;
   ChosenAlgorithm algorithm =
       options_.experts.collectives.chosen(GroupKind::Expert, CollectiveOp::AllToAll);
-  if (settings_.dispatcher == Dispatcher::NodeLimited) {
-    algorithm = {.name = fmt::format("node_limited:{}-{}-{}-{}", arch_.experts_per_token,
-                                     arch_.experts, arch_.groups_per_token, arch_.expert_groups),
+  if (sends_tokens_once(settings_.dispatcher)) {
+    const bool hybrid = settings_.dispatcher == Dispatcher::HybridEp;
+    algorithm = {.name = fmt::format("{}:{}-{}-{}-{}", hybrid ? "hybrid_ep" : "node_limited",
+                                     arch_.experts_per_token, arch_.experts, arch_.groups_per_token,
+                                     arch_.expert_groups),
                  .field = "/experts/dispatcher"};
   }
   CollectiveCall call{.op = CollectiveOp::AllToAll,
@@ -113,8 +117,10 @@ void TokenDispatcher::exchange_counts() {
                                     {build_.last_compute()}));
 }
 
-// Reads tokens and writes their routed copies, or the reverse.
+// Reads tokens and writes their routed copies, or the reverse. Dispatchers that send a token once
+// read and sum the tokens in their own kernels.
 void TokenDispatcher::permute(std::string_view name) {
+  if (options_.experts.places > 1 && sends_tokens_once(settings_.dispatcher)) return;
   elementwise_.memory_bound(name, MemoryBoundKind::Permute,
                             shape_.element * (tokens_ + rows_.sent) * arch_.hidden);
 }
@@ -126,11 +132,24 @@ void TokenDispatcher::cast_rows(std::string_view name) {
                             (shape_.element + 1) * tokens_ * arch_.hidden);
 }
 
-// Received tokens are ordered by sender; grouped GEMMs need them by expert.
+// Received tokens are ordered by sender; grouped GEMMs need them by expert. A token that was sent
+// once is copied for each of its experts on this rank.
 void TokenDispatcher::sort_rows(std::string_view name) {
   if (options_.experts.places == 1 || rows_.received.size() == 1) return;
+  const double arrived = sends_tokens_once(settings_.dispatcher) ? distinct_share() : 1.0;
+  const double moved = static_cast<double>(rows_.total()) * (1.0 + arrived);
   elementwise_.memory_bound(name, MemoryBoundKind::Permute,
-                            2 * shape_.element * rows_.total() * arch_.hidden);
+                            shape_.element * std::llround(moved) * arch_.hidden);
+}
+
+// Tokens that arrive over the rows that they become: K copies of a token are for fewer ranks.
+double TokenDispatcher::distinct_share() const {
+  const TokenChoice choice{.picks = arch_.experts_per_token,
+                           .experts = arch_.experts,
+                           .reached = arch_.groups_per_token,
+                           .groups = arch_.expert_groups};
+  return distinct_units(choice, options_.experts.places) /
+         static_cast<double>(arch_.experts_per_token);
 }
 
 void TokenDispatcher::join_expert_tensor(std::string_view name, CollectiveOp op) {

@@ -57,6 +57,7 @@ class TokenDispatcher : BlockWriter {
 
  private:
   [[nodiscard]] ChosenCall all_to_all(Way way, DataType precision) const;
+  [[nodiscard]] double distinct_share() const;
 
   const ExpertSettings& settings_;
   RoutingQuery query_;       // this layer and microbatch on this EP rank

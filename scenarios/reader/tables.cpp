@@ -184,9 +184,10 @@ constexpr Words<RoutingKind, 4> kRouting{{{RoutingKind::Balanced, "balanced"},
 constexpr Words<ExpertGemms, 3> kExpertGemms{{{ExpertGemms::PerExpert, "per_expert"},
                                               {ExpertGemms::Grouped, "grouped"},
                                               {ExpertGemms::Fused, "fused"}}};
-constexpr Words<Dispatcher, 3> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"},
+constexpr Words<Dispatcher, 4> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"},
                                             {Dispatcher::AllGather, "all_gather"},
-                                            {Dispatcher::NodeLimited, "node_limited"}}};
+                                            {Dispatcher::NodeLimited, "node_limited"},
+                                            {Dispatcher::HybridEp, "hybrid_ep"}}};
 constexpr Words<DataType, 3> kDispatchPrecision{
     {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp8, "fp8"}}};
 

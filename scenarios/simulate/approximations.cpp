@@ -36,7 +36,7 @@ void add_expert_approximations(const TrainingPlan& plan, Approximations& found) 
   const Parallelism& p = plan.parallelism;
   if (!divides_experts(p, plan.architecture)) return;
   const std::int64_t layers = layers_with_experts(plan.architecture);
-  if (plan.experts.dispatcher == Dispatcher::NodeLimited) {
+  if (sends_tokens_once(plan.experts.dispatcher)) {
     constexpr std::int64_t kDispatches = 4;  // dispatch and combine, forward and backward
     found.push_back(
         {.name = "node_limited_mean_token",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/collectives/algorithms/node_limited.hpp"
 #include "sim/engine/engine.hpp"
 
 namespace trainyard {
@@ -24,6 +25,14 @@ bool is_dispatch(CollectiveOp op) {
   return op == CollectiveOp::SendRecv || op == CollectiveOp::AllToAll;
 }
 
+// The loss by the kernels of DeepEP or HybridEP; 0 for other calls.
+double library_loss(const Call& call) {
+  const auto* collective = std::get_if<CollectiveCall>(&call);
+  if (collective == nullptr || collective->op != CollectiveOp::AllToAll) return 0.0;
+  const ExchangeConstants* library = exchange_library_of(collective->algorithm);
+  return library == nullptr ? 0.0 : library->compute_loss;
+}
+
 }  // namespace
 
 std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Workload& workload,
@@ -43,6 +52,10 @@ std::vector<std::vector<double>> compute_losses(const Cluster& cluster, const Wo
       if (op == CollectiveOp::HostCopy) continue;  // copy engines hold no SMs
       if (dispatch_sms > 0 && group.kind == GroupKind::Expert && op == CollectiveOp::AllToAll)
         continue;
+      if (const double loss = library_loss(workload.calls[call]); loss > 0.0) {
+        losses[group_class][call] = loss;
+        continue;
+      }
       // A collective of NCCL holds one SM per channel.
       const std::uint32_t channels =
           is_dispatch(op)

@@ -20,7 +20,8 @@ namespace trainyard {
 // for it (an all_reduce of 1 KiB on A100: 1 of 108 SMs, 0.0093; of 1 GiB: 24, 0.222). Algorithms
 // without channels, such as those that the user names, messages and all_to_all hold the number of
 // SMs in the GPU's data sheet: one number for collectives within a node, one for collectives across
-// nodes, and one for messages across nodes. Dispatch and combine of experts with reserved SMs
+// nodes, and one for messages across nodes. The kernels of DeepEP and HybridEP have their own loss
+// (node_limited.hpp). Dispatch and combine of experts with reserved SMs
 // (`dispatch_sms` > 0) hold no others.
 [[nodiscard]] std::vector<std::vector<double>> compute_losses(
     const Cluster& cluster, const Workload& workload, const Partition& partition,

@@ -27,10 +27,23 @@ std::string bare(std::string_view word) {
   return std::string(word);
 }
 
+// The comma that ends the field at `begin`, or the line's end. A field that begins with a quote may
+// contain commas within quotes.
+std::size_t end_of_field(std::string_view line, std::size_t begin) {
+  const std::size_t first = line.find_first_not_of(" \t", begin);
+  const bool may_quote = first != std::string_view::npos && line[first] == '"';
+  bool inside = false;
+  for (std::size_t at = begin; at < line.size(); ++at) {
+    if (may_quote && line[at] == '"') inside = !inside;
+    if (line[at] == ',' && !inside) return at;
+  }
+  return line.size();
+}
+
 std::vector<std::string> cut(std::string_view line) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin <= line.size();) {
-    const std::size_t end = std::min(line.find(',', begin), line.size());
+    const std::size_t end = end_of_field(line, begin);
     words.push_back(bare(line.substr(begin, end - begin)));
     begin = end + 1;
   }

@@ -18,7 +18,7 @@ namespace trainyard {
 
 // A table with a header line. For a missing column or a value that is not a number it throws an
 // InputError with the file, and with the line and the column where they are known. It splits lines
-// at every comma, so a quoted field must not contain one. It removes spaces and quotes around
+// at every comma outside quotes. It removes spaces and quotes around
 // fields. It accepts a byte-order mark and CRLF, as spreadsheets write them. Lines that begin with
 // '#' are comments.
 class CsvTable {

@@ -44,6 +44,7 @@ const CollectiveAlgorithm& pairwise_all_to_all();
 const CollectiveAlgorithm& direct_all_to_all();
 const CollectiveAlgorithm& hierarchical_all_to_all();
 const CollectiveAlgorithm& node_limited_all_to_all();
+const CollectiveAlgorithm& hybrid_ep_all_to_all();
 const CollectiveAlgorithm& send_recv_direct();
 const CollectiveAlgorithm& send_recv_step();
 
@@ -85,6 +86,7 @@ std::span<const CollectiveAlgorithm* const> collective_algorithms() {
       &direct_all_to_all(),
       &hierarchical_all_to_all(),
       &node_limited_all_to_all(),
+      &hybrid_ep_all_to_all(),
       &send_recv_direct(),
       &send_recv_step(),
   };

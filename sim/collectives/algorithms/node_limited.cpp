@@ -1,6 +1,8 @@
 // all_to_all of routed tokens to experts in which a token crosses to each node at most once, even
 // if several of its experts are there. It crosses on the rail of its sender and is then forwarded
-// within the node over NVLink (DeepSeek-AI 2412.19437, section 3.2.2; the library is DeepEP).
+// within the node over NVLink (DeepSeek-AI 2412.19437, section 3.2.2). "node_limited" has the pace
+// of DeepEP, "hybrid_ep" that of HybridEP. A node is an NVLink domain, such as an NVL72 rack:
+// inside it, a token is sent once to each GPU that has experts of it.
 //
 //    T = alpha + max(S d_n/K (N-1)/N / B_e, bytes that a GPU sends within its node / B_i)
 //
@@ -49,17 +51,27 @@ ExchangeConstants read_exchange_constants(const std::filesystem::path& path) {
   for (const char* note : {"description", "source", "command", "errors"}) root.ignore(note);
   JsonObject sms = root.object("sms");
   static_cast<void>(sms.text("source"));
-  ExchangeConstants constants{.sms = sms.integer("value", {.least = 1, .most = 1000}),
-                              .in_node = read_reach(root.object("in_node")),
-                              .across = read_reach(root.object("across"))};
+  JsonObject loss = root.object("compute_loss");
+  static_cast<void>(loss.text("source"));
+  ExchangeConstants constants{
+      .sms = sms.integer("value", {.least = 1, .most = 1000}),
+      .in_node = read_reach(root.object("in_node")),
+      .across = read_reach(root.object("across")),
+      .compute_loss = loss.number("value", {.fallback = {}, .least = 0.0, .most = 0.9})};
   file.finish();
   return constants;
 }
 
 }  // namespace
 
-const ExchangeConstants& exchange_constants() {
-  return read_once<ExchangeConstants>(data_file(kPaceFolder, "pace"), read_exchange_constants);
+const ExchangeConstants& exchange_constants(const std::string& library) {
+  return read_once<ExchangeConstants>(data_file(kPaceFolder, library), read_exchange_constants);
+}
+
+const ExchangeConstants* exchange_library_of(std::string_view algorithm) {
+  const std::string_view name = algorithm.substr(0, algorithm.find(':'));
+  if (name == "node_limited") return &exchange_constants(kDeepEp);
+  return name == "hybrid_ep" ? &exchange_constants(kHybridEp) : nullptr;
 }
 
 ExchangePace exchange_pace(const ExchangeConstants& constants, std::int64_t nodes) {
@@ -226,13 +238,15 @@ void limit_rates(Phase& phase, const std::vector<double>& handed_on, const Excha
 
 class NodeLimitedAllToAll final : public CollectiveAlgorithm {
  public:
-  NodeLimitedAllToAll(std::optional<TokenChoice> choice, std::string name)
-      : choice_(choice), name_(std::move(name)) {}
+  // `library` names the file with the pace of its kernels.
+  NodeLimitedAllToAll(std::string library, std::string name, std::optional<TokenChoice> choice)
+      : library_(std::move(library)), name_(std::move(name)), choice_(choice) {}
   std::string_view name() const override { return name_; }
   CollectiveOp op() const override { return CollectiveOp::AllToAll; }
   std::string_view summary() const override {
-    return "across nodes once a token on its rail, forwarded inside (DeepEP); :K-E-g-G says how "
-           "tokens choose";
+    return library_ == kHybridEp ? "as node_limited, at the pace of HybridEP's kernels"
+                                 : "across nodes once a token on its rail, forwarded inside "
+                                   "(DeepEP); :K-E-g-G says how tokens choose";
   }
   std::uint32_t pieces(const PlacedGroup& placed) const override {
     return ranks_of(placed) * ranks_of(placed);
@@ -253,7 +267,7 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
     for (Message& message : together) message.step = 0;
     std::vector<Phase> phases = phases_of_all_to_all(placed, together, FlowOf::Sender);
     const auto nodes = static_cast<std::int64_t>(placement_of(placed).nodes.size());
-    limit_rates(phases.front(), handed_on, exchange_pace(exchange_constants(), nodes));
+    limit_rates(phases.front(), handed_on, exchange_pace(exchange_constants(library_), nodes));
     return phases;
   }
   std::vector<Message> messages(const PlacedGroup& placed, Bytes bytes) const override {
@@ -262,8 +276,9 @@ class NodeLimitedAllToAll final : public CollectiveAlgorithm {
   std::unique_ptr<CollectiveAlgorithm> with_argument(std::string_view argument) const override;
 
  private:
-  std::optional<TokenChoice> choice_;
+  std::string library_;
   std::string name_;
+  std::optional<TokenChoice> choice_;
 };
 
 std::unique_ptr<CollectiveAlgorithm> NodeLimitedAllToAll::with_argument(
@@ -282,16 +297,22 @@ std::unique_ptr<CollectiveAlgorithm> NodeLimitedAllToAll::with_argument(
           choice.picks <= choice.experts / choice.groups * choice.reached;
   if (!sound)
     throw InputError({"", "",
-                      fmt::format("\"node_limited:{}\" does not say how tokens choose", argument),
-                      "experts a token, experts, groups a token reaches, groups: "
-                      "\"node_limited:8-256-4-8\""});
-  return std::make_unique<NodeLimitedAllToAll>(choice, fmt::format("node_limited:{}", argument));
+                      fmt::format("\"{}:{}\" does not say how tokens choose", name_, argument),
+                      fmt::format("experts a token, experts, groups a token reaches, groups: "
+                                  "\"{}:8-256-4-8\"",
+                                  name_)});
+  return std::make_unique<NodeLimitedAllToAll>(library_, fmt::format("{}:{}", name_, argument),
+                                               choice);
 }
 
 }  // namespace
 
 const CollectiveAlgorithm& node_limited_all_to_all() {
-  static const NodeLimitedAllToAll algorithm({}, "node_limited");
+  static const NodeLimitedAllToAll algorithm(kDeepEp, "node_limited", {});
+  return algorithm;
+}
+const CollectiveAlgorithm& hybrid_ep_all_to_all() {
+  static const NodeLimitedAllToAll algorithm(kHybridEp, "hybrid_ep", {});
   return algorithm;
 }
 

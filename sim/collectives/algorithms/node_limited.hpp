@@ -7,16 +7,18 @@
 //
 //    T = start + max(bytes a GPU forwards within its node / (SMs * rate), NIC, NVLink)
 //
-//    const ExchangePace pace = exchange_pace(exchange_constants(), 1);
+//    const ExchangePace pace = exchange_pace(exchange_constants(kDeepEp), 1);
 //    pace.start;   // 50.7 us from the call to the first tokens, including the exchange of counts
 //    pace.rate;    // 295 GB/s: 20 SMs of 14.75 GB/s each
 //
-// The constants are fitted to DeepEP's normal kernels on H100 and B200, on one to four nodes, by
-// fit_deepep (deepep/data/pace.json, with its errors). See
-// tests/sim/collectives/node_limited_test.cpp.
+// The constants of DeepEP are fitted to its normal kernels on H100 and B200, on one to four nodes,
+// those of HybridEP to its calls on GB200 and on two to eight nodes of H100, by fit_deepep
+// (deepep/data, with the errors). See tests/sim/collectives/node_limited_test.cpp.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "sim/base/units.hpp"
 
@@ -47,6 +49,9 @@ struct ExchangeConstants {
   std::int64_t sms = 0;
   Reach in_node{};
   Reach across{};
+  // Share of its speed that computation loses while the kernels run. GEMMs and attention start one
+  // block for each SM of the GPU; the blocks of the SMs that are held run after all others.
+  double compute_loss = 0.0;
 };
 
 struct ExchangePace {
@@ -54,8 +59,15 @@ struct ExchangePace {
   BytesPerSecond rate{0.0};
 };
 
-// Reads the constants on the first call and caches them. Throws InputError.
-[[nodiscard]] const ExchangeConstants& exchange_constants();
+// The libraries whose kernels were measured: files of deepep/data.
+inline constexpr const char* kDeepEp = "deep_ep";
+inline constexpr const char* kHybridEp = "hybrid_ep";
+
+// The library whose kernels an algorithm stands for ("hybrid_ep:8-256-1-1"); null for all others.
+[[nodiscard]] const ExchangeConstants* exchange_library_of(std::string_view algorithm);
+
+// Reads the constants of a library on the first call and caches them. Throws InputError.
+[[nodiscard]] const ExchangeConstants& exchange_constants(const std::string& library);
 [[nodiscard]] ExchangePace exchange_pace(const ExchangeConstants& constants, std::int64_t nodes);
 
 }  // namespace trainyard

@@ -1,7 +1,9 @@
-// fit_deepep TABLE [FILE DATE]: fits the latency and the copy rate of DeepEP's normal kernels to
-// measurements and prints the errors of the fit.
+// fit_deepep TABLE [FILE DATE]: fits the latency and the copy rate of DeepEP's normal kernels, or
+// of HybridEP's where the table has a column `library`, to measurements and prints the errors of
+// the fit.
 //
-//    fit_deepep deepep_normal.csv sim/collectives/deepep/data/pace.json 2026-11-22
+//    fit_deepep deepep_normal.csv sim/collectives/deepep/data/deep_ep.json 2026-11-22
+//    fit_deepep ep_exchange_normal.csv sim/collectives/deepep/data/hybrid_ep.json 2026-11-28
 //
 // The fit is least squares of relative errors, with equal weight for each GPU and number of nodes.
 // Across nodes it uses only table rows with few SMs, where the SMs and not the NIC limit the rate.
@@ -49,7 +51,7 @@ bool is_used(const std::string& gpu, std::int64_t nodes, std::int64_t sms, std::
   return known && tokens >= kTokensLeast && nodes <= kNodesMost && (nodes == 1 || sms <= kFewSms);
 }
 
-Rows read_rows(const CsvTable& table) {
+Rows deepep_rows(const CsvTable& table) {
   Rows rows;
   for (std::size_t i = 0; i < table.rows(); ++i) {
     const std::string& gpu = table.text(i, "gpu");
@@ -68,6 +70,41 @@ Rows read_rows(const CsvTable& table) {
       if (!is_used(gpu, nodes, sms, tokens)) continue;
       const double us = table.number(i, name + "_us") + table.number(i, name + "_notify_us");
       rows[{gpu, nodes}].push_back({.bytes = numbers * width, .seconds = us * 1e-6, .sms = sms});
+    }
+  }
+  return rows;
+}
+
+// HybridEP's rate is the same from 8 SMs on, so all its rows count as those of its default. The
+// published GB/s count every GPU (nvlink_algo) or node (ib_algo) that gets a token, its sender's
+// own too. Calls of the library are used, as training makes them, not its kernels alone. Across
+// nodes only two of them, where the NIC is not the limit.
+constexpr std::int64_t kHybridSms = 16;
+constexpr std::int64_t kHybridSmsLeast = 8;
+
+Rows hybridep_rows(const CsvTable& table) {
+  Rows rows;
+  for (std::size_t i = 0; i < table.rows(); ++i) {
+    if (table.text(i, "library") != "HybridEP" || table.text(i, "timing") != "torch_api") continue;
+    const bool across = table.text(i, "bw_kind") == "ib_algo";
+    const std::int64_t nodes = across ? table.integer(i, "nodes") : 1;
+    if (nodes > 2) continue;
+    const TokenChoice choice{.picks = table.integer(i, "topk"),
+                             .experts = table.integer(i, "experts")};
+    const std::int64_t ranks = table.integer(i, "ep");
+    const double of_token = static_cast<double>(table.integer(i, "tokens_per_rank")) *
+                            static_cast<double>(table.integer(i, "hidden"));
+    const std::int64_t peers = across ? kRanksOfNode : ranks;
+    const double forwarded = of_token * distinct_units(choice, ranks) *
+                             static_cast<double>(peers - 1) / static_cast<double>(peers);
+    const double counted = of_token * distinct_units(choice, across ? nodes : ranks);
+    for (const std::string way : {"dispatch", "combine"}) {
+      if (table.integer(i, way + "_sms") < kHybridSmsLeast) continue;
+      const double width = table.text(i, way + "_dtype") == "fp8" ? kFp8Row : kBf16Row;
+      rows[{table.text(i, "gpu"), nodes}].push_back(
+          {.bytes = forwarded * width,
+           .seconds = counted * width / (table.number(i, way + "_GBps") * 1e9),
+           .sms = kHybridSms});
     }
   }
   return rows;
@@ -125,25 +162,47 @@ Json fitted(const Rows& rows, bool across, Json& errors) {
           {"rate_per_sm", fmt::format("{:.2f} GB/s", pace.rate * 1e-9)}};
 }
 
-Json document(const Rows& rows, const std::string& date) {
+// Not fitted: kernels that fill the GPU once need a second wave for the SMs that are held.
+constexpr double kComputeLoss = 0.5;
+constexpr const char* kComputeLossSource =
+    "wave quantisation: GEMMs and attention start one block for each SM, and the blocks of the SMs "
+    "that the exchange holds run after the others, in a second wave (NVIDIA, Matrix Multiplication "
+    "Background)";
+
+// What the file says of a library beside the numbers.
+struct Library {
+  const char* description;
+  const char* source;
+  const char* table;
+  std::int64_t sms;
+  const char* sms_source;
+};
+
+constexpr Library kDeepEpTable{
+    "DeepEP's normal kernels: from the call to the first rows, and what one of its SMs hands on",
+    "collectives/deepep_normal.csv (ai-dynamo/aiconfigurator, Apache-2.0), H100 on 1, 2 and 4 "
+    "nodes, B200 on 1",
+    "deepep_normal.csv", 20,
+    "DeepEP README, Buffer.set_num_sms; Megatron-Core's moe_deepep_num_sms defaults to 20"};
+
+constexpr Library kHybridEpTable{
+    "HybridEP's calls: from the call to the first rows, and what one of its SMs hands on",
+    "collectives/ep_exchange_normal.csv (deepseek-ai/DeepEP@hybrid-ep docs/README_Hybrid-EP.md "
+    "94a9f8f6b146), GB200 and B200 within one NVLink domain, H100 on 2 nodes",
+    "ep_exchange_normal.csv", kHybridSms, "Megatron-Core's moe_hybridep_num_sms defaults to 16"};
+
+Json document(const Library& library, const Rows& rows, const std::string& date) {
   Json errors = Json::object();
   const Json in_node = fitted(rows, false, errors);
   const Json across = fitted(rows, true, errors);
   return {
-      {"description",
-       "DeepEP's normal kernels: from the call to the first rows, and what one of "
-       "its SMs hands on"},
-      {"source",
-       "collectives/deepep_normal.csv (ai-dynamo/aiconfigurator, Apache-2.0), H100 on 1, "
-       "2 and 4 nodes, B200 on 1"},
-      {"command", fmt::format("fit_deepep measured/collectives/deepep_normal.csv FILE {}", date)},
-      {"sms",
-       {{"value", 20},
-        {"source",
-         "DeepEP README, Buffer.set_num_sms; Megatron-Core's "
-         "moe_deepep_num_sms defaults to 20"}}},
+      {"description", library.description},
+      {"source", library.source},
+      {"command", fmt::format("fit_deepep measured/collectives/{} FILE {}", library.table, date)},
+      {"sms", {{"value", library.sms}, {"source", library.sms_source}}},
       {"in_node", in_node},
       {"across", across},
+      {"compute_loss", {{"value", kComputeLoss}, {"source", kComputeLossSource}}},
       {"errors", errors}};
 }
 
@@ -156,9 +215,13 @@ int main(int count, char** values) {
     return 2;
   }
   try {
-    const Rows rows = read_rows(CsvTable(arguments[1]));
-    const std::string text =
-        document(rows, arguments.size() == 4 ? arguments[3] : "DATE").dump(2) + "\n";
+    const CsvTable table(arguments[1]);
+    const bool hybrid = table.has("library");
+    const Rows rows = hybrid ? hybridep_rows(table) : deepep_rows(table);
+    const std::string text = document(hybrid ? kHybridEpTable : kDeepEpTable, rows,
+                                      arguments.size() == 4 ? arguments[3] : "DATE")
+                                 .dump(2) +
+                             "\n";
     fmt::print("{}", text);
     if (arguments.size() == 4) write_file(arguments[2], text);
   } catch (const InputError& error) {

@@ -3,6 +3,7 @@
 // Megatron-LM core/transformer/moe/token_dispatcher.py; oracles 60 and 69).
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
@@ -273,6 +274,34 @@ TEST(Dispatch, CountsAreOneFp32ForEachExpertAndRank) {
     ++calls;
   });
   EXPECT_GT(calls, 0U);
+}
+
+std::int64_t bytes_of_kernel(const Workload& workload, std::string_view name) {
+  std::int64_t bytes = 0;
+  for_each_operation(workload, workload.programs.front(), [&](const OperationView& view) {
+    if (view.name != name) return;
+    bytes =
+        std::get<MemoryBound>(workload.kernels[workload.programs.front().kernel_of(view.op)]).bytes;
+  });
+  return bytes;
+}
+
+// Are tokens that are sent once copied where they arrive, and not by their sender? The 2 experts of
+// a token are among E, E/4 on each of 4 ranks: it arrives at 4 (1 - C(3E/4, 2) / C(E, 2)) of them.
+TEST(Dispatch, TokensThatAreSentOnceAreCopiedWhereTheyArrive) {
+  TrainingPlan plan = plan_of(small_moe(3), {.data = 4, .expert = 4, .expert_tensor = 1}, 1);
+  const double experts = static_cast<double>(plan.architecture.experts);
+  const double none = 0.75 * experts * (0.75 * experts - 1.0) / (experts * (experts - 1.0));
+  const double rows = 128.0 * 2.0;
+  ASSERT_EQ(plan.architecture.experts_per_token, 2);
+  EXPECT_GT(bytes_of_kernel(lower(plan), "permute"), 0);
+  for (const Dispatcher dispatcher : {Dispatcher::NodeLimited, Dispatcher::HybridEp}) {
+    plan.experts.dispatcher = dispatcher;
+    const Workload workload = lower(plan);
+    EXPECT_EQ(bytes_of_kernel(workload, "permute"), 0);
+    EXPECT_EQ(bytes_of_kernel(workload, "expert_sort"),
+              2 * std::llround(rows * (1.0 + 4.0 * (1.0 - none) / 2.0)) * plan.architecture.hidden);
+  }
 }
 
 std::vector<Call> dispatches(const Workload& workload, std::size_t program) {

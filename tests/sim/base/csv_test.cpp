@@ -47,6 +47,15 @@ TEST(CsvTable, IsReadAsSpreadsheetsWriteIt) {
   EXPECT_DOUBLE_EQ(table.number(0, "time_us"), 3.5);
 }
 
+// Do commas within quotes belong to the field?
+TEST(CsvTable, KeepsCommasWithinQuotes) {
+  const CsvTable table(table_of("nic,rows\n\"IB, 400 Gb/s\",12\n8 x 5\",7\n"));
+  ASSERT_EQ(table.rows(), 2U);
+  EXPECT_EQ(table.text(0, "nic"), "IB, 400 Gb/s");
+  EXPECT_EQ(table.text(1, "nic"), "8 x 5\"");
+  EXPECT_EQ(table.integer(1, "rows"), 7);
+}
+
 // Does an error describe the fault?
 TEST(CsvTable, ReportsItsFaults) {
   EXPECT_NE(problem_of("a;b\n1;2\n", "a").find("part fields by commas"), std::string::npos);

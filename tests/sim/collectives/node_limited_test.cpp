@@ -71,7 +71,7 @@ TEST(NodeLimited, IsNoFasterThanTheCopiesOfItsSms) {
   ASSERT_NE(algorithm, nullptr);
   const std::vector<Phase> phases = algorithm->phases(placed, Bytes{rows});
   ASSERT_EQ(phases.size(), 1U);
-  const ExchangePace pace = exchange_pace(exchange_constants(), 1);
+  const ExchangePace pace = exchange_pace(exchange_constants(kDeepEp), 1);
   EXPECT_EQ(phases[0].latency, pace.start);
   const double handed_on = rows / 8 * distinct_units({.picks = 8, .experts = 256}, 8) * 7.0 / 8.0;
   double slowest = 0.0;
@@ -84,10 +84,36 @@ TEST(NodeLimited, IsNoFasterThanTheCopiesOfItsSms) {
 
 // Does the dispatch start later across nodes? An SM also forwards at a lower rate there.
 TEST(NodeLimited, TakesLongerToBeginAcrossNodes) {
-  const ExchangeConstants& constants = exchange_constants();
+  const ExchangeConstants& constants = exchange_constants(kDeepEp);
   EXPECT_GT(exchange_pace(constants, 2).start, exchange_pace(constants, 1).start);
   EXPECT_LT(exchange_pace(constants, 2).rate, exchange_pace(constants, 1).rate);
   EXPECT_EQ(exchange_pace(constants, 4).rate, exchange_pace(constants, 2).rate);
+}
+
+// Does HybridEP send a token once to each GPU of an NVLink domain that has experts of it? 36 GPUs,
+// 8 of 288 experts: 36 (1 - C(280, 8) / C(288, 8)) = 7.244 copies, 35/36 of them to others.
+TEST(HybridEp, SendsATokenOnceToEachGpuOfADomain) {
+  const Cluster cluster = make_cluster({.nodes = 1, .gpus = 36, .nvlink = 7e11, .nic = 5e10});
+  const auto gpus = gpus_of(36);
+  const PlacedGroup placed{.cluster = cluster, .gpus = gpus};
+  const double token = 14'336.0;
+  const auto* algorithm = find_algorithm(CollectiveOp::AllToAll, "hybrid_ep:8-288-1-1");
+  ASSERT_NE(algorithm, nullptr);
+  double sent = 0.0;
+  for (const Message& message : algorithm->messages(placed, Bytes{4096.0 * 8 * token}))
+    if (message.from == 0) sent += message.bytes;
+  double none = 1.0;
+  for (int i = 0; i < 8; ++i) none *= (280.0 - i) / (288.0 - i);
+  EXPECT_NEAR(sent / (4096.0 * token), 36.0 * (1.0 - none) * 35.0 / 36.0, 1e-9);
+  EXPECT_EQ(algorithm->phases(placed, Bytes{4096.0 * 8 * token}).front().latency,
+            exchange_constants(kHybridEp).in_node.start);
+}
+
+// Do algorithms name the library whose kernels they stand for?
+TEST(HybridEp, IsALibraryOfItsOwn) {
+  EXPECT_EQ(exchange_library_of("node_limited:8-256-4-8"), &exchange_constants(kDeepEp));
+  EXPECT_EQ(exchange_library_of("hybrid_ep"), &exchange_constants(kHybridEp));
+  EXPECT_EQ(exchange_library_of("pairwise"), nullptr);
 }
 
 // Is a meaningless argument refused?

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <sstream>
 #include <utility>
 
@@ -198,19 +200,48 @@ void add_parallelism(Draft& draft) {
   draft.document["parallelism"] = std::move(parallelism);
 }
 
-// If the run's recipe overlapped the dispatch and combine of experts, a forward is paired with the
-// backward before it. 1F1B on one stage and the interleaved schedule can do this. The dispatcher of
-// a recipe (DeepEP, HybridEP) is ignored: runs with and without it took the same time.
+// What a row says of the run's experts: by its recipe's fields, or in `moe_run` by those and by
+// words ("HybridEP, 32 SMs").
+std::string said_of_experts(const Json& row, std::initializer_list<const char*> keys) {
+  std::string text;
+  for (const char* key : keys) {
+    for (const char* section : {"/recipe/", "/moe_run/"})
+      text += text_at(row, section + std::string(key)) + ' ';
+  }
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+bool overlaps_dispatch(const Json& row) {
+  return truth_at(row, "/recipe/moe_a2a_overlap") || truth_at(row, "/moe_run/ep_overlap") ||
+         truth_at(row, "/moe_run/overlap_moe_expert_parallel_comm");
+}
+
+// If the run overlapped the dispatch and combine of experts, a forward is paired with the backward
+// before it. 1F1B on one stage and the interleaved schedule can do this.
 void add_dispatch_overlap(Draft& draft) {
   const Json& row = draft.row;
-  if (!truth_at(row, "/recipe/moe_a2a_overlap")) return;
+  if (!overlaps_dispatch(row)) return;
   const bool chunks = whole_at(row, "/parallel/vp", 1) > 1;
   if (!chunks && whole_at(row, "/parallel/pp", 1) > 1) {
     draft.assume("the overlap of dispatch, which this schedule cannot have, is left out");
     return;
   }
-  draft.document["experts"] = {{"overlap_dispatch", true}};
+  draft.document["experts"]["overlap_dispatch"] = true;
   if (chunks) draft.document["parallelism"]["overlap_p2p"] = true;
+}
+
+// Megatron-Core's flex dispatcher calls DeepEP or HybridEP; without a word of it, tokens travel by
+// NCCL's all_to_all.
+void add_dispatcher(Draft& draft) {
+  const std::string said = said_of_experts(
+      draft.row, {"dispatcher", "moe_flex_dispatcher_backend", "moe_token_dispatcher_type"});
+  for (const auto& [word, dispatcher] :
+       {std::pair{"hybridep", "hybrid_ep"}, std::pair{"deepep", "node_limited"}}) {
+    if (said.find(word) == std::string::npos) continue;
+    draft.document["experts"]["dispatcher"] = dispatcher;
+    return;
+  }
 }
 
 // Some recipes of mixture-of-experts models run the whole step as one CUDA graph in MXFP8. They
@@ -222,7 +253,10 @@ void add_dispatch_overlap(Draft& draft) {
 // number of tokens of each expert. No host issues the kernels of a graph.
 void add_whole_graph(Draft& draft) {
   const Json& row = draft.row;
-  const bool whole = text_at(row, "/recipe/cuda_graph_impl") == "full_iteration";
+  const std::string graph =
+      said_of_experts(row, {"cuda_graph_impl", "cuda_graph_scope", "cuda_graph"});
+  const bool whole = graph.find("full_iteration") != std::string::npos ||
+                     graph.find("full iteration") != std::string::npos;
   const bool experts = value_at(row, "/model/moe") != nullptr;
   if (whole) draft.document["host"] = "none";
   if (!whole || !experts || !text_at(row, "/precision").starts_with("MXFP8")) return;
@@ -397,6 +431,7 @@ Json row_scenario(const RowTables& tables, const MeasuredRow& row) {
   add_parallelism(draft);
   add_training(draft);
   add_dispatch_overlap(draft);
+  add_dispatcher(draft);
   if (row.step_time_s > 0.0)
     draft.document["published"] = {{"source", source_of(row.description)},
                                    {"step_time", fmt::format("{} s", row.step_time_s)}};

@@ -125,6 +125,22 @@ TEST(RowScenario, ExchangesOverlapWhereTheRecipeSaysSo) {
   EXPECT_NE(document()["assumptions"].dump().find("overlap of dispatch"), std::string::npos);
 }
 
+// Do tokens travel by the library that a recipe or the words of a run name?
+TEST(RowScenario, TokensTravelByTheLibraryOfTheRun) {
+  Json row = gpt3();
+  row["model"]["moe"] = {{"experts", 8}, {"topk", 2}, {"expert_ffn", 49152}};
+  const auto dispatcher = [&row] {
+    const Json document = row_scenario(load_row_tables(), row_of(row));
+    return document.value("/experts/dispatcher"_json_pointer, std::string("none"));
+  };
+  EXPECT_EQ(dispatcher(), "none");
+  row["recipe"] = {{"moe_flex_dispatcher_backend", "deepep"}};
+  EXPECT_EQ(dispatcher(), "node_limited");
+  row["recipe"] = nullptr;
+  row["moe_run"] = {{"dispatcher", "HybridEP, 32 SMs"}};
+  EXPECT_EQ(dispatcher(), "hybrid_ep");
+}
+
 // Does GPT-OSS have its parts and its graphs? Megatron-Bridge runs it with its own windows, biases
 // and clamped activations. Where one graph holds a step in MXFP8, attention has 8 bits and experts
 // are one launch, fused with a SwiGLU.
