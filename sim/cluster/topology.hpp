@@ -57,7 +57,7 @@ struct ClusterFacts {
   Bytes gpu_memory = {};                 // usable capacity of one GPU
   std::vector<GpuKind> mixed_gpus = {};  // by GPU, if the GPUs differ; else empty
   std::vector<TimedFault> timed_faults = {};
-  Bytes host_memory = {};                // of all CPUs of one node; zero: unknown
+  Bytes host_memory = {};  // of all CPUs of one node; zero: unknown
   CollectiveLatency latency = {};
   Routing routing = {};
   bool fabric_reduces = false;  // its switches reduce in the network (SHARP)

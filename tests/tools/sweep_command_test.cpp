@@ -30,8 +30,9 @@ TEST(SweepCommand, AddsTheGoodputOfSomeDays) {
   const Scratch scratch;
   const std::string sweep = "trainyard sweep scenarios/goodput/llama3_8b_64xh100.json --days 20 ";
   const Outcome several =
-      scratch.sh(sweep + "--over reliability.spares.nodes=0,1 --csv spares.csv --lines spares.svg "
-                         "--metric goodput.mean");
+      scratch.sh(sweep +
+                 "--over reliability.spares.nodes=0,1 --csv spares.csv --lines spares.svg "
+                 "--metric goodput.mean");
   ASSERT_EQ(several.exit, 0) << several.err;
   EXPECT_THAT(several.out, HasSubstr("goodput  tokens/GPU-h"));
   EXPECT_THAT(test::lines_of(scratch.read("spares.csv")).front(), HasSubstr("goodput.half_width"));
