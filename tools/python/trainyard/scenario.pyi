@@ -296,7 +296,7 @@ class Experts(Section):
     independent_replicas: bool | None
     capacity_factor: float | None
     pad_to_capacity: bool | None
-    dispatcher: Literal["all_to_all", "all_gather", "node_limited"] | None
+    dispatcher: Literal["all_to_all", "all_gather", "node_limited", "hybrid_ep"] | None
     dispatch_precision: Literal["bf16", "fp16", "fp8"] | None
     gemms: Literal["per_expert", "grouped", "fused"] | None
     overlap_shared: bool | None
@@ -311,7 +311,7 @@ class Experts(Section):
         independent_replicas: bool | None = ...,
         capacity_factor: float | None = ...,
         pad_to_capacity: bool | None = ...,
-        dispatcher: Literal["all_to_all", "all_gather", "node_limited"] | None = ...,
+        dispatcher: Literal["all_to_all", "all_gather", "node_limited", "hybrid_ep"] | None = ...,
         dispatch_precision: Literal["bf16", "fp16", "fp8"] | None = ...,
         gemms: Literal["per_expert", "grouped", "fused"] | None = ...,
         overlap_shared: bool | None = ...,
@@ -370,7 +370,7 @@ class Algorithms(Section):
     reduce_scatter: Literal["nccl", "ring", "direct", "hierarchical", "multi_level", "pat", "nvls", "sharp"] | str | None
     broadcast: Literal["nccl", "chain", "tree"] | str | None
     reduce: Literal["nccl", "chain", "tree"] | str | None
-    all_to_all: Literal["nccl", "pairwise", "direct", "hierarchical", "node_limited"] | str | None
+    all_to_all: Literal["nccl", "pairwise", "direct", "hierarchical", "node_limited", "hybrid_ep"] | str | None
     send_recv: Literal["nccl", "direct"] | str | None
     def __init__(
         self,
@@ -380,7 +380,7 @@ class Algorithms(Section):
         reduce_scatter: Literal["nccl", "ring", "direct", "hierarchical", "multi_level", "pat", "nvls", "sharp"] | str | None = ...,
         broadcast: Literal["nccl", "chain", "tree"] | str | None = ...,
         reduce: Literal["nccl", "chain", "tree"] | str | None = ...,
-        all_to_all: Literal["nccl", "pairwise", "direct", "hierarchical", "node_limited"] | str | None = ...,
+        all_to_all: Literal["nccl", "pairwise", "direct", "hierarchical", "node_limited", "hybrid_ep"] | str | None = ...,
         send_recv: Literal["nccl", "direct"] | str | None = ...,
     ) -> None: ...
 
