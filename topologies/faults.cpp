@@ -124,8 +124,8 @@ class Breaker {
     if (!(tries <= retry.retries))
       refuse_fault(
           pointer,
-          fmt::format("after {} of {:.3g} s without {} the transport gives up and the job ends",
-                      fmt::format("{} tries", retry.retries), retry.interval_s, timed.part),
+          fmt::format("after {} tries of {:.3g} s without {} NCCL gives up and the job ends",
+                      retry.retries, retry.interval_s, timed.part),
           fmt::format("let it end within {:.3g} s, or ask `goodput` what interruptions cost",
                       retry.retries * retry.interval_s));
     timed.until_s = timed.from_s + tries * retry.interval_s;

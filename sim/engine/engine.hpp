@@ -18,6 +18,8 @@
 //   communications add up, to at most kComputeLossMost. The engine recomputes the end of a running
 //   kernel at every change. In the other direction, the flows of a communication lose
 //   `communication_loss` of their speed while a member computes.
+// - GPUs and links with timed faults (sim/cluster/timed_faults.hpp) change their rates at the dates
+//   of these. Communication takes its share of the rate that is left.
 // - An operation starts no earlier than the host of its rank has issued it (host_lane.hpp).
 // - The engine runs regions of operations that nothing outside can delay as one event
 //   (regions.hpp). Times are the same to 1e-9 of the step, and mostly to the last bit (tick.hpp).
