@@ -208,7 +208,7 @@ class Breaker {
                    fmt::format("\"{}\" is a GPU, and no job runs on a dead one", fault.device),
                    "take its node out of the cluster");
     }
-    // Of a device that flaps, the links to the fabric do.
+    // A device flaps with its links to the fabric.
     const bool flaps = fault.is_timed() && fault.capacity_factor <= 0.0;
     const std::size_t hit = slow(fault, pointer, [&](const Link& link) {
       return (link.from == broken || link.to == broken) && !(flaps && !is_fabric_side(link.kind));
@@ -329,7 +329,7 @@ namespace {
 // Reads the share of a GPU's speed; false where the fault has none.
 bool read_speed(JsonObject& object, Fault& fault) {
   if (!object.has("speed_factor")) return false;
-  fault.speed_factor = object.number("speed_factor", {.least = 0.001, .most = 1.0});
+  fault.speed_factor = object.number("speed_factor", {.least = 1e-6, .most = 1.0});
   if (fault.part != Fault::Part::Device)
     object.report("speed_factor", "slows the kernels of a GPU, and the fault names none",
                   "say \"device\": \"node 0 gpu 0\"");

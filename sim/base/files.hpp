@@ -39,7 +39,7 @@ void note_read(const std::filesystem::path& file);
 // equal contents give equal bytes). Throws InputError if the file cannot be written.
 void write_file(const std::filesystem::path& file, std::string_view contents);
 
-// What tells one state of a file from another. The inode belongs to it, because file dates have a
+// Two states of a file differ in this. The inode is a part of it, because file dates have a
 // resolution of milliseconds, within which a file of the same size can take another's place.
 struct FileVersion {
   std::filesystem::path file;

@@ -13,8 +13,8 @@
 
 namespace trainyard {
 
-// What slows the computation of a rank: a faulty GPU has a share of its rate, and communications
-// take a share of that.
+// The computation of a rank is slowed by a faulty GPU, which has a share of its rate, and by
+// communications, which take a share of that.
 struct Slowing {
   double rate = 1.0;
   double loss = 0.0;  // by all communications
@@ -66,7 +66,7 @@ class SlowedCompute {
   [[nodiscard]] std::vector<Announcement> announce(double now);
   // From now on the class's GPU has this share of its rate. REQUIRES: rate > 0.
   void set_rate(std::uint32_t rank_class, double rate);
-  // What slows the computation of the class now.
+  // Returns the fault and the losses that slow the computation of the class now.
   [[nodiscard]] Slowing slowing(std::uint32_t rank_class) const {
     return classes_[rank_class].slowing;
   }

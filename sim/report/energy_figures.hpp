@@ -15,7 +15,10 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "sim/render/text_table.hpp"
 #include "sim/report/run_view.hpp"
 
 namespace trainyard {
@@ -60,5 +63,13 @@ struct PowerPeaks {
 };
 // REQUIRES: view.power.
 [[nodiscard]] PowerPeaks power_peaks(const RunView& view);
+
+// Whether the run has power and takes time, so that the report has a section on energy.
+[[nodiscard]] bool has_energy(const RunView& view);
+// The energy of a step by kind, with shares.
+[[nodiscard]] TextTable energy_table(const EnergyFigures& figures);
+// One sentence each on power, its changes, and what a step, a million tokens and the training cost.
+[[nodiscard]] std::vector<std::string> energy_lines(const RunView& view,
+                                                    const EnergyFigures& figures);
 
 }  // namespace trainyard

@@ -63,8 +63,7 @@ Json cost_json(const std::optional<EnergyCost>& cost) {
 
 }  // namespace
 
-TextTable energy_table(const RunView& view) {
-  const EnergyFigures figures = energy_figures(view);
+TextTable energy_table(const EnergyFigures& figures) {
   TextTable table({"", "energy", "share"});
   for (std::size_t kind = 0; kind < kPowerKinds; ++kind) {
     const double part = figures.step.joules[kind];
@@ -75,8 +74,7 @@ TextTable energy_table(const RunView& view) {
   return table;
 }
 
-std::vector<std::string> energy_lines(const RunView& view) {
-  const EnergyFigures figures = energy_figures(view);
+std::vector<std::string> energy_lines(const RunView& view, const EnergyFigures& figures) {
   const PowerPeaks peaks = power_peaks(view);
   std::vector<std::string> lines{
       fmt::format("mean power: GPU {}, node {}, cluster {}", watts(figures.mean_gpu_w),
@@ -97,10 +95,10 @@ bool has_energy(const RunView& view) {
 
 std::string energy_section(const RunView& view) {
   if (!has_energy(view)) return "";
-  std::string text =
-      fmt::format("Energy of a step: {} (idle: bubbles and waiting too)\n{}",
-                  joules(energy_figures(view).step.total()), energy_table(view).text());
-  for (const std::string& line : energy_lines(view)) text += wrapped("  " + line, 4);
+  const EnergyFigures figures = energy_figures(view);
+  std::string text = fmt::format("Energy of a step: {} (idle: bubbles and waiting too)\n{}",
+                                 joules(figures.step.total()), energy_table(figures).text());
+  for (const std::string& line : energy_lines(view, figures)) text += wrapped("  " + line, 4);
   return text;
 }
 

@@ -1,4 +1,4 @@
-// What the report says of faults with dates, and of the ranks that wait because of them.
+// Lines of the report on faults with dates, and on the ranks that wait because of them.
 #pragma once
 
 #include <vector>

@@ -42,7 +42,9 @@ struct ReportEntry {
 
 // Returns one line: "fits: 61.2 GiB of 79.6 GiB on the fullest stage (0); one step takes 13.21 s".
 [[nodiscard]] std::string verdict_line(const RunView& view);
-// The lines that name the simulated setup, its timed faults and the limit of the step.
+// The lines that name the simulated setup and its timed faults; with the limit of the step in the
+// heading.
+[[nodiscard]] std::vector<SetupLine> setup_and_faults(const RunView& view);
 [[nodiscard]] std::vector<SetupLine> heading_lines(const RunView& view);
 [[nodiscard]] std::string setup_section(const RunView& view);
 // One sentence without a full stop on what limits the step: the largest share of the time of a
@@ -56,11 +58,8 @@ struct ReportEntry {
 [[nodiscard]] std::string placement_section(const RunView& view);
 [[nodiscard]] std::string costs_section(const RunView& view);
 // Energy by kind, power, its changes, and what they cost; empty without a block `power`. The table
-// and the lines are its parts. REQUIRES for these two: has_energy(view).
+// and the lines (energy_figures.hpp) are its parts.
 [[nodiscard]] std::string energy_section(const RunView& view);
-[[nodiscard]] bool has_energy(const RunView& view);
-[[nodiscard]] TextTable energy_table(const RunView& view);
-[[nodiscard]] std::vector<std::string> energy_lines(const RunView& view);
 // Returns the data files of the user, the assumptions, the defaults of the framework and the
 // approximations.
 [[nodiscard]] std::string notes_section(const RunView& view);

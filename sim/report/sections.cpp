@@ -211,9 +211,14 @@ std::string verdict_line(const RunView& view) {
                      host ? "; " + host_text(*host) : "", step);
 }
 
-std::vector<SetupLine> heading_lines(const RunView& view) {
+std::vector<SetupLine> setup_and_faults(const RunView& view) {
   std::vector<SetupLine> lines = view.facts.setup;
   for (SetupLine& line : fault_lines(view)) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<SetupLine> heading_lines(const RunView& view) {
+  std::vector<SetupLine> lines = setup_and_faults(view);
   if (const std::string limit = limit_sentence(view); !limit.empty())
     lines.push_back({"limit", limit});
   return lines;

@@ -204,7 +204,7 @@ void add_sweep(CLI::App& app, Action& action) {
                    "Adds the goodput of so many days with the failures of the block reliability "
                    "(--metric goodput.mean)")
       ->type_name("DAYS")
-      ->check(CLI::PositiveNumber);
+      ->check(in_range(0.01, 36'525.0));
   add_output_file(*command, "--csv", choice->csv, "Write every input and figure as CSV");
   add_output_file(*command, "--html", choice->html,
                   "Write a page: the metric over the fields, and all runs as a table");

@@ -24,7 +24,6 @@
 #include "sim/render/page/charts.hpp"
 #include "sim/render/page/page.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
-#include "sim/report/fault_lines.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
@@ -119,9 +118,8 @@ Result simulated(const Scenario& scenario, Memo& memo, const Hooks& hooks) {
 
 Json setup_json(const RunView& view) {
   Json lines = Json::array();
-  std::vector<SetupLine> all = view.facts.setup;
-  for (SetupLine& line : fault_lines(view)) all.push_back(std::move(line));
-  for (const SetupLine& line : all) lines.push_back({{"name", line.name}, {"text", line.text}});
+  for (const SetupLine& line : setup_and_faults(view))
+    lines.push_back({{"name", line.name}, {"text", line.text}});
   return lines;
 }
 

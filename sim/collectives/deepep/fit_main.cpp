@@ -169,7 +169,7 @@ constexpr const char* kComputeLossSource =
     "that the exchange holds run after the others, in a second wave (NVIDIA, Matrix Multiplication "
     "Background)";
 
-// What the file says of a library beside the numbers.
+// The texts of a library's file, and the SMs that its kernels hold.
 struct Library {
   const char* description;
   const char* source;

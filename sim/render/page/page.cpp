@@ -13,6 +13,7 @@
 #include "sim/render/page/document.hpp"
 #include "sim/render/page/elements.hpp"
 #include "sim/render/svg.hpp"
+#include "sim/report/energy_figures.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/path_summary.hpp"
 #include "sim/report/report.hpp"
@@ -260,7 +261,9 @@ std::string gain_bars(std::span<const PageGain> rows) {
 }
 
 std::string energy(const RunView& view) {
-  return has_energy(view) ? html_table(energy_table(view)) + html_list(energy_lines(view)) : "";
+  if (!has_energy(view)) return "";
+  const EnergyFigures figures = energy_figures(view);
+  return html_table(energy_table(figures)) + html_list(energy_lines(view, figures));
 }
 
 // ---- show me

@@ -236,11 +236,11 @@ double backup_step(const Scenario& scenario, const Job& job) {
 }
 
 // A write beside training delays it by what the step takes longer while the write shares the NICs.
-void set_drag(const Scenario& scenario, StateSteps& steps, double node_bytes, std::int64_t nodes,
+void set_drag(StateSteps& steps, double step_s, double node_bytes, std::int64_t nodes,
               CheckpointLevel& level) {
-  if (level.write_s <= 0.0 || node_bytes <= 0.0 || scenario.cluster.nodes < 2) return;
+  if (level.write_s <= 0.0 || node_bytes <= 0.0) return;
   const double beside_s = steps.step_beside_write(node_bytes / level.write_s, nodes);
-  level.drag_s = level.write_s * std::max(0.0, 1.0 - steps.step_in({}) / beside_s);
+  level.drag_s = level.write_s * std::max(0.0, 1.0 - step_s / beside_s);
 }
 
 void set_drags(const Scenario& scenario, StateSteps& steps, Job& job) {
@@ -249,11 +249,12 @@ void set_drags(const Scenario& scenario, StateSteps& steps, Job& job) {
   const double of_node = job.checkpoint_bytes / static_cast<double>(nodes);
   for (std::size_t i = 0; i < checkpoint.near.size(); ++i) {
     const double sent = of_node * static_cast<double>(checkpoint.near[i].copies - 1);
-    if (!checkpoint.near[i].drag) set_drag(scenario, steps, sent, nodes, job.levels[i]);
+    if (!checkpoint.near[i].drag) set_drag(steps, job.step_s, sent, nodes, job.levels[i]);
   }
   const double writing = writers(scenario);
   if (!checkpoint.drag)
-    set_drag(scenario, steps, job.checkpoint_bytes / writing, std::llround(writing), job.storage());
+    set_drag(steps, job.step_s, job.checkpoint_bytes / writing, std::llround(writing),
+             job.storage());
 }
 
 void set_policy(const Scenario& scenario, Memo& memo, Job& job) {

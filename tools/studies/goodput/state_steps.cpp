@@ -1,10 +1,10 @@
 #include "tools/studies/goodput/state_steps.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "models/rank_groups.hpp"
@@ -23,94 +23,122 @@ double step_time(const Scenario& scenario, const WhatIf& what_if, Memo& memo) {
 
 // Fewer replicas, each of which does as much as before: the global batch and the cluster become
 // smaller in proportion.
-void take_replicas(const Scenario& scenario, std::int64_t lost, Json& document) {
+Scenario with_fewer_replicas(const Scenario& scenario, std::int64_t lost) {
+  if (lost == 0) return scenario;
   const Parallelism& sizes = scenario.plan.parallelism;
   const std::int64_t left = sizes.data - lost;
+  Json document = resolved(scenario);
+  document.erase("reliability");
   document["parallelism"]["data"] = left;
   document["training"]["global_batch_size"] =
       scenario.plan.training.global_batch_size / sizes.data * left;
   document["cluster"]["nodes"] =
       static_cast<std::int64_t>(scenario.cluster.nodes) * left / sizes.data;
+  return read_scenario_document(scenario.file, document);
 }
 
-bool is_of_kernels(FailingComponent component) {
-  return component == FailingComponent::Gpu || component == FailingComponent::Node;
-}
+// A job whose cluster gets faults.
+class FaultyJob {
+ public:
+  explicit FaultyJob(Scenario whole)
+      : scenario_(std::move(whole)), cluster_(shared_cluster(scenario_.cluster)) {}
 
-// The NIC of the first GPU of the stage has a share of its rate left.
-void slow_nic(const Scenario& scenario, const FailureProcess& failure, std::int64_t stage,
-              Json& faults) {
-  const RankId rank = RankGrid(scenario.plan.parallelism).rank({.data = 0, .pipeline = stage});
-  const std::int64_t gpus = scenario.cluster.node.gpus;
-  const std::int64_t nic =
-      static_cast<std::int64_t>(rank) % gpus * scenario.cluster.node.nics / gpus;
-  faults.push_back(
-      {{"device", fmt::format("node {} nic {}", static_cast<std::int64_t>(rank) / gpus, nic)},
-       {"capacity_factor", failure.rate_left}});
-}
+  [[nodiscard]] const Scenario& scenario() const { return scenario_; }
 
-// The GPU of a rank computes at a share of its speed.
-void slow_gpu(const Scenario& scenario, RankId rank, double speed, Json& faults) {
-  const auto number = static_cast<std::int64_t>(rank);
-  const std::int64_t gpus = scenario.cluster.node.gpus;
-  faults.push_back({{"device", fmt::format("node {} gpu {}", number / gpus, number % gpus)},
-                    {"speed_factor", speed}});
-}
+  // The part is in the first replica.
+  void slow_part(const FailureProcess& failure, std::int64_t stage) {
+    const RankId rank = grid().rank({.data = 0, .pipeline = stage});
+    if (failure.component == FailingComponent::Gpu) return slow_gpu(rank, failure.rate_left);
+    if (failure.component == FailingComponent::Node) return slow_node(rank, failure.rate_left);
+    // A cluster of one node has no traffic on its NICs.
+    const std::vector<DeviceId>& nics = cluster_->nic_of_gpu();
+    if (!nics.empty()) slow_links(nics.at(rank), failure.rate_left);
+  }
 
-// A GPU of the stage in the first replica, or all GPUs of its node.
-void slow_kernels(const Scenario& scenario, const FailureProcess& failure, std::int64_t stage,
-                  Json& faults) {
-  const RankId rank = RankGrid(scenario.plan.parallelism).rank({.data = 0, .pipeline = stage});
-  if (failure.component == FailingComponent::Gpu)
-    return slow_gpu(scenario, rank, failure.rate_left, faults);
-  const std::uint32_t gpus = scenario.cluster.node.gpus;
-  const std::uint32_t first = static_cast<std::uint32_t>(rank) / gpus * gpus;
-  for (std::uint32_t gpu = first; gpu < first + gpus; ++gpu)
-    slow_gpu(scenario, RankId{gpu}, failure.rate_left, faults);
-}
+  // All other replicas are alike or faster.
+  void slow_stage_of_first_replica(std::int64_t stage, double speed) {
+    const Parallelism& sizes = scenario_.plan.parallelism;
+    for (std::int64_t tensor = 0; tensor < sizes.tensor; ++tensor)
+      for (std::int64_t context = 0; context < sizes.context; ++context)
+        slow_gpu(grid().rank({.tensor = tensor, .context = context, .data = 0, .pipeline = stage}),
+                 speed);
+  }
 
-// A stage of the first replica, to which all others are alike or faster, does more work.
-void slow_stage(const Scenario& scenario, std::int64_t stage, double speed, Json& faults) {
-  const Parallelism& sizes = scenario.plan.parallelism;
-  const RankGrid grid(sizes);
-  for (std::int64_t tensor = 0; tensor < sizes.tensor; ++tensor)
-    for (std::int64_t context = 0; context < sizes.context; ++context)
-      slow_gpu(scenario,
-               grid.rank({.tensor = tensor, .context = context, .data = 0, .pipeline = stage}),
-               speed, faults);
-}
-
-// A write takes its rate from the NICs of the first `nodes` nodes, whose flows share fairly.
-void use_nics(const ClusterSpec& cluster, double node_rate, std::int64_t nodes, Json& faults) {
-  const std::int64_t nics = cluster.node.nics;
-  const double whole = cluster.node.nic.value() * static_cast<double>(nics);
-  const double left = std::max(0.5, 1.0 - node_rate / whole);
-  if (left >= 1.0) return;
-  const auto slow = [&](const char* key, const Json& part) {
-    faults.push_back({{key, part}, {"capacity_factor", left}});
-  };
-  for (std::int64_t nic = 0; nic < nics; ++nic) {
-    if (nodes >= cluster.nodes) {
-      slow("rail", nic);
-      continue;
+  // A write takes `node_rate` bytes per second from the NICs of each of the first `nodes` nodes, or
+  // the half that fair sharing gives it.
+  void write_from(std::int64_t nodes, double node_rate) {
+    const std::set<DeviceId> of_first = nics_of(0);
+    double whole = 0.0;
+    for (const DeviceId nic : of_first) whole += port_rate(nic);
+    const double left = std::max(0.5, 1.0 - node_rate / whole);
+    if (nodes >= scenario_.cluster.nodes) {  // one fault for each rail of a large cluster
+      for (const DeviceId nic : of_first) slow_rail(nic, left);
+      return;
     }
     for (std::int64_t node = 0; node < nodes; ++node)
-      slow("device", fmt::format("node {} nic {}", node, nic));
+      for (const DeviceId nic : nics_of(node)) slow_links(nic, left);
   }
-}
+
+ private:
+  [[nodiscard]] RankGrid grid() const { return RankGrid(scenario_.plan.parallelism); }
+
+  void slow_gpu(RankId rank, double speed) {
+    scenario_.cluster.faults.push_back({.part = Fault::Part::Device,
+                                        .device = cluster_->name(cluster_->gpus().at(rank)),
+                                        .capacity_factor = 1.0,
+                                        .speed_factor = speed});
+  }
+
+  void slow_node(RankId rank, double speed) {
+    const std::uint32_t gpus = cluster_->facts().gpus_per_node;
+    const std::uint32_t first = static_cast<std::uint32_t>(rank) / gpus * gpus;
+    for (std::uint32_t gpu = first; gpu < first + gpus; ++gpu) slow_gpu(RankId{gpu}, speed);
+  }
+
+  void slow_links(DeviceId device, double rate) {
+    scenario_.cluster.faults.push_back(
+        {.part = Fault::Part::Device, .device = cluster_->name(device), .capacity_factor = rate});
+  }
+
+  void slow_rail(DeviceId nic, double rate) {
+    scenario_.cluster.faults.push_back(
+        {.part = Fault::Part::Rail,
+         .rail = static_cast<std::uint32_t>(cluster_->device(nic).index),
+         .capacity_factor = rate});
+  }
+
+  // The NICs of a node that its GPUs use; none in a cluster of one node.
+  [[nodiscard]] std::set<DeviceId> nics_of(std::int64_t node) const {
+    const std::vector<DeviceId>& nics = cluster_->nic_of_gpu();
+    if (nics.empty()) return {};
+    const auto gpus = static_cast<std::ptrdiff_t>(cluster_->facts().gpus_per_node);
+    const auto first = nics.begin() + node * gpus;
+    return {first, first + gpus};
+  }
+
+  [[nodiscard]] double port_rate(DeviceId nic) const {
+    double rate = 0.0;
+    for (const Link link : cluster_->links_from(nic))
+      if (link.kind == LinkKind::NicPort) rate += link.capacity.value();
+    return rate;
+  }
+
+  Scenario scenario_;
+  std::shared_ptr<const Cluster> cluster_;  // without the faults
+};
 
 // Reroute: the d - k replicas left at a stage do the work of d. Redundant: the stage before a
 // missing one does the work of both.
-void add_work(const Scenario& scenario, const JobState& state, FailurePolicy policy, Json& faults) {
-  const Parallelism& sizes = scenario.plan.parallelism;
+void add_work(const JobState& state, FailurePolicy policy, FaultyJob& job) {
+  const Parallelism& sizes = job.scenario().plan.parallelism;
   const auto data = static_cast<double>(sizes.data);
   std::map<std::int64_t, double> missing;
   for (const std::int64_t stage : state.empty_stages) ++missing[stage];
   for (const auto& [stage, count] : missing) {
     if (policy == FailurePolicy::Reroute) {
-      slow_stage(scenario, stage, (data - count) / data, faults);
+      job.slow_stage_of_first_replica(stage, (data - count) / data);
     } else {
-      slow_stage(scenario, (stage + sizes.pipeline - 1) % sizes.pipeline, 0.5, faults);
+      job.slow_stage_of_first_replica((stage + sizes.pipeline - 1) % sizes.pipeline, 0.5);
     }
   }
 }
@@ -128,31 +156,17 @@ double StateSteps::step_in(const JobState& state) {
 }
 
 double StateSteps::simulated_step(const JobState& state) {
-  Json document = resolved(scenario_);
-  document.erase("reliability");
-  if (state.replicas_lost > 0) take_replicas(scenario_, state.replicas_lost, document);
-  const Scenario left = read_scenario_document(scenario_.file, document);
-  Json faults = document["cluster"].value("faults", Json::array());
-  for (const SlowPart& part : state.slow) {
-    const bool kernels = is_of_kernels(scenario_.reliability->failures[part.cause].component);
-    (kernels ? slow_kernels : slow_nic)(left, scenario_.reliability->failures[part.cause],
-                                        part.stage, faults);
-  }
-  add_work(left, state, scenario_.reliability->policy, faults);
-  if (faults.empty()) return step_time(left, {}, memo_);
-  document["cluster"]["faults"] = std::move(faults);
-  return step_time(read_scenario_document(scenario_.file, document), {}, memo_);
+  FaultyJob job(with_fewer_replicas(scenario_, state.replicas_lost));
+  for (const SlowPart& part : state.slow)
+    job.slow_part(scenario_.reliability->failures[part.cause], part.stage);
+  add_work(state, scenario_.reliability->policy, job);
+  return step_time(job.scenario(), {}, memo_);
 }
 
 double StateSteps::step_beside_write(double node_rate, std::int64_t nodes) {
-  Json document = resolved(scenario_);
-  document.erase("reliability");
-  if (scenario_.cluster.nodes > 1) {
-    Json& faults = document["cluster"]["faults"];
-    if (faults.is_null()) faults = Json::array();
-    use_nics(scenario_.cluster, node_rate, nodes, faults);
-  }
-  return step_time(read_scenario_document(scenario_.file, document), {}, memo_);
+  FaultyJob job(scenario_);
+  job.write_from(nodes, node_rate);
+  return step_time(job.scenario(), {}, memo_);
 }
 
 // Forward, and backward of twice the work: one forward more makes 4/3 of the time of kernels.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <boost/algorithm/string/case_conv.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -200,15 +200,15 @@ void add_parallelism(Draft& draft) {
   draft.document["parallelism"] = std::move(parallelism);
 }
 
-// What a row says of the run's experts: by its recipe's fields, or in `moe_run` by those and by
-// words ("HybridEP, 32 SMs").
+// Returns the words of a row on the run's experts, in lower case: the values of these fields in
+// `recipe` and `moe_run`, which may be sentences ("HybridEP, 32 SMs").
 std::string said_of_experts(const Json& row, std::initializer_list<const char*> keys) {
   std::string text;
   for (const char* key : keys) {
     for (const char* section : {"/recipe/", "/moe_run/"})
       text += text_at(row, section + std::string(key)) + ' ';
   }
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  boost::algorithm::to_lower(text);
   return text;
 }
 
