@@ -56,7 +56,13 @@ void StageReport::priced(const std::vector<Cost>& kernels) {
 }
 
 void StageReport::simulated(const Timeline& timeline) {
-  ended([&] { return "simulates " + counted(timeline.counters.events, "event"); });
+  ended([&] {
+    const std::uint64_t repeated = timeline.counters.repeated;
+    return "simulates " + counted(timeline.counters.events, "event") +
+           (repeated == 0
+                ? ""
+                : ", and repeats " + counted(repeated, "operation") + " of the steady state");
+  });
 }
 
 void StageReport::found_figures() {

@@ -8,6 +8,8 @@
 #include "sim/engine/engine_programs.hpp"
 #include "sim/engine/ideal/ideal.hpp"
 #include "sim/engine/simgrid/simgrid_engine.hpp"
+#include "sim/engine/steady_state.hpp"
+#include "sim/engine/tick.hpp"
 
 namespace trainyard {
 
@@ -29,6 +31,7 @@ Timeline Engine::run(const EngineInput& input) const {
     knowing.known = &own;
     return run(knowing);
   }
+  if (std::optional<Timeline> steady = play_steady(input)) return *std::move(steady);
   try {
     return play(input);
   } catch (const Deadlock&) {
@@ -37,6 +40,49 @@ Timeline Engine::run(const EngineInput& input) const {
     EngineInput recorded = input;
     recorded.record = true;
     return play(recorded);
+  }
+}
+
+namespace {
+
+// A host that runs ahead and a fault at a date are states that no times of operations show.
+bool may_be_steady(const EngineInput& input) {
+  return input.contract && input.hosts.empty() && input.cluster.facts().timed_faults.empty();
+}
+
+// Operations that need not be played.
+std::uint64_t left_out(const EngineInput& input, const ShortStep& step) {
+  std::uint64_t operations = 0;
+  for (const RankClass& ranks : input.partition.ranks)
+    operations += std::uint64_t{step.parts[ranks.program].period} * step.left_out;
+  return operations;
+}
+
+}  // namespace
+
+std::optional<Timeline> Engine::play_steady(const EngineInput& input) const {
+  // Below this number the search for a period costs more than it saves.
+  constexpr std::uint64_t kWorthwhile = 10'000;
+  if (!may_be_steady(input)) return std::nullopt;
+  const ShortStep* const step = input.known->short_step();
+  if (step == nullptr || left_out(input, *step) < kWorthwhile) return std::nullopt;
+  EnginePrograms& known = *step->programs;
+  const EngineInput shorter{.cluster = input.cluster,
+                            .workload = step->workload,
+                            .partition = input.partition,
+                            .kernel_seconds = input.kernel_seconds,
+                            .progress = input.progress,
+                            .stop = input.stop,
+                            .compute_loss = input.compute_loss,
+                            .communication_loss = input.communication_loss,
+                            .known = &known,
+                            .horizon_s = horizon_of(input)};
+  try {
+    auto whole = lengthened(input.workload, input.partition, *step, play(shorter), input.record);
+    if (!whole) input.known->forget_short_step();
+    return whole;
+  } catch (const Deadlock&) {
+    return std::nullopt;  // the whole step says who waits for whom
   }
 }
 

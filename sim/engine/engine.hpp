@@ -23,6 +23,8 @@
 // - An operation starts no earlier than the host of its rank has issued it (host_lane.hpp).
 // - The engine runs regions of operations that nothing outside can delay as one event
 //   (regions.hpp). Times are the same to 1e-9 of the step, and mostly to the last bit (tick.hpp).
+// - Where a pipeline of many microbatches is periodic, the engine plays some of them and repeats
+//   the last period for the others (steady_state.hpp).
 // - When nothing can proceed and operations remain, the engine throws a RunError that names who
 //   waits for whom.
 // - Several threads may run the engine at a time. Runs that need SimGrid, which is global, take
@@ -32,6 +34,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string_view>
@@ -68,12 +71,16 @@ struct EngineInput {
   std::span<const double> communication_loss = {};
   // By program: the time that its CPU needs to issue it. Empty: all operations are issued at once.
   std::span<const HostLane> hosts = {};
-  bool contract = true;  // false: no regions, every operation has its own events
+  // False: no regions and no repeated periods (steady_state.hpp), every operation has its own events.
+  bool contract = true;
   // false: the timeline holds its end and its counters alone. Recording the times of operations and
   // flows takes a large share of the time of a run.
   bool record = true;
   // Results of earlier runs of the same workload; this run adds its own for later ones.
   EnginePrograms* known = nullptr;
+  // The time that the busiest program takes if nothing waits, which sets the tick (tick.hpp). 0: that
+  // of `workload`.
+  double horizon_s = 0.0;
 };
 // For engines: the share of its members' computation speed that a call takes. The value is rounded
 // to a multiple of 2^-40. Sums of losses are therefore exact, in whatever order calls start and
@@ -92,6 +99,8 @@ class Engine {
  private:
   // REQUIRES: input.known is set.
   [[nodiscard]] virtual Timeline play(const EngineInput& input) const = 0;
+  // Plays a part of the microbatches and repeats their steady state; nothing where there is none.
+  [[nodiscard]] std::optional<Timeline> play_steady(const EngineInput& input) const;
 };
 
 struct EngineEntry {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sim/base/concurrency.hpp"
+#include "sim/engine/steady_state.hpp"
 
 namespace trainyard {
 namespace {
@@ -35,6 +36,13 @@ EnginePrograms::EnginePrograms(const Workload& workload, const ProgramAnalysis& 
   const std::scoped_lock lock(like->mutex_);
   std::ranges::copy_n(like->programs_.begin(),
                       std::min(std::ssize(like->programs_), std::ssize(like_)), like_.begin());
+}
+
+EnginePrograms::~EnginePrograms() = default;
+
+const ShortStep* EnginePrograms::short_step() {
+  std::call_once(shortened_, [&] { short_step_ = shortened(workload_); });
+  return steady_ ? short_step_.get() : nullptr;
 }
 
 EnginePrograms::Known EnginePrograms::of_same_template(std::uint32_t program, bool contracted,

@@ -8,6 +8,7 @@
 //    make_engine("simgrid")->run(input);   // reuses them
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -19,6 +20,8 @@
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
+
+struct ShortStep;
 
 struct EngineProgram {
   // The collectives (ProgramCalls::collectives) that regions may hold. Empty where there are no
@@ -37,6 +40,7 @@ class EnginePrograms {
   // Null: there is none. REQUIRES: workload and analysis outlive this.
   EnginePrograms(const Workload& workload, const ProgramAnalysis& analysis,
                  const EnginePrograms* like = nullptr);
+  ~EnginePrograms();
 
   [[nodiscard]] const ProgramCalls& calls(std::uint32_t program) const {
     return analysis_.calls(program);
@@ -51,6 +55,11 @@ class EnginePrograms {
   // The programs with regions, in the order of `asked`.
   [[nodiscard]] std::vector<std::shared_ptr<const EngineProgram>> contracted(
       const std::vector<Contraction>& asked);
+  // The workload with fewer microbatches (steady_state.hpp); null where there is none. Valid as long
+  // as this.
+  [[nodiscard]] const ShortStep* short_step();
+  // The times of a run had no period. Later runs, whose durations are similar, do not try again.
+  void forget_short_step() { steady_ = false; }
 
  private:
   using Known = std::shared_ptr<const EngineProgram>;
@@ -67,6 +76,9 @@ class EnginePrograms {
   // Guards programs_.
   mutable std::mutex mutex_;
   std::vector<Known> programs_;  // the last result, by program
+  std::once_flag shortened_;
+  std::unique_ptr<const ShortStep> short_step_;
+  std::atomic<bool> steady_ = true;
 };
 
 }  // namespace trainyard

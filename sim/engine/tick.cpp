@@ -55,7 +55,8 @@ double busy_seconds(const EngineInput& input, const Program& program,
 
 }  // namespace
 
-Tick tick_of(const EngineInput& input) {
+double horizon_of(const EngineInput& input) {
+  if (input.horizon_s > 0.0) return input.horizon_s;
   const std::vector<double> calls = call_seconds(input);
   std::vector<bool> runs(input.workload.programs.size(), false);
   for (const RankClass& ranks : input.partition.ranks) runs[ranks.program] = true;
@@ -64,7 +65,9 @@ Tick tick_of(const EngineInput& input) {
     if (!runs[program]) continue;
     busiest_s = std::max(busiest_s, busy_seconds(input, input.workload.programs[program], calls));
   }
-  return Tick(busiest_s);
+  return busiest_s;
 }
+
+Tick tick_of(const EngineInput& input) { return Tick(horizon_of(input)); }
 
 }  // namespace trainyard

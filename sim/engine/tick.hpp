@@ -49,6 +49,8 @@ class Tick {
   double shift_s_ = 0.0;  // adding it and taking it away rounds to ticks
 };
 
+// The longest time that any program is busy if nothing waits.
+[[nodiscard]] double horizon_of(const EngineInput& input);
 // The tick of a run. Its horizon is the longest time that any program is busy if nothing waits. It
 // is the same whether ranks are folded or not.
 [[nodiscard]] Tick tick_of(const EngineInput& input);

@@ -51,7 +51,8 @@ Json fold_json(const RunView& view) {
                {"operations", view.timeline.counters.operations},
                {"engine_activities", view.timeline.counters.activities},
                {"contracted_regions", view.timeline.counters.regions},
-               {"events", view.timeline.counters.events}};
+               {"events", view.timeline.counters.events},
+               {"repeated_operations", view.timeline.counters.repeated}};
   if (!view.fold_reasons.empty()) json["rank_classes"] = rank_classes_json(view);
   return json;
 }

@@ -36,6 +36,7 @@ struct EngineCounters {
   std::uint64_t activities = 0;  // SimGrid Comms created
   std::uint64_t events = 0;      // completions handled
   std::uint64_t regions = 0;     // regions run as one event (sim/engine/regions.hpp)
+  std::uint64_t repeated = 0;    // operations of repeated periods (sim/engine/steady_state.hpp)
   // Weights of flows on links that SimGrid cannot express exactly. They were rounded up by at most
   // 1/32 of the flow's most loaded link (sim/engine/simgrid/platform.hpp): an approximation to
   // report.

@@ -67,8 +67,8 @@ inline void write_whole_runs(const std::vector<WholeRun>& runs) {
 
 inline Counts counts_of(const nlohmann::json& result) {
   Counts counts;
-  for (const char* name :
-       {"ranks", "classes", "operations", "engine_activities", "contracted_regions", "events"})
+  for (const char* name : {"ranks", "classes", "operations", "engine_activities",
+                           "contracted_regions", "events", "repeated_operations"})
     counts[name] = result.at("fold").at(name);
   double bytes = 0.0;
   for (const auto& row : result.at("links")) bytes += row.at("bytes").get<double>();

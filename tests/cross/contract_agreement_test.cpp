@@ -168,9 +168,67 @@ TEST_P(ContractedScenario, IsTheSameRun) {
   expect_same_links(contracted.timeline, plain.timeline);
   EXPECT_LE(contracted.timeline.counters.events, plain.timeline.counters.events);
   std::cout << "  " << contracted.timeline.counters.regions << " regions, "
+            << contracted.timeline.counters.repeated << " repeated operations, "
             << contracted.timeline.counters.events << " events of "
             << plain.timeline.counters.events << "\n";
 }
+
+// Scenarios of many microbatches: 1F1B and interleaved, with links that stages share and without,
+// sharded weights, a single stage, experts.
+struct LongStep {
+  std::string name;
+  std::string file;
+  std::vector<Override> changes;
+};
+const std::vector<LongStep> kLongSteps = {
+    {"SharedLinks",
+     "llama3/llama3_8b_8xh100.json",
+     {{"cluster.nodes", "8"},
+      {"parallelism.tensor", "4"},
+      {"parallelism.pipeline", "8"},
+      {"parallelism.data", "2"},
+      {"parallelism.zero_stage", "1"},
+      {"training.global_batch_size", "256"}}},
+    {"Interleaved",
+     "llama3/llama3_8b_8xh100.json",
+     {{"cluster.nodes", "8"},
+      {"parallelism.tensor", "4"},
+      {"parallelism.pipeline", "8"},
+      {"parallelism.data", "2"},
+      {"parallelism.schedule", "interleaved_1f1b"},
+      {"parallelism.interleave", "4"},
+      {"training.global_batch_size", "512"}}},
+    {"OneStage", "llama3/llama3_8b_8xh100.json", {{"training.global_batch_size", "1024"}}},
+    {"ShardedWeights",
+     "megatron/gpt3_175b_64xa100_selective.json",
+     {{"parallelism.tensor", "4"},
+      {"parallelism.data", "2"},
+      {"parallelism.interleave", "1"},
+      {"parallelism.schedule", "1f1b"},
+      {"parallelism.zero_stage", "3"},
+      {"training.global_batch_size", "192"}}},
+    {"Experts", "moe/mixtral_8x7b_64xh100.json", {{"training.global_batch_size", "2048"}}}};
+
+class LongSteps : public testing::TestWithParam<LongStep> {};
+
+// Is a step whose engine repeats the steady state of the pipeline the same as one of which every
+// operation is played?
+TEST_P(LongSteps, RepeatTheSteadyState) {
+  const fs::path file = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios" / GetParam().file;
+  const Scenario scenario = load_scenario(file.string(), GetParam().changes);
+  const ScenarioRun repeated = simulate(scenario, {});
+  const ScenarioRun plain = simulate(scenario, {.contract = false});
+  EXPECT_GT(3 * repeated.timeline.counters.repeated, repeated.timeline.counters.operations);
+  EXPECT_EQ(plain.timeline.counters.repeated, 0U);
+  EXPECT_EQ(repeated.timeline.counters.operations, plain.timeline.counters.operations);
+  expect_same_spans(repeated.timeline, plain.timeline);
+  expect_same_links(repeated.timeline, plain.timeline);
+  const ScenarioRun brief = simulate(scenario, {.figures = false});
+  EXPECT_EQ(brief.timeline.makespan_s, repeated.timeline.makespan_s);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, LongSteps, testing::ValuesIn(kLongSteps),
+                         [](const auto& step) { return step.param.name; });
 
 std::string stem(const testing::TestParamInfo<std::string>& scenario) {
   return fs::path(scenario.param).stem().string();

@@ -1,0 +1,428 @@
+#include "sim/engine/steady_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <ranges>
+#include <span>
+#include <utility>
+
+#include "sim/base/check.hpp"
+#include "sim/workload/program_templates.hpp"
+
+namespace trainyard {
+namespace {
+
+// ---- the periodic part of a program
+
+// Instances [begin, end) of a list: each equals the one a period later, while that is below `end`.
+struct Repetition {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  std::uint32_t period = 0;       // instances
+  std::int32_t microbatches = 0;  // per period
+  [[nodiscard]] std::uint32_t times() const { return (end - begin) / period; }
+};
+
+// Whether instance `a` and the later instance `b` have one block, and inputs that are either the
+// same operation or as far away.
+bool repeats(const OperationList& list, const Instance& a, const Instance& b) {
+  if (a.block != b.block) return false;
+  const std::span<const OpIndex> of_a = list.bindings_of(a);
+  const std::span<const OpIndex> of_b = list.bindings_of(b);
+  return std::ranges::equal(of_a, of_b, [&](OpIndex input, OpIndex later) {
+    return later == input || later - input == b.first - a.first;
+  });
+}
+
+// Tries periods of few instances first, in the middle of the list.
+std::optional<Repetition> repetition_of(const OperationList& list) {
+  const std::span<const Instance> all = list.instances();
+  const auto count = static_cast<std::uint32_t>(all.size());
+  const std::uint32_t middle = count / 2;
+  for (std::uint32_t period = 1; period <= count / 8; ++period) {
+    const std::int32_t microbatches = all[middle + period].microbatch - all[middle].microbatch;
+    const auto same = [&](std::uint32_t i) {
+      return all[i + period].microbatch - all[i].microbatch == microbatches &&
+             repeats(list, all[i], all[i + period]);
+    };
+    std::uint32_t end = middle;
+    while (end + period < count && same(end)) ++end;
+    if (end - middle < period) continue;
+    std::uint32_t begin = middle;
+    while (begin > 0 && same(begin - 1)) --begin;
+    // A shorter repetition is one within a round of microbatches.
+    const bool most = 2 * (end + period - begin) > count;
+    if (most && microbatches > 0) return Repetition{begin, end + period, period, microbatches};
+  }
+  return std::nullopt;
+}
+
+OpIndex first_operation(const OperationList& list, std::uint32_t instance) {
+  return instance < list.instances().size() ? list.instances()[instance].first
+                                            : static_cast<OpIndex>(list.size());
+}
+
+// Leaves out `left_out` periods at the end of the repetition. An input from within the repetition
+// is as far away as before. Returns nothing where one lies in what is left out.
+std::optional<OperationList> without(const OperationList& list, const Repetition& of,
+                                     std::uint32_t left_out) {
+  const std::span<const Instance> all = list.instances();
+  const std::uint32_t cut = of.end - left_out * of.period;
+  const OpIndex repeated = all[of.begin].first;
+  const OpIndex dropped = first_operation(list, of.end) - all[cut].first;
+  std::vector<Instance> instances(all.begin(), all.begin() + cut);
+  std::vector<OpIndex> bindings(list.bindings().begin(), list.bindings().end());
+  for (const Instance& instance : all.subspan(of.end)) {
+    Instance moved = instance;
+    moved.first -= dropped;
+    for (std::uint32_t i = 0; i < list.block_of(instance).inputs; ++i) {
+      OpIndex& input = bindings[instance.bindings + i];
+      if (input < repeated) continue;
+      if (input < repeated + dropped) return std::nullopt;
+      input -= dropped;
+    }
+    instances.push_back(moved);
+  }
+  return list.rearranged(std::move(instances), std::move(bindings));
+}
+
+// ---- the shortened workload
+
+// The repetitions of all programs that ranks run, with periods of equally many microbatches.
+std::optional<std::vector<Repetition>> repetitions(const Workload& workload) {
+  std::vector<bool> runs(workload.programs.size(), false);
+  for (const Rank& rank : workload.ranks) runs[rank.program] = true;
+  const std::vector<std::uint32_t> templates = program_templates(workload.programs);
+  std::vector<Repetition> result(workload.programs.size());
+  std::int32_t microbatches = 1;
+  for (std::size_t program = 0; program < result.size(); ++program) {
+    if (!runs[program]) continue;
+    const bool known = templates[program] < program && result[templates[program]].period > 0;
+    if (known) {
+      result[program] = result[templates[program]];
+    } else {
+      const auto found = repetition_of(workload.programs[program].operations);
+      if (!found) return std::nullopt;
+      result[program] = *found;
+    }
+    microbatches = std::lcm(microbatches, result[program].microbatches);
+  }
+  for (Repetition& of : result) {
+    if (of.period == 0) continue;
+    of.period *= static_cast<std::uint32_t>(microbatches / of.microbatches);
+    of.microbatches = microbatches;
+  }
+  return result;
+}
+
+// Periods to play: the pipeline fills and drains, and settles in between.
+std::uint32_t periods_to_play(const Workload& workload, std::int32_t microbatches) {
+  std::uint32_t stages = 1;
+  for (const Program& program : workload.programs) stages = std::max(stages, program.stage + 1);
+  const auto per_period = static_cast<std::uint32_t>(microbatches);
+  constexpr std::uint32_t kPipelinesFull = 4;
+  constexpr std::uint32_t kPeriodsAtLeast = 10;
+  return kPeriodsAtLeast + kPipelinesFull * ((stages + per_period - 1) / per_period);
+}
+
+}  // namespace
+
+std::unique_ptr<ShortStep> shortened(const Workload& workload) {
+  const auto found = repetitions(workload);
+  if (!found) return nullptr;
+  std::uint32_t times = std::numeric_limits<std::uint32_t>::max();
+  std::int32_t microbatches = 1;
+  for (const Repetition& of : *found) {
+    if (of.period == 0) continue;
+    times = std::min(times, of.times());
+    microbatches = of.microbatches;
+  }
+  const std::uint32_t play = periods_to_play(workload, microbatches);
+  if (times < 2 * play || times == std::numeric_limits<std::uint32_t>::max()) return nullptr;
+  const std::uint32_t left_out = times - play;
+  Workload shorter = workload;
+  std::vector<PeriodicPart> parts(workload.programs.size());
+  const std::vector<std::uint32_t> templates = program_templates(workload.programs);
+  for (std::size_t program = 0; program < parts.size(); ++program) {
+    const Repetition& of = (*found)[program];
+    if (of.period == 0) continue;
+    Program& into = shorter.programs[program];
+    const OperationList& list = workload.programs[program].operations;
+    if (templates[program] < program && parts[templates[program]].period > 0) {
+      into.operations = shorter.programs[templates[program]].operations;
+    } else {
+      auto made = without(list, of, left_out);
+      if (!made) return nullptr;
+      into.operations = *std::move(made);
+    }
+    into.single_effects.clear();
+    const std::uint32_t cut = of.end - left_out * of.period;
+    parts[program] = {
+        .begin = first_operation(list, of.begin),
+        .end = first_operation(list, cut),
+        .period = first_operation(list, of.begin + of.period) - first_operation(list, of.begin)};
+  }
+  return std::make_unique<ShortStep>(std::move(shorter), std::move(parts), left_out);
+}
+
+namespace {
+
+// ---- two equal periods in the times of the shortened step
+
+// The run from `from_s` to `middle_s` equals that from there to `until_s`, before any operation
+// behind the repetition is ready.
+struct Period {
+  double from_s = 0.0;
+  double middle_s = 0.0;
+  double until_s = 0.0;
+  [[nodiscard]] double seconds() const { return until_s - middle_s; }
+};
+
+// Where flows share links, a pipeline approaches its steady state by a constant factor per period.
+// Periods are equal when their dates differ by at most this share of the period. The error of the
+// step is then at most the same share of the step.
+constexpr double kEqual = 1e-10;
+
+constexpr std::array kDates = {&OpTimes::ready_s, &OpTimes::start_s, &OpTimes::end_s};
+
+class SteadyState {
+ public:
+  SteadyState(const Partition& partition, const ShortStep& step, const Timeline& played)
+      : partition_(partition), step_(step), played_(played) {}
+
+  [[nodiscard]] std::optional<Period> find() const {
+    const std::optional<Period> period = last_period();
+    if (!period) return std::nullopt;
+    for (std::size_t rank_class = 0; rank_class < played_.classes.size(); ++rank_class)
+      if (!repeats(rank_class, *period)) return std::nullopt;
+    if (!flows_repeat(*period)) return std::nullopt;
+    return period;
+  }
+
+ private:
+  [[nodiscard]] const PeriodicPart& part_of(std::size_t rank_class) const {
+    return step_.parts[partition_.ranks[rank_class].program];
+  }
+
+  // The earliest date at which operations [from, until) of any class are ready. Both ends depend on
+  // the class.
+  template <class From, class Until>
+  [[nodiscard]] double first_ready(const From& from, const Until& until) const {
+    double first_s = std::numeric_limits<double>::infinity();
+    for (std::size_t rank_class = 0; rank_class < played_.classes.size(); ++rank_class) {
+      const std::vector<double>& ready_s = played_.classes[rank_class].ready_s;
+      const PeriodicPart& part = part_of(rank_class);
+      for (std::size_t op = from(part); op < until(part, ready_s.size()); ++op)
+        first_s = std::min(first_s, ready_s[op]);
+    }
+    return first_s;
+  }
+
+  // The time between equal operations of one class, before the first of all classes leaves its
+  // repetition.
+  [[nodiscard]] double seconds_of_a_period(double behind_s) const {
+    const PeriodicPart& part = part_of(0);
+    const std::vector<double>& ready_s = played_.classes.front().ready_s;
+    OpIndex last = part.end - 1;
+    while (last > part.begin + part.period && ready_s[last] >= behind_s) --last;
+    return ready_s[last] - ready_s[last - part.period];
+  }
+
+  // The last period before any class meets an operation behind its repetition, or misses one that
+  // a further period would have.
+  [[nodiscard]] std::optional<Period> last_period() const {
+    const double behind_s = first_ready([](const PeriodicPart& part) { return part.end; },
+                                        [](const PeriodicPart&, std::size_t size) { return size; });
+    const double seconds = seconds_of_a_period(behind_s);
+    if (!(seconds > 0.0)) return std::nullopt;
+    const double missing_s =
+        seconds + first_ready([](const PeriodicPart& part) { return part.end - part.period; },
+                              [](const PeriodicPart& part, std::size_t) { return part.end; });
+    // Dates near a border could lie on different sides of it in each period.
+    constexpr int kBordersToTry = 8;
+    for (int border = 1; border <= kBordersToTry; ++border) {
+      const double until_s = std::min(behind_s, missing_s) - seconds * border / 97.0;
+      const Period period{until_s - 2.0 * seconds, until_s - seconds, until_s};
+      if (period.from_s <= 0.0) return std::nullopt;
+      if (!any_date_at_a_border(period)) return period;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool any_date_at_a_border(const Period& of) const {
+    const double near_s = 2.0 * kEqual * of.seconds();
+    const auto at_border = [&](double date_s) {
+      return std::abs(date_s - of.from_s) <= near_s || std::abs(date_s - of.middle_s) <= near_s ||
+             std::abs(date_s - of.until_s) <= near_s;
+    };
+    return std::ranges::any_of(played_.classes, [&](const OpTimes& times) {
+      return std::ranges::any_of(
+          kDates, [&](auto what) { return std::ranges::any_of(times.*what, at_border); });
+    });
+  }
+
+  [[nodiscard]] static bool a_period_apart(double earlier_s, double later_s, const Period& in) {
+    return std::abs(later_s - earlier_s - in.seconds()) <= kEqual * in.seconds();
+  }
+
+  // Whether every date of the class in one half has its like in the other half, and nothing that is
+  // alive in the middle lasts until the end.
+  [[nodiscard]] bool repeats(std::size_t rank_class, const Period& in) const {
+    const OpTimes& times = played_.classes[rank_class];
+    return std::ranges::all_of(kDates,
+                               [&](auto what) { return repeat(times.*what, rank_class, in); }) &&
+           std::ranges::all_of(
+               std::views::iota(OpIndex{0}, static_cast<OpIndex>(times.end_s.size())),
+               [&](OpIndex op) { return was_alike(op, times, rank_class, in); });
+  }
+
+  [[nodiscard]] bool repeat(const std::vector<double>& dates, std::size_t rank_class,
+                            const Period& in) const {
+    const PeriodicPart& part = part_of(rank_class);
+    std::array<OpIndex, 2> found{};  // in the first and in the second half
+    for (OpIndex op = 0; op < dates.size(); ++op) {
+      if (dates[op] < in.from_s || dates[op] >= in.until_s) continue;
+      const bool first = dates[op] < in.middle_s;
+      ++found[first ? 0 : 1];
+      if (op < part.begin || op >= part.end) return false;
+      if (!first) continue;
+      if (op + part.period >= part.end || !a_period_apart(dates[op], dates[op + part.period], in))
+        return false;
+    }
+    return found[0] == part.period && found[1] == part.period;
+  }
+
+  // True for an operation that is not alive in the middle.
+  [[nodiscard]] bool was_alike(OpIndex op, const OpTimes& times, std::size_t rank_class,
+                               const Period& in) const {
+    const PeriodicPart& part = part_of(rank_class);
+    if (!(times.ready_s[op] < in.middle_s && times.end_s[op] >= in.middle_s)) return true;
+    if (times.end_s[op] >= in.until_s || op < part.begin + part.period || op >= part.end)
+      return false;
+    const OpIndex before = op - part.period;
+    return a_period_apart(times.ready_s[before], times.ready_s[op], in) &&
+           a_period_apart(times.start_s[before], times.start_s[op], in);
+  }
+
+  [[nodiscard]] bool flows_repeat(const Period& in) const {
+    const auto starts = [&](double date_s) {
+      return std::ranges::lower_bound(played_.flows, date_s, {}, &FlowSpan::start_s);
+    };
+    const std::span<const FlowSpan> before(played_.flows.begin(), starts(in.middle_s));
+    if (std::ranges::any_of(before, [&](const FlowSpan& f) { return f.end_s >= in.until_s; }))
+      return false;
+    return std::ranges::equal(std::span(starts(in.from_s), starts(in.middle_s)),
+                              std::span(starts(in.middle_s), starts(in.until_s)),
+                              [&](const FlowSpan& a, const FlowSpan& b) {
+                                return a.flow_class == b.flow_class &&
+                                       a_period_apart(a.start_s, b.start_s, in);
+                              });
+  }
+
+  const Partition& partition_;
+  const ShortStep& step_;
+  const Timeline& played_;
+};
+
+// ---- the times of the whole step
+
+// Each date of the last period holds for the operations one, two and more periods later too.
+std::vector<double> lengthened(const std::vector<double>& dates, std::size_t size, OpIndex period,
+                               const Period& in, std::uint32_t left_out) {
+  std::vector<double> result(size, std::numeric_limits<double>::quiet_NaN());
+  const double later_s = in.seconds() * left_out;
+  std::vector<OpIndex> last;
+  for (OpIndex op = 0; op < dates.size(); ++op) {
+    if (dates[op] < in.until_s) {
+      result[op] = dates[op];
+      if (dates[op] >= in.middle_s) last.push_back(op);
+    } else {
+      result[op + std::size_t{left_out} * period] = dates[op] + later_s;
+    }
+  }
+  for (std::uint32_t times = 1; times <= left_out; ++times)
+    for (const OpIndex op : last)
+      result[op + std::size_t{times} * period] = dates[op] + in.seconds() * times;
+  return result;
+}
+
+// Flows that start before the middle stay, those of the first half are repeated from there on.
+std::vector<FlowSpan> lengthened(const std::vector<FlowSpan>& flows, const Period& in,
+                                 std::uint32_t left_out) {
+  const auto starts = [&](double date_s) {
+    return std::ranges::lower_bound(flows, date_s, {}, &FlowSpan::start_s);
+  };
+  const auto middle = starts(in.middle_s);
+  const std::span<const FlowSpan> repeated(starts(in.from_s), middle);
+  std::vector<FlowSpan> result(flows.begin(), middle);
+  result.reserve(flows.size() + repeated.size() * left_out);
+  const auto append = [&](std::span<const FlowSpan> spans, double later_s) {
+    for (const FlowSpan& flow : spans)
+      result.push_back({flow.flow_class, flow.start_s + later_s, flow.end_s + later_s});
+  };
+  for (std::uint32_t times = 1; times <= left_out; ++times) append(repeated, in.seconds() * times);
+  append(std::span(middle, flows.end()), in.seconds() * left_out);
+  return result;
+}
+
+// Bytes and time in use of each link class in the first half.
+std::vector<LinkUse> used_within(const Partition& partition, const std::vector<FlowSpan>& flows,
+                                 const Period& in) {
+  std::vector<LinkUse> result(partition.links.size());
+  std::vector<double> busy_until_s(partition.links.size(), in.from_s);
+  for (const FlowSpan& flow : flows) {
+    if (flow.start_s >= in.middle_s) break;
+    if (flow.end_s < in.from_s) continue;
+    const FlowClass& of = partition.flows[flow.flow_class];
+    const double end_s = std::min(flow.end_s, in.middle_s);
+    for (const FlowClass::Weight& weight : of.weights) {
+      LinkUse& use = result[weight.link_class];
+      if (flow.start_s >= in.from_s) use.bytes += of.payload_bytes * weight.weight;
+      double& until_s = busy_until_s[weight.link_class];
+      use.busy_s += std::max(0.0, end_s - std::max(flow.start_s, until_s));
+      until_s = std::max(until_s, end_s);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::optional<Timeline> lengthened(const Workload& whole, const Partition& partition,
+                                   const ShortStep& step, Timeline played, bool record) {
+  const std::optional<Period> found = SteadyState(partition, step, played).find();
+  if (!found) return std::nullopt;
+  played.makespan_s += found->seconds() * step.left_out;
+  const std::uint64_t operations = played.counters.operations;
+  played.counters.operations = 0;
+  for (const RankClass& ranks : partition.ranks)
+    played.counters.operations += whole.programs[ranks.program].operations.size();
+  played.counters.repeated = played.counters.operations - operations;
+  if (!record) {
+    Timeline brief;
+    brief.counters = played.counters;
+    brief.makespan_s = played.makespan_s;
+    return brief;
+  }
+  for (std::size_t rank_class = 0; rank_class < played.classes.size(); ++rank_class) {
+    const std::uint32_t program = partition.ranks[rank_class].program;
+    for (const auto what : kDates) {
+      std::vector<double>& dates = played.classes[rank_class].*what;
+      dates = lengthened(dates, whole.programs[program].operations.size(),
+                         step.parts[program].period, *found, step.left_out);
+    }
+  }
+  const std::vector<LinkUse> more = used_within(partition, played.flows, *found);
+  for (std::size_t link = 0; link < more.size(); ++link) {
+    played.links[link].bytes += more[link].bytes * step.left_out;
+    if (played.links[link].busy_s > 0.0)
+      played.links[link].busy_s += more[link].busy_s * step.left_out;
+  }
+  played.flows = lengthened(played.flows, *found, step.left_out);
+  return played;
+}
+
+}  // namespace trainyard
