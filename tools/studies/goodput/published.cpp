@@ -182,6 +182,10 @@ GoodputRows validate_goodput(const std::filesystem::path& file,
     const std::string topic = entry.value("topic", "");
     const bool of_runs = topic == "ETTR" || topic == "failures";
     const bool of_energy = topic == "energy";
+    const std::vector<PeerCase> peers = peer_cases(entry);
+    all.peers.insert(all.peers.end(), peers.begin(), peers.end());
+    if (!peers.empty()) continue;
+    if (of_runs) static_cast<void>(predict_counts(entry, all.counts));
     const std::string reason = of_runs     ? predict(entry, presets, row)
                                : of_energy ? predict_energy(entry, all.energy)
                                            : fmt::format("the topic {} is not simulated", topic);
@@ -201,10 +205,11 @@ std::string goodput_rows_text(const GoodputRows& rows) {
                fmt::format("{:.4f}", row.predicted.mean),
                fmt::format("{:.4f}", row.predicted.half_width), fmt::format("{:+.3f}", row.error()),
                cut(row.supposed)});
-  std::string text = table.text() + energy_rows_text(rows.energy);
+  std::string text = rows.rows.empty() ? "" : table.text();
+  text += counts_text(rows.counts) + peers_text(rows.peers) + energy_rows_text(rows.energy);
   std::map<std::string, int> reasons;
   for (const auto& [id, reason] : rows.left_out) ++reasons[reason];
-  text += fmt::format("\n{} rows predicted, {} NOT PREDICTED:\n", rows.rows.size(),
+  text += fmt::format("\nGoodput of {} rows predicted, {} rows NOT PREDICTED:\n", rows.rows.size(),
                       rows.left_out.size());
   for (const auto& [reason, count] : reasons) text += fmt::format("  {:4}  {}\n", count, reason);
   return text;
@@ -212,6 +217,8 @@ std::string goodput_rows_text(const GoodputRows& rows) {
 
 Json goodput_rows_json(const GoodputRows& rows) {
   Json json{{"rows", Json::array()},
+            {"interruptions", counts_json(rows.counts)},
+            {"other_simulators", peers_json(rows.peers)},
             {"energy", energy_rows_json(rows.energy)},
             {"left_out", Json::array()}};
   for (const PublishedGoodput& row : rows.rows)
