@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 constexpr double kConfidence = 0.95;
 constexpr double kGpusPerNode = 8.0;  // of every cluster in these rows
 constexpr double kDaysPerMonth = 365.25 / 12.0;
+constexpr double kNodesMost = 1e8;
 constexpr double kStep = 1.0;  // the rates do not depend on the step
 constexpr const char* kOwnRates = "the row's own";
 
@@ -122,6 +123,8 @@ std::string predict_counts(const Json& entry, std::vector<PublishedCount>& rows)
   const std::optional<double> nodes = nodes_of(entry);
   if (!count) return "it has no count";
   if (!days || !nodes) return "the nodes or the time of its count are not stated";
+  if (*count < 0 || *days <= 0.0 || *nodes < 1.0 || *nodes > kNodesMost)
+    return "its count, nodes or time cannot be";
   PublishedCount row{.id = entry.value("id", ""),
                      .quality = entry.value("quality", ""),
                      .source = entry.value("source", ""),

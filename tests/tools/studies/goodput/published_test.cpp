@@ -125,6 +125,28 @@ TEST(PublishedCounts, OfAnUnknownRowAreReadFromItsSetUp) {
   EXPECT_EQ(predict_counts(row, rows), "it has no count");
 }
 
+// Are figures that cannot be refused, and rows without figures left out?
+TEST(PublishedCounts, ThatCannotBeAreNotPredicted) {
+  int cases = 0;
+  for (const auto& [nodes, days, failures] : std::vector<std::tuple<double, double, int>>{
+           {10, 10, -4}, {0, 10, 4}, {10, 0, 4}, {1e12, 1, 4}}) {
+    std::vector<PublishedCount> rows;
+    const nlohmann::ordered_json row{
+        {"setup", {{"nodes", nodes}, {"days", days}, {"failures", failures}}},
+        {"measured", nlohmann::ordered_json::object()}};
+    EXPECT_EQ(predict_counts(row, rows), "its count, nodes or time cannot be");
+    EXPECT_TRUE(rows.empty());
+    ++cases;
+  }
+  EXPECT_EQ(cases, 4);
+  const TemporaryFolder folder;
+  const std::string file =
+      folder.write("rows.json", R"([{"id": "mine", "topic": "ETTR", "setup": {}}])");
+  const GoodputRows rows = validate_goodput(file, every);
+  ASSERT_EQ(rows.left_out.size(), 1U);
+  EXPECT_EQ(rows.left_out[0].second, "its set-up or its figures are absent");
+}
+
 const PeerFigure& figure_of(const GoodputRows& rows, const std::string& peer,
                             const std::string& name) {
   const auto found = std::ranges::find(rows.peers, peer, &PeerCase::name);
