@@ -475,6 +475,32 @@ void check_pauses(const Check& check, const Reliability& all) {
   }
 }
 
+// The rules of batch and sequence hold in each phase. What they say of a field of training is said
+// of that field of the phase. A mistake of the scenario itself is not reported again.
+void check_training_of_phase(const Check& check, const std::string& at,
+                             const PhaseSettings& phase) {
+  if (check.file.has_problems()) return;
+  Scenario scenario = check.scenario;
+  Training& training = scenario.plan.training;
+  if (phase.global_batch_size > 0) training.global_batch_size = phase.global_batch_size;
+  if (phase.sequence_length > 0) training.sequence_length = phase.sequence_length;
+  JsonFile rules = JsonFile::parse(check.file.name(), "{}");
+  const Check of_phase{rules, scenario};
+  for (const auto rule : {check_batch, check_sequence, check_context, check_schedule_shape})
+    rule(of_phase);
+  if (!rules.has_problems()) return;
+  try {
+    rules.finish();
+  } catch (const InputError& error) {
+    constexpr std::string_view kTraining = "/training";
+    for (const Problem& problem : error.problems()) {
+      const bool of_field = problem.pointer.starts_with(kTraining);
+      check.file.report(of_field ? at + problem.pointer.substr(kTraining.size()) : at,
+                        problem.problem, problem.hint);
+    }
+  }
+}
+
 // A phase says what is different, and from when on.
 void check_phases(const Check& check, const Reliability& all) {
   for (std::size_t i = 0; i < all.phases.size(); ++i) {
@@ -483,6 +509,7 @@ void check_phases(const Check& check, const Reliability& all) {
     if (phase.global_batch_size == 0 && phase.sequence_length == 0)
       check.file.report(at, "nothing is different in this phase",
                         "give global_batch_size, sequence_length or both");
+    check_training_of_phase(check, at, phase);
     if (i > 0 && phase.from_tokens <= all.phases[i - 1].from_tokens)
       check.file.report(at + "/from_tokens", "begins before the phase above it ends",
                         "list the phases in the order of time");

@@ -245,7 +245,10 @@ std::string refusal(const Json& document) {
 TEST(TrainingPhases, RefuseWhatCannotBe) {
   Json document = ramp();
   document["reliability"]["phases"][1]["global_batch_size"] = 7;
-  EXPECT_THAT(refusal(document), HasSubstr("/reliability/phases/1: /training"));
+  EXPECT_THAT(refusal(document), HasSubstr("/reliability/phases/1/global_batch_size: 7 sequences"));
+  document = ramp();
+  document["reliability"]["phases"][0]["sequence_length"] = 1'000'000'000;
+  EXPECT_THAT(refusal(document), HasSubstr("/reliability/phases/0: /training/sequence_length"));
   document = ramp();
   Memo memo;
   const Job job = job_of(load(document), memo);
