@@ -74,6 +74,11 @@ std::int64_t spare_replicas(std::int64_t groups) {
   return static_cast<std::int64_t>(std::floor(std::log2(real(groups)) + kOffset));
 }
 
+double masked_failures(std::int64_t groups, std::int64_t copies) {
+  const double share = 1.0 / real(copies);
+  return std::tgamma(share) * std::pow(real(groups), 1.0 - share) * share;
+}
+
 double fleet_failure_rate(std::int64_t nodes, double rate, double bad_share, double multiple) {
   return real(nodes) * (rate + bad_share * multiple * rate);
 }

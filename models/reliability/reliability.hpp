@@ -127,6 +127,9 @@ struct RecoverySettings {
   std::optional<Seconds> warm_up = {};
   // By policies that go on without a node: until the others do, and to take one in.
   std::optional<Seconds> reconfigure = {};
+  // Probability that the diagnosis takes another node out. The job then fails again as soon as it
+  // has restarted.
+  double misdiagnosis = 0.0;
   // `start` and `communicator_init` are those of so many GPUs (0: of every job), and grow by these
   // times with each doubling.
   std::int64_t gpus = 0;
@@ -141,9 +144,13 @@ struct SpareSettings {
   std::int64_t nodes = 0;                    // that stand by
   std::optional<Seconds> replace = {};       // by one that stands by
   std::optional<Seconds> cold_replace = {};  // by a node from elsewhere, where none stands by
+  std::int64_t cold_nodes = 0;               // elsewhere; 0: no limit
   std::optional<Seconds> repair = {};        // mean, after which a failed node stands by
   RepairDistribution repair_distribution = RepairDistribution::Exponential;
   double repair_sigma = 1.0;  // lognormal: standard deviation of the logarithm
+  // A share of the nodes needs a second repair, by hand, whose times have the same distribution.
+  double manual_share = 0.0;
+  std::optional<Seconds> manual_repair = {};  // mean
   std::string source = {};
   bool operator==(const SpareSettings&) const = default;
 };
@@ -154,6 +161,7 @@ struct LemonSettings {
   double share = 0.0;            // of the nodes
   double multiple = 1.0;         // of the rate of another node
   std::int64_t evict_after = 0;  // failures after which a sound node takes its place; 0: never
+  double cured = 0.0;            // probability that a repair makes it sound
   std::string source = {};
   bool operator==(const LemonSettings&) const = default;
 };
@@ -178,6 +186,16 @@ struct HealthCheckSettings {
   bool operator==(const HealthCheckSettings&) const = default;
 };
 
+// A part of the run with another batch or sequence length, such as a ramp of the batch. Before the
+// first phase, the run trains as the scenario says.
+struct PhaseSettings {
+  double from_tokens = 0.0;            // trained before it begins
+  std::int64_t global_batch_size = 0;  // 0: that of the scenario
+  std::int64_t sequence_length = 0;    // 0: that of the scenario
+  std::string source = {};
+  bool operator==(const PhaseSettings&) const = default;
+};
+
 struct Reliability {
   std::string title = {};
   std::string source = {};
@@ -188,6 +206,7 @@ struct Reliability {
   RecoverySettings recovery = {};
   SpareSettings spares = {};
   std::vector<PauseSettings> pauses = {};
+  std::vector<PhaseSettings> phases = {};  // in the order of time
   std::optional<HealthCheckSettings> health_check = {};
   FailurePolicy policy = FailurePolicy::Restart;
   std::int64_t backup_replicas = 0;  // policy backup: replicas that a step does not need

@@ -21,6 +21,9 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kFolder = "models/reliability/data";
 constexpr std::string_view kOptimal = "optimal";
 constexpr double kEventsMost = 1e12;
+constexpr double kMisdiagnosisMost = 0.99;
+constexpr double kTokensMost = 1e18;
+constexpr std::int64_t kBatchMost = 1'000'000'000;
 
 constexpr Words<FailureKind, 5> kKinds{{{FailureKind::Fatal, "fatal"},
                                         {FailureKind::Transient, "transient"},
@@ -192,6 +195,11 @@ const Field<R> kRecovery[] = {
     {"reconfigure",
      "policies that train on without a node: time until the others do, and to take one in",
      OptionalTime<R>{&R::reconfigure}},
+    {"misdiagnosis",
+     "probability that the diagnosis takes a sound node out, so that the job fails again as soon "
+     "as "
+     "it has restarted",
+     Real<R>{&R::misdiagnosis, 0.0, kMisdiagnosisMost}},
     {"gpus", "GPUs of the job that start and communicator_init are of; 0: of every job",
      Whole<R>{&R::gpus, 0}},
     {"start_per_doubling", "by which start grows with each doubling of the GPUs",
@@ -208,11 +216,16 @@ const Field<S> kSpares[] = {
      OptionalTime<S>{&S::replace}},
     {"cold_replace", "time until a node from elsewhere has, where none stands by",
      OptionalTime<S>{&S::cold_replace}},
+    {"cold_nodes", "nodes elsewhere, to which as many repaired ones go back; 0: no limit",
+     Whole<S>{&S::cold_nodes, 0}},
     {"repair", "mean time until a failed node stands by", OptionalTime<S>{&S::repair}},
     {"repair_distribution", "distribution of the time of a repair",
      word_of<S, &S::repair_distribution, kRepairs>()},
     {"repair_sigma", "lognormal: standard deviation of the logarithm of the time",
      Real<S>{&S::repair_sigma, 0.0, 5.0}},
+    {"manual_share", "of the failed nodes, those that need a second repair, by hand",
+     Real<S>{&S::manual_share, 0.0, 1.0}},
+    {"manual_repair", "mean time of that second repair", OptionalTime<S>{&S::manual_repair}},
     {"source", "where the figures are printed", Text<S>{&S::source}},
 };
 
@@ -225,6 +238,7 @@ const Field<L> kLemons[] = {
      Real<L>{&L::multiple, 1.0, 1e6}},
     {"evict_after", "failures after which a sound node takes its place; 0: never",
      Whole<L>{&L::evict_after, 0}},
+    {"cured", "probability that a repair makes one of them sound", Real<L>{&L::cured, 0.0, 1.0}},
     {"source", "where the figures are printed", Text<L>{&L::source}},
 };
 
@@ -244,6 +258,22 @@ const Field<P> kPauses[] = {
 void read_pauses(JsonObject& object, std::string_view key, Reliability& owner) {
   for (JsonObject& entry : object.objects(key))
     owner.pauses.push_back(read_fields<P>(entry, kPauses, P{}));
+}
+
+using T = PhaseSettings;  // a phase of training
+const Field<T> kPhases[] = {
+    {"from_tokens", "tokens of the run that are trained before it begins",
+     Real<T>{&T::from_tokens, 0.0, kTokensMost}},
+    {"global_batch_size", "sequences in a step from then on; 0: those of training",
+     Whole<T>{&T::global_batch_size, 0, kBatchMost}},
+    {"sequence_length", "tokens in a sequence from then on; 0: those of training",
+     Whole<T>{&T::sequence_length, 0, kBatchMost}},
+    {"source", "where the figures are printed", Text<T>{&T::source}},
+};
+
+void read_phases(JsonObject& object, std::string_view key, Reliability& owner) {
+  for (JsonObject& entry : object.objects(key))
+    owner.phases.push_back(read_fields<T>(entry, kPhases, T{}));
 }
 
 using H = HealthCheckSettings;
@@ -303,6 +333,10 @@ const Field<Reliability> kReliability[] = {
     {"spares", "nodes that replace failed ones", part<&Reliability::spares, S, kSpares>()},
     {"pauses", "pauses that are no failures: evaluation, maintenance, time limits",
      Own<Reliability>{read_pauses, write_list<Reliability, &Reliability::pauses, kPauses>}},
+    {"phases",
+     "parts of the run with another batch or sequence length, such as a ramp of the batch; before "
+     "the first, training holds",
+     Own<Reliability>{read_phases, write_list<Reliability, &Reliability::phases, kPhases>}},
     {"health_check", "checks for slow parts and wrong results",
      Own<Reliability>{read_health_check, write_health_check}},
     {"policy",
@@ -371,6 +405,7 @@ Json reliability_schema() {
   describe("checkpoint", std::move(checkpoint));
   describe("lemons", schema_of_fields<L>(kLemons, {}));
   describe("pauses", {{"type", "array"}, {"items", schema_of_fields<P>(kPauses, {})}});
+  describe("phases", {{"type", "array"}, {"items", schema_of_fields<T>(kPhases, {})}});
   describe("health_check", schema_of_fields<H>(kHealthCheck, {}));
   describe("recovery", schema_of_fields<R>(kRecovery, {}));
   describe("spares", schema_of_fields<S>(kSpares, {}));
@@ -440,6 +475,47 @@ void check_pauses(const Check& check, const Reliability& all) {
   }
 }
 
+// The rules of batch and sequence hold in each phase. What they say of a field of training is said
+// of that field of the phase. A mistake of the scenario itself is not reported again.
+void check_training_of_phase(const Check& check, const std::string& at,
+                             const PhaseSettings& phase) {
+  if (check.file.has_problems()) return;
+  Scenario scenario = check.scenario;
+  Training& training = scenario.plan.training;
+  if (phase.global_batch_size > 0) training.global_batch_size = phase.global_batch_size;
+  if (phase.sequence_length > 0) training.sequence_length = phase.sequence_length;
+  JsonFile rules = JsonFile::parse(check.file.name(), "{}");
+  const Check of_phase{rules, scenario};
+  for (const auto rule : {check_batch, check_sequence, check_context, check_schedule_shape})
+    rule(of_phase);
+  if (!rules.has_problems()) return;
+  try {
+    rules.finish();
+  } catch (const InputError& error) {
+    constexpr std::string_view kTraining = "/training";
+    for (const Problem& problem : error.problems()) {
+      const bool of_field = problem.pointer.starts_with(kTraining);
+      check.file.report(of_field ? at + problem.pointer.substr(kTraining.size()) : at,
+                        problem.problem, problem.hint);
+    }
+  }
+}
+
+// A phase says what is different, and from when on.
+void check_phases(const Check& check, const Reliability& all) {
+  for (std::size_t i = 0; i < all.phases.size(); ++i) {
+    const PhaseSettings& phase = all.phases[i];
+    const std::string at = fmt::format("/reliability/phases/{}", i);
+    if (phase.global_batch_size == 0 && phase.sequence_length == 0)
+      check.file.report(at, "nothing is different in this phase",
+                        "give global_batch_size, sequence_length or both");
+    check_training_of_phase(check, at, phase);
+    if (i > 0 && phase.from_tokens <= all.phases[i - 1].from_tokens)
+      check.file.report(at + "/from_tokens", "begins before the phase above it ends",
+                        "list the phases in the order of time");
+  }
+}
+
 void check_health_check(const Check& check, const Reliability& all) {
   if (!all.health_check) return;
   if (!all.health_check->every || all.health_check->every->value() <= 0.0)
@@ -459,10 +535,18 @@ void check_replacement(const Check& check, const Reliability& all) {
       std::any_of(all.failures.begin(), all.failures.end(), [](const FailureProcess& failure) {
         return failure.kind == FailureKind::Fatal && failure.replaces_node && failure.events > 0.0;
       });
-  if (loses && !spares.cold_replace && !spares.repair)
+  const bool without_end = spares.cold_replace && spares.cold_nodes == 0;
+  if (loses && !without_end && !spares.repair)
     check.file.report("/reliability/spares",
                       "failed nodes are never replaced once no spare is left",
                       "give repair or cold_replace, or set replaces_node of the failures to false");
+  if (spares.cold_nodes > 0 && !spares.cold_replace)
+    check.file.report("/reliability/spares/cold_nodes", "nodes elsewhere that replace nothing",
+                      "give cold_replace, the time until one of them has replaced a failed node");
+  if (spares.manual_share > 0.0 && (!spares.manual_repair || !spares.repair))
+    check.file.report("/reliability/spares/manual_share",
+                      "a second repair without the time of both repairs",
+                      "give repair and manual_repair, such as \"2 h\" and \"48 h\"");
   if (all.policy == FailurePolicy::Elastic && !spares.repair)
     check.file.report("/reliability/spares/repair",
                       "policy elastic needs the time after which a lost replica returns",
@@ -523,6 +607,7 @@ void check_reliability(const Check& check) {
     check_hidden_failure(check, i, all.failures[i]);
   }
   check_pauses(check, all);
+  check_phases(check, all);
   check_health_check(check, all);
   check_replacement(check, all);
   check_checkpoint(check, all.checkpoint);

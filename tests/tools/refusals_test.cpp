@@ -80,6 +80,15 @@ std::vector<Refusal> refusals() {
       {"trainyard goodput fit scenarios/run_logs/bloom_176b.csv --versus "
        "reliability.spares.nodes=8",
        "--versus is a variant of the replay (add --replay)"},
+      {"trainyard goodput fit scenarios/run_logs/bloom_176b.csv --replay --versus "
+       "'reliability.phases=[{\"from_tokens\": 1e9, \"global_batch_size\": 64}]'",
+       "scenarios/run_logs/bloom_176b.csv: /reliability/phases: a log does not say how long the "
+       "steps of other phases take (leave phases out, or use trainyard goodput SCENARIO)"},
+      {"trainyard goodput scenarios/llama3/llama3_70b_64xh100.json --preset llama3 --days 30 --set "
+       "'reliability.phases=[{\"from_tokens\": 1e9, \"global_batch_size\": 7}]'",
+       "--set reliability.phases=[{\"from_tokens\": 1e9, \"global_batch_size\": 7}]: "
+       "/reliability/phases/0/global_batch_size: 7 sequences do not divide into microbatches of 1 "
+       "on 2 replicas (choose a multiple of 2)"},
       {"trainyard import nccl-tests scenarios/README.md -o profile.json",
        "scenarios/README.md: holds no row of nccl-tests' table (give the output of all_reduce_perf "
        "and its siblings, or the JSON of their -J)"},

@@ -175,7 +175,7 @@ Exit validate_weeks(const ValidateChoice& choice) {
   const GoodputRows rows = validate_goodput(choice.datasets.front(), wanted);
   if (!choice.json.empty()) write_file(choice.json, to_text(goodput_rows_json(rows)));
   say("{}", goodput_rows_text(rows));
-  return rows.rows.empty() && rows.energy.empty() ? Exit::RunSaysNo : Exit::Fine;
+  return rows.empty() ? Exit::RunSaysNo : Exit::Fine;
 }
 
 // Compares the prediction of a scenario with a user's own traces.

@@ -4,13 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <boost/math/distributions/poisson.hpp>
 #include <cmath>
+#include <numeric>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "models/reliability/accounting.hpp"
 #include "models/reliability/checkpoint_interval.hpp"
+#include "models/reliability/counts.hpp"
 #include "models/reliability/redundancy.hpp"
 #include "models/reliability/slowdown.hpp"
 
@@ -254,6 +259,60 @@ TEST(CheckpointInterval, OfLlama3AndOfRsc) {
 TEST(Spares, CoverRepairsThatArePoisson) {
   EXPECT_NEAR(1 - poisson_shortage(7.76, 12), 0.9471, 1e-4);
   EXPECT_NEAR(1 - poisson_shortage(7.76, 16), 0.9972, 1e-4);
+}
+
+// Is the interval the exact one? Garwood 1936 prints 4.795 and 18.39 for 10 events. At its ends, as
+// many events or more (or fewer) have a probability of 2.5 %.
+TEST(PoissonInterval, IsTheExactOne) {
+  const MeanInterval ten = poisson_interval(10, 0.95);
+  EXPECT_NEAR(ten.lower, 4.795, 5e-4);
+  EXPECT_NEAR(ten.upper, 18.39, 5e-3);
+  EXPECT_EQ(poisson_interval(0, 0.95).lower, 0.0);
+  EXPECT_NEAR(poisson_interval(0, 0.95).upper, -std::log(0.025), 1e-9);
+  int cases = 0;
+  for (const std::int64_t count : {1, 7, 90, 419}) {
+    const MeanInterval interval = poisson_interval(count, 0.95);
+    const auto n = static_cast<double>(count);
+    EXPECT_NEAR(cdf(complement(boost::math::poisson(interval.lower), n - 1)), 0.025, 1e-9);
+    EXPECT_NEAR(cdf(boost::math::poisson(interval.upper), n), 0.025, 1e-9);
+    EXPECT_TRUE(interval.contains(n));
+    EXPECT_FALSE(interval.contains(interval.upper + 1e-6));
+    ++cases;
+  }
+  EXPECT_EQ(cases, 4);
+}
+
+// The failures until one of N shards has lost its r groups, which are drawn at random.
+double failures_until_a_shard_is_lost(std::mt19937& random, std::int64_t groups,
+                                      std::size_t copies) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(groups));
+  std::iota(order.begin(), order.end(), 1);
+  std::ranges::shuffle(order, random);  // of failure, by group
+  std::int64_t first = groups;
+  for (std::int64_t shard = 0; shard < groups; ++shard) {
+    std::vector<std::int64_t> held;
+    std::ranges::sample(order, std::back_inserter(held), static_cast<std::ptrdiff_t>(copies),
+                        random);
+    first = std::min(first, *std::ranges::max_element(held));
+  }
+  return static_cast<double>(first);
+}
+
+// Does the closed form of SPARe agree with a count of failures? It holds for many groups; the 600
+// groups are within 3 % of it.
+TEST(MaskedFailures, AreThoseOfGroupsThatFailAtRandom) {
+  std::mt19937 random(5);
+  int cases = 0;
+  for (const std::size_t copies : {2U, 4U, 9U}) {
+    constexpr int kSamples = 400;
+    double sum = 0.0;
+    for (int i = 0; i < kSamples; ++i) sum += failures_until_a_shard_is_lost(random, 600, copies);
+    const double expected = masked_failures(600, static_cast<std::int64_t>(copies));
+    EXPECT_NEAR(sum / kSamples / expected, 1.0, copies == 2 ? 0.08 : 0.04) << copies;
+    ++cases;
+  }
+  EXPECT_EQ(cases, 3);
+  EXPECT_NEAR(masked_failures(200, 9), 105.122, 1e-3);
 }
 
 TEST(CheckpointInterval, ExactOneIsTheBest) {

@@ -446,6 +446,7 @@ class Lemons(Section):
     share: float | None
     multiple: float | None
     evict_after: int | None
+    cured: float | None
     source: str | None
     def __init__(
         self,
@@ -453,6 +454,7 @@ class Lemons(Section):
         share: float | None = ...,
         multiple: float | None = ...,
         evict_after: int | None = ...,
+        cured: float | None = ...,
         source: str | None = ...,
     ) -> None: ...
 
@@ -500,6 +502,7 @@ class Recovery(Section):
     communicator_init: str | None
     warm_up: str | None
     reconfigure: str | None
+    misdiagnosis: float | None
     gpus: int | None
     start_per_doubling: str | None
     communicator_init_per_doubling: str | None
@@ -514,6 +517,7 @@ class Recovery(Section):
         communicator_init: str | None = ...,
         warm_up: str | None = ...,
         reconfigure: str | None = ...,
+        misdiagnosis: float | None = ...,
         gpus: int | None = ...,
         start_per_doubling: str | None = ...,
         communicator_init_per_doubling: str | None = ...,
@@ -524,9 +528,12 @@ class Spares(Section):
     nodes: int | None
     replace: str | None
     cold_replace: str | None
+    cold_nodes: int | None
     repair: str | None
     repair_distribution: Literal["fixed", "exponential", "lognormal"] | None
     repair_sigma: float | None
+    manual_share: float | None
+    manual_repair: str | None
     source: str | None
     def __init__(
         self,
@@ -534,9 +541,12 @@ class Spares(Section):
         nodes: int | None = ...,
         replace: str | None = ...,
         cold_replace: str | None = ...,
+        cold_nodes: int | None = ...,
         repair: str | None = ...,
         repair_distribution: Literal["fixed", "exponential", "lognormal"] | None = ...,
         repair_sigma: float | None = ...,
+        manual_share: float | None = ...,
+        manual_repair: str | None = ...,
         source: str | None = ...,
     ) -> None: ...
 
@@ -564,6 +574,7 @@ class Reliability(Section):
     recovery: Recovery
     spares: Spares
     pauses: Sequence[Mapping[str, Any]] | None
+    phases: Sequence[Mapping[str, Any]] | None
     health_check: HealthCheck
     policy: Literal["restart", "elastic", "mirrored", "redundant", "reroute", "backup"] | None
     backup_replicas: int | None
@@ -581,6 +592,7 @@ class Reliability(Section):
         recovery: Recovery | Mapping[str, Any] | None = ...,
         spares: Spares | Mapping[str, Any] | None = ...,
         pauses: Sequence[Mapping[str, Any]] | None = ...,
+        phases: Sequence[Mapping[str, Any]] | None = ...,
         health_check: HealthCheck | Mapping[str, Any] | None = ...,
         policy: Literal["restart", "elastic", "mirrored", "redundant", "reroute", "backup"] | None = ...,
         backup_replicas: int | None = ...,

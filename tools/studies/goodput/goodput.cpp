@@ -134,7 +134,7 @@ std::vector<IntervalPoint> interval_points(Job job, const GoodputOptions& option
       if (*candidate.mark != '\0') same->mark += fmt::format(", {}", candidate.mark);
       continue;
     }
-    job.storage().interval_steps = steps;
+    job.set_interval(steps);
     const Summary known = summary(values_of(sampled_runs(job, of_point), goodput_of));
     points.push_back({candidate.mark, steps, interval_s, known.mean, known.half_width});
   }
@@ -158,11 +158,12 @@ void halve_replacement(Job& job) {
 }
 void halve_repair(Job& job) {
   if (job.spares.repair_s) *job.spares.repair_s /= 2.0;
+  job.spares.manual_repair_s /= 2.0;
 }
 void halve_interval(Job& job) {
-  CheckpointLevel& storage = job.storage();
+  const CheckpointLevel& storage = job.storage();
   const auto written = static_cast<std::int64_t>(std::ceil(storage.write_s / job.step_s));
-  storage.interval_steps = std::max({std::int64_t{1}, written, storage.interval_steps / 2});
+  job.set_interval(std::max({std::int64_t{1}, written, storage.interval_steps / 2}));
 }
 
 void halve_stalls(Job& job) {
@@ -193,6 +194,7 @@ constexpr std::array kHalvings{
     Halving{"checkpoint write", halve_writes},
     Halving{"detection", halve_detection},
     Halving{"diagnosis", halve_diagnosis},
+    Halving{"wrong diagnoses", [](Job& job) { job.misdiagnosis /= 2.0; }},
     Halving{"replacement by a node", halve_replacement},
     Halving{"repair", halve_repair},
     Halving{"queue", [](Job& job) { job.queue_s /= 2.0; }},
@@ -240,6 +242,47 @@ void add_means(const std::vector<SampledRun>& runs, Goodput& all) {
   }
 }
 
+double tokens_per_second(const Job& job, const std::vector<SampledRun>& runs,
+                         const Summary& goodput) {
+  if (job.phases.empty()) return goodput.mean * job.tokens_per_step / job.step_s;
+  return mean_of(values_of(
+      runs, [&job](const SampledRun& run) { return job.tokens_of(run.steps) / run.wall_s; }));
+}
+
+// With one phase, tokens and MFU are proportional to steps and goodput.
+Summary scaled(const Summary& one, double factor) {
+  return {.mean = one.mean * factor,
+          .half_width = one.half_width * factor,
+          .p10 = one.p10 * factor,
+          .p50 = one.p50 * factor,
+          .p90 = one.p90 * factor};
+}
+
+// The time that the steps of a phase take with all replicas.
+double time_in_phase(const Job& job, std::size_t phase, double steps) {
+  const double begin = job.phases[phase].from_step;
+  return std::max(0.0, std::min(steps, job.end_of(phase)) - begin) * job.phases[phase].step_s;
+}
+
+void add_tokens(const Job& job, Goodput& all) {
+  if (job.phases.empty()) {
+    all.tokens = scaled(all.steps, job.tokens_per_step);
+    all.mfu = scaled(all.goodput, job.mfu);
+    return;
+  }
+  all.tokens = summary(
+      values_of(all.runs, [&job](const SampledRun& run) { return job.tokens_of(run.steps); }));
+  all.mfu = summary(values_of(all.runs, [&job](const SampledRun& run) {
+    double useful_s = 0.0;
+    for (std::size_t i = 0; i < job.phases.size(); ++i)
+      useful_s += job.phases[i].mfu * time_in_phase(job, i, run.steps);
+    return useful_s / run.wall_s;
+  }));
+  for (std::size_t i = 0; i < job.phases.size(); ++i)
+    all.training_phases_s.push_back(mean_of(values_of(
+        all.runs, [&job, i](const SampledRun& run) { return time_in_phase(job, i, run.steps); })));
+}
+
 }  // namespace
 
 Summary summary(std::vector<double> values) {
@@ -267,7 +310,7 @@ std::vector<Alternative> alternatives(const std::vector<NamedJob>& jobs,
       gains.push_back(goodput_of(runs[i]) - goodput_of(first[i]));
     const Summary known = summary(values_of(runs, goodput_of));
     constexpr double kSecondsPerHour = 3600.0;
-    const double tokens_per_s = known.mean * one.job.tokens_per_step / one.job.step_s;
+    const double tokens_per_s = tokens_per_second(one.job, runs, known);
     all.push_back({.name = one.name,
                    .goodput = known,
                    .gain = summary(gains),
@@ -293,6 +336,7 @@ Goodput goodput(const Job& job, const GoodputOptions& options) {
     return static_cast<double>(
         std::accumulate(run.interruptions.begin(), run.interruptions.end(), std::int64_t{0}));
   }));
+  add_tokens(job, all);
   add_means(runs, all);
   all.halved = halved_quantities(job, options, runs);
   all.intervals = interval_points(job, options, runs.size());

@@ -59,9 +59,12 @@ struct Goodput {
   Summary ettr;     // (productive + degraded) / wall
   Summary wall_s;
   Summary steps;
+  Summary tokens;
+  Summary mfu;                             // over the wall time
   Summary interruptions;                   // of a run, of all causes
   std::vector<double> by_cause;            // mean number in a run
   std::array<double, kPhases> phases_s{};  // means; their sum is the mean wall time
+  std::vector<double> training_phases_s;   // means: productive time by phase of Job::phases
   double nodes_lost = 0.0;                 // mean
   double without_spare = 0.0;              // mean
   std::vector<HalvedQuantity> halved;      // the largest gain first

@@ -74,10 +74,13 @@ InterruptionCause cause_of(const FailureProcess& failure, const Scenario& scenar
 SpareNodes spares_of(const SpareSettings& settings) {
   SpareNodes spares{.nodes = settings.nodes,
                     .replace_s = seconds_or(settings.replace, 0.0),
+                    .cold_nodes = settings.cold_nodes,
                     .repair_distribution = settings.repair_distribution,
                     .repair_sigma = settings.repair_sigma};
   if (settings.cold_replace) spares.cold_replace_s = settings.cold_replace->value();
   if (settings.repair) spares.repair_s = settings.repair->value();
+  spares.manual_share = settings.manual_share;
+  spares.manual_repair_s = seconds_or(settings.manual_repair, 0.0);
   return spares;
 }
 
@@ -159,6 +162,7 @@ void set_recovery(const Scenario& scenario, Job& job) {
     if (!time) job.absent.emplace_back(name);
     return seconds_or(time, 0.0);
   };
+  job.misdiagnosis = recovery.misdiagnosis;
   (void)take("detect", recovery.detect);  // by cause, in cause_of()
   (void)take("diagnose", recovery.diagnose);
   job.queue_s = seconds_or(recovery.queue, 0.0);
@@ -170,25 +174,35 @@ void set_recovery(const Scenario& scenario, Job& job) {
   job.reconfigure_s = trains_on(job.policy) ? take("reconfigure", recovery.reconfigure) : 0.0;
 }
 
-// The interval in whole steps, at least one. An optimal one is as long as the write at least.
+// The time between two checkpoints that is asked for. REQUIRES: it is not given in steps.
+double interval_seconds(const Scenario& scenario, const Job& job) {
+  const std::optional<Seconds>& interval = scenario.reliability->checkpoint.interval;
+  return interval ? interval->value()
+                  : reliability::exact_interval(job.storage().stall_s, job.mtbf_s());
+}
+
+// The same in whole steps, at least one. An optimal one is as long as the write at least.
+std::int64_t steps_of_interval(const Scenario& scenario, const Job& job, double step_s) {
+  const std::int64_t steps =
+      std::max<std::int64_t>(1, std::llround(interval_seconds(scenario, job) / step_s));
+  if (!job.optimal_interval) return steps;
+  return std::max(steps, static_cast<std::int64_t>(std::ceil(job.storage().write_s / step_s)));
+}
+
 void set_interval(const Scenario& scenario, Job& job) {
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
   CheckpointLevel& storage = job.storage();
-  const auto steps = [&job](double interval_s) {
-    return std::max<std::int64_t>(1, std::llround(interval_s / job.step_s));
-  };
   job.optimal_interval = !checkpoint.interval && checkpoint.interval_steps == 0;
   if (job.optimal_interval) {
     if (!std::isfinite(job.mtbf_s()))
       refuse(scenario, "/checkpoint/interval", "without failures no interval is the best",
              "give a time, such as \"1 h\"");
-    const auto written = static_cast<std::int64_t>(std::ceil(storage.write_s / job.step_s));
-    storage.interval_steps =
-        std::max(written, steps(reliability::exact_interval(storage.stall_s, job.mtbf_s())));
+    storage.interval_steps = steps_of_interval(scenario, job, job.step_s);
     return;
   }
-  storage.interval_steps = checkpoint.interval_steps > 0 ? checkpoint.interval_steps
-                                                         : steps(checkpoint.interval->value());
+  storage.interval_steps = checkpoint.interval_steps > 0
+                               ? checkpoint.interval_steps
+                               : steps_of_interval(scenario, job, job.step_s);
   const double interval_s = static_cast<double>(storage.interval_steps) * job.step_s;
   if (storage.write_s > interval_s)
     refuse(scenario, "/checkpoint",
@@ -257,6 +271,53 @@ void set_drags(const Scenario& scenario, StateSteps& steps, Job& job) {
              job.storage());
 }
 
+// Each phase begins with the first whole step after its tokens, and has its own step.
+TrainingPhase phase_after(const Job& job, const ScenarioPhase& phase) {
+  const Training& training = phase.scenario.plan.training;
+  TrainingPhase one{.from_tokens = phase.from_tokens,
+                    .global_batch_size = training.global_batch_size,
+                    .sequence_length = training.sequence_length};
+  if (job.phases.empty()) return one;
+  const TrainingPhase& last = job.phases.back();
+  const double trained = job.tokens_of(last.from_step);
+  const double steps = std::ceil((phase.from_tokens - trained) / last.tokens_per_step);
+  one.from_step = last.from_step + std::max(1.0, steps);
+  return one;
+}
+
+// The writes of all levels must be complete before the next ones in each phase.
+void check_writes_of_phase(const Scenario& scenario, const Job& job, const TrainingPhase& phase) {
+  for (const CheckpointLevel& level : job.levels) {
+    const std::int64_t steps =
+        &level == &job.storage() ? phase.interval_steps : level.interval_steps;
+    if (level.write_s <= static_cast<double>(steps) * phase.step_s) continue;
+    refuse(scenario, "/phases",
+           fmt::format("from {:.4g} tokens on, a write of {} is longer than {} steps, {}",
+                       phase.from_tokens, to_text(Seconds{level.write_s}), steps,
+                       to_text(Seconds{static_cast<double>(steps) * phase.step_s})),
+           "write less often, or faster");
+  }
+}
+
+void set_phases(const Scenario& scenario, Memo& memo, StateSteps& steps, Job& job) {
+  for (const ScenarioPhase& of_scenario : steps.phases()) {
+    TrainingPhase phase = phase_after(job, of_scenario);
+    const Result run = simulate(of_scenario.scenario, {.figures = false}, memo);
+    const Figures of_step = figures(run.view());
+    phase.step_s = of_step.step_time_s;
+    phase.mfu = of_step.mfu.value_or(0.0);
+    phase.tokens_per_step = run.facts.tokens_per_step;
+    phase.policy_step_s = job.policy == FailurePolicy::Redundant
+                              ? steps.redundant_step(of_scenario.scenario)
+                              : phase.step_s * job.policy_step_s / job.step_s;
+    phase.interval_steps = scenario.reliability->checkpoint.interval_steps > 0
+                               ? job.storage().interval_steps
+                               : steps_of_interval(scenario, job, phase.step_s);
+    check_writes_of_phase(scenario, job, phase);
+    job.phases.push_back(phase);
+  }
+}
+
 void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   const Parallelism& sizes = scenario.plan.parallelism;
   job.replicas = sizes.data;
@@ -269,8 +330,9 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   job.states = [steps] { return std::pair(steps->simulated(), steps->asked()); };
   set_drags(scenario, *steps, job);
   job.policy_step_s = job.step_s;
-  if (job.policy == FailurePolicy::Redundant) job.policy_step_s = steps->redundant_step();
+  if (job.policy == FailurePolicy::Redundant) job.policy_step_s = steps->redundant_step(scenario);
   if (job.policy == FailurePolicy::Backup) job.policy_step_s = backup_step(scenario, job);
+  set_phases(scenario, memo, *steps, job);
 }
 
 }  // namespace
@@ -289,6 +351,56 @@ double Job::mtbf_s() const {
       rate += cause.rate * std::exp(-cause.give_up_s / cause.duration_s);
   }
   return 1.0 / rate;
+}
+
+double Job::step_of(std::size_t phase) const {
+  return phases.empty() ? step_s : phases[phase].step_s;
+}
+
+double Job::policy_step_of(std::size_t phase) const {
+  const double with_policy_s = phases.empty() ? policy_step_s : phases[phase].policy_step_s;
+  return with_policy_s > 0.0 ? with_policy_s : step_of(phase);
+}
+
+std::int64_t Job::interval_of(std::size_t phase) const {
+  return phases.empty() ? storage().interval_steps : phases[phase].interval_steps;
+}
+
+double Job::end_of(std::size_t phase) const {
+  return phase + 1 < phases.size() ? phases[phase + 1].from_step : kNever;
+}
+
+// Rounding of steps with fewer replicas does not put a run into the phase before.
+std::size_t Job::phase_at(double steps) const {
+  constexpr double kRounding = 1e-6;
+  std::size_t phase = 0;
+  while (end_of(phase) <= steps + kRounding) ++phase;
+  return phase;
+}
+
+double Job::steps_for(double tokens) const {
+  if (phases.empty()) return std::ceil(tokens / tokens_per_step);
+  std::size_t phase = 0;
+  while (phase + 1 < phases.size() && tokens_of(end_of(phase)) < tokens) ++phase;
+  const double left = tokens - tokens_of(phases[phase].from_step);
+  return phases[phase].from_step + std::ceil(left / phases[phase].tokens_per_step);
+}
+
+double Job::tokens_of(double steps) const {
+  if (phases.empty()) return steps * tokens_per_step;
+  double tokens = 0.0;
+  for (std::size_t i = 0; i < phases.size() && phases[i].from_step < steps; ++i)
+    tokens += (std::min(steps, end_of(i)) - phases[i].from_step) * phases[i].tokens_per_step;
+  return tokens;
+}
+
+void Job::set_interval(std::int64_t steps) {
+  const double factor = static_cast<double>(steps) / static_cast<double>(storage().interval_steps);
+  for (TrainingPhase& phase : phases) {
+    const double scaled = static_cast<double>(phase.interval_steps) * factor;
+    phase.interval_steps = std::max<std::int64_t>(1, std::llround(scaled));
+  }
+  storage().interval_steps = steps;
 }
 
 std::int64_t Job::replicas_lost(std::int64_t missing_nodes) const {

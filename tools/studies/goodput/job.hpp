@@ -38,9 +38,12 @@ struct SpareNodes {
   std::int64_t nodes = 0;
   double replace_s = 0.0;
   std::optional<double> cold_replace_s = {};
+  std::int64_t cold_nodes = 0;          // 0: no limit
   std::optional<double> repair_s = {};  // mean
   RepairDistribution repair_distribution = RepairDistribution::Exponential;
   double repair_sigma = 1.0;
+  double manual_share = 0.0;
+  double manual_repair_s = 0.0;  // mean
 };
 
 // Copies of the state of training in one place.
@@ -66,7 +69,21 @@ struct JobState {
   std::int64_t replicas_lost = 0;               // elastic
   std::vector<std::int64_t> empty_stages = {};  // redundant and reroute: of each missing node
   std::vector<SlowPart> slow = {};
+  std::size_t phase = 0;  // of Job::phases
   auto operator<=>(const JobState&) const = default;
+};
+
+// A part of the run whose steps have another batch or sequence length than those of other parts.
+struct TrainingPhase {
+  double from_tokens = 0.0;  // as the scenario gives it
+  double from_step = 0.0;    // the first whole step after that, of all replicas
+  double step_s = 0.0;
+  double policy_step_s = 0.0;
+  double tokens_per_step = 0.0;
+  double mfu = 0.0;
+  std::int64_t interval_steps = 1;  // between checkpoints in storage
+  std::int64_t global_batch_size = 0;
+  std::int64_t sequence_length = 0;
 };
 
 struct Job {
@@ -76,7 +93,9 @@ struct Job {
   std::vector<CheckpointLevel> levels{CheckpointLevel{}};  // the quickest first; storage is last
   std::int64_t kept = 0;                                   // checkpoints that storage keeps; 0: all
   std::vector<PauseSettings> pauses;
-  double queue_s = 0.0;  // mean wait before a restart
+  std::vector<TrainingPhase> phases;  // the first begins with the run; none: all steps are alike
+  double misdiagnosis = 0.0;          // probability of one
+  double queue_s = 0.0;               // mean wait before a restart
   double start_s = 0.0;
   double communicator_init_s = 0.0;
   double warm_up_s = 0.0;
@@ -108,6 +127,18 @@ struct Job {
   [[nodiscard]] std::int64_t nodes() const;
   // Mean time between failures that are fatal or silent; infinite without any.
   [[nodiscard]] double mtbf_s() const;
+  // The steps of a phase with all replicas; its last step, infinite for the last phase; the phase
+  // after so many steps. REQUIRES: the phase is 0, or one of the list.
+  [[nodiscard]] double step_of(std::size_t phase) const;
+  [[nodiscard]] double policy_step_of(std::size_t phase) const;
+  [[nodiscard]] std::int64_t interval_of(std::size_t phase) const;
+  [[nodiscard]] double end_of(std::size_t phase) const;
+  [[nodiscard]] std::size_t phase_at(double steps) const;
+  // Steps until so many tokens are trained, and tokens that so many steps train.
+  [[nodiscard]] double steps_for(double tokens) const;
+  [[nodiscard]] double tokens_of(double steps) const;
+  // Sets the interval between checkpoints in storage, and those of the phases in proportion.
+  void set_interval(std::int64_t steps);
   // Replicas that cannot run if so many nodes are missing.
   [[nodiscard]] std::int64_t replicas_lost(std::int64_t missing_nodes) const;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace trainyard {
 
@@ -13,6 +14,8 @@ Nodes::Nodes(const Job& job, const DrawsOf& draws)
     if (draws_.uniform() < job.lemons.share) add_lemon({.slot = slot, .failures = 0});
   for (std::int64_t spare = 0; spare < standing_by_; ++spare)
     if (draws_.uniform() < job.lemons.share) lemons_standing_by_.push_back(0);
+  for (std::int64_t node = 0; node < job.spares.cold_nodes; ++node)
+    if (draws_.uniform() < job.lemons.share) lemons_elsewhere_.push_back(0);
 }
 
 void Nodes::add_lemon(const Lemon& lemon) {
@@ -55,7 +58,13 @@ std::vector<std::int64_t> Nodes::hit(double place, std::int64_t count) const {
 }
 
 double Nodes::repair_time() {
-  const double mean = *job_.spares.repair_s;
+  const SpareNodes& spares = job_.spares;
+  const double first = time_around(*spares.repair_s);
+  const bool again = spares.manual_share > 0.0 && draws_.uniform() < spares.manual_share;
+  return again ? first + time_around(spares.manual_repair_s) : first;
+}
+
+double Nodes::time_around(double mean) {
   switch (job_.spares.repair_distribution) {
     case RepairDistribution::Exponential:
       return draws_.exponential(mean);
@@ -68,7 +77,7 @@ double Nodes::repair_time() {
 }
 
 // Takes a failed node out of its slot. Returns the failures of a lemon that stays one; a sound node
-// comes back for a lemon that has failed often enough.
+// comes back for a lemon that has failed often enough, or that the repair cures.
 std::int64_t Nodes::take_out(std::int64_t slot) {
   empty_.insert(std::upper_bound(empty_.begin(), empty_.end(), slot), slot);
   const auto lemon = std::find_if(lemons_.begin(), lemons_.end(),
@@ -77,7 +86,8 @@ std::int64_t Nodes::take_out(std::int64_t slot) {
   const std::int64_t failures = lemon->failures + 1;
   lemons_.erase(lemon);
   const std::int64_t limit = job_.lemons.evict_after;
-  return limit > 0 && failures >= limit ? kSound : failures;
+  const bool cured = job_.lemons.cured > 0.0 && draws_.uniform() < job_.lemons.cured;
+  return cured || (limit > 0 && failures >= limit) ? kSound : failures;
 }
 
 void Nodes::lose(const std::vector<std::int64_t>& slots, double now) {
@@ -92,12 +102,9 @@ void Nodes::collect_repairs(double now) {
   while (!repairs_.empty() && repairs_.top().end_s <= now) {
     const std::int64_t failures = repairs_.top().failures;
     repairs_.pop();
-    if (borrowed_ > 0) {
-      --borrowed_;
-      continue;
-    }
-    ++standing_by_;
-    if (failures != kSound) lemons_standing_by_.push_back(failures);
+    const bool back = borrowed_ > 0;
+    back ? --borrowed_ : ++standing_by_;
+    if (failures != kSound) (back ? lemons_elsewhere_ : lemons_standing_by_).push_back(failures);
   }
 }
 
@@ -108,22 +115,38 @@ void Nodes::fill_slot(std::int64_t failures) {
   empty_.erase(empty_.begin());
 }
 
+std::int64_t Nodes::take_one(std::vector<std::int64_t>& lemons, std::int64_t count) {
+  const auto bad = static_cast<double>(lemons.size());
+  if (bad == 0.0 || draws_.uniform() * static_cast<double>(count) >= bad) return kSound;
+  const std::int64_t failures = lemons.back();
+  lemons.pop_back();
+  return failures;
+}
+
 void Nodes::replace_from_spares(std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto lemons = static_cast<double>(lemons_standing_by_.size());
-    const bool lemon =
-        lemons > 0.0 && draws_.uniform() * static_cast<double>(standing_by_) < lemons;
+    fill_slot(take_one(lemons_standing_by_, standing_by_));
     --standing_by_;
-    fill_slot(lemon ? lemons_standing_by_.back() : kSound);
-    if (lemon) lemons_standing_by_.pop_back();
   }
+}
+
+std::int64_t Nodes::elsewhere() const {
+  if (!job_.spares.cold_replace_s) return 0;
+  if (job_.spares.cold_nodes == 0) return std::numeric_limits<std::int64_t>::max();
+  return job_.spares.cold_nodes - borrowed_;
+}
+
+// Without a limit there are always as many lemons elsewhere as their share says.
+std::int64_t Nodes::take_from_elsewhere() {
+  if (job_.spares.cold_nodes > 0) return take_one(lemons_elsewhere_, elsewhere());
+  const bool lemon = job_.lemons.share > 0.0 && draws_.uniform() < job_.lemons.share;
+  return lemon ? 0 : kSound;
 }
 
 void Nodes::replace_from_elsewhere(std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
+    fill_slot(take_from_elsewhere());
     ++borrowed_;
-    const bool lemon = job_.lemons.share > 0.0 && draws_.uniform() < job_.lemons.share;
-    fill_slot(lemon ? 0 : kSound);
   }
 }
 

@@ -43,10 +43,8 @@ std::string answer(const GoodputReport& report) {
        .notes = {fmt::format("P10 {}, P90 {}", time_text(all.wall_s.p10),
                              time_text(all.wall_s.p90))}},
       {.name = "interruptions", .value = fmt::format("{:.4g}", all.interruptions.mean)},
-      {.name = "tokens",
-       .value = fmt::format("{:.4g}", all.steps.mean * report.job.tokens_per_step)},
-      {.name = "MFU over the calendar",
-       .value = fmt::format("{:.1f} %", 100.0 * all.goodput.mean * report.job.mfu)}};
+      {.name = "tokens", .value = fmt::format("{:.4g}", all.tokens.mean)},
+      {.name = "MFU over the calendar", .value = fmt::format("{:.1f} %", 100.0 * all.mfu.mean)}};
   return html_cards(cards);
 }
 
@@ -130,6 +128,9 @@ std::string goodput_page(const GoodputReport& report, const std::vector<RunEvent
                         ? ""
                         : html_table(alternative_table(report.alternatives))},
            {.id = "phases", .title = "Where does the time go?", .html = phases(report)},
+           {.id = "training-phases",
+            .title = "How does each phase of training run?",
+            .html = report.job.phases.empty() ? "" : html_table(training_phase_table(report))},
            {.id = "help", .title = "What would help?", .html = tornado(report)},
            {.id = "interval", .title = "How often to checkpoint?", .html = interval_curve(report)},
            {.id = "causes", .title = "What fails?", .html = html_table(cause_table(report))},

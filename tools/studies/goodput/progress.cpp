@@ -23,7 +23,11 @@ double snapped(double position) {
 }  // namespace
 
 RunProgress::RunProgress(const Job& job)
-    : job_(job), saved_(job.levels.size()), time_(job.step_s, {}, 0.0), step_s_(job.step_s) {
+    : job_(job),
+      saved_(job.levels.size()),
+      time_(job.step_of(0), {}, 0.0),
+      nominal_step_s_(job.step_of(0)),
+      step_s_(job.step_of(0)) {
   const auto add = [this](RunPhase phase, std::int64_t every_steps, double stall_s) {
     stalls_.push_back({.every_steps = every_steps, .stall_s = stall_s});
     phase_of_stall_.push_back(phase);
@@ -35,8 +39,25 @@ RunProgress::RunProgress(const Job& job)
   for (const PauseSettings& pause : job.pauses)
     if (pause.every_steps > 0) add(RunPhase::Paused, pause.every_steps, pause.duration->value());
   if (const auto& check = job.health_check)
-    add(RunPhase::Checked, whole_steps(*check->every, job.step_s), check->duration->value());
+    add(RunPhase::Checked, whole_steps(*check->every, step_s_), check->duration->value());
   saved_.back().complete = Point{};
+  enter(0);
+}
+
+// The stalls of storage, its drag included, and the health checks have intervals in time.
+void RunProgress::enter(std::size_t phase) {
+  nominal_step_s_ = job_.step_of(phase);
+  const std::size_t storage = job_.levels.size() - 1;
+  for (std::size_t i = 0; i < stalls_.size(); ++i) {
+    if (i == storage || is_drag_of_storage(i)) stalls_[i].every_steps = job_.interval_of(phase);
+    if (phase_of_stall_[i] == RunPhase::Checked)
+      stalls_[i].every_steps = whole_steps(*job_.health_check->every, nominal_step_s_);
+  }
+}
+
+bool RunProgress::is_drag_of_storage(std::size_t stall) const {
+  const bool last = stall + 1 == stalls_.size() || phase_of_stall_[stall + 1] != RunPhase::Dragged;
+  return job_.storage().drag_s > 0.0 && phase_of_stall_[stall] == RunPhase::Dragged && last;
 }
 
 void RunProgress::begin(double step_s, double share) {
@@ -50,7 +71,7 @@ void RunProgress::begin(double step_s, double share) {
 Point RunProgress::point_at(double position) const {
   const double steps = (position - start_.position) * share_;
   const double work_s = (position - start_.position) * step_s_;
-  const double productive_s = std::min(work_s, steps * job_.step_s);
+  const double productive_s = std::min(work_s, steps * nominal_step_s_);
   return {.position = position,
           .steps = start_.steps + steps,
           .productive_s = start_.productive_s + productive_s,
@@ -69,6 +90,11 @@ double RunProgress::time_to(double steps) const {
   if (last == kNever) return kNever;
   const CheckpointLevel& storage = job_.storage();
   return time_.before_stalls(last) + storage.stall_s + storage.write_s - trained_s_;
+}
+
+double RunProgress::time_to_steps(double steps) const {
+  const double last = last_step(steps);
+  return last == kNever ? kNever : std::max(0.0, time_.after_stalls(last) - trained_s_);
 }
 
 double RunProgress::time_to_end_of_step() const {
@@ -156,7 +182,7 @@ void RunProgress::drop_unfinished_step() {
   const double share = here_.position - whole;
   if (share <= 0.0) return;
   const double work_s = share * step_s_;
-  const double productive_s = std::min(work_s, share * share_ * job_.step_s);
+  const double productive_s = std::min(work_s, share * share_ * nominal_step_s_);
   here_.position = whole;
   here_.steps -= share * share_;
   here_.productive_s -= productive_s;
@@ -169,8 +195,8 @@ Point RunProgress::stored(double now) const { return *latest(saved_.size() - 1, 
 
 bool RunProgress::keeps(const Point& point) const {
   if (job_.kept == 0) return true;
-  const double later =
-      (here_.position - point.position) / static_cast<double>(job_.storage().interval_steps);
+  const std::int64_t every_steps = stalls_[job_.levels.size() - 1].every_steps;
+  const double later = (here_.position - point.position) / static_cast<double>(every_steps);
   return later < static_cast<double>(job_.kept);
 }
 

@@ -29,11 +29,16 @@ class RunProgress {
  public:
   explicit RunProgress(const Job& job);
 
+  // The next segments belong to a phase of Job::phases, with its steps and its intervals between
+  // checkpoints.
+  void enter(std::size_t phase);
   // A segment begins: steps of a length, each of which does a share of the work of a whole step.
   void begin(double step_s, double share);
   void train(double seconds) { trained_s_ += seconds; }
   // Seconds of training until the run has so many steps and its last checkpoint is complete.
   [[nodiscard]] double time_to(double steps) const;
+  // Seconds of training until the run has so many steps and the stalls after them have passed.
+  [[nodiscard]] double time_to_steps(double steps) const;
   // Seconds until the step under way and the stalls after it have passed.
   [[nodiscard]] double time_to_end_of_step() const;
   // The segment ends now. `steps` is the length of the run; at its end all of them are done.
@@ -64,8 +69,9 @@ class RunProgress {
     double complete_at = std::numeric_limits<double>::infinity();
   };
   [[nodiscard]] Point point_at(double position) const;  // in this segment
-  [[nodiscard]] double last_step(double steps) const;   // position at the end of the run
+  [[nodiscard]] double last_step(double steps) const;   // position at which they are done
   [[nodiscard]] std::optional<Point> latest(std::size_t level, double now) const;
+  [[nodiscard]] bool is_drag_of_storage(std::size_t stall) const;
   void note_checkpoints(double now, double passed);
   void credit(RunPhase phase, double seconds) {
     phases_s_[static_cast<std::size_t>(phase)] += seconds;
@@ -76,7 +82,8 @@ class RunProgress {
   std::vector<RunPhase> phase_of_stall_;  //
   std::vector<Saved> saved_;              // by level
   TrainingTime time_;
-  Point start_;  // of the segment
+  double nominal_step_s_;  // with all replicas at their full rate
+  Point start_;            // of the segment
   Point here_;
   double step_s_;
   double share_ = 1.0;

@@ -144,6 +144,27 @@ std::string predict(const Json& entry, const std::vector<PresetRow>& presets,
   return "";
 }
 
+// Adds what is predicted of a row to `all`. Returns the reason why that is not all that is asked.
+std::string predict_row(const Json& entry, const std::vector<PresetRow>& presets,
+                        GoodputRows& all) {
+  if (!entry.contains("setup") || !entry.contains("measured"))
+    return "its set-up or its figures are absent";
+  const std::vector<PeerCase> peers = peer_cases(entry);
+  all.peers.insert(all.peers.end(), peers.begin(), peers.end());
+  if (!peers.empty()) return "";
+  const std::string topic = entry.value("topic", "");
+  if (topic == "energy") return predict_energy(entry, all.energy);
+  if (topic != "ETTR" && topic != "failures")
+    return fmt::format("the topic {} is not simulated", topic);
+  static_cast<void>(predict_counts(entry, all.counts));
+  PublishedGoodput row{.id = entry.value("id", ""),
+                       .quality = entry.value("quality", ""),
+                       .source = entry.value("source", "")};
+  const std::string reason = predict(entry, presets, row);
+  if (reason.empty()) all.rows.push_back(std::move(row));
+  return reason;
+}
+
 // The rows of a file are an array, or stand under "rows".
 Json rows_of(const std::filesystem::path& file) {
   Json document = parse_json(file.string(), read_file(file));
@@ -175,21 +196,10 @@ GoodputRows validate_goodput(const std::filesystem::path& file,
   GoodputRows all;
   const std::vector<PresetRow> presets = preset_rows();
   for (const Json& entry : rows_of(file)) {
-    PublishedGoodput row{.id = entry.value("id", ""),
-                         .quality = entry.value("quality", ""),
-                         .source = entry.value("source", "")};
-    if (!chosen(row.id)) continue;
-    const std::string topic = entry.value("topic", "");
-    const bool of_runs = topic == "ETTR" || topic == "failures";
-    const bool of_energy = topic == "energy";
-    const std::string reason = of_runs     ? predict(entry, presets, row)
-                               : of_energy ? predict_energy(entry, all.energy)
-                                           : fmt::format("the topic {} is not simulated", topic);
-    if (of_energy && reason.empty()) continue;
-    if (reason.empty())
-      all.rows.push_back(std::move(row));
-    else
-      all.left_out.emplace_back(row.id, reason);
+    const std::string id = entry.value("id", "");
+    if (!chosen(id)) continue;
+    const std::string reason = predict_row(entry, presets, all);
+    if (!reason.empty()) all.left_out.emplace_back(id, reason);
   }
   return all;
 }
@@ -201,10 +211,12 @@ std::string goodput_rows_text(const GoodputRows& rows) {
                fmt::format("{:.4f}", row.predicted.mean),
                fmt::format("{:.4f}", row.predicted.half_width), fmt::format("{:+.3f}", row.error()),
                cut(row.supposed)});
-  std::string text = table.text() + energy_rows_text(rows.energy);
+  std::string text = rows.rows.empty() ? "" : table.text();
+  text += counts_text(rows.counts) + peers_text(rows.peers) + energy_rows_text(rows.energy);
   std::map<std::string, int> reasons;
   for (const auto& [id, reason] : rows.left_out) ++reasons[reason];
-  text += fmt::format("\n{} rows predicted, {} NOT PREDICTED:\n", rows.rows.size(),
+  if (rows.rows.empty() && rows.left_out.empty()) return text;
+  text += fmt::format("\nGoodput of {} rows predicted, {} rows NOT PREDICTED:\n", rows.rows.size(),
                       rows.left_out.size());
   for (const auto& [reason, count] : reasons) text += fmt::format("  {:4}  {}\n", count, reason);
   return text;
@@ -212,6 +224,8 @@ std::string goodput_rows_text(const GoodputRows& rows) {
 
 Json goodput_rows_json(const GoodputRows& rows) {
   Json json{{"rows", Json::array()},
+            {"interruptions", counts_json(rows.counts)},
+            {"other_simulators", peers_json(rows.peers)},
             {"energy", energy_rows_json(rows.energy)},
             {"left_out", Json::array()}};
   for (const PublishedGoodput& row : rows.rows)

@@ -78,12 +78,28 @@ std::string cost_text(const GoodputReport& report) {
   return text;
 }
 
-Json summary_json(const Summary& one, double factor = 1.0) {
-  return {{"mean", one.mean * factor},
-          {"half_width_95", one.half_width * factor},
-          {"p10", one.p10 * factor},
-          {"p50", one.p50 * factor},
-          {"p90", one.p90 * factor}};
+Json summary_json(const Summary& one) {
+  return {{"mean", one.mean},
+          {"half_width_95", one.half_width},
+          {"p10", one.p10},
+          {"p50", one.p50},
+          {"p90", one.p90}};
+}
+
+Json training_phases_json(const GoodputReport& report) {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < report.job.phases.size(); ++i) {
+    const TrainingPhase& phase = report.job.phases[i];
+    list.push_back({{"from_tokens", phase.from_tokens},
+                    {"from_step", phase.from_step},
+                    {"global_batch_size", phase.global_batch_size},
+                    {"sequence_length", phase.sequence_length},
+                    {"step_time_s", phase.step_s},
+                    {"mfu", phase.mfu},
+                    {"checkpoint_interval_steps", phase.interval_steps},
+                    {"productive_s", report.result.training_phases_s[i]}});
+  }
+  return list;
 }
 
 std::string phase_key(std::size_t phase) {
@@ -111,6 +127,7 @@ Json job_json(const Job& job) {
 std::string goodput_text(const GoodputReport& report) {
   std::string text = fmt::format("{}\n\n{}\n", report.title, setup_text(report));
   text += summary_table(report).text() + "\n";
+  if (!report.job.phases.empty()) text += training_phase_table(report).text() + "\n";
   if (!report.alternatives.empty()) text += alternative_table(report.alternatives).text() + "\n";
   for (const auto& table : {phase_table, cause_table, halved_table, interval_table})
     text += table(report).text() + "\n";
@@ -131,7 +148,6 @@ Json alternatives_json(const std::vector<Alternative>& alternatives) {
 
 Json goodput_json(const GoodputReport& report) {
   const Goodput& all = report.result;
-  const double tokens = report.job.tokens_per_step;
   Json json{{"title", report.title},
             {"definitions", {kGoodputDefinition, kEttrDefinition}},
             {"not_simulated", kNotSimulated},
@@ -140,13 +156,14 @@ Json goodput_json(const GoodputReport& report) {
             {"goodput", summary_json(all.goodput)},
             {"ettr", summary_json(all.ettr)},
             {"wall_s", summary_json(all.wall_s)},
-            {"tokens", summary_json(all.steps, tokens)},
-            {"mfu_over_calendar", all.goodput.mean * report.job.mfu},
+            {"tokens", summary_json(all.tokens)},
+            {"mfu_over_calendar", all.mfu.mean},
             {"interruptions", summary_json(all.interruptions)}};
   for (std::size_t i = 0; i < report.job.causes.size(); ++i)
     json["causes"].push_back({{"cause", report.job.causes[i].name},
                               {"kind", kind_text(report.job.causes[i].kind)},
                               {"mean", all.by_cause[i]}});
+  if (!report.job.phases.empty()) json["training_phases"] = training_phases_json(report);
   for (std::size_t i = 0; i < kPhases; ++i) json["phases_s"][phase_key(i)] = all.phases_s[i];
   for (const IntervalPoint& point : all.intervals)
     json["intervals"].push_back({{"mark", point.mark},

@@ -41,7 +41,8 @@ class Run {
     Pause,
     PartRecovers,
     PartFound,
-    ErrorFound
+    ErrorFound,
+    TrainingPhaseEnds
   };
   struct Next {
     double time;
@@ -70,6 +71,7 @@ class Run {
   std::optional<Stop> pause(std::size_t index);
   std::optional<Stop> take_node_back();
   std::optional<Stop> change_state();
+  std::optional<Stop> end_training_phase();
   Stop save_and_stop();
   Stop evict(std::size_t index);
   Stop undo_error(std::size_t index);
@@ -95,6 +97,8 @@ class Run {
   void close() { progress_.close(now_, length_.steps); }
   void begin_segment();
   void set_state();
+  // Whether the diagnosis of a failure has taken a sound node out, which then goes to repair too.
+  [[nodiscard]] bool misdiagnosed(const Stop& stop);
   [[nodiscard]] JobState state() const;
   [[nodiscard]] double share_of_replicas(const JobState& state) const;
   [[nodiscard]] double share_of_parts(const JobState& state) const;
@@ -108,13 +112,14 @@ class Run {
   Arrivals arrivals_;
   std::vector<bool> of_parts_;  // by cause
   Draws queue_draws_;
+  Draws diagnosis_draws_;
   Nodes nodes_;
   RunProgress progress_;
   double now_ = 0.0;
   bool ended_ = false;
   double place_ = 0.0;       // of the event that is handled
   double part_share_ = 1.0;  // of the failures of a whole job of average nodes
-  double whole_step_s_;
+  std::size_t training_phase_ = 0;
   double step_s_;
   double share_;
   double change_at_ = kNever;  // when the steps begin to take another time
@@ -129,6 +134,7 @@ class Run {
   using Join = std::pair<double, bool>;
   std::priority_queue<Join, std::vector<Join>, std::greater<>> joins_;
   std::int64_t reserved_ = 0;
+  std::int64_t coming_ = 0;  // from elsewhere
   std::int64_t unserved_ = 0;
   std::int64_t joining_spares_ = 0;
   std::int64_t joining_others_ = 0;
@@ -141,10 +147,10 @@ Run::Run(const Job& job, const RunLength& length, std::uint64_t seed, std::uint6
       length_(length),
       events_(events),
       queue_draws_({.seed = seed, .run = index, .stream = job.causes.size() + 1}),
+      diagnosis_draws_({.seed = seed, .run = index, .stream = job.causes.size() + 2}),
       nodes_(job, {.seed = seed, .run = index, .stream = job.causes.size()}),
       progress_(job),
-      whole_step_s_(job.policy_step_s > 0.0 ? job.policy_step_s : job.step_s),
-      step_s_(whole_step_s_),
+      step_s_(job.policy_step_of(0)),
       share_(share_of_replicas({})),
       load_s_(job.storage().load_s),
       pause_at_(job.pauses.size(), kNever) {
@@ -175,6 +181,7 @@ JobState Run::state() const {
   std::ranges::sort(state.empty_stages);
   std::ranges::sort(state.slow);
   state.slow.erase(std::unique(state.slow.begin(), state.slow.end()), state.slow.end());
+  state.phase = training_phase_;
   return state;
 }
 
@@ -207,7 +214,9 @@ void Run::set_state() {
     return std::binary_search(empty.begin(), empty.end(), one.slot);
   });
   const JobState now = state();
-  step_s_ = now == JobState{} ? whole_step_s_ : job_.step_in(now);
+  const bool whole = now == JobState{.phase = training_phase_};
+  step_s_ = whole ? job_.policy_step_of(training_phase_) : job_.step_in(now);
+  progress_.enter(training_phase_);
   share_ = share_of_replicas(now);
   rescale(share_of_parts(now));
 }
@@ -318,7 +327,7 @@ void Run::schedule_nodes() {
     ++reserved_;
     --unserved_;
   }
-  for (; unserved_ > 0 && job_.spares.cold_replace_s; --unserved_)
+  for (; unserved_ > 0 && nodes_.elsewhere() > coming_; --unserved_, ++coming_)
     joins_.push({now_ + *job_.spares.cold_replace_s, true});
 }
 
@@ -362,6 +371,9 @@ Run::Next Run::next() const {
   };
   offer(length_.wall_s, What::Calendar);
   offer(change_at_, What::StateChange);
+  const double phase_end = job_.end_of(training_phase_);
+  if (phase_end < length_.steps)
+    offer(now_ + progress_.time_to_steps(phase_end), What::TrainingPhaseEnds);
   const bool elastic = job_.policy == FailurePolicy::Elastic;
   if (elastic && !nodes_.empty_slots().empty()) offer(nodes_.next_repair(), What::NodeBack);
   if (!joins_.empty()) offer(joins_.top().first, What::NodeBack);
@@ -415,6 +427,8 @@ std::optional<Run::Stop> Run::handle(const Next& next) {
       return evict(next.index);
     case What::ErrorFound:
       return undo_error(next.index);
+    case What::TrainingPhaseEnds:
+      return end_training_phase();
   }
   return {};
 }
@@ -497,6 +511,7 @@ std::optional<Run::Stop> Run::change_state() {
   nodes_.replace_from_spares(joining_spares_);
   nodes_.replace_from_elsewhere(joining_others_);
   reserved_ -= joining_spares_;
+  coming_ -= joining_others_;
   joining_spares_ = joining_others_ = 0;
   if (nodes_.empty_slots().empty()) emptied_.clear();
   if (joins)
@@ -505,6 +520,12 @@ std::optional<Run::Stop> Run::change_state() {
   set_state();
   begin_segment();
   return {};
+}
+
+// The phase ends with a step, as changes of state do.
+std::optional<Run::Stop> Run::end_training_phase() {
+  ++training_phase_;
+  return change_state();
 }
 
 // The job saves, and another node takes the place of the slow one.
@@ -549,11 +570,11 @@ std::optional<Run::Stop> Run::replace_nodes() {
       continue;
     }
     if (job_.policy == FailurePolicy::Elastic && job_.replicas_lost(missing) < job_.replicas) break;
-    const bool elsewhere = job_.spares.cold_replace_s.has_value();
+    const bool elsewhere = nodes_.elsewhere() > 0;
     TY_CHECK(elsewhere || nodes_.next_repair() < kNever, missing);
     const double time = elsewhere ? *job_.spares.cold_replace_s : nodes_.next_repair() - now_;
     if (const auto stop = wait(RunPhase::Replace, time)) return stop;
-    if (elsewhere && !ended_) nodes_.replace_from_elsewhere(missing);
+    if (elsewhere && !ended_) nodes_.replace_from_elsewhere(std::min(nodes_.elsewhere(), missing));
   }
   return {};
 }
@@ -567,7 +588,7 @@ std::optional<Run::Stop> Run::recover_once(const Stop& stop) {
     if (const auto failed = wait(RunPhase::Diagnose, one.diagnose_s)) return failed;
   }
   joins_ = {};
-  reserved_ = unserved_ = joining_spares_ = joining_others_ = 0;
+  reserved_ = coming_ = unserved_ = joining_spares_ = joining_others_ = 0;
   if (const auto failed = replace_nodes()) return failed;
   if (ended_) return {};
   emptied_.clear();
@@ -584,10 +605,22 @@ void Run::recover(Stop stop) {
   while (!ended_) {
     if (stop.cause) cause_name_ = job_.causes[*stop.cause].name;
     const std::optional<Stop> failed = recover_once(stop);
-    if (!failed) break;
-    stop = *failed;
+    if (failed) stop = *failed;
+    if (!failed && !misdiagnosed(stop)) break;
   }
-  if (!ended_) set_state();
+  if (ended_) return;
+  training_phase_ = job_.phase_at(progress_.here().steps);
+  set_state();
+}
+
+// The order in which the sound and the failed node leave makes no difference to the time.
+bool Run::misdiagnosed(const Stop& stop) {
+  if (job_.misdiagnosis <= 0.0 || ended_ || !stop.cause || stop.detected || stop.trains_on)
+    return false;
+  const InterruptionCause& cause = job_.causes[*stop.cause];
+  if (cause.nodes == 0 || diagnosis_draws_.uniform() >= job_.misdiagnosis) return false;
+  lose(nodes_.hit(diagnosis_draws_.uniform(), cause.nodes));
+  return true;
 }
 
 SampledRun Run::result() {

@@ -146,7 +146,11 @@ void add_work(const JobState& state, FailurePolicy policy, FaultyJob& job) {
 }  // namespace
 
 StateSteps::StateSteps(Scenario scenario, Memo& memo)
-    : scenario_(std::move(scenario)), memo_(memo) {}
+    : scenario_(std::move(scenario)), phases_(scenario_phases(scenario_)), memo_(memo) {}
+
+const Scenario& StateSteps::scenario_of(std::size_t phase) const {
+  return phases_.empty() ? scenario_ : phases_.at(phase).scenario;
+}
 
 double StateSteps::step_in(const JobState& state) {
   ++asked_;
@@ -156,7 +160,7 @@ double StateSteps::step_in(const JobState& state) {
 }
 
 double StateSteps::simulated_step(const JobState& state) {
-  FaultyJob job(with_fewer_replicas(scenario_, state.replicas_lost));
+  FaultyJob job(with_fewer_replicas(scenario_of(state.phase), state.replicas_lost));
   for (const SlowPart& part : state.slow)
     job.slow_part(scenario_.reliability->failures[part.cause], part.stage);
   add_work(state, scenario_.reliability->policy, job);
@@ -170,9 +174,9 @@ double StateSteps::step_beside_write(double node_rate, std::int64_t nodes) {
 }
 
 // Forward, and backward of twice the work: one forward more makes 4/3 of the time of kernels.
-double StateSteps::redundant_step() {
+double StateSteps::redundant_step(const Scenario& scenario) {
   constexpr double kMore = 4.0 / 3.0;
-  return step_time(scenario_, {.gemm = kMore, .attention = kMore, .memory_bound = kMore}, memo_);
+  return step_time(scenario, {.gemm = kMore, .attention = kMore, .memory_bound = kMore}, memo_);
 }
 
 }  // namespace trainyard

@@ -12,6 +12,7 @@
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/memo.hpp"
 #include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/phases.hpp"
 
 namespace trainyard {
 
@@ -26,8 +27,11 @@ class StateSteps {
   // each `node_rate` bytes per second: training has the rest of the NICs' rate, or half of it where
   // the two share. A cluster of one node has no such traffic.
   [[nodiscard]] double step_beside_write(double node_rate, std::int64_t nodes);
-  // The same for the whole job in which each stage computes the forward of the next one as well.
-  [[nodiscard]] double redundant_step();
+  // The same for a job in which each stage computes the forward of the next one as well.
+  [[nodiscard]] double redundant_step(const Scenario& scenario);
+
+  // The scenarios of the phases of the run (scenario_phases).
+  [[nodiscard]] const std::vector<ScenarioPhase>& phases() const { return phases_; }
 
   [[nodiscard]] std::size_t simulated() const { return known_.size(); }
   [[nodiscard]] std::size_t asked() const { return asked_; }
@@ -35,7 +39,10 @@ class StateSteps {
  private:
   [[nodiscard]] double simulated_step(const JobState& state);
 
+  [[nodiscard]] const Scenario& scenario_of(std::size_t phase) const;
+
   Scenario scenario_;
+  std::vector<ScenarioPhase> phases_;
   Memo& memo_;
   std::map<JobState, double> known_;
   std::size_t asked_ = 0;

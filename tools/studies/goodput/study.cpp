@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 
 #include "sim/base/error.hpp"
@@ -18,7 +17,7 @@ namespace {
 
 RunLength length_of(const GoodputQuestion& question, const Job& job) {
   if (question.days > 0.0) return {.wall_s = question.days * kSecondsPerDay};
-  return {.steps = std::ceil(question.tokens / job.tokens_per_step)};
+  return {.steps = job.steps_for(question.tokens)};
 }
 
 // The memo lives as long as the jobs, which simulate other states of their clusters later.

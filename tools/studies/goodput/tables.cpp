@@ -34,7 +34,6 @@ std::string kind_text(FailureKind kind) {
 
 TextTable summary_table(const GoodputReport& report) {
   const Goodput& all = report.result;
-  const Job& job = report.job;
   TextTable table({"", "mean", "+- (95 %)", "P10", "P50", "P90"});
   const auto row = [&](const char* name, const Summary& one, const auto& shown) {
     table.row({name, shown(one.mean), shown(one.half_width), shown(one.p10), shown(one.p50),
@@ -45,12 +44,19 @@ TextTable summary_table(const GoodputReport& report) {
   row("ETTR", all.ettr, share);
   row("wall time", all.wall_s, time_text);
   row("interruptions", all.interruptions, count_text);
-  const auto tokens = [&](double steps) {
-    return fmt::format("{:.4g}", steps * job.tokens_per_step);
-  };
-  row("tokens", all.steps, tokens);
-  const auto mfu = [&](double goodput) { return percent(goodput * job.mfu); };
-  row("MFU over the calendar", all.goodput, mfu);
+  row("tokens", all.tokens, count_text);
+  row("MFU over the calendar", all.mfu, percent);
+  return table;
+}
+
+TextTable training_phase_table(const GoodputReport& report) {
+  TextTable table({"from tokens", "sequences", "of tokens", "step", "MFU", "productive (mean)"});
+  for (std::size_t i = 0; i < report.job.phases.size(); ++i) {
+    const TrainingPhase& phase = report.job.phases[i];
+    table.row({count_text(phase.from_tokens), std::to_string(phase.global_batch_size),
+               std::to_string(phase.sequence_length), to_text(Seconds{phase.step_s}),
+               percent(phase.mfu), time_text(report.result.training_phases_s[i])});
+  }
   return table;
 }
 

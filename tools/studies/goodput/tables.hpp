@@ -9,6 +9,8 @@
 namespace trainyard {
 
 [[nodiscard]] TextTable summary_table(const GoodputReport& report);
+// The phases of Job::phases, with their steps.
+[[nodiscard]] TextTable training_phase_table(const GoodputReport& report);
 [[nodiscard]] TextTable phase_table(const GoodputReport& report);
 [[nodiscard]] TextTable cause_table(const GoodputReport& report);
 [[nodiscard]] TextTable halved_table(const GoodputReport& report);

@@ -27,7 +27,21 @@ Reliability with_changes(const RunLog& log, const Reliability& reliability,
   }
 }
 
+namespace {
+
+// A log has one step, and its model is not known: nothing simulates another one.
+void refuse_phases(const RunLog& log, const Reliability& reliability) {
+  if (reliability.phases.empty()) return;
+  throw InputError(Problem{.file = log.file,
+                           .pointer = "/reliability/phases",
+                           .problem = "a log does not say how long the steps of other phases take",
+                           .hint = "leave phases out, or use trainyard goodput SCENARIO"});
+}
+
+}  // namespace
+
 Job job_of_log(const RunLog& log, const LogFit& fit, const Reliability& reliability) {
+  refuse_phases(log, reliability);
   if (!fit.step_s)
     throw InputError(Problem{.file = log.file,
                              .pointer = {},

@@ -5,8 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "scenarios/reader/reliability.hpp"
 #include "tests/scenarios/sample.hpp"
+#include "tools/studies/goodput/sampled_run.hpp"
+#include "topologies/custom_cluster.hpp"
 
 namespace trainyard {
 namespace {
@@ -109,6 +113,69 @@ TEST(Job, WithASlowGpuIsSimulated) {
   const double slow_s = job.step_in({.slow = {{.cause = 0, .stage = 0}}});
   EXPECT_GT(slow_s, 1.2 * job.step_s);
   EXPECT_LT(slow_s, 2.0 * job.step_s);
+}
+
+// The same two nodes, device by device, as a user writes them.
+Json two_custom_nodes() {
+  Json document = two_nodes();
+  const std::shared_ptr<const Cluster> drawn = shared_cluster(load(document).cluster);
+  document["cluster"] = to_custom_json(*drawn);
+  return document;
+}
+
+// Does a cluster that a user describes device by device have the parts, the step and the slow steps
+// of the preset that it copies?
+TEST(Job, OfACustomClusterIsThatOfTheSameNodes) {
+  Memo memo;
+  Json document = two_custom_nodes();
+  Json preset = two_nodes();
+  const Json slow = Json::array({{{"cause", "heat"},
+                                  {"component", "gpu"},
+                                  {"kind", "degrading"},
+                                  {"events", 1},
+                                  {"component_days", 1e4},
+                                  {"rate_left", 0.5},
+                                  {"duration", "1 h"}},
+                                 {{"cause", "port"},
+                                  {"component", "nic"},
+                                  {"kind", "degrading"},
+                                  {"events", 1},
+                                  {"component_days", 1e4},
+                                  {"rate_left", 0.5},
+                                  {"duration", "1 h"}}});
+  for (Json* one : {&document, &preset}) (*one)["reliability"]["failures"] = slow;
+  const Job job = job_of(load(document), memo);
+  const Job same = job_of(load(preset), memo);
+  EXPECT_NEAR(job.step_s, same.step_s, 1e-9 * same.step_s);
+  EXPECT_EQ(job.gpus, same.gpus);
+  EXPECT_EQ(job.nodes(), same.nodes());
+  for (const std::size_t cause : {0U, 1U}) {
+    const JobState state{.slow = {{.cause = cause, .stage = 0}}};
+    EXPECT_DOUBLE_EQ(job.causes[cause].rate, same.causes[cause].rate);
+    EXPECT_NEAR(job.step_in(state), same.step_in(state), 1e-9 * same.step_s) << cause;
+  }
+  EXPECT_GT(job.step_in({.slow = {{.cause = 0, .stage = 0}}}), 1.2 * job.step_s);
+}
+
+// Does a custom cluster with a slow GPU train less in weeks? Steps are slow for an hour after each
+// of 16 GPUs' events, one in 2000 s.
+TEST(Job, OfACustomClusterWithASlowGpuTrainsLess) {
+  Memo memo;
+  Json document = two_custom_nodes();
+  document["reliability"]["failures"] = Json::array({{{"cause", "heat"},
+                                                      {"kind", "degrading"},
+                                                      {"events", 16.0 / 17'000 * 86'400},
+                                                      {"component_days", 16.0 * 16},
+                                                      {"rate_left", 0.5},
+                                                      {"duration", "1000 s"}}});
+  const Job job = job_of(load(document), memo);
+  EXPECT_NEAR(job.causes[0].rate, 1.0 / 17'000, 1e-9);
+  const double slow_s = job.step_in({.slow = {{.cause = 0, .stage = 0}}});
+  const SampledRun run = sampled_run(job, {.wall_s = 5e6}, 7, 0);
+  // The number of slow GPUs is Poisson with mean 1/17, and all of them are as slow together.
+  const double slow_share = -std::expm1(-1.0 / 17);
+  EXPECT_NEAR(run.phase(RunPhase::Degraded) / run.wall_s, slow_share * (1 - job.step_s / slow_s),
+              0.2 * slow_share);
 }
 
 // Does a write beside training share the NICs of the nodes with the step? Two nodes of eight NICs

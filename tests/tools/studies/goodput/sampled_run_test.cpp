@@ -293,6 +293,102 @@ TEST(SampledRun, FindsNoSpareWithThePoissonProbability) {
   EXPECT_EQ(cases, 3);
 }
 
+// Does a second repair of some nodes keep them away as long as its share says? 0.5 x 6000 s more
+// than 5000 s are 8000 s in the mean, as in the test above.
+TEST(SampledRun, RepairsAShareOfTheNodesTwice) {
+  Job job = failing_job(1000);
+  job.causes[0].nodes = 1;
+  job.spares = {.nodes = 10,
+                .cold_replace_s = 0.0,
+                .repair_s = 5000.0,
+                .manual_share = 0.5,
+                .manual_repair_s = 6000.0};
+  const Mean share = mean_of(job, {.wall_s = 5e6}, 60, [](const SampledRun& run) {
+    return static_cast<double>(run.without_spare) / static_cast<double>(run.nodes_lost);
+  });
+  EXPECT_LT(std::abs(share.mean - reliability::poisson_shortage(8, 9)) / share.error, 3);
+}
+
+// Is a limited number of nodes elsewhere a second row of spares? 20 nodes fail at a rate that keeps
+// 4 in repair; 2 stand by and 4 more are elsewhere. The job waits for a repair as long as more than
+// 6 are in repair, a Poisson number, because failures go on at their full rate meanwhile.
+TEST(SampledRun, WaitsForARepairOnceNoNodeIsElsewhere) {
+  constexpr double kRate = 1e-5;  // of one node
+  Job job = failing_job(1.0 / (20 * kRate));
+  job.causes[0].nodes = 1;
+  job.replicas = 20;
+  job.spares = {.nodes = 2, .cold_replace_s = 0.0, .cold_nodes = 4, .repair_s = 20'000.0};
+  const Mean waiting = mean_of(job, {.wall_s = 3e7}, 40, [](const SampledRun& run) {
+    return run.phase(RunPhase::Replace) / run.wall_s;
+  });
+  const double expected = reliability::poisson_shortage(4, 6);
+  EXPECT_LT(std::abs(waiting.mean - expected) / waiting.error, 3) << expected;
+  job.spares.cold_nodes = 0;
+  EXPECT_EQ(sampled_run(job, {.wall_s = 1e6}, 0, 0).phase(RunPhase::Replace), 0.0);
+}
+
+// How much does a wrong diagnosis cost? A recovery is repeated with probability p, so it takes
+// M (e^(R/M) - 1)/(1 - p) in the mean instead of M (e^(R/M) - 1), where failures can hit it too.
+TEST(SampledRun, RepeatsARecoveryAfterAWrongDiagnosis) {
+  int cases = 0;
+  for (const double mtbf : {900.0, 3000.0})
+    for (const double wrong : {0.2, 0.6}) {
+      const SegmentCase one{.interval = 600, .stall = 30, .write = 0, .restart = 300, .mtbf = mtbf};
+      Job job = job_of(one);
+      job.causes[0].nodes = 1;
+      job.spares.cold_replace_s = 0.0;
+      job.misdiagnosis = wrong;
+      const Mean wall = mean_of(job, {.steps = kSegments * one.interval}, 400,
+                                [](const SampledRun& run) { return run.wall_s; });
+      const double recovery = reliability::restart_time(one.restart, mtbf) / (1 - wrong);
+      const double expected =
+          kSegments * (mtbf + recovery) * std::expm1((one.interval + one.stall) / mtbf);
+      EXPECT_LT(std::abs(wall.mean - expected) / wall.error, 3) << mtbf << " " << wrong;
+      ++cases;
+    }
+  EXPECT_EQ(cases, 4);
+}
+
+// Does a wrong diagnosis take a sound node out? With p = 1/2 each failure takes two in the mean. A
+// slow part that a check found is known, and takes one.
+TEST(SampledRun, TakesASoundNodeOutWithAWrongDiagnosis) {
+  Job job = failing_job(1000);
+  job.causes[0].nodes = 1;
+  job.spares.cold_replace_s = 0.0;
+  job.misdiagnosis = 0.5;
+  const auto lost = [](const SampledRun& run) {
+    return static_cast<double>(run.nodes_lost) / static_cast<double>(run.interruptions[0]);
+  };
+  const Mean nodes = mean_of(job, {.wall_s = 1e6}, 60, lost);
+  EXPECT_LT(std::abs(nodes.mean - 2.0) / nodes.error, 3);
+  job.causes[0].kind = FailureKind::Degrading;
+  job.causes[0].detect_s = 10;
+  job.causes[0].duration_s = kNever;
+  job.step_in = [](const JobState&) { return 1.5; };
+  EXPECT_NEAR(mean_of(job, {.wall_s = 1e6}, 10, lost).mean, 1.0, 0.01);
+}
+
+// Do repairs cure bad nodes as fast as they should? L bad nodes fail at the rate l m each, a repair
+// cures one with probability c, so L(t) = L0 e^(-l m c t). With N nodes, l (N + (m - 1) L) failures
+// come in a second.
+TEST(SampledRun, RepairsCureBadNodes) {
+  constexpr double kNodes = 1000;
+  constexpr double kRate = 1e-6;  // of a good node
+  constexpr double kMultiple = 20;
+  constexpr double kCured = 0.25;
+  constexpr double kEnd = 5e5;
+  Job job = failing_job(1.0 / (kNodes * kRate * (1 + 0.1 * (kMultiple - 1))));
+  job.causes[0].nodes = 1;
+  job.lemons = {.share = 0.1, .multiple = kMultiple, .evict_after = 0, .cured = kCured};
+  job.spares.repair_s = 1e-3;
+  job.replicas = static_cast<std::int64_t>(kNodes);
+  const Mean count = mean_of(job, {.wall_s = kEnd}, 200, interruptions);
+  const double decay = kRate * kMultiple * kCured;
+  const double bad = 0.1 * kNodes * -std::expm1(-decay * kEnd) / decay;  // integral of L
+  const double expected = kRate * (kNodes * kEnd + (kMultiple - 1) * bad);
+  EXPECT_LT(std::abs(count.mean - expected) / count.error, 3) << count.mean << " " << expected;
+}
+
 // Each of 16 replicas is one node, which fails every 16 000 s while it works and is repaired in
 // 4000 s: it works for 16/(16 + 4) of the time, independently of the others. Restarts take no time.
 TEST(SampledRun, WithFewerReplicasHasTheRateOfTheReplicasAtWork) {
