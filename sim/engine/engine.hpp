@@ -71,15 +71,16 @@ struct EngineInput {
   std::span<const double> communication_loss = {};
   // By program: the time that its CPU needs to issue it. Empty: all operations are issued at once.
   std::span<const HostLane> hosts = {};
-  // False: no regions and no repeated periods (steady_state.hpp), every operation has its own events.
+  // False: no regions and no repeated periods (steady_state.hpp), so that every operation has its
+  // own events.
   bool contract = true;
   // false: the timeline holds its end and its counters alone. Recording the times of operations and
   // flows takes a large share of the time of a run.
   bool record = true;
   // Results of earlier runs of the same workload; this run adds its own for later ones.
   EnginePrograms* known = nullptr;
-  // The time that the busiest program takes if nothing waits, which sets the tick (tick.hpp). 0: that
-  // of `workload`.
+  // The time that the busiest program takes if nothing waits, which sets the tick (tick.hpp). 0:
+  // that of `workload`.
   double horizon_s = 0.0;
 };
 // For engines: the share of its members' computation speed that a call takes. The value is rounded

@@ -55,8 +55,8 @@ class EnginePrograms {
   // The programs with regions, in the order of `asked`.
   [[nodiscard]] std::vector<std::shared_ptr<const EngineProgram>> contracted(
       const std::vector<Contraction>& asked);
-  // The workload with fewer microbatches (steady_state.hpp); null where there is none. Valid as long
-  // as this.
+  // The workload with fewer microbatches (steady_state.hpp); null where there is none. Valid as
+  // long as this.
   [[nodiscard]] const ShortStep* short_step();
   // The times of a run had no period. Later runs, whose durations are similar, do not try again.
   void forget_short_step() { steady_ = false; }

@@ -276,7 +276,7 @@ Timeline Replay::run() {
   PricingRecord record = pricing_.record();
   if (input_.record) {
     // Flows are recorded when they end.
-    boost::sort::pdqsort(timeline_.flows.begin(), timeline_.flows.end(), kEarlier);
+    boost::sort::pdqsort_branchless(timeline_.flows.begin(), timeline_.flows.end(), kEarlier);
     timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
                                        std::move(record.links));
   }

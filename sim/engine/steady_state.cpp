@@ -392,7 +392,7 @@ std::vector<LinkUse> used_within(const Partition& partition, const std::vector<F
 }  // namespace
 
 std::optional<Timeline> lengthened(const Workload& whole, const Partition& partition,
-                                   const ShortStep& step, Timeline played, bool record) {
+                                   const ShortStep& step, Timeline played) {
   const std::optional<Period> found = SteadyState(partition, step, played).find();
   if (!found) return std::nullopt;
   played.makespan_s += found->seconds() * step.left_out;
@@ -401,12 +401,6 @@ std::optional<Timeline> lengthened(const Workload& whole, const Partition& parti
   for (const RankClass& ranks : partition.ranks)
     played.counters.operations += whole.programs[ranks.program].operations.size();
   played.counters.repeated = played.counters.operations - operations;
-  if (!record) {
-    Timeline brief;
-    brief.counters = played.counters;
-    brief.makespan_s = played.makespan_s;
-    return brief;
-  }
   for (std::size_t rank_class = 0; rank_class < played.classes.size(); ++rank_class) {
     const std::uint32_t program = partition.ranks[rank_class].program;
     for (const auto what : kDates) {

@@ -54,10 +54,8 @@ struct ShortStep {
 [[nodiscard]] std::unique_ptr<ShortStep> shortened(const Workload& workload);
 
 // Returns the timeline of the whole step from that of the shortened one; nothing where the pipeline
-// was not periodic when its last microbatches began. `record`: whether the times of operations and
-// flows are wanted. REQUIRES: `played` has recorded them.
+// was not periodic when its last microbatches began. REQUIRES: `played` has recorded all times.
 [[nodiscard]] std::optional<Timeline> lengthened(const Workload& whole, const Partition& partition,
-                                                 const ShortStep& step, Timeline played,
-                                                 bool record);
+                                                 const ShortStep& step, Timeline played);
 
 }  // namespace trainyard

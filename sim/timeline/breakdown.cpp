@@ -67,7 +67,7 @@ class Walk {
     OpIndex op = 0;
     for (const Operation& operation : operations_) {
       previous[op] = std::exchange(last_on_stream_[operation.stream], op);
-      if (operation.stream == kComputeStream) charge_operation(op);
+      if (operation.stream == kComputeStream) charge_operation(op, operation);
       ++op;
     }
     // The compute stream has no more operations; communication on other streams may still run.
@@ -110,27 +110,27 @@ class Walk {
   }
 
   // The share of the time between start and end of an operation.
-  [[nodiscard]] TimeShare running_share(OpIndex op) const {
-    const Operation& operation = operations_[op];
+  [[nodiscard]] TimeShare running_share(const Operation& operation) const {
     const bool delays = operation.kind == OpKind::Delay;
     if (delays && operation.work != WorkClass::Optimizer) return TimeShare::Host;
     if (!communicates(operation)) {
       return operation.work == WorkClass::Optimizer ? TimeShare::Optimizer : TimeShare::Compute;
     }
-    return exposed(group_kind(op));
+    return exposed(group_kind(operation));
   }
 
-  [[nodiscard]] GroupKind group_kind(OpIndex op) const {
-    return workload_.groups.at(rank_.slots.at(operations_[op].slot).group).kind;
+  [[nodiscard]] GroupKind group_kind(const Operation& operation) const {
+    return workload_.groups.at(rank_.slots.at(operation.slot).group).kind;
   }
 
   // The share of the time between ready and start, which only communication has. Bubbles belong to
   // pipelines alone: an operation that waits for the keys of a context rank waits for a late
   // member.
-  [[nodiscard]] TimeShare ready_share(OpIndex op) const {
-    switch (operations_[op].kind) {
+  [[nodiscard]] TimeShare ready_share(const Operation& operation) const {
+    switch (operation.kind) {
       case OpKind::Recv:
-        return group_kind(op) == GroupKind::Pipeline ? TimeShare::Bubble : TimeShare::Waiting;
+        return group_kind(operation) == GroupKind::Pipeline ? TimeShare::Bubble
+                                                            : TimeShare::Waiting;
       case OpKind::Collective:
       case OpKind::Send:
         return TimeShare::Waiting;
@@ -141,10 +141,10 @@ class Walk {
     return TimeShare::Host;
   }
 
-  void charge_operation(OpIndex op) {
+  void charge_operation(OpIndex op, const Operation& operation) {
     if (times_.ready_s[op] > cursor_s_) charge_gap(waited_for(op), times_.ready_s[op]);
-    if (times_.start_s[op] > cursor_s_) push(ready_share(op), cursor_s_, times_.start_s[op]);
-    if (times_.end_s[op] > cursor_s_) push(running_share(op), cursor_s_, times_.end_s[op]);
+    if (times_.start_s[op] > cursor_s_) push(ready_share(operation), cursor_s_, times_.start_s[op]);
+    if (times_.end_s[op] > cursor_s_) push(running_share(operation), cursor_s_, times_.end_s[op]);
   }
 
   // Charges [cursor, until], during which the compute stream waited for `cause` and, before that
@@ -165,9 +165,10 @@ class Walk {
         charge(TimeShare::Host, from_s);
         break;
       }
+      const Operation operation = operations_[cause];
       charge(TimeShare::Host, times_.end_s[cause]);
-      charge(running_share(cause), times_.start_s[cause]);
-      charge(ready_share(cause), times_.ready_s[cause]);
+      charge(running_share(operation), times_.start_s[cause]);
+      charge(ready_share(operation), times_.ready_s[cause]);
       cause = waited_for(cause);
     }
     std::for_each(backwards_.rbegin(), backwards_.rend(),

@@ -137,6 +137,15 @@ Json stages_json(const RunView& view) {
   return rows;
 }
 
+// Drops bars that are too short to be seen where there are more than `most`. The bars of a stream
+// do not overlap, so at most that many are left.
+std::vector<Bar> visible(std::vector<Bar> bars, double step_s, std::size_t most) {
+  if (bars.size() <= most) return bars;
+  const double shortest_s = step_s / static_cast<double>(most);
+  std::erase_if(bars, [&](const Bar& bar) { return bar.end_s - bar.start_s < shortest_s; });
+  return bars;
+}
+
 // Bars without keys, with times in nanoseconds, since there are thousands of them.
 Json bars_json(const std::vector<Bar>& bars) {
   Json rows = Json::array();
@@ -155,7 +164,8 @@ Json pipeline_json(const RunView& view) {
   std::size_t bars = 0;
   for (const std::uint32_t rank_class : chosen_lanes(view, kMostLanes)) {
     const RankClass& ranks = view.partition.ranks[rank_class];
-    Json row = bars_json(bars_of(view, rank_class, Detail::Microbatch, std::uint8_t{0}));
+    Json row = bars_json(visible(bars_of(view, rank_class, Detail::Microbatch, std::uint8_t{0}),
+                                 view.timeline.makespan_s, kMostBars));
     bars += row.size();
     if (bars > kMostBars && !lanes.empty()) break;
     lanes.push_back({{"stage", view.workload.programs[ranks.program].stage},
