@@ -159,6 +159,13 @@ def test_shares_of_a_stage_sum_to_the_step_and_bars_lie_within_it(server):
         assert 0 <= start and start + length <= step * 1e9 + 2
 
 
+def test_a_step_of_thousands_of_microbatches_sends_no_more_bars_than_can_be_seen(server):
+    answer = server.run(changed(training__global_batch_size=65536))["answer"]
+    assert answer["result"]["fold"]["operations"] > 500_000  # 16,384 microbatches
+    (lane,) = answer["pipeline"]["lanes"]
+    assert len(lane["bars"]) <= 12_000
+
+
 def test_an_error_names_its_field(server):
     state = server.run(changed(parallelism__tensor=3))
     assert state["status"] == "failed" and state["error"]["kind"] == "input"
