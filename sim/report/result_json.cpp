@@ -91,6 +91,13 @@ Json error_json(const std::optional<MeasuredError>& error) {
           {"p90", error->p90}};
 }
 
+Json training_json(const TrainingTotal& total) {
+  return {{"tokens", total.tokens},
+          {"days", total.days},
+          {"gpu_hours", total.gpu_hours},
+          {"cost", or_null(total.cost)}};
+}
+
 Json utilisation_json(const Figures& key) {
   Json rows = Json::array();
   for (const Utilisation& row : key.utilisation) {
@@ -234,6 +241,7 @@ Json result_json(const RunView& view) {
                  {"hfu", or_null(key.hfu)},
                  {"flops_convention", or_null(view.facts.flops_convention)},
                  {"utilisation", utilisation_json(key)}});
+  if (const auto total = training_total(view)) result["training"] = training_json(*total);
   // Each registered report adds its section under its own key.
   for (const ReportEntry& report : reports())
     if (!report.result_key.empty()) result[std::string(report.result_key)] = report.json(view);

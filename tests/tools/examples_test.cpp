@@ -29,7 +29,7 @@ bool left_out(const std::string& line) {
 
 // A server runs until Ctrl-C, which must end it as it ends a run that is over.
 std::string with_an_end(const std::string& line) {
-  return line.starts_with("trainyard serve") ? "timeout --preserve-status -s INT 4 " + line : line;
+  return line.starts_with("trainyard serve") ? "timeout --preserve-status -s INT 2 " + line : line;
 }
 
 // 0, or 1 where the answer is that the step does not fit. What it prints.

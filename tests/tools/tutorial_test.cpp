@@ -147,7 +147,7 @@ TEST(Reference, ThePageOfResultKeysIsComplete) {
         "scenarios/what_if/dead_rail.json --explain-fold --set "
         "cluster.faults='[{\"rail\": 3, \"dead\": true}]'",
         "scenarios/llama3/llama3_8b_8xh100.json --set cluster.node=./own_node.json "
-        "--set power.pue=1.2",
+        "--set power.pue=1.2 --tokens 1T --price 2.5",
         "scenarios/unequal/gpt_3p6b_a100_l40s_operators.json", "scenarios/first/two_gpus.json"}) {
     answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");
     const auto result = nlohmann::json::parse(scratch.read("result.json"));

@@ -47,6 +47,18 @@ TEST(ResultJson, KeyFiguresFollowTheirDefinitions) {
   EXPECT_DOUBLE_EQ(result["hfu"], 0.65);
 }
 
+// Does a token budget give the time and the cost of the whole training, and nothing without one?
+TEST(ResultJson, TheWholeTrainingFollowsFromTheTokenBudget) {
+  SmallRun small;
+  EXPECT_FALSE(result_json(small.view()).contains("training"));
+  small.facts.token_budget = 864'000'000.0;  // at 200 tokens a second: 50 days
+  EXPECT_EQ(result_json(small.view())["training"],
+            OrderedJson::parse(
+                R"({"tokens": 864000000.0, "days": 50.0, "gpu_hours": 2400.0, "cost": null})"));
+  small.facts.gpu_hour_price = 2.5;
+  EXPECT_EQ(result_json(small.view())["training"]["cost"], 6000.0);
+}
+
 // Does the utilisation name its peak? GEMMs at twice the peak of 16 bits have half the utilisation,
 // and the result reports that peak.
 TEST(ResultJson, UtilisationNamesItsPeak) {
