@@ -10,6 +10,7 @@
 
 #include "random_workload.hpp"
 #include "scenarios/simulate/simulate.hpp"
+#include "sim/base/error.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "tests/agreement.hpp"
@@ -230,6 +231,68 @@ TEST_P(LongSteps, RepeatTheSteadyState) {
 
 INSTANTIATE_TEST_SUITE_P(Shipped, LongSteps, testing::ValuesIn(kLongSteps),
                          [](const auto& step) { return step.param.name; });
+
+// A step of Llama 3 8B with fewer layers in a random layout: schedules, sharding, overlaps, slow
+// networks, and 40 to 200 microbatches.
+std::vector<Override> random_layout(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto one_of = [&](std::vector<std::string> values) {
+    return values[random() % values.size()];
+  };
+  const int stages = 1 << random() % 4;
+  const int tensor = 1 << random() % 3;
+  const int nodes = std::max(1, stages * tensor / 8) << random() % 2;
+  const int replicas = 8 * nodes / (stages * tensor);
+  const int microbatches = 4 * stages * static_cast<int>(1 + random() % 6) + 40;
+  std::vector<Override> changes = {
+      {"model.layers", "16"},
+      {"training.sequence_length", one_of({"1024", "4096"})},
+      {"training.recompute", one_of({"none", "selective", "full"})},
+      {"cluster.nodes", std::to_string(nodes)},
+      {"cluster.nic.usable", one_of({"48.5 GB/s", "1 GB/s", "100 MB/s"})},
+      {"parallelism.tensor", std::to_string(tensor)},
+      {"parallelism.pipeline", std::to_string(stages)},
+      {"parallelism.data", std::to_string(replicas)},
+      {"parallelism.zero_stage", one_of({"0", "1", "2", "3"})},
+      {"parallelism.sequence_parallel", tensor > 1 ? "true" : "false"},
+      {"training.global_batch_size", std::to_string(microbatches * replicas)}};
+  if (stages > 1) {
+    const std::string schedule = one_of({"gpipe", "1f1b", "interleaved_1f1b", "zb_h1", "zb_h2",
+                                         "zb_v", "v_half", "dualpipe", "dualpipe_v"});
+    changes.push_back({"parallelism.schedule", schedule});
+    if (schedule == "interleaved_1f1b") changes.push_back({"parallelism.interleave", "2"});
+    changes.push_back({"parallelism.overlap_p2p", one_of({"true", "false"})});
+  }
+  if (replicas > 1)
+    changes.push_back({"parallelism.overlap_grad_reduce", one_of({"true", "false"})});
+  return changes;
+}
+
+// Are steps in random layouts of many microbatches the same as if every operation is played, and
+// does a good part of them have a steady state?
+TEST(RandomLongSteps, InRandomLayoutsAreTheSame) {
+  const std::string file = TRAINYARD_SOURCE_DIRECTORY "/scenarios/llama3/llama3_8b_8xh100.json";
+  const std::uint32_t seeds = full() ? 400 : 40;
+  std::uint32_t steps = 0;
+  std::uint32_t steady = 0;
+  for (std::uint32_t seed = 0; seed < seeds; ++seed) {
+    SCOPED_TRACE(seed);
+    try {
+      const Scenario scenario = load_scenario(file, random_layout(seed));
+      const ScenarioRun repeated = simulate(scenario, {});
+      const ScenarioRun plain = simulate(scenario, {.contract = false});
+      expect_same_spans(repeated.timeline, plain.timeline);
+      expect_same_links(repeated.timeline, plain.timeline);
+      ++steps;
+      if (repeated.timeline.counters.repeated > 0) ++steady;
+    } catch (const InputError&) {
+      continue;  // a schedule that needs other numbers of stages or microbatches
+    }
+  }
+  std::cout << "  " << steady << " of " << steps << " steps have a steady state\n";
+  EXPECT_GE(2 * steps, seeds);
+  EXPECT_GE(4 * steady, steps);
+}
 
 std::string stem(const testing::TestParamInfo<std::string>& scenario) {
   return fs::path(scenario.param).stem().string();
