@@ -84,7 +84,7 @@ TEST(NodeLimited, IsNoFasterThanTheCopiesOfItsSms) {
 
 // Does the dispatch start later across nodes? An SM also forwards at a lower rate there.
 TEST(NodeLimited, TakesLongerToBeginAcrossNodes) {
-  const ExchangeConstants& constants = exchange_constants(kDeepEp);
+  const ExchangeConstants constants = exchange_constants(kDeepEp);
   EXPECT_GT(exchange_pace(constants, 2).start, exchange_pace(constants, 1).start);
   EXPECT_LT(exchange_pace(constants, 2).rate, exchange_pace(constants, 1).rate);
   EXPECT_EQ(exchange_pace(constants, 4).rate, exchange_pace(constants, 2).rate);
