@@ -27,10 +27,10 @@ const GoodputRows& rows_of_tree() {
   return rows;
 }
 
-const PublishedGoodput& row_of(const GoodputRows& rows, const std::string& id) {
+const PublishedGoodput& row_of(const GoodputRows& rows, std::string_view id) {
   const auto row = std::find_if(rows.rows.begin(), rows.rows.end(),
                                 [&](const PublishedGoodput& one) { return one.id == id; });
-  if (row == rows.rows.end()) throw std::out_of_range(id);
+  if (row == rows.rows.end()) throw std::out_of_range(std::string(id));
   return *row;
 }
 
@@ -64,11 +64,11 @@ TEST(PublishedGoodput, HasTheseErrors) {
   EXPECT_LT(std::abs(row_of(rows, "bloom-176b").error()), 0.04);
 }
 
-const PublishedCount& count_of(const GoodputRows& rows, const std::string& id,
-                               const std::string& rates) {
+const PublishedCount& count_of(const GoodputRows& rows, std::string_view id,
+                               std::string_view rates) {
   const auto row = std::ranges::find_if(
       rows.counts, [&](const PublishedCount& one) { return one.id == id && one.rates == rates; });
-  if (row == rows.counts.end()) throw std::out_of_range(id + " " + rates);
+  if (row == rows.counts.end()) throw std::out_of_range(std::string(id));
   return *row;
 }
 
@@ -147,12 +147,11 @@ TEST(PublishedCounts, ThatCannotBeAreNotPredicted) {
   EXPECT_EQ(rows.left_out[0].second, "its set-up or its figures are absent");
 }
 
-const PeerFigure& figure_of(const GoodputRows& rows, const std::string& peer,
-                            const std::string& name) {
+const PeerFigure& figure_of(const GoodputRows& rows, std::string_view peer, std::string_view name) {
   const auto found = std::ranges::find(rows.peers, peer, &PeerCase::name);
-  if (found == rows.peers.end()) throw std::out_of_range(peer);
+  if (found == rows.peers.end()) throw std::out_of_range(std::string(peer));
   const auto figure = std::ranges::find(found->figures, name, &PeerFigure::name);
-  if (figure == found->figures.end()) throw std::out_of_range(peer + " " + name);
+  if (figure == found->figures.end()) throw std::out_of_range(std::string(name));
   return *figure;
 }
 
@@ -194,9 +193,9 @@ TEST(Peers, FailAsOftenAsAiresimSays) {
               0.02 * expected);
 }
 
-const EnergyRow& energy_of(const GoodputRows& rows, const std::string& id) {
+const EnergyRow& energy_of(const GoodputRows& rows, std::string_view id) {
   const auto row = std::ranges::find(rows.energy, id, &EnergyRow::id);
-  if (row == rows.energy.end()) throw std::out_of_range(id);
+  if (row == rows.energy.end()) throw std::out_of_range(std::string(id));
   return *row;
 }
 
