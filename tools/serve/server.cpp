@@ -196,14 +196,11 @@ class PageServer {
       : options_(options),
         token_(options.token ? *options.token : random_token()),
         start_(start_text(options)),
-        pool_({.program = options.worker, .front = options.processes, .back = options.processes}) {
-    configure();
-    add_routes();
-  }
+        pool_({.program = options.worker, .front = options.processes, .back = options.processes}) {}
 
   Address bind();
-  void listen() { server_.listen_after_bind(); }
-  void stop() { server_.stop(); }
+  void listen() { server_->listen_after_bind(); }
+  void stop() { server_->stop(); }
 
  private:
   static std::string start_text(const ServerOptions& options) {
@@ -226,32 +223,33 @@ class PageServer {
   std::atomic<std::uint64_t> last_file_ = 0;
   Jobs jobs_;
   WorkerPool pool_;
-  httplib::Server server_;
+  // Since cpp-httplib 0.18 a server that could not be bound to a port can be bound to none.
+  std::unique_ptr<httplib::Server> server_;
 };
 
 void PageServer::configure() {
-  server_.new_task_queue = [] { return new httplib::ThreadPool(kMostConnections); };
-  server_.set_payload_max_length(kMostBody);
+  server_->new_task_queue = [] { return new httplib::ThreadPool(kMostConnections); };
+  server_->set_payload_max_length(kMostBody);
   // Without SO_REUSEPORT, with which a second server would take half of the requests of the first.
-  server_.set_socket_options([](socket_t socket) {
+  server_->set_socket_options([](socket_t socket) {
     const int yes = 1;
     (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   });
-  server_.set_read_timeout(std::chrono::seconds(10));
-  server_.set_tcp_nodelay(true);  // else the body waits 40 ms for the other side's acknowledgement
-  server_.set_keep_alive_timeout(2);
-  server_.set_keep_alive_max_count(1000);
-  server_.set_default_headers({{"Content-Security-Policy", kPolicy},
-                               {"X-Content-Type-Options", "nosniff"},
-                               {"Referrer-Policy", "no-referrer"},
-                               {"Cross-Origin-Resource-Policy", "same-origin"},
-                               {"Cache-Control", "no-store"}});
-  server_.set_pre_routing_handler(
+  server_->set_read_timeout(std::chrono::seconds(10));
+  server_->set_tcp_nodelay(true);  // else the body waits 40 ms for the other side's acknowledgement
+  server_->set_keep_alive_timeout(2);
+  server_->set_keep_alive_max_count(1000);
+  server_->set_default_headers({{"Content-Security-Policy", kPolicy},
+                                {"X-Content-Type-Options", "nosniff"},
+                                {"Referrer-Policy", "no-referrer"},
+                                {"Cross-Origin-Resource-Policy", "same-origin"},
+                                {"Cache-Control", "no-store"}});
+  server_->set_pre_routing_handler(
       [this](const httplib::Request& request, httplib::Response& response) {
         return is_refused(request, response) ? httplib::Server::HandlerResponse::Handled
                                              : httplib::Server::HandlerResponse::Unhandled;
       });
-  server_.set_exception_handler(
+  server_->set_exception_handler(
       [](const httplib::Request&, httplib::Response& response, const std::exception_ptr& error) {
         try {
           std::rethrow_exception(error);
@@ -284,43 +282,43 @@ bool PageServer::is_refused(const httplib::Request& request, httplib::Response& 
 
 void PageServer::add_routes() {
   for (const Asset& asset : assets()) {
-    server_.Get(std::string(asset.path), [&asset](const httplib::Request&,
-                                                  httplib::Response& response) {
+    server_->Get(std::string(asset.path), [&asset](const httplib::Request&,
+                                                   httplib::Response& response) {
       response.set_content(asset.text.data(), asset.text.size(), std::string(asset.type).c_str());
     });
   }
-  server_.Get("/api/start", [this](const httplib::Request&, httplib::Response& response) {
+  server_->Get("/api/start", [this](const httplib::Request&, httplib::Response& response) {
     response.set_content(start_, kJson);
   });
-  server_.Post("/api/jobs", [this](const httplib::Request& request, httplib::Response& response) {
+  server_->Post("/api/jobs", [this](const httplib::Request& request, httplib::Response& response) {
     post_job(request, response);
   });
-  server_.Get(R"(/api/jobs/(\d{1,18}))",
-              [this](const httplib::Request& request, httplib::Response& response) {
-                with_job(request, response, [&](std::uint64_t id, const Job& job) {
-                  const std::chrono::milliseconds wait(number(request, "wait_ms"));
-                  job.wait(number(request, "after"), std::min(wait, kMostWait));
-                  response.set_content(job_text(id, job), kJson);
-                });
-              });
-  server_.Delete(R"(/api/jobs/(\d{1,18}))",
-                 [this](const httplib::Request& request, httplib::Response& response) {
-                   with_job(request, response, [&](std::uint64_t id, Job& job) {
-                     job.cancel();
-                     response.set_content(job_text(id, job), kJson);
-                   });
+  server_->Get(R"(/api/jobs/(\d{1,18}))",
+               [this](const httplib::Request& request, httplib::Response& response) {
+                 with_job(request, response, [&](std::uint64_t id, const Job& job) {
+                   const std::chrono::milliseconds wait(number(request, "wait_ms"));
+                   job.wait(number(request, "after"), std::min(wait, kMostWait));
+                   response.set_content(job_text(id, job), kJson);
                  });
-  server_.Get(R"(/api/jobs/(\d{1,18})/file)",
-              [this](const httplib::Request& request, httplib::Response& response) {
-                with_job(request, response, [&](std::uint64_t, const Job& job) {
-                  if (job.order().file.empty() || job.state().status != JobStatus::Done)
-                    return refuse(response, 404, "the job has no file", "wait until it is done");
-                  // read_file() would decompress a name in .gz.
-                  std::ifstream in(job.order().file, std::ios::binary);
-                  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-                  response.set_content(bytes, "application/octet-stream");
-                });
-              });
+               });
+  server_->Delete(R"(/api/jobs/(\d{1,18}))",
+                  [this](const httplib::Request& request, httplib::Response& response) {
+                    with_job(request, response, [&](std::uint64_t id, Job& job) {
+                      job.cancel();
+                      response.set_content(job_text(id, job), kJson);
+                    });
+                  });
+  server_->Get(R"(/api/jobs/(\d{1,18})/file)",
+               [this](const httplib::Request& request, httplib::Response& response) {
+                 with_job(request, response, [&](std::uint64_t, const Job& job) {
+                   if (job.order().file.empty() || job.state().status != JobStatus::Done)
+                     return refuse(response, 404, "the job has no file", "wait until it is done");
+                   // read_file() would decompress a name in .gz.
+                   std::ifstream in(job.order().file, std::ios::binary);
+                   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+                   response.set_content(bytes, "application/octet-stream");
+                 });
+               });
 }
 
 template <class Act>
@@ -370,9 +368,13 @@ void PageServer::post_job(const httplib::Request& request, httplib::Response& re
 
 Address PageServer::bind() {
   const int last = options_.port == 0 ? kFirstPort + 99 : options_.port;
-  for (int port = options_.port == 0 ? kFirstPort : options_.port; port <= last; ++port)
-    if (server_.bind_to_port(options_.host, port))
+  for (int port = options_.port == 0 ? kFirstPort : options_.port; port <= last; ++port) {
+    server_ = std::make_unique<httplib::Server>();
+    configure();
+    add_routes();
+    if (server_->bind_to_port(options_.host, port))
       return {.host = options_.host, .port = port, .token = token_};
+  }
   throw InputError(Problem{.file = "--port",
                            .pointer = {},
                            .problem = fmt::format("{}:{} cannot be used", options_.host, last),
