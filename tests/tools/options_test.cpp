@@ -243,5 +243,19 @@ TEST(Options, ACollectiveTakesListsOfSizesAndNodes) {
   EXPECT_THAT(scratch.read("s.svg"), HasSubstr(">nodes</text>"));
 }
 
+// Does doctor call a profiler missing where the command that starts it fails, and only there?
+TEST(Doctor, SaysOfTheProfilersWhatTheirCommandsSay) {
+  const Scratch scratch;
+  const std::string doctor = scratch.sh("trainyard doctor").out;
+  for (const auto& [program, command] :
+       {std::pair("trainyard-profile ", "trainyard profile measure --version"),
+        std::pair("trainyard-profile-nccl ", "trainyard profile nccl --version")}) {
+    const bool starts =
+        scratch.sh(command).err.find("is not next to this program") == std::string::npos;
+    const std::string said = std::string(starts ? "  ok       " : "  missing  ") + program;
+    EXPECT_THAT(doctor, HasSubstr(said)) << command;
+  }
+}
+
 }  // namespace
 }  // namespace trainyard

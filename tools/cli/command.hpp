@@ -10,8 +10,10 @@
 
 #include <CLI/CLI.hpp>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +30,9 @@ namespace trainyard {
 // it deadlocks), bad input or usage (2), an internal error (70), and an interrupt (130, as shells
 // say).
 enum class Exit : int { Fine = 0, RunSaysNo = 1, BadInput = 2, Internal = 70, Interrupted = 130 };
+
+// The program that measures on GPUs; nothing where it is not built.
+[[nodiscard]] std::optional<std::filesystem::path> profiler_program(const std::string& name);
 
 // The work of the chosen subcommand; the parser's callback sets it.
 using Action = std::function<Exit()>;

@@ -76,8 +76,7 @@ Finding chakra_finding() {
 }
 
 Finding profiler_finding(const char* program, const char* command) {
-  std::error_code error;
-  if (fs::exists(program_file().parent_path() / program, error))
+  if (profiler_program(program))
     return {.what = program, .text = fmt::format("`{}` works on a GPU", command)};
   return {.what = program,
           .works = false,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "kernels/bench/profile_files.hpp"
@@ -25,9 +26,17 @@
 
 namespace trainyard {
 
-namespace {
-
 namespace fs = std::filesystem;
+
+// Installed, it is next to this program; where both were built, in the folder of its box.
+std::optional<fs::path> profiler_program(const std::string& name) {
+  const fs::path own = program_file().parent_path();
+  for (const fs::path& folder : {own, own / "kernels" / "bench"})
+    if (fs::exists(folder / name)) return folder / name;
+  return std::nullopt;
+}
+
+namespace {
 
 struct ProfileChoice {
   ScenarioChoice scenario;
@@ -45,23 +54,20 @@ struct ProfileChoice {
   throw InputError(Problem{{}, {}, std::move(problem), std::move(hint)});
 }
 
-// Starts a profiler that was built next to this program. It replaces this process.
+// Starts a profiler. It replaces this process.
 Exit run_program(const char* name, const std::vector<std::string>& arguments) {
-  const fs::path self = program_file();
-  for (const fs::path& folder : {self.parent_path(), self.parent_path() / "kernels" / "bench"}) {
-    const fs::path program = folder / name;
-    if (!fs::exists(program)) continue;
-    std::vector<std::string> words = {program.string()};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    std::fflush(nullptr);
-    ::execv(program.c_str(), pointers.data());
-    throw RunError(fmt::format("{} cannot be started: {}", program.string(), std::strerror(errno)));
-  }
-  throw RunError(fmt::format(
-      "{} is not next to this program: it is built if nvcc and its library are found", name));
+  const std::optional<fs::path> program = profiler_program(name);
+  if (!program)
+    throw RunError(fmt::format(
+        "{} is not next to this program: it is built if nvcc and its library are found", name));
+  std::vector<std::string> words = {program->string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  std::fflush(nullptr);
+  ::execv(program->c_str(), pointers.data());
+  throw RunError(fmt::format("{} cannot be started: {}", program->string(), std::strerror(errno)));
 }
 
 // The sizes of "tensor=8,pipeline=2" as {"tensor": 8, "pipeline": 2}, and the number of GPUs that
