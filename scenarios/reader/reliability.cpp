@@ -23,7 +23,6 @@ constexpr std::string_view kOptimal = "optimal";
 constexpr double kEventsMost = 1e12;
 constexpr double kMisdiagnosisMost = 0.99;
 constexpr double kTokensMost = 1e18;
-constexpr std::int64_t kBatchMost = 1'000'000'000;
 
 constexpr Words<FailureKind, 5> kKinds{{{FailureKind::Fatal, "fatal"},
                                         {FailureKind::Transient, "transient"},
@@ -197,8 +196,7 @@ const Field<R> kRecovery[] = {
      OptionalTime<R>{&R::reconfigure}},
     {"misdiagnosis",
      "probability that the diagnosis takes a sound node out, so that the job fails again as soon "
-     "as "
-     "it has restarted",
+     "as it has restarted",
      Real<R>{&R::misdiagnosis, 0.0, kMisdiagnosisMost}},
     {"gpus", "GPUs of the job that start and communicator_init are of; 0: of every job",
      Whole<R>{&R::gpus, 0}},
@@ -265,9 +263,9 @@ const Field<T> kPhases[] = {
     {"from_tokens", "tokens of the run that are trained before it begins",
      Real<T>{&T::from_tokens, 0.0, kTokensMost}},
     {"global_batch_size", "sequences in a step from then on; 0: those of training",
-     Whole<T>{&T::global_batch_size, 0, kBatchMost}},
+     Whole<T>{&T::global_batch_size, 0, kLengthMost}},
     {"sequence_length", "tokens in a sequence from then on; 0: those of training",
-     Whole<T>{&T::sequence_length, 0, kBatchMost}},
+     Whole<T>{&T::sequence_length, 0, kLengthMost}},
     {"source", "where the figures are printed", Text<T>{&T::source}},
 };
 
@@ -511,7 +509,7 @@ void check_phases(const Check& check, const Reliability& all) {
                         "give global_batch_size, sequence_length or both");
     check_training_of_phase(check, at, phase);
     if (i > 0 && phase.from_tokens <= all.phases[i - 1].from_tokens)
-      check.file.report(at + "/from_tokens", "begins before the phase above it ends",
+      check.file.report(at + "/from_tokens", "is not after that of the phase above it",
                         "list the phases in the order of time");
   }
 }

@@ -52,14 +52,6 @@ bool may_be_steady(const EngineInput& input) {
          input.cluster.facts().timed_faults.empty();
 }
 
-// Operations that need not be played.
-std::uint64_t left_out(const EngineInput& input, const ShortStep& step) {
-  std::uint64_t operations = 0;
-  for (const RankClass& ranks : input.partition.ranks)
-    operations += std::uint64_t{step.parts[ranks.program].period} * step.left_out;
-  return operations;
-}
-
 }  // namespace
 
 std::optional<Timeline> Engine::play_steady(const EngineInput& input) const {
@@ -67,8 +59,8 @@ std::optional<Timeline> Engine::play_steady(const EngineInput& input) const {
   constexpr std::uint64_t kWorthwhile = 10'000;
   if (!may_be_steady(input)) return std::nullopt;
   const ShortStep* const step = input.known->short_step();
-  if (step == nullptr || left_out(input, *step) < kWorthwhile) return std::nullopt;
-  EnginePrograms& known = *step->programs;
+  if (step == nullptr || operations_left_out(*step, input.partition) < kWorthwhile)
+    return std::nullopt;
   const EngineInput shorter{.cluster = input.cluster,
                             .workload = step->workload,
                             .partition = input.partition,
@@ -77,7 +69,7 @@ std::optional<Timeline> Engine::play_steady(const EngineInput& input) const {
                             .stop = input.stop,
                             .compute_loss = input.compute_loss,
                             .communication_loss = input.communication_loss,
-                            .known = &known,
+                            .known = step->programs.get(),
                             .horizon_s = horizon_of(input)};
   try {
     auto whole = lengthened(input.workload, input.partition, *step, play(shorter));

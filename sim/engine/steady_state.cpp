@@ -9,7 +9,6 @@
 #include <span>
 #include <utility>
 
-#include "sim/base/check.hpp"
 #include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
@@ -92,30 +91,30 @@ std::optional<OperationList> without(const OperationList& list, const Repetition
 // ---- the shortened workload
 
 // The repetitions of all programs that ranks run, with periods of equally many microbatches.
-std::optional<std::vector<Repetition>> repetitions(const Workload& workload) {
+struct Repetitions {
+  std::vector<Repetition> of_template;  // by the lowest program of a template; period 0: none runs
+  std::int32_t microbatches = 1;        // per period
+  std::uint32_t times = std::numeric_limits<std::uint32_t>::max();  // of the shortest
+};
+
+std::optional<Repetitions> repetitions(const Workload& workload,
+                                       const std::vector<std::uint32_t>& templates) {
   std::vector<bool> runs(workload.programs.size(), false);
-  for (const Rank& rank : workload.ranks) runs[rank.program] = true;
-  const std::vector<std::uint32_t> templates = program_templates(workload.programs);
-  std::vector<Repetition> result(workload.programs.size());
-  std::int32_t microbatches = 1;
-  for (std::size_t program = 0; program < result.size(); ++program) {
+  for (const Rank& rank : workload.ranks) runs[templates[rank.program]] = true;
+  Repetitions all{.of_template = std::vector<Repetition>(runs.size())};
+  for (std::size_t program = 0; program < runs.size(); ++program) {
     if (!runs[program]) continue;
-    const bool known = templates[program] < program && result[templates[program]].period > 0;
-    if (known) {
-      result[program] = result[templates[program]];
-    } else {
-      const auto found = repetition_of(workload.programs[program].operations);
-      if (!found) return std::nullopt;
-      result[program] = *found;
-    }
-    microbatches = std::lcm(microbatches, result[program].microbatches);
+    const auto found = repetition_of(workload.programs[program].operations);
+    if (!found) return std::nullopt;
+    all.of_template[program] = *found;
+    all.microbatches = std::lcm(all.microbatches, found->microbatches);
   }
-  for (Repetition& of : result) {
+  for (Repetition& of : all.of_template) {
     if (of.period == 0) continue;
-    of.period *= static_cast<std::uint32_t>(microbatches / of.microbatches);
-    of.microbatches = microbatches;
+    of.period *= static_cast<std::uint32_t>(all.microbatches / of.microbatches);
+    all.times = std::min(all.times, of.times());
   }
-  return result;
+  return all;
 }
 
 // Periods to play: the pipeline fills and drains, and settles in between.
@@ -131,41 +130,42 @@ std::uint32_t periods_to_play(const Workload& workload, std::int32_t microbatche
 }  // namespace
 
 std::unique_ptr<ShortStep> shortened(const Workload& workload) {
-  const auto found = repetitions(workload);
-  if (!found) return nullptr;
-  std::uint32_t times = std::numeric_limits<std::uint32_t>::max();
-  std::int32_t microbatches = 1;
-  for (const Repetition& of : *found) {
-    if (of.period == 0) continue;
-    times = std::min(times, of.times());
-    microbatches = of.microbatches;
-  }
-  const std::uint32_t play = periods_to_play(workload, microbatches);
-  if (times < 2 * play || times == std::numeric_limits<std::uint32_t>::max()) return nullptr;
-  const std::uint32_t left_out = times - play;
+  const std::vector<std::uint32_t> templates = program_templates(workload.programs);
+  const auto found = repetitions(workload, templates);
+  if (!found || workload.ranks.empty()) return nullptr;
+  const std::uint32_t play = periods_to_play(workload, found->microbatches);
+  if (found->times < 2 * play) return nullptr;
+  const std::uint32_t left_out = found->times - play;
   Workload shorter = workload;
   std::vector<PeriodicPart> parts(workload.programs.size());
-  const std::vector<std::uint32_t> templates = program_templates(workload.programs);
   for (std::size_t program = 0; program < parts.size(); ++program) {
-    const Repetition& of = (*found)[program];
+    const std::uint32_t first = templates[program];
+    const Repetition& of = found->of_template[first];
     if (of.period == 0) continue;
     Program& into = shorter.programs[program];
-    const OperationList& list = workload.programs[program].operations;
-    if (templates[program] < program && parts[templates[program]].period > 0) {
-      into.operations = shorter.programs[templates[program]].operations;
-    } else {
-      auto made = without(list, of, left_out);
-      if (!made) return nullptr;
-      into.operations = *std::move(made);
-    }
     into.single_effects.clear();
-    const std::uint32_t cut = of.end - left_out * of.period;
+    if (first != program) {
+      into.operations = shorter.programs[first].operations;
+      parts[program] = parts[first];
+      continue;
+    }
+    const OperationList& list = workload.programs[program].operations;
+    auto made = without(list, of, left_out);
+    if (!made) return nullptr;
+    into.operations = *std::move(made);
     parts[program] = {
         .begin = first_operation(list, of.begin),
-        .end = first_operation(list, cut),
+        .end = first_operation(list, of.end - left_out * of.period),
         .period = first_operation(list, of.begin + of.period) - first_operation(list, of.begin)};
   }
   return std::make_unique<ShortStep>(std::move(shorter), std::move(parts), left_out);
+}
+
+std::uint64_t operations_left_out(const ShortStep& step, const Partition& partition) {
+  std::uint64_t operations = 0;
+  for (const RankClass& ranks : partition.ranks)
+    operations += std::uint64_t{step.parts[ranks.program].period} * step.left_out;
+  return operations;
 }
 
 namespace {
@@ -173,7 +173,7 @@ namespace {
 // ---- two equal periods in the times of the shortened step
 
 // The run from `from_s` to `middle_s` equals that from there to `until_s`, before any operation
-// behind the repetition is ready.
+// after the repetition is ready.
 struct Period {
   double from_s = 0.0;
   double middle_s = 0.0;
@@ -223,20 +223,20 @@ class SteadyState {
 
   // The time between equal operations of one class, before the first of all classes leaves its
   // repetition.
-  [[nodiscard]] double seconds_of_a_period(double behind_s) const {
+  [[nodiscard]] double seconds_of_a_period(double after_s) const {
     const PeriodicPart& part = part_of(0);
     const std::vector<double>& ready_s = played_.classes.front().ready_s;
     OpIndex last = part.end - 1;
-    while (last > part.begin + part.period && ready_s[last] >= behind_s) --last;
+    while (last > part.begin + part.period && ready_s[last] >= after_s) --last;
     return ready_s[last] - ready_s[last - part.period];
   }
 
-  // The last period before any class meets an operation behind its repetition, or misses one that
+  // The last period before any class meets an operation after its repetition, or misses one that
   // a further period would have.
   [[nodiscard]] std::optional<Period> last_period() const {
-    const double behind_s = first_ready([](const PeriodicPart& part) { return part.end; },
-                                        [](const PeriodicPart&, std::size_t size) { return size; });
-    const double seconds = seconds_of_a_period(behind_s);
+    const double after_s = first_ready([](const PeriodicPart& part) { return part.end; },
+                                       [](const PeriodicPart&, std::size_t size) { return size; });
+    const double seconds = seconds_of_a_period(after_s);
     if (!(seconds > 0.0)) return std::nullopt;
     const double missing_s =
         seconds + first_ready([](const PeriodicPart& part) { return part.end - part.period; },
@@ -244,7 +244,7 @@ class SteadyState {
     // Dates near a border could lie on different sides of it in each period.
     constexpr int kBordersToTry = 8;
     for (int border = 1; border <= kBordersToTry; ++border) {
-      const double until_s = std::min(behind_s, missing_s) - seconds * border / 97.0;
+      const double until_s = std::min(after_s, missing_s) - seconds * border / 97.0;
       const Period period{until_s - 2.0 * seconds, until_s - seconds, until_s};
       if (period.from_s <= 0.0) return std::nullopt;
       if (!any_date_at_a_border(period)) return period;
@@ -268,15 +268,15 @@ class SteadyState {
     return std::abs(later_s - earlier_s - in.seconds()) <= kEqual * in.seconds();
   }
 
-  // Whether every date of the class in one half has its like in the other half, and nothing that is
-  // alive in the middle lasts until the end.
+  // Whether every date of the class in one half has an equal one in the other half, and nothing
+  // that is alive in the middle lasts until the end.
   [[nodiscard]] bool repeats(std::size_t rank_class, const Period& in) const {
     const OpTimes& times = played_.classes[rank_class];
     return std::ranges::all_of(kDates,
                                [&](auto what) { return repeat(times.*what, rank_class, in); }) &&
            std::ranges::all_of(
                std::views::iota(OpIndex{0}, static_cast<OpIndex>(times.end_s.size())),
-               [&](OpIndex op) { return was_alike(op, times, rank_class, in); });
+               [&](OpIndex op) { return was_the_same(op, times, rank_class, in); });
   }
 
   [[nodiscard]] bool repeat(const std::vector<double>& dates, std::size_t rank_class,
@@ -296,8 +296,8 @@ class SteadyState {
   }
 
   // True for an operation that is not alive in the middle.
-  [[nodiscard]] bool was_alike(OpIndex op, const OpTimes& times, std::size_t rank_class,
-                               const Period& in) const {
+  [[nodiscard]] bool was_the_same(OpIndex op, const OpTimes& times, std::size_t rank_class,
+                                  const Period& in) const {
     const PeriodicPart& part = part_of(rank_class);
     if (!(times.ready_s[op] < in.middle_s && times.end_s[op] >= in.middle_s)) return true;
     if (times.end_s[op] >= in.until_s || op < part.begin + part.period || op >= part.end)
@@ -396,11 +396,8 @@ std::optional<Timeline> lengthened(const Workload& whole, const Partition& parti
   const std::optional<Period> found = SteadyState(partition, step, played).find();
   if (!found) return std::nullopt;
   played.makespan_s += found->seconds() * step.left_out;
-  const std::uint64_t operations = played.counters.operations;
-  played.counters.operations = 0;
-  for (const RankClass& ranks : partition.ranks)
-    played.counters.operations += whole.programs[ranks.program].operations.size();
-  played.counters.repeated = played.counters.operations - operations;
+  played.counters.repeated = operations_left_out(step, partition);
+  played.counters.operations += played.counters.repeated;
   for (std::size_t rank_class = 0; rank_class < played.classes.size(); ++rank_class) {
     const std::uint32_t program = partition.ranks[rank_class].program;
     for (const auto what : kDates) {

@@ -10,7 +10,7 @@
 // Why that is exact: the state of a run is what has started and not ended, and when it started. If
 // all that happens in one period happens again in the next one, and nothing is alive longer than
 // that, then both periods end in the same state. The operations that follow are the same, so the
-// next period passes alike, and so on until the programs end their repetition.
+// next period is the same, and so on until the repetition of the programs ends.
 //
 //    const std::unique_ptr<ShortStep> step = shortened(workload);
 //    Timeline played = ...;                                        // of step->workload
@@ -52,6 +52,9 @@ struct ShortStep {
 // Returns the workload without the periods that a steady state is likely to repeat. Returns null
 // where a program has no periodic part, or where little can be left out.
 [[nodiscard]] std::unique_ptr<ShortStep> shortened(const Workload& workload);
+
+// The operations of all rank classes that the shortened step does not have.
+[[nodiscard]] std::uint64_t operations_left_out(const ShortStep& step, const Partition& partition);
 
 // Returns the timeline of the whole step from that of the shortened one; nothing where the pipeline
 // was not periodic when its last microbatches began. REQUIRES: `played` has recorded all times.

@@ -31,8 +31,9 @@ namespace fs = std::filesystem;
 // Installed, it is next to this program; where both were built, in the folder of its box.
 std::optional<fs::path> profiler_program(const std::string& name) {
   const fs::path own = program_file().parent_path();
+  std::error_code unreadable;
   for (const fs::path& folder : {own, own / "kernels" / "bench"})
-    if (fs::exists(folder / name)) return folder / name;
+    if (fs::exists(folder / name, unreadable)) return folder / name;
   return std::nullopt;
 }
 

@@ -332,10 +332,8 @@ Goodput goodput(const Job& job, const GoodputOptions& options) {
   }));
   all.wall_s = summary(values_of(runs, [](const SampledRun& run) { return run.wall_s; }));
   all.steps = summary(values_of(runs, [](const SampledRun& run) { return run.steps; }));
-  all.interruptions = summary(values_of(runs, [](const SampledRun& run) {
-    return static_cast<double>(
-        std::accumulate(run.interruptions.begin(), run.interruptions.end(), std::int64_t{0}));
-  }));
+  all.interruptions =
+      summary(values_of(runs, [](const SampledRun& run) { return run.all_interruptions(); }));
   add_tokens(job, all);
   add_means(runs, all);
   all.halved = halved_quantities(job, options, runs);

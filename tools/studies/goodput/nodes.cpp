@@ -102,9 +102,14 @@ void Nodes::collect_repairs(double now) {
   while (!repairs_.empty() && repairs_.top().end_s <= now) {
     const std::int64_t failures = repairs_.top().failures;
     repairs_.pop();
-    const bool back = borrowed_ > 0;
-    back ? --borrowed_ : ++standing_by_;
-    if (failures != kSound) (back ? lemons_elsewhere_ : lemons_standing_by_).push_back(failures);
+    const bool owed = borrowed_ > 0;  // it goes to where a borrowed node came from
+    std::vector<std::int64_t>& lemons = owed ? lemons_elsewhere_ : lemons_standing_by_;
+    if (failures != kSound) lemons.push_back(failures);
+    if (owed) {
+      --borrowed_;
+    } else {
+      ++standing_by_;
+    }
   }
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/data_directory.hpp"
@@ -28,11 +27,6 @@ double share(const SampledRun& run, std::initializer_list<RunPhase> phases) {
   return sum_s / run.wall_s;
 }
 
-double interruptions(const SampledRun& run) {
-  return static_cast<double>(
-      std::accumulate(run.interruptions.begin(), run.interruptions.end(), std::int64_t{0}));
-}
-
 double recovery_share(const SampledRun& run) {
   return share(run, {RunPhase::Detect, RunPhase::Diagnose, RunPhase::Replace, RunPhase::Queue,
                      RunPhase::Start, RunPhase::CommunicatorInit, RunPhase::Load, RunPhase::WarmUp,
@@ -45,9 +39,10 @@ struct FigureOfRun {
   double (*value)(const SampledRun& run);
 };
 constexpr std::array kFigures{
-    FigureOfRun{
-        "failures a day",
-        [](const SampledRun& run) { return interruptions(run) * kSecondsPerDay / run.wall_s; }},
+    FigureOfRun{"failures a day",
+                [](const SampledRun& run) {
+                  return run.all_interruptions() * kSecondsPerDay / run.wall_s;
+                }},
     FigureOfRun{"days until done",
                 [](const SampledRun& run) { return run.wall_s / kSecondsPerDay; }},
     FigureOfRun{"time over ideal",

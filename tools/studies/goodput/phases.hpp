@@ -15,8 +15,8 @@ struct ScenarioPhase {
   Scenario scenario;  // without a reliability block
 };
 
-// In the order of time; the first begins with the run. Empty where the scenario lists none. Throws
-// InputError for a batch or a sequence that the scenario cannot have.
+// In the order of time; the first begins with the run. Empty where the scenario lists none. The
+// reader has checked that the scenario can have each batch and sequence.
 [[nodiscard]] std::vector<ScenarioPhase> scenario_phases(const Scenario& scenario);
 
 }  // namespace trainyard

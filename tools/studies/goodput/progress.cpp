@@ -28,36 +28,31 @@ RunProgress::RunProgress(const Job& job)
       time_(job.step_of(0), {}, 0.0),
       nominal_step_s_(job.step_of(0)),
       step_s_(job.step_of(0)) {
-  const auto add = [this](RunPhase phase, std::int64_t every_steps, double stall_s) {
-    stalls_.push_back({.every_steps = every_steps, .stall_s = stall_s});
-    phase_of_stall_.push_back(phase);
-  };
-  for (const CheckpointLevel& level : job.levels)
-    add(RunPhase::Checkpoint, level.interval_steps, level.stall_s);
-  for (const CheckpointLevel& level : job.levels)
-    if (level.drag_s > 0.0) add(RunPhase::Dragged, level.interval_steps, level.drag_s);
-  for (const PauseSettings& pause : job.pauses)
-    if (pause.every_steps > 0) add(RunPhase::Paused, pause.every_steps, pause.duration->value());
-  if (const auto& check = job.health_check)
-    add(RunPhase::Checked, whole_steps(*check->every, step_s_), check->duration->value());
   saved_.back().complete = Point{};
   enter(0);
 }
 
-// The stalls of storage, its drag included, and the health checks have intervals in time.
+// The intervals between checkpoints in storage and between health checks are times, which are
+// other numbers of steps in each phase.
 void RunProgress::enter(std::size_t phase) {
   nominal_step_s_ = job_.step_of(phase);
-  const std::size_t storage = job_.levels.size() - 1;
-  for (std::size_t i = 0; i < stalls_.size(); ++i) {
-    if (i == storage || is_drag_of_storage(i)) stalls_[i].every_steps = job_.interval_of(phase);
-    if (phase_of_stall_[i] == RunPhase::Checked)
-      stalls_[i].every_steps = whole_steps(*job_.health_check->every, nominal_step_s_);
-  }
-}
-
-bool RunProgress::is_drag_of_storage(std::size_t stall) const {
-  const bool last = stall + 1 == stalls_.size() || phase_of_stall_[stall + 1] != RunPhase::Dragged;
-  return job_.storage().drag_s > 0.0 && phase_of_stall_[stall] == RunPhase::Dragged && last;
+  stalls_.clear();
+  phase_of_stall_.clear();
+  const auto add = [this](RunPhase of, std::int64_t every_steps, double stall_s) {
+    stalls_.push_back({.every_steps = every_steps, .stall_s = stall_s});
+    phase_of_stall_.push_back(of);
+  };
+  const auto interval = [&](const CheckpointLevel& level) {
+    return &level == &job_.storage() ? job_.interval_of(phase) : level.interval_steps;
+  };
+  for (const CheckpointLevel& level : job_.levels)
+    add(RunPhase::Checkpoint, interval(level), level.stall_s);
+  for (const CheckpointLevel& level : job_.levels)
+    if (level.drag_s > 0.0) add(RunPhase::Dragged, interval(level), level.drag_s);
+  for (const PauseSettings& pause : job_.pauses)
+    if (pause.every_steps > 0) add(RunPhase::Paused, pause.every_steps, pause.duration->value());
+  if (const auto& check = job_.health_check)
+    add(RunPhase::Checked, whole_steps(*check->every, nominal_step_s_), check->duration->value());
 }
 
 void RunProgress::begin(double step_s, double share) {

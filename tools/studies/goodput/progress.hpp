@@ -71,7 +71,6 @@ class RunProgress {
   [[nodiscard]] Point point_at(double position) const;  // in this segment
   [[nodiscard]] double last_step(double steps) const;   // position at which they are done
   [[nodiscard]] std::optional<Point> latest(std::size_t level, double now) const;
-  [[nodiscard]] bool is_drag_of_storage(std::size_t stall) const;
   void note_checkpoints(double now, double passed);
   void credit(RunPhase phase, double seconds) {
     phases_s_[static_cast<std::size_t>(phase)] += seconds;

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string_view>
 #include <vector>
 
@@ -89,6 +90,11 @@ struct SampledRun {
 
   [[nodiscard]] double phase(RunPhase phase) const {
     return phases_s[static_cast<std::size_t>(phase)];
+  }
+  // Interruptions of all causes.
+  [[nodiscard]] double all_interruptions() const {
+    return static_cast<double>(
+        std::accumulate(interruptions.begin(), interruptions.end(), std::int64_t{0}));
   }
 };
 

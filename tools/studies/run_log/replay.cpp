@@ -1,7 +1,6 @@
 #include "tools/studies/run_log/replay.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "sim/base/check.hpp"
@@ -41,8 +40,7 @@ ReplayedRuns summary_of(const std::string& name, const std::vector<SampledRun>& 
     const SampledRun& run = runs[i];
     wall_s.push_back(run.wall_s);
     goodput.push_back(productive_s / run.wall_s);
-    interruptions.push_back(static_cast<double>(
-        std::accumulate(run.interruptions.begin(), run.interruptions.end(), std::int64_t{0})));
+    interruptions.push_back(run.all_interruptions());
     saved_s.push_back(original[i].wall_s - run.wall_s);
   }
   return {.name = name,

@@ -9,6 +9,7 @@
 
 #include "scenarios/reader/reliability.hpp"
 #include "tests/scenarios/sample.hpp"
+#include "tests/tools/studies/goodput/refusal.hpp"
 #include "tools/studies/goodput/sampled_run.hpp"
 #include "topologies/custom_cluster.hpp"
 
@@ -225,27 +226,18 @@ TEST(Job, TakesTheOptimalInterval) {
   EXPECT_NEAR(static_cast<double>(job.storage().interval_steps) * job.step_s, 7026, 10);
 }
 
-std::string refusal(const Json& document) {
-  try {
-    Memo memo;
-    (void)job_of(load(document), memo);
-    return "";
-  } catch (const InputError& error) {
-    return to_text(error.problems().front());
-  }
-}
-
 TEST(Job, RefusesWhatCannotBe) {
   Json document = two_nodes();
   document["reliability"]["checkpoint"] = {
       {"stall", "1 s"}, {"write", "50 s"}, {"interval_steps", 1}};
-  EXPECT_THAT(refusal(document),
+  EXPECT_THAT(test::refusal_of_job(document),
               HasSubstr("a write of 50 s is longer than the interval of 1 steps"));
   document["reliability"]["failures"] = Json::array();
   document["reliability"]["checkpoint"] = {{"stall", "1 s"}};
-  EXPECT_THAT(refusal(document), HasSubstr("without failures no interval is the best"));
+  EXPECT_THAT(test::refusal_of_job(document),
+              HasSubstr("without failures no interval is the best"));
   document.erase("reliability");
-  EXPECT_THAT(refusal(document), HasSubstr("the scenario does not say what fails"));
+  EXPECT_THAT(test::refusal_of_job(document), HasSubstr("the scenario does not say what fails"));
 }
 
 // Every preset is read, names its sources, and has as many interruptions a day as its publication.

@@ -9,6 +9,7 @@
 
 #include "models/reliability/checkpoint_interval.hpp"
 #include "tests/scenarios/sample.hpp"
+#include "tests/tools/studies/goodput/refusal.hpp"
 #include "tools/studies/goodput/goodput.hpp"
 #include "tools/studies/goodput/report.hpp"
 
@@ -230,25 +231,17 @@ TEST(TrainingPhases, AreInTheReport) {
   EXPECT_EQ(json["training_phases"][1]["from_step"], 100);
 }
 
-std::string refusal(const Json& document) {
-  try {
-    Memo memo;
-    (void)job_of(load(document), memo);
-    return "";
-  } catch (const InputError& error) {
-    return to_text(error.problems().front());
-  }
-}
-
 // Is a batch that the replicas cannot share refused at its phase? And a write that is longer than
 // the steps of a phase?
 TEST(TrainingPhases, RefuseWhatCannotBe) {
   Json document = ramp();
   document["reliability"]["phases"][1]["global_batch_size"] = 7;
-  EXPECT_THAT(refusal(document), HasSubstr("/reliability/phases/1/global_batch_size: 7 sequences"));
+  EXPECT_THAT(test::refusal_of_job(document),
+              HasSubstr("/reliability/phases/1/global_batch_size: 7 sequences"));
   document = ramp();
   document["reliability"]["phases"][0]["sequence_length"] = 1'000'000'000;
-  EXPECT_THAT(refusal(document), HasSubstr("/reliability/phases/0: /training/sequence_length"));
+  EXPECT_THAT(test::refusal_of_job(document),
+              HasSubstr("/reliability/phases/0/sequence_length: must be between 0 and 100000000"));
   document = ramp();
   Memo memo;
   const Job job = job_of(load(document), memo);
@@ -257,7 +250,8 @@ TEST(TrainingPhases, RefuseWhatCannotBe) {
       {"write", fmt::format("{} s", 1.2 * job.phases[0].step_s)},
       {"interval_steps", 1}};
   ASSERT_GT(job.step_s, 1.2 * job.phases[0].step_s);
-  EXPECT_THAT(refusal(document), HasSubstr("/reliability/phases: from 0 tokens on, a write"));
+  EXPECT_THAT(test::refusal_of_job(document),
+              HasSubstr("/reliability/phases: from 0 tokens on, a write"));
 }
 
 }  // namespace
