@@ -310,16 +310,6 @@ void refuse_model_file(JsonFile& file) {
       .hint = fmt::format("write a scenario for it: trainyard init --model {}", file.name())});
 }
 
-// A relative path that does not exist here is looked up in the data folders, so that the examples
-// in "scenarios/" can be run from everywhere.
-std::string scenario_file(const std::string& path) {
-  std::error_code error;
-  if (fs::path(path).is_absolute() || fs::exists(path, error)) return path;
-  if (const std::optional<fs::path> file = find_in_data(path)) return file->string();
-  (void)data_directory();  // throws where there are no shipped data at all
-  return path;
-}
-
 // Reads the file after the overrides. `use` records the files that it depends on.
 Scenario overridden_scenario(JsonFile file, const std::vector<Override>& overrides,
                              const DataUse& use) {

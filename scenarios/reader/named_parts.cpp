@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "scenarios/import/model_file.hpp"
+#include "sim/base/data_directory.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
@@ -27,6 +28,15 @@ std::string file_near(const std::filesystem::path& folder, const std::string& na
   std::error_code error;
   const std::filesystem::path near = folder / name;
   return std::filesystem::is_regular_file(near, error) ? near.string() : name;
+}
+
+std::string scenario_file(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::path(path).is_absolute() || std::filesystem::exists(path, error))
+    return path;
+  if (const auto file = find_in_data(path)) return file->string();
+  (void)data_directory();  // throws where there are no shipped data at all
+  return path;
 }
 
 std::string located(const std::filesystem::path& folder, const std::string& name) {

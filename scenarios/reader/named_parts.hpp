@@ -17,6 +17,11 @@ namespace trainyard {
 // there, else relative to the working folder.
 [[nodiscard]] std::string file_near(const std::filesystem::path& folder, const std::string& name);
 
+// Returns the path of a scenario's file. A relative path that does not exist here is looked up in
+// the data folders, so that the examples in "scenarios/" can be run from everywhere. Throws
+// InputError where there are no data folders either.
+[[nodiscard]] std::string scenario_file(const std::string& path);
+
 // Returns a name from Trainyard's data unchanged, and a path as file_near() finds it.
 [[nodiscard]] std::string located(const std::filesystem::path& folder, const std::string& name);
 

@@ -79,8 +79,10 @@ Specialised specialise(Workload given, const Cluster& cluster) {
   return result;
 }
 
-Lowered::Lowered(Workload given, const Cluster& cluster) {
-  Specialised special = specialise(std::move(given), cluster);
+Lowered::Lowered(Workload given, const Cluster& cluster)
+    : Lowered(specialise(std::move(given), cluster)) {}
+
+Lowered::Lowered(Specialised special) {
   workload = std::make_shared<const Workload>(std::move(special.workload));
   gpu_of_kernel = std::move(special.gpu_of_kernel);
   used = kernels_used(*workload);
@@ -155,13 +157,29 @@ std::size_t footprint(const Lowered& lowered) {
   return bytes;
 }
 
-Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
-  Workload workload = lower(scenario.plan);
+namespace {
+
+// Expands the collectives of a workload message by message, if the scenario asks for it.
+Workload with_collective_model(const Scenario& scenario, Workload workload,
+                               const Cluster& cluster) {
   if (scenario.collective_model != CollectiveModel::Stepwise) return workload;
   const nccl::NcclModel communication(cluster, nccl_options(scenario.plan.collectives));
   return expand_collectives(workload, cluster, [&](const Call& call, auto gpus) {
     return communication.stepwise_name(call, gpus);
   });
+}
+
+}  // namespace
+
+Workload scenario_workload(const Scenario& scenario, const Cluster& cluster) {
+  return with_collective_model(scenario, lower(scenario.plan), cluster);
+}
+
+Workload placed_workload(const Scenario& scenario, const Cluster& cluster,
+                         std::span<const std::uint32_t> gpus) {
+  Workload workload = lower(scenario.plan);
+  for (Rank& rank : workload.ranks) rank.gpu = gpus[rank.gpu];
+  return with_collective_model(scenario, std::move(workload), cluster);
 }
 
 // A scenario also runs on GPUs for which NCCL's choice is unknown; the result reports the

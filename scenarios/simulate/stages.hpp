@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct Lowered {
 
   // REQUIRES: the workload is valid (validate()).
   Lowered(Workload given, const Cluster& cluster);
+  explicit Lowered(Specialised special);
   // The same workload with other arrangements of its programs' blocks.
   Lowered(const Lowered& other, std::vector<Program> programs);
 };
@@ -78,6 +80,10 @@ struct Lowered {
 
 // Returns the programs of the scenario's ranks, before folding. Stepwise collectives are expanded.
 [[nodiscard]] Workload scenario_workload(const Scenario& scenario, const Cluster& cluster);
+// Returns the same for ranks on other GPUs: rank i is on the GPU (an index into Cluster::gpus()) of
+// the entry that the scenario places it on. REQUIRES: as many entries as ranks.
+[[nodiscard]] Workload placed_workload(const Scenario& scenario, const Cluster& cluster,
+                                       std::span<const std::uint32_t> gpus);
 
 // A workload folded on its cluster: the equivalence classes and the algorithm of each call.
 struct Folded {

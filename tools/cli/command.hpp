@@ -55,6 +55,7 @@ void add_init(CLI::App& app, Action& action);
 void add_explain(CLI::App& app, Action& action);
 void add_goodput(CLI::App& app, Action& action);
 void add_goodput_fit(CLI::App& goodput, Action& action);  // a subcommand of `goodput`
+void add_jobs(CLI::App& app, Action& action);
 void add_search(CLI::App& app, Action& action);
 void add_help(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);

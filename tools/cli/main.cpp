@@ -31,13 +31,14 @@ using trainyard::tell;
 
 // The commands, in the order of `trainyard --help`.
 constexpr std::array kCommands{
-    trainyard::add_run,        trainyard::add_init,      trainyard::add_memory,
-    trainyard::add_compare,    trainyard::add_explain,   trainyard::add_search,
-    trainyard::add_sweep,      trainyard::add_goodput,   trainyard::add_schedule,
-    trainyard::add_collective, trainyard::add_serve,     trainyard::add_import,
-    trainyard::add_show,       trainyard::add_list,      trainyard::add_schema,
-    trainyard::add_validate,   trainyard::add_calibrate, trainyard::add_profile,
-    trainyard::add_pages,      trainyard::add_doctor,    trainyard::add_help};
+    trainyard::add_run,      trainyard::add_init,       trainyard::add_memory,
+    trainyard::add_compare,  trainyard::add_explain,    trainyard::add_search,
+    trainyard::add_sweep,    trainyard::add_goodput,    trainyard::add_jobs,
+    trainyard::add_schedule, trainyard::add_collective, trainyard::add_serve,
+    trainyard::add_import,   trainyard::add_show,       trainyard::add_list,
+    trainyard::add_schema,   trainyard::add_validate,   trainyard::add_calibrate,
+    trainyard::add_profile,  trainyard::add_pages,      trainyard::add_doctor,
+    trainyard::add_help};
 
 // Printed by the command without arguments. tests/tools/options_test.cpp runs the three commands.
 constexpr const char* kFirstCommands =

@@ -1,0 +1,204 @@
+#include "scenarios/jobs/jobs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "scenarios/reader/named_parts.hpp"
+#include "scenarios/reader/overrides.hpp"
+#include "sim/base/error.hpp"
+#include "sim/engine/engine.hpp"
+#include "topologies/cluster_reader.hpp"
+
+namespace trainyard {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr double kPriorityMost = 16.0;
+
+// Reads the jobs of one file.
+class JobsReader {
+ public:
+  JobsReader(JsonFile& file, const fs::path& folder) : file_(file), folder_(folder) {}
+
+  [[nodiscard]] Jobs read() {
+    JsonObject root = file_.root();
+    Jobs jobs{.file = file_.name(), .description = root.text("description", "")};
+    root.ignore("$schema");
+    jobs.cluster = read_cluster(root.object("cluster"), folder_);
+    std::vector<std::string> names;
+    for (const EngineEntry& engine : engines()) names.emplace_back(engine.name);
+    jobs.engine = root.choice("engine", names, "simgrid");
+    check_cluster_builds(file_, "/cluster", jobs.cluster);
+    for (JsonObject& job : root.objects("jobs")) jobs.all.push_back(read_job(job, jobs));
+    if (jobs.all.empty()) root.report("jobs", "is empty", "list at least one job");
+    check_names(jobs);
+    file_.finish();
+    return jobs;
+  }
+
+ private:
+  JobSpec read_job(JsonObject& job, const Jobs& jobs) {
+    JobSpec spec{.name = job.text("name", fmt::format("job {}", jobs.all.size())),
+                 .placement = read_placement(job),
+                 .start = job.time("start", Seconds{0.0}),
+                 .priority = job.number("priority", {.fallback = 1.0, .most = kPriorityMost})};
+    if (!(spec.priority > 0.0)) job.report("priority", "must be more than 0");
+    if (job.has("steps"))
+      spec.steps = static_cast<std::uint32_t>(job.integer("steps", {.least = 1, .most = 10'000}));
+    if (job.has("scenario") == job.has("traffic")) {
+      job.report("", job.has("scenario") ? "has a scenario and traffic" : "has nothing to do",
+                 "give either \"scenario\" (what it trains) or \"traffic\"");
+      return spec;
+    }
+    if (job.has("traffic")) {
+      spec.traffic = read_traffic(job.object("traffic"));
+      spec.gpus = traffic_gpus(job, spec, jobs);
+    } else {
+      read_training(job, jobs, spec);
+    }
+    return spec;
+  }
+
+  // Traffic beside another job uses all of its GPUs.
+  std::uint32_t traffic_gpus(JsonObject& job, const JobSpec& spec, const Jobs& jobs) {
+    if (spec.placement.kind == PlacementKind::With && !job.has("gpus")) {
+      const auto other = std::ranges::find(jobs.all, spec.placement.job, &JobSpec::name);
+      return other == jobs.all.end() ? 0 : other->gpus;
+    }
+    return static_cast<std::uint32_t>(
+        job.integer("gpus", {.least = 2, .most = gpu_count(jobs.cluster)}));
+  }
+
+  void read_training(JsonObject& job, const Jobs& jobs, JobSpec& spec) {
+    const std::string at = job.pointer("scenario");
+    Json document = job.raw("scenario");
+    std::string name = file_.name();
+    if (document.is_string()) {
+      name = scenario_file(file_near(folder_, document.get<std::string>()));
+      try {
+        document = JsonFile::read(name).document();
+      } catch (const InputError& error) {
+        file_.report(error.problems());
+        return;
+      }
+    }
+    job.ignore("scenario");
+    if (!document.is_object()) {
+      file_.report(at, fmt::format("{} is no scenario", shown(document)),
+                   "name a file, or write the scenario here");
+      return;
+    }
+    if (job.has("gpus")) {
+      place_on_part(document, jobs.cluster,
+                    job.integer("gpus", {.least = 1, .most = gpu_count(jobs.cluster)}), job);
+    } else if (!document.contains("cluster")) {
+      job.report("gpus", "is missing", "say how many GPUs the job needs");
+      return;
+    }
+    if (file_.has_problems()) return;
+    // A faulty scenario is reported with the name of its own file.
+    spec.scenario = read_scenario_document(name, document, changes_of(job));
+    spec.gpus = gpu_count(spec.scenario->cluster);
+    check_training(job, jobs, spec);
+  }
+
+  // The cluster of a job whose entry says how many GPUs it has: nodes of the common cluster.
+  static void place_on_part(Json& document, const ClusterSpec& cluster, std::int64_t gpus,
+                            JsonObject& job) {
+    if (gpus % cluster.node.gpus != 0 || cluster.custom) {
+      job.report("gpus",
+                 cluster.custom
+                     ? "cannot be set on a cluster that is described device by device"
+                     : fmt::format("{} GPUs are not whole nodes of {}", gpus, cluster.node.gpus),
+                 "leave it out, and give the scenario a cluster of its own with as many GPUs");
+      return;
+    }
+    ClusterSpec part = cluster;
+    part.nodes = static_cast<std::uint32_t>(gpus / cluster.node.gpus);
+    part.others.clear();
+    part.faults.clear();
+    part.fabric = {};
+    document["cluster"] = to_json(part);
+  }
+
+  static std::vector<Override> changes_of(JsonObject& job) {
+    std::vector<Override> changes;
+    if (!job.has("set")) return changes;
+    const Json& set = job.raw("set");
+    job.ignore("set");
+    if (!set.is_object()) {
+      job.report("set", fmt::format("must be an object of paths and values, not {}", shown(set)));
+      return changes;
+    }
+    for (const auto& [path, value] : set.items()) changes.push_back({path, value.dump()});
+    return changes;
+  }
+
+  static void check_training(JsonObject& job, const Jobs& jobs, const JobSpec& spec) {
+    const std::string& gpu = spec.scenario->cluster.node.gpu;
+    if (gpu != jobs.cluster.node.gpu)
+      job.report("scenario",
+                 fmt::format("its GPU is {}, and the cluster has {}", gpu, jobs.cluster.node.gpu),
+                 "give \"gpus\", and the job takes nodes of the cluster");
+    if (spec.scenario->plan.servers.servers > 0)
+      job.report("scenario", "has parameter servers, whose steps cannot be repeated beside others",
+                 "leave out \"parameter_servers\"");
+    const auto communication = [](const JobSpec& one) {
+      return std::pair{one.scenario->plan.collectives.nccl, one.scenario->plan.collectives.profile};
+    };
+    for (const JobSpec& other : jobs.all)
+      if (other.scenario && communication(other) != communication(spec)) {
+        job.report("scenario",
+                   fmt::format("its NCCL settings differ from those of job \"{}\"", other.name),
+                   "give all jobs the same \"collectives.nccl\" and \"collectives.profile\"");
+        return;
+      }
+  }
+
+  void check_names(const Jobs& jobs) {
+    for (std::size_t i = 0; i < jobs.all.size(); ++i) {
+      const JobSpec& job = jobs.all[i];
+      const auto same = std::ranges::find(jobs.all, job.name, &JobSpec::name);
+      if (same != jobs.all.begin() + static_cast<std::ptrdiff_t>(i))
+        file_.report(fmt::format("/jobs/{}/name", i),
+                     fmt::format("\"{}\" is the name of two jobs", job.name));
+      if (job.placement.kind != PlacementKind::With) continue;
+      const std::string at = fmt::format("/jobs/{}/placement/with", i);
+      const auto other = std::ranges::find(jobs.all, job.placement.job, &JobSpec::name);
+      if (job.scenario) {
+        file_.report(at, "two jobs cannot compute on one GPU", "only traffic runs beside a job");
+      } else if (other == jobs.all.end() || other - jobs.all.begin() >= static_cast<long>(i)) {
+        file_.report(at, fmt::format("no job before this one is \"{}\"", job.placement.job));
+      }
+    }
+  }
+
+  JsonFile& file_;
+  const fs::path& folder_;
+};
+
+}  // namespace
+
+bool describes_jobs(const Json& document) {
+  return document.is_object() && document.contains("jobs");
+}
+
+Jobs load_jobs(const std::string& path, const std::vector<Override>& overrides) {
+  JsonFile file = JsonFile::read(scenario_file(path));
+  for (const Override& change : overrides)
+    file.document() = with_override(std::move(file.document()), change);
+  const fs::path folder = fs::path(file.name()).parent_path();
+  try {
+    return JobsReader(file, folder).read();
+  } catch (const InputError& error) {
+    throw InputError(attribute_to_overrides(error.problems(), overrides));
+  }
+}
+
+}  // namespace trainyard

@@ -1,0 +1,60 @@
+// Several jobs on one cluster: the scenario of each, the GPUs that it gets, and when it starts.
+//
+//    {
+//      "cluster": {"node": "dgx_h100", "nodes": 16, "fabric": {"kind": "leaf_spine"}},
+//      "jobs": [
+//        {"name": "a", "scenario": "llama3_8b.json", "placement": "packed"},
+//        {"name": "b", "scenario": "llama3_8b.json", "placement": "spread", "start": "0.3 s"},
+//        {"name": "reads", "gpus": 8, "priority": 0.5,
+//         "traffic": {"pattern": "one_to_all", "bytes": "1 GiB", "every": "200 ms"}}
+//      ]
+//    }
+//
+//    const Jobs jobs = load_jobs("two_jobs.json", {});
+//    jobs.all[1].placement.kind;   // PlacementKind::Spread
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "scenarios/jobs/placement.hpp"
+#include "scenarios/jobs/traffic.hpp"
+#include "scenarios/reader/scenario.hpp"
+#include "sim/base/units.hpp"
+#include "topologies/topology.hpp"
+
+namespace trainyard {
+
+// One job. It trains (a scenario), or it is background traffic.
+struct JobSpec {
+  std::string name = {};
+  std::optional<Scenario> scenario = {};  // its cluster only says how many GPUs the job needs
+  std::optional<TrafficSpec> traffic = {};
+  std::uint32_t gpus = 0;
+  PlacementSpec placement = {};
+  Seconds start = {};
+  std::optional<std::uint32_t> steps = {};  // none: it runs as long as the others
+  // The share of a full link that a flow of the job gets, relative to a flow of priority 1 (a
+  // traffic class of a switch with weighted round-robin).
+  double priority = 1.0;
+};
+
+struct Jobs {
+  std::string file = {};  // for messages
+  std::string description = {};
+  ClusterSpec cluster = {};
+  std::string engine = "simgrid";
+  std::vector<JobSpec> all = {};
+};
+
+// Returns whether the document describes jobs and not one scenario.
+[[nodiscard]] bool describes_jobs(const nlohmann::ordered_json& document);
+
+// Reads the file after the overrides ("jobs.0.start=0.2s"). Scenarios are looked up in the folder
+// of the file, then as load_scenario() does. Throws InputError with all problems of the file, or
+// with those of the first faulty scenario.
+[[nodiscard]] Jobs load_jobs(const std::string& path, const std::vector<Override>& overrides);
+
+}  // namespace trainyard

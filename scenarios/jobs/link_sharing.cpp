@@ -1,0 +1,106 @@
+#include "scenarios/jobs/link_sharing.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace trainyard {
+
+namespace {
+
+using Span = std::pair<double, double>;
+
+// Returns the same times as spans that do not overlap, ascending.
+std::vector<Span> merged(std::vector<Span> spans) {
+  std::ranges::sort(spans);
+  std::vector<Span> all;
+  for (const Span& span : spans) {
+    if (!all.empty() && span.first <= all.back().second) {
+      all.back().second = std::max(all.back().second, span.second);
+    } else {
+      all.push_back(span);
+    }
+  }
+  return all;
+}
+
+double length(const std::vector<Span>& spans) {
+  double sum = 0.0;
+  for (const auto& [begin, end] : spans) sum += end - begin;
+  return sum;
+}
+
+// Returns the time that at least two of the lists cover. REQUIRES: each list does not overlap.
+double covered_twice(const std::vector<std::vector<Span>>& lists) {
+  std::vector<std::pair<double, int>> edges;
+  for (const std::vector<Span>& list : lists)
+    for (const auto& [begin, end] : list) {
+      edges.emplace_back(begin, 1);
+      edges.emplace_back(end, -1);
+    }
+  std::ranges::sort(edges);
+  double sum = 0.0;
+  int alive = 0;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    if (alive >= 2) sum += edges[i].first - edges[i - 1].first;
+    alive += edges[i].second;
+  }
+  return sum;
+}
+
+// The flows of each job on each class of links.
+struct Use {
+  std::map<std::uint32_t, std::vector<Span>> spans;  // by job
+  std::map<std::uint32_t, bool> contended;           // by job
+};
+
+}  // namespace
+
+std::vector<std::uint32_t> job_of_group_class(std::span<const JobPart> jobs,
+                                              const Partition& partition) {
+  std::vector<std::uint32_t> owners;
+  for (const GroupClass& group : partition.groups) {
+    std::uint32_t job = 0;
+    while (group.representative >= jobs[job].first_group + jobs[job].groups) ++job;
+    owners.push_back(job);
+  }
+  return owners;
+}
+
+std::vector<LinkSharing> link_sharing(std::span<const JobPart> jobs, const Partition& partition,
+                                      const Timeline& timeline, double begin_s, double end_s) {
+  const std::vector<std::uint32_t> owners = job_of_group_class(jobs, partition);
+  std::vector<Use> uses(partition.links.size());
+  for (const FlowSpan& flow : timeline.flows) {
+    const Span span{std::max(flow.start_s, begin_s), std::min(flow.end_s, end_s)};
+    if (!(span.first < span.second)) continue;
+    const FlowClass& flow_class = partition.flows[flow.flow_class];
+    const std::uint32_t job = owners[flow_class.group_class];
+    for (const FlowClass::Weight& weight : flow_class.weights) {
+      Use& use = uses[weight.link_class];
+      use.spans[job].push_back(span);
+      use.contended[job] = use.contended[job] || weight.contended;
+    }
+  }
+  std::vector<LinkSharing> all;
+  for (std::uint32_t link_class = 0; link_class < uses.size(); ++link_class) {
+    Use& use = uses[link_class];
+    if (use.spans.size() < 2) continue;
+    LinkSharing sharing{.link_class = link_class};
+    std::vector<std::vector<Span>> lists;
+    std::size_t contending = 0;
+    for (auto& [job, spans] : use.spans) {
+      lists.push_back(merged(std::move(spans)));
+      sharing.jobs.push_back(job);
+      sharing.busy_s.push_back(length(lists.back()));
+      if (use.contended[job]) ++contending;
+    }
+    sharing.shared_s = covered_twice(lists);
+    sharing.contended = contending > 1;
+    all.push_back(std::move(sharing));
+  }
+  std::ranges::stable_sort(all, std::ranges::greater{}, &LinkSharing::shared_s);
+  return all;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,207 @@
+#include "scenarios/jobs/placement.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "sim/base/error.hpp"
+#include "sim/base/random.hpp"
+
+namespace trainyard {
+
+namespace {
+
+constexpr std::string_view kForms =
+    R"("packed", "spread", {"fragmented": SEED}, {"leaves": [0]}, {"nodes": [0, 1]}, )"
+    R"({"gpus": [0, 1]} or {"with": JOB})";
+
+// Reads a list of different whole numbers.
+std::vector<std::uint32_t> read_numbers(JsonObject& object, std::string_view key) {
+  const nlohmann::ordered_json& list = object.raw(key);
+  std::vector<std::uint32_t> numbers;
+  std::set<std::uint32_t> seen;
+  for (const nlohmann::ordered_json& one : list) {
+    if (list.is_array() && one.is_number_unsigned() && one.get<std::uint64_t>() < kNone &&
+        seen.insert(one.get<std::uint32_t>()).second) {
+      numbers.push_back(one.get<std::uint32_t>());
+      continue;
+    }
+    object.report(key, fmt::format("{} is not a list of different numbers", shown(list)));
+    return {};
+  }
+  if (numbers.empty()) object.report(key, "lists nothing", "name at least one");
+  return numbers;
+}
+
+PlacementSpec read_object(JsonObject object) {
+  PlacementSpec placement;
+  if (object.has("fragmented")) {
+    placement.kind = PlacementKind::Fragmented;
+    placement.seed = static_cast<std::uint64_t>(object.integer("fragmented", {.least = 0}));
+  } else if (object.has("with")) {
+    placement.kind = PlacementKind::With;
+    placement.job = object.text("with");
+  } else if (object.has("leaves")) {
+    placement.kind = PlacementKind::Leaves;
+    placement.chosen = read_numbers(object, "leaves");
+  } else if (object.has("nodes")) {
+    placement.kind = PlacementKind::Nodes;
+    placement.chosen = read_numbers(object, "nodes");
+  } else if (object.has("gpus")) {
+    placement.kind = PlacementKind::Gpus;
+    placement.chosen = read_numbers(object, "gpus");
+  } else {
+    object.report("", "says nothing of where the job runs", fmt::format("write {}", kForms));
+  }
+  return placement;
+}
+
+}  // namespace
+
+PlacementSpec read_placement(JsonObject& job) {
+  if (!job.has("placement")) return {};
+  const nlohmann::ordered_json& value = job.raw("placement");
+  if (value.is_object()) return read_object(job.object("placement"));
+  if (value == "packed") return {};
+  if (value == "spread") return {.kind = PlacementKind::Spread};
+  job.report("placement", fmt::format("{} is no placement", shown(value)),
+             fmt::format("write {}", kForms));
+  return {};
+}
+
+std::string to_text(const PlacementSpec& placement) {
+  switch (placement.kind) {
+    case PlacementKind::Packed:
+      return "packed";
+    case PlacementKind::Spread:
+      return "spread";
+    case PlacementKind::Fragmented:
+      return fmt::format("fragmented, seed {}", placement.seed);
+    case PlacementKind::Leaves:
+      return fmt::format("leaves {}", fmt::join(placement.chosen, ", "));
+    case PlacementKind::Nodes:
+      return fmt::format("nodes {}", fmt::join(placement.chosen, ", "));
+    case PlacementKind::Gpus:
+      return fmt::format("GPUs {}", fmt::join(placement.chosen, ", "));
+    case PlacementKind::With:
+      return fmt::format("with {}", placement.job);
+  }
+  return {};
+}
+
+std::vector<std::uint32_t> leaves_of_nodes(const Cluster& cluster) {
+  const std::uint32_t nodes = cluster.facts().nodes;
+  std::vector<std::uint32_t> leaves(nodes, 0);
+  if (cluster.nic_of_gpu().empty()) return leaves;
+  std::map<std::set<DeviceId>, std::uint32_t> numbers;
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    std::set<DeviceId> switches;
+    const std::uint32_t gpus = cluster.facts().gpus_per_node;
+    for (std::uint32_t gpu = node * gpus; gpu < (node + 1) * gpus; ++gpu)
+      for (const Link link : cluster.links_from(cluster.nic_of_gpu()[gpu]))
+        if (link.kind == LinkKind::NicPort) switches.insert(link.to);
+    leaves[node] =
+        numbers.try_emplace(switches, static_cast<std::uint32_t>(numbers.size())).first->second;
+  }
+  return leaves;
+}
+
+FreeGpus::FreeGpus(const Cluster& cluster)
+    : cluster_(cluster), leaf_of_(leaves_of_nodes(cluster)), taken_(cluster.gpus().size(), false) {}
+
+std::vector<std::uint32_t> FreeGpus::free_of_node(std::uint32_t node) const {
+  const std::uint32_t gpus = cluster_.facts().gpus_per_node;
+  std::vector<std::uint32_t> free;
+  for (std::uint32_t gpu = node * gpus; gpu < (node + 1) * gpus; ++gpu)
+    if (!taken_[gpu]) free.push_back(gpu);
+  return free;
+}
+
+// Returns all nodes in the order in which the placement tries them.
+std::vector<std::uint32_t> FreeGpus::node_order(const PlacementSpec& placement) const {
+  std::vector<std::uint32_t> nodes(leaf_of_.size());
+  std::iota(nodes.begin(), nodes.end(), 0U);
+  if (placement.kind == PlacementKind::Fragmented)
+    return Random(placement.seed)
+        .split("placement")
+        .permutation(static_cast<std::uint32_t>(nodes.size()));
+  if (placement.kind == PlacementKind::Spread) {
+    // The place of a node among the wholly free nodes of its leaf comes first, then its leaf.
+    std::vector<std::uint32_t> turn(nodes.size(), kNone);
+    std::map<std::uint32_t, std::uint32_t> next;
+    for (const std::uint32_t node : nodes)
+      if (free_of_node(node).size() == cluster_.facts().gpus_per_node)
+        turn[node] = next[leaf_of_[node]]++;
+    std::ranges::stable_sort(nodes, [&](std::uint32_t a, std::uint32_t b) {
+      return std::pair{turn[a], leaf_of_[a]} < std::pair{turn[b], leaf_of_[b]};
+    });
+  }
+  if (placement.kind == PlacementKind::Leaves) {
+    const auto place = [&](std::uint32_t node) {
+      return std::ranges::find(placement.chosen, leaf_of_[node]) - placement.chosen.begin();
+    };
+    const auto last = static_cast<std::ptrdiff_t>(placement.chosen.size());
+    std::erase_if(nodes, [&](std::uint32_t node) { return place(node) == last; });
+    std::ranges::stable_sort(nodes, {}, place);
+  }
+  return nodes;
+}
+
+void FreeGpus::mark(const std::vector<std::uint32_t>& gpus) {
+  for (const std::uint32_t gpu : gpus) taken_[gpu] = true;
+}
+
+std::vector<std::uint32_t> FreeGpus::take_given(const PlacementSpec& placement,
+                                                std::uint32_t count) {
+  const bool nodes = placement.kind == PlacementKind::Nodes;
+  const std::size_t all = nodes ? leaf_of_.size() : taken_.size();
+  const std::uint32_t each = nodes ? cluster_.facts().gpus_per_node : 1;
+  std::vector<std::uint32_t> gpus;
+  for (const std::uint32_t number : placement.chosen) {
+    if (number >= all)
+      throw RunError(fmt::format("there is no {} {}, they are numbered 0 to {}",
+                                 nodes ? "node" : "GPU", number, all - 1));
+    for (std::uint32_t gpu = number * each; gpu < (number + 1) * each; ++gpu) gpus.push_back(gpu);
+  }
+  if (gpus.size() < count || gpus.size() - count >= each)
+    throw RunError(fmt::format("the job needs {} GPUs, and {} are listed", count, gpus.size()));
+  gpus.resize(count);
+  for (const std::uint32_t gpu : gpus)
+    if (taken_[gpu]) throw RunError(fmt::format("another job has GPU {}", gpu));
+  return gpus;
+}
+
+std::vector<std::uint32_t> FreeGpus::take(const PlacementSpec& placement, std::uint32_t count) {
+  std::vector<std::uint32_t> gpus;
+  if (placement.kind == PlacementKind::Nodes || placement.kind == PlacementKind::Gpus) {
+    gpus = take_given(placement, count);
+  } else {
+    const std::uint32_t each = cluster_.facts().gpus_per_node;
+    const std::vector<std::uint32_t> order = node_order(placement);
+    for (const std::uint32_t node : order) {
+      if (count - gpus.size() < each) break;
+      const std::vector<std::uint32_t> free = free_of_node(node);
+      if (free.size() == each) gpus.insert(gpus.end(), free.begin(), free.end());
+    }
+    for (const std::uint32_t node : order) {
+      const std::size_t missing = count - gpus.size();
+      if (missing == 0 || missing >= each) break;
+      std::vector<std::uint32_t> free = free_of_node(node);
+      std::erase_if(free,
+                    [&](std::uint32_t gpu) { return std::ranges::find(gpus, gpu) != gpus.end(); });
+      if (free.size() < missing) continue;
+      gpus.insert(gpus.end(), free.begin(), free.begin() + static_cast<std::ptrdiff_t>(missing));
+    }
+    if (gpus.size() < count)
+      throw RunError(fmt::format("the job needs {} GPUs, and its placement finds {} ({})", count,
+                                 gpus.size(), to_text(placement)));
+  }
+  mark(gpus);
+  return gpus;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,376 @@
+#include "scenarios/jobs/simulate_jobs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "scenarios/jobs/placement.hpp"
+#include "scenarios/jobs/traffic.hpp"
+#include "scenarios/simulate/approximations.hpp"
+#include "scenarios/simulate/facts.hpp"
+#include "scenarios/simulate/interference.hpp"
+#include "scenarios/simulate/kernel_pricing.hpp"
+#include "scenarios/simulate/refusals.hpp"
+#include "scenarios/simulate/stages.hpp"
+#include "sim/base/error.hpp"
+#include "sim/engine/engine.hpp"
+
+namespace trainyard {
+
+namespace {
+
+// A job on its GPUs: its step, lowered and priced.
+struct PlacedJob {
+  const JobSpec* spec = nullptr;
+  std::vector<std::uint32_t> gpus = {};
+  std::shared_ptr<const Lowered> step = {};
+  std::vector<Cost> costs = {};  // by kernel of the step
+  bool interferes = false;
+};
+
+KernelSoftware software_of(const JobSpec& spec) {
+  return spec.scenario ? kernel_software(*spec.scenario) : KernelSoftware{};
+}
+
+// Repeats what a function throws with the job's entry in the file. What is wrong in a job's own
+// scenario is reported there.
+template <class Work>
+auto for_job(const Jobs& jobs, std::size_t number, const char* field, const Work& work) {
+  try {
+    return work();
+  } catch (const Cancelled&) {
+    throw;
+  } catch (const RefusedCall& refused) {
+    if (jobs.all[number].scenario) name_refused_choice(*jobs.all[number].scenario, refused);
+    throw;
+  } catch (const Deadlock& deadlock) {
+    if (jobs.all[number].scenario) refuse_blocked_sends(*jobs.all[number].scenario, deadlock);
+    throw;
+  } catch (const RunError& error) {
+    throw InputError(Problem{.file = jobs.file,
+                             .pointer = fmt::format("/jobs/{}{}", number, field),
+                             .problem = error.what(),
+                             .hint = ""});
+  }
+}
+
+// Jobs whose GPUs the file names are placed first, so that the others get what these leave.
+std::vector<std::vector<std::uint32_t>> place(const Jobs& jobs, const Cluster& cluster) {
+  FreeGpus free(cluster);
+  std::vector<std::vector<std::uint32_t>> gpus(jobs.all.size());
+  const auto place_those = [&](bool given) {
+    for (std::size_t number = 0; number < jobs.all.size(); ++number) {
+      const PlacementSpec& where = jobs.all[number].placement;
+      const bool names = where.kind == PlacementKind::Nodes || where.kind == PlacementKind::Gpus;
+      if (where.kind == PlacementKind::With || names != given) continue;
+      gpus[number] = for_job(jobs, number, "/placement",
+                             [&] { return free.take(where, jobs.all[number].gpus); });
+    }
+  };
+  place_those(true);
+  place_those(false);
+  for (std::size_t number = 0; number < jobs.all.size(); ++number) {
+    const JobSpec& job = jobs.all[number];
+    if (job.placement.kind != PlacementKind::With) continue;
+    const auto other = std::ranges::find(jobs.all, job.placement.job, &JobSpec::name);
+    gpus[number] = gpus[static_cast<std::size_t>(other - jobs.all.begin())];
+    if (gpus[number].size() > job.gpus) gpus[number].resize(job.gpus);
+  }
+  return gpus;
+}
+
+class JobsSimulation {
+ public:
+  JobsSimulation(const Jobs& jobs, const JobsOptions& options, Memo& memo)
+      : jobs_(jobs), options_(options), memo_(memo), cluster_(shared_cluster(jobs.cluster)) {
+    const std::vector<std::vector<std::uint32_t>> gpus = place(jobs, *cluster_);
+    for (std::size_t number = 0; number < jobs.all.size(); ++number)
+      placed_.push_back(
+          for_job(jobs, number, "", [&] { return placed_job(jobs.all[number], gpus[number]); }));
+  }
+
+  [[nodiscard]] JobsResult result() {
+    JobsResult result;
+    for (std::size_t number = 0; number < placed_.size(); ++number)
+      result.jobs.push_back(alone(number));
+    const bool counted =
+        std::ranges::any_of(jobs_.all, [](const JobSpec& job) { return job.steps.has_value(); });
+    if (counted) {
+      play_counted(result);
+    } else {
+      play_until_repeated(result);
+    }
+    result.sharing = link_sharing(result.parts, *result.run.partition, result.run.timeline,
+                                  result.begin_s, result.end_s);
+    return result;
+  }
+
+ private:
+  [[nodiscard]] PlacedJob placed_job(const JobSpec& spec, const std::vector<std::uint32_t>& gpus) {
+    PlacedJob job{.spec = &spec, .gpus = gpus};
+    job.interferes = spec.scenario && spec.scenario->interference;
+    job.step = std::make_shared<const Lowered>(
+        spec.scenario ? lowered_for(*spec.scenario,
+                                    placed_workload(*spec.scenario, *cluster_, gpus), *cluster_)
+                      : Lowered(traffic_step(*spec.traffic, gpus), *cluster_));
+    KernelPricings pricings(software_of(spec), memo_);
+    job.costs = price_kernels(*job.step, pricings, job.interferes, {});
+    return job;
+  }
+
+  [[nodiscard]] JobResult alone(std::size_t number) {
+    const PlacedJob& job = placed_[number];
+    JobsResult played;
+    for_job(jobs_, number, "", [&] {
+      play({number}, {1}, false, played);
+      return 0;
+    });
+    JobResult result{
+        .name = job.spec->name, .gpus = job.gpus, .alone_s = played.run.timeline.makespan_s};
+    if (job.spec->scenario)
+      result.tokens_per_step = scenario_facts(*job.spec->scenario, *cluster_).tokens_per_step;
+    return result;
+  }
+
+  // Plays steps of the jobs together.
+  void play(const std::vector<std::size_t>& numbers, const std::vector<std::uint32_t>& steps,
+            bool delayed, JobsResult& result) {
+    if (options_.stop.stop_requested()) throw Cancelled("the simulation was stopped");
+    std::vector<JobSteps> together;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const PlacedJob& job = placed_[numbers[i]];
+      together.push_back({.name = job.spec->name,
+                          .step = job.step.get(),
+                          .steps = steps[i],
+                          .start = delayed ? job.spec->start : Seconds{0.0}});
+    }
+    JointWorkload joint = join_jobs(together);
+    Lowered lowered(std::move(joint.specialised));
+    lowered.hosts = std::move(joint.hosts);
+    result.parts = std::move(joint.jobs);
+    result.run = run_of(numbers, result.parts, lowered);
+  }
+
+  [[nodiscard]] Result run_of(const std::vector<std::size_t>& numbers,
+                              const std::vector<JobPart>& parts, const Lowered& lowered) {
+    FoldRequest question{.fold = options_.fold};
+    for (const std::size_t number : numbers)
+      if (const auto& scenario = placed_[number].spec->scenario)
+        question.collectives = scenario->plan.collectives;
+    const auto folded =
+        std::make_shared<const Folded>(fold_workload(lowered, *cluster_, question, nullptr, memo_));
+    Result run{.cluster = cluster_,
+               .workload = lowered.workload,
+               .partition = prioritised(folded, numbers, parts),
+               .selected_algorithms = {folded, &folded->selected_algorithms}};
+    run.facts.title = jobs_.description;
+    run.facts.engine = jobs_.engine;
+    std::vector<double> seconds;
+    for (const std::size_t number : numbers)
+      for (const Cost& cost : placed_[number].costs) {
+        run.kernel_costs.push_back(cost);
+        seconds.push_back(cost.time.value());
+      }
+    const Interference losses = interference_of(numbers, parts, lowered, *folded);
+    run.timeline = make_engine(jobs_.engine)
+                       ->run({.cluster = *cluster_,
+                              .workload = *lowered.workload,
+                              .partition = *run.partition,
+                              .kernel_seconds = seconds,
+                              .progress = options_.progress,
+                              .stop = options_.stop,
+                              .compute_loss = losses.compute,
+                              .communication_loss = losses.communication,
+                              .hosts = lowered.hosts,
+                              .contract = options_.contract,
+                              .known = lowered.known.get()});
+    run.facts = with_run(std::move(run.facts), *cluster_, run.timeline, folded->approximations,
+                         cost_approximations(lowered.used, run.kernel_costs));
+    return run;
+  }
+
+  // Max-min fairness with weights is max-min fairness of flows whose bytes are counted in units of
+  // the weight: a flow of weight w counts 1/w of its bytes, each of which loads its links w times.
+  [[nodiscard]] std::shared_ptr<const Partition> prioritised(
+      const std::shared_ptr<const Folded>& folded, const std::vector<std::size_t>& numbers,
+      const std::vector<JobPart>& parts) const {
+    const std::shared_ptr<const Partition> plain{folded, &folded->partition};
+    const auto priority = [&](std::uint32_t job) { return placed_[numbers[job]].spec->priority; };
+    bool equal = true;
+    for (std::uint32_t job = 0; job < numbers.size(); ++job)
+      equal = equal && priority(job) == priority(0);
+    if (equal) return plain;
+    Partition partition = *plain;
+    const std::vector<std::uint32_t> owners = job_of_group_class(parts, partition);
+    for (FlowClass& flow : partition.flows) {
+      const double weight = priority(owners[flow.group_class]);
+      flow.payload_bytes /= weight;
+      flow.rate_cap_bytes_per_s /= weight;
+      if (flow.rate_alone) *flow.rate_alone /= weight;
+      for (FlowClass::Weight& load : flow.weights) {
+        load.weight *= weight;
+        load.flow_load *= weight;
+      }
+    }
+    return std::make_shared<const Partition>(std::move(partition));
+  }
+
+  // Each job's communication slows computation as its own software says.
+  [[nodiscard]] Interference interference_of(const std::vector<std::size_t>& numbers,
+                                             const std::vector<JobPart>& parts,
+                                             const Lowered& lowered, const Folded& folded) {
+    const std::vector<std::uint32_t> owners = job_of_group_class(parts, folded.partition);
+    Interference all;
+    for (std::uint32_t job = 0; job < numbers.size(); ++job) {
+      if (!placed_[numbers[job]].interferes) continue;
+      KernelPricings pricings(software_of(*placed_[numbers[job]].spec), memo_);
+      Interference own = find_interference(*cluster_, lowered, folded, pricings);
+      all.communication.resize(own.communication.empty() ? 0 : owners.size(), 0.0);
+      if (all.compute.empty())
+        for (const std::vector<double>& losses : own.compute)
+          all.compute.emplace_back(losses.size(), 0.0);
+      for (std::size_t group = 0; group < owners.size(); ++group) {
+        if (owners[group] != job) continue;
+        all.compute[group] = std::move(own.compute[group]);
+        if (!own.communication.empty()) all.communication[group] = own.communication[group];
+      }
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::vector<std::size_t> everyone() const {
+    std::vector<std::size_t> numbers;
+    for (std::size_t number = 0; number < placed_.size(); ++number) numbers.push_back(number);
+    return numbers;
+  }
+
+  // The number of steps with which a job is busy for `time_s` even if nothing slows it.
+  [[nodiscard]] static std::uint32_t steps_within(const JobResult& job, double time_s) {
+    constexpr double kMost = 100'000.0;
+    const double steps = std::ceil(time_s / std::max(job.alone_s, 1e-9)) + 1.0;
+    if (steps > kMost)
+      throw RunError(
+          fmt::format("{} makes {} steps in the time of one step of another job", job.name, steps));
+    return static_cast<std::uint32_t>(steps);
+  }
+
+  void note_ends(JobsResult& result) const {
+    const auto ends = step_ends(result.parts, *result.run.partition, result.run.timeline);
+    for (std::size_t job = 0; job < ends.size(); ++job) result.jobs[job].ends_s = ends[job];
+  }
+
+  // Plays until all jobs with `steps` have made them. The others get enough steps not to run out
+  // before.
+  void play_counted(JobsResult& result) {
+    double time_s = 0.0;
+    for (std::size_t job = 0; job < placed_.size(); ++job)
+      if (const auto& steps = jobs_.all[job].steps)
+        time_s = std::max(time_s, jobs_.all[job].start.value() + *steps * result.jobs[job].alone_s);
+    for (bool enough = false; !enough; time_s *= 2.0) {
+      std::vector<std::uint32_t> steps;
+      for (std::size_t job = 0; job < placed_.size(); ++job)
+        steps.push_back(jobs_.all[job].steps.value_or(steps_within(result.jobs[job], time_s)));
+      play(everyone(), steps, true, result);
+      note_ends(result);
+      result.end_s = 0.0;
+      for (std::size_t job = 0; job < placed_.size(); ++job)
+        if (jobs_.all[job].steps)
+          result.end_s = std::max(result.end_s, result.jobs[job].ends_s.back());
+      enough = true;
+      for (std::size_t job = 0; job < placed_.size(); ++job)
+        enough = enough && (jobs_.all[job].steps || result.jobs[job].ends_s.back() >= result.end_s);
+    }
+    for (std::size_t job = 0; job < placed_.size(); ++job)
+      summarise(result.jobs[job], jobs_.all[job].start.value(), 0.0, result.end_s);
+  }
+
+  void play_until_repeated(JobsResult& result) {
+    double longest_s = 0.0;
+    double start_s = 0.0;
+    for (std::size_t job = 0; job < placed_.size(); ++job) {
+      longest_s = std::max(longest_s, result.jobs[job].alone_s);
+      start_s = std::max(start_s, jobs_.all[job].start.value());
+    }
+    const auto played = [&](std::uint32_t steps_of_longest) {
+      std::vector<std::uint32_t> steps;
+      for (const JobResult& job : result.jobs)
+        steps.push_back(steps_within(job, start_s + longest_s * steps_of_longest));
+      play(everyone(), steps, true, result);
+      note_ends(result);
+      result.repetition = find_repetition(result.parts, *result.run.partition, result.run.timeline);
+      return result.repetition.has_value();
+    };
+    constexpr std::uint32_t kFirst = 6;
+    const bool steady = has_timed_faults();
+    for (std::uint32_t steps = std::min(kFirst, options_.most_steps);; steps *= 2) {
+      steps = std::min(steps, options_.most_steps);
+      if (played(steps) || steps == options_.most_steps || steady) break;
+    }
+    if (steady) result.repetition.reset();  // the links change at dates
+    summarise_all(result);
+  }
+
+  [[nodiscard]] bool has_timed_faults() const { return !cluster_->facts().timed_faults.empty(); }
+
+  // Without a repetition the first half of the time counts as the way to a steady state.
+  void summarise_all(JobsResult& result) const {
+    if (const auto& found = result.repetition) {
+      result.begin_s = found->begin_s;
+      result.end_s = found->begin_s + found->period_s;
+      for (std::size_t job = 0; job < result.jobs.size(); ++job)
+        summarise_steps(result.jobs[job], jobs_.all[job].start.value(), found->first[job],
+                        found->first[job] + found->steps[job]);
+      return;
+    }
+    result.end_s = result.jobs.front().ends_s.back();
+    for (const JobResult& job : result.jobs)
+      result.end_s = std::min(result.end_s, job.ends_s.back());
+    result.begin_s = result.end_s / 2.0;
+    for (std::size_t job = 0; job < result.jobs.size(); ++job)
+      summarise(result.jobs[job], jobs_.all[job].start.value(), result.begin_s, result.end_s);
+  }
+
+  // Summarises the steps that begin and end between the two dates; at least the last one that ends.
+  static void summarise(JobResult& job, double start_s, double begin_s, double end_s) {
+    const auto first_end = std::ranges::lower_bound(job.ends_s, begin_s);
+    const auto last_end = std::ranges::upper_bound(job.ends_s, end_s);
+    auto first = static_cast<std::uint32_t>(first_end - job.ends_s.begin());
+    if (begin_s > start_s) ++first;  // the step that is alive then began earlier
+    const auto last = std::max(static_cast<std::uint32_t>(last_end - job.ends_s.begin()), 1U);
+    summarise_steps(job, start_s, std::min(first, last - 1), last);
+  }
+
+  static void summarise_steps(JobResult& job, double start_s, std::uint32_t first,
+                              std::uint32_t last) {
+    double before_s = first == 0 ? start_s : job.ends_s[first - 1];
+    job.together_s = (job.ends_s[last - 1] - before_s) / (last - first);
+    job.steps = last - first;
+    job.shortest_s = job.longest_s = job.ends_s[first] - before_s;
+    for (std::uint32_t step = first; step < last; ++step) {
+      job.shortest_s = std::min(job.shortest_s, job.ends_s[step] - before_s);
+      job.longest_s = std::max(job.longest_s, job.ends_s[step] - before_s);
+      before_s = job.ends_s[step];
+    }
+  }
+
+  const Jobs& jobs_;
+  const JobsOptions& options_;
+  Memo& memo_;
+  std::shared_ptr<const Cluster> cluster_;
+  std::vector<PlacedJob> placed_;
+};
+
+}  // namespace
+
+JobsResult simulate_jobs(const Jobs& jobs, const JobsOptions& options, Memo& memo) {
+  return JobsSimulation(jobs, options, memo).result();
+}
+
+JobsResult simulate_jobs(const Jobs& jobs, const JobsOptions& options) {
+  Memo memo;
+  return simulate_jobs(jobs, options, memo);
+}
+
+}  // namespace trainyard

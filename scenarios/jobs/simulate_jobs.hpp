@@ -1,0 +1,67 @@
+// Simulates several jobs on one cluster: the step of each job alone and beside the others.
+//
+//    const JobsResult result = simulate_jobs(load_jobs("two_jobs.json", {}));
+//    result.jobs[0].together_s / result.jobs[0].alone_s;   // the slowdown
+//
+// The engine plays a number of steps of every job together. A job with `steps` in the file makes
+// that many; the others make steps as long as any of those run. Where no job has `steps`, the jobs
+// run until their steps repeat (repetition.hpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "scenarios/jobs/jobs.hpp"
+#include "scenarios/jobs/joint_workload.hpp"
+#include "scenarios/jobs/link_sharing.hpp"
+#include "scenarios/jobs/repetition.hpp"
+#include "scenarios/simulate/simulate.hpp"
+#include "sim/base/memo.hpp"
+
+namespace trainyard {
+
+struct JobsOptions {
+  bool fold = true;               // false: every rank is simulated
+  bool contract = true;           // false: every operation has separate events
+  std::uint32_t most_steps = 64;  // of the job with the longest step, while a repetition is
+                                  // looked for
+  std::function<void(double)> progress = {};
+  std::stop_token stop = {};
+};
+
+struct JobResult {
+  std::string name = {};
+  std::vector<std::uint32_t> gpus = {};  // in the order of the job's ranks
+  double tokens_per_step = 0.0;          // 0: traffic
+  double alone_s = 0.0;                  // step time on the same GPUs without the other jobs
+  // Mean step time beside the others: over the repetition, or over the steps that ended while all
+  // jobs without `steps` still had steps to make.
+  double together_s = 0.0;
+  double shortest_s = 0.0;  // of these steps
+  double longest_s = 0.0;
+  std::uint32_t steps = 0;          // these steps
+  std::vector<double> ends_s = {};  // of all steps, since the clock's start
+
+  [[nodiscard]] double slowdown() const { return together_s / alone_s; }
+};
+
+struct JobsResult {
+  Result run;  // of all jobs together, for traces and reports of links
+  std::vector<JobPart> parts;
+  std::vector<JobResult> jobs;
+  std::optional<Repetition> repetition;  // none: `steps` are given, or none was found
+  std::vector<LinkSharing> sharing;      // the most shared time first
+  double begin_s = 0.0;                  // the time that sharing and step times are of
+  double end_s = 0.0;
+};
+
+// Throws InputError for a job whose placement or software does not fit, and what simulate() throws.
+[[nodiscard]] JobsResult simulate_jobs(const Jobs& jobs, const JobsOptions& options, Memo& memo);
+[[nodiscard]] JobsResult simulate_jobs(const Jobs& jobs, const JobsOptions& options = {});
+
+}  // namespace trainyard

@@ -1,0 +1,180 @@
+#include "scenarios/jobs/traffic.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "sim/base/error.hpp"
+
+namespace trainyard {
+
+namespace {
+
+const std::vector<std::pair<std::string, TrafficPattern>>& patterns() {
+  static const std::vector<std::pair<std::string, TrafficPattern>> all = {
+      {"ring", TrafficPattern::Ring},
+      {"pairs", TrafficPattern::Pairs},
+      {"all_to_all", TrafficPattern::AllToAll},
+      {"all_to_one", TrafficPattern::AllToOne},
+      {"one_to_all", TrafficPattern::OneToAll}};
+  return all;
+}
+
+// A message between two ranks.
+struct Route {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+};
+
+std::vector<Route> routes_of(const TrafficSpec& traffic, std::uint32_t ranks) {
+  std::vector<Route> routes;
+  if (traffic.pattern == TrafficPattern::Ring) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) routes.push_back({rank, (rank + 1) % ranks});
+  } else if (traffic.pattern == TrafficPattern::Pairs) {
+    for (std::uint32_t rank = 0; rank < ranks / 2; ++rank)
+      routes.push_back({rank, rank + ranks / 2});
+  } else {
+    const std::uint32_t clients = ranks - traffic.servers;
+    for (std::uint32_t client = 0; client < clients; ++client) {
+      const std::uint32_t server = clients + client % traffic.servers;
+      routes.push_back(traffic.pattern == TrafficPattern::AllToOne ? Route{client, server}
+                                                                   : Route{server, client});
+    }
+  }
+  return routes;
+}
+
+void refuse_too_few(const TrafficSpec& traffic, std::uint32_t ranks) {
+  const bool served =
+      traffic.pattern == TrafficPattern::AllToOne || traffic.pattern == TrafficPattern::OneToAll;
+  if (const std::uint32_t least = served ? traffic.servers + 1 : 2; ranks < least)
+    throw RunError(fmt::format("this traffic needs at least {} GPUs, not {}", least, ranks));
+  if (traffic.pattern == TrafficPattern::Pairs && ranks % 2 != 0)
+    throw RunError(fmt::format("pairs need an even number of GPUs, not {}", ranks));
+  // Each message of a rank has its own stream, and a stream is numbered by a byte.
+  constexpr std::uint32_t kClientsMost = 200;
+  if (served && ranks - traffic.servers > kClientsMost * traffic.servers)
+    throw RunError(fmt::format("{} clients are more than {} a server (give more servers)",
+                               ranks - traffic.servers, kClientsMost));
+}
+
+// Writes the workload of messages, each on a stream and a slot of its own.
+class MessageWriter {
+ public:
+  MessageWriter(Workload& workload, const std::vector<Route>& routes) : workload_(workload) {
+    sends_.resize(workload.ranks.size());
+    receives_.resize(workload.ranks.size());
+    for (const Route& route : routes) {
+      const auto group = static_cast<GroupId>(workload.groups.size());
+      workload.groups.push_back({.members = {RankId{route.from}, RankId{route.to}}});
+      sends_[route.from].push_back(group);
+      receives_[route.to].push_back(group);
+    }
+  }
+
+  void write() {
+    std::size_t most = 0;
+    for (std::size_t rank = 0; rank < sends_.size(); ++rank)
+      most = std::max(most, sends_[rank].size() + receives_[rank].size());
+    for (std::size_t message = 0; message < most; ++message) {
+      workload_.streams.push_back(fmt::format("message {}", message));
+      workload_.slots.push_back(fmt::format("message {}", message));
+    }
+    for (std::size_t rank = 0; rank < sends_.size(); ++rank) bind(rank);
+  }
+
+ private:
+  void bind(std::size_t number) {
+    Rank& rank = workload_.ranks[number];
+    const std::pair kind{sends_[number].size(), receives_[number].size()};
+    const auto [program, fresh] =
+        programs_.try_emplace(kind, static_cast<std::uint32_t>(programs_.size()));
+    if (fresh) workload_.programs.push_back(program_of(kind.first, kind.second));
+    rank.program = program->second;
+    for (const GroupId group : sends_[number]) rank.slots.push_back({group, 0});
+    for (const GroupId group : receives_[number]) rank.slots.push_back({group, 1});
+  }
+
+  [[nodiscard]] static Program program_of(std::size_t sends, std::size_t receives) {
+    Program program{.name = fmt::format("traffic, {} out and {} in", sends, receives)};
+    program.append({.kind = OpKind::Delay});
+    for (std::size_t message = 0; message < sends + receives; ++message)
+      program.append({.kind = message < sends ? OpKind::Send : OpKind::Recv,
+                      .stream = static_cast<std::uint8_t>(message + 1),
+                      .name = 1,
+                      .slot = static_cast<std::uint16_t>(message)});
+    return program;
+  }
+
+  Workload& workload_;
+  std::vector<std::vector<GroupId>> sends_;                                // by rank
+  std::vector<std::vector<GroupId>> receives_;                             // by rank
+  std::map<std::pair<std::size_t, std::size_t>, std::uint32_t> programs_;  // by sends, receives
+};
+
+// An all_to_all of n ranks sends (n - 1)/n of its size.
+void write_all_to_all(const TrafficSpec& traffic, Workload& workload) {
+  const auto ranks = static_cast<double>(workload.ranks.size());
+  workload.calls = {make_call(CollectiveOp::AllToAll,
+                              std::llround(traffic.bytes.value() * ranks / (ranks - 1.0)),
+                              DataType::Bf16, "direct")};
+  workload.streams.emplace_back("messages");
+  workload.slots = {"all"};
+  Group all;
+  for (std::uint32_t rank = 0; rank < workload.ranks.size(); ++rank) {
+    all.members.push_back(RankId{rank});
+    workload.ranks[rank].slots = {{GroupId{0}, rank}};
+  }
+  workload.groups = {std::move(all)};
+  Program program{.name = "traffic"};
+  program.append({.kind = OpKind::Delay});
+  program.append({.kind = OpKind::Collective, .stream = 1, .name = 1});
+  workload.programs = {std::move(program)};
+}
+
+}  // namespace
+
+TrafficSpec read_traffic(JsonObject job) {
+  std::vector<std::string> names;
+  for (const auto& [name, pattern] : patterns()) names.push_back(name);
+  const std::string chosen = job.choice("pattern", names);
+  TrafficSpec traffic{.bytes = job.bytes("bytes"), .every = job.time("every")};
+  for (const auto& [name, pattern] : patterns())
+    if (name == chosen) traffic.pattern = pattern;
+  constexpr std::int64_t kServersMost = 1'000'000;
+  traffic.servers = static_cast<std::uint32_t>(
+      job.integer("servers", {.fallback = 1, .least = 1, .most = kServersMost}));
+  if (!(traffic.every.value() > 0.0))
+    job.report("every", "must be more than 0 s", "give the time between two messages");
+  return traffic;
+}
+
+std::string to_text(const TrafficSpec& traffic) {
+  std::string name;
+  for (const auto& [known, pattern] : patterns())
+    if (pattern == traffic.pattern) name = known;
+  return fmt::format("{} of {} every {}", name, to_text(traffic.bytes), to_text(traffic.every));
+}
+
+Workload traffic_step(const TrafficSpec& traffic, const std::vector<std::uint32_t>& gpus) {
+  const auto ranks = static_cast<std::uint32_t>(gpus.size());
+  refuse_too_few(traffic, ranks);
+  Workload workload{.streams = {"compute"},
+                    .names = {"pause", "message"},
+                    .calls = {make_call(CollectiveOp::SendRecv, std::llround(traffic.bytes.value()),
+                                        DataType::Bf16, "direct")},
+                    .delays = {traffic.every}};
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    workload.ranks.push_back({.gpu = gpus[rank], .label = fmt::format("sender {}", rank)});
+  if (traffic.pattern == TrafficPattern::AllToAll) {
+    write_all_to_all(traffic, workload);
+  } else {
+    MessageWriter(workload, routes_of(traffic, ranks)).write();
+  }
+  return workload;
+}
+
+}  // namespace trainyard

@@ -1,0 +1,86 @@
+// `trainyard jobs`: several jobs on one cluster, and how much they slow each other.
+#include <fmt/format.h>
+
+#include "scenarios/jobs/simulate_jobs.hpp"
+#include "sim/base/files.hpp"
+#include "sim/report/result_json.hpp"
+#include "tools/cli/command.hpp"
+#include "tools/cli/outputs.hpp"
+#include "tools/cli/print.hpp"
+#include "tools/studies/jobs/report.hpp"
+#include "tools/studies/jobs/shift.hpp"
+
+namespace trainyard {
+
+namespace {
+
+struct JobsChoice {
+  ScenarioChoice file;
+  std::string json, trace;
+  std::uint32_t shift = 0;
+  double priorities = 0.0;
+  std::uint32_t most_steps = 64;
+  bool no_fold = false;
+};
+
+Exit jobs(const JobsChoice& choice) {
+  refuse_unwritable(choice.json);
+  const Outputs outputs = outputs_of({.trace = choice.trace});
+  refuse_unwritable(outputs);
+  Jobs all = load_jobs(choice.file.file, overrides_of(choice.file));
+  const JobsOptions options{.fold = !choice.no_fold, .most_steps = choice.most_steps};
+  Memo memo;
+  std::string searched;
+  nlohmann::ordered_json json;
+  const auto take = [&](const char* what, ShiftSearch search) {
+    searched += shift_text(search) + "\n";
+    json[what] = shift_json(search);
+    all = std::move(search.best);
+  };
+  if (choice.shift > 0) take("starts", search_starts(all, choice.shift, options, memo));
+  if (choice.priorities > 0.0)
+    take("priorities", search_priorities(all, choice.priorities, options, memo));
+  const JobsResult result = simulate_jobs(all, options, memo);
+  json.update(jobs_json(all, result));
+  if (!choice.json.empty()) write_file(choice.json, to_text(json));
+  const std::string written = write(outputs, result.run.view(), {});
+  say("{}{}{}", searched, jobs_text(all, result), written);
+  return Exit::Fine;
+}
+
+}  // namespace
+
+void add_jobs(CLI::App& app, Action& action) {
+  auto choice = std::make_shared<JobsChoice>();
+  CLI::App* command =
+      app.add_subcommand("jobs", "Show how much several jobs on one cluster slow each other");
+  command
+      ->add_option("jobs", choice->file.file, "File with a cluster and jobs (see scenarios/jobs/)")
+      ->required()
+      ->type_name("FILE");
+  add_set_option(*command, choice->file.sets);
+  command
+      ->add_option("--shift", choice->shift,
+                   "Look for better starts: try this many for each job but the first")
+      ->type_name("N")
+      ->check(in_range(2, 1000));
+  command
+      ->add_option("--priorities", choice->priorities,
+                   "Look for better priorities: try to give each job's traffic this many times the "
+                   "share of the others'")
+      ->type_name("X")
+      ->check(in_range(1.0, 16.0));
+  command
+      ->add_option("--most-steps", choice->most_steps,
+                   "Steps of the longest job to simulate while no repetition is found")
+      ->type_name("N")
+      ->check(in_range(1, 10'000));
+  command->add_flag("--no-fold", choice->no_fold, "Simulate every rank");
+  add_output_file(*command, "--json", choice->json, "Write the report as JSON");
+  add_output_file(*command, "--trace", choice->trace,
+                  "Write all jobs on one clock as a trace for Perfetto");
+  command->footer("Example:\n  trainyard jobs scenarios/jobs/llama3_8b_two_jobs.json --shift 8");
+  command->callback([choice, &action] { action = [choice] { return jobs(*choice); }; });
+}
+
+}  // namespace trainyard

@@ -1,0 +1,152 @@
+#include "tools/studies/jobs/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <vector>
+
+#include "sim/base/units.hpp"
+#include "sim/render/text_table.hpp"
+
+namespace trainyard {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string work_of(const JobSpec& job) {
+  return job.traffic ? to_text(*job.traffic) : job.scenario->description;
+}
+
+std::string table_of_jobs(const Jobs& jobs, const JobsResult& result) {
+  TextTable table({"job", "GPUs", "placement", "start", "alone", "together", "shortest", "longest",
+                   "slowdown"});
+  for (std::size_t i = 0; i < jobs.all.size(); ++i) {
+    const JobSpec& job = jobs.all[i];
+    const JobResult& one = result.jobs[i];
+    table.row({job.name, fmt::format("{}", one.gpus.size()), to_text(job.placement),
+               to_text(job.start), to_text(Seconds{one.alone_s}), to_text(Seconds{one.together_s}),
+               to_text(Seconds{one.shortest_s}), to_text(Seconds{one.longest_s}),
+               fmt::format("{:.3f} x", one.slowdown())});
+  }
+  return table.text();
+}
+
+// Says which steps the figures are of.
+std::string basis_of(const JobsResult& result) {
+  std::vector<std::string> steps;
+  for (const JobResult& job : result.jobs)
+    steps.push_back(fmt::format("{} of {}", job.steps, job.name));
+  const std::string list = fmt::format("{}", fmt::join(steps, ", "));
+  if (result.repetition)
+    return fmt::format("The steps repeat every {}, from {} on: {}.",
+                       to_text(Seconds{result.repetition->period_s}),
+                       to_text(Seconds{result.begin_s}), list);
+  return fmt::format(
+      "The steps do not repeat in the {} that were simulated. Step times are means of those from "
+      "{} "
+      "on: {}.",
+      to_text(Seconds{result.end_s}), to_text(Seconds{result.begin_s}), list);
+}
+
+std::string table_of_links(const JobsResult& result) {
+  constexpr std::size_t kMost = 12;
+  TextTable table({"links", "jobs", "busy", "shared", "limits"});
+  for (std::size_t i = 0; i < std::min(kMost, result.sharing.size()); ++i) {
+    const LinkSharing& one = result.sharing[i];
+    std::vector<std::string> names;
+    std::vector<std::string> busy;
+    for (std::size_t entry = 0; entry < one.jobs.size(); ++entry) {
+      names.push_back(result.jobs[one.jobs[entry]].name);
+      busy.push_back(to_text(Seconds{one.busy_s[entry]}));
+    }
+    table.row({links_text(result.run, one.link_class), fmt::format("{}", fmt::join(names, ", ")),
+               fmt::format("{}", fmt::join(busy, ", ")), to_text(Seconds{one.shared_s}),
+               one.contended ? "yes" : "no"});
+  }
+  return table.text();
+}
+
+Json json_of_job(const JobSpec& job, const JobResult& one) {
+  Json json{{"name", job.name},
+            {"work", work_of(job)},
+            {"gpus", one.gpus},
+            {"placement", to_text(job.placement)},
+            {"start_s", job.start.value()},
+            {"priority", job.priority},
+            {"alone_s", one.alone_s},
+            {"together_s", one.together_s},
+            {"slowdown", one.slowdown()},
+            {"shortest_s", one.shortest_s},
+            {"longest_s", one.longest_s},
+            {"steps", one.steps},
+            {"step_ends_s", one.ends_s}};
+  json["tokens_per_s"] =
+      one.tokens_per_step > 0.0 ? Json(one.tokens_per_step / one.together_s) : Json(nullptr);
+  return json;
+}
+
+}  // namespace
+
+std::string links_text(const Result& run, std::uint32_t link_class) {
+  const LinkClass& links = run.partition->links[link_class];
+  const Link link = run.cluster->link(links.representative);
+  return fmt::format("{} {}, such as {} -> {}", links.members, to_string(link.kind),
+                     run.cluster->name(link.from), run.cluster->name(link.to));
+}
+
+std::string jobs_text(const Jobs& jobs, const JobsResult& result) {
+  std::size_t used = 0;
+  for (const JobResult& job : result.jobs) used += job.gpus.size();
+  std::string text = fmt::format("{}\n{} jobs on {}\n\n", jobs.description, jobs.all.size(),
+                                 result.run.cluster->facts().name);
+  text += table_of_jobs(jobs, result) + "\n" + wrapped(basis_of(result), 0) + "\n\n";
+  if (result.sharing.empty()) {
+    text += "No two jobs use the same link.\n";
+  } else {
+    text += fmt::format("Links that several jobs use, in {}\n\n",
+                        to_text(Seconds{result.end_s - result.begin_s}));
+    text += table_of_links(result);
+  }
+  for (const Approximation& one : result.run.facts.approximations)
+    text += wrapped(fmt::format("approximation: {}", one.sentence), 2) + "\n";
+  return text;
+}
+
+Json jobs_json(const Jobs& jobs, const JobsResult& result) {
+  Json json{{"description", jobs.description}, {"cluster", result.run.cluster->facts().name},
+            {"engine", jobs.engine},           {"jobs", Json::array()},
+            {"repetition", nullptr},           {"begin_s", result.begin_s},
+            {"end_s", result.end_s},           {"shared_links", Json::array()},
+            {"approximations", Json::array()}};
+  for (std::size_t i = 0; i < jobs.all.size(); ++i)
+    json["jobs"].push_back(json_of_job(jobs.all[i], result.jobs[i]));
+  if (const auto& found = result.repetition)
+    json["repetition"] = {{"begin_s", found->begin_s},
+                          {"period_s", found->period_s},
+                          {"first_step", found->first},
+                          {"steps", found->steps}};
+  for (const LinkSharing& one : result.sharing) {
+    const LinkClass& links = result.run.partition->links[one.link_class];
+    const Link link = result.run.cluster->link(links.representative);
+    Json entry{{"links", links.members},
+               {"kind", to_string(link.kind)},
+               {"from", result.run.cluster->name(link.from)},
+               {"to", result.run.cluster->name(link.to)},
+               {"jobs", Json::array()},
+               {"busy_s", one.busy_s},
+               {"shared_s", one.shared_s},
+               {"limits", one.contended}};
+    for (const std::uint32_t job : one.jobs) entry["jobs"].push_back(result.jobs[job].name);
+    json["shared_links"].push_back(std::move(entry));
+  }
+  for (const Approximation& one : result.run.facts.approximations)
+    json["approximations"].push_back(
+        {{"name", one.name}, {"count", one.count}, {"sentence", one.sentence}});
+  return json;
+}
+
+}  // namespace trainyard
