@@ -54,6 +54,7 @@ class JobsReader {
     if (job.has("scenario") == job.has("traffic")) {
       job.report("", job.has("scenario") ? "has a scenario and traffic" : "has nothing to do",
                  "give either \"scenario\" (what it trains) or \"traffic\"");
+      for (const std::string& key : job.keys()) job.ignore(key);
       return spec;
     }
     if (job.has("traffic")) {

@@ -1,0 +1,79 @@
+// Is every mistake in a file of jobs reported at its place?
+#include <gtest/gtest.h>
+
+#include "tests/scenarios/jobs/shared_uplink.hpp"
+
+namespace trainyard {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+TEST(ReadJobs, AScenarioMayBeAFileBesideTheJobs) {
+  const TemporaryFolder folder;
+  Json scenario = tiny_job();
+  scenario["cluster"] = shared_uplink()["cluster"];
+  scenario["cluster"]["nodes"] = 2;
+  (void)folder.write("tiny.json", scenario.dump());
+  Json document = shared_uplink();
+  for (auto& job : document["jobs"]) {
+    job["scenario"] = "tiny.json";
+    job.erase("gpus");
+  }
+  document["jobs"][1]["set"] = {{"training.global_batch_size", 4}};
+  const Jobs jobs = load_jobs(folder.write("jobs.json", document.dump()), {});
+  EXPECT_EQ(jobs.all[0].gpus, 2U);
+  EXPECT_EQ(jobs.all[0].scenario->plan.training.global_batch_size, 2);
+  EXPECT_EQ(jobs.all[1].scenario->plan.training.global_batch_size, 4);
+}
+
+TEST(ReadJobs, OverridesReachTheJobs) {
+  const Jobs jobs =
+      jobs_of(shared_uplink(), {{"jobs.1.start", "\"2 ms\""}, {"jobs.0.priority", "3"}});
+  EXPECT_DOUBLE_EQ(jobs.all[1].start.value(), 2e-3);
+  EXPECT_DOUBLE_EQ(jobs.all[0].priority, 3.0);
+}
+
+TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
+  const auto changed = [](const auto& change) {
+    Json document = shared_uplink();
+    change(document["jobs"]);
+    return complaints_of_jobs(document);
+  };
+  EXPECT_EQ(changed([](Json& jobs) { jobs = Json::array(); }),
+            "/jobs: is empty (list at least one job)");
+  EXPECT_EQ(changed([](Json& jobs) { jobs[1]["name"] = "a"; }),
+            "/jobs/1/name: \"a\" is the name of two jobs");
+  EXPECT_EQ(changed([](Json& jobs) { jobs[1].erase("scenario"); }),
+            "/jobs/1: has nothing to do (give either \"scenario\" (what it trains) or "
+            "\"traffic\")");
+  EXPECT_EQ(changed([](Json& jobs) { jobs[1]["placement"] = "pakced"; }),
+            "/jobs/1/placement: \"pakced\" is no placement (write \"packed\", \"spread\", "
+            "{\"fragmented\": SEED}, {\"leaves\": [0]}, {\"nodes\": [0, 1]}, {\"gpus\": [0, 1]} or "
+            "{\"with\": JOB})");
+  EXPECT_EQ(changed([](Json& jobs) {
+              jobs[1]["placement"] = {{"nodes", {0, 3}}};
+            }),
+            "/jobs/1/placement: another job has GPU 0");
+  EXPECT_EQ(changed([](Json& jobs) {
+              jobs[1]["placement"] = {{"with", "a"}};
+            }),
+            "/jobs/1/placement/with: two jobs cannot compute on one GPU (only traffic runs beside "
+            "a job)");
+  EXPECT_EQ(changed([](Json& jobs) { jobs[1]["scenario"]["training"]["recompute"] = "some"; }),
+            "/training/recompute: must be one of none, selective, full, not \"some\"");
+  EXPECT_EQ(changed([](Json& jobs) { jobs[1]["priority"] = 0; }),
+            "/jobs/1/priority: must be more than 0");
+  EXPECT_EQ(changed([](Json& jobs) {
+              jobs[1]["scenario"]["collectives"]["nccl"] = {{"version", "2.20"}};
+            }),
+            "/jobs/1/scenario: its NCCL settings differ from those of job \"a\" (give all jobs the "
+            "same \"collectives.nccl\" and \"collectives.profile\")");
+  EXPECT_EQ(changed([](Json& jobs) {
+              jobs[1].erase("scenario");
+              jobs[1]["traffic"] = {{"pattern", "pairs"}, {"bytes", "1 MB"}, {"every", "0 s"}};
+            }),
+            "/jobs/1/traffic/every: must be more than 0 s (give the time between two messages)");
+}
+
+}  // namespace
+}  // namespace trainyard
