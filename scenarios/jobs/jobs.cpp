@@ -29,6 +29,8 @@ class JobsReader {
   [[nodiscard]] Jobs read() {
     JsonObject root = file_.root();
     Jobs jobs{.file = file_.name(), .description = root.text("description", "")};
+    jobs.source = root.text("source", "");
+    jobs.assumptions = root.texts("assumptions", std::vector<std::string>{});
     root.ignore("$schema");
     jobs.cluster = read_cluster(root.object("cluster"), folder_);
     std::vector<std::string> names;
@@ -185,10 +187,6 @@ class JobsReader {
 };
 
 }  // namespace
-
-bool describes_jobs(const Json& document) {
-  return document.is_object() && document.contains("jobs");
-}
 
 Jobs load_jobs(const std::string& path, const std::vector<Override>& overrides) {
   JsonFile file = JsonFile::read(scenario_file(path));

@@ -44,13 +44,12 @@ struct JobSpec {
 struct Jobs {
   std::string file = {};  // for messages
   std::string description = {};
+  std::string source = {};                    // where its settings come from
+  std::vector<std::string> assumptions = {};  // settings that the source does not give
   ClusterSpec cluster = {};
   std::string engine = "simgrid";
   std::vector<JobSpec> all = {};
 };
-
-// Returns whether the document describes jobs and not one scenario.
-[[nodiscard]] bool describes_jobs(const nlohmann::ordered_json& document);
 
 // Reads the file after the overrides ("jobs.0.start=0.2s"). Scenarios are looked up in the folder
 // of the file, then as load_scenario() does. Throws InputError with all problems of the file, or

@@ -151,15 +151,15 @@ std::vector<std::uint32_t> FreeGpus::node_order(const PlacementSpec& placement) 
   return nodes;
 }
 
-void FreeGpus::mark(const std::vector<std::uint32_t>& gpus) {
-  for (const std::uint32_t gpu : gpus) taken_[gpu] = true;
+bool names_gpus(const PlacementSpec& placement) {
+  return placement.kind == PlacementKind::Nodes || placement.kind == PlacementKind::Gpus;
 }
 
-std::vector<std::uint32_t> FreeGpus::take_given(const PlacementSpec& placement,
-                                                std::uint32_t count) {
+std::vector<std::uint32_t> named_gpus(const Cluster& cluster, const PlacementSpec& placement,
+                                      std::uint32_t count) {
   const bool nodes = placement.kind == PlacementKind::Nodes;
-  const std::size_t all = nodes ? leaf_of_.size() : taken_.size();
-  const std::uint32_t each = nodes ? cluster_.facts().gpus_per_node : 1;
+  const std::size_t all = nodes ? cluster.facts().nodes : cluster.gpus().size();
+  const std::uint32_t each = nodes ? cluster.facts().gpus_per_node : 1;
   std::vector<std::uint32_t> gpus;
   for (const std::uint32_t number : placement.chosen) {
     if (number >= all)
@@ -170,37 +170,41 @@ std::vector<std::uint32_t> FreeGpus::take_given(const PlacementSpec& placement,
   if (gpus.size() < count || gpus.size() - count >= each)
     throw RunError(fmt::format("the job needs {} GPUs, and {} are listed", count, gpus.size()));
   gpus.resize(count);
-  for (const std::uint32_t gpu : gpus)
-    if (taken_[gpu]) throw RunError(fmt::format("another job has GPU {}", gpu));
+  return gpus;
+}
+
+// Takes whole nodes first, then a part of one.
+std::vector<std::uint32_t> FreeGpus::found(const PlacementSpec& placement,
+                                           std::uint32_t count) const {
+  const std::uint32_t each = cluster_.facts().gpus_per_node;
+  std::vector<std::uint32_t> gpus;
+  std::vector<std::uint32_t> rest = node_order(placement);
+  std::erase_if(rest, [&](std::uint32_t node) {
+    const std::vector<std::uint32_t> free = free_of_node(node);
+    if (count - gpus.size() < each || free.size() < each) return false;
+    gpus.insert(gpus.end(), free.begin(), free.end());
+    return true;
+  });
+  const std::size_t missing = count - gpus.size();
+  if (missing == 0 || missing >= each) return gpus;
+  for (const std::uint32_t node : rest) {
+    const std::vector<std::uint32_t> free = free_of_node(node);
+    if (free.size() < missing) continue;
+    gpus.insert(gpus.end(), free.begin(), free.begin() + static_cast<std::ptrdiff_t>(missing));
+    break;
+  }
   return gpus;
 }
 
 std::vector<std::uint32_t> FreeGpus::take(const PlacementSpec& placement, std::uint32_t count) {
-  std::vector<std::uint32_t> gpus;
-  if (placement.kind == PlacementKind::Nodes || placement.kind == PlacementKind::Gpus) {
-    gpus = take_given(placement, count);
-  } else {
-    const std::uint32_t each = cluster_.facts().gpus_per_node;
-    const std::vector<std::uint32_t> order = node_order(placement);
-    for (const std::uint32_t node : order) {
-      if (count - gpus.size() < each) break;
-      const std::vector<std::uint32_t> free = free_of_node(node);
-      if (free.size() == each) gpus.insert(gpus.end(), free.begin(), free.end());
-    }
-    for (const std::uint32_t node : order) {
-      const std::size_t missing = count - gpus.size();
-      if (missing == 0 || missing >= each) break;
-      std::vector<std::uint32_t> free = free_of_node(node);
-      std::erase_if(free,
-                    [&](std::uint32_t gpu) { return std::ranges::find(gpus, gpu) != gpus.end(); });
-      if (free.size() < missing) continue;
-      gpus.insert(gpus.end(), free.begin(), free.begin() + static_cast<std::ptrdiff_t>(missing));
-    }
-    if (gpus.size() < count)
-      throw RunError(fmt::format("the job needs {} GPUs, and its placement finds {} ({})", count,
-                                 gpus.size(), to_text(placement)));
-  }
-  mark(gpus);
+  const std::vector<std::uint32_t> gpus =
+      names_gpus(placement) ? named_gpus(cluster_, placement, count) : found(placement, count);
+  for (const std::uint32_t gpu : gpus)
+    if (taken_[gpu]) throw RunError(fmt::format("another job has GPU {}", gpu));
+  if (gpus.size() < count)
+    throw RunError(fmt::format("the job needs {} GPUs, and its placement finds {} ({})", count,
+                               gpus.size(), to_text(placement)));
+  for (const std::uint32_t gpu : gpus) taken_[gpu] = true;
   return gpus;
 }
 

@@ -36,6 +36,14 @@ struct PlacementSpec {
 // leaf switches of a pod.
 [[nodiscard]] std::vector<std::uint32_t> leaves_of_nodes(const Cluster& cluster);
 
+// Returns whether the placement names its GPUs itself.
+[[nodiscard]] bool names_gpus(const PlacementSpec& placement);
+// Returns the GPUs (indices into Cluster::gpus()) that the placement names, free or not. Throws
+// RunError where they do not exist or are not `count`. REQUIRES: names_gpus(placement).
+[[nodiscard]] std::vector<std::uint32_t> named_gpus(const Cluster& cluster,
+                                                    const PlacementSpec& placement,
+                                                    std::uint32_t count);
+
 // The GPUs that no job has yet. A job of whole nodes takes nodes that are wholly free. A smaller
 // job takes the first node with enough free GPUs, and any other job whole nodes and then a part
 // of one.
@@ -51,9 +59,8 @@ class FreeGpus {
  private:
   [[nodiscard]] std::vector<std::uint32_t> node_order(const PlacementSpec& placement) const;
   [[nodiscard]] std::vector<std::uint32_t> free_of_node(std::uint32_t node) const;
-  [[nodiscard]] std::vector<std::uint32_t> take_given(const PlacementSpec& placement,
-                                                      std::uint32_t count);
-  void mark(const std::vector<std::uint32_t>& gpus);
+  [[nodiscard]] std::vector<std::uint32_t> found(const PlacementSpec& placement,
+                                                 std::uint32_t count) const;
 
   const Cluster& cluster_;
   std::vector<std::uint32_t> leaf_of_;  // by node

@@ -56,21 +56,20 @@ auto for_job(const Jobs& jobs, std::size_t number, const char* field, const Work
   }
 }
 
-// Jobs whose GPUs the file names are placed first, so that the others get what these leave.
+// Places jobs whose GPUs the file names first, so that the others get what these leave. Traffic may
+// be named GPUs that a job has.
 std::vector<std::vector<std::uint32_t>> place(const Jobs& jobs, const Cluster& cluster) {
   FreeGpus free(cluster);
   std::vector<std::vector<std::uint32_t>> gpus(jobs.all.size());
-  const auto place_those = [&](bool given) {
+  for (const bool named : {true, false})
     for (std::size_t number = 0; number < jobs.all.size(); ++number) {
-      const PlacementSpec& where = jobs.all[number].placement;
-      const bool names = where.kind == PlacementKind::Nodes || where.kind == PlacementKind::Gpus;
-      if (where.kind == PlacementKind::With || names != given) continue;
-      gpus[number] = for_job(jobs, number, "/placement",
-                             [&] { return free.take(where, jobs.all[number].gpus); });
+      const JobSpec& job = jobs.all[number];
+      if (names_gpus(job.placement) != named || job.placement.kind == PlacementKind::With) continue;
+      gpus[number] = for_job(jobs, number, "/placement", [&] {
+        return named && job.traffic ? named_gpus(cluster, job.placement, job.gpus)
+                                    : free.take(job.placement, job.gpus);
+      });
     }
-  };
-  place_those(true);
-  place_those(false);
   for (std::size_t number = 0; number < jobs.all.size(); ++number) {
     const JobSpec& job = jobs.all[number];
     if (job.placement.kind != PlacementKind::With) continue;

@@ -310,10 +310,20 @@ void refuse_model_file(JsonFile& file) {
       .hint = fmt::format("write a scenario for it: trainyard init --model {}", file.name())});
 }
 
+void refuse_jobs(JsonFile& file) {
+  if (!file.document().is_object() || !file.document().contains("jobs")) return;
+  throw InputError(Problem{
+      .file = file.name(),
+      .pointer = "/jobs",
+      .problem = "several jobs on one cluster are not one scenario",
+      .hint = fmt::format("simulate them together: trainyard jobs {}", file.name())});
+}
+
 // Reads the file after the overrides. `use` records the files that it depends on.
 Scenario overridden_scenario(JsonFile file, const std::vector<Override>& overrides,
                              const DataUse& use) {
   refuse_model_file(file);
+  refuse_jobs(file);
   const fs::path folder = fs::path(file.name()).parent_path();
   for (const Override& change : overrides) {
     expand_named_part(file.document(), override_pointer(change.path), folder);

@@ -14,6 +14,7 @@
 #include "sim/collectives/collective.hpp"
 #include "sim/engine/engine.hpp"
 #include "tests/agreement.hpp"
+#include "tests/scenarios/shipped.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -144,17 +145,12 @@ const std::set<std::string> kSample = {"two_gpus",
 
 // The scenarios of the repository with at most 512 GPUs.
 std::vector<std::string> scenarios() {
-  const fs::path folder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios";
-  std::set<std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool data = entry.path().parent_path().filename() == "data";  // of validation
-    if (!name.ends_with(".json") || name == "scenario.schema.json" || data) continue;
-    if (!full() && !kSample.contains(entry.path().stem().string())) continue;
-    if (load_scenario(entry.path().string(), {}).plan.world() > 512) continue;
-    files.insert(entry.path().string());
+  std::vector<std::string> files;
+  for (const std::string& file : shipped_scenarios()) {
+    if (!full() && !kSample.contains(fs::path(file).stem().string())) continue;
+    if (load_scenario(file, {}).plan.world() <= 512) files.push_back(file);
   }
-  return {files.begin(), files.end()};
+  return files;
 }
 
 class ContractedScenario : public testing::TestWithParam<std::string> {};

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tests/scenarios/sample.hpp"
+#include "tests/scenarios/shipped.hpp"
 
 namespace trainyard {
 namespace {
@@ -15,11 +16,8 @@ const fs::path kFolder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios";
 
 std::set<std::string> shipped() {
   std::set<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(kFolder)) {
-    const std::string name = fs::relative(entry.path(), kFolder).string();
-    if (name.starts_with("validate/")) continue;  // facts about measured runs
-    if (name.ends_with(".json") && name != "scenario.schema.json") names.insert(name);
-  }
+  for (const std::string& file : shipped_scenarios())
+    names.insert(fs::relative(file, kFolder).string());
   return names;
 }
 

@@ -23,7 +23,8 @@ good_tree() {
   echo '{ "source": "a paper" }' | tee models/data/a.json kernels/profiles/a.json topologies/data/a.json \
     scenarios/first/a.json >/dev/null
   echo '{}' >scenarios/scenario.schema.json
-  echo 'fs::recursive_directory_iterator' >tests/scenarios/shipped_test.cpp
+  echo 'fs::recursive_directory_iterator' >tests/scenarios/shipped.hpp
+  touch tests/scenarios/shipped_test.cpp
   echo 'ty_test(shipped SOURCES scenarios/shipped_test.cpp)' >tests/CMakeLists.txt
   seq 900 >build/long.cpp # what is built is nobody's business
 }
@@ -119,8 +120,8 @@ echo '{ "source": "" }' >kernels/profiles/a.json
 expect "numbers without a source" 'kernels/profiles/a.json:1: source: '
 echo '{ "source": "x" }' >scenarios/stray.json
 expect "a scenario outside a topic" 'scenarios/stray.json:1: scenario: '
-: >tests/scenarios/shipped_test.cpp
-expect "scenarios that no test reads" 'tests/scenarios/shipped_test.cpp:1: scenario: '
+: >tests/scenarios/shipped.hpp
+expect "scenarios that no test reads" 'tests/scenarios/shipped.hpp:1: scenario: '
 rm models/README.md
 expect "a folder without a README" 'models/README.md:1: readme: it is missing'
 repeat '\n' 60 >>models/README.md

@@ -6,6 +6,7 @@
 #include "sim/render/traces/chrome_trace.hpp"
 #include "tests/agreement.hpp"
 #include "tests/scenarios/jobs/shared_uplink.hpp"
+#include "tests/scenarios/shipped.hpp"
 
 namespace trainyard {
 namespace {
@@ -205,6 +206,21 @@ TEST(Jobs, WithoutARepetitionTheFiguresAreOfTheStepsThatWereSeen) {
     EXPECT_GE(job.steps, 1U);
     EXPECT_LE(job.shortest_s, job.together_s + 1e-12);
     EXPECT_GE(job.longest_s, job.together_s - 1e-12);
+  }
+}
+
+// Do the shipped files of jobs load, name their source, and run?
+TEST(Jobs, ShippedFilesRun) {
+  ASSERT_GE(shipped_jobs().size(), 2U);
+  for (const std::string& file : shipped_jobs()) {
+    SCOPED_TRACE(file);
+    const Jobs jobs = load_jobs(file, {});
+    EXPECT_FALSE(jobs.description.empty());
+    EXPECT_FALSE(jobs.source.empty());
+    for (const JobResult& job : simulate_jobs(jobs, {.most_steps = 6}).jobs) {
+      EXPECT_GT(job.slowdown(), 1.0 - kAgreement) << job.name;
+      EXPECT_LT(job.slowdown(), 3.0) << job.name;
+    }
   }
 }
 

@@ -2,28 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <iostream>
-#include <set>
 
 #include "runs.hpp"
 #include "scenarios/simulate/stages.hpp"
+#include "tests/scenarios/shipped.hpp"
 
 namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> shipped() {
-  const fs::path folder = fs::path(TRAINYARD_SOURCE_DIRECTORY) / "scenarios";
-  std::set<std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool data = entry.path().parent_path().filename() == "data";  // of validation
-    if (name.ends_with(".json") && name != "scenario.schema.json" && !data) {
-      files.insert(entry.path().string());
-    }
-  }
-  return {files.begin(), files.end()};
-}
 
 std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
   return fs::path(info.param).stem().string();
@@ -48,10 +35,10 @@ TEST_P(Shipped, Runs) {
   expect_sound(run);
 }
 
-INSTANTIATE_TEST_SUITE_P(Scenarios, Shipped, ::testing::ValuesIn(shipped()), test_name);
+INSTANTIATE_TEST_SUITE_P(Scenarios, Shipped, ::testing::ValuesIn(shipped_scenarios()), test_name);
 
 // Does the suite above run all scenarios?
-TEST(ShippedScenarios, AreAllThere) { EXPECT_GE(shipped().size(), 64U); }
+TEST(ShippedScenarios, AreAllThere) { EXPECT_GE(shipped_scenarios().size(), 64U); }
 
 }  // namespace
 }  // namespace trainyard
