@@ -186,10 +186,7 @@ class JobsReader {
   const fs::path& folder_;
 };
 
-}  // namespace
-
-Jobs load_jobs(const std::string& path, const std::vector<Override>& overrides) {
-  JsonFile file = JsonFile::read(scenario_file(path));
+Jobs overridden_jobs(JsonFile file, const std::vector<Override>& overrides) {
   for (const Override& change : overrides)
     file.document() = with_override(std::move(file.document()), change);
   const fs::path folder = fs::path(file.name()).parent_path();
@@ -198,6 +195,17 @@ Jobs load_jobs(const std::string& path, const std::vector<Override>& overrides) 
   } catch (const InputError& error) {
     throw InputError(attribute_to_overrides(error.problems(), overrides));
   }
+}
+
+}  // namespace
+
+Jobs load_jobs(const std::string& path, const std::vector<Override>& overrides) {
+  return overridden_jobs(JsonFile::read(scenario_file(path)), overrides);
+}
+
+Jobs read_jobs_document(const std::string& name, const Json& document,
+                        const std::vector<Override>& overrides) {
+  return overridden_jobs(JsonFile::parse(name, document.dump()), overrides);
 }
 
 }  // namespace trainyard

@@ -55,5 +55,9 @@ struct Jobs {
 // of the file, then as load_scenario() does. Throws InputError with all problems of the file, or
 // with those of the first faulty scenario.
 [[nodiscard]] Jobs load_jobs(const std::string& path, const std::vector<Override>& overrides);
+// The same for a document in memory; messages use `name` as the file name.
+[[nodiscard]] Jobs read_jobs_document(const std::string& name,
+                                      const nlohmann::ordered_json& document,
+                                      const std::vector<Override>& overrides = {});
 
 }  // namespace trainyard

@@ -50,6 +50,24 @@ def test_goodput_is_the_command(command, tmp_path):
     assert study.page().startswith("<!doctype html>")
 
 
+def test_jobs_is_the_command(command, tmp_path):
+    file = "scenarios/jobs/two_llama3_8b_32xh100.json"
+    study = ty.jobs(file, {"jobs.1.start": "20ms"}, shift=3)
+    expected, text = written(command, tmp_path / "a.json", "jobs", file, "--set", "jobs.1.start=20ms", "--shift", "3")
+    assert same(study.document, expected) and str(study) == text
+    assert list(study.jobs["name"]) == ["a", "b"] and all(study.jobs["slowdown"] >= 1 - 1e-9)
+    assert study.period_s == pytest.approx(study.jobs["together_s"][0])
+    assert set(study.shared_links["kind"]) == {"leaf_spine"}
+
+
+def test_jobs_takes_a_document():
+    document = json.loads(open("scenarios/jobs/two_llama3_8b_32xh100.json").read())
+    for job in document["jobs"]:
+        job["scenario"] = "scenarios/goodput/llama3_8b_64xh100.json"
+    del document["jobs"][1]
+    assert ty.jobs(document).jobs["slowdown"][0] == pytest.approx(1.0)
+
+
 def test_compare_needs_two_sides():
     with pytest.raises(TypeError, match="two scenarios"):
         ty.compare(SMALL)

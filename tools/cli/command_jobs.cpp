@@ -1,14 +1,10 @@
 // `trainyard jobs`: several jobs on one cluster, and how much they slow each other.
-#include <fmt/format.h>
-
-#include "scenarios/jobs/simulate_jobs.hpp"
 #include "sim/base/files.hpp"
 #include "sim/report/result_json.hpp"
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
-#include "tools/studies/jobs/report.hpp"
-#include "tools/studies/jobs/shift.hpp"
+#include "tools/studies/jobs/study.hpp"
 
 namespace trainyard {
 
@@ -27,24 +23,14 @@ Exit jobs(const JobsChoice& choice) {
   refuse_unwritable(choice.json);
   const Outputs outputs = outputs_of({.trace = choice.trace});
   refuse_unwritable(outputs);
-  Jobs all = load_jobs(choice.file.file, overrides_of(choice.file));
-  const JobsOptions options{.fold = !choice.no_fold, .most_steps = choice.most_steps};
-  Memo memo;
-  std::string searched;
-  nlohmann::ordered_json json;
-  const auto take = [&](const char* what, ShiftSearch search) {
-    searched += shift_text(search) + "\n";
-    json[what] = shift_json(search);
-    all = std::move(search.best);
-  };
-  if (choice.shift > 0) take("starts", search_starts(all, choice.shift, options, memo));
-  if (choice.priorities > 0.0)
-    take("priorities", search_priorities(all, choice.priorities, options, memo));
-  const JobsResult result = simulate_jobs(all, options, memo);
-  json.update(jobs_json(all, result));
-  if (!choice.json.empty()) write_file(choice.json, to_text(json));
-  const std::string written = write(outputs, result.run.view(), {});
-  say("{}{}{}", searched, jobs_text(all, result), written);
+  const JobsStudy study =
+      jobs_study({.jobs = load_jobs(choice.file.file, overrides_of(choice.file)),
+                  .shift = choice.shift,
+                  .priorities = choice.priorities,
+                  .options = {.fold = !choice.no_fold, .most_steps = choice.most_steps}});
+  if (!choice.json.empty()) write_file(choice.json, to_text(study.json));
+  const std::string written = write(outputs, study.result.run.view(), {});
+  say("{}{}", study.text, written);
   return Exit::Fine;
 }
 
@@ -79,7 +65,7 @@ void add_jobs(CLI::App& app, Action& action) {
   add_output_file(*command, "--json", choice->json, "Write the report as JSON");
   add_output_file(*command, "--trace", choice->trace,
                   "Write all jobs on one clock as a trace for Perfetto");
-  command->footer("Example:\n  trainyard jobs scenarios/jobs/llama3_8b_two_jobs.json --shift 8");
+  command->footer("Example:\n  trainyard jobs scenarios/jobs/two_llama3_8b_32xh100.json --shift 8");
   command->callback([choice, &action] { action = [choice] { return jobs(*choice); }; });
 }
 

@@ -242,6 +242,11 @@ void bind_studies(py::module_& module) {
     Call call(progress);
     return call.study([&] { return goodput(std::move(question), call); });
   });
+  module.def("jobs", [](const Variant& described, std::uint32_t shift, double priorities,
+                        const py::object& progress) {
+    Call call(progress);
+    return call.simulate([&] { return jobs(described, shift, priorities, call); });
+  });
   module.def("sweep", [](const std::vector<Variant>& variants, const std::string& journal,
                          std::size_t processes, const py::object& progress) {
     Call call(progress);

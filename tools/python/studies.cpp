@@ -24,6 +24,7 @@
 #include "tools/studies/collective/study.hpp"
 #include "tools/studies/compare/comparison.hpp"
 #include "tools/studies/explain/sensitivity.hpp"
+#include "tools/studies/jobs/study.hpp"
 #include "tools/studies/memory/memory_report.hpp"
 #include "tools/studies/search/report.hpp"
 #include "tools/studies/search/search.hpp"
@@ -100,6 +101,17 @@ Answer goodput(GoodputQuestion question, Call& call) {
   return {.json = to_line(goodput_json(report)),
           .text = goodput_text(report),
           .html = goodput_page(report, study.events())};
+}
+
+Answer jobs(const Variant& jobs, std::uint32_t shift, double priorities, Call& call) {
+  const SimulateOptions options = call.options({});
+  const JobsStudy study = jobs_study(
+      {.jobs = jobs.document ? read_jobs_document(jobs.file, *jobs.document, jobs.changes)
+                             : load_jobs(jobs.file, jobs.changes),
+       .shift = shift,
+       .priorities = priorities,
+       .options = {.progress = options.progress, .stop = options.stop}});
+  return {.json = to_line(study.json), .text = study.text};
 }
 
 Answer search(const SearchChoice& choice, Call& call) {

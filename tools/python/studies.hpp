@@ -41,6 +41,9 @@ struct Run {
                             std::size_t processes, Call& call);
 // Weeks of training, as `trainyard goodput` samples them.
 [[nodiscard]] Answer goodput(GoodputQuestion question, Call& call);
+// Several jobs on one cluster, as `trainyard jobs` simulates them. `jobs` is the file, or the
+// document, with changes.
+[[nodiscard]] Answer jobs(const Variant& jobs, std::uint32_t shift, double priorities, Call& call);
 [[nodiscard]] Answer compare(const std::vector<Variant>& variants, std::size_t processes,
                              Call& call);
 

@@ -17,15 +17,15 @@ from .errors import InputError, Problem, RunError, TrainyardError
 from .result import Result, WhatIf, clear_memo, simulated
 from .scenario import *  # noqa: F403  every section of a scenario
 from .scenario import Scenario
-from .studies import (Collective, Comparison, Explanation, Goodput, Memory, Search, Study,
-                      Validation, collective, compare, explain, goodput, memory, search, validate)
+from .studies import (Collective, Comparison, Explanation, Goodput, Jobs, Memory, Search, Study,
+                      Validation, collective, compare, explain, goodput, jobs, memory, search, validate)
 from .sweeps import Grid, sweep
 
 __version__: str = _core.version
 __all__ = [
-    "Collective", "Comparison", "Explanation", "Goodput", "Grid", "InputError", "Memory", "Point", "Problem", "Result", "RunError",
+    "Collective", "Comparison", "Explanation", "Goodput", "Grid", "InputError", "Jobs", "Memory", "Point", "Problem", "Result", "RunError",
     "Search", "Study", "TrainyardError", "Validation", "WhatIf", "clear_memo", "collective", "compare", "explain",
-    "goodput", "list_models", "memory", "names", "run", "search", "sweep", "validate",
+    "goodput", "jobs", "list_models", "memory", "names", "run", "search", "sweep", "validate",
 ]
 __all__ += _scenario.__all__
 

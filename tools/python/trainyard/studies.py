@@ -177,6 +177,39 @@ def goodput(scenario: ScenarioLike, overrides: Mapping[str, Any] | None = None, 
                                      runs, seed, price_per_gpu_hour, bar))
 
 
+class Jobs(Study):
+    """Several jobs on one cluster: how much they slow each other."""
+
+    @property
+    def jobs(self) -> pandas.DataFrame:
+        """A row for each job: name, alone_s, together_s, slowdown, shortest_s, longest_s, steps, ..."""
+        return table(self.document["jobs"])
+
+    @property
+    def shared_links(self) -> pandas.DataFrame:
+        """A row for each class of links that jobs share: links, kind, from, to, jobs, shared_s, limits."""
+        return table(self.document["shared_links"])
+
+    @property
+    def period_s(self) -> float | None:
+        """The time after which the steps repeat; None where they do not within what was simulated."""
+        repetition = self.document["repetition"]
+        return None if repetition is None else float(repetition["period_s"])
+
+
+def jobs(described: str | os.PathLike[str] | Mapping[str, Any],
+         overrides: Mapping[str, Any] | None = None, *, shift: int = 0, priorities: float = 0.0,
+         progress: Progress = None) -> Jobs:
+    """Simulates several jobs on one cluster.
+
+    described: a file with a cluster and jobs, or a dict as in a file. `shift` tries that many starts
+    for each job but the first, and `priorities` tries to give each job's traffic that many times the
+    share of the others'; the answer is then of the best.
+    """
+    with progress_bar(progress, "simulating") as bar:
+        return Jobs(_core.jobs(point_of(described, overrides).variant(), shift, priorities, bar))
+
+
 class Search(Study):
     """The best layouts of a model on a cluster."""
 

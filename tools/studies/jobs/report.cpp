@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.hpp"
@@ -16,6 +18,13 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Returns "8 leaf_spine, such as leaf 0 -> spine 0".
+std::string links_text(const Result& run, std::uint32_t link_class, std::uint32_t links) {
+  const Link link = run.cluster->link(run.partition->links[link_class].representative);
+  return fmt::format("{} {}, such as {} -> {}", links, to_string(link.kind),
+                     run.cluster->name(link.from), run.cluster->name(link.to));
+}
 
 std::string work_of(const JobSpec& job) {
   return job.traffic ? to_text(*job.traffic) : job.scenario->description;
@@ -52,20 +61,48 @@ std::string basis_of(const JobsResult& result) {
       to_text(Seconds{result.end_s}), to_text(Seconds{result.begin_s}), list);
 }
 
+// Links of one kind that the same jobs share.
+struct SharedKind {
+  std::uint32_t link_class = 0;  // that with the most shared time
+  std::uint32_t links = 0;
+  std::vector<double> busy_s = {};  // the longest, by job
+  double shared_s = 0.0;            // the longest
+};
+
+// Returns one row for each kind of link and set of jobs, those that limit flows first.
+std::vector<std::pair<const LinkSharing*, SharedKind>> by_kind(const JobsResult& result) {
+  std::map<std::tuple<bool, LinkKind, std::vector<std::uint32_t>>, std::size_t> row_of;
+  std::vector<std::pair<const LinkSharing*, SharedKind>> rows;
+  for (const LinkSharing& one : result.sharing) {
+    const LinkClass& links = result.run.partition->links[one.link_class];
+    const LinkKind kind = result.run.cluster->link(links.representative).kind;
+    const auto [row, fresh] = row_of.try_emplace({one.contended, kind, one.jobs}, rows.size());
+    if (fresh)
+      rows.push_back(
+          {&one,
+           {.link_class = one.link_class, .busy_s = std::vector<double>(one.jobs.size(), 0.0)}});
+    SharedKind& all = rows[row->second].second;
+    all.links += links.members;
+    all.shared_s = std::max(all.shared_s, one.shared_s);
+    for (std::size_t job = 0; job < one.jobs.size(); ++job)
+      all.busy_s[job] = std::max(all.busy_s[job], one.busy_s[job]);
+  }
+  std::ranges::stable_partition(rows, [](const auto& row) { return row.first->contended; });
+  return rows;
+}
+
 std::string table_of_links(const JobsResult& result) {
-  constexpr std::size_t kMost = 12;
   TextTable table({"links", "jobs", "busy", "shared", "limits"});
-  for (std::size_t i = 0; i < std::min(kMost, result.sharing.size()); ++i) {
-    const LinkSharing& one = result.sharing[i];
+  for (const auto& [one, all] : by_kind(result)) {
     std::vector<std::string> names;
     std::vector<std::string> busy;
-    for (std::size_t entry = 0; entry < one.jobs.size(); ++entry) {
-      names.push_back(result.jobs[one.jobs[entry]].name);
-      busy.push_back(to_text(Seconds{one.busy_s[entry]}));
+    for (std::size_t entry = 0; entry < one->jobs.size(); ++entry) {
+      names.push_back(result.jobs[one->jobs[entry]].name);
+      busy.push_back(to_text(Seconds{all.busy_s[entry]}));
     }
-    table.row({links_text(result.run, one.link_class), fmt::format("{}", fmt::join(names, ", ")),
-               fmt::format("{}", fmt::join(busy, ", ")), to_text(Seconds{one.shared_s}),
-               one.contended ? "yes" : "no"});
+    table.row({links_text(result.run, all.link_class, all.links),
+               fmt::format("{}", fmt::join(names, ", ")), fmt::format("{}", fmt::join(busy, ", ")),
+               to_text(Seconds{all.shared_s}), one->contended ? "yes" : "no"});
   }
   return table.text();
 }
@@ -91,23 +128,14 @@ Json json_of_job(const JobSpec& job, const JobResult& one) {
 
 }  // namespace
 
-std::string links_text(const Result& run, std::uint32_t link_class) {
-  const LinkClass& links = run.partition->links[link_class];
-  const Link link = run.cluster->link(links.representative);
-  return fmt::format("{} {}, such as {} -> {}", links.members, to_string(link.kind),
-                     run.cluster->name(link.from), run.cluster->name(link.to));
-}
-
 std::string jobs_text(const Jobs& jobs, const JobsResult& result) {
-  std::size_t used = 0;
-  for (const JobResult& job : result.jobs) used += job.gpus.size();
   std::string text = fmt::format("{}\n{} jobs on {}\n\n", jobs.description, jobs.all.size(),
                                  result.run.cluster->facts().name);
-  text += table_of_jobs(jobs, result) + "\n" + wrapped(basis_of(result), 0) + "\n\n";
+  text += table_of_jobs(jobs, result) + "\n" + wrapped(basis_of(result), 0) + "\n";
   if (result.sharing.empty()) {
     text += "No two jobs use the same link.\n";
   } else {
-    text += fmt::format("Links that several jobs use, in {}\n\n",
+    text += fmt::format("Links that several jobs use: the longest times within {}\n",
                         to_text(Seconds{result.end_s - result.begin_s}));
     text += table_of_links(result);
   }

@@ -14,7 +14,4 @@ namespace trainyard {
 [[nodiscard]] std::string jobs_text(const Jobs& jobs, const JobsResult& result);
 [[nodiscard]] nlohmann::ordered_json jobs_json(const Jobs& jobs, const JobsResult& result);
 
-// Returns "8 leaf_spine, such as leaf 0 -> spine 0".
-[[nodiscard]] std::string links_text(const Result& run, std::uint32_t link_class);
-
 }  // namespace trainyard
