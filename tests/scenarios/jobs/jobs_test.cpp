@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The time of the all_reduce of a job that is alone: 2 (n - 1)/n of the gradients at the NIC's rate.
+// The time of the all_reduce of a job that is alone: that of its longest flow.
 double transfer_s(const JobsResult& result) {
   double longest_s = 0.0;
   for (const FlowSpan& flow : result.run.timeline.flows)
@@ -38,8 +38,8 @@ TEST(Jobs, AJobAloneTakesTheStepTimeOfItsScenario) {
   EXPECT_DOUBLE_EQ(jobs.jobs[0].tokens_per_step, 2048.0);
 }
 
-// Two equal periodic jobs on one max-min link, compute C, transfer D, offset x < D: the offset never
-// changes, and the period is C + 2 D - x; C + D once x >= D.
+// Two equal periodic jobs on one max-min link, compute C, transfer D, offset x < D: the offset
+// never changes, and the period is C + 2 D - x; C + D once x >= D.
 TEST(Jobs, TwoEqualJobsOnOneUplinkFollowTheClosedForm) {
   const Json document = shared_uplink();
   const JobsResult one = alone(document);
@@ -74,8 +74,8 @@ TEST(Jobs, JobsUnderDifferentLeavesDoNotSlowEachOther) {
   for (const JobResult& job : result.jobs) EXPECT_NEAR(job.slowdown(), 1.0, kAgreement);
 }
 
-// Are the steps of a repetition those of a long run, step by step? Job a has the larger share of the
-// uplink, which moves job b away from it step by step until they meet no more.
+// Are the steps of a repetition those of a long run, step by step? Job a has the larger share of
+// the uplink, which moves job b away from it step by step until they meet no more.
 TEST(Jobs, ARepetitionSaysWhatManyMoreStepsTake) {
   Json document = shared_uplink();
   document["jobs"][0]["priority"] = 1.5;

@@ -1,5 +1,5 @@
-// The study of `trainyard jobs`: better starts and priorities where they are asked for, then the jobs
-// as they are best.
+// The study of `trainyard jobs`: looks for better starts and priorities where that is asked, and
+// then simulates the best.
 //
 //    const JobsStudy study = jobs_study({.jobs = load_jobs("two_jobs.json", {}), .shift = 8});
 //    fmt::print("{}", study.text);
