@@ -187,9 +187,11 @@ class JobsReader {
 };
 
 Jobs overridden_jobs(JsonFile file, const std::vector<Override>& overrides) {
-  for (const Override& change : overrides)
-    file.document() = with_override(std::move(file.document()), change);
   const fs::path folder = fs::path(file.name()).parent_path();
+  for (const Override& change : overrides) {
+    expand_named_part(file.document(), override_pointer(change.path), folder);
+    file.document() = with_override(std::move(file.document()), change);
+  }
   try {
     return JobsReader(file, folder).read();
   } catch (const InputError& error) {

@@ -33,6 +33,13 @@ TEST(ReadJobs, OverridesReachTheJobs) {
   EXPECT_DOUBLE_EQ(jobs.all[0].priority, 3.0);
 }
 
+TEST(ReadJobs, AnOverrideChangesOneFigureOfANamedNode) {
+  const std::string file =
+      std::string(TRAINYARD_SOURCE_DIRECTORY) + "/scenarios/jobs/two_llama3_8b_32xh100.json";
+  const Jobs jobs = load_jobs(file, {{"cluster.node.nic.usable", "\"10 GB/s\""}});
+  EXPECT_DOUBLE_EQ(jobs.cluster.node.nic.value(), 10e9);
+}
+
 TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
   const auto changed = [](const auto& change) {
     Json document = shared_uplink();
