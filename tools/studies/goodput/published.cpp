@@ -152,6 +152,11 @@ std::string predict_row(const Json& entry, const std::vector<PresetRow>& presets
   const std::vector<PeerCase> peers = peer_cases(entry);
   all.peers.insert(all.peers.end(), peers.begin(), peers.end());
   if (!peers.empty()) return "";
+  if (describes_jobs(entry.value("id", ""))) {
+    const std::vector<JobRow> rows = predict_jobs(entry);
+    all.jobs.insert(all.jobs.end(), rows.begin(), rows.end());
+    return rows.empty() ? "no case has the stated step alone" : "";
+  }
   const std::string topic = entry.value("topic", "");
   if (topic == "energy") return predict_energy(entry, all.energy);
   if (topic != "ETTR" && topic != "failures")
@@ -212,7 +217,8 @@ std::string goodput_rows_text(const GoodputRows& rows) {
                fmt::format("{:.4f}", row.predicted.half_width), fmt::format("{:+.3f}", row.error()),
                cut(row.supposed)});
   std::string text = rows.rows.empty() ? "" : table.text();
-  text += counts_text(rows.counts) + peers_text(rows.peers) + energy_rows_text(rows.energy);
+  text += counts_text(rows.counts) + peers_text(rows.peers) + energy_rows_text(rows.energy) +
+          job_rows_text(rows.jobs);
   std::map<std::string, int> reasons;
   for (const auto& [id, reason] : rows.left_out) ++reasons[reason];
   if (rows.rows.empty() && rows.left_out.empty()) return text;
@@ -227,6 +233,7 @@ Json goodput_rows_json(const GoodputRows& rows) {
             {"interruptions", counts_json(rows.counts)},
             {"other_simulators", peers_json(rows.peers)},
             {"energy", energy_rows_json(rows.energy)},
+            {"jobs", job_rows_json(rows.jobs)},
             {"left_out", Json::array()}};
   for (const PublishedGoodput& row : rows.rows)
     json["rows"].push_back({{"id", row.id},

@@ -2,7 +2,7 @@
 // set-ups, and the cases of other simulators beside ours.
 //
 // A row of the data set suffices if it gives a failure rate, a restart time and an interval between
-// checkpoints (Kokolis et al.), or if data/goodput_rows.json of the study `validate` names a preset
+// checkpoints (Kokolis et al.), if data/job_rows.json describes its jobs, or if data/goodput_rows.json of the study `validate` names a preset
 // for it. All other rows are listed with the reason.
 #pragma once
 
@@ -18,6 +18,7 @@
 #include "tools/studies/goodput/goodput.hpp"
 #include "tools/studies/goodput/peers.hpp"
 #include "tools/studies/goodput/published_counts.hpp"
+#include "tools/studies/jobs/published_jobs.hpp"
 
 namespace trainyard {
 
@@ -39,10 +40,12 @@ struct GoodputRows {
   std::vector<PublishedCount> counts = {};
   std::vector<PeerCase> peers = {};
   std::vector<EnergyRow> energy = {};
+  std::vector<JobRow> jobs = {};
   std::vector<std::pair<std::string, std::string>> left_out;  // id and reason
 
   [[nodiscard]] bool empty() const {
-    return rows.empty() && counts.empty() && peers.empty() && energy.empty();
+    return rows.empty() && counts.empty() && peers.empty() && energy.empty() &&
+           jobs.empty();
   }
 };
 

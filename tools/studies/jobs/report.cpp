@@ -140,7 +140,7 @@ std::string jobs_text(const Jobs& jobs, const JobsResult& result) {
     text += table_of_links(result);
   }
   for (const Approximation& one : result.run.facts.approximations)
-    text += wrapped(fmt::format("approximation: {}", one.sentence), 2) + "\n";
+    text += wrapped(fmt::format("approximation: {}", one.sentence), 2);
   return text;
 }
 
