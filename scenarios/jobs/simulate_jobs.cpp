@@ -302,16 +302,15 @@ class JobsSimulation {
       return result.repetition.has_value();
     };
     constexpr std::uint32_t kFirst = 6;
-    const bool steady = has_timed_faults();
+    const bool dated = !cluster_->facts().timed_faults.empty();
     for (std::uint32_t steps = std::min(kFirst, options_.most_steps);; steps *= 2) {
       steps = std::min(steps, options_.most_steps);
-      if (played(steps) || steps == options_.most_steps || steady) break;
+      if (played(steps) || steps == options_.most_steps || dated) break;
+      if (2 * result.run.timeline.counters.operations > options_.most_operations) break;
     }
-    if (steady) result.repetition.reset();  // the links change at dates
+    if (dated) result.repetition.reset();  // the links change at dates
     summarise_all(result);
   }
-
-  [[nodiscard]] bool has_timed_faults() const { return !cluster_->facts().timed_faults.empty(); }
 
   // Without a repetition the first half of the time counts as the way to a steady state.
   void summarise_all(JobsResult& result) const {

@@ -26,10 +26,12 @@
 namespace trainyard {
 
 struct JobsOptions {
-  bool fold = true;               // false: every rank is simulated
-  bool contract = true;           // false: every operation has separate events
-  std::uint32_t most_steps = 64;  // of the job with the longest step, while a repetition is
-                                  // looked for
+  bool fold = true;      // false: every rank is simulated
+  bool contract = true;  // false: every operation has separate events
+  // Limits while a repetition is looked for: the steps of the job with the longest step, and the
+  // operations of all rank classes and steps, of which each takes some 50 bytes.
+  std::uint32_t most_steps = 64;
+  std::uint64_t most_operations = 40'000'000;
   std::function<void(double)> progress = {};
   std::stop_token stop = {};
 };

@@ -2,8 +2,8 @@
 // set-ups, and the cases of other simulators beside ours.
 //
 // A row of the data set suffices if it gives a failure rate, a restart time and an interval between
-// checkpoints (Kokolis et al.), if data/job_rows.json describes its jobs, or if data/goodput_rows.json of the study `validate` names a preset
-// for it. All other rows are listed with the reason.
+// checkpoints (Kokolis et al.), or if data of the study `validate` describe it: job_rows.json its
+// jobs, goodput_rows.json its preset. All other rows are listed with the reason.
 #pragma once
 
 #include <filesystem>
