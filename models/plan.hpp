@@ -6,6 +6,7 @@
 // scenarios/).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,6 +33,10 @@ enum class Reshard : std::uint8_t { Auto, Always, Never };
 // 25 MiB (PyTorch's DistributedDataParallel). Megatron: parameters of a contiguous buffer
 // (Megatron-LM).
 enum class BucketRule : std::uint8_t { Megatron, Pytorch };
+
+// How layers are divided over stages and microbatches over replicas, where the plan does not say.
+// Equal: evenly. Auto: by the speed and memory of their GPUs (scenarios/simulate/balance.hpp).
+enum class Balance : std::uint8_t { Equal, Auto };
 
 // How replicas receive the weights that other replicas have updated (ZeRO 1 and 2). AllGather:
 // bucket by bucket. Broadcast: each owner in sequence sends to all, as InternEvo and early ZeRO do.
@@ -100,6 +105,9 @@ struct Parallelism {
   std::optional<std::int64_t> last_stage_layers = {};
   // Number of layers of every virtual stage; empty: by the fields above.
   std::vector<std::int64_t> layers_per_stage = {};
+  // Number of microbatches of every replica, by data rank; empty: all have equally many.
+  std::vector<std::int64_t> replica_microbatches = {};
+  Balance balance = Balance::Equal;
   // Splits the model by operator, over `pipeline` devices.
   std::vector<OperatorRule> operator_devices = {};
   bool embedding_in_split = false;  // the embedding counts as one layer of the split
@@ -394,9 +402,11 @@ struct TrainingPlan {
     return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data +
            (servers.dedicated ? servers.servers : 0);
   }
-  // Number of microbatches of one replica in one step. REQUIRES: the batch divides (checked by the
-  // reader).
+  // Number of microbatches of one replica in one step; the most of any, where replicas differ.
+  // REQUIRES: the batch divides (checked by the reader).
   [[nodiscard]] std::int64_t microbatches() const {
+    const std::vector<std::int64_t>& given = parallelism.replica_microbatches;
+    if (!given.empty()) return *std::max_element(given.begin(), given.end());
     return training.global_batch_size / (training.micro_batch_size * parallelism.data);
   }
   [[nodiscard]] std::int64_t vocab() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -49,6 +50,7 @@ constexpr std::size_t kLayersWorthAThread = 1'000;
 // Coordinates by which ranks of one stage need different programs. A coordinate that makes no
 // difference is 0.
 struct RankVariant {
+  std::int64_t microbatches = 0;    // of the replica, if replicas have different numbers
   std::int64_t replica = 0;         // replica, if replicas read different documents
   std::int64_t expert_replica = 0;  // replica of the experts, if replicas have different loads
   std::int64_t place = 0;           // expert-parallel rank, if experts have different loads
@@ -63,6 +65,7 @@ class RankVariants {
       : by_replica_(plan.documents.drawn() && plan.documents.independent_replicas),
         by_place_(routing != nullptr && !routing->balanced()),
         by_expert_replica_(by_place_ && routing->by_replica()),
+        microbatches_(plan.parallelism.replica_microbatches),
         ranks_(plan.parallelism),
         experts_(plan.parallelism) {
     for (RankId rank = 0; rank < static_cast<RankId>(ranks_.world()); ++rank)
@@ -79,14 +82,18 @@ class RankVariants {
  private:
   [[nodiscard]] RankVariant variant_of(RankId rank) const {
     const ExpertPosition at = experts_.position(rank);
-    return {.replica = by_replica_ ? ranks_.position(rank).data : 0,
-            .expert_replica = by_expert_replica_ ? at.replica : 0,
-            .place = by_place_ ? at.expert : 0};
+    const std::int64_t data = ranks_.position(rank).data;
+    return {
+        .microbatches = microbatches_.empty() ? 0 : microbatches_[static_cast<std::size_t>(data)],
+        .replica = by_replica_ ? data : 0,
+        .expert_replica = by_expert_replica_ ? at.replica : 0,
+        .place = by_place_ ? at.expert : 0};
   }
 
   bool by_replica_;
   bool by_place_;
   bool by_expert_replica_;
+  std::vector<std::int64_t> microbatches_;  // by replica; empty: all have equally many
   RankGrid ranks_;
   ExpertGrid experts_;
   std::set<RankVariant> variants_;
@@ -139,19 +146,52 @@ std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
 
 namespace {
 
+// What lowering needs of a replica: it depends on the number of its microbatches. Options refer to
+// the plan.
+struct ReplicaSteps {
+  ReplicaSteps(TrainingPlan of, ScheduleLists steps)
+      : plan(std::move(of)),
+        options(lowering_options(plan)),
+        pipeline(pipeline_options(plan, options)),
+        lists(std::move(steps)) {}
+  ReplicaSteps(const ReplicaSteps&) = delete;
+  ReplicaSteps& operator=(const ReplicaSteps&) = delete;
+  ReplicaSteps(ReplicaSteps&&) = delete;
+  ReplicaSteps& operator=(ReplicaSteps&&) = delete;
+  ~ReplicaSteps() = default;
+
+  TrainingPlan plan;
+  LoweringOptions options;
+  PipelineOptions pipeline;
+  ScheduleLists lists;
+};
+
+// By RankVariant::microbatches.
+using StepsOfReplicas = std::map<std::int64_t, ReplicaSteps>;
+
+// Replicas with one number of microbatches are lowered as those of a plan in which all have it.
+StepsOfReplicas steps_of_replicas(const TrainingPlan& plan, const ScheduleLists& lists) {
+  StepsOfReplicas all;
+  if (plan.parallelism.replica_microbatches.empty()) all.try_emplace(0, plan, lists);
+  for (const std::int64_t microbatches : plan.parallelism.replica_microbatches) {
+    if (all.contains(microbatches)) continue;
+    TrainingPlan equal = plan;
+    equal.parallelism.replica_microbatches.clear();
+    equal.training.global_batch_size =
+        microbatches * plan.training.micro_batch_size * plan.parallelism.data;
+    all.try_emplace(microbatches, equal, step_lists(equal));
+  }
+  return all;
+}
+
 // Lowers the stages from `begin` to `end` to a workload with its own tables of names, kernels,
 // calls and delays, so that two threads can lower different stages.
 class StageRange {
  public:
   // `routing` is copied, because it caches results and must not be shared between threads.
-  StageRange(const LoweringOptions& options, const PipelineOptions& pipeline,
-             const ScheduleLists& lists, const std::optional<ExpertRouting>& routing,
+  StageRange(const StepsOfReplicas& steps, const std::optional<ExpertRouting>& routing,
              Microbatches microbatches)
-      : options_(options),
-        pipeline_(pipeline),
-        lists_(lists),
-        routing_(routing),
-        microbatches_(microbatches) {}
+      : steps_(steps), routing_(routing), microbatches_(microbatches) {}
 
   [[nodiscard]] SteppedWorkload lower(const RankVariants& rank_variants, std::int64_t begin,
                                       std::int64_t end) const {
@@ -168,14 +208,15 @@ class StageRange {
   // next one, and TemplateWriter lets them share one operation list.
   void add(std::int64_t stage, const RankVariants& rank_variants, Interner& interner,
            SteppedWorkload& stepped) const {
-    const std::int64_t places = pipeline_.ring_programs;
+    const std::int64_t places = steps_.begin()->second.pipeline.ring_programs;
     const bool alone = places == 1 && rank_variants.variants().size() == 1;
     TemplateWriter writer;
     ProgramSize size;
     for (std::int64_t place = 0; place < places; ++place) {
       for (const RankVariant& variant : rank_variants.variants()) {
+        const ReplicaSteps& steps = steps_.at(variant.microbatches);
         StageLowering lowering(
-            options_, pipeline_,
+            steps.options, steps.pipeline,
             {.stage = stage,
              .ring_position = place,
              .expert_rank = {.place = variant.place, .replica = variant.expert_replica},
@@ -184,7 +225,7 @@ class StageRange {
             interner);
         lowering.expect(size);
         if (microbatches_ == Microbatches::WrittenOut) lowering.write_all_out();
-        Program program = lowering.lower(lists_[static_cast<std::size_t>(stage)]);
+        Program program = lowering.lower(steps.lists[static_cast<std::size_t>(stage)]);
         size = size_of(program);
         stepped.begins.push_back(lowering.step_begins());
         stepped.books.push_back(lowering.take_book());
@@ -198,9 +239,7 @@ class StageRange {
     for (Program& program : writer.take()) stepped.workload.programs.push_back(std::move(program));
   }
 
-  const LoweringOptions& options_;
-  const PipelineOptions& pipeline_;
-  const ScheduleLists& lists_;
+  const StepsOfReplicas& steps_;
   const std::optional<ExpertRouting> routing_;
   Microbatches microbatches_;
 };
@@ -236,23 +275,25 @@ SteppedWorkload lower_stages(const StageRange& stages, const RankVariants& rank_
 
 SteppedWorkload lower_steps(const TrainingPlan& plan, const ScheduleLists& lists,
                             Microbatches microbatches) {
-  const LoweringOptions options = lowering_options(plan);
-  const PipelineOptions pipeline = pipeline_options(plan, options);
+  const StepsOfReplicas steps = steps_of_replicas(plan, lists);
+  const ReplicaSteps& any = steps.begin()->second;
   std::optional<ExpertRouting> routing;
   if (plan.architecture.has_experts()) routing.emplace(plan);
   const RankVariants rank_variants(plan, routing ? &*routing : nullptr);
   SteppedWorkload stepped = lower_stages(
-      StageRange(options, pipeline, lists, routing, microbatches), rank_variants,
-      plan.parallelism.pipeline, worth_a_thread(plan, lists, rank_variants.variants().size()));
+      StageRange(steps, routing, microbatches), rank_variants, plan.parallelism.pipeline,
+      worth_a_thread(plan, lists, rank_variants.variants().size()));
+  // rearranged() changes the number of microbatches of all programs alike.
+  if (!plan.parallelism.replica_microbatches.empty()) stepped.books.clear();
   Workload& workload = stepped.workload;
   workload.streams = stream_names();
   workload.categories = category_names();
   drop_unused_names(workload);
   add_groups({.parallelism = plan.parallelism,
               .architecture = plan.architecture,
-              .placement = pipeline.shape.placement,
-              .context = options.layer.attention.context.shape,
-              .shares_embedding = options.weights.shares_embedding},
+              .placement = any.pipeline.shape.placement,
+              .context = any.options.layer.attention.context.shape,
+              .shares_embedding = any.options.weights.shares_embedding},
              workload);
   if (plan.offload.any()) add_host_groups(workload);
   variant_ranks(rank_variants, workload);

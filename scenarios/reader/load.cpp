@@ -312,11 +312,11 @@ void refuse_model_file(JsonFile& file) {
 
 void refuse_jobs(JsonFile& file) {
   if (!file.document().is_object() || !file.document().contains("jobs")) return;
-  throw InputError(Problem{
-      .file = file.name(),
-      .pointer = "/jobs",
-      .problem = "several jobs on one cluster are not one scenario",
-      .hint = fmt::format("simulate them together: trainyard jobs {}", file.name())});
+  throw InputError(
+      Problem{.file = file.name(),
+              .pointer = "/jobs",
+              .problem = "several jobs on one cluster are not one scenario",
+              .hint = fmt::format("simulate them together: trainyard jobs {}", file.name())});
 }
 
 // Reads the file after the overrides. `use` records the files that it depends on.

@@ -273,14 +273,21 @@ void check_schedule_shape(const Check& check) {
     return;
   }
   if (!check.training) return;
-  if (check.batch().global_batch_size % check.round() != 0) return;
   const Parallelism& p = check.sizes();
+  std::vector<std::int64_t> microbatches = p.replica_microbatches;
+  if (microbatches.empty()) {
+    if (check.batch().global_batch_size % check.round() != 0) return;
+    microbatches.push_back(check.scenario.plan.microbatches());
+  }
   const FoundSchedule schedule = open_schedule(p.schedule);
   if (!schedule) return;  // the reader has reported it
-  const auto refusal = schedule->refusal({.stages = p.pipeline,
-                                          .microbatches = check.scenario.plan.microbatches(),
-                                          .chunks = p.interleave,
-                                          .group_size = p.microbatch_group_size});
+  std::optional<std::string> refusal;
+  for (const std::int64_t count : microbatches)
+    if (!refusal)
+      refusal = schedule->refusal({.stages = p.pipeline,
+                                   .microbatches = count,
+                                   .chunks = p.interleave,
+                                   .group_size = p.microbatch_group_size});
   if (refusal) {
     check.file.report("/parallelism/schedule", *refusal);
   } else if (schedule->placement() != StagePlacement::Wrap && !p.overlap_p2p) {

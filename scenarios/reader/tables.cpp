@@ -23,6 +23,7 @@ constexpr Words<ContextExchange, 4> kContextExchange{{{ContextExchange::Ring, "p
                                                       {ContextExchange::Hierarchical, "a2a+p2p"}}};
 constexpr Words<ContextSplit, 2> kContextSplit{
     {{ContextSplit::Zigzag, "zigzag"}, {ContextSplit::Contiguous, "contiguous"}}};
+constexpr Words<Balance, 2> kBalance{{{Balance::Equal, "equal"}, {Balance::Auto, "auto"}}};
 constexpr Words<Reshard, 3> kReshard{
     {{Reshard::Auto, "auto"}, {Reshard::Always, "always"}, {Reshard::Never, "never"}}};
 constexpr Words<BucketRule, 2> kBuckets{
@@ -116,6 +117,15 @@ const Field<P> kParallelism[] = {
      OptionalWhole<P>{&P::last_stage_layers, 0}},
     {"layers_per_stage", "layers of every virtual stage in model order, for a split by hand",
      Wholes<P>{&P::layers_per_stage, 0}},
+    {"replica_microbatches",
+     "microbatches of every replica in order, where GPUs of different speed share a batch; they "
+     "add "
+     "up to the global batch",
+     Wholes<P>{&P::replica_microbatches, 1}},
+    {"balance",
+     "auto: layers of stages and microbatches of replicas follow the speed and memory of their "
+     "GPUs, where the fields above do not say them",
+     word_of<P, &P::balance, kBalance>()},
     {"operator_devices",
      "device of every operator, where a model is split by hand over `pipeline` devices: "
      "{\"attention_block 0-15\": 0}; operators are embedding, attention_norm, attention, "

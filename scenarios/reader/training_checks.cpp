@@ -97,6 +97,39 @@ void check_lengths(JsonFile& file, const TrainingPlan& plan) {
                 "give the mean length of a document in tokens");
 }
 
+// Replicas of unequal batches meet once a step, to sum their gradients. What makes them meet in each
+// microbatch is refused.
+void check_replica_batches(const Check& check) {
+  const Parallelism& p = check.sizes();
+  const std::vector<std::int64_t>& given = p.replica_microbatches;
+  const auto refuse = [&](const std::string& problem, const std::string& hint) {
+    check.file.report("/parallelism/replica_microbatches", problem, hint);
+  };
+  if (std::ssize(given) != p.data)
+    return refuse(fmt::format("has {} entries for {} replicas", given.size(), p.data),
+                  "give one for each replica, by its data rank");
+  const std::int64_t sum = std::accumulate(given.begin(), given.end(), std::int64_t{0});
+  if (sum > kMicrobatchesMost)
+    return refuse(fmt::format("makes {} microbatches, more than {}", sum, kMicrobatchesMost),
+                  "choose a larger micro_batch_size");
+  if (sum * check.batch().micro_batch_size != check.batch().global_batch_size)
+    return refuse(fmt::format("{} microbatches of {} sequences are not the global batch of {}", sum,
+                              check.batch().micro_batch_size, check.batch().global_batch_size),
+                  "let microbatches x micro_batch_size add up to global_batch_size");
+  if (p.zero_stage > 1)
+    refuse(fmt::format("cannot be combined with zero_stage {}, whose replicas meet in every "
+                       "microbatch",
+                       p.zero_stage),
+           "set zero_stage to 1 or 0");
+  if (p.expert > 1)
+    refuse("cannot be combined with expert parallelism, whose replicas exchange tokens",
+           "set expert to 1");
+  if (check.scenario.plan.servers.servers > 0 || !p.operator_devices.empty() ||
+      check.scenario.plan.documents.kind != DocumentKind::None)
+    refuse("cannot be combined with parameter_servers, operator_devices or documents",
+           "leave one of them out");
+}
+
 }  // namespace
 
 // The global batch is a whole number of microbatches on every replica, and not too many of them.
@@ -104,6 +137,7 @@ void check_batch(const Check& check) {
   if (!check.parallelism || !check.training) return;
   const std::int64_t round = check.round();
   const std::int64_t batch = check.batch().global_batch_size;
+  if (!check.sizes().replica_microbatches.empty()) return check_replica_batches(check);
   if (batch % round != 0) {
     check.file.report(
         "/training/global_batch_size",

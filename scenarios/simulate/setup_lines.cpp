@@ -54,9 +54,14 @@ std::string batch_text(const TrainingPlan& plan) {
   const Training& training = plan.training;
   const auto tokens = static_cast<double>(training.global_batch_size) *
                       static_cast<double>(training.sequence_length);
-  return fmt::format("{} sequences of {} tokens ({} tokens), {} microbatches of {} a replica",
-                     training.global_batch_size, training.sequence_length, short_count(tokens),
-                     plan.microbatches(), training.micro_batch_size);
+  const std::vector<std::int64_t>& unequal = plan.parallelism.replica_microbatches;
+  const std::string microbatches =
+      unequal.empty() ? fmt::format("{} microbatches of {} a replica", plan.microbatches(),
+                                    training.micro_batch_size)
+                      : fmt::format("{} microbatches of {} on the replicas",
+                                    fmt::join(unequal, ", "), training.micro_batch_size);
+  return fmt::format("{} sequences of {} tokens ({} tokens), {}", training.global_batch_size,
+                     training.sequence_length, short_count(tokens), microbatches);
 }
 
 std::string precision_text(const TrainingPlan& plan) {

@@ -140,7 +140,9 @@ bool is_split_by_hand(const Parallelism& p) {
 // Divides the layers over the stages of the plan: as the scenario says where that is possible, else
 // evenly, else with the embedding and the loss as layers. A split by hand is one for the stages of
 // the scenario alone. A plan that none of these divide stays as the scenario says.
+// Replicas of unequal batches are those of the scenario alone, too.
 void choose_split(TrainingPlan& plan, std::int64_t stages_of_scenario) {
+  plan.parallelism.replica_microbatches.clear();
   const std::int64_t stages = plan.parallelism.pipeline;
   const bool own = is_split_by_hand(plan.parallelism)
                        ? stages == stages_of_scenario && layers_split(plan)
@@ -366,6 +368,8 @@ class Family {
     remove("first_stage_layers", own.first_stage_layers.has_value());
     remove("last_stage_layers", own.last_stage_layers.has_value());
     remove("layers_per_stage", !own.layers_per_stage.empty());
+    if (!own.replica_microbatches.empty())
+      variant.changes.push_back({.path = "parallelism.replica_microbatches", .value = "null"});
     const auto set = [&](const char* field, bool value, bool before) {
       if (value != before)
         variant.changes.push_back(
