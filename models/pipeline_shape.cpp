@@ -158,6 +158,13 @@ std::vector<std::int64_t> layer_split(const TrainingPlan& plan) {
   // account-for-embedding-in-pipeline-split and account-for-loss-in-pipeline-split).
   const std::int64_t places =
       plan.architecture.layers + (p.embedding_in_split ? 1 : 0) + (p.loss_in_split ? 1 : 0);
+  if (places % stages != 0 && p.balance == Balance::Auto) {
+    // The first stages get one layer more; a simulation finds better shares.
+    std::vector<std::int64_t> split(static_cast<std::size_t>(stages), places / stages);
+    for (std::int64_t more = 0; more < places % stages; ++more)
+      ++split[static_cast<std::size_t>(more)];
+    return split;
+  }
   if (places % stages != 0) {
     refuse_field(
         "pipeline",

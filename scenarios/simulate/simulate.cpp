@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "scenarios/simulate/approximations.hpp"
+#include "scenarios/simulate/balance.hpp"
 #include "scenarios/simulate/facts.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
@@ -173,6 +174,12 @@ Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& 
     recorded.figures = true;  // the ends of steps determine how many each worker makes
     result = simulate_at_own_pace(scenario, [&](const Scenario& paced) {
       return simulate_as_planned(paced, recorded, memo);
+    });
+  } else if (scenario.plan.parallelism.balance == Balance::Auto) {
+    SimulateOptions recorded = options;
+    recorded.figures = true;  // the shares follow from times and memory
+    result = simulate_balanced(scenario, [&](const Scenario& shared) {
+      return simulate_as_planned(shared, recorded, memo);
     });
   } else {
     result = simulate_as_planned(scenario, options, memo);

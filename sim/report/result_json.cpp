@@ -241,6 +241,10 @@ Json result_json(const RunView& view) {
                  {"hfu", or_null(key.hfu)},
                  {"flops_convention", or_null(view.facts.flops_convention)},
                  {"utilisation", utilisation_json(key)}});
+  if (const auto& balance = view.facts.balance)
+    result["balance"] = {{"layers_per_stage", balance->layers},
+                         {"replica_microbatches", balance->microbatches},
+                         {"equal_step_time_s", balance->equal_step_s}};
   if (const auto total = training_total(view)) result["training"] = training_json(*total);
   // Each registered report adds its section under its own key.
   for (const ReportEntry& report : reports())

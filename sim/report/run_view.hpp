@@ -68,13 +68,20 @@ struct EnergyPrices {
   std::optional<double> capital_years = {};  // over which the capital is spread
 };
 
-// Facts about a run that sim/ cannot derive.
 // One line of what was simulated: "layout", "tensor 8, pipeline 4, data 2".
 struct SetupLine {
   std::string name;
   std::string text;
 };
 
+// Unequal shares that the simulation found, and what equal shares would cost.
+struct BalanceFacts {
+  std::vector<std::int64_t> layers = {};        // by stage; empty: as the scenario says
+  std::vector<std::int64_t> microbatches = {};  // by replica; empty: as the scenario says
+  double equal_step_s = 0.0;
+};
+
+// Facts about a run that sim/ cannot derive.
 struct RunFacts {
   std::string title;                // first line of a report
   std::vector<SetupLine> setup;     // model, cluster, layout, batch; empty for a bare workload
@@ -101,6 +108,7 @@ struct RunFacts {
   std::string published_note;
   // Absent: no such run was measured, or the comparison was not requested.
   std::optional<MeasuredError> measured_error;
+  std::optional<BalanceFacts> balance = {};  // where the scenario asks for it
   std::vector<std::string> assumptions;
   // Fields that the scenario leaves to defaults, with their sources.
   std::vector<std::string> defaults;
