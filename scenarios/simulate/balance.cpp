@@ -64,6 +64,24 @@ double covered(std::vector<std::pair<double, double>> spans) {
   return sum;
 }
 
+// Returns the layers that each pipeline rank has, in all of its chunks.
+std::vector<std::int64_t> layers_of_ranks(const TrainingPlan& plan) {
+  const PipelineShape shape = pipeline_shape(plan);
+  std::vector<std::int64_t> layers(static_cast<std::size_t>(shape.stages), 0);
+  const std::vector<std::int64_t> split = layer_split(plan);
+  for (std::size_t stage = 0; stage < split.size(); ++stage)
+    layers[static_cast<std::size_t>(holder_of(shape, static_cast<std::int64_t>(stage), {}).rank)] +=
+        split[stage];
+  return layers;
+}
+
+// Whether the operation is computation, or a collective with the other ranks of the stage.
+bool works_in_stage(const Workload& workload, RankId rank, const Operation& op) {
+  if (op.kind != OpKind::Collective) return op.kind == OpKind::Compute;
+  const GroupKind kind = workload.groups[workload.ranks[rank].slots[op.slot].group].kind;
+  return kind == GroupKind::Tensor || kind == GroupKind::Context;
+}
+
 PlaceTime place_time(const Result& run, RankId rank, std::int64_t layers) {
   const std::uint32_t rank_class = run.partition->class_of_rank[rank];
   const Program& program = run.workload->programs[run.partition->ranks[rank_class].program];
@@ -74,8 +92,7 @@ PlaceTime place_time(const Result& run, RankId rank, std::int64_t layers) {
   for (OpIndex index = 0; const Operation& op : program.operations) {
     const std::pair span{times.start_s[index], times.end_s[index]};
     ++index;
-    const bool works = op.kind == OpKind::Compute || op.kind == OpKind::Collective;
-    if (!works || op.microbatch < 0) continue;
+    if (op.microbatch < 0 || !works_in_stage(*run.workload, rank, op)) continue;
     microbatches = std::max(microbatches, op.microbatch + 1);
     (op.layer >= 0 ? in_layers : others).push_back(span);
   }
@@ -85,7 +102,7 @@ PlaceTime place_time(const Result& run, RankId rank, std::int64_t layers) {
 
 Pace pace_of(const Result& run, const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
-  const std::vector<std::int64_t> split = layer_split(plan);
+  const std::vector<std::int64_t> layers = layers_of_ranks(plan);
   const RankGrid grid(p);
   Pace pace{.times = std::vector(static_cast<std::size_t>(p.pipeline),
                                  std::vector<PlaceTime>(static_cast<std::size_t>(p.data))),
@@ -93,7 +110,7 @@ Pace pace_of(const Result& run, const TrainingPlan& plan) {
   for (RankId rank = 0; rank < static_cast<RankId>(grid.world()); ++rank) {
     const GridPosition at = grid.position(rank);
     const auto stage = static_cast<std::size_t>(at.pipeline);
-    const PlaceTime own = place_time(run, rank, std::max<std::int64_t>(split[stage], 1));
+    const PlaceTime own = place_time(run, rank, std::max<std::int64_t>(layers[stage], 1));
     PlaceTime& slowest = pace.times[stage][static_cast<std::size_t>(at.data)];
     slowest.layer_s = std::max(slowest.layer_s, own.layer_s);
     slowest.other_s = std::max(slowest.other_s, own.other_s);
@@ -141,7 +158,7 @@ Shares layers_by_pace(const Pace& pace, const TrainingPlan& plan) {
 
 // A replica of m microbatches and p stages takes m + p - 1 times its slowest stage.
 Shares microbatches_by_pace(const Pace& pace, const TrainingPlan& plan) {
-  const std::vector<std::int64_t> split = layer_split(plan);
+  const std::vector<std::int64_t> split = layers_of_ranks(plan);
   const Shares now = microbatches_of(plan);
   const std::int64_t count = std::accumulate(now.begin(), now.end(), std::int64_t{0});
   std::vector<double> seconds(now.size(), 0.0);
@@ -157,13 +174,25 @@ Shares microbatches_by_pace(const Pace& pace, const TrainingPlan& plan) {
   return balanced_shares(count, seconds, extra, Shares(now.size(), count));
 }
 
+// Returns "3 x 17, 10": neighbours with equal shares are counted.
+std::string shares_text(const Shares& shares) {
+  std::vector<std::string> runs;
+  for (auto begin = shares.begin(); begin != shares.end();) {
+    const auto end = std::find_if(begin, shares.end(), [&](auto share) { return share != *begin; });
+    runs.push_back(end - begin > 1 ? fmt::format("{} x {}", end - begin, *begin)
+                                   : fmt::format("{}", *begin));
+    begin = end;
+  }
+  return fmt::format("{}", fmt::join(runs, ", "));
+}
+
 std::string balance_text(const BalanceFacts& facts, double step_s) {
   std::string text;
   if (!facts.layers.empty())
-    text = fmt::format("layers {} on the stages", fmt::join(facts.layers, ", "));
+    text = fmt::format("layers {} on the stages", shares_text(facts.layers));
   if (!facts.microbatches.empty())
     text += fmt::format("{}microbatches {} on the replicas", text.empty() ? "" : ", ",
-                        fmt::join(facts.microbatches, ", "));
+                        shares_text(facts.microbatches));
   if (text.empty()) return "nothing to share: one stage and one replica, or shares that are given";
   return fmt::format("{}; equal shares would take {} ({})", text,
                      to_text(Seconds{facts.equal_step_s}),
@@ -252,7 +281,7 @@ class Balancing {
   // The time of the computation of each stage, or of each replica.
   [[nodiscard]] std::vector<double> busy(Field field) const {
     const Pace found = pace();
-    const std::vector<std::int64_t> split = layer_split(best_.plan);
+    const std::vector<std::int64_t> split = layers_of_ranks(best_.plan);
     const Shares microbatches = microbatches_of(best_.plan);
     const bool by_stage = field == &Parallelism::layers_per_stage;
     std::vector<double> busy_s(by_stage ? split.size() : microbatches.size(), 0.0);

@@ -1,11 +1,12 @@
 // The scenarios of the repository: each of them loads, names its source, and states its
 // assumptions.
+#include "tests/scenarios/shipped.hpp"
+
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "tests/scenarios/sample.hpp"
-#include "tests/scenarios/shipped.hpp"
 
 namespace trainyard {
 namespace {
@@ -45,7 +46,8 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   EXPECT_EQ(count("replicas/"), 4);
   EXPECT_EQ(count("context/"), 5) << "ring, Ulysses, both, packed documents, and the published one";
   EXPECT_EQ(count("offload/"), 2);
-  EXPECT_EQ(count("unequal/"), 3) << "unequal nodes, and unequal GPUs of one node split twice";
+  EXPECT_EQ(count("unequal/"), 4)
+      << "unequal nodes by stage and by replica, unequal GPUs split twice";
   EXPECT_EQ(count("moe/"), 6);
   EXPECT_EQ(count("first/"), 1);
 }

@@ -176,6 +176,8 @@ class Parallelism(Section):
     first_stage_layers: int | None
     last_stage_layers: int | None
     layers_per_stage: Sequence[int] | None
+    replica_microbatches: Sequence[int] | None
+    balance: Literal["equal", "auto"] | None
     operator_devices: Mapping[str, int] | None
     embedding_in_split: bool | None
     loss_in_split: bool | None
@@ -217,6 +219,8 @@ class Parallelism(Section):
         first_stage_layers: int | None = ...,
         last_stage_layers: int | None = ...,
         layers_per_stage: Sequence[int] | None = ...,
+        replica_microbatches: Sequence[int] | None = ...,
+        balance: Literal["equal", "auto"] | None = ...,
         operator_devices: Mapping[str, int] | None = ...,
         embedding_in_split: bool | None = ...,
         loss_in_split: bool | None = ...,
