@@ -4,9 +4,10 @@
 // execute the same operations. A stage has several programs where its ranks differ: one for each
 // position on the context ring where positions compute different attention blocks, one for each
 // expert-parallel rank where experts have different loads, one for each replica that reads its own
-// documents, and one for each number of microbatches where replicas have different numbers. A program lists operations in issue order: the steps of the schedule, each
-// unrolled into the kernels and collectives of its layers, then gradient reduction, gradient norm
-// and optimizer. Operations carry the memory that they allocate and release.
+// documents, and one for each number of microbatches where replicas have different numbers. A
+// program lists operations in issue order: the steps of the schedule, each unrolled into the
+// kernels and collectives of its layers, then gradient reduction, gradient norm and optimizer.
+// Operations carry the memory that they allocate and release.
 //
 // Reading order:
 //   lower.cpp                            the whole step

@@ -97,8 +97,8 @@ void check_lengths(JsonFile& file, const TrainingPlan& plan) {
                 "give the mean length of a document in tokens");
 }
 
-// Replicas of unequal batches meet once a step, to sum their gradients. What makes them meet in each
-// microbatch is refused.
+// Replicas of unequal batches meet once a step, to sum their gradients. What makes them meet in
+// each microbatch is refused.
 void check_replica_batches(const Check& check) {
   const Parallelism& p = check.sizes();
   const std::vector<std::int64_t>& given = p.replica_microbatches;

@@ -7,8 +7,8 @@
 // largest time. The simulation decides between these shares and neighbours of them, because it
 // knows what the estimate does not: bubbles, exposed communication, memory.
 //
-// The shares are within what Metis (Um et al. 2024, arXiv 2407.11600) and HetPipe (Park et al. 2020,
-// arXiv 2005.14038) choose from: uneven layers by stage, uneven batches by replica.
+// Metis (Um et al., USENIX ATC 2024) and HetPipe (Park et al. 2020, arXiv 2005.14038) choose from
+// the same shares: uneven layers by stage, uneven batches by replica.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,8 @@ Shares shares(std::int64_t count, const std::vector<double>& seconds,
   return balanced_shares(count, seconds, extra, most);
 }
 
-// Speeds 2 : 1 share 12 items 8 : 4, so that both take 8 s. An extra of 3 s takes one from the second.
+// Speeds 2 : 1 share 12 items 8 : 4, so that both take 8 s. An extra of 3 s takes one from the
+// second.
 TEST(BalancedShares, TheLargestTimeIsTheSmallestPossible) {
   EXPECT_EQ(shares(12, {1.0, 2.0}, {0.0, 0.0}, {12, 12}), (Shares{8, 4}));
   EXPECT_EQ(shares(12, {1.0, 2.0}, {0.0, 3.0}, {12, 12}), (Shares{9, 3}));
@@ -100,8 +101,8 @@ TEST(ReplicaMicrobatches, WhatCannotBeIsRefused) {
             "replicas meet in every microbatch (set zero_stage to 1 or 0)");
 }
 
-// One of two nodes has half the speed: its replicas get half the microbatches of the others, and the step
-// takes two thirds of that with equal shares, but for what is done once a step.
+// One of two nodes has half the speed: its replicas get half the microbatches of the others, and
+// the step takes two thirds of that with equal shares, but for what is done once a step.
 TEST(Balance, MicrobatchesFollowTheSpeedOfReplicas) {
   auto document = small_document({.data = 16, .microbatches = 12});
   document["defaults"] = "ideal";
