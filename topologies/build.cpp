@@ -117,6 +117,7 @@ ClusterFacts facts_of(const ClusterSpec& spec) {
   if (spec.nodes > 1 && spec.fabric.routing.kind != Routing::Kind::Ideal) {
     name += ", " + to_json(spec.fabric.routing)["kind"].get<std::string>();
   }
+  if (spec.sites) name += fmt::format(", {} sites", spec.sites->count);
   if (!spec.faults.empty()) {
     name += fmt::format(", {} fault{}", spec.faults.size(), spec.faults.size() > 1 ? "s" : "");
   }
@@ -180,6 +181,7 @@ void check(const ClusterSpec& spec) {
 }  // namespace
 
 void draw_fabric(const ClusterSpec& spec, Draft& draft) {
+  if (spec.sites) return draw_sites(spec, draft);
   std::visit([&](const auto& kind) { draw_fabric(kind, spec, draft); }, spec.fabric.kind);
 }
 

@@ -68,6 +68,15 @@ std::vector<OtherNodes> read_others(JsonObject& cluster, const std::filesystem::
   return all;
 }
 
+Sites read_sites(JsonObject object, std::uint32_t nodes) {
+  Sites sites{.count = static_cast<std::uint32_t>(object.integer(
+                  "count", {.fallback = 2, .least = 2, .most = std::max(2U, nodes)})),
+              .rate = object.rate("rate"),
+              .latency = object.time("latency")};
+  if (!(sites.rate.value() > 0.0)) object.report("rate", "must be more than 0");
+  return sites;
+}
+
 ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) {
   const std::string name = cluster.text("file");
   try {
@@ -114,6 +123,7 @@ ClusterSpec read_cluster(JsonObject cluster, const std::filesystem::path& folder
         cluster.integer("nodes", {.fallback = 1, .least = 1, .most = kNodesMost}));
     spec.others = read_others(cluster, folder);
     if (cluster.has("fabric")) spec.fabric = read_fabric(cluster.object("fabric"));
+    if (cluster.has("sites")) spec.sites = read_sites(cluster.object("sites"), spec.nodes);
   }
   for (Fault& fault : read_faults(cluster)) spec.faults.push_back(std::move(fault));
   return spec;
@@ -136,6 +146,10 @@ Json to_json(const ClusterSpec& spec) {
   for (const OtherNodes& others : spec.others)
     json["others"].push_back({{"nodes", others.nodes}, {"node", node_json(others.node)}});
   json["fabric"] = to_json(spec.fabric);
+  if (spec.sites)
+    json["sites"] = {{"count", spec.sites->count},
+                     {"rate", exact_text(spec.sites->rate)},
+                     {"latency", exact_text(spec.sites->latency)}};
   if (!spec.faults.empty()) json["faults"] = to_json(std::span<const Fault>(spec.faults));
   return json;
 }

@@ -51,6 +51,7 @@ std::vector<DeviceId> add_switches(Draft& draft, DeviceKind kind, std::string_vi
     const Device device{.kind = kind, .index = static_cast<std::int32_t>(number)};
     ids.push_back(usual ? draft.blueprint.add(device)
                         : draft.blueprint.add(device, fmt::format("{} {}", word, number)));
+    draft.added.push_back({kind, ids.back()});
   }
   return ids;
 }

@@ -22,11 +22,17 @@
 
 namespace trainyard {
 
+struct AddedSwitch {
+  DeviceKind kind = DeviceKind::LeafSwitch;
+  DeviceId id = 0;
+};
+
 struct Draft {
   Blueprint blueprint = {};
   std::vector<DeviceId> gpus = {};                     // in rank order
   std::vector<DeviceId> nics = {};                     // node by node
   std::array<std::uint32_t, kDeviceKinds> switches{};  // number of fabric switches so far, by kind
+  std::vector<AddedSwitch> added = {};                 // all of them, in order
 
   void cable(DeviceId a, DeviceId b, const Wire& wire) { blueprint.cable(a, b, wire); }
 };
@@ -35,6 +41,9 @@ struct Draft {
 // draft.nics holds spec.nodes * spec.node.nics NICs, node by node. Throws InputError, with a
 // pointer relative to the cluster object, when the fabric cannot hold them.
 void draw_fabric(const ClusterSpec& spec, Draft& draft);
+
+// The same for a cluster of several sites: a fabric in each, and lines between them.
+void draw_sites(const ClusterSpec& spec, Draft& draft);
 
 // The same for each kind of fabric.
 void draw_fabric(const SingleSwitch& fabric, const ClusterSpec& spec, Draft& draft);

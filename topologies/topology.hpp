@@ -107,11 +107,20 @@ struct CustomSpec {
   bool operator==(const CustomSpec&) const = default;
 };
 
+// Places with equally many nodes, in order, and a line from each to each other.
+struct Sites {
+  std::uint32_t count = 2;
+  BytesPerSecond rate = {};  // of one line, in each direction
+  Seconds latency = {};      // of one line: 5 us per kilometre of fibre, and its equipment
+  bool operator==(const Sites&) const = default;
+};
+
 struct ClusterSpec {
   NodeSpec node = {};  // for a custom cluster: its name, GPU, number of GPUs and memory
   std::uint32_t nodes = 1;
   std::vector<OtherNodes> others = {};
-  FabricSpec fabric = {};
+  FabricSpec fabric = {};           // of each site
+  std::optional<Sites> sites = {};  // none: all nodes are in one place
   std::optional<CustomSpec> custom = {};
   std::vector<Fault> faults = {};
   bool operator==(const ClusterSpec&) const = default;

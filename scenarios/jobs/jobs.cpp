@@ -127,6 +127,7 @@ class JobsReader {
     part.others.clear();
     part.faults.clear();
     part.fabric = {};
+    part.sites.reset();
     document["cluster"] = to_json(part);
   }
 

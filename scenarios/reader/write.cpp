@@ -96,6 +96,10 @@ Json cluster_schema() {
                "links, rails and devices that are dead or slow, always or between two dates "
                "(`from`, `until`)"},
               {"type", "array"}};
+  Json sites{{"description",
+              "nodes in several places: `count` of them, and the `rate` and `latency` of a line "
+              "between two"},
+             {"type", "object"}};
   return {{"description", "nodes of one kind joined by a fabric, or a cluster of one's own"},
           {"type", "object"},
           {"properties",
@@ -103,6 +107,7 @@ Json cluster_schema() {
             {"nodes", std::move(nodes)},
             {"nic", std::move(nic)},
             {"fabric", std::move(fabric)},
+            {"sites", std::move(sites)},
             {"others", std::move(others)},
             {"faults", std::move(faults)}}}};
 }
