@@ -43,26 +43,44 @@ Predicted predicted(const PublishedPlan& plan, const std::vector<PlanUnknown>& u
   return run;
 }
 
-// The choices to predict besides those supposed: each unknown changed alone, with a name, and all
-// at their fastest and all at their slowest, without one.
-std::vector<std::pair<std::string, Choices>> other_choices(const std::vector<PlanUnknown>& unknowns,
-                                                           const Choices& supposed) {
-  std::vector<std::pair<std::string, Choices>> others;
-  Choices fastest;
-  Choices slowest;
+// The first and the last choice among those that were fixed before the first prediction.
+std::pair<std::size_t, std::size_t> ends_of(const PlanUnknown& unknown) {
+  std::size_t first = 0;
+  std::size_t last = unknown.choices.size() - 1;
+  while (!unknown.evidence(first).empty()) ++first;
+  while (!unknown.evidence(last).empty()) --last;
+  return {first, last};
+}
+
+// A prediction besides the supposed one. Without a name it is an end of the range.
+struct OtherChoices {
+  std::string change = {};
+  std::string evidence = {};
+  Choices choices;
+};
+
+// Each unknown changed alone, and all at their fastest and all at their slowest.
+std::vector<OtherChoices> other_choices(const std::vector<PlanUnknown>& unknowns,
+                                        const Choices& supposed) {
+  std::vector<OtherChoices> others;
+  OtherChoices fastest;
+  OtherChoices slowest;
   for (std::size_t i = 0; i < unknowns.size(); ++i) {
-    fastest.push_back(0);
-    slowest.push_back(unknowns[i].choices.size() - 1);
-    for (std::size_t choice = 0; choice < unknowns[i].choices.size(); ++choice) {
+    const PlanUnknown& unknown = unknowns[i];
+    const auto [first, last] = ends_of(unknown);
+    fastest.choices.push_back(first);
+    slowest.choices.push_back(last);
+    for (std::size_t choice = 0; choice < unknown.choices.size(); ++choice) {
       if (choice == supposed[i]) continue;
-      Choices changed = supposed;
-      changed[i] = choice;
-      others.emplace_back(fmt::format("{}: {}", unknowns[i].what, unknowns[i].name(choice)),
-                          changed);
+      OtherChoices other{.change = fmt::format("{}: {}", unknown.what, unknown.name(choice)),
+                         .evidence = unknown.evidence(choice),
+                         .choices = supposed};
+      other.choices[i] = choice;
+      others.push_back(std::move(other));
     }
   }
-  others.emplace_back("", fastest);
-  others.emplace_back("", slowest);
+  others.push_back(std::move(fastest));
+  others.push_back(std::move(slowest));
   return others;
 }
 
@@ -80,13 +98,17 @@ void predict(const PublishedPlan& plan, PlanRow& row) {
   row.reduction_s.predicted = run.reduction_s;
   row.peak_bytes.predicted = run.peak_bytes;
   row.fastest_s = row.slowest_s = run.step_s;
-  for (const auto& [change, choices] : other_choices(unknowns, supposed)) {
-    const Predicted other = predicted(plan, unknowns, choices);
-    row.fastest_s = std::min(row.fastest_s, other.step_s);
-    row.slowest_s = std::max(row.slowest_s, other.step_s);
-    if (!change.empty())
-      row.changed.push_back(
-          {.change = change, .step_s = other.step_s, .peak_bytes = other.peak_bytes});
+  for (const OtherChoices& other : other_choices(unknowns, supposed)) {
+    const Predicted changed = predicted(plan, unknowns, other.choices);
+    if (!other.change.empty())
+      row.changed.push_back({.change = other.change,
+                             .evidence = other.evidence,
+                             .step_s = changed.step_s,
+                             .reduction_s = changed.reduction_s,
+                             .peak_bytes = changed.peak_bytes});
+    if (!other.evidence.empty()) continue;
+    row.fastest_s = std::min(row.fastest_s, changed.step_s);
+    row.slowest_s = std::max(row.slowest_s, changed.step_s);
   }
 }
 
@@ -99,21 +121,34 @@ double mean(const std::vector<double>& values, double (*of)(double)) {
 double size_of(double error) { return std::abs(error); }
 double itself(double error) { return error; }
 
-Json score_json(const std::vector<double>& errors) {
-  return {{"rows", errors.size()}, {"mape", mean(errors, size_of)}, {"bias", mean(errors, itself)}};
-}
-
 std::string score_text(const std::vector<double>& errors) {
   return fmt::format("{} rows, MAPE {:.1f} %, bias {}", errors.size(),
                      100.0 * mean(errors, size_of), signed_percent(mean(errors, itself)));
 }
 
-// What the rows of one GPU say together.
-struct GpuScore {
-  std::vector<double> errors = {};
-  std::map<std::string, std::vector<double>> changed = {};  // errors with one supposition changed
+// Errors of rows under the same suppositions.
+struct Errors {
+  std::vector<double> step = {};
   std::vector<double> memory = {};
   const PlanRow* worst = nullptr;
+  double worst_error = 0.0;
+  std::string evidence = {};
+
+  void add(const PlanRow& row, double step_s, double peak_bytes) {
+    const double error = step_s / row.step_s.published - 1.0;
+    step.push_back(error);
+    if (row.peak_bytes.published > 0.0)
+      memory.push_back(peak_bytes / row.peak_bytes.published - 1.0);
+    if (worst != nullptr && std::abs(error) <= std::abs(worst_error)) return;
+    worst = &row;
+    worst_error = error;
+  }
+};
+
+// What the rows of one GPU say together.
+struct GpuScore {
+  Errors supposed = {};
+  std::map<std::string, Errors> changed = {};  // by what is changed
   std::size_t within = 0;
 };
 
@@ -121,27 +156,34 @@ std::map<std::string, GpuScore> scores_of(const std::vector<PlanRow>& rows) {
   std::map<std::string, GpuScore> scores;
   for (const PlanRow& row : rows) {
     GpuScore& score = scores[row.gpu];
-    score.errors.push_back(row.step_s.error());
-    if (row.peak_bytes.published > 0.0) score.memory.push_back(row.peak_bytes.error());
-    for (const ChangedPlan& other : row.changed)
-      score.changed[other.change].push_back(other.step_s / row.step_s.published - 1.0);
-    if (score.worst == nullptr ||
-        std::abs(row.step_s.error()) > std::abs(score.worst->step_s.error()))
-      score.worst = &row;
+    score.supposed.add(row, row.step_s.predicted, row.peak_bytes.predicted);
     score.within += row.within() ? 1U : 0U;
+    for (const ChangedPlan& other : row.changed) {
+      score.changed[other.change].add(row, other.step_s, other.peak_bytes);
+      score.changed[other.change].evidence = other.evidence;
+    }
   }
   return scores;
+}
+
+std::string errors_text(const Errors& errors) {
+  std::string text = fmt::format("{}, worst {} ({})", score_text(errors.step),
+                                 signed_percent(errors.worst_error), errors.worst->id);
+  if (!errors.memory.empty())
+    text += fmt::format("; memory: bias {}", signed_percent(mean(errors.memory, itself)));
+  return text;
 }
 
 std::string scores_text(const std::vector<PlanRow>& rows) {
   std::string text;
   for (const auto& [gpu, score] : scores_of(rows)) {
-    text += fmt::format("  {}: {}, worst {} ({}); the range has {} of them\n", gpu,
-                        score_text(score.errors), signed_percent(score.worst->step_s.error()),
-                        score.worst->id, score.within);
+    text += wrapped(fmt::format("  {} as supposed: {}", gpu, errors_text(score.supposed)), 4);
+    text += fmt::format("    {} of them within the range\n", score.within);
     for (const auto& [change, errors] : score.changed)
-      text += fmt::format("    with {}: {}\n", change, score_text(errors));
-    if (!score.memory.empty()) text += fmt::format("    memory: {}\n", score_text(score.memory));
+      text += wrapped(
+          fmt::format("  {} with {}{}: {}", gpu, change,
+                      errors.evidence.empty() ? "" : " (seen afterwards)", errors_text(errors)),
+          4);
   }
   return text;
 }
@@ -156,6 +198,16 @@ std::string further_text(const std::vector<PlanRow>& rows) {
                fmt::format("{:.2f}", row.peak_bytes.predicted / kGigabyte),
                row.peak_bytes.published > 0.0 ? signed_percent(row.peak_bytes.error()) : ""});
   return "Reduction of gradients and memory of these plans\n" + table.text();
+}
+
+Json errors_json(const Errors& errors) {
+  Json json{{"rows", errors.step.size()},
+            {"mape", mean(errors.step, size_of)},
+            {"bias", mean(errors.step, itself)},
+            {"worst", {{"id", errors.worst->id}, {"error", errors.worst_error}}}};
+  if (!errors.memory.empty()) json["memory_bias"] = mean(errors.memory, itself);
+  if (!errors.evidence.empty()) json["seen_afterwards"] = errors.evidence;
+  return json;
 }
 
 Json figure_json(const PlanFigure& figure) {
@@ -182,6 +234,7 @@ Json row_json(const PlanRow& row) {
     json["changed"].push_back({{"change", other.change},
                                {"step_s", other.step_s},
                                {"error", other.step_s / row.step_s.published - 1.0},
+                               {"gradient_reduction_s", other.reduction_s},
                                {"peak_bytes", other.peak_bytes}});
   return json;
 }
@@ -233,12 +286,10 @@ Json plan_rows_json(const std::vector<PlanRow>& rows) {
   for (const PlanRow& row : rows) json["rows"].push_back(row_json(row));
   for (const auto& [gpu, score] : scores_of(rows)) {
     Json& entry = json["by_gpu"][gpu];
-    entry = score_json(score.errors);
-    entry["worst"] = {{"id", score.worst->id}, {"error", score.worst->step_s.error()}};
+    entry = errors_json(score.supposed);
     entry["within"] = score.within;
     for (const auto& [change, errors] : score.changed)
-      entry["changed"][change] = score_json(errors);
-    if (!score.memory.empty()) entry["memory"] = score_json(score.memory);
+      entry["changed"][change] = errors_json(errors);
   }
   return json;
 }

@@ -3,7 +3,8 @@
 //
 // No row calibrates a constant. What a row leaves out is supposed (published_plan.hpp), and each
 // unknown is also changed alone, and all together to their fastest and to their slowest choices.
-// The fastest and the slowest of these predictions are the range of what is not stated.
+// The fastest and the slowest of these predictions are the range of what is not stated. A choice
+// that was added because of these rows' own figures is reported as such and is not in the range.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -22,8 +23,10 @@ struct PlanFigure {
 
 // A prediction with one supposition changed.
 struct ChangedPlan {
-  std::string change;  // "precision: fp32"
+  std::string change;         // "precision: fp32"
+  std::string evidence = {};  // why it was added after the first prediction; empty: fixed before
   double step_s = 0.0;
+  double reduction_s = 0.0;
   double peak_bytes = 0.0;
 };
 

@@ -153,7 +153,9 @@ std::vector<PlanUnknown> plan_unknowns(const PublishedPlan& plan) {
     if (entry.value("site", plan.site) != plan.site) continue;
     PlanUnknown unknown{.what = entry.at("what").get<std::string>(),
                         .because = entry.at("because").get<std::string>(),
-                        .choices = entry.at("choices").get<std::vector<Json>>()};
+                        .choices = {}};
+    for (const Json& choice : entry.at("choices"))
+      if (choice.value("site", plan.site) == plan.site) unknown.choices.push_back(choice);
     while (unknown.name(unknown.supposed) != entry.at("supposed")) ++unknown.supposed;
     unknowns.push_back(std::move(unknown));
   }

@@ -49,11 +49,15 @@ struct PublishedPlan {
 struct PlanUnknown {
   std::string what;  // "precision"
   std::string because;
-  std::vector<nlohmann::ordered_json> choices;  // {name, scenario, node}
+  std::vector<nlohmann::ordered_json> choices;  // {name, scenario, node, evidence}
   std::size_t supposed = 0;
 
   [[nodiscard]] std::string name(std::size_t choice) const {
     return choices[choice].at("name").get<std::string>();
+  }
+  // Why the choice was added after the first prediction; empty if it was fixed before.
+  [[nodiscard]] std::string evidence(std::size_t choice) const {
+    return choices[choice].value("evidence", "");
   }
 };
 
