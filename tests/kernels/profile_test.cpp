@@ -106,7 +106,7 @@ TEST(Profile, DerivedGpusExtrapolateEverythingOfTheirSiblings) {
     attention.dtype = DataType::Fp16;
     EXPECT_EQ(model->cost(attention).provenance, Provenance::Extrapolated) << name;
   }
-  EXPECT_EQ(derived, 10);
+  EXPECT_EQ(derived, 14);
 }
 
 // Does a derived GPU scale with its data sheet?
