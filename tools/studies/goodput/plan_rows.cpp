@@ -52,9 +52,9 @@ std::pair<std::size_t, std::size_t> ends_of(const PlanUnknown& unknown) {
   return {first, last};
 }
 
-// A prediction besides the supposed one. Without a name it is an end of the range.
+// A prediction besides the supposed one.
 struct OtherChoices {
-  std::string change = {};
+  std::string change;
   std::string evidence = {};
   Choices choices;
 };
@@ -63,8 +63,8 @@ struct OtherChoices {
 std::vector<OtherChoices> other_choices(const std::vector<PlanUnknown>& unknowns,
                                         const Choices& supposed) {
   std::vector<OtherChoices> others;
-  OtherChoices fastest;
-  OtherChoices slowest;
+  OtherChoices fastest{.change = "all: the fastest", .choices = {}};
+  OtherChoices slowest{.change = "all: the slowest", .choices = {}};
   for (std::size_t i = 0; i < unknowns.size(); ++i) {
     const PlanUnknown& unknown = unknowns[i];
     const auto [first, last] = ends_of(unknown);
@@ -93,6 +93,7 @@ void predict(const PublishedPlan& plan, PlanRow& row) {
     row.supposed.push_back(
         fmt::format("{}: {}. {}", unknown.what, unknown.name(unknown.supposed), unknown.because));
   }
+  row.scenario = plan_document(plan, unknowns, supposed);
   const Predicted run = predicted(plan, unknowns, supposed);
   row.step_s.predicted = run.step_s;
   row.reduction_s.predicted = run.reduction_s;
@@ -100,12 +101,11 @@ void predict(const PublishedPlan& plan, PlanRow& row) {
   row.fastest_s = row.slowest_s = run.step_s;
   for (const OtherChoices& other : other_choices(unknowns, supposed)) {
     const Predicted changed = predicted(plan, unknowns, other.choices);
-    if (!other.change.empty())
-      row.changed.push_back({.change = other.change,
-                             .evidence = other.evidence,
-                             .step_s = changed.step_s,
-                             .reduction_s = changed.reduction_s,
-                             .peak_bytes = changed.peak_bytes});
+    row.changed.push_back({.change = other.change,
+                           .evidence = other.evidence,
+                           .step_s = changed.step_s,
+                           .reduction_s = changed.reduction_s,
+                           .peak_bytes = changed.peak_bytes});
     if (!other.evidence.empty()) continue;
     row.fastest_s = std::min(row.fastest_s, changed.step_s);
     row.slowest_s = std::max(row.slowest_s, changed.step_s);
@@ -229,7 +229,8 @@ Json row_json(const PlanRow& row) {
             {"gradient_reduction_s", figure_json(row.reduction_s)},
             {"peak_bytes", figure_json(row.peak_bytes)},
             {"changed", Json::array()},
-            {"supposed", row.supposed}};
+            {"supposed", row.supposed},
+            {"scenario", row.scenario}};
   for (const ChangedPlan& other : row.changed)
     json["changed"].push_back({{"change", other.change},
                                {"step_s", other.step_s},

@@ -21,7 +21,7 @@ struct PlanFigure {
   [[nodiscard]] double error() const { return predicted / published - 1.0; }
 };
 
-// A prediction with one supposition changed.
+// A prediction with one supposition changed, or with all at one end of the range.
 struct ChangedPlan {
   std::string change;         // "precision: fp32"
   std::string evidence = {};  // why it was added after the first prediction; empty: fixed before
@@ -41,6 +41,7 @@ struct PlanRow {
   double slowest_s = 0.0;
   std::vector<ChangedPlan> changed = {};
   std::vector<std::string> supposed = {};
+  nlohmann::ordered_json scenario = {};  // as supposed; `trainyard run` takes it
 
   [[nodiscard]] bool within() const {
     return fastest_s <= step_s.published && step_s.published <= slowest_s;

@@ -232,6 +232,7 @@ TEST(PlanRows, AreReportedByGpu) {
   const Json json = plan_rows_json(plans_of_tree().plans);
   EXPECT_EQ(json["rows"].size(), 3U);
   EXPECT_EQ(json["by_gpu"]["GH200"]["rows"], 2);
+  EXPECT_EQ(json["rows"][2]["scenario"]["cluster"]["nodes"], 4);
   const double errors =
       json["rows"][0]["error"].get<double>() + json["rows"][1]["error"].get<double>();
   EXPECT_NEAR(json["by_gpu"]["GH200"]["bias"], errors / 2, 1e-12);
