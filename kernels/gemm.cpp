@@ -15,7 +15,7 @@ namespace trainyard {
 
 namespace {
 
-// cuBLAS on Ampere and Volta. DU-09799-001 section 4.1 lists the sizes.
+// cuBLAS on Volta, Turing and Ampere. DU-09799-001 section 4.1 lists the sizes.
 constexpr std::array ampere_tiles = {Tile{256, 128, 32}, Tile{128, 256, 32}, Tile{128, 128, 32},
                                      Tile{256, 64, 32},  Tile{64, 256, 32},  Tile{128, 64, 32},
                                      Tile{64, 128, 32},  Tile{64, 64, 32}};
@@ -34,9 +34,10 @@ struct Generation {
 };
 
 constexpr std::array generations = {
-    Generation{"volta", ampere_tiles},        Generation{"ampere", ampere_tiles},
-    Generation{"ada", ampere_tiles},          Generation{"hopper", hopper_tiles},
-    Generation{"blackwell", blackwell_tiles}, Generation{"cdna3", hopper_tiles}};
+    Generation{"volta", ampere_tiles},  Generation{"turing", ampere_tiles},
+    Generation{"ampere", ampere_tiles}, Generation{"ada", ampere_tiles},
+    Generation{"hopper", hopper_tiles}, Generation{"blackwell", blackwell_tiles},
+    Generation{"cdna3", hopper_tiles}};
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 

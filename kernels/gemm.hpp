@@ -55,7 +55,8 @@ struct ResultShape {
 [[nodiscard]] TileCount count_tiles(const ResultShape& result, const Tile& tile, std::int64_t sms);
 
 // The tiles that the libraries of a GPU generation choose from, largest first. Each generation
-// ("volta", "ampere", "ada", "hopper", "blackwell", "cdna3") has its set; an unknown one has none.
+// ("volta", "turing", "ampere", "ada", "hopper", "blackwell", "cdna3") has its set; an unknown one
+// has none.
 [[nodiscard]] std::span<const Tile> tile_set(std::string_view generation);
 
 // The names of the generations that tile_set has tiles for.

@@ -67,11 +67,13 @@ inline constexpr AdapterTargets kNoAdapters{.query = false,
 enum class AttentionKind : std::uint8_t { Flash, MemoryEfficient, Unfused };
 
 // True if one kernel scales, masks and normalises the scores of unfused attention. `matrices` is
-// the number of sequences times heads of a rank. Megatron-LM's kernel requires a multiple of four
-// (megatron/model/fused_softmax.py is_kernel_available, b * np % 4 == 0); for other numbers
-// PyTorch's operators run in fp32. A sequence of 16 heads takes one kernel on 1, 2 and 4 ranks, and
-// five kernels on 8.
-[[nodiscard]] constexpr bool softmax_fused(std::int64_t matrices) { return matrices % 4 == 0; }
+// the number of sequences times heads of a rank. Megatron-LM's kernel requires a multiple of four,
+// and numbers of 16 bits (megatron/model/fused_softmax.py is_kernel_available, b * np % 4 == 0 and
+// input_in_float16); otherwise PyTorch's operators run in fp32. A sequence of 16 heads takes one
+// kernel on 1, 2 and 4 ranks, and five kernels on 8.
+[[nodiscard]] constexpr bool softmax_fused(std::int64_t matrices, std::int64_t element) {
+  return matrices % 4 == 0 && element == 2;
+}
 
 // ---- bytes of a parameter
 

@@ -408,15 +408,19 @@ Attention AttentionCore::flash(bool backward) const {
 // Forward, one kernel reads and writes each score. Backward, it reads the probabilities and their
 // gradient and writes the gradient of the scores. The five separate kernels of PyTorch read and
 // write each score in w bytes or in fp32: cast to fp32 (w + 4), scale (8), mask (8), softmax (8,
-// backward 12), cast back (4 + w).
+// backward 12), cast back (4 + w). Scores in fp32 are only masked and normalised: nothing casts
+// them, and their product scales them.
 MemoryBound AttentionCore::softmax(bool backward) const {
   const std::int64_t s = options_.attention.microbatch.length;
-  const bool fused = softmax_fused(score_matrices());
+  const bool fused = softmax_fused(score_matrices(), shape_.element);
+  const bool wide = shape_.element == kFp32Bytes;
   const std::int64_t one = (backward ? 3 : 2) * shape_.element;
-  const std::int64_t five = 2 * (shape_.element + 4) + 8 + 8 + (backward ? 12 : 8);
+  const std::int64_t casts_and_scale = wide ? 0 : 2 * (shape_.element + 4) + 8;
+  const std::int64_t separate = casts_and_scale + 8 + (backward ? 12 : 8);
+  const std::int64_t kernels = wide ? 2 : 5;
   return {.kind = MemoryBoundKind::Softmax,
-          .bytes = (fused ? one : five) * s * s * score_matrices(),
-          .launches = fused ? 1 : 5};
+          .bytes = (fused ? one : separate) * s * s * score_matrices(),
+          .launches = fused ? 1 : kernels};
 }
 
 // The GEMMs of unfused attention: one for each sequence and head of the rank.
@@ -504,9 +508,10 @@ std::int64_t core_bytes(const Architecture& a, const ActivationQuery& query) {
   const ActivationSizes sizes(query);
   if (query.attention != AttentionKind::Unfused) return sizes.inside(kFp32Bytes * a.heads);
   // The fp32 probabilities of an unfused softmax are stored in addition to those that enter the
-  // next GEMM.
+  // next GEMM, unless these are the same.
   constexpr std::int64_t kMaskBytes = 1;
-  const bool fused = softmax_fused(query.micro_batch * a.heads / query.tensor);
+  const bool fused = sizes.element == kFp32Bytes ||
+                     softmax_fused(query.micro_batch * a.heads / query.tensor, sizes.element);
   const std::int64_t own = a.dropout ? kMaskBytes + sizes.element : fused ? 0 : sizes.element;
   const std::int64_t probabilities = fused ? sizes.element : kFp32Bytes;
   return sizes.inside((probabilities + own) * a.heads * query.sequence_length);

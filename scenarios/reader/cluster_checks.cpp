@@ -76,7 +76,8 @@ std::optional<GpuSheet> sheet_of(JsonFile& file, const PlacedGpu& gpu) {
 // Returns the precisions for which the GPU's data sheet has a rate.
 std::vector<std::string_view> known_types(const GpuSheet& sheet) {
   std::vector<std::string_view> names;
-  for (const DataType dtype : {DataType::Fp32, DataType::Bf16, DataType::Fp16, DataType::Fp8})
+  for (const DataType dtype :
+       {DataType::Fp32, DataType::Tf32, DataType::Bf16, DataType::Fp16, DataType::Fp8})
     if (sheet.peak(dtype).value() > 0.0) names.push_back(to_string(dtype));
   return names;
 }

@@ -175,7 +175,11 @@ constexpr Words<Recompute, 3> kRecompute{
 constexpr Words<AttentionKind, 3> kAttention{{{AttentionKind::Flash, "flash"},
                                               {AttentionKind::MemoryEfficient, "memory_efficient"},
                                               {AttentionKind::Unfused, "unfused"}}};
-constexpr Words<DataType, 3> kPrecision{
+constexpr Words<DataType, 4> kPrecision{{{DataType::Bf16, "bf16"},
+                                         {DataType::Fp16, "fp16"},
+                                         {DataType::Fp32, "fp32"},
+                                         {DataType::Tf32, "tf32"}}};
+constexpr Words<DataType, 3> kGradientPrecision{
     {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp32, "fp32"}}};
 constexpr Words<AttentionCount, 2> kConvention{
     {{AttentionCount::Causal, "causal"}, {AttentionCount::Full, "full"}}};
@@ -233,10 +237,12 @@ const Field<T> kTraining[] = {
     {"micro_batch_size", "sequences of one microbatch", Whole<T>{&T::micro_batch_size}},
     {"global_batch_size", "sequences of one optimizer step",
      Whole<T>{&T::global_batch_size, 1, kLengthMost, true}},
-    {"precision", "data type of weights and activations", word_of<T, &T::precision, kPrecision>()},
+    {"precision",
+     "data type of weights and activations; tf32: fp32 numbers that tensor cores multiply in TF32",
+     word_of<T, &T::precision, kPrecision>()},
     {"gradient_precision",
      "data type in which gradients are accumulated and reduced; without it, that of the recipe",
-     word_of<T, &T::gradient_precision, kPrecision>()},
+     word_of<T, &T::gradient_precision, kGradientPrecision>()},
     {"recompute",
      "activations that the backward recomputes: none, those of some modules, or those of whole "
      "layers",

@@ -13,8 +13,10 @@ using namespace test;
 
 constexpr std::int64_t kLength = 128;  // of plan_of
 
-MemoryBound softmax_of(std::int64_t tensor, std::int64_t micro_batch, std::string_view name) {
+MemoryBound softmax_of(std::int64_t tensor, std::int64_t micro_batch, std::string_view name,
+                       DataType precision = DataType::Bf16) {
   TrainingPlan plan = plan_of(small_gpt(1), {.tensor = tensor}, 1);
+  plan.training.precision = precision;
   plan.training.attention = AttentionKind::Unfused;
   plan.training.micro_batch_size = plan.training.global_batch_size = micro_batch;
   const Workload workload = lower(plan);
@@ -51,6 +53,20 @@ TEST(Softmax, IsFiveKernelsOfPyTorchForOtherNumbers) {
     EXPECT_EQ(backward.bytes, 40 * scores) << tensor;
     const HostCosts eager = load_host_costs("eager");
     EXPECT_DOUBLE_EQ(eager.seconds(forward, StepPart::Forward).value(), 5 * 10e-6);
+  }
+}
+
+// Are scores in fp32 masked and normalised by PyTorch, without casts, for any number of matrices?
+// Bytes read and written per score: mask 4 + 4, softmax 4 + 4 (backward 4 + 4 + 4).
+TEST(Softmax, IsTwoKernelsOfPyTorchInFp32) {
+  for (const DataType precision : {DataType::Fp32, DataType::Tf32}) {
+    for (const std::int64_t tensor : {1, 8}) {
+      const std::int64_t scores = kLength * kLength * 16 / tensor;
+      const MemoryBound forward = softmax_of(tensor, 1, "attention_softmax", precision);
+      EXPECT_EQ(forward.launches, 2) << tensor;
+      EXPECT_EQ(forward.bytes, 16 * scores) << tensor;
+      EXPECT_EQ(softmax_of(tensor, 1, "attention_softmax_backward", precision).bytes, 20 * scores);
+    }
   }
 }
 

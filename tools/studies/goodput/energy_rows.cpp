@@ -13,12 +13,10 @@
 #include "models/power/power.hpp"
 #include "models/reliability/accounting.hpp"
 #include "scenarios/simulate/simulate.hpp"
-#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/files.hpp"
-#include "sim/base/json_parse.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/energy_figures.hpp"
+#include "tools/studies/goodput/row_json.hpp"
 
 namespace trainyard {
 
@@ -29,16 +27,8 @@ using Json = nlohmann::ordered_json;
 constexpr double kGpusPerNode = 8.0;  // of every node in these rows, with a NIC for each GPU
 
 const Json& suppositions() {
-  static const Json document = [] {
-    const auto file = data_file("tools/studies/validate/data", "energy_rows");
-    return parse_json(file.string(), read_file(file));
-  }();
+  static const Json document = study_data("energy_rows");
   return document;
-}
-
-std::optional<double> number_at(const Json& object, const char* key) {
-  if (!object.contains(key) || !object[key].is_number()) return {};
-  return object[key].get<double>();
 }
 
 // The GPU of kernels/profiles or models/power/data whose name in the rows begins with a text.

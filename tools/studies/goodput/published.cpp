@@ -15,6 +15,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/render/text_table.hpp"
+#include "tools/studies/goodput/row_json.hpp"
 
 namespace trainyard {
 
@@ -26,11 +27,6 @@ constexpr double kSecondsPerMinute = 60.0;
 constexpr double kGpusPerNode = 8.0;      // of every cluster in these rows
 constexpr double kFailuresPerRun = 2000;  // of a sampled run without a length of its own
 constexpr std::size_t kRunsOfRow = 200;
-
-std::optional<double> number_at(const Json& object, const char* key) {
-  if (!object.contains(key) || !object[key].is_number()) return {};
-  return object[key].get<double>();
-}
 
 // Reads 0.93, and "> 0.90" as a bound.
 bool read_figure(const Json& measured, const char* key, PublishedGoodput& row) {
@@ -159,6 +155,7 @@ std::string predict_row(const Json& entry, const std::vector<PresetRow>& presets
   }
   const std::string topic = entry.value("topic", "");
   if (topic == "energy") return predict_energy(entry, all.energy);
+  if (topic == "step" || topic == "heterogeneous") return predict_plan(entry, all.plans);
   if (topic != "ETTR" && topic != "failures")
     return fmt::format("the topic {} is not simulated", topic);
   static_cast<void>(predict_counts(entry, all.counts));
@@ -218,7 +215,7 @@ std::string goodput_rows_text(const GoodputRows& rows) {
                cut(row.supposed)});
   std::string text = rows.rows.empty() ? "" : table.text();
   text += counts_text(rows.counts) + peers_text(rows.peers) + energy_rows_text(rows.energy) +
-          job_rows_text(rows.jobs);
+          job_rows_text(rows.jobs) + plan_rows_text(rows.plans);
   std::map<std::string, int> reasons;
   for (const auto& [id, reason] : rows.left_out) ++reasons[reason];
   if (rows.rows.empty() && rows.left_out.empty()) return text;
@@ -234,6 +231,7 @@ Json goodput_rows_json(const GoodputRows& rows) {
             {"other_simulators", peers_json(rows.peers)},
             {"energy", energy_rows_json(rows.energy)},
             {"jobs", job_rows_json(rows.jobs)},
+            {"plans", plan_rows_json(rows.plans)},
             {"left_out", Json::array()}};
   for (const PublishedGoodput& row : rows.rows)
     json["rows"].push_back({{"id", row.id},

@@ -1,5 +1,5 @@
-// Published goodput and ETTR, interruptions and energy against predictions from their published
-// set-ups, and the cases of other simulators beside ours.
+// Published goodput and ETTR, interruptions, energy and training plans against predictions from
+// their published set-ups, and the cases of other simulators beside ours.
 //
 // A row of the data set suffices if it gives a failure rate, a restart time and an interval between
 // checkpoints (Kokolis et al.), or if data of the study `validate` describe it: job_rows.json its
@@ -17,6 +17,7 @@
 #include "tools/studies/goodput/energy_rows.hpp"
 #include "tools/studies/goodput/goodput.hpp"
 #include "tools/studies/goodput/peers.hpp"
+#include "tools/studies/goodput/plan_rows.hpp"
 #include "tools/studies/goodput/published_counts.hpp"
 #include "tools/studies/jobs/published_jobs.hpp"
 
@@ -41,19 +42,20 @@ struct GoodputRows {
   std::vector<PeerCase> peers = {};
   std::vector<EnergyRow> energy = {};
   std::vector<JobRow> jobs = {};
+  std::vector<PlanRow> plans = {};
   std::vector<std::pair<std::string, std::string>> left_out;  // id and reason
 
   [[nodiscard]] bool empty() const {
-    return rows.empty() && counts.empty() && peers.empty() && energy.empty() &&
-           jobs.empty();
+    return rows.empty() && counts.empty() && peers.empty() && energy.empty() && jobs.empty() &&
+           plans.empty();
   }
 };
 
 // Whether the file holds rows of whole runs: {id, topic, setup, measured, source, quality}.
 [[nodiscard]] bool is_goodput_dataset(const std::filesystem::path& file);
 
-// Predicts the chosen rows of the topics ETTR, failures and energy, and runs those of other
-// simulators. Throws InputError.
+// Predicts the chosen rows of the topics ETTR, failures, energy, step and heterogeneous, and runs
+// those of other simulators. Throws InputError.
 [[nodiscard]] GoodputRows validate_goodput(const std::filesystem::path& file,
                                            const std::function<bool(const std::string&)>& chosen);
 
