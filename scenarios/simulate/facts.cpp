@@ -9,7 +9,7 @@
 
 #include "kernels/gpu.hpp"
 #include "models/architecture/flops.hpp"
-#include "models/attention_pairs.hpp"
+#include "models/documents.hpp"
 #include "models/layers/layer_block.hpp"
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
@@ -38,12 +38,12 @@ AttentionCount other(AttentionCount attention) {
 // of their lengths over the square of the sequence length, on average over the step.
 double attention_share(const TrainingPlan& plan) {
   if (plan.documents.kind == DocumentKind::None) return 1.0;
+  const StepDocuments documents(plan);
   double squares = 0.0;
   double sequences = 0.0;
   for (std::int64_t replica = 0; replica < plan.parallelism.data; ++replica) {
     for (std::int64_t microbatch = 0; microbatch < plan.microbatches(); ++microbatch) {
-      for (const std::int64_t length : microbatch_documents(
-               document_draw(plan), {.microbatch = microbatch, .replica = replica}))
+      for (const std::int64_t length : documents.of({.microbatch = microbatch, .replica = replica}))
         squares += static_cast<double>(length) * static_cast<double>(length);
       sequences += static_cast<double>(plan.training.micro_batch_size);
     }
