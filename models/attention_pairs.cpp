@@ -153,4 +153,12 @@ AttentionBlock gathered_block(const SequenceCut& cut, std::int64_t rank) {
   return {.queries = local, .keys = cut.sequence, .pairs = pairs, .causal = true};
 }
 
+// A zigzag gives every rank the same share of each document. A contiguous part may hold all of one.
+std::int64_t longest_keys(const SequenceCut& cut, const AttentionBlock& block) {
+  if (cut.documents.empty()) return 0;
+  const std::int64_t longest = *std::ranges::max_element(cut.documents);
+  if (cut.split == ContextSplit::Contiguous && cut.ranks > 1) return std::min(block.keys, longest);
+  return std::max<std::int64_t>(1, block.keys * longest / cut.sequence);
+}
+
 }  // namespace trainyard

@@ -80,4 +80,8 @@ struct RingStep {
 // piece attends to the keys up to its last position.
 [[nodiscard]] AttentionBlock gathered_block(const SequenceCut& cut, std::int64_t rank);
 
+// Keys that a query at the end of the longest packed document has in a block; 0 where nothing is
+// packed.
+[[nodiscard]] std::int64_t longest_keys(const SequenceCut& cut, const AttentionBlock& block);
+
 }  // namespace trainyard

@@ -113,6 +113,7 @@ OpIndex SharedSequence::attend(std::string_view name, const AttentionBlock& bloc
                                         .causal = block.causal,
                                         .backward = backward,
                                         .dtype = shape_.dtype,
+                                        .longest_keys = longest_keys(part_.cut, block),
                                         .of_ring = part_.of_ring});
 }
 
@@ -400,7 +401,8 @@ Attention AttentionCore::flash(bool backward) const {
           .pairs = packed ? document_pairs(documents.of(microbatch)) : window_pairs(s, window),
           .causal = true,
           .backward = backward,
-          .dtype = options_.attention.fused_dtype};
+          .dtype = options_.attention.fused_dtype,
+          .longest_keys = packed ? *std::ranges::max_element(documents.of(microbatch)) : 0};
 }
 
 // Forward, one kernel reads and writes each score. Backward, it reads the probabilities and their
