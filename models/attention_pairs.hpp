@@ -1,5 +1,5 @@
-// The pairs of a query and a key that attention computes on each of the ranks that share a sequence,
-// within the documents that are packed into it (documents.hpp).
+// The pairs of a query and a key that attention computes on each of the ranks that share a
+// sequence, within the documents that are packed into it (documents.hpp).
 //
 //    AttentionBlock b = *ring_block({8192, 4, ContextSplit::Zigzag}, {.rank = 1, .source = 3});
 //    b.pairs;    // 1024 * 2048: the later half of rank 1's queries with all keys of rank 3

@@ -14,8 +14,8 @@
 // loaders do (WLB-LLM, Wang et al. 2503.17924, packs by work across microbatches). Both of its ways
 // are the longest-processing-time rule (Graham 1969, SIAM J. Appl. Math. 17(2), "Bounds on
 // multiprocessing timing anomalies"): the largest item first, each to the place with the least work
-// so far that has room. A sequence keeps its number of tokens, and so does a microbatch. Replicas are
-// balanced first, then the sequences and microbatches of each.
+// so far that has room. A sequence keeps its number of tokens, and so does a microbatch. Replicas
+// are balanced first, then the sequences and microbatches of each.
 #pragma once
 
 #include <cstddef>

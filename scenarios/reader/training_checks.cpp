@@ -107,7 +107,7 @@ void check_preset(JsonFile& file, const Documents& documents) {
                 fmt::format("choose one of {}", fmt::join(data_names("models/documents"), ", ")));
   if (!is_preset && !documents.preset.empty())
     file.report("/documents/preset", "is given, but kind is not \"preset\"",
-                "leave one of the two out");
+                "set kind to \"preset\", or leave preset out");
   if (!documents.drawn() && documents.balance != DocumentBalance::None)
     file.report("/documents/balance", "only drawn lengths can be balanced",
                 "set kind to \"lognormal\" or \"preset\", or leave balance out");

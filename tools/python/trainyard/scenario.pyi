@@ -349,18 +349,22 @@ class Offload(Section):
     ) -> None: ...
 
 class Documents(Section):
-    kind: Literal["none", "list", "lognormal"] | None
+    kind: Literal["none", "list", "lognormal", "preset"] | None
     lengths: Sequence[int] | None
     mean_length: int | None
     sigma: float | None
+    preset: str | None
+    balance: Literal["none", "sequences", "documents"] | None
     independent_replicas: bool | None
     def __init__(
         self,
         *,
-        kind: Literal["none", "list", "lognormal"] | None = ...,
+        kind: Literal["none", "list", "lognormal", "preset"] | None = ...,
         lengths: Sequence[int] | None = ...,
         mean_length: int | None = ...,
         sigma: float | None = ...,
+        preset: str | None = ...,
+        balance: Literal["none", "sequences", "documents"] | None = ...,
         independent_replicas: bool | None = ...,
     ) -> None: ...
 
