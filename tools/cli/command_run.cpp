@@ -210,12 +210,15 @@ std::string what_would_fit(const RunChoice& choice, const Scenario& scenario,
   return "\n" + wrapped(first_way_line(search) + "; `trainyard memory` says more", 2);
 }
 
-BatchTimes batches_of(const RunChoice& choice, const Scenario& scenario) {
+// The batches that were asked for; nothing without --batches.
+std::optional<BatchTimes> batches_of(const RunChoice& choice,
+                                     const std::optional<Scenario>& scenario) {
+  if (!scenario || choice.batches == 0) return std::nullopt;
   Progress progress("simulating batches");
   return over_batches(
-      scenario, {.batches = choice.batches, .progress = [&](std::size_t done, std::size_t all) {
-                   progress.show(static_cast<double>(done) / static_cast<double>(all));
-                 }});
+      *scenario, {.batches = choice.batches, .progress = [&](std::size_t done, std::size_t all) {
+                    progress.show(static_cast<double>(done) / static_cast<double>(all));
+                  }});
 }
 
 Exit run(const RunChoice& choice) {
@@ -226,9 +229,10 @@ Exit run(const RunChoice& choice) {
   refuse_unwritable(outputs);
   refuse_unwritable(choice.missing);
   const std::optional<Scenario> scenario = scenario_of(choice);
+  std::optional<BatchTimes> batches = batches_of(choice, scenario);
   Result result = simulated(choice, scenario);
   if (scenario) result.facts.measured_error = measured_error(*scenario);
-  if (scenario && choice.batches > 0) result.facts.batches = batches_of(choice, *scenario);
+  result.facts.batches = std::move(batches);
   result.facts.token_budget = choice.tokens;
   if (choice.price > 0.0) result.facts.gpu_hour_price = choice.price;
   result.facts.own_files = use.files();  // the table of errors included
