@@ -85,9 +85,10 @@ Seconds attention_model_time(const GpuSheet& sheet, const AttentionModel& model,
                          static_cast<double>(a.head_dim_qk + a.head_dim_v) *
                          (a.backward ? 2.5 : 1.0);
   const double even = flops(a).value() / rate;
+  const std::int64_t keys = a.longest_keys > 0 ? a.longest_keys : a.kv_length;
   const double longest =
-      per_key * static_cast<double>(a.kv_length) * static_cast<double>(sheet.sms) / rate;
-  // No block has more work than the whole kernel (windows and documents shorten it).
+      per_key * static_cast<double>(keys) * static_cast<double>(sheet.sms) / rate;
+  // No block has more work than the whole kernel (windows shorten it).
   const double one = flops(a).value() * static_cast<double>(sheet.sms) / rate;
   const Seconds arithmetic{std::max(even, std::min(longest, one))};
   const Seconds traffic =

@@ -10,7 +10,8 @@
 //    t = launch + max(F / (R e), f s_k / (R/n e), B / (W 0.85))
 //
 // F is the kernel's FLOPs, R the peak rate, e the share of it that this head size reaches, n the
-// number of SMs and f the FLOPs of 128 rows with one key (Dao 2023, arXiv 2307.08691, section 3.2).
+// number of SMs, s_k the keys (of the longest document, where several are packed) and f the FLOPs
+// of 128 rows with one key (Dao 2023, arXiv 2307.08691, section 3.2).
 // Measurements correct it as in gemm.hpp, over (sequence length, sequences x heads) per head size.
 // They are of causal squares. A rectangle (a step of ring attention, packed documents) is corrected
 // like the square with the same number of rows and of keys per row, and its provenance is

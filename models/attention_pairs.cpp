@@ -3,68 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/plan.hpp"
+#include "models/documents.hpp"
 #include "sim/base/check.hpp"
-#include "sim/base/random.hpp"
 
 namespace trainyard {
-
-namespace {
-
-// Fills one sequence from a separate random stream. The mean of a lognormal distribution is exp(mu
-// + sigma^2/2).
-void fill(std::int64_t sequence, const Documents& documents, Random random,
-          std::vector<std::int64_t>& lengths) {
-  const double mu = std::log(static_cast<double>(documents.mean_length)) -
-                    documents.sigma * documents.sigma / 2.0;
-  for (std::int64_t left = sequence; left > 0; left -= lengths.back()) {
-    const double drawn = std::exp(mu + documents.sigma * random.gaussian());
-    const double most = static_cast<double>(left);
-    lengths.push_back(std::max<std::int64_t>(1, std::llround(std::min(drawn, most))));
-  }
-}
-
-}  // namespace
-
-DocumentDraw document_draw(const TrainingPlan& plan) {
-  return {.documents = plan.documents,
-          .seed = plan.seed,
-          .sequences = plan.training.micro_batch_size,
-          .length = plan.training.sequence_length};
-}
-
-std::vector<std::int64_t> microbatch_documents(const DocumentDraw& draw, const DocumentQuery& of) {
-  const Documents& documents = draw.documents;
-  const std::int64_t replica = documents.independent_replicas ? of.replica : 0;
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t sequence = 0; sequence < draw.sequences; ++sequence) {
-    if (documents.kind == DocumentKind::List) {
-      lengths.insert(lengths.end(), documents.lengths.begin(), documents.lengths.end());
-    } else if (documents.drawn()) {
-      const auto number = [](std::int64_t of_stream) {
-        return static_cast<std::uint64_t>(of_stream);
-      };
-      fill(draw.length, documents,
-           Random(draw.seed)
-               .split("documents")
-               .split(number(replica))
-               .split(number(of.microbatch))
-               .split(number(sequence)),
-           lengths);
-    } else {
-      lengths.push_back(draw.length);
-    }
-  }
-  return lengths;
-}
-
-std::int64_t document_pairs(const std::vector<std::int64_t>& lengths) {
-  std::int64_t pairs = 0;
-  for (const std::int64_t length : lengths) pairs += length * (length + 1) / 2;
-  return pairs;
-}
-
-// ---- ranks that share a sequence
 
 namespace {
 
@@ -209,6 +151,14 @@ AttentionBlock gathered_block(const SequenceCut& cut, std::int64_t rank) {
   const std::int64_t pairs = up_to_here(chunk, (rank + 1) * chunk).pairs +
                              up_to_here(chunk, (2 * cut.ranks - rank) * chunk).pairs;
   return {.queries = local, .keys = cut.sequence, .pairs = pairs, .causal = true};
+}
+
+// A zigzag gives every rank the same share of each document. A contiguous part may hold all of one.
+std::int64_t longest_keys(const SequenceCut& cut, const AttentionBlock& block) {
+  if (cut.documents.empty()) return 0;
+  const std::int64_t longest = *std::ranges::max_element(cut.documents);
+  if (cut.split == ContextSplit::Contiguous && cut.ranks > 1) return std::min(block.keys, longest);
+  return std::max<std::int64_t>(1, block.keys * longest / cut.sequence);
 }
 
 }  // namespace trainyard

@@ -1,7 +1,6 @@
-// The pairs of a query and a key that attention computes: within the documents that are packed into
-// a microbatch, and on each of the ranks that share a sequence.
+// The pairs of a query and a key that attention computes on each of the ranks that share a
+// sequence, within the documents that are packed into it (documents.hpp).
 //
-//    microbatch_documents(document_draw(plan), {.microbatch = 3});   // {4096, 1024, 3072}
 //    AttentionBlock b = *ring_block({8192, 4, ContextSplit::Zigzag}, {.rank = 1, .source = 3});
 //    b.pairs;    // 1024 * 2048: the later half of rank 1's queries with all keys of rank 3
 #pragma once
@@ -14,37 +13,6 @@
 
 namespace trainyard {
 
-// ---- documents
-//
-// Attention stays within a document, so its work follows from the sum of the squares of the
-// document lengths. Everything except attention works on tokens and does not depend on documents. A
-// sequence of s tokens in documents of length l_i has sum l_i (l_i + 1)/2 pairs of query and key
-// instead of s (s + 1)/2. Four documents of 2048 have 8 392 704 pairs, a quarter of the 33 558 528
-// of one of 8192 (tests/models/lower/documents_test.cpp).
-
-// The distribution of a microbatch's documents, and the size of the microbatch.
-struct DocumentDraw {
-  const Documents& documents;
-  std::uint64_t seed = 0;
-  std::int64_t sequences = 1;
-  std::int64_t length = 0;  // of a sequence
-};
-[[nodiscard]] DocumentDraw document_draw(const TrainingPlan& plan);
-
-struct DocumentQuery {
-  std::int64_t microbatch = 0;
-  std::int64_t replica = 0;
-};
-// The lengths of all documents of a microbatch, sequence by sequence. Without packing each sequence
-// is one document. The result is the same for the same seed.
-[[nodiscard]] std::vector<std::int64_t> microbatch_documents(const DocumentDraw& draw,
-                                                             const DocumentQuery& of);
-
-// Number of pairs of query and key within the documents: sum l (l + 1)/2.
-[[nodiscard]] std::int64_t document_pairs(const std::vector<std::int64_t>& lengths);
-
-// ---- ranks that share a sequence
-//
 // Symbols: s sequence, c ranks of the ring, L = s/c positions of one rank. Zigzag cuts the sequence
 // into 2c chunks and gives rank r chunks r and 2c-1-r (Megatron-LM get_batch_on_this_cp_rank;
 // Grattafiori et al. 2407.21783 section 3.3.2). Then every rank computes at every step
@@ -111,5 +79,9 @@ struct RingStep {
 // (r+1) and (2c-r) of the 2c chunks of keys, which is s(s+1)/(2c) pairs for every r. A contiguous
 // piece attends to the keys up to its last position.
 [[nodiscard]] AttentionBlock gathered_block(const SequenceCut& cut, std::int64_t rank);
+
+// Keys that a query at the end of the longest packed document has in a block; 0 where nothing is
+// packed.
+[[nodiscard]] std::int64_t longest_keys(const SequenceCut& cut, const AttentionBlock& block);
 
 }  // namespace trainyard

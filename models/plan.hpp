@@ -16,6 +16,7 @@
 
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
+#include "models/document_lengths.hpp"
 #include "models/framework.hpp"
 #include "sim/base/units.hpp"
 #include "sim/nccl/options.hpp"
@@ -341,21 +342,31 @@ struct HostShare {
 // GB/s of six channels of DDR4-2666 per CPU, a share of 0.456.
 inline constexpr double kCpuOptimizerShare = 0.456;
 
-// ---- documents packed into sequences (attention_pairs.hpp)
+// ---- documents packed into sequences (documents.hpp)
 
-// None: a sequence is one document. List: every sequence is packed as listed. Lognormal: lengths
-// with the given mean are drawn until a sequence is full; the last document is cut.
-enum class DocumentKind : std::uint8_t { None, List, Lognormal };
+// None: a sequence is one document. List: every sequence is packed as listed. Lognormal and Preset:
+// lengths are drawn until a sequence is full; the last document is cut.
+enum class DocumentKind : std::uint8_t { None, List, Lognormal, Preset };
+
+// How the documents of a step are divided among its microbatches. None: as drawn. Sequences: whole
+// sequences are assigned to replicas and microbatches by their work. Documents: each document is,
+// and the sequences are packed anew.
+enum class DocumentBalance : std::uint8_t { None, Sequences, Documents };
 
 struct Documents {
   DocumentKind kind = DocumentKind::None;
   std::vector<std::int64_t> lengths = {};  // List: their sum is the sequence length
   std::int64_t mean_length = 0;            // Lognormal
-  double sigma = 1.0;  // Lognormal: standard deviation of the logarithm of the length
+  double sigma = 1.0;             // Lognormal: standard deviation of the logarithm of the length
+  std::string preset = {};        // Preset: name of the measured distribution
+  DocumentLengths measured = {};  // of the preset; empty until loaded
+  DocumentBalance balance = DocumentBalance::None;
   // Replicas draw separate documents. Otherwise all of them see the same documents.
   bool independent_replicas = true;
 
-  [[nodiscard]] bool drawn() const { return kind == DocumentKind::Lognormal; }
+  [[nodiscard]] bool drawn() const {
+    return kind == DocumentKind::Lognormal || kind == DocumentKind::Preset;
+  }
 
   bool operator==(const Documents&) const = default;
 };

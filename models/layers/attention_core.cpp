@@ -6,6 +6,7 @@
 
 #include "models/architecture/weights.hpp"
 #include "models/attention_pairs.hpp"
+#include "models/documents.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
 #include "sim/base/check.hpp"
@@ -112,6 +113,7 @@ OpIndex SharedSequence::attend(std::string_view name, const AttentionBlock& bloc
                                         .causal = block.causal,
                                         .backward = backward,
                                         .dtype = shape_.dtype,
+                                        .longest_keys = longest_keys(part_.cut, block),
                                         .of_ring = part_.of_ring});
 }
 
@@ -330,13 +332,13 @@ void write_with(Exchange exchange, Pass pass) {
 ContextAttention::ContextAttention(const Architecture& a, const AttentionOptions& options,
                                    const StepShape& shape, ProgramBuilder& build)
     : options_(options.context), shape_(shape), build_(build) {
-  const DocumentDraw& microbatch = options.microbatch;
+  const StepDocuments& documents = options.documents;
   part_.cut = {
-      .sequence = microbatch.length, .ranks = options_.shape.ring, .split = options_.split};
-  part_.batch = microbatch.sequences;
-  if (microbatch.documents.kind != DocumentKind::None) {  // one kernel over all tokens
-    part_.cut.documents = microbatch_documents(
-        microbatch, {.microbatch = build.tags().microbatch, .replica = shape.replica});
+      .sequence = documents.length(), .ranks = options_.shape.ring, .split = options_.split};
+  part_.batch = documents.sequences();
+  if (documents.packed()) {  // one kernel over all tokens
+    part_.cut.documents =
+        documents.of({.microbatch = build.tags().microbatch, .replica = shape.replica});
     part_.cut.packed = part_.batch;
     part_.cut.sequence *= part_.batch;
     part_.batch = 1;
@@ -377,21 +379,18 @@ std::int64_t window_pairs(std::int64_t length, std::int64_t window) {
 }  // namespace
 
 std::int64_t AttentionCore::score_matrices() const {
-  return options_.attention.microbatch.sequences * arch_.heads / shape_.tensor;
+  return options_.attention.documents.sequences() * arch_.heads / shape_.tensor;
 }
 
 // Packed sequences are one kernel over all of their tokens, in which queries attend only to their
 // own document.
 Attention AttentionCore::flash(bool backward) const {
-  const DocumentDraw& microbatch = options_.attention.microbatch;
-  const bool packed = microbatch.documents.kind != DocumentKind::None;
-  const std::int64_t sequences = options_.attention.microbatch.sequences;
-  const std::int64_t s = options_.attention.microbatch.length * (packed ? sequences : 1);
+  const StepDocuments& documents = options_.attention.documents;
+  const bool packed = documents.packed();
+  const std::int64_t sequences = documents.sequences();
+  const std::int64_t s = documents.length() * (packed ? sequences : 1);
   const std::int64_t window = arch_.windowed(build_.tags().layer) ? arch_.window : s;
-  const auto documents = [&] {
-    return microbatch_documents(
-        microbatch, {.microbatch = build_.tags().microbatch, .replica = shape_.replica});
-  };
+  const DocumentQuery microbatch{.microbatch = build_.tags().microbatch, .replica = shape_.replica};
   return {.batch = packed ? 1 : sequences,
           .query_heads = arch_.heads / shape_.tensor,
           .kv_heads = kv_heads_per_rank(arch_, shape_.tensor),
@@ -399,10 +398,11 @@ Attention AttentionCore::flash(bool backward) const {
           .kv_length = s,
           .head_dim_qk = arch_.head_dim,
           .head_dim_v = arch_.value_head(),
-          .pairs = packed ? document_pairs(documents()) : window_pairs(s, window),
+          .pairs = packed ? document_pairs(documents.of(microbatch)) : window_pairs(s, window),
           .causal = true,
           .backward = backward,
-          .dtype = options_.attention.fused_dtype};
+          .dtype = options_.attention.fused_dtype,
+          .longest_keys = packed ? *std::ranges::max_element(documents.of(microbatch)) : 0};
 }
 
 // Forward, one kernel reads and writes each score. Backward, it reads the probabilities and their
@@ -411,7 +411,7 @@ Attention AttentionCore::flash(bool backward) const {
 // backward 12), cast back (4 + w). Scores in fp32 are only masked and normalised: nothing casts
 // them, and their product scales them.
 MemoryBound AttentionCore::softmax(bool backward) const {
-  const std::int64_t s = options_.attention.microbatch.length;
+  const std::int64_t s = options_.attention.documents.length();
   const bool fused = softmax_fused(score_matrices(), shape_.element);
   const bool wide = shape_.element == kFp32Bytes;
   const std::int64_t one = (backward ? 3 : 2) * shape_.element;
@@ -443,7 +443,7 @@ void AttentionCore::forward() {
     build_.compute("attention", flash(false));
     return;
   }
-  const std::int64_t s = options_.attention.microbatch.length;
+  const std::int64_t s = options_.attention.documents.length();
   const std::int64_t scores = s * s * score_matrices();
   build_.compute("attention_scores", head_gemm(s, s, arch_.head_dim, GemmPass::Forward));
   build_.compute("attention_softmax", softmax(false));
@@ -467,7 +467,7 @@ void AttentionCore::backward() {
     build_.compute("attention_backward", flash(true));
     return;
   }
-  const std::int64_t s = options_.attention.microbatch.length;
+  const std::int64_t s = options_.attention.documents.length();
   const std::int64_t d = arch_.head_dim;
   const std::int64_t scores = s * s * score_matrices();
   build_.compute("attention_values_dgrad", head_gemm(s, s, arch_.value_head(), GemmPass::DataGrad));

@@ -16,6 +16,7 @@
 #include "models/architecture/architecture.hpp"
 #include "models/architecture/recipe.hpp"
 #include "models/attention_pairs.hpp"
+#include "models/documents.hpp"
 #include "models/framework.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/step_shape.hpp"
@@ -57,7 +58,7 @@ struct ContextOptions {
 struct AttentionOptions {
   AttentionKind kind = AttentionKind::Flash;
   DataType fused_dtype = DataType::Bf16;  // of the GEMMs inside a fused core
-  DocumentDraw microbatch;
+  StepDocuments documents;
   ContextOptions context;
 };
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/attention_pairs.hpp"
+#include "models/documents.hpp"
 #include "models/lower/data_parallel/shards.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
@@ -31,7 +32,7 @@ AttentionOptions attention_options(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
   return {.kind = plan.training.attention,
           .fused_dtype = plan.recipe.attention.value_or(plan.training.precision),
-          .microbatch = document_draw(plan),
+          .documents = StepDocuments(plan),
           .context = {.collectives = plan.collectives,
                       .ranks = p.context,
                       .shape = context_shape(p),

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "models/document_lengths.hpp"
 #include "models/framework.hpp"
 #include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
@@ -206,6 +207,14 @@ void read_host(JsonFile& file, const fs::path& folder, Scenario& scenario) {
   }
 }
 
+// Reads the measured lengths that `preset` names. A preset without a kind is the kind.
+void read_preset(JsonObject object, const fs::path& folder, Documents& documents) {
+  if (documents.preset.empty()) return;
+  documents.preset = located(folder, documents.preset);
+  if (!object.has("kind")) documents.kind = DocumentKind::Preset;
+  try_file(object, "preset", [&] { documents.measured = load_document_lengths(documents.preset); });
+}
+
 // Reads the sections that have tables, and the files that their fields name.
 void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan) {
   for (const Section& section : sections()) {
@@ -222,6 +231,7 @@ void read_sections(JsonObject& root, const fs::path& folder, TrainingPlan& plan)
     JsonObject parallelism = root.object("parallelism");
     try_file(parallelism, "schedule", [&] { (void)open_schedule(schedule); });
   }
+  if (root.has("documents")) read_preset(root.object("documents"), folder, plan.documents);
   if (std::string& counts = plan.experts.counts; !counts.empty()) {
     counts = file_near(folder, counts);
     note_data_file("expert counts", counts);

@@ -208,9 +208,13 @@ constexpr Words<DataType, 3> kDispatchPrecision{
 constexpr Words<OffloadedOptimizer, 3> kOffloadedOptimizer{{{OffloadedOptimizer::None, "none"},
                                                             {OffloadedOptimizer::Cpu, "cpu"},
                                                             {OffloadedOptimizer::Fetch, "fetch"}}};
-constexpr Words<DocumentKind, 3> kDocumentKind{{{DocumentKind::None, "none"},
+constexpr Words<DocumentKind, 4> kDocumentKind{{{DocumentKind::None, "none"},
                                                 {DocumentKind::List, "list"},
-                                                {DocumentKind::Lognormal, "lognormal"}}};
+                                                {DocumentKind::Lognormal, "lognormal"},
+                                                {DocumentKind::Preset, "preset"}}};
+constexpr Words<DocumentBalance, 3> kDocumentBalance{{{DocumentBalance::None, "none"},
+                                                      {DocumentBalance::Sequences, "sequences"},
+                                                      {DocumentBalance::Documents, "documents"}}};
 
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;
@@ -382,6 +386,14 @@ const Field<D> kDocuments[] = {
      Whole<D>{&D::mean_length, 0, kLengthMost}},
     {"sigma", "lognormal: standard deviation of the logarithm of the length",
      Real<D>{&D::sigma, 0.0, 10.0}},
+    {"preset",
+     "preset: measured lengths of a corpus (models/documents), by name or file; kind may then be "
+     "left out",
+     Text<D>{&D::preset}},
+    {"balance",
+     "drawn lengths: as drawn (none), or divided by their attention work over replicas and "
+     "microbatches: whole sequences, or documents that are first packed again",
+     word_of<D, &D::balance, kDocumentBalance>()},
     {"independent_replicas", "replicas draw different documents",
      Flag<D>{&D::independent_replicas}},
 };

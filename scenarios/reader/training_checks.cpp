@@ -1,6 +1,7 @@
 // Rules of the sections about one step: its batch and sequences, recomputation, trained weights,
 // and packed documents.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
 #include "scenarios/reader/checks.hpp"
+#include "sim/base/data_directory.hpp"
 
 namespace trainyard {
 
@@ -92,7 +94,7 @@ void check_lengths(JsonFile& file, const TrainingPlan& plan) {
         "/documents/lengths",
         fmt::format("add up to {} tokens; a sequence has {}", sum, plan.training.sequence_length),
         "list every document of a sequence, padding included");
-  if (documents.drawn() && documents.mean_length < 1)
+  if (documents.kind == DocumentKind::Lognormal && documents.mean_length < 1)
     file.report("/documents/mean_length", "is missing, but lengths are drawn",
                 "give the mean length of a document in tokens");
 }
@@ -128,6 +130,20 @@ void check_replica_batches(const Check& check) {
       check.scenario.plan.documents.kind != DocumentKind::None)
     refuse("cannot be combined with parameter_servers, operator_devices or documents",
            "leave one of them out");
+}
+
+// A preset and a kind that agree, and a balance only where lengths are drawn.
+void check_preset(JsonFile& file, const Documents& documents) {
+  const bool is_preset = documents.kind == DocumentKind::Preset;
+  if (is_preset && documents.preset.empty())
+    file.report("/documents/preset", "is missing, but kind is \"preset\"",
+                fmt::format("choose one of {}", fmt::join(data_names("models/documents"), ", ")));
+  if (!is_preset && !documents.preset.empty())
+    file.report("/documents/preset", "is given, but kind is not \"preset\"",
+                "set kind to \"preset\", or leave preset out");
+  if (!documents.drawn() && documents.balance != DocumentBalance::None)
+    file.report("/documents/balance", "only drawn lengths can be balanced",
+                "set kind to \"lognormal\" or \"preset\", or leave balance out");
 }
 
 }  // namespace
@@ -268,7 +284,9 @@ void check_frozen(const Check& check) {
 
 void check_documents(const Check& check) {
   const TrainingPlan& plan = check.scenario.plan;
-  if (!check.file.is_sound("/documents") || plan.documents.kind == DocumentKind::None) return;
+  if (!check.file.is_sound("/documents")) return;
+  check_preset(check.file, plan.documents);
+  if (plan.documents.kind == DocumentKind::None) return;
   if (check.training) {
     check_lengths(check.file, plan);
     if (plan.training.attention != AttentionKind::Flash)

@@ -9,12 +9,13 @@
 
 #include "kernels/gpu.hpp"
 #include "models/architecture/flops.hpp"
-#include "models/attention_pairs.hpp"
+#include "models/documents.hpp"
 #include "models/layers/layer_block.hpp"
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
 #include "scenarios/reader/defaults.hpp"
 #include "scenarios/simulate/approximations.hpp"
+#include "scenarios/simulate/document_facts.hpp"
 #include "scenarios/simulate/power.hpp"
 #include "scenarios/simulate/setup_lines.hpp"
 
@@ -38,12 +39,12 @@ AttentionCount other(AttentionCount attention) {
 // of their lengths over the square of the sequence length, on average over the step.
 double attention_share(const TrainingPlan& plan) {
   if (plan.documents.kind == DocumentKind::None) return 1.0;
+  const StepDocuments documents(plan);
   double squares = 0.0;
   double sequences = 0.0;
   for (std::int64_t replica = 0; replica < plan.parallelism.data; ++replica) {
     for (std::int64_t microbatch = 0; microbatch < plan.microbatches(); ++microbatch) {
-      for (const std::int64_t length : microbatch_documents(
-               document_draw(plan), {.microbatch = microbatch, .replica = replica}))
+      for (const std::int64_t length : documents.of({.microbatch = microbatch, .replica = replica}))
         squares += static_cast<double>(length) * static_cast<double>(length);
       sequences += static_cast<double>(plan.training.micro_batch_size);
     }
@@ -153,6 +154,15 @@ std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster)
   return peaks;
 }
 
+// Names lengths and balance as the scenario does.
+void name_documents(RunFacts& facts) {
+  const auto& section = facts.scenario.at("documents");
+  const std::string kind = section.at("kind");
+  facts.documents->lengths =
+      kind == "preset" ? "preset " + section.at("preset").get<std::string>() : kind;
+  facts.documents->balance = section.at("balance");
+}
+
 }  // namespace
 
 // Adds prices, and what is assumed about the power of the cluster's GPUs.
@@ -185,6 +195,8 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
       facts.model_flops_other + recomputed(scenario, other(scenario.flops_convention));
   facts.flops_convention = scenario.flops_convention == AttentionCount::Causal ? "causal" : "full";
   facts.peaks = peaks_of(plan, cluster);
+  facts.documents = document_facts(plan);
+  if (facts.documents) name_documents(facts);
   facts.assumptions = scenario.assumptions;
   if (scenario.power) add_power(*scenario.power, cluster, facts);
   facts.defaults = default_sentences(scenario.applied_defaults);

@@ -15,6 +15,13 @@ std::string energy_report(const RunView& view) {
   return "The scenario has no block power, which energy needs (--set power.pue=1.2 adds one).\n";
 }
 
+std::string documents_report(const RunView& view) {
+  const std::string batches = batches_section(view);
+  if (view.facts.documents)
+    return documents_section(view) + (batches.empty() ? "" : "\n" + batches);
+  return "Every sequence is one document (--set documents.preset=wikipedia_en packs several).\n";
+}
+
 constexpr std::array kReports{
     ReportEntry{"summary", "verdict, key figures, where the time goes, links, memory", summary_text,
                 result_json, nullptr},
@@ -30,6 +37,9 @@ constexpr std::array kReports{
                 placement_section, placement_json, nullptr, "placement"},
     ReportEntry{"costs", "how well the kernel times are known, and what to measure next",
                 costs_section, costs_json, nullptr, "costs"},
+    ReportEntry{"documents",
+                "how evenly packed documents are divided, and the mean step over --batches",
+                documents_report, documents_json, nullptr},
     ReportEntry{"energy", "energy, power, carbon and cost of the step and of the training",
                 energy_report, energy_json, energy_csv},
     ReportEntry{"critical_path", "what the length of the step is made of, and who has slack",

@@ -57,6 +57,12 @@ struct ReportEntry {
 [[nodiscard]] std::string collectives_section(const RunView& view);
 [[nodiscard]] std::string placement_section(const RunView& view);
 [[nodiscard]] std::string costs_section(const RunView& view);
+// The step over several batches: its mean with the interval, and what balancing saves; empty unless
+// several were requested.
+[[nodiscard]] std::string batches_section(const RunView& view);
+// How unevenly the attention of packed documents is divided, and the time lost waiting; empty
+// without packing. The table and the sentence before it are its parts.
+[[nodiscard]] std::string documents_section(const RunView& view);
 // Energy by kind, power, its changes, and what they cost; empty without a block `power`. The table
 // and the lines (energy_figures.hpp) are its parts.
 [[nodiscard]] std::string energy_section(const RunView& view);

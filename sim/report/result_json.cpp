@@ -249,6 +249,8 @@ Json result_json(const RunView& view) {
   // Each registered report adds its section under its own key.
   for (const ReportEntry& report : reports())
     if (!report.result_key.empty()) result[std::string(report.result_key)] = report.json(view);
+  if (view.facts.documents) result["documents"] = documents_json(view);
+  if (view.facts.batches) result["batches"] = batches_json(view);
   if (view.power != nullptr) result["energy"] = energy_json(view);
   result.update({{"fold", fold_json(view)},
                  {"approximations", approximations_json(view.facts)},

@@ -68,6 +68,29 @@ struct EnergyPrices {
   std::optional<double> capital_years = {};  // over which the capital is spread
 };
 
+// The documents that the step packs into sequences, and how unevenly their attention is divided.
+struct DocumentFacts {
+  std::string lengths;     // "preset wikipedia_en"
+  std::string balance;     // "none", "sequences", "documents"
+  std::int64_t count = 0;  // of all replicas
+  double mean_tokens = 0.0;
+  std::int64_t longest_tokens = 0;
+  double pairs_share = 1.0;  // pairs of query and key over those of one document in each sequence
+  // The largest number of pairs over the mean, minus 1.
+  double replica_excess = 0.0;
+  double microbatch_excess = 0.0;
+};
+
+// The times of the step for several batches, whose seeds follow each other.
+struct BatchTimes {
+  std::uint64_t first_seed = 0;
+  std::vector<double> step_s = {};
+  // The same batches as drawn and balanced. Empty where lengths are not drawn.
+  std::vector<double> as_drawn_s = {};
+  std::vector<double> balanced_s = {};
+  std::string balance = {};  // of balanced_s: "sequences" or "documents"
+};
+
 // One line of what was simulated: "layout", "tensor 8, pipeline 4, data 2".
 struct SetupLine {
   std::string name;
@@ -109,6 +132,8 @@ struct RunFacts {
   // Absent: no such run was measured, or the comparison was not requested.
   std::optional<MeasuredError> measured_error;
   std::optional<BalanceFacts> balance = {};  // where the scenario asks for it
+  std::optional<DocumentFacts> documents = {};  // where several documents share a sequence
+  std::optional<BatchTimes> batches = {};       // where several batches were requested
   std::vector<std::string> assumptions;
   // Fields that the scenario leaves to defaults, with their sources.
   std::vector<std::string> defaults;

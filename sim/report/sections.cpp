@@ -115,20 +115,6 @@ constexpr std::array<std::string_view, kTimeShares> kShareWords{
     "the host, which issues kernels too slowly",
     "idle time"};
 
-// Returns the mean over all ranks.
-Breakdown mean_breakdown(const std::vector<StageBreakdown>& stages) {
-  Breakdown mean;
-  double ranks = 0.0;
-  for (const StageBreakdown& stage : stages) {
-    ranks += static_cast<double>(stage.ranks);
-    for (std::size_t share = 0; share < kTimeShares; ++share) {
-      mean.seconds[share] += static_cast<double>(stage.ranks) * stage.mean.seconds[share];
-    }
-  }
-  for (double& seconds : mean.seconds) seconds /= ranks;
-  return mean;
-}
-
 // Returns the table of shares of the step, mean over all ranks.
 std::string breakdown_mean(const std::vector<StageBreakdown>& stages, double step_s) {
   const Breakdown mean = mean_breakdown(stages);
@@ -473,9 +459,9 @@ std::string notes_section(const RunView& view) {
 std::string summary_text(const RunView& view) {
   std::string text = verdict_line(view);
   if (!view.facts.title.empty()) text += wrapped(view.facts.title, 2);
-  for (const auto section :
-       {setup_section, figures_section, breakdown_section, energy_section, links_section,
-        collectives_section, placement_section, memory_section, costs_section, notes_section}) {
+  for (const auto section : {setup_section, figures_section, batches_section, breakdown_section,
+                             documents_section, energy_section, links_section, collectives_section,
+                             placement_section, memory_section, costs_section, notes_section}) {
     const std::string part = section(view);
     if (!part.empty()) text += "\n" + part;
   }

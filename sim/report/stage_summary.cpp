@@ -40,6 +40,19 @@ std::vector<StageBreakdown> stage_breakdown(const RunView& view) {
   return result;
 }
 
+Breakdown mean_breakdown(const std::vector<StageBreakdown>& stages) {
+  Breakdown mean;
+  double ranks = 0.0;
+  for (const StageBreakdown& stage : stages) {
+    ranks += static_cast<double>(stage.ranks);
+    for (std::size_t share = 0; share < kTimeShares; ++share) {
+      mean.seconds[share] += static_cast<double>(stage.ranks) * stage.mean.seconds[share];
+    }
+  }
+  for (double& seconds : mean.seconds) seconds /= ranks;
+  return mean;
+}
+
 std::vector<StageMemory> stage_memory(const RunView& view) {
   std::map<std::uint32_t, StageMemory> worst;
   for (std::uint32_t index = 0; index < view.partition.ranks.size(); ++index) {

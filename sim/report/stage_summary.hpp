@@ -24,6 +24,9 @@ struct StageBreakdown {
 // Returns the entries sorted by stage number.
 [[nodiscard]] std::vector<StageBreakdown> stage_breakdown(const RunView& view);
 
+// Returns the mean over the ranks of all stages.
+[[nodiscard]] Breakdown mean_breakdown(const std::vector<StageBreakdown>& stages);
+
 // The peak memory of the stage's worst rank class, and whether it fits. The worst class has the
 // least headroom (capacity minus peak).
 struct StageMemory {

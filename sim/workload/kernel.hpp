@@ -65,6 +65,7 @@ struct Attention {
   bool causal = true;
   bool backward = false;
   DataType dtype = DataType::Bf16;
+  std::int64_t longest_keys = 0;  // keys of a query in the longest document; 0: kv_length
   bool of_ring = false;  // one step of ring attention; its result is merged with earlier ones
   auto operator<=>(const Attention&) const = default;
 };

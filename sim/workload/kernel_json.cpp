@@ -38,19 +38,21 @@ struct Writer {
             {"per_expert", g.per_expert}};
   }
   Json operator()(const Attention& a) const {
-    return {{"kind", "attention"},
-            {"batch", a.batch},
-            {"query_heads", a.query_heads},
-            {"kv_heads", a.kv_heads},
-            {"query_length", a.query_length},
-            {"kv_length", a.kv_length},
-            {"head_dim_qk", a.head_dim_qk},
-            {"head_dim_v", a.head_dim_v},
-            {"pairs", a.pairs},
-            {"causal", a.causal},
-            {"backward", a.backward},
-            {"dtype", to_string(a.dtype)},
-            {"of_ring", a.of_ring}};
+    Json json{{"kind", "attention"},
+              {"batch", a.batch},
+              {"query_heads", a.query_heads},
+              {"kv_heads", a.kv_heads},
+              {"query_length", a.query_length},
+              {"kv_length", a.kv_length},
+              {"head_dim_qk", a.head_dim_qk},
+              {"head_dim_v", a.head_dim_v},
+              {"pairs", a.pairs},
+              {"causal", a.causal},
+              {"backward", a.backward},
+              {"dtype", to_string(a.dtype)},
+              {"of_ring", a.of_ring}};
+    if (a.longest_keys > 0) json["longest_keys"] = a.longest_keys;
+    return json;
   }
   Json operator()(const MemoryBound& m) const {
     return {{"kind", "memory_bound"},
@@ -125,6 +127,7 @@ Kernel read_attention(JsonObject& object) {
                    .causal = object.boolean("causal", false),
                    .backward = object.boolean("backward", false),
                    .dtype = read_dtype(object),
+                   .longest_keys = object.integer("longest_keys", {.fallback = 0, .least = 0}),
                    .of_ring = object.boolean("of_ring", false)};
 }
 

@@ -90,6 +90,18 @@ TEST(Attention, OneHeadIsLimitedByItsLongestBlock) {
   EXPECT_NEAR(attention_model_time(sheet, model, a).value(), longest, longest * 1e-9);
 }
 
+// Does the longest document set the time of few heads, and not the sequence that it is packed into?
+TEST(Attention, TheLongestDocumentSetsTheTimeOfFewHeads) {
+  const AttentionModel model{.launch = Seconds{0}, .forward_efficiency = 0.5};
+  const GpuSheet sheet = load_gpu_sheet("h100");
+  Attention a = table_attention(4096, 1, 128);
+  a.pairs = 1024 * 1025 / 2 + 6 * (512 * 513 / 2);
+  a.longest_keys = 1024;
+  // 128 rows of the longest document see its 1 024 keys on one of 132 SMs.
+  const double longest = 2.0 * 128 * 1024 * 256 / (0.5 * 989.4e12 / 132);
+  EXPECT_NEAR(attention_model_time(sheet, model, a).value(), longest, longest * 1e-9);
+}
+
 // Are rectangular and packed attention priced by their rows and keys? Four documents packed into
 // one sequence cost as four sequences. A step of ring attention, all queries against half the keys
 // or half against all, costs about the causal square with the same number of pairs.

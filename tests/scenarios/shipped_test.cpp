@@ -44,7 +44,7 @@ TEST(Shipped, TheScenariosThatWerePromisedAreThere) {
   EXPECT_EQ(count("llama3/"), 5);
   EXPECT_EQ(count("fsdp/"), 12) << "8B and 70B on up to 512 GPUs, HSDP, 405B, and MaxText";
   EXPECT_EQ(count("replicas/"), 4);
-  EXPECT_EQ(count("context/"), 5) << "ring, Ulysses, both, packed documents, and the published one";
+  EXPECT_EQ(count("context/"), 6) << "ring, Ulysses, both, packed documents, and the published one";
   EXPECT_EQ(count("offload/"), 2);
   EXPECT_EQ(count("unequal/"), 4)
       << "unequal nodes by stage and by replica, unequal GPUs split twice";

@@ -64,6 +64,12 @@ std::vector<Refusal> refusals() {
        "scenarios/first/two_gpus.json: /reliability/checkpoint: an interval of 3600 s is longer "
        "than "
        "the run of 864 s (shorten the interval, or lengthen the run)"},
+      {"trainyard run scenarios/first/two_gpus.json --batches 3",
+       "scenarios/first/two_gpus.json: /documents: nothing in the scenario is drawn, so all "
+       "batches "
+       "are equal (draw lengths of documents: --set documents.preset=NAME)"},
+      {"trainyard run --workload w.json --cluster c.json --batches 3",
+       "--batches draws other batches of a scenario, and a --workload has none (leave one out)"},
       {"trainyard goodput",
        "which scenario? (give a scenario file, or a run's own log: trainyard goodput fit LOG)"},
       {"trainyard goodput fit scenarios/README.md",

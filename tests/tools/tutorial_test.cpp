@@ -148,6 +148,7 @@ TEST(Reference, ThePageOfResultKeysIsComplete) {
         "cluster.faults='[{\"rail\": 3, \"dead\": true}]'",
         "scenarios/llama3/llama3_8b_8xh100.json --set cluster.node=./own_node.json "
         "--set power.pue=1.2 --tokens 1T --price 2.5",
+        "scenarios/context/packed_llama3_70b_128xh100.json --batches 2",
         "scenarios/unequal/gpt_3p6b_a100_l40s_operators.json",
         "scenarios/unequal/llama3_8b_replicas_h100_a100.json", "scenarios/first/two_gpus.json"}) {
     answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");

@@ -28,6 +28,7 @@
 #include "tools/cli/print.hpp"
 #include "tools/cli/run_model.hpp"
 #include "tools/studies/memory/ways_to_fit.hpp"
+#include "tools/studies/seeds/over_batches.hpp"
 
 namespace trainyard {
 
@@ -77,8 +78,9 @@ struct RunChoice {
   std::vector<std::string> trace_ranks;
   std::string report = "summary";
   std::string missing;
-  double tokens = 0.0;  // of the whole training; 0: not given
-  double price = 0.0;   // of one GPU for an hour; 0: not given
+  std::size_t batches = 0;  // 0: one, without a mean
+  double tokens = 0.0;      // of the whole training; 0: not given
+  double price = 0.0;       // of one GPU for an hour; 0: not given
   bool no_fold = false;
   bool explain_fold = false;
   bool no_contract = false;
@@ -158,6 +160,9 @@ void refuse_contradictions(const RunChoice& choice) {
   if (choice.no_fold && choice.explain_fold) {
     fail("--explain-fold explains classes of ranks, and --no-fold makes none", "leave one out");
   }
+  if (!choice.workload.empty() && choice.batches > 0) {
+    fail("--batches draws other batches of a scenario, and a --workload has none", "leave one out");
+  }
   if (!choice.workload.empty() && choice.tokens > 0.0) {
     fail("--tokens needs the tokens of a step, and a --workload has none", "use a scenario");
   }
@@ -205,6 +210,17 @@ std::string what_would_fit(const RunChoice& choice, const Scenario& scenario,
   return "\n" + wrapped(first_way_line(search) + "; `trainyard memory` says more", 2);
 }
 
+// The batches that were asked for; nothing without --batches.
+std::optional<BatchTimes> batches_of(const RunChoice& choice,
+                                     const std::optional<Scenario>& scenario) {
+  if (!scenario || choice.batches == 0) return std::nullopt;
+  Progress progress("simulating batches");
+  return over_batches(
+      *scenario, {.batches = choice.batches, .progress = [&](std::size_t done, std::size_t all) {
+                    progress.show(static_cast<double>(done) / static_cast<double>(all));
+                  }});
+}
+
 Exit run(const RunChoice& choice) {
   refuse_contradictions(choice);
   const DataUse use;
@@ -213,8 +229,10 @@ Exit run(const RunChoice& choice) {
   refuse_unwritable(outputs);
   refuse_unwritable(choice.missing);
   const std::optional<Scenario> scenario = scenario_of(choice);
+  std::optional<BatchTimes> batches = batches_of(choice, scenario);
   Result result = simulated(choice, scenario);
   if (scenario) result.facts.measured_error = measured_error(*scenario);
+  result.facts.batches = std::move(batches);
   result.facts.token_budget = choice.tokens;
   if (choice.price > 0.0) result.facts.gpu_hour_price = choice.price;
   result.facts.own_files = use.files();  // the table of errors included
@@ -301,6 +319,13 @@ void add_run(CLI::App& app, Action& action) {
   add_tokens_option(*command, choice->tokens,
                     "Of the whole training, such as 15T: adds days and GPU-hours");
   add_price_option(*command, choice->price, "Of one GPU for an hour: adds the cost of --tokens");
+  command
+      ->add_option(
+          "--batches", choice->batches,
+          "Batches to draw, with the seeds from the scenario's on: adds the mean step with "
+          "its 95 % interval, and what balancing documents saves")
+      ->type_name("N")
+      ->check(CLI::Range(2, 10'000));
   add_output_file(*command, "--missing", choice->missing,
                   "Write the shapes nobody measured as JSON, for `profile measure --shapes`");
   command->add_option("--engine", choice->engine, "simgrid (contention) or ideal (without)")
@@ -321,6 +346,7 @@ void add_run(CLI::App& app, Action& action) {
       "Example:\n  trainyard run --model llama3-70b --gpus 64 --gpu h100\n"
       "  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json --out out\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --html report.html\n"
+      "  trainyard run scenarios/context/packed_llama3_8b_32xh100.json --batches 10\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --set training.recompute=full");
   command->callback([choice, &action] {
     // A report with the name of a page is the option --html together with the usual summary.

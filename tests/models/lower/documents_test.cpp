@@ -1,4 +1,6 @@
 // Packed documents: the work of attention is the sum over their squares, and nothing else changes.
+#include "models/documents.hpp"
+
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -55,10 +57,10 @@ TEST(Documents, DrawnOnesFillEverySequence) {
   for (const std::int64_t replica : {0, 1, 2}) {
     for (const std::int64_t microbatch : {0, 1, 2}) {
       const DocumentQuery of{.microbatch = microbatch, .replica = replica};
-      const auto lengths = microbatch_documents(document_draw(plan), of);
+      const auto lengths = StepDocuments(plan).of(of);
       EXPECT_EQ(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), 2 * 128);
       for (const std::int64_t length : lengths) EXPECT_GE(length, 1);
-      EXPECT_EQ(lengths, microbatch_documents(document_draw(plan), of));
+      EXPECT_EQ(lengths, StepDocuments(plan).of(of));
       seen.insert(lengths);
     }
   }
@@ -70,7 +72,7 @@ TEST(Documents, DrawnOnesFillEverySequence) {
 TEST(Documents, DrawnOnesHaveTheirMean) {
   TrainingPlan plan = packed({.kind = DocumentKind::Lognormal, .mean_length = 200, .sigma = 0.5});
   plan.training.sequence_length = 1'000'000;
-  const auto lengths = microbatch_documents(document_draw(plan), {});
+  const auto lengths = StepDocuments(plan).of({});
   const double mean = 2e6 / static_cast<double>(lengths.size());
   EXPECT_NEAR(mean, 200.0, 0.02 * 200.0);
 }
@@ -80,13 +82,14 @@ TEST(Documents, ReplicasDrawTheirOwn) {
   const Documents drawn{.kind = DocumentKind::Lognormal, .mean_length = 30};
   const TrainingPlan plan = packed(drawn, {.data = 3});
   const Workload workload = lower(plan);
+  const StepDocuments documents(plan);
   ASSERT_EQ(workload.programs.size(), 3U);
   double wanted = 0.0;
   for (const std::int64_t replica : {0, 1, 2})
     for (const std::int64_t microbatch : {0, 1, 2})
       wanted += 4 * 3.5 * 4.0 * 256.0 *
-                static_cast<double>(document_pairs(microbatch_documents(
-                    document_draw(plan), {.microbatch = microbatch, .replica = replica})));
+                static_cast<double>(
+                    document_pairs(documents.of({.microbatch = microbatch, .replica = replica})));
   EXPECT_NEAR(attention_flops(workload), wanted, 1e-12 * wanted);
   const auto by_pairs = [](const Kernel& kernel) {
     const auto* attention = std::get_if<Attention>(&kernel);
@@ -98,8 +101,8 @@ TEST(Documents, ReplicasDrawTheirOwn) {
     double own = 0.0;
     for (const std::int64_t microbatch : {0, 1, 2})
       own += 2 * 4 *
-             static_cast<double>(document_pairs(microbatch_documents(
-                 document_draw(plan), {.microbatch = microbatch, .replica = replica})));
+             static_cast<double>(
+                 document_pairs(documents.of({.microbatch = microbatch, .replica = replica})));
     slowest = std::max(slowest, own);
   }
   EXPECT_NEAR(step.timeline.makespan_s, slowest, 1e-9 * slowest);
@@ -128,13 +131,14 @@ TEST(Documents, BesideUnevenExperts) {
     plan.architecture = small_moe(4);
     plan.experts.routing = RoutingKind::Zipf;
     const Workload both = lower(plan);
+    const StepDocuments documents(plan);
     // The EP rank follows from the replica on one tensor rank; on two ranks each replica has both.
     EXPECT_EQ(both.programs.size(), static_cast<std::size_t>(4 * tensor));
     double pairs = 0.0;
     for (const std::int64_t replica : {0, 1, 2, 3})
       for (const std::int64_t microbatch : {0, 1, 2})
-        pairs += static_cast<double>(document_pairs(microbatch_documents(
-            document_draw(plan), {.microbatch = microbatch, .replica = replica})));
+        pairs += static_cast<double>(
+            document_pairs(documents.of({.microbatch = microbatch, .replica = replica})));
     const double wanted = 4 * 3.5 * 4.0 * 256.0 * pairs;
     EXPECT_NEAR(attention_flops(both), wanted, 1e-12 * wanted);
     const double folded = timed_step(plan).timeline.makespan_s;

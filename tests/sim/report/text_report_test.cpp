@@ -9,6 +9,7 @@
 #include "sim/render/output_stream.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/report.hpp"
+#include "sim/report/result_json.hpp"
 #include "sim/report/stage_summary.hpp"
 #include "tests/sim/report/small_run.hpp"
 
@@ -159,9 +160,43 @@ TEST(StageMemory, FitsIfTheCapacityIsNotKnown) {
   }
 }
 
+// Does the section of documents name the imbalance, and that of batches the mean with its interval?
+// Steps of 1 to 5 s have the mean 3 s and t(0.975, 4) sqrt(2.5 / 5) = 1.963 s beside it; balancing
+// halves each of them.
+TEST(TextReport, DocumentsAndBatches) {
+  SmallRun small;
+  EXPECT_EQ(documents_section(small.view()), "");
+  EXPECT_EQ(batches_section(small.view()), "");
+  small.facts.documents = DocumentFacts{.lengths = "preset web",
+                                        .balance = "none",
+                                        .count = 1234,
+                                        .mean_tokens = 850.2,
+                                        .longest_tokens = 4096,
+                                        .pairs_share = 0.25,
+                                        .replica_excess = 0.125,
+                                        .microbatch_excess = 1.5};
+  small.facts.batches = BatchTimes{.first_seed = 7,
+                                   .step_s = {1, 2, 3, 4, 5},
+                                   .as_drawn_s = {1, 2, 3, 4, 5},
+                                   .balanced_s = {0.5, 1, 1.5, 2, 2.5},
+                                   .balance = "documents"};
+  EXPECT_THAT(documents_section(small.view()),
+              testing::AllOf(
+                  HasSubstr("1 234 of 850.2 tokens in the mean, the longest of 4096 (preset web"),
+                  HasSubstr("+12.5 %"), HasSubstr("+150.0 %")));
+  EXPECT_THAT(
+      batches_section(small.view()),
+      testing::AllOf(HasSubstr("Over 5 batches (seeds 7 to 11)"), HasSubstr("1.037 s to 4.963 s"),
+                     HasSubstr("balanced (documents)"), HasSubstr("50.0 % to 50.0 %")));
+  const auto json = batches_json(small.view());
+  EXPECT_EQ(json["saving"]["mean"], 0.5);
+  EXPECT_EQ(json["step_time_s"]["mean"], 3.0);
+}
+
 // Does every report have text?
 TEST(Registry, EveryReportHasText) {
-  const SmallRun small;
+  SmallRun small;
+  small.facts.documents = DocumentFacts{};
   PowerRates power;
   power.gpus.resize(small.run.workload.programs.size(),
                     {.idle_w = 100, .waiting_w = 200, .limit_w = 700});

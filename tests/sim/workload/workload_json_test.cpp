@@ -201,6 +201,7 @@ TEST(WorkloadJson, RoundTripsToTheLastBit) {
                                        .head_dim_v = 64,
                                        .pairs = 136,
                                        .backward = true,
+                                       .longest_keys = 12,
                                        .of_ring = true});
   workload.kernels.push_back(MemoryBound{.kind = MemoryBoundKind::GradNorm, .bytes = 1LL << 60U});
   workload.kernels.push_back(Copy{.kind = CopyKind::HostToDevice, .bytes = 3});

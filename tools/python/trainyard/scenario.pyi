@@ -132,6 +132,7 @@ class Cluster(Section):
     nodes: int | None
     nic: Mapping[str, Any] | None
     fabric: Fabric
+    sites: Mapping[str, Any] | None
     others: Sequence[Any] | None
     faults: Sequence[Any] | None
     def __init__(
@@ -141,6 +142,7 @@ class Cluster(Section):
         nodes: int | None = ...,
         nic: Mapping[str, Any] | None = ...,
         fabric: Fabric | Mapping[str, Any] | None = ...,
+        sites: Mapping[str, Any] | None = ...,
         others: Sequence[Any] | None = ...,
         faults: Sequence[Any] | None = ...,
         **custom: Any,
@@ -236,7 +238,7 @@ class Training(Section):
     sequence_length: int | None
     micro_batch_size: int | None
     global_batch_size: int | None
-    precision: Literal["bf16", "fp16", "fp32"] | None
+    precision: Literal["bf16", "fp16", "fp32", "tf32"] | None
     gradient_precision: Literal["bf16", "fp16", "fp32"] | None
     recompute: Literal["none", "selective", "full"] | None
     recompute_modules: Sequence[Literal["core_attn", "layernorm", "mlp", "moe", "moe_act", "shared_experts", "mla_up_proj", "every_second_gemm"]] | None
@@ -266,7 +268,7 @@ class Training(Section):
         sequence_length: int | None = ...,
         micro_batch_size: int | None = ...,
         global_batch_size: int | None = ...,
-        precision: Literal["bf16", "fp16", "fp32"] | None = ...,
+        precision: Literal["bf16", "fp16", "fp32", "tf32"] | None = ...,
         gradient_precision: Literal["bf16", "fp16", "fp32"] | None = ...,
         recompute: Literal["none", "selective", "full"] | None = ...,
         recompute_modules: Sequence[Literal["core_attn", "layernorm", "mlp", "moe", "moe_act", "shared_experts", "mla_up_proj", "every_second_gemm"]] | None = ...,
@@ -353,18 +355,22 @@ class Offload(Section):
     ) -> None: ...
 
 class Documents(Section):
-    kind: Literal["none", "list", "lognormal"] | None
+    kind: Literal["none", "list", "lognormal", "preset"] | None
     lengths: Sequence[int] | None
     mean_length: int | None
     sigma: float | None
+    preset: str | None
+    balance: Literal["none", "sequences", "documents"] | None
     independent_replicas: bool | None
     def __init__(
         self,
         *,
-        kind: Literal["none", "list", "lognormal"] | None = ...,
+        kind: Literal["none", "list", "lognormal", "preset"] | None = ...,
         lengths: Sequence[int] | None = ...,
         mean_length: int | None = ...,
         sigma: float | None = ...,
+        preset: str | None = ...,
+        balance: Literal["none", "sequences", "documents"] | None = ...,
         independent_replicas: bool | None = ...,
     ) -> None: ...
 

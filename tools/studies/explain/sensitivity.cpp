@@ -40,6 +40,7 @@ bool has_kernel(const Result& run) {
 double simulated(const Scenario& scenario, const Sensitivity& row, Memo& memo) {
   Scenario changed = scenario;
   if (row.without_faults) changed.cluster.faults.clear();
+  if (row.balance) changed.plan.documents.balance = *row.balance;
   return simulate(changed, {.figures = false, .what_if = row.what_if}, memo).timeline.makespan_s;
 }
 
@@ -55,6 +56,13 @@ std::vector<Sensitivity> what_ifs(const Scenario& scenario, const Result& run) {
   if (has_kernel<Attention>(run)) add("attention kernels twice as fast", {.attention = 0.5});
   if (has_kernel<MemoryBound>(run))
     add("memory-bound kernels twice as fast (HBM)", {.memory_bound = 0.5});
+  const Documents& documents = scenario.plan.documents;
+  if (documents.drawn() && documents.balance == DocumentBalance::None) {
+    rows.push_back({.name = "packed sequences balanced over replicas and microbatches",
+                    .balance = DocumentBalance::Sequences});
+    rows.push_back({.name = "documents balanced over replicas and microbatches",
+                    .balance = DocumentBalance::Documents});
+  }
   const std::vector<GroupKind> kinds = kinds_of(run);
   if (kinds.empty()) return rows;
   if (run.cluster->facts().nodes > 1) add("network twice as fast (NICs, fabric)", {.network = 2.0});

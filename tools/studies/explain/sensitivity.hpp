@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace trainyard {
 struct Sensitivity {
   std::string name;  // "GEMMs twice as fast"
   WhatIf what_if = {};
-  bool without_faults = false;  // the cluster without its faults
+  bool without_faults = false;                  // the cluster without its faults
+  std::optional<DocumentBalance> balance = {};  // of the documents, where it is another one
   double step_time_s = 0.0;
   double base_s = 0.0;  // step time of the unchanged scenario
   // The share of the step that the change saves; 0.1 means 10 % shorter.

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "models/reliability/checkpoint_interval.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/sample_mean.hpp"
 
 namespace trainyard {
 
@@ -45,14 +45,8 @@ std::vector<double> pair_means(const std::vector<double>& values) {
 // Half the width of the 95 % confidence interval of the mean; none is known of a single pair.
 double half_width_of(const std::vector<double>& runs) {
   const std::vector<double> values = pair_means(runs);
-  if (values.size() < 2) return std::numeric_limits<double>::infinity();
-  const double mean = mean_of(values);
-  const auto count = static_cast<double>(values.size());
-  double squares = 0.0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  constexpr double kUpper = 0.975;
-  const double t = quantile(boost::math::students_t(count - 1.0), kUpper);
-  return t * std::sqrt(squares / (count - 1.0) / count);
+  if (values.empty()) return std::numeric_limits<double>::infinity();
+  return sample_mean(values).half_width;
 }
 
 std::vector<double> values_of(const std::vector<SampledRun>& runs,

@@ -4,6 +4,7 @@
 
 #include "kernels/gpu.hpp"
 #include "models/architecture/architecture.hpp"
+#include "models/document_lengths.hpp"
 #include "models/framework_file.hpp"
 #include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
@@ -74,6 +75,13 @@ std::string host_summary(const std::string& name) {
 
 std::string reliability_summary(const std::string& name) { return load_reliability(name).title; }
 
+// "Web text: ...; 1004 tokens in the mean".
+std::string document_summary(const std::string& name) {
+  JsonFile file = JsonFile::read(data_file("models/documents", name));
+  return fmt::format("{}; {:.0f} tokens in the mean", file.root().text("title", ""),
+                     load_document_lengths(name).mean());
+}
+
 // The table of any registry whose entries have a name and a summary.
 template <class Entries>
 std::vector<CatalogueRow> entries(const Entries& registry) {
@@ -126,6 +134,10 @@ const std::vector<CatalogueKind>& catalogue() {
       {"reliability", "Failures, checkpoints and recovery of published runs",
        [] {
          return described("models/reliability/data", reliability_presets(), reliability_summary);
+       }},
+      {"documents", "Lengths of documents",
+       [] {
+         return described("models/documents", data_names("models/documents"), document_summary);
        }},
       {"schedules", "Pipeline schedules", schedule_rows},
       {"collectives", "Collective algorithms", collective_rows},
