@@ -48,8 +48,9 @@ LognormalPart lognormal_part(const DocumentLengths& lengths, std::size_t i) {
           .sigma = sigma};
 }
 
-// What a part adds to the mean. Lengths outside [shortest, longest] count as these. In between, the
-// mean of exp(a + s z) from z0 to z1 is exp(a + s^2/2) (F(z1 - s) - F(z0 - s)).
+// Returns the share of the mean that a part adds. Lengths outside [shortest, longest] count as
+// these. In between, the mean of exp(a + s z) from z0 to z1 is exp(a + s^2/2) (F(z1 - s) - F(z0 -
+// s)).
 double part_of_mean(const LognormalPart& part, const DocumentLengths& lengths) {
   const double first = std::clamp(part.crosses(lengths.shortest), part.from, part.to);
   const double last = std::clamp(part.crosses(lengths.longest), part.from, part.to);

@@ -146,8 +146,8 @@ std::optional<std::vector<Program>> rearranged(std::span<const Program> known,
 
 namespace {
 
-// What lowering needs of a replica: it depends on the number of its microbatches. Options refer to
-// the plan.
+// The inputs of lowering for a replica, which depend on the number of its microbatches. Options
+// refer to the plan.
 struct ReplicaSteps {
   ReplicaSteps(TrainingPlan of, ScheduleLists steps)
       : plan(std::move(of)),

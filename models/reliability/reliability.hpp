@@ -39,7 +39,7 @@ enum class FailingComponent : std::uint8_t {
   Job
 };
 
-// What a job does without a failed node. Restart: it waits for another node. Elastic: it starts
+// How a job goes on without a failed node. Restart: it waits for another node. Elastic: it starts
 // again with fewer replicas and a smaller global batch. The others go on without a restart as long
 // as they can, and take the next node in while they train. Mirrored: every node has a twin that
 // does the same work. Redundant: each stage holds the layers of the next one too, and computes them

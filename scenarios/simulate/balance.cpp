@@ -46,7 +46,7 @@ struct PlaceTime {
   double other_s = 0.0;  // of a microbatch outside the layers: embedding, head, loss
 };
 
-// What a run says about each stage of each replica.
+// The times and the memory of each stage in a run.
 struct Pace {
   std::vector<std::vector<PlaceTime>> times;  // by stage and replica
   std::vector<double> memory;                 // by stage: the largest peak over its capacity

@@ -1,5 +1,5 @@
-// What a report says about the documents of a step: their lengths, and how unevenly their attention
-// is divided over replicas and microbatches.
+// The facts of a report about the documents of a step: their lengths, and how unevenly their
+// attention is divided over replicas and microbatches.
 //
 //    document_facts(plan)->replica_excess;   // 0.05: the largest has 5 % more pairs than the mean
 #pragma once

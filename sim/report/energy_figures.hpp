@@ -23,7 +23,7 @@
 
 namespace trainyard {
 
-// What some steps take. Absent: its price is not given.
+// Energy and cost of a number of steps. A cost is absent where its price is not given.
 struct EnergyCost {
   double joules = 0.0;
   double kwh = 0.0;
@@ -47,16 +47,16 @@ struct EnergyFigures {
   EnergyPrices prices;
   std::optional<double> gpu_hour_price;
 
-  // Of a number of steps, not necessarily whole.
+  // Returns the cost of a number of steps, which need not be whole.
   [[nodiscard]] EnergyCost cost(double steps) const;
-  // Of a number of tokens; nothing where a step's are not known.
+  // Returns the cost of a number of tokens; nothing where the tokens of a step are not known.
   [[nodiscard]] std::optional<EnergyCost> cost_of_tokens(double tokens) const;
 };
 
 // REQUIRES: view.power.
 [[nodiscard]] EnergyFigures energy_figures(const RunView& view);
 
-// What needs the power over time of every node.
+// Figures that need the power of every node over time.
 struct PowerPeaks {
   double gpu_w = 0.0, node_w = 0.0, cluster_w = 0.0;
   std::array<double, kPowerWindows_s.size()> rack_change_w{};  // of the rack where it is largest

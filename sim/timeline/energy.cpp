@@ -85,7 +85,7 @@ class Streams {
   std::vector<std::vector<StreamSpan>> spans_;  // by stream
 };
 
-// What all streams do at one instant.
+// The work of all streams at one instant.
 struct Instant {
   double above_idle_w = 0.0;  // of kernels
   double traffic_w = 0.0;

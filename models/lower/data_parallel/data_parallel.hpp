@@ -36,7 +36,7 @@ struct UnitBackward {
   bool last = false;   // the last one: the sums over all microbatches become final
 };
 
-// What a scheme remembers between two steps of the schedule. All that it does around a step, except
+// The state of a scheme between two steps of the schedule. All that it does around a step, except
 // around the first forward and the last backward of a chunk, follows from this state.
 struct ReplicaState {
   std::vector<OpIndex> operations = {};   // earlier operations that later steps may refer to

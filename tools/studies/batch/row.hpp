@@ -47,7 +47,7 @@ struct RowFigures {
   double capacity_bytes = 0.0;  // of its GPU; 0: not known
   // largest share of a GPU's capacity that any stage needs; 0: no capacity is known
   double fullest_share = 0.0;
-  // Of a step, where the scenario has a block `power`; the cost where it gives prices.
+  // The figures of a step, where the scenario has a block `power`; the cost where it gives prices.
   std::optional<double> energy_kwh = {};
   std::optional<double> cost = {};
 };

@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kGpusPerNode = 8.0;  // of every node in these rows, with a NIC for each GPU
 
-const Json& suppositions() {
+const Json& assumptions() {
   static const Json document = study_data("energy_rows");
   return document;
 }
@@ -34,13 +34,13 @@ const Json& suppositions() {
 // The GPU of kernels/profiles or models/power/data whose name in the rows begins with a text.
 std::string gpu_of(const Json& setup) {
   const std::string name = setup.value("gpu", "");
-  for (const auto& [prefix, gpu] : suppositions().at("gpus").items())
+  for (const auto& [prefix, gpu] : assumptions().at("gpus").items())
     if (name.starts_with(prefix)) return gpu.get<std::string>();
   return "";
 }
 
 bool calibrates(const std::string& id) {
-  const Json& rows = suppositions().at("calibrate");
+  const Json& rows = assumptions().at("calibrate");
   return std::find(rows.begin(), rows.end(), id) != rows.end();
 }
 
@@ -54,7 +54,7 @@ void finish(EnergyRow row, std::vector<EnergyRow>& rows) {
 double supposed_node_w(const PowerData& power, const Json& shares, double nodes) {
   const double busy_w = kernel_power_w(power.gpu, {.tensor = shares.at("tensor").get<double>(),
                                                    .memory = shares.at("memory").get<double>()});
-  const double busy = nodes > 1.0 ? suppositions().at("busy_on_nodes").get<double>() : 1.0;
+  const double busy = nodes > 1.0 ? assumptions().at("busy_on_nodes").get<double>() : 1.0;
   const double waiting_w = power.gpu.idle_w + power.gpu.active_w;
   return node_power_w(power, kGpusPerNode, kGpusPerNode,
                       kGpusPerNode * (busy * busy_w + (1.0 - busy) * waiting_w));
@@ -73,7 +73,7 @@ std::optional<double> size_in(const std::string& text, const std::string& name) 
 Scenario scenario_of(const Json& benchmark, const std::string& gpu, const Json& setup) {
   Json document = benchmark.at("scenario");
   const double nodes = setup.at("nodes").get<double>();
-  document["cluster"]["node"] = suppositions().at("nodes").at(gpu);
+  document["cluster"]["node"] = assumptions().at("nodes").at(gpu);
   document["cluster"]["nodes"] = static_cast<std::int64_t>(nodes);
   document["power"] = Json::object();
   const std::string layout = setup.value("parallelism", "");
@@ -130,9 +130,9 @@ void add_run(EnergyRow row, const Json& entry, const Simulated& run, std::vector
 std::string predict_run(EnergyRow row, const Json& entry, std::vector<EnergyRow>& rows) {
   const Json& setup = entry.at("setup");
   const std::string gpu = gpu_of(setup);
-  const Json& benchmarks = suppositions().at("benchmarks");
+  const Json& benchmarks = assumptions().at("benchmarks");
   const std::string name = setup.value("benchmark", "");
-  if (gpu.empty() || !benchmarks.contains(name)) return "no supposition exists for its benchmark";
+  if (gpu.empty() || !benchmarks.contains(name)) return "nothing is assumed for its benchmark";
   const Json& benchmark = benchmarks.at(name);
   row.supposed = benchmark.at("supposed").get<std::string>();
   if (benchmark.contains("scenario")) {
@@ -196,7 +196,7 @@ std::string predict_accounting(EnergyRow row, const Json& entry, std::vector<Ene
     row.figure = "kg CO2 per kWh";
     row.predicted =
         reliability::carbon_intensity(entry.at("measured").at("tco2").get<double>() * 1000.0, kwh);
-    row.published = suppositions().at("kg_co2_per_kwh").get<double>();
+    row.published = assumptions().at("kg_co2_per_kwh").get<double>();
     row.supposed = "compared with the mean of the cards; energy at the power limit";
   }
   finish(std::move(row), rows);
@@ -205,7 +205,7 @@ std::string predict_accounting(EnergyRow row, const Json& entry, std::vector<Ene
 
 // The node power at which all GPUs draw their limit.
 std::string predict_peak(EnergyRow row, const Json& entry, std::vector<EnergyRow>& rows) {
-  const std::string gpu = suppositions().at("peak_rows").at(row.id).get<std::string>();
+  const std::string gpu = assumptions().at("peak_rows").at(row.id).get<std::string>();
   const PowerData power = load_power(gpu, "", 0.0);
   row.figure = "peak node power, W";
   row.published = entry.at("measured").at("peak_kw").get<double>() * 1000.0;
@@ -225,7 +225,7 @@ std::string predict_energy(const Json& entry, std::vector<EnergyRow>& rows) {
   const Json& setup = entry.at("setup");
   if (setup.contains("benchmark")) return predict_run(std::move(row), entry, rows);
   if (setup.contains("power_limit_w")) return predict_curve(std::move(row), entry, rows);
-  if (suppositions().at("peak_rows").contains(row.id))
+  if (assumptions().at("peak_rows").contains(row.id))
     return predict_peak(std::move(row), entry, rows);
   const Json& measured = entry.at("measured");
   if (measured.contains("tco2") || measured.contains("mwh"))

@@ -238,8 +238,8 @@ void check_nodes_of_policy(const Scenario& scenario, const Job& job) {
          "policy");
 }
 
-// Of n + b replicas a step needs the first n: it waits less for the slowest, and does n/(n + b) of
-// the work.
+// A step of n + b replicas needs the first n of them: it waits less for the slowest, and does
+// n/(n + b) of the work.
 double backup_step(const Scenario& scenario, const Job& job) {
   if (!scenario.stragglers) return job.step_s;
   const double delay = load_stragglers().delay;

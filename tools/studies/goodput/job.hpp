@@ -64,7 +64,7 @@ struct SlowPart {
   auto operator<=>(const SlowPart&) const = default;
 };
 
-// What differs from the whole job, as far as it changes the time of a step. Lists are sorted.
+// The differences from the whole job that change the time of a step. Lists are sorted.
 struct JobState {
   std::int64_t replicas_lost = 0;               // elastic
   std::vector<std::int64_t> empty_stages = {};  // redundant and reroute: of each missing node

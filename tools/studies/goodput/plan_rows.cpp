@@ -126,7 +126,7 @@ std::string score_text(const std::vector<double>& errors) {
                      100.0 * mean(errors, size_of), signed_percent(mean(errors, itself)));
 }
 
-// Errors of rows under the same suppositions.
+// Errors of rows under the same assumptions.
 struct Errors {
   std::vector<double> step = {};
   std::vector<double> memory = {};
@@ -145,7 +145,7 @@ struct Errors {
   }
 };
 
-// What the rows of one GPU say together.
+// The errors of all rows of one GPU.
 struct GpuScore {
   Errors supposed = {};
   std::map<std::string, Errors> changed = {};  // by what is changed

@@ -21,7 +21,7 @@ struct PlanFigure {
   [[nodiscard]] double error() const { return predicted / published - 1.0; }
 };
 
-// A prediction with one supposition changed, or with all at one end of the range.
+// A prediction with one assumption changed, or with all at one end of the range.
 struct ChangedPlan {
   std::string change;         // "precision: fp32"
   std::string evidence = {};  // why it was added after the first prediction; empty: fixed before

@@ -53,7 +53,7 @@ class RunProgress {
   // The step under way is lost; the whole steps before it are not.
   void drop_unfinished_step();
 
-  // What storage would restore if the job failed now.
+  // Returns the point that storage would restore if the job failed now.
   [[nodiscard]] Point stored(double now) const;
   // Whether storage still has a checkpoint, or has replaced it by later ones.
   [[nodiscard]] bool keeps(const Point& point) const;

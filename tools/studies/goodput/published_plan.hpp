@@ -7,7 +7,7 @@
 //
 // The layers of the first and of the last stage include the embedding and the head, so this plan
 // has 11 and 13 transformer layers. Each replica of a stage is one node. What the row leaves out is
-// supposed: data/plan_rows.json of the study `validate` has the suppositions and their reasons.
+// supposed: data/plan_rows.json of the study `validate` has the assumptions and their reasons.
 // Some of them have choices (`unstated`), from the fastest to the slowest.
 //
 //    const PublishedPlan plan = read_plan(row.at("setup"));

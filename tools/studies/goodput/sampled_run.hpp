@@ -68,7 +68,7 @@ struct RunLength {
   double wall_s = std::numeric_limits<double>::infinity();
 };
 
-// What happened at a time of a run: a phase that began, with its cause where it has one.
+// An event of a run: a phase that began, with its cause where it has one.
 struct RunEvent {
   double begin_s = 0.0;
   double duration_s = 0.0;

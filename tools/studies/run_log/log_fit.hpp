@@ -1,4 +1,4 @@
-// What a run's log says about the job: failure rates by cause with intervals, the shape of the
+// The facts about a job in its run's log: failure rates by cause with intervals, the shape of the
 // gaps, lemon nodes, recovery, checkpoints and steps. As a block `reliability` it is a preset for
 // `goodput`.
 //
@@ -44,8 +44,8 @@ struct LogFit {
   std::vector<LemonNode> lemons;
   std::int64_t nodes_compared = 0;  // among which lemons were looked for; 0: no node is named
 
-  // Of complete recoveries from failures (from planned stops where there were no failures): each
-  // one's duration, and the mean of each phase. Their remainder is not explained.
+  // The duration of each complete recovery from a failure (from a planned stop where there were no
+  // failures), and the mean of each phase. The remainder is not explained.
   std::vector<double> downtimes_s;
   std::array<double, kPhases> recovery_s{};
   double recovery_not_explained_s = 0.0;

@@ -40,7 +40,7 @@ struct FoundLayout {
   nlohmann::ordered_json row;
 };
 
-// What makes a layout better than another. Bounds are of time, so a search for the least cost or
+// The quantity by which layouts are ordered. Bounds are of time, so a search for the least cost or
 // energy of a step simulates every legal layout whose least memory fits.
 enum class SearchObjective : std::uint8_t { Time, Cost, Energy };
 inline constexpr Words<SearchObjective, 3> kSearchObjectives{{{SearchObjective::Time, "time"},
