@@ -30,6 +30,7 @@ Scenario with_fewer_replicas(const Scenario& scenario, std::int64_t lost) {
   Json document = resolved(scenario);
   document.erase("reliability");
   document["parallelism"]["data"] = left;
+  document["parallelism"].erase("replica_microbatches");  // which are of all replicas
   document["training"]["global_batch_size"] =
       scenario.plan.training.global_batch_size / sizes.data * left;
   document["cluster"]["nodes"] =

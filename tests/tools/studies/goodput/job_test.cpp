@@ -116,6 +116,29 @@ TEST(Job, WithASlowGpuIsSimulated) {
   EXPECT_LT(slow_s, 2.0 * job.step_s);
 }
 
+// Where shares are balanced, does the replica with the slow GPU get less work, and the step lose
+// less? Two replicas of speeds 1 and s share the work of two in 2/(1 + s), and not in 1/s.
+TEST(Job, SharesTheWorkAgainWhereAGpuIsSlow) {
+  Memo memo;
+  Json document = two_nodes();
+  document["training"]["global_batch_size"] = 64;
+  document["reliability"]["failures"] = Json::array({{{"component", "gpu"},
+                                                      {"cause", "heat"},
+                                                      {"events", 1},
+                                                      {"component_days", 1e4},
+                                                      {"kind", "degrading"},
+                                                      {"rate_left", 0.5},
+                                                      {"duration", "1 h"}}});
+  const JobState state{.slow = {{.cause = 0, .stage = 0}}};
+  const Job equal = job_of(load(document), memo);
+  document["parallelism"]["balance"] = "auto";
+  const Job balanced = job_of(load(document), memo);
+  EXPECT_NEAR(balanced.step_s, equal.step_s, 1e-9 * equal.step_s);
+  const double slow_s = equal.step_in(state);
+  EXPECT_LT(balanced.step_in(state), 0.9 * slow_s);
+  EXPECT_GT(balanced.step_in(state), equal.step_s);
+}
+
 // The same two nodes, device by device, as a user writes them.
 Json two_custom_nodes() {
   Json document = two_nodes();
