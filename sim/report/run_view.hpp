@@ -131,7 +131,7 @@ struct RunFacts {
   std::string published_note;
   // Absent: no such run was measured, or the comparison was not requested.
   std::optional<MeasuredError> measured_error;
-  std::optional<BalanceFacts> balance = {};  // where the scenario asks for it
+  std::optional<BalanceFacts> balance = {};     // where the scenario asks for it
   std::optional<DocumentFacts> documents = {};  // where several documents share a sequence
   std::optional<BatchTimes> batches = {};       // where several batches were requested
   std::vector<std::string> assumptions;
