@@ -6,49 +6,49 @@ namespace trainyard {
 
 namespace {
 
-using P = PowerSettings;
+using Power = PowerSettings;
 constexpr double kWattsMost = 1e6;
 constexpr double kPueMost = 10.0;
 constexpr double kPriceMost = 1e9;
 constexpr double kYearsMost = 100.0;
 
-const Field<P> kPower[] = {
+const Field<Power> kPower[] = {
     {"gpu_cap_w", "power cap of each GPU in watts; its clock falls until it keeps it",
-     OptionalNumber<P>{&P::gpu_cap_w, 1.0, kWattsMost}},
+     OptionalNumber<Power>{&Power::gpu_cap_w, 1.0, kWattsMost}},
     {"node_cap_w", "power cap of each node in watts at the wall, shared equally by its GPUs",
-     OptionalNumber<P>{&P::node_cap_w, 1.0, kWattsMost}},
+     OptionalNumber<Power>{&Power::node_cap_w, 1.0, kWattsMost}},
     {"pue", "power of the building over that of the computers and switches in it",
-     Real<P>{&P::pue, 1.0, kPueMost}},
+     Real<Power>{&Power::pue, 1.0, kPueMost}},
     {"nodes_per_rack", "nodes in a rack, for the changes of a rack's power",
-     Whole<P>{&P::nodes_per_rack}},
+     Whole<Power>{&Power::nodes_per_rack}},
     {"price_per_kwh", "price of electricity, in any currency",
-     OptionalNumber<P>{&P::price_per_kwh, 0.0, kPriceMost}},
+     OptionalNumber<Power>{&Power::price_per_kwh, 0.0, kPriceMost}},
     {"kg_co2_per_kwh", "emissions of electricity in kg of CO2",
-     OptionalNumber<P>{&P::kg_co2_per_kwh, 0.0, kPriceMost}},
+     OptionalNumber<Power>{&Power::kg_co2_per_kwh, 0.0, kPriceMost}},
     {"price_per_gpu_hour", "price of a rented GPU for an hour; electricity is then part of it",
-     OptionalNumber<P>{&P::price_per_gpu_hour, 0.0, kPriceMost}},
+     OptionalNumber<Power>{&Power::price_per_gpu_hour, 0.0, kPriceMost}},
     {"capital_per_gpu", "price to buy a GPU with its part of node and network",
-     OptionalNumber<P>{&P::capital_per_gpu, 0.0, kPriceMost}},
+     OptionalNumber<Power>{&Power::capital_per_gpu, 0.0, kPriceMost}},
     {"capital_years", "years over which the capital is spread evenly",
-     OptionalNumber<P>{&P::capital_years, 0.01, kYearsMost}},
+     OptionalNumber<Power>{&Power::capital_years, 0.01, kYearsMost}},
 };
 
 }  // namespace
 
 PowerSettings read_power(JsonObject& root) {
   JsonObject object = root.object("power");
-  return read_fields<P>(object, kPower, {});
+  return read_fields<Power>(object, kPower, {});
 }
 
 nlohmann::ordered_json power_json(const PowerSettings& power) {
-  return write_fields<P>(kPower, power);
+  return write_fields<Power>(kPower, power);
 }
 
-nlohmann::ordered_json power_schema() { return schema_of_fields<P>(kPower, {}); }
+nlohmann::ordered_json power_schema() { return schema_of_fields<Power>(kPower, {}); }
 
 void check_power(const Check& check) {
   if (!check.scenario.power || !check.file.is_sound("/power")) return;
-  const P& power = *check.scenario.power;
+  const Power& power = *check.scenario.power;
   if (power.gpu_cap_w && power.node_cap_w)
     check.file.report("/power/node_cap_w", "stands beside a cap of each GPU", "leave one out");
   if (power.capital_per_gpu.has_value() != power.capital_years.has_value())

@@ -107,31 +107,34 @@ const Field<F> kFailures[] = {
     {"source", "where the count is printed", Text<F>{&F::source}},
 };
 
-using N = NearCheckpoint;
-const Field<N> kNear[] = {
-    {"name", "of the level, for reports", Text<N>{&N::name, true}},
+using Near = NearCheckpoint;
+const Field<Near> kNear[] = {
+    {"name", "of the level, for reports", Text<Near>{&Near::name, true}},
     {"copies",
      "nodes that hold each part: with 1, losing a node loses the checkpoint; with more, losing as "
      "many that hold the same part",
-     Whole<N>{&N::copies}},
-    {"interval_steps", "steps between two", Whole<N>{&N::interval_steps}},
-    {"write_rate", "rate at which each node copies its share", optional_rate<N, &N::write_rate>()},
-    {"read_rate", "rate at which each node reads its share", optional_rate<N, &N::read_rate>()},
+     Whole<Near>{&Near::copies}},
+    {"interval_steps", "steps between two", Whole<Near>{&Near::interval_steps}},
+    {"write_rate", "rate at which each node copies its share",
+     optional_rate<Near, &Near::write_rate>()},
+    {"read_rate", "rate at which each node reads its share",
+     optional_rate<Near, &Near::read_rate>()},
     {"stall", "time that training stops; without it, the share of a node over write_rate",
-     OptionalTime<N>{&N::stall}},
+     OptionalTime<Near>{&Near::stall}},
     {"write",
      "time of the copy beside training; without it, the share over write_rate where stall is given",
-     OptionalTime<N>{&N::write}},
-    {"drag", "by which that copy delays training", OptionalTime<N>{&N::drag}},
+     OptionalTime<Near>{&Near::write}},
+    {"drag", "by which that copy delays training", OptionalTime<Near>{&Near::drag}},
     {"load", "time to read it; without it, the share of a node over read_rate",
-     OptionalTime<N>{&N::load}},
-    {"capacity", "of each node, which holds two checkpoints", optional_bytes<N, &N::capacity>()},
-    {"source", "where the figures are printed", Text<N>{&N::source}},
+     OptionalTime<Near>{&Near::load}},
+    {"capacity", "of each node, which holds two checkpoints",
+     optional_bytes<Near, &Near::capacity>()},
+    {"source", "where the figures are printed", Text<Near>{&Near::source}},
 };
 
 void read_near(JsonObject& object, std::string_view key, CheckpointSettings& owner) {
   for (JsonObject& entry : object.objects(key))
-    owner.near.push_back(read_fields<N>(entry, kNear, N{}));
+    owner.near.push_back(read_fields<Near>(entry, kNear, Near{}));
 }
 
 // A list of objects, or nothing for none.
@@ -207,24 +210,25 @@ const Field<R> kRecovery[] = {
     {"source", "where the figures are printed", Text<R>{&R::source}},
 };
 
-using S = SpareSettings;
-const Field<S> kSpares[] = {
-    {"nodes", "nodes that stand by", Whole<S>{&S::nodes, 0}},
+using Spares = SpareSettings;
+const Field<Spares> kSpares[] = {
+    {"nodes", "nodes that stand by", Whole<Spares>{&Spares::nodes, 0}},
     {"replace", "time until a node that stands by has replaced a failed one",
-     OptionalTime<S>{&S::replace}},
+     OptionalTime<Spares>{&Spares::replace}},
     {"cold_replace", "time until a node from elsewhere has, where none stands by",
-     OptionalTime<S>{&S::cold_replace}},
+     OptionalTime<Spares>{&Spares::cold_replace}},
     {"cold_nodes", "nodes elsewhere, to which as many repaired ones go back; 0: no limit",
-     Whole<S>{&S::cold_nodes, 0}},
-    {"repair", "mean time until a failed node stands by", OptionalTime<S>{&S::repair}},
+     Whole<Spares>{&Spares::cold_nodes, 0}},
+    {"repair", "mean time until a failed node stands by", OptionalTime<Spares>{&Spares::repair}},
     {"repair_distribution", "distribution of the time of a repair",
-     word_of<S, &S::repair_distribution, kRepairs>()},
+     word_of<Spares, &Spares::repair_distribution, kRepairs>()},
     {"repair_sigma", "lognormal: standard deviation of the logarithm of the time",
-     Real<S>{&S::repair_sigma, 0.0, 5.0}},
+     Real<Spares>{&Spares::repair_sigma, 0.0, 5.0}},
     {"manual_share", "of the failed nodes, those that need a second repair, by hand",
-     Real<S>{&S::manual_share, 0.0, 1.0}},
-    {"manual_repair", "mean time of that second repair", OptionalTime<S>{&S::manual_repair}},
-    {"source", "where the figures are printed", Text<S>{&S::source}},
+     Real<Spares>{&Spares::manual_share, 0.0, 1.0}},
+    {"manual_repair", "mean time of that second repair",
+     OptionalTime<Spares>{&Spares::manual_repair}},
+    {"source", "where the figures are printed", Text<Spares>{&Spares::source}},
 };
 
 using L = LemonSettings;
@@ -240,38 +244,38 @@ const Field<L> kLemons[] = {
     {"source", "where the figures are printed", Text<L>{&L::source}},
 };
 
-using P = PauseSettings;
-const Field<P> kPauses[] = {
-    {"cause", "for reports", Text<P>{&P::cause, true}},
+using Pause = PauseSettings;
+const Field<Pause> kPauses[] = {
+    {"cause", "for reports", Text<Pause>{&Pause::cause, true}},
     {"every_steps", "steps between two, for which the job stays: evaluation",
-     Whole<P>{&P::every_steps, 0}},
+     Whole<Pause>{&Pause::every_steps, 0}},
     {"every", "calendar time between two, for which the job stops: maintenance",
-     OptionalTime<P>{&P::every}},
+     OptionalTime<Pause>{&Pause::every}},
     {"limit", "time after its start at which the job stops: the time limit of a job",
-     OptionalTime<P>{&P::limit}},
-    {"duration", "of the pause", OptionalTime<P>{&P::duration}},
-    {"source", "where the figures are printed", Text<P>{&P::source}},
+     OptionalTime<Pause>{&Pause::limit}},
+    {"duration", "of the pause", OptionalTime<Pause>{&Pause::duration}},
+    {"source", "where the figures are printed", Text<Pause>{&Pause::source}},
 };
 
 void read_pauses(JsonObject& object, std::string_view key, Reliability& owner) {
   for (JsonObject& entry : object.objects(key))
-    owner.pauses.push_back(read_fields<P>(entry, kPauses, P{}));
+    owner.pauses.push_back(read_fields<Pause>(entry, kPauses, Pause{}));
 }
 
-using T = PhaseSettings;  // a phase of training
-const Field<T> kPhases[] = {
+using TrainingPhase = PhaseSettings;  // a phase of training
+const Field<TrainingPhase> kPhases[] = {
     {"from_tokens", "tokens of the run that are trained before it begins",
-     Real<T>{&T::from_tokens, 0.0, kTokensMost}},
+     Real<TrainingPhase>{&TrainingPhase::from_tokens, 0.0, kTokensMost}},
     {"global_batch_size", "sequences in a step from then on; 0: those of training",
-     Whole<T>{&T::global_batch_size, 0, kLengthMost}},
+     Whole<TrainingPhase>{&TrainingPhase::global_batch_size, 0, kLengthMost}},
     {"sequence_length", "tokens in a sequence from then on; 0: those of training",
-     Whole<T>{&T::sequence_length, 0, kLengthMost}},
-    {"source", "where the figures are printed", Text<T>{&T::source}},
+     Whole<TrainingPhase>{&TrainingPhase::sequence_length, 0, kLengthMost}},
+    {"source", "where the figures are printed", Text<TrainingPhase>{&TrainingPhase::source}},
 };
 
 void read_phases(JsonObject& object, std::string_view key, Reliability& owner) {
   for (JsonObject& entry : object.objects(key))
-    owner.phases.push_back(read_fields<T>(entry, kPhases, T{}));
+    owner.phases.push_back(read_fields<TrainingPhase>(entry, kPhases, TrainingPhase{}));
 }
 
 using H = HealthCheckSettings;
@@ -328,7 +332,7 @@ const Field<Reliability> kReliability[] = {
      part<&Reliability::checkpoint, C, kCheckpoint>()},
     {"recovery", "phases from a failure until training goes on",
      part<&Reliability::recovery, R, kRecovery>()},
-    {"spares", "nodes that replace failed ones", part<&Reliability::spares, S, kSpares>()},
+    {"spares", "nodes that replace failed ones", part<&Reliability::spares, Spares, kSpares>()},
     {"pauses", "pauses that are no failures: evaluation, maintenance, time limits",
      Own<Reliability>{read_pauses, write_list<Reliability, &Reliability::pauses, kPauses>}},
     {"phases",
@@ -399,14 +403,14 @@ Json reliability_schema() {
   describe("failures", {{"type", "array"}, {"items", schema_of_fields<F>(kFailures, {})}});
   Json checkpoint = schema_of_fields<C>(kCheckpoint, {});
   checkpoint["properties"]["near"].update(
-      {{"type", "array"}, {"items", schema_of_fields<N>(kNear, {})}});
+      {{"type", "array"}, {"items", schema_of_fields<Near>(kNear, {})}});
   describe("checkpoint", std::move(checkpoint));
   describe("lemons", schema_of_fields<L>(kLemons, {}));
-  describe("pauses", {{"type", "array"}, {"items", schema_of_fields<P>(kPauses, {})}});
-  describe("phases", {{"type", "array"}, {"items", schema_of_fields<T>(kPhases, {})}});
+  describe("pauses", {{"type", "array"}, {"items", schema_of_fields<Pause>(kPauses, {})}});
+  describe("phases", {{"type", "array"}, {"items", schema_of_fields<TrainingPhase>(kPhases, {})}});
   describe("health_check", schema_of_fields<H>(kHealthCheck, {}));
   describe("recovery", schema_of_fields<R>(kRecovery, {}));
-  describe("spares", schema_of_fields<S>(kSpares, {}));
+  describe("spares", schema_of_fields<Spares>(kSpares, {}));
   properties["preset"] = {
       {"description",
        "a name of models/reliability/data, or the path of a .json file; the block replaces its "

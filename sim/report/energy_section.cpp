@@ -46,8 +46,6 @@ void add_costs(const RunView& view, const EnergyFigures& figures, std::vector<st
         fmt::format("{} tokens: {}", short_count(view.facts.token_budget), cost_text(*tokens)));
 }
 
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
 Json cost_json(const EnergyCost& cost) {
   return {{"energy_j", cost.joules},
           {"energy_kwh", cost.kwh},

@@ -15,8 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // An unknown value is null, not zero.
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-Json or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // The version of the result's format. It increases whenever a key of the result is renamed or
 // removed. CHANGELOG.md lists the renamed keys.
@@ -37,7 +36,7 @@ Json provenance_json(const RunFacts& facts) {
   Json json = {{"version", TRAINYARD_VERSION},
                {"format", kResultFormat},
                {"engine", facts.engine},
-               {"engine_version", or_null(facts.engine_version)},
+               {"engine_version", text_or_null(facts.engine_version)},
                {"seed", facts.seed}};
   if (!facts.own_files.empty()) json["data_files"] = own_files_json(facts);
   if (facts.wall_s) json["wall_s"] = *facts.wall_s;
@@ -78,7 +77,7 @@ Json published_json(const RunFacts& facts) {
                        {"difference", row.error()}});
   }
   return {{"source", facts.published_source},
-          {"note", or_null(facts.published_note)},
+          {"note", text_or_null(facts.published_note)},
           {"figures", std::move(figures)}};
 }
 
@@ -224,6 +223,8 @@ Json costs_json(const RunView& view) {
           {"worth_measuring", std::move(shapes)}};
 }
 
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
 Json result_json(const RunView& view) {
   const Figures key = figures(view);
   Json result = {{"scenario", view.facts.scenario},
@@ -239,7 +240,7 @@ Json result_json(const RunView& view) {
                  {"hardware_tflops_per_gpu", or_null(key.hardware_tflops_per_gpu)},
                  {"mfu", or_null(key.mfu)},
                  {"hfu", or_null(key.hfu)},
-                 {"flops_convention", or_null(view.facts.flops_convention)},
+                 {"flops_convention", text_or_null(view.facts.flops_convention)},
                  {"utilisation", utilisation_json(key)}});
   if (const auto& balance = view.facts.balance)
     result["balance"] = {{"layers_per_stage", balance->layers},

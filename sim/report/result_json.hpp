@@ -7,6 +7,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,9 @@ namespace trainyard {
 [[nodiscard]] nlohmann::ordered_json collectives_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json placement_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json costs_json(const RunView& view);
+
+// Returns null for a value that is absent.
+[[nodiscard]] nlohmann::ordered_json or_null(const std::optional<double>& value);
 
 // Returns the rank classes: [{class, ranks, members: [{first, length, every, times}], program,
 // unlike, cause, path: [{kind, here, there}], because}]. REQUIRES: the run recorded the reasons of

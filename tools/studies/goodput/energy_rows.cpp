@@ -24,7 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kGpusPerNode = 8.0;  // of every node in these rows, with a NIC for each GPU
 
 const Json& assumptions() {
   static const Json document = study_data("energy_rows");

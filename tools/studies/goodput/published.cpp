@@ -24,7 +24,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kSecondsPerMinute = 60.0;
-constexpr double kGpusPerNode = 8.0;      // of every cluster in these rows
 constexpr double kFailuresPerRun = 2000;  // of a sampled run without a length of its own
 constexpr std::size_t kRunsOfRow = 200;
 

@@ -12,6 +12,7 @@
 #include "sim/base/json_reader.hpp"
 #include "sim/render/text_table.hpp"
 #include "tools/studies/goodput/job.hpp"
+#include "tools/studies/goodput/row_json.hpp"
 
 namespace trainyard {
 
@@ -20,7 +21,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kConfidence = 0.95;
-constexpr double kGpusPerNode = 8.0;  // of every cluster in these rows
 constexpr double kDaysPerMonth = 365.25 / 12.0;
 constexpr double kNodesMost = 1e8;
 constexpr double kStep = 1.0;  // the rates do not depend on the step

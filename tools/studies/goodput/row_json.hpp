@@ -7,6 +7,9 @@
 
 namespace trainyard {
 
+// Of every cluster in the rows of weeks and of energy, with a NIC for each GPU.
+inline constexpr double kGpusPerNode = 8.0;
+
 // Returns nothing where the key is absent or holds no number.
 [[nodiscard]] std::optional<double> number_at(const nlohmann::ordered_json& object,
                                               const char* key);

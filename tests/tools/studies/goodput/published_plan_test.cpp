@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "sim/base/error.hpp"
+#include "tests/tools/studies/goodput/fixtures.hpp"
 #include "tools/studies/goodput/plan_rows.hpp"
 #include "tools/studies/goodput/published.hpp"
 #include "tools/studies/goodput/row_json.hpp"
@@ -17,8 +18,6 @@ namespace trainyard {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const std::filesystem::path kTree = TRAINYARD_SOURCE_DIRECTORY;
 
 // Two stages of two replicas on three kinds of nodes.
 Json mixed_setup() {

@@ -11,13 +11,12 @@
 #include "models/reliability/checkpoint_interval.hpp"
 #include "models/reliability/redundancy.hpp"
 #include "tests/scenarios/sample.hpp"
+#include "tests/tools/studies/goodput/fixtures.hpp"
 
 namespace trainyard {
 namespace {
 
 namespace fs = std::filesystem;
-
-const fs::path kTree = TRAINYARD_SOURCE_DIRECTORY;
 
 bool every(const std::string&) { return true; }
 

@@ -8,12 +8,11 @@
 #include "models/reliability/checkpoint_interval.hpp"
 #include "models/reliability/redundancy.hpp"
 #include "models/reliability/slowdown.hpp"
+#include "tests/tools/studies/goodput/fixtures.hpp"
 #include "tools/studies/goodput/sampled_run.hpp"
 
 namespace trainyard {
 namespace {
-
-constexpr double kForEver = std::numeric_limits<double>::infinity();
 
 struct Mean {
   double mean = 0.0;
@@ -34,10 +33,6 @@ Mean mean_of(const Job& job, const RunLength& length, int pairs, const Value& va
   }
   const double mean = sum / pairs;
   return {mean, std::sqrt((squares / pairs - mean * mean) / (pairs - 1))};
-}
-
-double sum_of(const SampledRun& run) {
-  return std::accumulate(run.phases_s.begin(), run.phases_s.end(), 0.0);
 }
 
 // Steps of a second, a checkpoint after every hundred.

@@ -9,6 +9,7 @@
 
 #include "models/reliability/checkpoint_interval.hpp"
 #include "tests/scenarios/sample.hpp"
+#include "tests/tools/studies/goodput/fixtures.hpp"
 #include "tests/tools/studies/goodput/refusal.hpp"
 #include "tools/studies/goodput/goodput.hpp"
 #include "tools/studies/goodput/report.hpp"
@@ -18,8 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using testing::HasSubstr;
-
-constexpr double kForEver = std::numeric_limits<double>::infinity();
 
 // 100 steps of 2 s, then 200 steps of 3 s, then steps of 5 s; with 10, 20 and 40 tokens each.
 Job job_of_phases() {
@@ -33,10 +32,6 @@ Job job_of_phases() {
       {.from_tokens = 5000, .from_step = 300, .step_s = 5, .tokens_per_step = 40, .mfu = 0.4}};
   for (TrainingPhase& phase : job.phases) phase.interval_steps = 1'000'000;
   return job;
-}
-
-double sum_of(const SampledRun& run) {
-  return std::accumulate(run.phases_s.begin(), run.phases_s.end(), 0.0);
 }
 
 // Does each phase take its own steps? 350 steps are 100 x 2 + 200 x 3 + 50 x 5 = 1050 s, and 7000
