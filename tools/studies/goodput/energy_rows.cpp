@@ -24,7 +24,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-
 const Json& assumptions() {
   static const Json document = study_data("energy_rows");
   return document;
