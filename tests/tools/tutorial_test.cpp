@@ -150,7 +150,10 @@ TEST(Reference, ThePageOfResultKeysIsComplete) {
         "--set power.pue=1.2 --tokens 1T --price 2.5",
         "scenarios/context/packed_llama3_70b_128xh100.json --batches 2",
         "scenarios/unequal/gpt_3p6b_a100_l40s_operators.json",
-        "scenarios/unequal/llama3_8b_replicas_h100_a100.json", "scenarios/first/two_gpus.json"}) {
+        "scenarios/unequal/llama3_8b_replicas_h100_a100.json",
+        "scenarios/unequal/llama3_8b_8xh100_8xa100.json --set parallelism.balance=auto --set "
+        "parallelism.layers_per_stage=null",
+        "scenarios/first/two_gpus.json"}) {
     answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");
     const auto result = nlohmann::json::parse(scratch.read("result.json"));
     for (const auto& [key, value] : result.items()) {
