@@ -69,12 +69,10 @@ std::vector<OtherNodes> read_others(JsonObject& cluster, const std::filesystem::
 }
 
 Sites read_sites(JsonObject object, std::uint32_t nodes) {
-  Sites sites{.count = static_cast<std::uint32_t>(object.integer(
-                  "count", {.fallback = 2, .least = 2, .most = std::max(2U, nodes)})),
-              .rate = object.rate("rate"),
-              .latency = object.time("latency")};
-  if (!(sites.rate.value() > 0.0)) object.report("rate", "must be more than 0");
-  return sites;
+  return {.count = static_cast<std::uint32_t>(
+              object.integer("count", {.fallback = 2, .least = 2, .most = std::max(2U, nodes)})),
+          .rate = object.rate("rate"),
+          .latency = object.time("latency")};
 }
 
 ClusterSpec from_file(JsonObject& cluster, const std::filesystem::path& folder) {

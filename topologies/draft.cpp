@@ -44,14 +44,15 @@ std::uint32_t divisor_at_least(std::uint32_t whole, std::uint32_t least) {
 
 std::vector<DeviceId> add_switches(Draft& draft, DeviceKind kind, std::string_view word,
                                    std::uint32_t count) {
-  std::uint32_t& number = draft.switches[static_cast<std::size_t>(kind)];
+  auto number =
+      static_cast<std::uint32_t>(std::ranges::count(draft.switches, kind, &AddedSwitch::kind));
   std::vector<DeviceId> ids;
   const bool usual = word == to_string(kind);
   for (std::uint32_t i = 0; i < count; ++i, ++number) {
     const Device device{.kind = kind, .index = static_cast<std::int32_t>(number)};
     ids.push_back(usual ? draft.blueprint.add(device)
                         : draft.blueprint.add(device, fmt::format("{} {}", word, number)));
-    draft.added.push_back({kind, ids.back()});
+    draft.switches.push_back({kind, ids.back()});
   }
   return ids;
 }

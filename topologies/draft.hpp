@@ -12,7 +12,6 @@
 // ideal routing loads them equally.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -29,10 +28,9 @@ struct AddedSwitch {
 
 struct Draft {
   Blueprint blueprint = {};
-  std::vector<DeviceId> gpus = {};                     // in rank order
-  std::vector<DeviceId> nics = {};                     // node by node
-  std::array<std::uint32_t, kDeviceKinds> switches{};  // number of fabric switches so far, by kind
-  std::vector<AddedSwitch> added = {};                 // all of them, in order
+  std::vector<DeviceId> gpus = {};         // in rank order
+  std::vector<DeviceId> nics = {};         // node by node
+  std::vector<AddedSwitch> switches = {};  // of the fabric, in order
 
   void cable(DeviceId a, DeviceId b, const Wire& wire) { blueprint.cable(a, b, wire); }
 };

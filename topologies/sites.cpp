@@ -22,6 +22,8 @@ void check_sites(const ClusterSpec& spec) {
   if (spec.nodes % sites.count != 0)
     refuse("/count", fmt::format("{} nodes do not divide among {} sites", spec.nodes, sites.count),
            "all sites have equally many nodes, in order");
+  if (!(sites.rate.value() > 0.0))
+    refuse("/rate", "a line must carry more than 0 B/s", "give its rate, such as \"100 GB/s\"");
   // A torus and a dragonfly have no top, and a gateway would join separate planes.
   const bool tree = std::holds_alternative<SingleSwitch>(spec.fabric.kind) ||
                     std::holds_alternative<RailOptimized>(spec.fabric.kind) ||
@@ -36,7 +38,7 @@ void check_sites(const ClusterSpec& spec) {
 
 // Returns the switches that stand above all others of those that the draft has from `before` on.
 std::vector<DeviceId> top_switches(const Draft& draft, std::size_t before) {
-  const auto added = std::span(draft.added).subspan(before);
+  const auto added = std::span(draft.switches).subspan(before);
   const auto rank = [](const AddedSwitch& one) { return static_cast<int>(one.kind); };
   const int top = rank(*std::ranges::max_element(added, {}, rank));
   std::vector<DeviceId> switches;
@@ -52,6 +54,15 @@ Wire line(const Sites& sites, Seconds latency) {
       .kind = LinkKind::Global, .capacity = sites.rate, .nominal = sites.rate, .latency = latency};
 }
 
+DeviceId add_gateway(Draft& draft, std::uint32_t site) {
+  constexpr DeviceKind kKind = DeviceKind::CoreSwitch;
+  const auto index = std::ranges::count(draft.switches, kKind, &AddedSwitch::kind);
+  const DeviceId gateway = draft.blueprint.add(
+      {.kind = kKind, .index = static_cast<std::int32_t>(index)}, fmt::format("site {}", site));
+  draft.switches.push_back({kKind, gateway});
+  return gateway;
+}
+
 }  // namespace
 
 void draw_sites(const ClusterSpec& spec, Draft& draft) {
@@ -65,14 +76,10 @@ void draw_sites(const ClusterSpec& spec, Draft& draft) {
   for (std::uint32_t number = 0; number < spec.sites->count; ++number) {
     const auto first = nics.begin() + static_cast<std::ptrdiff_t>(number) * nics_of_site;
     draft.nics.assign(first, first + nics_of_site);
-    const std::size_t before = draft.added.size();
+    const std::size_t before = draft.switches.size();
     draw_fabric(site, draft);
     const std::vector<DeviceId> tops = top_switches(draft, before);
-    gateways.push_back(draft.blueprint.add(
-        {.kind = DeviceKind::CoreSwitch,
-         .index = static_cast<std::int32_t>(
-             draft.switches[static_cast<std::size_t>(DeviceKind::CoreSwitch)]++)},
-        fmt::format("site {}", number)));
+    gateways.push_back(add_gateway(draft, number));
     for (const DeviceId top : tops)
       draft.cable(top, gateways.back(), line(*spec.sites, kUsualHopLatency));
   }

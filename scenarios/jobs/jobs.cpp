@@ -45,6 +45,7 @@ class JobsReader {
   }
 
  private:
+  // Every field is read before any is checked, so that a fault in one makes no other unknown.
   JobSpec read_job(JsonObject& job, const Jobs& jobs) {
     JobSpec spec{.name = job.text("name", fmt::format("job {}", jobs.all.size())),
                  .placement = read_placement(job),
@@ -53,66 +54,67 @@ class JobsReader {
     if (!(spec.priority > 0.0)) job.report("priority", "must be more than 0");
     if (job.has("steps"))
       spec.steps = static_cast<std::uint32_t>(job.integer("steps", {.least = 1, .most = 10'000}));
+    if (job.has("gpus"))
+      spec.gpus = static_cast<std::uint32_t>(
+          job.integer("gpus", {.least = 1, .most = gpu_count(jobs.cluster)}));
+    const std::vector<Override> changes = changes_of(job);
+    const Json scenario = job.raw("scenario");
+    job.ignore("scenario");
     if (job.has("scenario") == job.has("traffic")) {
+      job.ignore("traffic");
       job.report("", job.has("scenario") ? "has a scenario and traffic" : "has nothing to do",
                  "give either \"scenario\" (what it trains) or \"traffic\"");
-      for (const std::string& key : job.keys()) job.ignore(key);
-      return spec;
-    }
-    if (job.has("traffic")) {
+    } else if (job.has("traffic")) {
       spec.traffic = read_traffic(job.object("traffic"));
-      spec.gpus = traffic_gpus(job, spec, jobs);
+      if (!changes.empty()) job.report("set", "changes a scenario, and traffic has none");
+      read_traffic_gpus(job, jobs, spec);
     } else {
-      read_training(job, jobs, spec);
+      read_training(job, jobs, scenario, changes, spec);
     }
     return spec;
   }
 
-  // Traffic beside another job uses all of its GPUs.
-  std::uint32_t traffic_gpus(JsonObject& job, const JobSpec& spec, const Jobs& jobs) {
-    if (spec.placement.kind == PlacementKind::With && !job.has("gpus")) {
-      const auto other = std::ranges::find(jobs.all, spec.placement.job, &JobSpec::name);
-      return other == jobs.all.end() ? 0 : other->gpus;
-    }
-    return static_cast<std::uint32_t>(
-        job.integer("gpus", {.least = 2, .most = gpu_count(jobs.cluster)}));
+  // Traffic beside another job uses all of its GPUs, unless it says how many.
+  static void read_traffic_gpus(JsonObject& job, const Jobs& jobs, JobSpec& spec) {
+    if (job.has("gpus")) return;
+    const auto other = std::ranges::find(jobs.all, spec.placement.job, &JobSpec::name);
+    if (spec.placement.kind != PlacementKind::With)
+      job.report("gpus", "is missing", "say on how many GPUs the traffic runs");
+    else if (other != jobs.all.end())
+      spec.gpus = other->gpus;
   }
 
-  void read_training(JsonObject& job, const Jobs& jobs, JobSpec& spec) {
-    const std::string at = job.pointer("scenario");
-    Json document = job.raw("scenario");
+  void read_training(JsonObject& job, const Jobs& jobs, Json document,
+                     const std::vector<Override>& changes, JobSpec& spec) {
     std::string name = file_.name();
     if (document.is_string()) {
       name = scenario_file(file_near(folder_, document.get<std::string>()));
       try {
         document = JsonFile::read(name).document();
       } catch (const InputError& error) {
-        file_.report(error.problems());
+        for (const Problem& problem : error.problems()) job.report("scenario", to_text(problem));
         return;
       }
     }
-    job.ignore("scenario");
     if (!document.is_object()) {
-      file_.report(at, fmt::format("{} is no scenario", shown(document)),
-                   "name a file, or write the scenario here");
+      job.report("scenario", fmt::format("{} is no scenario", shown(document)),
+                 "name a file, or write the scenario here");
       return;
     }
     if (job.has("gpus")) {
-      place_on_part(document, jobs.cluster,
-                    job.integer("gpus", {.least = 1, .most = gpu_count(jobs.cluster)}), job);
+      place_on_part(document, jobs.cluster, spec.gpus, job);
     } else if (!document.contains("cluster")) {
       job.report("gpus", "is missing", "say how many GPUs the job needs");
-      return;
     }
     if (file_.has_problems()) return;
     // A faulty scenario is reported with the name of its own file.
-    spec.scenario = read_scenario_document(name, document, changes_of(job));
+    spec.scenario = read_scenario_document(name, document, changes);
     spec.gpus = gpu_count(spec.scenario->cluster);
     check_training(job, jobs, spec);
   }
 
   // The cluster of a job whose entry says how many GPUs it has: nodes of the common cluster.
-  static void place_on_part(Json& document, const ClusterSpec& cluster, std::int64_t gpus,
+  static void place_on_part(Json& document, const ClusterSpec& cluster, std::uint32_t gpus,
                             JsonObject& job) {
     if (gpus % cluster.node.gpus != 0 || cluster.custom) {
       job.report("gpus",
@@ -123,7 +125,7 @@ class JobsReader {
       return;
     }
     ClusterSpec part = cluster;
-    part.nodes = static_cast<std::uint32_t>(gpus / cluster.node.gpus);
+    part.nodes = gpus / cluster.node.gpus;
     part.others.clear();
     part.faults.clear();
     part.fabric = {};
@@ -187,7 +189,18 @@ class JobsReader {
   const fs::path& folder_;
 };
 
+void refuse_one_scenario(JsonFile& file) {
+  const Json& document = file.document();
+  if (!document.is_object() || document.contains("jobs") || !document.contains("model")) return;
+  throw InputError(
+      Problem{.file = file.name(),
+              .pointer = {},
+              .problem = "is one scenario, not several jobs",
+              .hint = fmt::format("simulate it alone: trainyard run {}", file.name())});
+}
+
 Jobs overridden_jobs(JsonFile file, const std::vector<Override>& overrides) {
+  refuse_one_scenario(file);
   const fs::path folder = fs::path(file.name()).parent_path();
   for (const Override& change : overrides) {
     expand_named_part(file.document(), override_pointer(change.path), folder);

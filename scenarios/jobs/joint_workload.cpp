@@ -39,7 +39,7 @@ std::uint32_t index_in(std::vector<std::string>& names, const std::string& name)
 }
 
 // The operations between the steps of a job, by their entries in the tables.
-struct Joint {
+struct BetweenSteps {
   std::uint16_t name = 0;
   std::uint16_t slot = 0;
   std::uint32_t call = 0;      // the rendezvous
@@ -52,13 +52,13 @@ struct Joint {
 // step.
 class StepRepeater {
  public:
-  StepRepeater(const OperationList& step, std::uint32_t steps, const Joint& joint)
+  StepRepeater(const OperationList& step, std::uint32_t steps, const BetweenSteps& between)
       : content_(step.content()),
         instances_(std::move(content_.instances)),
         bindings_(std::move(content_.bindings)),
         length_(static_cast<OpIndex>(step.size())),
         steps_(steps),
-        joint_(joint) {
+        between_(between) {
     for (OpIndex index = 0; const Operation& op : step) last_of_[op.stream] = index++;
     last_of_.try_emplace(std::uint8_t{0}, kNone);  // of no operation on the compute stream
   }
@@ -91,8 +91,8 @@ class StepRepeater {
       if (stream == 0) continue;
       content_.operations.push_back({.kind = OpKind::Delay,
                                      .stream = stream,
-                                     .name = joint_.name,
-                                     .payload = joint_.no_delay,
+                                     .name = between_.name,
+                                     .payload = between_.no_delay,
                                      .dependencies_begin = dependencies(),
                                      .dependencies_end = dependencies() + 1});
       content_.dependencies.push_back(0);
@@ -102,8 +102,8 @@ class StepRepeater {
   std::uint32_t add_start_block() {
     begin_block(0);
     content_.operations.push_back({.kind = OpKind::Delay,
-                                   .name = joint_.name,
-                                   .payload = joint_.start,
+                                   .name = between_.name,
+                                   .payload = between_.start,
                                    .dependencies_begin = dependencies(),
                                    .dependencies_end = dependencies()});
     release_streams();
@@ -115,9 +115,9 @@ class StepRepeater {
         std::ranges::count_if(last_of_, [](const auto& entry) { return entry.second != kNone; }));
     begin_block(awaited);
     content_.operations.push_back({.kind = OpKind::Collective,
-                                   .name = joint_.name,
-                                   .slot = joint_.slot,
-                                   .payload = joint_.call,
+                                   .name = between_.name,
+                                   .slot = between_.slot,
+                                   .payload = between_.call,
                                    .dependencies_begin = dependencies(),
                                    .dependencies_end = dependencies() + awaited});
     for (std::uint32_t input = 0; input < awaited; ++input)
@@ -162,7 +162,7 @@ class StepRepeater {
   std::vector<OpIndex> bindings_;    // of one step
   OpIndex length_;                   // of one step
   std::uint32_t steps_;
-  Joint joint_;
+  BetweenSteps between_;
   std::map<std::uint8_t, OpIndex> last_of_;  // by stream: its last operation in the step
 };
 
@@ -338,7 +338,7 @@ class JobJoiner {
 
   JointWorkload& joint_;
   Workload& all_;
-  Joint between_ = {};  // of the job that is being added
+  BetweenSteps between_ = {};  // of the job that is being added
 };
 
 }  // namespace

@@ -48,11 +48,10 @@ struct JobPart {
   std::uint32_t groups = 0;  // that of the rendezvous is the last
   std::uint32_t steps = 0;
   std::vector<std::uint32_t> step_operations;  // by program: of one step, without the rendezvous
+  std::vector<std::uint32_t> streams;          // by program: number of streams that it uses
 
   // REQUIRES: step <= steps; `begin` of step number `steps` is where a further step would begin.
   [[nodiscard]] StepRange step(std::uint32_t program, std::uint32_t step) const;
-
-  std::vector<std::uint32_t> streams;  // by program: how many streams it uses
 };
 
 struct JointWorkload {

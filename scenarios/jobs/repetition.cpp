@@ -122,8 +122,9 @@ Repetition repetition_between(const std::vector<JobTimes>& jobs, double early_s,
 
 }  // namespace
 
-std::vector<std::vector<double>> step_ends(std::span<const JobPart> jobs,
-                                           const Partition& partition, const Timeline& timeline) {
+std::vector<std::vector<double>> job_step_ends(std::span<const JobPart> jobs,
+                                               const Partition& partition,
+                                               const Timeline& timeline) {
   std::vector<std::vector<double>> ends;
   for (JobTimes& job : times_of(jobs, partition, timeline)) ends.push_back(std::move(job.ends_s));
   return ends;

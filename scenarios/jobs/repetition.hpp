@@ -28,9 +28,9 @@ struct Repetition {
 };
 
 // Returns the ends of the steps of each job.
-[[nodiscard]] std::vector<std::vector<double>> step_ends(std::span<const JobPart> jobs,
-                                                         const Partition& partition,
-                                                         const Timeline& timeline);
+[[nodiscard]] std::vector<std::vector<double>> job_step_ends(std::span<const JobPart> jobs,
+                                                             const Partition& partition,
+                                                             const Timeline& timeline);
 
 // Returns the earliest repetition with the shortest period; nothing where the steps played show
 // none. REQUIRES: the timeline has recorded all times, and every job would make further steps.

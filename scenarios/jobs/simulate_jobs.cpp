@@ -12,10 +12,10 @@
 #include "scenarios/simulate/facts.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
+#include "scenarios/simulate/play.hpp"
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stages.hpp"
 #include "sim/base/error.hpp"
-#include "sim/engine/engine.hpp"
 
 namespace trainyard {
 
@@ -166,25 +166,12 @@ class JobsSimulation {
                .selected_algorithms = {folded, &folded->selected_algorithms}};
     run.facts.title = jobs_.description;
     run.facts.engine = jobs_.engine;
-    std::vector<double> seconds;
     for (const std::size_t number : numbers)
-      for (const Cost& cost : placed_[number].costs) {
-        run.kernel_costs.push_back(cost);
-        seconds.push_back(cost.time.value());
-      }
-    const Interference losses = interference_of(numbers, parts, lowered, *folded);
-    run.timeline = make_engine(jobs_.engine)
-                       ->run({.cluster = *cluster_,
-                              .workload = *lowered.workload,
-                              .partition = *run.partition,
-                              .kernel_seconds = seconds,
-                              .progress = options_.progress,
-                              .stop = options_.stop,
-                              .compute_loss = losses.compute,
-                              .communication_loss = losses.communication,
-                              .hosts = lowered.hosts,
-                              .contract = options_.contract,
-                              .known = lowered.known.get()});
+      run.kernel_costs.insert(run.kernel_costs.end(), placed_[number].costs.begin(),
+                              placed_[number].costs.end());
+    run.timeline = trainyard::play(
+        run, lowered, interference_of(numbers, parts, lowered, *folded),
+        {.contract = options_.contract, .progress = options_.progress, .stop = options_.stop});
     run.facts = with_run(std::move(run.facts), *cluster_, run.timeline, folded->approximations,
                          cost_approximations(lowered.used, run.kernel_costs));
     return run;
@@ -256,7 +243,7 @@ class JobsSimulation {
   }
 
   void note_ends(JobsResult& result) const {
-    const auto ends = step_ends(result.parts, *result.run.partition, result.run.timeline);
+    const auto ends = job_step_ends(result.parts, *result.run.partition, result.run.timeline);
     for (std::size_t job = 0; job < ends.size(); ++job) result.jobs[job].ends_s = ends[job];
   }
 

@@ -18,13 +18,13 @@
 #include "scenarios/simulate/kernel_pricing.hpp"
 #include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/own_pace.hpp"
+#include "scenarios/simulate/play.hpp"
 #include "scenarios/simulate/power.hpp"
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stage_report.hpp"
 #include "scenarios/simulate/stages.hpp"
 #include "sim/base/concurrency.hpp"
 #include "sim/base/data_use.hpp"
-#include "sim/engine/engine.hpp"
 
 namespace trainyard {
 
@@ -35,27 +35,6 @@ constexpr std::uint64_t kOperationsWorthAThread = 10'000;
 
 void check_stop(const SimulateOptions& options) {
   if (options.stop.stop_requested()) throw Cancelled("the simulation was stopped");
-}
-
-// Runs the engine: the timeline has the start and end of every operation.
-Timeline play(const Result& result, const Lowered& lowered, const Interference& losses,
-              const SimulateOptions& options) {
-  std::vector<double> seconds;
-  seconds.reserve(result.kernel_costs.size());
-  for (const Cost& cost : result.kernel_costs) seconds.push_back(cost.time.value());
-  return make_engine(result.facts.engine)
-      ->run({.cluster = *result.cluster,
-             .workload = *result.workload,
-             .partition = *result.partition,
-             .kernel_seconds = seconds,
-             .progress = options.progress,
-             .stop = options.stop,
-             .compute_loss = losses.compute,
-             .communication_loss = losses.communication,
-             .hosts = lowered.hosts,
-             .contract = options.contract,
-             .record = options.figures,
-             .known = lowered.known.get()});
 }
 
 // Computes the memory peaks and the breakdown of time.

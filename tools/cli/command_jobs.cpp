@@ -41,7 +41,7 @@ void add_jobs(CLI::App& app, Action& action) {
   CLI::App* command =
       app.add_subcommand("jobs", "Show how much several jobs on one cluster slow each other");
   command
-      ->add_option("jobs", choice->file.file, "File with a cluster and jobs (see scenarios/jobs/)")
+      ->add_option("file", choice->file.file, "File with a cluster and jobs (see scenarios/jobs/)")
       ->required()
       ->type_name("FILE");
   add_set_option(*command, choice->file.sets);

@@ -1,4 +1,4 @@
-// What does a priority between the traffic of jobs change?
+// Does a flow get the share of a full link that its priority says?
 #include <gtest/gtest.h>
 
 #include "tests/agreement.hpp"

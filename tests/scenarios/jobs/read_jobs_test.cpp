@@ -58,6 +58,20 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
             "{\"fragmented\": SEED}, {\"leaves\": [0]}, {\"nodes\": [0, 1]}, {\"gpus\": [0, 1]} or "
             "{\"with\": JOB})");
   EXPECT_EQ(changed([](Json& jobs) {
+              jobs[1]["scenario"] = "nowhere.json";
+              jobs[1]["set"] = {{"training.global_batch_size", 4}};
+            }),
+            "/jobs/1/scenario: nowhere.json: no such file");
+  EXPECT_EQ(changed([](Json& jobs) {
+              jobs[1].erase("scenario");
+              jobs[1]["set"] = {{"training.global_batch_size", 4}};
+              jobs[1]["traffic"] = {{"pattern", "pairs"}, {"bytes", "1 MB"}, {"every", "1 s"}};
+            }),
+            "/jobs/1/set: changes a scenario, and traffic has none");
+  EXPECT_TRUE(complaints_of_jobs(tiny_job())
+                  .starts_with("is one scenario, not several jobs (simulate it alone: trainyard "
+                               "run "));
+  EXPECT_EQ(changed([](Json& jobs) {
               jobs[1]["placement"] = {{"nodes", {0, 3}}};
             }),
             "/jobs/1/placement: another job has GPU 0");

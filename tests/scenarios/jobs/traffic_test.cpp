@@ -1,4 +1,4 @@
-// What does background traffic load, and for how long?
+// Does background traffic load the links of its pattern, for as long as its bytes take there?
 #include "scenarios/jobs/traffic.hpp"
 
 #include <gtest/gtest.h>

@@ -16,10 +16,10 @@
 
 #include "tools/studies/goodput/energy_rows.hpp"
 #include "tools/studies/goodput/goodput.hpp"
+#include "tools/studies/goodput/job_rows.hpp"
 #include "tools/studies/goodput/peers.hpp"
 #include "tools/studies/goodput/plan_rows.hpp"
 #include "tools/studies/goodput/published_counts.hpp"
-#include "tools/studies/jobs/published_jobs.hpp"
 
 namespace trainyard {
 

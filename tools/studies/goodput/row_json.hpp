@@ -7,7 +7,7 @@
 
 namespace trainyard {
 
-// Of every cluster in the rows of weeks and of energy, with a NIC for each GPU.
+// The nodes in the rows of weeks and of energy have this many GPUs, each with a NIC.
 inline constexpr double kGpusPerNode = 8.0;
 
 // Returns nothing where the key is absent or holds no number.

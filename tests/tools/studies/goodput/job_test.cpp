@@ -99,17 +99,22 @@ TEST(Job, WithOneReplicaFewerIsSimulated) {
   EXPECT_GT(job.step_in({.replicas_lost = 1}), 0.5 * job.step_s);
 }
 
+// GPUs that lose half of their speed for an hour.
+Json slow_gpus() {
+  return Json::array({{{"component", "gpu"},
+                       {"cause", "heat"},
+                       {"events", 1},
+                       {"component_days", 1e4},
+                       {"kind", "degrading"},
+                       {"rate_left", 0.5},
+                       {"duration", "1 h"}}});
+}
+
 // Is a slow GPU slow alone? All others wait for it, but communication takes the time that it took.
 TEST(Job, WithASlowGpuIsSimulated) {
   Memo memo;
   Json document = two_nodes();
-  document["reliability"]["failures"] = Json::array({{{"component", "gpu"},
-                                                      {"cause", "heat"},
-                                                      {"events", 1},
-                                                      {"component_days", 1e4},
-                                                      {"kind", "degrading"},
-                                                      {"rate_left", 0.5},
-                                                      {"duration", "1 h"}}});
+  document["reliability"]["failures"] = slow_gpus();
   const Job job = job_of(load(document), memo);
   const double slow_s = job.step_in({.slow = {{.cause = 0, .stage = 0}}});
   EXPECT_GT(slow_s, 1.2 * job.step_s);
@@ -122,13 +127,7 @@ TEST(Job, SharesTheWorkAgainWhereAGpuIsSlow) {
   Memo memo;
   Json document = two_nodes();
   document["training"]["global_batch_size"] = 64;
-  document["reliability"]["failures"] = Json::array({{{"component", "gpu"},
-                                                      {"cause", "heat"},
-                                                      {"events", 1},
-                                                      {"component_days", 1e4},
-                                                      {"kind", "degrading"},
-                                                      {"rate_left", 0.5},
-                                                      {"duration", "1 h"}}});
+  document["reliability"]["failures"] = slow_gpus();
   const JobState state{.slow = {{.cause = 0, .stage = 0}}};
   const Job equal = job_of(load(document), memo);
   document["parallelism"]["balance"] = "auto";

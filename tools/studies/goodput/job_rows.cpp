@@ -1,4 +1,4 @@
-#include "tools/studies/jobs/published_jobs.hpp"
+#include "tools/studies/goodput/job_rows.hpp"
 
 #include <fmt/format.h>
 
@@ -8,10 +8,8 @@
 #include <limits>
 
 #include "scenarios/jobs/simulate_jobs.hpp"
-#include "sim/base/data_directory.hpp"
-#include "sim/base/files.hpp"
-#include "sim/base/json_parse.hpp"
 #include "sim/render/text_table.hpp"
+#include "tools/studies/goodput/row_json.hpp"
 
 namespace trainyard {
 
@@ -19,13 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::filesystem::path& rows_file() {
-  static const std::filesystem::path file = data_file("tools/studies/validate/data", "job_rows");
-  return file;
-}
-
 const Json& descriptions() {
-  static const Json document = parse_json(rows_file().string(), read_file(rows_file()));
+  static const Json document = study_data("job_rows");
   return document.at("rows");
 }
 
@@ -91,7 +84,7 @@ std::vector<JobRow> predict_jobs(const Json& entry) {
   Memo memo;
   for_each_case(row.at("not_stated"), [&](const std::vector<Override>& changes) {
     const JobsResult result =
-        simulate_jobs(read_jobs_document(rows_file().string(), row.at("jobs"), changes),
+        simulate_jobs(read_jobs_document("job_rows.json", row.at("jobs"), changes),
                       {.most_steps = row.at("most_steps").get<std::uint32_t>()}, memo);
     const bool counts = as_stated(row, result);
     for (std::size_t i = 0; i < rows.size(); ++i) {

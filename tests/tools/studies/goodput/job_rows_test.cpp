@@ -1,9 +1,10 @@
 // Do ranges over what a source does not state contain its figures?
-#include "tools/studies/jobs/published_jobs.hpp"
+#include "tools/studies/goodput/job_rows.hpp"
 
 #include <gtest/gtest.h>
 
 #include "sim/base/files.hpp"
+#include "tests/tools/studies/goodput/fixtures.hpp"
 
 namespace trainyard {
 namespace {
@@ -11,13 +12,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json published(const std::string& id) {
-  const std::string file = std::string(TRAINYARD_SOURCE_DIRECTORY) + "/tests/measured/jobs.json";
-  for (const Json& row : Json::parse(read_file(file)))
+  for (const Json& row : Json::parse(read_file(kTree / "tests/measured/jobs.json")))
     if (row.at("id") == id) return row;
   return {};
 }
 
-TEST(PublishedJobs, GptBesideBertIsWithinTheRange) {
+TEST(JobRows, GptBesideBertIsWithinTheRange) {
   ASSERT_TRUE(describes_jobs("crux-gpt-bert"));
   EXPECT_FALSE(describes_jobs("cassini"));
   const Json entry = published("crux-gpt-bert");
