@@ -23,6 +23,7 @@
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stage_report.hpp"
 #include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/step_interval.hpp"
 #include "sim/base/concurrency.hpp"
 #include "sim/base/data_use.hpp"
 
@@ -38,18 +39,15 @@ void check_stop(const SimulateOptions& options) {
 }
 
 // Computes the memory peaks and the breakdown of time.
-void add_figures(Result& result, const Scenario* software, const SimulateOptions& options) {
+void add_figures(Result& result, const Scenario* software) {
   const bool worth = result.timeline.counters.operations > kOperationsWorthAThread;
   MemoryFound memory;
   std::vector<Breakdown> found;
   const RunView view = result.view();
   run_concurrently(
-      worth && options.figures && options.breakdowns,
+      worth, [&] { found = breakdowns(view.workload, view.partition, view.timeline); },
       [&] {
-        if (options.breakdowns) found = breakdowns(view.workload, view.partition, view.timeline);
-      },
-      [&] {
-        if (options.figures && software) memory = find_memory(view, software->plan.framework);
+        if (software) memory = find_memory(view, software->plan.framework);
       });
   result.software_memory = std::move(memory.software);
   result.memory_peaks = std::move(memory.peaks);
@@ -96,7 +94,7 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
       interferes ? find_interference(*step.cluster, lowered, *folded, pricings) : Interference{};
   result.timeline = play(result, lowered, losses, options);
   report.simulated(result.timeline);
-  add_figures(result, step.software, options);
+  if (options.figures) add_figures(result, step.software);
   report.found_figures();
   result.facts =
       with_run(std::move(result.facts), *result.cluster, result.timeline, folded->approximations,
@@ -117,6 +115,7 @@ Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& opti
     Result result = simulate(step, *facts, options, memo);
     const Seconds step_time{result.timeline.makespan_s / result.facts.steps};
     result.facts.published = compare_published(scenario, result.facts, step_time);
+    if (options.figures) result.facts.interval = step_interval(scenario, result.view());
     return result;
   } catch (const RefusedCall& refused) {
     name_refused_choice(scenario, refused);

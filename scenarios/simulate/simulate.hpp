@@ -35,10 +35,10 @@ struct SimulateOptions {
   bool contract = true;       // false: every operation has separate events
   bool interference = true;   // false: communication never slows computation
   bool fold_reasons = false;  // report why ranks are not in one class. REQUIRES: fold
-  // False: only the step time, without the times of operations, memory peaks and use of links.
+  // False: only the step time, without its interval, its breakdown, the times of operations, memory
+  // peaks and use of links.
   bool figures = true;
-  bool breakdowns = false;  // compute Result::breakdowns too
-  bool timing = false;      // record wall time and memory of the simulator in the facts
+  bool timing = false;  // record wall time and memory of the simulator in the facts
   std::function<void(double)> progress = {};  // receives the completed fraction from time to time
   // Receives each stage of the main line as it ends: "prices 12 kernels", and its wall time in
   // seconds. Stages that run at the same time call it from two threads.
@@ -60,7 +60,7 @@ struct Result {
   // The bytes that the software around the step holds throughout, by program and memory category.
   std::vector<std::vector<std::int64_t>> software_memory = {};
   std::vector<MemoryPeak> memory_peaks = {};  // by rank class; empty without software
-  std::vector<Breakdown> breakdowns = {};     // by rank class; empty unless requested
+  std::vector<Breakdown> breakdowns = {};     // by rank class; empty without figures
   std::optional<PowerRates> power = {};       // where the scenario has a block `power`
 
   [[nodiscard]] RunView view() const;

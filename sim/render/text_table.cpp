@@ -1,6 +1,7 @@
 #include "sim/render/text_table.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -48,6 +49,14 @@ std::string TextTable::text() const {
       std::any_of(titles_.begin(), titles_.end(), [](const auto& t) { return !t.empty(); });
   std::string text = titled ? line(titles_) : "";
   for (const auto& cells : rows_) text += line(cells);
+  return text;
+}
+
+std::string TextTable::markdown() const {
+  std::string text = fmt::format("| {} |\n|---", fmt::join(titles_, " | "));
+  for (std::size_t column = 1; column < titles_.size(); ++column) text += "|--:";
+  text += "|\n";
+  for (const auto& row : rows_) text += fmt::format("| {} |\n", fmt::join(row, " | "));
   return text;
 }
 

@@ -22,6 +22,8 @@ class TextTable {
   void row(std::vector<std::string> cells);
   // Returns one line per row, indented by two. The titles come first unless all are empty.
   [[nodiscard]] std::string text() const;
+  // Returns the same table in Markdown.
+  [[nodiscard]] std::string markdown() const;
 
   [[nodiscard]] const std::vector<std::string>& titles() const { return titles_; }
   [[nodiscard]] const std::vector<std::vector<std::string>>& rows() const { return rows_; }

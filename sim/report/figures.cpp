@@ -43,7 +43,8 @@ std::vector<Utilisation> utilisations(const RunFacts& facts,
   return rows;
 }
 
-// Returns the time of each kernel, summed over all ranks. Index: Workload::kernels.
+}  // namespace
+
 std::vector<double> kernel_time(const RunView& view) {
   std::vector<double> seconds(view.workload.kernels.size(), 0.0);
   for (std::size_t index = 0; index < view.partition.ranks.size(); ++index) {
@@ -60,8 +61,6 @@ std::vector<double> kernel_time(const RunView& view) {
   }
   return seconds;
 }
-
-}  // namespace
 
 Figures figures(const RunView& view) {
   const RunFacts& facts = view.facts;

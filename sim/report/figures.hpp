@@ -61,6 +61,9 @@ struct TrainingTotal {
 // Returns nothing without a token budget.
 [[nodiscard]] std::optional<TrainingTotal> training_total(const RunView& view);
 
+// The time of each kernel, summed over all ranks. Index: Workload::kernels.
+[[nodiscard]] std::vector<double> kernel_time(const RunView& view);
+
 // The time that one kernel takes in the whole run.
 struct KernelUse {
   std::uint32_t kernel = 0;  // index into Workload::kernels

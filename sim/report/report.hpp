@@ -82,8 +82,6 @@ struct FigureLine {
 // "15 T tokens take 2058 days, 395 100 GPU-hours, which cost 987 750"; empty without a token
 // budget.
 [[nodiscard]] std::string training_sentence(const RunView& view);
-// "25 runs of 16-bit dense models on ampere were 3.5 % off, 90 % within 6.8 %"
-[[nodiscard]] std::string error_sentence(const MeasuredError& error);
 
 // The tables of the sections, for other forms of the report. A table without content has no rows.
 [[nodiscard]] TextTable breakdown_table(const RunView& view);  // by stage, % of the step

@@ -19,7 +19,7 @@ Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr)
 
 // The version of the result's format. It increases whenever a key of the result is renamed or
 // removed. CHANGELOG.md lists the renamed keys.
-constexpr int kResultFormat = 2;
+constexpr int kResultFormat = 3;
 
 Json own_files_json(const RunFacts& facts) {
   Json files = Json::array();
@@ -79,15 +79,6 @@ Json published_json(const RunFacts& facts) {
   return {{"source", facts.published_source},
           {"note", text_or_null(facts.published_note)},
           {"figures", std::move(figures)}};
-}
-
-Json error_json(const std::optional<MeasuredError>& error) {
-  if (!error) return nullptr;
-  return {{"kind", error->kind},
-          {"runs", error->runs},
-          {"mape", error->mape},
-          {"bias", error->bias},
-          {"p90", error->p90}};
 }
 
 Json training_json(const TrainingTotal& total) {
@@ -253,10 +244,11 @@ Json result_json(const RunView& view) {
   if (view.facts.documents) result["documents"] = documents_json(view);
   if (view.facts.batches) result["batches"] = batches_json(view);
   if (view.power != nullptr) result["energy"] = energy_json(view);
-  result.update({{"fold", fold_json(view)},
-                 {"approximations", approximations_json(view.facts)},
-                 {"published", published_json(view.facts)},
-                 {"measured_error", error_json(view.facts.measured_error)}});
+  result.update(
+      {{"fold", fold_json(view)},
+       {"approximations", approximations_json(view.facts)},
+       {"published", published_json(view.facts)},
+       {"interval", view.facts.interval ? interval_json(*view.facts.interval) : Json(nullptr)}});
   return result;
 }
 

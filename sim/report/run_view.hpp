@@ -20,6 +20,7 @@
 #include "sim/fold/fold.hpp"
 #include "sim/fold/fold_reasons.hpp"
 #include "sim/fold/selected_algorithms.hpp"
+#include "sim/report/interval.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/energy.hpp"
 #include "sim/timeline/memory.hpp"
@@ -43,15 +44,6 @@ struct PublishedComparison {
   double published = 0.0;
   double predicted = 0.0;
   [[nodiscard]] double error() const { return predicted / published - 1.0; }  // +0.05: 5 % too high
-};
-
-// The mean error of predictions for measured runs of the same kind as this one.
-struct MeasuredError {
-  std::string kind;      // kind of these runs: "16-bit dense models on ampere"
-  std::size_t runs = 0;  // number of these runs
-  double mape = 0.0;     // mean |predicted / measured - 1|
-  double bias = 0.0;     // mean of predicted / measured - 1; below 0: predicted too fast
-  double p90 = 0.0;      // 90th percentile of |predicted / measured - 1|
 };
 
 // A dense peak of one GPU to which a report relates its FLOP/s.
@@ -129,8 +121,7 @@ struct RunFacts {
   std::vector<PublishedComparison> published;
   std::string published_source;
   std::string published_note;
-  // Absent: no such run was measured, or the comparison was not requested.
-  std::optional<MeasuredError> measured_error;
+  std::optional<StepInterval> interval = {};    // absent: the run corresponds to no real one
   std::optional<BalanceFacts> balance = {};     // where the scenario asks for it
   std::optional<DocumentFacts> documents = {};  // where several documents share a sequence
   std::optional<BatchTimes> batches = {};       // where several batches were requested

@@ -90,8 +90,8 @@ std::vector<FigureRow> without_repetitions(const std::vector<FigureRow>& rows) {
   return kept;
 }
 
-std::string error_text(const std::optional<MeasuredError>& error) {
-  return error ? wrapped("  measured: " + error_sentence(*error), 4) : "";
+std::string interval_lines(const std::optional<StepInterval>& interval) {
+  return interval ? wrapped("  interval: " + interval_sentence(*interval), 4) : "";
 }
 
 // In the order of TimeShare.
@@ -236,11 +236,6 @@ std::string limit_sentence(const RunView& view) {
                      percent_of(loss), percent_of(kCompute));
 }
 
-std::string error_sentence(const MeasuredError& error) {
-  return fmt::format("{} runs of {} were {} off, 90 % within {}", error.runs, error.kind,
-                     percent(error.mape), percent(error.p90));
-}
-
 std::vector<FigureLine> figure_lines(const RunView& view) {
   std::vector<FigureLine> lines;
   std::set<std::string> shown;
@@ -292,7 +287,7 @@ std::string figures_section(const RunView& view) {
     text += wrapped("  note: " + view.facts.published_note, 4);
   if (const std::string training = training_sentence(view); !training.empty())
     text += wrapped("  training: " + training, 4);
-  return text + error_text(view.facts.measured_error);
+  return text + interval_lines(view.facts.interval);
 }
 
 std::string breakdown_section(const RunView& view) {

@@ -144,7 +144,7 @@ def test_a_run_says_what_the_command_says(server, tmp_path):
     assert state["status"] == "done"
     result = state["answer"]["result"]
     assert result["step_time_s"] == expected["step_time_s"]
-    for part in ("memory", "links", "breakdown_s", "mfu", "measured_error"):
+    for part in ("memory", "links", "breakdown_s", "mfu", "interval"):
         assert result[part] == expected[part], part
 
 

@@ -268,21 +268,24 @@ TEST(Outputs, AValidationThatPredictsNothingSaysNo) {
       << outcome.out;
 }
 
-// Do errors by kind cover only training runs?
-TEST(Outputs, ErrorsByKindAreOfRunsOfTraining) {
+// Are intervals fitted to training runs alone, and only with each source left out?
+TEST(Outputs, IntervalsAreFittedToRunsOfTrainingLeftOut) {
   const Scratch scratch;
   write_file(scratch.folder() / "a100_sxm.csv",
              "op,dtype,gpus,nccl_version,size_bytes,time_us\nall_gather,half,2,2.27,512,8.1\n");
   const std::string runs = "tests/measured/published_runs.json --only korthikanti";
-  const Outcome none = scratch.sh("trainyard validate a100_sxm.csv --errors errors.json");
-  EXPECT_EQ(none.exit, 2) << none.out;
-  EXPECT_NE(none.err.find("--errors describes training runs"), std::string::npos) << none.err;
-  const Outcome both =
-      scratch.sh("trainyard validate a100_sxm.csv " + runs + " --errors errors.json");
-  EXPECT_EQ(both.exit, 0) << both.err;
-  const auto table = nlohmann::json::parse(read_file(scratch.folder() / "errors.json"));
-  EXPECT_THAT(table.at("source").get<std::string>(),
-              testing::StartsWith("trainyard validate a100_sxm.csv published_runs.json --errors"));
+  for (const std::string& rows : {std::string("a100_sxm.csv --left-out"), runs}) {
+    const Outcome none = scratch.sh("trainyard validate " + rows + " --intervals steps.json");
+    EXPECT_EQ(none.exit, 2) << none.out;
+    EXPECT_NE(none.err.find("intervals are fitted to training runs with --left-out"),
+              std::string::npos)
+        << none.err;
+  }
+  const Outcome few =
+      scratch.sh("trainyard validate " + runs + " --left-out --intervals steps.json");
+  EXPECT_EQ(few.exit, 2) << few.out;
+  EXPECT_NE(few.err.find("runs do not determine the deviations"), std::string::npos) << few.err;
+  EXPECT_FALSE(std::filesystem::exists(scratch.folder() / "steps.json"));
 }
 
 // Does a launch that cannot run leave no scenario?

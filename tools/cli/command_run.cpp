@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "kernels/bench/shapes_file.hpp"
-#include "scenarios/simulate/measured_error.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/data_use.hpp"
@@ -106,7 +105,6 @@ Result simulated(const RunChoice& choice, const std::optional<Scenario>& scenari
   SimulateOptions options{.fold = !choice.no_fold,
                           .contract = !choice.no_contract,
                           .fold_reasons = choice.explain_fold,
-                          .breakdowns = true,
                           .timing = choice.timing,
                           .progress = [&progress](double fraction) { progress.show(fraction); }};
   if (tells_details()) {
@@ -223,7 +221,6 @@ std::optional<BatchTimes> batches_of(const RunChoice& choice,
 
 Exit run(const RunChoice& choice) {
   refuse_contradictions(choice);
-  const DataUse use;
   const TraceOptions trace = trace_options_of(choice.trace_ranks);
   const Outputs outputs = outputs_of(choice.outputs);
   refuse_unwritable(outputs);
@@ -231,11 +228,9 @@ Exit run(const RunChoice& choice) {
   const std::optional<Scenario> scenario = scenario_of(choice);
   std::optional<BatchTimes> batches = batches_of(choice, scenario);
   Result result = simulated(choice, scenario);
-  if (scenario) result.facts.measured_error = measured_error(*scenario);
   result.facts.batches = std::move(batches);
   result.facts.token_budget = choice.tokens;
   if (choice.price > 0.0) result.facts.gpu_hour_price = choice.price;
-  result.facts.own_files = use.files();  // the table of errors included
   const RunView view = result.view();
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
   const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};

@@ -17,6 +17,8 @@
 #include "tools/studies/goodput/published.hpp"
 #include "tools/studies/validate/collective_rows.hpp"
 #include "tools/studies/validate/dataset.hpp"
+#include "tools/studies/validate/interval_coverage.hpp"
+#include "tools/studies/validate/interval_fit.hpp"
 #include "tools/studies/validate/memory_rows.hpp"
 #include "tools/studies/validate/report.hpp"
 #include "tools/studies/validate/step_diff.hpp"
@@ -36,10 +38,12 @@ struct ValidateChoice {
   bool left_out = false;
   std::size_t worst = ReportChoice{}.worst;
   std::size_t processes = 0;
-  std::string csv, json, svg, errors, cache, scenarios;
+  std::string csv, json, svg, intervals, coverage, cache, scenarios;
   std::vector<std::string> against;
   std::vector<std::uint32_t> ranks;
   std::string step_range;
+
+  [[nodiscard]] bool judges_intervals() const { return !intervals.empty() || !coverage.empty(); }
 };
 
 bool named(const ValidateChoice& choice, const std::string& id) {
@@ -105,22 +109,19 @@ ReportChoice report_choice(const ValidateChoice& choice, bool collectives_only) 
   return report;
 }
 
-// Writes the table of errors with the command that made it.
-void write_errors(const ValidateChoice& choice, const ReportChoice& report,
-                  const std::vector<Outcome>& outcomes) {
+// Writes the deviations behind intervals with the command that fitted them.
+void write_intervals(const ValidateChoice& choice, const ReportChoice& report,
+                     const std::vector<ErrorOfRun>& runs) {
   std::string command = "trainyard validate";
   for (const std::filesystem::path file : choice.datasets)
     command += " " + file.filename().string();
-  if (choice.left_out) command += " --left-out";
   const std::string source =
-      fmt::format("{} --errors FILE, {}, {}", command, report.program, report.date);
-  const std::vector<Outcome>& scored = choice.left_out ? report.left_out : outcomes;
-  write_file(choice.errors, to_text(error_table(scored, source), 1));
+      fmt::format("{} --left-out --intervals FILE, {}, {}", command, report.program, report.date);
+  write_file(choice.intervals, to_text(uncertainty_json(fit_uncertainty(runs), source), 1));
 }
 
 void write_files(const ValidateChoice& choice, const ReportChoice& report,
                  const std::vector<Outcome>& outcomes, const std::vector<MemoryOutcome>& memory) {
-  if (!choice.errors.empty()) write_errors(choice, report, outcomes);
   if (!choice.csv.empty()) write_file(choice.csv, validation_csv(outcomes, memory));
   if (!choice.svg.empty()) write_file(choice.svg, scatter_svg(outcomes));
   if (choice.json.empty()) return;
@@ -129,14 +130,26 @@ void write_files(const ValidateChoice& choice, const ReportChoice& report,
   write_file(choice.json, to_text(json));
 }
 
+// Fits intervals to the errors of the runs, and says how many runs are within those of others.
+void judge_intervals(const ValidateChoice& choice, const ReportChoice& report,
+                     const std::vector<Outcome>& shipped) {
+  const std::vector<ErrorOfRun> runs =
+      errors_of_runs(shipped, report.left_out.at(0).outcomes, report.left_out.at(1).outcomes);
+  if (!choice.intervals.empty()) write_intervals(choice, report, runs);
+  if (!choice.coverage.empty()) write_file(choice.coverage, coverage_svg(runs));
+  say("Measured runs within intervals of 90 % whose deviations no run of their class fitted\n{}",
+      coverage_table(runs).text());
+}
+
 // Paths that cannot be written are refused first, because a validation may take long.
 Exit validate_rows(const ValidateChoice& choice) {
-  for (const std::string& file : {choice.csv, choice.json, choice.svg, choice.errors})
+  for (const std::string& file :
+       {choice.csv, choice.json, choice.svg, choice.intervals, choice.coverage})
     refuse_unwritable(file);
   const ChosenRows rows = chosen_rows(choice);
-  if (!choice.errors.empty() && rows.runs.empty()) {
-    throw InputError(Problem{"", "", "--errors describes training runs, and no row is one",
-                             "leave it out, or give such rows too"});
+  if (choice.judges_intervals() && (rows.runs.empty() || !choice.left_out)) {
+    throw InputError(Problem{"", "", "intervals are fitted to training runs with --left-out",
+                             "give such rows and --left-out too"});
   }
   ReportChoice report = report_choice(choice, rows.runs.empty());
   Progress progress("validating");
@@ -145,10 +158,14 @@ Exit validate_rows(const ValidateChoice& choice) {
                                 .scenarios = choice.scenarios,
                                 .progress = [&](double fraction) { progress.show(fraction); }};
   std::vector<Outcome> outcomes = rows.collectives;
+  std::vector<Outcome> simulated;
   if (!rows.runs.empty()) {
-    const std::vector<Outcome> simulated = validate(rows.runs, options);
+    simulated = validate(rows.runs, options);
     outcomes.insert(outcomes.end(), simulated.begin(), simulated.end());
-    if (choice.left_out) report.left_out = validate_left_out(rows.runs, options);
+    if (choice.left_out) {
+      for (const Feature feature : {Feature::Source, Feature::Gpu})
+        report.left_out.push_back({feature, validate_left_out(rows.runs, options, feature)});
+    }
   }
   std::vector<MemoryOutcome> memory;
   for (const std::string& file : rows.memory) {
@@ -161,6 +178,7 @@ Exit validate_rows(const ValidateChoice& choice) {
     say("{}", choice.markdown ? validation_markdown(outcomes, report)
                               : validation_text(outcomes, report));
   if (!memory.empty()) say("{}", memory_rows_text(memory));
+  if (choice.judges_intervals()) judge_intervals(choice, report, simulated);
   const bool any = !memory.empty() || std::ranges::any_of(outcomes, &Outcome::predicted);
   return any ? Exit::Fine : Exit::RunSaysNo;
 }
@@ -216,9 +234,10 @@ void add_validate(CLI::App& app, Action& action) {
       ->delimiter(',');
   command->add_flag("--all", choice->all,
                     "Also rows that are marked as not complete: something about them is not known");
-  command->add_flag("--left-out", choice->left_out,
-                    "Also score each source predicted without what its own rows fitted "
-                    "(tools/studies/validate/data/left_out.json)");
+  command->add_flag(
+      "--left-out", choice->left_out,
+      "Also score each source predicted without what its own rows fitted, and each GPU "
+      "without its tables of kernels (tools/studies/validate/data/left_out.json)");
   command->add_flag("--markdown", choice->markdown, "Print the tables as Markdown");
   command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
   command
@@ -241,9 +260,13 @@ void add_validate(CLI::App& app, Action& action) {
   command->add_option("--json", choice->json,
                       "Write scores and rows as JSON; with --against, the differences");
   command->add_option("--svg", choice->svg, "Write predicted over measured as a picture");
-  command->add_option("--errors", choice->errors,
-                      "Write how far off each kind of run is, as `trainyard run` prints it "
-                      "(tools/studies/validate/data/errors.json)");
+  command->add_option(
+      "--intervals", choice->intervals,
+      "Fit the deviations behind the intervals that `trainyard run` prints to "
+      "these runs, and write them (models/uncertainty/steps.json); needs --left-out");
+  command->add_option(
+      "--coverage", choice->coverage,
+      "Write how many runs are within such intervals as a picture; needs --left-out");
   command->add_option("--scenarios", choice->scenarios,
                       "Write each row's scenario into this folder");
   command->add_option("--cache", choice->cache,

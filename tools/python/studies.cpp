@@ -10,7 +10,6 @@
 #include "models/architecture/architecture.hpp"
 #include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
-#include "scenarios/simulate/measured_error.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/data_use.hpp"
 #include "sim/base/nearest.hpp"
@@ -51,11 +50,7 @@ auto ended(Call& call) {
 }  // namespace
 
 Run run(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
-  const DataUse use;
-  Run run{.scenario = scenario, .result = simulate(scenario, options, memo)};
-  run.result.facts.measured_error = measured_error(scenario);
-  run.result.facts.own_files = use.files();  // the table of errors included
-  return run;
+  return {.scenario = scenario, .result = simulate(scenario, options, memo)};
 }
 
 bool fits(const Run& run) { return everything_fits(run.result.view()); }

@@ -14,7 +14,6 @@
 
 #include "scenarios/import/hf_config.hpp"
 #include "scenarios/reader/scenario.hpp"
-#include "scenarios/simulate/measured_error.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
@@ -106,12 +105,7 @@ Scenario scenario_of(const Json& request, const Hooks& hooks) {
 }
 
 Result simulated(const Scenario& scenario, Memo& memo, const Hooks& hooks) {
-  const DataUse use;
-  Result result = simulate(
-      scenario, {.breakdowns = true, .progress = hooks.progress, .stop = hooks.stop}, memo);
-  result.facts.measured_error = measured_error(scenario);
-  result.facts.own_files = use.files();
-  return result;
+  return simulate(scenario, {.progress = hooks.progress, .stop = hooks.stop}, memo);
 }
 
 // ---- one run

@@ -167,8 +167,8 @@ std::string cards(const RunView& view) {
     if (!is_step) card.notes.push_back(line.title);
     if (is_step && view.facts.steps > 1.0)
       card.notes.push_back(fmt::format("the mean of {} steps", view.facts.steps));
-    if (is_step && view.facts.measured_error)
-      card.notes.push_back("like runs: " + error_sentence(*view.facts.measured_error));
+    if (is_step && view.facts.interval)
+      card.notes.push_back(interval_text(*view.facts.interval) + " in nine of ten runs");
     cards.push_back(std::move(card));
   }
   const std::vector<StageMemory> stages = stage_memory(view);

@@ -92,14 +92,14 @@ TEST(Run, NarrowProductsHaveAPeakOfTheirOwn) {
 // peaks.
 TEST(Run, KeepsTheSharesOfTimeOfItsClasses) {
   for (const SmallShape& shape : kShapes) {
-    const ScenarioRun run = simulate(small_scenario(shape), {.breakdowns = true});
+    const ScenarioRun run = simulate(small_scenario(shape), {});
     ASSERT_EQ(run.breakdowns.size(), run.partition->ranks.size());
     for (std::size_t index = 0; index < run.breakdowns.size(); ++index) {
       EXPECT_EQ(run.breakdowns[index].seconds,
                 breakdown(*run.workload, *run.partition, run.timeline, index).seconds);
       EXPECT_EQ(run.view().breakdown_of(index).seconds, run.breakdowns[index].seconds);
     }
-    EXPECT_TRUE(simulate(small_scenario(shape), {}).breakdowns.empty());
+    EXPECT_TRUE(simulate(small_scenario(shape), {.figures = false}).breakdowns.empty());
   }
 }
 

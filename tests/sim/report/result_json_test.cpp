@@ -31,7 +31,7 @@ TEST(ResultJson, HasTheStableKeysInOrder) {
                           "tokens_per_s_per_gpu", "model_tflops_per_gpu", "hardware_tflops_per_gpu",
                           "mfu", "hfu", "flops_convention", "utilisation", "breakdown_s", "memory",
                           "links", "collectives", "placement", "costs", "fold", "approximations",
-                          "published", "measured_error"));
+                          "published", "interval"));
 }
 
 // Do the key figures follow their definitions?
@@ -76,15 +76,26 @@ TEST(ResultJson, UtilisationNamesItsPeak) {
   EXPECT_DOUBLE_EQ(result_json(small.view())["mfu"], 0.5);
 }
 
-// Does the result hold the error of measured runs?
-TEST(ResultJson, HoldsTheErrorOfMeasuredRuns) {
+// Does the result hold the interval of the step with its parts?
+TEST(ResultJson, HoldsTheIntervalOfTheStep) {
   SmallRun small;
-  EXPECT_TRUE(result_json(small.view())["measured_error"].is_null());
-  small.facts.measured_error = {
-      .kind = "two GPUs", .runs = 3, .mape = 0.05, .bias = 0.0167, .p90 = 0.1};
-  const OrderedJson error = result_json(small.view())["measured_error"];
-  EXPECT_EQ(error, OrderedJson::parse(R"({"kind": "two GPUs", "runs": 3, "mape": 0.05,
-                                          "bias": 0.0167, "p90": 0.1})"));
+  EXPECT_TRUE(result_json(small.view())["interval"].is_null());
+  small.facts.interval = StepInterval{.step_s = 10.0,
+                                      .parts = {{"the host", "nemo", 0.5, 0.04, "a trace"},
+                                                {"16-bit GEMMs", "h100", 0.5, 0.03, "a profile"}},
+                                      .correlation = 0.5,
+                                      .runs = 7,
+                                      .sources = 2};
+  const OrderedJson interval = result_json(small.view())["interval"];
+  EXPECT_DOUBLE_EQ(interval["deviation"], 0.05);
+  EXPECT_NEAR(interval["low_s"], 9.2105, 1e-4);
+  EXPECT_NEAR(interval["high_s"], 10.8572, 1e-4);
+  EXPECT_EQ(interval["probability"], 0.9);
+  EXPECT_EQ(interval["runs"], 7);
+  ASSERT_EQ(interval["parts"].size(), 2U);
+  EXPECT_EQ(interval["parts"][0],
+            OrderedJson::parse(R"({"name": "the host", "cause": "nemo", "share": 0.5,
+                                   "deviation": 0.04, "remedy": "a trace"})"));
 }
 
 // Is every figure null that does not apply?

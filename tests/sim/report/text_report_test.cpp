@@ -61,14 +61,18 @@ TEST(Summary, UtilisationIsComparedWithBothPeaksOfNarrowTypes) {
   EXPECT_THAT(text, ::testing::ContainsRegex("HFU \\(full attention, fp8 peak\\) +37\\.5 %"));
 }
 
-// Does the summary report the error of measured runs?
-TEST(Summary, StatesTheErrorOfMeasuredRuns) {
+// Does the summary state the interval of the step, its largest part and a remedy?
+TEST(Summary, StatesTheIntervalOfTheStep) {
   SmallRun small;
-  EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("measured:")));
-  small.facts.measured_error = {
-      .kind = "two GPUs", .runs = 3, .mape = 0.05, .bias = 0.0167, .p90 = 0.1};
-  EXPECT_THAT(summary_text(small.view()),
-              HasSubstr("  measured: 3 runs of two GPUs were 5.0 % off, 90 % within 10.0 %\n"));
+  EXPECT_THAT(summary_text(small.view()), ::testing::Not(HasSubstr("interval:")));
+  small.facts.interval = StepInterval{
+      .step_s = 10.0,
+      .parts = {{.name = "the host", .cause = "nemo", .deviation = 0.05, .remedy = "a trace"}}};
+  EXPECT_THAT(
+      summary_text(small.view()),
+      HasSubstr("  interval: the measured step is within 9.21 to 10.9 s in nine of ten runs; "
+                "most of that range is\n    the uncertainty of the host (nemo), and a trace "
+                "would narrow it\n"));
 }
 
 // Does the table have no published column without published figures?
@@ -131,16 +135,17 @@ TEST(Summary, ABareWorkloadStillReports) {
   EXPECT_THAT(text, ::testing::Not(HasSubstr("MFU")));
 }
 
-// Do a long source of published figures and a long kind of measured runs wrap, and are their
-// further lines indented by four letters?
+// Do a long source of published figures and a long interval wrap, and are their further lines
+// indented by four letters?
 TEST(Summary, ALongSourceWrapsUnderItself) {
   SmallRun small;
   std::string& source = small.facts.published_source;
   source = "a paper";
   while (source.size() < 150) source += " with a title";
-  small.facts.measured_error = {.kind = source, .runs = 3, .mape = 0.05, .bias = 0.0, .p90 = 0.1};
+  small.facts.interval =
+      StepInterval{.step_s = 10.0, .parts = {{.name = source, .deviation = 0.05}}};
   const std::vector<std::string> lines = lines_of(summary_text(small.view()));
-  for (const char* begin : {"  published: a paper", "  measured: 3 runs of a paper"}) {
+  for (const char* begin : {"  published: a paper", "  interval: the measured step"}) {
     const auto first = std::ranges::find_if(
         lines, [&](const std::string& line) { return line.starts_with(begin); });
     ASSERT_LT(first, lines.end() - 1) << begin;

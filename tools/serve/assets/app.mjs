@@ -198,10 +198,11 @@ function showFigures(milliseconds) {
       element('dt', {}, name), element('dd', {}, text),
       before ? element('small', {class: good}, `${signedPercent(ratio)} from A`) : null);
   });
-  const error = answer.result.measured_error;
+  const interval = answer.result.interval;
   fill(at('figures'), element('dl', {}, ...cards),
     element('p', {class: 'aside'},
-      error ? `${error.runs} measured runs of ${error.kind} were ${percent(error.mape)} off. ` : '',
+      interval ? `In nine of ten measured runs, ${seconds(interval.low_s)} to ${seconds(interval.high_s)}: ` +
+        `most of that range is the uncertainty of ${interval.parts[0].name}. ` : '',
       `Simulated in ${significant(milliseconds, 3)} ms.`));
 }
 

@@ -40,6 +40,23 @@ std::optional<double> number(const Json& object, const std::string& key) {
   return found->get<double>();
 }
 
+// The interval of a flattened result; nothing where the run has none.
+std::optional<StepInterval> interval_of(const Json& result) {
+  if (!number(result, "interval.low_s")) return std::nullopt;
+  StepInterval interval{.step_s = number(result, "step_time_s").value_or(0.0),
+                        .correlation = number(result, "interval.correlation").value_or(0.0)};
+  for (std::size_t index = 0;; ++index) {
+    const std::string part = fmt::format("interval.parts.{}.", index);
+    const auto deviation = number(result, part + "deviation");
+    if (!deviation) return interval;
+    interval.parts.push_back({.name = result.value(part + "name", ""),
+                              .cause = result.value(part + "cause", ""),
+                              .share = number(result, part + "share").value_or(0.0),
+                              .deviation = *deviation,
+                              .remedy = result.value(part + "remedy", "")});
+  }
+}
+
 }  // namespace
 
 RowFigures row_figures(const Json& row) {
@@ -51,6 +68,7 @@ RowFigures row_figures(const Json& row) {
   figures.step_time_s = number(*result, "step_time_s").value_or(0.0);
   figures.tokens_per_s_per_gpu = number(*result, "tokens_per_s_per_gpu");
   figures.mfu = number(*result, "mfu");
+  figures.interval = interval_of(*result);
   figures.energy_kwh = number(*result, "energy.step.energy_kwh");
   figures.cost = number(*result, "energy.step.cost");
   for (std::size_t stage = 0;; ++stage) {

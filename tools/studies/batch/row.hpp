@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "sim/base/words.hpp"
+#include "sim/report/interval.hpp"
 
 namespace trainyard {
 
@@ -50,6 +51,7 @@ struct RowFigures {
   // The figures of a step, where the scenario has a block `power`; the cost where it gives prices.
   std::optional<double> energy_kwh = {};
   std::optional<double> cost = {};
+  std::optional<StepInterval> interval = {};  // of the step time
 };
 [[nodiscard]] RowFigures row_figures(const nlohmann::ordered_json& row);
 

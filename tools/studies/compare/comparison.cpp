@@ -161,6 +161,13 @@ void explain(Comparison& comparison, const CompareOptions& options) {
 
 }  // namespace
 
+std::optional<RatioInterval> measured_ratio(const Comparison& comparison,
+                                            const ComparedSide& side) {
+  const ComparedSide& first = comparison.sides.front();
+  if (&side == &first || !side.figures.interval || !first.figures.interval) return std::nullopt;
+  return ratio_of(*side.figures.interval, *first.figures.interval);
+}
+
 Comparison compare(const std::vector<Variant>& variants, const CompareOptions& options) {
   Comparison comparison;
   std::vector<Json> scenarios;

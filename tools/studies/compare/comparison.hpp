@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,7 @@ struct ComparisonTables {
 [[nodiscard]] std::string comparison_text(const Comparison& comparison);
 
 // The comparison as JSON:
-// {"sides": [{name, scenario, set, status, message, result}], "differences": [{path, values}],
+// {"sides": [{name, scenario, set, status, message, result, ratio}], "differences": [{path, values}],
 //  "steps": [{from, to, changes: [{paths, step_time_s, change}]}]}
 // `change` is relative to the step before: -0.1 means that it takes 10 % less time.
 [[nodiscard]] nlohmann::ordered_json comparison_json(const Comparison& comparison);
@@ -85,7 +86,13 @@ struct ComparisonTables {
 // column for each side.
 [[nodiscard]] std::string comparison_csv(const Comparison& comparison);
 
-// The verdict on a side against the first: "B is 12.3 % quicker than A".
+// The ratio of the step of a side to that of the first one, as a measurement would find it. Nothing
+// for the first side, and where one of them has no interval.
+[[nodiscard]] std::optional<RatioInterval> measured_ratio(const Comparison& comparison,
+                                                          const ComparedSide& side);
+
+// The verdict on a side against the first: "B is 12.3 % quicker than A", and the range in which a
+// measurement would find it (ratio_text).
 [[nodiscard]] std::string comparison_verdict(const Comparison& comparison, std::size_t side);
 
 // The comparison as one HTML page that opens from disk (sim/render/page/document.hpp).

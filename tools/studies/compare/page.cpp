@@ -124,6 +124,7 @@ std::string comparison_verdict(const Comparison& comparison, std::size_t side) {
           : fmt::format("{} is {:.1f} % {} than {}", other.name, 100.0 * std::abs(ratio - 1.0),
                         ratio < 1.0 ? "quicker" : "slower", first.name);
   if (other.figures.status != RunStatus::Fits) text += ", but does not fit";
+  if (const auto measured = measured_ratio(comparison, other)) text += ": " + ratio_text(*measured);
   return text;
 }
 

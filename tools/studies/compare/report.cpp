@@ -89,6 +89,12 @@ TextTable figures_table(const Comparison& comparison) {
   table.row(figure_row(
       comparison, "step time", [](const F& f) { return f.step_time_s; },
       [](double s) { return fmt::format("{:.4g} s", s); }));
+  if (comparison.sides.front().figures.interval) {
+    Cells cells{"in nine of ten runs"};
+    for (const ComparedSide& side : comparison.sides)
+      cells.push_back(side.figures.interval ? interval_text(*side.figures.interval) : "-");
+    table.row(std::move(cells));
+  }
   table.row(figure_row(
       comparison, "tokens/s per GPU",
       [](const F& f) { return f.tokens_per_s_per_gpu.value_or(0.0); },
@@ -266,7 +272,10 @@ ComparisonTables comparison_tables(const Comparison& comparison) {
 
 std::string comparison_text(const Comparison& comparison) {
   const ComparisonTables tables = comparison_tables(comparison);
-  return sides_text(comparison) + "\n" +
+  std::string verdicts;
+  for (std::size_t side = 1; side < comparison.sides.size(); ++side)
+    verdicts += wrapped(comparison_verdict(comparison, side), 2);
+  return sides_text(comparison) + verdicts + "\n" +
          (comparison.differences.empty() ? "The inputs are the same.\n" : tables.inputs.text()) +
          "\n" + tables.figures.text() + "\n" + tables.breakdown.text() +
          following(tables.collectives) + following(tables.links) + steps_text(comparison);
@@ -277,6 +286,7 @@ Json comparison_json(const Comparison& comparison) {
   for (const ComparedSide& side : comparison.sides) {
     Json object{{"name", side.name}};
     object.update(side.row);
+    if (const auto ratio = measured_ratio(comparison, side)) object["ratio"] = ratio_json(*ratio);
     sides.push_back(std::move(object));
   }
   Json differences = Json::array();

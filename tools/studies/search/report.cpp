@@ -61,6 +61,15 @@ std::string tight_text(const SearchResult& result) {
       4);
 }
 
+// The probability that a measurement finds the first layout quicker than another one; nothing for
+// the first, and without intervals.
+std::optional<double> first_is_quicker(const SearchResult& result, const FoundLayout& found) {
+  const FoundLayout& first = result.best.front();
+  const bool is_first = variant_key(found.layout.variant) == variant_key(first.layout.variant);
+  if (is_first || !first.figures.interval || !found.figures.interval) return std::nullopt;
+  return ratio_of(*first.figures.interval, *found.figures.interval).below_one;
+}
+
 }  // namespace
 
 TextTable best_table(const SearchResult& result, const SearchPrice& price) {
@@ -68,25 +77,27 @@ TextTable best_table(const SearchResult& result, const SearchPrice& price) {
       result.best, [](const FoundLayout& found) { return found.figures.energy_kwh.has_value(); });
   const bool has_cost = std::ranges::any_of(
       result.best, [](const FoundLayout& found) { return found.figures.cost.has_value(); });
+  const bool has_interval = !result.best.empty() && result.best.front().figures.interval;
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.4g}", *value) : "";
   };
   TextTable table({"layout", "step", "tok/s/GPU", "MFU", "peak", "kernels", "TP", "PP", "DP",
                    price.per_gpu_hour ? "cost/Mtok" : "", has_energy ? "kWh/step" : "",
-                   has_cost ? "cost/step" : ""});
+                   has_cost ? "cost/step" : "", has_interval ? "first is quicker" : ""});
   for (const FoundLayout& found : result.best) {
     const Shares shares = shares_of(found);
     const auto share = [](double value) { return fmt::format("{:.1f}", 100.0 * value); };
-    table.row({layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
-               fmt::format("{:.0f}", found.figures.tokens_per_s_per_gpu.value_or(0.0)),
-               percent(found.figures.mfu.value_or(0.0)), peak_text(found.figures),
-               share(shares.compute), share(shares.tensor), share(shares.pipeline),
-               share(shares.data),
-               price.per_gpu_hour
-                   ? fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result,
-                                                                   found.figures.step_time_s))
-                   : "",
-               number(found.figures.energy_kwh), number(found.figures.cost)});
+    const std::optional<double> sure = first_is_quicker(result, found);
+    table.row(
+        {layout_name(found.layout), fmt::format("{:.4g} s", found.figures.step_time_s),
+         fmt::format("{:.0f}", found.figures.tokens_per_s_per_gpu.value_or(0.0)),
+         percent(found.figures.mfu.value_or(0.0)), peak_text(found.figures), share(shares.compute),
+         share(shares.tensor), share(shares.pipeline), share(shares.data),
+         price.per_gpu_hour
+             ? fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result,
+                                                             found.figures.step_time_s))
+             : "",
+         number(found.figures.energy_kwh), number(found.figures.cost), sure ? percent(*sure) : ""});
   }
   return table;
 }
@@ -277,6 +288,9 @@ Json layout_json(const FoundLayout& found, const SearchResult& result, const Sea
                {"breakdown_s", std::move(breakdown)}};
   if (figures.energy_kwh) json["energy_kwh"] = *figures.energy_kwh;
   if (figures.cost) json["cost"] = *figures.cost;
+  if (figures.interval)
+    json["interval_s"] = {figures.interval->low_s(), figures.interval->high_s()};
+  if (const auto sure = first_is_quicker(result, found)) json["first_is_quicker"] = *sure;
   return json;
 }
 

@@ -70,7 +70,8 @@ std::vector<ExtraColumn> extra_columns(const SweepRows& rows) {
   return columns;
 }
 
-std::vector<std::string> figure_cells(const Json& row, const std::vector<ExtraColumn>& extra) {
+std::vector<std::string> figure_cells(const Json& row, const std::vector<ExtraColumn>& extra,
+                                      bool interval) {
   const RowFigures figures = row_figures(row);
   std::vector<std::string> cells{"-", "-", "-", "-"};
   if (figures.ran)
@@ -78,6 +79,8 @@ std::vector<std::string> figure_cells(const Json& row, const std::vector<ExtraCo
         fmt::format("{:.4g} s", figures.step_time_s),
         figures.tokens_per_s_per_gpu ? fmt::format("{:.0f}", *figures.tokens_per_s_per_gpu) : "-",
         figures.mfu ? percent(*figures.mfu) : "-", to_text(Bytes{figures.peak_bytes})};
+  if (interval)
+    cells.insert(cells.begin() + 1, figures.interval ? interval_text(*figures.interval) : "-");
   for (const ExtraColumn& column : extra)
     cells.push_back(number_or_dash(row_number(row, column.path)));
   cells.emplace_back(!figures.ran                        ? word_for(kRunStatus, figures.status)
@@ -199,7 +202,10 @@ TextTable sweep_table(const SweepRows& rows) {
   for (const std::string& path : paths) titles.push_back(short_name(path, paths));
   if (titles.empty()) titles.emplace_back("run");
   const std::vector<ExtraColumn> extra = extra_columns(rows);
+  const bool interval = std::ranges::any_of(
+      rows, [](const SweepRow& row) { return row_figures(row.row).interval.has_value(); });
   for (const char* title : {"step", "tokens/s/GPU", "MFU", "peak"}) titles.emplace_back(title);
+  if (interval) titles.insert(titles.end() - 3, "9 of 10 runs");
   for (const ExtraColumn& column : extra) titles.emplace_back(column.title);
   titles.insert(titles.end(), {"fits", ""});
   TextTable table(titles);
@@ -209,7 +215,8 @@ TextTable sweep_table(const SweepRows& rows) {
     std::vector<std::string> cells;
     for (const std::string& path : paths) cells.push_back(changed_value(row.variant, path));
     if (cells.empty()) cells.push_back(row.variant.file);
-    for (std::string& text : figure_cells(row.row, extra)) cells.push_back(std::move(text));
+    for (std::string& text : figure_cells(row.row, extra, interval))
+      cells.push_back(std::move(text));
     cells.emplace_back(&row == best ? "<- quickest" : "");
     table.row(std::move(cells));
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "kernels/gpu.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
@@ -102,7 +103,37 @@ std::string file_with(const std::vector<Setting>& settings, const std::string& s
   return document.dump(2) + "\n";
 }
 
-DataOverlay::DataOverlay(const std::vector<Setting>& settings) {
+namespace {
+
+fs::path profile_file(const std::string& gpu) {
+  return fs::path("kernels/profiles") / (gpu + ".json");
+}
+
+Json profile_of(const std::string& gpu) {
+  const fs::path file = data_file(profile_file(gpu).parent_path().string(), gpu);
+  return parse_json(file.string(), read_file(file));
+}
+
+// The data sheet of a profile, with the efficiencies of another GPU and its generation.
+Json data_sheet(const Json& profile, const PricedAs& priced) {
+  Json sheet = {{"derived_from", priced.other},
+                {"generation", profile_of(priced.other).at("generation")}};
+  for (const char* key : {"schema", "version", "title", "sheet", "communication_sms"})
+    sheet[key] = profile.at(key);
+  return sheet;
+}
+
+void write_data_sheets(const fs::path& folder, const PricedAs& priced) {
+  for (const std::string& gpu : gpu_names()) {
+    const Json profile = profile_of(gpu);
+    if (gpu == priced.gpu || profile.value("derived_from", "") == priced.gpu)
+      write_file(folder / profile_file(gpu), data_sheet(profile, priced).dump(1) + "\n");
+  }
+}
+
+}  // namespace
+
+DataOverlay::DataOverlay(const std::vector<Setting>& settings, const std::vector<PricedAs>& gpus) {
   std::map<std::string, std::vector<Setting>> by_file;
   for (const Setting& setting : with_coupled_settings(settings))
     by_file[setting.constant.file].push_back(setting);
@@ -113,6 +144,7 @@ DataOverlay::DataOverlay(const std::vector<Setting>& settings) {
   folder_ = pattern;
   fs::create_directories(folder_ / "kernels");  // a folder of data, even without settings
   for (const auto& [file, members] : by_file) write_file(folder_ / file, file_with(members, ""));
+  for (const PricedAs& priced : gpus) write_data_sheets(folder_, priced);
 }
 
 DataOverlay::~DataOverlay() {

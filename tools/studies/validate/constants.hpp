@@ -41,11 +41,19 @@ struct Setting {
 [[nodiscard]] std::string file_with(const std::vector<Setting>& settings,
                                     const std::string& source);
 
-// A temporary folder with changed copies of the data files that the settings change. Simulations
-// read it before all others (TRAINYARD_DATA). The destructor removes it.
+// A GPU that is priced by the measurements of another one, scaled by its data sheet.
+struct PricedAs {
+  std::string gpu;    // "h100"
+  std::string other;  // "a100_80gb"
+};
+
+// A temporary folder with changed copies of the data files that the settings change, and with
+// profiles of the GPUs, and of those derived from them, that have a data sheet and no measurements.
+// Simulations read it before all others (TRAINYARD_DATA). The destructor removes it.
 class DataOverlay {
  public:
-  explicit DataOverlay(const std::vector<Setting>& settings);
+  explicit DataOverlay(const std::vector<Setting>& settings,
+                       const std::vector<PricedAs>& gpus = {});
   ~DataOverlay();
   DataOverlay(const DataOverlay&) = delete;
   DataOverlay& operator=(const DataOverlay&) = delete;

@@ -24,8 +24,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::array<std::string_view, kFeatures> kNames{
-    "source", "gpu",       "parallelism", "precision", "scale", "framework",
-    "model",  "recompute", "operation",   "size",      "group", "replica"};
+    "source",    "gpu",       "parallelism", "precision", "scale",   "framework", "model",
+    "recompute", "operation", "size",        "group",     "replica", "family",    "release"};
 
 // The text before the first of the letters.
 std::string until(const std::string& text, const char* letters) {
@@ -141,6 +141,10 @@ std::string feature_of(const MeasuredRow& row, Feature feature) {
       return text_at(json, "/group", row.source);
     case Feature::Replica:
       return replica(row);
+    case Feature::Family:
+      return until(text_at(json, "/model/name", "unknown"), "-0123456789");
+    case Feature::Release:
+      return text_at(json, "/framework", "unknown");
   }
   return {};
 }

@@ -58,9 +58,11 @@ enum class Feature : std::uint8_t {
   Operation,  // "all_reduce"; "step" for a training run
   Size,       // of a collective's buffer: "<= 64 KiB", "< 1 MiB", "<= 64 MiB", "> 64 MiB"
   Group,      // a series within a source: one model on one machine; the source if no group is named
-  Replica  // all settings of one replica, its GPU and its software, but not the number of replicas
+  Replica,  // all settings of one replica, its GPU and its software, but not the number of replicas
+  Family,   // the model's name up to its first digit: "Llama", "GPT-OSS"
+  Release   // the framework with its version
 };
-inline constexpr std::size_t kFeatures = 12;
+inline constexpr std::size_t kFeatures = 14;
 [[nodiscard]] std::string_view to_string(Feature feature);
 // Throws InputError that names the option and lists the features.
 [[nodiscard]] Feature feature_named(const std::string& option, const std::string& name);

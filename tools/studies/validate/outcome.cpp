@@ -115,6 +115,7 @@ Json simulate_document(const std::string& name, const Json& document) {
                        category_bytes(first, Category::OptimizerState);
   return {{"step_time_s", run.timeline.makespan_s},
           {"parts", parts_json(run)},
+          {"uncertain", uncertain_shares(scenario, run.view())},
           {"peak_memory_gib", peak / kGib},
           // outcome_of() reads these by position.
           {"memory_gib",
@@ -131,6 +132,7 @@ Outcome outcome_of(const MeasuredRow& row, const Json& answer) {
   outcome.memory = {.reserved = memory.at(0).get<double>(),
                     .first_state = memory.at(1).get<double>(),
                     .first_activations = memory.at(2).get<double>()};
+  outcome.uncertain = answer.at("uncertain").get<UncertainShares>();
   outcome.fits = answer.at("fits").get<bool>();
   outcome.wall_s = answer.at("wall_s").get<double>();
   for (const auto& [name, seconds] : answer.at("parts").items()) {

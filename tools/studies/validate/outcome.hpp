@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/simulate/step_interval.hpp"
 #include "tools/studies/validate/dataset.hpp"
 
 namespace trainyard {
@@ -37,6 +38,7 @@ struct Outcome {
   bool fits = true;
   double wall_s = 0.0;                   // duration of the simulation
   std::vector<TimePart> parts = {};      // largest first; their sum is the step
+  UncertainShares uncertain = {};        // of the step; zero for collectives
   nlohmann::ordered_json scenario = {};  // as simulated; null if no scenario could be made
 
   [[nodiscard]] bool predicted() const { return reason.empty(); }
@@ -45,8 +47,8 @@ struct Outcome {
   [[nodiscard]] std::optional<double> memory_error() const;
 };
 
-// Simulates a scenario in this process and returns step_time_s, parts, peak_memory_gib, memory_gib,
-// fits, wall_s. Throws the exceptions of reading and running a scenario.
+// Simulates a scenario in this process and returns step_time_s, parts, uncertain, peak_memory_gib,
+// memory_gib, fits, wall_s. Throws the exceptions of reading and running a scenario.
 [[nodiscard]] nlohmann::ordered_json simulate_document(const std::string& name,
                                                        const nlohmann::ordered_json& document);
 

@@ -10,6 +10,7 @@
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/render/text_table.hpp"
+#include "tools/studies/validate/patterns.hpp"
 
 namespace trainyard {
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t kPartsNamed = 3;
 constexpr std::size_t kIdsNamed = 3;
+constexpr std::size_t kPatternsNamed = 6;
 
 // One line of a table of scores. The scores of a group without a predicted row are empty.
 std::vector<std::string> cells(const GroupScore& group) {
@@ -39,6 +41,25 @@ std::vector<std::string> titles(std::string_view first) {
   return {std::string(first), "rows", "not", "MAPE", "bias", "median", "p90", "worst"};
 }
 
+// All rows; the groups of each feature; and the same with each source, or GPU, left out.
+std::vector<TextTable> score_tables(const std::vector<Outcome>& outcomes,
+                                    const ReportChoice& choice) {
+  std::vector<TextTable> tables{TextTable(titles(""))};
+  tables.front().row(cells(score_of_all(outcomes)));
+  for (const Feature feature : choice.groups) {
+    TextTable& groups = tables.emplace_back(titles(to_string(feature)));
+    for (const GroupScore& group : scores_by(outcomes, feature)) groups.row(cells(group));
+  }
+  for (const LeftOutRuns& runs : choice.left_out) {
+    TextTable& without =
+        tables.emplace_back(titles(fmt::format("{} left out", to_string(runs.feature))));
+    without.row(cells(score_of_all(runs.outcomes)));
+    for (const GroupScore& group : scores_by(runs.outcomes, runs.feature))
+      without.row(cells(group));
+  }
+  return tables;
+}
+
 std::string worst_text(const std::vector<Outcome>& outcomes, std::size_t most) {
   std::string text;
   for (const Outcome* outcome : worst_first(outcomes)) {
@@ -48,6 +69,14 @@ std::string worst_text(const std::vector<Outcome>& outcomes, std::size_t most) {
                         outcome->predicted_s, parts_text(*outcome, kPartsNamed));
   }
   return text.empty() ? "" : "Worst rows, and where their predicted time goes\n" + text + "\n";
+}
+
+// The features and parts that tell most of the errors that remain.
+std::string patterns_text(const std::vector<Outcome>& outcomes) {
+  const TextTable table = patterns_table(outcomes, kPatternsNamed);
+  if (table.rows().empty()) return "";
+  return "Patterns that remain, and the share of the errors' variance that they explain\n" +
+         table.text() + "\n";
 }
 
 std::string refusals_text(const std::vector<Outcome>& outcomes) {
@@ -82,21 +111,8 @@ std::string validation_text(const std::vector<Outcome>& outcomes, const ReportCh
   const GroupScore all = score_of_all(outcomes);
   std::string text = fmt::format("{} measured runs: {} predicted, {} not\n\n", outcomes.size(),
                                  all.score.rows, all.refused);
-  TextTable table(titles(""));
-  table.row(cells(all));
-  text += table.text() + "\n";
-  for (const Feature feature : choice.groups) {
-    TextTable groups(titles(to_string(feature)));
-    for (const GroupScore& group : scores_by(outcomes, feature)) groups.row(cells(group));
-    text += groups.text() + "\n";
-  }
-  if (!choice.left_out.empty()) {
-    TextTable without(titles("source left out"));
-    without.row(cells(score_of_all(choice.left_out)));
-    for (const GroupScore& group : scores_by(choice.left_out, Feature::Source))
-      without.row(cells(group));
-    text += without.text() + "\n";
-  }
+  for (const TextTable& table : score_tables(outcomes, choice)) text += table.text() + "\n";
+  text += patterns_text(outcomes);
   text += memory_line(outcomes);
   text += worst_text(outcomes, choice.worst);
   return text + refusals_text(outcomes);
@@ -106,43 +122,15 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-std::string line(const GroupScore& group) {
-  const Score& score = group.score;
-  if (score.rows == 0) {
-    return fmt::format("| {} | 0 | {} | | | | | |\n", group.group, group.refused);
-  }
-  return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} |\n", group.group, score.rows,
-                     group.refused, percent(score.mape), signed_percent(score.bias),
-                     percent(score.median), percent(score.p90), percent(score.worst));
-}
-
-std::string heading(std::string_view first) {
-  return fmt::format(
-      "| {} | rows | not predicted | MAPE | bias | median | p90 | worst |\n"
-      "|---|--:|--:|--:|--:|--:|--:|--:|\n",
-      first);
-}
-
-std::string left_out_table(const std::vector<Outcome>& outcomes) {
-  std::string text =
-      "Each source predicted without the constants that its own rows fitted, at what is known of "
-      "them otherwise (tools/studies/validate/data/left_out.json):\n\n";
-  text += heading("source left out") + line(score_of_all(outcomes));
-  for (const GroupScore& group : scores_by(outcomes, Feature::Source)) text += line(group);
-  return text + '\n';
-}
-
-std::string worst_rows(const std::vector<Outcome>& outcomes, std::size_t most) {
-  std::string text =
-      "| row | measured | predicted | error | where the predicted time goes |\n"
-      "|---|--:|--:|--:|---|\n";
+TextTable worst_table(const std::vector<Outcome>& outcomes, std::size_t most) {
+  TextTable table({"row", "measured", "predicted", "error", "where the predicted time goes"});
   for (const Outcome* outcome : worst_first(outcomes)) {
     if (most-- == 0) break;
-    text += fmt::format("| {} | {:.4g} s | {:.4g} s | {} | {} |\n", outcome->row.id,
-                        outcome->row.step_time_s, outcome->predicted_s,
-                        signed_percent(outcome->error()), parts_text(*outcome, 2));
+    table.row({outcome->row.id, fmt::format("{:.4g} s", outcome->row.step_time_s),
+               fmt::format("{:.4g} s", outcome->predicted_s), signed_percent(outcome->error()),
+               parts_text(*outcome, 2)});
   }
-  return text;
+  return table;
 }
 
 // Collects the commands that fitted constants. A recorded command is the "command" of an object
@@ -185,17 +173,12 @@ std::string validation_markdown(const std::vector<Outcome>& outcomes, const Repo
   const GroupScore all = score_of_all(outcomes);
   std::string text = fmt::format("{} measured runs, {} predicted ({}, {}).\n\n", outcomes.size(),
                                  all.score.rows, choice.program, choice.date);
-  text += heading("") + line(all) + '\n';
-  for (const Feature feature : choice.groups) {
-    text += heading(to_string(feature));
-    for (const GroupScore& group : scores_by(outcomes, feature)) text += line(group);
-    text += '\n';
-  }
-  if (!choice.left_out.empty()) text += left_out_table(choice.left_out);
+  for (const TextTable& table : score_tables(outcomes, choice)) text += table.markdown() + "\n";
+  if (const TextTable table = patterns_table(outcomes, kPatternsNamed); !table.rows().empty())
+    text += table.markdown() + "\n";
   text += memory_line(outcomes);
-  if (choice.worst > 0) {
-    text += "Worst rows:\n\n" + worst_rows(outcomes, choice.worst) + '\n';
-  }
+  if (choice.worst > 0)
+    text += "Worst rows:\n\n" + worst_table(outcomes, choice.worst).markdown() + "\n";
   const std::vector<Refusal> reasons = refusals(outcomes);
   if (!reasons.empty()) text += "Not predicted:\n\n";
   for (const Refusal& refusal : reasons) {

@@ -14,15 +14,21 @@
 
 namespace trainyard {
 
+// Rows of which each class of a feature was predicted without what it is known by.
+struct LeftOutRuns {
+  Feature feature = Feature::Source;
+  std::vector<Outcome> outcomes = {};
+};
+
 struct ReportChoice {
   std::vector<Feature> groups = {Feature::Source, Feature::Gpu, Feature::Parallelism,
                                  Feature::Precision, Feature::Scale};
   std::size_t worst = 10;    // rows listed one by one
   std::string program = {};  // the version that predicted
   std::string date = {};
-  // The same rows, each source predicted without the constants that its own rows fitted
+  // The same rows, each source, or GPU, predicted without its own measurements
   // (validate_left_out). Empty if this was not requested.
-  std::vector<Outcome> left_out = {};
+  std::vector<LeftOutRuns> left_out = {};
 };
 
 // Scores, the worst rows with the parts of their predicted time, and the rows without prediction
@@ -43,16 +49,5 @@ struct ReportChoice {
 // A scatter plot of predicted over measured step time as a complete SVG document: both axes
 // logarithmic, one colour for each source, the diagonal, and a band of 10 % on both sides of it.
 [[nodiscard]] std::string scatter_svg(const std::vector<Outcome>& outcomes);
-
-// Least number of runs of a kind. A kind with fewer runs is reported by its generation of GPUs, and
-// a generation with fewer runs is not reported.
-inline constexpr std::size_t kRunsLeast = 5;
-
-// The errors of each kind of run, which `trainyard run` prints with a prediction
-// (scenarios/simulate/measured_error.hpp reads the table): runs, mape, bias and p90 of the
-// predicted runs by kind and by generation of GPUs. Collectives have no scenario and are not
-// included. `source` states how the table was made.
-[[nodiscard]] nlohmann::ordered_json error_table(const std::vector<Outcome>& outcomes,
-                                                 const std::string& source);
 
 }  // namespace trainyard

@@ -1,10 +1,6 @@
-// A validation for other programs: rows as CSV and JSON, and the table of errors by kind of run.
+// A validation for other programs: rows as CSV and JSON.
 #include <fmt/format.h>
 
-#include <cmath>
-#include <map>
-
-#include "scenarios/simulate/measured_error.hpp"
 #include "sim/base/csv.hpp"
 #include "tools/studies/validate/report.hpp"
 #include "tools/studies/validate/score.hpp"
@@ -104,53 +100,16 @@ Json validation_json(const std::vector<Outcome>& outcomes, const ReportChoice& c
       groups.push_back(score_json(group));
     }
   }
-  if (!choice.left_out.empty()) {
-    json["left_out"] = {{"all", score_json(score_of_all(choice.left_out))}};
-    for (const GroupScore& group : scores_by(choice.left_out, Feature::Source))
-      json["left_out"]["source"].push_back(score_json(group));
+  for (const LeftOutRuns& runs : choice.left_out) {
+    Json& without = json["left_out"][std::string(to_string(runs.feature))];
+    without["all"] = score_json(score_of_all(runs.outcomes));
+    for (const GroupScore& group : scores_by(runs.outcomes, runs.feature))
+      without["groups"].push_back(score_json(group));
+    for (const Outcome& outcome : runs.outcomes) without["rows"].push_back(row_json(outcome));
   }
   json["rows"] = Json::array();
   for (const Outcome& outcome : outcomes) json["rows"].push_back(row_json(outcome));
   return json;
-}
-
-namespace {
-
-// Rounds to a thousandth, so that a rerun on another machine gives the same value.
-double rounded(double share) { return std::round(1e3 * share) / 1e3; }
-
-// Leaves out kinds with fewer than kRunsLeast runs.
-void add(Json& kinds, Json entry, const std::vector<double>& errors) {
-  if (errors.size() < kRunsLeast) return;
-  const Score score = score_of(errors);
-  entry.update({{"runs", score.rows},
-                {"mape", rounded(score.mape)},
-                {"bias", rounded(score.bias)},
-                {"p90", rounded(score.p90)}});
-  kinds.push_back(std::move(entry));
-}
-
-}  // namespace
-
-// Scores by kind of run, and then by GPU generation alone for runs whose kind has no entry.
-Json error_table(const std::vector<Outcome>& outcomes, const std::string& source) {
-  std::map<RunKind, std::vector<double>> of_kind;
-  std::map<std::string, std::vector<double>> of_generation;
-  for (const Outcome& outcome : outcomes) {
-    if (!outcome.predicted() || outcome.scenario.is_null()) continue;
-    const RunKind kind = kind_of(read_scenario_document(outcome.row.id, outcome.scenario));
-    of_kind[kind].push_back(outcome.error());
-    of_generation[kind.generation].push_back(outcome.error());
-  }
-  Json kinds = Json::array();
-  for (const auto& [kind, errors] : of_kind) {
-    add(kinds, {{"generation", kind.generation}, {"bits", kind.bits}, {"experts", kind.experts}},
-        errors);
-  }
-  for (const auto& [generation, errors] : of_generation) {
-    add(kinds, {{"generation", generation}}, errors);
-  }
-  return {{"source", source}, {"kinds", std::move(kinds)}};
 }
 
 }  // namespace trainyard

@@ -173,24 +173,33 @@ namespace {
 
 constexpr const char* kLeftOutFolder = "tools/studies/validate/data";
 
-bool applies_to(const LeftOut& entry, const MeasuredRow& row) {
-  return std::find(entry.sources.begin(), entry.sources.end(), row.source) != entry.sources.end();
+bool applies_to(const LeftOut& entry, const MeasuredRow& row, Feature feature) {
+  if (feature == Feature::Source)
+    return std::ranges::find(entry.sources, row.source) != entry.sources.end();
+  return std::ranges::any_of(entry.gpus, [&](const std::string& begin) {
+    return feature_of(row, Feature::Gpu).starts_with(begin);
+  });
 }
 
 // The indices of the entries that apply to a row.
-std::vector<std::size_t> entries_of(const std::vector<LeftOut>& all, const MeasuredRow& row) {
+std::vector<std::size_t> entries_of(const std::vector<LeftOut>& all, const MeasuredRow& row,
+                                    Feature feature) {
   std::vector<std::size_t> places;
   for (std::size_t place = 0; place < all.size(); ++place)
-    if (applies_to(all[place], row)) places.push_back(place);
+    if (applies_to(all[place], row, feature)) places.push_back(place);
   return places;
 }
 
-std::vector<Setting> settings_of(const std::vector<LeftOut>& all,
-                                 const std::vector<std::size_t>& places) {
-  std::vector<Setting> settings;
-  for (const std::size_t place : places)
-    settings.insert(settings.end(), all[place].settings.begin(), all[place].settings.end());
-  return settings;
+// Several entries as one.
+LeftOut joined(const std::vector<LeftOut>& all, const std::vector<std::size_t>& places) {
+  LeftOut sum;
+  for (const std::size_t place : places) {
+    const LeftOut& entry = all[place];
+    sum.settings.insert(sum.settings.end(), entry.settings.begin(), entry.settings.end());
+    sum.priced_as.insert(sum.priced_as.end(), entry.priced_as.begin(), entry.priced_as.end());
+    sum.new_framework = sum.new_framework || entry.new_framework;
+  }
+  return sum;
 }
 
 }  // namespace
@@ -203,34 +212,50 @@ std::vector<LeftOut> load_left_out() {
   std::vector<LeftOut> all;
   for (JsonObject& entry : root.objects("left_out")) {
     static_cast<void>(entry.text("source"));
-    LeftOut& made = all.emplace_back(LeftOut{.sources = entry.texts("sources"), .settings = {}});
-    JsonObject constants = entry.object("constants");
-    for (const std::string& name : constants.keys())
-      made.settings.push_back(
-          {.constant = read_constant(name), .value = constants.number(name, {.least = 0.0})});
+    LeftOut& made =
+        all.emplace_back(LeftOut{.sources = entry.texts("sources", std::vector<std::string>{}),
+                                 .gpus = entry.texts("gpus", std::vector<std::string>{}),
+                                 .settings = {},
+                                 .priced_as = {},
+                                 .new_framework = entry.boolean("new_framework", false)});
+    if (entry.has("constants")) {
+      JsonObject constants = entry.object("constants");
+      for (const std::string& name : constants.keys())
+        made.settings.push_back(
+            {.constant = read_constant(name), .value = constants.number(name, {.least = 0.0})});
+    }
+    if (entry.has("priced_as")) {
+      JsonObject gpus = entry.object("priced_as");
+      for (const std::string& gpu : gpus.keys())
+        made.priced_as.push_back({.gpu = gpu, .other = gpus.text(gpu)});
+    }
   }
   file.finish();
   return all;
 }
 
 std::vector<Outcome> validate_left_out(const std::vector<MeasuredRow>& rows,
-                                       const ValidateOptions& options) {
+                                       const ValidateOptions& options, Feature feature) {
   const std::vector<LeftOut> all = load_left_out();
   // From sets of entries to rows. Rows with the same set share one overlay and one validation.
   std::map<std::vector<std::size_t>, std::vector<std::size_t>> rows_of;
   for (std::size_t index = 0; index < rows.size(); ++index)
-    rows_of[entries_of(all, rows[index])].push_back(index);
+    rows_of[entries_of(all, rows[index], feature)].push_back(index);
   std::vector<Outcome> outcomes(rows.size());
   for (const auto& [entries, members] : rows_of) {
+    const LeftOut entry = joined(all, entries);
     std::optional<DataOverlay> data;
     ValidateOptions chosen = options;
     chosen.scenarios.clear();
-    if (!entries.empty()) chosen.data = data.emplace(settings_of(all, entries)).folder();
+    if (!entries.empty()) chosen.data = data.emplace(entry.settings, entry.priced_as).folder();
     std::vector<MeasuredRow> own;
     for (const std::size_t index : members) own.push_back(rows[index]);
     const std::vector<Outcome> found = validate(own, chosen);
     for (std::size_t place = 0; place < members.size(); ++place)
       outcomes[members[place]] = found[place];
+    if (!entry.new_framework) continue;
+    for (const std::size_t index : members)
+      outcomes[index].uncertain[static_cast<std::size_t>(Uncertain::NewFramework)] = 1.0;
   }
   return outcomes;
 }

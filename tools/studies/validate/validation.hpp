@@ -31,26 +31,31 @@ struct ValidateOptions {
 [[nodiscard]] std::vector<Outcome> validate(const std::vector<MeasuredRow>& rows,
                                             const ValidateOptions& options);
 
-// Constants that rows of `sources` fitted, with the values that are known without those rows.
+// Rows, and the data as they are known without these rows.
 struct LeftOut {
-  std::vector<std::string> sources;
-  std::vector<Setting> settings;
+  std::vector<std::string> sources;  // rows of these sources
+  std::vector<std::string> gpus;     // or rows on a GPU whose name begins so
+  std::vector<Setting> settings;     // constants that these rows fitted
+  std::vector<PricedAs> priced_as;   // GPUs that only tables of these GPUs measured
+  bool new_framework = false;        // no other rows used the framework of these
 };
 
 // Reads data/left_out.json. Throws InputError, also if a constant is not in its file.
 [[nodiscard]] std::vector<LeftOut> load_left_out();
 
-// Predicts each source as if its rows had never been used for a fit, in the order of the rows.
+// Predicts rows as if their source, or their GPU, had never been measured.
 //
 // Some constants of the data files were fitted to measured steps. For each of them
 // data/left_out.json states which rows fitted it, and its best known value without these rows:
 // published rates of kernels, tables of single kernels, or the same constant fitted to another
-// source. A source is then predicted with those values instead of the ones that its own rows
-// fitted; the other sources keep theirs.
+// source. By Feature::Source, a source is predicted with those values instead of the ones that its
+// own rows fitted; the other sources keep theirs. By Feature::Gpu, a GPU with tables of kernels has
+// only its data sheet: it is priced by the tables of the generation before it or after it.
 //
-// This is validate() with the constants of load_left_out() for the rows of their sources. It writes
-// no scenarios. Throws InputError.
+// This is validate() with other data for the rows of an entry. It writes no scenarios. REQUIRES:
+// one of these two features. Throws InputError.
 [[nodiscard]] std::vector<Outcome> validate_left_out(const std::vector<MeasuredRow>& rows,
-                                                     const ValidateOptions& options);
+                                                     const ValidateOptions& options,
+                                                     Feature feature = Feature::Source);
 
 }  // namespace trainyard

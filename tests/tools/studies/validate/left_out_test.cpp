@@ -24,7 +24,7 @@ MeasuredRow first_of(const std::string& source) {
 TEST(LeftOut, ConstantsAreInTheirFilesAndNoSourceIsNamedTwiceForOne) {
   EXPECT_FALSE(load_left_out().empty());
   for (const LeftOut& entry : load_left_out()) {
-    EXPECT_FALSE(entry.sources.empty());
+    EXPECT_NE(entry.sources.empty(), entry.gpus.empty());
     for (const Setting& setting : entry.settings) {
       EXPECT_GT(setting.value, 0.0) << setting.constant.name;
       EXPECT_NE(setting.value, setting.constant.value)
@@ -52,15 +52,34 @@ TEST(LeftOut, OnlyTheSourceThatFittedAConstantLosesIt) {
   EXPECT_EQ(validate({rows[0]}, {.data = data.folder()})[0].predicted_s, without[0].predicted_s);
 }
 
+// Is a GPU that is left out priced by the tables of another one, as known by its data sheet alone?
+TEST(LeftOut, AGpuWithoutItsTablesIsPricedByItsDataSheet) {
+  const std::vector<MeasuredRow> rows = {first_of("korthikanti"), first_of("simumax")};
+  const std::vector<Outcome> with = validate(rows, {});
+  const std::vector<Outcome> without = validate_left_out(rows, {}, Feature::Gpu);
+  const auto sheet = static_cast<std::size_t>(Uncertain::SheetGpu);
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    EXPECT_NE(without[row].predicted_s, with[row].predicted_s) << rows[row].id;
+    EXPECT_EQ(with[row].uncertain[sheet], 0.0) << rows[row].id;
+    EXPECT_GT(without[row].uncertain[sheet], 0.3) << rows[row].id;
+  }
+}
+
 // Do the reports print both errors?
 TEST(LeftOut, ReportsPrintBoth) {
   const std::vector<MeasuredRow> rows = {first_of("internevo")};
   const std::vector<Outcome> with = validate(rows, {});
-  const ReportChoice choice{.left_out = validate_left_out(rows, {})};
+  const ReportChoice choice{
+      .left_out = {{Feature::Source, validate_left_out(rows, {})},
+                   {Feature::Gpu, validate_left_out(rows, {}, Feature::Gpu)}}};
   EXPECT_NE(validation_text(with, choice).find("source left out"), std::string::npos);
   EXPECT_NE(validation_markdown(with, choice).find("| source left out |"), std::string::npos);
   const auto json = validation_json(with, choice);
-  EXPECT_NE(json.at("left_out").at("all").at("mape"), json.at("all").at("mape"));
+  for (const char* feature : {"source", "gpu"}) {
+    const auto& without = json.at("left_out").at(feature);
+    EXPECT_NE(without.at("all").at("mape"), json.at("all").at("mape")) << feature;
+    EXPECT_EQ(without.at("rows").size(), 1U) << feature;
+  }
   EXPECT_EQ(validation_text(with, {}).find("left out"), std::string::npos) << "unless asked";
 }
 
@@ -75,7 +94,7 @@ TEST(LeftOut, RowsOfMemoryStandInTheColumnsOfRuns) {
   const std::string head = text.substr(0, text.find('\n'));
   const std::string line = text.substr(text.find('\n') + 1);
   EXPECT_EQ(std::count(head.begin(), head.end(), ','), std::count(line.begin(), line.end(), ','));
-  EXPECT_EQ(line, "mem-a-1,mem-a,,,,,,,,allocated,,,,,,,0.1000,,55.0000,50,,,\n");
+  EXPECT_EQ(line, "mem-a-1,mem-a,,,,,,,,allocated,,,,,,,,,0.1000,,55.0000,50,,,\n");
 }
 
 }  // namespace
