@@ -21,10 +21,8 @@ constexpr std::string_view kMeasuredKernels = "kernels measured on it (`profile 
 
 // By Uncertain.
 constexpr std::array<UncertainKind, kUncertainKinds> kKinds{
-    {{"gemms_16_bits", "16-bit GEMMs", kProfiledStep},
-     {"gemms_8_bits", "8-bit GEMMs", kProfiledStep},
+    {{"gemms_8_bits", "8-bit GEMMs", kProfiledStep},
      {"gemms_4_bits", "4-bit GEMMs", kProfiledStep},
-     {"other_kernels", "attention and elementwise kernels", kProfiledStep},
      {"experts", "experts' kernels", kProfiledStep},
      {"collectives_within_nodes", "collectives within a node",
       "a log of nccl-tests on one node (`import nccl-tests`)"},
@@ -38,15 +36,17 @@ constexpr std::array<UncertainKind, kUncertainKinds> kKinds{
      {"sibling_gpu", "kernels of a GPU priced by another one with its chip", kMeasuredKernels},
      {"sheet_gpu", "kernels of a GPU known by its data sheet", kMeasuredKernels}}};
 
-Uncertain kind_of(const Kernel& kernel, bool four_bit_gemms) {
+// Measured runs do not tell the uncertainty of 16-bit GEMMs, attention and elementwise kernels from
+// that of the software, so these kernels have no kind.
+std::optional<Uncertain> kind_of(const Kernel& kernel, bool four_bit_gemms) {
   if (const auto* gemm = std::get_if<Gemm>(&kernel)) {
-    if (gemm->dtype != DataType::Fp8) return Uncertain::Gemms16;
+    if (gemm->dtype != DataType::Fp8) return std::nullopt;
     return four_bit_gemms ? Uncertain::Gemms4 : Uncertain::Gemms8;
   }
   if (std::holds_alternative<GroupedGemm>(kernel)) return Uncertain::Experts;
   const auto* bound = std::get_if<MemoryBound>(&kernel);
   const bool permutes = bound != nullptr && bound->kind == MemoryBoundKind::Permute;
-  return permutes ? Uncertain::Experts : Uncertain::OtherKernels;
+  return permutes ? std::optional(Uncertain::Experts) : std::nullopt;
 }
 
 // Divides the computing share of the step among kinds of kernels, in proportion to their time.
@@ -57,9 +57,9 @@ void add_kernels(UncertainShares& shares, double computing, const Scenario& scen
   for (const double time_s : seconds) busy += time_s;
   if (busy <= 0.0) return;
   for (std::size_t kernel = 0; kernel < seconds.size(); ++kernel) {
-    const Uncertain kind =
+    const std::optional<Uncertain> kind =
         kind_of(view.workload.kernels[kernel], scenario.plan.recipe.four_bit_gemms);
-    shares[index_of(kind)] += computing * seconds[kernel] / busy;
+    if (kind) shares[index_of(*kind)] += computing * seconds[kernel] / busy;
   }
 }
 

@@ -24,21 +24,19 @@
 namespace trainyard {
 
 enum class Uncertain : std::uint8_t {
-  Gemms16,
   Gemms8,
   Gemms4,
-  OtherKernels,  // attention and elementwise kernels
-  Experts,       // grouped GEMMs, and permutations of their tokens
-  WithinNodes,   // collectives that nothing hides, of groups within a node
+  Experts,      // grouped GEMMs, and permutations of their tokens
+  WithinNodes,  // collectives that nothing hides, of groups within a node
   BetweenNodes,
   Dispatch,  // exchange of tokens among experts that nothing hides
   Host,
-  Software,      // the whole step: versions, settings and habits of the framework
+  Software,      // the whole step: other kernels, versions, settings and habits of the framework
   NewFramework,  // the whole step, where no run of the framework was measured
   SiblingGpu,    // kernels priced by measurements of another GPU with the same chip
   SheetGpu       // kernels priced by measurements of another chip, scaled by data sheets
 };
-inline constexpr std::size_t kUncertainKinds = 13;
+inline constexpr std::size_t kUncertainKinds = 11;
 
 // The texts of a kind: its key in the table, its name, and what would make it certain.
 struct UncertainKind {

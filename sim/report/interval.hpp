@@ -4,7 +4,7 @@
 // the step whose time is uncertain. Deviations are fitted so that 90 % of measured runs are within
 // 1.645 of their sum, as of a normal distribution (tools/studies/validate/README.md).
 //
-// Parts of two predictions that have a name and a cause in common, such as the 16-bit GEMMs of an
+// Parts of two predictions that have a name and a cause in common, such as the 8-bit GEMMs of an
 // H100, are off by about the same share. They cancel in the ratio of two steps:
 //
 //    variance of log(b / a) = sum a_k^2 + sum b_k^2 - 2 correlation * sum over common parts a_k b_k
@@ -26,7 +26,7 @@ namespace trainyard {
 
 // A part of the step whose time is uncertain.
 struct UncertainPart {
-  std::string name = {};    // "16-bit GEMMs"
+  std::string name = {};    // "8-bit GEMMs"
   std::string cause = {};   // predictions with the same cause are off together: "h100"
   double share = 0.0;       // of the step
   double deviation = 0.0;   // standard deviation of log(step time) that follows from it

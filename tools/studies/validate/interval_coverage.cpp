@@ -22,7 +22,7 @@ std::string class_of(const ErrorOfRun& run, Feature feature) {
   return feature_of(run.outcome->row, feature);
 }
 std::string judged_class(const ErrorOfRun& run, Feature feature) {
-  return class_of(run, feature) + (run.by_data_sheet() ? " by its data sheet" : "");
+  return class_of(run, feature) + (run.by_data_sheet() ? ", data sheet" : "");
 }
 
 // The standard deviation of a run's error.
@@ -93,13 +93,16 @@ std::vector<Coverage> coverage(const std::vector<ErrorOfRun>& runs, Feature feat
 }
 
 TextTable coverage_table(const std::vector<ErrorOfRun>& runs) {
-  TextTable table({"left out", "class", "runs", "inside", "half width"});
+  constexpr std::size_t kNameMost = 44;
+  TextTable table({"left out", "runs", "inside", "half width"});
   for (const Feature feature : kLeftOut) {
     for (const Coverage& row : coverage(runs, feature)) {
       if (row.runs < kClassLeast) continue;
-      table.row({row.group.empty() ? std::string(to_string(feature)) : "",
-                 row.group.empty() ? "all" : row.group, fmt::format("{}", row.runs),
-                 percent(row.inside), percent(row.half_width)});
+      const std::string name = row.group.empty()
+                                   ? fmt::format("each {}", to_string(feature))
+                                   : fmt::format("  {} {}", to_string(feature), row.group);
+      table.row({name.substr(0, kNameMost), fmt::format("{}", row.runs), percent(row.inside),
+                 percent(row.half_width)});
     }
   }
   return table;

@@ -37,8 +37,7 @@ struct Samples {
 
 Samples samples_of(const Runs& runs) {
   const auto name = [](const ErrorOfRun& run) {
-    return fmt::format("{} {} {}", feature_of(run.outcome->row, Feature::Group),
-                       run.by_data_sheet(), run.judged);
+    return fmt::format("{} {} {}", run.outcome->row.source, run.by_data_sheet(), run.judged);
   };
   std::map<std::string, double> members;
   for (const ErrorOfRun& run : runs) ++members[name(run)];
@@ -79,28 +78,65 @@ double deviations_of(double probability) {
   return boost::math::quantile(boost::math::normal(), 0.5 + probability / 2.0);
 }
 
-UncertainShares fit_deviations(const std::vector<ErrorOfRun>& runs) {
+namespace {
+
+constexpr double kNoise = 1e-6;  // no run is certain, and no variance is 0
+
+// The factor on standard deviations at which 90 % of the weight is within 1.645 of them.
+double scale_of(const Samples& samples, const Eigen::ArrayXd& variance) {
+  return weighted_quantile((samples.errors / variance).sqrt(), samples.weights,
+                           kIntervalProbability) /
+         deviations_of(kIntervalProbability);
+}
+
+// The variance of each run by the variances of the kinds.
+Eigen::ArrayXd variance_of(const Samples& samples, const Eigen::ArrayXd& variances) {
+  return (samples.shares.matrix() * variances.matrix()).array() + kNoise;
+}
+
+// The variances of the kinds by runs on GPUs with tables of kernels.
+Eigen::ArrayXd fit_variances(const Runs& runs) {
   const Samples samples = samples_of(runs);
+  const auto by_kind = [&](const Eigen::ArrayXd& of_runs) -> Eigen::ArrayXd {
+    return (samples.shares.matrix().transpose() * of_runs.matrix()).array();
+  };
   constexpr double kStart = 0.05;
-  constexpr double kNoise = 1e-6;  // no run is certain, and no variance is 0
   Eigen::ArrayXd variances = Eigen::ArrayXd::Constant(kUncertainKinds, square(kStart));
-  Eigen::ArrayXd v;
   for (int round = 0; round < kFitRounds; ++round) {
-    v = (samples.shares.matrix() * variances.matrix()).array() + kNoise;
-    const Eigen::ArrayXd seen = samples.weights * samples.errors / v.square();
-    const Eigen::ArrayXd expected = samples.weights / v;
-    const Eigen::ArrayXd up = (samples.shares.matrix().transpose() * seen.matrix()).array();
-    const Eigen::ArrayXd down = (samples.shares.matrix().transpose() * expected.matrix()).array();
-    // A kind that no run has keeps its variance.
-    variances = (down > 0.0).select(variances * (up / down.max(1e-300)).sqrt(), variances);
+    const Eigen::ArrayXd v = variance_of(samples, variances);
+    const Eigen::ArrayXd seen = by_kind(samples.weights * samples.errors / v.square());
+    const Eigen::ArrayXd expected = by_kind(samples.weights / v);
+    // A kind that no run has is not known to be uncertain.
+    variances = (expected > 0.0).select(variances * (seen / expected.max(1e-300)).sqrt(), 0.0);
   }
-  v = (samples.shares.matrix() * variances.matrix()).array() + kNoise;
-  const double scale =
-      weighted_quantile((samples.errors / v).sqrt(), samples.weights, kIntervalProbability) /
-      deviations_of(kIntervalProbability);
+  return variances * square(scale_of(samples, variance_of(samples, variances)));
+}
+
+// The variance that a data sheet adds to the others, so that 90 % of the weight is within.
+double fit_sheet(const Runs& runs, const Eigen::ArrayXd& variances) {
+  const Samples samples = samples_of(runs);
+  const Eigen::ArrayXd fixed = variance_of(samples, variances);
+  const Eigen::ArrayXd share =
+      samples.shares.col(static_cast<Eigen::Index>(Uncertain::SheetGpu)).eval();
+  double low = 0.0, high = 1.0;
+  for (int round = 0; round < 30; ++round) {
+    const double middle = 0.5 * (low + high);
+    (scale_of(samples, fixed + share * middle) > 1.0 ? low : high) = middle;
+  }
+  return high;
+}
+
+}  // namespace
+
+UncertainShares fit_deviations(const std::vector<ErrorOfRun>& runs) {
+  Runs measured, sheets;
+  for (const ErrorOfRun& run : runs) (run.by_data_sheet() ? sheets : measured).push_back(run);
+  Eigen::ArrayXd variances = fit_variances(measured);
+  if (!sheets.empty())
+    variances(static_cast<Eigen::Index>(Uncertain::SheetGpu)) = fit_sheet(sheets, variances);
   UncertainShares deviation{};
   for (std::size_t kind = 0; kind < kUncertainKinds; ++kind)
-    deviation[kind] = scale * std::sqrt(variances(static_cast<Eigen::Index>(kind)));
+    deviation[kind] = std::sqrt(variances(static_cast<Eigen::Index>(kind)));
   return deviation;
 }
 

@@ -8,9 +8,10 @@
 // Likelihood is maximised by the multiplicative updates of variance components (Zhou, Hu, Qiao, Cho
 // and Zhou 2019, MM algorithms for variance components models, equation 6), in which a variance is
 // multiplied by sqrt((sum w s^2 x^2 / v^2) / (sum w s^2 / v)). Errors beyond 60 % count as 60 %,
-// and runs of one model on one machine weigh as much together as the square root of their number.
+// and the runs of a source weigh as much together as the square root of their number.
 // All deviations are then scaled so that 90 % of the weight lies within 1.645 sqrt(v): normal tails
-// are not assumed.
+// are not assumed. Runs with their GPU left out do not take part in this: at the deviations so
+// found, that of a GPU known by its data sheet is the one at which 90 % of them lie within.
 //
 //    const Uncertainty table = fit_uncertainty(runs);
 #pragma once
@@ -48,7 +49,7 @@ inline constexpr std::size_t kIntervalRunsLeast = 100;
                                                      const std::vector<Outcome>& by_source,
                                                      const std::vector<Outcome>& by_gpu);
 
-// The deviation of each kind. REQUIRES: at least one run.
+// The deviation of each kind. REQUIRES: at least one run on a GPU with tables of kernels.
 [[nodiscard]] UncertainShares fit_deviations(const std::vector<ErrorOfRun>& runs);
 
 // Throws InputError if there are fewer than kIntervalRunsLeast runs.

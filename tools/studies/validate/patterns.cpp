@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kPatternRowsLeast = 20;
 constexpr double kShrink = 2.0;
+constexpr std::size_t kGroupMost = 40;  // characters of a name in the table
 
 // A predicted row with its error less the mean of all.
 struct Residual {
@@ -131,9 +132,10 @@ TextTable patterns_table(const std::vector<Outcome>& outcomes, std::size_t most)
   TextTable table({"pattern", "explains", "most of it", "rows", "mean error"});
   for (const Pattern& pattern : patterns(outcomes)) {
     if (most-- == 0) break;
-    table.row({pattern.name, percent(pattern.explained),
-               pattern.group.empty() ? "from its least to its most" : pattern.group,
-               fmt::format("{}", pattern.rows), signed_percent(pattern.error)});
+    table.row(
+        {pattern.name, percent(pattern.explained),
+         pattern.group.empty() ? "from its least to its most" : pattern.group.substr(0, kGroupMost),
+         fmt::format("{}", pattern.rows), signed_percent(pattern.error)});
   }
   return table;
 }

@@ -40,6 +40,7 @@ Json row_json(const Outcome& outcome) {
   if (outcome.row.peak_memory_gib) json["measured_memory_gib"] = *outcome.row.peak_memory_gib;
   json["wall_s"] = outcome.wall_s;
   for (const TimePart& part : outcome.parts) json["parts"][part.name] = part.seconds;
+  json["uncertain"] = outcome.uncertain;
   return json;
 }
 

@@ -31,7 +31,7 @@ std::vector<Outcome> drawn_runs(std::size_t count, double shared) {
                    .description = {{"group", std::to_string(run)}},
                    .step_time_s = 1.0};
     const double gemms = share(random);
-    outcome.uncertain[at(Uncertain::Gemms16)] = gemms;
+    outcome.uncertain[at(Uncertain::Gemms8)] = gemms;
     outcome.uncertain[at(Uncertain::Host)] = 1.0 - gemms;
     // The two runs of a source have `shared` of their errors' variance in common.
     static double common_gemms, common_host;
@@ -54,7 +54,7 @@ std::vector<Outcome> drawn_runs(std::size_t count, double shared) {
 TEST(IntervalFit, FindsTheDeviationsThatDrewTheErrors) {
   const std::vector<Outcome> outcomes = drawn_runs(2000, 0.0);
   const Uncertainty table = fit_uncertainty(errors_of_runs(outcomes, outcomes, {}));
-  EXPECT_NEAR(table.deviation[at(Uncertain::Gemms16)], 0.1, 0.01);
+  EXPECT_NEAR(table.deviation[at(Uncertain::Gemms8)], 0.1, 0.01);
   EXPECT_NEAR(table.deviation[at(Uncertain::Host)], 0.3, 0.02);
   EXPECT_EQ(table.runs, 2000U);
   EXPECT_EQ(table.sources, 1000U);
