@@ -61,7 +61,8 @@ struct RatioInterval {
 // "the measured step lies between 11.2 and 13.8 s in nine of ten cases; the largest part of that
 // range comes from 16-bit GEMMs, which a profiled step of this run would narrow"
 [[nodiscard]] std::string interval_sentence(const StepInterval& interval);
-// "11.3 % quicker to 1.2 % slower in nine of ten measurements, quicker with a probability of 93.4 %"
+// "11.3 % quicker to 1.2 % slower in nine of ten measurements, quicker with a probability of
+// 93.4 %"
 [[nodiscard]] std::string ratio_text(const RatioInterval& ratio);
 
 [[nodiscard]] nlohmann::ordered_json interval_json(const StepInterval& interval);

@@ -221,12 +221,14 @@ std::vector<Refusal> refusals() {
       {"trainyard calibrate tests/measured/published_runs.json --level-of moon --constants "
        "models/stragglers/replicas.json#/delay/value",
        "--level-of: \"moon\" is nothing that rows are grouped by (known: source, gpu, parallelism, "
-       "precision, scale, framework, model, recompute, operation, size, group, replica)"},
+       "precision, scale, framework, model, recompute, operation, size, group, replica, family, "
+       "release)"},
       {"trainyard calibrate tests/measured/published_runs.json --leave-out moon --constants "
        "models/stragglers/replicas.json#/delay/value",
        "--leave-out: \"moon\" is nothing that rows are grouped by (known: source, gpu, "
        "parallelism, "
-       "precision, scale, framework, model, recompute, operation, size, group, replica)"},
+       "precision, scale, framework, model, recompute, operation, size, group, replica, family, "
+       "release)"},
       {"trainyard calibrate tests/measured/published_runs.json --level-of replica --constants "
        "models/stragglers/replicas.json#/delay/value",
        "--constants: 2 rows with equal replica do not support 1 constants (each needs 10 "

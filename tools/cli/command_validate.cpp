@@ -213,6 +213,44 @@ Exit compare_with_traces(const ValidateChoice& choice) {
   return Exit::Fine;
 }
 
+// The options of a comparison with traces.
+void add_trace_options(CLI::App& command, ValidateChoice& choice) {
+  command
+      .add_option("--against", choice.against,
+                  "Compare one scenario, given instead of data sets, with this trace of "
+                  "torch.profiler (.json, .json.gz), SQLite export of Nsight Systems or list "
+                  "of step times, by kind of operation (repeatable, a trace a rank)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      .add_option("--rank", choice.ranks,
+                  "--against: whose trace it is (default: the rank that the trace names, else 0; "
+                  "repeatable, in the order of the traces)")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--step-range", choice.step_range,
+                     "--against: what the names of NVTX ranges begin with that mark a step "
+                     "(default: ProfilerStep#, or a number after step or iteration)");
+}
+
+void add_output_options(CLI::App& command, ValidateChoice& choice) {
+  command.add_option("--csv", choice.csv, "Write one line a row");
+  command.add_option("--json", choice.json,
+                     "Write scores and rows as JSON; with --against, the differences");
+  command.add_option("--svg", choice.svg, "Write predicted over measured as a picture");
+  command.add_option(
+      "--intervals", choice.intervals,
+      "Fit the deviations behind the intervals that `trainyard run` prints to "
+      "these runs, and write them (models/uncertainty/steps.json); needs --left-out");
+  command.add_option(
+      "--coverage", choice.coverage,
+      "Write how many runs are within such intervals as a picture; needs --left-out");
+  command.add_option("--scenarios", choice.scenarios, "Write each row's scenario into this folder");
+  command.add_option("--cache", choice.cache,
+                     "Keep answers in this file (JSON Lines); what is in it and still holds is "
+                     "not simulated again");
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, Action& action) {
@@ -225,10 +263,12 @@ void add_validate(CLI::App& app, Action& action) {
                    "Files of measured rows (see tools/studies/validate/README.md)")
       ->required();
   command
-      ->add_option("--group-by", choice->groups,
-                   "Scores by source, gpu, parallelism, precision, scale, framework, model, "
-                   "recompute, operation, size (default: the first five; of collectives source, "
-                   "gpu, operation, size, scale)")
+      ->add_option(
+          "--group-by", choice->groups,
+          "Scores by source, gpu, parallelism, precision, scale, framework, model, "
+          "recompute, operation, size, group, replica, family, release (default: the first "
+          "five; of collectives source, "
+          "gpu, operation, size, scale)")
       ->delimiter(',');
   command->add_option("--only", choice->only, "Rows whose id begins so (repeatable)")
       ->delimiter(',');
@@ -240,38 +280,8 @@ void add_validate(CLI::App& app, Action& action) {
       "without its tables of kernels (tools/studies/validate/data/left_out.json)");
   command->add_flag("--markdown", choice->markdown, "Print the tables as Markdown");
   command->add_option("--worst", choice->worst, "Rows named one by one")->capture_default_str();
-  command
-      ->add_option("--against", choice->against,
-                   "Compare one scenario, given instead of data sets, with this trace of "
-                   "torch.profiler (.json, .json.gz), SQLite export of Nsight Systems or list "
-                   "of step times, by kind of operation (repeatable, a trace a rank)")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command
-      ->add_option("--rank", choice->ranks,
-                   "--against: whose trace it is (default: the rank that the trace names, else 0; "
-                   "repeatable, in the order of the traces)")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--step-range", choice->step_range,
-                      "--against: what the names of NVTX ranges begin with that mark a step "
-                      "(default: ProfilerStep#, or a number after step or iteration)");
-  command->add_option("--csv", choice->csv, "Write one line a row");
-  command->add_option("--json", choice->json,
-                      "Write scores and rows as JSON; with --against, the differences");
-  command->add_option("--svg", choice->svg, "Write predicted over measured as a picture");
-  command->add_option(
-      "--intervals", choice->intervals,
-      "Fit the deviations behind the intervals that `trainyard run` prints to "
-      "these runs, and write them (models/uncertainty/steps.json); needs --left-out");
-  command->add_option(
-      "--coverage", choice->coverage,
-      "Write how many runs are within such intervals as a picture; needs --left-out");
-  command->add_option("--scenarios", choice->scenarios,
-                      "Write each row's scenario into this folder");
-  command->add_option("--cache", choice->cache,
-                      "Keep answers in this file (JSON Lines); what is in it and still holds is "
-                      "not simulated again");
+  add_trace_options(*command, *choice);
+  add_output_options(*command, *choice);
   command->add_option("--processes", choice->processes, "Simulations at a time (default: cores)");
   command->footer(
       "Example:\n  trainyard validate tools/studies/validate/data/published.json --group-by "

@@ -77,8 +77,8 @@ struct ComparisonTables {
 [[nodiscard]] std::string comparison_text(const Comparison& comparison);
 
 // The comparison as JSON:
-// {"sides": [{name, scenario, set, status, message, result, ratio}], "differences": [{path, values}],
-//  "steps": [{from, to, changes: [{paths, step_time_s, change}]}]}
+// {"sides": [{name, scenario, set, status, message, result, ratio}],
+//  "differences": [{path, values}], "steps": [{from, to, changes: [{paths, step_time_s, change}]}]}
 // `change` is relative to the step before: -0.1 means that it takes 10 % less time.
 [[nodiscard]] nlohmann::ordered_json comparison_json(const Comparison& comparison);
 

@@ -1,12 +1,12 @@
 // Patterns that remain in the errors of predictions: which feature of a row, or which part of its
 // predicted step, tells most of its error?
 //
-// A feature divides rows into groups. The error of a row is guessed as the mean of the others of its
-// group, shrunk to the mean of all by n / (n + 2) for n others, so that a feature with a group for
-// each row explains nothing. A part (share of the step) is a straight line through the errors, and
-// each row is guessed by the line through all others.
+// A feature divides rows into groups. The error of a row is guessed as the mean of the others of
+// its group, shrunk to the mean of all by n / (n + 2) for n others, so that a feature with a group
+// for each row explains nothing. A part (share of the step) is a straight line through the errors,
+// and each row is guessed by the line through all others. With error = log(predicted / measured):
 //
-//    explained = 1 - sum (error - guess)^2 / sum (error - mean)^2,     error = log(predicted / measured)
+//    explained = 1 - sum (error - guess)^2 / sum (error - mean)^2
 //
 //    for (const Pattern& row : patterns(outcomes)) row.explained;   // the largest first
 #pragma once
