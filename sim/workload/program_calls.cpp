@@ -86,11 +86,13 @@ ProgramCalls::ProgramCalls(const OperationList& operations,
   }
   by_slot_.resize(slots);
   for (std::size_t slot = 0; slot < slots; ++slot) {
-    by_slot_[slot].resize(made[slot]);
-    auto next = by_slot_[slot].begin();
-    for (const Instance& instance : instances)
-      for (const OpIndex place : blocks_->places(instance.block, slot))
-        *next++ = instance.first + place;
+    std::vector<OpIndex>& calls = by_slot_[slot];
+    calls.reserve(made[slot]);
+    for (const Instance& instance : instances) {
+      const std::span<const OpIndex> places = blocks_->places(instance.block, slot);
+      const auto begin = calls.insert(calls.end(), places.begin(), places.end());
+      for (OpIndex& call : std::span(begin, calls.end())) call += instance.first;
+    }
   }
 }
 

@@ -13,7 +13,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint16_t kUnused = 0xFFFF;
-// Columns per iteration of copy() and raise(), so that the compiler can vectorise these loops.
+// Columns per iteration of copy(), raise() and join(), so that the compiler can vectorise these loops.
 constexpr std::size_t kAtOnce = 4;
 constexpr std::size_t kWordBits = 64;
 
@@ -32,6 +32,15 @@ void raise(OpIndex* __restrict row, const OpIndex* __restrict other, std::size_t
   for (std::size_t at = 0; at < size; at += kAtOnce) {
     for (std::size_t i = at; i < at + kAtOnce; ++i) row[i] = std::max(row[i], other[i]);
   }
+}
+
+// Joins the two parts of a row: `inside`, counted from operation `first`, where it is not 0, and
+// `outside` elsewhere.
+void join(OpIndex* __restrict row, const OpIndex* __restrict inside, OpIndex first,
+          const OpIndex* __restrict outside, std::size_t size) {
+  for (std::size_t at = 0; at < size; at += kAtOnce)
+    for (std::size_t i = at; i < at + kAtOnce; ++i)
+      row[i] = inside[i] != 0 ? first + inside[i] : outside[i];
 }
 
 }  // namespace
@@ -186,27 +195,26 @@ void ProgramOrder::place_instances() {
         {.first = instance.first, .written = list_.block_of(instance).begin, .entered = rows});
     rows += blocks_->entry_set_count(instance.block);
   }
-  entered_.assign(rows * columns(), 0);
+  entered_.assign(rows * blocks_->stride(), 0);
 }
 
 // The operations that come before a way are those that come before one of its entries, or are the
 // operation of an entry. The row of a way is the maximum of the rows of its entries. Instances are
 // processed in program order, so the rows of earlier instances are complete.
 void ProgramOrder::write_entered(std::uint32_t instance, std::vector<OpIndex>& rows) {
+  const std::size_t stride = blocks_->stride();
   const std::span<const OpIndex> outside = entry_operations(instance);
-  rows.resize(outside.size() * columns());
+  rows.resize(outside.size() * stride);
   for (std::size_t entry = 0; entry < outside.size(); ++entry)
-    write_past(outside[entry], std::span(rows).subspan(entry * columns(), columns()));
+    write_past(outside[entry], rows.data() + entry * stride);
   const std::uint32_t block = list_.instances()[instance].block;
-  OpIndex* row = entered_.data() + places_[instance].entered * columns();
-  for (std::uint32_t way = 0; way < blocks_->entry_set_count(block); ++way, row += columns()) {
+  OpIndex* row = entered_.data() + places_[instance].entered * stride;
+  for (std::uint32_t way = 0; way < blocks_->entry_set_count(block); ++way, row += stride) {
     std::size_t from = 0;
     for (std::uint64_t left : blocks_->way(block, way)) {
       for (; left != 0; left &= left - 1) {
         const auto entry = from + static_cast<std::size_t>(std::countr_zero(left));
-        const OpIndex* const other = rows.data() + entry * columns();
-        for (std::size_t column = 0; column < columns(); ++column)
-          row[column] = std::max(row[column], other[column]);
+        raise(row, rows.data() + entry * stride, stride);
       }
       from += kWordBits;
     }
@@ -214,14 +222,16 @@ void ProgramOrder::write_entered(std::uint32_t instance, std::vector<OpIndex>& r
 }
 
 // Writes the row of an entry: the predecessors of operation `op`, and `op` itself.
-void ProgramOrder::write_past(OpIndex op, std::span<OpIndex> row) const {
+void ProgramOrder::write_past(OpIndex op, OpIndex* row) const {
   if (op == kNone) {
-    std::ranges::fill(row, 0);
+    std::fill_n(row, blocks_->stride(), 0);
     return;
   }
   const OperationList::Position position = list_.position_of(op);
-  for (std::size_t column = 0; column < row.size(); ++column) row[column] = after(position, column);
-  OpIndex& own = row[blocks_->column(written(position))];
+  const Place& place = places_[position.instance];
+  const OpIndex at = written(position);
+  join(row, blocks_->row(at), place.first, entered_row(place, at), blocks_->stride());
+  OpIndex& own = row[blocks_->column(at)];
   own = std::max(own, op + 1);
 }
 

@@ -54,6 +54,11 @@ class BlockOrders {
   [[nodiscard]] OpIndex after(OpIndex written, std::size_t column) const {
     return rows_[written * stride_ + column];
   }
+  // The same for all columns: a row of stride() entries, of which those beyond columns() are 0.
+  [[nodiscard]] const OpIndex* row(OpIndex written) const {
+    return rows_.data() + written * stride_;
+  }
+  [[nodiscard]] std::size_t stride() const { return stride_; }
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
     return entries_[block];
   }
@@ -144,20 +149,25 @@ class ProgramOrder {
     const OpIndex op = place.written + position.place;
     const OpIndex inside = blocks_->after(op, column);
     if (inside != 0) return place.first + inside;
-    return entered_[(place.entered + blocks_->entry_set_of(op)) * columns() + column];
+    return entered_row(place, op)[column];
+  }
+  // What comes before an operation of the instance from outside of it, by column. `op`: an index
+  // into OperationList::written().
+  [[nodiscard]] const OpIndex* entered_row(const Place& place, OpIndex op) const {
+    return entered_.data() + (place.entered + blocks_->entry_set_of(op)) * blocks_->stride();
   }
 
   void find_outside();
   void place_instances();
   void write_entered(std::uint32_t instance, std::vector<OpIndex>& rows);
-  void write_past(OpIndex op, std::span<OpIndex> row) const;
+  void write_past(OpIndex op, OpIndex* row) const;
 
   OperationList list_;
   std::shared_ptr<const BlockOrders> blocks_;
   std::vector<OpIndex> outside_;            // of all instances
   std::vector<std::size_t> outside_begin_;  // by instance, and the end
   std::vector<Place> places_;               // by instance
-  std::vector<OpIndex> entered_;            // [instance and way][column]
+  std::vector<OpIndex> entered_;            // [instance and way][BlockOrders::stride()]
 };
 
 // Calls visit(input) for all direct predecessors of an operation: the previous operation on its
