@@ -73,6 +73,7 @@ std::vector<std::uint32_t> rails_of(const PlacedGroup& placed, const Placement& 
   std::vector<std::uint32_t> all(placement.smallest());
   std::iota(all.begin(), all.end(), 0U);
   if (placement.nodes.size() == 1 || placed.cluster.nic_of_gpu().empty()) return all;
+  if (placement.largest() == 1) return all;  // no two members share a NIC
   std::size_t most = 1;       // members that share one NIC, with all rails
   std::size_t kept_most = 1;  // the same with the kept rails
   std::vector<std::uint32_t> kept = all;

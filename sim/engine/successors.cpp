@@ -27,6 +27,7 @@ std::vector<std::uint32_t> numbered(const ProgramRegions::Variant& variant,
       if (piece.seen) has_edges[place + piece.offset] = true;
   }
   std::vector<std::uint32_t> numbers;
+  numbers.reserve(has_edges.size());
   std::uint32_t next = 0;
   for (const bool has : has_edges) numbers.push_back(has ? next++ : kNone);
   return numbers;
@@ -77,12 +78,12 @@ Successors::BlockEdges Successors::edges_in(const Block& block, std::uint32_t va
       TY_CHECK(input >= kBlockInput || input < place, input, place);
       result.inputs.push_back(input >= kBlockInput ? input : number(input));
     }
-    TY_CHECK(std::ranges::find(result.inputs, kNone) == result.inputs.end(), place);
     result.places.push_back({.place = place,
                              .stream = operation.stream,
                              .begins_stream = previous == kNone,
                              .inputs_end = static_cast<std::uint32_t>(result.inputs.size())});
   }
+  TY_CHECK(std::ranges::find(result.inputs, kNone) == result.inputs.end(), block.begin);
   for (std::size_t stream = 0; stream < last.size(); ++stream)
     if (last[stream] != kNone)
       result.last.emplace_back(static_cast<std::uint8_t>(stream), number(last[stream]));

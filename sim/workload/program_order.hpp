@@ -62,22 +62,27 @@ class BlockOrders {
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
     return entries_[block];
   }
-  // A way is a set of entries, as a bit set of 64-bit words. A block may list an equal set twice.
-  [[nodiscard]] std::uint32_t entry_set_count(std::uint32_t block) const {
-    return ways_[block].count;
-  }
-  [[nodiscard]] std::span<const std::uint64_t> way(std::uint32_t block, std::uint32_t way) const {
-    const Ways& ways = ways_[block];
-    return std::span(ways.entries).subspan(way * ways.words, ways.words);
+  // A way is a set of entries: those of an earlier way of the block, which is its largest known
+  // subset, and others. A block may list an equal set twice.
+  struct Way {
+    std::uint32_t like = 0;                   // kNone: there is no earlier way
+    std::vector<std::uint32_t> entries = {};  // the others
+  };
+  [[nodiscard]] const std::vector<Way>& ways_of(std::uint32_t block) const {
+    return ways_[block].all;
   }
   // Returns the way (the set of entries) that reaches an operation.
   [[nodiscard]] std::uint32_t entry_set_of(OpIndex written) const { return way_to_[written]; }
 
  private:
   struct Ways {
-    std::size_t words = 0;  // words per set
-    std::uint32_t count = 0;
-    std::vector<std::uint64_t> entries = {};
+    std::vector<Way> all = {};
+    std::size_t words = 0;                 // of 64 bits per set
+    std::vector<std::uint64_t> sets = {};  // of all ways, as bit sets
+
+    [[nodiscard]] std::span<const std::uint64_t> set(std::uint32_t way) const {
+      return std::span(sets).subspan(way * words, words);
+    }
   };
 
   void number_columns(const OperationList& list);
@@ -85,7 +90,7 @@ class BlockOrders {
   void write_rows(const OperationList& list, const Block& block);
   void find_ways(const OperationList& list, std::uint32_t block);
   [[nodiscard]] std::uint32_t number_of(Ways& ways, std::span<const std::uint64_t> entries,
-                                        std::span<const std::uint32_t> likely) const;
+                                        std::span<const std::uint32_t> before) const;
 
   std::size_t columns_ = 0;
   std::size_t stride_ = 0;             // columns, rounded up to a multiple of kAtOnce
