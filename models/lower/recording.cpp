@@ -200,8 +200,7 @@ bool BlockRecorder::instantiate(const RecordedBlock& block, const RecordingBorde
 }
 
 void BlockRecorder::add_instance(const RecordedBlock& block, const RecordingBorder& now,
-                                 std::span<const OpIndex> inputs,
-                                 std::span<const OpIndex> waits) {
+                                 std::span<const OpIndex> inputs, std::span<const OpIndex> waits) {
   OperationBlocks& operations = build_.operations();
   operations.close(now.next);
   operations.add_instance({.first = now.next,

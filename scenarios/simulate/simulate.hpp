@@ -35,8 +35,8 @@ struct SimulateOptions {
   bool contract = true;       // false: every operation has separate events
   bool interference = true;   // false: communication never slows computation
   bool fold_reasons = false;  // report why ranks are not in one class. REQUIRES: fold
-  // False: only the step time, without the times of operations, memory peaks, use of links, and what
-  // a report says about the scenario (RunFacts::setup and scenario).
+  // False: only the step time, without the times of operations, memory peaks, use of links, and the
+  // description of the scenario (RunFacts::setup and RunFacts::scenario).
   bool figures = true;
   bool breakdowns = false;  // compute Result::breakdowns too
   bool timing = false;      // record wall time and memory of the simulator in the facts

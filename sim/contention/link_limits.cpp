@@ -100,8 +100,8 @@ LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const J
       [&] { limits.users = memo.get<LinkUsers>([&] { return LinkUsers(joint); }, joined.graph); },
       [&] {
         return non_blocking_links(
-            cluster, *memo.get<TierTraffic>([&] { return tier_traffic(cluster, joint); },
-                                            joined.graph));
+            cluster,
+            *memo.get<TierTraffic>([&] { return tier_traffic(cluster, joint); }, joined.graph));
       });
   const auto series = memo.get<SeriesNeighbours>(
       [&] { return series_neighbours(cluster, joint, *limits.users); }, joined.graph);

@@ -49,8 +49,8 @@ Lift lift_of(const Cluster& cluster, const LinkEnds& link) {
   return {up, up ? from : to, up ? link.from : link.to};
 }
 
-// One pass over all shapes computes r of the header for every link between tiers. Cost: proportional
-// to the loads of all shapes.
+// One pass over all shapes computes r of the header for every link between tiers. Its cost is
+// proportional to the loads of all shapes.
 class TierSearch {
  public:
   TierSearch(const Cluster& cluster, const JointGraph& joint)

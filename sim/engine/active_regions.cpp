@@ -126,8 +126,7 @@ ActiveRegions::PricedShape& ActiveRegions::priced(std::uint32_t rank_class, std:
   return result;
 }
 
-void ActiveRegions::start(std::uint32_t rank_class, OpIndex head, std::uint32_t shape,
-                          double now) {
+void ActiveRegions::start(std::uint32_t rank_class, OpIndex head, std::uint32_t shape, double now) {
   Active& region = active_[rank_class];
   TY_CHECK(region.shape == nullptr, rank_class, region.head, head);
   region.head = head;

@@ -64,20 +64,29 @@ class RegionSearch {
 
   // By instance: the number of the search that holds for it.
   std::vector<std::uint32_t> found() {
+    const std::span<const Instance> instances = operations_.instances();
+    std::vector<std::vector<std::uint32_t>> of_block(operations_.blocks().size());
+    for (std::uint32_t one = 0; one < searches_.all().size(); ++one)
+      of_block[searches_.all()[one].block].push_back(one);
     std::vector<std::uint32_t> result;
-    const auto count = static_cast<std::uint32_t>(operations_.instances().size());
-    for (std::uint32_t number = 0; number < count; ++number) {
-      const auto like = std::ranges::find_if(searches_.all(), [&](const RegionSearchResult& other) {
-        return holds_for(number, other);
-      });
-      result.push_back(static_cast<std::uint32_t>(like - searches_.all().begin()));
-      if (like == searches_.all().end()) searches_.own().push_back(search(number));
+    result.reserve(instances.size());
+    for (std::uint32_t number = 0; number < instances.size(); ++number) {
+      std::vector<std::uint32_t>& known = of_block[instances[number].block];
+      const auto like = std::ranges::find_if(
+          known, [&](std::uint32_t one) { return holds_for(number, searches_.all()[one]); });
+      if (like != known.end()) {
+        result.push_back(*like);
+        continue;
+      }
+      result.push_back(static_cast<std::uint32_t>(searches_.all().size()));
+      known.push_back(result.back());
+      searches_.own().push_back(search(number));
     }
     return result;
   }
 
  private:
-  // The computations of a block: by stream with computations, their indices in the block, ascending.
+  // The computations of a block: their indices, by stream with computations, ascending.
   using Places = std::vector<std::vector<OpIndex>>;
 
   // Lists the computations of every block, and for every instance the nearest ones on each stream
@@ -109,9 +118,10 @@ class RegionSearch {
 
   void list_computations(std::uint32_t block) {
     const Block& it = operations_.blocks()[block];
+    const auto written = operations_.written().subspan(it.begin, it.count);
     Places& places = computations_[block];
     for (OpIndex place = 0; place < it.count; ++place) {
-      if (operations_.written()[it.begin + place].kind != OpKind::Compute) continue;
+      if (written[place].kind != OpKind::Compute) continue;
       const std::uint8_t column = order_.blocks()->column(it.begin + place);
       const auto known = std::ranges::find(compute_columns_, column);
       const auto stream = static_cast<std::size_t>(known - compute_columns_.begin());
@@ -126,7 +136,7 @@ class RegionSearch {
     return op == kNone || order_.before(op, head);
   }
 
-  // Whether a search of the instance would give the result of the other search.
+  // Whether a search of the instance would give the result of the other search, of the same block.
   //
   // It would, because the scan decides by four conditions, which are equal in both. First, which
   // operations may join: the same for all instances (REQUIRES). Second, the order and the
@@ -135,8 +145,8 @@ class RegionSearch {
   // the computations that follow: compared here. Computations before a head decide nothing when all
   // computations are on one stream; where they are not, no result is reused.
   [[nodiscard]] bool holds_for(std::uint32_t number, const RegionSearchResult& other) const {
+    if (!single_compute_stream_) return false;
     const Instance& instance = operations_.instances()[number];
-    if (!single_compute_stream_ || instance.block != other.block) return false;
     const std::span<const OpIndex> outside = order_.entry_operations(number);
     const auto same_conditions = [&](const RegionSearchResult::Tried& tried) {
       for (std::size_t i = 0; i < outside.size(); ++i)
@@ -209,9 +219,8 @@ class RegionSearch {
     const Places& places = computations_[instance.block];
     for (std::size_t stream = 0; stream < places.size(); ++stream) {
       const auto at = std::ranges::lower_bound(places[stream], head - instance.first);
-      const OpIndex before = at == places[stream].begin()
-                                 ? before_[number * places.size() + stream]
-                                 : instance.first + *(at - 1);
+      const OpIndex before = at == places[stream].begin() ? before_[number * places.size() + stream]
+                                                          : instance.first + *(at - 1);
       if (before != kNone && !order_.before(before, head)) return false;
     }
     return true;
@@ -291,7 +300,7 @@ class RegionSearch {
   const MayJoin& may_join_;
   const ProgramOrder& order_;
   Searches& searches_;
-  bool single_compute_stream_ = true;  // all computations are on one stream
+  bool single_compute_stream_ = true;          // all computations are on one stream
   std::vector<std::uint8_t> compute_columns_;  // columns of the streams with computations
   std::vector<Places> computations_;           // indexed by block
   std::vector<OpIndex> before_;   // [instance][stream]: the last computation before it; kNone
@@ -464,7 +473,7 @@ class ShapeWriter {
   Searches& searches_;
   OpIndex first_ = 0;  // first operation of the present instance
   const RegionSearchResult* own_ = nullptr;
-  std::vector<OpIndex> awaited_;  // operations that later instances wait for, ascending
+  std::vector<OpIndex> awaited_;       // operations that later instances wait for, ascending
   std::vector<OpIndex> awaited_here_;  // members of the present instance among them
   std::unordered_map<Key, std::uint32_t, KeyHash> known_;
   ProgramRegions result_;

@@ -116,9 +116,9 @@ std::vector<Successors::NumberedEdge> Successors::incoming_edges(const ProgramRe
       }
       for (; input < to.inputs_end; ++input) {
         const std::uint32_t from = own.inputs[input];
-        edges.push_back({from < kBlockInput ? first_number_[i] + from
-                                            : number_of(bindings[from - kBlockInput]),
-                         {op, counter}});
+        edges.push_back(
+            {from < kBlockInput ? first_number_[i] + from : number_of(bindings[from - kBlockInput]),
+             {op, counter}});
       }
       if (edges.size() == before) {
         heads_.push_back(op);

@@ -41,7 +41,8 @@ class BlockCalls {
   }
   // Returns the slots that a block communicates through, ascending.
   [[nodiscard]] std::span<const std::uint16_t> slots_of(std::uint32_t block) const {
-    return std::span(used_).subspan(used_begin_[block], used_begin_[block + 1] - used_begin_[block]);
+    return std::span(used_).subspan(used_begin_[block],
+                                    used_begin_[block + 1] - used_begin_[block]);
   }
   // Returns the index of a communication among those of its block and slot.
   [[nodiscard]] std::uint32_t ordinal(OpIndex written) const { return ordinal_[written]; }
@@ -62,7 +63,7 @@ class BlockCalls {
   std::vector<OpIndex> places_;
   std::vector<std::size_t> used_begin_ = {0};  // by block, and the end
   std::vector<std::uint16_t> used_;            // slots in use
-  std::vector<std::uint32_t> ordinal_;  // by operation
+  std::vector<std::uint32_t> ordinal_;         // by operation
   std::vector<Collective> collectives_;
   std::vector<std::uint32_t> collective_;                   // by operation
   std::vector<std::vector<std::uint32_t>> distinct_calls_;  // by slot

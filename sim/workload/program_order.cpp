@@ -13,7 +13,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint16_t kUnused = 0xFFFF;
-// Columns per iteration of copy(), raise() and join(), so that the compiler can vectorise these loops.
+// Columns per iteration of copy(), raise() and join(), so that the compiler can vectorise them.
 constexpr std::size_t kAtOnce = 4;
 constexpr std::size_t kWordBits = 64;
 
@@ -225,8 +225,7 @@ void ProgramOrder::write_entered(std::uint32_t instance, std::vector<OpIndex>& r
   OpIndex* row = first;
   for (const BlockOrders::Way& way : blocks_->ways_of(list_.instances()[instance].block)) {
     if (way.like != kNone) copy(row, first + way.like * stride, stride);
-    for (const std::uint32_t entry : way.entries)
-      raise(row, rows.data() + entry * stride, stride);
+    for (const std::uint32_t entry : way.entries) raise(row, rows.data() + entry * stride, stride);
     row += stride;
   }
 }

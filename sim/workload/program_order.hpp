@@ -65,7 +65,7 @@ class BlockOrders {
   // A way is a set of entries: those of an earlier way of the block, which is its largest known
   // subset, and others. A block may list an equal set twice.
   struct Way {
-    std::uint32_t like = 0;                   // kNone: there is no earlier way
+    std::uint32_t like = kNone;               // kNone: there is no such way
     std::vector<std::uint32_t> entries = {};  // the others
   };
   [[nodiscard]] const std::vector<Way>& ways_of(std::uint32_t block) const {
