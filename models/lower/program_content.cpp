@@ -121,8 +121,12 @@ void OperationBlocks::add_instance(const Instance& instance, std::span<const OpI
   for (const auto& [stream, place] : last) last_on_stream_[stream] = instance.first + place;
 }
 
-// A binary search over the first operations of instances.
+// A binary search over the first operations of instances. Most operations that are asked for are of
+// one of the last two instances.
 const Instance& OperationBlocks::instance_of(OpIndex op) const {
+  const std::vector<Instance>& all = content_.instances;
+  for (std::size_t back = 1; back <= std::min<std::size_t>(2, all.size()); ++back)
+    if (all[all.size() - back].first <= op) return all[all.size() - back];
   const auto behind = std::ranges::upper_bound(content_.instances, op, {}, &Instance::first);
   TY_CHECK(behind != content_.instances.begin(), op);
   return *(behind - 1);

@@ -76,21 +76,20 @@ void BlockRecorder::overlap(OpIndex first, OpIndex second) {
 // in `outside`, by index. At an equivalent border the writers would therefore append the same
 // operations, with the operations that are in `outside` there as inputs.
 
-RecordingBorder BlockRecorder::border(std::span<const OpIndex> named) const {
+RecordingBorder BlockRecorder::border(std::span<const OpIndex> named,
+                                      RecordingBorder storage) const {
   const OperationBlocks& operations = build_.operations();
   const std::vector<OpIndex>& waits = operations.waits();
-  RecordingBorder border{.next = operations.next(),
-                         .next_effect = build_.memory().size(),
-                         .outside = {},
-                         .waits = waits.size()};
-  border.outside.reserve(1 + waits.size() + named.size());
-  border.outside.push_back(build_.last_compute());
-  border.outside.insert(border.outside.end(), waits.begin(), waits.end());
-  border.outside.insert(border.outside.end(), named.begin(), named.end());
-  border.streams.reserve(border.outside.size());
-  for (const OpIndex op : border.outside)
-    border.streams.push_back(op == kNone ? kNoStream : operations.stream_of(op));
-  return border;
+  storage.next = operations.next();
+  storage.next_effect = build_.memory().size();
+  storage.waits = waits.size();
+  storage.outside.assign(1, build_.last_compute());
+  storage.outside.insert(storage.outside.end(), waits.begin(), waits.end());
+  storage.outside.insert(storage.outside.end(), named.begin(), named.end());
+  storage.streams.clear();
+  for (const OpIndex op : storage.outside)
+    storage.streams.push_back(op == kNone ? kNoStream : operations.stream_of(op));
+  return storage;
 }
 
 RecordedBlock BlockRecorder::begin_block(RecordingBorder border,
@@ -192,25 +191,23 @@ bool BlockRecorder::is_equivalent(const RecordedBlock& block, const RecordingBor
 
 bool BlockRecorder::instantiate(const RecordedBlock& block, const RecordingBorder& now) {
   if (!block.closed || !is_equivalent(block, now)) return false;
-  std::vector<OpIndex> inputs;
-  inputs.reserve(block.inputs.size());
-  for (const std::size_t which : block.inputs) inputs.push_back(now.outside[which]);
-  std::vector<OpIndex> waits;
-  waits.reserve(block.waits.size());
-  for (const OpIndex op : block.waits) waits.push_back(now.copied(op));
-  add_instance(block, now, inputs, std::move(waits));
+  inputs_.clear();
+  for (const std::size_t which : block.inputs) inputs_.push_back(now.outside[which]);
+  waits_.clear();
+  for (const OpIndex op : block.waits) waits_.push_back(now.copied(op));
+  add_instance(block, now, inputs_, waits_);
   return true;
 }
 
 void BlockRecorder::add_instance(const RecordedBlock& block, const RecordingBorder& now,
-                                 std::span<const OpIndex> inputs, std::vector<OpIndex> waits) {
+                                 std::span<const OpIndex> inputs, std::span<const OpIndex> waits) {
   OperationBlocks& operations = build_.operations();
   operations.close(now.next);
   operations.add_instance({.first = now.next,
                            .block = block.block,
                            .microbatch = build_.tags().microbatch - block.written_for},
                           inputs, block.last);
-  operations.waits() = std::move(waits);
+  operations.waits().assign(waits.begin(), waits.end());
 }
 
 }  // namespace trainyard

@@ -87,8 +87,9 @@ class BlockRecorder {
 
   // The border at the current position. `named`: earlier operations that the following operations
   // may refer to, in addition to the last computation and to those that the next computation waits
-  // for; kNone: no operation.
-  [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named) const;
+  // for; kNone: no operation. The lists of `storage` are reused.
+  [[nodiscard]] RecordingBorder border(std::span<const OpIndex> named,
+                                       RecordingBorder storage = {}) const;
   // Begins a block. `border`: the border at the current position. `second_microbatch`: the second
   // microbatch of the block, whose distance from the tagged one is the same in every instance.
   // REQUIRES: until the block ends, overlap() is called for operations of the block only.
@@ -108,7 +109,7 @@ class BlockRecorder {
   // Adds an instance with these inputs; the next computation waits for `waits`. REQUIRES: the
   // borders are equivalent (is_equivalent).
   void add_instance(const RecordedBlock& block, const RecordingBorder& now,
-                    std::span<const OpIndex> inputs, std::vector<OpIndex> waits);
+                    std::span<const OpIndex> inputs, std::span<const OpIndex> waits);
 
  private:
   [[nodiscard]] bool is_closed(const RecordedBlock& block) const;
@@ -117,6 +118,8 @@ class BlockRecorder {
   ProgramBuilder& build_;
   // The microbatch that each recorded block was written for, by the number of the block.
   std::map<std::uint32_t, std::int32_t> microbatch_of_;
+  std::vector<OpIndex> inputs_;  // of the instance that instantiate() adds
+  std::vector<OpIndex> waits_;   // what the computation after it waits for
 };
 
 }  // namespace trainyard

@@ -39,17 +39,6 @@ Tags tags_of(const StepRun& run) {
           .microbatch = run.steps.front().microbatch};
 }
 
-// Without overlap, receives are posted after an operation of an earlier step, so that blocks may
-// refer to it. With overlap, blocks do not refer to earlier steps.
-// `others`: operations of earlier steps that the data-parallel scheme remembers.
-RecordingBorder border_of(const BlockRecorder& recorder, const StageMessages::Ended& ended,
-                          bool names_steps, std::span<const OpIndex> others = {}) {
-  std::vector<OpIndex> named;
-  if (names_steps) named = {ended.before, ended.latest};
-  named.insert(named.end(), others.begin(), others.end());
-  return recorder.border(named);
-}
-
 // The operation that a relative number (RecordingBorder::inside) means for a block that begins at
 // `now`.
 OpIndex operation_at(OpIndex inside, const RecordingBorder& now) {
@@ -195,8 +184,14 @@ void StageLowering::write_out(const StepRun& run, StepBlock& block) {
   }
 }
 
+// Without overlap, receives are posted after an operation of an earlier step, so that blocks may
+// refer to it. With overlap, blocks do not refer to earlier steps.
 RecordingBorder StageLowering::border(const ReplicaState& replicas) {
-  return border_of(recorder_, writer_.messages().ended(), book_.names_steps, replicas.operations);
+  const StageMessages::Ended& ended = writer_.messages().ended();
+  std::vector<OpIndex> named;
+  if (book_.names_steps) named = {ended.before, ended.latest};
+  named.insert(named.end(), replicas.operations.begin(), replicas.operations.end());
+  return recorder_.border(named);
 }
 
 // Puts the block that has just ended into the book, with references from which arranged() finds its
@@ -270,14 +265,14 @@ class Arrangement {
 
   bool add(const StepRun& run) {
     build_.tag(tags_of(run));
-    const RecordingBorder now = border();
-    if (run.not_repeatable) return add_single(run, now);
+    now_ = border(std::move(now_));
+    if (run.not_repeatable) return add_single(run, now_);
     const auto blocks = book_.blocks.find(run.kind);
     if (blocks == book_.blocks.end()) return false;
     const auto known = std::ranges::find_if(
-        blocks->second, [&](const StepBlock& block) { return recorder_.instantiate(block, now); });
+        blocks->second, [&](const StepBlock& block) { return recorder_.instantiate(block, now_); });
     if (known == blocks->second.end()) return false;
-    ended_ = ended_of(*known, now);
+    ended_ = ended_of(*known, now_);
     return true;
   }
 
@@ -297,8 +292,11 @@ class Arrangement {
   }
 
  private:
-  [[nodiscard]] RecordingBorder border() const {
-    return border_of(recorder_, ended_, book_.names_steps);
+  // The border at the current position, as StageLowering::border gives it.
+  [[nodiscard]] RecordingBorder border(RecordingBorder storage = {}) const {
+    const std::array named{ended_.before, ended_.latest};
+    return recorder_.border(std::span(named).first(book_.names_steps ? named.size() : 0),
+                            std::move(storage));
   }
 
   bool add_single(const StepRun& run, const RecordingBorder& now) {
@@ -312,7 +310,7 @@ class Arrangement {
     std::vector<OpIndex> waits;
     if (!find(single.named_inputs, now, inputs) || !find(single.named_waits, now, waits))
       return false;
-    recorder_.add_instance(single, now, inputs, std::move(waits));
+    recorder_.add_instance(single, now, inputs, waits);
     ended_ = ended_of(single, now);
     return true;
   }
@@ -336,6 +334,7 @@ class Arrangement {
   ProgramBuilder build_;
   BlockRecorder recorder_;
   StageMessages::Ended ended_;
+  RecordingBorder now_;          // of the run that was added last
   std::size_t next_single_ = 0;  // number of single blocks that have been added
   std::vector<OpIndex> begins_;  // their first operations
 };
@@ -349,10 +348,10 @@ std::optional<OperationList> arranged(const BlockCatalogue& book, const Operatio
   Arrangement arrangement(book, known);
   if (!arrangement.add_around()) return std::nullopt;
   StepRuns runs(layout, book.overlaps);
-  for (std::size_t at = 0; at < steps.size();) {
-    const StepRun run = runs.next(steps, at);
+  StepRun run;
+  for (std::size_t at = 0; at < steps.size(); at += run.steps.size()) {
+    run = runs.next(steps, at, std::move(run));
     if (!arrangement.add(run)) return std::nullopt;
-    at += run.steps.size();
   }
   if (!steps.empty()) arrangement.end_at(steps.back());
   if (!arrangement.add_around()) return std::nullopt;

@@ -1,5 +1,7 @@
 #include "models/lower/step_runs.hpp"
 
+#include <utility>
+
 namespace trainyard {
 
 StepRuns::StepRuns(const StageLayout& layout, bool overlaps)
@@ -8,8 +10,12 @@ StepRuns::StepRuns(const StageLayout& layout, bool overlaps)
 }
 
 // Takes as many consecutive steps of one microbatch as possible: longer runs give fewer instances.
-StepRun StepRuns::next(const std::vector<ScheduleStep>& steps, std::size_t at) {
-  StepRun run{.kind = {.overlapped = is_overlapped(steps, at)}};
+StepRun StepRuns::next(const std::vector<ScheduleStep>& steps, std::size_t at, StepRun storage) {
+  StepRun run = std::move(storage);
+  run.kind.overlapped = is_overlapped(steps, at);
+  run.kind.steps.clear();
+  run.turns.clear();
+  run.not_repeatable = false;
   std::size_t end = at + (run.kind.overlapped ? 2 : 1);
   if (!run.kind.overlapped)
     while (end < steps.size() && steps[end].microbatch == steps[at].microbatch &&

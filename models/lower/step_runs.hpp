@@ -50,9 +50,10 @@ class StepRuns {
   // `layout` outlives the object. `overlaps`: a forward and a backward may run as one block.
   StepRuns(const StageLayout& layout, bool overlaps);
 
-  // The run that begins with step number `at`. REQUIRES: the object has returned all earlier runs,
-  // in order.
-  [[nodiscard]] StepRun next(const std::vector<ScheduleStep>& steps, std::size_t at);
+  // The run that begins with step number `at`, in the lists of `storage`. REQUIRES: the object has
+  // returned all earlier runs, in order.
+  [[nodiscard]] StepRun next(const std::vector<ScheduleStep>& steps, std::size_t at,
+                             StepRun storage = {});
 
  private:
   [[nodiscard]] bool is_overlapped(const std::vector<ScheduleStep>& steps, std::size_t at) const;

@@ -129,7 +129,8 @@ class JobsSimulation {
     JobResult result{
         .name = job.spec->name, .gpus = job.gpus, .alone_s = played.run.timeline.makespan_s};
     if (job.spec->scenario)
-      result.tokens_per_step = scenario_facts(*job.spec->scenario, *cluster_).tokens_per_step;
+      result.tokens_per_step =
+          scenario_facts(*job.spec->scenario, *cluster_, false).tokens_per_step;
     return result;
   }
 

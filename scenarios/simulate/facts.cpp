@@ -177,12 +177,14 @@ void add_power(const PowerSettings& power, const Cluster& cluster, RunFacts& fac
 }
 
 // The facts that are known before the run. with_run() adds those that the run determines.
-RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
+RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster, bool described) {
   const TrainingPlan& plan = scenario.plan;
   RunFacts facts;
   facts.title = scenario.description;
-  facts.setup = setup_lines(scenario, cluster);
-  facts.scenario = resolved(scenario);
+  if (described) {
+    facts.setup = setup_lines(scenario, cluster);
+    facts.scenario = resolved(scenario);
+  }
   facts.engine = scenario.engine;
   facts.seed = scenario.seed;
   facts.steps = plan.servers.servers > 0 ? static_cast<double>(plan.servers.steps) : 1.0;
@@ -196,7 +198,7 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster) {
   facts.flops_convention = scenario.flops_convention == AttentionCount::Causal ? "causal" : "full";
   facts.peaks = peaks_of(plan, cluster);
   facts.documents = document_facts(plan);
-  if (facts.documents) name_documents(facts);
+  if (facts.documents && described) name_documents(facts);
   facts.assumptions = scenario.assumptions;
   if (scenario.power) add_power(*scenario.power, cluster, facts);
   facts.defaults = default_sentences(scenario.applied_defaults);

@@ -12,7 +12,8 @@
 namespace trainyard {
 
 // Returns everything that is known before the run.
-[[nodiscard]] RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster);
+[[nodiscard]] RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster,
+                                      bool described);
 [[nodiscard]] std::size_t footprint(const RunFacts& facts);
 
 // Adds the results of the run to the facts: engine, memory of a GPU, and approximations, in order.

@@ -111,7 +111,10 @@ Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& opti
     const LoweredStep step = lower_step(scenario, cluster, memo);
     report.lowered(*step.lowered->workload);
     const auto facts = memo.get<RunFacts>(
-        [&] { return scenario_facts(scenario, *shared_cluster(scenario.cluster)); }, scenario);
+        [&] {
+          return scenario_facts(scenario, *shared_cluster(scenario.cluster), options.figures);
+        },
+        scenario, options.figures);
     Result result = simulate(step, *facts, options, memo);
     const Seconds step_time{result.timeline.makespan_s / result.facts.steps};
     result.facts.published = compare_published(scenario, result.facts, step_time);

@@ -36,7 +36,8 @@ struct SimulateOptions {
   bool interference = true;   // false: communication never slows computation
   bool fold_reasons = false;  // report why ranks are not in one class. REQUIRES: fold
   // False: only the step time, without its interval, its breakdown, the times of operations, memory
-  // peaks and use of links.
+  // peaks, use of links, and the description of the scenario (RunFacts::setup and
+  // RunFacts::scenario).
   bool figures = true;
   bool timing = false;  // record wall time and memory of the simulator in the facts
   std::function<void(double)> progress = {};  // receives the completed fraction from time to time

@@ -95,8 +95,7 @@ Lowered::Lowered(Specialised special) {
 Lowered::Lowered(const Lowered& other, std::vector<Program> programs)
     : gpu_of_kernel(other.gpu_of_kernel),
       used(other.used),
-      dispatches_tokens(other.dispatches_tokens),
-      books(other.books) {
+      dispatches_tokens(other.dispatches_tokens) {
   Workload arranged = *other.workload;
   arranged.programs = std::move(programs);
   workload = std::make_shared<const Workload>(std::move(arranged));

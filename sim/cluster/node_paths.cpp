@@ -188,11 +188,18 @@ const Route& NodePaths::way(Side side, DeviceId from, DeviceId to) const {
 }
 
 Route NodePaths::route(Side side, DeviceId from, DeviceId to) const {
+  Route route;
+  append(route, side, from, to);
+  return route;
+}
+
+void NodePaths::append(Route& route, Side side, DeviceId from, DeviceId to) const {
   const std::uint32_t node = shapes_.node_around(from);
   const std::vector<NodeShapes::InnerLink>& links = shapes_.of(node).links;
-  Route route = way(side, from, to);
-  for (RouteHop& hop : route) hop.link = shapes_.link_of(node, links[hop.link]);
-  return route;
+  for (RouteHop hop : way(side, from, to)) {
+    hop.link = shapes_.link_of(node, links[hop.link]);
+    route.push_back(hop);
+  }
 }
 
 bool NodePaths::has_route(Side side, DeviceId from, DeviceId to) const {

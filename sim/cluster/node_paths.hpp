@@ -90,6 +90,8 @@ class NodePaths {
   [[nodiscard]] const NodeShapes& shapes() const { return shapes_; }
   // Empty if there is no path. REQUIRES: both devices are in one node.
   [[nodiscard]] Route route(Side side, DeviceId from, DeviceId to) const;
+  // Appends that route.
+  void append(Route& route, Side side, DeviceId from, DeviceId to) const;
   [[nodiscard]] bool has_route(Side side, DeviceId from, DeviceId to) const;
   // Over NVLink if it joins them, else over the host side. REQUIRES: GPUs of one node.
   [[nodiscard]] Route between_gpus(std::uint32_t from_gpu, std::uint32_t to_gpu) const;

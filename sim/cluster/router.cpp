@@ -16,6 +16,9 @@ namespace {
 // same leaves in succession, so a few hundred trunks are in use at a time.
 constexpr std::size_t kTrunkHopsMost = std::size_t{1} << 20U;
 
+// The hops of a route over three tiers of switches.
+constexpr std::size_t kUsualHops = 12;
+
 void append(Route& route, const Route& more) {
   route.insert(route.end(), more.begin(), more.end());
 }
@@ -113,12 +116,12 @@ Router::Crossing Router::crossing(std::uint32_t from_gpu, std::uint32_t to_gpu) 
 Route Router::across_fabric(Crossing ends, Route so_far, RouteDetail detail) const {
   const std::vector<DeviceId>& gpus = topology_.gpus();
   const std::vector<DeviceId>& nics = topology_.nic_of_gpu();
-  append(so_far,
-         nodes_.route(NodePaths::Side::Host, gpus.at(ends.leaves_at), nics[ends.leaves_at]));
+  so_far.reserve(so_far.size() + kUsualHops);
+  nodes_.append(so_far, NodePaths::Side::Host, gpus.at(ends.leaves_at), nics[ends.leaves_at]);
   Route route = topology_.facts().routing.kind == Routing::Kind::Ideal
                     ? all_paths(ends, std::move(so_far), detail)
                     : hashed_paths(ends, std::move(so_far));
-  append(route, nodes_.route(NodePaths::Side::Host, nics.at(ends.enters_at), gpus[ends.enters_at]));
+  nodes_.append(route, NodePaths::Side::Host, nics.at(ends.enters_at), gpus[ends.enters_at]);
   return route;
 }
 

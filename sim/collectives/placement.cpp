@@ -73,8 +73,9 @@ std::vector<std::uint32_t> rails_of(const PlacedGroup& placed, const Placement& 
   std::vector<std::uint32_t> all(placement.smallest());
   std::iota(all.begin(), all.end(), 0U);
   if (placement.nodes.size() == 1 || placed.cluster.nic_of_gpu().empty()) return all;
-  std::size_t most = 1;       // members that share one NIC, with all rails
-  std::size_t kept_most = 1;  // the same with the kept rails
+  if (placement.largest() == 1) return all;  // no two members share a NIC
+  std::size_t most = 1;                      // members that share one NIC, with all rails
+  std::size_t kept_most = 1;                 // the same with the kept rails
   std::vector<std::uint32_t> kept = all;
   for (std::size_t node = 0; node < placement.nodes.size(); ++node) {
     const std::size_t other = node == 0 ? 1 : 0;

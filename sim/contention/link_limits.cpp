@@ -98,7 +98,11 @@ LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const J
   limits.redundant = run_concurrently(
       is_large(cluster),
       [&] { limits.users = memo.get<LinkUsers>([&] { return LinkUsers(joint); }, joined.graph); },
-      [&] { return non_blocking_links(cluster, joint); });
+      [&] {
+        return non_blocking_links(
+            cluster,
+            *memo.get<TierTraffic>([&] { return tier_traffic(cluster, joint); }, joined.graph));
+      });
   const auto series = memo.get<SeriesNeighbours>(
       [&] { return series_neighbours(cluster, joint, *limits.users); }, joined.graph);
   limits.implied_by = implied_links(cluster, *series, limits.redundant);

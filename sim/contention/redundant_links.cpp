@@ -49,17 +49,11 @@ Lift lift_of(const Cluster& cluster, const LinkEnds& link) {
   return {up, up ? from : to, up ? link.from : link.to};
 }
 
-// The traffic between a switch and the tier below it, in one direction.
-struct Below {
-  double load = 0.0;   // load of the present shape
-  double bound = 0.0;  // sum of the bounds of the links in use
-};
-
-// One pass over all shapes computes r of the header for every link between tiers, then the links
-// are decided tier by tier. Cost: proportional to the loads of all shapes.
-class NonBlockingSearch {
+// One pass over all shapes computes r of the header for every link between tiers. Its cost is
+// proportional to the loads of all shapes.
+class TierSearch {
  public:
-  NonBlockingSearch(const Cluster& cluster, const JointGraph& joint)
+  TierSearch(const Cluster& cluster, const JointGraph& joint)
       : cluster_(cluster),
         joint_(joint),
         lifts_(cluster.links().size(), false),
@@ -70,35 +64,24 @@ class NonBlockingSearch {
       used = std::find_if(used, joint.links.end(), [&](LinkId other) { return other >= id; });
       if (used != joint.links.end() && *used == id) add(id, link);
     });
+    load_below_.assign(tiers_.switches, 0.0);
   }
 
-  std::vector<bool> searched() {
+  TierTraffic found() {
     const auto shapes = static_cast<std::uint32_t>(joint_.group_of_shape.size());
     for (std::uint32_t shape = 0; shape < shapes; ++shape) look_at(shape);
-    std::vector<bool> found(places_.size(), false);
-    // Tier by tier: the bounds below a switch are final when its own links are decided.
-    for (std::uint32_t lower = 1; lower <= 2; ++lower) {
-      for (const Candidate& candidate : candidates_)
-        if (candidate.tier == lower && is_non_blocking(candidate)) found[candidate.link] = true;
-    }
-    return found;
+    return std::move(tiers_);
   }
 
  private:
   // The traffic that a link adds to, below its upper switch, and its number among the links that
   // may be non-blocking.
   struct Place {
-    std::uint32_t over = kNone;  // index in below_; kNone: not between tiers
+    std::uint32_t over = kNone;  // kNone: not between tiers
     std::uint32_t candidate = kNone;
   };
-  struct Candidate {
-    LinkId link = 0;
-    std::uint32_t tier = 0;   // tier of its lower endpoint
-    std::uint32_t below = 0;  // the traffic below its lower endpoint: index in below_
-    double ratio = 0.0;       // r of the header
-  };
   struct Use {
-    std::uint32_t of = 0;  // index in below_ or in candidates_
+    std::uint32_t of = 0;  // index in load_below_ or among the candidates
     double load = 0.0;
   };
 
@@ -108,19 +91,21 @@ class NonBlockingSearch {
     Place& place = places_[id];
     lifts_[id] = true;
     place.over = under(lift.up ? link.to : link.from, lift.up);
-    below_[place.over].bound += cluster_.wiring().wires()[link.wire].capacity.value();
+    tiers_.links.push_back({.link = id, .over = place.over});
     if (lift.lower_tier == 0) return;
-    place.candidate = static_cast<std::uint32_t>(candidates_.size());
-    candidates_.push_back(
-        {.link = id, .tier = lift.lower_tier, .below = under(lift.lower, lift.up)});
+    place.candidate = static_cast<std::uint32_t>(tiers_.candidates.size());
+    tiers_.candidates.push_back({.link = id,
+                                 .tier = lift.lower_tier,
+                                 .below = under(lift.lower, lift.up),
+                                 .over = place.over});
   }
 
   // Returns the index of the traffic below the switch. The two directions have an entry each.
   std::uint32_t under(DeviceId device, bool up) {
     std::uint32_t& first = first_below_[device];
     if (first == kNone) {
-      first = static_cast<std::uint32_t>(below_.size());
-      below_.resize(below_.size() + 2);
+      first = tiers_.switches;
+      tiers_.switches += 2;
     }
     return first + (up ? 1 : 0);
   }
@@ -136,24 +121,14 @@ class NonBlockingSearch {
       if (place.candidate != kNone) crossed_.push_back({place.candidate, joint_.loads[load]});
     }
     if (crossed_.empty()) return;
-    for (const Use& use : added_) below_[use.of].load += use.load;
+    for (const Use& use : added_) load_below_[use.of] += use.load;
     for (const Use& use : crossed_) {
-      Candidate& candidate = candidates_[use.of];
-      const double below = below_[candidate.below].load;
+      TierTraffic::Candidate& candidate = tiers_.candidates[use.of];
+      const double below = load_below_[candidate.below];
       const double ratio = below > 0.0 ? use.load / below : std::numeric_limits<double>::infinity();
       candidate.ratio = std::max(candidate.ratio, ratio);
     }
-    for (const Use& use : added_) below_[use.of].load = 0.0;
-  }
-
-  // A non-blocking link passes on its own bound.
-  bool is_non_blocking(const Candidate& candidate) {
-    const double capacity = cluster_.wiring().wire(candidate.link).capacity.value();
-    const double bound = candidate.ratio * below_[candidate.below].bound;
-    const bool holds = bound <= capacity * (1.0 + kRounding);  // false where no flow is below
-    if (!holds) return false;
-    if (bound < capacity) below_[places_[candidate.link].over].bound += bound - capacity;
-    return true;
+    for (const Use& use : added_) load_below_[use.of] = 0.0;
   }
 
   const Cluster& cluster_;
@@ -161,16 +136,44 @@ class NonBlockingSearch {
   std::vector<bool> lifts_;                 // by link: between tiers
   std::vector<Place> places_;               // by link, of these
   std::vector<std::uint32_t> first_below_;  // by device; kNone: no link to a lower tier
-  std::vector<Below> below_;
-  std::vector<Candidate> candidates_;  // ascending
-  std::vector<Use> added_;             // loads of the present shape
+  std::vector<double> load_below_;          // of the present shape
+  TierTraffic tiers_;
+  std::vector<Use> added_;  // loads of the present shape
   std::vector<Use> crossed_;
 };
 
 }  // namespace
 
-std::vector<bool> non_blocking_links(const Cluster& cluster, const JointGraph& joint) {
-  return NonBlockingSearch(cluster, joint).searched();
+TierTraffic tier_traffic(const Cluster& cluster, const JointGraph& joint) {
+  return TierSearch(cluster, joint).found();
+}
+
+std::size_t footprint(const TierTraffic& tiers) {
+  return tiers.links.size() * sizeof(TierTraffic::TierLink) +
+         tiers.candidates.size() * sizeof(TierTraffic::Candidate);
+}
+
+// Links are decided tier by tier: the bounds below a switch are final when its own links are
+// decided.
+std::vector<bool> non_blocking_links(const Cluster& cluster, const TierTraffic& tiers) {
+  const Wiring& wiring = cluster.wiring();
+  std::vector<double> bound(tiers.switches, 0.0);  // sum of the bounds of the links in use
+  for (const TierTraffic::TierLink& link : tiers.links)
+    bound[link.over] += wiring.wire(link.link).capacity.value();
+  std::vector<bool> found(wiring.link_count(), false);
+  for (std::uint32_t lower = 1; lower <= 2; ++lower) {
+    for (const TierTraffic::Candidate& candidate : tiers.candidates) {
+      if (candidate.tier != lower) continue;
+      const double capacity = wiring.wire(candidate.link).capacity.value();
+      const double own = candidate.ratio * bound[candidate.below];
+      // False where no flow is below.
+      if (!(own <= capacity * (1.0 + kRounding))) continue;
+      found[candidate.link] = true;
+      // A non-blocking link passes on its own bound.
+      if (own < capacity) bound[candidate.over] += own - capacity;
+    }
+  }
+  return found;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
@@ -31,10 +32,37 @@ namespace trainyard {
 // 1/32 * 32 * 48.5 = 48.5 <= 48.5: non-blocking. Oversubscribed 2:1, 16 uplinks: 97 > 48.5: it may
 // bind.
 //
-//    std::vector<bool> non_blocking = non_blocking_links(cluster, joint);   // by link
+//    const TierTraffic tiers = tier_traffic(cluster, joint);
+//    std::vector<bool> non_blocking = non_blocking_links(cluster, tiers);   // by link
 //
 // Only links between switches of different tiers can be non-blocking; all others stay.
-[[nodiscard]] std::vector<bool> non_blocking_links(const Cluster& cluster, const JointGraph& joint);
+
+// The links between tiers that flows use, and r of those that may be non-blocking. A sum over the
+// links below a switch, in one direction, has a number.
+struct TierTraffic {
+  struct TierLink {
+    LinkId link = 0;
+    std::uint32_t over = 0;  // the sum below its upper switch, which it adds to
+  };
+  struct Candidate {
+    LinkId link = 0;
+    std::uint32_t tier = 0;   // tier of its lower endpoint
+    std::uint32_t below = 0;  // the sum below its lower endpoint
+    std::uint32_t over = 0;   // the sum below its upper switch
+    double ratio = 0.0;       // r
+  };
+  std::vector<TierLink> links = {};        // ascending
+  std::vector<Candidate> candidates = {};  // ascending
+  std::uint32_t switches = 0;              // number of sums
+};
+// Estimates its size in bytes.
+[[nodiscard]] std::size_t footprint(const TierTraffic& tiers);
+
+// It reads no rates.
+[[nodiscard]] TierTraffic tier_traffic(const Cluster& cluster, const JointGraph& joint);
+
+[[nodiscard]] std::vector<bool> non_blocking_links(const Cluster& cluster,
+                                                   const TierTraffic& tiers);
 
 // Links in series of which one implies the others.
 //

@@ -109,7 +109,9 @@ ActiveRegions::PricedShape& ActiveRegions::priced(std::uint32_t rank_class, std:
   PricedShape& result = priced_[rank_class][shape];
   if (!result.costs.empty()) return result;
   std::map<std::uint32_t, std::uint64_t> of_class;
-  for (const RegionShape::Piece& piece : regions_of(rank_class).shapes[shape].pieces) {
+  const std::vector<RegionShape::Piece>& pieces = regions_of(rank_class).shapes[shape].pieces;
+  result.costs.reserve(pieces.size());
+  for (const RegionShape::Piece& piece : pieces) {
     result.costs.push_back(cost(rank_class, piece));
     const double seconds = result.costs.back().seconds;
     TY_CHECK(seconds >= 0.0 && std::isfinite(seconds), rank_class, seconds);
@@ -124,13 +126,11 @@ ActiveRegions::PricedShape& ActiveRegions::priced(std::uint32_t rank_class, std:
   return result;
 }
 
-void ActiveRegions::start(std::uint32_t rank_class, OpIndex head, double now) {
+void ActiveRegions::start(std::uint32_t rank_class, OpIndex head, std::uint32_t shape, double now) {
   Active& region = active_[rank_class];
   TY_CHECK(region.shape == nullptr, rank_class, region.head, head);
-  const ProgramRegions& regions = regions_of(rank_class);
-  const std::uint32_t shape = regions.shape_of(head);
   region.head = head;
-  region.shape = &regions.shapes[shape];
+  region.shape = &regions_of(rank_class).shapes[shape];
   region.priced = &priced(rank_class, shape);
   region.times = nullptr;
   region.outside.clear();

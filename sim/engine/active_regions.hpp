@@ -7,7 +7,8 @@
 // computed once: the microbatches of a stage meet the same communications at the same time after
 // their start, once the pipeline is full.
 //
-//    if (active.of_program(program).regions.begins_with(op)) active.start(rank_class, op, now);
+//    const std::uint32_t shape = active.of_program(program).regions.shape_of(op);
+//    if (shape < kInsideRegion) active.start(rank_class, op, shape, now);
 //    active.plan(rank_class, loss, now);
 //    use(active.next_date(rank_class), active.ticket(rank_class));   // the engine sets a timer
 //    active.pass(rank_class, ticket, date, [&](OpIndex ended) { release(ended); });
@@ -43,9 +44,9 @@ class ActiveRegions {
   [[nodiscard]] bool alive(std::uint32_t rank_class) const {
     return active_[rank_class].shape != nullptr;
   }
-  // Starts the region that begins with `head`. It must be planned before time goes on. REQUIRES: no
-  // region of the class is alive.
-  void start(std::uint32_t rank_class, OpIndex head, double now);
+  // Starts the region of `shape` that begins with `head`. It must be planned before time goes on.
+  // REQUIRES: no region of the class is alive; `shape` is ProgramRegions::shape_of(head).
+  void start(std::uint32_t rank_class, OpIndex head, std::uint32_t shape, double now);
   // Sets what slows computation from outside from now on, and plans the region. Returns false
   // where that is unchanged and the present plan holds. REQUIRES: alive.
   bool plan(std::uint32_t rank_class, const Slowing& slowing, double now);

@@ -120,13 +120,14 @@ class Replay final : public CompletionSink {
   void begin_timed(std::uint32_t rank_class, OpIndex op, double seconds);
   void begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds);
   void slow(const LiveCall& call, double sign);
+  void finish_timed(std::uint32_t rank_class, OpIndex op);
   void finish(std::uint32_t rank_class, OpIndex op);
   void release(std::uint32_t rank_class, OpIndex op) {
     waiting_->release(rank_class, op,
                       [&](OpIndex next) { ready_.push(operation_token(rank_class, next)); });
   }
   void count_finished(std::size_t operations);
-  void begin_region(std::uint32_t rank_class, OpIndex head);
+  void begin_region(std::uint32_t rank_class, OpIndex head, std::uint32_t shape);
   void pass_region(std::uint32_t rank_class, std::uint32_t ticket);
   void plan_regions();
   void wake_for_region(std::uint32_t rank_class);
@@ -291,13 +292,13 @@ void Replay::completed(Token token) {
   if ((token & kSlowedToken) != 0) {
     // An announced end that is stale finishes nothing.
     const auto finished = slowed_.finish(low_half(token));
-    if (finished) finish(finished->rank_class, finished->operation);
+    if (finished) finish_timed(finished->rank_class, finished->operation);
     return;
   }
   if ((token & kIssueToken) != 0) return ready_.push(token & ~kIssueToken);
   if ((token & kRateToken) != 0) return due_rate_changes_.push_back(low_half(token));
   if ((token & kRegionToken) != 0) return pass_region(high_half(token), low_half(token));
-  if ((token & kCallToken) == 0) return finish(high_half(token), low_half(token));
+  if ((token & kCallToken) == 0) return finish_timed(high_half(token), low_half(token));
   LiveCall& call = calls_[high_half(token)];
   const std::uint32_t flow_class = low_half(token);
   if (flow_class == kNone) {
@@ -357,7 +358,8 @@ bool Replay::issued(std::uint32_t rank_class, OpIndex op) {
 void Replay::begin(std::uint32_t rank_class, OpIndex op) {
   const ClassView& view = views_[rank_class];
   // Regions exist only where hosts issue operations without delay (active_regions.hpp).
-  if (view.regions->begins_with(op)) return begin_region(rank_class, op);
+  const std::uint32_t shape = view.regions->shape_of(op);
+  if (shape < kInsideRegion) return begin_region(rank_class, op, shape);
   if (!issued(rank_class, op)) return;
   const Operation& operation = (*view.operations)[op];
   note(&OpTimes::ready_s, rank_class, op);
@@ -385,7 +387,7 @@ void Replay::begin_timed(std::uint32_t rank_class, OpIndex op, double seconds) {
            op);
   note(&OpTimes::start_s, rank_class, op);
   if (seconds > 0.0) return pricing_.start_delay(operation_token(rank_class, op), seconds);
-  finish(rank_class, op);
+  finish_timed(rank_class, op);
 }
 
 void Replay::begin_slowed(std::uint32_t rank_class, OpIndex op, double seconds) {
@@ -407,8 +409,8 @@ void Replay::slow(const LiveCall& live, double sign) {
   }
 }
 
-void Replay::begin_region(std::uint32_t rank_class, OpIndex head) {
-  active_.start(rank_class, head, pricing_.now());
+void Replay::begin_region(std::uint32_t rank_class, OpIndex head, std::uint32_t shape) {
+  active_.start(rank_class, head, shape, pricing_.now());
   regions_to_plan_.push_back(rank_class);
 }
 
@@ -443,11 +445,15 @@ void Replay::pass_region(std::uint32_t rank_class, std::uint32_t ticket) {
   count_finished(active_.retire(rank_class, timeline_));
 }
 
+// Ends a computation or a delay.
+void Replay::finish_timed(std::uint32_t rank_class, OpIndex op) {
+  if ((*views_[rank_class].operations)[op].kind == OpKind::Compute) busy_.ended(rank_class);
+  finish(rank_class, op);
+}
+
 void Replay::finish(std::uint32_t rank_class, OpIndex op) {
-  const ClassView& view = views_[rank_class];
   note(&OpTimes::end_s, rank_class, op);
   timeline_.makespan_s = pricing_.now();
-  if ((*view.operations)[op].kind == OpKind::Compute) busy_.ended(rank_class);
   release(rank_class, op);
   for (const OpIndex freed : hosts_.ended(rank_class, op, pricing_.now())) {
     ready_.push(operation_token(rank_class, freed));

@@ -19,8 +19,8 @@ void RegionPlayer::prepare() {
   times_.start_s.resize(count);
   times_.end_s.resize(count);
   times_.seen.clear();
-  waits_for_.clear();
-  for (const RegionShape::Piece& piece : shape_->pieces) waits_for_.push_back(piece.waits_for);
+  waits_for_.resize(count);
+  std::ranges::transform(shape_->pieces, waits_for_.begin(), &RegionShape::Piece::waits_for);
   changes_ = 1;
   now_s_ = 0.0;
   speed_ = 1.0;

@@ -64,57 +64,71 @@ class RegionSearch {
 
   // By instance: the number of the search that holds for it.
   std::vector<std::uint32_t> found() {
+    const std::span<const Instance> instances = operations_.instances();
+    std::vector<std::vector<std::uint32_t>> of_block(operations_.blocks().size());
+    for (std::uint32_t one = 0; one < searches_.all().size(); ++one)
+      of_block[searches_.all()[one].block].push_back(one);
     std::vector<std::uint32_t> result;
-    const auto count = static_cast<std::uint32_t>(operations_.instances().size());
-    for (std::uint32_t number = 0; number < count; ++number) {
-      const auto like = std::ranges::find_if(searches_.all(), [&](const RegionSearchResult& other) {
-        return holds_for(number, other);
-      });
-      result.push_back(static_cast<std::uint32_t>(like - searches_.all().begin()));
-      if (like == searches_.all().end()) searches_.own().push_back(search(number));
+    result.reserve(instances.size());
+    for (std::uint32_t number = 0; number < instances.size(); ++number) {
+      std::vector<std::uint32_t>& known = of_block[instances[number].block];
+      const auto like = std::ranges::find_if(
+          known, [&](std::uint32_t one) { return holds_for(number, searches_.all()[one]); });
+      if (like != known.end()) {
+        result.push_back(*like);
+        continue;
+      }
+      result.push_back(static_cast<std::uint32_t>(searches_.all().size()));
+      known.push_back(result.back());
+      searches_.own().push_back(search(number));
     }
     return result;
   }
 
  private:
-  // The computations of a block, and the nearest ones on their streams before and after an instance
-  // of it.
-  using Places = std::vector<std::vector<OpIndex>>;  // indices in the block, by column, ascending
-  struct Around {
-    std::vector<OpIndex> before = {};  // by column, the last one; kNone
-    std::vector<OpIndex> after = {};   // by column, the first one; kNone
-  };
+  // The computations of a block: their indices, by stream with computations, ascending.
+  using Places = std::vector<std::vector<OpIndex>>;
 
+  // Lists the computations of every block, and for every instance the nearest ones on each stream
+  // before and after it.
   void list_computations() {
     const std::span<const Instance> instances = operations_.instances();
-    around_.resize(instances.size());
-    std::vector<OpIndex> nearest(order_.columns(), kNone);
-    for (std::size_t i = 0; i < instances.size(); ++i) {
-      Places& places = computations_[instances[i].block];
-      if (places.empty()) places = computations_of(instances[i]);
-      around_[i].before = nearest;
-      for (std::size_t column = 0; column < places.size(); ++column)
-        if (!places[column].empty()) nearest[column] = instances[i].first + places[column].back();
-    }
+    for (std::uint32_t block = 0; block < computations_.size(); ++block) list_computations(block);
+    const std::size_t streams = compute_columns_.size();
+    for (Places& places : computations_) places.resize(streams);
     // Computations that are all on one stream are in a total order.
-    single_compute_stream_ =
-        std::ranges::count_if(nearest, [](OpIndex op) { return op != kNone; }) <= 1;
-    std::ranges::fill(nearest, kNone);
-    for (std::size_t i = instances.size(); i-- > 0;) {
-      const Places& places = computations_[instances[i].block];
-      around_[i].after = nearest;
-      for (std::size_t column = 0; column < places.size(); ++column)
-        if (!places[column].empty()) nearest[column] = instances[i].first + places[column].front();
+    single_compute_stream_ = streams <= 1;
+    before_.assign(instances.size() * streams, kNone);
+    after_.assign(instances.size() * streams, kNone);
+    for (std::size_t stream = 0; stream < streams; ++stream) {
+      OpIndex nearest = kNone;
+      for (std::size_t i = 0; i < instances.size(); ++i) {
+        before_[i * streams + stream] = nearest;
+        const std::vector<OpIndex>& places = computations_[instances[i].block][stream];
+        if (!places.empty()) nearest = instances[i].first + places.back();
+      }
+      nearest = kNone;
+      for (std::size_t i = instances.size(); i-- > 0;) {
+        after_[i * streams + stream] = nearest;
+        const std::vector<OpIndex>& places = computations_[instances[i].block][stream];
+        if (!places.empty()) nearest = instances[i].first + places.front();
+      }
     }
   }
 
-  [[nodiscard]] Places computations_of(const Instance& instance) const {
-    Places places(order_.columns());
-    const Block& block = operations_.block_of(instance);
-    for (OpIndex place = 0; place < block.count; ++place)
-      if (operations_.written()[block.begin + place].kind == OpKind::Compute)
-        places[order_.blocks()->column(block.begin + place)].push_back(place);
-    return places;
+  void list_computations(std::uint32_t block) {
+    const Block& it = operations_.blocks()[block];
+    const auto written = operations_.written().subspan(it.begin, it.count);
+    Places& places = computations_[block];
+    for (OpIndex place = 0; place < it.count; ++place) {
+      if (written[place].kind != OpKind::Compute) continue;
+      const std::uint8_t column = order_.blocks()->column(it.begin + place);
+      const auto known = std::ranges::find(compute_columns_, column);
+      const auto stream = static_cast<std::size_t>(known - compute_columns_.begin());
+      if (known == compute_columns_.end()) compute_columns_.push_back(column);
+      if (places.size() <= stream) places.resize(stream + 1);
+      places[stream].push_back(place);
+    }
   }
 
   // Whether the operation has ended before the head starts, however long anything takes.
@@ -122,7 +136,7 @@ class RegionSearch {
     return op == kNone || order_.before(op, head);
   }
 
-  // Whether a search of the instance would give the result of the other search.
+  // Whether a search of the instance would give the result of the other search, of the same block.
   //
   // It would, because the scan decides by four conditions, which are equal in both. First, which
   // operations may join: the same for all instances (REQUIRES). Second, the order and the
@@ -131,8 +145,8 @@ class RegionSearch {
   // the computations that follow: compared here. Computations before a head decide nothing when all
   // computations are on one stream; where they are not, no result is reused.
   [[nodiscard]] bool holds_for(std::uint32_t number, const RegionSearchResult& other) const {
+    if (!single_compute_stream_) return false;
     const Instance& instance = operations_.instances()[number];
-    if (!single_compute_stream_ || instance.block != other.block) return false;
     const std::span<const OpIndex> outside = order_.entry_operations(number);
     const auto same_conditions = [&](const RegionSearchResult::Tried& tried) {
       for (std::size_t i = 0; i < outside.size(); ++i)
@@ -169,8 +183,10 @@ class RegionSearch {
     return result;
   }
 
-  // Records for every operation its number in its region, and which operations are awaited from
-  // outside a region.
+  // Records for every operation its number in its region, which operations are awaited from outside
+  // a region, and through which entries operations of earlier instances are awaited. A later member
+  // of a region waits outside only for operations that end before the head starts, and the head
+  // waits for those: the member needs no edge.
   void mark(const Instance& instance, RegionSearchResult& result) const {
     const OpIndex count = operations_.block_of(instance).count;
     result.within.assign(count, kAlone);
@@ -189,6 +205,11 @@ class RegionSearch {
         if (input >= instance.first) result.seen[input - instance.first] = 1;
       });
     }
+    for (const BlockEntries::Edge& edge : order_.entries_of(instance.block).edges)
+      if (result.within[edge.place] != kInsideRegion) result.entries.push_back(edge.entry);
+    std::ranges::sort(result.entries);
+    const auto rest = std::ranges::unique(result.entries);
+    result.entries.erase(rest.begin(), rest.end());
   }
 
   // Every computation issued earlier has ended when `head` of the instance starts. The last one on
@@ -196,9 +217,9 @@ class RegionSearch {
   [[nodiscard]] bool computes_alone_from(std::uint32_t number, OpIndex head) const {
     const Instance& instance = operations_.instances()[number];
     const Places& places = computations_[instance.block];
-    for (std::size_t column = 0; column < places.size(); ++column) {
-      const auto at = std::ranges::lower_bound(places[column], head - instance.first);
-      const OpIndex before = at == places[column].begin() ? around_[number].before[column]
+    for (std::size_t stream = 0; stream < places.size(); ++stream) {
+      const auto at = std::ranges::lower_bound(places[stream], head - instance.first);
+      const OpIndex before = at == places[stream].begin() ? before_[number * places.size() + stream]
                                                           : instance.first + *(at - 1);
       if (before != kNone && !order_.before(before, head)) return false;
     }
@@ -209,10 +230,10 @@ class RegionSearch {
   [[nodiscard]] bool computes_alone_to(std::uint32_t number, OpIndex last) const {
     const Instance& instance = operations_.instances()[number];
     const Places& places = computations_[instance.block];
-    for (std::size_t column = 0; column < places.size(); ++column) {
-      const auto next = std::ranges::upper_bound(places[column], last - instance.first);
-      const OpIndex after =
-          next == places[column].end() ? around_[number].after[column] : instance.first + *next;
+    for (std::size_t stream = 0; stream < places.size(); ++stream) {
+      const auto next = std::ranges::upper_bound(places[stream], last - instance.first);
+      const OpIndex after = next == places[stream].end() ? after_[number * places.size() + stream]
+                                                         : instance.first + *next;
       if (after != kNone && !order_.before(last, after)) return false;
     }
     return true;
@@ -279,12 +300,14 @@ class RegionSearch {
   const MayJoin& may_join_;
   const ProgramOrder& order_;
   Searches& searches_;
-  bool single_compute_stream_ = true;  // all computations are on one stream
-  std::vector<Places> computations_;   // indexed by block
-  std::vector<Around> around_;         // indexed by instance
-  OpIndex first_ = 0;                  // first operation of the instance that is being searched
-  std::vector<OpIndex> head_of_;       // by index in the block: head of the last attempt
-  std::vector<OpIndex> tails_;         // the last member on each stream, of the region being grown
+  bool single_compute_stream_ = true;          // all computations are on one stream
+  std::vector<std::uint8_t> compute_columns_;  // columns of the streams with computations
+  std::vector<Places> computations_;           // indexed by block
+  std::vector<OpIndex> before_;   // [instance][stream]: the last computation before it; kNone
+  std::vector<OpIndex> after_;    // [instance][stream]: the first computation after it; kNone
+  OpIndex first_ = 0;             // first operation of the instance that is being searched
+  std::vector<OpIndex> head_of_;  // by index in the block: head of the last attempt
+  std::vector<OpIndex> tails_;    // the last member on each stream, of the region being grown
 };
 
 // A region in words (ShapeWriter::key).
@@ -337,15 +360,11 @@ class ShapeWriter {
     return searches_.all()[found_[number]];
   }
 
-  // Collects the operations of earlier instances that this instance waits for. A later member of a
-  // region waits outside only for operations that end before the head starts, and the head waits
-  // for those: the member needs no edge.
+  // Collects the operations of earlier instances that this instance waits for.
   void find_awaited(std::uint32_t number) {
-    const std::vector<std::uint32_t>& within = search_of(number).within;
     const std::span<const OpIndex> outside = order_.entry_operations(number);
-    for (const BlockEntries::Edge& edge : order_.entries_of(instances_[number].block).edges)
-      if (outside[edge.entry] != kNone && within[edge.place] != kInsideRegion)
-        awaited_.push_back(outside[edge.entry]);
+    for (const std::uint32_t entry : search_of(number).entries)
+      if (outside[entry] != kNone) awaited_.push_back(outside[entry]);
   }
 
   void write(std::uint32_t number) {
@@ -358,7 +377,8 @@ class ShapeWriter {
   [[nodiscard]] std::uint32_t variant(std::uint32_t number) {
     const Instance& instance = instances_[number];
     const OpIndex end = instance.first + program_.operations.block_of(instance).count;
-    std::vector<OpIndex> awaited;
+    std::vector<OpIndex>& awaited = awaited_here_;
+    awaited.clear();
     for (auto op = std::ranges::lower_bound(awaited_, instance.first);
          op != awaited_.end() && *op < end; ++op)
       if (search_of(number).piece[*op - instance.first] != kNone)
@@ -377,7 +397,7 @@ class ShapeWriter {
     }
     const auto variant = static_cast<std::uint32_t>(result_.variants.size());
     result_.variants.push_back(std::move(fresh));
-    searches_.own()[found_[number]].variants.push_back({std::move(awaited), variant});
+    searches_.own()[found_[number]].variants.push_back({awaited, variant});
     return variant;
   }
 
@@ -453,7 +473,8 @@ class ShapeWriter {
   Searches& searches_;
   OpIndex first_ = 0;  // first operation of the present instance
   const RegionSearchResult* own_ = nullptr;
-  std::vector<OpIndex> awaited_;  // operations that later instances wait for, ascending
+  std::vector<OpIndex> awaited_;       // operations that later instances wait for, ascending
+  std::vector<OpIndex> awaited_here_;  // members of the present instance among them
   std::unordered_map<Key, std::uint32_t, KeyHash> known_;
   ProgramRegions result_;
 };

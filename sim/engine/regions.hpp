@@ -80,6 +80,9 @@ struct RegionSearchResult {
   // By index in the block: 1 where an operation of the same instance, outside the region, waits for
   // it.
   std::vector<std::uint8_t> seen = {};
+  // The entries of the block (BlockEntries) through which operations outside the regions wait for
+  // operations of earlier instances.
+  std::vector<std::uint32_t> entries = {};
   std::vector<Seen> variants = {};
 };
 

@@ -17,6 +17,7 @@ Rendezvous::Rendezvous(const Partition& partition, EnginePrograms& known) : part
   for (std::uint32_t rank_class = 0; rank_class < partition.ranks.size(); ++rank_class)
     bind_endpoints(rank_class, known.calls(partition.ranks[rank_class].program));
   for (std::size_t group = 0; group < calls_.size(); ++group) {
+    if (calls_[group].size() == 1) continue;
     std::size_t most = 0;
     for (const std::span<const OpIndex> calls : calls_[group]) most = std::max(most, calls.size());
     arrived_[group].assign(most, 0);
@@ -58,10 +59,11 @@ Rendezvous::Call Rendezvous::call_of(std::uint32_t rank_class, OpIndex op,
 std::optional<Rendezvous::Call> Rendezvous::arrive(std::uint32_t rank_class, OpIndex op,
                                                    std::uint16_t slot) {
   const Call group_call = call_of(rank_class, op, slot);
-  std::uint32_t& arrived = arrived_[group_call.group_class][group_call.ordinal];
+  const std::size_t participants = calls_[group_call.group_class].size();
+  if (participants == 1) return group_call;
   // Each participant makes its i-th call once, so a count is enough.
-  ++arrived;
-  if (arrived < partition_.groups[group_call.group_class].participants.size()) return std::nullopt;
+  const std::uint32_t arrived = ++arrived_[group_call.group_class][group_call.ordinal];
+  if (arrived < participants) return std::nullopt;
   return group_call;
 }
 

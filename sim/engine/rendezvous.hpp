@@ -61,7 +61,7 @@ class Rendezvous {
   std::vector<std::vector<std::span<const OpIndex>>> calls_;  // [group class][participant]
   // The merged calls of participants that call through several slots.
   std::deque<std::vector<OpIndex>> joined_;
-  // [group class][ordinal]: participants that have arrived so far.
+  // [group class][ordinal]: participants that have arrived so far. Empty where there is only one.
   std::vector<std::vector<std::uint32_t>> arrived_;
 };
 

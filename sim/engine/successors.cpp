@@ -11,38 +11,10 @@
 namespace trainyard {
 namespace {
 
-// The last operation of each stream so far; kNone.
-using LastOnStream = std::array<OpIndex, std::numeric_limits<std::uint8_t>::max() + 1>;
+constexpr std::uint32_t kWithoutEdges = kNone - 1;  // an operation that has no number
 
-// The operations of a block that have their own start condition, and the last operation on each of
-// its streams.
-struct BlockWaiting {
-  struct Place {
-    OpIndex place = 0;
-    OpIndex previous = kNone;  // the operation before it on its stream, in the block
-    std::uint8_t stream = 0;
-  };
-  std::vector<Place> places;
-  std::vector<std::pair<std::uint8_t, OpIndex>> last;  // stream and index in the block
-};
-
-// `variant`: the regions of the block; null: it has none.
-BlockWaiting waiting_in(std::span<const Operation> operations,
-                        const ProgramRegions::Variant* variant) {
-  BlockWaiting result;
-  LastOnStream last{};
-  last.fill(kNone);
-  for (OpIndex place = 0; place < operations.size(); ++place) {
-    const std::uint8_t stream = operations[place].stream;
-    const OpIndex previous = std::exchange(last[stream], place);
-    if (variant == nullptr || (*variant)[place] != kInsideRegion)
-      result.places.push_back({place, previous, stream});
-  }
-  for (std::size_t stream = 0; stream < last.size(); ++stream)
-    if (last[stream] != kNone)
-      result.last.emplace_back(static_cast<std::uint8_t>(stream), last[stream]);
-  return result;
-}
+// By stream: the number of its last operation so far; kNone: it has none, or kWithoutEdges.
+using LastOnStream = std::array<std::uint32_t, std::numeric_limits<std::uint8_t>::max() + 1>;
 
 // Numbers the operations of a variant that are outside its regions or are seen from outside.
 std::vector<std::uint32_t> numbered(const ProgramRegions::Variant& variant,
@@ -55,6 +27,7 @@ std::vector<std::uint32_t> numbered(const ProgramRegions::Variant& variant,
       if (piece.seen) has_edges[place + piece.offset] = true;
   }
   std::vector<std::uint32_t> numbers;
+  numbers.reserve(has_edges.size());
   std::uint32_t next = 0;
   for (const bool has : has_edges) numbers.push_back(has ? next++ : kNone);
   return numbers;
@@ -62,40 +35,112 @@ std::vector<std::uint32_t> numbered(const ProgramRegions::Variant& variant,
 
 }  // namespace
 
+// The operations of a block that have their own start condition, with what they wait for.
+// Operations of the block are counted from the first number of an instance.
+struct Successors::BlockEdges {
+  struct Place {
+    OpIndex place = 0;
+    std::uint8_t stream = 0;
+    bool begins_stream = false;    // no operation of the block comes before it on its stream
+    std::uint32_t inputs_end = 0;  // its inputs follow those of the place before
+  };
+  std::vector<Place> places = {};
+  // Numbers of operations of the block, or kBlockInput plus the index of an input of the block.
+  std::vector<std::uint32_t> inputs = {};
+  // For each stream of the block: the stream, and the number of its last operation.
+  std::vector<std::pair<std::uint8_t, std::uint32_t>> last = {};
+};
+
 Successors::Successors(const Program& program, const ProgramRegions& regions)
     : operations_(program.operations) {
   number_operations(regions);
-  const std::vector<Waiting> all = waiting(regions);
-  const auto for_each_awaited = [&](const Waiting& to, const auto& visit) {
-    if (to.previous != kNone) visit(to.previous);
-    for (const OpIndex before : operations_.dependencies_of(to.op)) {
-      TY_CHECK(before < to.op, program.name, before, to.op);
-      visit(before);
-    }
+  sort_edges(incoming_edges(regions));
+}
+
+// `variant`: kNone for a block without regions.
+Successors::BlockEdges Successors::edges_in(const Block& block, std::uint32_t variant,
+                                            const ProgramRegions& regions) const {
+  const auto number = [&](OpIndex place) {
+    return variant == kNone ? place : numbers_[variant][place];
   };
-  // Counting sort into CSR lists in two passes. The counts are stored two entries further, so that
-  // after the prefix sum begin_[n + 1] is the begin of list n. The second pass advances it to the
-  // end of list n, which is the final value of begin_[n + 1].
+  const auto written = operations_.written().subspan(block.begin, block.count);
+  BlockEdges result;
+  LastOnStream last{};
+  last.fill(kNone);
+  for (OpIndex place = 0; place < block.count; ++place) {
+    const Operation& operation = written[place];
+    const OpIndex previous = std::exchange(last[operation.stream], place);
+    if (variant != kNone && regions.variants[variant][place] == kInsideRegion) continue;
+    if (previous != kNone) result.inputs.push_back(number(previous));
+    for (const OpIndex input : operations_.dependencies().subspan(
+             operation.dependencies_begin,
+             operation.dependencies_end - operation.dependencies_begin)) {
+      TY_CHECK(input >= kBlockInput || input < place, input, place);
+      result.inputs.push_back(input >= kBlockInput ? input : number(input));
+    }
+    result.places.push_back({.place = place,
+                             .stream = operation.stream,
+                             .begins_stream = previous == kNone,
+                             .inputs_end = static_cast<std::uint32_t>(result.inputs.size())});
+  }
+  TY_CHECK(std::ranges::find(result.inputs, kNone) == result.inputs.end(), block.begin);
+  for (std::size_t stream = 0; stream < last.size(); ++stream)
+    if (last[stream] != kNone)
+      result.last.emplace_back(static_cast<std::uint8_t>(stream), number(last[stream]));
+  return result;
+}
+
+// Lists the edges in the order of the operations that they lead to, and numbers the counters. The
+// edges of a block or of a variant are found once. Each instance adds its first number, its
+// bindings and the last operation on each stream before it.
+std::vector<Successors::NumberedEdge> Successors::incoming_edges(const ProgramRegions& regions) {
+  std::vector<NumberedEdge> edges;
+  std::vector<BlockEdges> plain(operations_.blocks().size());
+  std::vector<BlockEdges> contracted(regions.variants.size());
+  LastOnStream last{};
+  last.fill(kNone);
+  for (std::size_t i = 0; i < variant_of_.size(); ++i) {
+    const Instance& instance = operations_.instances()[i];
+    const std::uint32_t variant = variant_of_[i];
+    BlockEdges& own = variant == kNone ? plain[instance.block] : contracted[variant];
+    if (own.last.empty()) own = edges_in(operations_.block_of(instance), variant, regions);
+    const std::span<const OpIndex> bindings = operations_.bindings_of(instance);
+    std::uint32_t input = 0;
+    for (const BlockEdges::Place& to : own.places) {
+      const OpIndex op = instance.first + to.place;
+      const auto counter = static_cast<std::uint32_t>(waits_for_.size());
+      const std::size_t before = edges.size();
+      if (to.begins_stream && last[to.stream] != kNone) {
+        TY_CHECK(last[to.stream] != kWithoutEdges, op);
+        edges.push_back({last[to.stream], {op, counter}});
+      }
+      for (; input < to.inputs_end; ++input) {
+        const std::uint32_t from = own.inputs[input];
+        edges.push_back(
+            {from < kBlockInput ? first_number_[i] + from : number_of(bindings[from - kBlockInput]),
+             {op, counter}});
+      }
+      if (edges.size() == before) {
+        heads_.push_back(op);
+      } else {
+        waits_for_.push_back(static_cast<std::uint32_t>(edges.size() - before));
+      }
+    }
+    for (const auto& [stream, number] : own.last)
+      last[stream] = number == kNone ? kWithoutEdges : first_number_[i] + number;
+  }
+  return edges;
+}
+
+// A counting sort by the operation that the edges leave. The counts are stored two entries further,
+// so that after the prefix sum begin_[n + 1] is the begin of list n. The second pass advances it to
+// the end of list n, which is the final value of begin_[n + 1].
+void Successors::sort_edges(std::span<const NumberedEdge> edges) {
   begin_.assign(first_number_.back() + 2, 0);
-  for (const Waiting& to : all) {
-    std::uint32_t edges = 0;
-    for_each_awaited(to, [&](OpIndex from) {
-      ++begin_[number_of(from) + 2];
-      ++edges;
-    });
-    edges == 0 ? heads_.push_back(to.op) : waits_for_.push_back(edges);
-  }
+  for (const NumberedEdge& edge : edges) ++begin_[edge.from + 2];
   std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
-  edges_.resize(begin_.back());
-  std::uint32_t counter = 0;
-  for (const Waiting& to : all) {
-    bool waits = false;
-    for_each_awaited(to, [&](OpIndex from) {
-      edges_[begin_[number_of(from) + 1]++] = {to.op, counter};
-      waits = true;
-    });
-    if (waits) ++counter;
-  }
+  edges_.resize(edges.size());
+  for (const NumberedEdge& edge : edges) edges_[begin_[edge.from + 1]++] = edge.edge;
   begin_.pop_back();
 }
 
@@ -126,31 +171,6 @@ std::uint32_t Successors::number_of(OpIndex op) const {
   const std::uint32_t number = numbers_[variant][position.place];
   TY_CHECK(number != kNone, op);
   return first + number;
-}
-
-// The lists of a block or of a variant are found once. Each instance only adds its first operation
-// number and the last operation on each stream before it.
-std::vector<Successors::Waiting> Successors::waiting(const ProgramRegions& regions) const {
-  std::vector<Waiting> result;
-  std::vector<BlockWaiting> plain(operations_.blocks().size());
-  std::vector<BlockWaiting> contracted(regions.variants.size());
-  LastOnStream last{};
-  last.fill(kNone);
-  for (std::size_t i = 0; i < variant_of_.size(); ++i) {
-    const Instance& instance = operations_.instances()[i];
-    const std::uint32_t variant = variant_of_[i];
-    BlockWaiting& own = variant == kNone ? plain[instance.block] : contracted[variant];
-    if (own.places.empty()) {
-      const Block& block = operations_.block_of(instance);
-      own = waiting_in(operations_.written().subspan(block.begin, block.count),
-                       variant == kNone ? nullptr : &regions.variants[variant]);
-    }
-    for (const auto& [place, previous, stream] : own.places)
-      result.push_back(
-          {instance.first + place, previous == kNone ? last[stream] : instance.first + previous});
-    for (const auto& [stream, place] : own.last) last[stream] = instance.first + place;
-  }
-  return result;
 }
 
 }  // namespace trainyard

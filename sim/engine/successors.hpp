@@ -42,15 +42,19 @@ class Successors {
   [[nodiscard]] const std::vector<OpIndex>& heads() const { return heads_; }
 
  private:
-  // An operation that has its own start condition: it is outside regions or the head of one.
-  struct Waiting {
-    OpIndex op = 0;
-    OpIndex previous = kNone;  // the operation before it on its stream
+  // An edge with the number of the operation that it leaves.
+  struct NumberedEdge {
+    std::uint32_t from = 0;
+    Edge edge = {};
   };
+  struct BlockEdges;
 
   void number_operations(const ProgramRegions& regions);
-  [[nodiscard]] std::vector<Waiting> waiting(const ProgramRegions& regions) const;
   [[nodiscard]] std::uint32_t number_of(OpIndex op) const;
+  [[nodiscard]] BlockEdges edges_in(const Block& block, std::uint32_t variant,
+                                    const ProgramRegions& regions) const;
+  [[nodiscard]] std::vector<NumberedEdge> incoming_edges(const ProgramRegions& regions);
+  void sort_edges(std::span<const NumberedEdge> edges);
 
   OperationList operations_;
   // Numbers of operations by [variant of an instance][index in the block]; kNone. Only operations

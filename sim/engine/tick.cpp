@@ -43,6 +43,7 @@ double seconds_of(const EngineInput& input, const Program& program, const Operat
 double busy_seconds(const EngineInput& input, const Program& program,
                     const std::vector<double>& calls) {
   std::vector<double> until = {0.0};
+  until.reserve(program.operations.written().size() + 1);
   for (const Operation& op : program.operations.written())
     until.push_back(until.back() + seconds_of(input, program, op, calls));
   double seconds = 0.0;

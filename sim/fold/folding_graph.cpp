@@ -140,12 +140,14 @@ std::vector<std::uint32_t> link_colours(Colours& colours, const Cluster& cluster
   std::vector<std::uint32_t> result;
   result.reserve(joint.links.size());
   std::vector<std::uint32_t> alone(wiring.wires().size(), kNone);
+  const bool timed = has_timed_links(cluster.facts());
+  std::vector<RateStep> rates;
   Key key;
   for (const LinkId id : joint.links) {
     const Wire& wire = wiring.wire(id);
     std::uint32_t& known = alone[static_cast<std::size_t>(&wire - wiring.wires().data())];
     const std::uint32_t size = joint.placed->parallel->count[id];
-    const std::vector<RateStep> rates = rates_of_link(cluster.facts(), wiring.link(id));
+    if (timed) rates = rates_of_link(cluster.facts(), wiring.link(id));
     const bool is_usual = size == 1 && rates.empty();
     if (is_usual && known != kNone) {
       result.push_back(known);

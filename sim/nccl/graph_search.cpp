@@ -78,8 +78,10 @@ struct Attempt {
 // Adds the channels of one attempt to the wires.
 class ChannelPlacement {
  public:
-  ChannelPlacement(const NodeView& node, NodeLinks& links, const Attempt& attempt)
-      : node_(node), attempt_(attempt), links_(links) {
+  // `orders`: by first GPU, the orders to try; empty where they were not asked for yet.
+  ChannelPlacement(const NodeView& node, NodeLinks& links, const Attempt& attempt,
+                   std::vector<std::vector<Order>>& orders)
+      : node_(node), attempt_(attempt), links_(links), orders_(orders) {
     links_.free_all();
   }
 
@@ -105,12 +107,14 @@ class ChannelPlacement {
   }
 
   bool place_order(std::uint32_t channel, std::uint32_t first, std::optional<std::uint32_t> nic) {
-    const std::vector<Order> tried = orders(node_, first);
+    std::vector<Order>& tried = orders_[first];
+    if (tried.empty()) tried = orders(node_, first);
     for (std::size_t turn = 0; turn < tried.size(); ++turn) {
-      Order order = tried[(channel + turn) % tried.size()];
-      if (nic) bring_exit_near(order, *nic);
-      if (nic && links_.to_nic(exit_of(order), *nic).type > attempt_.type_inter) continue;
-      if (commit(demands(order, nic))) return true;
+      order_ = tried[(channel + turn) % tried.size()];
+      if (nic) bring_exit_near(order_, *nic);
+      if (nic && links_.to_nic(exit_of(order_), *nic).type > attempt_.type_inter) continue;
+      find_demands(order_, nic);
+      if (commit(demands_)) return true;
     }
     return false;
   }
@@ -138,23 +142,22 @@ class ChannelPlacement {
   // The rate that the channel needs on each path: between consecutive GPUs, and from and to the NIC
   // or back to the first GPU. A balanced tree sends to the NIC from two GPUs, half of the rate
   // each.
-  std::vector<Demand> demands(const Order& order, std::optional<std::uint32_t> nic) const {
-    std::vector<Demand> made;
+  void find_demands(const Order& order, std::optional<std::uint32_t> nic) {
+    demands_.clear();
     for (std::size_t i = 0; i + 1 < order.size(); ++i)
-      made.push_back({&links_.to_gpu(order[i], order[i + 1]), attempt_.intra});
+      demands_.push_back({&links_.to_gpu(order[i], order[i + 1]), attempt_.intra});
     if (!nic) {
       if (attempt_.pattern == Pattern::Ring && order.size() > 1)
-        made.push_back({&links_.to_gpu(order.back(), order.front()), attempt_.intra});
-      return made;
+        demands_.push_back({&links_.to_gpu(order.back(), order.front()), attempt_.intra});
+      return;
     }
-    made.push_back({&links_.from_nic(*nic, order.front()), attempt_.inter});
+    demands_.push_back({&links_.from_nic(*nic, order.front()), attempt_.inter});
     if (attempt_.pattern == Pattern::BalancedTree && order.size() > 1) {
-      made.push_back({&links_.to_nic(order.front(), *nic), attempt_.inter / 2.0});
-      made.push_back({&links_.to_nic(order[1], *nic), attempt_.inter / 2.0});
+      demands_.push_back({&links_.to_nic(order.front(), *nic), attempt_.inter / 2.0});
+      demands_.push_back({&links_.to_nic(order[1], *nic), attempt_.inter / 2.0});
     } else {
-      made.push_back({&links_.to_nic(exit_of(order), *nic), attempt_.inter});
+      demands_.push_back({&links_.to_nic(exit_of(order), *nic), attempt_.inter});
     }
-    return made;
   }
 
   // Channel h of NVLS is the part of the buffer that GPU h reduces. All GPUs read and write it
@@ -188,6 +191,9 @@ class ChannelPlacement {
   const NodeView& node_;
   Attempt attempt_;
   NodeLinks& links_;
+  std::vector<std::vector<Order>>& orders_;
+  Order order_;                  // the one that is being tried
+  std::vector<Demand> demands_;  // of that order
   std::size_t hops_ = 0;
 };
 
@@ -206,6 +212,7 @@ class Search {
         pattern_(pattern),
         least_(channels.least),
         most_(channels.most),
+        orders_(node.gpus.size()),
         speeds_(speeds_of(node)),
         best_rate_(links.best_rate()),
         total_rate_(links.total_rate()) {
@@ -273,7 +280,8 @@ class Search {
                                                     .intra = intra,
                                                     .inter = inter,
                                                     .type_inter = type,
-                                                    .channels_most = most})
+                                                    .channels_most = most},
+                                                   orders_)
                                       .run();
     const ChannelGraph made{.channels = channels,
                             .intra = intra,
@@ -362,6 +370,7 @@ class Search {
   Pattern pattern_;
   std::uint32_t least_;
   std::uint32_t most_;
+  std::vector<std::vector<Order>> orders_;  // of ChannelPlacement
   std::vector<double> speeds_;
   double best_rate_ = 0.0;
   double total_rate_ = 0.0;

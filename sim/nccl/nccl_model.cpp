@@ -79,7 +79,7 @@ const Communicator& NcclModel::communicator_of_group(std::span<const std::uint32
                     describe(gpus), cluster_.facts().gpu));
   const PlacedGroup placed{.cluster = cluster_, .gpus = gpus};
   const Placement placement = placement_of(placed);
-  const std::vector<NodeKind> kinds = node_kinds(placed);
+  const std::vector<NodeKind> kinds = node_kinds(placed, placement);
   // Groups with the same local GPUs on each kind of node share a communicator, because it depends
   // on nothing else.
   std::vector<std::uint32_t> local;

@@ -192,8 +192,7 @@ std::optional<HostFacts> host_facts(const std::string& gpu, const std::string& n
                    .cpu_is_known = !vendor.empty()};
 }
 
-std::vector<NodeKind> node_kinds(const PlacedGroup& placed) {
-  const Placement placement = placement_of(placed);
+std::vector<NodeKind> node_kinds(const PlacedGroup& placed, const Placement& placement) {
   TY_CHECK(!placement.nodes.empty());
   // NCCL uses the minimum over all nodes, so the nodes with the fewest members determine the
   // graphs.
@@ -232,7 +231,7 @@ NodeView node_view(const PlacedGroup& placed, const NodeKind& kind, const HostFa
 }
 
 NodeView node_view(const PlacedGroup& placed, const HostFacts& facts) {
-  return node_view(placed, node_kinds(placed).front(), facts);
+  return node_view(placed, node_kinds(placed, placement_of(placed)).front(), facts);
 }
 
 NodeView switched_node(const SwitchedNode& shape) {

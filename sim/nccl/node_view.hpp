@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
+#include "sim/collectives/placement.hpp"
 #include "sim/nccl/options.hpp"
 
 namespace trainyard::nccl {
@@ -82,7 +83,8 @@ struct NodeKind {
 };
 // The kinds among the nodes that have the fewest members, sorted by their number of NICs, the
 // fewest first (as on a node with a dead NIC).
-[[nodiscard]] std::vector<NodeKind> node_kinds(const PlacedGroup& placed);
+[[nodiscard]] std::vector<NodeKind> node_kinds(const PlacedGroup& placed,
+                                               const Placement& placement);
 
 // The view of one node. NCCL measures no rates. A NIC has its nominal rate, because NCCL reads the
 // speed of the port. An NVLink has NCCL's fixed rate for the GPU's generation, whatever its real

@@ -91,11 +91,14 @@ bool ProgramAnalysis::answers_hold_for(ProgramAnalysis& other) {
 bool ProgramAnalysis::ordered(const ProgramOrder& order, const Lane& a, const Lane& b) {
   if (a.column == b.column) return true;
   auto next = a.operations.begin();
+  OpIndex behind = 0;  // one past the operations of b that come before `next`
   for (const OpIndex of_b : b.operations) {
+    if (behind > of_b) continue;
     const OpIndex done = order.after(of_b, a.column);
     while (next != a.operations.end() && *next < done) ++next;
     if (next == a.operations.end()) return true;
-    if (order.after(*next, b.column) <= of_b) return false;
+    behind = order.after(*next, b.column);
+    if (behind <= of_b) return false;
   }
   return true;
 }

@@ -52,10 +52,12 @@ void BlockCalls::read_block(const Block& block, std::span<const Operation> writt
     if (operation.kind == OpKind::Collective)
       collective_[block.begin + place] = collective(operation);
   }
-  for (const std::vector<OpIndex>& places : by_slot) {
+  for (std::size_t slot = 0; slot < slots_; ++slot) {
     begin_.push_back(places_.size());
-    places_.insert(places_.end(), places.begin(), places.end());
+    places_.insert(places_.end(), by_slot[slot].begin(), by_slot[slot].end());
+    if (!by_slot[slot].empty()) used_.push_back(static_cast<std::uint16_t>(slot));
   }
+  used_begin_.push_back(used_.size());
 }
 
 std::uint32_t BlockCalls::collective(const Operation& operation) {
@@ -81,16 +83,18 @@ ProgramCalls::ProgramCalls(const OperationList& operations,
   std::vector<std::uint32_t> made(slots, 0);
   for (const Instance& instance : instances) {
     calls_before_.insert(calls_before_.end(), made.begin(), made.end());
-    for (std::size_t slot = 0; slot < slots; ++slot)
+    for (const std::uint16_t slot : blocks_->slots_of(instance.block))
       made[slot] += static_cast<std::uint32_t>(blocks_->places(instance.block, slot).size());
   }
   by_slot_.resize(slots);
-  for (std::size_t slot = 0; slot < slots; ++slot) {
-    by_slot_[slot].resize(made[slot]);
-    auto next = by_slot_[slot].begin();
-    for (const Instance& instance : instances)
-      for (const OpIndex place : blocks_->places(instance.block, slot))
-        *next++ = instance.first + place;
+  for (std::size_t slot = 0; slot < slots; ++slot) by_slot_[slot].reserve(made[slot]);
+  for (const Instance& instance : instances) {
+    for (const std::uint16_t slot : blocks_->slots_of(instance.block)) {
+      const std::span<const OpIndex> places = blocks_->places(instance.block, slot);
+      std::vector<OpIndex>& calls = by_slot_[slot];
+      const auto begin = calls.insert(calls.end(), places.begin(), places.end());
+      for (OpIndex& call : std::span(begin, calls.end())) call += instance.first;
+    }
   }
 }
 

@@ -39,6 +39,11 @@ class BlockCalls {
     const std::size_t list = block * slots_ + slot;
     return std::span(places_).subspan(begin_[list], begin_[list + 1] - begin_[list]);
   }
+  // Returns the slots that a block communicates through, ascending.
+  [[nodiscard]] std::span<const std::uint16_t> slots_of(std::uint32_t block) const {
+    return std::span(used_).subspan(used_begin_[block],
+                                    used_begin_[block + 1] - used_begin_[block]);
+  }
   // Returns the index of a communication among those of its block and slot.
   [[nodiscard]] std::uint32_t ordinal(OpIndex written) const { return ordinal_[written]; }
   [[nodiscard]] bool on_one_stream(std::size_t slot) const { return on_one_stream_[slot]; }
@@ -56,7 +61,9 @@ class BlockCalls {
   std::size_t slots_ = 0;
   std::vector<std::size_t> begin_;  // [block][slot], and the end
   std::vector<OpIndex> places_;
-  std::vector<std::uint32_t> ordinal_;  // by operation
+  std::vector<std::size_t> used_begin_ = {0};  // by block, and the end
+  std::vector<std::uint16_t> used_;            // slots in use
+  std::vector<std::uint32_t> ordinal_;         // by operation
   std::vector<Collective> collectives_;
   std::vector<std::uint32_t> collective_;                   // by operation
   std::vector<std::vector<std::uint32_t>> distinct_calls_;  // by slot

@@ -13,7 +13,7 @@ namespace trainyard {
 namespace {
 
 constexpr std::uint16_t kUnused = 0xFFFF;
-// Columns per iteration of copy() and raise(), so that the compiler can vectorise these loops.
+// Columns per iteration of copy(), raise() and join(), so that the compiler can vectorise them.
 constexpr std::size_t kAtOnce = 4;
 constexpr std::size_t kWordBits = 64;
 
@@ -32,6 +32,15 @@ void raise(OpIndex* __restrict row, const OpIndex* __restrict other, std::size_t
   for (std::size_t at = 0; at < size; at += kAtOnce) {
     for (std::size_t i = at; i < at + kAtOnce; ++i) row[i] = std::max(row[i], other[i]);
   }
+}
+
+// Joins the two parts of a row: `inside`, counted from operation `first`, where it is not 0, and
+// `outside` elsewhere.
+void join(OpIndex* __restrict row, const OpIndex* __restrict inside, OpIndex first,
+          const OpIndex* __restrict outside, std::size_t size) {
+  for (std::size_t at = 0; at < size; at += kAtOnce)
+    for (std::size_t i = at; i < at + kAtOnce; ++i)
+      row[i] = inside[i] != 0 ? first + inside[i] : outside[i];
 }
 
 }  // namespace
@@ -113,39 +122,52 @@ void BlockOrders::find_ways(const OperationList& list, std::uint32_t block) {
   Ways& ways = ways_[block];
   ways.words = (entries_[block].count + kWordBits - 1) / kWordBits;
   std::vector<std::uint64_t> leading(ways.words);
-  std::vector<std::uint32_t> likely;
+  std::vector<std::uint32_t> before;  // the ways of the direct predecessors
   auto edge = entries_[block].edges.begin();
   for (OpIndex place = 0; place < it.count; ++place) {
     std::ranges::fill(leading, 0);
-    likely.clear();
+    before.clear();
     for (; edge != entries_[block].edges.end() && edge->place == place; ++edge)
       leading[edge->entry / kWordBits] |= std::uint64_t{1} << edge->entry % kWordBits;
     const auto add = [&](OpIndex input) {
-      likely.push_back(way_to_[it.begin + input]);
-      const std::span<const std::uint64_t> its = way(block, likely.back());
+      before.push_back(way_to_[it.begin + input]);
+      const std::span<const std::uint64_t> its = ways.set(before.back());
       for (std::size_t word = 0; word < its.size(); ++word) leading[word] |= its[word];
     };
     const OpIndex previous = after(it.begin + place, column_[it.begin + place]);
     if (previous != 0) add(previous - 1);
     for (const OpIndex input : dependencies_of(list, list.written()[it.begin + place]))
       if (input < kBlockInput) add(input);
-    way_to_[it.begin + place] = number_of(ways, leading, likely);
+    way_to_[it.begin + place] = number_of(ways, leading, before);
   }
 }
 
-// Returns the number of an entry set. It compares the set only with those in `likely` and the
-// newest one, so an equal set may be added twice. That costs memory but no correctness.
+// Returns the number of an entry set. `before`: ways that are subsets of it. It compares the set
+// only with these and the newest one, so an equal set may be added twice. That costs memory but no
+// correctness.
 std::uint32_t BlockOrders::number_of(Ways& ways, std::span<const std::uint64_t> entries,
-                                     std::span<const std::uint32_t> likely) const {
-  const auto is = [&](std::uint32_t way) {
-    return std::ranges::equal(entries,
-                              std::span(ways.entries).subspan(way * ways.words, ways.words));
-  };
-  for (const std::uint32_t way : likely)
+                                     std::span<const std::uint32_t> before) const {
+  const auto is = [&](std::uint32_t way) { return std::ranges::equal(entries, ways.set(way)); };
+  for (const std::uint32_t way : before)
     if (is(way)) return way;
-  if (ways.count > 0 && is(ways.count - 1)) return ways.count - 1;
-  ways.entries.insert(ways.entries.end(), entries.begin(), entries.end());
-  return ways.count++;
+  const auto count = static_cast<std::uint32_t>(ways.all.size());
+  if (count > 0 && is(count - 1)) return count - 1;
+  const auto size_of = [&](std::uint32_t way) {
+    int size = 0;
+    for (const std::uint64_t word : ways.set(way)) size += std::popcount(word);
+    return size;
+  };
+  const auto largest = std::ranges::max_element(before, {}, size_of);
+  Way fresh{.like = largest == before.end() ? kNone : *largest};
+  for (std::size_t word = 0; word < entries.size(); ++word) {
+    const std::uint64_t known = fresh.like == kNone ? 0 : ways.set(fresh.like)[word];
+    for (std::uint64_t left = entries[word] & ~known; left != 0; left &= left - 1)
+      fresh.entries.push_back(static_cast<std::uint32_t>(
+          word * kWordBits + static_cast<std::size_t>(std::countr_zero(left))));
+  }
+  ways.sets.insert(ways.sets.end(), entries.begin(), entries.end());
+  ways.all.push_back(std::move(fresh));
+  return count;
 }
 
 // ---- between instances
@@ -184,44 +206,41 @@ void ProgramOrder::place_instances() {
   for (const Instance& instance : list_.instances()) {
     places_.push_back(
         {.first = instance.first, .written = list_.block_of(instance).begin, .entered = rows});
-    rows += blocks_->entry_set_count(instance.block);
+    rows += blocks_->ways_of(instance.block).size();
   }
-  entered_.assign(rows * columns(), 0);
+  entered_.assign(rows * blocks_->stride(), 0);
 }
 
 // The operations that come before a way are those that come before one of its entries, or are the
-// operation of an entry. The row of a way is the maximum of the rows of its entries. Instances are
-// processed in program order, so the rows of earlier instances are complete.
+// operation of an entry. The row of a way is the maximum of the rows of its entries, those of an
+// earlier way taken together. Instances are processed in program order, so the rows of earlier
+// instances are complete.
 void ProgramOrder::write_entered(std::uint32_t instance, std::vector<OpIndex>& rows) {
+  const std::size_t stride = blocks_->stride();
   const std::span<const OpIndex> outside = entry_operations(instance);
-  rows.resize(outside.size() * columns());
+  rows.resize(outside.size() * stride);
   for (std::size_t entry = 0; entry < outside.size(); ++entry)
-    write_past(outside[entry], std::span(rows).subspan(entry * columns(), columns()));
-  const std::uint32_t block = list_.instances()[instance].block;
-  OpIndex* row = entered_.data() + places_[instance].entered * columns();
-  for (std::uint32_t way = 0; way < blocks_->entry_set_count(block); ++way, row += columns()) {
-    std::size_t from = 0;
-    for (std::uint64_t left : blocks_->way(block, way)) {
-      for (; left != 0; left &= left - 1) {
-        const auto entry = from + static_cast<std::size_t>(std::countr_zero(left));
-        const OpIndex* const other = rows.data() + entry * columns();
-        for (std::size_t column = 0; column < columns(); ++column)
-          row[column] = std::max(row[column], other[column]);
-      }
-      from += kWordBits;
-    }
+    write_past(outside[entry], rows.data() + entry * stride);
+  OpIndex* const first = entered_.data() + places_[instance].entered * stride;
+  OpIndex* row = first;
+  for (const BlockOrders::Way& way : blocks_->ways_of(list_.instances()[instance].block)) {
+    if (way.like != kNone) copy(row, first + way.like * stride, stride);
+    for (const std::uint32_t entry : way.entries) raise(row, rows.data() + entry * stride, stride);
+    row += stride;
   }
 }
 
 // Writes the row of an entry: the predecessors of operation `op`, and `op` itself.
-void ProgramOrder::write_past(OpIndex op, std::span<OpIndex> row) const {
+void ProgramOrder::write_past(OpIndex op, OpIndex* row) const {
   if (op == kNone) {
-    std::ranges::fill(row, 0);
+    std::fill_n(row, blocks_->stride(), 0);
     return;
   }
   const OperationList::Position position = list_.position_of(op);
-  for (std::size_t column = 0; column < row.size(); ++column) row[column] = after(position, column);
-  OpIndex& own = row[blocks_->column(written(position))];
+  const Place& place = places_[position.instance];
+  const OpIndex at = written(position);
+  join(row, blocks_->row(at), place.first, entered_row(place, at), blocks_->stride());
+  OpIndex& own = row[blocks_->column(at)];
   own = std::max(own, op + 1);
 }
 

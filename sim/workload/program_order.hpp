@@ -54,25 +54,35 @@ class BlockOrders {
   [[nodiscard]] OpIndex after(OpIndex written, std::size_t column) const {
     return rows_[written * stride_ + column];
   }
+  // The same for all columns: a row of stride() entries, of which those beyond columns() are 0.
+  [[nodiscard]] const OpIndex* row(OpIndex written) const {
+    return rows_.data() + written * stride_;
+  }
+  [[nodiscard]] std::size_t stride() const { return stride_; }
   [[nodiscard]] const BlockEntries& entries_of(std::uint32_t block) const {
     return entries_[block];
   }
-  // A way is a set of entries, as a bit set of 64-bit words. A block may list an equal set twice.
-  [[nodiscard]] std::uint32_t entry_set_count(std::uint32_t block) const {
-    return ways_[block].count;
-  }
-  [[nodiscard]] std::span<const std::uint64_t> way(std::uint32_t block, std::uint32_t way) const {
-    const Ways& ways = ways_[block];
-    return std::span(ways.entries).subspan(way * ways.words, ways.words);
+  // A way is a set of entries: those of an earlier way of the block, which is its largest known
+  // subset, and others. A block may list an equal set twice.
+  struct Way {
+    std::uint32_t like = kNone;               // kNone: there is no such way
+    std::vector<std::uint32_t> entries = {};  // the others
+  };
+  [[nodiscard]] const std::vector<Way>& ways_of(std::uint32_t block) const {
+    return ways_[block].all;
   }
   // Returns the way (the set of entries) that reaches an operation.
   [[nodiscard]] std::uint32_t entry_set_of(OpIndex written) const { return way_to_[written]; }
 
  private:
   struct Ways {
-    std::size_t words = 0;  // words per set
-    std::uint32_t count = 0;
-    std::vector<std::uint64_t> entries = {};
+    std::vector<Way> all = {};
+    std::size_t words = 0;                 // of 64 bits per set
+    std::vector<std::uint64_t> sets = {};  // of all ways, as bit sets
+
+    [[nodiscard]] std::span<const std::uint64_t> set(std::uint32_t way) const {
+      return std::span(sets).subspan(way * words, words);
+    }
   };
 
   void number_columns(const OperationList& list);
@@ -80,7 +90,7 @@ class BlockOrders {
   void write_rows(const OperationList& list, const Block& block);
   void find_ways(const OperationList& list, std::uint32_t block);
   [[nodiscard]] std::uint32_t number_of(Ways& ways, std::span<const std::uint64_t> entries,
-                                        std::span<const std::uint32_t> likely) const;
+                                        std::span<const std::uint32_t> before) const;
 
   std::size_t columns_ = 0;
   std::size_t stride_ = 0;             // columns, rounded up to a multiple of kAtOnce
@@ -144,20 +154,25 @@ class ProgramOrder {
     const OpIndex op = place.written + position.place;
     const OpIndex inside = blocks_->after(op, column);
     if (inside != 0) return place.first + inside;
-    return entered_[(place.entered + blocks_->entry_set_of(op)) * columns() + column];
+    return entered_row(place, op)[column];
+  }
+  // What comes before an operation of the instance from outside of it, by column. `op`: an index
+  // into OperationList::written().
+  [[nodiscard]] const OpIndex* entered_row(const Place& place, OpIndex op) const {
+    return entered_.data() + (place.entered + blocks_->entry_set_of(op)) * blocks_->stride();
   }
 
   void find_outside();
   void place_instances();
   void write_entered(std::uint32_t instance, std::vector<OpIndex>& rows);
-  void write_past(OpIndex op, std::span<OpIndex> row) const;
+  void write_past(OpIndex op, OpIndex* row) const;
 
   OperationList list_;
   std::shared_ptr<const BlockOrders> blocks_;
   std::vector<OpIndex> outside_;            // of all instances
   std::vector<std::size_t> outside_begin_;  // by instance, and the end
   std::vector<Place> places_;               // by instance
-  std::vector<OpIndex> entered_;            // [instance and way][column]
+  std::vector<OpIndex> entered_;            // [instance and way][BlockOrders::stride()]
 };
 
 // Calls visit(input) for all direct predecessors of an operation: the previous operation on its

@@ -26,26 +26,30 @@ FlowComponents::FlowComponents(const Platform& platform, LinkLedger& ledger)
 const FlowComponents::Placed& FlowComponents::place(std::span<const Member> fresh, double now_s) {
   placed_.ends.clear();
   placed_.solver_flows.clear();
-  const std::vector<std::size_t> first = first_joined(fresh);
+  find_first_joined(fresh);
   // Flows of one component are made adjacent; they stay in their order.
-  std::vector<std::uint32_t> order(fresh.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, {}, [&](std::uint32_t flow) { return first[flow]; });
-  std::vector<Member> flows;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    flows.push_back(fresh[order[i]]);
-    if (i + 1 < order.size() && first[order[i + 1]] == first[order[i]]) continue;
-    place_together(flows, now_s);
-    flows.clear();
+  order_.resize(fresh.size());
+  std::iota(order_.begin(), order_.end(), 0U);
+  const auto first = [&](std::uint32_t flow) { return first_joined_[flow]; };
+  if (!std::ranges::is_sorted(order_, {}, first)) std::ranges::stable_sort(order_, {}, first);
+  together_.clear();
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    together_.push_back(fresh[order_[i]]);
+    if (i + 1 < order_.size() && first(order_[i + 1]) == first(order_[i])) continue;
+    place_together(together_, now_s);
+    together_.clear();
   }
   return placed_;
 }
 
-// Returns for each fresh flow the first flow that a sequence of shared links joins it to.
-// Union-find over the links: each link joins all fresh flows that cross it.
-std::vector<std::size_t> FlowComponents::first_joined(std::span<const Member> fresh) {
+// Finds for each fresh flow the first flow that a sequence of shared links joins it to. Union-find
+// over the links: each link joins all fresh flows that cross it.
+void FlowComponents::find_first_joined(std::span<const Member> fresh) {
   ++call_;
-  boost::disjoint_sets_with_storage<> sets(fresh.size());
+  height_.resize(fresh.size());
+  first_joined_.resize(fresh.size());
+  boost::disjoint_sets sets(height_.data(), first_joined_.data());
+  for (std::uint32_t flow = 0; flow < fresh.size(); ++flow) sets.make_set(flow);
   for (std::uint32_t flow = 0; flow < fresh.size(); ++flow) {
     for (const auto& [link, count] : platform_.listed[fresh[flow].flow_class]) {
       LinkState& state = links_[link];
@@ -60,7 +64,6 @@ std::vector<std::size_t> FlowComponents::first_joined(std::span<const Member> fr
   const auto all = std::views::iota(std::size_t{0}, fresh.size());
   sets.compress_sets(all.begin(), all.end());
   sets.normalize_sets(all.begin(), all.end());
-  return sets.parents();
 }
 
 bool FlowComponents::meets_someone(std::span<const Member> flows) const {

@@ -91,7 +91,7 @@ class FlowComponents {
     std::uint32_t seen_at = 0;
   };
 
-  std::vector<std::size_t> first_joined(std::span<const Member> fresh);
+  void find_first_joined(std::span<const Member> fresh);
   [[nodiscard]] bool meets_someone(std::span<const Member> flows) const;
   [[nodiscard]] std::shared_ptr<Pattern> pattern_of(std::span<const Member> flows);
   void settle_pattern(Pattern& pattern, std::span<const Member> flows) const;
@@ -118,6 +118,12 @@ class FlowComponents {
   std::uint32_t next_ = 0;
   std::uint32_t call_ = 0;
   Placed placed_;
+  // Of the present call of place(): by fresh flow, the first flow that it is joined to (and the
+  // heights of the trees that find it); fresh flows, component by component; one component.
+  std::vector<std::size_t> first_joined_;
+  std::vector<std::size_t> height_;
+  std::vector<std::uint32_t> order_;
+  std::vector<Member> together_;
 };
 
 }  // namespace trainyard
