@@ -183,6 +183,8 @@ void hold_state(const GradientOptions& options, const StageParameters& parameter
     const bool host = options.optimizer.where != OffloadedOptimizer::None;
     build.memory().hold(host ? Category::Host : Category::OptimizerState,
                         std::llround(state.master + state.first_moment + state.second_moment));
+    build.memory().hold(Category::OptimizerState,
+                        (count + recipe.shards - 1) / recipe.shards * options.outer_bytes);
   };
   hold(parameters.total);
   recipe.shards = options.expert_shards;

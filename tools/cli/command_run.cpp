@@ -234,7 +234,10 @@ Exit run(const RunChoice& choice) {
   if (scenario) result.facts.measured_error = measured_error(*scenario);
   result.facts.batches = std::move(batches);
   result.facts.token_budget = choice.tokens;
-  if (choice.price > 0.0) result.facts.gpu_hour_price = choice.price;
+  if (choice.price > 0.0) {
+    result.facts.gpu_hour_price = choice.price;
+    result.facts.gpu_hour_price_source.clear();
+  }
   result.facts.own_files = use.files();  // the table of errors included
   const RunView view = result.view();
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
