@@ -10,8 +10,9 @@
 //
 //    T = T_inner + T_exchange / H
 //
-// Worked: 1e9 parameters on a rank, fp32, 2 workers on a line of 100 GB/s each way: 4 GB take 40 ms
-// (tests/models/lower/local_steps_test.cpp), at H = 100 that is 0.4 ms a step.
+// Worked: the 70.6e9 parameters of Llama 3 70B in fp32, and 2 workers on a line of 12.5 GB/s each
+// way: 282 GB take 22.6 s, at H = 100 that is 0.23 s a step
+// (tests/scenarios/simulate/local_steps_test.cpp).
 #pragma once
 
 #include <cstdint>

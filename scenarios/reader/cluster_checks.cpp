@@ -122,7 +122,7 @@ void check_offloaded_weights(JsonFile& file, const TrainingPlan& plan) {
 // The product of the sizes must be the number of GPUs. The hint names the one change of nodes or
 // replicas that achieves it.
 void check_gpus(const Check& check) {
-  if (!check.cluster || !check.parallelism) return;
+  if (!check.cluster || !check.parallelism || !check.file.is_sound("/local_steps")) return;
   const Parallelism& p = check.sizes();
   const ClusterSpec& cluster = check.scenario.cluster;
   const std::int64_t has = gpu_count(cluster);
