@@ -396,8 +396,8 @@ struct ParameterServers {
 // Stich 1805.09767; DiLoCo, Douillard et al. 2311.08105). The plan describes one worker; the
 // others do the same on the GPUs after its own.
 struct LocalSteps {
-  std::int64_t every =
-      0;  // inner steps before an outer one; 0: one worker, which exchanges nothing
+  // Steps before an exchange. 0: there is one worker, which exchanges nothing.
+  std::int64_t every = 0;
   std::int64_t workers = 2;
   DataType precision = DataType::Fp32;  // of the differences of weights that are exchanged
 

@@ -44,6 +44,10 @@ struct GradientOptions {
   std::int64_t outer_bytes = 0;         // of a parameter in the outer optimizer's state
 };
 
+// Returns the number of parameters whose optimizer state a rank keeps.
+[[nodiscard]] std::int64_t kept_parameters(const GradientOptions& options,
+                                           const StageParameters& parameters);
+
 class GradientLowering {
  public:
   // The options outlive the object.

@@ -70,17 +70,12 @@ void add_workers(const TrainingPlan& plan, Workload& workload) {
 std::vector<std::int64_t> exchanged_parameters(const TrainingPlan& plan) {
   const LoweringOptions options = lowering_options(plan);
   const PipelineOptions pipeline = pipeline_options(plan, options);
-  const GradientOptions& gradients = options.replicas.gradients;
-  const auto share = [](std::int64_t count, std::int64_t shards) {
-    return (count + shards - 1) / shards;
-  };
   std::vector<std::int64_t> all;
   for (std::int64_t stage = 0; stage < plan.parallelism.pipeline; ++stage) {
     const StageLayout layout(pipeline, stage);
-    const StageParameters parameters =
-        stage_parameters(options, layout, stage_weights(options, layout));
-    all.push_back(share(parameters.total, gradients.shards) +
-                  share(parameters.experts, gradients.expert_shards));
+    all.push_back(
+        kept_parameters(options.replicas.gradients,
+                        stage_parameters(options, layout, stage_weights(options, layout))));
   }
   return all;
 }

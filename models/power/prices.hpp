@@ -29,7 +29,7 @@ struct PublishedPrice {
 // Returns the price of that name; nothing where there is none.
 [[nodiscard]] std::optional<PublishedPrice> find_price(const std::string& name);
 
-// Returns the scenario's own price of a GPU-hour, or else that of its preset; nothing where it gives
+// Returns the scenario's own price of a GPU-hour, or else that of its preset; nothing where it has
 // neither.
 [[nodiscard]] std::optional<double> price_of_gpu_hour(const PowerSettings& power);
 

@@ -8,10 +8,11 @@
 
 namespace trainyard {
 
-// The lowest clock, in percent of the full one. The constants of power are fitted to cap curves that
+// The lowest and the full clock, in percent. The constants of power are fitted to cap curves that
 // reach 48 % (100 W on a V100 of 250 W takes 3583 instead of 1733 s; row zeus-v100-bert).
 inline constexpr std::int64_t kLeastClock = 50;
 
+inline constexpr std::int64_t kFullClock = 100;
 inline constexpr const char* kNoPreset = "none";
 
 // Absent: no cap, or a price that is not given. Prices are in any one currency.

@@ -17,7 +17,6 @@ namespace {
 using Power = PowerSettings;
 constexpr double kWattsMost = 1e6;
 constexpr double kPueMost = 10.0;
-constexpr std::int64_t kFullClock = 100;
 constexpr double kPriceMost = 1e9;
 constexpr double kYearsMost = 100.0;
 
@@ -56,10 +55,6 @@ const Field<Power> kPower[] = {
     {"capital_years", "years over which the capital is spread evenly",
      OptionalNumber<Power>{&Power::capital_years, 0.01, kYearsMost}},
 };
-
-}  // namespace
-
-namespace {
 
 void check_clocks(const Check& check, const Power& power) {
   if (power.clock_tolerance && !power.stage_clocks.empty())

@@ -118,6 +118,7 @@ std::optional<LocalStepsFacts> simulate_exchange(const LoweredStep& step,
   exchange.lowered = std::make_shared<const Lowered>(
       lowered_for(*step.software, exchange_step(plan, *step.lowered->workload), *step.cluster));
   SimulateOptions quiet = options;
+  quiet.breakdowns = false;
   quiet.progress = {};
   quiet.stage = {};
   const Result run = simulate(exchange, {}, quiet, memo);

@@ -16,10 +16,9 @@ namespace {
 using Clocks = std::vector<std::int64_t>;  // percent of the full clock, by stage
 using Stages = std::vector<std::size_t>;
 
-constexpr std::int64_t kFullClock = 100;
 // Stages have one clock where their times of computation differ by less.
 constexpr double kEqualTimes = 0.01;
-// Halvings of the way from full clocks to the estimated ones: more are below one percent of a clock.
+// Halvings of the way from full clocks to the estimated ones; more are below a percent of a clock.
 constexpr int kHalvings = 6;
 // Rounding in the sums of a run is no growth of the step.
 constexpr double kRounding = 1e-9;

@@ -20,6 +20,14 @@ namespace trainyard {
 
 namespace {
 
+// Appends copies of the first `count` kernels and returns the index of the first copy.
+std::uint32_t append_copies(Workload& workload, std::size_t count) {
+  const auto first = static_cast<std::uint32_t>(workload.kernels.size());
+  for (std::size_t kernel = 0; kernel < count; ++kernel)
+    workload.kernels.push_back(Kernel(workload.kernels[kernel]));
+  return first;
+}
+
 // Appends copies of the first `count` kernels for each kind of GPU but the usual one, and returns
 // the index of the first copy by kind.
 std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Cluster& cluster,
@@ -27,10 +35,8 @@ std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Clus
   const std::size_t count = workload.kernels.size();
   std::map<std::string, std::uint32_t> first{{cluster.facts().gpu, 0}};
   for (const auto& [profile, memory] : cluster.facts().mixed_gpus) {
-    if (!first.try_emplace(profile, static_cast<std::uint32_t>(workload.kernels.size())).second)
-      continue;
-    for (std::size_t kernel = 0; kernel < count; ++kernel)
-      workload.kernels.push_back(Kernel(workload.kernels[kernel]));
+    if (first.contains(profile)) continue;
+    first[profile] = append_copies(workload, count);
     gpu_of_kernel.resize(workload.kernels.size(), profile);
   }
   return first;
@@ -93,16 +99,13 @@ Specialised with_stage_clocks(Specialised special, const PowerSettings& power) {
   std::map<double, std::uint32_t> first{{1.0, 0}};  // copy of the kernels, by clock
   for (Program& program : workload.programs) {
     const double clock = stage_clock(power, program);
-    const auto [copy, fresh] =
-        first.try_emplace(clock, static_cast<std::uint32_t>(workload.kernels.size()));
-    if (fresh) {
-      for (std::size_t kernel = 0; kernel < count; ++kernel) {
-        workload.kernels.push_back(Kernel(workload.kernels[kernel]));
+    if (!first.contains(clock)) {
+      first[clock] = append_copies(workload, count);
+      for (std::size_t kernel = 0; kernel < count; ++kernel)
         gpu_of_kernel.push_back(std::string(gpu_of_kernel[kernel]));
-      }
       clock_of_kernel.resize(workload.kernels.size(), clock);
     }
-    move_kernels(program, count, copy->second);
+    move_kernels(program, count, first[clock]);
   }
   return special;
 }

@@ -60,8 +60,8 @@ TEST(LocalSteps, SeldomExchangesCostNothing) {
   EXPECT_NEAR(*two.mfu / *one.mfu, 1.0, 1e-3);
 }
 
-// One replica on each site: the gradients of a step are as many bytes as the weights of an exchange,
-// and replicas send them while they compute.
+// One replica on each site: the gradients of a step are as many bytes as the weights of an
+// exchange, and replicas send them while they compute.
 TEST(LocalSteps, AnExchangeInEveryStepCostsMoreThanGradients) {
   auto workers = two_sites(1);
   workers["parallelism"] = {{"tensor", 8}};
