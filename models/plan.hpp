@@ -392,6 +392,19 @@ struct ParameterServers {
   bool operator==(const ParameterServers&) const = default;
 };
 
+// Workers that each train a copy of the model and exchange it once in several steps (local SGD,
+// Stich 1805.09767; DiLoCo, Douillard et al. 2311.08105). The plan describes one worker; the
+// others do the same on the GPUs after its own.
+struct LocalSteps {
+  // Steps before an exchange. 0: there is one worker, which exchanges nothing.
+  std::int64_t every = 0;
+  std::int64_t workers = 2;
+  DataType precision = DataType::Fp32;  // of the differences of weights that are exchanged
+
+  [[nodiscard]] bool used() const { return every > 0; }
+  bool operator==(const LocalSteps&) const = default;
+};
+
 struct TrainingPlan {
   Architecture architecture;
   Parallelism parallelism;
@@ -399,6 +412,7 @@ struct TrainingPlan {
   CollectiveChoice collectives;
   ExpertSettings experts = {};
   ParameterServers servers = {};
+  LocalSteps local_steps = {};
   OffloadSettings offload = {};
   HostShare host = {};  // zero until loaded
   Documents documents = {};
@@ -409,8 +423,14 @@ struct TrainingPlan {
   Recipe recipe;                           // follows from `training` until loaded
   Optimizer optimizer;                     // Adam until loaded
 
+  // Number of workers that train a copy of the model each.
+  [[nodiscard]] std::int64_t workers() const {
+    return local_steps.used() ? local_steps.workers : 1;
+  }
+  // Number of ranks of all workers, and of dedicated servers.
   [[nodiscard]] std::int64_t world() const {
-    return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data +
+    return parallelism.tensor * parallelism.context * parallelism.pipeline * parallelism.data *
+               workers() +
            (servers.dedicated ? servers.servers : 0);
   }
   // Number of microbatches of one replica in one step; the most of any, where replicas differ.

@@ -53,17 +53,20 @@ OpIndex GradientLowering::before_reduction(std::int64_t parameters, std::int64_t
   return after;
 }
 
+std::int64_t kept_parameters(const GradientOptions& options, const StageParameters& parameters) {
+  const auto share = [](std::int64_t count, std::int64_t shards) {
+    return (count + shards - 1) / shards;
+  };
+  return share(parameters.total, options.shards) + share(parameters.experts, options.expert_shards);
+}
+
 // A rank runs norm and optimizer for its own shard of the parameters only.
 void GradientLowering::finish(const StageParameters& parameters,
                               std::span<const OpIndex> reductions) {
   build_.tag({.part = StepPart::GradSync, .work = WorkClass::Optimizer});
   for (const OpIndex reduction : reductions) build_.wait_for(reduction);
   finish_replicated(parameters);
-  const auto share = [](std::int64_t count, std::int64_t shards) {
-    return (count + shards - 1) / shards;
-  };
-  const std::int64_t local =
-      share(parameters.total, options_.shards) + share(parameters.experts, options_.expert_shards);
+  const std::int64_t local = kept_parameters(options_, parameters);
   build_.tag({.part = StepPart::Optimizer, .work = WorkClass::Optimizer});
   unscale(local);
   if (options_.optimizer.clips) gradient_norm(local);
@@ -187,6 +190,8 @@ void hold_state(const GradientOptions& options, const StageParameters& parameter
   hold(parameters.total);
   recipe.shards = options.expert_shards;
   hold(parameters.experts);
+  build.memory().hold(Category::OptimizerState,
+                      kept_parameters(options, parameters) * options.outer_bytes);
 }
 
 }  // namespace trainyard

@@ -41,7 +41,12 @@ struct GradientOptions {
   bool shards_replicated = false;       // replicated gradients are reduced shard by shard
   std::int64_t norm_holders = 1;        // ranks whose gradients make up the norm
   std::int64_t orthogonalisations = 0;  // Optimizer::orthogonalisations; 0 with adapters
+  std::int64_t outer_bytes = 0;         // of a parameter in the outer optimizer's state
 };
+
+// Returns the number of parameters whose optimizer state a rank keeps.
+[[nodiscard]] std::int64_t kept_parameters(const GradientOptions& options,
+                                           const StageParameters& parameters);
 
 class GradientLowering {
  public:

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "models/expert_routing.hpp"
+#include "models/lower/local_steps.hpp"
 #include "models/lower/options.hpp"
 #include "models/lower/program_builder.hpp"
 #include "models/lower/stage.hpp"
@@ -118,7 +119,9 @@ SteppedWorkload lower_stepped(const TrainingPlan& plan) {
   if (plan.servers.servers > 0) return {.workload = server_steps(plan)};
   if (!plan.parallelism.operator_devices.empty()) return {.workload = operator_step(plan)};
   const ScheduleLists lists = step_lists(plan);
-  return lower_steps(plan, lists);
+  SteppedWorkload stepped = lower_steps(plan, lists);
+  add_workers(plan, stepped.workload);
+  return stepped;
 }
 
 // Programs of one template share an operation list, so that only the first of them is arranged.

@@ -6,6 +6,7 @@
 #include "models/attention_pairs.hpp"
 #include "models/documents.hpp"
 #include "models/lower/data_parallel/shards.hpp"
+#include "models/lower/local_steps.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/rank_groups.hpp"
 #include "models/recompute.hpp"
@@ -182,7 +183,8 @@ GradientOptions gradient_options(const TrainingPlan& plan, const WeightOptions& 
       .expert_shards = expert_shards(p),
       .shards_replicated = sharded,
       .norm_holders = norm_holders(plan),
-      .orthogonalisations = t.lora_rank == 0 ? plan.optimizer.orthogonalisations : 0};
+      .orthogonalisations = t.lora_rank == 0 ? plan.optimizer.orthogonalisations : 0,
+      .outer_bytes = plan.local_steps.used() ? kOuterStateBytes : 0};
 }
 
 ReplicaOptions replica_options(const TrainingPlan& plan, const WeightOptions& weights) {

@@ -132,6 +132,18 @@ double clock_under_cap(const GpuPower& gpu, double power_w, double cap_w) {
   return share / (least * least);
 }
 
+double power_at_clock_w(const GpuPower& gpu, double power_w, double clock) {
+  const double dynamic_w = std::max(0.0, power_w - gpu.static_w());
+  const double volt = voltage(gpu, clock);
+  return power_w - dynamic_w * (1.0 - clock * volt * volt);
+}
+
+double slowdown_at_clock(const PeakShares& use, double clock) {
+  if (use.tensor <= 0.0) return 1.0;
+  const double share = use.tensor > use.memory ? 1.0 : use.tensor / use.memory;
+  return std::max(1.0, share / clock);
+}
+
 double node_power_w(const PowerData& data, double gpus, double nics, double gpus_w) {
   const NodePower& node = data.node;
   const double fans = node.fan_share * (gpus_w - gpus * data.gpu.idle_w);

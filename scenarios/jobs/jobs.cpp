@@ -155,6 +155,9 @@ class JobsReader {
     if (spec.scenario->plan.servers.servers > 0)
       job.report("scenario", "has parameter servers, whose steps cannot be repeated beside others",
                  "leave out \"parameter_servers\"");
+    if (spec.scenario->plan.local_steps.used())
+      job.report("scenario", "has local steps, whose exchange is not a part of the repeated step",
+                 "leave out \"local_steps\"");
     const auto communication = [](const JobSpec& one) {
       return std::pair{one.scenario->plan.collectives.nccl, one.scenario->plan.collectives.profile};
     };

@@ -195,6 +195,7 @@ class JobJoiner {
     append(all_.names, step.names);
     append(all_.kernels, step.kernels);
     append(joint_.specialised.gpu_of_kernel, job.step->gpu_of_kernel);
+    append(joint_.specialised.clock_of_kernel, job.step->clock_of_kernel);
     append(all_.calls, step.calls);
     append(all_.delays, step.delays);
     for (const std::string& slot : step.slots) all_.slots.push_back(slot);

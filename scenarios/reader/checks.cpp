@@ -69,7 +69,8 @@ double parameters(const TrainingPlan& plan) {
 
 double ranks(const TrainingPlan& plan) {
   const Parallelism& p = plan.parallelism;
-  return number(p.tensor) * number(p.context) * number(p.pipeline) * number(p.data) +
+  return number(p.tensor) * number(p.context) * number(p.pipeline) * number(p.data) *
+             number(plan.workers()) +
          number(plan.servers.servers);
 }
 
@@ -122,7 +123,8 @@ bool check_sizes(const Check& check) {
     return refuse({{"/parallelism/tensor", p.tensor},
                    {"/parallelism/context", p.context},
                    {"/parallelism/pipeline", p.pipeline},
-                   {"/parallelism/data", p.data}},
+                   {"/parallelism/data", p.data},
+                   {"/local_steps/workers", plan.workers()}},
                   "ranks", all, kRanksMost);
   std::vector<Factor> factors = model_factors(check.file, plan.architecture);
   const double state = parameters(plan) * std::max(kBytesOfNumber, 4.0 * ranks(plan));
@@ -181,6 +183,7 @@ void check_scenario(JsonFile& file, const Scenario& scenario) {
   check_operator_devices(check);
   check_documents(check);
   check_servers(check);
+  check_local_steps(check);
   check_offload(check);
   check_mtp_layers(check);
   check_nccl(check);

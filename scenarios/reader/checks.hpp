@@ -95,6 +95,8 @@ void check_placement(const Check& check);
 void check_gpu_profiles(const Check& check);
 // Checks that workers of parameter servers hold the whole model, and that the servers have GPUs.
 void check_servers(const Check& check);
+// Checks that workers that train apart come with nothing that is not modelled with them.
+void check_local_steps(const Check& check);
 // Checks that the speed of host memory is known, and that sharding does not gather offloaded
 // weights.
 void check_offload(const Check& check);

@@ -122,12 +122,13 @@ void check_offloaded_weights(JsonFile& file, const TrainingPlan& plan) {
 // The product of the sizes must be the number of GPUs. The hint names the one change of nodes or
 // replicas that achieves it.
 void check_gpus(const Check& check) {
-  if (!check.cluster || !check.parallelism) return;
+  if (!check.cluster || !check.parallelism || !check.file.is_sound("/local_steps")) return;
   const Parallelism& p = check.sizes();
   const ClusterSpec& cluster = check.scenario.cluster;
   const std::int64_t has = gpu_count(cluster);
   const std::int64_t needs = check.scenario.plan.world();
   if (has == needs) return;
+  const std::int64_t workers = check.scenario.plan.workers();
   const std::int64_t replica = needs / p.data;
   std::string hint = "change the cluster, or one of these sizes";
   if (!cluster.custom && needs % cluster.node.gpus == 0) {
@@ -139,8 +140,10 @@ void check_gpus(const Check& check) {
   check.file.report(
       "/parallelism",
       fmt::format(
-          "needs {} GPUs (tensor {} x context {} x pipeline {} x data {}) but the cluster has {}",
-          needs, p.tensor, p.context, p.pipeline, p.data, has),
+          "needs {} GPUs (tensor {} x context {} x pipeline {} x data {}{}) but the cluster "
+          "has {}",
+          needs, p.tensor, p.context, p.pipeline, p.data,
+          workers > 1 ? fmt::format(" x workers {}", workers) : "", has),
       hint);
 }
 
@@ -202,6 +205,23 @@ void check_servers(const Check& check) {
   if (check.scenario.collective_model == CollectiveModel::Stepwise)
     refuse("servers", "messages are all there is: nothing can be played step by step",
            "set /collective_model to \"fluid\"");
+}
+
+void check_local_steps(const Check& check) {
+  const TrainingPlan& plan = check.scenario.plan;
+  if (!check.file.is_sound("/local_steps") || !plan.local_steps.used()) return;
+  const auto refuse = [&](const char* pointer, const std::string& problem) {
+    check.file.report(pointer, problem + " is not modelled together with /local_steps",
+                      "leave one of them out");
+  };
+  if (plan.servers.servers > 0) refuse("/parameter_servers", "traffic with servers");
+  if (!plan.parallelism.operator_devices.empty())
+    refuse("/parallelism/operator_devices", "a model split by hand");
+  if (plan.offload.any()) refuse("/offload", "state in the memory of the hosts");
+  if (plan.training.lora_rank > 0) refuse("/training/lora_rank", "an exchange of adapters");
+  if (check.scenario.collective_model == CollectiveModel::Stepwise)
+    refuse("/collective_model", "a play message by message");
+  if (check.scenario.reliability) refuse("/reliability", "a failure of one worker");
 }
 
 void check_offload(const Check& check) {

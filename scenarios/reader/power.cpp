@@ -1,5 +1,13 @@
 #include "scenarios/reader/power.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/power/prices.hpp"
 #include "sim/base/field.hpp"
 
 namespace trainyard {
@@ -12,11 +20,23 @@ constexpr double kPueMost = 10.0;
 constexpr double kPriceMost = 1e9;
 constexpr double kYearsMost = 100.0;
 
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names{kNoPreset};
+  for (const PublishedPrice& price : published_prices()) names.push_back(price.name);
+  return names;
+}
+
 const Field<Power> kPower[] = {
     {"gpu_cap_w", "power cap of each GPU in watts; its clock falls until it keeps it",
      OptionalNumber<Power>{&Power::gpu_cap_w, 1.0, kWattsMost}},
     {"node_cap_w", "power cap of each node in watts at the wall, shared equally by its GPUs",
      OptionalNumber<Power>{&Power::node_cap_w, 1.0, kWattsMost}},
+    {"stage_clocks", "clock of each pipeline stage in percent of the full one; empty: the full one",
+     Wholes<Power>{&Power::stage_clocks, kLeastClock, kFullClock}},
+    {"clock_tolerance",
+     "lowers the clocks of the stages as far as the step grows by at most this share, so that "
+     "bubbles save energy",
+     OptionalNumber<Power>{&Power::clock_tolerance, 0.0, 1.0}},
     {"pue", "power of the building over that of the computers and switches in it",
      Real<Power>{&Power::pue, 1.0, kPueMost}},
     {"nodes_per_rack", "nodes in a rack, for the changes of a rack's power",
@@ -27,11 +47,53 @@ const Field<Power> kPower[] = {
      OptionalNumber<Power>{&Power::kg_co2_per_kwh, 0.0, kPriceMost}},
     {"price_per_gpu_hour", "price of a rented GPU for an hour; electricity is then part of it",
      OptionalNumber<Power>{&Power::price_per_gpu_hour, 0.0, kPriceMost}},
+    {"price_preset", "published price of a GPU-hour: a name of `trainyard list prices`",
+     Choice<Power>{preset_names, [](const Power& power) { return power.price_preset; },
+                   [](Power& power, const std::string& name) { power.price_preset = name; }}},
     {"capital_per_gpu", "price to buy a GPU with its part of node and network",
      OptionalNumber<Power>{&Power::capital_per_gpu, 0.0, kPriceMost}},
     {"capital_years", "years over which the capital is spread evenly",
      OptionalNumber<Power>{&Power::capital_years, 0.01, kYearsMost}},
 };
+
+void check_clocks(const Check& check, const Power& power) {
+  if (power.clock_tolerance && !power.stage_clocks.empty())
+    check.file.report("/power/clock_tolerance", "stands beside clocks of the stages",
+                      "leave one out");
+  if (!check.parallelism) return;
+  const Parallelism& p = check.sizes();
+  if (!power.stage_clocks.empty() && std::ssize(power.stage_clocks) != p.pipeline)
+    check.file.report(
+        "/power/stage_clocks",
+        fmt::format("has {} entries for {} stages", power.stage_clocks.size(), p.pipeline),
+        "give one clock for each pipeline stage");
+  if (power.clock_tolerance && p.balance == Balance::Auto)
+    check.file.report("/power/clock_tolerance", "cannot be combined with \"balance\": \"auto\"",
+                      "give the shares that `trainyard run` finds, and leave balance out");
+}
+
+// Names the presets of a GPU: "aws_p5_on_demand, lambda_h100_on_demand".
+std::string presets_of(const std::string& gpu) {
+  std::vector<std::string> names;
+  for (const PublishedPrice& price : published_prices())
+    if (price.gpu == gpu) names.push_back(price.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void check_price(const Check& check, const Power& power) {
+  const std::optional<PublishedPrice> price = find_price(power.price_preset);
+  if (!price) return;
+  if (power.price_per_gpu_hour)
+    check.file.report("/power/price_preset", "stands beside a price of a GPU-hour",
+                      "leave one out");
+  const std::string& gpu = check.scenario.cluster.node.gpu;
+  if (!check.cluster || gpu == price->gpu) return;
+  const std::string names = presets_of(gpu);
+  check.file.report(
+      "/power/price_preset",
+      fmt::format("\"{}\" is a price of {}, and the cluster has {}", price->name, price->gpu, gpu),
+      names.empty() ? "give price_per_gpu_hour" : "presets of that GPU: " + names);
+}
 
 }  // namespace
 
@@ -55,6 +117,8 @@ void check_power(const Check& check) {
     check.file.report(power.capital_per_gpu ? "/power/capital_years" : "/power/capital_per_gpu",
                       "is missing beside the other figure of capital",
                       "give both, such as 30000 and 5, or neither");
+  check_clocks(check, power);
+  check_price(check, power);
 }
 
 }  // namespace trainyard

@@ -2,7 +2,8 @@
 //
 //    "power": { "gpu_cap_w": 500, "pue": 1.2, "price_per_kwh": 0.08, "kg_co2_per_kwh": 0.4 }
 //
-// The empty block {} asks for energy without caps and prices.
+// The empty block {} asks for energy without caps and prices. A price of a GPU-hour is the
+// scenario's own or a preset's (models/power/prices.hpp).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,7 +20,8 @@ namespace trainyard {
 [[nodiscard]] nlohmann::ordered_json power_json(const PowerSettings& power);
 [[nodiscard]] nlohmann::ordered_json power_schema();
 
-// Checks that one cap is given at most, and that capital comes with the years that it lasts.
+// Checks that one cap and one price of a GPU-hour are given at most, that capital comes with the
+// years that it lasts, and that clocks and the preset of a price fit the stages and the GPU.
 void check_power(const Check& check);
 
 }  // namespace trainyard

@@ -205,6 +205,9 @@ constexpr Words<Dispatcher, 4> kDispatcher{{{Dispatcher::AllToAll, "all_to_all"}
 constexpr Words<DataType, 3> kDispatchPrecision{
     {{DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}, {DataType::Fp8, "fp8"}}};
 
+constexpr Words<DataType, 3> kExchangePrecision{
+    {{DataType::Fp32, "fp32"}, {DataType::Bf16, "bf16"}, {DataType::Fp16, "fp16"}}};
+
 constexpr Words<OffloadedOptimizer, 3> kOffloadedOptimizer{{{OffloadedOptimizer::None, "none"},
                                                             {OffloadedOptimizer::Cpu, "cpu"},
                                                             {OffloadedOptimizer::Fetch, "fetch"}}};
@@ -361,6 +364,17 @@ const Field<V> kServers[] = {
      Whole<V>{&V::steps, 1, 1000}},
 };
 
+using W = LocalSteps;
+const Field<W> kLocalSteps[] = {
+    {"every", "steps of each worker between two exchanges of weights",
+     Whole<W>{&W::every, 1, kCountMost, true}},
+    {"workers",
+     "groups of GPUs that each train a copy of the model; the other fields describe one of them",
+     Whole<W>{&W::workers, 2, 10'000}},
+    {"precision", "data type of the differences of weights that workers exchange",
+     word_of<W, &W::precision, kExchangePrecision>()},
+};
+
 using O = OffloadSettings;
 const Field<O> kOffload[] = {
     {"activations", "share of the activations kept for the backward that moves to host memory",
@@ -462,6 +476,7 @@ constexpr std::array kGroupKinds = {GroupKind::Tensor, GroupKind::Pipeline, Grou
 std::span<const Field<Training>> training_fields() { return kTraining; }
 std::span<const Field<ExpertSettings>> expert_fields() { return kExperts; }
 std::span<const Field<ParameterServers>> server_fields() { return kServers; }
+std::span<const Field<LocalSteps>> local_step_fields() { return kLocalSteps; }
 std::span<const Field<OffloadSettings>> offload_fields() { return kOffload; }
 std::span<const Field<Documents>> document_fields() { return kDocuments; }
 std::span<const Field<nccl::Settings>> nccl_fields() { return kNccl; }
@@ -501,6 +516,7 @@ namespace {
 bool always(const TrainingPlan&) { return true; }
 bool has_experts(const TrainingPlan& plan) { return plan.architecture.has_experts(); }
 bool has_servers(const TrainingPlan& plan) { return plan.servers.servers > 0; }
+bool trains_apart(const TrainingPlan& plan) { return plan.local_steps.used(); }
 bool offloads(const TrainingPlan& plan) { return plan.offload.any(); }
 bool packs_documents(const TrainingPlan& plan) { return plan.documents.kind != DocumentKind::None; }
 
@@ -543,6 +559,9 @@ constexpr Section kSections[] = {
     section_of<&Plan::servers, server_fields>(
         "parameter_servers",
         "replicas that exchange gradients and weights through parameter servers", has_servers),
+    section_of<&Plan::local_steps, local_step_fields>(
+        "local_steps", "workers that train apart and exchange weights once in several steps",
+        trains_apart),
     section_of<&Plan::offload, offload_fields>("offload", "state in the memory of the hosts",
                                                offloads),
     section_of<&Plan::documents, document_fields>("documents", "documents packed into sequences",

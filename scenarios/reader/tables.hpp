@@ -21,6 +21,7 @@ namespace trainyard {
 [[nodiscard]] std::span<const Field<Training>> training_fields();
 [[nodiscard]] std::span<const Field<ExpertSettings>> expert_fields();
 [[nodiscard]] std::span<const Field<ParameterServers>> server_fields();
+[[nodiscard]] std::span<const Field<LocalSteps>> local_step_fields();
 [[nodiscard]] std::span<const Field<OffloadSettings>> offload_fields();
 [[nodiscard]] std::span<const Field<Documents>> document_fields();
 [[nodiscard]] std::span<const Field<nccl::Settings>> nccl_fields();

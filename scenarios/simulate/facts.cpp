@@ -11,6 +11,7 @@
 #include "models/architecture/flops.hpp"
 #include "models/documents.hpp"
 #include "models/layers/layer_block.hpp"
+#include "models/power/prices.hpp"
 #include "models/recompute.hpp"
 #include "models/trained_weights.hpp"
 #include "scenarios/reader/defaults.hpp"
@@ -24,7 +25,7 @@ namespace trainyard {
 namespace {
 
 FlopsQuery flops_query(const Scenario& scenario, AttentionCount attention) {
-  return {.sequences = scenario.plan.training.global_batch_size,
+  return {.sequences = scenario.plan.training.global_batch_size * scenario.plan.workers(),
           .sequence_length = scenario.plan.training.sequence_length,
           .vocab = scenario.plan.vocab(),
           .attention = attention,
@@ -167,7 +168,9 @@ void name_documents(RunFacts& facts) {
 
 // Adds prices, and what is assumed about the power of the cluster's GPUs.
 void add_power(const PowerSettings& power, const Cluster& cluster, RunFacts& facts) {
-  facts.gpu_hour_price = power.price_per_gpu_hour;
+  facts.gpu_hour_price = price_of_gpu_hour(power);
+  if (const auto preset = find_price(power.price_preset))
+    facts.gpu_hour_price_source = preset->text();
   facts.energy_prices = {.per_kwh = power.price_per_kwh,
                          .kg_co2_per_kwh = power.kg_co2_per_kwh,
                          .capital_per_gpu = power.capital_per_gpu,
@@ -188,8 +191,8 @@ RunFacts scenario_facts(const Scenario& scenario, const Cluster& cluster, bool d
   facts.engine = scenario.engine;
   facts.seed = scenario.seed;
   facts.steps = plan.servers.servers > 0 ? static_cast<double>(plan.servers.steps) : 1.0;
-  facts.tokens_per_step =
-      static_cast<double>(plan.training.global_batch_size * plan.training.sequence_length);
+  facts.tokens_per_step = static_cast<double>(plan.training.global_batch_size *
+                                              plan.training.sequence_length * plan.workers());
   facts.model_flops = trained_flops(scenario, scenario.flops_convention);
   facts.model_flops_other = trained_flops(scenario, other(scenario.flops_convention));
   facts.hardware_flops = facts.model_flops + recomputed(scenario, scenario.flops_convention);

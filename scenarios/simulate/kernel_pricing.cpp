@@ -99,7 +99,8 @@ std::vector<Cost> price_kernels(const Lowered& lowered, KernelPricings& pricings
 
 // Prices are computed as in a run (simulate.cpp), so the table shows the times that a run uses.
 std::vector<KernelRow> kernel_table(const Scenario& scenario, const Cluster& cluster) {
-  const auto [workload, gpu_of_kernel] = specialise(scenario_workload(scenario, cluster), cluster);
+  const auto [workload, gpu_of_kernel, clock_of_kernel] =
+      specialise(scenario_workload(scenario, cluster), cluster);
   Memo memo;
   KernelPricings pricings(kernel_software(scenario), memo);
   const bool reserves_sms = scenario.interference && dispatches_tokens(workload);

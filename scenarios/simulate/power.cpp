@@ -94,7 +94,8 @@ class Rates {
     rates.gpus.resize(workload.programs.size());
     for (const Rank& rank : workload.ranks)
       if (rates.gpus[rank.program].limit_w <= 0.0)
-        rates.gpus[rank.program] = of_gpu(of(step_.cluster->gpu_kind(rank.gpu).profile));
+        rates.gpus[rank.program] = of_gpu(of(step_.cluster->gpu_kind(rank.gpu).profile),
+                                          stage_clock(settings_, workload.programs[rank.program]));
     return rates;
   }
 
@@ -112,18 +113,19 @@ class Rates {
     const Powered& gpu = of(step_.lowered->gpu_of_kernel[index]);
     const Kernel& kernel = step_.lowered->workload->kernels[index];
     const PeakShares use = peak_shares_of(gpu.sheet, kernel, cost.time.value());
-    const bool compute_bound = use.tensor > use.memory;
     const double watts = kernel_power_w(gpu.data.gpu, use);
-    if (compute_bound)
-      cost.time = cost.time * (1.0 / clock_under_cap(gpu.data.gpu, watts, gpu.cap_w));
-    rates.kernel_w.push_back(std::min(watts, gpu.cap_w));
-    rates.compute_bound.push_back(compute_bound);
+    const double clock = std::min(step_.lowered->clock_of_kernel[index],
+                                  clock_under_cap(gpu.data.gpu, watts, gpu.cap_w));
+    cost.time = cost.time * slowdown_at_clock(use, clock);
+    rates.kernel_w.push_back(std::min(power_at_clock_w(gpu.data.gpu, watts, clock), gpu.cap_w));
+    rates.compute_bound.push_back(use.tensor > use.memory);
   }
 
-  static GpuRates of_gpu(const Powered& gpu) {
+  static GpuRates of_gpu(const Powered& gpu, double clock) {
     const GpuPower& power = gpu.data.gpu;
+    const double waiting_w = power_at_clock_w(power, power.idle_w + power.active_w, clock);
     return {.idle_w = power.idle_w,
-            .waiting_w = std::min(power.idle_w + power.active_w, gpu.cap_w),
+            .waiting_w = std::min(waiting_w, gpu.cap_w),
             .limit_w = gpu.cap_w,
             .traffic_j_per_byte = power.memory_w * kMemoryBytesPerSentByte / gpu.sheet.hbm.value()};
   }

@@ -1,4 +1,4 @@
-// The power of a step's kernels, and their times under a power cap.
+// The power of a step's kernels, and their times at lower clocks and under a power cap.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,10 @@
 namespace trainyard {
 
 // Returns the power of each kernel and state; nothing where the scenario has no block `power`.
-// Under a cap, kernels that are bound by the tensor cores and draw more become slower by the clock
-// that keeps it, which changes `costs`; others keep their time. Throws InputError for a GPU of
-// unknown power, and for a cap that no clock keeps.
+// A kernel runs at the clock of its stage, or at a lower one where it would draw more than a cap.
+// Kernels that are bound by the tensor cores become slower by that clock, which changes `costs`;
+// others keep their time as long as the memory bounds them. Throws InputError for a GPU of unknown
+// power, and for a cap that no clock keeps.
 [[nodiscard]] std::optional<PowerRates> power_under_cap(const LoweredStep& step,
                                                         KernelPricings& pricings,
                                                         std::vector<Cost>& costs);

@@ -84,6 +84,11 @@ std::vector<SetupLine> setup_lines(const Scenario& scenario, const Cluster& clus
   lines.push_back({"cluster", cluster_text(cluster)});
   lines.push_back({"layout", layout_text(plan.parallelism)});
   lines.push_back({"batch", batch_text(plan)});
+  if (const LocalSteps& local = plan.local_steps; local.used())
+    lines.push_back(
+        {"workers", fmt::format("{} with this layout and batch each, which exchange "
+                                "weights every {} steps in {}",
+                                local.workers, local.every, to_string(local.precision))});
   lines.push_back({"precision", precision_text(plan)});
   return lines;
 }

@@ -4,13 +4,16 @@
 //     cluster  = build_cluster(scenario.cluster)    topology, routes
 //     step     = lower_step(scenario, cluster)      the program of each rank
 //     folded   = fold_step(step)                    equivalence classes, and how calls load links
-//     costs    = price_kernels(step.lowered)        kernel times, slower under a power cap
+//     costs    = price_kernels(step.lowered)        kernel times, slower at lower clocks
 //     timeline = play(folded, costs)                start and end of every operation
 //     result   = memory, breakdown, facts           the figures of the run
 #include "scenarios/simulate/simulate.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "models/lower/local_steps.hpp"
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/balance.hpp"
 #include "scenarios/simulate/facts.hpp"
@@ -21,6 +24,7 @@
 #include "scenarios/simulate/play.hpp"
 #include "scenarios/simulate/power.hpp"
 #include "scenarios/simulate/refusals.hpp"
+#include "scenarios/simulate/stage_clocks.hpp"
 #include "scenarios/simulate/stage_report.hpp"
 #include "scenarios/simulate/stages.hpp"
 #include "scenarios/simulate/step_interval.hpp"
@@ -102,6 +106,32 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
   return result;
 }
 
+// Simulates the exchange that follows several steps of workers that train apart. `step` is one of
+// their steps. Nothing for a plan of one worker.
+std::optional<LocalStepsFacts> simulate_exchange(const LoweredStep& step,
+                                                 const SimulateOptions& options, Memo& memo) {
+  const TrainingPlan& plan = step.software->plan;
+  if (!plan.local_steps.used()) return {};
+  LoweredStep exchange = step;
+  exchange.lowered = std::make_shared<const Lowered>(
+      lowered_for(*step.software, exchange_step(plan, *step.lowered->workload), *step.cluster));
+  SimulateOptions quiet = options;
+  quiet.progress = {};
+  quiet.stage = {};
+  const Result run = simulate(exchange, {}, quiet, memo);
+  const std::int64_t most = std::ranges::max(exchanged_parameters(plan));
+  LocalStepsFacts facts{.every = plan.local_steps.every,
+                        .workers = plan.local_steps.workers,
+                        .exchange_s = run.timeline.makespan_s,
+                        .exchange_bytes = std::llround(static_cast<double>(most) *
+                                                       element_bytes(plan.local_steps.precision)),
+                        .state_bytes = most * kOuterStateBytes};
+  if (run.power && options.figures)
+    facts.exchange =
+        run_energy(*run.cluster, *run.workload, *run.partition, run.timeline, *run.power);
+  return facts;
+}
+
 // Simulates the scenario with the steps of each worker that its plan contains.
 Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   try {
@@ -116,8 +146,9 @@ Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& opti
         },
         scenario, options.figures);
     Result result = simulate(step, *facts, options, memo);
-    const Seconds step_time{result.timeline.makespan_s / result.facts.steps};
-    result.facts.published = compare_published(scenario, result.facts, step_time);
+    result.facts.local_steps = simulate_exchange(step, options, memo);
+    result.facts.published =
+        compare_published(scenario, result.facts, Seconds{result.view().step_s()});
     if (options.figures) result.facts.interval = step_interval(scenario, result.view());
     return result;
   } catch (const RefusedCall& refused) {
@@ -127,6 +158,23 @@ Result simulate_as_planned(const Scenario& scenario, const SimulateOptions& opti
     refuse_blocked_sends(scenario, deadlock);
     throw;
   }
+}
+
+// Simulates the scenario with what its plan leaves to the simulation: the steps of each worker, or
+// the shares of each GPU.
+Result simulate_with_shares(const Scenario& scenario, SimulateOptions options, Memo& memo) {
+  const auto planned = [&](const Scenario& shared) {
+    return simulate_as_planned(shared, options, memo);
+  };
+  if (scenario.plan.servers.run_ahead()) {
+    options.figures = true;  // the ends of steps determine how many each worker makes
+    return simulate_at_own_pace(scenario, planned);
+  }
+  if (scenario.plan.parallelism.balance == Balance::Auto) {
+    options.figures = true;  // the shares follow from times and memory
+    return simulate_balanced(scenario, planned);
+  }
+  return planned(scenario);
 }
 
 }  // namespace
@@ -150,20 +198,14 @@ Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& 
   const Stopwatch stopwatch;
   const DataUse use;
   Result result;
-  if (scenario.plan.servers.run_ahead()) {
+  if (scenario.power && scenario.power->clock_tolerance) {
     SimulateOptions recorded = options;
-    recorded.figures = true;  // the ends of steps determine how many each worker makes
-    result = simulate_at_own_pace(scenario, [&](const Scenario& paced) {
-      return simulate_as_planned(paced, recorded, memo);
-    });
-  } else if (scenario.plan.parallelism.balance == Balance::Auto) {
-    SimulateOptions recorded = options;
-    recorded.figures = true;  // the shares follow from times and memory
-    result = simulate_balanced(scenario, [&](const Scenario& shared) {
-      return simulate_as_planned(shared, recorded, memo);
+    recorded.figures = true;  // energy follows from the times of operations
+    result = simulate_lower_clocks(scenario, [&](const Scenario& clocked) {
+      return simulate_with_shares(clocked, recorded, memo);
     });
   } else {
-    result = simulate_as_planned(scenario, options, memo);
+    result = simulate_with_shares(scenario, options, memo);
   }
   DataUse::note(scenario.own_files);
   result.facts.own_files = use.files();

@@ -20,6 +20,14 @@ namespace trainyard {
 
 namespace {
 
+// Appends copies of the first `count` kernels and returns the index of the first copy.
+std::uint32_t append_copies(Workload& workload, std::size_t count) {
+  const auto first = static_cast<std::uint32_t>(workload.kernels.size());
+  for (std::size_t kernel = 0; kernel < count; ++kernel)
+    workload.kernels.push_back(Kernel(workload.kernels[kernel]));
+  return first;
+}
+
 // Appends copies of the first `count` kernels for each kind of GPU but the usual one, and returns
 // the index of the first copy by kind.
 std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Cluster& cluster,
@@ -27,10 +35,8 @@ std::map<std::string, std::uint32_t> copy_kernels(Workload& workload, const Clus
   const std::size_t count = workload.kernels.size();
   std::map<std::string, std::uint32_t> first{{cluster.facts().gpu, 0}};
   for (const auto& [profile, memory] : cluster.facts().mixed_gpus) {
-    if (!first.try_emplace(profile, static_cast<std::uint32_t>(workload.kernels.size())).second)
-      continue;
-    for (std::size_t kernel = 0; kernel < count; ++kernel)
-      workload.kernels.push_back(Kernel(workload.kernels[kernel]));
+    if (first.contains(profile)) continue;
+    first[profile] = append_copies(workload, count);
     gpu_of_kernel.resize(workload.kernels.size(), profile);
   }
   return first;
@@ -53,11 +59,13 @@ void move_kernels(Program& program, std::size_t count, std::uint32_t first) {
 // first kind of GPU that runs a program keeps the original.
 Specialised specialise(Workload given, const Cluster& cluster) {
   Specialised result{.workload = std::move(given)};
-  auto& [workload, gpu_of_kernel] = result;
+  auto& [workload, gpu_of_kernel, clock_of_kernel] = result;
   gpu_of_kernel.assign(workload.kernels.size(), cluster.facts().gpu);
+  clock_of_kernel.assign(workload.kernels.size(), 1.0);
   if (!cluster.has_mixed_gpus()) return result;
   const std::size_t count = workload.kernels.size();
   const auto first = copy_kernels(workload, cluster, gpu_of_kernel);
+  clock_of_kernel.resize(workload.kernels.size(), 1.0);
   const std::vector<Program> plain = workload.programs;
   std::map<std::pair<std::uint32_t, GpuKind>, std::uint32_t> made;
   std::vector<bool> taken(plain.size(), false);
@@ -79,12 +87,36 @@ Specialised specialise(Workload given, const Cluster& cluster) {
   return result;
 }
 
+double stage_clock(const PowerSettings& power, const Program& program) {
+  constexpr double kPercent = 0.01;
+  if (program.stage >= power.stage_clocks.size()) return 1.0;
+  return kPercent * static_cast<double>(power.stage_clocks[program.stage]);
+}
+
+Specialised with_stage_clocks(Specialised special, const PowerSettings& power) {
+  auto& [workload, gpu_of_kernel, clock_of_kernel] = special;
+  const std::size_t count = workload.kernels.size();
+  std::map<double, std::uint32_t> first{{1.0, 0}};  // copy of the kernels, by clock
+  for (Program& program : workload.programs) {
+    const double clock = stage_clock(power, program);
+    if (!first.contains(clock)) {
+      first[clock] = append_copies(workload, count);
+      for (std::size_t kernel = 0; kernel < count; ++kernel)
+        gpu_of_kernel.push_back(std::string(gpu_of_kernel[kernel]));
+      clock_of_kernel.resize(workload.kernels.size(), clock);
+    }
+    move_kernels(program, count, first[clock]);
+  }
+  return special;
+}
+
 Lowered::Lowered(Workload given, const Cluster& cluster)
     : Lowered(specialise(std::move(given), cluster)) {}
 
 Lowered::Lowered(Specialised special) {
   workload = std::make_shared<const Workload>(std::move(special.workload));
   gpu_of_kernel = std::move(special.gpu_of_kernel);
+  clock_of_kernel = std::move(special.clock_of_kernel);
   used = kernels_used(*workload);
   dispatches_tokens = trainyard::dispatches_tokens(*workload);
   analysis = std::make_shared<ProgramAnalysis>(*workload);
@@ -94,6 +126,7 @@ Lowered::Lowered(Specialised special) {
 // A rearranged program reuses what the analysis of the other workload has found.
 Lowered::Lowered(const Lowered& other, std::vector<Program> programs)
     : gpu_of_kernel(other.gpu_of_kernel),
+      clock_of_kernel(other.clock_of_kernel),
       used(other.used),
       dispatches_tokens(other.dispatches_tokens) {
   Workload arranged = *other.workload;
@@ -114,7 +147,9 @@ Lowered with_hosts(Lowered lowered, const Scenario& scenario) {
 }  // namespace
 
 Lowered lowered_for(const Scenario& scenario, Workload workload, const Cluster& cluster) {
-  return with_hosts(Lowered(std::move(workload), cluster), scenario);
+  Specialised special = specialise(std::move(workload), cluster);
+  if (scenario.power) special = with_stage_clocks(std::move(special), *scenario.power);
+  return with_hosts(Lowered(std::move(special)), scenario);
 }
 
 Lowered lower_scenario(const Scenario& scenario, const Cluster& cluster) {
@@ -274,6 +309,7 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
   const bool stepwise = scenario.collective_model == CollectiveModel::Stepwise;
   const auto links = stepwise ? cluster : nullptr;
   const ClusterSpec gpus = lowered_gpus(scenario.cluster, *cluster);
+  const auto clocks = scenario.power ? scenario.power->stage_clocks : std::vector<std::int64_t>{};
   // The first plan of its key is lowered; the others are rearranged from it.
   bool is_first = false;
   const auto first = memo.get<Lowered>(
@@ -281,14 +317,14 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
         is_first = true;
         return lower_it();
       },
-      AnyLength(scenario.plan), scenario.host_costs, gpus, links);
+      AnyLength(scenario.plan), scenario.host_costs, gpus, links, clocks);
   step.lowered = memo.get<Lowered>(
       [&] {
         if (is_first) return first;
         std::optional<Lowered> arranged = rearrange_scenario(scenario, *first);
         return std::make_shared<const Lowered>(arranged ? *std::move(arranged) : lower_it());
       },
-      scenario.plan, scenario.host_costs, gpus, links);
+      scenario.plan, scenario.host_costs, gpus, links, clocks);
   return step;
 }
 

@@ -39,11 +39,17 @@ namespace trainyard {
 struct Specialised {
   Workload workload = {};
   std::vector<std::string> gpu_of_kernel = {};  // GPU profile, by kernel
+  std::vector<double> clock_of_kernel = {};     // over the full clock, by kernel
 };
 
 // Gives ranks of one program on GPUs of different kinds separate programs with copies of the
 // kernels. A cluster of one kind leaves the workload as it is.
 [[nodiscard]] Specialised specialise(Workload workload, const Cluster& cluster);
+
+// Gives programs of stages with lower clocks separate kernels.
+[[nodiscard]] Specialised with_stage_clocks(Specialised special, const PowerSettings& power);
+// Returns the clock of the program's stage over the full one.
+[[nodiscard]] double stage_clock(const PowerSettings& power, const Program& program);
 
 // A workload as a simulation uses it, with everything that follows from it alone.
 //
@@ -52,6 +58,7 @@ struct Specialised {
 struct Lowered {
   std::shared_ptr<const Workload> workload;
   std::vector<std::string> gpu_of_kernel;  // GPU profile, by index into Workload::kernels
+  std::vector<double> clock_of_kernel;     // over the full clock, by the same index
   std::vector<bool> used;                  // by kernel: whether a rank's program computes it
   bool dispatches_tokens = false;          // between experts
   std::vector<HostLane> hosts;             // by program; empty: issuing costs nothing

@@ -44,6 +44,9 @@ EnergyFigures energy_figures(const RunView& view) {
       .prices = view.facts.energy_prices,
       .gpu_hour_price = view.facts.gpu_hour_price};
   for (double& joules : figures.step.joules) joules /= view.facts.steps;
+  if (const auto& local = view.facts.local_steps)
+    for (std::size_t kind = 0; kind < kPowerKinds; ++kind)
+      figures.step.joules[kind] += local->exchange.joules[kind] / static_cast<double>(local->every);
   if (figures.step_s <= 0.0) return figures;
   const Energy& step = figures.step;
   const double gpus_w = (step.of(PowerKind::Compute) + step.of(PowerKind::MemoryBound) +

@@ -39,7 +39,7 @@ struct EnergyCost {
 inline constexpr std::array<double, 3> kPowerWindows_s{0.01, 0.1, 1.0};
 
 struct EnergyFigures {
-  Energy step;  // joules of the cluster, mean over the steps that the run plays
+  Energy step;  // joules of the cluster, mean over steps as in RunView::step_s()
   double step_s = 0.0;
   double gpus = 0.0;
   double tokens_per_step = 0.0;  // 0: not known

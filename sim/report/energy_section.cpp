@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -33,6 +34,18 @@ std::string cost_text(const EnergyCost& cost) {
   if (cost.capital) text += fmt::format(", capital {:.4g}", *cost.capital);
   if (const auto money = cost.money()) text += fmt::format(", cost {:.4g}", *money);
   return text;
+}
+
+// "clocks of the stages 100, 83 %: the step takes 1.02 s instead of 1.01 s (+0.8 %) and ...".
+std::string clocks_text(const ClockFacts& clocks, const EnergyFigures& figures) {
+  const double energy_j = figures.step.total();
+  return fmt::format(
+      "clocks of the stages {} % (step at most {} longer): the step takes {} instead of {} at full "
+      "clocks ({}), and {} instead of {} ({})",
+      fmt::join(clocks.percent, ", "), percent(clocks.tolerance), to_text(Seconds{figures.step_s}),
+      to_text(Seconds{clocks.full_step_s}), signed_percent(figures.step_s / clocks.full_step_s - 1),
+      joules(energy_j), joules(clocks.full_step_j),
+      signed_percent(energy_j / clocks.full_step_j - 1));
 }
 
 void add_costs(const RunView& view, const EnergyFigures& figures, std::vector<std::string>& lines) {
@@ -83,7 +96,10 @@ std::vector<std::string> energy_lines(const RunView& view, const EnergyFigures& 
                   std::min(view.power->nodes_per_rack, view.cluster.facts().nodes),
                   watts(peaks.rack_change_w[0]), watts(peaks.rack_change_w[1]),
                   watts(peaks.rack_change_w[2]))};
+  if (view.facts.clocks) lines.push_back(clocks_text(*view.facts.clocks, figures));
   add_costs(view, figures, lines);
+  if (!view.facts.gpu_hour_price_source.empty())
+    lines.push_back("price preset: " + view.facts.gpu_hour_price_source);
   return lines;
 }
 
@@ -108,6 +124,7 @@ Json energy_json(const RunView& view) {
   for (std::size_t kind = 0; kind < kPowerKinds; ++kind)
     kinds[std::string(to_string(static_cast<PowerKind>(kind)))] = figures.step.joules[kind];
   const auto tokens = figures.cost_of_tokens(kMillion);
+  const std::string& source = view.facts.gpu_hour_price_source;
   return {{"by_kind_j", std::move(kinds)},
           {"mean_w",
            {{"gpu", figures.mean_gpu_w},
@@ -119,6 +136,8 @@ Json energy_json(const RunView& view) {
             {"within_100_ms", peaks.rack_change_w[1]},
             {"within_1_s", peaks.rack_change_w[2]}}},
           {"step", cost_json(figures.cost(1.0))},
+          {"gpu_hour_price", or_null(view.facts.gpu_hour_price)},
+          {"gpu_hour_price_source", source.empty() ? Json(nullptr) : Json(source)},
           {"joules_per_token", tokens ? Json(tokens->joules / kMillion) : Json(nullptr)},
           {"million_tokens", cost_json(tokens)},
           {"training", view.facts.token_budget > 0.0

@@ -22,6 +22,12 @@ std::string documents_report(const RunView& view) {
   return "Every sequence is one document (--set documents.preset=wikipedia_en packs several).\n";
 }
 
+std::string local_steps_report(const RunView& view) {
+  if (view.facts.local_steps) return local_steps_section(view);
+  return "Gradients are exchanged in every step (--set local_steps.every=100 adds workers that "
+         "train apart).\n";
+}
+
 constexpr std::array kReports{
     ReportEntry{"summary", "verdict, key figures, where the time goes, links, memory", summary_text,
                 result_json, nullptr},
@@ -40,6 +46,8 @@ constexpr std::array kReports{
     ReportEntry{"documents",
                 "how evenly packed documents are divided, and the mean step over --batches",
                 documents_report, documents_json, nullptr},
+    ReportEntry{"local_steps", "workers that train apart: the exchange, the mean step, its memory",
+                local_steps_report, local_steps_json, nullptr},
     ReportEntry{"energy", "energy, power, carbon and cost of the step and of the training",
                 energy_report, energy_json, energy_csv},
     ReportEntry{"critical_path", "what the length of the step is made of, and who has slack",

@@ -63,6 +63,9 @@ struct ReportEntry {
 // How unevenly the attention of packed documents is divided, and the time lost waiting; empty
 // without packing. The table and the sentence before it are its parts.
 [[nodiscard]] std::string documents_section(const RunView& view);
+// The exchange between workers that train apart: its time, the mean step, its memory; empty where
+// there is one worker.
+[[nodiscard]] std::string local_steps_section(const RunView& view);
 // Energy by kind, power, its changes, and what they cost; empty without a block `power`. The table
 // and the lines (energy_figures.hpp) are its parts.
 [[nodiscard]] std::string energy_section(const RunView& view);

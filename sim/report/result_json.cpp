@@ -233,6 +233,11 @@ Json result_json(const RunView& view) {
                  {"hfu", or_null(key.hfu)},
                  {"flops_convention", text_or_null(view.facts.flops_convention)},
                  {"utilisation", utilisation_json(key)}});
+  if (const auto& clocks = view.facts.clocks)
+    result["clocks"] = {{"stage_percent", clocks->percent},
+                        {"tolerance", clocks->tolerance},
+                        {"full_step_time_s", clocks->full_step_s},
+                        {"full_energy_j", clocks->full_step_j}};
   if (const auto& balance = view.facts.balance)
     result["balance"] = {{"layers_per_stage", balance->layers},
                          {"replica_microbatches", balance->microbatches},
@@ -242,6 +247,7 @@ Json result_json(const RunView& view) {
   for (const ReportEntry& report : reports())
     if (!report.result_key.empty()) result[std::string(report.result_key)] = report.json(view);
   if (view.facts.documents) result["documents"] = documents_json(view);
+  if (view.facts.local_steps) result["local_steps"] = local_steps_json(view);
   if (view.facts.batches) result["batches"] = batches_json(view);
   if (view.power != nullptr) result["energy"] = energy_json(view);
   result.update(

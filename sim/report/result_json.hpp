@@ -19,9 +19,10 @@ namespace trainyard {
 
 // The parts of the result that are separate reports.
 [[nodiscard]] nlohmann::ordered_json breakdown_json(const RunView& view);
-[[nodiscard]] nlohmann::ordered_json documents_json(const RunView& view);  // null without packing
-[[nodiscard]] nlohmann::ordered_json batches_json(const RunView& view);    // null unless requested
-[[nodiscard]] nlohmann::ordered_json energy_json(const RunView& view);     // null without power
+[[nodiscard]] nlohmann::ordered_json documents_json(const RunView& view);    // null without packing
+[[nodiscard]] nlohmann::ordered_json local_steps_json(const RunView& view);  // null: one worker
+[[nodiscard]] nlohmann::ordered_json batches_json(const RunView& view);  // null unless requested
+[[nodiscard]] nlohmann::ordered_json energy_json(const RunView& view);   // null without power
 [[nodiscard]] nlohmann::ordered_json memory_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json links_json(const RunView& view);
 [[nodiscard]] nlohmann::ordered_json collectives_json(const RunView& view);

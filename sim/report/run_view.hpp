@@ -96,6 +96,24 @@ struct BalanceFacts {
   double equal_step_s = 0.0;
 };
 
+// The clock of each pipeline stage that the simulation found, and the step at full clocks.
+struct ClockFacts {
+  std::vector<std::int64_t> percent = {};  // of the full clock, by stage
+  double tolerance = 0.0;                  // share by which the step may grow
+  double full_step_s = 0.0;
+  double full_step_j = 0.0;
+};
+
+// Workers that train copies of the model and exchange them once in several steps.
+struct LocalStepsFacts {
+  std::int64_t every = 1;           // steps between two exchanges
+  std::int64_t workers = 1;         // copies of the model
+  double exchange_s = 0.0;          // one exchange with the outer optimizer's step
+  Energy exchange = {};             // of one exchange; zero without a block `power`
+  std::int64_t exchange_bytes = 0;  // that a rank reduces over the workers; the most of any rank
+  std::int64_t state_bytes = 0;     // of the outer optimizer on a rank; the most of any rank
+};
+
 // Facts about a run that sim/ cannot derive.
 struct RunFacts {
   std::string title;                // first line of a report
@@ -117,12 +135,15 @@ struct RunFacts {
   Bytes gpu_memory;                           // usable capacity
   double token_budget = 0.0;                  // of the whole training; 0: not given
   std::optional<double> gpu_hour_price = {};  // in any currency
+  std::string gpu_hour_price_source = {};     // of a preset; empty: a price of the scenario
   EnergyPrices energy_prices = {};
   std::vector<PublishedComparison> published;
   std::string published_source;
   std::string published_note;
-  std::optional<StepInterval> interval = {};    // absent: the run corresponds to no real one
-  std::optional<BalanceFacts> balance = {};     // where the scenario asks for it
+  std::optional<StepInterval> interval = {};  // absent: the run corresponds to no real one
+  std::optional<BalanceFacts> balance = {};   // where the scenario asks for it
+  std::optional<ClockFacts> clocks = {};      // where the scenario asks for it
+  std::optional<LocalStepsFacts> local_steps = {};
   std::optional<DocumentFacts> documents = {};  // where several documents share a sequence
   std::optional<BatchTimes> batches = {};       // where several batches were requested
   std::vector<std::string> assumptions;
@@ -158,12 +179,19 @@ struct RunView {
         selected_algorithms.empty() ? 0 : partition.class_of_group.at(group);
     return selected_algorithm_of(selected_algorithms, workload, group_class, call);
   }
-  // Returns the time of one step: the mean over the steps that the run plays.
-  [[nodiscard]] double step_s() const { return timeline.makespan_s / facts.steps; }
+  // Returns the time of one step: the mean over the steps that the run plays and the exchanges that
+  // follow several of them.
+  [[nodiscard]] double step_s() const { return timeline.makespan_s / facts.steps + exchange_s(); }
+  // Returns the part of a step in the exchange between workers that train apart.
+  [[nodiscard]] double exchange_s() const {
+    const auto& local = facts.local_steps;
+    return local ? local->exchange_s / static_cast<double>(local->every) : 0.0;
+  }
   [[nodiscard]] Breakdown breakdown_of(std::size_t rank_class) const {
     Breakdown times = breakdowns.empty() ? breakdown(workload, partition, timeline, rank_class)
                                          : breakdowns[rank_class];
     for (double& seconds : times.seconds) seconds /= facts.steps;
+    times.seconds[static_cast<std::size_t>(TimeShare::ExposedData)] += exchange_s();
     return times;
   }
   // Returns the bytes that a program and the software around it hold throughout, by category.

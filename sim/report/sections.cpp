@@ -454,9 +454,10 @@ std::string notes_section(const RunView& view) {
 std::string summary_text(const RunView& view) {
   std::string text = verdict_line(view);
   if (!view.facts.title.empty()) text += wrapped(view.facts.title, 2);
-  for (const auto section : {setup_section, figures_section, batches_section, breakdown_section,
-                             documents_section, energy_section, links_section, collectives_section,
-                             placement_section, memory_section, costs_section, notes_section}) {
+  for (const auto section :
+       {setup_section, figures_section, local_steps_section, batches_section, breakdown_section,
+        documents_section, energy_section, links_section, collectives_section, placement_section,
+        memory_section, costs_section, notes_section}) {
     const std::string part = section(view);
     if (!part.empty()) text += "\n" + part;
   }

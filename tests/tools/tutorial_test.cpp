@@ -153,6 +153,9 @@ TEST(Reference, ThePageOfResultKeysIsComplete) {
         "scenarios/unequal/llama3_8b_replicas_h100_a100.json",
         "scenarios/unequal/llama3_8b_8xh100_8xa100.json --set parallelism.balance=auto --set "
         "parallelism.layers_per_stage=null",
+        "scenarios/what_if/local_steps.json",
+        "scenarios/unequal/llama3_8b_8xh100_8xa100.json --set power.clock_tolerance=0.01 --set "
+        "power.price_preset=lambda_h100_on_demand",
         "scenarios/first/two_gpus.json"}) {
     answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");
     const auto result = nlohmann::json::parse(scratch.read("result.json"));

@@ -230,7 +230,10 @@ Exit run(const RunChoice& choice) {
   Result result = simulated(choice, scenario);
   result.facts.batches = std::move(batches);
   result.facts.token_budget = choice.tokens;
-  if (choice.price > 0.0) result.facts.gpu_hour_price = choice.price;
+  if (choice.price > 0.0) {
+    result.facts.gpu_hour_price = choice.price;
+    result.facts.gpu_hour_price_source.clear();
+  }
   const RunView view = result.view();
   const bool explains = choice.explain || (scenario && !choice.outputs.html.empty());
   const Explanation why = explains ? explanation(*scenario, result, 0) : Explanation{};

@@ -147,7 +147,7 @@ double step_time(const Scenario& scenario, Memo& memo, const py::kwargs& what_if
   const SimulateOptions options = call.options({.figures = false, .what_if = what_if_of(what_if)});
   return call.simulate([&] {
     const Result result = simulate(scenario, options, memo);
-    return result.timeline.makespan_s / result.facts.steps;
+    return result.view().step_s();
   });
 }
 

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/power/prices.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 
@@ -48,6 +54,32 @@ TEST(ClockUnderCap, NeverRisesWhereTheCapFalls) {
     before = clock;
   }
   EXPECT_EQ(steps, 579);
+}
+
+// Static power of 140 W, and 560 W times clock times squared voltage.
+TEST(PowerAtClock, FollowsClockAndVoltage) {
+  const GpuPower gpu = round_gpu();
+  EXPECT_DOUBLE_EQ(power_at_clock_w(gpu, 700.0, 1.0), 700.0);
+  EXPECT_NEAR(power_at_clock_w(gpu, 700.0, 0.9), 140.0 + 560.0 * 0.9 * 0.9 * 0.9, 1e-9);
+  EXPECT_NEAR(power_at_clock_w(gpu, 700.0, 0.5), 140.0 + 560.0 * 0.5 * 0.64, 1e-9);
+  EXPECT_DOUBLE_EQ(power_at_clock_w(gpu, 120.0, 0.5), 120.0) << "less than the static power";
+}
+
+TEST(PowerAtClock, InvertsTheClockUnderACap) {
+  const GpuPower gpu = round_gpu();
+  int caps = 0;
+  for (double cap_w = 150.0; cap_w < 700.0; cap_w += 25.0, ++caps)
+    EXPECT_NEAR(power_at_clock_w(gpu, 700.0, clock_under_cap(gpu, 700.0, cap_w)), cap_w, 1e-9);
+  EXPECT_EQ(caps, 22);
+}
+
+// A kernel of the memory slows down where its tensor cores need more time than the memory.
+TEST(SlowdownAtClock, IsThatOfTheTensorCoresOnceTheyBoundTheKernel) {
+  EXPECT_DOUBLE_EQ(slowdown_at_clock({.tensor = 0.7, .memory = 0.2}, 0.5), 2.0);
+  EXPECT_DOUBLE_EQ(slowdown_at_clock({.tensor = 0.4, .memory = 0.8}, 0.6), 1.0);
+  EXPECT_DOUBLE_EQ(slowdown_at_clock({.tensor = 0.4, .memory = 0.8}, 0.4), 1.25);
+  EXPECT_DOUBLE_EQ(slowdown_at_clock({.tensor = 0.0, .memory = 0.8}, 0.5), 1.0);
+  EXPECT_DOUBLE_EQ(slowdown_at_clock({.tensor = 0.7, .memory = 0.2}, 1.0), 1.0);
 }
 
 TEST(NodePower, AddsHostNicsFansAndLosses) {
@@ -104,6 +136,25 @@ TEST(PowerData, AGpuWhoseLimitNobodyKnowsIsRefusedWithARemedy) {
               "the power limit of the GPU \"some_gpu\" is not known");
     EXPECT_NE(error.problems().front().hint.find("some_gpu.json"), std::string::npos);
   }
+}
+
+// Does every published price name a GPU of the profiles, a date and a source, once?
+TEST(PublishedPrices, AreNamedOnceAndOfGpusThatExist) {
+  std::set<std::string> names;
+  const std::vector<std::string> gpus = data_names("kernels/profiles");
+  for (const PublishedPrice& price : published_prices()) {
+    EXPECT_TRUE(names.insert(price.name).second) << price.name;
+    EXPECT_NE(std::ranges::find(gpus, price.gpu), gpus.end()) << price.name;
+    EXPECT_GT(price.per_gpu_hour, 0.0) << price.name;
+    EXPECT_FALSE(price.source.empty() || price.date.empty()) << price.name;
+  }
+  EXPECT_GE(names.size(), 10U);
+}
+
+TEST(PublishedPrices, AnOwnPriceWinsAndNoneIsNone) {
+  EXPECT_FALSE(price_of_gpu_hour({}).has_value());
+  EXPECT_EQ(price_of_gpu_hour({.price_preset = "aws_p5_on_demand"}), 12.29);
+  EXPECT_EQ(price_of_gpu_hour({.price_per_gpu_hour = 2.5}), 2.5);
 }
 
 }  // namespace

@@ -137,7 +137,8 @@ inline void expect_sound(const Result& run) {
     EXPECT_LE(link.peak_utilisation, 1.0 + 1e-6);
   }
   const auto result = result_json(run.view());
-  EXPECT_EQ(result.at("step_time_s").get<double>(), step / run.facts.steps);
+  EXPECT_EQ(result.at("step_time_s").get<double>(),
+            step / run.facts.steps + run.view().exchange_s());
   std::set<std::uint32_t> stages;
   for (const Program& program : run.workload->programs) stages.insert(program.stage);
   ASSERT_EQ(result.at("memory").size(), stages.size());

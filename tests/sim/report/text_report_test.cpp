@@ -198,10 +198,31 @@ TEST(TextReport, DocumentsAndBatches) {
   EXPECT_EQ(json["step_time_s"]["mean"], 3.0);
 }
 
+// An exchange of 50 s every 10 steps adds 5 s to each.
+TEST(LocalSteps, TheMeanStepContainsAPartOfTheExchange) {
+  SmallRun small;
+  EXPECT_EQ(local_steps_section(small.view()), "");
+  EXPECT_TRUE(local_steps_json(small.view()).is_null());
+  const double alone_s = small.view().step_s();
+  small.facts.local_steps = LocalStepsFacts{.every = 10,
+                                            .workers = 3,
+                                            .exchange_s = 50.0,
+                                            .exchange_bytes = 4'000'000,
+                                            .state_bytes = 8'000'000};
+  EXPECT_DOUBLE_EQ(small.view().step_s(), alone_s + 5.0);
+  EXPECT_DOUBLE_EQ(small.view().breakdown_of(0).total(), alone_s + 5.0);
+  const auto json = local_steps_json(small.view());
+  EXPECT_DOUBLE_EQ(json["inner_step_time_s"], alone_s);
+  EXPECT_EQ(json["outer_state_bytes"], 8'000'000);
+  EXPECT_THAT(local_steps_section(small.view()),
+              testing::AllOf(HasSubstr("3, an exchange every 10 steps"), HasSubstr("takes 50 s")));
+}
+
 // Does every report have text?
 TEST(Registry, EveryReportHasText) {
   SmallRun small;
   small.facts.documents = DocumentFacts{};
+  small.facts.local_steps = LocalStepsFacts{};
   PowerRates power;
   power.gpus.resize(small.run.workload.programs.size(),
                     {.idle_w = 100, .waiting_w = 200, .limit_w = 700});

@@ -340,6 +340,18 @@ class ParameterServers(Section):
         steps: int | None = ...,
     ) -> None: ...
 
+class LocalSteps(Section):
+    every: int | None
+    workers: int | None
+    precision: Literal["fp32", "bf16", "fp16"] | None
+    def __init__(
+        self,
+        *,
+        every: int | None = ...,
+        workers: int | None = ...,
+        precision: Literal["fp32", "bf16", "fp16"] | None = ...,
+    ) -> None: ...
+
 class Offload(Section):
     activations: float | None
     activation_layers: int | None
@@ -613,11 +625,14 @@ class Reliability(Section):
 class Power(Section):
     gpu_cap_w: float | None
     node_cap_w: float | None
+    stage_clocks: Sequence[int] | None
+    clock_tolerance: float | None
     pue: float | None
     nodes_per_rack: int | None
     price_per_kwh: float | None
     kg_co2_per_kwh: float | None
     price_per_gpu_hour: float | None
+    price_preset: Literal["none", "aws_p3_on_demand", "aws_p3_reserved_3_years", "aws_p4d_on_demand", "aws_p4d_reserved_1_year", "aws_p4d_reserved_3_years", "aws_p4de_on_demand", "aws_p5_on_demand", "gcp_v100_spot", "gcp_a100_40gb_spot", "lambda_h100_on_demand", "lambda_a100_80gb_on_demand", "deepseek_v3_rental"] | None
     capital_per_gpu: float | None
     capital_years: float | None
     def __init__(
@@ -625,11 +640,14 @@ class Power(Section):
         *,
         gpu_cap_w: float | None = ...,
         node_cap_w: float | None = ...,
+        stage_clocks: Sequence[int] | None = ...,
+        clock_tolerance: float | None = ...,
         pue: float | None = ...,
         nodes_per_rack: int | None = ...,
         price_per_kwh: float | None = ...,
         kg_co2_per_kwh: float | None = ...,
         price_per_gpu_hour: float | None = ...,
+        price_preset: Literal["none", "aws_p3_on_demand", "aws_p3_reserved_3_years", "aws_p4d_on_demand", "aws_p4d_reserved_1_year", "aws_p4d_reserved_3_years", "aws_p4de_on_demand", "aws_p5_on_demand", "gcp_v100_spot", "gcp_a100_40gb_spot", "lambda_h100_on_demand", "lambda_a100_80gb_on_demand", "deepseek_v3_rental"] | None = ...,
         capital_per_gpu: float | None = ...,
         capital_years: float | None = ...,
     ) -> None: ...
@@ -644,6 +662,7 @@ class Scenario(Section):
     training: Training
     experts: Experts
     parameter_servers: ParameterServers
+    local_steps: LocalSteps
     offload: Offload
     documents: Documents
     collectives: Collectives
@@ -672,6 +691,7 @@ class Scenario(Section):
         training: Training | Mapping[str, Any] | None = ...,
         experts: Experts | Mapping[str, Any] | None = ...,
         parameter_servers: ParameterServers | Mapping[str, Any] | None = ...,
+        local_steps: LocalSteps | Mapping[str, Any] | None = ...,
         offload: Offload | Mapping[str, Any] | None = ...,
         documents: Documents | Mapping[str, Any] | None = ...,
         collectives: Collectives | Mapping[str, Any] | None = ...,
@@ -696,4 +716,4 @@ class Scenario(Section):
     def to_json(self) -> str: ...
     def resolved(self) -> Scenario: ...
 
-__all__ = ["Section", "Scenario", "Algorithms", "Checkpoint", "Cluster", "Collectives", "Documents", "Experts", "Fabric", "HealthCheck", "Lemons", "Model", "Nccl", "Offload", "Parallelism", "ParameterServers", "Power", "Published", "Recovery", "Reliability", "Spares", "Training"]
+__all__ = ["Section", "Scenario", "Algorithms", "Checkpoint", "Cluster", "Collectives", "Documents", "Experts", "Fabric", "HealthCheck", "Lemons", "LocalSteps", "Model", "Nccl", "Offload", "Parallelism", "ParameterServers", "Power", "Published", "Recovery", "Reliability", "Spares", "Training"]

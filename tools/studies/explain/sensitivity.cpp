@@ -41,7 +41,7 @@ double simulated(const Scenario& scenario, const Sensitivity& row, Memo& memo) {
   Scenario changed = scenario;
   if (row.without_faults) changed.cluster.faults.clear();
   if (row.balance) changed.plan.documents.balance = *row.balance;
-  return simulate(changed, {.figures = false, .what_if = row.what_if}, memo).timeline.makespan_s;
+  return simulate(changed, {.figures = false, .what_if = row.what_if}, memo).view().step_s();
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ std::vector<Sensitivity> sensitivities(const Scenario& scenario, const Result& r
              if (answer.kind != Answer::Kind::Fine)
                throw RunError(fmt::format("supposing \"{}\": {}", rows[i].name, answer.text));
              rows[i].step_time_s = std::stod(answer.text);
-             rows[i].base_s = run.timeline.makespan_s;
+             rows[i].base_s = run.view().step_s();
              if (options.progress) options.progress(++done, rows.size());
            },
        .processes = options.processes,

@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 double step_time(const Scenario& scenario, const WhatIf& what_if, Memo& memo) {
   const Result run = simulate(scenario, {.figures = false, .what_if = what_if}, memo);
-  return run.timeline.makespan_s / run.facts.steps;
+  return run.view().step_s();
 }
 
 // Fewer replicas, each of which does as much as before: the global batch and the cluster become

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "models/power/prices.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "tools/studies/search/candidates.hpp"
@@ -221,10 +222,10 @@ void check_objective(SearchObjective objective, const Scenario& scenario) {
                        word_for(kSearchObjectives, objective)),
            "add the block, or --set power.pue=1.2");
   const PowerSettings& power = *scenario.power;
-  if (objective == SearchObjective::Cost && !power.price_per_kwh && !power.price_per_gpu_hour &&
+  if (objective == SearchObjective::Cost && !power.price_per_kwh && !price_of_gpu_hour(power) &&
       !power.capital_per_gpu)
     refuse("has no price, and the objective cost needs one",
-           "add price_per_gpu_hour, price_per_kwh or capital_per_gpu");
+           "add price_per_gpu_hour, price_preset, price_per_kwh or capital_per_gpu");
 }
 
 // Whether a layout is plain: one sequence per microbatch, 1F1B, and at most the optimizer state

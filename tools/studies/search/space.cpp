@@ -311,7 +311,7 @@ class Family {
         more_(std::move(further)) {}
 
   void enumerate(Layouts& layouts) const {
-    const auto gpus = static_cast<std::int64_t>(gpu_count(base_.cluster));
+    const auto gpus = static_cast<std::int64_t>(gpu_count(base_.cluster)) / base_.plan.workers();
     for (const std::int64_t tensor : choices_.tensor()) {
       for (const std::int64_t context : choices_.context()) {
         for (const std::int64_t pipeline : choices_.pipeline()) {

@@ -31,7 +31,7 @@ double step_s(Scenario scenario, std::uint64_t seed, DocumentBalance balance) {
   scenario.plan.seed = seed;
   scenario.plan.documents.balance = balance;
   const Result result = simulate(scenario, {.figures = false});
-  return result.timeline.makespan_s / result.facts.steps;
+  return result.view().step_s();
 }
 
 }  // namespace

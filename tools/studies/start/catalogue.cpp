@@ -7,6 +7,7 @@
 #include "models/document_lengths.hpp"
 #include "models/framework_file.hpp"
 #include "models/host.hpp"
+#include "models/power/prices.hpp"
 #include "models/schedules/schedule.hpp"
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/data_directory.hpp"
@@ -82,6 +83,13 @@ std::string document_summary(const std::string& name) {
                      load_document_lengths(name).mean());
 }
 
+std::vector<CatalogueRow> price_rows() {
+  std::vector<CatalogueRow> rows;
+  for (const PublishedPrice& price : published_prices())
+    rows.push_back({price.name, price.gpu + ": " + price.text()});
+  return rows;
+}
+
 // The table of any registry whose entries have a name and a summary.
 template <class Entries>
 std::vector<CatalogueRow> entries(const Entries& registry) {
@@ -139,6 +147,7 @@ const std::vector<CatalogueKind>& catalogue() {
        [] {
          return described("models/documents", data_names("models/documents"), document_summary);
        }},
+      {"prices", "Published prices of a GPU-hour", price_rows},
       {"schedules", "Pipeline schedules", schedule_rows},
       {"collectives", "Collective algorithms", collective_rows},
       {"engines", "Engines", [] { return entries(engines()); }},

@@ -105,7 +105,7 @@ FirstScenario first_that_fits(const FirstQuestion& question, const ClusterFacts&
         return {.document = document,
                 .layout = layout,
                 .gpus = gpus,
-                .step_time_s = run.timeline.makespan_s};
+                .step_time_s = run.view().step_s()};
     } catch (const InputError& error) {
       refused = error;  // illegal for this model; the next layout may be legal
     }

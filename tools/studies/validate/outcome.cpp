@@ -113,7 +113,7 @@ Json simulate_document(const std::string& name, const Json& document) {
   const double state = category_bytes(first, Category::Weights) +
                        category_bytes(first, Category::Gradients) +
                        category_bytes(first, Category::OptimizerState);
-  return {{"step_time_s", run.timeline.makespan_s},
+  return {{"step_time_s", run.view().step_s()},
           {"parts", parts_json(run)},
           {"uncertain", uncertain_shares(scenario, run.view())},
           {"peak_memory_gib", peak / kGib},

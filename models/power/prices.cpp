@@ -1,0 +1,48 @@
+#include "models/power/prices.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/data_directory.hpp"
+#include "sim/base/json_reader.hpp"
+
+namespace trainyard {
+
+std::string PublishedPrice::text() const {
+  return fmt::format("{:.2f} {} for a GPU-hour, {}, {}, {}: {}", per_gpu_hour, currency, kind, date,
+                     quality, source);
+}
+
+std::vector<PublishedPrice> published_prices() {
+  JsonFile file = JsonFile::read(data_file("models/power", "prices"));
+  JsonObject root = file.root();
+  static_cast<void>(root.text("title"));
+  const std::string currency = root.text("currency");
+  std::vector<PublishedPrice> prices;
+  for (JsonObject& price : root.objects("prices"))
+    prices.push_back({.name = price.text("name"),
+                      .gpu = price.text("gpu"),
+                      .kind = price.choice("kind", {"on_demand", "reserved", "spot"}),
+                      .per_gpu_hour = price.number("per_gpu_hour", {.least = 0.0}),
+                      .currency = currency,
+                      .date = price.text("date"),
+                      .quality = price.choice("quality", {"read", "recalled"}),
+                      .source = price.text("source")});
+  file.finish();
+  return prices;
+}
+
+std::optional<PublishedPrice> find_price(const std::string& name) {
+  const std::vector<PublishedPrice> prices = published_prices();
+  const auto found = std::ranges::find(prices, name, &PublishedPrice::name);
+  return found == prices.end() ? std::nullopt : std::optional(*found);
+}
+
+std::optional<double> price_of_gpu_hour(const PowerSettings& power) {
+  if (power.price_per_gpu_hour) return power.price_per_gpu_hour;
+  const std::optional<PublishedPrice> price = find_price(power.price_preset);
+  return price ? std::optional(price->per_gpu_hour) : std::nullopt;
+}
+
+}  // namespace trainyard

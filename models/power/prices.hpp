@@ -1,0 +1,36 @@
+// Published prices of a GPU for an hour (models/power/prices.json), each with its date and source.
+//
+//    find_price("aws_p5_on_demand")->per_gpu_hour;   // 12.29 US dollars
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/power/settings.hpp"
+
+namespace trainyard {
+
+struct PublishedPrice {
+  std::string name = {};
+  std::string gpu = {};   // a name of kernels/profiles
+  std::string kind = {};  // "on_demand", "reserved" or "spot"
+  double per_gpu_hour = 0.0;
+  std::string currency = {};
+  std::string date = {};     // since when it applied, such as "2023-07"
+  std::string quality = {};  // "read", or "recalled" from memory
+  std::string source = {};
+
+  // "12.29 USD for a GPU-hour, on_demand, 2023-07, recalled: Amazon EC2 ..."
+  [[nodiscard]] std::string text() const;
+};
+
+[[nodiscard]] std::vector<PublishedPrice> published_prices();
+// Returns the price of that name; nothing where there is none.
+[[nodiscard]] std::optional<PublishedPrice> find_price(const std::string& name);
+
+// Returns the scenario's own price of a GPU-hour, or else that of its preset; nothing where it has
+// neither.
+[[nodiscard]] std::optional<double> price_of_gpu_hour(const PowerSettings& power);
+
+}  // namespace trainyard
