@@ -89,10 +89,6 @@ void add_communication(UncertainShares& shares, const Breakdown& mean, const Run
     shares[index_of(crosses ? Uncertain::BetweenNodes : Uncertain::WithinNodes)] +=
         mean.of(share) / view.step_s();
   }
-  // The exchange of workers that train apart is no part of the timeline.
-  if (const auto& local = view.facts.local_steps)
-    shares[index_of(Uncertain::BetweenNodes)] +=
-        local->exchange_s / static_cast<double>(local->every) / view.step_s();
 }
 
 // Predictions with the same cause are off together.
