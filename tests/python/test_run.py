@@ -1,6 +1,7 @@
 """A run gives what the command gives, as attributes, data frames, files and copies."""
 import concurrent.futures
 import json
+import math
 import pickle
 import signal
 
@@ -49,6 +50,18 @@ def test_attributes_have_the_values_of_the_document(result):
         assert getattr(result, key) == result.document[key]
     assert result.peak_bytes == max(result.memory["peak_bytes"])
     assert result.fits is True
+
+
+def test_the_interval_has_the_width_of_its_parts_and_an_ideal_run_has_none():
+    scenario = "scenarios/llama3/llama3_8b_8xh100.json"
+    result = ty.run(scenario)
+    low, high = result.interval
+    assert low < result.step_time_s < high
+    deviation = (result.uncertainty["deviation"] ** 2).sum() ** 0.5
+    assert high / result.step_time_s == pytest.approx(math.exp(1.6448536 * deviation))
+    ideal = ty.run(scenario, defaults="ideal")
+    assert ideal.interval is None
+    assert ideal.uncertainty.empty
 
 
 def test_the_breakdown_of_each_class_adds_up_to_the_step(result):

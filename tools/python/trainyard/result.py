@@ -104,6 +104,15 @@ class Result:
     def step_time_s(self) -> float:
         return float(self.document["step_time_s"])
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The ends between which nine of ten measured steps lie, in seconds.
+
+        None for an ideal run, which corresponds to no real one.
+        """
+        interval = self.document["interval"]
+        return None if interval is None else (float(interval["low_s"]), float(interval["high_s"]))
+
     def _figure(self, key: str) -> float | None:
         value = self.document.get(key)
         return None if value is None else float(value)
@@ -143,6 +152,12 @@ class Result:
     def breakdown(self) -> pandas.DataFrame:
         """Where the time goes, in seconds: a row for each class of ranks."""
         return table(self.document["breakdown_s"])
+
+    @property
+    def uncertainty(self) -> pandas.DataFrame:
+        """The parts of the interval, the largest first; empty for an ideal run."""
+        interval = self.document["interval"]
+        return table([] if interval is None else interval["parts"])
 
     @property
     def memory(self) -> pandas.DataFrame:
