@@ -1,7 +1,6 @@
 #include "scenarios/simulate/balance.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -174,25 +173,13 @@ Shares microbatches_by_pace(const Pace& pace, const TrainingPlan& plan) {
   return balanced_shares(count, seconds, extra, Shares(now.size(), count));
 }
 
-// Returns "3 x 17, 10": neighbours with equal shares are counted.
-std::string shares_text(const Shares& shares) {
-  std::vector<std::string> runs;
-  for (auto begin = shares.begin(); begin != shares.end();) {
-    const auto end = std::find_if(begin, shares.end(), [&](auto share) { return share != *begin; });
-    runs.push_back(end - begin > 1 ? fmt::format("{} x {}", end - begin, *begin)
-                                   : fmt::format("{}", *begin));
-    begin = end;
-  }
-  return fmt::format("{}", fmt::join(runs, ", "));
-}
-
 std::string balance_text(const BalanceFacts& facts, double step_s) {
   std::string text;
   if (!facts.layers.empty())
-    text = fmt::format("layers {} on the stages", shares_text(facts.layers));
+    text = fmt::format("layers {} on the stages", counted_text(facts.layers));
   if (!facts.microbatches.empty())
     text += fmt::format("{}microbatches {} on the replicas", text.empty() ? "" : ", ",
-                        shares_text(facts.microbatches));
+                        counted_text(facts.microbatches));
   if (text.empty()) return "nothing to share: one stage and one replica, or shares that are given";
   return fmt::format("{}; equal shares would take {} ({})", text,
                      to_text(Seconds{facts.equal_step_s}),

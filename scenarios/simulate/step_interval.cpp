@@ -117,7 +117,6 @@ Uncertainty load_uncertainty() {
   JsonFile file = JsonFile::read(data_file("models/uncertainty", "steps"));
   JsonObject root = file.root();
   static_cast<void>(root.text("source"));
-  root.ignore("coverage");
   Uncertainty table{.correlation = root.number("correlation", {.least = 0.0, .most = 1.0}),
                     .runs = static_cast<std::size_t>(root.integer("runs")),
                     .sources = static_cast<std::size_t>(root.integer("sources")),

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -7,6 +6,7 @@
 #include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
+#include "sim/report/stage_summary.hpp"
 
 namespace trainyard {
 namespace {
@@ -36,13 +36,13 @@ std::string cost_text(const EnergyCost& cost) {
   return text;
 }
 
-// "clocks of the stages 100, 83 %: the step takes 1.02 s instead of 1.01 s (+0.8 %) and ...".
+// "clocks of the stages 100, 2 x 83 %: the step takes 1.02 s instead of 1.01 s (+0.8 %) and ...".
 std::string clocks_text(const ClockFacts& clocks, const EnergyFigures& figures) {
   const double energy_j = figures.step.total();
   return fmt::format(
       "clocks of the stages {} % (step at most {} longer): the step takes {} instead of {} at full "
       "clocks ({}), and {} instead of {} ({})",
-      fmt::join(clocks.percent, ", "), percent(clocks.tolerance), to_text(Seconds{figures.step_s}),
+      counted_text(clocks.percent), percent(clocks.tolerance), to_text(Seconds{figures.step_s}),
       to_text(Seconds{clocks.full_step_s}), signed_percent(figures.step_s / clocks.full_step_s - 1),
       joules(energy_j), joules(clocks.full_step_j),
       signed_percent(energy_j / clocks.full_step_j - 1));

@@ -1,6 +1,7 @@
 #include "sim/report/stage_summary.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -123,6 +124,18 @@ std::string peak_operation(const RunView& view, const StageMemory& stage) {
 bool everything_fits(const RunView& view) {
   const std::optional<HostMemory> host = host_memory(view);
   return std::ranges::all_of(stage_memory(view), &StageMemory::fits) && (!host || host->fits);
+}
+
+std::string counted_text(const std::vector<std::int64_t>& numbers) {
+  std::vector<std::string> runs;
+  for (auto begin = numbers.begin(); begin != numbers.end();) {
+    const auto end =
+        std::find_if(begin, numbers.end(), [&](auto number) { return number != *begin; });
+    runs.push_back(end - begin > 1 ? fmt::format("{} x {}", end - begin, *begin)
+                                   : fmt::format("{}", *begin));
+    begin = end;
+  }
+  return fmt::format("{}", fmt::join(runs, ", "));
 }
 
 }  // namespace trainyard

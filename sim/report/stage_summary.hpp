@@ -61,4 +61,7 @@ struct HostMemory {
 // Whether every stage fits its GPU and the offloaded state fits the host.
 [[nodiscard]] bool everything_fits(const RunView& view);
 
+// Returns "3 x 17, 10": numbers of stages or replicas, where equal neighbours are counted.
+[[nodiscard]] std::string counted_text(const std::vector<std::int64_t>& numbers);
+
 }  // namespace trainyard
