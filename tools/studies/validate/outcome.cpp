@@ -81,6 +81,10 @@ Json parts_json(const Result& run) {
   return json;
 }
 
+Json interval_ends(const std::optional<StepInterval>& interval) {
+  return interval ? Json{interval->low_s(), interval->high_s()} : Json(nullptr);
+}
+
 double category_bytes(const StageMemory& stage, Category category) {
   return static_cast<double>(stage.peak.by_category[static_cast<std::size_t>(category)]);
 }
@@ -90,6 +94,11 @@ double category_bytes(const StageMemory& stage, Category category) {
 std::optional<double> Outcome::memory_error() const {
   if (!predicted() || !row.peak_memory_gib || peak_memory_gib <= 0.0) return std::nullopt;
   return peak_memory_gib / *row.peak_memory_gib - 1.0;
+}
+
+std::optional<bool> Outcome::inside() const {
+  if (!interval || !(row.step_time_s > 0.0)) return std::nullopt;
+  return interval->low <= row.step_time_s && row.step_time_s <= interval->high;
 }
 
 Json simulate_document(const std::string& name, const Json& document) {
@@ -114,6 +123,7 @@ Json simulate_document(const std::string& name, const Json& document) {
                        category_bytes(first, Category::Gradients) +
                        category_bytes(first, Category::OptimizerState);
   return {{"step_time_s", run.view().step_s()},
+          {"interval_s", interval_ends(run.facts.interval)},
           {"parts", parts_json(run)},
           {"uncertain", uncertain_shares(scenario, run.view())},
           {"peak_memory_gib", peak / kGib},
@@ -132,6 +142,9 @@ Outcome outcome_of(const MeasuredRow& row, const Json& answer) {
   outcome.memory = {.reserved = memory.at(0).get<double>(),
                     .first_state = memory.at(1).get<double>(),
                     .first_activations = memory.at(2).get<double>()};
+  if (const Json& ends = answer.at("interval_s"); !ends.is_null())
+    outcome.interval =
+        PredictedInterval{.low = ends.at(0).get<double>(), .high = ends.at(1).get<double>()};
   outcome.uncertain = answer.at("uncertain").get<UncertainShares>();
   outcome.fits = answer.at("fits").get<bool>();
   outcome.wall_s = answer.at("wall_s").get<double>();

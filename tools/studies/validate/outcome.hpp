@@ -29,6 +29,12 @@ struct PredictedMemory {
   double first_activations = 0.0;
 };
 
+// The ends between which nine of ten measured steps lie (sim/report/interval.hpp), in seconds.
+struct PredictedInterval {
+  double low = 0.0;
+  double high = 0.0;
+};
+
 struct Outcome {
   MeasuredRow row;
   std::string reason = {};  // why there is no prediction; empty if there is one
@@ -36,19 +42,22 @@ struct Outcome {
   double peak_memory_gib = 0.0;  // given out by the allocator on the fullest rank
   PredictedMemory memory = {};
   bool fits = true;
-  double wall_s = 0.0;                   // duration of the simulation
-  std::vector<TimePart> parts = {};      // largest first; their sum is the step
-  UncertainShares uncertain = {};        // of the step; zero for collectives
+  double wall_s = 0.0;               // duration of the simulation
+  std::vector<TimePart> parts = {};  // largest first; their sum is the step
+  UncertainShares uncertain = {};    // of the step; zero for collectives
+  std::optional<PredictedInterval> interval = {};
   nlohmann::ordered_json scenario = {};  // as simulated; null if no scenario could be made
 
   [[nodiscard]] bool predicted() const { return reason.empty(); }
   // predicted / measured - 1. REQUIRES: predicted(), and the row has a time.
   [[nodiscard]] double error() const { return predicted_s / row.step_time_s - 1.0; }
   [[nodiscard]] std::optional<double> memory_error() const;
+  // Whether the measured step is within the interval; nothing without one, or without a time.
+  [[nodiscard]] std::optional<bool> inside() const;
 };
 
-// Simulates a scenario in this process and returns step_time_s, parts, uncertain, peak_memory_gib,
-// memory_gib, fits, wall_s. Throws the exceptions of reading and running a scenario.
+// Simulates a scenario in this process and returns step_time_s, interval_s, parts, uncertain,
+// peak_memory_gib, memory_gib, fits, wall_s. Throws the exceptions of reading and running a scenario.
 [[nodiscard]] nlohmann::ordered_json simulate_document(const std::string& name,
                                                        const nlohmann::ordered_json& document);
 

@@ -105,6 +105,21 @@ std::string memory_line(const std::vector<Outcome>& outcomes) {
                      percent(score.mape), signed_percent(score.bias), percent(score.worst));
 }
 
+// How many measured steps are within the intervals of their predictions, as one line and an empty
+// line. It is empty without intervals.
+std::string intervals_line(const std::vector<Outcome>& outcomes) {
+  std::size_t runs = 0, inside = 0;
+  for (const Outcome& outcome : outcomes) {
+    const std::optional<bool> holds = outcome.inside();
+    if (!holds) continue;
+    ++runs;
+    if (*holds) ++inside;
+  }
+  if (runs == 0) return "";
+  return fmt::format("{} of {} measured steps ({}) are within the intervals of 90 %\n\n", inside,
+                     runs, percent(static_cast<double>(inside) / static_cast<double>(runs)));
+}
+
 }  // namespace
 
 std::string validation_text(const std::vector<Outcome>& outcomes, const ReportChoice& choice) {
@@ -112,6 +127,7 @@ std::string validation_text(const std::vector<Outcome>& outcomes, const ReportCh
   std::string text = fmt::format("{} measured runs: {} predicted, {} not\n\n", outcomes.size(),
                                  all.score.rows, all.refused);
   for (const TextTable& table : score_tables(outcomes, choice)) text += table.text() + "\n";
+  text += intervals_line(outcomes);
   text += patterns_text(outcomes);
   text += memory_line(outcomes);
   text += worst_text(outcomes, choice.worst);
@@ -176,6 +192,7 @@ std::string validation_markdown(const std::vector<Outcome>& outcomes, const Repo
   for (const TextTable& table : score_tables(outcomes, choice)) text += table.markdown() + "\n";
   if (const TextTable table = patterns_table(outcomes, kPatternsNamed); !table.rows().empty())
     text += table.markdown() + "\n";
+  text += intervals_line(outcomes);
   text += memory_line(outcomes);
   if (choice.worst > 0)
     text += "Worst rows:\n\n" + worst_table(outcomes, choice.worst).markdown() + "\n";

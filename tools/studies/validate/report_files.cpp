@@ -35,6 +35,7 @@ Json row_json(const Outcome& outcome) {
   }
   json["predicted_s"] = outcome.predicted_s;
   json["error"] = outcome.error();
+  if (outcome.interval) json["interval_s"] = {outcome.interval->low, outcome.interval->high};
   json["fits"] = outcome.fits;
   json["peak_memory_gib"] = outcome.peak_memory_gib;
   if (outcome.row.peak_memory_gib) json["measured_memory_gib"] = *outcome.row.peak_memory_gib;

@@ -11,6 +11,7 @@
 
 #include "sim/base/error.hpp"
 #include "tools/studies/validate/interval_coverage.hpp"
+#include "tools/studies/validate/report.hpp"
 
 namespace trainyard {
 namespace {
@@ -95,6 +96,19 @@ TEST(IntervalFit, FitsTheRunsOfANewFrameworkTwiceAndJudgesThemOnce) {
   const std::vector<ErrorOfRun> runs = errors_of_runs(shipped, without, {});
   EXPECT_EQ(runs.size(), 200U);  // one refused, one twice
   EXPECT_EQ(std::ranges::count(runs, false, &ErrorOfRun::judged), 1);
+}
+
+// Does a validation count the measured steps within their intervals, and only those that have one?
+TEST(IntervalFit, AValidationCountsTheStepsWithinTheirIntervals) {
+  std::vector<Outcome> outcomes = drawn_runs(3, 0.0);  // each measured step takes 1 s
+  EXPECT_THAT(validation_text(outcomes, {}), ::testing::Not(::testing::HasSubstr("intervals")));
+  outcomes[0].interval = PredictedInterval{.low = 0.9, .high = 1.1};
+  outcomes[1].interval = PredictedInterval{.low = 1.1, .high = 1.3};
+  EXPECT_THAT(validation_text(outcomes, {}),
+              ::testing::HasSubstr("1 of 2 measured steps (50.0 %) are within the intervals"));
+  const auto rows = validation_json(outcomes, {}).at("rows");
+  EXPECT_EQ(rows.at(0).at("interval_s"), nlohmann::ordered_json::parse("[0.9, 1.1]"));
+  EXPECT_FALSE(rows.at(2).contains("interval_s"));
 }
 
 // Are few runs refused?
