@@ -57,7 +57,8 @@ struct Outcome {
 };
 
 // Simulates a scenario in this process and returns step_time_s, interval_s, parts, uncertain,
-// peak_memory_gib, memory_gib, fits, wall_s. Throws the exceptions of reading and running a scenario.
+// peak_memory_gib, memory_gib, fits, wall_s. Throws the exceptions of reading and running a
+// scenario.
 [[nodiscard]] nlohmann::ordered_json simulate_document(const std::string& name,
                                                        const nlohmann::ordered_json& document);
 
