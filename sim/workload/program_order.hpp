@@ -156,8 +156,8 @@ class ProgramOrder {
     if (inside != 0) return place.first + inside;
     return entered_row(place, op)[column];
   }
-  // What comes before an operation of the instance from outside of it, by column. `op`: an index
-  // into OperationList::written().
+  // Returns the operations outside of the instance that come before an operation of it, by column.
+  // `op`: an index into OperationList::written().
   [[nodiscard]] const OpIndex* entered_row(const Place& place, OpIndex op) const {
     return entered_.data() + (place.entered + blocks_->entry_set_of(op)) * blocks_->stride();
   }

@@ -118,8 +118,9 @@ class FlowComponents {
   std::uint32_t next_ = 0;
   std::uint32_t call_ = 0;
   Placed placed_;
-  // Of the present call of place(): by fresh flow, the first flow that it is joined to (and the
-  // heights of the trees that find it); fresh flows, component by component; one component.
+  // The present call of place() fills these lists: by fresh flow, the first flow that it is joined
+  // to, and the heights of the trees that find it; fresh flows, component by component; one
+  // component.
   std::vector<std::size_t> first_joined_;
   std::vector<std::size_t> height_;
   std::vector<std::uint32_t> order_;
