@@ -91,7 +91,8 @@ bool ProgramAnalysis::answers_hold_for(ProgramAnalysis& other) {
 bool ProgramAnalysis::ordered(const ProgramOrder& order, const Lane& a, const Lane& b) {
   if (a.column == b.column) return true;
   auto next = a.operations.begin();
-  OpIndex behind = 0;  // one past the operations of b that come before `next`
+  // One past the operations of b that come before `next`: for these the prefix is the same.
+  OpIndex behind = 0;
   for (const OpIndex of_b : b.operations) {
     if (behind > of_b) continue;
     const OpIndex done = order.after(of_b, a.column);
