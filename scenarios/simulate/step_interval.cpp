@@ -6,6 +6,7 @@
 #include "kernels/gpu.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/json_reader.hpp"
+#include "sim/collectives/profile/profiled_model.hpp"
 #include "sim/report/communication.hpp"
 #include "sim/report/figures.hpp"
 #include "sim/report/stage_summary.hpp"
@@ -18,6 +19,7 @@ constexpr std::size_t index_of(Uncertain kind) { return static_cast<std::size_t>
 
 constexpr std::string_view kProfiledStep = "a profiled step of such a run (`import kineto`)";
 constexpr std::string_view kMeasuredKernels = "kernels measured on it (`profile measure`)";
+constexpr std::string_view kMeasuredStep = "a measured step of such a run (`validate --against`)";
 
 // By Uncertain.
 constexpr std::array<UncertainKind, kUncertainKinds> kKinds{
@@ -28,11 +30,10 @@ constexpr std::array<UncertainKind, kUncertainKinds> kKinds{
       "a log of nccl-tests on one node (`import nccl-tests`)"},
      {"collectives_between_nodes", "collectives between nodes",
       "a log of nccl-tests on these nodes (`import nccl-tests`)"},
-     {"dispatch", "dispatch and combine of tokens", kProfiledStep},
-     {"host", "the host", "a trace with the times of launches (`import kineto`)"},
-     {"software", "software and settings", "a measured step of such a run (`validate`)"},
-     {"new_framework", "a framework without measured runs",
-      "a measured step of this framework (`validate`)"},
+     {"dispatch", "dispatch and combine of tokens", kMeasuredStep},
+     {"host", "the host", kMeasuredStep},
+     {"software", "software and settings", kMeasuredStep},
+     {"new_framework", "a framework without measured runs", kMeasuredStep},
      {"sibling_gpu", "kernels of a GPU priced by another one with its chip", kMeasuredKernels},
      {"sheet_gpu", "kernels of a GPU known by its data sheet", kMeasuredKernels}}};
 
@@ -50,6 +51,7 @@ std::optional<Uncertain> kind_of(const Kernel& kernel, bool four_bit_gemms) {
 }
 
 // Divides the computing share of the step among kinds of kernels, in proportion to their time.
+// Kernels that were measured themselves have no kind.
 void add_kernels(UncertainShares& shares, double computing, const Scenario& scenario,
                  const RunView& view) {
   const std::vector<double> seconds = kernel_time(view);
@@ -57,6 +59,7 @@ void add_kernels(UncertainShares& shares, double computing, const Scenario& scen
   for (const double time_s : seconds) busy += time_s;
   if (busy <= 0.0) return;
   for (std::size_t kernel = 0; kernel < seconds.size(); ++kernel) {
+    if (view.kernel_costs[kernel].provenance == Provenance::Measured) continue;
     const std::optional<Uncertain> kind =
         kind_of(view.workload.kernels[kernel], scenario.plan.recipe.four_bit_gemms);
     if (kind) shares[index_of(*kind)] += computing * seconds[kernel] / busy;
@@ -81,13 +84,27 @@ constexpr std::array<std::pair<TimeShare, GroupKind>, 5> kExposed{
      {TimeShare::ExposedContext, GroupKind::Context},
      {TimeShare::ExposedOther, GroupKind::Other}}};
 
-void add_communication(UncertainShares& shares, const Breakdown& mean, const RunView& view) {
+// Returns the share of the time of a kind's collectives that no profile of collectives determines.
+double modelled_share(const std::vector<CollectiveSummary>& calls, GroupKind kind) {
+  double all_s = 0.0, modelled_s = 0.0;
+  for (const CollectiveSummary& call : calls) {
+    if (call.group != kind) continue;
+    all_s += call.time_s;
+    if (!call.selected_algorithm.label.starts_with(kProfileLabel)) modelled_s += call.time_s;
+  }
+  return all_s > 0.0 ? modelled_s / all_s : 1.0;
+}
+
+void add_communication(UncertainShares& shares, const Breakdown& mean, const Scenario& scenario,
+                       const RunView& view) {
   const std::vector<GroupSpan> spans = placement_summary(view);
+  const bool profiled = !scenario.plan.collectives.profile.empty();
+  const auto calls = profiled ? collective_summary(view) : std::vector<CollectiveSummary>{};
   for (const auto& [share, kind] : kExposed) {
     const bool crosses = std::ranges::any_of(
         spans, [&](const GroupSpan& span) { return span.kind == kind && span.crossings > 0; });
     shares[index_of(crosses ? Uncertain::BetweenNodes : Uncertain::WithinNodes)] +=
-        mean.of(share) / view.step_s();
+        modelled_share(calls, kind) * mean.of(share) / view.step_s();
   }
 }
 
@@ -138,7 +155,7 @@ UncertainShares uncertain_shares(const Scenario& scenario, const RunView& view) 
   const double computing = share(TimeShare::Compute) + share(TimeShare::Optimizer);
   add_kernels(shares, computing, scenario, view);
   add_derived_gpu(shares, computing, load_gpu_sheet(scenario.cluster.node.gpu), view);
-  add_communication(shares, mean, view);
+  add_communication(shares, mean, scenario, view);
   shares[index_of(Uncertain::Dispatch)] = share(TimeShare::ExposedExpert);
   shares[index_of(Uncertain::Host)] = share(TimeShare::Host) + share(TimeShare::ExposedHost);
   shares[index_of(Uncertain::Software)] = 1.0;

@@ -61,14 +61,11 @@ std::string interval_text(const StepInterval& interval) {
 }
 
 std::string interval_sentence(const StepInterval& interval) {
-  std::string text =
-      fmt::format("the measured step is within {} in nine of ten runs", interval_text(interval));
+  std::string text = fmt::format("nine of ten measured runs take {}", interval_text(interval));
   if (interval.parts.empty()) return text;
   const UncertainPart& largest = interval.parts.front();
-  return text + fmt::format(
-                    "; most of that range is the uncertainty of {} ({}), and {} would "
-                    "narrow it",
-                    largest.name, largest.cause, largest.remedy);
+  return text + fmt::format("; the largest part of that range comes from {} ({}); to narrow it: {}",
+                            largest.name, largest.cause, largest.remedy);
 }
 
 std::string ratio_text(const RatioInterval& ratio) {

@@ -58,8 +58,8 @@ struct RatioInterval {
 
 // "11.2 to 13.8 s"
 [[nodiscard]] std::string interval_text(const StepInterval& interval);
-// "the measured step lies between 11.2 and 13.8 s in nine of ten cases; the largest part of that
-// range comes from 16-bit GEMMs, which a profiled step of this run would narrow"
+// "nine of ten measured runs take 11.2 to 13.8 s; the largest part of that range comes from the
+// host (megatron); to narrow it: a measured step of such a run"
 [[nodiscard]] std::string interval_sentence(const StepInterval& interval);
 // "11.3 % quicker to 1.2 % slower in nine of ten measurements, quicker with a probability of
 // 93.4 %"

@@ -104,6 +104,29 @@ TEST(ImportKineto, ACollectiveTakesTheTimeOfTheTrace) {
   EXPECT_THAT(used.out, HasSubstr("profile"));
 }
 
+// Does a log of nccl-tests narrow the interval of a run with its collectives, as the report says?
+TEST(ImportNcclTests, ALogNarrowsTheIntervalOfARun) {
+  const Scratch scratch;
+  const Outcome import =
+      scratch.sh("trainyard import nccl-tests tests/scenarios/import/h8.log -o profile.json");
+  ASSERT_EQ(import.exit, 0) << import.err;
+  const std::string run =
+      "trainyard run scenarios/llama3/llama3_8b_8xh100.json --set parallelism.tensor=8 --set "
+      "parallelism.data=1 --set parallelism.sequence_parallel=false --json result.json";
+  const auto interval_of = [&](const std::string& options) {
+    const Outcome outcome = scratch.sh(run + options);
+    EXPECT_EQ(outcome.exit, 0) << outcome.err;
+    return PlainJson::parse(read_file(scratch.folder() / "result.json")).at("interval");
+  };
+  const PlainJson modelled = interval_of("");
+  EXPECT_EQ(modelled["parts"][0]["name"], "collectives within a node");
+  EXPECT_THAT(modelled["parts"][0]["remedy"].get<std::string>(), HasSubstr("import nccl-tests"));
+  const PlainJson measured = interval_of(" --set collectives.profile=profile.json");
+  EXPECT_LT(measured["deviation"].get<double>(), 0.6 * modelled["deviation"].get<double>());
+  for (const PlainJson& part : measured["parts"])
+    EXPECT_NE(part["name"], "collectives within a node");
+}
+
 // Does an export of Nsight Systems do the same?
 TEST(ImportNsys, AnExportBecomesProfiles) {
   const Scratch scratch;

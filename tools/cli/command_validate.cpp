@@ -130,15 +130,29 @@ void write_files(const ValidateChoice& choice, const ReportChoice& report,
   write_file(choice.json, to_text(json));
 }
 
-// Fits intervals to the errors of the runs, and says how many runs are within those of others.
-void judge_intervals(const ValidateChoice& choice, const ReportChoice& report,
-                     const std::vector<Outcome>& shipped) {
+// Fits intervals to the errors of the runs and writes what was asked for. Returns the text that
+// says how many runs are within the intervals of others.
+std::string judge_intervals(const ValidateChoice& choice, const ReportChoice& report,
+                            const std::vector<Outcome>& shipped) {
   const std::vector<ErrorOfRun> runs =
       errors_of_runs(shipped, report.left_out.at(0).outcomes, report.left_out.at(1).outcomes);
   if (!choice.intervals.empty()) write_intervals(choice, report, runs);
-  if (!choice.coverage.empty()) write_file(choice.coverage, coverage_svg(runs));
-  say("Measured runs within intervals of 90 % whose deviations no run of their class fitted\n{}",
-      coverage_table(runs).text());
+  const std::vector<LeftOutClasses> classes = leave_out_classes(runs);
+  if (!choice.coverage.empty()) write_file(choice.coverage, coverage_svg(classes));
+  return "Measured runs within intervals of 90 % whose deviations no run of their class fitted\n" +
+         coverage_table(classes).text();
+}
+
+// Refuses intervals of rows that cannot be fitted, before anything is simulated.
+void refuse_few_runs(const ValidateChoice& choice, const ChosenRows& rows) {
+  if (!choice.judges_intervals()) return;
+  if (rows.runs.empty() || !choice.left_out)
+    throw InputError(Problem{"", "", "intervals are fitted to training runs with --left-out",
+                             "give such rows and --left-out too"});
+  if (rows.runs.size() < kIntervalRunsLeast)
+    throw InputError(
+        Problem{"", "", fmt::format("{} runs do not determine intervals", rows.runs.size()),
+                fmt::format("give data sets with {} runs or more", kIntervalRunsLeast)});
 }
 
 // Paths that cannot be written are refused first, because a validation may take long.
@@ -147,10 +161,7 @@ Exit validate_rows(const ValidateChoice& choice) {
        {choice.csv, choice.json, choice.svg, choice.intervals, choice.coverage})
     refuse_unwritable(file);
   const ChosenRows rows = chosen_rows(choice);
-  if (choice.judges_intervals() && (rows.runs.empty() || !choice.left_out)) {
-    throw InputError(Problem{"", "", "intervals are fitted to training runs with --left-out",
-                             "give such rows and --left-out too"});
-  }
+  refuse_few_runs(choice, rows);
   ReportChoice report = report_choice(choice, rows.runs.empty());
   Progress progress("validating");
   const ValidateOptions options{.processes = choice.processes,
@@ -173,12 +184,14 @@ Exit validate_rows(const ValidateChoice& choice) {
     const std::vector<MemoryOutcome> found = validate_memory(file, wanted, options);
     memory.insert(memory.end(), found.begin(), found.end());
   }
+  const std::string intervals =
+      choice.judges_intervals() ? judge_intervals(choice, report, simulated) : "";
   write_files(choice, report, outcomes, memory);
   if (!outcomes.empty())
     say("{}", choice.markdown ? validation_markdown(outcomes, report)
                               : validation_text(outcomes, report));
   if (!memory.empty()) say("{}", memory_rows_text(memory));
-  if (choice.judges_intervals()) judge_intervals(choice, report, simulated);
+  if (!intervals.empty()) say("{}", intervals);
   const bool any = !memory.empty() || std::ranges::any_of(outcomes, &Outcome::predicted);
   return any ? Exit::Fine : Exit::RunSaysNo;
 }

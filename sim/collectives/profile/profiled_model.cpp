@@ -80,8 +80,9 @@ SelectedAlgorithm ProfiledModel::selected_algorithm(const Call& call,
   const MeasuredCurve* measured = curve(call, gpus);
   if (measured == nullptr) return other_.selected_algorithm(call, gpus);
   const bool within = measured->at(static_cast<double>(bytes_of(call))).measured_range;
-  return {.algorithm = std::string(nccl::kNcclName),
-          .label = "profile: " + name_ + (within ? "" : ", beyond the sizes measured")};
+  return {
+      .algorithm = std::string(nccl::kNcclName),
+      .label = std::string(kProfileLabel) + name_ + (within ? "" : ", beyond the sizes measured")};
 }
 
 }  // namespace trainyard

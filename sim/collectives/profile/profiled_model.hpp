@@ -18,6 +18,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/collectives/collective.hpp"
@@ -25,6 +26,9 @@
 #include "sim/nccl/nccl_model.hpp"
 
 namespace trainyard {
+
+// The labels of calls whose times come from a profile begin so.
+inline constexpr std::string_view kProfileLabel = "profile: ";
 
 class ProfiledModel final : public CommunicationModel {
  public:

@@ -70,9 +70,8 @@ TEST(Summary, StatesTheIntervalOfTheStep) {
       .parts = {{.name = "the host", .cause = "nemo", .deviation = 0.05, .remedy = "a trace"}}};
   EXPECT_THAT(
       summary_text(small.view()),
-      HasSubstr("  interval: the measured step is within 9.21 to 10.9 s in nine of ten runs; "
-                "most of that range is\n    the uncertainty of the host (nemo), and a trace "
-                "would narrow it\n"));
+      HasSubstr("  interval: nine of ten measured runs take 9.21 to 10.9 s; the largest part of "
+                "that range comes from\n    the host (nemo); to narrow it: a trace\n"));
 }
 
 // Does the table have no published column without published figures?
@@ -145,7 +144,7 @@ TEST(Summary, ALongSourceWrapsUnderItself) {
   small.facts.interval =
       StepInterval{.step_s = 10.0, .parts = {{.name = source, .deviation = 0.05}}};
   const std::vector<std::string> lines = lines_of(summary_text(small.view()));
-  for (const char* begin : {"  published: a paper", "  interval: the measured step"}) {
+  for (const char* begin : {"  published: a paper", "  interval: nine of ten"}) {
     const auto first = std::ranges::find_if(
         lines, [&](const std::string& line) { return line.starts_with(begin); });
     ASSERT_LT(first, lines.end() - 1) << begin;

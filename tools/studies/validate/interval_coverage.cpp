@@ -13,17 +13,7 @@ namespace trainyard {
 
 namespace {
 
-using Runs = std::vector<ErrorOfRun>;
-
 constexpr std::size_t kClassLeast = 20;
-
-// A name for the rows of a class that are left out together, and one for those judged together.
-std::string class_of(const ErrorOfRun& run, Feature feature) {
-  return feature_of(run.outcome->row, feature);
-}
-std::string judged_class(const ErrorOfRun& run, Feature feature) {
-  return class_of(run, feature) + (run.by_data_sheet() ? ", data sheet" : "");
-}
 
 // The standard deviation of a run's error.
 double deviation_of(const UncertainShares& shares, const UncertainShares& deviation) {
@@ -35,37 +25,10 @@ double deviation_of(const UncertainShares& shares, const UncertainShares& deviat
   return std::sqrt(sum);
 }
 
-// A judged run with the deviation that the other classes fit.
-struct Judged {
-  std::string group;
-  double error = 0.0;
-  double deviation = 0.0;
-};
-
-std::vector<Judged> judge(const Runs& runs, Feature feature) {
-  std::set<std::string> classes;
-  for (const ErrorOfRun& run : runs) classes.insert(class_of(run, feature));
-  std::vector<Judged> judged;
-  for (const std::string& left_out : classes) {
-    Runs others;
-    for (const ErrorOfRun& run : runs)
-      if (class_of(run, feature) != left_out) others.push_back(run);
-    if (others.size() < kIntervalRunsLeast) continue;
-    const UncertainShares deviation = fit_deviations(others);
-    for (const ErrorOfRun& run : runs) {
-      if (!run.judged || class_of(run, feature) != left_out) continue;
-      judged.push_back({.group = judged_class(run, feature),
-                        .error = run.error,
-                        .deviation = deviation_of(run.outcome->uncertain, deviation)});
-    }
-  }
-  return judged;
-}
-
-Coverage coverage_of(const std::string& group, const std::vector<Judged>& judged) {
+Coverage coverage_of(const std::string& group, const std::vector<JudgedRun>& judged) {
   const double within = deviations_of(kIntervalProbability);
   Coverage row{.group = group};
-  for (const Judged& run : judged) {
+  for (const JudgedRun& run : judged) {
     if (!group.empty() && run.group != group) continue;
     ++row.runs;
     row.half_width += within * run.deviation;
@@ -81,26 +44,54 @@ constexpr std::array kLeftOut{Feature::Source, Feature::Gpu,     Feature::Family
 
 }  // namespace
 
-std::vector<Coverage> coverage(const std::vector<ErrorOfRun>& runs, Feature feature) {
-  const std::vector<Judged> judged = judge(runs, feature);
+LeftOutClasses leave_out_classes(const std::vector<ErrorOfRun>& runs, Feature feature) {
+  const auto class_of = [&](const ErrorOfRun& run) {
+    return feature_of(run.outcome->row, feature);
+  };
+  std::set<std::string> classes;
+  for (const ErrorOfRun& run : runs) classes.insert(class_of(run));
+  LeftOutClasses judged{.feature = feature};
+  for (const std::string& left_out : classes) {
+    std::vector<ErrorOfRun> others;
+    for (const ErrorOfRun& run : runs)
+      if (class_of(run) != left_out) others.push_back(run);
+    if (others.size() < kIntervalRunsLeast) continue;
+    const UncertainShares deviation = fit_deviations(others);
+    for (const ErrorOfRun& run : runs) {
+      if (!run.judged || class_of(run) != left_out) continue;
+      judged.runs.push_back({.group = left_out + (run.by_data_sheet() ? ", data sheet" : ""),
+                             .error = run.error,
+                             .deviation = deviation_of(run.outcome->uncertain, deviation)});
+    }
+  }
+  return judged;
+}
+
+std::vector<LeftOutClasses> leave_out_classes(const std::vector<ErrorOfRun>& runs) {
+  std::vector<LeftOutClasses> all;
+  for (const Feature feature : kLeftOut) all.push_back(leave_out_classes(runs, feature));
+  return all;
+}
+
+std::vector<Coverage> coverage(const LeftOutClasses& classes) {
   std::set<std::string> groups;
-  for (const Judged& run : judged) groups.insert(run.group);
+  for (const JudgedRun& run : classes.runs) groups.insert(run.group);
   std::vector<Coverage> rows;
-  if (judged.empty()) return rows;
-  rows.push_back(coverage_of("", judged));
-  for (const std::string& group : groups) rows.push_back(coverage_of(group, judged));
+  if (classes.runs.empty()) return rows;
+  rows.push_back(coverage_of("", classes.runs));
+  for (const std::string& group : groups) rows.push_back(coverage_of(group, classes.runs));
   return rows;
 }
 
-TextTable coverage_table(const std::vector<ErrorOfRun>& runs) {
+TextTable coverage_table(const std::vector<LeftOutClasses>& features) {
   constexpr std::size_t kNameMost = 44;
   TextTable table({"left out", "runs", "inside", "half width"});
-  for (const Feature feature : kLeftOut) {
-    for (const Coverage& row : coverage(runs, feature)) {
+  for (const LeftOutClasses& classes : features) {
+    const std::string_view feature = to_string(classes.feature);
+    for (const Coverage& row : coverage(classes)) {
       if (row.runs < kClassLeast) continue;
-      const std::string name = row.group.empty()
-                                   ? fmt::format("each {}", to_string(feature))
-                                   : fmt::format("  {} {}", to_string(feature), row.group);
+      const std::string name = row.group.empty() ? fmt::format("each {}", feature)
+                                                 : fmt::format("  {} {}", feature, row.group);
       table.row({name.substr(0, kNameMost), fmt::format("{}", row.runs), percent(row.inside),
                  percent(row.half_width)});
     }
@@ -138,13 +129,14 @@ std::string coverage_axes() {
 }
 
 // The share of runs inside, for probabilities from 0 to 99 %.
-std::string coverage_curve(const std::vector<Judged>& judged, std::string_view colour) {
+std::string coverage_curve(const std::vector<JudgedRun>& judged, std::string_view colour) {
   std::string path;
   for (int hundredth = 1; hundredth < 100; ++hundredth) {
     const double probability = 0.01 * hundredth;
     const double within = deviations_of(probability);
-    const auto inside = std::ranges::count_if(
-        judged, [&](const Judged& run) { return std::abs(run.error) <= within * run.deviation; });
+    const auto inside = std::ranges::count_if(judged, [&](const JudgedRun& run) {
+      return std::abs(run.error) <= within * run.deviation;
+    });
     const double share = static_cast<double>(inside) / static_cast<double>(judged.size());
     path +=
         fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x_of(probability), y_of(share));
@@ -155,11 +147,10 @@ std::string coverage_curve(const std::vector<Judged>& judged, std::string_view c
 
 }  // namespace
 
-std::string coverage_svg(const std::vector<ErrorOfRun>& runs) {
+std::string coverage_svg(const std::vector<LeftOutClasses>& features) {
   std::string body = coverage_axes();
   std::size_t number = 0;
-  for (const Feature feature : kLeftOut) {
-    const std::vector<Judged> judged = judge(runs, feature);
+  for (const auto& [feature, judged] : features) {
     if (judged.empty()) continue;
     const double y = kPlotTop + 20.0 + 20.0 * static_cast<double>(number);
     const std::string_view colour = svg_colour(number++);

@@ -1,7 +1,8 @@
 // How many measured runs are within the intervals of their predictions, where no run of their class
 // took part in the fit.
 //
-//    for (const Coverage& row : coverage(runs, Feature::Source)) row.inside;   // 0.91
+//    const std::vector<LeftOutClasses> features = leave_out_classes(runs);
+//    for (const Coverage& row : coverage(features.front())) row.inside;   // 0.88
 #pragma once
 
 #include <string>
@@ -12,23 +13,40 @@
 
 namespace trainyard {
 
-// The judged runs of a class within intervals that no run of their own class fitted.
-struct Coverage {
-  std::string group;
-  std::size_t runs = 0;
-  double inside = 0.0;      // share of the runs
-  double half_width = 0.0;  // mean of 1.645 sqrt(v)
+// A judged run, and the deviation of its error that runs of other classes fit.
+struct JudgedRun {
+  std::string group;  // its class; with "data sheet" where only that of its GPU was known
+  double error = 0.0;
+  double deviation = 0.0;
 };
 
-// The classes of a feature, each with the deviations that all other classes fit, and all of them as
-// the first row.
-[[nodiscard]] std::vector<Coverage> coverage(const std::vector<ErrorOfRun>& runs, Feature feature);
+// The judged runs, each class of the feature without its own runs in the fit.
+struct LeftOutClasses {
+  Feature feature = Feature::Source;
+  std::vector<JudgedRun> runs = {};
+};
 
-// The table of features, classes with at least 20 runs, and their coverage.
-[[nodiscard]] TextTable coverage_table(const std::vector<ErrorOfRun>& runs);
+[[nodiscard]] LeftOutClasses leave_out_classes(const std::vector<ErrorOfRun>& runs,
+                                               Feature feature);
+// The same by source, GPU, model family, scale, release and precision.
+[[nodiscard]] std::vector<LeftOutClasses> leave_out_classes(const std::vector<ErrorOfRun>& runs);
 
-// The share of judged runs inside, over the probability of the interval, as a complete SVG
-// document: a curve for each feature whose classes are left out.
-[[nodiscard]] std::string coverage_svg(const std::vector<ErrorOfRun>& runs);
+// The judged runs of a class.
+struct Coverage {
+  std::string group;  // empty: all classes
+  std::size_t runs = 0;
+  double inside = 0.0;      // share of the runs within 1.645 deviations
+  double half_width = 0.0;  // mean of 1.645 deviations
+};
+
+// All runs as the first row, then each class.
+[[nodiscard]] std::vector<Coverage> coverage(const LeftOutClasses& classes);
+
+// The coverage of classes with at least 20 runs.
+[[nodiscard]] TextTable coverage_table(const std::vector<LeftOutClasses>& features);
+
+// The share of runs inside over the probability of the interval, as a complete SVG document: a
+// curve for each feature.
+[[nodiscard]] std::string coverage_svg(const std::vector<LeftOutClasses>& features);
 
 }  // namespace trainyard
