@@ -1,6 +1,7 @@
 // `trainyard validate`: predicts measured runs and reports the errors of the predictions.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ctime>
@@ -115,6 +116,8 @@ void write_intervals(const ValidateChoice& choice, const ReportChoice& report,
   std::string command = "trainyard validate";
   for (const std::filesystem::path file : choice.datasets)
     command += " " + file.filename().string();
+  if (choice.all) command += " --all";
+  if (!choice.only.empty()) command += fmt::format(" --only {}", fmt::join(choice.only, " "));
   const std::string source =
       fmt::format("{} --left-out --intervals FILE, {}, {}", command, report.program, report.date);
   write_file(choice.intervals, to_text(uncertainty_json(fit_uncertainty(runs), source), 1));
