@@ -145,32 +145,50 @@ std::vector<Speeds> speeds_of(const VeeBlockGoal& goal) {
   return all;
 }
 
+// A block, and the cost by which it is compared with others: activations above the limit, makespan,
+// activations.
+struct Block {
+  Speeds speeds = {};
+  std::int64_t turn = 1;
+};
+using BlockCost = std::tuple<std::int64_t, double, std::int64_t>;
+
+// A further microbatch adds one period to the makespan of every block and changes no peak once the
+// pipeline is full, so that the order of blocks is that of a short step. 4p microbatches are four
+// times as many as the longest block overlaps
+// (tests/models/schedules/zero_bubble_test.cpp compares the two).
+constexpr std::int64_t kMicrobatchesCompared = 4;
+
 // Returns the shortest of the blocks that meet the goal, for F = B = W. It tries every combination
 // of speeds and turns, and plays each; activations above the limit count before the makespan.
-ScheduleLists vee_block_lists(const PipelineShape& shape, const VeeBlockGoal& goal) {
-  TY_CHECK(shape.placement == StagePlacement::Vee && shape.chunks == 2, shape.chunks);
+Block best_block(PipelineShape shape, const VeeBlockGoal& goal) {
+  shape.microbatches = std::min(shape.microbatches, kMicrobatchesCompared * shape.stages);
   const StepDurations equal = durations_of(shape);
-  std::optional<ScheduleLists> best;
-  std::tuple<std::int64_t, double, std::int64_t> best_cost;
+  Block best;
+  std::optional<BlockCost> best_cost;
   // A later turn is accepted only if it is shorter, not if it only holds fewer activations: at p =
   // 16 one activation less costs 3 steps.
   std::int64_t excess_least = 0;
   for (std::int64_t turn = 1; turn <= kTurnMost; ++turn) {
     for (const Speeds& speeds : speeds_of(goal)) {
-      ScheduleLists lists = lists_of(shape, speeds, turn);
-      const PlayedSchedule played = play_schedule(lists, shape, equal);
+      const PlayedSchedule played = play_schedule(lists_of(shape, speeds, turn), shape, equal);
       const std::int64_t peak =
           *std::max_element(played.peak_activations.begin(), played.peak_activations.end());
-      const std::tuple cost{std::max(excess_least, peak - goal.activations_most), played.makespan_s,
-                            peak};
-      if (best && best_cost <= cost) continue;
+      const BlockCost cost{std::max(excess_least, peak - goal.activations_most), played.makespan_s,
+                           peak};
+      if (best_cost && *best_cost <= cost) continue;
       best_cost = cost;
-      best = std::move(lists);
+      best = {.speeds = speeds, .turn = turn};
     }
-    excess_least = std::get<0>(best_cost);
+    excess_least = std::get<0>(best_cost.value());
   }
-  TY_CHECK(best.has_value(), shape.stages);
-  return *std::move(best);
+  return best;
+}
+
+ScheduleLists vee_block_lists(const PipelineShape& shape, const VeeBlockGoal& goal) {
+  TY_CHECK(shape.placement == StagePlacement::Vee && shape.chunks == 2, shape.chunks);
+  const Block best = best_block(shape, goal);
+  return lists_of(shape, best.speeds, best.turn);
 }
 
 // ---- the schedules

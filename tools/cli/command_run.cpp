@@ -341,7 +341,7 @@ void add_run(CLI::App& app, Action& action) {
   command->add_flag("--no-search", choice->no_search,
                     "Where it does not fit: do not look for a change with which it would");
   command->footer(
-      "Example:\n  trainyard run --model llama3-70b --gpus 64 --gpu h100\n"
+      "Example:\n  trainyard run --model llama3-8b --gpus 8 --gpu h100\n"
       "  trainyard run scenarios/megatron/gpt3_175b_64xa100_selective.json --out out\n"
       "  trainyard run scenarios/llama3/llama3_8b_8xh100.json --html report.html\n"
       "  trainyard run scenarios/context/packed_llama3_8b_32xh100.json --batches 10\n"

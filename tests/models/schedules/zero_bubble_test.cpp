@@ -176,6 +176,28 @@ TEST(ControllableMemory, WorkedExample) {
   EXPECT_EQ(highest(third.peak_activations), 4);
 }
 
+// Does a further microbatch add its work and nothing else once the pipeline is full? Blocks are
+// compared on steps of 4p microbatches for this reason.
+TEST(ControllableMemory, AFullPipelineGrowsByTheWorkOfAMicrobatch) {
+  std::size_t cases = 0;
+  for (const char* name : {"v_half", "v_min"}) {
+    for (const std::int64_t p : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16}) {
+      const auto played = [&](std::int64_t m) {
+        return play_costs(name, {.stages = p, .microbatches = m, .chunks = 2});
+      };
+      const PlayedSchedule full = played(4 * p);
+      for (const std::int64_t m : {4 * p + 1, 5 * p + 1, 9 * p}) {
+        const PlayedSchedule longer = played(m);
+        EXPECT_DOUBLE_EQ(longer.makespan_s - full.makespan_s, static_cast<double>(6 * (m - 4 * p)))
+            << name << " p " << p << " m " << m;
+        EXPECT_EQ(longer.peak_activations, full.peak_activations) << name << " p " << p;
+        ++cases;
+      }
+    }
+  }
+  EXPECT_EQ(cases, 2U * 12U * 3U);
+}
+
 // What does one more microbatch cost if the steps of a chunk differ in length? With v_half it costs
 // only its work, on any number of stages. With v_min the three forwards or backwards of a round
 // follow each other around the ranks (Qi et al. 2405.15362: a bubble of O(n) then), as in the

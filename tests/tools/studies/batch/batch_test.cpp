@@ -25,12 +25,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::string kScenario = TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json";
+const std::string kTwoGpus = TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json";
 
 std::vector<Variant> batches() {
-  return {{kScenario, {}},
-          {kScenario, {{"training.global_batch_size", "4"}}},
-          {kScenario, {{"training.global_batch_size", "no"}}}};
+  return {{kTwoGpus, {}},
+          {kTwoGpus, {{"training.global_batch_size", "4"}}},
+          {kTwoGpus, {{"training.global_batch_size", "no"}}}};
 }
 
 // Does flattening give paths and scalars?
@@ -91,7 +91,7 @@ TEST(Batch, AnInterruptedBatchGoesOnWhereItStopped) {
 class OutdatedRows : public testing::Test {
  protected:
   OutdatedRows() {
-    Json scenario = parse_json("first", read_file(kScenario));
+    Json scenario = parse_json("first", read_file(kTwoGpus));
     Json node =
         parse_json("node", read_file(TRAINYARD_SOURCE_DIRECTORY "/topologies/data/dgx_h100.json"));
     scenario["cluster"] = {{"node", "node.json"}, {"nodes", 1}};
@@ -175,7 +175,7 @@ TEST_F(OutdatedRows, RowsOfOlderJournalsAreRunAgain) {
 // end this process too: only a worker may open the scenario.
 TEST(CrashedRows, AreRunAgainAndNotLoadedHere) {
   const TemporaryFolder folder;
-  const std::string scenario = folder.write("s.json", read_file(kScenario));
+  const std::string scenario = folder.write("s.json", read_file(kTwoGpus));
   const Json row = {{"key", scenario}, {"scenario", scenario}, {"status", "crashed"}};
   const std::string file = folder.write("runs.jsonl", row.dump() + "\n");
   Journal journal(file, "1");

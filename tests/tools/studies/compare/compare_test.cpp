@@ -14,14 +14,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kScenario = TRAINYARD_SOURCE_DIRECTORY "/scenarios/llama3/llama3_8b_8xh100.json";
+const std::string kEightGpus = TRAINYARD_SOURCE_DIRECTORY "/scenarios/llama3/llama3_8b_8xh100.json";
 
 // Two tensor ranks and four replicas against four and two, with a smaller batch: tensor alone is
 // not a valid scenario.
 const Comparison& sample() {
   static const Comparison kComparison =
-      compare({{.file = kScenario, .changes = {{"training.global_batch_size", "16"}}},
-               {.file = kScenario,
+      compare({{.file = kEightGpus, .changes = {{"training.global_batch_size", "16"}}},
+               {.file = kEightGpus,
                 .changes = {{"parallelism.tensor", "4"},
                             {"parallelism.data", "2"},
                             {"training.global_batch_size", "16"},
@@ -93,7 +93,7 @@ TEST(Compare, ThePageTellsTheVerdictAndEveryChange) {
 
 // Do equal sides differ in nothing?
 TEST(Compare, EqualSidesDifferInNothing) {
-  const Variant same{.file = kScenario, .changes = {{"training.global_batch_size", "4"}}};
+  const Variant same{.file = kEightGpus, .changes = {{"training.global_batch_size", "4"}}};
   const Comparison comparison = compare({same, same}, {.processes = 1, .progress = {}});
   EXPECT_TRUE(comparison.differences.empty());
   EXPECT_THAT(comparison_text(comparison), HasSubstr("The inputs are the same."));

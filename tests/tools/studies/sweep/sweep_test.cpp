@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::string kScenario = TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json";
+const std::string kSwept = TRAINYARD_SOURCE_DIRECTORY "/scenarios/first/two_gpus.json";
 
 std::vector<std::string> keys(const std::vector<Variant>& variants) {
   std::vector<std::string> all;
@@ -82,7 +82,7 @@ class Shown : public testing::Test {
     return {axis_of({"training.global_batch_size=4,8,7"}),
             axis_of({"parallelism.overlap_grad_reduce=true,false"})};
   }
-  static std::vector<Variant> variants() { return grid(kScenario, axes()); }
+  static std::vector<Variant> variants() { return grid(kSwept, axes()); }
   static inline SweepRows* rows_ = nullptr;
 };
 
