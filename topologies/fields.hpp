@@ -1,4 +1,5 @@
-// Kinds of fields that descriptions of hardware share, for entries of tables (sim/base/field.hpp).
+// Kinds of fields that descriptions of hardware and of jobs on it share, for entries of tables
+// (sim/base/field.hpp).
 //
 //    {"radix", "ports of a switch", count<&FatTree::radix, 2>()},
 //    {"hop_latency", "of one cable", time<&FatTree::hop_latency>()},
@@ -43,18 +44,44 @@ constexpr Own<OwnerOf<member>> count() {
             if (absent == Absent::Default) rule.fallback = owner.*member;
             owner.*member = static_cast<std::uint32_t>(object.integer(key, rule));
           },
-          [](const Owner& owner) { return nlohmann::ordered_json(owner.*member); }};
+          [](const Owner& owner) { return nlohmann::ordered_json(owner.*member); },
+          [](const Owner& defaults) {
+            nlohmann::ordered_json json{{"type", "integer"}, {"minimum", least}, {"maximum", most}};
+            // A zero that stands for an absent number is out of range, so it is no default.
+            if (absent == Absent::Default && defaults.*member >= least)
+              json["default"] = defaults.*member;
+            return json;
+          },
+          absent == Absent::Reported};
+}
+
+// A field that holds a quantity with its unit, of the type of the member.
+template <auto member, auto read, auto pattern, Absent absent>
+constexpr Own<OwnerOf<member>> quantity() {
+  using Owner = OwnerOf<member>;
+  return {[](JsonObject& object, std::string_view key, Owner& owner) {
+            owner.*member = absent == Absent::Default ? (object.*read)(key, owner.*member)
+                                                      : (object.*read)(key, std::nullopt);
+          },
+          [](const Owner& owner) { return nlohmann::ordered_json(exact_text(owner.*member)); },
+          [](const Owner& defaults) {
+            nlohmann::ordered_json json{{"type", "string"}, {"pattern", pattern()}};
+            if (absent == Absent::Default) json["default"] = exact_text(defaults.*member);
+            return json;
+          },
+          absent == Absent::Reported};
 }
 
 // A field that holds a time.
 template <auto member, Absent absent = Absent::Default>
 constexpr Own<OwnerOf<member>> time() {
-  using Owner = OwnerOf<member>;
-  return {[](JsonObject& object, std::string_view key, Owner& owner) {
-            owner.*member =
-                absent == Absent::Default ? object.time(key, owner.*member) : object.time(key);
-          },
-          [](const Owner& owner) { return nlohmann::ordered_json(exact_text(owner.*member)); }};
+  return quantity<member, &JsonObject::time, time_pattern, absent>();
+}
+
+// A field that holds a number of bytes.
+template <auto member, Absent absent = Absent::Default>
+constexpr Own<OwnerOf<member>> bytes() {
+  return quantity<member, &JsonObject::bytes, bytes_pattern, absent>();
 }
 
 // Reads the "collective_latency" object: launch, intra_step, inter_step.

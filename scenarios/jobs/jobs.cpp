@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "scenarios/jobs/job_fields.hpp"
 #include "scenarios/reader/named_parts.hpp"
 #include "scenarios/reader/overrides.hpp"
 #include "sim/base/error.hpp"
-#include "sim/engine/engine.hpp"
 #include "topologies/cluster_reader.hpp"
 
 namespace trainyard {
@@ -19,8 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr double kPriorityMost = 16.0;
-
 // Reads the jobs of one file.
 class JobsReader {
  public:
@@ -28,17 +26,13 @@ class JobsReader {
 
   [[nodiscard]] Jobs read() {
     JsonObject root = file_.root();
-    Jobs jobs{.file = file_.name(), .description = root.text("description", "")};
-    jobs.source = root.text("source", "");
-    jobs.assumptions = root.texts("assumptions", std::vector<std::string>{});
-    root.ignore("$schema");
-    jobs.cluster = read_cluster(root.object("cluster"), folder_);
-    std::vector<std::string> names;
-    for (const EngineEntry& engine : engines()) names.emplace_back(engine.name);
-    jobs.engine = root.choice("engine", names, "simgrid");
+    Jobs jobs = read_fields<Jobs>(root, jobs_fields(), {.file = file_.name()});
     check_cluster_builds(file_, "/cluster", jobs.cluster);
     for (JsonObject& job : root.objects("jobs")) jobs.all.push_back(read_job(job, jobs));
-    if (jobs.all.empty()) root.report("jobs", "is empty", "list at least one job");
+    if (!root.has("jobs"))
+      root.report("jobs", "is missing", "list at least one job");
+    else if (jobs.all.empty() && file_.is_sound("/jobs"))
+      root.report("jobs", "is empty", "list at least one job");
     check_names(jobs);
     file_.finish();
     return jobs;
@@ -47,29 +41,23 @@ class JobsReader {
  private:
   // Every field is read before any is checked, so that a fault in one makes no other unknown.
   JobSpec read_job(JsonObject& job, const Jobs& jobs) {
-    JobSpec spec{.name = job.text("name", fmt::format("job {}", jobs.all.size())),
-                 .placement = read_placement(job),
-                 .start = job.time("start", Seconds{0.0}),
-                 .priority = job.number("priority", {.fallback = 1.0, .most = kPriorityMost})};
-    if (!(spec.priority > 0.0)) job.report("priority", "must be more than 0");
-    if (job.has("steps"))
-      spec.steps = static_cast<std::uint32_t>(job.integer("steps", {.least = 1, .most = 10'000}));
-    if (job.has("gpus"))
-      spec.gpus = static_cast<std::uint32_t>(
-          job.integer("gpus", {.least = 1, .most = gpu_count(jobs.cluster)}));
+    JobSpec spec =
+        read_fields<JobSpec>(job, job_fields(), {.name = fmt::format("job {}", jobs.all.size())});
     const std::vector<Override> changes = changes_of(job);
-    const Json scenario = job.raw("scenario");
-    job.ignore("scenario");
+    if (file_.is_sound("/cluster") && spec.gpus > gpu_count(jobs.cluster))
+      job.report(
+          "gpus",
+          fmt::format("is {}, and the cluster has {} GPUs", spec.gpus, gpu_count(jobs.cluster)),
+          "give at most as many");
     if (job.has("scenario") == job.has("traffic")) {
-      job.ignore("traffic");
       job.report("", job.has("scenario") ? "has a scenario and traffic" : "has nothing to do",
                  "give either \"scenario\" (what it trains) or \"traffic\"");
     } else if (job.has("traffic")) {
-      spec.traffic = read_traffic(job.object("traffic"));
-      if (!changes.empty()) job.report("set", "changes a scenario, and traffic has none");
+      if (job.has("set"))
+        job.report("set", "changes a scenario, and traffic has none", "leave it out");
       read_traffic_gpus(job, jobs, spec);
     } else {
-      read_training(job, jobs, scenario, changes, spec);
+      read_training(job, jobs, job.raw("scenario"), changes, spec);
     }
     return spec;
   }
@@ -137,7 +125,6 @@ class JobsReader {
     std::vector<Override> changes;
     if (!job.has("set")) return changes;
     const Json& set = job.raw("set");
-    job.ignore("set");
     if (!set.is_object()) {
       job.report("set", fmt::format("must be an object of paths and values, not {}", shown(set)));
       return changes;

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +36,7 @@ struct JobSpec {
   std::uint32_t gpus = 0;
   PlacementSpec placement = {};
   Seconds start = {};
-  std::optional<std::uint32_t> steps = {};  // none: it runs as long as the others
+  std::optional<std::int64_t> steps = {};  // none: it runs as long as the others
   // The share of a full link that a flow of the job gets, relative to a flow of priority 1 (a
   // traffic class of a switch with weighted round-robin).
   double priority = 1.0;
@@ -59,5 +60,9 @@ struct Jobs {
 [[nodiscard]] Jobs read_jobs_document(const std::string& name,
                                       const nlohmann::ordered_json& document,
                                       const std::vector<Override>& overrides = {});
+
+// Returns the JSON Schema of such a file, for editors. The reader has precedence: a schema cannot
+// express that the GPUs of a job are whole nodes.
+[[nodiscard]] nlohmann::ordered_json jobs_schema();
 
 }  // namespace trainyard

@@ -9,68 +9,107 @@
 #include <set>
 
 #include "sim/base/error.hpp"
+#include "sim/base/field.hpp"
 #include "sim/base/random.hpp"
+#include "sim/base/words.hpp"
 
 namespace trainyard {
 
 namespace {
 
-constexpr std::string_view kForms =
+using Json = nlohmann::ordered_json;
+using P = PlacementSpec;
+
+constexpr std::string_view kPlacementForms =
     R"("packed", "spread", {"fragmented": SEED}, {"leaves": [0]}, {"nodes": [0, 1]}, )"
     R"({"gpus": [0, 1]} or {"with": JOB})";
 
+// A placement without a value of its own is a word; any other is an object with one field, which
+// has the name of the kind.
+constexpr Words<PlacementKind, 2> kPlacementWords{
+    {{PlacementKind::Packed, "packed"}, {PlacementKind::Spread, "spread"}}};
+constexpr Words<PlacementKind, 5> kPlacementKeys{{{PlacementKind::Fragmented, "fragmented"},
+                                                  {PlacementKind::Leaves, "leaves"},
+                                                  {PlacementKind::Nodes, "nodes"},
+                                                  {PlacementKind::Gpus, "gpus"},
+                                                  {PlacementKind::With, "with"}}};
+
 // Reads a list of different whole numbers.
-std::vector<std::uint32_t> read_numbers(JsonObject& object, std::string_view key) {
-  const nlohmann::ordered_json& list = object.raw(key);
-  std::vector<std::uint32_t> numbers;
+void read_numbers(JsonObject& object, std::string_view key, P& placement) {
+  if (!object.has(key)) return;
+  const Json& list = object.raw(key);
   std::set<std::uint32_t> seen;
-  for (const nlohmann::ordered_json& one : list) {
+  for (const Json& one : list) {
     if (list.is_array() && one.is_number_unsigned() && one.get<std::uint64_t>() < kNone &&
         seen.insert(one.get<std::uint32_t>()).second) {
-      numbers.push_back(one.get<std::uint32_t>());
+      placement.chosen.push_back(one.get<std::uint32_t>());
       continue;
     }
-    object.report(key, fmt::format("{} is not a list of different numbers", shown(list)));
-    return {};
+    object.report(key, fmt::format("{} is not a list of different numbers", shown(list)),
+                  "count from 0, such as [0, 2]");
+    return;
   }
-  if (numbers.empty()) object.report(key, "lists nothing", "name at least one");
-  return numbers;
+  if (placement.chosen.empty()) object.report(key, "lists nothing", "name at least one");
 }
 
-PlacementSpec read_object(JsonObject object) {
-  PlacementSpec placement;
-  if (object.has("fragmented")) {
-    placement.kind = PlacementKind::Fragmented;
-    placement.seed = static_cast<std::uint64_t>(object.integer("fragmented", {.least = 0}));
-  } else if (object.has("with")) {
-    placement.kind = PlacementKind::With;
-    placement.job = object.text("with");
-  } else if (object.has("leaves")) {
-    placement.kind = PlacementKind::Leaves;
-    placement.chosen = read_numbers(object, "leaves");
-  } else if (object.has("nodes")) {
-    placement.kind = PlacementKind::Nodes;
-    placement.chosen = read_numbers(object, "nodes");
-  } else if (object.has("gpus")) {
-    placement.kind = PlacementKind::Gpus;
-    placement.chosen = read_numbers(object, "gpus");
-  } else {
-    object.report("", "says nothing of where the job runs", fmt::format("write {}", kForms));
+Json numbers_schema(const P&) {
+  const Json number{{"type", "integer"}, {"minimum", 0}, {"maximum", kNone - 1}};
+  return {{"type", "array"}, {"items", number}, {"minItems", 1}, {"uniqueItems", true}};
+}
+
+constexpr Own<P> kNumbers{.read = read_numbers, .schema = numbers_schema};
+
+const Field<P> kPlacement[] = {
+    {"fragmented", "free nodes in a random order, which this seed draws", Seed<P>{&P::seed}},
+    {"leaves",
+     "free nodes under these leaves, in order; nodes whose NICs are connected to the same switches "
+     "are under one leaf",
+     kNumbers},
+    {"nodes", "these nodes, in order; numbered from 0", kNumbers},
+    {"gpus", "these GPUs, in order; numbered from 0 over all nodes", kNumbers},
+    {"with", "traffic alone: the GPUs of the job of this name", Text<P>{&P::job}},
+};
+
+P read_object(JsonObject object) {
+  std::vector<std::string_view> given;
+  for (const Field<P>& row : kPlacement)
+    if (object.has(row.key)) given.push_back(row.key);
+  if (given.size() != 1) {
+    for (const std::string_view key : given) object.ignore(key);
+    object.report("",
+                  given.empty() ? "says nothing of where the job runs"
+                                : fmt::format("says it twice: {}", fmt::join(given, ", ")),
+                  fmt::format("write one of {}", kPlacementForms));
+    return {};
   }
-  return placement;
+  const PlacementKind kind = value_of(kPlacementKeys, given.front()).value();
+  return read_fields<P>(object, kPlacement, {.kind = kind});
 }
 
 }  // namespace
 
-PlacementSpec read_placement(JsonObject& job) {
-  if (!job.has("placement")) return {};
-  const nlohmann::ordered_json& value = job.raw("placement");
-  if (value.is_object()) return read_object(job.object("placement"));
-  if (value == "packed") return {};
-  if (value == "spread") return {.kind = PlacementKind::Spread};
-  job.report("placement", fmt::format("{} is no placement", shown(value)),
-             fmt::format("write {}", kForms));
+PlacementSpec read_placement(JsonObject& job, std::string_view key) {
+  if (!job.has(key)) return {};
+  const Json& value = job.raw(key);
+  if (value.is_object()) return read_object(job.object(key));
+  if (value.is_string())
+    if (const auto kind = value_of(kPlacementWords, value.get<std::string>()))
+      return {.kind = *kind};
+  job.report(key, fmt::format("{} is no placement", shown(value)),
+             fmt::format("write one of {}", kPlacementForms));
   return {};
+}
+
+Json placement_schema() {
+  const Json word{
+      {"description", "packed: free nodes in order; spread: free nodes under each leaf in turn"},
+      {"type", "string"},
+      {"enum", all_words<kPlacementWords>()}};
+  Json object = schema_of_fields<P>(kPlacement, {});
+  object["minProperties"] = 1;
+  object["maxProperties"] = 1;
+  return {{"anyOf", Json::array({word, std::move(object)})},
+          {"default", word_for(kPlacementWords, PlacementSpec{}.kind)}};
 }
 
 std::string to_text(const PlacementSpec& placement) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,11 @@ struct PlacementSpec {
   bool operator==(const PlacementSpec&) const = default;
 };
 
-// Reads the field "placement": "packed", "spread", {"fragmented": SEED}, {"leaves": [...]},
-// {"nodes": [...]}, {"gpus": [...]} or {"with": JOB}. Absent: packed.
-[[nodiscard]] PlacementSpec read_placement(JsonObject& job);
+// Reads a placement: "packed", "spread", {"fragmented": SEED}, {"leaves": [...]}, {"nodes": [...]},
+// {"gpus": [...]} or {"with": JOB}. Absent: packed. Reports anything else.
+[[nodiscard]] PlacementSpec read_placement(JsonObject& job, std::string_view key);
+// Returns the JSON Schema of that field.
+[[nodiscard]] nlohmann::ordered_json placement_schema();
 [[nodiscard]] std::string to_text(const PlacementSpec& placement);
 
 // Returns the number of the leaf of every node, in the order of the first node under each. Nodes

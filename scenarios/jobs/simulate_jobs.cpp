@@ -254,11 +254,13 @@ class JobsSimulation {
     double time_s = 0.0;
     for (std::size_t job = 0; job < placed_.size(); ++job)
       if (const auto& steps = jobs_.all[job].steps)
-        time_s = std::max(time_s, jobs_.all[job].start.value() + *steps * result.jobs[job].alone_s);
+        time_s = std::max(time_s, jobs_.all[job].start.value() +
+                                      static_cast<double>(*steps) * result.jobs[job].alone_s);
     for (bool enough = false; !enough; time_s *= 2.0) {
       std::vector<std::uint32_t> steps;
       for (std::size_t job = 0; job < placed_.size(); ++job)
-        steps.push_back(jobs_.all[job].steps.value_or(steps_within(result.jobs[job], time_s)));
+        steps.push_back(static_cast<std::uint32_t>(
+            jobs_.all[job].steps.value_or(steps_within(result.jobs[job], time_s))));
       play(everyone(), steps, true, result);
       note_ends(result);
       result.end_s = 0.0;

@@ -8,20 +8,37 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/words.hpp"
+#include "topologies/fields.hpp"
 
 namespace trainyard {
 
 namespace {
 
-const std::vector<std::pair<std::string, TrafficPattern>>& patterns() {
-  static const std::vector<std::pair<std::string, TrafficPattern>> all = {
-      {"ring", TrafficPattern::Ring},
-      {"pairs", TrafficPattern::Pairs},
-      {"all_to_all", TrafficPattern::AllToAll},
-      {"all_to_one", TrafficPattern::AllToOne},
-      {"one_to_all", TrafficPattern::OneToAll}};
-  return all;
-}
+using T = TrafficSpec;
+constexpr std::int64_t kServersMost = 1'000'000;
+
+constexpr Words<TrafficPattern, 5> kPatterns{{{TrafficPattern::Ring, "ring"},
+                                              {TrafficPattern::Pairs, "pairs"},
+                                              {TrafficPattern::AllToAll, "all_to_all"},
+                                              {TrafficPattern::AllToOne, "all_to_one"},
+                                              {TrafficPattern::OneToAll, "one_to_all"}}};
+
+const Field<T> kTraffic[] = {
+    {"pattern",
+     "ring: from each GPU to the next; pairs: from GPU i of the first half to GPU i of the second "
+     "half; all_to_all: from each GPU to all others; all_to_one, one_to_all: between clients and "
+     "the last `servers` GPUs, to them (writes) or from them (reads)",
+     word_of<T, &T::pattern, kPatterns>(true)},
+    {"bytes", "size of a message; all_to_all: of what a GPU sends to all others together",
+     bytes<&T::bytes, Absent::Reported>()},
+    {"every",
+     "time from one start of the messages to the next, more than 0 s; later where they have not "
+     "ended by then",
+     time<&T::every, Absent::Reported>()},
+    {"servers", "all_to_one, one_to_all: GPUs that receive or send, the last ones of the job",
+     count<&T::servers, 1, Absent::Default, kServersMost>()},
+};
 
 // A message between two ranks.
 struct Route {
@@ -137,26 +154,20 @@ void write_all_to_all(const TrafficSpec& traffic, Workload& workload) {
 
 }  // namespace
 
-TrafficSpec read_traffic(JsonObject job) {
-  std::vector<std::string> names;
-  for (const auto& [name, pattern] : patterns()) names.push_back(name);
-  const std::string chosen = job.choice("pattern", names);
-  TrafficSpec traffic{.bytes = job.bytes("bytes"), .every = job.time("every")};
-  for (const auto& [name, pattern] : patterns())
-    if (name == chosen) traffic.pattern = pattern;
-  constexpr std::int64_t kServersMost = 1'000'000;
-  traffic.servers = static_cast<std::uint32_t>(
-      job.integer("servers", {.fallback = 1, .least = 1, .most = kServersMost}));
-  if (!(traffic.every.value() > 0.0))
-    job.report("every", "must be more than 0 s", "give the time between two messages");
-  return traffic;
+std::span<const Field<TrafficSpec>> traffic_fields() { return kTraffic; }
+
+TrafficSpec read_traffic(JsonObject traffic) {
+  TrafficSpec spec = read_fields<T>(traffic, kTraffic, {});
+  const nlohmann::ordered_json& every = traffic.raw("every");
+  if (every.is_string() && parse_time(every.get<std::string>()) == Seconds{})
+    traffic.report("every", fmt::format("must be more than 0 s, not {}", shown(every)),
+                   "give the time between two messages");
+  return spec;
 }
 
 std::string to_text(const TrafficSpec& traffic) {
-  std::string name;
-  for (const auto& [known, pattern] : patterns())
-    if (pattern == traffic.pattern) name = known;
-  return fmt::format("{} of {} every {}", name, to_text(traffic.bytes), to_text(traffic.every));
+  return fmt::format("{} of {} every {}", word_for(kPatterns, traffic.pattern),
+                     to_text(traffic.bytes), to_text(traffic.every));
 }
 
 Workload traffic_step(const TrafficSpec& traffic, const std::vector<std::uint32_t>& gpus) {

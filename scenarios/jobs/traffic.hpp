@@ -6,10 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "sim/base/json_reader.hpp"
+#include "sim/base/field.hpp"
 #include "sim/base/units.hpp"
 #include "sim/workload/workload.hpp"
 
@@ -30,8 +31,10 @@ struct TrafficSpec {
   bool operator==(const TrafficSpec&) const = default;
 };
 
-// Reads the field "traffic" of a job.
-[[nodiscard]] TrafficSpec read_traffic(JsonObject job);
+// Returns the fields of the object "traffic" of a job.
+[[nodiscard]] std::span<const Field<TrafficSpec>> traffic_fields();
+// Reads that object. Reports a fault of a field, and a time of zero between messages.
+[[nodiscard]] TrafficSpec read_traffic(JsonObject traffic);
 [[nodiscard]] std::string to_text(const TrafficSpec& traffic);
 
 // Returns one period as a workload with a rank on each GPU (an index into Cluster::gpus()). Throws

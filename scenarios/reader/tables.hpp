@@ -50,6 +50,10 @@ struct Section {
 };
 [[nodiscard]] std::span<const Section> sections();
 
+// Returns the schema of the object "cluster", which a file of jobs has as well. It leaves the parts
+// of a node and the devices of a custom cluster open, because topologies/ reads and checks them.
+[[nodiscard]] nlohmann::ordered_json cluster_schema();
+
 // Maps a name (lower case, underscores) to a hint that names Trainyard's field. The names are
 // Megatron's flags, Hugging Face's fields, usual abbreviations, and Trainyard's own keys, which may
 // stand in the wrong section.

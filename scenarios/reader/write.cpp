@@ -69,8 +69,8 @@ Json model_schema() {
           {"anyOf", Json::array({std::move(name), std::move(shape)})}};
 }
 
-// The schema leaves the parts of a node and the devices of a custom cluster open, because
-// topologies/ reads and checks them.
+}  // namespace
+
 Json cluster_schema() {
   Json kinds = Json::array();
   Json properties = Json::object();
@@ -100,8 +100,7 @@ Json cluster_schema() {
               "nodes in several places: `count` of them, and the `rate` and `latency` of a line "
               "between two"},
              {"type", "object"}};
-  return {{"description", "nodes of one kind joined by a fabric, or a cluster of one's own"},
-          {"type", "object"},
+  return {{"type", "object"},
           {"properties",
            {{"node", std::move(node)},
             {"nodes", std::move(nodes)},
@@ -111,6 +110,8 @@ Json cluster_schema() {
             {"others", std::move(others)},
             {"faults", std::move(faults)}}}};
 }
+
+namespace {
 
 Json operations_schema() {
   Json operations = Json::object();
@@ -148,7 +149,8 @@ Json scenario_schema() {
   const Scenario defaults;
   Json properties = schema_of_fields(heading_fields(), defaults)["properties"];
   properties["model"] = model_schema();
-  properties["cluster"] = cluster_schema();
+  properties["cluster"] = with_description(
+      "nodes of one kind joined by a fabric, or a cluster of one's own", cluster_schema());
   for (const Section& section : sections())
     properties[std::string(section.key)] = with_description(section.meaning, section.schema());
   // A placement may also be the path of a file, which the reader replaces by its list.

@@ -53,6 +53,7 @@ struct Real {
   double Owner::*member;
   double least = 0.0;
   double most = std::numeric_limits<double>::infinity();
+  bool positive = false;  // zero is refused, although it is the least
 };
 
 template <class Owner>
@@ -104,6 +105,7 @@ struct Choice {
   std::string (*get)(const Owner&);
   void (*set)(Owner&, const std::string&);
   bool or_file = false;  // also accepts a path that ends in ".json"
+  bool required = false;
 };
 
 // A list of words of a closed set. `unknown` is the message for any other word, which replaces its
@@ -132,12 +134,15 @@ struct OptionalFlopsRate {
   std::optional<FlopsPerSecond> Owner::*member;
 };
 
-// A value with its own reader and writer, such as a list of NICs or a nested object. The schema
-// does not restrict it.
+// A value with its own reader and writer, such as a list of NICs or a nested object.
 template <class Owner>
 struct Own {
   void (*read)(JsonObject& object, std::string_view key, Owner& owner);
-  nlohmann::ordered_json (*write)(const Owner& owner);  // null: the field is not written
+  // Returns null for a field that is not written; no function: it never is.
+  nlohmann::ordered_json (*write)(const Owner& owner) = nullptr;
+  // No function: the schema does not restrict the value.
+  nlohmann::ordered_json (*schema)(const Owner& defaults) = nullptr;
+  bool required = false;
 };
 
 template <class Owner>
@@ -182,7 +187,10 @@ void read(JsonObject& object, std::string_view key, const OptionalWhole<Owner>& 
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Real<Owner>& kind, Owner& owner) {
   if (!object.has(key)) return;
-  owner.*kind.member = object.number(key, {.least = kind.least, .most = kind.most});
+  owner.*kind.member =
+      object.number(key, {.fallback = owner.*kind.member, .least = kind.least, .most = kind.most});
+  if (kind.positive && !(owner.*kind.member > 0.0))
+    object.report(key, "must be more than 0, not " + shown(object.raw(key)));
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Seed<Owner>& kind, Owner& owner) {
@@ -229,7 +237,8 @@ void read(JsonObject& object, std::string_view key, const Choice<Owner>& kind, O
     kind.set(owner, object.raw(key).template get<std::string>());
     return;
   }
-  kind.set(owner, object.choice(key, kind.choices(), kind.get(owner)));
+  kind.set(owner, object.choice(key, kind.choices(),
+                                kind.required ? std::nullopt : std::optional(kind.get(owner))));
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const WordList<Owner>& kind, Owner& owner) {
@@ -293,7 +302,7 @@ Json written(const OptionalFlopsRate<Owner>& kind, const Owner& owner) {
 }
 template <class Owner>
 Json written(const Own<Owner>& kind, const Owner& owner) {
-  return kind.write(owner);
+  return kind.write == nullptr ? Json() : kind.write(owner);
 }
 
 // --- the schema of one field, without its description ---
@@ -313,7 +322,7 @@ Json schema(const OptionalWhole<Owner>& kind, const Owner&) {
 template <class Owner>
 Json schema(const Real<Owner>& kind, const Owner& owner) {
   return {{"type", "number"},
-          {"minimum", kind.least},
+          {kind.positive ? "exclusiveMinimum" : "minimum", kind.least},
           {"maximum", kind.most},
           {"default", owner.*kind.member}};
 }
@@ -355,7 +364,7 @@ Json schema(const Choice<Owner>& kind, const Owner& owner) {
     const Json file{{"type", "string"}, {"pattern", "\\.json$"}};
     json = {{"anyOf", Json::array({words, file})}};
   }
-  json["default"] = kind.get(owner);
+  if (!kind.required) json["default"] = kind.get(owner);
   return json;
 }
 template <class Owner>
@@ -379,15 +388,18 @@ Json schema(const OptionalFlopsRate<Owner>&, const Owner&) {
   return {{"type", "string"}, {"pattern", flops_rate_pattern()}};
 }
 template <class Owner>
-Json schema(const Own<Owner>&, const Owner&) {
-  return Json::object();
+Json schema(const Own<Owner>& kind, const Owner& owner) {
+  return kind.schema == nullptr ? Json::object() : kind.schema(owner);
 }
 
 template <class Owner>
 bool is_required(const Field<Owner>& row) {
-  const auto* whole = std::get_if<Whole<Owner>>(&row.kind);
-  const auto* text = std::get_if<Text<Owner>>(&row.kind);
-  return (whole != nullptr && whole->required) || (text != nullptr && text->required);
+  return std::visit(
+      [](const auto& kind) {
+        if constexpr (requires { kind.required; }) return kind.required;
+        return false;
+      },
+      row.kind);
 }
 
 }  // namespace field

@@ -179,6 +179,7 @@ std::string_view rate_units() { return "kB/s, MB/s, GB/s, TB/s, or in bits Mb/s,
 std::string_view flops_rate_units() { return "GFLOP/s, TFLOP/s, PFLOP/s"; }
 
 std::string time_pattern() { return pattern(kTime); }
+std::string bytes_pattern() { return pattern(kByte); }
 std::string flops_rate_pattern() { return pattern(kFlops); }
 
 }  // namespace trainyard

@@ -44,13 +44,14 @@ std::vector<std::string> all_words() {
 
 // Returns a Choice among the words of an enumeration.
 template <class Owner, auto member, const auto& words>
-constexpr Choice<Owner> word_of() {
+constexpr Choice<Owner> word_of(bool required = false) {
   return {.choices = all_words<words>,
           .get = [](const Owner& owner) { return std::string(word_for(words, owner.*member)); },
           .set =
               [](Owner& owner, const std::string& chosen) {
                 owner.*member = value_of(words, chosen).value_or(owner.*member);
-              }};
+              },
+          .required = required};
 }
 
 // Returns a structure whose flags are true if their word is in `chosen`.

@@ -15,7 +15,7 @@ inline std::vector<std::string> shipped_files(bool of_jobs) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     const bool jobs = entry.path().parent_path().filename() == "jobs";
-    if (name.ends_with(".json") && name != "scenario.schema.json" && jobs == of_jobs)
+    if (name.ends_with(".json") && !name.ends_with(".schema.json") && jobs == of_jobs)
       files.push_back(entry.path().string());
   }
   std::ranges::sort(files);

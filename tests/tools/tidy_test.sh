@@ -22,7 +22,7 @@ good_tree() {
   printf '#include "models/schedules/schedule.hpp"\n' >models/plan.hpp
   echo '{ "source": "a paper" }' | tee models/data/a.json kernels/profiles/a.json topologies/data/a.json \
     scenarios/first/a.json >/dev/null
-  echo '{}' >scenarios/scenario.schema.json
+  echo '{}' | tee scenarios/scenario.schema.json scenarios/jobs.schema.json >/dev/null
   echo 'fs::recursive_directory_iterator' >tests/scenarios/shipped.hpp
   touch tests/scenarios/shipped_test.cpp
   echo 'ty_test(shipped SOURCES scenarios/shipped_test.cpp)' >tests/CMakeLists.txt

@@ -55,6 +55,19 @@ TEST(Views, SchemaIsTheCommittedFile) {
       << "scenarios/scenario.schema.json is old: tools/bless, and review the difference";
 }
 
+// Is the schema of files of jobs the committed file, and is another document refused?
+TEST(Views, TheSchemaOfJobsIsTheCommittedFile) {
+  const Scratch scratch;
+  const Outcome outcome = scratch.sh("trainyard schema jobs");
+  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_TRUE(outcome.out == scratch.read("scenarios/jobs.schema.json"))
+      << "scenarios/jobs.schema.json is old: tools/bless, and review the difference";
+  EXPECT_EQ(scratch.sh("trainyard schema").out, scratch.sh("trainyard schema scenario").out);
+  const Outcome unknown = scratch.sh("trainyard schema job");
+  EXPECT_EQ(unknown.exit, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("jobs"));
+}
+
 // Does the version name what it was built with?
 TEST(Views, VersionNamesWhatItWasBuiltWith) {
   const Scratch scratch;

@@ -1,6 +1,6 @@
 // `trainyard man`, `completion` and `schema`: manual pages, completion scripts of shells, and the
-// JSON Schema of a scenario for editors. The first two are generated from the options that the
-// program parses, so they are never out of date.
+// JSON Schemas of scenarios and of files of jobs, for editors. The first two are generated from the
+// options that the program parses, so they are never out of date.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "scenarios/jobs/jobs.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/nearest.hpp"
@@ -230,11 +231,18 @@ void add_pages(CLI::App& app, Action& action) {
 }
 
 void add_schema(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand("schema", "Print the JSON Schema of a scenario file");
-  command->footer("Example:\n  trainyard schema > scenario.schema.json");
-  command->callback([&action] {
-    action = [] {
-      say("{}\n", scenario_schema().dump(2));
+  const auto document = std::make_shared<std::string>("scenario");
+  CLI::App* command =
+      app.add_subcommand("schema", "Print the JSON Schema of a scenario file, or of another file");
+  command->add_option("document", *document, "scenario, or jobs: the file of `trainyard jobs`")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"scenario", "jobs"}));
+  command->footer(
+      "Example:\n  trainyard schema > scenario.schema.json\n"
+      "  trainyard schema jobs > jobs.schema.json");
+  command->callback([document, &action] {
+    action = [document] {
+      say("{}\n", (*document == "jobs" ? jobs_schema() : scenario_schema()).dump(2));
       return Exit::Fine;
     };
   });

@@ -54,7 +54,7 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
             "/jobs/1: has nothing to do (give either \"scenario\" (what it trains) or "
             "\"traffic\")");
   EXPECT_EQ(changed([](Json& jobs) { jobs[1]["placement"] = "pakced"; }),
-            "/jobs/1/placement: \"pakced\" is no placement (write \"packed\", \"spread\", "
+            "/jobs/1/placement: \"pakced\" is no placement (write one of \"packed\", \"spread\", "
             "{\"fragmented\": SEED}, {\"leaves\": [0]}, {\"nodes\": [0, 1]}, {\"gpus\": [0, 1]} or "
             "{\"with\": JOB})");
   EXPECT_EQ(changed([](Json& jobs) {
@@ -67,7 +67,7 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
               jobs[1]["set"] = {{"training.global_batch_size", 4}};
               jobs[1]["traffic"] = {{"pattern", "pairs"}, {"bytes", "1 MB"}, {"every", "1 s"}};
             }),
-            "/jobs/1/set: changes a scenario, and traffic has none");
+            "/jobs/1/set: changes a scenario, and traffic has none (leave it out)");
   EXPECT_TRUE(complaints_of_jobs(tiny_job())
                   .starts_with("is one scenario, not several jobs (simulate it alone: trainyard "
                                "run "));
@@ -83,7 +83,7 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
   EXPECT_EQ(changed([](Json& jobs) { jobs[1]["scenario"]["training"]["recompute"] = "some"; }),
             "/training/recompute: must be one of none, selective, full, not \"some\"");
   EXPECT_EQ(changed([](Json& jobs) { jobs[1]["priority"] = 0; }),
-            "/jobs/1/priority: must be more than 0");
+            "/jobs/1/priority: must be more than 0, not 0");
   EXPECT_EQ(changed([](Json& jobs) {
               jobs[1]["scenario"]["collectives"]["nccl"] = {{"version", "2.20"}};
             }),
@@ -93,7 +93,55 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
               jobs[1].erase("scenario");
               jobs[1]["traffic"] = {{"pattern", "pairs"}, {"bytes", "1 MB"}, {"every", "0 s"}};
             }),
-            "/jobs/1/traffic/every: must be more than 0 s (give the time between two messages)");
+            "/jobs/1/traffic/every: must be more than 0 s, not \"0 s\" (give the time between two "
+            "messages)");
+}
+
+// Is each fault of a field reported once, with its value, and all faults of a file together?
+TEST(ReadJobs, AFaultOfAFieldIsReportedOnceWithItsValue) {
+  const auto changed = [](const auto& change) {
+    Json document = shared_uplink();
+    change(document);
+    return complaints_of_jobs(document);
+  };
+  EXPECT_EQ(changed([](Json& file) { file.erase("jobs"); }),
+            "/jobs: is missing (list at least one job)");
+  EXPECT_EQ(changed([](Json& file) { file["jobs"] = "a"; }),
+            "/jobs: must be an array of objects, not \"a\"");
+  EXPECT_EQ(changed([](Json& file) { file["jobs"][0]["gpus"] = 5; }),
+            "/jobs/0/gpus: is 5, and the cluster has 4 GPUs (give at most as many)");
+  // Of an unknown cluster nobody knows the GPUs.
+  EXPECT_EQ(changed([](Json& file) {
+              file["cluster"]["fabric"]["kind"] = "fat_tre";
+              file["jobs"][0]["gpus"] = 500;
+            }).find("/jobs"),
+            std::string::npos);
+  EXPECT_EQ(changed([](Json& file) {
+              file["jobs"][0]["placement"] = {{"nodes", {0}}, {"gpus", {0}}};
+            }),
+            "/jobs/0/placement: says it twice: nodes, gpus (write one of \"packed\", \"spread\", "
+            "{\"fragmented\": SEED}, {\"leaves\": [0]}, {\"nodes\": [0, 1]}, {\"gpus\": [0, 1]} or "
+            "{\"with\": JOB})");
+  EXPECT_EQ(changed([](Json& file) {
+              file["jobs"][0]["placement"] = {{"nodes", {0, 0}}};
+            }),
+            "/jobs/0/placement/nodes: [0,0] is not a list of different numbers (count from 0, such "
+            "as [0, 2])");
+  EXPECT_EQ(changed([](Json& file) { file["jobs"][0]["priorty"] = 2; }),
+            "/jobs/0/priorty: unknown key (did you mean \"priority\"?)");
+  EXPECT_EQ(changed([](Json& file) {
+              file["jobs"][1].erase("scenario");
+              file["jobs"][1]["steps"] = 0;
+              file["jobs"][1]["start"] = 3;
+              file["jobs"][1]["traffic"] = {{"bytes", "1 MB"}, {"every", 2}};
+            }),
+            "/jobs/1/start: must be a time with its unit such as \"2 us\", not 3 (units: ns, us, "
+            "ms, s, min, h)\n"
+            "/jobs/1/steps: must be between 1 and 10000, not 0\n"
+            "/jobs/1/traffic/pattern: is missing (it must be one of ring, pairs, all_to_all, "
+            "all_to_one, one_to_all)\n"
+            "/jobs/1/traffic/every: must be a time with its unit such as \"2 us\", not 2 (units: "
+            "ns, us, ms, s, min, h)");
 }
 
 }  // namespace
