@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
@@ -59,6 +61,27 @@ TEST(SearchCommand, AnEditedScenarioIsSimulatedAgainAndThatIsSaid) {
   const Outcome again = search("a.jsonl");
   EXPECT_EQ(again.out, search("b.jsonl").out);
   EXPECT_THAT(again.err, testing::HasSubstr("done again"));
+}
+
+// Does the command that the search prints for its first layout cost what the search says?
+TEST(SearchCommand, TheFirstByCostCostsThatInARun) {
+  const Scratch scratch;
+  const std::string prices = " --set power.price_per_kwh=0.1";
+  ASSERT_EQ(scratch.sh(kSearch + prices + " --objective cost --json found.json").exit, 0);
+  const auto best = nlohmann::json::parse(scratch.read("found.json"))["best"];
+  ASSERT_EQ(best.size(), 3U);
+  std::vector<double> costs;
+  for (const auto& layout : best) {
+    std::string command = "trainyard run scenarios/what_if/tensor.json --json run.json";
+    for (const auto& [path, value] : layout["set"].items())
+      command += " --set '" + path + "=" + value.get<std::string>() + "'";
+    const Outcome run = scratch.sh(command);
+    ASSERT_EQ(run.exit, 0) << run.err;
+    const auto result = nlohmann::json::parse(scratch.read("run.json"));
+    costs.push_back(result["energy"]["step"]["cost"].get<double>());
+    EXPECT_DOUBLE_EQ(layout["cost"].get<double>(), costs.back());
+  }
+  EXPECT_TRUE(std::ranges::is_sorted(costs));
 }
 
 // Does an interrupted search print its best layouts so far? This search takes minutes; the test

@@ -325,8 +325,12 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
                     : "No layout fits.\n") +
            counts;
   }
-  std::string text = "The quickest layouts that fit (kernels, TP, PP, DP: % of the step)\n" +
-                     best_table(result, price).text() + tight_text(result) + why_text(result);
+  std::string text =
+      fmt::format("{} that fit (kernels, TP, PP, DP: % of the step)\n",
+                  result.objective == SearchObjective::Cost     ? "The layouts of least cost"
+                  : result.objective == SearchObjective::Energy ? "The layouts of least energy"
+                                                                : "The quickest layouts") +
+      best_table(result, price).text() + tight_text(result) + why_text(result);
   text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result).text();
   text += refined_text(result) + "\n";
   text += command_text("The first again", result.best.front());

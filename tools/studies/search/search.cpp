@@ -190,11 +190,11 @@ std::vector<FoundLayout> pareto(const std::vector<FoundLayout>& by_time) {
   return front;
 }
 
-// The quickest layout of each row, at most `top` rows. `by_time` is sorted by time.
-std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& by_time, std::size_t top) {
+// The first layout of each row, at most `top` rows.
+std::vector<FoundLayout> best_rows(const std::vector<FoundLayout>& sorted, std::size_t top) {
   std::vector<FoundLayout> best;
   std::set<std::string> rows;
-  for (const FoundLayout& found : by_time)
+  for (const FoundLayout& found : sorted)
     if (best.size() < top && rows.insert(row_name(found.layout)).second) best.push_back(found);
   return best;
 }
@@ -350,6 +350,7 @@ SearchResult search(const SearchQuestion& question) {
   const Layouts layouts = enumerate(question.space, enumeration);
   drop_outdated(question, layouts.legal);
   SearchResult result;
+  result.objective = question.objective;
   result.counts.checked_layouts = layouts.checked_layouts;
   result.counts.legal = layouts.legal.size();
   result.counts.further = layouts.further;

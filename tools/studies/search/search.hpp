@@ -101,8 +101,10 @@ struct RefinedLayouts {
 };
 
 struct SearchResult {
-  std::vector<FoundLayout>
-      best;  // that fit, quickest first; one for all layouts that differ only in their interleaving
+  SearchObjective objective = SearchObjective::Time;
+  // That fit, in the order of the objective; one for all layouts that differ only in their
+  // interleaving.
+  std::vector<FoundLayout> best;
   // Pareto front: no simulated layout is quicker with less memory; by time
   std::vector<FoundLayout> front;
   std::vector<FoundLayout> fitting;  // every simulated layout that fits, by time
