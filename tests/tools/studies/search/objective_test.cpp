@@ -110,8 +110,8 @@ TEST(SearchObjective, PricesDecideWhichLayoutIsTheBest) {
             kQuickest);
 }
 
-// Is a layout simulated although it is too slow to be the quickest? Bounds are of time, and a slower
-// layout may take less energy.
+// Is a layout simulated although it is too slow to be the quickest? Bounds are of time, and a
+// slower layout may take less energy.
 TEST(SearchObjective, NoLayoutIsLeftOutForItsTime) {
   SearchSpace space = of_four_layers();
   space.scenario.changes.push_back({"power.price_per_kwh", "0.1"});
