@@ -156,7 +156,8 @@ std::vector<PlanUnknown> plan_unknowns(const PublishedPlan& plan) {
                         .choices = {}};
     for (const Json& choice : entry.at("choices"))
       if (choice.value("site", plan.site) == plan.site) unknown.choices.push_back(choice);
-    while (unknown.name(unknown.supposed) != entry.at("supposed")) ++unknown.supposed;
+    while (unknown.name(unknown.supposed) != entry.at("supposed").get_ref<const std::string&>())
+      ++unknown.supposed;
     unknowns.push_back(std::move(unknown));
   }
   return unknowns;

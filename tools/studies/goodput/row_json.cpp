@@ -6,7 +6,11 @@
 
 namespace trainyard {
 
+namespace {
+
 using Json = nlohmann::ordered_json;
+
+}  // namespace
 
 std::optional<double> number_at(const Json& object, const char* key) {
   if (!object.contains(key) || !object[key].is_number()) return {};
