@@ -154,9 +154,9 @@ struct Block {
 using BlockCost = std::tuple<std::int64_t, double, std::int64_t>;
 
 // A further microbatch adds one period to the makespan of every block and changes no peak once the
-// pipeline is full, so that the order of blocks is that of a short step. 4p microbatches are four
-// times as many as the longest block overlaps
-// (tests/models/schedules/zero_bubble_test.cpp compares the two).
+// pipeline is full, so that a short step decides which block is shorter. The longest block lasts
+// about 7p steps, which is 7p / 6 microbatches, so 4p fill the pipeline
+// (ControllableMemory.AFullPipelineGrowsByTheWorkOfAMicrobatch).
 constexpr std::int64_t kMicrobatchesCompared = 4;
 
 // Returns the shortest of the blocks that meet the goal, for F = B = W. It tries every combination

@@ -39,7 +39,7 @@ SearchResult searched_by(SearchObjective objective, const std::vector<Override>&
                  .headroom = 0.85});
 }
 
-// What a run of the layout by itself reports for a step.
+// Returns the energy and cost of a step that a run of the layout by itself reports.
 EnergyCost run_alone(const Layout& layout) {
   return energy_figures(simulate(load_variant(layout.variant), {}).view()).cost(1.0);
 }
