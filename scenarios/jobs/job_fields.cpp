@@ -19,12 +19,6 @@ using J = JobSpec;
 constexpr double kPriorityMost = 16.0;
 constexpr std::int64_t kStepsMost = 10'000;
 
-std::vector<std::string> engine_names() {
-  std::vector<std::string> names;
-  for (const EngineEntry& engine : engines()) names.emplace_back(engine.name);
-  return names;
-}
-
 const Field<Jobs> kFile[] = {
     {"description", "a sentence about the jobs", Text<Jobs>{&Jobs::description}},
     {"source", "where the settings come from", Text<Jobs>{&Jobs::source}},

@@ -219,12 +219,6 @@ constexpr Words<DocumentBalance, 3> kDocumentBalance{{{DocumentBalance::None, "n
                                                       {DocumentBalance::Sequences, "sequences"},
                                                       {DocumentBalance::Documents, "documents"}}};
 
-std::vector<std::string> engine_names() {
-  std::vector<std::string> names;
-  for (const EngineEntry& entry : engines()) names.emplace_back(entry.name);
-  return names;
-}
-
 constexpr Words<CollectiveModel, 2> kCollectiveModels{
     {{CollectiveModel::Fluid, "fluid"}, {CollectiveModel::Stepwise, "stepwise"}}};
 constexpr Words<Defaults, 2> kDefaults{

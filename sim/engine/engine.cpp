@@ -23,6 +23,12 @@ std::span<const EngineEntry> engines() {
   return kEngines;
 }
 
+std::vector<std::string> engine_names() {
+  std::vector<std::string> names;
+  for (const EngineEntry& engine : engines()) names.emplace_back(engine.name);
+  return names;
+}
+
 Timeline Engine::run(const EngineInput& input) const {
   if (input.known == nullptr) {
     const ProgramAnalysis analysis(input.workload);

@@ -37,6 +37,7 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -111,6 +112,8 @@ struct EngineEntry {
 };
 // The engines "simgrid" and "ideal".
 [[nodiscard]] std::span<const EngineEntry> engines();
+// Returns their names, in that order.
+[[nodiscard]] std::vector<std::string> engine_names();
 // REQUIRES: `name` is in engines().
 [[nodiscard]] std::unique_ptr<Engine> make_engine(std::string_view name);
 

@@ -13,7 +13,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$tree"
 git ls-files -z --cached --others --exclude-standard -- '*.md' '*.hpp' docs mkdocs.yml tools/site tools/spelling_ignored \
-'scenarios/*.schema.json' | xargs -0 cp --parents -t "$scratch"
+  'scenarios/*.schema.json' | xargs -0 cp --parents -t "$scratch"
 cd "$scratch"
 mkdir build
 git init -q && git add -A

@@ -46,22 +46,15 @@ TEST(Views, ListOfOneKindPrintsThatKind) {
   EXPECT_THAT(engines, testing::Not(HasSubstr("gpipe")));
 }
 
-// Is the schema the committed file?
-TEST(Views, SchemaIsTheCommittedFile) {
+// Is each schema the committed file, that of scenarios without a name, and another name refused?
+TEST(Views, SchemasAreTheCommittedFiles) {
   const Scratch scratch;
-  const Outcome outcome = scratch.sh("trainyard schema");
-  EXPECT_EQ(outcome.exit, 0);
-  EXPECT_TRUE(outcome.out == scratch.read("scenarios/scenario.schema.json"))
-      << "scenarios/scenario.schema.json is old: tools/bless, and review the difference";
-}
-
-// Is the schema of files of jobs the committed file, and is another document refused?
-TEST(Views, TheSchemaOfJobsIsTheCommittedFile) {
-  const Scratch scratch;
-  const Outcome outcome = scratch.sh("trainyard schema jobs");
-  EXPECT_EQ(outcome.exit, 0);
-  EXPECT_TRUE(outcome.out == scratch.read("scenarios/jobs.schema.json"))
-      << "scenarios/jobs.schema.json is old: tools/bless, and review the difference";
+  for (const std::string document : {"scenario", "jobs"}) {
+    const Outcome outcome = scratch.sh("trainyard schema " + document);
+    EXPECT_EQ(outcome.exit, 0);
+    EXPECT_TRUE(outcome.out == scratch.read("scenarios/" + document + ".schema.json"))
+        << document << ".schema.json is old: tools/bless, and review the difference";
+  }
   EXPECT_EQ(scratch.sh("trainyard schema").out, scratch.sh("trainyard schema scenario").out);
   const Outcome unknown = scratch.sh("trainyard schema job");
   EXPECT_EQ(unknown.exit, 2);

@@ -202,10 +202,8 @@ void add_collective(CLI::App& app, Action& action) {
       "--measured; 1MiB:1GiB:4 for several groups)");
   command->add_option("--type", choice->type, "Data type: fp32, bf16, fp16, fp8")
       ->capture_default_str();
-  std::vector<std::string> engine_names;
-  for (const EngineEntry& engine : engines()) engine_names.emplace_back(engine.name);
   command->add_option("--engine", choice->engine, "simgrid (contention) or ideal (without)")
-      ->check(CLI::IsMember(engine_names));
+      ->check(CLI::IsMember(engine_names()));
   add_nccl_options(*command, *choice);
   add_output_options(*command, *choice);
   command->footer(

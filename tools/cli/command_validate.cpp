@@ -117,7 +117,7 @@ void write_intervals(const ValidateChoice& choice, const ReportChoice& report,
   for (const std::filesystem::path file : choice.datasets)
     command += " " + file.filename().string();
   if (choice.all) command += " --all";
-  if (!choice.only.empty()) command += fmt::format(" --only {}", fmt::join(choice.only, " "));
+  if (!choice.only.empty()) command += fmt::format(" --only {}", fmt::join(choice.only, ","));
   const std::string source =
       fmt::format("{} --left-out --intervals FILE, {}, {}", command, report.program, report.date);
   write_file(choice.intervals, to_text(uncertainty_json(fit_uncertainty(runs), source), 1));

@@ -110,7 +110,7 @@ TEST(ReadJobs, AFaultOfAFieldIsReportedOnceWithItsValue) {
             "/jobs: must be an array of objects, not \"a\"");
   EXPECT_EQ(changed([](Json& file) { file["jobs"][0]["gpus"] = 5; }),
             "/jobs/0/gpus: is 5, and the cluster has 4 GPUs (give at most as many)");
-  // Of an unknown cluster nobody knows the GPUs.
+  // A faulty cluster has no number of GPUs to compare with.
   EXPECT_EQ(changed([](Json& file) {
               file["cluster"]["fabric"]["kind"] = "fat_tre";
               file["jobs"][0]["gpus"] = 500;

@@ -159,10 +159,9 @@ std::string answer(const SearchResult& result, const SearchPrice& price) {
     cards.push_back({"cost per million tokens",
                      fmt::format("{:.4f}", cost_per_million_tokens(*price.per_gpu_hour, result,
                                                                    figures.step_time_s))});
-  const char* best = result.objective == SearchObjective::Cost     ? "The layout of least cost"
-                     : result.objective == SearchObjective::Energy ? "The layout of least energy"
-                                                                   : "The quickest layout";
-  return html_verdict(fmt::format("{} that fits: {}", best, layout_name(first.layout)), true) +
+  return html_verdict(fmt::format("{} that fits: {}", best_layouts(result.objective, false),
+                                  layout_name(first.layout)),
+                      true) +
          html_cards(cards) +
          html_details("The command that runs it", html_command(layout_command(first)));
 }

@@ -315,6 +315,12 @@ double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& re
          kMillion;
 }
 
+std::string best_layouts(SearchObjective objective, bool several) {
+  const std::string_view layouts = several ? "layouts" : "layout";
+  if (objective == SearchObjective::Time) return fmt::format("The quickest {}", layouts);
+  return fmt::format("The {} of least {}", layouts, word_for(kSearchObjectives, objective));
+}
+
 std::string search_text(const SearchResult& result, const SearchPrice& price) {
   const std::string counts = counts_text(result.counts) + refusal_text(result);
   if (result.best.empty()) {
@@ -325,12 +331,9 @@ std::string search_text(const SearchResult& result, const SearchPrice& price) {
                     : "No layout fits.\n") +
            counts;
   }
-  std::string text =
-      fmt::format("{} that fit (kernels, TP, PP, DP: % of the step)\n",
-                  result.objective == SearchObjective::Cost     ? "The layouts of least cost"
-                  : result.objective == SearchObjective::Energy ? "The layouts of least energy"
-                                                                : "The quickest layouts") +
-      best_table(result, price).text() + tight_text(result) + why_text(result);
+  std::string text = fmt::format("{} that fit (kernels, TP, PP, DP: % of the step)\n",
+                                 best_layouts(result.objective, true)) +
+                     best_table(result, price).text() + tight_text(result) + why_text(result);
   text += "\nPareto front: nothing is quicker with less memory\n" + front_table(result).text();
   text += refined_text(result) + "\n";
   text += command_text("The first again", result.best.front());

@@ -220,7 +220,8 @@ void check_objective(SearchObjective objective, const Scenario& scenario) {
   if (!scenario.power)
     refuse(fmt::format("is missing, and the objective {} needs it",
                        word_for(kSearchObjectives, objective)),
-           "add the block, or --set power.pue=1.2");
+           objective == SearchObjective::Cost ? "add the block, or --set power.price_per_gpu_hour=2"
+                                              : "add the block, or --set power.pue=1.2");
   const PowerSettings& power = *scenario.power;
   if (objective == SearchObjective::Cost && !power.price_per_kwh && !price_of_gpu_hour(power) &&
       !power.capital_per_gpu)

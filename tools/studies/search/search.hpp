@@ -102,8 +102,8 @@ struct RefinedLayouts {
 
 struct SearchResult {
   SearchObjective objective = SearchObjective::Time;
-  // That fit, in the order of the objective; one for all layouts that differ only in their
-  // interleaving.
+  // The layouts that fit, in the order of the objective. Layouts that differ only in their
+  // interleaving have one entry.
   std::vector<FoundLayout> best;
   // Pareto front: no simulated layout is quicker with less memory; by time
   std::vector<FoundLayout> front;

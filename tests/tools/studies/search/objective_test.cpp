@@ -163,7 +163,7 @@ TEST(SearchObjective, AnObjectiveWithoutFiguresIsRefused) {
             "power.pue=1.2)");
   EXPECT_EQ(refusal(SearchObjective::Cost, {}),
             "/power: is missing, and the objective cost needs it (add the block, or --set "
-            "power.pue=1.2)");
+            "power.price_per_gpu_hour=2)");
   EXPECT_EQ(refusal(SearchObjective::Cost, {{"power.pue", "1.2"}}),
             "/power: has no price, and the objective cost needs one (add price_per_gpu_hour, "
             "price_preset, price_per_kwh or capital_per_gpu)");
