@@ -320,28 +320,37 @@ Constants fit_constants(const Selection& rows) {
 
 // Every part is left out once and predicted with constants fitted to the rest. A row counts only if
 // the rest contains rows of its kind.
-ErrorTable cross_validate(const Selection& rows, Split split, const Selection* judged) {
+std::vector<Residual> left_out(const Selection& rows, Split split, const Selection* judged) {
   std::set<std::string> parts;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (may_leave(*rows[i], split)) parts.insert(part_of(*rows[i], i, split));
   const auto is_judged = [&](const Sample* row) {
     return judged == nullptr || std::find(judged->begin(), judged->end(), row) != judged->end();
   };
-  ErrorTable table;
+  std::vector<Residual> residuals;
   for (const std::string& part : parts) {
     Selection kept;
-    Selection left_out;
+    Selection out_of_fit;
     std::set<std::string> kinds;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const bool out = part_of(*rows[i], i, split) == part;
-      (out ? left_out : kept).push_back(rows[i]);
+      (out ? out_of_fit : kept).push_back(rows[i]);
       if (!out) kinds.insert(kind_of(*rows[i], split));
     }
     const Constants constants = fit_constants(kept);
-    for (const Sample* row : left_out)
+    for (const Sample* row : out_of_fit)
       if (kinds.contains(kind_of(*row, split)) && can_predict(constants, *row) && is_judged(row))
-        judge(constants, *row, table, line_of(*row, part, split));
+        residuals.push_back({row, predict_us(constants, *row) / row->time_us, part});
   }
+  return residuals;
+}
+
+ErrorTable cross_validate(const Selection& rows, Split split, const Selection* judged) {
+  ErrorTable table;
+  for (const Residual& one : left_out(rows, split, judged))
+    table.add({line_of(*one.sample, one.part, split), std::string(to_string(one.sample->op)),
+               one.sample->bytes},
+              one.ratio);
   return table;
 }
 

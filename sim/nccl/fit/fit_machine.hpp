@@ -112,8 +112,18 @@ enum class Rows { OneNode, SeveralNodes, Unfitted };
 // InfiniBand (only these), whose latency and rate are known. The error table has one line
 // per part, with its name, for Source, and one line per fabric and number of nodes from Site on.
 enum class Split { Thirds, Ranks, Source, Site, ManyNodes, Verbs };
-// Errors of the rows that are left out. Rows are skipped if no row with their method or fabric is
+
+// A row that was predicted without the part that it belongs to.
+struct Residual {
+  const Sample* sample = nullptr;
+  double ratio = 1.0;  // predicted time over measured time
+  std::string part = {};
+};
+// Predicts the rows that are left out. Rows are skipped if no row with their method or fabric is
 // left, or if they are not in `judged` (where it is given).
+[[nodiscard]] std::vector<Residual> left_out(const Selection& rows, Split split,
+                                             const Selection* judged = nullptr);
+// The errors of these rows.
 [[nodiscard]] ErrorTable cross_validate(const Selection& rows, Split split,
                                         const Selection* judged = nullptr);
 

@@ -4,9 +4,9 @@
 //    fit_nccl measured/collectives sim/nccl/data 2026-11-21
 //
 // Reads the tables and logs in MEASURED and rewrites machine_ampere.json, machine_hopper.json,
-// machine_blackwell.json, machine_protocols.json, machine_network.json and errors.md in DATA. With
-// MEASURED alone it writes nothing and evaluates the shipped constants. The output is
-// deterministic: the same rows give the same bytes.
+// machine_blackwell.json, machine_protocols.json, machine_network.json, spread.json and errors.md
+// in DATA. With MEASURED alone it writes nothing and evaluates the shipped constants. The output
+// is deterministic: the same rows give the same bytes.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -20,6 +20,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/nccl/fit/fit_machine.hpp"
+#include "sim/nccl/fit/fit_spread.hpp"
 #include "sim/nccl/fit/samples.hpp"
 
 namespace {
@@ -78,13 +79,32 @@ std::string left_out_markdown(const Samples& samples) {
          sites.to_markdown();
 }
 
+// The spread of the rows of one node without their table or log, and of those of several nodes
+// without their cluster.
+std::vector<nccl::CallSpread> spreads_of(const Samples& samples) {
+  std::vector<Residual> residuals = left_out(select(samples, Rows::OneNode), Split::Source);
+  const Selection several = select(samples, Rows::SeveralNodes);
+  for (Residual& one : left_out(select_fitted(samples), Split::Site, &several))
+    residuals.push_back(std::move(one));
+  return fit_spreads(residuals);
+}
+
+std::string spread_markdown(const std::vector<nccl::CallSpread>& spreads) {
+  return "\n## Measured over predicted times\n\nOne call in twenty is below `low` and one above "
+         "`high`, on clusters (on one node: tables and logs) that were left out of the fit. Each "
+         "counts alike.\n\n" +
+         to_markdown(spreads);
+}
+
 // The text of errors.md, which is stored next to the constants.
-std::string page(const Constants& constants, const Samples& samples) {
+std::string page(const Constants& constants, const Samples& samples,
+                 const std::vector<nccl::CallSpread>& spreads) {
   return "# Errors of the machine model of NCCL\n\n"
          "Predicted over measured times less one: the mean of its magnitude, its mean (bias), the "
          "worst and the rows.\nWritten by `fit_nccl measured/collectives "
          "sim/nccl/data DATE` together with the constants.\n" +
-         errors_markdown(constants, samples) + left_out_markdown(samples);
+         errors_markdown(constants, samples) + left_out_markdown(samples) +
+         spread_markdown(spreads);
 }
 
 constexpr const char* kCommand = "fit_nccl measured/collectives sim/nccl/data {}";
@@ -203,6 +223,31 @@ void write_network(const Constants& constants, const Selection& rows,
   write(json, destination, "machine_network.json");
 }
 
+void write_spreads(const std::vector<nccl::CallSpread>& spreads, const Selection& rows,
+                   const Destination& destination) {
+  constexpr nccl::CallSpread kAll;
+  Json classes = Json::array();
+  for (const nccl::CallSpread& spread : spreads) {
+    Json json = {{"nodes_least", spread.nodes_least}};
+    if (spread.nodes_most != kAll.nodes_most) json["nodes_most"] = spread.nodes_most;
+    json["bytes_least"] = spread.bytes_least;
+    if (spread.bytes_most != kAll.bytes_most) json["bytes_most"] = spread.bytes_most;
+    json["low"] = four_digits(spread.low);
+    json["high"] = four_digits(spread.high);
+    json["calls"] = spread.calls;
+    json["clusters"] = spread.clusters;
+    json["inside"] = four_digits(spread.inside);
+    classes.push_back(std::move(json));
+  }
+  write({{"description",
+          "Measured over predicted times of NCCL's calls on clusters that were left out of the "
+          "fit: 5 and 95 % quantiles, each cluster counting alike"},
+         {"source", fmt::format("all rows of {}", sources_of(rows))},
+         {"command", fmt::format(kCommand, destination.date)},
+         {"classes", std::move(classes)}},
+        destination, "spread.json");
+}
+
 // The constants, rounded to four significant digits.
 Constants rounded(Constants constants) {
   for (auto& [generation, machine] : constants.machines) round_all(machine, machine_parameters());
@@ -243,7 +288,10 @@ int main(int count, char** values) {
     fmt::print("{}", errors_markdown(constants, samples));
     if (!write) return 0;
     write_constants(constants, rows, {.folder = arguments[2], .date = arguments[3]});
-    write_file(std::filesystem::path(arguments[2]) / "errors.md", page(constants, samples));
+    const std::vector<nccl::CallSpread> spreads = spreads_of(samples);
+    write_spreads(spreads, rows, {.folder = arguments[2], .date = arguments[3]});
+    write_file(std::filesystem::path(arguments[2]) / "errors.md",
+               page(constants, samples, spreads));
   } catch (const InputError& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 2;

@@ -106,6 +106,7 @@ PagePart algorithm_part(const CollectiveStudy& study, const AlgorithmStudy& algo
                         const MeasuredTimes* measured) {
   std::string html;
   if (measured != nullptr) html += html_paragraph(agreement_line(algorithm, *measured));
+  if (const auto lines = spread_lines(algorithm); !lines.empty()) html += html_list(lines);
   html += html_details(fmt::format("{} sizes", algorithm.rows.size()),
                        html_table(algorithm_table(study, algorithm, measured)));
   return {"algorithm-" + algorithm.algorithm, algorithm.algorithm, std::move(html)};

@@ -118,6 +118,10 @@ nlohmann::ordered_json study_json(const CollectiveStudy& study, const MeasuredTi
       object["algbw_GBps"] = row.algbw * kGiga;
       object["busbw_GBps"] = row.busbw * kGiga;
       object["bottleneck"] = row.bottleneck();
+      object["interval_us"] = nullptr;
+      if (row.spread)
+        object["interval_us"] = {row.time_s * row.spread->low * kMicro,
+                                 row.time_s * row.spread->high * kMicro};
       if (measured != nullptr) add_measured(object, row, measured->at(row.bytes));
       rows.push_back(std::move(object));
     }
@@ -219,6 +223,23 @@ std::string agreement_line(const AlgorithmStudy& algorithm, const MeasuredTimes&
                      percent(agreement.mape), agreement.sizes, signed_percent(agreement.bias));
 }
 
+std::vector<std::string> spread_lines(const AlgorithmStudy& algorithm) {
+  std::vector<std::string> lines;
+  for (const CollectiveRow& row : algorithm.rows) {
+    if (!row.spread) continue;
+    const nccl::CallSpread& spread = *row.spread;
+    std::string line = fmt::format(
+        "{}: nine of ten measured calls took {:.2f} to {:.2f} times the predicted time, on {} that "
+        "were not fitted ({} calls)",
+        nccl::calls_of(spread), spread.low, spread.high,
+        spread.nodes_most == 1 ? fmt::format("{} tables and logs", spread.clusters)
+                               : fmt::format("{} clusters", spread.clusters),
+        spread.calls);
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 TextTable algorithm_table(const CollectiveStudy& study, const AlgorithmStudy& algorithm,
                           const MeasuredTimes* measured) {
   const bool chooses = std::any_of(algorithm.rows.begin(), algorithm.rows.end(),
@@ -278,9 +299,11 @@ namespace {
 
 std::string table_of(const CollectiveStudy& study, const AlgorithmStudy& algorithm,
                      const MeasuredTimes* measured) {
-  return fmt::format("{}\n{}{}\n", algorithm.algorithm,
-                     algorithm_table(study, algorithm, measured).text(),
-                     measured != nullptr ? "  " + agreement_line(algorithm, *measured) + "\n" : "");
+  std::string text = fmt::format("{}\n{}", algorithm.algorithm,
+                                 algorithm_table(study, algorithm, measured).text());
+  if (measured != nullptr) text += "  " + agreement_line(algorithm, *measured) + "\n";
+  for (const std::string& line : spread_lines(algorithm)) text += wrapped("  " + line, 4);
+  return text + "\n";
 }
 
 std::string crossovers_text(const CollectiveStudy& study) {

@@ -49,7 +49,8 @@ struct Crossover {
 // One object for each algorithm that runs and each size: op, algorithm, protocol (the choice of
 // "nccl", else null), ranks, size_bytes, time_us, algbw_GBps, busbw_GBps, bottleneck. With measured
 // times also measured_time_us, measured_busbw_GBps and error (predicted / measured - 1), which are
-// null for sizes that were not measured.
+// null for sizes that were not measured. interval_us are the times between which nine of ten
+// measured calls lie, null where that is not known.
 [[nodiscard]] nlohmann::ordered_json study_json(const CollectiveStudy& study,
                                                 const MeasuredTimes* measured = nullptr);
 
@@ -69,6 +70,9 @@ struct Crossover {
 [[nodiscard]] TextTable algorithm_table(const CollectiveStudy& study,
                                         const AlgorithmStudy& algorithm,
                                         const MeasuredTimes* measured);
+// What is known of the errors of such predictions, a sentence for each class of sizes; empty where
+// nothing is.
+[[nodiscard]] std::vector<std::string> spread_lines(const AlgorithmStudy& algorithm);
 [[nodiscard]] TextTable winners_table(const CollectiveStudy& study);
 [[nodiscard]] std::vector<std::string> crossover_lines(const CollectiveStudy& study);
 [[nodiscard]] std::string agreement_line(const AlgorithmStudy& algorithm,

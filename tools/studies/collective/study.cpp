@@ -352,6 +352,10 @@ class AlgorithmRuns {
     constexpr std::string_view kPrefix = "nccl: ";
     row.choice = communication_.get().label(made, question_.gpus);
     if (row.choice.starts_with(kPrefix)) row.choice.erase(0, kPrefix.size());
+    const nccl::NcclModel& nccl = communication_.nccl();
+    if (nccl.priced_by() == nccl::PricedBy::ThisGpu &&
+        !communication_.is_profiled(made, question_.gpus))
+      row.spread = nccl::spread_of(nccl.communicator(question_.gpus).nodes, row.bytes);
   }
 
   const Cluster& cluster_;

@@ -20,6 +20,7 @@
 #include "sim/cluster/cluster.hpp"
 #include "sim/collectives/profile/collective_profile.hpp"
 #include "sim/nccl/options.hpp"
+#include "sim/nccl/spread.hpp"
 #include "sim/workload/workload.hpp"
 
 namespace trainyard {
@@ -54,6 +55,9 @@ struct CollectiveRow {
   std::string choice = {};  // of "nccl": "NVLS/Simple, 16 channels", "profile: f"; else empty
   // True if no link is full while bytes move: NCCL's protocol and channels limit the call.
   bool protocol_bound = false;
+  // For "nccl" on a measured GPU, without a profile: how far calls on clusters that were not fitted
+  // lie from their predicted time.
+  std::optional<nccl::CallSpread> spread = {};
   // "latency" if the latency is at least half of the time (or no link is loaded), "protocol" if the
   // protocol limits the call, else the kind of the most loaded link.
   [[nodiscard]] std::string bottleneck() const;

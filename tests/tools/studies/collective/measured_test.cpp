@@ -148,6 +148,7 @@ TEST(Study, TakesItsTimesFromAProfile) {
     const CollectiveRow& row = study.algorithms[0].rows[i];
     EXPECT_NEAR(row.time_s, run.rows[i].time_us * 1e-6, kAgreement * row.time_s);
     EXPECT_EQ(row.choice, "profile: p.json");
+    EXPECT_FALSE(row.spread);
   }
   EXPECT_EQ(study.algorithms[1].rows[0].choice, "");
 }

@@ -131,6 +131,26 @@ TEST(Study, NcclSaysWhatItChose) {
   EXPECT_EQ(study.algorithms.at(0).rows.at(1).bottleneck(), "protocol");
 }
 
+// Is the interval of a prediction of NCCL the spread of measured calls of its size and nodes, and
+// has an algorithm by name none?
+TEST(Study, PredictionsOfNcclHaveAnInterval) {
+  const Cluster cluster = h100s(2);
+  CollectiveStudy study = study_collective(
+      cluster, {.gpus = all_gpus(cluster), .algorithms = {"nccl", "ring"}, .sizes = {8, 1 << 30}});
+  const auto json = study_json(study);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const CollectiveRow& row = study.algorithms[0].rows[i];
+    const nccl::CallSpread& spread = nccl::spread_of(2, row.bytes);
+    expect_near(json[i]["interval_us"][0], 1e6 * row.time_s * spread.low);
+    expect_near(json[i]["interval_us"][1], 1e6 * row.time_s * spread.high);
+    EXPECT_TRUE(json[2 + i]["interval_us"].is_null());
+  }
+  EXPECT_THAT(collective_text(study, "2 x dgx_h100"),
+              HasSubstr("1 MiB and more on 2 to 8 nodes: nine of ten measured calls"));
+  study.algorithms.erase(study.algorithms.begin());
+  EXPECT_THAT(collective_text(study, "2 x dgx_h100"), testing::Not(HasSubstr("nine of ten")));
+}
+
 // Times 10 + S and 1 + 4 S are equal at S = 3; a third algorithm is never the best.
 CollectiveStudy by_hand() {
   CollectiveStudy study{.ranks = 2, .sizes = {1, 2, 4, 8}};
@@ -199,7 +219,7 @@ TEST(Rows, AreTheKeysOfTheContract) {
   EXPECT_EQ(rows[1].dump(),
             R"({"op":"all_reduce","algorithm":"few","protocol":"Ring/LL, 2 channels","ranks":2,)"
             R"("size_bytes":2,"time_us":9000000.0,"algbw_GBps":2.2222222222222221e-10,)"
-            R"("busbw_GBps":2.2222222222222221e-10,"bottleneck":"latency"})");
+            R"("busbw_GBps":2.2222222222222221e-10,"bottleneck":"latency","interval_us":null})");
   EXPECT_TRUE(rows[0]["protocol"].is_null());
   EXPECT_THAT(study_csv(study), HasSubstr("all_reduce,few,\"Ring/LL, 2 channels\",2,2,0,"));
 }
