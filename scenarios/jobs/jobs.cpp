@@ -145,6 +145,25 @@ class JobsReader {
     if (spec.scenario->plan.local_steps.used())
       job.report("scenario", "has local steps, whose exchange is not a part of the repeated step",
                  "leave out \"local_steps\"");
+    if (spec.scenario->power && spec.scenario->power->clock_tolerance)
+      job.report("scenario", "has \"power.clock_tolerance\", which looks for the clocks of one job",
+                 "set \"power.stage_clocks\" to those that `trainyard run` finds");
+    check_agrees(job, jobs, spec);
+  }
+
+  // Checks what all jobs share: NCCL, which prices the calls of all, and the building.
+  static void check_agrees(JsonObject& job, const Jobs& jobs, const JobSpec& spec) {
+    const auto building = [](const JobSpec& one) {
+      return std::pair{one.scenario->power->pue, one.scenario->power->nodes_per_rack};
+    };
+    for (const JobSpec& other : jobs.all)
+      if (other.scenario && other.scenario->power && spec.scenario->power &&
+          building(other) != building(spec)) {
+        job.report("scenario",
+                   fmt::format("its building differs from that of job \"{}\"", other.name),
+                   "give all jobs the same \"power.pue\" and \"power.nodes_per_rack\"");
+        return;
+      }
     const auto communication = [](const JobSpec& one) {
       return std::pair{one.scenario->plan.collectives.nccl, one.scenario->plan.collectives.profile};
     };

@@ -198,6 +198,8 @@ class JobJoiner {
     append(joint_.specialised.clock_of_kernel, job.step->clock_of_kernel);
     append(all_.calls, step.calls);
     append(all_.delays, step.delays);
+    // All categories, in the order of the step, by which reports find them.
+    for (const std::string& category : step.categories) index_in(all_.categories, category);
     for (const std::string& slot : step.slots) all_.slots.push_back(slot);
     for (const auto& [key, field] : step.chosen_fields)
       all_.chosen_fields[{static_cast<std::uint16_t>(key.first + offsets.slots), key.second}] =

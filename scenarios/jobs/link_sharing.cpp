@@ -1,6 +1,8 @@
 #include "scenarios/jobs/link_sharing.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -101,6 +103,48 @@ std::vector<LinkSharing> link_sharing(std::span<const JobPart> jobs, const Parti
   }
   std::ranges::stable_sort(all, std::ranges::greater{}, &LinkSharing::shared_s);
   return all;
+}
+
+std::vector<std::vector<LinkStateSpan>> link_states(std::span<const JobPart> jobs,
+                                                    const Partition& partition,
+                                                    const Timeline& timeline,
+                                                    std::uint32_t link_class, double begin_s,
+                                                    double end_s) {
+  const std::vector<std::uint32_t> owners = job_of_group_class(jobs, partition);
+  std::map<double, std::vector<int>> changes;  // of the number of flows, by time and job
+  const auto change = [&](double at_s, std::uint32_t job, int by) {
+    std::vector<int>& counts = changes.try_emplace(at_s, jobs.size(), 0).first->second;
+    counts[job] += by;
+  };
+  for (const FlowSpan& flow : timeline.flows) {
+    const Span span{std::max(flow.start_s, begin_s), std::min(flow.end_s, end_s)};
+    if (!(span.first < span.second)) continue;
+    const FlowClass& flow_class = partition.flows[flow.flow_class];
+    const std::uint32_t job = owners[flow_class.group_class];
+    for (const FlowClass::Weight& weight : flow_class.weights) {
+      if (weight.link_class != link_class) continue;
+      change(span.first, job, 1);
+      change(span.second, job, -1);
+    }
+  }
+  changes.try_emplace(begin_s, jobs.size(), 0);
+  changes.try_emplace(end_s, jobs.size(), 0);
+  std::vector<int> flows(jobs.size(), 0);
+  std::vector<std::vector<LinkStateSpan>> spans(jobs.size());
+  for (auto now = changes.begin(); std::next(now) != changes.end(); ++now) {
+    std::ranges::transform(flows, now->second, flows.begin(), std::plus{});
+    const auto users = std::ranges::count_if(flows, [](int count) { return count > 0; });
+    for (std::size_t job = 0; job < jobs.size(); ++job) {
+      const LinkState state = flows[job] == 0 ? LinkState::Unused
+                              : users > 1     ? LinkState::SharedFlows
+                                              : LinkState::OwnFlows;
+      if (!spans[job].empty() && spans[job].back().state == state)
+        spans[job].back().end_s = std::next(now)->first;
+      else
+        spans[job].push_back({now->first, std::next(now)->first, state});
+    }
+  }
+  return spans;
 }
 
 }  // namespace trainyard

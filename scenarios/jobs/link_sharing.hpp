@@ -27,6 +27,24 @@ struct LinkSharing {
                                                     const Timeline& timeline, double begin_s,
                                                     double end_s);
 
+// Whether a job has a flow on a link, and whether another job has one at the same time.
+enum class LinkState : std::uint8_t { Unused, OwnFlows, SharedFlows };
+
+// A time in which that does not change.
+struct LinkStateSpan {
+  double start_s = 0.0;
+  double end_s = 0.0;
+  LinkState state = LinkState::Unused;
+};
+
+// Returns the spans of each job on a class of links, by job: in order and without holes from
+// `begin_s` to `end_s`. REQUIRES: begin_s < end_s, and the timeline has recorded its flows.
+[[nodiscard]] std::vector<std::vector<LinkStateSpan>> link_states(std::span<const JobPart> jobs,
+                                                                  const Partition& partition,
+                                                                  const Timeline& timeline,
+                                                                  std::uint32_t link_class,
+                                                                  double begin_s, double end_s);
+
 // Returns the job of each group class.
 [[nodiscard]] std::vector<std::uint32_t> job_of_group_class(std::span<const JobPart> jobs,
                                                             const Partition& partition);

@@ -12,7 +12,9 @@
 #include "scenarios/simulate/facts.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
+#include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/play.hpp"
+#include "scenarios/simulate/power.hpp"
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stages.hpp"
 #include "sim/base/error.hpp"
@@ -27,6 +29,7 @@ struct PlacedJob {
   std::vector<std::uint32_t> gpus = {};
   std::shared_ptr<const Lowered> step = {};
   std::vector<Cost> costs = {};  // by kernel of the step
+  std::optional<PowerRates> power = {};
   bool interferes = false;
 };
 
@@ -88,6 +91,7 @@ class JobsSimulation {
     for (std::size_t number = 0; number < jobs.all.size(); ++number)
       placed_.push_back(
           for_job(jobs, number, "", [&] { return placed_job(jobs.all[number], gpus[number]); }));
+    rate_traffic();
   }
 
   [[nodiscard]] JobsResult result() {
@@ -103,6 +107,11 @@ class JobsSimulation {
     }
     result.sharing = link_sharing(result.parts, *result.run.partition, result.run.timeline,
                                   result.begin_s, result.end_s);
+    if (result.run.power) {
+      result.power = power_between(result.run, result.parts, result.begin_s, result.end_s);
+      for (std::size_t job = 0; job < result.jobs.size(); ++job)
+        result.jobs[job].together_j = result.power->gpus_w[job] * result.jobs[job].together_s;
+    }
     return result;
   }
 
@@ -116,7 +125,35 @@ class JobsSimulation {
                       : Lowered(traffic_step(*spec.traffic, gpus), *cluster_));
     KernelPricings pricings(software_of(spec), memo_);
     job.costs = price_kernels(*job.step, pricings, job.interferes, {});
+    if (spec.scenario) job.power = rates_of(job, *spec.scenario, pricings);
     return job;
+  }
+
+  // Slows the kernels of the job where its block `power` says so.
+  [[nodiscard]] std::optional<PowerRates> rates_of(PlacedJob& job, const Scenario& software,
+                                                   KernelPricings& pricings) const {
+    return power_under_cap({.cluster = cluster_, .lowered = job.step, .software = &software},
+                           pricings, job.costs);
+  }
+
+  // Traffic has the power of communication of the first job that trains with a block `power`.
+  void rate_traffic() {
+    const auto first =
+        std::ranges::find_if(placed_, [](const PlacedJob& job) { return job.power.has_value(); });
+    if (first == placed_.end()) return;
+    KernelPricings pricings(software_of(*first->spec), memo_);
+    for (PlacedJob& job : placed_) {
+      if (!job.spec->traffic) continue;
+      job.power = rates_of(job, *first->spec->scenario, pricings);
+      if (on_gpus_of_others(job)) share_gpus(*job.power);
+    }
+  }
+
+  [[nodiscard]] bool on_gpus_of_others(const PlacedJob& traffic) const {
+    return std::ranges::any_of(placed_, [&](const PlacedJob& other) {
+      return &other != &traffic &&
+             std::ranges::find_first_of(other.gpus, traffic.gpus) != other.gpus.end();
+    });
   }
 
   [[nodiscard]] JobResult alone(std::size_t number) {
@@ -128,9 +165,14 @@ class JobsSimulation {
     });
     JobResult result{
         .name = job.spec->name, .gpus = job.gpus, .alone_s = played.run.timeline.makespan_s};
-    if (job.spec->scenario)
-      result.tokens_per_step =
-          scenario_facts(*job.spec->scenario, *cluster_, false).tokens_per_step;
+    if (played.run.power)
+      result.alone_j =
+          power_between(played.run, played.parts, 0.0, result.alone_s).gpus_w[0] * result.alone_s;
+    if (!job.spec->scenario) return result;
+    result.tokens_per_step = scenario_facts(*job.spec->scenario, *cluster_, false).tokens_per_step;
+    for (const MemoryPeak& peak :
+         find_memory(played.run.view(), job.spec->scenario->plan.framework).peaks)
+      result.peak_bytes = std::max(result.peak_bytes, peak.bytes);
     return result;
   }
 
@@ -167,9 +209,13 @@ class JobsSimulation {
                .selected_algorithms = {folded, &folded->selected_algorithms}};
     run.facts.title = jobs_.description;
     run.facts.engine = jobs_.engine;
-    for (const std::size_t number : numbers)
-      run.kernel_costs.insert(run.kernel_costs.end(), placed_[number].costs.begin(),
-                              placed_[number].costs.end());
+    std::vector<const PowerRates*> rates;
+    for (const std::size_t number : numbers) {
+      const PlacedJob& job = placed_[number];
+      run.kernel_costs.insert(run.kernel_costs.end(), job.costs.begin(), job.costs.end());
+      rates.push_back(job.power ? &*job.power : nullptr);
+    }
+    run.power = join_rates(rates);
     run.timeline = trainyard::play(
         run, lowered, interference_of(numbers, parts, lowered, *folded),
         {.contract = options_.contract, .progress = options_.progress, .stop = options_.stop});

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "scenarios/jobs/job_power.hpp"
 #include "scenarios/jobs/jobs.hpp"
 #include "scenarios/jobs/joint_workload.hpp"
 #include "scenarios/jobs/link_sharing.hpp"
@@ -48,6 +49,10 @@ struct JobResult {
   double longest_s = 0.0;
   std::uint32_t steps = 0;          // these steps
   std::vector<double> ends_s = {};  // of all steps, since the clock's start
+  std::int64_t peak_bytes = 0;      // memory of the GPU that needs the most; 0: traffic
+  // Energy of all its GPUs in a step. Absent where a job that trains has no block `power`.
+  std::optional<double> alone_j = {};
+  std::optional<double> together_j = {};  // mean over the same steps as together_s
 
   [[nodiscard]] double slowdown() const { return together_s / alone_s; }
 };
@@ -58,7 +63,8 @@ struct JobsResult {
   std::vector<JobResult> jobs;
   std::optional<Repetition> repetition;  // none: `steps` are given, or none was found
   std::vector<LinkSharing> sharing;      // the most shared time first
-  double begin_s = 0.0;                  // the time that sharing and step times are of
+  std::optional<JobsPower> power;        // where every job that trains has a block `power`
+  double begin_s = 0.0;                  // the time that sharing, power and step times are of
   double end_s = 0.0;
 };
 

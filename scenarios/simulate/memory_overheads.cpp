@@ -9,6 +9,7 @@
 
 #include "models/lower/step_shape.hpp"
 #include "sim/timeline/memory.hpp"
+#include "sim/workload/call.hpp"
 #include "sim/workload/program_templates.hpp"
 
 namespace trainyard {
@@ -62,6 +63,7 @@ std::int64_t communicator_bytes(const RunView& view, std::size_t rank_class,
   for (const auto& [slot, call, message] : calls) {
     const GroupId group = rank.slots.at(slot).group;
     if (group == kNone || view.workload.groups[group].members.size() < 2) continue;
+    if (bytes_of(view.workload.calls[call]) == 0) continue;  // no buffers to hold
     const std::uint32_t channels =
         std::max(kMessageChannels, view.selected_algorithm(group, call).channels);
     const std::int64_t peers = message ? 1 : 2;

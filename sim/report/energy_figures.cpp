@@ -61,8 +61,11 @@ EnergyFigures energy_figures(const RunView& view) {
 }
 
 PowerPeaks power_peaks(const RunView& view) {
-  const PowerTraces traces =
-      power_traces(view.cluster, view.workload, view.partition, view.timeline, *view.power);
+  return power_peaks(
+      power_traces(view.cluster, view.workload, view.partition, view.timeline, *view.power));
+}
+
+PowerPeaks power_peaks(const PowerTraces& traces) {
   PowerPeaks peaks{.cluster_w = traces.cluster.peak_w()};
   for (const PowerSeries& gpu : traces.gpus) peaks.gpu_w = std::max(peaks.gpu_w, gpu.peak_w());
   for (const PowerSeries& node : traces.nodes) peaks.node_w = std::max(peaks.node_w, node.peak_w());

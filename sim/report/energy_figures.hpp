@@ -20,6 +20,7 @@
 
 #include "sim/render/text_table.hpp"
 #include "sim/report/run_view.hpp"
+#include "sim/timeline/energy.hpp"
 
 namespace trainyard {
 
@@ -61,6 +62,7 @@ struct PowerPeaks {
   double gpu_w = 0.0, node_w = 0.0, cluster_w = 0.0;
   std::array<double, kPowerWindows_s.size()> rack_change_w{};  // of the rack where it is largest
 };
+[[nodiscard]] PowerPeaks power_peaks(const PowerTraces& traces);
 // REQUIRES: view.power.
 [[nodiscard]] PowerPeaks power_peaks(const RunView& view);
 

@@ -54,6 +54,7 @@ class Streams {
                    .compute_bound = rates_.compute_bound[kernel]});
       return;
     }
+    if (bytes_of(workload_.calls[op.payload]) == 0) return;
     push(spans, {.state = StreamSpan::State::Waits, .start_s = ready_s, .end_s = start_s});
     push(spans, {.state = StreamSpan::State::Moves,
                  .start_s = start_s,
@@ -328,6 +329,17 @@ double PowerSeries::largest_change_w(double window_s) const {
   return largest;
 }
 
+PowerSeries PowerSeries::between(double begin_s, double until_s) const {
+  PowerSeries part{.end_s = until_s};
+  const auto later = std::upper_bound(at_s.begin(), at_s.end(), begin_s);
+  for (auto i = static_cast<std::size_t>(std::max<std::ptrdiff_t>(later - at_s.begin() - 1, 0));
+       i < at_s.size() && (part.at_s.empty() || at_s[i] < until_s); ++i) {
+    part.at_s.push_back(std::max(at_s[i], begin_s));
+    part.watts.push_back(watts[i]);
+  }
+  return part;
+}
+
 namespace {
 
 // The kinds of blocks of nodes, with the power of each at the wall. `wall` is the power at the wall
@@ -380,6 +392,13 @@ PowerTraces power_traces(const Cluster& cluster, const Workload& workload,
   add_blocks(cluster, workload, partition, rates, wall, 1, traces.nodes, traces.node_groups);
   add_blocks(cluster, workload, partition, rates, wall, rates.nodes_per_rack, traces.racks,
              traces.rack_groups);
+  return traces;
+}
+
+PowerTraces between(PowerTraces traces, double begin_s, double until_s) {
+  for (auto* all : {&traces.gpus, &traces.nodes, &traces.racks})
+    for (PowerSeries& series : *all) series = series.between(begin_s, until_s);
+  traces.cluster = traces.cluster.between(begin_s, until_s);
   return traces;
 }
 

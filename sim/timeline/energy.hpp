@@ -9,6 +9,7 @@
 //                                        it sends, times bytes, over its duration
 //    kernel_w (+ traffic)                a kernel computes; several add what each has above idle
 //
+// A call of no bytes, with which ranks only wait for each other, counts as nothing.
 // and never more than limit_w. A node adds its host, its NICs, fans that grow with the GPUs, and
 // what its power supplies lose; a cluster adds switches, and cooling by its PUE. Energy is the
 // integral of these step functions, class by class, so it costs what the classes cost.
@@ -109,6 +110,8 @@ struct PowerSeries {
   [[nodiscard]] double peak_w() const;  // 0 for an empty series
   // The largest difference between two instants at most `window_s` apart.
   [[nodiscard]] double largest_change_w(double window_s) const;
+  // The part between two dates. REQUIRES: 0 <= begin_s <= until_s <= end_s.
+  [[nodiscard]] PowerSeries between(double begin_s, double until_s) const;
 };
 
 // Nodes, or racks, with the same ranks: how many there are, and the first.
@@ -129,5 +132,7 @@ struct PowerTraces {
 [[nodiscard]] PowerTraces power_traces(const Cluster& cluster, const Workload& workload,
                                        const Partition& partition, const Timeline& timeline,
                                        const PowerRates& rates);
+// The part between two dates.
+[[nodiscard]] PowerTraces between(PowerTraces traces, double begin_s, double until_s);
 
 }  // namespace trainyard

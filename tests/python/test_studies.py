@@ -58,6 +58,7 @@ def test_jobs_is_the_command(command, tmp_path):
     assert list(study.jobs["name"]) == ["a", "b"] and all(study.jobs["slowdown"] >= 1 - 1e-9)
     assert study.period_s == pytest.approx(study.jobs["together_s"][0])
     assert set(study.shared_links["kind"]) == {"leaf_spine"}
+    assert study.page().startswith("<!doctype html>") and study.power is None
 
 
 def test_jobs_takes_a_document():
@@ -65,7 +66,11 @@ def test_jobs_takes_a_document():
     for job in document["jobs"]:
         job["scenario"] = "scenarios/goodput/llama3_8b_64xh100.json"
     del document["jobs"][1]
-    assert ty.jobs(document).jobs["slowdown"][0] == pytest.approx(1.0)
+    document["jobs"][0]["set"]["power"] = {"pue": 1.2}
+    study = ty.jobs(document)
+    assert study.jobs["slowdown"][0] == pytest.approx(1.0)
+    assert study.jobs["alone_j"][0] == pytest.approx(study.jobs["together_j"][0])
+    assert study.power["mean_w"]["cluster"] > 1.2 * study.jobs["together_j"][0] / study.jobs["together_s"][0]
 
 
 def test_compare_needs_two_sides():

@@ -4,6 +4,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/outputs.hpp"
 #include "tools/cli/print.hpp"
+#include "tools/studies/jobs/report.hpp"
 #include "tools/studies/jobs/study.hpp"
 
 namespace trainyard {
@@ -12,7 +13,7 @@ namespace {
 
 struct JobsChoice {
   ScenarioChoice file;
-  std::string json, trace;
+  std::string json, trace, html;
   std::uint32_t shift = 0;
   double priorities = 0.0;
   std::uint32_t most_steps = 64;
@@ -21,6 +22,7 @@ struct JobsChoice {
 
 Exit jobs(const JobsChoice& choice) {
   refuse_unwritable(choice.json);
+  refuse_unwritable(choice.html);
   const Outputs outputs = outputs_of({.trace = choice.trace});
   refuse_unwritable(outputs);
   const JobsStudy study =
@@ -30,6 +32,7 @@ Exit jobs(const JobsChoice& choice) {
                   .options = {.fold = !choice.no_fold, .most_steps = choice.most_steps}});
   if (!choice.json.empty()) write_file(choice.json, to_text(study.json));
   const std::string written = write(outputs, study.result.run.view(), {});
+  if (!choice.html.empty()) write_file(choice.html, jobs_page(study.jobs, study.result));
   say("{}{}", study.text, written);
   return Exit::Fine;
 }
@@ -63,6 +66,7 @@ void add_jobs(CLI::App& app, Action& action) {
       ->check(in_range(1, 10'000));
   command->add_flag("--no-fold", choice->no_fold, "Simulate every rank");
   add_output_file(*command, "--json", choice->json, "Write the report as JSON");
+  add_output_file(*command, "--html", choice->html, "Write a page with the report and charts");
   add_output_file(*command, "--trace", choice->trace,
                   "Write all jobs on one clock as a trace for Perfetto");
   command->footer("Example:\n  trainyard jobs scenarios/jobs/two_llama3_8b_32xh100.json --shift 8");

@@ -23,6 +23,7 @@
 #include "tools/studies/collective/study.hpp"
 #include "tools/studies/compare/comparison.hpp"
 #include "tools/studies/explain/sensitivity.hpp"
+#include "tools/studies/jobs/report.hpp"
 #include "tools/studies/jobs/study.hpp"
 #include "tools/studies/memory/memory_report.hpp"
 #include "tools/studies/search/report.hpp"
@@ -106,7 +107,8 @@ Answer jobs(const Variant& jobs, std::uint32_t shift, double priorities, Call& c
        .shift = shift,
        .priorities = priorities,
        .options = {.progress = options.progress, .stop = options.stop}});
-  return {.json = to_line(study.json), .text = study.text};
+  return {
+      .json = to_line(study.json), .text = study.text, .html = jobs_page(study.jobs, study.result)};
 }
 
 Answer search(const SearchChoice& choice, Call& call) {

@@ -90,6 +90,18 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
             "/jobs/1/scenario: its NCCL settings differ from those of job \"a\" (give all jobs the "
             "same \"collectives.nccl\" and \"collectives.profile\")");
   EXPECT_EQ(changed([](Json& jobs) {
+              jobs[0]["scenario"]["power"] = {{"pue", 1.1}};
+              jobs[1]["scenario"]["power"] = Json::object();
+            }),
+            "/jobs/1/scenario: its building differs from that of job \"a\" (give all jobs the same "
+            "\"power.pue\" and \"power.nodes_per_rack\")");
+  EXPECT_EQ(
+      changed([](Json& jobs) {
+        jobs[0]["scenario"]["power"] = {{"clock_tolerance", 0.01}};
+      }),
+      "/jobs/0/scenario: has \"power.clock_tolerance\", which looks for the clocks of one job "
+      "(set \"power.stage_clocks\" to those that `trainyard run` finds)");
+  EXPECT_EQ(changed([](Json& jobs) {
               jobs[1].erase("scenario");
               jobs[1]["traffic"] = {{"pattern", "pairs"}, {"bytes", "1 MB"}, {"every", "0 s"}};
             }),

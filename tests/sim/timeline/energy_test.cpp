@@ -180,5 +180,18 @@ TEST(LargestChange, IsThatOfTwoInstantsWithinTheWindow) {
   EXPECT_DOUBLE_EQ(constant.largest_change_w(1), 0.0);
 }
 
+// Does a part of a series begin and end at its dates, with the power between them?
+TEST(Energy, APartOfASeriesHasItsPowerBetweenTwoDates) {
+  const PowerSeries series{.at_s = {0, 1, 3}, .watts = {100, 400, 200}, .end_s = 4};
+  const PowerSeries part = series.between(0.5, 3.5);
+  EXPECT_EQ(part.at_s, (std::vector<double>{0.5, 1, 3}));
+  EXPECT_EQ(part.watts, series.watts);
+  EXPECT_DOUBLE_EQ(part.joules(), 0.5 * 100 + 2 * 400 + 0.5 * 200);
+  EXPECT_EQ(series.between(1, 3).watts, (std::vector<double>{400}));
+  EXPECT_DOUBLE_EQ(series.between(1.5, 2).joules(), 0.5 * 400);
+  EXPECT_DOUBLE_EQ(series.between(0, 4).joules(), series.joules());
+  EXPECT_DOUBLE_EQ(series.between(2, 2).peak_w(), 400);
+}
+
 }  // namespace
 }  // namespace trainyard

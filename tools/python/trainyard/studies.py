@@ -182,13 +182,19 @@ class Jobs(Study):
 
     @property
     def jobs(self) -> pandas.DataFrame:
-        """A row for each job: name, alone_s, together_s, slowdown, shortest_s, longest_s, steps, ..."""
+        """A row for each job: name, alone_s, together_s, slowdown, steps, peak_bytes, alone_j, together_j, ..."""
         return table(self.document["jobs"])
 
     @property
     def shared_links(self) -> pandas.DataFrame:
         """A row for each class of links that jobs share: links, kind, from, to, jobs, shared_s, limits."""
         return table(self.document["shared_links"])
+
+    @property
+    def power(self) -> dict[str, Any] | None:
+        """Watts of the cluster (mean_w, peak_w, rack_change_w); None without a block `power` in each job."""
+        found: dict[str, Any] | None = self.document["power"]
+        return found
 
     @property
     def period_s(self) -> float | None:

@@ -30,7 +30,9 @@ std::string work_of(const JobSpec& job) {
   return job.traffic ? to_text(*job.traffic) : job.scenario->description;
 }
 
-std::string table_of_jobs(const Jobs& jobs, const JobsResult& result) {
+}  // namespace
+
+TextTable jobs_table(const Jobs& jobs, const JobsResult& result) {
   TextTable table({"job", "GPUs", "placement", "start", "alone", "together", "shortest", "longest",
                    "slowdown"});
   for (std::size_t i = 0; i < jobs.all.size(); ++i) {
@@ -41,11 +43,48 @@ std::string table_of_jobs(const Jobs& jobs, const JobsResult& result) {
                to_text(Seconds{one.shortest_s}), to_text(Seconds{one.longest_s}),
                fmt::format("{:.3f} x", one.slowdown())});
   }
-  return table.text();
+  return table;
 }
 
-// Says which steps the figures are of.
-std::string basis_of(const JobsResult& result) {
+TextTable memory_table(const Jobs& jobs, const JobsResult& result) {
+  std::vector<std::string> columns{"job", "memory of a GPU"};
+  if (result.power)
+    for (const char* column : {"power of a GPU", "energy of its GPUs per step, alone", "together"})
+      columns.emplace_back(column);
+  TextTable table(std::move(columns));
+  for (std::size_t i = 0; i < jobs.all.size(); ++i) {
+    const JobResult& one = result.jobs[i];
+    std::vector<std::string> row{
+        jobs.all[i].name,
+        one.peak_bytes > 0 ? to_text(Bytes{static_cast<double>(one.peak_bytes)}) : "-"};
+    if (result.power) {
+      const double gpu_w = result.power->gpus_w[i] / static_cast<double>(one.gpus.size());
+      row.push_back(fmt::format("{:.0f} W", gpu_w));
+      for (const double joules : {*one.alone_j, *one.together_j})
+        row.push_back(fmt::format("{:.4g} kJ", joules / 1e3));
+    }
+    table.row(std::move(row));
+  }
+  return table;
+}
+
+std::string power_sentence(const Jobs& jobs, const JobsResult& result) {
+  if (const auto& power = result.power)
+    return fmt::format(
+        "The cluster draws {:.4g} kW on average and {:.4g} kW at most, with hosts, switches and "
+        "cooling; the power of a rack changes by up to {:.3g} kW within 10 ms and {:.3g} kW within "
+        "1 s. The energy of GPUs is what their boards take.",
+        power->cluster_w / 1e3, power->peaks.cluster_w / 1e3, power->peaks.rack_change_w[0] / 1e3,
+        power->peaks.rack_change_w[2] / 1e3);
+  const auto has_power = [](const JobSpec& job) { return job.scenario && job.scenario->power; };
+  if (std::ranges::none_of(jobs.all, has_power)) return "";
+  const auto without = std::ranges::find_if(
+      jobs.all, [&](const JobSpec& job) { return job.scenario && !has_power(job); });
+  return fmt::format("POWER AND ENERGY ARE NOT REPORTED: job {} has no block \"power\".",
+                     without->name);
+}
+
+std::string steps_sentence(const JobsResult& result) {
   std::vector<std::string> steps;
   for (const JobResult& job : result.jobs)
     steps.push_back(fmt::format("{} of {}", job.steps, job.name));
@@ -60,6 +99,8 @@ std::string basis_of(const JobsResult& result) {
       "on: {}.",
       to_text(Seconds{result.end_s}), to_text(Seconds{result.begin_s}), list);
 }
+
+namespace {
 
 // Links of one kind that the same jobs share.
 struct SharedKind {
@@ -91,8 +132,10 @@ std::vector<std::pair<const LinkSharing*, SharedKind>> by_kind(const JobsResult&
   return rows;
 }
 
-std::string table_of_links(const JobsResult& result) {
-  TextTable table({"links", "jobs", "busy", "shared", "limits"});
+}  // namespace
+
+TextTable shared_links_table(const JobsResult& result) {
+  TextTable table({"links", "jobs", "in use", "shared", "limits"});
   for (const auto& [one, all] : by_kind(result)) {
     std::vector<std::string> names;
     std::vector<std::string> busy;
@@ -104,8 +147,12 @@ std::string table_of_links(const JobsResult& result) {
                fmt::format("{}", fmt::join(names, ", ")), fmt::format("{}", fmt::join(busy, ", ")),
                to_text(Seconds{all.shared_s}), one->contended ? "yes" : "no"});
   }
-  return table.text();
+  return table;
 }
+
+namespace {
+
+Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 Json json_of_job(const JobSpec& job, const JobResult& one) {
   Json json{{"name", job.name},
@@ -120,7 +167,10 @@ Json json_of_job(const JobSpec& job, const JobResult& one) {
             {"shortest_s", one.shortest_s},
             {"longest_s", one.longest_s},
             {"steps", one.steps},
-            {"step_ends_s", one.ends_s}};
+            {"step_ends_s", one.ends_s},
+            {"peak_bytes", one.peak_bytes > 0 ? Json(one.peak_bytes) : Json(nullptr)},
+            {"alone_j", json_of(one.alone_j)},
+            {"together_j", json_of(one.together_j)}};
   json["tokens_per_s"] =
       one.tokens_per_step > 0.0 ? Json(one.tokens_per_step / one.together_s) : Json(nullptr);
   return json;
@@ -131,24 +181,32 @@ Json json_of_job(const JobSpec& job, const JobResult& one) {
 std::string jobs_text(const Jobs& jobs, const JobsResult& result) {
   std::string text = fmt::format("{}\n{} jobs on {}\n\n", jobs.description, jobs.all.size(),
                                  result.run.cluster->facts().name);
-  text += table_of_jobs(jobs, result) + "\n" + wrapped(basis_of(result), 0) + "\n";
+  text += jobs_table(jobs, result).text() + "\n" + wrapped(steps_sentence(result), 0) + "\n";
   if (result.sharing.empty()) {
     text += "No two jobs use the same link.\n";
   } else {
     text += fmt::format("Links that several jobs use: the longest times within {}\n",
                         to_text(Seconds{result.end_s - result.begin_s}));
-    text += table_of_links(result);
+    text += shared_links_table(result).text();
   }
+  text += "\n" + memory_table(jobs, result).text();
+  if (const std::string power = power_sentence(jobs, result); !power.empty())
+    text += wrapped(power, 0);
   for (const Approximation& one : result.run.facts.approximations)
     text += wrapped(fmt::format("approximation: {}", one.sentence), 2);
   return text;
 }
 
 Json jobs_json(const Jobs& jobs, const JobsResult& result) {
-  Json json{{"description", jobs.description}, {"cluster", result.run.cluster->facts().name},
-            {"engine", jobs.engine},           {"jobs", Json::array()},
-            {"repetition", nullptr},           {"begin_s", result.begin_s},
-            {"end_s", result.end_s},           {"shared_links", Json::array()},
+  Json json{{"description", jobs.description},
+            {"cluster", result.run.cluster->facts().name},
+            {"engine", jobs.engine},
+            {"jobs", Json::array()},
+            {"repetition", nullptr},
+            {"begin_s", result.begin_s},
+            {"end_s", result.end_s},
+            {"shared_links", Json::array()},
+            {"power", nullptr},
             {"approximations", Json::array()}};
   for (std::size_t i = 0; i < jobs.all.size(); ++i)
     json["jobs"].push_back(json_of_job(jobs.all[i], result.jobs[i]));
@@ -171,6 +229,16 @@ Json jobs_json(const Jobs& jobs, const JobsResult& result) {
     for (const std::uint32_t job : one.jobs) entry["jobs"].push_back(result.jobs[job].name);
     json["shared_links"].push_back(std::move(entry));
   }
+  if (const auto& power = result.power)
+    json["power"] = {{"mean_w", {{"cluster", power->cluster_w}}},
+                     {"peak_w",
+                      {{"gpu", power->peaks.gpu_w},
+                       {"node", power->peaks.node_w},
+                       {"cluster", power->peaks.cluster_w}}},
+                     {"rack_change_w",
+                      {{"within_10_ms", power->peaks.rack_change_w[0]},
+                       {"within_100_ms", power->peaks.rack_change_w[1]},
+                       {"within_1_s", power->peaks.rack_change_w[2]}}}};
   for (const Approximation& one : result.run.facts.approximations)
     json["approximations"].push_back(
         {{"name", one.name}, {"count", one.count}, {"sentence", one.sentence}});

@@ -1,5 +1,7 @@
 #include "tools/studies/jobs/study.hpp"
 
+#include <utility>
+
 #include "tools/studies/jobs/report.hpp"
 #include "tools/studies/jobs/shift.hpp"
 
@@ -21,6 +23,7 @@ JobsStudy jobs_study(const JobsQuestion& question) {
   study.result = simulate_jobs(jobs, question.options, memo);
   study.json.update(jobs_json(jobs, study.result));
   study.text += jobs_text(jobs, study.result);
+  study.jobs = std::move(jobs);
   return study;
 }
 

@@ -24,6 +24,7 @@ struct JobsStudy {
   JobsResult result;
   nlohmann::ordered_json json;
   std::string text;
+  Jobs jobs;  // with the starts and priorities found
 };
 
 [[nodiscard]] JobsStudy jobs_study(const JobsQuestion& question);

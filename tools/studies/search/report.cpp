@@ -349,7 +349,8 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
   Json front = Json::array();
   for (const FoundLayout& found : result.front) front.push_back(layout_json(found, result, price));
   const SearchCounts& counts = result.counts;
-  return {{"best", std::move(best)},
+  return {{"objective", word_for(kSearchObjectives, result.objective)},
+          {"best", std::move(best)},
           {"front", std::move(front)},
           {"refined", refined_json(result, price)},
           {"counts",

@@ -20,7 +20,7 @@ struct SearchPrice {
 [[nodiscard]] double cost_per_million_tokens(double price_per_gpu_hour, const SearchResult& result,
                                              double step_time_s);
 
-// What the first layouts of a search are: "The quickest layouts", "The layout of least cost".
+// Names the first layouts of a search: "The quickest layouts", "The layout of least cost".
 [[nodiscard]] std::string best_layouts(SearchObjective objective, bool several);
 
 // The result as text: the best layouts with the breakdown of their time, a mark on those with

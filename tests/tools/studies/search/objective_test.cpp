@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
 #include "sim/report/energy_figures.hpp"
@@ -13,6 +15,7 @@
 namespace trainyard {
 namespace {
 
+using Json = nlohmann::ordered_json;
 using test::of_four_layers;
 
 // Eight layouts of 16 GPUs with a block of power, none of which is an interleaving of another. With
@@ -136,7 +139,9 @@ TEST(SearchObjective, TheReportNamesTheObjectiveAndItsFigures) {
   EXPECT_THAT(search_page(cost, {}, "a.json"),
               testing::HasSubstr("The layout of least cost that fits: " +
                                  layout_name(cost.best.front().layout)));
-  const auto first = search_json(cost, {})["best"][0];
+  const Json json = search_json(cost, {});
+  EXPECT_EQ(json["objective"], "cost");
+  const Json& first = json["best"][0];
   EXPECT_EQ(first["cost"].get<double>(), cost.best.front().figures.cost.value());
   const SearchResult energy = searched_by(SearchObjective::Energy, {{"power.pue", "1.2"}});
   EXPECT_THAT(search_text(energy, {}), testing::StartsWith("The layouts of least energy that fit"));
