@@ -1,7 +1,7 @@
 #include "scenarios/jobs/job_power.hpp"
 
+#include <cstddef>
 #include <limits>
-#include <utility>
 
 namespace trainyard {
 
@@ -28,23 +28,15 @@ void share_gpus(PowerRates& rates) {
   }
 }
 
-JobsPower power_between(const Result& run, std::span<const JobPart> jobs, double begin_s,
-                        double end_s) {
-  const RunView view = run.view();
-  const PowerTraces traces =
-      between(power_traces(view.cluster, view.workload, view.partition, view.timeline, *view.power),
-              begin_s, end_s);
-  const double seconds = end_s - begin_s;
-  JobsPower power{.gpus_w = std::vector<double>(jobs.size(), 0.0),
-                  .cluster_w = traces.cluster.joules() / seconds,
-                  .peaks = power_peaks(traces)};
+double gpus_joules(const Result& run, const PowerTraces& traces, const JobPart& job, double begin_s,
+                   double end_s) {
+  double joules = 0.0;
   for (std::size_t index = 0; index < traces.gpus.size(); ++index) {
-    const RankClass& ranks = view.partition.ranks[index];
-    std::size_t job = 0;
-    while (ranks.program >= jobs[job].first_program + jobs[job].programs) ++job;
-    power.gpus_w[job] += ranks.members * traces.gpus[index].joules() / seconds;
+    const RankClass& ranks = run.partition->ranks[index];
+    if (ranks.program - job.first_program >= job.programs) continue;  // unsigned: also those before
+    joules += ranks.members * traces.gpus[index].between(begin_s, end_s).joules();
   }
-  return power;
+  return joules;
 }
 
 }  // namespace trainyard

@@ -8,11 +8,9 @@
 
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "scenarios/jobs/joint_workload.hpp"
 #include "scenarios/simulate/simulate.hpp"
-#include "sim/report/energy_figures.hpp"
 #include "sim/timeline/energy.hpp"
 
 namespace trainyard {
@@ -26,14 +24,8 @@ namespace trainyard {
 // it for each rank beyond its GPUs.
 void share_gpus(PowerRates& rates);
 
-// Power between two dates of a simulation of several jobs.
-struct JobsPower {
-  std::vector<double> gpus_w = {};  // of all GPUs of a job, by job: the mean
-  double cluster_w = 0.0;           // the mean, with switches and cooling
-  PowerPeaks peaks = {};
-};
-// REQUIRES: run.power.
-[[nodiscard]] JobsPower power_between(const Result& run, std::span<const JobPart> jobs,
-                                      double begin_s, double end_s);
+// Returns the joules of all GPUs of a job between two dates. REQUIRES: `traces` are of the run.
+[[nodiscard]] double gpus_joules(const Result& run, const PowerTraces& traces, const JobPart& job,
+                                 double begin_s, double end_s);
 
 }  // namespace trainyard

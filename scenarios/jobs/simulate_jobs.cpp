@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "scenarios/jobs/job_power.hpp"
 #include "scenarios/jobs/placement.hpp"
 #include "scenarios/jobs/traffic.hpp"
 #include "scenarios/simulate/approximations.hpp"
@@ -107,11 +108,7 @@ class JobsSimulation {
     }
     result.sharing = link_sharing(result.parts, *result.run.partition, result.run.timeline,
                                   result.begin_s, result.end_s);
-    if (result.run.power) {
-      result.power = power_between(result.run, result.parts, result.begin_s, result.end_s);
-      for (std::size_t job = 0; job < result.jobs.size(); ++job)
-        result.jobs[job].together_j = result.power->gpus_w[job] * result.jobs[job].together_s;
-    }
+    if (result.run.power) add_power(result);
     return result;
   }
 
@@ -156,6 +153,23 @@ class JobsSimulation {
     });
   }
 
+  [[nodiscard]] static PowerTraces traces_of(const Result& run) {
+    return power_traces(*run.cluster, *run.workload, *run.partition, run.timeline, *run.power);
+  }
+
+  static void add_power(JobsResult& result) {
+    const PowerTraces traces = traces_of(result.run);
+    for (std::size_t job = 0; job < result.jobs.size(); ++job) {
+      JobResult& one = result.jobs[job];
+      one.together_j = gpus_joules(result.run, traces, result.parts[job], one.from_s,
+                                   one.from_s + one.steps * one.together_s) /
+                       one.steps;
+    }
+    const PowerTraces shown = between(traces, result.begin_s, result.end_s);
+    result.power = ClusterPower{.mean_w = shown.cluster.joules() / (result.end_s - result.begin_s),
+                                .peaks = power_peaks(shown)};
+  }
+
   [[nodiscard]] JobResult alone(std::size_t number) {
     const PlacedJob& job = placed_[number];
     JobsResult played;
@@ -167,7 +181,7 @@ class JobsSimulation {
         .name = job.spec->name, .gpus = job.gpus, .alone_s = played.run.timeline.makespan_s};
     if (played.run.power)
       result.alone_j =
-          power_between(played.run, played.parts, 0.0, result.alone_s).gpus_w[0] * result.alone_s;
+          gpus_joules(played.run, traces_of(played.run), played.parts.front(), 0.0, result.alone_s);
     if (!job.spec->scenario) return result;
     result.tokens_per_step = scenario_facts(*job.spec->scenario, *cluster_, false).tokens_per_step;
     for (const MemoryPeak& peak :
@@ -379,6 +393,7 @@ class JobsSimulation {
   static void summarise_steps(JobResult& job, double start_s, std::uint32_t first,
                               std::uint32_t last) {
     double before_s = first == 0 ? start_s : job.ends_s[first - 1];
+    job.from_s = before_s;
     job.together_s = (job.ends_s[last - 1] - before_s) / (last - first);
     job.steps = last - first;
     job.shortest_s = job.longest_s = job.ends_s[first] - before_s;

@@ -16,13 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/jobs/job_power.hpp"
 #include "scenarios/jobs/jobs.hpp"
 #include "scenarios/jobs/joint_workload.hpp"
 #include "scenarios/jobs/link_sharing.hpp"
 #include "scenarios/jobs/repetition.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/memo.hpp"
+#include "sim/report/energy_figures.hpp"
 
 namespace trainyard {
 
@@ -48,13 +48,20 @@ struct JobResult {
   double shortest_s = 0.0;  // of these steps
   double longest_s = 0.0;
   std::uint32_t steps = 0;          // these steps
+  double from_s = 0.0;              // when the first of them begins
   std::vector<double> ends_s = {};  // of all steps, since the clock's start
   std::int64_t peak_bytes = 0;      // memory of the GPU that needs the most; 0: traffic
-  // Energy of all its GPUs in a step. Absent where a job that trains has no block `power`.
-  std::optional<double> alone_j = {};
-  std::optional<double> together_j = {};  // mean over the same steps as together_s
+  // Energy of all its GPUs in a step. Traffic has that of the first job with a block `power`.
+  std::optional<double> alone_j = {};     // absent without a block `power`
+  std::optional<double> together_j = {};  // mean of these steps; absent where JobsResult::power is
 
   [[nodiscard]] double slowdown() const { return together_s / alone_s; }
+};
+
+// The power of the cluster over the time that a JobsResult is of.
+struct ClusterPower {
+  double mean_w = 0.0;  // with hosts, switches and cooling
+  PowerPeaks peaks = {};
 };
 
 struct JobsResult {
@@ -63,7 +70,7 @@ struct JobsResult {
   std::vector<JobResult> jobs;
   std::optional<Repetition> repetition;  // none: `steps` are given, or none was found
   std::vector<LinkSharing> sharing;      // the most shared time first
-  std::optional<JobsPower> power;        // where every job that trains has a block `power`
+  std::optional<ClusterPower> power;     // where every job that trains has a block `power`
   double begin_s = 0.0;                  // the time that sharing, power and step times are of
   double end_s = 0.0;
 };

@@ -57,16 +57,33 @@ TEST(JobsPower, AJobThatWaitsForALinkTakesTheWaitingPowerForTheAddedTime) {
   }
 }
 
+// Is the energy of a job that of its own steps, where it ends while another goes on, or starts
+// later?
+TEST(JobsPower, AJobThatHasEndedTakesNoMoreEnergy) {
+  Json document = with_power(shared_uplink());
+  const JobsResult endless = simulated(document);
+  document["jobs"][0]["steps"] = 2;
+  document["jobs"][1]["steps"] = 5;
+  const JobsResult counted = simulated(document);
+  const double alone_j = *endless.jobs[0].alone_j, slow_j = *endless.jobs[0].together_j;
+  EXPECT_NEAR(*counted.jobs[0].together_j, slow_j, kAgreement * slow_j);
+  EXPECT_NEAR(*counted.jobs[1].together_j, (2.0 * slow_j + 3.0 * alone_j) / 5.0,
+              kAgreement * slow_j);
+  document["jobs"][1]["start"] = "1 s";
+  EXPECT_NEAR(*simulated(document).jobs[1].together_j, alone_j, kAgreement * alone_j);
+}
+
 // Does the power of the cluster consist of its jobs' GPUs, hosts, fans, switches and cooling?
 TEST(JobsPower, TheClusterDrawsWhatItsPartsDraw) {
   const JobsResult result = simulated(with_power(shared_uplink()));
   const PowerRates& rates = *result.run.power;
   const double idle_w = rates.gpus[0].idle_w;
   double nodes_w = 4.0 * (rates.host_w + rates.nic_w) * (1.0 + rates.supply_loss);
-  for (const double gpus_w : result.power->gpus_w) nodes_w += rates.at_wall(gpus_w, 2.0 * idle_w);
-  EXPECT_NEAR(result.power->cluster_w, 1.2 * (nodes_w + rates.switch_w),
-              kAgreement * result.power->cluster_w);
-  EXPECT_GT(result.power->peaks.cluster_w, result.power->cluster_w);
+  for (const JobResult& job : result.jobs)
+    nodes_w += rates.at_wall(*job.together_j / job.together_s, 2.0 * idle_w);
+  EXPECT_NEAR(result.power->mean_w, 1.2 * (nodes_w + rates.switch_w),
+              kAgreement * result.power->mean_w);
+  EXPECT_GT(result.power->peaks.cluster_w, result.power->mean_w);
 }
 
 // A message of one byte changes nothing. A GPU with two ranks is counted once.
@@ -79,7 +96,7 @@ TEST(JobsPower, TrafficBesideAJobAddsOnlyThePowerOfItsBytes) {
        {"placement", {{"with", "a"}}},
        {"traffic", {{"pattern", "pairs"}, {"bytes", "1 B"}, {"every", "1 ms"}}}});
   const JobsResult with = simulated(document);
-  EXPECT_NEAR(with.power->cluster_w, without.power->cluster_w, 1e-3 * without.power->cluster_w);
+  EXPECT_NEAR(with.power->mean_w, without.power->mean_w, 1e-3 * without.power->mean_w);
   document["jobs"][1]["traffic"] = {{"pattern", "pairs"}, {"bytes", "1 GB"}, {"every", "1 ms"}};
   const JobsResult busy = simulated(document);
   EXPECT_GT(busy.power->peaks.gpu_w, without.run.power->gpus[0].idle_w);
@@ -111,7 +128,7 @@ TEST(JobsPower, TheReportSaysWhichJobHasNoPower) {
   EXPECT_THAT(text(), HasSubstr("kW on average"));
   const JobsResult result = simulated(document);
   const Json json = jobs_json(jobs_of(document), result);
-  EXPECT_EQ(json["power"]["mean_w"]["cluster"], result.power->cluster_w);
+  EXPECT_EQ(json["power"]["mean_w"]["cluster"], result.power->mean_w);
   EXPECT_EQ(json["jobs"][1]["together_j"], *result.jobs[1].together_j);
 }
 

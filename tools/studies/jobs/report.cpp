@@ -58,8 +58,8 @@ TextTable memory_table(const Jobs& jobs, const JobsResult& result) {
         jobs.all[i].name,
         one.peak_bytes > 0 ? to_text(Bytes{static_cast<double>(one.peak_bytes)}) : "-"};
     if (result.power) {
-      const double gpu_w = result.power->gpus_w[i] / static_cast<double>(one.gpus.size());
-      row.push_back(fmt::format("{:.0f} W", gpu_w));
+      const auto gpus = static_cast<double>(one.gpus.size());
+      row.push_back(fmt::format("{:.0f} W", *one.together_j / one.together_s / gpus));
       for (const double joules : {*one.alone_j, *one.together_j})
         row.push_back(fmt::format("{:.4g} kJ", joules / 1e3));
     }
@@ -74,7 +74,7 @@ std::string power_sentence(const Jobs& jobs, const JobsResult& result) {
         "The cluster draws {:.4g} kW on average and {:.4g} kW at most, with hosts, switches and "
         "cooling; the power of a rack changes by up to {:.3g} kW within 10 ms and {:.3g} kW within "
         "1 s. The energy of GPUs is what their boards take.",
-        power->cluster_w / 1e3, power->peaks.cluster_w / 1e3, power->peaks.rack_change_w[0] / 1e3,
+        power->mean_w / 1e3, power->peaks.cluster_w / 1e3, power->peaks.rack_change_w[0] / 1e3,
         power->peaks.rack_change_w[2] / 1e3);
   const auto has_power = [](const JobSpec& job) { return job.scenario && job.scenario->power; };
   if (std::ranges::none_of(jobs.all, has_power)) return "";
@@ -230,7 +230,7 @@ Json jobs_json(const Jobs& jobs, const JobsResult& result) {
     json["shared_links"].push_back(std::move(entry));
   }
   if (const auto& power = result.power)
-    json["power"] = {{"mean_w", {{"cluster", power->cluster_w}}},
+    json["power"] = {{"mean_w", {{"cluster", power->mean_w}}},
                      {"peak_w",
                       {{"gpu", power->peaks.gpu_w},
                        {"node", power->peaks.node_w},
