@@ -56,6 +56,21 @@ struct Use {
   std::map<std::uint32_t, bool> contended;           // by job
 };
 
+// Calls visit(job, span, weight) for each flow between the two dates and each class of links that
+// it loads.
+template <class Visit>
+void visit_flows(std::span<const JobPart> jobs, const Partition& partition,
+                 const Timeline& timeline, double begin_s, double end_s, const Visit& visit) {
+  const std::vector<std::uint32_t> owners = job_of_group_class(jobs, partition);
+  for (const FlowSpan& flow : timeline.flows) {
+    const Span span{std::max(flow.start_s, begin_s), std::min(flow.end_s, end_s)};
+    if (!(span.first < span.second)) continue;
+    const FlowClass& flow_class = partition.flows[flow.flow_class];
+    for (const FlowClass::Weight& weight : flow_class.weights)
+      visit(owners[flow_class.group_class], span, weight);
+  }
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> job_of_group_class(std::span<const JobPart> jobs,
@@ -71,19 +86,13 @@ std::vector<std::uint32_t> job_of_group_class(std::span<const JobPart> jobs,
 
 std::vector<LinkSharing> link_sharing(std::span<const JobPart> jobs, const Partition& partition,
                                       const Timeline& timeline, double begin_s, double end_s) {
-  const std::vector<std::uint32_t> owners = job_of_group_class(jobs, partition);
   std::vector<Use> uses(partition.links.size());
-  for (const FlowSpan& flow : timeline.flows) {
-    const Span span{std::max(flow.start_s, begin_s), std::min(flow.end_s, end_s)};
-    if (!(span.first < span.second)) continue;
-    const FlowClass& flow_class = partition.flows[flow.flow_class];
-    const std::uint32_t job = owners[flow_class.group_class];
-    for (const FlowClass::Weight& weight : flow_class.weights) {
-      Use& use = uses[weight.link_class];
-      use.spans[job].push_back(span);
-      use.contended[job] = use.contended[job] || weight.contended;
-    }
-  }
+  visit_flows(jobs, partition, timeline, begin_s, end_s,
+              [&](std::uint32_t job, const Span& span, const FlowClass::Weight& weight) {
+                Use& use = uses[weight.link_class];
+                use.spans[job].push_back(span);
+                use.contended[job] = use.contended[job] || weight.contended;
+              });
   std::vector<LinkSharing> all;
   for (std::uint32_t link_class = 0; link_class < uses.size(); ++link_class) {
     Use& use = uses[link_class];
@@ -110,23 +119,17 @@ std::vector<std::vector<LinkStateSpan>> link_states(std::span<const JobPart> job
                                                     const Timeline& timeline,
                                                     std::uint32_t link_class, double begin_s,
                                                     double end_s) {
-  const std::vector<std::uint32_t> owners = job_of_group_class(jobs, partition);
   std::map<double, std::vector<int>> changes;  // of the number of flows, by time and job
   const auto change = [&](double at_s, std::uint32_t job, int by) {
     std::vector<int>& counts = changes.try_emplace(at_s, jobs.size(), 0).first->second;
     counts[job] += by;
   };
-  for (const FlowSpan& flow : timeline.flows) {
-    const Span span{std::max(flow.start_s, begin_s), std::min(flow.end_s, end_s)};
-    if (!(span.first < span.second)) continue;
-    const FlowClass& flow_class = partition.flows[flow.flow_class];
-    const std::uint32_t job = owners[flow_class.group_class];
-    for (const FlowClass::Weight& weight : flow_class.weights) {
-      if (weight.link_class != link_class) continue;
-      change(span.first, job, 1);
-      change(span.second, job, -1);
-    }
-  }
+  visit_flows(jobs, partition, timeline, begin_s, end_s,
+              [&](std::uint32_t job, const Span& span, const FlowClass::Weight& weight) {
+                if (weight.link_class != link_class) return;
+                change(span.first, job, 1);
+                change(span.second, job, -1);
+              });
   changes.try_emplace(begin_s, jobs.size(), 0);
   changes.try_emplace(end_s, jobs.size(), 0);
   std::vector<int> flows(jobs.size(), 0);

@@ -1,4 +1,4 @@
-// What the importers of configurations share: models by their names, and the arithmetic of batches.
+// Are models found by their names and batches computed for all importers of configurations?
 #include "scenarios/import/training/scenario_draft.hpp"
 
 #include "tests/scenarios/import/training_sample.hpp"

@@ -44,8 +44,8 @@ Job job_of(FailurePolicy policy, std::int64_t replicas, std::int64_t stages) {
   return job;
 }
 
-// Of 16 machines with two copies of each part, 2 or 3 are lost: 0.9333 and 0.8 (GEMINI, corollary
-// 1).
+// Two or three of 16 machines with two copies of each part are lost: 0.9333 and 0.8 (GEMINI,
+// corollary 1).
 TEST(NearCheckpoint, SurvivesAsGeminiSays) {
   for (const std::int64_t lost : {2, 3}) {
     const double share = share_of_sets(16, static_cast<std::size_t>(lost), [](const Slots& slots) {

@@ -213,7 +213,7 @@ TEST(LogFit, RefusesAPriorThatDoesNotFit) {
   EXPECT_THAT(problem(nodes + rows, {.preset = "lama3"}), HasSubstr("lama3"));
 }
 
-// What is written for `goodput --preset` is read back unchanged.
+// Is a preset for `goodput --preset` read back as it was written?
 TEST(LogFit, WritesABlockThatIsReadBack) {
   const SampledLog sampled(job_of_two_causes(), {.wall_s = 30 * kDays}, 3, 0);
   RunLog log;
