@@ -151,29 +151,32 @@ class JobsReader {
     check_agrees(job, jobs, spec);
   }
 
-  // Checks what all jobs share: NCCL, which prices the calls of all, and the building.
+  // Checks what all jobs share: the building, and NCCL, which prices the calls of all.
   static void check_agrees(JsonObject& job, const Jobs& jobs, const JobSpec& spec) {
-    const auto building = [](const JobSpec& one) {
-      return std::pair{one.scenario->power->pue, one.scenario->power->nodes_per_rack};
-    };
-    for (const JobSpec& other : jobs.all)
-      if (other.scenario && other.scenario->power && spec.scenario->power &&
-          building(other) != building(spec)) {
-        job.report("scenario",
-                   fmt::format("its building differs from that of job \"{}\"", other.name),
-                   "give all jobs the same \"power.pue\" and \"power.nodes_per_rack\"");
+    const auto check = [&](const auto& shared, const char* what, const char* hint) {
+      const auto own = shared(*spec.scenario);
+      for (const JobSpec& other : jobs.all) {
+        if (!other.scenario || !own) continue;
+        const auto others = shared(*other.scenario);
+        if (!others || *others == *own) continue;
+        job.report("scenario", fmt::format("its {} of job \"{}\"", what, other.name), hint);
         return;
       }
-    const auto communication = [](const JobSpec& one) {
-      return std::pair{one.scenario->plan.collectives.nccl, one.scenario->plan.collectives.profile};
     };
-    for (const JobSpec& other : jobs.all)
-      if (other.scenario && communication(other) != communication(spec)) {
-        job.report("scenario",
-                   fmt::format("its NCCL settings differ from those of job \"{}\"", other.name),
-                   "give all jobs the same \"collectives.nccl\" and \"collectives.profile\"");
-        return;
-      }
+    using Building = std::optional<std::pair<double, std::int64_t>>;
+    check(
+        [](const Scenario& one) {
+          return one.power ? Building({one.power->pue, one.power->nodes_per_rack}) : Building();
+        },
+        "power.pue or power.nodes_per_rack differs from that",
+        "give all jobs the same \"power.pue\" and \"power.nodes_per_rack\"");
+    check(
+        [](const Scenario& one) {
+          const CollectiveChoice& choice = one.plan.collectives;
+          return std::optional(std::pair{choice.nccl, choice.profile});
+        },
+        "NCCL settings differ from those",
+        "give all jobs the same \"collectives.nccl\" and \"collectives.profile\"");
   }
 
   void check_names(const Jobs& jobs) {

@@ -165,9 +165,9 @@ class JobsSimulation {
                                    one.from_s + one.steps * one.together_s) /
                        one.steps;
     }
-    const PowerTraces shown = between(traces, result.begin_s, result.end_s);
-    result.power = ClusterPower{.mean_w = shown.cluster.joules() / (result.end_s - result.begin_s),
-                                .peaks = power_peaks(shown)};
+    PowerTraces shown = between(traces, result.begin_s, result.end_s);
+    const PowerPeaks peaks = power_peaks(shown);
+    result.power = ClusterPower{.watts = std::move(shown.cluster), .peaks = peaks};
   }
 
   [[nodiscard]] JobResult alone(std::size_t number) {

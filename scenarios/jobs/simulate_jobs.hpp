@@ -60,8 +60,12 @@ struct JobResult {
 
 // The power of the cluster over the time that a JobsResult is of.
 struct ClusterPower {
-  double mean_w = 0.0;  // with hosts, switches and cooling
+  PowerSeries watts = {};  // with hosts, switches and cooling
   PowerPeaks peaks = {};
+
+  [[nodiscard]] double mean_w() const {
+    return watts.joules() / (watts.end_s - watts.at_s.front());
+  }
 };
 
 struct JobsResult {

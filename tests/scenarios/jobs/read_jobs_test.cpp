@@ -93,7 +93,9 @@ TEST(ReadJobs, FaultsAreReportedWhereTheyAre) {
               jobs[0]["scenario"]["power"] = {{"pue", 1.1}};
               jobs[1]["scenario"]["power"] = Json::object();
             }),
-            "/jobs/1/scenario: its building differs from that of job \"a\" (give all jobs the same "
+            "/jobs/1/scenario: its power.pue or power.nodes_per_rack differs from that of job "
+            "\"a\" (give "
+            "all jobs the same "
             "\"power.pue\" and \"power.nodes_per_rack\")");
   EXPECT_EQ(
       changed([](Json& jobs) {

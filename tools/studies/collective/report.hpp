@@ -70,8 +70,8 @@ struct Crossover {
 [[nodiscard]] TextTable algorithm_table(const CollectiveStudy& study,
                                         const AlgorithmStudy& algorithm,
                                         const MeasuredTimes* measured);
-// What is known of the errors of such predictions, a sentence for each class of sizes; empty where
-// nothing is.
+// Returns a sentence for each class of sizes on how far measured calls lie from such predictions;
+// nothing where that is not known.
 [[nodiscard]] std::vector<std::string> spread_lines(const AlgorithmStudy& algorithm);
 [[nodiscard]] TextTable winners_table(const CollectiveStudy& study);
 [[nodiscard]] std::vector<std::string> crossover_lines(const CollectiveStudy& study);

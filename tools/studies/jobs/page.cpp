@@ -102,9 +102,6 @@ std::string use_chart(const JobsResult& result) {
 std::string power_chart(const JobsResult& result) {
   if (!result.power) return "";
   constexpr int kPoints = 200;
-  const RunView view = result.run.view();
-  const PowerSeries cluster =
-      power_traces(view.cluster, view.workload, view.partition, view.timeline, *view.power).cluster;
   const double width_s = (result.end_s - result.begin_s) / kPoints;
   XyChart chart{.title = "Power of the cluster",
                 .x = linear_scale("time (s)", result.end_s, result.begin_s),
@@ -112,7 +109,8 @@ std::string power_chart(const JobsResult& result) {
   ChartSeries& series = chart.series.emplace_back(ChartSeries{.name = "cluster"});
   for (int i = 0; i < kPoints; ++i) {
     const double from_s = result.begin_s + i * width_s;
-    const double kw = cluster.between(from_s, from_s + width_s).joules() / width_s / 1e3;
+    const double kw =
+        result.power->watts.between(from_s, from_s + width_s).joules() / width_s / 1e3;
     series.points.push_back({.x = from_s + width_s / 2.0,
                              .y = kw,
                              .tip = fmt::format("{}: {:.4g} kW", time_text(from_s), kw)});

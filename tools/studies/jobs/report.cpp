@@ -74,7 +74,7 @@ std::string power_sentence(const Jobs& jobs, const JobsResult& result) {
         "The cluster draws {:.4g} kW on average and {:.4g} kW at most, with hosts, switches and "
         "cooling; the power of a rack changes by up to {:.3g} kW within 10 ms and {:.3g} kW within "
         "1 s. The energy of GPUs is what their boards take.",
-        power->mean_w / 1e3, power->peaks.cluster_w / 1e3, power->peaks.rack_change_w[0] / 1e3,
+        power->mean_w() / 1e3, power->peaks.cluster_w / 1e3, power->peaks.rack_change_w[0] / 1e3,
         power->peaks.rack_change_w[2] / 1e3);
   const auto has_power = [](const JobSpec& job) { return job.scenario && job.scenario->power; };
   if (std::ranges::none_of(jobs.all, has_power)) return "";
@@ -230,7 +230,7 @@ Json jobs_json(const Jobs& jobs, const JobsResult& result) {
     json["shared_links"].push_back(std::move(entry));
   }
   if (const auto& power = result.power)
-    json["power"] = {{"mean_w", {{"cluster", power->mean_w}}},
+    json["power"] = {{"mean_w", {{"cluster", power->mean_w()}}},
                      {"peak_w",
                       {{"gpu", power->peaks.gpu_w},
                        {"node", power->peaks.node_w},
