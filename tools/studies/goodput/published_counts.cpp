@@ -107,6 +107,13 @@ double failures_a_day(const std::string& preset, double nodes) {
   return kSecondsPerDay / job_with_step(scenario, kStep).mtbf_s();
 }
 
+// A preset of the network alone predicts no interruptions of a whole job.
+bool counts_nodes(const std::string& preset) {
+  return std::ranges::any_of(load_reliability(preset).failures, [](const FailureProcess& one) {
+    return one.component == FailingComponent::Gpu || one.component == FailingComponent::Node;
+  });
+}
+
 // The failures a day that the row itself states, beside the count.
 std::optional<double> stated_a_day(const Json& entry, double nodes) {
   if (const auto hosts = number_of(entry, {"hosts_lost_per_day"})) return hosts;
@@ -138,6 +145,7 @@ std::string predict_counts(const Json& entry, std::vector<PublishedCount>& rows)
     rows.push_back(row);
   }
   for (const std::string& preset : reliability_presets()) {
+    if (!counts_nodes(preset)) continue;
     row.rates = preset;
     row.predicted = failures_a_day(preset, *nodes) * *days;
     row.same_count = std::ranges::find(reading.presets_of_this_count, preset) !=

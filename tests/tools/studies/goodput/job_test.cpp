@@ -269,14 +269,19 @@ TEST(ReliabilityPresets, HaveTheirPublishedRates) {
       {"rsc1", {2048, 2048 * 6.5e-3}},
       {"rsc2", {1024, 1024 * 2.34e-3}},
       {"byterobust", {1200, 175.0 / 91}},
-      {"bloom", {48, 1.0 / 7 + 4.0 / 108}}};
+      {"bloom", {48, 1.0 / 7 + 4.0 / 108}},
+      {"opt", {128, 2}},
+      // 3000 GPUs below 375 leaves, a month of 30.44 days.
+      {"hpn", {375, (3000 * 0.057e-2 + 375 * 0.051e-2) / 30.44}}};
   EXPECT_EQ(reliability_presets().size(), nodes_and_rates.size());
   for (const auto& [name, expected] : nodes_and_rates) {
     const Reliability preset = load_reliability(name);
     double a_day = 0.0;
     for (const FailureProcess& failure : preset.failures) {
       const double parts = failure.component == FailingComponent::Job    ? 1
-                           : failure.component == FailingComponent::Node ? expected.first
+                           : failure.component == FailingComponent::Node ||
+                                   failure.component == FailingComponent::Leaf
+                               ? expected.first
                                                                          : expected.first * 8;
       a_day += failure.rate_per_component_s() * 86400 * parts;
       EXPECT_FALSE(failure.source.empty()) << name << " " << failure.cause;
