@@ -29,7 +29,8 @@ struct PublishedCount {
 };
 
 // Predicts a row {id, setup, measured, source, quality} into `rows`, by every preset that counts the
-// failures of nodes; otherwise returns the reason why not. Throws InputError for a data file that is malformed.
+// failures of nodes; otherwise returns the reason why not. Throws InputError for a data file that
+// is malformed.
 [[nodiscard]] std::string predict_counts(const nlohmann::ordered_json& entry,
                                          std::vector<PublishedCount>& rows);
 
