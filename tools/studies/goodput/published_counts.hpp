@@ -28,9 +28,9 @@ struct PublishedCount {
   [[nodiscard]] bool within() const { return interval.contains(predicted); }
 };
 
-// Predicts a row {id, setup, measured, source, quality} into `rows`, by every preset that counts the
-// failures of nodes; otherwise returns the reason why not. Throws InputError for a data file that
-// is malformed.
+// Predicts a row {id, setup, measured, source, quality} into `rows`, by every preset that counts
+// the failures of nodes; otherwise returns the reason why not. Throws InputError for a data file
+// that is malformed.
 [[nodiscard]] std::string predict_counts(const nlohmann::ordered_json& entry,
                                          std::vector<PublishedCount>& rows);
 
