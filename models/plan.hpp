@@ -125,6 +125,8 @@ struct Parallelism {
   // The leftmost dimension varies fastest. "tp-cp-ep-dp-pp" is Megatron's default.
   std::string rank_order = "tp-cp-ep-dp-pp";
   std::vector<std::int64_t> placement = {};  // the GPU of every rank; empty: rank r on GPU r
+  // Kinds of nodes in the order in which ranks fill them. The reader replaces it by `placement`.
+  std::vector<std::string> node_order = {};
 
   // Number of replicas that share one sharded copy. REQUIRES: it divides `data` (checked by the
   // reader).

@@ -1,10 +1,12 @@
 // Reads a scenario: overrides first, then every section by its table, then the rules between
 // sections.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "models/document_lengths.hpp"
 #include "models/framework.hpp"
@@ -15,6 +17,7 @@
 #include "scenarios/reader/checks.hpp"
 #include "scenarios/reader/defaults.hpp"
 #include "scenarios/reader/named_parts.hpp"
+#include "scenarios/reader/node_order.hpp"
 #include "scenarios/reader/overrides.hpp"
 #include "scenarios/reader/power.hpp"
 #include "scenarios/reader/reliability.hpp"
@@ -253,6 +256,25 @@ HostShare host_share(const ClusterSpec& cluster) {
   return least;
 }
 
+// Replaces the order of the kinds of nodes by the placement that it means.
+void settle_node_order(JsonFile& file, const ClusterSpec& cluster, Parallelism& parallelism) {
+  const std::vector<std::string> order = std::exchange(parallelism.node_order, {});
+  if (order.empty() || !file.is_sound("/cluster")) return;
+  const char* field = "/parallelism/node_order";
+  if (!parallelism.placement.empty()) {
+    file.report(field, "says which GPUs the ranks get, as /parallelism/placement does",
+                "leave one of them out");
+    return;
+  }
+  const std::vector<std::string> kinds = node_kinds(cluster);
+  if (!std::ranges::is_permutation(order, kinds)) {
+    file.report(field, fmt::format("names {}, not every kind of node once", fmt::join(order, ", ")),
+                fmt::format("list, in the order you want: {}", fmt::join(kinds, ", ")));
+    return;
+  }
+  parallelism.placement = placement_by_nodes(cluster, order);
+}
+
 Scenario read_scenario(JsonFile& file) {
   Scenario scenario;
   scenario.file = file.name();
@@ -268,6 +290,7 @@ Scenario read_scenario(JsonFile& file) {
     root.report("cluster", "is missing", "it must be an object with node, nodes and fabric");
   }
   read_sections(root, folder, scenario.plan);
+  settle_node_order(file, scenario.cluster, scenario.plan.parallelism);
   scenario.plan.host = host_share(scenario.cluster);
   scenario.plan.collectives = read_collectives(root.object("collectives"), folder);
   scenario = read_fields(root, run_fields(), std::move(scenario));

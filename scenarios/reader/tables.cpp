@@ -162,6 +162,11 @@ const Field<P> kParallelism[] = {
      "GPU of every rank, counted node by node, each once; or the path of a .json file with that "
      "list; by default rank r runs on GPU r",
      Wholes<P>{&P::placement}},
+    {"node_order",
+     "names of the kinds of nodes in the order in which ranks fill them, in place of `placement`: "
+     "with pipeline stages outermost, which machines serve which stage; by default nodes are "
+     "filled in their own order",
+     Texts<P>{&P::node_order}},
 };
 
 }  // namespace

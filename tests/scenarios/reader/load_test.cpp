@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/scenarios/sample.hpp"
 
 namespace trainyard {
@@ -242,6 +244,29 @@ TEST(LoadScenario, NumbersBeyondAllSenseAreRefusedQuickly) {
 // Is a file that is not an object reported only as that?
 TEST(LoadScenario, AFileThatIsNoObjectSaysOnlyThat) {
   EXPECT_EQ(complaints(Json::array()), "must be an object, not []");
+}
+
+// Do ranks fill the kinds of nodes in the order that `node_order` says? Nodes 1 and 3 of four are
+// A100s here. The order of the nodes themselves is no placement.
+TEST(LoadScenario, RanksFillTheKindsOfNodesInOrder) {
+  Json document = sample();
+  document["cluster"]["nodes"] = 4;
+  document["cluster"]["others"] = Json::parse(R"([{"nodes": [1, 3], "node": "dgx_h100"}])");
+  document["parallelism"]["data"] = 1;
+  document["parallelism"]["pipeline"] = 4;
+  const std::string first = load(document).cluster.node.name;
+  document["parallelism"]["node_order"] = {"dgx_h100", first};
+  const Scenario scenario = load(document);
+  const std::vector<std::int64_t>& placement = scenario.plan.parallelism.placement;
+  ASSERT_EQ(placement.size(), 32U);
+  for (std::size_t rank = 0; rank < placement.size(); ++rank) {
+    const std::array<std::int64_t, 4> nodes{1, 3, 0, 2};
+    EXPECT_EQ(placement[rank], nodes[rank / 8] * 8 + static_cast<std::int64_t>(rank % 8)) << rank;
+  }
+  EXPECT_EQ(load(resolved(scenario)).plan.parallelism.placement, placement);
+  document["cluster"]["others"] = Json::parse(R"([{"nodes": [2, 3], "node": "dgx_h100"}])");
+  document["parallelism"]["node_order"] = {first, "dgx_h100"};
+  EXPECT_TRUE(load(document).plan.parallelism.placement.empty());
 }
 
 // Does an error suggest our name for the keys of other programs?

@@ -40,8 +40,8 @@ struct LayoutBound {
   double peak_bytes = 0.0;
 };
 
-// The JSON pointer of the part of the scenario for which the bounds do not hold. There is no value
-// if they hold.
+// The JSON pointer of the part of the scenario for which no bound is known (GPUs of several kinds,
+// parameter servers, offload, replicas of unequal lengths). There is no value if the bounds hold.
 [[nodiscard]] std::optional<std::string_view> unbounded_part(const Scenario& scenario);
 
 class Bounder {

@@ -51,6 +51,10 @@ std::vector<Candidate> bounded(const SearchQuestion& question, const Scenario& s
   const std::size_t pieces = (layouts.size() + kBoundsAtOnce - 1) / kBoundsAtOnce;
   std::size_t done = 0;
   load_fluid_solver();
+  if (unbounded_part(scenario)) {
+    for (Candidate& candidate : candidates) candidate.reached = true;
+    return candidates;
+  }
   // The bounder also reads the GPU's profile. The workers that simulate later inherit it.
   const Bounder bounder(scenario);
   run_in_processes(pieces, {.work =

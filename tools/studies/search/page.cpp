@@ -119,7 +119,8 @@ std::string sizes_chart(const SearchResult& result) {
 }
 
 // Says how many layouts were legal, pruned, refused and simulated.
-std::string counts(const SearchCounts& counts) {
+std::string counts(const SearchResult& result) {
+  const SearchCounts& counts = result.counts;
   std::vector<std::string> lines{
       fmt::format("{} combinations of sizes were looked at; {} of them are legal layouts.",
                   counts.checked_layouts, counts.legal),
@@ -131,6 +132,8 @@ std::string counts(const SearchCounts& counts) {
                   counts.too_slow),
       fmt::format("{} were simulated; {} of these do not fit.", counts.simulated,
                   counts.do_not_fit)};
+  if (result.unbounded)
+    lines.push_back(fmt::format("No bound is known with {}, so none was cut.", *result.unbounded));
   if (counts.refused > 0)
     lines.push_back(fmt::format("{} were refused by the model or the reader.", counts.refused));
   if (counts.not_reached > 0)
@@ -195,7 +198,7 @@ std::string search_page(const SearchResult& result, const SearchPrice& price,
     refusal = html_paragraph(fmt::format("The first refused, {}: {}",
                                          layout_name(result.refused_first->layout),
                                          result.refused_first->message));
-  parts.push_back({"counts", "What did the search leave out?", counts(result.counts) + refusal});
+  parts.push_back({"counts", "What did the search leave out?", counts(result) + refusal});
   std::vector<const nlohmann::ordered_json*> rows;
   for (const FoundLayout& found : result.fitting) rows.push_back(&found.row);
   std::vector<PageFact> facts{{"scenario", scenario}};

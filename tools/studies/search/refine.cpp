@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "scenarios/reader/node_order.hpp"
 #include "sim/collectives/collective.hpp"
 #include "tools/studies/search/candidates.hpp"
 #include "tools/studies/search/search.hpp"
@@ -32,16 +33,6 @@ struct Try {
   std::vector<Override> changes;
   bool plain = false;  // whether it names the plain algorithm (CollectiveAlgorithm::is_plain)
 };
-
-void apply(TrainingPlan& plan, const Try& change, const std::vector<CollectiveOp>& ops,
-           GroupKind kind) {
-  if (change.what == kPlacement) {
-    plan.parallelism.rank_order = change.changes.front().value;
-    return;
-  }
-  for (std::size_t i = 0; i < ops.size(); ++i)
-    plan.collectives.algorithm[kind][ops[i]] = change.changes[i].value;
-}
 
 Layout changed(const Layout& layout, const std::vector<Override>& changes) {
   Layout next = layout;
@@ -108,10 +99,10 @@ struct Tries {
   std::vector<Try> tries;
   std::vector<Layout> layouts;  // one for each change
 
-  void add(const FoundLayout& found, Try change, const std::vector<CollectiveOp>& ops = {},
-           GroupKind kind = GroupKind::Other) {
+  // `plan` is that of the layout after the change.
+  void add(const FoundLayout& found, Try change, TrainingPlan plan) {
     Layout layout = changed(found.layout, change.changes);
-    apply(layout.plan, change, ops, kind);
+    layout.plan = std::move(plan);
     tries.push_back(std::move(change));
     layouts.push_back(std::move(layout));
   }
@@ -129,24 +120,67 @@ void add_algorithms(std::size_t number, const FoundLayout& found, GroupKind kind
     const CollectiveAlgorithm* algorithm = find_algorithm(ops.front(), name);
     const bool plain = algorithm != nullptr && algorithm->is_plain();
     Try change{.layout = number, .what = group, .changes = {}, .plain = plain};
-    for (const CollectiveOp op : ops)
+    TrainingPlan with = plan;
+    for (const CollectiveOp op : ops) {
+      with.collectives.algorithm[kind][op] = name;
       change.changes.push_back(
           {.path = "collectives." + group + "." + std::string(to_string(op)), .value = name});
-    all.add(found, std::move(change), ops, kind);
+    }
+    all.add(found, std::move(change), std::move(with));
   }
 }
 
-Tries single_changes(const std::vector<FoundLayout>& best) {
+// The orders of the kinds of nodes that are tried: all of up to three kinds, otherwise those that
+// begin with another kind.
+std::vector<std::vector<std::string>> node_orders(const ClusterSpec& cluster) {
+  std::vector<std::string> order = node_kinds(cluster);
+  if (order.size() > 3) {
+    std::vector<std::vector<std::string>> rotations;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      rotations.push_back(order);
+      std::ranges::rotate(order, order.begin() + 1);
+    }
+    return rotations;
+  }
+  std::ranges::sort(order);
+  std::vector<std::vector<std::string>> orders;
+  do {
+    orders.push_back(order);
+  } while (std::ranges::next_permutation(order).found);
+  return orders;
+}
+
+// Where the ranks run: which dimension leaves a node last, and, on nodes of several kinds, which of
+// them the first stages (or replicas) get.
+void add_placements(std::size_t number, const FoundLayout& found, const ClusterSpec& cluster,
+                    Tries& all) {
+  const Parallelism& p = found.layout.plan.parallelism;
+  if (!p.placement.empty() || p.pipeline * p.data == 1) return;
+  std::vector<std::string> rank_orders{p.rank_order};
+  if (p.pipeline > 1 && p.data > 1) rank_orders.push_back(other_order(p.rank_order));
+  for (const std::vector<std::string>& nodes : node_orders(cluster)) {
+    const std::vector<std::int64_t> placement = placement_by_nodes(cluster, nodes);
+    for (const std::string& rank_order : rank_orders) {
+      if (placement.empty() && rank_order == p.rank_order) continue;
+      Try change{.layout = number, .what = kPlacement, .changes = {}};
+      TrainingPlan with = found.layout.plan;
+      if (rank_order != p.rank_order) {
+        with.parallelism.rank_order = rank_order;
+        change.changes.push_back({.path = "parallelism.rank_order", .value = rank_order});
+      }
+      if (!placement.empty()) {
+        with.parallelism.placement = placement;
+        change.changes.push_back({.path = "parallelism.node_order", .value = to_line(Json(nodes))});
+      }
+      all.add(found, std::move(change), std::move(with));
+    }
+  }
+}
+
+Tries single_changes(const std::vector<FoundLayout>& best, const ClusterSpec& cluster) {
   Tries all;
   for (std::size_t i = 0; i < best.size(); ++i) {
-    const Parallelism& p = best[i].layout.plan.parallelism;
-    if (p.pipeline > 1 && p.data > 1 && p.placement.empty()) {
-      all.add(
-          best[i],
-          {.layout = i,
-           .what = kPlacement,
-           .changes = {{.path = "parallelism.rank_order", .value = other_order(p.rank_order)}}});
-    }
+    add_placements(i, best[i], cluster, all);
     for (const GroupKind kind :
          {GroupKind::Tensor, GroupKind::Context, GroupKind::Expert, GroupKind::Data})
       add_algorithms(i, best[i], kind, all);
@@ -168,7 +202,7 @@ class Refining {
       : question_(question), best_(best), end_(end) {}
 
   RefinedLayouts run(const Scenario& scenario) {
-    const Tries singles = single_changes(best_);
+    const Tries singles = single_changes(best_, scenario.cluster);
     result_.changes = singles.tries.size();
     std::vector<Candidate> open;
     std::vector<const Try*> tries;

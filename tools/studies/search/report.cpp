@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <utility>
 
@@ -183,7 +184,8 @@ std::string more_text(const SearchCounts& counts) {
                      counts.further, counts.combinations_not_read);
 }
 
-std::string counts_text(const SearchCounts& counts) {
+std::string counts_text(const SearchResult& result) {
+  const SearchCounts& counts = result.counts;
   return wrapped(
       fmt::format(
           "{} combinations, {} legal layouts: {} refused, {} out by least memory, {} out by "
@@ -195,8 +197,23 @@ std::string counts_text(const SearchCounts& counts) {
                              "among them",
                              counts.not_reached)
                : "") +
-          more_text(counts),
+          more_text(counts) +
+          (result.unbounded
+               ? fmt::format("; no bound is known with {}, so none was cut", *result.unbounded)
+               : ""),
       2);
+}
+
+// The text as one word of a POSIX shell: quoted if it has characters that a shell reads.
+std::string shell_word(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_./:=,+-@%").find(c) != std::string_view::npos;
+  };
+  if (std::ranges::all_of(text, is_plain)) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
 }
 
 // Whether a collective runs with a named algorithm instead of NCCL's choice.
@@ -217,9 +234,9 @@ TextTable refined_table(const RefinedLayouts& refined) {
 }
 
 std::string layout_command(const FoundLayout& found) {
-  std::string command = "trainyard run " + found.layout.variant.file;
+  std::string command = "trainyard run " + shell_word(found.layout.variant.file);
   for (const Override& change : found.layout.variant.changes)
-    command += fmt::format(" --set {}={}", change.path, change.value);
+    command += " --set " + shell_word(change.path + "=" + change.value);
   return command;
 }
 
@@ -322,7 +339,7 @@ std::string best_layouts(SearchObjective objective, bool several) {
 }
 
 std::string search_text(const SearchResult& result, const SearchPrice& price) {
-  const std::string counts = counts_text(result.counts) + refusal_text(result);
+  const std::string counts = counts_text(result) + refusal_text(result);
   if (result.best.empty()) {
     const bool ended = result.counts.not_reached + result.counts.combinations_not_read > 0;
     const bool none = !ended && result.counts.refused == result.counts.legal;
@@ -350,6 +367,7 @@ Json search_json(const SearchResult& result, const SearchPrice& price) {
   for (const FoundLayout& found : result.front) front.push_back(layout_json(found, result, price));
   const SearchCounts& counts = result.counts;
   return {{"objective", word_for(kSearchObjectives, result.objective)},
+          {"unbounded", result.unbounded ? Json(*result.unbounded) : Json()},
           {"best", std::move(best)},
           {"front", std::move(front)},
           {"refined", refined_json(result, price)},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
@@ -314,7 +315,7 @@ class Searching {
   // Bounds the layouts and adds those that may fit to the open ones, which are sorted by their
   // least time.
   void open(const std::vector<const Layout*>& layouts, double share) {
-    const double most_bytes = (1.0 - question_.headroom) * Bounder(scenario_).capacity_bytes();
+    const double most_bytes = most_peak_bytes();
     for (const Candidate& candidate :
          bounded(question_, scenario_, layouts, patience_.question(share))) {
       if (!candidate.reached) {
@@ -328,6 +329,12 @@ class Searching {
       }
     }
     std::ranges::stable_sort(open_, {}, [](const Candidate& one) { return one.bound.step_time_s; });
+  }
+
+  // The largest least memory of a layout that may fit.
+  [[nodiscard]] double most_peak_bytes() const {
+    if (unbounded_part(scenario_)) return std::numeric_limits<double>::infinity();
+    return (1.0 - question_.headroom) * Bounder(scenario_).capacity_bytes();
   }
 
   const SearchQuestion& question_;
@@ -352,6 +359,7 @@ SearchResult search(const SearchQuestion& question) {
   drop_outdated(question, layouts.legal);
   SearchResult result;
   result.objective = question.objective;
+  result.unbounded = unbounded_part(scenario);
   result.counts.checked_layouts = layouts.checked_layouts;
   result.counts.legal = layouts.legal.size();
   result.counts.further = layouts.further;

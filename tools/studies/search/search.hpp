@@ -109,6 +109,8 @@ struct SearchResult {
   std::vector<FoundLayout> front;
   std::vector<FoundLayout> fitting;  // every simulated layout that fits, by time
   SearchCounts counts;
+  // The part of the scenario for which no bound is known: then every legal layout is simulated.
+  std::optional<std::string_view> unbounded = {};
   std::optional<RefusedLayout> refused_first = {};  // one of counts.refused
   std::optional<RefinedLayouts> refined = {};
   double gpus = 0.0;
@@ -121,9 +123,10 @@ struct SearchResult {
 // changes cost little once the sizes are chosen.
 //
 // This second stage does not search all combinations. For each layout it tries one change at a time
-// (the other order of stages and replicas over the nodes; another algorithm for the collectives of
-// one kind of group, if the step waits for them 1 % of its time or more), and then the quickest
-// changes of all kinds together. Algorithms by name are simulated at the links' full rates, but
+// (the other order of stages and replicas over the nodes; on nodes of several kinds, which kind the
+// first stages or replicas get; another algorithm for the collectives of one kind of group, if the
+// step waits for them 1 % of its time or more), and then the quickest changes of all kinds
+// together. Algorithms by name are simulated at the links' full rates, but
 // NCCL at its measured rates. So an algorithm counts only if it is also quicker than the plain one
 // by name (a ring, or pairwise). A change is not simulated if its proven least time shows no gain.
 //

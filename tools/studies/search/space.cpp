@@ -470,17 +470,6 @@ void refuse_split_by_hand(const Scenario& scenario) {
                       "compare splits with `trainyard compare`"});
 }
 
-void refuse_unbounded(const Scenario& scenario) {
-  const std::optional<std::string_view> pointer = unbounded_part(scenario);
-  if (!pointer) return;
-  throw InputError(
-      Problem{.file = scenario.file,
-              .pointer = std::string(*pointer),
-              .problem = "has no lower bound that a search could cut layouts by",
-              .hint = "leave it out here, and compare the best layouts with it by `trainyard "
-                      "sweep`"});
-}
-
 void refuse_none_legal(const SearchSpace& space, const Layouts& layouts,
                        const std::optional<InputError>& refusal) {
   if (layouts.checked_layouts == 0 && refusal) throw InputError(*refusal);
@@ -497,7 +486,6 @@ void refuse_none_legal(const SearchSpace& space, const Layouts& layouts,
 Layouts enumerate(const SearchSpace& space, const Enumeration& enumeration) {
   const Scenario scenario = load_variant(space.scenario);
   refuse_split_by_hand(scenario);
-  refuse_unbounded(scenario);
   const std::vector<Variant> combinations = grid("", foreign_axes(space.over));
   Layouts layouts{.legal = {}, .further = combinations.size()};
   FamilyReader reader(space, scenario);
