@@ -1,8 +1,8 @@
 // Which kinds of nodes the ranks fill first, on a cluster of several kinds. With pipeline stages
 // outermost this says which machines serve which stage.
 //
-//    node_kinds(cluster);                                            // {"dgx_h100", "dgx_a100_80gb"}
-//    placement_by_nodes(cluster, {"dgx_a100_80gb", "dgx_h100"});     // {8, ..., 15, 0, ..., 7}
+//    const std::vector<std::string> kinds = node_kinds(cluster);   // {"dgx_h100", "dgx_a100_80gb"}
+//    placement_by_nodes(cluster, {{kinds[1], kinds[0]}});          // {8, ..., 15, 0, ..., 7}
 #pragma once
 
 #include <cstdint>

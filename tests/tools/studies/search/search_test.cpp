@@ -315,7 +315,8 @@ TEST(Search, AModelSplitByHandLeavesNothingToLookFor) {
   EXPECT_THROW((void)enumerate(space), InputError);
 }
 
-// Without a proven bound (GPUs of several kinds), is every legal layout simulated, and is that said?
+// Without a proven bound (GPUs of several kinds), is every legal layout simulated, and is that
+// said?
 TEST(Search, WithoutBoundsEveryLayoutIsSimulated) {
   const SearchSpace space{.scenario = {.file = scenario("unequal/gpt_3p6b_a100_l40s.json"),
                                        .changes = {{"parallelism.layers_per_stage", "null"}}}};
