@@ -189,6 +189,7 @@ class Parallelism(Section):
     chunked_tensor: bool | None
     rank_order: str | None
     placement: Sequence[Any] | str | None
+    node_order: Sequence[str] | None
     def __init__(
         self,
         *,
@@ -232,6 +233,7 @@ class Parallelism(Section):
         chunked_tensor: bool | None = ...,
         rank_order: str | None = ...,
         placement: Sequence[Any] | str | None = ...,
+        node_order: Sequence[str] | None = ...,
     ) -> None: ...
 
 class Training(Section):

@@ -444,9 +444,10 @@ Job job_of(const Scenario& scenario, Memo& memo) {
   if (!scenario.reliability)
     refuse(scenario, "", "the scenario does not say what fails",
            "take a preset: --preset llama3; `trainyard list reliability` lists them");
-  const Result run = simulate(scenario, {.figures = false}, memo);
+  const Result run = simulate(scenario, {}, memo);
   const Figures of_step = figures(run.view());
   Job job = job_with_step(scenario, of_step.step_time_s);
+  job.step_interval = run.facts.interval;
   job.mfu = of_step.mfu.value_or(0.0);
   job.tokens_per_step = run.facts.tokens_per_step;
   set_policy(scenario, memo, job);

@@ -16,6 +16,7 @@
 #include "models/reliability/reliability.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/memo.hpp"
+#include "sim/report/interval.hpp"
 
 namespace trainyard {
 
@@ -116,7 +117,8 @@ struct Job {
   // For reports.
   double tokens_per_step = 0.0;
   double mfu = 0.0;
-  std::int64_t gpus = 0;  // with those of the spare nodes
+  std::int64_t gpus = 0;                           // with those of the spare nodes
+  std::optional<StepInterval> step_interval = {};  // none for a step that is not predicted
   double checkpoint_bytes = 0.0;
   bool optimal_interval = false;    // the scenario leaves it to the optimum
   std::vector<std::string> absent;  // phases that the scenario does not give

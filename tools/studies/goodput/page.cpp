@@ -45,7 +45,8 @@ std::string answer(const GoodputReport& report) {
       {.name = "interruptions", .value = fmt::format("{:.4g}", all.interruptions.mean)},
       {.name = "tokens", .value = fmt::format("{:.4g}", all.tokens.mean)},
       {.name = "MFU over the calendar", .value = fmt::format("{:.1f} %", 100.0 * all.mfu.mean)}};
-  return html_cards(cards);
+  const std::string range = range_sentence(report);
+  return html_cards(cards) + (range.empty() ? "" : html_paragraph(range));
 }
 
 std::string phases(const GoodputReport& report) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sim/report/interval.hpp"
+#include "tools/studies/goodput/step_error.hpp"
 #include "tools/studies/goodput/tables.hpp"
 
 namespace trainyard {
@@ -66,6 +68,24 @@ double gpu_hours(const GoodputReport& report) {
   return report.result.wall_s.mean / kSecondsPerHour * static_cast<double>(report.job.gpus);
 }
 
+// What the error of the predicted step leaves uncertain: the tokens of a run of so many days, or
+// the wall time of a run of so many tokens.
+struct RangeOfRun {
+  const char* quantity = "";
+  ValueRange range = {};
+};
+std::optional<RangeOfRun> range_of_run(const GoodputReport& report) {
+  const std::optional<StepInterval>& step = report.job.step_interval;
+  if (!step) return {};
+  const bool of_days = std::isfinite(report.length.wall_s);
+  std::vector<double> samples;
+  for (const SampledRun& run : report.result.runs)
+    samples.push_back(of_days ? report.job.tokens_of(static_cast<double>(run.steps)) : run.wall_s);
+  if (samples.empty() || std::ranges::min(samples) <= 0.0) return {};
+  return RangeOfRun{of_days ? "tokens" : "wall_s",
+                    range_with_step_error(samples, step->deviation())};
+}
+
 std::string cost_text(const GoodputReport& report) {
   std::string text =
       fmt::format("GPU-hours   {:.4g}, those of spare nodes included\n", gpu_hours(report));
@@ -124,9 +144,22 @@ Json job_json(const Job& job) {
 
 }  // namespace
 
+std::string range_sentence(const GoodputReport& report) {
+  const std::optional<RangeOfRun> found = range_of_run(report);
+  if (!found) return "";
+  const auto& [quantity, range] = *found;
+  const std::string limits =
+      std::string_view(quantity) == "tokens"
+          ? fmt::format("train {:.4g} to {:.4g} tokens", range.low, range.high)
+          : fmt::format("take {} to {}", time_text(range.low), time_text(range.high));
+  return fmt::format("with the error of the step, nine of ten runs {}; of the step, {}", limits,
+                     interval_sentence(*report.job.step_interval));
+}
+
 std::string goodput_text(const GoodputReport& report) {
+  const std::string range = range_sentence(report);
   std::string text = fmt::format("{}\n\n{}\n", report.title, setup_text(report));
-  text += summary_table(report).text() + "\n";
+  text += summary_table(report).text() + "\n" + (range.empty() ? "" : wrapped(range, 2) + "\n");
   if (!report.job.phases.empty()) text += training_phase_table(report).text() + "\n";
   if (!report.alternatives.empty()) text += alternative_table(report.alternatives).text() + "\n";
   for (const auto& table : {phase_table, cause_table, halved_table, interval_table})
@@ -159,6 +192,11 @@ Json goodput_json(const GoodputReport& report) {
             {"tokens", summary_json(all.tokens)},
             {"mfu_over_calendar", all.mfu.mean},
             {"interruptions", summary_json(all.interruptions)}};
+  if (const std::optional<RangeOfRun> found = range_of_run(report)) {
+    json["step_interval"] = interval_json(*report.job.step_interval);
+    json["range_90"] = {
+        {"quantity", found->quantity}, {"low", found->range.low}, {"high", found->range.high}};
+  }
   for (std::size_t i = 0; i < report.job.causes.size(); ++i)
     json["causes"].push_back({{"cause", report.job.causes[i].name},
                               {"kind", kind_text(report.job.causes[i].kind)},

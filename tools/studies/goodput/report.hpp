@@ -20,6 +20,9 @@ struct GoodputReport {
 };
 
 [[nodiscard]] std::string goodput_text(const GoodputReport& report);
+// The sentence on the range of the run that the error of the step leaves; empty where the step is
+// no prediction of a real run.
+[[nodiscard]] std::string range_sentence(const GoodputReport& report);
 [[nodiscard]] nlohmann::ordered_json goodput_json(const GoodputReport& report);
 [[nodiscard]] nlohmann::ordered_json alternatives_json(
     const std::vector<Alternative>& alternatives);

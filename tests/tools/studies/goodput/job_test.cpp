@@ -278,11 +278,11 @@ TEST(ReliabilityPresets, HaveTheirPublishedRates) {
     const Reliability preset = load_reliability(name);
     double a_day = 0.0;
     for (const FailureProcess& failure : preset.failures) {
-      const double parts = failure.component == FailingComponent::Job    ? 1
+      const double parts = failure.component == FailingComponent::Job ? 1
                            : failure.component == FailingComponent::Node ||
                                    failure.component == FailingComponent::Leaf
                                ? expected.first
-                                                                         : expected.first * 8;
+                               : expected.first * 8;
       a_day += failure.rate_per_component_s() * 86400 * parts;
       EXPECT_FALSE(failure.source.empty()) << name << " " << failure.cause;
     }
