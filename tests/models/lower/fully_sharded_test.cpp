@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "models/architecture/weights.hpp"
+#include "models/lower/data_parallel/bucketed.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
-#include "models/lower/data_parallel/shards.hpp"
 #include "models/lower/options.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
