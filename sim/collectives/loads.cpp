@@ -139,6 +139,11 @@ MultiLinkFlow LoadSum::take_dense() {
   return flow;
 }
 
+void scale(std::vector<MultiLinkFlow>& flows, double factor) {
+  for (MultiLinkFlow& flow : flows)
+    for (LinkLoad& load : flow.loads) load.bytes *= factor;
+}
+
 double payload(const MultiLinkFlow& flow) {
   double most = 0.0;
   for (const LinkLoad& load : flow.loads) most = std::max(most, load.bytes);

@@ -63,6 +63,8 @@ class LoadSum {
   bool dense_ = false;
 };
 
+// Multiplies the bytes of all flows by the factor.
+void scale(std::vector<MultiLinkFlow>& flows, double factor);
 // Bytes on the most loaded link of the flow.
 [[nodiscard]] double payload(const MultiLinkFlow& flow);
 // Lower bound of the time that the links need for all flows together: the largest bytes / capacity

@@ -58,11 +58,6 @@ std::vector<MultiLinkFlow> passing_flows(const PlacedGroup& placed, CollectiveOp
   return ring_flows(placed, rings_of(placed), bytes, op == CollectiveOp::AllReduce ? 2 : 1, loads);
 }
 
-void scale(std::vector<MultiLinkFlow>& flows, double factor) {
-  for (MultiLinkFlow& flow : flows)
-    for (LinkLoad& load : flow.loads) load.bytes *= factor;
-}
-
 // double_tree_flows() uses fewer channels for a small buffer. To use every rail, compute the flows
 // of a buffer that is large enough and scale them down.
 std::vector<MultiLinkFlow> tree_flows(const PlacedGroup& placed, double bytes) {
