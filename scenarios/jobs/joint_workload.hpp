@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "sim/base/units.hpp"
 #include "sim/engine/host_lane.hpp"
 #include "sim/workload/workload.hpp"

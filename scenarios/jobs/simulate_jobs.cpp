@@ -11,13 +11,13 @@
 #include "scenarios/jobs/traffic.hpp"
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/facts.hpp"
+#include "scenarios/simulate/folded.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
 #include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/play.hpp"
 #include "scenarios/simulate/power.hpp"
 #include "scenarios/simulate/refusals.hpp"
-#include "scenarios/simulate/stages.hpp"
 #include "sim/base/error.hpp"
 
 namespace trainyard {

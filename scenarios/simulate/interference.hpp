@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "kernels/gpu.hpp"
+#include "scenarios/simulate/folded.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
-#include "scenarios/simulate/stages.hpp"
 
 namespace trainyard {
 

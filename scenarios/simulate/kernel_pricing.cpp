@@ -2,7 +2,7 @@
 
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/interference.hpp"
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/lowered.hpp"
 
 namespace trainyard {
 

@@ -12,7 +12,7 @@
 #include "models/framework.hpp"
 #include "models/stragglers.hpp"
 #include "scenarios/reader/scenario.hpp"
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/what_if.hpp"
 #include "sim/base/memo.hpp"
 #include "sim/cluster/cluster.hpp"

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "scenarios/simulate/interference.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/simulate.hpp"
-#include "scenarios/simulate/stages.hpp"
 
 namespace trainyard {
 

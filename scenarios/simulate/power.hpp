@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "scenarios/simulate/kernel_pricing.hpp"
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "sim/engine/cost_model.hpp"
 #include "sim/timeline/energy.hpp"
 

@@ -1,5 +1,5 @@
-// The main line: converts a scenario to a result, stage by stage. A stage (stages.hpp) takes values
-// and returns a value; the memo returns the earlier value for equal inputs.
+// The main line: converts a scenario to a result, stage by stage. A stage takes values and returns
+// a value; the memo returns the earlier value for equal inputs.
 //
 //     cluster  = build_cluster(scenario.cluster)    topology, routes
 //     step     = lower_step(scenario, cluster)      the program of each rank
@@ -17,8 +17,10 @@
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/balance.hpp"
 #include "scenarios/simulate/facts.hpp"
+#include "scenarios/simulate/folded.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/memory_overheads.hpp"
 #include "scenarios/simulate/own_pace.hpp"
 #include "scenarios/simulate/play.hpp"
@@ -26,7 +28,6 @@
 #include "scenarios/simulate/refusals.hpp"
 #include "scenarios/simulate/stage_clocks.hpp"
 #include "scenarios/simulate/stage_report.hpp"
-#include "scenarios/simulate/stages.hpp"
 #include "scenarios/simulate/step_interval.hpp"
 #include "sim/base/concurrency.hpp"
 #include "sim/base/data_use.hpp"
@@ -85,14 +86,15 @@ Result simulate(const LoweredStep& step, RunFacts facts, const SimulateOptions& 
       });
   StageReport report(options.stage);
   check_stop(options);
-  Result result{.facts = std::move(facts),
-                .cluster = step.cluster,
-                .workload = lowered.workload,
-                .partition = partition_of(folded, *lowered.workload, what_if),
-                .selected_algorithms = {folded, &folded->selected_algorithms},
-                .fold_reasons = folded->reasons,
-                .kernel_costs = std::move(costs),
-                .power = std::move(power)};
+  Result result{
+      .facts = std::move(facts),
+      .cluster = step.cluster,
+      .workload = lowered.workload,
+      .partition = changed_partition(what_if, *lowered.workload, {folded, &folded->partition}),
+      .selected_algorithms = {folded, &folded->selected_algorithms},
+      .fold_reasons = folded->reasons,
+      .kernel_costs = std::move(costs),
+      .power = std::move(power)};
   result.facts.engine = what_if.contention ? step.engine : "ideal";
   const Interference losses =
       interferes ? find_interference(*step.cluster, lowered, *folded, pricings) : Interference{};

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/folded.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/engine/cost_model.hpp"
 #include "sim/timeline/timeline.hpp"

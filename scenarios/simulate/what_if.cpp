@@ -1,6 +1,9 @@
 #include "scenarios/simulate/what_if.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "topologies/topology.hpp"
 
 namespace trainyard {
 
@@ -34,13 +37,24 @@ double time_factor(const WhatIf& what_if, const Kernel& kernel) {
   return what_if.memory_bound;
 }
 
-}  // namespace
-
 Cluster changed_cluster(const WhatIf& what_if, const Cluster& cluster) {
   return cluster.with_rates([&](LinkKind kind) { return capacity_factor(what_if, kind); });
 }
 
-Partition changed_partition(const WhatIf& what_if, const Workload& workload, Partition partition) {
+}  // namespace
+
+std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec, const WhatIf& what_if,
+                                             Memo& memo) {
+  const std::shared_ptr<const Cluster> cluster = shared_cluster(spec);
+  if (!what_if.changes_links()) return cluster;
+  return memo.get<Cluster>([&] { return changed_cluster(what_if, *cluster); }, spec, what_if.nvlink,
+                           what_if.network);
+}
+
+std::shared_ptr<const Partition> changed_partition(const WhatIf& what_if, const Workload& workload,
+                                                   std::shared_ptr<const Partition> original) {
+  if (!what_if.changes_communication()) return original;
+  Partition partition = *original;
   for (std::size_t group = 0; group < partition.groups.size(); ++group) {
     const GroupKind kind = workload.groups[partition.groups[group].representative].kind;
     const bool free =
@@ -52,7 +66,7 @@ Partition changed_partition(const WhatIf& what_if, const Workload& workload, Par
       }
     }
   }
-  return partition;
+  return std::make_shared<const Partition>(std::move(partition));
 }
 
 Cost changed_cost(const WhatIf& what_if, const Kernel& kernel, Cost cost) {

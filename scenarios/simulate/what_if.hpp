@@ -4,12 +4,15 @@
 //    simulate(scenario, {.what_if = {.network = 2.0}});
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "sim/base/memo.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/engine/cost_model.hpp"
 #include "sim/fold/fold.hpp"
 #include "sim/workload/workload.hpp"
+#include "topologies/topology.hpp"
 
 namespace trainyard {
 
@@ -29,12 +32,13 @@ struct WhatIf {
   [[nodiscard]] bool changes_communication() const { return latency != 1.0 || !free.empty(); }
 };
 
-// Returns the cluster with changed capacities of links.
-[[nodiscard]] Cluster changed_cluster(const WhatIf& what_if, const Cluster& cluster);
+// Returns the cluster with changed capacities of links. It shares the wiring with the original.
+[[nodiscard]] std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec,
+                                                           const WhatIf& what_if, Memo& memo);
 
 // Returns the partition with changed latencies, and without the flows of free communication.
-[[nodiscard]] Partition changed_partition(const WhatIf& what_if, const Workload& workload,
-                                          Partition partition);
+[[nodiscard]] std::shared_ptr<const Partition> changed_partition(
+    const WhatIf& what_if, const Workload& workload, std::shared_ptr<const Partition> original);
 
 // Returns the cost of a kernel with its time changed.
 [[nodiscard]] Cost changed_cost(const WhatIf& what_if, const Kernel& kernel, Cost cost);

@@ -14,7 +14,7 @@
 #include "kernels/bench/shapes_file.hpp"
 #include "kernels/fit/judge.hpp"
 #include "kernels/gpu.hpp"
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

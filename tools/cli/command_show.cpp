@@ -11,7 +11,7 @@
 #include "kernels/gpu.hpp"
 #include "scenarios/import/nccl_xml.hpp"
 #include "scenarios/simulate/kernel_pricing.hpp"
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "scenarios/simulate/workload_files.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"

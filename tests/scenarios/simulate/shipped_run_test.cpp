@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "runs.hpp"
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/lowered.hpp"
 #include "tests/scenarios/shipped.hpp"
 
 namespace trainyard {

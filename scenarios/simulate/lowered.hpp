@@ -1,9 +1,8 @@
-// The values that the stages of the main line (simulate.cpp) pass on: a workload with everything
-// that follows from it alone, and the same workload folded on its cluster.
+// The first value of the main line (simulate.cpp): a workload with everything that follows from it
+// alone.
 //
 //    const Lowered lowered = lower_scenario(scenario, cluster);
-//    const Folded folded = fold_workload(lowered, cluster, {}, nullptr, memo);
-//    folded.partition.ranks.size();   // classes of ranks
+//    lowered.workload->programs.size();   // distinct programs of ranks
 #pragma once
 
 #include <cstddef>
@@ -16,17 +15,12 @@
 #include "models/lower/stage.hpp"
 #include "models/plan.hpp"
 #include "scenarios/reader/scenario.hpp"
-#include "scenarios/simulate/what_if.hpp"
 #include "sim/base/memo.hpp"
 #include "sim/cluster/cluster.hpp"
 #include "sim/contention/isomorphic_placements.hpp"
 #include "sim/engine/engine_programs.hpp"
 #include "sim/engine/host_lane.hpp"
-#include "sim/fold/fold.hpp"
-#include "sim/fold/fold_reasons.hpp"
-#include "sim/fold/selected_algorithms.hpp"
 #include "sim/nccl/options.hpp"
-#include "sim/report/run_view.hpp"
 #include "sim/workload/program_analysis.hpp"
 #include "sim/workload/workload.hpp"
 
@@ -92,35 +86,7 @@ struct Lowered {
 [[nodiscard]] Workload placed_workload(const Scenario& scenario, const Cluster& cluster,
                                        std::span<const std::uint32_t> gpus);
 
-// A workload folded on its cluster: the equivalence classes and the algorithm of each call.
-struct Folded {
-  Partition partition;
-  SelectedAlgorithms selected_algorithms;
-  std::vector<Approximation> approximations;  // in NCCL's data for this cluster
-  std::vector<ClassReason> reasons;  // why ranks are not in one class; empty unless requested
-};
-// Estimates the bytes that the value holds.
-[[nodiscard]] std::size_t footprint(const Folded& folded);
-
-struct FoldRequest {
-  CollectiveChoice collectives = {};
-  bool fold = true;
-  bool reasons = false;
-  bool operator==(const FoldRequest&) const = default;
-};
-
-// `places` are the placements on this cluster; null: the function computes them. The memo provides
-// the results of equal workloads and clusters. Throws InputError for a malformed profile of
-// collectives, and RefusedCall for an algorithm that cannot run in its group.
-[[nodiscard]] Folded fold_workload(const Lowered& lowered, const Cluster& cluster,
-                                   const FoldRequest& question,
-                                   std::shared_ptr<IsomorphicPlacements> places, Memo& memo);
-
 [[nodiscard]] nccl::Options nccl_options(const CollectiveChoice& choice);
-
-// Returns the cluster of a what-if. It shares the wiring with the original.
-[[nodiscard]] std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec,
-                                                           const WhatIf& what_if, Memo& memo);
 
 // A step to simulate: ranks on a cluster, and the software around them.
 struct LoweredStep {
@@ -136,13 +102,5 @@ struct LoweredStep {
 // which folding needs, concurrently.
 [[nodiscard]] LoweredStep lower_step(const Scenario& scenario,
                                      const std::shared_ptr<const Cluster>& cluster, Memo& memo);
-
-// Folds the step. The software provides the collectives of `question`.
-[[nodiscard]] std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldRequest question,
-                                                      Memo& memo);
-
-// Returns the partition, changed by the what-ifs on communication.
-[[nodiscard]] std::shared_ptr<const Partition> partition_of(
-    const std::shared_ptr<const Folded>& folded, const Workload& workload, const WhatIf& what_if);
 
 }  // namespace trainyard

@@ -1,4 +1,4 @@
-#include "scenarios/simulate/stages.hpp"
+#include "scenarios/simulate/lowered.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,7 +12,7 @@
 #include "scenarios/simulate/approximations.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "sim/base/concurrency.hpp"
-#include "sim/collectives/profile/profiled_model.hpp"
+#include "sim/collectives/collective.hpp"
 #include "sim/contention/joint_graph.hpp"
 #include "sim/nccl/nccl_model.hpp"
 
@@ -224,55 +224,6 @@ nccl::Options nccl_options(const CollectiveChoice& choice) {
   return options;
 }
 
-// The intermediate results of a large cluster's fold take as much memory as the fold itself, so
-// they are not cached.
-Folded fold_workload(const Lowered& lowered, const Cluster& cluster, const FoldRequest& question,
-                     std::shared_ptr<IsomorphicPlacements> places, Memo& memo) {
-  const CollectiveChoice& choice = question.collectives;
-  std::optional<CollectiveProfile> profile;
-  if (!choice.profile.empty()) profile = read_collective_profile(choice.profile);
-  const ChosenModel chosen(cluster, nccl_options(choice), profile ? &*profile : nullptr,
-                           choice.profile);
-  const CommunicationModel& communication = chosen.get();
-  Memo once{0};
-  const FoldOptions options{.enabled = question.fold,
-                            // A price that drops loads assumes constant links.
-                            .drop_uncontended = !has_timed_links(cluster.facts()),
-                            .known = {.calls = {lowered.workload, lowered.analysis},
-                                      .places = std::move(places),
-                                      .memo = is_large(cluster) ? &once : &memo}};
-  Folded folded;
-  folded.partition = fold(cluster, *lowered.workload, communication, options);
-  folded.selected_algorithms =
-      selected_algorithms(*lowered.workload, folded.partition, communication);
-  folded.approximations = nccl_approximations(*lowered.workload, cluster, chosen.nccl());
-  if (question.reasons)
-    folded.reasons =
-        fold_reasons(cluster, *lowered.workload, communication, options, folded.partition);
-  return folded;
-}
-
-std::size_t footprint(const Folded& folded) {
-  const Partition& partition = folded.partition;
-  std::size_t bytes = (partition.class_of_rank.size() + partition.class_of_group.size() +
-                       partition.class_of_link.size()) *
-                      sizeof(std::uint32_t);
-  for (const FlowClass& flow : partition.flows)
-    bytes += sizeof(FlowClass) + flow.weights.size() * sizeof(FlowClass::Weight);
-  for (const auto& calls : partition.phases)
-    for (const auto& phases : calls) bytes += sizeof(phases) + phases.size() * sizeof(FoldedPhase);
-  for (const auto& places : partition.places) bytes += places.size() * sizeof(SlotTarget);
-  return bytes;
-}
-
-std::shared_ptr<const Cluster> build_cluster(const ClusterSpec& spec, const WhatIf& what_if,
-                                             Memo& memo) {
-  const std::shared_ptr<const Cluster> cluster = shared_cluster(spec);
-  if (!what_if.changes_links()) return cluster;
-  return memo.get<Cluster>([&] { return changed_cluster(what_if, *cluster); }, spec, what_if.nvlink,
-                           what_if.network);
-}
-
 namespace {
 
 // A cache key that is equal for all plans that differ only in the number of microbatches, if that
@@ -326,22 +277,6 @@ LoweredStep lower_step(const Scenario& scenario, const std::shared_ptr<const Clu
       },
       scenario.plan, scenario.host_costs, gpus, links, clocks);
   return step;
-}
-
-// Workloads with equal calls share a fold, whatever their kernels are.
-std::shared_ptr<const Folded> fold_step(const LoweredStep& step, FoldRequest question, Memo& memo) {
-  if (step.software) question.collectives = step.software->plan.collectives;
-  // Reasons name programs, which workloads with equal calls need not share.
-  const auto named = question.reasons ? step.lowered : nullptr;
-  return memo.get<Folded>(
-      [&] { return fold_workload(*step.lowered, *step.cluster, question, step.places, memo); },
-      step.cluster, named, FoldedCalls{step.lowered->workload, step.lowered->analysis}, question);
-}
-
-std::shared_ptr<const Partition> partition_of(const std::shared_ptr<const Folded>& folded,
-                                              const Workload& workload, const WhatIf& what_if) {
-  if (!what_if.changes_communication()) return {folded, &folded->partition};
-  return std::make_shared<const Partition>(changed_partition(what_if, workload, folded->partition));
 }
 
 }  // namespace trainyard
