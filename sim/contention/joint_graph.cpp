@@ -52,13 +52,13 @@ class Joiner {
     if (const auto large = group_without_like(cluster_, workload_)) {
       PlacementInputs ground = this->ground();
       ground.unique_group = large;
-      auto& answers = answers_.emplace(cluster_, workload_, communication_, ground);
+      auto& answers = answers_.emplace(cluster_, workload_, communication_, ground, traffic_);
       run_concurrently(
           true, [&] { answers.query_ahead(*large); }, [&] { placed_ = kept(ground); });
     } else {
       placed_ = memo_.get<GroupPlacements>([&] { return place_groups(workload_, ground()); },
                                            OneWiring{cluster_}, known_.calls);
-      answers_.emplace(cluster_, workload_, communication_, ground_of(*placed_));
+      answers_.emplace(cluster_, workload_, communication_, ground_of(*placed_), traffic_);
     }
     return laid_out();
   }
@@ -68,7 +68,7 @@ class Joiner {
     const PlacementInputs ground{.calls = calls(),
                                  .parallel = std::make_shared<ParallelLinkIndex>(cluster_, true)};
     placed_ = kept(ground);
-    answers_.emplace(cluster_, workload_, communication_, ground);
+    answers_.emplace(cluster_, workload_, communication_, ground, traffic_);
     return laid_out().value();
   }
 
@@ -100,7 +100,7 @@ class Joiner {
       const auto layout =
           memo_.get<GraphLayout>([&] { return lay_out(cluster_, workload_, placed_, *shapes); },
                                  placed_, SameShapes{shapes});
-      if (layout->graph) return Joined{layout->graph, std::move(*answers_).traffic()};
+      if (layout->graph) return Joined{layout->graph, std::move(traffic_)};
       for (const GroupId group : layout->mismatched) answers_->query_alone(group);
     }
     return std::nullopt;
@@ -113,6 +113,7 @@ class Joiner {
   Memo once_{0};
   Memo& memo_;
   std::shared_ptr<const GroupPlacements> placed_;
+  GroupTraffic traffic_;
   std::optional<GroupAnswers> answers_;
 };
 

@@ -123,10 +123,8 @@ LinkLimits limit_links(const Cluster& cluster, const Workload& workload, const J
   return limits;
 }
 
-Contention find_contention(const Cluster& cluster, const Workload& workload,
-                           const CommunicationModel& communication,
+Contention find_contention(const Cluster& cluster, const Workload& workload, Joined joined,
                            const ContentionOptions& options) {
-  Joined joined = join(cluster, workload, communication, options.known);
   LinkLimits limits = options.drop_uncontended
                           ? limit_links(cluster, workload, joined, options.known)
                           : every_link_limits(joined);

@@ -22,7 +22,8 @@
 // links stay the same, the contended uses stay the same too: a memo (FoldCache) returns them, and
 // only the caps are computed again.
 //
-//    const Contention found = find_contention(cluster, workload, communication, {});
+//    Joined joined = join(cluster, workload, communication);
+//    const Contention found = find_contention(cluster, workload, std::move(joined), {});
 //    for (const LinkUsers::User& user : found.limits.users->of(link)) use(user.shape);
 #pragma once
 
@@ -33,7 +34,6 @@
 #include <vector>
 
 #include "sim/cluster/cluster.hpp"
-#include "sim/cluster/communication_model.hpp"
 #include "sim/contention/joint_graph.hpp"
 #include "sim/workload/workload.hpp"
 
@@ -96,7 +96,6 @@ struct ContentionOptions {
 };
 
 [[nodiscard]] Contention find_contention(const Cluster& cluster, const Workload& workload,
-                                         const CommunicationModel& communication,
-                                         const ContentionOptions& options);
+                                         Joined joined, const ContentionOptions& options);
 
 }  // namespace trainyard

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <tuple>
 #include <unordered_map>
@@ -13,6 +12,7 @@
 #include "sim/base/concurrency.hpp"
 #include "sim/base/mixed.hpp"
 #include "sim/contention/never_concurrent.hpp"  // IWYU pragma: keep (members)
+#include "sim/fold/flow_classes.hpp"
 #include "sim/fold/folding_graph.hpp"
 
 namespace trainyard {
@@ -20,10 +20,6 @@ namespace trainyard {
 namespace {
 
 using Classes = std::vector<std::uint32_t>;
-
-std::uint32_t size_of(const auto& container) {
-  return static_cast<std::uint32_t>(container.size());
-}
 
 // The class of every vertex of the joint graph, numbered by kind of vertex.
 struct VertexClasses {
@@ -72,15 +68,6 @@ VertexClasses unfolded_classes(const Workload& workload, const JointGraph& joint
           .shapes = numbers(joint.group_of_shape.size()),
           .links = numbers(joint.links.size())};
 }
-
-// The load of a class of shapes on a link class, relative to the payload of one flow.
-struct ClassLoad {
-  std::uint32_t link_class = 0;
-  double together = 0.0;  // sum over all shapes of the class, on any one link
-  double most = 0.0;      // largest load of one of them
-  bool contended = true;
-  bool operator==(const ClassLoad&) const = default;
-};
 
 struct LinkClasses {
   // By position in JointGraph::links; classes are numbered by their lowest link.
@@ -252,25 +239,6 @@ LinkClasses classify_links(const Cluster& cluster, const JointGraph& joint,
   return result;
 }
 
-// The classes of ranks, groups, links and shapes, and how flows load links: a partition without its
-// flows. It holds no bytes, seconds or rates.
-struct FoldClasses {
-  Partition partition = {};
-  Classes of_shape = {};
-  std::vector<std::vector<ClassLoad>> loads = {};  // indexed by class of shapes
-  std::vector<std::uint32_t> members_of_shape_class = {};
-};
-
-std::size_t footprint(const FoldClasses& classes) {
-  std::size_t bytes =
-      (classes.of_shape.size() + classes.partition.class_of_rank.size() +
-       classes.partition.class_of_group.size() + classes.partition.class_of_link.size()) *
-      sizeof(std::uint32_t);
-  for (const std::vector<ClassLoad>& loads : classes.loads)
-    bytes += loads.size() * sizeof(ClassLoad);
-  return bytes;
-}
-
 // Describes the classes, given the class of each vertex.
 class ClassDescriber {
  public:
@@ -390,128 +358,31 @@ class ClassDescriber {
   Partition result_;
 };
 
-// Writes the flows of the classes: their bytes, loads and rate caps.
-class FlowDescriber {
- public:
-  // `merge`: interchangeable flows of one phase become one flow class.
-  FlowDescriber(const Workload& workload, const Contention& found, const FoldClasses& classes,
-                bool merge)
-      : workload_(workload),
-        joint_(*found.graph),
-        traffic_(found.traffic),
-        classes_(classes),
-        merge_flows_(merge),
-        result_(classes.partition) {}
-
-  Partition described() {
-    for (std::uint32_t group = 0; group < result_.groups.size(); ++group) describe_flows(group);
-    return std::move(result_);
-  }
-
- private:
-  void describe_flows(std::uint32_t group_class) {
-    std::vector<std::vector<FoldedPhase>>& calls = result_.phases.emplace_back();
-    calls.resize(workload_.calls.size());
-    const GroupId group = result_.groups[group_class].representative;
-    for (const GroupCall& made : traffic_.of(group)) {
-      for (std::uint32_t phase = 0; phase < made.phases.size(); ++phase) {
-        FoldedPhase folded{.latency_s = made.phases[phase].latency_s, .flows = {}};
-        for (const ShapedFlow& link_flow : distinct_flows(group, made.phases[phase])) {
-          folded.flows.push_back(size_of(result_.flows));
-          result_.flows.push_back(flow(group_class, made.call, phase, link_flow));
-        }
-        calls[made.call].push_back(std::move(folded));
-      }
-    }
-  }
-
-  [[nodiscard]] std::uint32_t shape_class(GroupId group, const ShapedFlow& link_flow) const {
-    return classes_.of_shape[joint_.first_shape[group] + link_flow.shape];
-  }
-
-  // Returns the flows of a phase of one group, with interchangeable flows merged. Without `merge`
-  // each flow is separate.
-  [[nodiscard]] std::vector<ShapedFlow> distinct_flows(GroupId group,
-                                                       const ShapedPhase& phase) const {
-    using Key = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t, std::uint64_t>;
-    std::map<Key, std::size_t> known;
-    std::vector<ShapedFlow> distinct;
-    for (const ShapedFlow& link_flow : phase.flows) {
-      if (!merge_flows_) {
-        ShapedFlow one = link_flow;
-        one.count = 1;
-        distinct.insert(distinct.end(), link_flow.count, one);
-        continue;
-      }
-      const Key key{shape_class(group, link_flow), rounded_key(link_flow.payload_bytes),
-                    rounded_key(link_flow.rate_cap_bytes_per_s), alone_key(link_flow)};
-      const auto [entry, fresh] = known.try_emplace(key, distinct.size());
-      if (fresh) {
-        distinct.push_back(link_flow);
-      } else {
-        distinct[entry->second].count += link_flow.count;
-      }
-    }
-    return distinct;
-  }
-
-  [[nodiscard]] FlowClass flow(std::uint32_t group_class, std::uint32_t call, std::uint32_t phase,
-                               const ShapedFlow& link_flow) const {
-    FlowClass flow{.group_class = group_class,
-                   .call = call,
-                   .phase = phase,
-                   .members = link_flow.count * result_.groups[group_class].members,
-                   .payload_bytes = link_flow.payload_bytes,
-                   .rate_cap_bytes_per_s = link_flow.rate_cap_bytes_per_s,
-                   .rate_alone = link_flow.rate_alone,
-                   .weights = {}};
-    const std::uint32_t shapes = shape_class(result_.groups[group_class].representative, link_flow);
-    const double members = flow.members;
-    for (const ClassLoad& load : classes_.loads[shapes]) {
-      // members / members_of_shape_class: these flows per shape. Each of them loads links as its
-      // shape does.
-      const double weight = members / classes_.members_of_shape_class[shapes] * load.together;
-      flow.weights.push_back({.link_class = load.link_class,
-                              .weight = weight,
-                              .flow_load = load.most,
-                              .bytes = link_flow.payload_bytes * weight *
-                                       result_.links[load.link_class].members / members,
-                              .contended = load.contended});
-    }
-    return flow;
-  }
-
-  const Workload& workload_;
-  const JointGraph& joint_;
-  const GroupTraffic& traffic_;
-  const FoldClasses& classes_;
-  bool merge_flows_;
-  Partition result_;
-};
-
 }  // namespace
 
 Partition fold(const Cluster& cluster, const Workload& workload,
                const CommunicationModel& communication, const FoldOptions& options) {
-  const Contention found = find_contention(cluster, workload, communication, options.contention());
+  const Contention found =
+      find_contention(cluster, workload, join(cluster, workload, communication, options.known),
+                      options.contention());
   const JointGraph& joint = *found.graph;
   const auto described = [&](VertexClasses classes) {
     return ClassDescriber(workload, joint, std::move(classes)).described(cluster, found.limits);
   };
   if (!options.enabled) {
     const FoldClasses classes = described(unfolded_classes(workload, joint));
-    return FlowDescriber(workload, found, classes, false).described();
+    return with_flows(workload, found, classes, false);
   }
   const FoldingGraph folding(cluster, workload, found, Flows::InGroups);
   Memo once{0};
   Memo& memo = options.known.memo != nullptr ? *options.known.memo : once;
   // The memo key identifies which vertices look equal, but holds no bytes or rates: a cluster with
-  // other rates often has the same classes. FlowDescriber adds bytes and rates from the present
+  // other rates often has the same classes. with_flows() adds bytes and rates from the present
   // traffic.
   const auto classes = memo.get<FoldClasses>(
       [&] { return described(refined(folding, folding.graph(found))); }, found.graph,
       found.limits.concurrency, found.limits.implied_by, folding.colours, folding.colour_of_link);
-  return FlowDescriber(workload, found, *classes, true).described();
+  return with_flows(workload, found, *classes, true);
 }
 
 double flow_seconds_alone(const Cluster& cluster, const Partition& partition,

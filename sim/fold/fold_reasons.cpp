@@ -486,7 +486,9 @@ std::vector<ClassReason> fold_reasons(const Cluster& cluster, const Workload& wo
                                       const CommunicationModel& communication,
                                       const FoldOptions& options, const Partition& partition) {
   TY_CHECK(options.enabled);
-  const Contention found = find_contention(cluster, workload, communication, options.contention());
+  const Contention found =
+      find_contention(cluster, workload, join(cluster, workload, communication, options.known),
+                      options.contention());
   const ReasonSearch search(cluster, workload, found);
   std::vector<ClassReason> reasons{{.rank_class = 0}};
   for (std::uint32_t rank_class = 1; rank_class < partition.ranks.size(); ++rank_class)

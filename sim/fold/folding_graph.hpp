@@ -8,7 +8,8 @@
 // group has one shape, the two have the same neighbours and are one vertex, unless reasons have to
 // name the flow separately.
 //
-//    const Contention found = find_contention(cluster, workload, communication, {});
+//    Joined joined = join(cluster, workload, communication);
+//    const Contention found = find_contention(cluster, workload, std::move(joined), {});
 //    const FoldingGraph folding(cluster, workload, found, Flows::InGroups);
 //    refine(folding.graph(found), folding.colours);
 #pragma once
