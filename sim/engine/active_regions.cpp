@@ -108,7 +108,6 @@ PieceCost ActiveRegions::cost(std::uint32_t rank_class, const RegionShape::Piece
 ActiveRegions::PricedShape& ActiveRegions::priced(std::uint32_t rank_class, std::uint32_t shape) {
   PricedShape& result = priced_[rank_class][shape];
   if (!result.costs.empty()) return result;
-  std::map<std::uint32_t, std::uint64_t> of_class;
   const std::vector<RegionShape::Piece>& pieces = regions_of(rank_class).shapes[shape].pieces;
   result.costs.reserve(pieces.size());
   for (const RegionShape::Piece& piece : pieces) {
@@ -117,12 +116,9 @@ ActiveRegions::PricedShape& ActiveRegions::priced(std::uint32_t rank_class, std:
     TY_CHECK(seconds >= 0.0 && std::isfinite(seconds), rank_class, seconds);
     const std::vector<FlowSpan>* flows = result.costs.back().flows;
     if (flows == nullptr) continue;
-    for (const FlowSpan& flow : *flows) {
+    for (const FlowSpan& flow : *flows)
       result.flows.push_back({static_cast<std::uint32_t>(result.costs.size() - 1), flow});
-      ++of_class[flow.flow_class];
-    }
   }
-  result.flows_of_class.assign(of_class.begin(), of_class.end());
   return result;
 }
 
@@ -191,8 +187,6 @@ std::size_t ActiveRegions::retire(std::uint32_t rank_class, Timeline& timeline) 
   Active& region = active_[rank_class];
   const std::size_t operations = region.shape->pieces.size();
   if (input_.record) record(rank_class, timeline);
-  for (const auto& [flow_class, flows] : region.priced->flows_of_class)
-    pricing_.passed(flow_class, flows);
   region.shape = nullptr;
   region.times = nullptr;
   ++timeline.counters.regions;

@@ -107,8 +107,6 @@ class ActiveRegions {
     };
     std::vector<PieceCost> costs;
     std::vector<PieceFlow> flows;
-    // Flow classes and the number of flows of each.
-    std::vector<std::pair<std::uint32_t, std::uint64_t>> flows_of_class;
     std::vector<Plan> plans;  // the latest ones
     std::size_t oldest = 0;   // of the plans, when they are as many as are kept
   };

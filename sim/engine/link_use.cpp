@@ -8,12 +8,6 @@
 
 namespace trainyard {
 
-LinkLedger::LinkLedger(const Partition& partition, const LinkSets& sets)
-    : partition_(partition),
-      sets_(sets),
-      use_(sets.sets.size()),
-      flows_ended_(partition.flows.size(), 0) {}
-
 // A set of links is busy while at least one flow is alive on it.
 void LinkLedger::started(std::uint32_t flow_class, double now_s) {
   for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
@@ -24,7 +18,6 @@ void LinkLedger::started(std::uint32_t flow_class, double now_s) {
 }
 
 void LinkLedger::ended(std::uint32_t flow_class, double now_s) {
-  ++flows_ended_[flow_class];
   for (const LinkSets::Share& share : sets_.of_flow[flow_class]) {
     SetUse& use = use_[share.set];
     --use.alive;
@@ -32,17 +25,10 @@ void LinkLedger::ended(std::uint32_t flow_class, double now_s) {
   }
 }
 
-// Bytes are exact by link class. Busy time and peak are those of the set, and the peak is scaled by
-// the use of the class relative to the tightest class.
-std::vector<LinkUse> LinkLedger::link_use() const {
-  std::vector<LinkUse> result(partition_.links.size());
-  for (std::uint32_t flow = 0; flow < partition_.flows.size(); ++flow) {
-    const double payload =
-        partition_.flows[flow].payload_bytes * static_cast<double>(flows_ended_[flow]);
-    for (const FlowClass::Weight& weight : partition_.flows[flow].weights) {
-      result[weight.link_class].bytes += payload * weight.weight;
-    }
-  }
+// Busy time and peak are those of the set, and the peak is scaled by the use of the class relative
+// to the tightest class.
+std::vector<LinkUse> LinkLedger::watched() const {
+  std::vector<LinkUse> result(sets_.set_of_class.size());
   for (std::uint32_t link_class = 0; link_class < result.size(); ++link_class) {
     if (sets_.set_of_class[link_class] == kNone) continue;
     const SetUse& use = use_[sets_.set_of_class[link_class]];
@@ -161,10 +147,25 @@ class Sweep {
   std::vector<double> payloads_;  // indexed by flow class
 };
 
+// Adds the bytes of all transfers, which are equal for the transfers of one flow class.
+void add_bytes(const Partition& partition, std::span<const FlowSpan> flows,
+               std::vector<LinkUse>& use) {
+  std::vector<std::uint64_t> transfers(partition.flows.size(), 0);
+  for (const FlowSpan& span : flows) ++transfers[span.flow_class];
+  for (std::uint32_t flow = 0; flow < partition.flows.size(); ++flow) {
+    const double payload =
+        partition.flows[flow].payload_bytes * static_cast<double>(transfers[flow]);
+    for (const FlowClass::Weight& weight : partition.flows[flow].weights)
+      use[weight.link_class].bytes += payload * weight.weight;
+  }
+}
+
 }  // namespace
 
-std::vector<LinkUse> with_uncontended(const Cluster& cluster, const Partition& partition,
-                                      std::span<const FlowSpan> flows, std::vector<LinkUse> use) {
+std::vector<LinkUse> link_use(const Cluster& cluster, const Partition& partition,
+                              std::span<const FlowSpan> flows, std::vector<LinkUse> watched) {
+  std::vector<LinkUse> use = std::move(watched);
+  add_bytes(partition, flows, use);
   Sweep sweep(cluster, partition);
   sweep.run(flows);
   for (std::uint32_t link_class = 0; link_class < use.size(); ++link_class)

@@ -34,7 +34,7 @@ class CompletionSink {
 
 // The counters of a Pricing run.
 struct PricingRecord {
-  std::vector<LinkUse> links;    // indexed by link class
+  std::vector<LinkUse> links;    // by link class, without bytes (LinkLedger::watched)
   std::uint64_t activities = 0;  // SimGrid Comms created
   // Weights on links that had to be rounded up (simgrid/platform.hpp).
   std::uint64_t rounded_weights = 0;
@@ -56,9 +56,6 @@ class Pricing {
   // Returns the time of a flow that only its own cap limits, whatever else is alive. Returns
   // nothing for a flow that shares links. REQUIRES: the flow class has bytes to move.
   [[nodiscard]] virtual std::optional<double> seconds_unshared(std::uint32_t flow_class) const = 0;
-  // Counts flows that moved their bytes without start_flow(), inside a region. REQUIRES:
-  // seconds_unshared() returns their time.
-  virtual void passed(std::uint32_t flow_class, std::uint64_t flows) = 0;
   // REQUIRES: called from settled(); the flow class has bytes to move.
   virtual void start_flow(Token token, std::uint32_t flow_class) = 0;
   // From now on each flow of the group class, alive or future, moves at most this share of the rate

@@ -278,8 +278,8 @@ Timeline Replay::run() {
   if (input_.record) {
     // Flows are recorded when they end.
     boost::sort::pdqsort_branchless(timeline_.flows.begin(), timeline_.flows.end(), kEarlier);
-    timeline_.links = with_uncontended(input_.cluster, input_.partition, timeline_.flows,
-                                       std::move(record.links));
+    timeline_.links =
+        link_use(input_.cluster, input_.partition, timeline_.flows, std::move(record.links));
   }
   timeline_.counters.operations = operations_;
   timeline_.counters.activities = record.activities;

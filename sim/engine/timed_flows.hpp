@@ -1,15 +1,15 @@
 // Flows that end at a known date, without SimGrid, and whose speed may change before that.
 //
-// A flow that takes `seconds` at full speed starts at the present speed of its group class. When
-// the speed of the class changes, the work left of its flows is computed and new ends are
-// announced. Earlier announcements are then stale: their tickets no longer count.
+// A flow that takes `seconds` at full speed starts at the present speed of its group class, and its
+// end becomes a deadline. When the speed of the class changes, the work left of its flows is
+// computed and their new ends become deadlines. Earlier deadlines are then stale: their tickets no
+// longer count.
 //
-// Flows of groups that nothing slows have no such cost: their only announced end counts.
+// Flows of groups that nothing slows have no such cost: their only deadline counts.
 //
-//    TimedFlows flows(partition, communication_loss);
-//    flows.start(token, flow_class, 2.0, now).seconds;   // 2: it ends after 2 s
-//    // One second later at half speed: it ends after 2 s more.
-//    for (const TimedFlows::End& end : flows.set_speed(group_class, 0.5, now + 1.0)) use(end);
+//    TimedFlows flows(partition, communication_loss, tick, deadlines);
+//    flows.start(token, flow_class, 2.0, now);          // its deadline is now + 2 s
+//    flows.set_speed(group_class, 0.5, now + 1.0);      // and now that of now + 3 s counts
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,29 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/engine/deadline_heap.hpp"
 #include "sim/engine/pricing.hpp"
+#include "sim/engine/tick.hpp"
 #include "sim/fold/fold.hpp"
 
 namespace trainyard {
 
 class TimedFlows {
  public:
-  // `loss`: by group class, or empty: nothing slows any communication.
-  TimedFlows(const Partition& partition, std::span<const double> loss)
-      : partition_(partition), loss_(loss), speeds_(partition.groups.size(), 1.0) {}
+  // `loss`: by group class, or empty: nothing slows any communication. `deadlines` outlives the
+  // object.
+  TimedFlows(const Partition& partition, std::span<const double> loss, const Tick& tick,
+             DeadlineHeap& deadlines)
+      : partition_(partition),
+        loss_(loss),
+        tick_(tick),
+        deadlines_(deadlines),
+        speeds_(partition.groups.size(), 1.0) {}
 
-  // The end of a flow at its present speed: the seconds from now. The ticket identifies the
-  // announcement.
-  struct End {
-    Token token = 0;
-    std::uint32_t flow_class = 0;
-    std::uint32_t ticket = 0;
-    double seconds = 0.0;
-  };
-
-  [[nodiscard]] End start(Token token, std::uint32_t flow_class, double seconds, double now);
-  // Returns the new ends of the class's flows, in the order of their tokens. REQUIRES: 0 < speed <=
-  // 1.
-  [[nodiscard]] std::vector<End> set_speed(std::uint32_t group_class, double speed, double now);
-  // Returns true when the announced end counts; the flow is then gone.
+  void start(Token token, std::uint32_t flow_class, double seconds, double now);
+  // Adds the new ends of the class's flows, in the order of their tokens. REQUIRES: 0 < speed <= 1.
+  void set_speed(std::uint32_t group_class, double speed, double now);
+  // Returns true when the deadline counts; the flow is then gone.
   [[nodiscard]] bool finish(Token token, std::uint32_t flow_class, std::uint32_t ticket);
 
  private:
@@ -62,6 +60,8 @@ class TimedFlows {
 
   const Partition& partition_;
   std::span<const double> loss_;
+  Tick tick_;
+  DeadlineHeap& deadlines_;
   std::vector<double> speeds_;                                      // indexed by group class
   std::unordered_map<std::uint32_t, std::map<Token, Live>> alive_;  // indexed by group class
   std::uint32_t tickets_ = 0;

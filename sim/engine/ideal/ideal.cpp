@@ -20,8 +20,8 @@ class IdealPricing final : public Pricing {
       : Pricing(tick_of(input)),
         partition_(input.partition),
         sets_(merge_links(input.cluster, input.partition)),
-        ledger_(input.partition, sets_),
-        timed_(input.partition, input.communication_loss),
+        ledger_(sets_),
+        timed_(input.partition, input.communication_loss, tick(), deadlines_),
         utilisation_(sets_.sets.size(), 0.0) {
     for (const FlowClass& flow : input.partition.flows) {
       seconds_.push_back(flow_seconds_alone(input.cluster, input.partition, flow));
@@ -41,18 +41,14 @@ class IdealPricing final : public Pricing {
     return seconds_[flow_class];
   }
 
-  void passed(std::uint32_t flow_class, std::uint64_t flows) override {
-    ledger_.passed(flow_class, flows);
-  }
-
   void start_flow(Token token, std::uint32_t flow_class) override {
     ledger_.started(flow_class, now_s_);
     change_utilisation(flow_class, +1.0);
-    announce(timed_.start(token, flow_class, seconds_[flow_class], now_s_));
+    timed_.start(token, flow_class, seconds_[flow_class], now_s_);
   }
 
   void set_speed(std::uint32_t group_class, double speed) override {
-    for (const TimedFlows::End& end : timed_.set_speed(group_class, speed, now_s_)) announce(end);
+    timed_.set_speed(group_class, speed, now_s_);
   }
 
   void set_link_rate(std::uint32_t /*link_class*/, double /*rate*/) override {
@@ -76,13 +72,9 @@ class IdealPricing final : public Pricing {
     }
   }
 
-  [[nodiscard]] PricingRecord record() const override { return {.links = ledger_.link_use()}; }
+  [[nodiscard]] PricingRecord record() const override { return {.links = ledger_.watched()}; }
 
  private:
-  void announce(const TimedFlows::End& end) {
-    deadlines_.add(now_s_ + tick().duration(end.seconds), {end.token, end.flow_class, end.ticket});
-  }
-
   void end_flow(std::uint32_t flow_class) {
     ledger_.ended(flow_class, now_s_);
     change_utilisation(flow_class, -1.0);
@@ -103,10 +95,10 @@ class IdealPricing final : public Pricing {
   const Partition& partition_;
   LinkSets sets_;
   LinkLedger ledger_;
+  DeadlineHeap deadlines_;
   TimedFlows timed_;
   std::vector<double> seconds_;      // indexed by flow class
   std::vector<double> utilisation_;  // indexed by set
-  DeadlineHeap deadlines_;
   double now_s_ = 0.0;
 };
 

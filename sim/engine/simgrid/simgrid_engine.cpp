@@ -40,8 +40,8 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   SimgridPricing(const EngineInput& input, const SimgridOptions& options)
       : Pricing(tick_of(input)),
         sets_(merge_links(input.cluster, input.partition)),
-        ledger_(input.partition, sets_),
-        timed_(input.partition, input.communication_loss),
+        ledger_(sets_),
+        timed_(input.partition, input.communication_loss, tick(), deadlines_),
         platform_(build_platform(input.partition, sets_, input.communication_loss)),
         changes_(platform_, sets_),
         components_(platform_, ledger_),
@@ -62,17 +62,13 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
     return platform_.routes[flow_class].seconds_alone;
   }
 
-  void passed(std::uint32_t flow_class, std::uint64_t flows) override {
-    ledger_.passed(flow_class, flows);
-  }
-
   void start_flow(Token token, std::uint32_t flow_class) override;
   void set_speed(std::uint32_t group_class, double speed) override;
   void set_link_rate(std::uint32_t link_class, double rate) override;
   void run(CompletionSink& sink) override;
 
   [[nodiscard]] PricingRecord record() const override {
-    return {ledger_.link_use(), activities_, platform_.rounded_weights};
+    return {ledger_.watched(), activities_, platform_.rounded_weights};
   }
 
  private:
@@ -83,7 +79,6 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   };
 
   void need_solver();
-  void announce(const TimedFlows::End& end);
   void place_fresh();
   void start_in_solver(const FlowComponents::SolverFlow& flow);
   void start_comm(std::uint32_t transfer);
@@ -108,6 +103,7 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
 
   LinkSets sets_;
   LinkLedger ledger_;
+  DeadlineHeap deadlines_;
   TimedFlows timed_;
   Platform platform_;
   RateChanges changes_;
@@ -121,7 +117,6 @@ class SimgridPricing final : public Pricing, private FluidSolver::Listener {
   std::unique_ptr<FluidSolver> solver_;        // nullptr until a flow needs it
   double clock_at_start_ = 0.0;
   CompletionSink* sink_ = nullptr;
-  DeadlineHeap deadlines_;
   std::vector<LiveFlow> flows_;  // indexed by transfer
   std::vector<std::uint32_t> free_flows_;
   // Numbers to be freed, which is done outside SimGrid's completion callback.
@@ -156,7 +151,7 @@ void SimgridPricing::start_flow(Token token, std::uint32_t flow_class) {
   ledger_.started(flow_class, now_s_);
   const FlowRoute& route = platform_.routes[flow_class];
   if (route.number == kNone) {
-    announce(timed_.start(token, flow_class, route.seconds_alone, now_s_));
+    timed_.start(token, flow_class, route.seconds_alone, now_s_);
     return;
   }
   if (by_components_) {
@@ -193,13 +188,9 @@ void SimgridPricing::start_in_solver(const FlowComponents::SolverFlow& flow) {
   }
 }
 
-void SimgridPricing::announce(const TimedFlows::End& end) {
-  deadlines_.add(now_s_ + tick().duration(end.seconds), {end.token, end.flow_class, end.ticket});
-}
-
 // SimGrid prices the Comms that are alive at the new bandwidth from now on.
 void SimgridPricing::set_speed(std::uint32_t group_class, double speed) {
-  for (const TimedFlows::End& end : timed_.set_speed(group_class, speed, now_s_)) announce(end);
+  timed_.set_speed(group_class, speed, now_s_);
   for (SlowableCap& cap : platform_.caps) {
     if (cap.group_class != group_class) continue;
     cap.speed = speed;
