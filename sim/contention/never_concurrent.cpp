@@ -227,7 +227,7 @@ class LinkContention {
       const GroupId group = group_of(users[begin]);
       std::size_t end = begin + 1;
       while (end < users.size() && group_of(users[end]) == group) ++end;
-      if (*alone) find_contenders_within(users.subspan(begin, end - begin), begin);
+      if (*alone != 0) find_contenders_within(users.subspan(begin, end - begin), begin);
       begin = end;
     }
   }
@@ -236,12 +236,12 @@ class LinkContention {
   // other or with those of the other groups. A pair is skipped when neither of the two is exclusive
   // any more.
   void find_exclusive() {
-    exclusive_here_.assign(groups_here_.size(), true);
+    exclusive_here_.assign(groups_here_.size(), 1);
     for (std::size_t i = 0; i < groups_here_.size(); ++i) {
       for (std::size_t j = i; j < groups_here_.size(); ++j) {
-        if (!exclusive_here_[i] && !exclusive_here_[j]) continue;
+        if (exclusive_here_[i] == 0 && exclusive_here_[j] == 0) continue;
         if (!never_concurrent_.of(groups_here_[i], groups_here_[j]))
-          exclusive_here_[i] = exclusive_here_[j] = false;
+          exclusive_here_[i] = exclusive_here_[j] = 0;
       }
     }
   }
@@ -272,7 +272,7 @@ class LinkContention {
   std::vector<GroupId> groups_here_;
   // Groups of the previous link: successive links of a node have the same groups.
   std::vector<GroupId> groups_before_;
-  std::vector<bool> exclusive_here_;
+  std::vector<std::uint8_t> exclusive_here_;  // bytes, which are filled faster than bits
   std::vector<std::pair<std::uint64_t, std::size_t>> moving_;  // phase and user, of one group
 };
 
