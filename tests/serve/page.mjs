@@ -75,6 +75,17 @@ await task('Which of two is better? A is kept, and differences are marked on con
   assert.match(await page.locator('.figure').first().innerText(), /from A/);
 });
 
+await task('Do A and this slow each other on one cluster? Both run together, and the report can be taken along', async () => {
+  await page.click('#together');
+  await page.waitForSelector('#together-result tbody tr', {timeout: 60_000});
+  const rows = await page.locator('#together-result tbody tr').allInnerTexts();
+  assert.equal(rows.length, 2);
+  assert.ok(rows.every((text) => /^(A|now)\s+[\d.]+ m?s\s+[\d.]+ m?s\s+[+-]?[\d.]+ %$/.test(text.trim())), rows.join('; '));
+  const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#together-result button').click()]);
+  assert.equal(download.suggestedFilename(), 'jobs.html');
+  assert.ok((await readFile(await download.path(), 'latin1')).startsWith('<!doctype html>'));
+});
+
 await task('Show it to a colleague: a link holds both scenarios, undo goes back, and files can be taken along', async () => {
   const step = await figure('step');
   const link = page.url();
@@ -189,7 +200,7 @@ assert.deepEqual(unlabelled, []);
 
 assert.deepEqual(said, []);
 assert.equal(await page.evaluate(() => document.body.dataset.errors), '');
-assert.equal(tasks, 6);
+assert.equal(tasks, 7);
 assert.equal(looks, 6);
 await browser.close();
 console.log('ok   no overlap and no sideways scrolling at 400, 900 and 1400 pixels, light and dark');

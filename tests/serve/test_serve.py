@@ -196,6 +196,23 @@ def test_the_configuration_of_a_model_becomes_a_model(server):
         server.run(SCENARIO)["answer"]["result"]["step_time_s"]
 
 
+def test_several_jobs_have_the_report_of_the_command(server, tmp_path):
+    job = json.loads((TREE / "scenarios/llama3/llama3_8b_8xh100.json").read_text())
+    jobs = {"cluster": {**job["cluster"], "nodes": 2},
+            "jobs": [{"name": name, "scenario": job, "placement": "packed"} for name in ("a", "b")]}
+    state = server.ended(server.post("jobs", jobs=jobs))
+    (tmp_path / "jobs.json").write_text(json.dumps(jobs))
+    subprocess.run([COMMAND, "jobs", "jobs.json", "--json", "report.json", "--html", "report.html"], cwd=tmp_path,
+                   check=True, stdout=subprocess.DEVNULL)
+    answer = state["answer"]
+    assert answer.pop("sentence").startswith("The steps")
+    assert answer == json.loads((tmp_path / "report.json").read_text())
+    assert server.ask("GET", f"/api/jobs/{state['id']}/file")[2] == (tmp_path / "report.html").read_bytes()
+    jobs["jobs"][0]["scenario"] = {**job, "cluster": {**job["cluster"], "nodes": 10**6}}
+    refused = server.ended(server.post("jobs", jobs=jobs))
+    assert refused["status"] == "failed" and "are more than" in json.dumps(refused["error"])
+
+
 @pytest.mark.parametrize("kind, begins", [("page", b"<!doctype html>"), ("trace", b'{')])
 def test_a_file_can_be_taken_along(server, kind, begins):
     state = server.ended(server.post(kind, scenario=SCENARIO))

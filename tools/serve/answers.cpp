@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "scenarios/import/hf_config.hpp"
+#include "scenarios/jobs/simulate_jobs.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/data_directory.hpp"
@@ -28,6 +29,7 @@
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_summary.hpp"
 #include "tools/serve/neighbours.hpp"
+#include "tools/studies/jobs/report.hpp"
 #include "tools/studies/search/report.hpp"
 #include "tools/studies/search/search.hpp"
 #include "tools/studies/start/catalogue.hpp"
@@ -284,11 +286,32 @@ Json write_trace(const Json& request, Memo& memo, const Hooks& hooks) {
   return Json::object();
 }
 
+// Several jobs on one cluster: the report as JSON, and as a page in the file. A job's own cluster
+// says how many GPUs it needs, and is read as well.
+Json write_jobs(const Json& request, Memo& memo, const Hooks& hooks) {
+  const Json document = member<Json>(request, "jobs");
+  if (!document.is_object()) refuse("/jobs", "is no object", "send a file of `trainyard jobs`");
+  refuse_large(gpus_of(document), hooks);
+  const Json jobs_of_file = document.value("jobs", Json());
+  if (jobs_of_file.is_array())
+    for (const Json& job : jobs_of_file)
+      if (job.is_object() && job.value("scenario", Json()).is_object())
+        refuse_large(gpus_of(job["scenario"]), hooks);
+  const Jobs jobs = read_jobs_document("jobs.json", document);
+  refuse_large(gpu_count(jobs.cluster), hooks);
+  const JobsOptions options{.progress = hooks.progress, .stop = hooks.stop};
+  const JobsResult result = simulate_jobs(jobs, options, memo);
+  write_file(member<std::string>(request, "file"), jobs_page(jobs, result));
+  Json answer = jobs_json(jobs, result);
+  answer["sentence"] = steps_sentence(result);
+  return answer;
+}
+
 struct Kind {
   std::string_view name;
   Json (*answer)(const Json&, Memo&, const Hooks&);
 };
-constexpr std::array<Kind, 7> kKinds{{
+constexpr std::array<Kind, 8> kKinds{{
     {"run", run_json},
     {"neighbours", neighbours_json},
     {"layout",
@@ -296,6 +319,7 @@ constexpr std::array<Kind, 7> kKinds{{
     {"search",
      [](const Json& request, Memo&, const Hooks& hooks) { return search_answer(request, hooks); }},
     {"model", [](const Json& request, Memo&, const Hooks&) { return model_json(request); }},
+    {"jobs", write_jobs},
     {"page", write_page},
     {"trace", write_trace},
 }};

@@ -176,12 +176,13 @@ struct JobKind {
   std::string_view suffix = {};  // of the file that it writes
   std::string_view type = {};
 };
-constexpr std::array<JobKind, 7> kKinds{
+constexpr std::array<JobKind, 8> kKinds{
     {{.name = "run", .replaced = true},
      {.name = "neighbours", .front = false, .replaced = true},
      {.name = "layout"},
      {.name = "model"},
      {.name = "search", .front = false},
+     {.name = "jobs", .front = false, .suffix = ".html", .type = "text/html; charset=utf-8"},
      {.name = "page", .suffix = ".html", .type = "text/html; charset=utf-8"},
      {.name = "trace", .suffix = ".json.gz", .type = "application/gzip"}}};
 

@@ -282,6 +282,36 @@ function showComparison() {
       : table(['field', 'A', 'now'], rows.map(([path, a, b]) => element('tr', {class: 'differs'},
         element('th', {scope: 'row'}, path), element('td', {}, text(a)), element('td', {}, text(b))))),
     element('p', {}, element('button', {type: 'button', onclick: swap}, 'Go back to A')));
+  fill(at('together-result'));
+}
+
+// A and the scenario as it is now, as two jobs on a cluster with the nodes of both.
+async function together() {
+  const nodes = (scenario) => scenario.cluster?.nodes ?? 1;
+  const of = (name, scenario) => ({name, scenario, placement: at('placement').value});
+  const jobs = {
+    cluster: {...state.scenario.cluster, nodes: nodes(state.kept) + nodes(state.scenario)},
+    jobs: [of('A', state.kept), of('now', state.scenario)]
+  };
+  const bar = at('together-progress');
+  at('together').disabled = true;
+  bar.hidden = false;
+  try {
+    const found = await job('jobs', {jobs}, {progress: (fraction) => { bar.value = fraction; }});
+    const cells = (one) => [seconds(one.alone_s), seconds(one.together_s), signedPercent(one.slowdown - 1)];
+    fill(at('together-result'), element('table', {},
+      element('thead', {}, element('tr', {}, ...['job', 'alone', 'together', 'slower'].map((text) => element('th', {scope: 'col'}, text)))),
+      element('tbody', {}, ...found.jobs.map((one) => element('tr', {},
+        element('th', {scope: 'row'}, one.name), ...cells(one).map((text) => element('td', {}, text)))))),
+    element('p', {class: 'aside'}, found.sentence),
+    element('p', {}, element('button', {type: 'button', onclick: async () => save(await file(found.job), 'jobs.html')}, 'Report of both (HTML)')));
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    fill(at('together-result'), element('p', {class: 'aside'}, error.message));
+  } finally {
+    at('together').disabled = false;
+    bar.hidden = true;
+  }
 }
 
 function keep() {
@@ -444,6 +474,7 @@ function listen() {
   at('undo').addEventListener('click', () => history.canUndo && go(history.undo()));
   at('redo').addEventListener('click', () => history.canRedo && go(history.redo()));
   at('keep').addEventListener('click', keep);
+  at('together').addEventListener('click', together);
   at('link').addEventListener('click', async () => {
     await navigator.clipboard?.writeText(location.href).catch(() => {});
     at('link').textContent = 'Copied';
