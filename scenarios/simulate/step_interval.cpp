@@ -97,12 +97,10 @@ double modelled_share(const std::vector<CollectiveSummary>& calls, GroupKind kin
 
 void add_communication(UncertainShares& shares, const Breakdown& mean, const Scenario& scenario,
                        const RunView& view) {
-  const std::vector<GroupSpan> spans = placement_summary(view);
   const bool profiled = !scenario.plan.collectives.profile.empty();
   const auto calls = profiled ? collective_summary(view) : std::vector<CollectiveSummary>{};
   for (const auto& [share, kind] : kExposed) {
-    const bool crosses = std::ranges::any_of(
-        spans, [&](const GroupSpan& span) { return span.kind == kind && span.crossings > 0; });
+    const bool crosses = crosses_nodes(view, kind);
     shares[index_of(crosses ? Uncertain::BetweenNodes : Uncertain::WithinNodes)] +=
         modelled_share(calls, kind) * mean.of(share) / view.step_s();
   }

@@ -282,6 +282,17 @@ std::vector<LinkSummary> link_summary(const RunView& view) {
   return result;
 }
 
+bool crosses_nodes(const RunView& view, GroupKind kind) {
+  const auto node_of = [&](RankId rank) {
+    return view.cluster.node_of(view.workload.ranks[rank].gpu);
+  };
+  return std::ranges::any_of(view.workload.groups, [&](const Group& group) {
+    if (group.kind != kind) return false;
+    const std::uint32_t first = node_of(group.members.front());
+    return std::ranges::any_of(group.members, [&](RankId rank) { return node_of(rank) != first; });
+  });
+}
+
 std::vector<GroupSpan> placement_summary(const RunView& view) {
   Spans spans(view);
   for (const Group& group : view.workload.groups) spans.add(group);

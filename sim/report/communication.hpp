@@ -76,6 +76,9 @@ struct GroupSpan {
   std::uint64_t neighbours = 0;  // pairs of neighbours in all these groups
 };
 
+// Whether any group of the kind has members on several servers.
+[[nodiscard]] bool crosses_nodes(const RunView& view, GroupKind kind);
+
 // Returns the entries sorted by kind, then by size. Groups that no operation uses are counted too.
 // On a cluster of several planes the summary assumes that a message leaves through its GPU's own
 // NIC.
