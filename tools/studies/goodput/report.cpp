@@ -68,7 +68,7 @@ double gpu_hours(const GoodputReport& report) {
   return report.result.wall_s.mean / kSecondsPerHour * static_cast<double>(report.job.gpus);
 }
 
-// What the error of the predicted step leaves uncertain: the tokens of a run of so many days, or
+// The error of the predicted step leaves this uncertain: the tokens of a run of so many days, or
 // the wall time of a run of so many tokens.
 struct RangeOfRun {
   const char* quantity = "";
