@@ -20,8 +20,10 @@ constexpr const char* kHint = "build or install trainyard again, all of it";
 
 Make load() {
   const fs::path file = fluid_solver_file();
-  // The module is never unloaded: SimGrid's state belongs to the process.
-  void* const module = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  // The module is never unloaded: SimGrid's state belongs to the process. Functions are looked up
+  // when they are first called: SimGrid and its libraries have thousands that no run calls, and
+  // finding them all took 4 ms of every run.
+  void* const module = ::dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
   if (module == nullptr) {
     const char* const reason = ::dlerror();
     throw InputError(Problem{file, "", fmt::format("SimGrid cannot be loaded: {}", reason), kHint});
