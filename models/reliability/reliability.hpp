@@ -3,8 +3,8 @@
 // scenarios fills these plain values (scenarios/reader/reliability.hpp), and tools/studies/goodput
 // simulates them.
 //
-//    Reliability r = ...;
-//    r.failures[0].rate_per_component_s();   // 148 events in 884 736 GPU-days: 1.94e-9 /s
+//    const FailureProcess faulty_gpu{.events = 148, .component_days = 884'736};
+//    faulty_gpu.rate_per_component_s();   // 148 events in 884 736 GPU-days: 1.94e-9 /s
 #pragma once
 
 #include <cstdint>

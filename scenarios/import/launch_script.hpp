@@ -1,8 +1,9 @@
 // Splits a launch script into the launchers that it calls, with their options. It executes nothing.
 //
-//    for (const LaunchCall& call : launch_calls(text, "job.sh", {}))
-//      call.launcher;              // "torchrun"
-//      call.last("nnodes");        // {"4", 12}: --nnodes 4 in line 12
+//    for (const LaunchCall& call : launch_calls(text, "job.sh")) {
+//      use(call.launcher, call.line);      // "torchrun" in line 12
+//      use(call.last({"nnodes"})->value);  // "4": --nnodes 4
+//    }
 //
 // It substitutes variables and arrays that the script sets and computes $((A * B)). Words inside
 // $(...) and backticks stay as they are: only the shell could work them out.

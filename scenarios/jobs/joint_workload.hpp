@@ -6,8 +6,9 @@
 // run of its scenario. Programs, kernels, groups and ranks of a job follow those of the jobs before
 // it, and jobs share none of them.
 //
-//    const JointWorkload joint = join_jobs({{.name = "a", .step = &a, .steps = 3},
-//                                           {.name = "b", .step = &b, .steps = 5}});
+//    const std::vector<JobSteps> jobs = {{.name = "a", .step = &a, .steps = 3},
+//                                        {.name = "b", .step = &b, .steps = 5}};
+//    const JointWorkload joint = join_jobs(jobs);
 //    joint.jobs[1].first_rank;   // the number of ranks of job a
 #pragma once
 

@@ -9,7 +9,7 @@
 //
 //    const std::uint32_t shape = active.of_program(program).regions.shape_of(op);
 //    if (shape < kInsideRegion) active.start(rank_class, op, shape, now);
-//    active.plan(rank_class, loss, now);
+//    active.plan(rank_class, slowing, now);
 //    use(active.next_date(rank_class), active.ticket(rank_class));   // the engine sets a timer
 //    active.pass(rank_class, ticket, date, [&](OpIndex ended) { release(ended); });
 //    if (active.over(rank_class)) active.retire(rank_class, timeline);

@@ -13,7 +13,7 @@
 // next period is the same, and so on until the repetition of the programs ends.
 //
 //    const std::unique_ptr<ShortStep> step = shortened(workload);
-//    Timeline played = ...;                                        // of step->workload
+//    Timeline played = play(step->workload);
 //    std::optional<Timeline> whole = lengthened(workload, partition, *step, std::move(played));
 #pragma once
 

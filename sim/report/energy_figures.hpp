@@ -1,7 +1,7 @@
 // Energy, power and cost of a run, from its step functions of power and from prices.
 //
 //    const EnergyFigures e = energy_figures(view);   // REQUIRES: view.power
-//    e.step_j();  e.mean_node_w;  e.cost_of(e.tokens_per_step).money;
+//    e.step.total();  e.mean_node_w;  e.cost(1.0).money();   // joules, watts, money of a step
 //
 // The cost of a rented GPU-hour includes its electricity; the cost of a bought GPU is capital,
 // spread evenly over its years, and electricity:

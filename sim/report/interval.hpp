@@ -12,8 +12,7 @@
 // Worked: 10 s with deviations of 3 % and 4 % are 9.21 to 10.86 s. Two such steps with both parts
 // in common and a correlation of 0.9 have a ratio of 1 within 3.7 %.
 //
-//    const StepInterval interval = ...;
-//    interval.low_s();  interval.high_s();
+//    a.low_s();  a.high_s();
 //    ratio_of(b, a).high;   // 0.97: b takes at most 0.97 times as long as a
 #pragma once
 

@@ -9,10 +9,10 @@
 //                                        it sends, times bytes, over its duration
 //    kernel_w (+ traffic)                a kernel computes; several add what each has above idle
 //
-// A call of no bytes, with which ranks only wait for each other, counts as nothing.
-// and never more than limit_w. A node adds its host, its NICs, fans that grow with the GPUs, and
-// what its power supplies lose; a cluster adds switches, and cooling by its PUE. Energy is the
-// integral of these step functions, class by class, so it costs what the classes cost.
+// and never more than limit_w. A call of no bytes, with which ranks only wait for each other,
+// counts as nothing. A node adds its host, its NICs, fans that grow with the GPUs, and what its
+// power supplies lose; a cluster adds switches, and cooling by its PUE. Energy is the integral of
+// these step functions, class by class, so it costs what the classes cost.
 //
 //    Energy e = run_energy(cluster, workload, partition, timeline, rates);
 //    e.of(PowerKind::Compute);   // joules of all GPUs in kernels bound by the tensor cores

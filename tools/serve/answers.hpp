@@ -10,7 +10,7 @@
 //    page, trace scenario, file (to write)             nothing but the file
 //
 //    Memo memo;
-//    Json answer = answer_to({{"kind", "run"}, {"scenario", document}}, memo, hooks);
+//    auto answer = answer_to({{"kind", "run"}, {"scenario", document}}, memo, hooks);
 #pragma once
 
 #include <cstdint>

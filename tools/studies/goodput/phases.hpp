@@ -1,7 +1,7 @@
 // The phases of a run, as reliability.phases lists them: each has a scenario of its own, with
 // another batch or sequence length.
 //
-//    for (const ScenarioPhase& phase : scenario_phases(scenario)) simulate(phase.scenario, ...);
+//    for (const ScenarioPhase& phase : scenario_phases(scenario)) simulate(phase.scenario, {});
 #pragma once
 
 #include <vector>

@@ -12,7 +12,7 @@
 //
 //    const PublishedPlan plan = read_plan(row.at("setup"));
 //    const std::vector<PlanUnknown> unknowns = plan_unknowns(plan);
-//    const Json document = plan_document(plan, unknowns, {0, 1});   // choice 0 of the first, ...
+//    const auto document = plan_document(plan, unknowns, {0, 1});   // choice 0 of the first, ...
 #pragma once
 
 #include <cstdint>
