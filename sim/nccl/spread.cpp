@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "sim/base/check.hpp"
+#include "sim/base/data_directory.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/base/units.hpp"
