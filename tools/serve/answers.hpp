@@ -7,6 +7,7 @@
 //    layout      model, node, nodes, sequence, batch   a first scenario that fits
 //    search      scenario                              the best layouts
 //    model       text (of a config.json)               the model's fields
+//    jobs        jobs, file (to write)                 the report of `trainyard jobs`, a sentence
 //    page, trace scenario, file (to write)             nothing but the file
 //
 //    Memo memo;

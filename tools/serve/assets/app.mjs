@@ -243,11 +243,9 @@ function showLinks() {
     bar.style.width = 100 * Math.min(value, 1) + '%';
     return element('td', {class: 'share-cell'}, element('span', {}, percent(value)), element('span', {class: 'track'}, bar));
   };
-  fill(at('links'), element('div', {class: 'scroller'}, element('table', {},
-    element('thead', {}, element('tr', {}, ...['links', 'number', 'each', 'carried', 'busy', 'busiest'].map((title) => element('th', {scope: 'col'}, title)))),
-    element('tbody', {}, ...rows.map((row) => element('tr', {},
-      element('th', {scope: 'row'}, row.kind), element('td', {}, grouped(row.links)), element('td', {}, rate(row.capacity_bytes_per_s)),
-      element('td', {}, bytes(row.bytes)), share(row.busy_fraction), share(row.busiest_link_busy_fraction)))))));
+  fill(at('links'), table(['links', 'number', 'each', 'carried', 'busy', 'busiest'], rows.map((row) => element('tr', {},
+    element('th', {scope: 'row'}, row.kind), element('td', {}, grouped(row.links)), element('td', {}, rate(row.capacity_bytes_per_s)),
+    element('td', {}, bytes(row.bytes)), share(row.busy_fraction), share(row.busiest_link_busy_fraction)))));
 }
 
 function showNotes() {
@@ -258,14 +256,16 @@ function showNotes() {
 
 // ---- comparison
 
+// A table that scrolls sideways where it is too wide. `rows` are elements.
+const table = (titles, rows) => element('div', {class: 'scroller'}, element('table', {},
+  element('thead', {}, element('tr', {}, ...titles.map((title) => element('th', {scope: 'col'}, title)))),
+  element('tbody', {}, ...rows)));
+
 function showComparison() {
   at('compare').hidden = !state.kept;
   at('keep').textContent = state.kept ? 'Drop A' : 'Keep as A';
   if (!state.kept) return;
   const rows = differences(keptAnswer.result.scenario, answer.result.scenario);
-  const table = (titles, cells) => element('div', {class: 'scroller'}, element('table', {},
-    element('thead', {}, element('tr', {}, ...titles.map((title) => element('th', {scope: 'col'}, title)))),
-    element('tbody', {}, ...cells)));
   const text = (value) => (value === undefined ? '–' : String(value));
   const names = [...new Set([keptAnswer, answer].flatMap((one) => one.stages.flatMap(({shares}) => Object.keys(shares))))];
   const mean = (found, name) => found.stages.reduce((sum, stage) => sum + (stage.shares[name] ?? 0) * stage.ranks, 0) /
@@ -287,6 +287,7 @@ function showComparison() {
 
 // A and the scenario as it is now, as two jobs on a cluster with the nodes of both.
 async function together() {
+  const asked = state;
   const nodes = (scenario) => scenario.cluster?.nodes ?? 1;
   const of = (name, scenario) => ({name, scenario, placement: at('placement').value});
   const jobs = {
@@ -299,10 +300,9 @@ async function together() {
   try {
     const found = await job('jobs', {jobs}, {progress: (fraction) => { bar.value = fraction; }});
     const cells = (one) => [seconds(one.alone_s), seconds(one.together_s), signedPercent(one.slowdown - 1)];
-    fill(at('together-result'), element('table', {},
-      element('thead', {}, element('tr', {}, ...['job', 'alone', 'together', 'slower'].map((text) => element('th', {scope: 'col'}, text)))),
-      element('tbody', {}, ...found.jobs.map((one) => element('tr', {},
-        element('th', {scope: 'row'}, one.name), ...cells(one).map((text) => element('td', {}, text)))))),
+    if (state !== asked) return;  // it is of other scenarios
+    fill(at('together-result'), table(['job', 'alone', 'together', 'slower'], found.jobs.map((one) => element('tr', {},
+      element('th', {scope: 'row'}, one.name), ...cells(one).map((text) => element('td', {}, text))))),
     element('p', {class: 'aside'}, found.sentence),
     element('p', {}, element('button', {type: 'button', onclick: async () => save(await file(found.job), 'jobs.html')}, 'Report of both (HTML)')));
   } catch (error) {
@@ -334,16 +334,14 @@ function swap() {
 
 // A table of scenarios with their step times; a button takes one.
 function layoutTable(title, rows) {
-  return element('div', {class: 'scroller'}, element('table', {},
-    element('thead', {}, element('tr', {}, ...[title, 'step', 'against now', 'memory', ''].map((text) => element('th', {scope: 'col'}, text)))),
-    element('tbody', {}, ...rows.map((row) => {
-      const ratio = row.step_time_s / answer.result.step_time_s - 1;
-      return element('tr', {class: row.fits ? '' : 'over'},
-        element('th', {scope: 'row'}, row.name), element('td', {}, seconds(row.step_time_s)),
-        element('td', {class: ratio < -5e-4 ? 'good' : ratio > 5e-4 ? 'bad' : 'same'}, signedPercent(ratio)),
-        element('td', {}, row.peak_bytes ? bytes(row.peak_bytes) : '', row.fits ? '' : ' does not fit'),
-        element('td', {}, element('button', {type: 'button', 'aria-label': 'Take ' + row.name, onclick: () => take(row)}, 'Take')));
-    }))));
+  return table([title, 'step', 'against now', 'memory', ''], rows.map((row) => {
+    const ratio = row.step_time_s / answer.result.step_time_s - 1;
+    return element('tr', {class: row.fits ? '' : 'over'},
+      element('th', {scope: 'row'}, row.name), element('td', {}, seconds(row.step_time_s)),
+      element('td', {class: ratio < -5e-4 ? 'good' : ratio > 5e-4 ? 'bad' : 'same'}, signedPercent(ratio)),
+      element('td', {}, row.peak_bytes ? bytes(row.peak_bytes) : '', row.fits ? '' : ' does not fit'),
+      element('td', {}, element('button', {type: 'button', 'aria-label': 'Take ' + row.name, onclick: () => take(row)}, 'Take')));
+  }));
 }
 
 function take(row) {

@@ -68,22 +68,20 @@ double gpu_hours(const GoodputReport& report) {
   return report.result.wall_s.mean / kSecondsPerHour * static_cast<double>(report.job.gpus);
 }
 
-// The error of the predicted step leaves this uncertain: the tokens of a run of so many days, or
-// the wall time of a run of so many tokens.
-struct RangeOfRun {
-  const char* quantity = "";
-  ValueRange range = {};
-};
-std::optional<RangeOfRun> range_of_run(const GoodputReport& report) {
+// Whether the question was how much a run of so many days trains, not how long so many tokens take.
+bool is_of_days(const GoodputReport& report) { return std::isfinite(report.length.wall_s); }
+
+// The range that the error of the predicted step leaves: of the tokens of a run of so many days, or
+// of the wall time of a run of so many tokens. Nothing where the step is no prediction.
+std::optional<ValueRange> range_of_run(const GoodputReport& report) {
   const std::optional<StepInterval>& step = report.job.step_interval;
   if (!step) return {};
-  const bool of_days = std::isfinite(report.length.wall_s);
   std::vector<double> samples;
   for (const SampledRun& run : report.result.runs)
-    samples.push_back(of_days ? report.job.tokens_of(static_cast<double>(run.steps)) : run.wall_s);
+    samples.push_back(is_of_days(report) ? report.job.tokens_of(static_cast<double>(run.steps))
+                                         : run.wall_s);
   if (samples.empty() || std::ranges::min(samples) <= 0.0) return {};
-  return RangeOfRun{of_days ? "tokens" : "wall_s",
-                    range_with_step_error(samples, step->deviation())};
+  return range_with_step_error(samples, step->deviation());
 }
 
 std::string cost_text(const GoodputReport& report) {
@@ -145,14 +143,13 @@ Json job_json(const Job& job) {
 }  // namespace
 
 std::string range_sentence(const GoodputReport& report) {
-  const std::optional<RangeOfRun> found = range_of_run(report);
-  if (!found) return "";
-  const auto& [quantity, range] = *found;
+  const std::optional<ValueRange> range = range_of_run(report);
+  if (!range) return "";
   const std::string limits =
-      std::string_view(quantity) == "tokens"
-          ? fmt::format("train {:.4g} to {:.4g} tokens", range.low, range.high)
-          : fmt::format("take {} to {}", time_text(range.low), time_text(range.high));
-  return fmt::format("with the error of the step, nine of ten runs {}; of the step, {}", limits,
+      is_of_days(report)
+          ? fmt::format("train {:.4g} to {:.4g} tokens", range->low, range->high)
+          : fmt::format("take {} to {}", time_text(range->low), time_text(range->high));
+  return fmt::format("nine of ten runs {}, the error of the step included: {}", limits,
                      interval_sentence(*report.job.step_interval));
 }
 
@@ -192,10 +189,11 @@ Json goodput_json(const GoodputReport& report) {
             {"tokens", summary_json(all.tokens)},
             {"mfu_over_calendar", all.mfu.mean},
             {"interruptions", summary_json(all.interruptions)}};
-  if (const std::optional<RangeOfRun> found = range_of_run(report)) {
+  if (const std::optional<ValueRange> range = range_of_run(report)) {
     json["step_interval"] = interval_json(*report.job.step_interval);
-    json["range_90"] = {
-        {"quantity", found->quantity}, {"low", found->range.low}, {"high", found->range.high}};
+    json["range_90"] = {{"quantity", is_of_days(report) ? "tokens" : "wall_s"},
+                        {"low", range->low},
+                        {"high", range->high}};
   }
   for (std::size_t i = 0; i < report.job.causes.size(); ++i)
     json["causes"].push_back({{"cause", report.job.causes[i].name},

@@ -41,7 +41,8 @@ struct LayoutBound {
 };
 
 // The JSON pointer of the part of the scenario for which no bound is known (GPUs of several kinds,
-// parameter servers, offload, replicas of unequal lengths). There is no value if the bounds hold.
+// parameter servers, offload, documents that each replica draws for itself). There is no value if
+// the bounds hold.
 [[nodiscard]] std::optional<std::string_view> unbounded_part(const Scenario& scenario);
 
 class Bounder {
