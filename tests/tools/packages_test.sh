@@ -113,12 +113,14 @@ test_tarball() {
   expect "$answer" "../$name/bin/trainyard run $main_job"
   mv "$root/srv/user/$name" "$root/srv/user/moved"
   expect "$answer" "../moved/bin/trainyard run $main_job --out out"
-  # Nothing but the C library is the system's. The program finds the libraries of its module, too, so both are asked together.
+  # Nothing but the C library is the system's. The program finds the libraries of its modules, too, so all are asked together.
   # shellcheck disable=SC2016  # the inner shell expands these
-  as_user 'module=$(find "$PWD/../moved" -name trainyard-simgrid.so)
-    LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=$module ../moved/bin/trainyard' \
+  as_user 'modules=$(find "$PWD/../moved" -name "trainyard-*.so" | tr "\n" ":")
+    LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=$modules ../moved/bin/trainyard' \
     >"$packages/libraries" 2>&1 || true
-  grep -q 'libsimgrid.*moved' "$packages/libraries" || fail "SimGrid is not the tarball's: $(cat "$packages/libraries")"
+  for library in libsimgrid libcpp-httplib; do
+    grep -q "$library.*moved" "$packages/libraries" || fail "$library is not the tarball's: $(cat "$packages/libraries")"
+  done
   ! grep 'not found' "$packages/libraries" || fail "libraries are missing"
   ! awk '$2 == "=>" && $3 !~ /moved/ { print $1 }' "$packages/libraries" |
     grep -vE '^lib(c|m|dl|rt|pthread)\.so\.[0-9]+$' || fail "libraries of the system are used"

@@ -85,6 +85,9 @@ echo '#include "plan.hpp"' >>models/plan.hpp
 expect "an include that is not from the root" 'models/plan.hpp:2: include: "plan.hpp" is not the path of a box'
 echo '#include <simgrid/s4u.hpp>' >>sim/base/units.hpp
 expect "SimGrid outside its folder" 'sim/base/units.hpp:2: include: a SimGrid header outside '
+good_tree
+echo '#include <httplib.h>' >>sim/base/units.hpp
+expect "cpp-httplib outside its folder" 'sim/base/units.hpp:2: include: cpp-httplib outside '
 echo 'int lost = 0;' >sim/fold/lost.cpp
 expect "a source that is not built" 'sim/fold/lost.cpp:1: not built: '
 repeat 'x' 101 >>sim/base/units.hpp

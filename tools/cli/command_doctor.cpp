@@ -19,6 +19,7 @@
 #include "tools/cli/command.hpp"
 #include "tools/cli/print.hpp"
 #include "tools/cli/version.hpp"
+#include "tools/serve/http/http_server.hpp"
 #include "topologies/topology.hpp"
 
 namespace trainyard {
@@ -65,6 +66,13 @@ Finding simgrid_finding() {
   return {.what = "SimGrid",
           .works = false,
           .text = problem + "; only --engine ideal works, without contention"};
+}
+
+Finding page_finding() {
+  const std::string problem = problem_of([] { (void)serve::make_http_server({}); });
+  if (problem.empty()) return {.what = "live page", .text = "`trainyard serve` works"};
+  return {
+      .what = "live page", .works = false, .text = problem + "; `trainyard serve` does not work"};
 }
 
 Finding chakra_finding() {
@@ -119,6 +127,7 @@ Exit doctor() {
   const Finding findings[] = {data_finding(),
                               settings_finding(),
                               simgrid_finding(),
+                              page_finding(),
                               chakra_finding(),
                               profiler_finding("trainyard-profile", "trainyard profile measure"),
                               profiler_finding("trainyard-profile-nccl", "trainyard profile nccl"),

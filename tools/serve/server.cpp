@@ -1,7 +1,6 @@
 #include "tools/serve/server.hpp"
 
 #include <fmt/format.h>
-#include <httplib.h>
 #include <pthread.h>
 #include <sys/random.h>
 
@@ -27,6 +26,7 @@
 #include "sim/base/json_parse.hpp"
 #include "tools/serve/answers.hpp"
 #include "tools/serve/assets.hpp"
+#include "tools/serve/http/http_server.hpp"
 #include "tools/serve/pool.hpp"
 
 namespace trainyard::serve {
@@ -41,7 +41,8 @@ constexpr std::size_t kMostJobs = 500;                    // that are remembered
 constexpr std::size_t kMostConnections = 96;
 constexpr std::chrono::milliseconds kMostWait{10'000};
 
-// httplib compresses what it calls application/json, which on loopback costs more than it saves.
+// cpp-httplib compresses what is called application/json, which on loopback costs more than it
+// saves.
 constexpr const char* kJson = "application/json; charset=utf-8";
 
 // The page runs only its own modules and styles, and speaks only with this server.
@@ -83,14 +84,18 @@ std::string error_text(std::string_view problem, std::string_view hint) {
       .dump();
 }
 
-void refuse(httplib::Response& response, int status, std::string_view problem,
-            std::string_view hint) {
-  response.status = status;
-  response.set_content(error_text(problem, hint), kJson);
+void answer(HttpResponse& response, std::string json) {
+  response.type = kJson;
+  response.body = std::move(json);
 }
 
-std::uint64_t number(const httplib::Request& request, const char* key) {
-  const std::string text = request.get_param_value(key);
+void refuse(HttpResponse& response, int status, std::string_view problem, std::string_view hint) {
+  response.status = status;
+  answer(response, error_text(problem, hint));
+}
+
+std::uint64_t number(const HttpRequest& request, const char* key) {
+  const std::string text = request.parameter(key);
   std::uint64_t value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
@@ -176,7 +181,7 @@ struct JobKind {
   std::string_view suffix = {};  // of the file that it writes
   std::string_view type = {};
 };
-constexpr std::array<JobKind, 8> kKinds{
+constexpr std::array<JobKind, 8> kJobKinds{
     {{.name = "run", .replaced = true},
      {.name = "neighbours", .front = false, .replaced = true},
      {.name = "layout"},
@@ -187,8 +192,8 @@ constexpr std::array<JobKind, 8> kKinds{
      {.name = "trace", .suffix = ".json.gz", .type = "application/gzip"}}};
 
 const JobKind* find_kind(std::string_view name) {
-  const auto* const found = std::ranges::find(kKinds, name, &JobKind::name);
-  return found == kKinds.end() ? nullptr : found;
+  const auto* const found = std::ranges::find(kJobKinds, name, &JobKind::name);
+  return found == kJobKinds.end() ? nullptr : found;
 }
 
 class PageServer {
@@ -200,7 +205,7 @@ class PageServer {
         pool_({.program = options.worker, .front = options.processes, .back = options.processes}) {}
 
   Address bind();
-  void listen() { server_->listen_after_bind(); }
+  void listen() { server_->listen(); }
   void stop() { server_->stop(); }
 
  private:
@@ -209,13 +214,12 @@ class PageServer {
     start["scenario"] = options.scenario.is_null() ? first_document() : options.scenario;
     return start.dump();
   }
-  void configure();
-  void add_routes();
-  bool is_refused(const httplib::Request& request, httplib::Response& response) const;
-  void post_job(const httplib::Request& request, httplib::Response& response);
+  [[nodiscard]] std::unique_ptr<HttpServer> server_with_routes();
+  bool is_refused(const HttpRequest& request, HttpResponse& response) const;
+  void post_job(const HttpRequest& request, HttpResponse& response);
   // Calls `act` with the job of the path, or answers that there is none.
   template <class Act>
-  void with_job(const httplib::Request& request, httplib::Response& response, const Act& act);
+  void with_job(const HttpRequest& request, HttpResponse& response, const Act& act);
 
   ServerOptions options_;
   std::string token_;
@@ -224,108 +228,100 @@ class PageServer {
   std::atomic<std::uint64_t> last_file_ = 0;
   Jobs jobs_;
   WorkerPool pool_;
-  // Since cpp-httplib 0.18 a server that could not be bound to a port can be bound to none.
-  std::unique_ptr<httplib::Server> server_;
+  std::unique_ptr<HttpServer> server_;
 };
 
-void PageServer::configure() {
-  server_->new_task_queue = [] { return new httplib::ThreadPool(kMostConnections); };
-  server_->set_payload_max_length(kMostBody);
-  // Without SO_REUSEPORT, with which a second server would take half of the requests of the first.
-  server_->set_socket_options([](socket_t socket) {
-    const int yes = 1;
-    (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
-  server_->set_read_timeout(std::chrono::seconds(10));
-  server_->set_tcp_nodelay(true);  // else the body waits 40 ms for the other side's acknowledgement
-  server_->set_keep_alive_timeout(2);
-  server_->set_keep_alive_max_count(1000);
-  server_->set_default_headers({{"Content-Security-Policy", kPolicy},
-                                {"X-Content-Type-Options", "nosniff"},
-                                {"Referrer-Policy", "no-referrer"},
-                                {"Cross-Origin-Resource-Policy", "same-origin"},
-                                {"Cache-Control", "no-store"}});
-  server_->set_pre_routing_handler(
-      [this](const httplib::Request& request, httplib::Response& response) {
-        return is_refused(request, response) ? httplib::Server::HandlerResponse::Handled
-                                             : httplib::Server::HandlerResponse::Unhandled;
-      });
-  server_->set_exception_handler(
-      [](const httplib::Request&, httplib::Response& response, const std::exception_ptr& error) {
-        try {
-          std::rethrow_exception(error);
-        } catch (const InputError& wrong) {
-          refuse(response, 400, wrong.problems().front().problem, wrong.problems().front().hint);
-        } catch (const std::exception& fault) {
-          refuse(response, 500, fault.what(), "report it with the request");
-        }
-      });
+// Returns the handler with its exceptions written into the response.
+template <class Handle>
+HttpHandler guarded(Handle handle) {
+  return [handle](const HttpRequest& request, HttpResponse& response) {
+    try {
+      handle(request, response);
+    } catch (const InputError& wrong) {
+      refuse(response, 400, wrong.problems().front().problem, wrong.problems().front().hint);
+    } catch (const std::exception& fault) {
+      refuse(response, 500, fault.what(), "report it with the request");
+    }
+  };
 }
 
-bool PageServer::is_refused(const httplib::Request& request, httplib::Response& response) const {
-  const std::string host = request.get_header_value("Host");
+bool PageServer::is_refused(const HttpRequest& request, HttpResponse& response) const {
+  const std::string host = request.header("Host");
   const std::string_view name = host_name(host);
   if (name != "localhost" && name != "127.0.0.1" && name != "[::1]" && name != options_.host) {
     refuse(response, 403, fmt::format("this server is not \"{}\"", name),
            "use the address that `trainyard serve` printed");
     return true;
   }
-  if (request.has_header("Origin") && request.get_header_value("Origin") != "http://" + host) {
+  const std::string origin = request.header("Origin");
+  if (!origin.empty() && origin != "http://" + host) {
     refuse(response, 403, "a page of another origin may not ask", "open the printed address");
     return true;
   }
-  if (!request.path.starts_with("/api/")) return false;
-  if (equal_secret(request.get_header_value("Authorization"), "Bearer " + token_)) return false;
+  if (!request.path().starts_with("/api/")) return false;
+  if (equal_secret(request.header("Authorization"), "Bearer " + token_)) return false;
   refuse(response, 401, "the token is missing or wrong",
          "open the address that `trainyard serve` printed, with its token");
   return true;
 }
 
-void PageServer::add_routes() {
+std::unique_ptr<HttpServer> PageServer::server_with_routes() {
+  std::unique_ptr<HttpServer> server =
+      make_http_server({.most_body = kMostBody,
+                        .most_connections = kMostConnections,
+                        .headers = {{"Content-Security-Policy", kPolicy},
+                                    {"X-Content-Type-Options", "nosniff"},
+                                    {"Referrer-Policy", "no-referrer"},
+                                    {"Cross-Origin-Resource-Policy", "same-origin"},
+                                    {"Cache-Control", "no-store"}},
+                        .refuses = [this](const HttpRequest& request, HttpResponse& response) {
+                          return is_refused(request, response);
+                        }});
+  const auto on = [&server](HttpMethod method, const std::string& path, const auto& handle) {
+    server->on(method, path, guarded(handle));
+  };
   for (const Asset& asset : assets()) {
-    server_->Get(std::string(asset.path), [&asset](const httplib::Request&,
-                                                   httplib::Response& response) {
-      response.set_content(asset.text.data(), asset.text.size(), std::string(asset.type).c_str());
-    });
+    on(HttpMethod::Get, std::string(asset.path),
+       [&asset](const HttpRequest&, HttpResponse& response) {
+         response.type = asset.type;
+         response.body = asset.text;
+       });
   }
-  server_->Get("/api/start", [this](const httplib::Request&, httplib::Response& response) {
-    response.set_content(start_, kJson);
+  on(HttpMethod::Get, "/api/start",
+     [this](const HttpRequest&, HttpResponse& response) { answer(response, start_); });
+  on(HttpMethod::Post, "/api/jobs",
+     [this](const HttpRequest& request, HttpResponse& response) { post_job(request, response); });
+  const std::string job_path = R"(/api/jobs/(\d{1,18}))";
+  on(HttpMethod::Get, job_path, [this](const HttpRequest& request, HttpResponse& response) {
+    with_job(request, response, [&](std::uint64_t id, const Job& job) {
+      const std::chrono::milliseconds wait(number(request, "wait_ms"));
+      job.wait(number(request, "after"), std::min(wait, kMostWait));
+      answer(response, job_text(id, job));
+    });
   });
-  server_->Post("/api/jobs", [this](const httplib::Request& request, httplib::Response& response) {
-    post_job(request, response);
+  on(HttpMethod::Delete, job_path, [this](const HttpRequest& request, HttpResponse& response) {
+    with_job(request, response, [&](std::uint64_t id, Job& job) {
+      job.cancel();
+      answer(response, job_text(id, job));
+    });
   });
-  server_->Get(R"(/api/jobs/(\d{1,18}))",
-               [this](const httplib::Request& request, httplib::Response& response) {
-                 with_job(request, response, [&](std::uint64_t id, const Job& job) {
-                   const std::chrono::milliseconds wait(number(request, "wait_ms"));
-                   job.wait(number(request, "after"), std::min(wait, kMostWait));
-                   response.set_content(job_text(id, job), kJson);
-                 });
-               });
-  server_->Delete(R"(/api/jobs/(\d{1,18}))",
-                  [this](const httplib::Request& request, httplib::Response& response) {
-                    with_job(request, response, [&](std::uint64_t id, Job& job) {
-                      job.cancel();
-                      response.set_content(job_text(id, job), kJson);
-                    });
-                  });
-  server_->Get(R"(/api/jobs/(\d{1,18})/file)",
-               [this](const httplib::Request& request, httplib::Response& response) {
-                 with_job(request, response, [&](std::uint64_t, const Job& job) {
-                   if (job.order().file.empty() || job.state().status != JobStatus::Done)
-                     return refuse(response, 404, "the job has no file", "wait until it is done");
-                   // read_file() would decompress a name in .gz.
-                   std::ifstream in(job.order().file, std::ios::binary);
-                   const std::string bytes((std::istreambuf_iterator<char>(in)), {});
-                   response.set_content(bytes, "application/octet-stream");
-                 });
-               });
+  on(HttpMethod::Get, job_path + "/file",
+     [this](const HttpRequest& request, HttpResponse& response) {
+       with_job(request, response, [&](std::uint64_t, const Job& job) {
+         if (job.order().file.empty() || job.state().status != JobStatus::Done)
+           return refuse(response, 404, "the job has no file", "wait until it is done");
+         // read_file() would decompress a name in .gz.
+         std::ifstream in(job.order().file, std::ios::binary);
+         response.type = "application/octet-stream";
+         response.body.assign(std::istreambuf_iterator<char>(in), {});
+       });
+     });
+  return server;
 }
 
 template <class Act>
-void PageServer::with_job(const httplib::Request& request, httplib::Response& response,
-                          const Act& act) {
-  const std::string text = request.matches[1].str();
+void PageServer::with_job(const HttpRequest& request, HttpResponse& response, const Act& act) {
+  const std::string text = request.match(1);
   std::uint64_t id = 0;
   std::from_chars(text.data(), text.data() + text.size(), id);
   const std::shared_ptr<Job> job = jobs_.find(id);
@@ -333,10 +329,10 @@ void PageServer::with_job(const httplib::Request& request, httplib::Response& re
   act(id, *job);
 }
 
-void PageServer::post_job(const httplib::Request& request, httplib::Response& response) {
-  if (!request.get_header_value("Content-Type").starts_with("application/json"))
+void PageServer::post_job(const HttpRequest& request, HttpResponse& response) {
+  if (!request.header("Content-Type").starts_with("application/json"))
     return refuse(response, 415, "the request is no JSON", "send Content-Type: application/json");
-  Json body = parse_json("request", request.body);
+  Json body = parse_json("request", request.body());
   const auto text = [&body](const char* key) {
     return body.is_object() && body.contains(key) && body[key].is_string()
                ? body[key].get<std::string>()
@@ -364,16 +360,14 @@ void PageServer::post_job(const httplib::Request& request, httplib::Response& re
   const std::uint64_t id = jobs_.add(job);
   // The answer of most jobs is there soon; their progress is for those who ask again.
   job->wait(UINT64_MAX, std::min(std::chrono::milliseconds(number(request, "wait_ms")), kMostWait));
-  response.set_content(job_text(id, *job), kJson);
+  answer(response, job_text(id, *job));
 }
 
 Address PageServer::bind() {
   const int last = options_.port == 0 ? kFirstPort + 99 : options_.port;
   for (int port = options_.port == 0 ? kFirstPort : options_.port; port <= last; ++port) {
-    server_ = std::make_unique<httplib::Server>();
-    configure();
-    add_routes();
-    if (server_->bind_to_port(options_.host, port))
+    server_ = server_with_routes();
+    if (server_->bind(options_.host, port))
       return {.host = options_.host, .port = port, .token = token_};
   }
   throw InputError(Problem{.file = "--port",

@@ -163,9 +163,7 @@ void SimgridSolver::close(std::span<const std::vector<std::uint32_t>> routes) {
 }  // namespace
 }  // namespace trainyard
 
-// The name of the entry point holds a hash of the interface (CMakeLists.txt): the module of another
-// build is not found.
-extern "C" [[gnu::visibility("default")]] trainyard::FluidSolver* TRAINYARD_SOLVER_ENTRY(
+extern "C" [[gnu::visibility("default")]] trainyard::FluidSolver* TRAINYARD_MODULE_ENTRY(
     trainyard::FluidSolver::Listener& listener) {
   return new trainyard::SimgridSolver(listener);
 }

@@ -18,9 +18,7 @@
 
 namespace trainyard {
 
-// Path of the module: next to the program or the library that contains this code, in the library
-// folder that is installed with it, or in the folder of the build that contains it. Throws
-// InputError when it is in none of these folders.
+// Path of the module (sim/base/module.hpp). Throws InputError when there is none.
 [[nodiscard]] std::filesystem::path fluid_solver_file();
 
 // Throws InputError when there is no module or it does not fit this program.

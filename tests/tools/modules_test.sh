@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Is the engine's module found where it is installed, and is one that does not fit named?
+# Are modules found where they are installed, and is one that does not fit or is missing named?
 #
-#   tests/tools/solver_module_test.sh BUILD_DIRECTORY SCENARIO
+#   tests/tools/modules_test.sh BUILD_DIRECTORY SCENARIO
 set -euo pipefail
 build=$(realpath "$1")
 scenario=$(realpath "$2")
@@ -38,4 +38,9 @@ expect 2 "^trainyard: $tree/bin/trainyard-simgrid.so: belongs to another build o
   "$program" run "$scenario"
 cp "$tree/kept.so" "$tree/bin/trainyard-simgrid.so"
 expect 0 'one step takes' "$program" run "$scenario"
+# Only the live page needs the module of its server.
+server=$(find "$tree" -path '*/trainyard/trainyard-http.so')
+rm "$server"
+expect 0 'one step takes' "$program" run "$scenario"
+expect 2 "^trainyard: $tree/lib.*/trainyard-http.so: the module that holds the HTTP server is not there" "$program" serve
 exit "$failures"
