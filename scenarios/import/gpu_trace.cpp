@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <numeric>
 #include <utility>
 
 #include "sim/base/check.hpp"
+#include "sim/base/letters.hpp"
 
 namespace trainyard {
 
@@ -95,14 +95,6 @@ constexpr std::array<std::pair<std::string_view, DataType>, 11> kDtypeParts{{
     {"h884", DataType::Fp16},
     {"nvjet_hsh", DataType::Fp16},
 }};
-
-std::string lower_case(std::string_view text) {
-  std::string small(text);
-  std::ranges::transform(small, small.begin(), [](unsigned char letter) {
-    return static_cast<char>(std::tolower(letter));
-  });
-  return small;
-}
 
 }  // namespace
 

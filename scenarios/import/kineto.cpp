@@ -14,6 +14,7 @@
 #include "scenarios/import/trace_builder.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/input_stream.hpp"
+#include "sim/base/letters.hpp"
 
 namespace trainyard {
 
@@ -534,11 +535,9 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   }
   // Users add the version by prof.add_metadata("pytorch_version", torch.__version__).
   void set_file_text(const std::string& text) {
-    std::string small;
-    for (const char letter : key_)
-      if (std::isalpha(static_cast<unsigned char>(letter)) != 0)
-        small += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-    if (small == "pytorchversion" || small == "torchversion")
+    std::string key = lower_case(key_);
+    std::erase_if(key, [](char letter) { return !is_letter(letter); });
+    if (key == "pytorchversion" || key == "torchversion")
       reader_.trace().software = "PyTorch " + text;
   }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/base/letters.hpp"
 
 namespace trainyard {
 
@@ -32,15 +33,14 @@ bool is_space(char letter) {
   return std::string_view(" \t\r\n\f\v").find(letter) != std::string_view::npos;
 }
 
-bool is_letter(char letter) {  // of a shell variable's name
-  return letter == '_' || (letter >= '0' && letter <= '9') || (letter >= 'a' && letter <= 'z') ||
-         (letter >= 'A' && letter <= 'Z');
+bool is_in_name(char letter) {  // of a shell variable
+  return letter == '_' || is_letter_or_digit(letter);
 }
 
 // Returns the shell name at the beginning of the text.
 std::string_view name_at(std::string_view text) {
   std::size_t length = 0;
-  while (length < text.size() && is_letter(text[length])) ++length;
+  while (length < text.size() && is_in_name(text[length])) ++length;
   return text.substr(0, length);
 }
 
@@ -252,7 +252,7 @@ std::map<std::string, std::string> flags_of(const std::string& text, const std::
 bool is_rank(std::string_view text) {
   if (text.starts_with('[')) text.remove_prefix(1);
   const std::size_t length = std::min(text.find_first_of("] \t"), text.size());
-  const auto fits = [](char letter) { return is_letter(letter) || letter == ':'; };
+  const auto fits = [](char letter) { return is_in_name(letter) || letter == ':'; };
   if (!std::ranges::all_of(text.substr(0, length), fits)) return false;
   text.remove_prefix(length);
   if (text.starts_with(']')) text.remove_prefix(1);
@@ -271,7 +271,7 @@ std::map<std::string, std::string> printed_settings(const std::string& text) {
     const std::size_t dots = all.find(" ...");
     if (dots == std::string_view::npos) continue;
     std::size_t begin = dots;
-    while (begin > 0 && is_letter(all[begin - 1])) --begin;
+    while (begin > 0 && is_in_name(all[begin - 1])) --begin;
     const std::string_view name = all.substr(begin, dots - begin);
     if (name.empty() || name.front() < 'a' || name.front() > 'z' || !is_rank(all.substr(0, begin)))
       continue;

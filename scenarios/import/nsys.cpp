@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include "scenarios/import/trace_builder.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
+#include "sim/base/letters.hpp"
 #include "sim/base/utf8.hpp"
 
 namespace trainyard {
@@ -142,9 +142,7 @@ RangeText parsed_range(std::string_view text) {
 bool marks_step(std::string_view text, const std::string& prefix) {
   if (!prefix.empty()) return text.starts_with(prefix);
   if (text.starts_with("ProfilerStep#")) return true;
-  std::string small;
-  for (const char letter : text.substr(0, 32))
-    small += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  const std::string small = lower_case(text.substr(0, 32));
   for (const std::string_view word : {"iteration", "iter", "train_step", "step"}) {
     if (!small.starts_with(word)) continue;
     const std::string_view rest = std::string_view(small).substr(word.size());

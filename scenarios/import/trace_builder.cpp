@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "sim/base/letters.hpp"
 
 namespace trainyard {
 
@@ -28,11 +29,8 @@ std::vector<std::string> texts_of(const std::string& list) {
 }
 
 std::string letters_of(std::string_view name) {
-  std::string letters;
-  for (const char letter : name) {
-    if (std::isalpha(static_cast<unsigned char>(letter)) != 0)
-      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
+  std::string letters = lower_case(name);
+  std::erase_if(letters, [](char letter) { return !is_letter(letter); });
   return letters;
 }
 
@@ -87,11 +85,8 @@ std::optional<CollectiveOp> collective_in_name(std::string_view name) {
 }
 
 ElementType element_type(std::string_view name) {
-  std::string word;
-  for (const char letter : name) {
-    if (std::isalnum(static_cast<unsigned char>(letter)) != 0)
-      word += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
+  std::string word = lower_case(name);
+  std::erase_if(word, [](char letter) { return !is_letter_or_digit(letter); });
   if (word.starts_with("c10")) word.erase(0, 3);
   const auto found = std::ranges::find(kElementTypes, std::string_view(word),
                                        &std::pair<std::string_view, ElementType>::first);

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 #include "sim/base/check.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/letters.hpp"
 #include "sim/chakra/trace_file.hpp"
 
 namespace trainyard::chakra {
@@ -164,9 +164,7 @@ std::int64_t input_bytes(const Call& call, std::size_t members) {
 }
 
 GroupKind kind_of(const std::string& description) {
-  std::string words = description;
-  std::transform(words.begin(), words.end(), words.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const std::string words = lower_case(description);
   // The group of an expert's data-parallel replicas counts as Expert, so Expert is tried before
   // Data. The words decide in this order, whatever else the description contains.
   for (const GroupKind kind : {GroupKind::Expert, GroupKind::Pipeline, GroupKind::Data,

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include "sim/base/error.hpp"
+#include "sim/base/letters.hpp"
 #include "sim/nccl/constants.hpp"
 
 namespace trainyard::nccl {
@@ -45,10 +45,9 @@ constexpr std::array<std::string_view, kOperations> kOperationNames{
     "allreduce", "allgather", "reducescatter", "broadcast", "reduce", "alltoall", "sendrecv"};
 
 // Removes spaces and case, so that names compare equal however the user writes them.
-std::string lower_case(std::string_view text) {
-  std::string made;
-  for (const char letter : text)
-    if (letter != ' ') made += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+std::string comparable(std::string_view text) {
+  std::string made = lower_case(text);
+  std::erase(made, ' ');
   return made;
 }
 
@@ -82,7 +81,7 @@ template <class Set>
 void parse(const std::string& text, const std::vector<std::string>& names, const char* variable,
            Set set) {
   const std::vector<std::string> operations(kOperationNames.begin(), kOperationNames.end());
-  for (const std::string& entry : parts_of(lower_case(text), ';')) {
+  for (const std::string& entry : parts_of(comparable(text), ';')) {
     std::vector<std::string> sides = parts_of(entry, ':');
     if (sides.empty()) continue;
     std::string list = sides.back();
@@ -103,7 +102,7 @@ void parse(const std::string& text, const std::vector<std::string>& names, const
 template <class Values>
 std::vector<std::string> names_of(const Values& values) {
   std::vector<std::string> names;
-  for (const auto value : values) names.push_back(lower_case(to_string(value)));
+  for (const auto value : values) names.push_back(comparable(to_string(value)));
   return names;
 }
 
