@@ -57,6 +57,11 @@ RankId RankGrid::rank(const GridPosition& position) const {
   return order_.rank({position.tensor, position.context, position.data, position.pipeline});
 }
 
+std::uint32_t gpu_of_rank(const Parallelism& parallelism, RankId rank) {
+  if (parallelism.placement.empty()) return std::uint32_t{rank};
+  return static_cast<std::uint32_t>(parallelism.placement.at(rank));
+}
+
 ExpertGrid::ExpertGrid(const Parallelism& p)
     : order_(p.rank_order, {"tp", "ep", "dp", "pp"},
              {p.expert_tensor_size(), p.expert, p.expert_replicas(), p.pipeline}) {}
@@ -351,9 +356,7 @@ void add_groups(const GroupOptions& options, Workload& workload) {
     Rank& entry = workload.ranks[rank];
     entry.program =
         static_cast<std::uint32_t>(at.pipeline * context.programs + context.program_of(at.context));
-    entry.gpu = parallelism.placement.empty()
-                    ? std::uint32_t{rank}
-                    : static_cast<std::uint32_t>(parallelism.placement.at(rank));
+    entry.gpu = gpu_of_rank(parallelism, rank);
     entry.slots.resize(kSlotsLeast);
     entry.label = parallelism.context == 1
                       ? fmt::format(FMT_COMPILE("dp{} pp{} tp{}"), at.data, at.pipeline, at.tensor)

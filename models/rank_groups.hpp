@@ -80,6 +80,9 @@ class RankGrid {
   RankOrder order_;  // tensor, context, data, pipeline
 };
 
+// The GPU on which a rank runs.
+[[nodiscard]] std::uint32_t gpu_of_rank(const Parallelism& parallelism, RankId rank);
+
 struct ExpertPosition {
   std::int64_t tensor = 0;
   std::int64_t expert = 0;

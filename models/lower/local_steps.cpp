@@ -47,7 +47,6 @@ Program exchange_program(const TrainingPlan& plan, std::uint32_t stage, std::int
 void add_workers(const TrainingPlan& plan, Workload& workload) {
   const auto ranks = static_cast<std::uint32_t>(workload.ranks.size());
   const auto groups = static_cast<std::uint32_t>(workload.groups.size());
-  const std::vector<std::int64_t>& placement = plan.parallelism.placement;
   const auto workers = static_cast<std::uint32_t>(plan.workers());
   for (std::uint32_t worker = 1; worker < workers; ++worker) {
     for (std::uint32_t id = 0; id < groups; ++id) {
@@ -58,7 +57,7 @@ void add_workers(const TrainingPlan& plan, Workload& workload) {
     for (std::uint32_t id = 0; id < ranks; ++id) {
       Rank rank = workload.ranks[id];
       const std::uint32_t own = worker * ranks + id;
-      rank.gpu = placement.empty() ? own : static_cast<std::uint32_t>(placement.at(own));
+      rank.gpu = gpu_of_rank(plan.parallelism, RankId{own});
       for (SlotBinding& slot : rank.slots)
         if (slot.group != kNone) slot.group += worker * groups;
       rank.label = fmt::format("worker{} {}", worker, rank.label);

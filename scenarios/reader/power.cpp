@@ -67,9 +67,6 @@ void check_clocks(const Check& check, const Power& power) {
         "/power/stage_clocks",
         fmt::format("has {} entries for {} stages", power.stage_clocks.size(), p.pipeline),
         "give one clock for each pipeline stage");
-  if (power.clock_tolerance && p.balance == Balance::Auto)
-    check.file.report("/power/clock_tolerance", "cannot be combined with \"balance\": \"auto\"",
-                      "give the shares that `trainyard run` finds, and leave balance out");
 }
 
 // Names the presets of a GPU: "aws_p5_on_demand, lambda_h100_on_demand".

@@ -210,11 +210,10 @@ class Balancing {
     }
     if (layers) try_neighbours(&Parallelism::layers_per_stage);
     if (batch) try_neighbours(&Parallelism::replica_microbatches);
-    BalanceFacts facts{.layers = layers ? layer_split(best_.plan) : Shares{},
-                       .microbatches = batch ? microbatches_of(best_.plan) : Shares{},
-                       .equal_step_s = equal_s_};
-    run_.facts.setup.push_back({"balance", balance_text(facts, run_.view().step_s())});
-    run_.facts.balance = std::move(facts);
+    const BalanceFacts facts{.layers = layers ? layer_split(best_.plan) : Shares{},
+                             .microbatches = batch ? microbatches_of(best_.plan) : Shares{},
+                             .equal_step_s = equal_s_};
+    add_balance(facts, run_.view().step_s(), run_.facts);
     return std::move(run_);
   }
 
@@ -313,6 +312,23 @@ std::vector<std::int64_t> balanced_shares(std::int64_t count, std::span<const do
     ++shares[best];
   }
   return shares;
+}
+
+Scenario with_shares(Scenario scenario, const BalanceFacts& shares) {
+  Parallelism& sizes = scenario.plan.parallelism;
+  sizes.balance = Balance::Equal;
+  // Equal shares stay unnamed, as in a scenario without balance.
+  if (!shares.layers.empty() && (scenario.plan.architecture.layers % sizes.pipeline != 0 ||
+                                 shares.layers != layer_split(scenario.plan)))
+    sizes.layers_per_stage = shares.layers;
+  if (!shares.microbatches.empty() && shares.microbatches != microbatches_of(scenario.plan))
+    sizes.replica_microbatches = shares.microbatches;
+  return scenario;
+}
+
+void add_balance(const BalanceFacts& shares, double step_s, RunFacts& facts) {
+  facts.setup.push_back({"balance", balance_text(shares, step_s)});
+  facts.balance = shares;
 }
 
 Result simulate_balanced(const Scenario& scenario,

@@ -35,4 +35,10 @@ namespace trainyard {
 [[nodiscard]] Result simulate_balanced(const Scenario& scenario,
                                        const std::function<Result(const Scenario&)>& simulate);
 
+// Returns the scenario with the shares that were found in place of "balance": "auto".
+[[nodiscard]] Scenario with_shares(Scenario scenario, const BalanceFacts& shares);
+
+// Adds the shares, and what equal ones would have cost, to the facts of a run of such a scenario.
+void add_balance(const BalanceFacts& shares, double step_s, RunFacts& facts);
+
 }  // namespace trainyard

@@ -179,6 +179,21 @@ Result simulate_with_shares(const Scenario& scenario, SimulateOptions options, M
   return planned(scenario);
 }
 
+// Lowers the clocks of the shares that balancing finds at full clocks.
+Result simulate_within_tolerance(Scenario scenario, SimulateOptions options, Memo& memo) {
+  options.figures = true;  // energy follows from the times of operations
+  std::optional<BalanceFacts> shares;
+  if (scenario.plan.parallelism.balance == Balance::Auto) {
+    shares = simulate_with_shares(scenario, options, memo).facts.balance;
+    scenario = with_shares(std::move(scenario), *shares);
+  }
+  Result result = simulate_lower_clocks(scenario, [&](const Scenario& clocked) {
+    return simulate_with_shares(clocked, options, memo);
+  });
+  if (shares) add_balance(*shares, result.view().step_s(), result.facts);
+  return result;
+}
+
 }  // namespace
 
 RunView Result::view() const {
@@ -199,16 +214,9 @@ RunView Result::view() const {
 Result simulate(const Scenario& scenario, const SimulateOptions& options, Memo& memo) {
   const Stopwatch stopwatch;
   const DataUse use;
-  Result result;
-  if (scenario.power && scenario.power->clock_tolerance) {
-    SimulateOptions recorded = options;
-    recorded.figures = true;  // energy follows from the times of operations
-    result = simulate_lower_clocks(scenario, [&](const Scenario& clocked) {
-      return simulate_with_shares(clocked, recorded, memo);
-    });
-  } else {
-    result = simulate_with_shares(scenario, options, memo);
-  }
+  const bool lowers_clocks = scenario.power && scenario.power->clock_tolerance;
+  Result result = lowers_clocks ? simulate_within_tolerance(scenario, options, memo)
+                                : simulate_with_shares(scenario, options, memo);
   DataUse::note(scenario.own_files);
   result.facts.own_files = use.files();
   if (options.timing) stopwatch.record(result.facts);

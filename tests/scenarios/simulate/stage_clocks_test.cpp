@@ -65,6 +65,26 @@ TEST(StageClocks, BubblesOfTheLastStagesSaveEnergyAtAnUnchangedStep) {
   EXPECT_LE(joules(run), joules(full));
 }
 
+// Are clocks lowered for the shares that balancing finds, and both reported? The first stage has a
+// slow GPU, so that it gets fewer layers, and a head that is not small.
+TEST(StageClocks, AreThoseOfBalancedShares) {
+  Scenario scenario = pipeline({2, 2, 2, 2}, {{"power.clock_tolerance", "0.02"}});
+  scenario.plan.parallelism.layers_per_stage.clear();
+  scenario.plan.parallelism.balance = Balance::Auto;
+  scenario.cluster.faults = {
+      {.part = Fault::Part::Device, .device = "node 0 gpu 0", .speed_factor = 0.5}};
+  const ScenarioRun run = simulate(scenario);
+  ASSERT_TRUE(run.facts.balance.has_value());
+  ASSERT_TRUE(run.facts.clocks.has_value());
+  EXPECT_LT(run.facts.balance->layers.front(), 2);
+  scenario.plan.parallelism.balance = Balance::Equal;
+  scenario.plan.parallelism.layers_per_stage = run.facts.balance->layers;
+  const ScenarioRun given = simulate(scenario);
+  EXPECT_EQ(run.facts.clocks->percent, given.facts.clocks->percent);
+  EXPECT_EQ(run.timeline.makespan_s, given.timeline.makespan_s);
+  EXPECT_EQ(joules(run), joules(given));
+}
+
 // Are the reported figures those of a run with the reported clocks, folded or not?
 TEST(StageClocks, TheClocksThatWereFoundGiveTheSameRun) {
   const ScenarioRun found = simulate(pipeline({2, 1, 4, 1}, {{"power.clock_tolerance", "0.02"}}));

@@ -327,6 +327,9 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
   check_nodes_of_policy(scenario, job);
   const auto steps = std::make_shared<StateSteps>(scenario, memo);
   job.step_in = [steps](const JobState& state) { return steps->step_in(state); };
+  job.move_s = [steps](const JobState& from, const JobState& to) {
+    return steps->move_s(from, to);
+  };
   job.states = [steps] { return std::pair(steps->simulated(), steps->asked()); };
   set_drags(scenario, *steps, job);
   job.policy_step_s = job.step_s;

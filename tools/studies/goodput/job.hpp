@@ -111,6 +111,9 @@ struct Job {
   std::int64_t stages = 1;
   // The time of a step in a state. Each state is simulated once.
   std::function<double(const JobState&)> step_in = {};
+  // The time in which a job that trains on moves layers between stages when its state changes
+  // from the first to the second. Without it none move.
+  std::function<double(const JobState&, const JobState&)> move_s = {};
   // States that were simulated, and how often one was asked for.
   std::function<std::pair<std::size_t, std::size_t>()> states = {};
 

@@ -120,6 +120,7 @@ class Run {
   double place_ = 0.0;       // of the event that is handled
   double part_share_ = 1.0;  // of the failures of a whole job of average nodes
   std::size_t training_phase_ = 0;
+  JobState state_ = {};  // of the steps that the job trains
   double step_s_;
   double share_;
   double change_at_ = kNever;  // when the steps begin to take another time
@@ -213,12 +214,12 @@ void Run::set_state() {
   std::erase_if(slow_, [&](const SlowNode& one) {
     return std::binary_search(empty.begin(), empty.end(), one.slot);
   });
-  const JobState now = state();
-  const bool whole = now == JobState{.phase = training_phase_};
-  step_s_ = whole ? job_.policy_step_of(training_phase_) : job_.step_in(now);
+  state_ = state();
+  const bool whole = state_ == JobState{.phase = training_phase_};
+  step_s_ = whole ? job_.policy_step_of(training_phase_) : job_.step_in(state_);
   progress_.enter(training_phase_);
-  share_ = share_of_replicas(now);
-  rescale(share_of_parts(now));
+  share_ = share_of_replicas(state_);
+  rescale(share_of_parts(state_));
 }
 
 void Run::begin_segment() {
@@ -514,8 +515,10 @@ std::optional<Run::Stop> Run::change_state() {
   coming_ -= joining_others_;
   joining_spares_ = joining_others_ = 0;
   if (nodes_.empty_slots().empty()) emptied_.clear();
-  if (joins)
-    if (const auto failed = wait(RunPhase::Reconfigure, job_.reconfigure_s)) return failed;
+  double reconfigure_s = joins ? job_.reconfigure_s : 0.0;
+  if (job_.move_s) reconfigure_s += job_.move_s(state_, state());
+  if (reconfigure_s > 0.0)
+    if (const auto failed = wait(RunPhase::Reconfigure, reconfigure_s)) return failed;
   if (ended_) return Stop{};
   set_state();
   begin_segment();

@@ -9,6 +9,7 @@
 
 #include "models/rank_groups.hpp"
 #include "scenarios/simulate/simulate.hpp"
+#include "tools/studies/goodput/layer_move.hpp"
 
 namespace trainyard {
 
@@ -16,6 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// The seconds of a step.
 double step_time(const Scenario& scenario, const WhatIf& what_if, Memo& memo) {
   const Result run = simulate(scenario, {.figures = false, .what_if = what_if}, memo);
   return run.view().step_s();
@@ -49,11 +51,12 @@ class FaultyJob {
   // The part is in the first replica.
   void slow_part(const FailureProcess& failure, std::int64_t stage) {
     const RankId rank = grid().rank({.data = 0, .pipeline = stage});
-    if (failure.component == FailingComponent::Gpu) return slow_gpu(rank, failure.rate_left);
+    if (failure.component == FailingComponent::Gpu)
+      return slow_gpu(gpu_of(rank), failure.rate_left);
     if (failure.component == FailingComponent::Node) return slow_node(rank, failure.rate_left);
     // A cluster of one node has no traffic on its NICs.
     const std::vector<DeviceId>& nics = cluster_->nic_of_gpu();
-    if (!nics.empty()) slow_links(nics.at(rank), failure.rate_left);
+    if (!nics.empty()) slow_links(nics.at(gpu_of(rank)), failure.rate_left);
   }
 
   // All other replicas are alike or faster.
@@ -61,7 +64,8 @@ class FaultyJob {
     const Parallelism& sizes = scenario_.plan.parallelism;
     for (std::int64_t tensor = 0; tensor < sizes.tensor; ++tensor)
       for (std::int64_t context = 0; context < sizes.context; ++context)
-        slow_gpu(grid().rank({.tensor = tensor, .context = context, .data = 0, .pipeline = stage}),
+        slow_gpu(gpu_of(grid().rank(
+                     {.tensor = tensor, .context = context, .data = 0, .pipeline = stage})),
                  speed);
   }
 
@@ -83,17 +87,21 @@ class FaultyJob {
  private:
   [[nodiscard]] RankGrid grid() const { return RankGrid(scenario_.plan.parallelism); }
 
-  void slow_gpu(RankId rank, double speed) {
+  [[nodiscard]] std::uint32_t gpu_of(RankId rank) const {
+    return gpu_of_rank(scenario_.plan.parallelism, rank);
+  }
+
+  void slow_gpu(std::uint32_t gpu, double speed) {
     scenario_.cluster.faults.push_back({.part = Fault::Part::Device,
-                                        .device = cluster_->name(cluster_->gpus().at(rank)),
+                                        .device = cluster_->name(cluster_->gpus().at(gpu)),
                                         .capacity_factor = 1.0,
                                         .speed_factor = speed});
   }
 
   void slow_node(RankId rank, double speed) {
     const std::uint32_t gpus = cluster_->facts().gpus_per_node;
-    const std::uint32_t first = static_cast<std::uint32_t>(rank) / gpus * gpus;
-    for (std::uint32_t gpu = first; gpu < first + gpus; ++gpu) slow_gpu(RankId{gpu}, speed);
+    const std::uint32_t first = gpu_of(rank) / gpus * gpus;
+    for (std::uint32_t gpu = first; gpu < first + gpus; ++gpu) slow_gpu(gpu, speed);
   }
 
   void slow_links(DeviceId device, double rate) {
@@ -155,17 +163,37 @@ const Scenario& StateSteps::scenario_of(std::size_t phase) const {
 
 double StateSteps::step_in(const JobState& state) {
   ++asked_;
-  const auto found = known_.find(state);
-  if (found != known_.end()) return found->second;
-  return known_[state] = simulated_step(state);
+  return known(state).step_s;
 }
 
-double StateSteps::simulated_step(const JobState& state) {
+const StateSteps::KnownState& StateSteps::known(const JobState& state) {
+  const auto found = known_.find(state);
+  if (found != known_.end()) return found->second;
+  const Result run = simulate(scenario_in(state), {.figures = false}, memo_);
+  KnownState one{.step_s = run.view().step_s()};
+  if (run.facts.balance) one.layers = run.facts.balance->layers;
+  return known_.emplace(state, std::move(one)).first->second;
+}
+
+double StateSteps::move_s(const JobState& from, const JobState& to) {
+  if (scenario_.plan.parallelism.balance != Balance::Auto) return 0.0;
+  const std::vector<std::int64_t>& before = known(from).layers;
+  const std::vector<std::int64_t>& after = known(to).layers;
+  if (before == after) return 0.0;
+  const auto found = moves_s_.find({from, to});
+  if (found != moves_s_.end()) return found->second;
+  const Scenario scenario = scenario_in(to);
+  const double time_s =
+      layer_move_s(scenario.plan, *shared_cluster(scenario.cluster), before, after);
+  return moves_s_[{from, to}] = time_s;
+}
+
+Scenario StateSteps::scenario_in(const JobState& state) const {
   FaultyJob job(with_fewer_replicas(scenario_of(state.phase), state.replicas_lost));
   for (const SlowPart& part : state.slow)
     job.slow_part(scenario_.reliability->failures[part.cause], part.stage);
   add_work(state, scenario_.reliability->policy, job);
-  return step_time(job.scenario(), {}, memo_);
+  return job.scenario();
 }
 
 double StateSteps::step_beside_write(double node_rate, std::int64_t nodes) {

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "scenarios/reader/scenario.hpp"
@@ -23,6 +25,9 @@ class StateSteps {
 
   // Seconds of a step. Throws InputError where the state cannot be simulated.
   [[nodiscard]] double step_in(const JobState& state);
+  // Seconds in which layers move between stages when a job that trains on goes from one state to
+  // another of as many replicas; 0 where `"balance": "auto"` does not divide layers.
+  [[nodiscard]] double move_s(const JobState& from, const JobState& to);
   // The same for the whole job while the first `nodes` nodes write a checkpoint through their NICs,
   // each `node_rate` bytes per second: training has the rest of the NICs' rate, or half of it where
   // the two share. A cluster of one node has no such traffic.
@@ -37,14 +42,20 @@ class StateSteps {
   [[nodiscard]] std::size_t asked() const { return asked_; }
 
  private:
-  [[nodiscard]] double simulated_step(const JobState& state);
+  struct KnownState {
+    double step_s = 0.0;
+    std::vector<std::int64_t> layers = {};  // of each stage, where balancing divides them
+  };
+  [[nodiscard]] const KnownState& known(const JobState& state);
+  [[nodiscard]] Scenario scenario_in(const JobState& state) const;
 
   [[nodiscard]] const Scenario& scenario_of(std::size_t phase) const;
 
   Scenario scenario_;
   std::vector<ScenarioPhase> phases_;
   Memo& memo_;
-  std::map<JobState, double> known_;
+  std::map<JobState, KnownState> known_;
+  std::map<std::pair<JobState, JobState>, double> moves_s_;
   std::size_t asked_ = 0;
 };
 

@@ -138,6 +138,48 @@ TEST(Job, SharesTheWorkAgainWhereAGpuIsSlow) {
   EXPECT_GT(balanced.step_in(state), equal.step_s);
 }
 
+// Two stages, of three layers and of one.
+Json two_stages() {
+  Json document = two_nodes();
+  document["parallelism"] = {{"tensor", 8}, {"pipeline", 2}, {"layers_per_stage", {3, 1}}};
+  document["reliability"]["failures"] = slow_gpus();
+  return document;
+}
+
+// Is the slow GPU one of its stage wherever the ranks are placed?
+TEST(Job, SlowsAGpuOfTheStageWhereverItIs) {
+  Memo memo;
+  Json document = two_stages();
+  const Job in_order = job_of(load(document), memo);
+  document["parallelism"]["placement"] = {8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7};
+  const Job exchanged = job_of(load(document), memo);
+  const JobState first{.slow = {{.cause = 0, .stage = 0}}};
+  const JobState second{.slow = {{.cause = 0, .stage = 1}}};
+  EXPECT_GT(in_order.step_in(first), 1.1 * in_order.step_in(second));
+  EXPECT_NEAR(exchanged.step_in(first), in_order.step_in(first), 1e-12);
+  EXPECT_NEAR(exchanged.step_in(second), in_order.step_in(second), 1e-12);
+}
+
+// Where layers are balanced, do they move to the other stage and back, and never otherwise?
+TEST(Job, MovesLayersFromTheStageWithASlowGpu) {
+  Memo memo;
+  Json document = two_stages();
+  const JobState slow{.slow = {{.cause = 0, .stage = 0}}};
+  EXPECT_EQ(job_of(load(document), memo).move_s({}, slow), 0.0);
+  document["parallelism"].erase("layers_per_stage");
+  document["parallelism"]["balance"] = "auto";
+  // Large enough for a slow GPU to cost more than the latencies of the collectives.
+  document["model"]["layers"] = 16;
+  document["model"]["hidden"] = 8192;
+  document["model"]["ffn"] = 32768;
+  document["model"]["heads"] = 64;
+  document["training"] = {{"sequence_length", 512}, {"global_batch_size", 32}};
+  const Job job = job_of(load(document), memo);
+  EXPECT_GT(job.move_s({}, slow), 0.0);
+  EXPECT_EQ(job.move_s({}, slow), job.move_s(slow, {}));
+  EXPECT_EQ(job.move_s(slow, slow), 0.0);
+}
+
 // The same two nodes, device by device, as a user writes them.
 Json two_custom_nodes() {
   Json document = two_nodes();

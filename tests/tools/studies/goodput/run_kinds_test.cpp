@@ -68,6 +68,26 @@ TEST(SlowParts, SlowStepsAsLongAsTheyLast) {
   EXPECT_LT(std::abs(lost.mean - expected) / lost.error, 3) << lost.mean << " " << expected;
 }
 
+// Where layers move to other stages, every change of the state costs the time of the move, and so
+// does the change back.
+TEST(SlowParts, MoveLayersWhenTheyBeginAndEnd) {
+  Job job = failing_job({.name = "slow",
+                         .kind = FailureKind::Degrading,
+                         .rate = 1.0 / 2000,
+                         .detect_s = kForEver,
+                         .duration_s = 500});
+  job.step_in = [](const JobState& state) { return state.slow.empty() ? 1.0 : 1.25; };
+  int moves = 0;
+  job.move_s = [&moves](const JobState& from, const JobState& to) {
+    moves += from == to ? 0 : 1;
+    return from == to ? 0.0 : 3.0;
+  };
+  const SampledRun run = sampled_run(job, {.wall_s = 1e6}, 11, 0);
+  EXPECT_GT(moves, 600);
+  EXPECT_NEAR(run.phase(RunPhase::Reconfigure), 3.0 * moves, 1e-6);
+  EXPECT_NEAR(sum_of(run), 1e6, 1e-3);
+}
+
 // A part that stays slow is found after 300 s, and its node replaced: every slow part costs 300 s
 // at 1.25 s a step, a save of 5 s and a start of 20 s.
 TEST(SlowParts, AreReplacedWhenTheyAreFound) {
