@@ -10,7 +10,7 @@
 
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/files.hpp"
+#include "tests/quick_file.hpp"
 
 namespace trainyard {
 
@@ -39,7 +39,7 @@ class TemporaryFolder {
 
   [[nodiscard]] std::string write(const std::string& name, const std::string& contents) const {
     const std::filesystem::path file = path_ / name;
-    write_file(file, contents);
+    test::write_quickly(file, contents);
     return file.string();
   }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

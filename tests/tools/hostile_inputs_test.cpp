@@ -100,7 +100,7 @@ const std::string kSearchSeconds = "3";
 TEST(HostileInputs, EachIsRefusedWithAMessage) {
   for (const Hostile& hostile : hostile_files()) {
     const Scratch scratch;
-    write_file(scratch.folder() / hostile.file, hostile.contents);
+    test::write_quickly(scratch.folder() / hostile.file, hostile.contents);
     const Outcome outcome = scratch.sh(kLimits + hostile.line);
     EXPECT_EQ(outcome.exit, 2) << hostile.line.substr(0, 200) << "\n" << outcome.err.substr(0, 500);
     EXPECT_THAT(outcome.err.substr(0, 2000), testing::HasSubstr(hostile.message)) << hostile.line;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sim/base/files.hpp"
+#include "tests/quick_file.hpp"
 
 namespace trainyard::test {
 
@@ -53,8 +54,8 @@ class Scratch {
   [[nodiscard]] Outcome sh(const std::string& line) const { return sh(line, folder()); }
   [[nodiscard]] Outcome sh(const std::string& line, const std::filesystem::path& where) const {
     const std::string program = std::filesystem::path(TRAINYARD_COMMAND).parent_path().string();
-    write_file(root_ / "line.sh", "PATH='" + program + "':\"$PATH\"\ncd '" + where.string() +
-                                      "' || exit 99\n" + line + "\n");
+    write_quickly(root_ / "line.sh", "PATH='" + program + "':\"$PATH\"\ncd '" + where.string() +
+                                         "' || exit 99\n" + line + "\n");
     const std::string at = root_.string();
     const int status = std::system(
         ("bash '" + at + "/line.sh' </dev/null >'" + at + "/out' 2>'" + at + "/err'").c_str());

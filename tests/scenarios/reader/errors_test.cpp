@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "sim/base/files.hpp"
 #include "tests/scenarios/sample.hpp"
 
 namespace trainyard {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/base/files.hpp"
+#include "tests/quick_file.hpp"
 #include "tools/studies/goodput/sampled_run.hpp"
 #include "tools/studies/run_log/run_log.hpp"
 
@@ -16,7 +16,7 @@ namespace trainyard::test {
 // Writes the text into a file of the test's folder and returns its path.
 inline std::string log_file_of(const std::string& text, const std::string& name = "run.log") {
   const auto file = std::filesystem::path(testing::TempDir()) / name;
-  write_file(file, text);
+  test::write_quickly(file, text);
   return file.string();
 }
 
