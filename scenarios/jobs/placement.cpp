@@ -12,6 +12,7 @@
 #include "sim/base/field.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/words.hpp"
+#include "sim/workload/operation_list.hpp"
 
 namespace trainyard {
 

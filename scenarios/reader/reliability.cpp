@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "scenarios/reader/named_parts.hpp"
 #include "sim/base/data_directory.hpp"
@@ -48,24 +50,34 @@ constexpr Words<RepairDistribution, 3> kRepairs{{{RepairDistribution::Fixed, "fi
                                                  {RepairDistribution::Exponential, "exponential"},
                                                  {RepairDistribution::Lognormal, "lognormal"}}};
 
-// A number of bytes, or of bytes per second, that may be absent.
-template <class Owner, auto member>
-Own<Owner> optional_bytes() {
+// A list of objects, each with the fields of a table; an empty one is not written.
+template <class Owner, auto member, const auto& fields>
+constexpr Own<Owner> list() {
+  using Part = typename std::decay_t<decltype(std::declval<Owner>().*member)>::value_type;
   return {[](JsonObject& object, std::string_view key, Owner& owner) {
-            if (object.has(key)) owner.*member = object.bytes(key);
+            for (JsonObject& entry : object.objects(key))
+              (owner.*member).push_back(read_fields<Part>(entry, fields, Part{}));
           },
           [](const Owner& owner) {
-            return owner.*member ? Json(exact_text(*(owner.*member))) : Json();
+            Json parts = Json::array();
+            for (const Part& one : owner.*member) parts.push_back(write_fields<Part>(fields, one));
+            return parts.empty() ? Json() : parts;
+          },
+          [](const Owner&) -> Json {
+            return {{"type", "array"}, {"items", schema_of_fields<Part>(fields, {})}};
           }};
 }
-template <class Owner, auto member>
-Own<Owner> optional_rate() {
-  return {[](JsonObject& object, std::string_view key, Owner& owner) {
-            if (object.has(key)) owner.*member = object.rate(key);
+
+// An object with the fields of a table.
+template <auto member, class Part, const auto& fields>
+constexpr Own<Reliability> part() {
+  return {[](JsonObject& object, std::string_view key, Reliability& owner) {
+            if (!object.has(key)) return;
+            JsonObject inner = object.object(key);
+            owner.*member = read_fields<Part>(inner, fields, Part{});
           },
-          [](const Owner& owner) {
-            return owner.*member ? Json(exact_text(*(owner.*member))) : Json();
-          }};
+          [](const Reliability& owner) { return write_fields<Part>(fields, owner.*member); },
+          [](const Reliability&) { return schema_of_fields<Part>(fields, {}); }};
 }
 
 using F = FailureProcess;
@@ -116,9 +128,8 @@ const Field<Near> kNear[] = {
      Whole<Near>{&Near::copies}},
     {"interval_steps", "steps between two", Whole<Near>{&Near::interval_steps}},
     {"write_rate", "rate at which each node copies its share",
-     optional_rate<Near, &Near::write_rate>()},
-    {"read_rate", "rate at which each node reads its share",
-     optional_rate<Near, &Near::read_rate>()},
+     OptionalRate<Near>{&Near::write_rate}},
+    {"read_rate", "rate at which each node reads its share", OptionalRate<Near>{&Near::read_rate}},
     {"stall", "time that training stops; without it, the share of a node over write_rate",
      OptionalTime<Near>{&Near::stall}},
     {"write",
@@ -127,33 +138,18 @@ const Field<Near> kNear[] = {
     {"drag", "by which that copy delays training", OptionalTime<Near>{&Near::drag}},
     {"load", "time to read it; without it, the share of a node over read_rate",
      OptionalTime<Near>{&Near::load}},
-    {"capacity", "of each node, which holds two checkpoints",
-     optional_bytes<Near, &Near::capacity>()},
+    {"capacity", "of each node, which holds two checkpoints", OptionalBytes<Near>{&Near::capacity}},
     {"source", "where the figures are printed", Text<Near>{&Near::source}},
 };
-
-void read_near(JsonObject& object, std::string_view key, CheckpointSettings& owner) {
-  for (JsonObject& entry : object.objects(key))
-    owner.near.push_back(read_fields<Near>(entry, kNear, Near{}));
-}
-
-// A list of objects, or nothing for none.
-template <class Owner, auto member, const auto& fields>
-Json write_list(const Owner& owner) {
-  Json list = Json::array();
-  for (const auto& one : owner.*member)
-    list.push_back(write_fields<std::decay_t<decltype(one)>>(fields, one));
-  return list.empty() ? Json() : list;
-}
 
 using C = CheckpointSettings;
 const Field<C> kCheckpoint[] = {
     {"bytes", "of one checkpoint; without it, weights and optimizer state of the memory model",
-     optional_bytes<C, &C::bytes>()},
-    {"write_rate", "rate at which the whole job writes", optional_rate<C, &C::write_rate>()},
-    {"read_rate", "rate at which the whole job reads", optional_rate<C, &C::read_rate>()},
+     OptionalBytes<C>{&C::bytes}},
+    {"write_rate", "rate at which the whole job writes", OptionalRate<C>{&C::write_rate}},
+    {"read_rate", "rate at which the whole job reads", OptionalRate<C>{&C::read_rate}},
     {"node_rate", "rate at which each node writes or reads its share",
-     optional_rate<C, &C::node_rate>()},
+     OptionalRate<C>{&C::node_rate}},
     {"one_replica_writes", "one replica writes, not all of them a share each",
      Flag<C>{&C::one_replica_writes}},
     {"metadata", "time of the file system for each checkpoint", OptionalTime<C>{&C::metadata}},
@@ -176,12 +172,15 @@ const Field<C> kCheckpoint[] = {
             },
             [](const C& owner) -> Json {
               return owner.interval ? exact_text(*owner.interval) : std::string(kOptimal);
+            },
+            [](const C&) -> Json {
+              return {{"type", "string"},
+                      {"anyOf", {{{"const", kOptimal}}, {{"pattern", time_pattern()}}}}};
             }}},
     {"interval_steps", "steps between checkpoints, in place of interval; 0: not given",
      Whole<C>{&C::interval_steps, 0}},
     {"kept", "checkpoints that storage keeps; 0: all", Whole<C>{&C::kept, 0}},
-    {"near", "checkpoints closer than storage, the quickest first",
-     Own<C>{read_near, write_list<C, &C::near, kNear>}},
+    {"near", "checkpoints closer than storage, the quickest first", list<C, &C::near, kNear>()},
     {"source", "where the figures are printed", Text<C>{&C::source}},
 };
 
@@ -257,11 +256,6 @@ const Field<Pause> kPauses[] = {
     {"source", "where the figures are printed", Text<Pause>{&Pause::source}},
 };
 
-void read_pauses(JsonObject& object, std::string_view key, Reliability& owner) {
-  for (JsonObject& entry : object.objects(key))
-    owner.pauses.push_back(read_fields<Pause>(entry, kPauses, Pause{}));
-}
-
 using TrainingPhase = PhaseSettings;  // a phase of training
 const Field<TrainingPhase> kPhases[] = {
     {"from_tokens", "tokens of the run that are trained before it begins",
@@ -272,11 +266,6 @@ const Field<TrainingPhase> kPhases[] = {
      Whole<TrainingPhase>{&TrainingPhase::sequence_length, 0, kLengthMost}},
     {"source", "where the figures are printed", Text<TrainingPhase>{&TrainingPhase::source}},
 };
-
-void read_phases(JsonObject& object, std::string_view key, Reliability& owner) {
-  for (JsonObject& entry : object.objects(key))
-    owner.phases.push_back(read_fields<TrainingPhase>(entry, kPhases, TrainingPhase{}));
-}
 
 using H = HealthCheckSettings;
 const Field<H> kHealthCheck[] = {
@@ -297,33 +286,13 @@ Json write_health_check(const Reliability& owner) {
   return owner.health_check ? write_fields<H>(kHealthCheck, *owner.health_check) : Json();
 }
 
-// An object within the block, with its own table.
-template <auto member, class Part, const auto& fields>
-Own<Reliability> part() {
-  return {[](JsonObject& object, std::string_view key, Reliability& owner) {
-            if (!object.has(key)) return;
-            JsonObject inner = object.object(key);
-            owner.*member = read_fields<Part>(inner, fields, Part{});
-          },
-          [](const Reliability& owner) { return write_fields<Part>(fields, owner.*member); }};
-}
-
-void read_failures(JsonObject& object, std::string_view key, Reliability& owner) {
-  for (JsonObject& entry : object.objects(key))
-    owner.failures.push_back(read_fields<F>(entry, kFailures, F{}));
-}
-
-Json write_failures(const Reliability& owner) {
-  Json list = Json::array();
-  for (const F& one : owner.failures) list.push_back(write_fields<F>(kFailures, one));
-  return list;
-}
+Json health_check_schema(const Reliability&) { return schema_of_fields<H>(kHealthCheck, {}); }
 
 const Field<Reliability> kReliability[] = {
     {"title", "what the block describes", Text<Reliability>{&Reliability::title}},
     {"source", "where its figures come from", Text<Reliability>{&Reliability::source}},
     {"failures", "causes of interruptions with their counts",
-     Own<Reliability>{read_failures, write_failures}},
+     list<Reliability, &Reliability::failures, kFailures>()},
     {"rate_factor", "factor on the rates of all failures",
      Real<Reliability>{&Reliability::rate_factor, 0.0, 1e9}},
     {"lemons", "nodes that fail more often than the others",
@@ -334,13 +303,13 @@ const Field<Reliability> kReliability[] = {
      part<&Reliability::recovery, R, kRecovery>()},
     {"spares", "nodes that replace failed ones", part<&Reliability::spares, Spares, kSpares>()},
     {"pauses", "pauses that are no failures: evaluation, maintenance, time limits",
-     Own<Reliability>{read_pauses, write_list<Reliability, &Reliability::pauses, kPauses>}},
+     list<Reliability, &Reliability::pauses, kPauses>()},
     {"phases",
      "parts of the run with another batch or sequence length, such as a ramp of the batch; before "
      "the first, training holds",
-     Own<Reliability>{read_phases, write_list<Reliability, &Reliability::phases, kPhases>}},
+     list<Reliability, &Reliability::phases, kPhases>()},
     {"health_check", "checks for slow parts and wrong results",
-     Own<Reliability>{read_health_check, write_health_check}},
+     Own<Reliability>{read_health_check, write_health_check, health_check_schema}},
     {"policy",
      "without a failed node: restart waits for another; elastic restarts with fewer replicas; "
      "mirrored, redundant, reroute and backup train on (docs/how_to/goodput.md)",
@@ -394,24 +363,7 @@ Json reliability_json(const Reliability& reliability) {
 
 Json reliability_schema() {
   Json schema = schema_of_fields<Reliability>(kReliability, {});
-  Json& properties = schema["properties"];
-  const auto describe = [&](const char* key, Json part) {
-    Json json{{"description", properties[key]["description"]}};
-    json.update(part);
-    properties[key] = std::move(json);
-  };
-  describe("failures", {{"type", "array"}, {"items", schema_of_fields<F>(kFailures, {})}});
-  Json checkpoint = schema_of_fields<C>(kCheckpoint, {});
-  checkpoint["properties"]["near"].update(
-      {{"type", "array"}, {"items", schema_of_fields<Near>(kNear, {})}});
-  describe("checkpoint", std::move(checkpoint));
-  describe("lemons", schema_of_fields<L>(kLemons, {}));
-  describe("pauses", {{"type", "array"}, {"items", schema_of_fields<Pause>(kPauses, {})}});
-  describe("phases", {{"type", "array"}, {"items", schema_of_fields<TrainingPhase>(kPhases, {})}});
-  describe("health_check", schema_of_fields<H>(kHealthCheck, {}));
-  describe("recovery", schema_of_fields<R>(kRecovery, {}));
-  describe("spares", schema_of_fields<Spares>(kSpares, {}));
-  properties["preset"] = {
+  schema["properties"]["preset"] = {
       {"description",
        "a name of models/reliability/data, or the path of a .json file; the block replaces its "
        "fields"},

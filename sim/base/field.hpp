@@ -125,14 +125,19 @@ struct OptionalNumber {
   double least = 0.0;
   double most = std::numeric_limits<double>::infinity();
 };
-template <class Owner>
-struct OptionalTime {
-  std::optional<Seconds> Owner::*member;
+// A quantity with its unit that a source may leave out.
+template <class Owner, class Quantity>
+struct OptionalQuantity {
+  std::optional<Quantity> Owner::*member;
 };
 template <class Owner>
-struct OptionalFlopsRate {
-  std::optional<FlopsPerSecond> Owner::*member;
-};
+using OptionalTime = OptionalQuantity<Owner, Seconds>;
+template <class Owner>
+using OptionalBytes = OptionalQuantity<Owner, Bytes>;
+template <class Owner>
+using OptionalRate = OptionalQuantity<Owner, BytesPerSecond>;
+template <class Owner>
+using OptionalFlopsRate = OptionalQuantity<Owner, FlopsPerSecond>;
 
 // A value with its own reader and writer, such as a list of NICs or a nested object.
 template <class Owner>
@@ -151,8 +156,8 @@ struct Field {
   std::string_view meaning;  // a phrase, for editors
   std::variant<Whole<Owner>, OptionalWhole<Owner>, Real<Owner>, Seed<Owner>, Flag<Owner>,
                Text<Owner>, Texts<Owner>, Wholes<Owner>, NamedWholes<Owner>, Choice<Owner>,
-               WordList<Owner>, OptionalNumber<Owner>, OptionalTime<Owner>,
-               OptionalFlopsRate<Owner>, Own<Owner>>
+               WordList<Owner>, OptionalNumber<Owner>, OptionalTime<Owner>, OptionalBytes<Owner>,
+               OptionalRate<Owner>, OptionalFlopsRate<Owner>, Own<Owner>>
       kind;
   // Called after the preceding fields are read. If it returns false, the field is an unknown key.
   bool (*applies)(const Owner&) = nullptr;
@@ -250,14 +255,22 @@ void read(JsonObject& object, std::string_view key, const OptionalNumber<Owner>&
   if (!object.has(key)) return;
   owner.*kind.member = object.number(key, {.least = kind.least, .most = kind.most});
 }
-template <class Owner>
-void read(JsonObject& object, std::string_view key, const OptionalTime<Owner>& kind, Owner& owner) {
-  if (object.has(key)) owner.*kind.member = object.time(key);
+inline Seconds quantity_at(JsonObject& object, std::string_view key, Seconds) {
+  return object.time(key);
 }
-template <class Owner>
-void read(JsonObject& object, std::string_view key, const OptionalFlopsRate<Owner>& kind,
+inline Bytes quantity_at(JsonObject& object, std::string_view key, Bytes) {
+  return object.bytes(key);
+}
+inline BytesPerSecond quantity_at(JsonObject& object, std::string_view key, BytesPerSecond) {
+  return object.rate(key);
+}
+inline FlopsPerSecond quantity_at(JsonObject& object, std::string_view key, FlopsPerSecond) {
+  return object.flops_rate(key);
+}
+template <class Owner, class Quantity>
+void read(JsonObject& object, std::string_view key, const OptionalQuantity<Owner, Quantity>& kind,
           Owner& owner) {
-  if (object.has(key)) owner.*kind.member = object.flops_rate(key);
+  if (object.has(key)) owner.*kind.member = quantity_at(object, key, Quantity{});
 }
 template <class Owner>
 void read(JsonObject& object, std::string_view key, const Own<Owner>& kind, Owner& owner) {
@@ -292,12 +305,8 @@ template <class Owner>
 Json written(const OptionalNumber<Owner>& kind, const Owner& owner) {
   return owner.*kind.member ? Json(*(owner.*kind.member)) : Json();
 }
-template <class Owner>
-Json written(const OptionalTime<Owner>& kind, const Owner& owner) {
-  return owner.*kind.member ? Json(exact_text(*(owner.*kind.member))) : Json();
-}
-template <class Owner>
-Json written(const OptionalFlopsRate<Owner>& kind, const Owner& owner) {
+template <class Owner, class Quantity>
+Json written(const OptionalQuantity<Owner, Quantity>& kind, const Owner& owner) {
   return owner.*kind.member ? Json(exact_text(*(owner.*kind.member))) : Json();
 }
 template <class Owner>
@@ -379,13 +388,13 @@ Json schema(const OptionalNumber<Owner>& kind, const Owner&) {
   if (kind.most != std::numeric_limits<double>::infinity()) json["maximum"] = kind.most;
   return json;
 }
-template <class Owner>
-Json schema(const OptionalTime<Owner>&, const Owner&) {
-  return {{"type", "string"}, {"pattern", time_pattern()}};
-}
-template <class Owner>
-Json schema(const OptionalFlopsRate<Owner>&, const Owner&) {
-  return {{"type", "string"}, {"pattern", flops_rate_pattern()}};
+inline std::string pattern_of(Seconds) { return time_pattern(); }
+inline std::string pattern_of(Bytes) { return bytes_pattern(); }
+inline std::string pattern_of(BytesPerSecond) { return rate_pattern(); }
+inline std::string pattern_of(FlopsPerSecond) { return flops_rate_pattern(); }
+template <class Owner, class Quantity>
+Json schema(const OptionalQuantity<Owner, Quantity>&, const Owner&) {
+  return {{"type", "string"}, {"pattern", pattern_of(Quantity{})}};
 }
 template <class Owner>
 Json schema(const Own<Owner>& kind, const Owner& owner) {

@@ -180,6 +180,7 @@ std::string_view flops_rate_units() { return "GFLOP/s, TFLOP/s, PFLOP/s"; }
 
 std::string time_pattern() { return pattern(kTime); }
 std::string bytes_pattern() { return pattern(kByte); }
+std::string rate_pattern() { return pattern(kRate); }
 std::string flops_rate_pattern() { return pattern(kFlops); }
 
 }  // namespace trainyard

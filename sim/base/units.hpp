@@ -93,6 +93,7 @@ constexpr Bytes operator*(BytesPerSecond r, Seconds t) { return Bytes{r.value() 
 // Regular expressions (ECMA 262) that match what the parsers accept, for JSON Schema.
 [[nodiscard]] std::string time_pattern();
 [[nodiscard]] std::string bytes_pattern();
+[[nodiscard]] std::string rate_pattern();
 [[nodiscard]] std::string flops_rate_pattern();
 
 }  // namespace trainyard

@@ -37,6 +37,13 @@ TEST(Schema, KnowsEveryFieldOfTheTables) {
   EXPECT_THAT(schedules.get<std::vector<std::string>>(), testing::Contains("interleaved_1f1b"));
 }
 
+// The least block, with a checkpoint of one more field.
+Json reliability(const char* field, const Json& value) {
+  Json block = Json::parse(R"({ "checkpoint": { "stall": "5 s" } })");
+  block["checkpoint"][field] = value;
+  return block;
+}
+
 // Changes of the sample.
 std::vector<SchemaCase> cases() {
   return {
@@ -128,6 +135,14 @@ std::vector<SchemaCase> cases() {
       {"/published", {{"source", "x"}, {"hardware_flops_per_gpu", "148 TFLOP/s"}}, true},
       {"/published", {{"source", "x"}, {"mfu", 51.4}}, false},
       {"/published", {{"step_time", "13.75 s"}}, false},
+      {"/reliability", reliability("write_rate", "40 GB/s"), true},
+      {"/reliability", reliability("write_rate", 40e9), false},
+      {"/reliability", reliability("write_rate", "40 GB"), false},
+      {"/reliability", reliability("bytes", "14 TB"), true},
+      {"/reliability", reliability("bytes", "14 TB/s"), false},
+      {"/reliability", reliability("interval", "optimal"), true},
+      {"/reliability", reliability("interval", "10 min"), true},
+      {"/reliability", reliability("interval", "often"), false},
   };
 }
 

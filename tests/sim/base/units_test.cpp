@@ -115,7 +115,8 @@ TEST(Quantity, ExactTextReadsBackToTheLastBit) {
 TEST(Quantity, PatternsMatchWhatTheParsersAccept) {
   const std::regex time(time_pattern());
   const std::regex bytes(bytes_pattern());
-  const std::regex rate(flops_rate_pattern());
+  const std::regex rate(rate_pattern());
+  const std::regex flops_rate(flops_rate_pattern());
   for (const std::string text : {"2 us", "500ns", "1.5 min", ".5 s", "5. s", "1e-3 s", "2", "us",
                                  "2 GB", "2,5 us", "nan s", "", "1e s", "2 us x"}) {
     EXPECT_EQ(std::regex_match(text, time), parse_time(text).has_value()) << text;
@@ -124,8 +125,10 @@ TEST(Quantity, PatternsMatchWhatTheParsersAccept) {
   for (const std::string text : {"80 GiB", "1.5kB", "0 B", "1 MiB/s", "1 gib", "GiB"})
     EXPECT_EQ(std::regex_match(text, bytes), parse_bytes(text).has_value()) << text;
   for (const std::string text :
-       {"312 TFLOP/s", "1e3 GFLOPS", "1 FLOP/s", "1 GB/s", "1 tflop/s", "1 TFLOP"}) {
-    EXPECT_EQ(std::regex_match(text, rate), parse_flops_rate(text).has_value()) << text;
+       {"312 TFLOP/s", "1e3 GFLOPS", "1 FLOP/s", "1 GB/s", "400 Gb/s", "1 GB", "1 tflop/s",
+        "1 TFLOP"}) {
+    EXPECT_EQ(std::regex_match(text, flops_rate), parse_flops_rate(text).has_value()) << text;
+    EXPECT_EQ(std::regex_match(text, rate), parse_rate(text).has_value()) << text;
   }
 }
 

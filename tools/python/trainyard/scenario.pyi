@@ -483,10 +483,10 @@ class Lemons(Section):
     ) -> None: ...
 
 class Checkpoint(Section):
-    bytes: Any | None
-    write_rate: Any | None
-    read_rate: Any | None
-    node_rate: Any | None
+    bytes: str | None
+    write_rate: str | None
+    read_rate: str | None
+    node_rate: str | None
     one_replica_writes: bool | None
     metadata: str | None
     stall: str | None
@@ -501,10 +501,10 @@ class Checkpoint(Section):
     def __init__(
         self,
         *,
-        bytes: Any | None = ...,
-        write_rate: Any | None = ...,
-        read_rate: Any | None = ...,
-        node_rate: Any | None = ...,
+        bytes: str | None = ...,
+        write_rate: str | None = ...,
+        read_rate: str | None = ...,
+        node_rate: str | None = ...,
         one_replica_writes: bool | None = ...,
         metadata: str | None = ...,
         stall: str | None = ...,
