@@ -168,6 +168,8 @@ void halve_writes(Job& job) {
     level.write_s /= 2.0;
     level.drag_s /= 2.0;
   }
+  for (TrainingPhase& phase : job.phases)
+    for (double& drag_s : phase.drags_s) drag_s /= 2.0;
 }
 void halve_loads(Job& job) {
   for (CheckpointLevel& level : job.levels) level.load_s /= 2.0;

@@ -249,26 +249,30 @@ double backup_step(const Scenario& scenario, const Job& job) {
   return job.step_s * some / all;
 }
 
-// A write beside training delays it by what the step takes longer while the write shares the NICs.
-void set_drag(StateSteps& steps, double step_s, double node_bytes, std::int64_t nodes,
-              CheckpointLevel& level) {
-  if (level.write_s <= 0.0 || node_bytes <= 0.0) return;
-  const double beside_s = steps.step_beside_write(node_bytes / level.write_s, nodes);
-  level.drag_s = level.write_s * std::max(0.0, 1.0 - step_s / beside_s);
-}
-
-void set_drags(const Scenario& scenario, StateSteps& steps, Job& job) {
+// By level: the time by which a write beside training delays steps of this scenario, of `step_s`
+// each. What the scenario of the job does not give is what the step takes longer while the write
+// shares the NICs.
+std::vector<double> drags_of_writes(const Scenario& scenario, const Scenario& of_step,
+                                    double step_s, StateSteps& steps, const Job& job) {
+  const auto drag = [&](const CheckpointLevel& level, const std::optional<Seconds>& given,
+                        double node_bytes, std::int64_t nodes) {
+    if (given || level.write_s <= 0.0 || node_bytes <= 0.0) return seconds_or(given, 0.0);
+    const double beside_s = steps.step_beside_write(of_step, node_bytes / level.write_s, nodes);
+    return level.write_s * std::max(0.0, 1.0 - step_s / beside_s);
+  };
   const CheckpointSettings& checkpoint = scenario.reliability->checkpoint;
   const std::int64_t nodes = scenario.cluster.nodes;
   const double of_node = job.checkpoint_bytes / static_cast<double>(nodes);
+  std::vector<double> drags_s;
   for (std::size_t i = 0; i < checkpoint.near.size(); ++i) {
-    const double sent = of_node * static_cast<double>(checkpoint.near[i].copies - 1);
-    if (!checkpoint.near[i].drag) set_drag(steps, job.step_s, sent, nodes, job.levels[i]);
+    const NearCheckpoint& near = checkpoint.near[i];
+    const double sent = of_node * static_cast<double>(near.copies - 1);
+    drags_s.push_back(drag(job.levels[i], near.drag, sent, nodes));
   }
   const double writing = writers(scenario);
-  if (!checkpoint.drag)
-    set_drag(steps, job.step_s, job.checkpoint_bytes / writing, std::llround(writing),
-             job.storage());
+  drags_s.push_back(
+      drag(job.storage(), checkpoint.drag, job.checkpoint_bytes / writing, std::llround(writing)));
+  return drags_s;
 }
 
 // Each phase begins with the first whole step after its tokens, and has its own step.
@@ -313,8 +317,9 @@ void set_phases(const Scenario& scenario, Memo& memo, StateSteps& steps, Job& jo
     phase.interval_steps = scenario.reliability->checkpoint.interval_steps > 0
                                ? job.storage().interval_steps
                                : steps_of_interval(scenario, job, phase.step_s);
+    phase.drags_s = drags_of_writes(scenario, of_scenario.scenario, phase.step_s, steps, job);
     check_writes_of_phase(scenario, job, phase);
-    job.phases.push_back(phase);
+    job.phases.push_back(std::move(phase));
   }
 }
 
@@ -331,7 +336,9 @@ void set_policy(const Scenario& scenario, Memo& memo, Job& job) {
     return steps->move_s(from, to);
   };
   job.states = [steps] { return std::pair(steps->simulated(), steps->asked()); };
-  set_drags(scenario, *steps, job);
+  const std::vector<double> drags_s = drags_of_writes(scenario, scenario, job.step_s, *steps, job);
+  for (std::size_t level = 0; level < drags_s.size(); ++level)
+    job.levels[level].drag_s = drags_s[level];
   job.policy_step_s = job.step_s;
   if (job.policy == FailurePolicy::Redundant) job.policy_step_s = steps->redundant_step(scenario);
   if (job.policy == FailurePolicy::Backup) job.policy_step_s = backup_step(scenario, job);
@@ -367,6 +374,11 @@ double Job::policy_step_of(std::size_t phase) const {
 
 std::int64_t Job::interval_of(std::size_t phase) const {
   return phases.empty() ? storage().interval_steps : phases[phase].interval_steps;
+}
+
+double Job::drag_of(std::size_t phase, std::size_t level) const {
+  return phases.empty() || phases[phase].drags_s.empty() ? levels[level].drag_s
+                                                         : phases[phase].drags_s[level];
 }
 
 double Job::end_of(std::size_t phase) const {

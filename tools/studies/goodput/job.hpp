@@ -82,7 +82,8 @@ struct TrainingPhase {
   double policy_step_s = 0.0;
   double tokens_per_step = 0.0;
   double mfu = 0.0;
-  std::int64_t interval_steps = 1;  // between checkpoints in storage
+  std::int64_t interval_steps = 1;   // between checkpoints in storage
+  std::vector<double> drags_s = {};  // of writes, by level; empty: those of the levels
   std::int64_t global_batch_size = 0;
   std::int64_t sequence_length = 0;
 };
@@ -137,6 +138,7 @@ struct Job {
   [[nodiscard]] double step_of(std::size_t phase) const;
   [[nodiscard]] double policy_step_of(std::size_t phase) const;
   [[nodiscard]] std::int64_t interval_of(std::size_t phase) const;
+  [[nodiscard]] double drag_of(std::size_t phase, std::size_t level) const;
   [[nodiscard]] double end_of(std::size_t phase) const;
   [[nodiscard]] std::size_t phase_at(double steps) const;
   // Steps until so many tokens are trained, and tokens that so many steps train.

@@ -47,8 +47,11 @@ void RunProgress::enter(std::size_t phase) {
   };
   for (const CheckpointLevel& level : job_.levels)
     add(RunPhase::Checkpoint, interval(level), level.stall_s);
-  for (const CheckpointLevel& level : job_.levels)
-    if (level.drag_s > 0.0) add(RunPhase::Dragged, interval(level), level.drag_s);
+  drags_s_.clear();
+  for (const CheckpointLevel& level : job_.levels) {
+    drags_s_.push_back(job_.drag_of(phase, drags_s_.size()));
+    if (drags_s_.back() > 0.0) add(RunPhase::Dragged, interval(level), drags_s_.back());
+  }
   for (const PauseSettings& pause : job_.pauses)
     if (pause.every_steps > 0) add(RunPhase::Paused, pause.every_steps, pause.duration->value());
   if (const auto& check = job_.health_check)
@@ -100,7 +103,7 @@ double RunProgress::time_to_end_of_step() const {
 std::optional<Point> RunProgress::latest(std::size_t level, double now) const {
   const Saved& saved = saved_[level];
   const CheckpointLevel& of = job_.levels[level];
-  const double written_s = trained_s_ - (of.write_s - of.drag_s);
+  const double written_s = trained_s_ - (of.write_s - drags_s_[level]);
   if (written_s > 0.0) {
     const double position = time_.last_multiple(level, time_.passed_by(written_s));
     if (position > start_.position) return point_at(position);
@@ -118,7 +121,7 @@ void RunProgress::note_checkpoints(double now, double passed) {
     const bool writes = begun > start_.position && begun > (complete ? complete->position : -1.0);
     if (writes) {
       const CheckpointLevel& of = job_.levels[level];
-      const double written_s = trained_s_ - time_.after_stalls(begun) + of.drag_s;
+      const double written_s = trained_s_ - time_.after_stalls(begun) + drags_s_[level];
       saved = {.complete = complete,
                .writing = point_at(begun),
                .complete_at = now + of.write_s - written_s};

@@ -80,6 +80,7 @@ class RunProgress {
   std::vector<RegularStall> stalls_;      // the levels first
   std::vector<RunPhase> phase_of_stall_;  //
   std::vector<Saved> saved_;              // by level
+  std::vector<double> drags_s_;           // of writes in this phase, by level
   TrainingTime time_;
   double nominal_step_s_;  // with all replicas at their full rate
   Point start_;            // of the segment

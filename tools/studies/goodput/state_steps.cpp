@@ -196,8 +196,9 @@ Scenario StateSteps::scenario_in(const JobState& state) const {
   return job.scenario();
 }
 
-double StateSteps::step_beside_write(double node_rate, std::int64_t nodes) {
-  FaultyJob job(scenario_);
+double StateSteps::step_beside_write(const Scenario& scenario, double node_rate,
+                                     std::int64_t nodes) {
+  FaultyJob job(scenario);
   job.write_from(nodes, node_rate);
   return step_time(job.scenario(), {}, memo_);
 }

@@ -28,11 +28,12 @@ class StateSteps {
   // Seconds in which layers move between stages when a job that trains on goes from one state to
   // another of as many replicas; 0 where `"balance": "auto"` does not divide layers.
   [[nodiscard]] double move_s(const JobState& from, const JobState& to);
-  // The same for the whole job while the first `nodes` nodes write a checkpoint through their NICs,
-  // each `node_rate` bytes per second: training has the rest of the NICs' rate, or half of it where
-  // the two share. A cluster of one node has no such traffic.
-  [[nodiscard]] double step_beside_write(double node_rate, std::int64_t nodes);
-  // The same for a job in which each stage computes the forward of the next one as well.
+  // Seconds of a step of this scenario while the first `nodes` nodes write a checkpoint through
+  // their NICs, each `node_rate` bytes per second: training has the rest of the NICs' rate, or half
+  // of it where the two share. A cluster of one node has no such traffic.
+  [[nodiscard]] double step_beside_write(const Scenario& scenario, double node_rate,
+                                         std::int64_t nodes);
+  // The same for a job without writes in which each stage computes the forward of the next one as well.
   [[nodiscard]] double redundant_step(const Scenario& scenario);
 
   // The scenarios of the phases of the run (scenario_phases).

@@ -268,6 +268,30 @@ TEST(Job, AWriteBesideTrainingSharesTheNics) {
   EXPECT_EQ(drag_of("2 s", "0.5 s"), 0.5);
 }
 
+// Does the write delay a phase by as much as it delays a job of that phase's batch? The phase that
+// trains as the job does is delayed as the job is.
+TEST(Job, AWriteDelaysEachPhaseByItsOwnTime) {
+  Memo memo;
+  Json document = two_nodes();
+  Json& checkpoint = document["reliability"]["checkpoint"];
+  checkpoint["stall"] = "0.1 s";
+  checkpoint["write"] = "1 s";
+  document["training"]["global_batch_size"] = 64;
+  const double of_large = job_of(load(document), memo).storage().drag_s;
+  document["training"]["global_batch_size"] = 8;
+  const double of_small = job_of(load(document), memo).storage().drag_s;
+  EXPECT_GT(of_small, 1.1 * of_large);  // its gradients are a larger part of its step
+  document["reliability"]["phases"] = Json::parse(
+      R"([{ "from_tokens": 0, "global_batch_size": 8 },
+          { "from_tokens": 1e9, "global_batch_size": 64 }])");
+  const Job job = job_of(load(document), memo);
+  ASSERT_EQ(job.phases.size(), 2U);
+  EXPECT_DOUBLE_EQ(job.drag_of(0, 0), of_small);
+  EXPECT_DOUBLE_EQ(job.drag_of(1, 0), of_large);
+  document["reliability"]["checkpoint"]["drag"] = "0.25 s";
+  EXPECT_EQ(job_of(load(document), memo).drag_of(1, 0), 0.25);
+}
+
 TEST(Job, ReplicasOfANodeAreLostTogether) {
   Job job;
   job.replicas = 16;

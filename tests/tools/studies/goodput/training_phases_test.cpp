@@ -78,6 +78,21 @@ TEST(TrainingPhases, HaveTheirOwnIntervalsBetweenCheckpoints) {
   EXPECT_EQ(job.phases[1].interval_steps, 20);
 }
 
+// Does a write beside training delay each phase by its own time? After steps 50 and 100 by 3 s;
+// 120, 160, 200, 240 and 280 by 5 s; 325 by 7 s. The run ends with the write after step 350.
+TEST(TrainingPhases, AreDelayedByWritesForTheirOwnTime) {
+  Job job = job_of_phases();
+  job.storage().write_s = 20;
+  job.phases[0].interval_steps = 50;
+  job.phases[1].interval_steps = 40;
+  job.phases[2].interval_steps = 25;
+  for (std::size_t phase = 0; phase < 3; ++phase)
+    job.phases[phase].drags_s = {3.0 + 2.0 * static_cast<double>(phase)};
+  const SampledRun run = sampled_run(job, {.steps = 350}, 0, 0);
+  EXPECT_DOUBLE_EQ(run.phase(RunPhase::Dragged), 2 * 3 + 5 * 5 + 7);
+  EXPECT_DOUBLE_EQ(run.wall_s, 1050 + 2 * 3 + 5 * 5 + 7 + 20);
+}
+
 // Does a run that falls back into an earlier phase take the steps of that phase again? A checkpoint
 // after step 90 (180 s), a failure at 260 s after step 120, a restart of 40 s: 10 steps of 2 s and
 // 20 of 3 s are done again.
