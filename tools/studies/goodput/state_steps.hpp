@@ -33,7 +33,7 @@ class StateSteps {
   // of it where the two share. A cluster of one node has no such traffic.
   [[nodiscard]] double step_beside_write(const Scenario& scenario, double node_rate,
                                          std::int64_t nodes);
-  // The same for a job without writes in which each stage computes the forward of the next one as well.
+  // The same without writes, in a job whose stages compute the forward of the next one as well.
   [[nodiscard]] double redundant_step(const Scenario& scenario);
 
   // The scenarios of the phases of the run (scenario_phases).
