@@ -39,10 +39,18 @@ std::optional<PublishedPrice> find_price(const std::string& name) {
   return found == prices.end() ? std::nullopt : std::optional(*found);
 }
 
-std::optional<double> price_of_gpu_hour(const PowerSettings& power) {
+std::vector<PublishedPrice> price_presets(const PowerSettings& power) {
+  std::vector<PublishedPrice> presets;
+  for (const std::string& name : power.price_presets)
+    if (const std::optional<PublishedPrice> price = find_price(name)) presets.push_back(*price);
+  return presets;
+}
+
+std::optional<double> price_of_gpu_hour(const PowerSettings& power, const std::string& gpu) {
   if (power.price_per_gpu_hour) return power.price_per_gpu_hour;
-  const std::optional<PublishedPrice> price = find_price(power.price_preset);
-  return price ? std::optional(price->per_gpu_hour) : std::nullopt;
+  for (const PublishedPrice& preset : price_presets(power))
+    if (preset.gpu == gpu) return preset.per_gpu_hour;
+  return std::nullopt;
 }
 
 }  // namespace trainyard

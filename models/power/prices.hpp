@@ -29,8 +29,12 @@ struct PublishedPrice {
 // Returns the price of that name; nothing where there is none.
 [[nodiscard]] std::optional<PublishedPrice> find_price(const std::string& name);
 
-// Returns the scenario's own price of a GPU-hour, or else that of its preset; nothing where it has
-// neither.
-[[nodiscard]] std::optional<double> price_of_gpu_hour(const PowerSettings& power);
+// The presets of the scenario, which are of different GPUs.
+[[nodiscard]] std::vector<PublishedPrice> price_presets(const PowerSettings& power);
+
+// Returns the price of an hour of this GPU: the scenario's own, which is that of every GPU, or else
+// that of the preset of this one; nothing where it has neither.
+[[nodiscard]] std::optional<double> price_of_gpu_hour(const PowerSettings& power,
+                                                      const std::string& gpu);
 
 }  // namespace trainyard

@@ -29,9 +29,9 @@ struct PowerSettings {
   std::optional<double> price_per_kwh = {};
   std::optional<double> kg_co2_per_kwh = {};
   std::optional<double> price_per_gpu_hour = {};
-  std::string price_preset = kNoPreset;        // a name of models/power/prices.json
-  std::optional<double> capital_per_gpu = {};  // to buy a GPU with its part of node and network
-  std::optional<double> capital_years = {};    // over which the capital is spread
+  std::vector<std::string> price_presets = {};  // names of models/power/prices.json, one for a GPU
+  std::optional<double> capital_per_gpu = {};   // to buy a GPU with its part of node and network
+  std::optional<double> capital_years = {};     // over which the capital is spread
   bool operator==(const PowerSettings&) const = default;
 };
 

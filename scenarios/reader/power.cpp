@@ -3,17 +3,23 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <optional>
+#include <ranges>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/power/prices.hpp"
 #include "sim/base/field.hpp"
+#include "topologies/topology.hpp"
 
 namespace trainyard {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
 using Power = PowerSettings;
 constexpr double kWattsMost = 1e6;
 constexpr double kPueMost = 10.0;
@@ -21,9 +27,40 @@ constexpr double kPriceMost = 1e9;
 constexpr double kYearsMost = 100.0;
 
 std::vector<std::string> preset_names() {
-  std::vector<std::string> names{kNoPreset};
+  std::vector<std::string> names;
   for (const PublishedPrice& price : published_prices()) names.push_back(price.name);
   return names;
+}
+
+std::vector<std::string> preset_names_or_none() {
+  std::vector<std::string> names = preset_names();
+  names.insert(names.begin(), kNoPreset);
+  return names;
+}
+
+// A name, or one for each kind of GPU.
+void read_presets(JsonObject& object, std::string_view key, Power& power) {
+  if (!object.has(key)) return;
+  if (object.raw(key).is_array()) {
+    power.price_presets =
+        object.choices(key, preset_names(), "{} is no name of `trainyard list prices`", {});
+    return;
+  }
+  const std::string name = object.choice(key, preset_names_or_none());
+  power.price_presets.clear();
+  if (name != kNoPreset) power.price_presets.push_back(name);
+}
+
+Json presets_json(const Power& power) {
+  if (power.price_presets.empty()) return kNoPreset;
+  return power.price_presets.size() == 1 ? Json(power.price_presets.front())
+                                         : Json(power.price_presets);
+}
+
+Json presets_schema(const Power&) {
+  const Json one{{"type", "string"}, {"enum", preset_names_or_none()}};
+  const Json each{{"type", "array"}, {"items", {{"type", "string"}, {"enum", preset_names()}}}};
+  return {{"anyOf", Json::array({one, each})}, {"default", kNoPreset}};
 }
 
 const Field<Power> kPower[] = {
@@ -47,9 +84,11 @@ const Field<Power> kPower[] = {
      OptionalNumber<Power>{&Power::kg_co2_per_kwh, 0.0, kPriceMost}},
     {"price_per_gpu_hour", "price of a rented GPU for an hour; electricity is then part of it",
      OptionalNumber<Power>{&Power::price_per_gpu_hour, 0.0, kPriceMost}},
-    {"price_preset", "published price of a GPU-hour: a name of `trainyard list prices`",
-     Choice<Power>{preset_names, [](const Power& power) { return power.price_preset; },
-                   [](Power& power, const std::string& name) { power.price_preset = name; }}},
+    {"price_preset",
+     "published price of a GPU-hour: a name of `trainyard list prices`, or a list with one for "
+     "each "
+     "kind of GPU",
+     Own<Power>{read_presets, presets_json, presets_schema}},
     {"capital_per_gpu", "price to buy a GPU with its part of node and network",
      OptionalNumber<Power>{&Power::capital_per_gpu, 0.0, kPriceMost}},
     {"capital_years", "years over which the capital is spread evenly",
@@ -77,19 +116,52 @@ std::string presets_of(const std::string& gpu) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+void add_profiles(const NodeSpec& node, std::set<std::string>& gpus) {
+  gpus.insert(node.gpu);
+  for (const auto& other : node.other_gpus) gpus.insert(other.kind.profile);
+}
+
+// The profiles of the cluster's GPUs.
+std::set<std::string> profiles_of(const ClusterSpec& cluster) {
+  std::set<std::string> gpus;
+  std::size_t others = 0;
+  for (const OtherNodes& kind : cluster.others) {
+    add_profiles(kind.node, gpus);
+    others += kind.nodes.size();
+  }
+  if (others < cluster.nodes) add_profiles(cluster.node, gpus);
+  if (cluster.custom)
+    for (const GpuKind& kind : cluster.custom->kinds) gpus.insert(kind.profile);
+  return gpus;
+}
+
 void check_price(const Check& check, const Power& power) {
-  const std::optional<PublishedPrice> price = find_price(power.price_preset);
-  if (!price) return;
-  if (power.price_per_gpu_hour)
-    check.file.report("/power/price_preset", "stands beside a price of a GPU-hour",
-                      "leave one out");
-  const std::string& gpu = check.scenario.cluster.node.gpu;
-  if (!check.cluster || gpu == price->gpu) return;
-  const std::string names = presets_of(gpu);
-  check.file.report(
-      "/power/price_preset",
-      fmt::format("\"{}\" is a price of {}, and the cluster has {}", price->name, price->gpu, gpu),
-      names.empty() ? "give price_per_gpu_hour" : "presets of that GPU: " + names);
+  const std::vector<PublishedPrice> presets = price_presets(power);
+  if (presets.empty()) return;
+  const auto report = [&check](const std::string& problem, const std::string& hint) {
+    check.file.report("/power/price_preset", problem, hint);
+  };
+  if (power.price_per_gpu_hour) report("stands beside a price of a GPU-hour", "leave one out");
+  std::map<std::string, std::string> by_gpu;
+  for (const PublishedPrice& price : presets) {
+    const auto [known, is_new] = by_gpu.emplace(price.gpu, price.name);
+    if (!is_new)
+      report(fmt::format("\"{}\" and \"{}\" are both prices of {}", known->second, price.name,
+                         price.gpu),
+             "leave one out");
+  }
+  if (!check.cluster) return;
+  const std::set<std::string> profiles = profiles_of(check.scenario.cluster);
+  const std::string list = profiles.size() == 1 ? "" : "list one for each kind of GPU; ";
+  for (const std::string& gpu : profiles) {
+    if (by_gpu.contains(gpu)) continue;
+    const std::string names = presets_of(gpu);
+    const std::string what = presets.size() == 1 ? "is a price" : "are prices";
+    report(fmt::format("\"{}\" {} of {}, and the cluster has {}",
+                       fmt::join(power.price_presets, "\", \""), what,
+                       fmt::join(std::views::keys(by_gpu), ", "), gpu),
+           names.empty() ? "give price_per_gpu_hour" : list + "presets of that GPU: " + names);
+  }
 }
 
 }  // namespace

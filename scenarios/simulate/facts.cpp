@@ -1,5 +1,7 @@
 #include "scenarios/simulate/facts.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 
 #include <cstdint>
@@ -166,11 +168,36 @@ void name_documents(RunFacts& facts) {
 
 }  // namespace
 
+// The GPUs of the cluster, counted by their profile.
+std::map<std::string, std::size_t> gpus_by_profile(const Cluster& cluster) {
+  std::map<std::string, std::size_t> counts;
+  for (const GpuKind& kind : cluster.facts().mixed_gpus) ++counts[kind.profile];
+  if (counts.empty()) counts[cluster.facts().gpu] = cluster.gpus().size();
+  return counts;
+}
+
+// Adds the mean price of the cluster's GPUs, and the presets that it has from. Without the price of
+// one of them nothing is known of all.
+void add_gpu_prices(const PowerSettings& power, const Cluster& cluster, RunFacts& facts) {
+  const std::map<std::string, std::size_t> counts = gpus_by_profile(cluster);
+  double sum = 0.0;
+  for (const auto& [gpu, count] : counts) {
+    const std::optional<double> price = price_of_gpu_hour(power, gpu);
+    if (!price) return;
+    sum += *price * static_cast<double>(count);
+  }
+  facts.gpu_hour_price = sum / static_cast<double>(cluster.gpus().size());
+  std::vector<std::string> sources;
+  for (const PublishedPrice& preset : price_presets(power))
+    if (counts.contains(preset.gpu))
+      sources.push_back(counts.size() == 1 ? preset.text()
+                                           : fmt::format("{}: {}", preset.gpu, preset.text()));
+  facts.gpu_hour_price_source = fmt::format("{}", fmt::join(sources, "; "));
+}
+
 // Adds prices, and what is assumed about the power of the cluster's GPUs.
 void add_power(const PowerSettings& power, const Cluster& cluster, RunFacts& facts) {
-  facts.gpu_hour_price = price_of_gpu_hour(power);
-  if (const auto preset = find_price(power.price_preset))
-    facts.gpu_hour_price_source = preset->text();
+  add_gpu_prices(power, cluster, facts);
   facts.energy_prices = {.per_kwh = power.price_per_kwh,
                          .kg_co2_per_kwh = power.kg_co2_per_kwh,
                          .capital_per_gpu = power.capital_per_gpu,

@@ -152,9 +152,16 @@ TEST(PublishedPrices, AreNamedOnceAndOfGpusThatExist) {
 }
 
 TEST(PublishedPrices, AnOwnPriceWinsAndNoneIsNone) {
-  EXPECT_FALSE(price_of_gpu_hour({}).has_value());
-  EXPECT_EQ(price_of_gpu_hour({.price_preset = "aws_p5_on_demand"}), 12.29);
-  EXPECT_EQ(price_of_gpu_hour({.price_per_gpu_hour = 2.5}), 2.5);
+  EXPECT_FALSE(price_of_gpu_hour({}, "h100").has_value());
+  EXPECT_EQ(price_of_gpu_hour({.price_presets = {"aws_p5_on_demand"}}, "h100"), 12.29);
+  EXPECT_EQ(price_of_gpu_hour({.price_per_gpu_hour = 2.5}, "h100"), 2.5);
+}
+
+TEST(PublishedPrices, AreThoseOfEachGpu) {
+  const PowerSettings power{.price_presets = {"aws_p5_on_demand", "aws_p4de_on_demand"}};
+  EXPECT_EQ(price_of_gpu_hour(power, "h100"), 12.29);
+  EXPECT_EQ(price_of_gpu_hour(power, "a100_80gb"), 5.12);
+  EXPECT_FALSE(price_of_gpu_hour(power, "b200").has_value());
 }
 
 }  // namespace

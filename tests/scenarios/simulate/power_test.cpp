@@ -123,5 +123,26 @@ TEST(EnergyCost, IsRentOrCapitalAndElectricity) {
   EXPECT_NEAR(tokens->joules, 2.0 * step.joules, 1e-9 * step.joules);
 }
 
+// Eight H100 at 12.29 and eight A100 at 5.12 cost 8.705 in the mean.
+TEST(EnergyCost, OfSeveralKindsOfGpusIsThatOfTheirPresets) {
+  const Result mixed =
+      simulate(powered("scenarios/unequal/llama3_8b_replicas_h100_a100.json",
+                       {{"parallelism.balance", "equal"},
+                        {"power.price_preset", R"(["aws_p5_on_demand", "aws_p4de_on_demand"])"}}));
+  const EnergyFigures cost = energy_figures(mixed.view());
+  EXPECT_NEAR(*cost.cost(1).money(), 8 * (12.29 + 5.12) * cost.step_s / 3600, 1e-12);
+  EXPECT_THAT(mixed.facts.gpu_hour_price_source,
+              testing::AllOf(testing::HasSubstr("h100: 12.29 USD"),
+                             testing::HasSubstr("; a100_80gb: 5.12 USD")));
+}
+
+// A preset of a GPU that the cluster does not have is for other nodes of a search.
+TEST(EnergyCost, HasThePresetOfTheGpuAmongSeveral) {
+  const Result one = simulate(
+      powered(kLlama, {{"power.price_preset", R"(["aws_p4de_on_demand", "aws_p5_on_demand"])"}}));
+  EXPECT_EQ(one.facts.gpu_hour_price, 12.29);
+  EXPECT_EQ(one.facts.gpu_hour_price_source.find("a100"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace trainyard

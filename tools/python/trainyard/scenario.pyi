@@ -634,7 +634,7 @@ class Power(Section):
     price_per_kwh: float | None
     kg_co2_per_kwh: float | None
     price_per_gpu_hour: float | None
-    price_preset: Literal["none", "aws_p3_on_demand", "aws_p3_reserved_3_years", "aws_p4d_on_demand", "aws_p4d_reserved_1_year", "aws_p4d_reserved_3_years", "aws_p4de_on_demand", "aws_p5_on_demand", "gcp_v100_spot", "gcp_a100_40gb_spot", "lambda_h100_on_demand", "lambda_a100_80gb_on_demand", "deepseek_v3_rental"] | None
+    price_preset: Literal["none", "aws_p3_on_demand", "aws_p3_reserved_3_years", "aws_p4d_on_demand", "aws_p4d_reserved_1_year", "aws_p4d_reserved_3_years", "aws_p4de_on_demand", "aws_p5_on_demand", "gcp_v100_spot", "gcp_a100_40gb_spot", "lambda_h100_on_demand", "lambda_a100_80gb_on_demand", "deepseek_v3_rental"] | Sequence[Literal["aws_p3_on_demand", "aws_p3_reserved_3_years", "aws_p4d_on_demand", "aws_p4d_reserved_1_year", "aws_p4d_reserved_3_years", "aws_p4de_on_demand", "aws_p5_on_demand", "gcp_v100_spot", "gcp_a100_40gb_spot", "lambda_h100_on_demand", "lambda_a100_80gb_on_demand", "deepseek_v3_rental"]] | None
     capital_per_gpu: float | None
     capital_years: float | None
     def __init__(
@@ -649,7 +649,7 @@ class Power(Section):
         price_per_kwh: float | None = ...,
         kg_co2_per_kwh: float | None = ...,
         price_per_gpu_hour: float | None = ...,
-        price_preset: Literal["none", "aws_p3_on_demand", "aws_p3_reserved_3_years", "aws_p4d_on_demand", "aws_p4d_reserved_1_year", "aws_p4d_reserved_3_years", "aws_p4de_on_demand", "aws_p5_on_demand", "gcp_v100_spot", "gcp_a100_40gb_spot", "lambda_h100_on_demand", "lambda_a100_80gb_on_demand", "deepseek_v3_rental"] | None = ...,
+        price_preset: Literal["none", "aws_p3_on_demand", "aws_p3_reserved_3_years", "aws_p4d_on_demand", "aws_p4d_reserved_1_year", "aws_p4d_reserved_3_years", "aws_p4de_on_demand", "aws_p5_on_demand", "gcp_v100_spot", "gcp_a100_40gb_spot", "lambda_h100_on_demand", "lambda_a100_80gb_on_demand", "deepseek_v3_rental"] | Sequence[Literal["aws_p3_on_demand", "aws_p3_reserved_3_years", "aws_p4d_on_demand", "aws_p4d_reserved_1_year", "aws_p4d_reserved_3_years", "aws_p4de_on_demand", "aws_p5_on_demand", "gcp_v100_spot", "gcp_a100_40gb_spot", "lambda_h100_on_demand", "lambda_a100_80gb_on_demand", "deepseek_v3_rental"]] | None = ...,
         capital_per_gpu: float | None = ...,
         capital_years: float | None = ...,
     ) -> None: ...

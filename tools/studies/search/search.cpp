@@ -224,8 +224,8 @@ void check_objective(SearchObjective objective, const Scenario& scenario) {
            objective == SearchObjective::Cost ? "add the block, or --set power.price_per_gpu_hour=2"
                                               : "add the block, or --set power.pue=1.2");
   const PowerSettings& power = *scenario.power;
-  if (objective == SearchObjective::Cost && !power.price_per_kwh && !price_of_gpu_hour(power) &&
-      !power.capital_per_gpu)
+  if (objective == SearchObjective::Cost && !power.price_per_kwh && !power.price_per_gpu_hour &&
+      power.price_presets.empty() && !power.capital_per_gpu)
     refuse("has no price, and the objective cost needs one",
            "add price_per_gpu_hour, price_preset, price_per_kwh or capital_per_gpu");
 }
