@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "sim/base/sample_mean.hpp"
-#include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_summary.hpp"

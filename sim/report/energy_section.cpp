@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "sim/report/energy_figures.hpp"
-#include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_summary.hpp"

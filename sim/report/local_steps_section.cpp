@@ -1,7 +1,6 @@
 // Workers that train apart for several steps and then exchange weights.
 #include <fmt/format.h>
 
-#include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
 

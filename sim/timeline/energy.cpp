@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 
-#include "sim/base/check.hpp"
 #include "sim/workload/call.hpp"
 
 namespace trainyard {

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "kernels/expert_module.hpp"
-#include "sim/base/error.hpp"
 
 namespace trainyard {
 namespace {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "models/framework.hpp"
-#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 

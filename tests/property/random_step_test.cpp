@@ -4,8 +4,6 @@
 
 #include "dice.hpp"
 #include "models/architecture/flops.hpp"
-#include "models/schedules/schedule.hpp"
-#include "sim/base/error.hpp"
 #include "sim/collectives/collective.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"

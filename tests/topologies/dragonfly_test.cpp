@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.hpp"
 #include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
 

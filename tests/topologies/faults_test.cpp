@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/base/error.hpp"
 #include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
 #include "topologies/cluster_reader.hpp"

@@ -1,7 +1,6 @@
 // The cost of distance: every switch beyond the first adds the latency of the cable to it.
 #include <gtest/gtest.h>
 
-#include "sim/base/error.hpp"
 #include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/one_gpu_node.hpp"
 

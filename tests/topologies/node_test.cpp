@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/data_directory.hpp"
-#include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "tests/topologies/clusters.hpp"
 

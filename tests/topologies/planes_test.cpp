@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/error.hpp"
 #include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/clusters.hpp"
 

@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 
-#include "sim/base/error.hpp"
 #include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/clusters.hpp"
 

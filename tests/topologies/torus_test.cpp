@@ -6,7 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sim/base/error.hpp"
 #include "sim/base/json_reader.hpp"
 #include "sim/cluster/fabric_figures.hpp"
 #include "tests/topologies/one_gpu_node.hpp"

@@ -11,7 +11,6 @@
 #include "models/host.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/data_directory.hpp"
-#include "sim/base/data_use.hpp"
 #include "sim/base/nearest.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/report/path_summary.hpp"

@@ -16,7 +16,6 @@
 #include "scenarios/jobs/simulate_jobs.hpp"
 #include "scenarios/reader/scenario.hpp"
 #include "scenarios/simulate/simulate.hpp"
-#include "sim/base/data_directory.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
@@ -24,17 +23,14 @@
 #include "sim/render/page/charts.hpp"
 #include "sim/render/page/page.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
-#include "sim/report/figures.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/result_json.hpp"
 #include "sim/report/stage_summary.hpp"
 #include "tools/serve/neighbours.hpp"
 #include "tools/studies/jobs/report.hpp"
-#include "tools/studies/search/report.hpp"
 #include "tools/studies/search/search.hpp"
 #include "tools/studies/start/catalogue.hpp"
 #include "tools/studies/start/first_scenario.hpp"
-#include "topologies/cluster_reader.hpp"
 
 namespace trainyard::serve {
 

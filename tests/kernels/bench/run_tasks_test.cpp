@@ -6,8 +6,6 @@
 
 #include <filesystem>
 
-#include "sim/base/files.hpp"
-
 namespace trainyard::bench {
 namespace {
 

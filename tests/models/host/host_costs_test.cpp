@@ -3,7 +3,6 @@
 
 #include "models/host.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/files.hpp"
 
 namespace trainyard {
 namespace {

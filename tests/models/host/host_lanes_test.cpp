@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "models/host.hpp"
-#include "sim/timeline/breakdown.hpp"
 #include "tests/models/lower/step.hpp"
 
 namespace trainyard {

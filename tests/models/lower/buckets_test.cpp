@@ -8,7 +8,6 @@
 
 #include "models/architecture/weights.hpp"
 #include "models/lower/data_parallel/bucketed.hpp"
-#include "models/lower/gradients.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"

@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 
-#include "models/layers/layer.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/options.hpp"
 #include "step.hpp"

@@ -2,8 +2,6 @@
 // and the outputs are gathered (models/layers/expert_exchange.hpp).
 #include <gtest/gtest.h>
 
-#include "models/architecture/flops.hpp"
-#include "models/layers/token_dispatcher.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/workload.hpp"
 #include "step.hpp"

@@ -4,7 +4,6 @@
 
 #include <numeric>
 
-#include "models/architecture/weights.hpp"
 #include "models/lower/data_parallel/bucketed.hpp"
 #include "models/lower/data_parallel/chunk_weights.hpp"
 #include "models/lower/options.hpp"

@@ -13,7 +13,6 @@
 
 #include "models/layers/layer_memory.hpp"
 #include "models/lower/options.hpp"
-#include "sim/base/error.hpp"
 #include "sim/timeline/memory.hpp"
 #include "step.hpp"
 #include "tests/models/architecture/kinds.hpp"

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "models/layers/layer_memory.hpp"
-#include "models/lower/embedding_and_head.hpp"
 #include "models/lower/options.hpp"
 #include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"

@@ -1,6 +1,5 @@
 // Offloading to the host: how many bytes are copied and when, the memory of the GPU meanwhile, and
 // the time of the CPU's optimizer.
-#include "models/lower/offload.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "models/expert_routing.hpp"
 #include "sim/timeline/memory.hpp"
 #include "sim/workload/program_templates.hpp"
 #include "step.hpp"

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "models/pipeline_shape.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "sim/timeline/memory.hpp"

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "sim/base/files.hpp"
 #include "sim/render/traces/chrome_trace.hpp"
 #include "tests/agreement.hpp"
 #include "tests/scenarios/jobs/shared_uplink.hpp"

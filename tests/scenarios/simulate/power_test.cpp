@@ -1,6 +1,5 @@
 // Do energy and caps of whole steps keep their identities: the sum over kinds, folded and unfolded,
 // the trace, and a lower cap that never shortens the step?
-#include "models/power/power.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "models/lower/program_builder.hpp"
 #include "runs.hpp"
 #include "scenarios/simulate/interference.hpp"
 #include "sim/base/data_directory.hpp"

@@ -1,5 +1,4 @@
 // Do lower clocks turn bubbles into saved energy without making the step longer than allowed?
-#include "scenarios/simulate/stage_clocks.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,6 @@
 #include <random>
 
 #include "engine_run.hpp"
-#include "sim/base/error.hpp"
 #include "sim/cluster/blueprint.hpp"
 #include "sim/collectives/symbolic_check.hpp"
 #include "test_clusters.hpp"

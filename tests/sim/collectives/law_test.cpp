@@ -9,7 +9,6 @@
 #include <set>
 #include <tuple>
 
-#include "sim/collectives/loads.hpp"
 #include "sim/collectives/switches.hpp"
 #include "sim/collectives/symbolic_check.hpp"
 #include "test_clusters.hpp"

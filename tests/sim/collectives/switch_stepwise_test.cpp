@@ -7,7 +7,6 @@
 
 #include "engine_run.hpp"
 #include "sim/collectives/algorithms/nvls.hpp"
-#include "sim/collectives/switches.hpp"
 #include "test_clusters.hpp"
 
 namespace trainyard {

@@ -1,6 +1,5 @@
 // The guarantees of the ready queue: streams, dependencies, rendezvous, order, and the text of a
 // deadlock.
-#include "sim/engine/ready_queue.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "sim/nccl/nccl_model.hpp"
-#include "tests/sim/collectives/engine_run.hpp"
 #include "tests/sim/collectives/test_clusters.hpp"
 #include "topologies/topology.hpp"
 

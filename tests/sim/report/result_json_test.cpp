@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "sim/base/check.hpp"
-#include "sim/report/communication.hpp"
 #include "sim/timeline/breakdown.hpp"
 #include "sim/workload/call.hpp"
 #include "tests/sim/report/small_run.hpp"

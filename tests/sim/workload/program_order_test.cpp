@@ -9,7 +9,6 @@
 
 #include "in_blocks.hpp"
 #include "sim/base/random.hpp"
-#include "sim/workload/program_analysis.hpp"
 
 namespace trainyard {
 namespace {

@@ -13,7 +13,6 @@
 #include "models/power/power.hpp"
 #include "models/reliability/accounting.hpp"
 #include "scenarios/simulate/simulate.hpp"
-#include "sim/base/error.hpp"
 #include "sim/render/text_table.hpp"
 #include "sim/report/energy_figures.hpp"
 #include "tools/studies/goodput/row_json.hpp"

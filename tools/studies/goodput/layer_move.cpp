@@ -7,6 +7,7 @@
 
 #include "models/architecture/memory.hpp"
 #include "models/architecture/weights.hpp"
+#include "models/layers/layer_block.hpp"
 #include "models/lower/data_parallel/shards.hpp"
 #include "models/rank_groups.hpp"
 #include "sim/base/check.hpp"
@@ -32,7 +33,7 @@ double held_bytes(const TrainingPlan& plan, std::int64_t parameters, std::int64_
 double layer_bytes(const TrainingPlan& plan, std::int64_t layer) {
   const Parallelism& p = plan.parallelism;
   const LayerShard shard = layer_shard(
-      plan.architecture, layer_kind(plan.architecture, static_cast<std::int32_t>(layer)),
+      plan.architecture, layer_kind(plan.architecture, layer),
       {.tensor = p.tensor, .expert = p.expert, .expert_tensor = p.expert_tensor_size()});
   return held_bytes(plan, shard.sharded + shard.replicated, optimizer_shards(p)) +
          held_bytes(plan, shard.experts, expert_shards(p));

@@ -11,7 +11,6 @@
 #include "models/reliability/checkpoint_interval.hpp"
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/data_directory.hpp"
-#include "sim/base/error.hpp"
 #include "sim/base/files.hpp"
 #include "sim/base/json_parse.hpp"
 #include "sim/render/text_table.hpp"

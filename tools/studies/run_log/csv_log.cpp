@@ -9,7 +9,6 @@
 #include <set>
 
 #include "sim/base/csv.hpp"
-#include "sim/base/error.hpp"
 #include "sim/base/nearest.hpp"
 #include "tools/studies/run_log/readers.hpp"
 #include "tools/studies/run_log/timestamp.hpp"

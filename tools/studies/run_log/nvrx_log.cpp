@@ -7,7 +7,6 @@
 #include <optional>
 #include <set>
 
-#include "sim/base/error.hpp"
 #include "tools/studies/run_log/readers.hpp"
 #include "tools/studies/run_log/timestamp.hpp"
 

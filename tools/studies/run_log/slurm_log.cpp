@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 
-#include "sim/base/error.hpp"
 #include "tools/studies/run_log/readers.hpp"
 #include "tools/studies/run_log/timestamp.hpp"
 

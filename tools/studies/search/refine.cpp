@@ -6,6 +6,7 @@
 
 #include "scenarios/reader/node_order.hpp"
 #include "sim/collectives/collective.hpp"
+#include "sim/report/result_json.hpp"
 #include "tools/studies/search/candidates.hpp"
 #include "tools/studies/search/search.hpp"
 

@@ -10,7 +10,6 @@
 #include <set>
 #include <utility>
 
-#include "models/power/prices.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
 #include "tools/studies/search/candidates.hpp"

@@ -16,7 +16,6 @@
 #include "models/plan.hpp"
 #include "models/schedules/schedule.hpp"
 #include "sim/base/error.hpp"
-#include "tools/studies/search/bounds.hpp"
 #include "tools/studies/sweep/grid.hpp"
 
 namespace trainyard {

@@ -7,8 +7,6 @@
 #include <map>
 #include <set>
 
-#include "tools/studies/validate/score.hpp"
-
 namespace trainyard {
 
 namespace {

@@ -8,7 +8,6 @@
 #include <cmath>
 
 #include "sim/base/error.hpp"
-#include "sim/collectives/collective.hpp"
 #include "tests/agreement.hpp"
 #include "tests/topologies/clusters.hpp"
 #include "tools/studies/collective/arguments.hpp"

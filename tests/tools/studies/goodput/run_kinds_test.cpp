@@ -6,8 +6,6 @@
 #include <numeric>
 
 #include "models/reliability/checkpoint_interval.hpp"
-#include "models/reliability/redundancy.hpp"
-#include "models/reliability/slowdown.hpp"
 #include "tests/tools/studies/goodput/fixtures.hpp"
 #include "tools/studies/goodput/sampled_run.hpp"
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "models/reliability/checkpoint_interval.hpp"
 #include "tests/scenarios/sample.hpp"
 #include "tests/tools/studies/goodput/fixtures.hpp"
 #include "tests/tools/studies/goodput/refusal.hpp"

@@ -10,10 +10,10 @@
 
 #include "scenarios/reader/reliability.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/files.hpp"
 #include "sim/base/random.hpp"
 #include "sim/report/result_json.hpp"
 #include "tests/tools/studies/run_log/log_files.hpp"
-#include "tools/studies/run_log/fit_report.hpp"
 #include "tools/studies/run_log/forecast.hpp"
 #include "tools/studies/run_log/log_job.hpp"
 #include "tools/studies/run_log/replay.hpp"

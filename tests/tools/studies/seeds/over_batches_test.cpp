@@ -6,7 +6,6 @@
 
 #include "scenarios/simulate/simulate.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/sample_mean.hpp"
 
 namespace trainyard {
 namespace {
