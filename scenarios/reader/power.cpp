@@ -86,8 +86,7 @@ const Field<Power> kPower[] = {
      OptionalNumber<Power>{&Power::price_per_gpu_hour, 0.0, kPriceMost}},
     {"price_preset",
      "published price of a GPU-hour: a name of `trainyard list prices`, or a list with one for "
-     "each "
-     "kind of GPU",
+     "each kind of GPU",
      Own<Power>{read_presets, presets_json, presets_schema}},
     {"capital_per_gpu", "price to buy a GPU with its part of node and network",
      OptionalNumber<Power>{&Power::capital_per_gpu, 0.0, kPriceMost}},

@@ -124,9 +124,8 @@ TEST(Quantity, PatternsMatchWhatTheParsersAccept) {
   }
   for (const std::string text : {"80 GiB", "1.5kB", "0 B", "1 MiB/s", "1 gib", "GiB"})
     EXPECT_EQ(std::regex_match(text, bytes), parse_bytes(text).has_value()) << text;
-  for (const std::string text :
-       {"312 TFLOP/s", "1e3 GFLOPS", "1 FLOP/s", "1 GB/s", "400 Gb/s", "1 GB", "1 tflop/s",
-        "1 TFLOP"}) {
+  for (const std::string text : {"312 TFLOP/s", "1e3 GFLOPS", "1 FLOP/s", "1 GB/s", "400 Gb/s",
+                                 "1 GB", "1 tflop/s", "1 TFLOP"}) {
     EXPECT_EQ(std::regex_match(text, flops_rate), parse_flops_rate(text).has_value()) << text;
     EXPECT_EQ(std::regex_match(text, rate), parse_rate(text).has_value()) << text;
   }
