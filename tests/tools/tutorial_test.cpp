@@ -155,7 +155,7 @@ TEST(Reference, ThePageOfResultKeysIsComplete) {
         "parallelism.layers_per_stage=null",
         "scenarios/what_if/local_steps.json",
         "scenarios/unequal/llama3_8b_8xh100_8xa100.json --set power.clock_tolerance=0.01 --set "
-        "power.price_preset=lambda_h100_on_demand",
+        "'power.price_preset=[\"lambda_h100_on_demand\", \"lambda_a100_80gb_on_demand\"]'",
         "scenarios/first/two_gpus.json"}) {
     answer(scratch, std::string("trainyard run ") + run + " --no-search --json result.json");
     const auto result = nlohmann::json::parse(scratch.read("result.json"));
