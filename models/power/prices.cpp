@@ -33,16 +33,14 @@ std::vector<PublishedPrice> published_prices() {
   return prices;
 }
 
-std::optional<PublishedPrice> find_price(const std::string& name) {
-  const std::vector<PublishedPrice> prices = published_prices();
-  const auto found = std::ranges::find(prices, name, &PublishedPrice::name);
-  return found == prices.end() ? std::nullopt : std::optional(*found);
-}
-
 std::vector<PublishedPrice> price_presets(const PowerSettings& power) {
+  if (power.price_presets.empty()) return {};
+  const std::vector<PublishedPrice> prices = published_prices();
   std::vector<PublishedPrice> presets;
-  for (const std::string& name : power.price_presets)
-    if (const std::optional<PublishedPrice> price = find_price(name)) presets.push_back(*price);
+  for (const std::string& name : power.price_presets) {
+    const auto found = std::ranges::find(prices, name, &PublishedPrice::name);
+    if (found != prices.end()) presets.push_back(*found);
+  }
   return presets;
 }
 

@@ -1,6 +1,6 @@
 // Published prices of a GPU for an hour (models/power/prices.json), each with its date and source.
 //
-//    find_price("aws_p5_on_demand")->per_gpu_hour;   // 12.29 US dollars
+//    price_of_gpu_hour({.price_presets = {"aws_p5_on_demand"}}, "h100");   // 12.29 US dollars
 #pragma once
 
 #include <optional>
@@ -26,9 +26,6 @@ struct PublishedPrice {
 };
 
 [[nodiscard]] std::vector<PublishedPrice> published_prices();
-// Returns the price of that name; nothing where there is none.
-[[nodiscard]] std::optional<PublishedPrice> find_price(const std::string& name);
-
 // The presets of the scenario, which are of different GPUs.
 [[nodiscard]] std::vector<PublishedPrice> price_presets(const PowerSettings& power);
 

@@ -4,6 +4,9 @@
 // sections: parallelism_checks.cpp, training_checks.cpp, expert_checks.cpp and cluster_checks.cpp.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "scenarios/reader/scenario.hpp"
 #include "sim/base/json_reader.hpp"
 
@@ -38,6 +41,14 @@ struct Check {
 
 // Returns the divisors of a number up to a limit, for hints.
 [[nodiscard]] std::string divisors(std::int64_t number, std::int64_t most);
+
+// A GPU profile and the pointer to the field that names it.
+struct PlacedGpu {
+  std::string pointer;
+  std::string profile;
+};
+// Returns the profiles of all GPUs that the cluster names, each as often as it names it.
+[[nodiscard]] std::vector<PlacedGpu> gpus_of(const ClusterSpec& cluster);
 
 // parallelism_checks.cpp
 // Checks that the order names every dimension once.

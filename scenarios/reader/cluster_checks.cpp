@@ -18,18 +18,14 @@ namespace trainyard {
 
 namespace {
 
-// A GPU profile and the pointer to the field that names it.
-struct PlacedGpu {
-  std::string pointer;
-  std::string profile;
-};
-
 void add_node(const NodeSpec& node, const std::string& pointer, std::vector<PlacedGpu>& gpus) {
   gpus.push_back({pointer + "/gpu", node.gpu});
   for (std::size_t i = 0; i < node.other_gpus.size(); ++i)
     gpus.push_back(
         {fmt::format("{}/other_gpus/{}/gpu", pointer, i), node.other_gpus[i].kind.profile});
 }
+
+}  // namespace
 
 std::vector<PlacedGpu> gpus_of(const ClusterSpec& cluster) {
   std::vector<PlacedGpu> gpus;
@@ -41,6 +37,8 @@ std::vector<PlacedGpu> gpus_of(const ClusterSpec& cluster) {
       gpus.push_back({"/cluster/devices", kind.profile});
   return gpus;
 }
+
+namespace {
 
 // Returns the longest prefix of the pointer that exists in this file, because a node given by name
 // has no fields here.

@@ -13,7 +13,6 @@
 
 #include "models/power/prices.hpp"
 #include "sim/base/field.hpp"
-#include "topologies/topology.hpp"
 
 namespace trainyard {
 
@@ -115,25 +114,6 @@ std::string presets_of(const std::string& gpu) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-void add_profiles(const NodeSpec& node, std::set<std::string>& gpus) {
-  gpus.insert(node.gpu);
-  for (const auto& other : node.other_gpus) gpus.insert(other.kind.profile);
-}
-
-// The profiles of the cluster's GPUs.
-std::set<std::string> profiles_of(const ClusterSpec& cluster) {
-  std::set<std::string> gpus;
-  std::size_t others = 0;
-  for (const OtherNodes& kind : cluster.others) {
-    add_profiles(kind.node, gpus);
-    others += kind.nodes.size();
-  }
-  if (others < cluster.nodes) add_profiles(cluster.node, gpus);
-  if (cluster.custom)
-    for (const GpuKind& kind : cluster.custom->kinds) gpus.insert(kind.profile);
-  return gpus;
-}
-
 void check_price(const Check& check, const Power& power) {
   const std::vector<PublishedPrice> presets = price_presets(power);
   if (presets.empty()) return;
@@ -150,7 +130,8 @@ void check_price(const Check& check, const Power& power) {
              "leave one out");
   }
   if (!check.cluster) return;
-  const std::set<std::string> profiles = profiles_of(check.scenario.cluster);
+  std::set<std::string> profiles;
+  for (const PlacedGpu& gpu : gpus_of(check.scenario.cluster)) profiles.insert(gpu.profile);
   const std::string list = profiles.size() == 1 ? "" : "list one for each kind of GPU; ";
   for (const std::string& gpu : profiles) {
     if (by_gpu.contains(gpu)) continue;

@@ -126,19 +126,34 @@ Flops recomputed(const Scenario& scenario, AttentionCount attention) {
   return all + cores * (attention_share(scenario.plan) - 1.0);
 }
 
+// The GPUs of a cluster, counted by their profile.
+using GpuCounts = std::map<std::string, std::size_t>;
+GpuCounts gpus_by_profile(const Cluster& cluster) {
+  GpuCounts counts;
+  for (const GpuKind& kind : cluster.facts().mixed_gpus) ++counts[kind.profile];
+  if (counts.empty()) counts[cluster.facts().gpu] = cluster.gpus().size();
+  return counts;
+}
+
+// Returns the mean over the GPUs of what `value` says of their profiles.
+template <class Value>
+double mean_over_gpus(const GpuCounts& counts, const Value& value) {
+  if (counts.size() == 1) return value(counts.begin()->first);
+  double sum = 0.0;
+  double gpus = 0.0;
+  for (const auto& [gpu, count] : counts) {
+    sum += value(gpu) * static_cast<double>(count);
+    gpus += static_cast<double>(count);
+  }
+  return sum / gpus;
+}
+
 // Returns the peak of the cluster's GPU, or the mean over its GPUs where they differ.
 FlopsPerSecond mean_peak(const Cluster& cluster,
                          const std::function<FlopsPerSecond(const GpuSheet&)>& peak) {
-  const ClusterFacts& facts = cluster.facts();
-  if (!cluster.has_mixed_gpus()) return peak(load_gpu_sheet(facts.gpu));
-  double sum = 0.0;
-  std::map<std::string, double> peaks;
-  for (const GpuKind& gpu : facts.mixed_gpus) {
-    const auto [known, fresh] = peaks.try_emplace(gpu.profile, 0.0);
-    if (fresh) known->second = peak(load_gpu_sheet(gpu.profile)).value();
-    sum += known->second;
-  }
-  return FlopsPerSecond{sum / static_cast<double>(facts.mixed_gpus.size())};
+  return FlopsPerSecond{mean_over_gpus(gpus_by_profile(cluster), [&](const std::string& gpu) {
+    return peak(load_gpu_sheet(gpu)).value();
+  })};
 }
 
 // The peak at the precision of the training, and that of the recipe's GEMMs where it differs.
@@ -157,6 +172,23 @@ std::vector<PeakRate> peaks_of(const TrainingPlan& plan, const Cluster& cluster)
   return peaks;
 }
 
+// Adds the mean price of the cluster's GPUs, and the presets that it comes from. Nothing is added
+// where one of them has no price.
+void add_gpu_prices(const PowerSettings& power, const Cluster& cluster, RunFacts& facts) {
+  const GpuCounts counts = gpus_by_profile(cluster);
+  std::map<std::string, double> prices;
+  for (const auto& [gpu, count] : counts)
+    if (const std::optional<double> price = price_of_gpu_hour(power, gpu)) prices[gpu] = *price;
+  if (prices.size() < counts.size()) return;
+  facts.gpu_hour_price = mean_over_gpus(counts, [&](const auto& gpu) { return prices.at(gpu); });
+  std::vector<std::string> sources;
+  for (const PublishedPrice& preset : price_presets(power))
+    if (counts.contains(preset.gpu))
+      sources.push_back(counts.size() == 1 ? preset.text()
+                                           : fmt::format("{}: {}", preset.gpu, preset.text()));
+  facts.gpu_hour_price_source = fmt::format("{}", fmt::join(sources, "; "));
+}
+
 // Names lengths and balance as the scenario does.
 void name_documents(RunFacts& facts) {
   const auto& section = facts.scenario.at("documents");
@@ -167,33 +199,6 @@ void name_documents(RunFacts& facts) {
 }
 
 }  // namespace
-
-// The GPUs of the cluster, counted by their profile.
-std::map<std::string, std::size_t> gpus_by_profile(const Cluster& cluster) {
-  std::map<std::string, std::size_t> counts;
-  for (const GpuKind& kind : cluster.facts().mixed_gpus) ++counts[kind.profile];
-  if (counts.empty()) counts[cluster.facts().gpu] = cluster.gpus().size();
-  return counts;
-}
-
-// Adds the mean price of the cluster's GPUs, and the presets that it has from. Without the price of
-// one of them nothing is known of all.
-void add_gpu_prices(const PowerSettings& power, const Cluster& cluster, RunFacts& facts) {
-  const std::map<std::string, std::size_t> counts = gpus_by_profile(cluster);
-  double sum = 0.0;
-  for (const auto& [gpu, count] : counts) {
-    const std::optional<double> price = price_of_gpu_hour(power, gpu);
-    if (!price) return;
-    sum += *price * static_cast<double>(count);
-  }
-  facts.gpu_hour_price = sum / static_cast<double>(cluster.gpus().size());
-  std::vector<std::string> sources;
-  for (const PublishedPrice& preset : price_presets(power))
-    if (counts.contains(preset.gpu))
-      sources.push_back(counts.size() == 1 ? preset.text()
-                                           : fmt::format("{}: {}", preset.gpu, preset.text()));
-  facts.gpu_hour_price_source = fmt::format("{}", fmt::join(sources, "; "));
-}
 
 // Adds prices, and what is assumed about the power of the cluster's GPUs.
 void add_power(const PowerSettings& power, const Cluster& cluster, RunFacts& facts) {

@@ -29,7 +29,7 @@ fs::path module_file(const Module& module) {
     if (folder == folder.root_path()) break;
   }
   throw InputError(Problem{first.parent_path() / module.folder / module.file, "",
-                           fmt::format("the module that holds {} is not there", module.library),
+                           fmt::format("the module that holds {} is not there", module.holds),
                            kHint});
 }
 
@@ -42,7 +42,7 @@ void* load_module(const Module& module) {
   if (handle == nullptr) {
     const char* const reason = ::dlerror();
     throw InputError(
-        Problem{file, "", fmt::format("{} cannot be loaded: {}", module.library, reason), kHint});
+        Problem{file, "", fmt::format("{} cannot be loaded: {}", module.holds, reason), kHint});
   }
   void* const entry = ::dlsym(handle, module.entry);
   if (entry == nullptr)

@@ -2,7 +2,7 @@
 // calls one large library, which every other command would otherwise load at its start.
 //
 //    constexpr Module kModule{.file = "trainyard-http.so", .folder = "lib/trainyard",
-//                             .entry = "trainyard_http_1f0c", .library = "cpp-httplib"};
+//                             .entry = "trainyard_http_1f0c", .holds = "the HTTP server"};
 //    const auto make = reinterpret_cast<Make>(load_module(kModule));
 //
 // The module is found next to the program or the library that contains this code, in the library
@@ -17,10 +17,10 @@
 namespace trainyard {
 
 struct Module {
-  std::string_view file;     // its name, "trainyard-simgrid.so"
-  std::string_view folder;   // from the prefix of an installation, "lib/trainyard"
-  const char* entry;         // the function that it exports
-  std::string_view library;  // that it holds, for messages: "SimGrid"
+  std::string_view file;    // its name, "trainyard-simgrid.so"
+  std::string_view folder;  // from the prefix of an installation, "lib/trainyard"
+  const char* entry;        // the function that it exports
+  std::string_view holds;   // for messages: "SimGrid"
 };
 
 // Returns the path of the module. Throws InputError when it is in none of the folders.

@@ -14,7 +14,7 @@ using Make = FluidSolver* (*)(FluidSolver::Listener&);
 constexpr Module kModule{.file = TRAINYARD_MODULE_FILE,
                          .folder = TRAINYARD_MODULE_FOLDER,
                          .entry = TRAINYARD_MODULE_ENTRY,
-                         .library = "SimGrid"};
+                         .holds = "SimGrid"};
 
 // The first caller loads the module; concurrent callers wait.
 Make loaded() {

@@ -9,7 +9,7 @@ std::unique_ptr<HttpServer> make_http_server(HttpOptions options) {
   static const Make make = reinterpret_cast<Make>(load_module({.file = TRAINYARD_MODULE_FILE,
                                                                .folder = TRAINYARD_MODULE_FOLDER,
                                                                .entry = TRAINYARD_MODULE_ENTRY,
-                                                               .library = "the HTTP server"}));
+                                                               .holds = "the HTTP server"}));
   return std::unique_ptr<HttpServer>(make(std::move(options)));
 }
 

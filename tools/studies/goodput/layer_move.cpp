@@ -9,6 +9,7 @@
 #include "models/architecture/weights.hpp"
 #include "models/layers/layer_block.hpp"
 #include "models/lower/data_parallel/shards.hpp"
+#include "models/lower/options.hpp"
 #include "models/rank_groups.hpp"
 #include "sim/base/check.hpp"
 #include "sim/collectives/loads.hpp"
@@ -20,13 +21,9 @@ namespace {
 // Bytes that a rank holds between two steps of so many parameters, whose optimizer state is divided
 // among `shards`. Adapters have an optimizer, but frozen weights have none.
 double held_bytes(const TrainingPlan& plan, std::int64_t parameters, std::int64_t shards) {
-  const StateBytes state = state_bytes({.precision = plan.training.precision,
-                                        .gradient_precision = plan.training.gradient_precision,
-                                        .zero_stage = plan.parallelism.zero_stage,
-                                        .shards = shards,
-                                        .recipe = plan.recipe,
-                                        .optimizer = plan.optimizer},
-                                       parameters);
+  StateRecipe recipe = state_recipe(plan);
+  recipe.shards = shards;
+  const StateBytes state = state_bytes(recipe, parameters);
   return plan.training.lora_rank > 0 ? state.weights : state.total() - state.gradients;
 }
 
@@ -70,17 +67,13 @@ double layer_move_s(const TrainingPlan& plan, const Cluster& cluster,
   const RankGrid grid(p);
   LoadSum loads(cluster);
   for (const auto& [stages, bytes] : bytes_between_stages(plan, before, after)) {
-    GridPosition at;
-    for (at.data = 0; at.data < p.data; ++at.data)
-      for (at.context = 0; at.context < p.context; ++at.context)
-        for (at.tensor = 0; at.tensor < p.tensor; ++at.tensor) {
-          const auto gpu = [&](std::int64_t stage) {
-            GridPosition of_stage = at;
-            of_stage.pipeline = stage;
-            return gpu_of_rank(p, grid.rank(of_stage));
-          };
-          loads.add(cluster.router().route(gpu(stages.first), gpu(stages.second)), bytes);
-        }
+    for (RankId rank = 0; rank < static_cast<RankId>(grid.world()); ++rank) {
+      GridPosition at = grid.position(rank);
+      if (at.pipeline != stages.first) continue;
+      at.pipeline = stages.second;
+      const std::uint32_t to = gpu_of_rank(p, grid.rank(at));
+      loads.add(cluster.router().route(gpu_of_rank(p, rank), to), bytes);
+    }
   }
   double slowest_s = 0.0;
   for (const LinkLoad& load : loads.take().loads)

@@ -49,16 +49,21 @@ Job failing_job(const InterruptionCause& cause) {
 
 // ---- slow parts and silent errors
 
-// One part slows the step from 1 to 1.25 s for 500 s in the mean, once per 2000 s. The number of
-// slow parts is Poisson with mean 0.25, so steps are slow for 1 - e^(-1/4) of the time, and of that
-// time 0.25/1.25 is lost.
-TEST(SlowParts, SlowStepsAsLongAsTheyLast) {
+// One part slows the step from 1 to 1.25 s for 500 s in the mean, once per 2000 s.
+Job job_with_slow_parts() {
   Job job = failing_job({.name = "slow",
                          .kind = FailureKind::Degrading,
                          .rate = 1.0 / 2000,
                          .detect_s = kForEver,
                          .duration_s = 500});
   job.step_in = [](const JobState& state) { return state.slow.empty() ? 1.0 : 1.25; };
+  return job;
+}
+
+// The number of slow parts is Poisson with mean 0.25, so steps are slow for 1 - e^(-1/4) of the
+// time, and of that time 0.25/1.25 is lost.
+TEST(SlowParts, SlowStepsAsLongAsTheyLast) {
+  const Job job = job_with_slow_parts();
   const Mean lost = mean_of(job, {.wall_s = 1e6}, 40, [](const SampledRun& run) {
     return run.phase(RunPhase::Degraded) / run.wall_s;
   });
@@ -69,12 +74,7 @@ TEST(SlowParts, SlowStepsAsLongAsTheyLast) {
 // Where layers move to other stages, every change of the state costs the time of the move, and so
 // does the change back.
 TEST(SlowParts, MoveLayersWhenTheyBeginAndEnd) {
-  Job job = failing_job({.name = "slow",
-                         .kind = FailureKind::Degrading,
-                         .rate = 1.0 / 2000,
-                         .detect_s = kForEver,
-                         .duration_s = 500});
-  job.step_in = [](const JobState& state) { return state.slow.empty() ? 1.0 : 1.25; };
+  Job job = job_with_slow_parts();
   int moves = 0;
   job.move_s = [&moves](const JobState& from, const JobState& to) {
     moves += from == to ? 0 : 1;

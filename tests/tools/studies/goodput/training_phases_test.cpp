@@ -59,15 +59,20 @@ TEST(TrainingPhases, SayHowManyStepsTrainSoManyTokens) {
   EXPECT_DOUBLE_EQ(job.steps_for(7000), 350);
 }
 
-// Do checkpoints come at the intervals of the phase? Every 50 steps of the first phase, 40 of the
-// second, 25 of the last one: after steps 50 and 100; 120, 160, 200, 240 and 280; 325 and 350, the
-// end of the run. Each stalls for 7 s.
-TEST(TrainingPhases, HaveTheirOwnIntervalsBetweenCheckpoints) {
+// The same phases with checkpoints every 50 steps, 40 and 25.
+Job job_of_phases_with_checkpoints() {
   Job job = job_of_phases();
-  job.storage().stall_s = 7;
   job.phases[0].interval_steps = 50;
   job.phases[1].interval_steps = 40;
   job.phases[2].interval_steps = 25;
+  return job;
+}
+
+// Do checkpoints come at the intervals of the phase? After steps 50 and 100; 120, 160, 200, 240
+// and 280; 325 and 350, the end of the run. Each stalls for 7 s.
+TEST(TrainingPhases, HaveTheirOwnIntervalsBetweenCheckpoints) {
+  Job job = job_of_phases_with_checkpoints();
+  job.storage().stall_s = 7;
   const SampledRun run = sampled_run(job, {.steps = 350}, 0, 0);
   // Step 300 still belongs to the second phase, and 300 is no multiple of 40.
   EXPECT_DOUBLE_EQ(run.phase(RunPhase::Checkpoint), 9 * 7);
@@ -80,11 +85,8 @@ TEST(TrainingPhases, HaveTheirOwnIntervalsBetweenCheckpoints) {
 // Does a write beside training delay each phase by its own time? After steps 50 and 100 by 3 s;
 // 120, 160, 200, 240 and 280 by 5 s; 325 by 7 s. The run ends with the write after step 350.
 TEST(TrainingPhases, AreDelayedByWritesForTheirOwnTime) {
-  Job job = job_of_phases();
+  Job job = job_of_phases_with_checkpoints();
   job.storage().write_s = 20;
-  job.phases[0].interval_steps = 50;
-  job.phases[1].interval_steps = 40;
-  job.phases[2].interval_steps = 25;
   for (std::size_t phase = 0; phase < 3; ++phase)
     job.phases[phase].drags_s = {3.0 + 2.0 * static_cast<double>(phase)};
   const SampledRun run = sampled_run(job, {.steps = 350}, 0, 0);
