@@ -118,7 +118,7 @@ def test_a_tunnel_may_have_another_port(server, host):
 
 def test_a_page_of_another_origin_may_not_ask(server):
     here = f"127.0.0.1:{server.port}"
-    for origin, status in (("http://evil.example", 403), ("null", 403), ("", 403), (f"https://{here}", 403), ("http://127.0.0.1:1", 403),
+    for origin, status in (("http://evil.example", 403), ("null", 403), (f"https://{here}", 403), ("http://127.0.0.1:1", 403),
                            (f"http://{here}", 200)):
         assert server.ask("GET", "/api/start", headers={"Host": here, "Origin": origin})[0] == status, origin
 

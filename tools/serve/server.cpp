@@ -246,21 +246,20 @@ HttpHandler guarded(Handle handle) {
 }
 
 bool PageServer::is_refused(const HttpRequest& request, HttpResponse& response) const {
-  const std::string host = request.header("Host").value_or("");
+  const std::string host = request.header("Host");
   const std::string_view name = host_name(host);
   if (name != "localhost" && name != "127.0.0.1" && name != "[::1]" && name != options_.host) {
     refuse(response, 403, fmt::format("this server is not \"{}\"", name),
            "use the address that `trainyard serve` printed");
     return true;
   }
-  const std::optional<std::string> origin = request.header("Origin");
-  if (origin && *origin != "http://" + host) {
+  const std::string origin = request.header("Origin");
+  if (!origin.empty() && origin != "http://" + host) {
     refuse(response, 403, "a page of another origin may not ask", "open the printed address");
     return true;
   }
   if (!request.path().starts_with("/api/")) return false;
-  const std::string secret = request.header("Authorization").value_or("");
-  if (equal_secret(secret, "Bearer " + token_)) return false;
+  if (equal_secret(request.header("Authorization"), "Bearer " + token_)) return false;
   refuse(response, 401, "the token is missing or wrong",
          "open the address that `trainyard serve` printed, with its token");
   return true;
@@ -331,7 +330,7 @@ void PageServer::with_job(const HttpRequest& request, HttpResponse& response, co
 }
 
 void PageServer::post_job(const HttpRequest& request, HttpResponse& response) {
-  if (!request.header("Content-Type").value_or("").starts_with("application/json"))
+  if (!request.header("Content-Type").starts_with("application/json"))
     return refuse(response, 415, "the request is no JSON", "send Content-Type: application/json");
   Json body = parse_json("request", request.body());
   const auto text = [&body](const char* key) {

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,9 +28,9 @@ class HttpRequest {
   virtual ~HttpRequest() = default;
   [[nodiscard]] virtual std::string path() const = 0;
   [[nodiscard]] virtual const std::string& body() const = 0;
-  [[nodiscard]] virtual std::optional<std::string> header(const char* name) const = 0;
-  // A parameter of the query, and a group of the pattern that matched the path. What is absent is
-  // empty.
+  // A header, a parameter of the query, and a group of the pattern that matched the path. What is
+  // absent is empty.
+  [[nodiscard]] virtual std::string header(const char* name) const = 0;
   [[nodiscard]] virtual std::string parameter(const char* name) const = 0;
   [[nodiscard]] virtual std::string match(std::size_t group) const = 0;
 };

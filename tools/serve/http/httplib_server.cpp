@@ -15,8 +15,7 @@ class HttplibRequest final : public HttpRequest {
 
   [[nodiscard]] std::string path() const override { return request_.path; }
   [[nodiscard]] const std::string& body() const override { return request_.body; }
-  [[nodiscard]] std::optional<std::string> header(const char* name) const override {
-    if (!request_.has_header(name)) return std::nullopt;
+  [[nodiscard]] std::string header(const char* name) const override {
     return request_.get_header_value(name);
   }
   [[nodiscard]] std::string parameter(const char* name) const override {
